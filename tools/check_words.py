@@ -29,10 +29,10 @@ CPP_WORDS = (
 # Odd English: the name of a count, and its pattern. CONTRIBUTING.md, "Plain English", says what to write.
 ODD = {
     "what": r"what\b(?!\()",
-    "which": r"(?:of|by|in|from|to|with|for|on) which",
+    "of which": r"(?:of|by|from|behind) which",
     "that of": r"(?:that|those) of",
     "one that": r"(?:one|ones|those) that",
-    "one as a noun": r"(?:as|is|be|are|such|for|with) one",
+    "one as a noun": r"(?:as|is|be|are|such|for|with) one(?= (?:that|of|which|is|where)\b|\s*[.,;:)])",
     "behind": r"behind",
     "beside": r"beside",
     "gives": r"gives|gave|given back",
@@ -49,7 +49,7 @@ ODD = {
     "alike": r"alike|likewise",
     "spare": r"spares?|mends?|mended|judges?|judged",
 }
-ODD = {name: re.compile(rf"\b(?:{pattern})\b", re.I) for name, pattern in ODD.items()}
+ODD = {name: re.compile(rf"\b(?:{pattern})(?!\w)", re.I) for name, pattern in ODD.items()}
 COUNTS = "tools/odd_words.txt"
 COUNTS_HEAD = """\
 # How often odd English stands in comments and docs, by folder: check_words.py fails when a count grows.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The user's file and line, recorded without macros by a defaulted parameter.
-// Every public entry point takes one; errors, records and profiles show it. Not a stack trace.
+// The user's file and line, recorded by a default argument, without macros. Every public entry
+// point takes a CallSite; errors, records and profiles show it. Not a stack trace.
 #pragma once
 
 #include "etude/version.h"
@@ -9,10 +9,10 @@ namespace ETUDE_API etude {
 
 namespace internal {
 
-// Whether `file`, as the compiler spells it, is a source of the user. Those of the library lie
-// below one folder, as this header does; its tests do too, but call it as users do. The standard
-// library, in which std::invoke calls and std::optional::emplace constructs, works for somebody
-// else as well. cost: none; a constant where `file` is one.
+// Whether `file`, in the compiler's spelling, is a user's source. Sources of the library are in one
+// folder, as this header is. Its tests are there too, but count as users. Sources of the standard
+// library do not count: std::invoke and std::optional::emplace call on behalf of other code.
+// cost: none; a constant if `file` is a constant.
 [[gnu::always_inline]] constexpr bool is_users_file(const char* file) noexcept {
   constexpr unsigned long kFolder = sizeof(__FILE__) - sizeof("base/call_site.h");
   const unsigned long length = __builtin_strlen(file);
@@ -25,14 +25,14 @@ namespace internal {
 
 }  // namespace internal
 
-// A position in a source file. Trivial, two words; the text lives as long as the program.
+// A position in a source file. Trivial, two words; the text is static.
 struct CallSite {
   const char* file = "";
   int line = 0;
 
-  // The line of the expression that evaluates the default argument, that is, of the caller. No line
-  // is known where the library calls itself: such a call is shown at the line of the user's call
-  // that it works for (CallScope in core/call/call_scope.h).
+  // The line of the caller: the expression that evaluates the default argument. Unknown for calls
+  // from within the library: such a call is shown at the line of the user's call that it works for
+  // (CallScope in core/call/call_scope.h).
   [[gnu::always_inline]] static constexpr CallSite here(const char* file = __builtin_FILE(),
                                                         int line = __builtin_LINE()) noexcept {
     return internal::is_users_file(file) ? CallSite{file, line} : CallSite{};

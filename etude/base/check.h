@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Macros that throw etude::Error with a formatted message. For .cc files only: it brings {fmt},
-// which no installed header may include.
+// Macros that throw etude::Error with a formatted message. For .cc files only: uses {fmt}, which no
+// installed header may include.
 #pragma once
 
 #include <string>
@@ -19,13 +19,13 @@ namespace etude::internal {
 #define ETUDE_THROW(code, ...) \
   ::etude::internal::throw_error(::etude::ErrorCode::code, ::fmt::format(__VA_ARGS__))
 
-// For what a caller can cause: kInvalidArgument unless `condition` holds.
+// For errors that a caller can cause: kInvalidArgument unless `condition` holds.
 #define ETUDE_REQUIRE(condition, ...)                             \
   do {                                                            \
     if (!(condition)) ETUDE_THROW(kInvalidArgument, __VA_ARGS__); \
   } while (false)
 
-// The same with another code: ETUDE_REQUIRE_CODE(kOutOfRange, i < n, "...").
+// The same with another error code: ETUDE_REQUIRE_CODE(kOutOfRange, i < n, "...").
 #define ETUDE_REQUIRE_CODE(code, condition, ...)      \
   do {                                                \
     if (!(condition)) ETUDE_THROW(code, __VA_ARGS__); \

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Environment variables that choose among a few words, such as ETUDE_ISA. Lists and numbers are
-// read where they are used.
+// Environment variables with a few allowed words, such as ETUDE_ISA. Lists and numbers are parsed
+// where they are used.
 #pragma once
 
 #include <span>
@@ -11,10 +11,10 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// Which of `choices` the environment variable `name` is, counted from 0. Gives -1 where it is unset
-// or empty, and where it is another word: a warning then tells that it is ignored, and what to set.
+// The index in `choices` of the value of environment variable `name`. Returns -1 if it is unset or
+// empty, and for another word; then a warning names the allowed words.
 //
-// threads: safe, as long as none changes the environment.
+// threads: safe while no thread changes the environment.
 int environment_choice(const char* name, std::span<const std::string_view> choices);
 
 }  // namespace internal

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts the fields of a plain struct by trying how many values its braces take, and finds out
-// which kind of struct cannot be counted. Part of fields.h, and for it only. The way is that of
-// Boost.PFR; C arrays, which take a value for each element, and the check for base classes are
-// ours.
+// Counts the fields of a plain struct by the number of initialisers that its braces accept, and
+// classifies structs that cannot be counted. Part of fields.h only. The method is that of
+// Boost.PFR; the handling of C arrays, which accept one initialiser per element, and the check for
+// base classes are our own.
 #pragma once
 
 #include <cstddef>
@@ -17,9 +17,9 @@ namespace internal {
 
 inline constexpr std::size_t kMaxFields = 64;  // as MAX_FIELDS in tools/generate/gen_fields.py
 
-// Converts to the type of any field of Owner, never to Owner itself or to a base of it. The bodies
-// are there because constructor templates of fields (std::optional) name them; nothing calls them.
-// Owners are asked of the compiler: std::is_base_of would be a class for each struct.
+// Converts to the type of any field of Owner, but not to Owner or its bases. The conversions have
+// bodies because constructor templates of fields (std::optional) need them; they are never called.
+// Uses compiler builtins: std::is_base_of would instantiate a class for each struct.
 template <class Owner>
 struct AnyField {
   template <class T>
@@ -46,9 +46,9 @@ struct AnyBase {
 
 struct NoField {};  // converts to nothing
 
-// What takes the place of value I of n in the braces of a T. One value alone may be taken for a
-// copy of T; of more the first can only be taken for a base, and has_base() is asked before. So
-// these are of one type for all T: compilers then look for a conversion once.
+// The Owner for initialiser I of n of a T. A single initialiser could convert to a copy of T. Of
+// several initialisers only the first could convert to a base, and has_base() has excluded that. So
+// for n > 1 the type is the same for all T, and compilers search for a conversion once.
 template <bool is_alone>
 struct OwnerOfValues {
   template <class>
@@ -62,13 +62,13 @@ struct OwnerOfValues<true> {
 template <class T, std::size_t n, std::size_t>
 using AnyFieldAt = AnyField<typename OwnerOfValues<(n < 2)>::template of<T>>;
 
-// Whether T can be initialised from n values of any type.
+// Whether T can be initialised with n values of any type.
 template <class T, std::size_t... I>
 constexpr bool takes_values(std::index_sequence<I...>) {
   return requires { T{AnyFieldAt<T, sizeof...(I), I>{}...}; };
 }
 
-// Whether T can be initialised from values, one braced list of values, and values again.
+// Whether T can be initialised with values, a braced list of values, and more values.
 template <class T, std::size_t... Before, std::size_t... Inside, std::size_t... After>
 constexpr bool takes_braced(std::index_sequence<Before...>, std::index_sequence<Inside...>,
                             std::index_sequence<After...>) {
@@ -78,8 +78,8 @@ constexpr bool takes_braced(std::index_sequence<Before...>, std::index_sequence<
   };
 }
 
-// The largest number of values that T takes, at most `kMaxFields + 1`. A field without a default
-// makes T take no fewer values than reach it, so numbers below the first accepted one are skipped.
+// The largest number of initialisers that T accepts, at most `kMaxFields + 1`. Fields without a
+// default initialiser set a minimum, so numbers before the first accepted number are skipped.
 template <class T, std::size_t n = 0, bool found = false>
 constexpr std::size_t count_values() {
   constexpr bool takes = takes_values<T>(std::make_index_sequence<n>());
@@ -92,15 +92,15 @@ constexpr std::size_t count_values() {
   }
 }
 
-// The number of fields of one size, as numbers or pointers, that fit into a T; 0: too few or many
-// to guess by.
+// The guessed number of fields: as many as fit into a T if all are numbers or pointers of one size.
+// 0 if the number is too small or too large for a guess.
 template <class T>
 inline constexpr std::size_t kGuess = sizeof(T) / alignof(T) > 2 &&
                                               sizeof(T) / alignof(T) < kMaxFields
                                           ? sizeof(T) / alignof(T)
                                           : 0;
 
-// count_values() with fewer questions where the guess is right.
+// count_values(), with fewer instantiations if the guess is right.
 template <class T>
 constexpr std::size_t count_values_guessed() {
   if constexpr (kGuess<T> == 0) {
@@ -119,7 +119,8 @@ constexpr bool has_base() {
   &&!requires { T{NoField{}}; };
 }
 
-// A C array takes one value per element, but only one braced list. `count` is count_values<T>().
+// A C array accepts one initialiser per element, but only one braced list. `count` is
+// count_values<T>().
 template <class T, std::size_t count, std::size_t at, std::size_t inside = 0>
 constexpr bool is_c_array_at() {
   if constexpr (at + inside > count) {
@@ -134,8 +135,8 @@ constexpr bool is_c_array_at() {
   }
 }
 
-// Whether T takes a braced value for each value: then none of them is an element of an array. One
-// question for most structs, where field by field takes the compiler a dozen.
+// Whether every initialiser of T may be a braced list: then none initialises an array element. One
+// test for most structs, where a test for each field would be a dozen times slower.
 template <class T, std::size_t... I>
 constexpr bool takes_each_braced(std::index_sequence<I...>) {
   return requires { T{{AnyFieldAt<T, sizeof...(I), I>{}}...}; };
@@ -154,8 +155,8 @@ constexpr bool has_c_array() {
   }
 }
 
-// The number of braced values that T takes, which is that of its fields where each takes one; 0
-// where a further one follows that takes a value only.
+// The number of braced initialisers that T accepts: its number of fields, if each accepts braces. 0
+// if another field follows that accepts only a plain value.
 template <class T, std::size_t n = 0, bool found = false>
 constexpr std::size_t count_braced() {
   constexpr bool takes = takes_each_braced<T>(std::make_index_sequence<n>());
@@ -171,7 +172,8 @@ template <class T, std::size_t... I>
 constexpr bool takes_value_after_braced(std::index_sequence<I...>) {
   return requires { T{{AnyFieldAt<T, sizeof...(I) + 1, I>{}}..., AnyField<T>{}}; };
 }
-// The elements of the C array at `at`: behind its braces so many values fewer follow.
+// The size of the C array at `at`: with the array in braces, correspondingly fewer initialisers
+// follow.
 template <class T, std::size_t count, std::size_t at, std::size_t inside = 0, std::size_t n = 1>
 constexpr std::size_t c_array_size() {
   if constexpr (at + n >= count || at + inside > count) {
@@ -198,7 +200,8 @@ constexpr std::size_t count_by_arrays() {
     return count_by_arrays<T, count, at + 1, fields + 1>();
   }
 }
-// The fields of a T with C arrays, which takes `count` values; 0 if that is not found out.
+// The number of fields of a T with C arrays, which accepts `count` initialisers; 0 if it cannot be
+// determined.
 template <class T, std::size_t count>
 constexpr std::size_t count_with_arrays() {
   constexpr std::size_t kBraced = count_braced<T>();
@@ -212,14 +215,14 @@ constexpr std::size_t count_with_arrays() {
   }
 }
 
-// Whether a field follows the ones that take values, which can be neither copied nor moved.
+// Whether the counted fields are followed by a field that can be neither copied nor moved.
 template <class T, std::size_t... I>
 constexpr bool has_immovable_after(std::index_sequence<I...>) {
   return requires { T{AnyFieldAt<T, sizeof...(I) + 1, I>{}..., {}}; };
 }
 
-// The number of fields of a T, or why it has none to read. Whether one of them is a reference, only
-// bound fields show: fields.h.
+// The number of fields of a T, or the reason why they cannot be read. References are detected
+// later, on bound fields: fields.h.
 struct FieldCount {
   std::size_t count = 0;
   FieldsFault fault = FieldsFault::kNone;
@@ -241,8 +244,8 @@ constexpr FieldCount find_field_count() {
   } else if constexpr (kGuess<T> > 0 &&
                        takes_each_braced<T>(std::make_index_sequence<kGuess<T>>()) &&
                        !takes_values<T>(std::make_index_sequence<kGuess<T> + 1>())) {
-    // So many take a braced value each, so that none of them is an array, and no value follows:
-    // most structs need no further question.
+    // That many fields accept a braced value each, so none of them is an array, and no value
+    // follows: most structs need no further test.
     return count_unless_immovable<T, kGuess<T>>();
   } else {
     constexpr std::size_t kCount = count_values_guessed<T>();

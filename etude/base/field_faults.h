@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What keeps the fields of a type from being read, and what a program does about it, as messages of
-// the compiler. Used by field_count.h and fields.h, and by walks that say more about a type.
+// The reasons why the fields of a type cannot be read, with remedies, as compiler messages. Used by
+// field_count.h and fields.h, and by walks that explain more about a type.
 #pragma once
 
 #include "etude/version.h"
@@ -8,10 +8,11 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// Why the fields of a type cannot be read.
+// Reasons why the fields of a type cannot be read.
 enum class FieldsFault { kNone, kClass, kBase, kArray, kTooMany, kImmovable, kReference };
 
-// Says what keeps the fields of a T from being read. A class, so that it is said once for each T.
+// Reports why the fields of a T cannot be read. A class, so that the message appears once for each
+// T.
 template <class T, FieldsFault fault>
 struct FieldsNotVisible {
   static constexpr bool is_plain_struct = fault != FieldsFault::kClass;

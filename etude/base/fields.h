@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fields of a plain struct as a tuple of references, with their names, at compile time.
-// Used by structure.h and by everything that walks user types: tangents, checkpoints, parameter
-// groups, summaries. A struct needs no annotation when it is an aggregate without base classes
-// and has at most 64 fields; any other class lists its fields with ETUDE_FIELDS.
-// Not a serialiser, and not for types that are values of their own (strings, containers, tensors).
+// The fields of a plain struct as a tuple of references, with their names, at compile time. Used by
+// structure.h and all code that walks user types: tangents, checkpoints, parameter groups,
+// summaries. An aggregate without base classes and with at most 64 fields needs no annotation; any
+// other class lists its fields with ETUDE_FIELDS. Not a serialiser, and not for types that are
+// leaves themselves (strings, containers, tensors).
 #pragma once
 
 #include <array>
@@ -24,7 +24,7 @@
 //   };
 //
 // The list must name the class itself: a class derived from Dense does not inherit it. The tangent
-// of such a class (diff/) has members of the same names.
+// of such a class (diff/) has members with the same names.
 #define ETUDE_FIELDS(Class, ...)                                                                \
   friend struct ::etude::internal::FieldAccess;                                                 \
   using EtudeFieldsClass = Class;                                                               \
@@ -41,15 +41,15 @@
   };                                                                                            \
   static_assert(true, "")
 
-// By this->: members of a base that depends on a template parameter are found then, too. Ties is a
-// parameter so that the tuples of a class are made where one is asked for: what includes all layers
-// would make a hundred of them, a tenth of the time that it takes to read etude/etude.h.
+// `this->` also finds members of a base that depends on a template parameter. Ties is a template
+// parameter so that a class's tuples are instantiated only when used: all layers together would
+// instantiate a hundred of them, a tenth of the compile time of etude/etude.h.
 #define ETUDE_INTERNAL_MEMBERS(...) \
   { return Ties::of(0 ETUDE_INTERNAL_EACH(ETUDE_INTERNAL_MEMBER, __VA_ARGS__)); }
 #define ETUDE_INTERNAL_MEMBER(name) , this->name
 #define ETUDE_INTERNAL_SLOT(name) \
   typename ::etude::internal::SlotType<decltype(Self::name)>::type name{};
-// macro(name) for each of the names: every rescan of EXPAND lets the list take one step.
+// macro(name) for each name: each rescan of EXPAND advances the list by one step.
 #define ETUDE_INTERNAL_EACH(macro, ...) \
   __VA_OPT__(ETUDE_INTERNAL_EXPAND(ETUDE_INTERNAL_STEP(macro, __VA_ARGS__)))
 #define ETUDE_INTERNAL_STEP(macro, name, ...) \
@@ -64,12 +64,12 @@
   ETUDE_INTERNAL_RESCAN(ETUDE_INTERNAL_RESCAN(ETUDE_INTERNAL_RESCAN(__VA_ARGS__)))
 #define ETUDE_INTERNAL_RESCAN(...) __VA_ARGS__
 
-// Lists what a class is known by beside its fields, where it is an argument of a function
-// (stage/arguments.h). It stands for
+// Lists the values that identify a class, besides its fields, as an argument of a function
+// (stage/arguments.h). It means
 //
 //   auto host_values() const { return std::tie(stride_, activation_); }
 //
-// and makes the tuple where one is asked for: headers of many layers are read faster so.
+// but instantiates the tuple only when used, which makes headers with many layers faster.
 #define ETUDE_HOST_VALUES(...)                          \
   template <class Ties = ::etude::internal::MemberTies> \
   auto host_values() const {                            \
@@ -80,7 +80,7 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// What stands for a field in the tangent of its class: diff/aggregates.h says it.
+// The type of a field's slot in the tangent of its class; defined in diff/aggregates.h.
 template <class Field>
 struct SlotType;
 
@@ -91,9 +91,9 @@ struct MemberTies {
   }
 };
 
-// Reaches what ETUDE_FIELDS and ETUDE_HOST_VALUES declare, also in a private section.
+// Accesses the declarations of ETUDE_FIELDS and ETUDE_HOST_VALUES, including private ones.
 struct FieldAccess {
-  // By a function: clang checks access to what an alias names where the alias is used.
+  // A function, since clang checks access through an alias where the alias is used.
   template <class T>
   static constexpr auto slots() {
     return std::type_identity<typename T::template EtudeSlots<T>>();
@@ -127,14 +127,14 @@ struct FieldAccess {
 template <class T>
 inline constexpr bool kHasListedFields = FieldAccess::is_listed<std::remove_const_t<T>>();
 
-// Whether `fields` may be called on a T: a plain struct, or a class with ETUDE_FIELDS.
+// Whether `fields` accepts a T: a plain struct, or a class with ETUDE_FIELDS.
 template <class T>
 concept Reflectable = kHasListedFields<T> ||(__is_class(T) && __is_aggregate(T));
 
-// Stands for the fields of a struct in which one is a reference.
+// The fields of a struct with a reference member.
 struct ReferenceField {};
 
-// Takes the declared types of the fields, which a reference to a field no longer shows.
+// Takes the declared types of the fields, since a reference to a field hides them.
 template <class... Declared, class... Field>
 constexpr auto bind_fields(Field&... field) {
   if constexpr ((std::is_reference_v<Declared> || ...)) {
@@ -144,9 +144,9 @@ constexpr auto bind_fields(Field&... field) {
   }
 }
 
-// fields() for those that have asked kFieldsFault: no message, and no fields where they cannot be
-// counted. Compilers instantiate it for each struct, const and not, so what follows is no layer
-// more.
+// fields() for callers that have checked kFieldsFault: without a message, and without fields if
+// they cannot be counted. Compilers instantiate it for each struct, const and not, so it calls no
+// further template.
 template <class T>
 constexpr auto read_fields(T& v) {
   constexpr std::size_t n = kHasListedFields<T> ? 0 : kFieldCount<std::remove_const_t<T>>.count;
@@ -158,7 +158,7 @@ constexpr auto read_fields(T& v) {
 #include "etude/base/fields_arms.inc"
 }
 
-// What keeps fields() from reading a T. Asks without a message, for those that say more about a T.
+// The reason why fields() cannot read a T. Without a message, for callers that explain more.
 template <class T>
 constexpr FieldsFault find_fields_fault() {
   if constexpr (kHasListedFields<T>) {
@@ -174,11 +174,10 @@ constexpr FieldsFault find_fields_fault() {
 template <class T>
 inline constexpr FieldsFault kFieldsFault = find_fields_fault<std::remove_const_t<T>>();
 
-// References to the fields of v in the order of declaration, const where v is.
+// References to the fields of v in the order of declaration; const if v is const.
 //
-// throws: a compile-time error that says how to change T, when T is not a struct as above; then it
-//         has no fields.
-// cost:   none at run time.
+// throws: a compile-time error with the remedy if T is not such a struct; then it has no fields.
+// cost: none at run time.
 template <class T>
 constexpr auto fields(T& v) {
   if constexpr (kFieldsFault<T> != FieldsFault::kNone) {
@@ -203,7 +202,7 @@ constexpr std::size_t field_count() {
 #pragma clang diagnostic ignored "-Wundefined-internal"
 #endif
 
-// Of `sample` only addresses of fields are formed, so it is never defined.
+// Never defined: only addresses of fields of `sample` are formed.
 template <class T>
 struct Sample {
   T value;
@@ -221,8 +220,8 @@ Address(P) -> Address<P>;
 inline constexpr std::string_view kIdentifierChars =
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
 
-// The name of the field that A points to: the last identifier of this function's name, which is
-// "... Dense::bias)}]" for g++ and "... value.bias}]" for clang.
+// The name of the field that A points to: the last identifier in this function's name, "...
+// Dense::bias)}]" for g++ and "... value.bias}]" for clang.
 template <auto A>
 consteval auto last_identifier() {
   std::string_view text = __PRETTY_FUNCTION__;
@@ -231,8 +230,8 @@ consteval auto last_identifier() {
   return text.substr(before + 1, last - before);
 }
 
-// Up to the next comma. By hand: with the undefined behaviour sanitizer of g++ 12, find() of one
-// character is no constant expression.
+// The length up to the next comma. A loop: with the undefined behaviour sanitizer of g++ 12, find()
+// of one character is not a constant expression.
 consteval std::size_t entry_size(std::string_view list) {
   std::size_t size = 0;
   while (size < list.size() && list[size] != ',') ++size;
@@ -247,7 +246,7 @@ consteval std::string_view listed_name(std::string_view list, std::size_t index)
   return list.substr(0, list.find_last_of(kIdentifierChars) + 1);
 }
 
-// The name of field I of T as written in the source; ETUDE_FIELDS(Dense, weight_) names "weight".
+// The name of field I of T as in the source. ETUDE_FIELDS(Dense, weight_) names it "weight".
 template <class T, std::size_t I>
 consteval std::string_view find_field_name() {
   if constexpr (kHasListedFields<T>) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Float16 (IEEE binary16) and BFloat16 (the high half of a float): storage types of two bytes.
-// Used as element types of tensors. Arithmetic and comparison happen in float, by the implicit
-// conversion to it; a result is rounded once, to nearest with ties to even, by the explicit
-// conversion back. Not for fast conversion of arrays: kernels have vector code for that.
+// Float16 (IEEE binary16) and BFloat16 (the high half of a float): storage types of two bytes. Used
+// as element types of tensors. Arithmetic and comparison use float, by implicit conversion. The
+// explicit conversion back rounds once, to nearest with ties to even. Not for fast conversion of
+// arrays: kernels have vector code for that.
 #pragma once
 
 #include <bit>
@@ -15,8 +15,8 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// The float next to x that has its last bit set when x is no float (round to odd), so that a
-// second rounding to fewer bits gives what a single rounding would.
+// x as a float, rounded to odd: if x is not a float, the result is a neighbour with its last bit
+// set. A second rounding to fewer bits then has the result of a single rounding.
 constexpr float round_to_odd(double x) {
   constexpr float kMax = std::numeric_limits<float>::max();
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -90,14 +90,14 @@ struct BFloat16Format {
   static constexpr float value(std::uint16_t bits) { return bfloat16_value(bits); }
 };
 
-// What the two types share.
+// The common part of the two types.
 template <class Format>
 class ShortFloat {
  public:
   ShortFloat() = default;  // uninitialised, like a float; ShortFloat{} is 0
   explicit constexpr ShortFloat(float x) : bits_(Format::bits(x)) {}
   explicit constexpr ShortFloat(double x) : bits_(Format::bits(round_to_odd(x))) {}  // rounds once
-  // Integers beyond 2^53 are rounded to a double first.
+  // Integers beyond 2^53 are first rounded to a double.
   template <std::integral T>
   explicit constexpr ShortFloat(T x) : ShortFloat(static_cast<double>(x)) {}
 

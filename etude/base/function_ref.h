@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A borrowed callable: two words, no allocation. For parameters that are called before the call
-// returns (parallel loops, visitors). Never store one.
+// A borrowed callable: two words, no allocation. For parameters called before the function returns
+// (parallel loops, visitors). Do not store it.
 #pragma once
 
 #include <memory>

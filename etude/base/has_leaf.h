@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// HasLeaf: whether a structure type can hold a leaf of a given type, decided at compile time; and
-// NoDerivative, the mark that hides a field from most walks. Used by structure.h, and by templates
+// HasLeaf: whether a structure type can hold a leaf of a given type, decided at compile time.
+// NoDerivative: a wrapper that hides a field from most walks. Used by structure.h, and by templates
 // that accept "a structure of tensors". Lists the containers that structure.h walks.
 #pragma once
 
@@ -22,7 +22,7 @@
 
 namespace ETUDE_API etude {
 
-// Marks a value that carries no derivative; walks pass it over unless they ask for it.
+// Wraps a value without a derivative. Walks skip it unless they request it.
 template <class T>
 struct NoDerivative {
   T value{};
@@ -31,23 +31,23 @@ struct NoDerivative {
   }
 };
 
-// What a walk does with NoDerivative fields.
+// Whether a walk visits NoDerivative fields.
 enum class Marked { kSkip, kWalk };
 
 namespace internal {
 
-// Stands for a leaf where every struct is asked for: for_each_struct.
+// The leaf type of a walk over all structs: for_each_struct.
 struct EveryStruct;
 
 template <class T, class... Types>
 inline constexpr bool kIsOneOf = (std::is_same_v<T, Types> || ...);
 
-// Whether the walk looks into a T, and what it finds there, as a list of types.
+// A list of the types that a walk finds in a T.
 template <class... Types>
 struct TypeList {};
 
-// Sequences by what they can do: std::list and containers like it, and std::valarray. Their headers
-// are not included here, and those of others are not known.
+// Sequences by their operations: std::list and similar containers, and std::valarray. Their headers
+// are not included here, and other libraries' containers are unknown.
 template <class T>
 concept GrowingSequence = requires(T& x, typename T::value_type& element) {
   typename T::allocator_type;
@@ -64,7 +64,7 @@ concept Valarray = requires(T& x) {
 template <class... F>
 TypeList<std::remove_const_t<F>...> types_of(std::tuple<F&...>*);
 
-// Whether it is a struct whose fields cannot be read: then it has no parts.
+// Whether it is a struct whose fields cannot be read; such a struct has no parts.
 template <class T>
 constexpr bool is_hidden_struct() {
   if constexpr (!GrowingSequence<T> && !Valarray<T> && Reflectable<T>) {
@@ -136,8 +136,8 @@ struct IsNoDerivative : std::false_type {};
 template <class T>
 struct IsNoDerivative<NoDerivative<T>> : std::true_type {};
 
-// What is looked for, as a kind: Kind::is<T> says whether a T is one, and Kind::explains whether a
-// struct on the way is refused whose fields cannot be read; else it holds nothing.
+// The searched kind of leaf. Kind::is<T> says whether a T is of the kind. Kind::explains says
+// whether a struct with unreadable fields is refused; otherwise such a struct holds nothing.
 template <class Leaf>
 struct Exactly {
   static constexpr bool explains = true;
@@ -151,8 +151,8 @@ struct Exactly<EveryStruct> {
   static constexpr bool is = Reflectable<T>;
 };
 
-// Whether a walk finds something of a kind in a T. `Open` are the types around T: a type that holds
-// itself is looked into once.
+// Whether a walk finds a leaf of a kind in a T. `Open` are the enclosing types of T, so that a
+// recursive type is searched once.
 template <class Kind, Marked marked, class T, class... Open>
 constexpr bool finds_kind();
 
@@ -179,7 +179,7 @@ constexpr bool finds_kind() {
 
 }  // namespace internal
 
-// Whether a T can hold a Leaf where a walk finds it.
+// Whether a walk over a T can find a Leaf.
 template <class T, class Leaf, Marked marked = Marked::kSkip>
 struct HasLeaf
     : std::bool_constant<

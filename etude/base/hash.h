@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One mixing step for hash tables whose keys are ids and sizes. Not for untrusted strings.
+// One mixing step for hash tables with ids and sizes as keys. Not for untrusted strings.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A member whose type only the source file knows: the object lies inside its owner, so that a
-// public header neither includes what it is made of nor pays for an allocation.
+// A member whose type is complete only in the source file. The object is stored inside its owner,
+// so a public header neither includes the type's parts nor pays for an allocation.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// T may be incomplete where the member is declared; constructors and the destructor of the owner
-// are defined where it is complete, and check there that `Bytes` is enough.
+// T may be incomplete at the declaration of the member. The owner's constructors and destructor are
+// defined where T is complete, and check there that `Bytes` suffices.
 template <class T, std::size_t Bytes>
 class InPlace {
  public:

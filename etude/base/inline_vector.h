@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A vector whose first N elements live inside the object. For results, operand lists and axes:
-// places where nearly all lists are short and the heap would cost more than the work.
+// A vector whose first N elements are stored inside the object. For results, operand lists and
+// axes: nearly all of these lists are short, and heap allocation would cost more than the work.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +17,8 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// Whether moving a T and destroying the source is the same as copying its bytes. A class says so by
-// a member type `Relocatable`.
+// Whether moving a T and destroying the source is equivalent to copying its bytes. A class declares
+// this with a member type `Relocatable`.
 template <class T>
 inline constexpr bool kIsRelocatable = std::is_trivially_copyable_v<T> || requires {
   typename T::Relocatable;
@@ -115,7 +115,7 @@ class InlineVector {
   void take(InlineVector& other) noexcept {
     if (other.is_local()) {
       if constexpr (kIsRelocatable<T> && sizeof(storage_) <= 64) {
-        // A fixed number of bytes, in a register or two.
+        // A fixed number of bytes, in one or two registers.
         std::memcpy(storage_, other.storage_, sizeof(storage_));
         size_ = std::exchange(other.size_, 0);
       } else {

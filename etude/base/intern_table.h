@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one kind of table for values that exist once in a process, so that equality is identity.
+// The table for interned values, which exist once in a process, so that equality is identity.
 #pragma once
 
 #include <array>
@@ -15,14 +15,14 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// Items are never removed, and pointers to them are good for ever. Hash and Equal take items and
-// what they are looked up by (both have `is_transparent`). thread-safe: 16 parts with a lock each,
-// of which readers hold theirs together.
+// Items are never removed, and pointers to them stay valid. Hash and Equal accept items and lookup
+// keys (both have `is_transparent`). thread-safe: 16 parts with a lock each; readers share the
+// lock.
 template <class Item, class Hash, class Equal>
 class InternTable {
  public:
-  // The item that equals `key`, else the one that make() gives. make() runs under a lock and may
-  // say that there is no room (absent): then this is null.
+  // The item that equals `key`; if there is none, the new item from make(). make() runs under a
+  // lock. It may return nothing if there is no room; then this returns null.
   template <class Key, class Make>
   const Item* find_or_make(const Key& key, Make&& make) {
     const std::size_t hash = Hash{}(key);
@@ -40,7 +40,7 @@ class InternTable {
  private:
   struct Part {
     std::shared_mutex mutex;
-    std::unordered_set<Item, Hash, Equal> items;  // nodes, which stay where they are
+    std::unordered_set<Item, Hash, Equal> items;  // node-based: addresses are stable
   };
   std::array<Part, 16> parts_;
 };

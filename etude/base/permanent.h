@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one kind of object that the library makes once and that has a destructor: it is never
-// destroyed. Threads may still run after main has returned, and destructors of a program's own
-// static objects may call ops. tests/core/exit_test.py refuses every other such object.
+// The type of all global objects with a destructor: they are never destroyed. Threads may still run
+// after main has returned, and destructors of a program's static objects may call ops.
+// tests/core/exit_test.py refuses all other such objects.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ namespace etude::internal {
 //   static const Permanent<Attrs> rule(rule_attrs("apply"));
 //   run_rule(*rule, call);
 //
-// Its memory is that of the variable, so leak checkers see what it refers to. threads: those of T.
+// Its memory is that of the variable, so leak checkers see what it refers to. threads: as T.
 template <class T>
 class Permanent {
  public:

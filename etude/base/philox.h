@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Philox-4x32-10, a counter-based random generator: the words are a pure function of key and
-// position, so any element can be drawn alone, in any order, on any thread or device.
-// Used by the random ops and by data shuffling. Not for cryptography.
-// Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
+// position, so any element can be drawn separately, in any order, on any thread or device. Used by
+// the random ops and by data shuffling. Not for cryptography. Source: Salmon et al., "Parallel
+// random numbers: as easy as 1, 2, 3", SC 2011.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@ struct PhiloxKey {
   constexpr bool operator==(const PhiloxKey&) const = default;
 };
 
-// Four random words. The counter of the cipher is (block, stream), its key is the seed, each with
+// Four random words. The counter of the cipher is (block, stream), the key is the seed, both with
 // the low 32 bits first.
 //
 // cost: 20 multiplications, no branch.
@@ -46,8 +46,8 @@ constexpr std::array<std::uint32_t, 4> philox(PhiloxKey key, std::uint64_t block
   return {c0, c1, c2, c3};
 }
 
-// The key that follows from this one and a number: a block of the cipher under the complement of
-// the stream, which no draw uses.
+// The key derived from this key and a number: a block of the cipher with the complemented stream,
+// which no draw uses.
 constexpr PhiloxKey fold_in(PhiloxKey key, std::uint64_t number) {
   const std::array<std::uint32_t, 4> words = philox({key.seed, ~key.stream}, number);
   return {words[0] | std::uint64_t{words[1]} << 32, words[2] | std::uint64_t{words[3]} << 32};

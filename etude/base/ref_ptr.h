@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Intrusive shared ownership: one atomic count inside the object. Used for buffers, tensors,
-// attribute sets and prepared kernels. Not for cycles: nothing here collects them.
+// Intrusive shared ownership: one atomic reference count inside the object. Used for buffers,
+// tensors, attribute sets and prepared kernels. Not for cycles: they leak.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,7 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// Base of counted objects that are made with `new`. thread-safe counts.
+// Base of reference-counted objects made with `new`. thread-safe counts.
 class RefCounted {
  public:
   RefCounted() = default;
@@ -33,7 +33,7 @@ class RefCounted {
   mutable std::atomic<uint32_t> count_{0};
 };
 
-// A handle to a counted object. thread-compatible, like the standard's shared_ptr.
+// A handle to a reference-counted object. thread-compatible, like std::shared_ptr.
 template <class T>
 class RefPtr {
  public:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which sanitizer the program is built with; g++ and clang say it in ways of their own.
+// The sanitizers of this build, which g++ and clang announce differently.
 #pragma once
 
 namespace etude::internal {

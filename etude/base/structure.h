@@ -2,8 +2,8 @@
 // Walks the leaves of a structure: anything built from plain structs (fields.h), std::vector,
 // std::deque, std::list, std::valarray, std::array, C arrays, std::optional, maps with string keys,
 // std::tuple, std::pair, std::variant. Used by checkpoints, parameter groups, tangents and traced
-// functions, with Tensor as the leaf. Whatever can hold no leaf is passed over without a test at
-// run time. Not for walking two structures side by side: use fields.h.
+// functions, with Tensor as the leaf. Parts that cannot hold a leaf are skipped at compile time. To
+// walk two structures in parallel use fields.h.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +29,7 @@ namespace ETUDE_API etude {
 
 namespace internal {
 
-// The place of a walk, "layers/0/weight", in one buffer that grows and shrinks.
+// The path of a walk, "layers/0/weight", in one buffer that grows and shrinks.
 class PathBuffer {
  public:
   // Appends a component, and returns the length to pass to `leave`.
@@ -47,7 +47,7 @@ class PathBuffer {
   std::string text_;
 };
 
-// A PathBuffer that stays empty unless paths are wanted: one walk for calls with and without them.
+// A PathBuffer that stays empty unless paths are wanted: one walk for both kinds of calls.
 class OptionalPath {
  public:
   explicit OptionalPath(bool is_wanted) : is_wanted_(is_wanted) {}
@@ -65,7 +65,7 @@ class OptionalPath {
   PathBuffer path_;
 };
 
-// Stands for PathBuffer where nobody asks for paths: everything folds away.
+// Replaces PathBuffer in walks without paths; all its code is optimised away.
 struct NoPath {
   template <class Component>
   constexpr std::size_t enter(const Component&) {
@@ -74,7 +74,7 @@ struct NoPath {
   constexpr void leave(std::size_t) {}
 };
 
-// The entries of a map that has no order, by key: walks do not depend on hashes.
+// The entries of an unordered map, sorted by key, so that walks do not depend on hashes.
 template <class Map>
 constexpr auto entries_by_key(Map& map) {
   std::vector<decltype(&*map.begin())> entries;
@@ -89,7 +89,7 @@ class Walker {
  public:
   explicit constexpr Walker(Fn& fn, Path path = Path()) : fn_(fn), path_(std::move(path)) {}
 
-  // X may be const; overloads below are for the containers, the one for structs is last.
+  // X may be const. The overloads below are for containers; the last one is for structs.
   template <class X>
   constexpr void walk(X& x) {
     using T = std::remove_const_t<X>;
@@ -187,7 +187,7 @@ class Walker {
   [[no_unique_address]] Path path_;
 };
 
-// for_each_leaf with `fn(path, leaf)`, where every path is empty unless `with_paths`.
+// for_each_leaf with `fn(path, leaf)`; the path is empty unless `with_paths`.
 //
 // cost: one pass; without paths nothing is allocated.
 template <class Leaf, class X, class Fn>
@@ -198,17 +198,17 @@ void for_each_leaf_with(bool with_paths, X& x, Fn&& fn) {
 
 }  // namespace internal
 
-// Calls `fn(path, leaf)` or `fn(leaf)` for each leaf of x in order; leaves are const where x is.
+// Calls `fn(path, leaf)` or `fn(leaf)` for each leaf of x in order; leaves are const if x is.
 //
 // A path joins field names, map keys and positions with '/': "conv1/filter", "layers/0/weight". An
-// optional, a variant and NoDerivative add no component; the path of a lone leaf is "". Map keys
-// are taken as they are, so a key that holds a '/' reads like two components. The path is valid
-// during the call only.
+// optional, a variant and NoDerivative add no component. The path of a lone leaf is "". Map keys
+// are not escaped, so a key with a '/' reads like two components. The path is valid during the call
+// only.
 //
 //   for_each_leaf<Tensor>(model, [](const std::string& path, Tensor& t) { ... });
 //   for_each_leaf<Tensor, Marked::kWalk>(model, [](Tensor& t) { ... });
 //
-// throws: what fn throws.
+// throws: exceptions of fn.
 // cost:   one pass; without a path nothing is allocated.
 template <class Leaf, Marked marked = Marked::kSkip, class X, class Fn>
 constexpr void for_each_leaf(X& x, Fn&& fn) {
@@ -223,20 +223,20 @@ constexpr void for_each_leaf(X& x, Fn&& fn) {
   }
 }
 
-// Calls `fn(path, part)` for x and each struct within it, wherever a walk of leaves would look,
-// also for those without leaves; a struct comes before its fields. `fn` takes any type.
+// Calls `fn(path, part)` for x and each struct inside it that a walk over leaves visits, including
+// structs without leaves. A struct comes before its fields. `fn` must accept any type.
 template <class X, class Fn>
 constexpr void for_each_struct(X& x, Fn&& fn) {
   internal::Walker<internal::EveryStruct, Marked::kWalk, internal::PathBuffer, Fn>(fn).walk(x);
 }
 
-// A structure like x in which each leaf is `fn(path, leaf)` or `fn(leaf)`, and the rest as in x.
+// A copy of x with each leaf replaced by `fn(path, leaf)` or `fn(leaf)`.
 //
-// The leaf is passed as an rvalue: a function that takes it by value may reuse its storage when x
-// was moved in.
+// The leaf is passed as an rvalue: a function that takes it by value may reuse its storage if x was
+// moved in.
 //
-// throws: what fn throws.
-// cost:   a copy of x, or none when x is moved in, and one pass.
+// throws: exceptions of fn.
+// cost: a copy of x, or none if x is moved in, and one pass.
 template <class Leaf, Marked marked = Marked::kSkip, class X, class Fn>
 [[nodiscard]] constexpr X map_leaves(X x, Fn&& fn) {
   if constexpr (std::is_invocable_v<Fn&, const std::string&, Leaf&&>) {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one kind of cache on the way of a call: a table of each thread in which every entry has one
-// place.
+// A cache on the call path: a thread-local table that maps each hash to one place.
 #pragma once
 
 #include <array>
@@ -15,17 +14,17 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// Room for two entries of each of `kPlaces` hashes, made at the first use of a thread. An entry
-// holds its whole key, and the caller compares it. Nothing is locked. A table outlives the
-// thread-local objects of its thread. Entry::table_was_made(), where there is one, is called once a
-// table is there. confined to the thread, as are the entries that it gives.
+// Room for two entries in each of `kPlaces` places, allocated on first use by a thread. An entry
+// holds its whole key, and the caller compares it. No locks. A table outlives the thread-local
+// objects of its thread. Entry::table_was_made(), if declared, is called after allocation. confined
+// to the thread, as are the returned entries.
 template <class Entry, std::size_t kPlaces>
 class ThreadTable {
   static_assert(std::has_single_bit(kPlaces) && kPlaces > 1);
 
  public:
-  // The entry of this hash that was asked for last. The place is named by the highest bits: those
-  // of a product by an odd constant are good.
+  // The most recent entry of this hash. The place is the highest bits of the hash, which are well
+  // mixed in a product with an odd constant.
   [[gnu::always_inline]] static Entry& latest(uint64_t hash) {
     Entry* entries = entries_;
     if (entries == nullptr) [[unlikely]]
@@ -36,9 +35,9 @@ class ThreadTable {
     Entry& entry;
     bool holds;
   };
-  // The entry for which `holds` is true, as the latest one; or else the older one of this hash, to
-  // be written over. With one entry a hash, two keys of one place that take turns would drive each
-  // other out for ever.
+  // The entry for which `holds` is true, made the most recent entry of its place; else the older
+  // entry, to be overwritten. With one entry per place, two alternating keys would evict each other
+  // forever.
   template <class Holds>
   [[gnu::always_inline]] static Found find(uint64_t hash, const Holds& holds) {
     Entry& first = latest(hash);

@@ -9,7 +9,7 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// The name of T as the compiler writes it.
+// The name of T in the compiler's spelling.
 template <class T>
 constexpr std::string_view type_name() {
   std::string_view text = __PRETTY_FUNCTION__;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What writer and reader of graphs in binary form (binary.h) share.
+// Definitions shared by the writer and the reader of graphs in binary form (binary.h).
 #pragma once
 
 #include <bit>
@@ -30,12 +30,12 @@ struct BinaryHeader {
   uint64_t elements;
 };
 static_assert(sizeof(BinaryHeader) == 32);
-inline constexpr std::size_t kChecked = 16;  // the first byte that the checksum is of
+inline constexpr std::size_t kChecked = 16;  // the first byte that the checksum covers
 
 constexpr std::size_t binary_aligned(std::size_t at) {
   return (at + kBinaryAlignment - 1) / kBinaryAlignment * kBinaryAlignment;
 }
-// Of all bytes of a file behind those of the header that are not checked.
+// The checksum of all bytes of a file after the unchecked header bytes.
 uint32_t binary_checksum(std::string_view bytes);
 
 }  // namespace etude::internal

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// GraphBuilder: puts a graph together, node by node. Used by tracing, by passes and by the parser.
+// GraphBuilder: builds a graph node by node. Used by tracing, passes and the parser.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@
 
 namespace ETUDE_API etude {
 
-// Inputs, constants and nodes may be added in any order; their final numbers are given by finish().
-// Until then a value is known by a Draft number of the builder. confined to one thread.
+// Inputs, constants and nodes may be added in any order; finish() assigns their final numbers.
+// Until then a value is identified by a Draft number of the builder. confined to one thread.
 class GraphBuilder {
  public:
   using Draft = uint32_t;
@@ -26,62 +26,63 @@ class GraphBuilder {
   GraphBuilder(GraphBuilder&& other) noexcept;
   GraphBuilder& operator=(GraphBuilder&& other) noexcept;
   ~GraphBuilder();
-  // From here on a node that is equal to one before is that one. Not for a graph that may be
-  // differentiated: cotangents of the two would be summed before they pass the node instead of
-  // behind it, which gives other bits than the calls one by one.
+  // From here on a node equal to an earlier node is merged with it. Not for a graph that may be
+  // differentiated: the cotangents of both would be summed before they pass the node instead of
+  // after, which rounds differently from the separate calls.
   void merge_equal_nodes() { merges_ = true; }
 
   Draft add_input(std::string name, const Type* type, InputRole role = InputRole::kArgument);
-  // `value` has elements: it is no ghost and not sparse.
+  // `value` must have elements: not a ghost and not sparse.
   Draft add_constant(Tensor value);
   // Results have consecutive numbers.
   struct Results {
     Draft first;
     uint32_t count;
   };
-  // A node, whose result types follow from the record.
-  // throws: what the type rule throws; kUnimplemented if a result has a size that only data tells.
+  // Adds a node; the result types follow from the record.
+  // throws: the errors of the type rule; kUnimplemented if a result size depends on data.
   Results append(const Op& op, const Attrs& attrs, std::span<const Draft> operands,
                  CallSite where = {});
-  // The first of its results.
+  // The same; returns its first result.
   Draft add_node(const Op& op, const Attrs& attrs, std::span<const Draft> operands,
                  CallSite where = {}) {
     return append(op, attrs, operands, where).first;
   }
-  // The same with result types that are known already.
+  // The same with known result types.
   Draft add_node(const Op& op, const Attrs& attrs, std::span<const Draft> operands,
                  const Types& results, CallSite where);
 
   const Type* type(Draft value) const { return values_[value].type; }
   std::size_t node_count() const { return nodes_.size(); }
-  // How many nodes have effects.
+  // The number of nodes with effects.
   std::size_t effect_count() const { return effects_; }
   // The line that made a value.
   CallSite where(Draft value) const { return values_[value].where; }
-  // The call that gave a value; null op for an input or a constant. Valid until the next change.
+  // The call that produced a value; null op for an input or a constant. Valid until the next
+  // change.
   struct Made {
     const Op* op = nullptr;
     const Attrs* attrs = nullptr;
     std::span<const Draft> operands = {};
   };
   Made maker(Draft value) const;
-  // A constant; null for any other value.
+  // The tensor of a constant; null for any other value.
   const Tensor* constant(Draft value) const;
-  // Takes an input back that nothing reads.
+  // Removes an unused input.
   void drop_input(Draft input);
-  // Makes the input `value` a constant, where its value turned out to be fixed.
+  // Replaces an input by a constant, after its value turned out to be fixed.
   void make_constant(Draft input, Tensor value);
-  // Keeps the text of a line alive as long as the graph; gives the pointer for a CallSite.
+  // Keeps the text of a line alive as long as the graph; returns the pointer for a CallSite.
   const char* keep_text(std::string_view text);
-  // The same for all lines of a graph that nodes are taken from.
+  // The same for all lines of a graph whose nodes are copied.
   void keep_texts_of(const Graph& graph);
-  // Nodes are those of this frame from here on, until the next one is set.
+  // Nodes added from here on belong to this frame, until the next set_frame().
   uint32_t add_frame(Graph::Frame frame);
   void set_frame(uint32_t frame) { frame_ = frame; }
 
-  // The graph. The order of inputs is that of add_input(), but for the roles: arguments, keys,
-  // Variables, captures. Nodes that no output needs are left out unless `keep_all`; constants that
-  // are not used always are; those with effects (graph.h) stay. The builder is empty afterwards.
+  // Returns the graph. Inputs are sorted by role (arguments, keys, Variables, captures), then in
+  // the order of add_input(). Unused nodes are removed unless `keep_all`; nodes with effects
+  // (graph.h) stay. Unused constants are always removed. The builder is empty afterwards.
   GraphRef finish(std::span<const Draft> outputs, bool keep_all = false);
 
  private:
@@ -107,7 +108,7 @@ class GraphBuilder {
   std::span<const Draft> operands_of(const Node& node) const {
     return {operands_.data() + node.first_operand, node.operands};
   }
-  // The node that computes the same, or null.
+  // An equal node, or null.
   const Node* find(uint64_t hash, const Op& op, const Attrs& attrs,
                    std::span<const Draft> operands) const;
   std::vector<bool> find_needed(std::span<const Draft> outputs, bool keep_all) const;
@@ -123,7 +124,7 @@ class GraphBuilder {
   std::unordered_multimap<uint64_t, uint32_t> known_;  // nodes by hash
   uint32_t frame_ = Graph::kNoFrame;
   std::vector<Graph::Frame> frames_;
-  std::shared_ptr<Graph::Texts> texts_;  // of keep_text()
+  std::shared_ptr<Graph::Texts> texts_;  // for keep_text()
   std::vector<std::shared_ptr<const Graph::Texts>> other_texts_;
 };
 

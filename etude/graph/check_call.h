@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What must hold for a node by itself, for verify.cc and for readers of graphs: parse.cc and
-// binary_reader.cc.
+// Checks of a single node, for verify.cc and the readers of graphs: parse.cc and binary_reader.cc.
 #pragma once
 
 #include <span>
@@ -14,15 +13,16 @@
 
 namespace etude::internal {
 
-// Graphs that are destroyed, compared or run take stack for each level of graphs that they carry.
+// The maximum nesting of graphs: destroying, comparing and running a graph uses stack for each
+// level.
 inline constexpr int kMaxGraphDepth = 100;
 
-// The result types of a call that a graph may hold. Unlike a call of a user it has operands of one
-// dtype where the record shares one, and no result with a size that data tells.
-// throws: kInvalidArgument or what the type rule throws, without the op's name.
+// The result types of a call in a graph. Unlike a user's call, its operands already have one dtype
+// where the record shares one, and no result size depends on data.
+// throws: kInvalidArgument or the errors of the type rule, without the op's name.
 Types check_call(const Op& op, std::span<const Type* const> operands, const Attrs& attrs);
 
-// A call whose attributes were read by their names.
+// A call whose attributes were read by name.
 struct ReadCall {
   Attrs attrs;
   Types results;
@@ -31,16 +31,16 @@ struct ReadCall {
 ReadCall check_read_call(const Op& op, const GraphBuilder& build,
                          std::span<const GraphBuilder::Draft> operands,
                          const std::vector<std::pair<std::string_view, AttrValue>>& attrs);
-// The op of a name that was read. throws: kNotFound, with the nearest names.
+// The op of a name that was read. throws: kNotFound, with similar names.
 const Op& find_read_op(std::string_view name);
-// The attribute of a name that was read. throws: kInvalidArgument, with those that there are.
+// The attribute of a name that was read. throws: kInvalidArgument, with the valid names.
 const AttrDef& find_read_attr(const Op& op, std::string_view name);
 
-// Makes equal graphs one while they are read: else comparing two that hold many equal ones could
-// take forever.
+// Merges equal graphs during reading. Otherwise comparing two graphs with many equal subgraphs
+// could take exponential time.
 class UniqueGraphs {
  public:
-  // The first that was the same, or this one.
+  // The first equal graph, or this graph.
   GraphRef add(GraphRef graph);
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What differs between two graphs, in words. For tests of passes, for `etude graph diff`, and for
-// finding out why a function was traced again.
+// The difference between two graphs, in words. For tests of passes, for `etude graph diff`, and for
+// finding out why a function was retraced.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace ETUDE_API etude {
 
-// The first difference of what the graphs compute, in words, and the lines of their texts that
-// differ; where they compute the same but for names and lines, that. "" for graphs of one text.
+// The first difference in the computations of two graphs, in words, and the lines of their texts
+// that differ. If only names and lines differ, says so. "" for graphs with equal texts.
 //
 //   %5 = sum: attribute 'axis' is [0] in the first graph and [1] in the second
 //     - %5 = sum(x, axis=[0])

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a family consists of, and how it is found. For family.cc and compare_graphs.cc.
+// The parts of a family, and the search for them. For family.cc and compare_graphs.cc.
 #pragma once
 
 #include <memory>
@@ -12,13 +12,14 @@
 
 namespace etude::internal {
 
-// The numbers that differ, in order of their places in the first graph; all else is as there.
+// The numbers that differ, in order of their positions in the first graph; everything else is as in
+// that graph.
 class FamilyParts {
  public:
   struct TypeSpot {
     GraphValue value;
     int axis;
-    SizeNumber size;  // of a result it may be without formulas: the type rules give it
+    SizeNumber size;  // for a result possibly without formulas: the type rules compute it
   };
   struct ConstantSpot {
     std::size_t constant;
@@ -26,10 +27,10 @@ class FamilyParts {
     std::variant<SizeNumber, RealNumber> number;
   };
   struct AttrSpot {
-    std::size_t node, attr, element;  // the element of a list; 0 elsewhere
+    std::size_t node, attr, element;  // index in a list; 0 otherwise
     std::variant<SizeNumber, RealNumber> number;
   };
-  struct InnerSpot {  // an attribute that is a graph, or an element of a list of graphs
+  struct InnerSpot {  // a graph attribute, or an element of a list of graphs
     std::size_t node, attr, element;
     std::shared_ptr<const FamilyParts> inner;
   };
@@ -44,8 +45,8 @@ class FamilyParts {
   const Graph& first() const { return *graphs.front(); }
 };
 
-// Fills in all but `graphs`, `sizes`: what the graphs differ in, explained by `points`. Gives what
-// cannot be explained; "" if all can.
+// Fills in everything except `graphs` and `sizes`: the differences between the graphs, explained by
+// `points`. Returns a difference that cannot be explained; "" if there is none.
 std::string compare_graphs(FamilyParts& parts, const SizePoints& points);
 
 }  // namespace etude::internal

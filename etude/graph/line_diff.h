@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The lines in which two texts differ, for diff.cc.
+// The differing lines of two texts, for diff.cc.
 #pragma once
 
 #include <string>
@@ -7,9 +7,10 @@
 
 namespace etude::internal {
 
-// "  - a line of the first\n  + a line of the second\n"; at most 40 lines, and then how many more.
-// cost: the product of the lines between the first and the last that differ; where that is large,
-//       all of them are told instead of the fewest.
+// "  - a line of the first\n  + a line of the second\n"; at most 40 lines, then the number of
+// further lines.
+// cost: the product of the lines between the first and the last difference. If that is large, all
+// these lines are listed instead of the fewest.
 std::string line_diff(std::string_view a, std::string_view b);
 
 }  // namespace etude::internal

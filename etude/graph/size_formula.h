@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers that follow from sizes: which formula over named sizes gives what was seen at a few
-// points. For families (family.h).
+// Numbers that depend on sizes: finds the formula over symbolic sizes that explains the numbers at
+// a few points. For families (family.h).
 #pragma once
 
 #include <cstddef>
@@ -14,37 +14,37 @@
 
 namespace etude::internal {
 
-// The sizes at which something was seen: one list for each graph that is compared.
+// The sizes at which numbers were observed: one list for each compared graph.
 using SizePoints = std::vector<std::vector<int64_t>>;
-// More sizes than these at once are explained by nothing.
+// The maximum number of sizes in formulas.
 inline constexpr std::size_t kMostSizes = 6;
 
 // A product of sizes, each with a power: n, n*m, n^2. Without a factor it is 1.
 struct SizeProduct {
   std::vector<uint8_t> powers;
-  // Absent if it is beyond what an int64 holds.
+  // Absent if it exceeds an int64.
   std::optional<int64_t> at(std::span<const int64_t> sizes) const;
   std::string to_string(std::span<const std::string> names) const;
 };
-// All that formulas use, simplest first.
+// All products that formulas use, simplest first.
 std::vector<SizeProduct> size_products(std::size_t sizes);
 
 // (factor * product + offset) / divisor.
 struct SizeFormula {
   SizeProduct product;
   int64_t factor = 1, offset = 0, divisor = 1;
-  // Absent if it is no integer.
+  // Absent if it is not an integer.
   std::optional<int64_t> at(std::span<const int64_t> sizes) const;
-  // Whether it is no integer, and `value` is one of the two next to it.
+  // Whether it is not an integer, and `value` is one of the two neighbouring integers.
   bool rounds_to(int64_t value, std::span<const int64_t> sizes) const;
   std::string to_string(std::span<const std::string> names) const;
 
  private:
-  // divisor times it.
+  // divisor times the formula's value.
   std::optional<int64_t> multiple_at(std::span<const int64_t> sizes) const;
 };
 
-// numerator * over / (denominator * (under + shift)), rounded to the dtype of what it explains.
+// numerator * over / (denominator * (under + shift)), rounded to the dtype of the explained number.
 struct RealFormula {
   SizeProduct over, under;
   int64_t numerator = 1, denominator = 1, shift = 0;
@@ -54,12 +54,12 @@ struct RealFormula {
   std::string to_string(std::span<const std::string> names) const;
 };
 
-// A number of a family: all formulas of the simplest kind that give what was seen. Where they do
-// not agree at other sizes, one more point must tell them apart.
+// A number of a family: all formulas of the simplest kind that explain the observed values. If they
+// disagree at other sizes, another point must decide.
 template <class Formula, class Value>
 struct Explained {
   std::vector<Formula> formulas;
-  // Absent if the formulas do not agree on it, or give none.
+  // Absent if the formulas disagree, or have no value.
   std::optional<Value> at(std::span<const int64_t> sizes) const {
     const std::optional<Value> first = formulas.front().at(sizes);
     for (const Formula& other : formulas) {
@@ -71,13 +71,13 @@ struct Explained {
 using SizeNumber = Explained<SizeFormula, int64_t>;
 using RealNumber = Explained<RealFormula, double>;
 
-// What gives seen[i] at points[i] for each i; no formulas if nothing does. Not all that was seen is
-// equal.
+// The formulas with the value seen[i] at points[i] for each i; none if there is no such formula.
+// The values in `seen` are not all equal.
 SizeNumber explain_sizes(std::span<const int64_t> seen, const SizePoints& points);
 // The same for real numbers that were rounded to `dtype`, bit for bit.
 RealNumber explain_reals(std::span<const double> seen, DType dtype, const SizePoints& points);
 
-// `value` as the dtype holds it.
+// `value` rounded to the dtype.
 double rounded_to(double value, DType dtype);
 
 }  // namespace etude::internal

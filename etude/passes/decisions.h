@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What passes and plans decide by cost, and why, for people who ask: `etude graph plan FILE --why`.
-// Nobody pays for it while nobody listens. And which calls a fused call took the place of, which
-// plans say beside their steps.
+// The cost decisions of passes and plans, with reasons, for `etude graph plan FILE --why`. Free of
+// cost without a listener. Also the calls that a fused call replaced, which plans print with their
+// steps.
 #pragma once
 
 #include <map>
@@ -17,12 +17,12 @@ namespace etude::internal {
 
 // "fused: multiply (a.cc:3) joins add (a.cc:4): ..."
 struct Decision {
-  std::string_view who;  // the pass, or "regions"; lives for ever
+  std::string_view who;  // the pass, or "regions"; static
   std::string text;
 };
 
-// While alive, decisions of this thread are kept. One within another takes its place. confined to
-// the thread that made it.
+// While alive, collects the decisions of this thread. A nested scope replaces the outer scope.
+// confined to the thread that made it.
 class DecisionScope {
  public:
   DecisionScope();
@@ -47,22 +47,22 @@ void tell_decision(std::string_view who, fmt::format_string<T...> text, T&&... a
   if (hears_decisions()) add_decision(who, fmt::format(text, std::forward<T>(args)...));
 }
 
-// "multiply (a.cc:3)"; the name alone where no line is known.
+// "multiply (a.cc:3)"; the name alone if the line is unknown.
 std::string call_text(const Graph::Node& node);
 
-// A call that is a part of a fused one.
+// A call that is part of a fused call.
 struct FusedCall {
   std::string op;
   CallSite where;
 };
-// By node of the graph that the pass gave: the calls, in their order.
+// By node of the pass's result: the fused calls, in order.
 struct FusedCalls final : RefCounted {
   std::map<std::size_t, std::vector<FusedCall>> by_node;
 
-  // Those that were noted for this graph; empty where none were.
+  // The fused calls recorded for this graph; empty if there are none.
   static RefPtr<const FusedCalls> of(const Graph& graph);
   static void keep(const Graph& graph, const RefPtr<const FusedCalls>& calls);
-  // `to` has the nodes of `from` at the same places.
+  // `to` has the nodes of `from` at the same indices.
   static void hand_over(const Graph& from, const Graph& to);
 };
 

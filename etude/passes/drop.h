@@ -5,7 +5,7 @@
 
 namespace etude::internal {
 
-// Dead code elimination (DCE): leaves out nodes and constants that no output needs.
+// Dead code elimination (DCE): removes nodes and constants that no output needs.
 GraphRef drop_dead_nodes(const Graph& graph);
 
 }  // namespace etude::internal

@@ -5,11 +5,11 @@
 
 namespace etude::internal {
 
-// Constant folding: runs nodes that read constants alone, or nothing, and makes their results
+// Constant folding: runs nodes that read only constants, or nothing, and replaces their results by
 // constants.
 //
-// Only where operands and results are small: a plan may not be slow to make, nor hold much memory.
-// A call that fails stays a node, so that the failure is that of the run.
+// Only for small operands and results: a plan must not be slow to make or hold much memory. A
+// failing call stays a node, so that the run fails.
 GraphRef fold_constants(const Graph& graph);
 
 }  // namespace etude::internal

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// GraphCopy: how a pass makes its graph, node by node of the one that it reads. Not for cutting a
-// graph in two: graph_derivatives.cc.
+// GraphCopy: builds the result of a pass node by node from its input graph. For cutting a graph in
+// two see graph_derivatives.cc.
 #pragma once
 
 #include <span>
@@ -14,8 +14,8 @@
 
 namespace etude::internal {
 
-// Starts with the inputs of `graph`. A value is known by its draft once its node was copied or
-// set() was called; constants are copied when they are first asked for. `graph` must outlive it.
+// Starts with the inputs of `graph`. A value has a draft once its node was copied or set() was
+// called; constants are copied on first use. `graph` must outlive it.
 class GraphCopy {
  public:
   using Draft = GraphBuilder::Draft;
@@ -28,16 +28,17 @@ class GraphCopy {
   Draft at(GraphValue value);
   // The operands of a node; valid until the next call.
   std::span<const Draft> operands(const Graph::Node& node);
-  // The node as it is; gives its first result.
+  // Copies the node unchanged; returns its first result.
   Draft copy(const Graph::Node& node);
   // The same with other attributes.
   Draft copy(const Graph::Node& node, const Attrs& attrs);
-  // The node once more: from here on its result `value` is that of the new one.
+  // Copies the node again: from here on its result `value` is that of the new node.
   void copy_again(const Graph::Node& node, GraphValue value);
-  // Its first result by an op that takes its other ones too, and its attributes (OpDef::again).
+  // Recomputes its first result with `op`, which also takes the other results, and with the node's
+  // attributes (OpDef::again).
   void copy_again_by(const Op& op, const Graph::Node& node);
   void set(GraphValue value, Draft draft) { drafts_[value] = draft; }
-  // With all nodes, or with those alone that an output needs. The copy is empty afterwards.
+  // Finishes with all nodes, or only with those that an output needs. The copy is empty afterwards.
   GraphRef finish(bool keep_all = true);
 
  private:
@@ -49,7 +50,7 @@ class GraphCopy {
   std::vector<Draft> scratch_;
 };
 
-// Whether a node satisfies the condition: a pass that finds none has nothing to copy.
+// Whether a node satisfies the condition. If there is none, a pass has nothing to copy.
 template <class Condition>
 bool has_node(const Graph& graph, Condition&& condition) {
   for (std::size_t i = 0; i < graph.size(); ++i) {
@@ -58,7 +59,7 @@ bool has_node(const Graph& graph, Condition&& condition) {
   return false;
 }
 
-// The attributes of a call with f(graph) in the place of each graph that it carries.
+// The attributes of a call, with each graph in them replaced by f(graph).
 Attrs with_graphs(const Op& op, const Attrs& attrs, FunctionRef<GraphRef(const Graph&)> f);
 
 // The types of the operands (null for an absent one) and of the results of node `node` of `graph`.

@@ -5,12 +5,13 @@
 
 namespace etude::internal {
 
-// Loop-invariant code motion (LICM): computes before a loop (OpDef::loop) the values that are the
-// same in all its steps, and passes them to the steps as further operands. A loop may have no step:
-// so nodes that elements of their operands can make fail stay where they are, and so do costly ones
-// unless a step is sure to run. Of loops in loops it takes out as far as it can.
+// Loop-invariant code motion (LICM): computes values that are equal in all steps of a loop
+// (OpDef::loop) before the loop, and passes them to the steps as additional operands. A loop may
+// have no steps, so nodes that can fail for some elements stay in the loop, and so do costly nodes
+// unless a step is certain to run. Moves values out of nested loops to the outermost level
+// possible.
 //
-// Relies on: no derivative is taken of the result.
+// Relies on: no derivative is computed of the result.
 GraphRef hoist_invariants(const Graph& graph);
 
 }  // namespace etude::internal

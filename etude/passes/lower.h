@@ -5,10 +5,10 @@
 
 namespace etude::internal {
 
-// Lowering (decomposition): puts the calls of a lowering in the place of each call of an op that
-// has no kernel. Traces hold no such op; texts may.
+// Lowering (decomposition): replaces each call of an op without a kernel by the calls of its
+// lowering. Traces have no such op; texts may.
 //
-// throws: what a lowering throws, with the name and line of the node.
+// throws: the errors of a lowering, with the name and line of the node.
 GraphRef lower_compositions(const Graph& graph);
 
 }  // namespace etude::internal

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Passes: functions from graph to graph that leave the values as they are, bit for bit, and the
-// work to compute them less. They run, in the order of one table (pipeline.cc), before a graph is
-// made ready to run (plan/plan.h). Derivatives are taken of graphs before they have passed here.
+// Passes: functions from graph to graph that keep all values bit for bit and reduce the work to
+// compute them. They run in the order of one table (pipeline.cc), before a graph is prepared to run
+// (plan/plan.h). Graphs are differentiated before they pass here.
 //
-//   PassScope off("merge_equal_nodes");   // a bug is gone without it?
-//   step(x);                              // planned for the first time: without that pass
+//   PassScope off("merge_equal_nodes");   // does the bug disappear without this pass?
+//   step(x);                              // planned for the first time, without that pass
 //
-// For a whole program: ETUDE_PASSES_OFF=merge_equal_nodes,fold_constants in its environment.
+// For a whole program: the environment variable ETUDE_PASSES_OFF=merge_equal_nodes,fold_constants.
 // A rule of a record (OpDef::rewrites) is switched off by its name in the same way.
 #pragma once
 
@@ -24,35 +24,35 @@ namespace ETUDE_API etude {
 struct Pass {
   std::string_view name;
   std::string_view doc;
-  GraphRef (*run)(const Graph&);  // gives the graph itself where it changes nothing
-  // Plans have no step for what it takes away, so that it cannot be switched off.
+  GraphRef (*run)(const Graph&);  // returns the same graph if it changes nothing
+  // The pass cannot be switched off: plans have no step for the nodes it removes.
   bool is_needed = false;
 };
-// In the order in which they run.
+// The passes in the order in which they run.
 std::span<const Pass> passes();
 
-// What a pass did to a graph.
+// The effect of a pass on a graph.
 struct PassReport {
   std::string_view pass;
   double seconds = 0;
   std::size_t nodes_before = 0, nodes_after = 0;
   bool is_off = false;
 };
-// A line each, under a head.
+// A header line, then a line for each report.
 std::string to_string(std::span<const PassReport> reports);
 
-// The graph as it is run. Graphs that its nodes carry have passed as well. In builds with
-// assertions the verifier looks at what each pass gives.
+// The graph after all passes, including the graphs in its attributes. In builds with assertions the
+// verifier checks the result of each pass.
 //
 // throws: kInvalidArgument if ETUDE_PASSES_OFF names no pass; kInternal, naming the pass that broke
-//         the graph; what a lowering throws. thread-safe. cost: linear in the graph.
+// the graph; the errors of a lowering. thread-safe. cost: linear in the graph.
 GraphRef run_passes(const Graph& graph, std::vector<PassReport>* reports = nullptr);
 
-// While alive, graphs that this thread plans pass without `off`: names of passes or of rules with
-// commas between them, or "all". A graph that was planned before keeps its plan. confined to the
-// thread that made it.
+// While alive, this thread plans graphs without `off`: names of passes or rules, separated by
+// commas, or "all". A graph that was planned before keeps its plan. confined to the thread that
+// made it.
 //
-// throws: kInvalidArgument for a name that is none, and for a pass that is needed.
+// throws: kInvalidArgument for an unknown name, and for a pass that cannot be switched off.
 class PassScope {
  public:
   explicit PassScope(std::string_view off);

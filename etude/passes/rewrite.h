@@ -5,10 +5,11 @@
 
 namespace etude::internal {
 
-// Algebraic simplification: applies the rules that records have as `rewrites`, to a node and then
-// to what it became.
+// Algebraic simplification: applies the `rewrites` of records to each node, and repeatedly to the
+// result.
 //
-// Relies on: no derivative is taken of the result, so that what stops one may go.
+// Relies on: no derivative is computed of the result, so that ops such as stop_gradient may be
+// removed.
 GraphRef rewrite_calls(const Graph& graph);
 
 }  // namespace etude::internal

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loop rerolling. roll_repeats(): loops in the place of calls that a host loop has recorded again
-// and again, so that what planning and compiling cost does not grow with the repetitions. Used for
-// lazy segments (lazy/program.cc), before the passes of pipeline.h; those run on the step
-// of the loop as well. The result computes the same bits with the same ops: only which node a value
-// comes from is another.
+// Loop rerolling. roll_repeats() replaces calls that a host loop recorded repeatedly by a loop, so
+// that the cost of planning and compiling does not grow with the repetitions. Used for lazy
+// segments (lazy/program.cc), before the passes of pipeline.h, which also run on the loop's
+// step. The result computes the same bits with the same ops; only the nodes that values come from
+// differ.
 //
-// Invariant: where the steps read alike (rolled_loops.h) and only there, a node of the op scan
-// stands in their place. Values that nodes behind it read of one step only are the carried ones of
-// the last step; else they are rows of its results. Where that would copy much memory, the calls
+// Invariant: a stretch of nodes is replaced by a scan node if and only if it satisfies the rules of
+// rolled_loops.h. If later nodes read a value of one step only, it is a carried value of the last
+// step; otherwise it is a row of the scan's results. If that would copy much memory, the calls
 // stay.
 #pragma once
 
@@ -17,11 +17,11 @@
 
 namespace etude::internal {
 
-// The graph itself where nothing repeats itself. Inputs and outputs stay the same.
+// Returns the same graph if nothing is repeated. Inputs and outputs are unchanged.
 // cost: linear in the graph.
 GraphRef roll_repeats(const Graph& graph);
 
-// Nodes of the graph and of those that it carries, each of these once.
+// The number of nodes in the graph and in the graphs of its attributes, each counted once.
 std::size_t node_count(const Graph& graph);
 
 }  // namespace etude::internal

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which stretches of a graph's nodes are the steps of a loop, and how its steps read: what roll.cc
-// makes loops of. Nothing is made here.
+// Finds the stretches of a graph's nodes that are steps of a loop, and the sources of the steps'
+// operands; roll.cc makes loops of them. Does not change the graph.
 //
 // Invariant: all steps of a loop have the same ops with the same attributes and types in the same
-// order, and each operand of a step is, in every step alike, one of these:
+// order. Each operand has one of these sources, the same kind in every step:
 // * the result of an earlier node of the same step;
-// * a result of the step before: carried. The first step has a value from outside in its place;
-// * one and the same value from outside: an invariant;
-// * a value from outside that differs from step to step: a row.
-// A stretch where that does not hold, for one operand of one step, is cut there or is none.
-// One kind of node is no part of the steps among which it stands: one that reads inputs of the
-// graph alone, with attributes that differ from step to step, such as a row of a batch. It comes
-// before the loop, and what it gives is from outside.
+// * a result of the previous step: carried. The first step has a value from outside instead;
+// * the same outside value in each step: an invariant;
+// * an outside value that differs from step to step: a row.
+// A stretch that violates this, in one operand of one step, is cut there or is not a loop.
+// Exception: a node that reads only inputs of the graph, with attributes that differ from step to
+// step, such as a row of a batch. It is not part of its step, but runs before the loop, and its
+// result is an outside value.
 #pragma once
 
 #include <cstddef>
@@ -26,33 +26,33 @@ struct RolledLoop {
   enum class From : uint8_t { kStep, kCarried, kSame, kRow };
   struct Read {
     From from = From::kStep;
-    uint32_t index = 0;  // a value of the first step, or a place in the list of its kind
+    uint32_t index = 0;  // a value of the first step, or an index into the list of its kind
   };
   struct Carried {
-    GraphValue result;  // of the first step: what the next one reads
-    GraphValue start;   // what the first step reads
+    GraphValue result;  // of the first step, read by the next step
+    GraphValue start;   // read by the first step
     bool operator==(const Carried&) const = default;
   };
   struct Row {
     std::vector<GraphValue> values;  // by step
-    // Where these are what steps of an earlier loop gave, one behind the other: that loop, and its
-    // rows from `first` on.
+    // If these are consecutive results of an earlier loop's steps: that loop, and its rows from
+    // `first` on.
     int32_t loop = -1;
     uint32_t kept = 0;
     std::size_t first = 0;
   };
 
-  std::size_t first = 0, period = 0, count = 0;  // nodes of a step, and steps
+  std::size_t first = 0, period = 0, count = 0;  // nodes per step, and number of steps
   GraphValue first_value = 0;
-  uint32_t values = 0;          // of a step
+  uint32_t values = 0;          // per step
   std::vector<Read> reads;      // by operand of the first step, in the order of its nodes
-  std::vector<bool> is_before;  // by node of a step: whether it comes before the loop
+  std::vector<bool> is_before;  // by node of a step: whether it runs before the loop
   std::vector<Carried> carried;
   std::vector<GraphValue> same;
   std::vector<Row> rows;
-  // Results of the first step of which nodes behind the loop read those of several steps.
+  // Results of the first step that later nodes read from several steps.
   std::vector<GraphValue> kept;
-  bool is_reverse = false;  // the last row is that of the first step
+  bool is_reverse = false;  // the last row belongs to the first step
 
   std::size_t end() const { return first + period * count; }
   GraphValue value(GraphValue of_first, std::size_t step) const {
@@ -61,10 +61,10 @@ struct RolledLoop {
   std::size_t row_of(std::size_t step) const { return is_reverse ? count - 1 - step : step; }
 };
 
-// More bytes are not copied to have rows in one tensor, or one tensor as rows.
+// The maximum number of bytes copied to join rows into a tensor, or to split a tensor into rows.
 inline constexpr int64_t kMostCopiedRows = 256 << 10;
 
-// The loops of the graph, in its order. No node with a true entry in `stays` is of one.
+// The loops of the graph, in order. Nodes with a true entry in `stays` are in no loop.
 std::vector<RolledLoop> find_loops(const Graph& graph, const std::vector<bool>& stays);
 
 }  // namespace etude::internal

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which passes and rules are switched off on this thread (PassScope in pipeline.h) or in the
+// The passes and rules that are switched off on this thread (PassScope in pipeline.h) or in the
 // program (ETUDE_PASSES_OFF).
 #pragma once
 
@@ -7,11 +7,11 @@
 
 namespace etude::internal {
 
-// `name` is that of a pass or of a rule.
+// `name` is a pass or a rule.
 bool is_switched_off(std::string_view name);
-// Whether a PassScope of this thread switches something off.
-bool has_switches_here();
-// throws: kInvalidArgument if ETUDE_PASSES_OFF holds a name that is none.
+// Whether a PassScope of this thread switches off a pass or rule.
+bool has_switches_here() noexcept;
+// throws: kInvalidArgument if ETUDE_PASSES_OFF contains an unknown name.
 void check_environment();
 
 }  // namespace etude::internal

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an array of nodes must be to be a scalar program: for those that are made while a program
-// runs. The ones of records are checked by the compiler that builds them.
+// Checks that an array of nodes is a scalar program, for programs made at run time. The compiler
+// checks those in records.
 #pragma once
 
 #include "etude/base/scalars/scalar_program.h"
@@ -9,8 +9,8 @@
 namespace ETUDE_API etude {
 namespace scalar {
 
-// throws: kInvalidArgument, naming the node, for an operand behind its use, a truth where a number
-//         is needed or the other way round, a number of nodes or of operands that does not fit.
+// throws: kInvalidArgument, naming the node, for an operand that follows its use, a truth in place
+// of a number or the reverse, or a wrong number of nodes or operands.
 void check_program(const Program& program, int most_operands);
 
 }  // namespace scalar

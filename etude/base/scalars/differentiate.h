@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Derivatives of scalar programs, as programs: how a tangent of one operand moves the result. Made
-// at compile time from the table of derivatives (scalar_functions.inc); what element-wise ops have
-// for partials, unless their records write them. Heavy: for files of records.
+// Derivatives of scalar programs, as programs from a tangent of one operand to the change of the
+// result. Made at compile time from the table of derivatives (scalar_functions.inc). They are the
+// partials of element-wise ops, unless the record writes its own. Expensive to compile: for files
+// of records only.
 #pragma once
 
 #include <array>
@@ -19,7 +20,7 @@ namespace ETUDE_API etude {
 namespace internal::slopes {
 
 constexpr scalar::Symbol sign_of(const scalar::Symbol& x) { return math::sign(x); }
-// By what complex numbers have, too: they have no hypot, and are in no order; of them only 0 has no
+// With functions that complex numbers also have: they lack hypot and order, and only 0 has no
 // logarithm.
 constexpr scalar::Symbol root_of_one_and(const scalar::Symbol& x) { return sqrt(x * x + 1.0); }
 constexpr scalar::Symbol with_logarithm(const scalar::Symbol& a) {
@@ -55,14 +56,14 @@ constexpr Symbol slope(Fn fn, int which, const Symbol& a, const Symbol& b, const
   }
 }
 
-// Carries the derivative by one operand from node to node of a program, and then a tangent with it.
+// Propagates the derivative by one operand from node to node of a program, and then a tangent.
 class Differentiator {
  public:
-  // With `by_result`, slopes of the last call read the result and do not compute it again.
+  // With `by_result`, slopes of the last call read the result instead of recomputing it.
   constexpr Differentiator(Builder& builder, const Program& program, int wrt, bool by_result)
       : builder_(builder), program_(program), wrt_(wrt), by_result_(by_result) {}
 
-  // The tangent of the result: linear in `t`, that of the operand.
+  // The tangent of the result: linear in `t`, the tangent of the operand.
   constexpr Symbol push(const Symbol& result, const Symbol& t) {
     for (int i = 0; i < program_.size; ++i) {
       const Node& node = program_.nodes[static_cast<std::size_t>(i)];
@@ -94,7 +95,7 @@ class Differentiator {
     const int arity = info(node.fn).arity;
     for (int a = 0; a < arity; ++a) {
       const Symbol& inner = at(slope_, node, a);
-      if (inner.is_constant(0)) continue;  // nothing arrives, and meets no slope
+      if (inner.is_constant(0)) continue;  // no tangent arrives
       const Symbol b = arity > 1 ? at(node_, node, 1) : Symbol(0.0);
       const bool reciprocal = node.fn == Fn::kDivide && at(node_, node, 0).is_constant(1);
       const Symbol outer =
@@ -109,8 +110,9 @@ class Differentiator {
     return b.is_call(Fn::kNegative) ? a - b.arg(0) : a + b;
   }
 
-  // What a tangent, or an inner derivative, becomes through a slope: a strong product. Of a choice
-  // of slopes with a number among them it is a choice of products, so that a slope 1 gives `by`.
+  // The product of a tangent, or an inner derivative, and a slope: a strong product. For a choice
+  // of slopes that include a constant it is a choice of products, so that a slope of 1 returns
+  // `by`.
   static constexpr Symbol times(const Symbol& by, const Symbol& slope) {
     if (slope.is_call(Fn::kNegative)) return -times(by, slope.arg(0));
     if (slope.is_call(Fn::kWhere)) {
@@ -140,8 +142,8 @@ constexpr Program partial_by(const Program& program, int wrt, bool by_result) {
   return finish(builder, last, program.operands + 2, program.params, false);
 }
 
-// The same, with the result if that keeps no more values alive than without: a tape keeps what is
-// read.
+// The same; reads the result if that keeps no more values alive, since a tape keeps what the
+// program reads.
 constexpr Program partial_of(const Program& program, int wrt) {
   const Program with = partial_by(program, wrt, true);
   bool reads_result = false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scalar programs on single numbers, in double. Used by schedules (optim/schedule.cc). Tensors have
-// kernels, bodies of scans are compiled.
+// Evaluates scalar programs on single numbers, in double. Used by schedules (optim/schedule.cc).
+// Tensors have kernels, and bodies of scans are compiled.
 #pragma once
 
 #include <span>
@@ -12,11 +12,11 @@ namespace scalar {
 
 struct Program;
 
-// The result of a program for values of its operands and of its numeric attributes, by the
-// functions of <cmath>; truths are 0 and 1.
+// The result of a program for values of its operands and numeric attributes, with the functions of
+// <cmath>; truths are 0 and 1.
 //
-// throws: kUnimplemented for a function that only tensors have.
-// cost: some nanoseconds a node.
+// throws: kUnimplemented for a function that exists for tensors only.
+// cost: a few nanoseconds per node.
 double evaluate(const Program& program, std::span<const double> operands,
                 std::span<const double> params);
 

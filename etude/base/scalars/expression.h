@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one language of scalars: expressions as constant graphs in flat arrays. A generic lambda runs
-// once, at compile time, on symbols; equal sub-expressions are one node. Element-wise ops, their
-// derivatives (differentiate.h), bodies of scans and schedules are such graphs; kernels, the double
+// The expression language of scalars: constant graphs in flat arrays. A generic lambda runs once,
+// at compile time, on symbols; equal subexpressions are one node. Element-wise ops, their
+// derivatives (differentiate.h), bodies of scans and schedules are such graphs. Kernels, the double
 // reference, printing and code generation walk the same array.
 #pragma once
 
@@ -20,10 +20,10 @@ namespace ETUDE_API etude {
 namespace scalar {
 
 enum class Fn : uint8_t {
-  kOperand,   // args[0]: number of the operand
-  kParam,     // args[0]: number of the numeric attribute
+  kOperand,   // args[0]: index of the operand
+  kParam,     // args[0]: index of the numeric attribute
   kConstant,  // the value
-  kWhere,     // args: a truth, the value where it holds, the value elsewhere
+  kWhere,     // args: a truth, the value if true, the value if false
 #define ETUDE_UNARY(fn, f, dx) fn,
 #define ETUDE_BINARY(fn, f, da, db) fn,
 #define ETUDE_ROUNDING(fn, f) fn,
@@ -35,12 +35,12 @@ enum class Fn : uint8_t {
 };
 
 struct FnInfo {
-  std::string_view op;  // the op of this name applies it to tensors
+  std::string_view op;  // the op of this name is the function on tensors
   int arity;
-  bool is_truth;    // the result is true or false, whatever the dtype of the operands
-  bool on_tensors;  // there is such an op
+  bool is_truth;    // the result is bool, for any dtype of the operands
+  bool on_tensors;  // such an op exists
 };
-// Made once, not in each call: compilers limit the steps of constant expressions.
+// Made once, not in each call: compilers limit the steps of a constant expression.
 inline constexpr FnInfo kFnInfo[] = {
     {"operand", 0, false, true},
     {"param", 0, false, true},
@@ -67,14 +67,13 @@ struct Node {
   friend constexpr bool operator==(const Node&, const Node&) = default;
 };
 
-// Appends nodes to an array of someone else, operands first; a node that is there already is used
-// again.
+// Appends nodes to a borrowed array, operands first. Reuses a node that exists already.
 class Builder {
  public:
   constexpr Builder(Node* nodes, std::size_t capacity) : nodes_(nodes), capacity_(capacity) {}
 
   constexpr uint16_t add(const Node& node) {
-    // Most nodes are another function: compilers limit the steps of constant expressions.
+    // Compares the function first: compilers limit the steps of a constant expression.
     for (std::size_t i = 0; i < size_; ++i) {
       if (nodes_[i].fn != node.fn) continue;
       if (nodes_[i] == node && is_same_zero(nodes_[i].constant, node.constant)) {
@@ -90,7 +89,7 @@ class Builder {
   constexpr const Node& operator[](std::size_t i) const { return nodes_[i]; }
 
  private:
-  // 0 and -0 are equal, and yet two constants.
+  // 0 and -0 compare equal, but are different constants.
   static constexpr bool is_same_zero(double a, double b) {
     return a != 0 || __builtin_signbit(a) == __builtin_signbit(b);
   }
@@ -99,9 +98,9 @@ class Builder {
   std::size_t size_ = 0;
 };
 
-// A value, or a truth, in an expression under construction: a node, or a constant, which is no node
-// until something else needs it as one. Use operators, where, and the functions of <cmath>; op
-// records use those of etude::math (expression_math.h).
+// A value, or a truth, in an expression under construction: a node, or a constant, which becomes a
+// node when another node needs it. Use operators, where, and the functions of <cmath>. Op records
+// use the functions of etude::math (expression_math.h).
 class Symbol {
  public:
   constexpr Symbol() = default;
@@ -112,7 +111,7 @@ class Symbol {
       : constant_(static_cast<double>(constant)) {}
   constexpr Symbol(Builder* builder, uint16_t node) : builder_(builder), node_(node) {}
 
-  // For `if (x > 0)`: which way it goes is not known while a body is noted.
+  // For `if (x > 0)`: the branch is unknown while a body is recorded.
   template <std::same_as<bool> B>
   constexpr explicit operator B() const {
     static_assert(sizeof(B) == 0,
@@ -132,7 +131,7 @@ class Symbol {
     return is_constant() ? builder.add({Fn::kConstant, {}, constant_}) : node_;
   }
   constexpr const Node& node() const { return (*builder_)[node_]; }
-  // Operand `i` of the call that this symbol is; a constant again where it is one.
+  // Operand `i` of this call; converted back to a constant if it is a constant.
   constexpr Symbol arg(std::size_t i) const { return of(*builder_, node().args[i]); }
   static constexpr Symbol of(Builder& builder, uint16_t node) {
     if (builder[node].fn == Fn::kConstant) return builder[node].constant;
@@ -150,7 +149,7 @@ class Symbol {
   double constant_ = 0;
 };
 
-// The call as a node, not simplified. At least one operand is no constant.
+// The call as a node, without simplification. At least one operand is not a constant.
 template <class... S>
 constexpr Symbol note(Fn fn, const S&... args) {
   Builder* builder = nullptr;
@@ -159,10 +158,10 @@ constexpr Symbol note(Fn fn, const S&... args) {
   return {builder, builder->add({fn, {args.node_in(*builder)...}, 0})};
 }
 
-// Simplification. What is rewritten is exact for all values, zeros of both signs, infinities and
-// NaN included: arithmetic of two constants (in double, as constants are), x - 0, x + -0, x * 1,
-// x / 1, x * -1 and x / -1, -(-x), a choice between equals, and a choice by what is known. Neither
-// x + 0 (-0 + 0 is 0) nor x * 0 (NaN and infinities) is.
+// Simplification. Every rewrite is exact for all values, including zeros of both signs, infinities
+// and NaN: arithmetic of two constants (in double, like all constants), x - 0, x + -0, x * 1, x /
+// 1, x * -1 and x / -1, -(-x), a choice between equal values, and a choice by a constant. x + 0 (-0
+// + 0 is 0) and x * 0 (NaN and infinities) are not exact.
 constexpr Symbol operator-(const Symbol& a) {
   if (a.is_constant()) return -a.constant();
   if (a.is_call(Fn::kNegative)) return a.arg(0);
@@ -199,7 +198,7 @@ constexpr Symbol& operator-=(Symbol& a, const Symbol& b) { return a = a - b; }
 constexpr Symbol& operator*=(Symbol& a, const Symbol& b) { return a = a * b; }
 constexpr Symbol& operator/=(Symbol& a, const Symbol& b) { return a = a / b; }
 
-// Truths: of two constants, or a node.
+// Truths: constants if both operands are, else a node.
 #define ETUDE_SYMBOL_TRUTH(op, fn)                                                           \
   constexpr Symbol operator op(const Symbol& a, const Symbol& b) {                           \
     if (a.is_constant() && b.is_constant()) return a.constant() op b.constant() ? 1.0 : 0.0; \
@@ -213,22 +212,22 @@ ETUDE_SYMBOL_TRUTH(>, Fn::kGreater)
 ETUDE_SYMBOL_TRUTH(>=, Fn::kGreaterEqual)
 #undef ETUDE_SYMBOL_TRUTH
 
-// `a` where the condition holds, else `b`; both are evaluated.
+// `a` if the condition holds, else `b`; both are evaluated.
 constexpr Symbol where(const Symbol& condition, const Symbol& a, const Symbol& b) {
   if (condition.is_constant()) return condition.constant() != 0 ? a : b;
   if (is_same(a, b)) return a;
   return note(Fn::kWhere, condition, a, b);
 }
 
-// a * b as the chain rule multiplies: 0 where one of them is 0, be the other infinite or NaN. By a
-// number, which is finite, as any product.
+// a * b by the chain rule: 0 if one factor is 0, even if the other is infinite or NaN. A plain
+// product if a factor is a constant, which is finite.
 constexpr Symbol strong_product(const Symbol& a, const Symbol& b) {
   if (a.is_constant(0) || b.is_constant(0)) return 0.0;
   if (a.is_constant() || b.is_constant()) return a * b;
   return note(Fn::kStrongProduct, a, b);
 }
 
-// The functions of <cmath>. Those of ops are in etude::math.
+// The functions of <cmath>. The other functions are in etude::math.
 #define ETUDE_UNARY(fn, f, dx) \
   constexpr Symbol f(const Symbol& x) { return note(Fn::fn, x); }
 #define ETUDE_BINARY(fn, f, da, db) \

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// etude::math: the functions that scalar lambdas of op records are written with, by the names of
-// ops. They note calls in the expression under construction (expression.h). Not for numbers and not
-// for tensors.
+// etude::math: functions for scalar lambdas of op records, with the names of ops. They record calls
+// in the expression under construction (expression.h). Not for numbers and not for tensors.
 #pragma once
 
 #include "etude/base/scalars/expression.h"

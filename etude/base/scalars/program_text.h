@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scalar programs from their text: the way back from to_string(program). For graphs that carry
-// programs which no record has: their functions are those that have an op.
+// Parses the text of scalar programs, the inverse of to_string(program). For graphs with programs
+// that no record has. All functions of such programs have an op.
 #pragma once
 
 #include <optional>
@@ -12,10 +12,10 @@
 namespace ETUDE_API etude {
 namespace scalar {
 
-// The program of a text such as "v1 = add(x1, p1); multiply(v1, v1)"; it has as many operands and
-// parameters as the text names. Calls that are written twice are one node, so the program of a
-// text, printed and read again, is the same program. Absent for any other text, or for more nodes
-// or operands than fit. cost: at most kMaxNodes calls are read, and no deeper than that.
+// The program of a text such as "v1 = add(x1, p1); multiply(v1, v1)", with the operands and
+// parameters that the text names. Equal calls are one node, so printing and parsing a parsed
+// program returns the same program. Absent for any other text, or for too many nodes or operands.
+// cost: parses at most kMaxNodes calls, nested at most that deep.
 std::optional<Program> parse_program(std::string_view text);
 
 }  // namespace scalar

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scalar programs: expressions (expression.h) that are finished, with their operands numbered. What
-// an element-wise op computes per element, how a tangent moves its result (differentiate.h), what a
-// schedule gives for an update.
+// Scalar programs: finished expressions (expression.h) with numbered operands. They define
+// element-wise ops, their derivatives (differentiate.h), and schedules.
 #pragma once
 
 #include <array>
@@ -17,18 +16,18 @@ namespace ETUDE_API etude {
 namespace scalar {
 
 inline constexpr int kMaxNodes = 64;
-// As many nodes as a program may have while it is made.
+// The maximum number of nodes during construction.
 inline constexpr int kMaxRawNodes = 256;
 
-// Nodes in an order in which operands come first; the last one is the result.
+// Nodes in topological order: operands come first, the last node is the result.
 struct Program {
   std::array<Node, kMaxNodes> nodes{};
   int size = 0;
-  int operands = 0;  // operand nodes are numbered below this
+  int operands = 0;  // operand indices are below this
   int params = 0;
   uint32_t truths = 0;               // bit i: operand i is bool
   bool is_truth = false;             // the result is bool
-  std::array<uint8_t, 8> sources{};  // operand i of this program is value sources[i] of its maker
+  std::array<uint8_t, 8> sources{};  // operand i of this program is value sources[i] of its creator
 
   constexpr bool is_truth_node(int i) const {
     const Node& node = nodes[static_cast<std::size_t>(i)];
@@ -40,7 +39,7 @@ struct Program {
 // "where(x1 > 0, x1, 0.2 * x1)" in calls: "where(greater(x1, 0), x1, multiply(p1, x1))".
 std::string to_string(const Program& program);
 
-// The node of operand, or of numeric attribute, number i.
+// The node of operand i, or of numeric attribute i.
 constexpr Symbol operand(Builder& builder, int i) {
   return {&builder, builder.add({Fn::kOperand, {static_cast<uint16_t>(i)}, 0})};
 }
@@ -58,7 +57,7 @@ constexpr void mark_truths(Program& program, const Node& node) {
   }
 }
 
-// Which nodes `result` is computed from, itself included.
+// The nodes that `result` is computed from, including itself.
 constexpr std::array<bool, kMaxRawNodes> nodes_of(const Builder& raw, std::size_t result) {
   std::array<bool, kMaxRawNodes> used{};
   used[result] = true;
@@ -70,8 +69,8 @@ constexpr std::array<bool, kMaxRawNodes> nodes_of(const Builder& raw, std::size_
   return used;
 }
 
-// Keeps what `result` needs, numbers the operands that are left from zero unless all are to keep
-// their numbers, and makes the result the last node.
+// Keeps the nodes that `result` needs, makes the result the last node, and renumbers the used
+// operands from zero, unless all operands keep their numbers.
 constexpr Program finish(const Builder& raw, std::size_t result, int operands, int params,
                          bool keep_all) {
   const std::array<bool, kMaxRawNodes> used = nodes_of(raw, result);
@@ -119,7 +118,7 @@ constexpr Program build() {
   return finish(builder, result.node_in(builder), kOperands, kParams, true);
 }
 
-// Whether each function has an op and kernels. Some functions of numbers have neither.
+// Whether each function has an op and kernels. Some functions exist for numbers only.
 constexpr bool runs_on_tensors(const Program& program) {
   for (int i = 0; i < program.size; ++i) {
     if (!info(program.nodes[static_cast<std::size_t>(i)].fn).on_tensors) return false;

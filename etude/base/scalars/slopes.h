@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the derivatives in scalar_functions.inc are written with besides functions: for numbers of
-// all kinds, and for symbols.
+// Helper functions for the derivatives in scalar_functions.inc: for numbers of all kinds, and for
+// symbols.
 #pragma once
 
 #include "etude/version.h"
@@ -8,39 +8,39 @@
 namespace ETUDE_API etude {
 namespace internal::slopes {
 
-// A choice of numbers. Symbols have their own.
+// Selects a number. Symbols have their own overload.
 template <class T>
 constexpr T where(bool condition, const T& a, const T& b) {
   return condition ? a : b;
 }
 
-// The other component of a point over the square of its distance from the origin, which itself may
-// overflow or vanish: the slope of the angle. 0 at the origin.
+// The other component of a point, divided by the square of its distance from the origin: the slope
+// of the angle. Avoids the square, which may overflow or underflow. 0 at the origin.
 template <class T>
 constexpr T angle_slope(const T& other, const T& distance) {
   return where(distance == T(0), T(0), other / distance / distance);
 }
 
-// How much of `chosen`, the smaller or larger of both, comes from a: half if they are equal.
+// The share of a in `chosen`, the smaller or larger of a and b: half if they are equal.
 template <class T>
 constexpr T share_of(const T& chosen, const T& a, const T& b) {
   return where(a == b, T(0.5), where(chosen == a, T(1), T(0)));
 }
-// The same of the larger, by comparing. None if one of them is NaN.
+// The same for the larger, by comparison. 0 if one of them is NaN.
 template <class T>
 constexpr T share_above(const T& a, const T& b) {
   return where(a == b, T(0.5), where(a > b, T(1), T(0)));
 }
 
-// a, or 1 where it has no logarithm.
+// a, or 1 if a has no logarithm.
 template <class T>
 constexpr T with_logarithm(const T& a) {
   return where(a <= T(0), T(1), a);
 }
 
-// The derivative of digamma: for x above 0.5 the recurrence up to x + 5 and then the asymptotic
-// series; below, reflection, pi^2 / sin^2(pi x) less the value at 1 - x.
-// Source: Abramowitz and Stegun, 6.4.6, 6.4.7 and 6.4.12.
+// The derivative of digamma. For x above 0.5: the recurrence up to x + 5, then the asymptotic
+// series. Below: reflection, pi^2 / sin^2(pi x) minus the value at 1 - x. Source: Abramowitz and
+// Stegun, 6.4.6, 6.4.7 and 6.4.12.
 template <class T>
 constexpr T trigamma(const T& x) {
   const T reflected = where(x < T(0.5), T(1) - x, x);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Size classes of small blocks, and the process-wide stock that thread-local lists are filled from
-// and emptied to, in batches. Used by the allocator alone. Blocks of up to 4.2 KiB share 64 KiB
-// spans; larger ones are chunks of a large pool.
+// Size classes of small blocks, and their process-wide stock. Thread-local lists exchange blocks
+// with the stock in batches. Used by the allocator only. Blocks of up to 4.2 KiB share 64 KiB
+// spans; larger blocks are chunks of a large pool.
 #pragma once
 
 #include <array>
@@ -18,8 +18,8 @@ inline constexpr std::size_t kMaxBlock = 64 + 65536;
 inline constexpr int kSpanClasses = static_cast<int>(kMaxSpanBlock / 64) + 1;
 inline constexpr int kBlockClasses = kSpanClasses + 32;
 
-// Multiples of 64 bytes up to 4.2 KiB, then eight classes per power of two, each 64 bytes longer so
-// that a power of two fits behind a header.
+// Multiples of 64 bytes up to 4.2 KiB, then eight classes per power of two. Each is 64 bytes
+// longer, so that a power of two fits after a header.
 inline int block_class(std::size_t bytes) noexcept {
   if (bytes <= kMaxSpanBlock) return static_cast<int>((bytes + 63) / 64);
   const std::size_t last = bytes - 65;
@@ -27,7 +27,7 @@ inline int block_class(std::size_t bytes) noexcept {
   return kSpanClasses + (power - 12) * 8 + static_cast<int>((last >> (power - 3)) & 7);
 }
 
-// The size of a class's blocks.
+// The block size of a class.
 inline std::size_t block_bytes(int size_class) noexcept {
   if (size_class < kSpanClasses)
     return size_class == 0 ? 64 : static_cast<std::size_t>(size_class) * 64;
@@ -35,7 +35,7 @@ inline std::size_t block_bytes(int size_class) noexcept {
   return 64 + (static_cast<std::size_t>(9 + step % 8) << (step / 8 + 9));
 }
 
-// A free block holds the address of the next one.
+// A free block holds the address of the next free block.
 struct FreeBlock {
   FreeBlock* next;
 };
@@ -45,21 +45,21 @@ class BlockSpans {
  public:
   static BlockSpans& instance();
 
-  // Puts up to `most` blocks in front of `chain`; returns how many: 0 when the system has none.
+  // Prepends up to `most` blocks to `chain`. Returns their number: 0 if the system has no memory.
   int take(int size_class, int most, FreeBlock*& chain) noexcept;
-  // Takes all blocks of a chain back.
+  // Takes back all blocks of a chain.
   void give(int size_class, FreeBlock* chain) noexcept;
-  // Gives spans without a block in use back to their pool.
+  // Returns unused spans to their pool.
   void trim() noexcept;
-  // Free blocks in spans.
+  // The bytes of free blocks in spans.
   int64_t cached_bytes() const noexcept { return cached_.load(std::memory_order_relaxed); }
 
  private:
   struct Span;
   struct alignas(64) Stock {
     std::mutex mutex;
-    Span* spans = nullptr;  // those with a block to give
-    int unused = 0;         // spans of the list without a block in use
+    Span* spans = nullptr;  // spans with a free block
+    int unused = 0;         // spans in the list that are entirely free
   };
 
   static Span* new_span(Stock& stock, int size_class) noexcept;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The floating-point mode inside Etude: numbers too small to be normal are flushed to zero, which
-// spares loops a hundredfold slowdown. Entry points open a scope; nothing is left behind on a
-// user's thread. parallel_for hands the caller's mode to its workers.
+// The floating-point mode inside Etude: denormal numbers are flushed to zero, since they slow loops
+// down a hundredfold. Entry points open a scope; the user's thread has its own mode afterwards.
+// parallel_for sets the caller's mode in its workers.
 #pragma once
 
 #include <atomic>
@@ -16,16 +16,16 @@
 namespace ETUDE_API etude {
 
 enum class Denormals {
-  kFlush,  // to zero, as operands and as results: the default
-  kKeep,   // as IEEE 754 has it; loops that meet many of them get slow
+  kFlush,  // to zero, as operands and as results; the default
+  kKeep,   // as in IEEE 754; loops with many denormals get slow
 };
 
-// For all scopes that open from now on. thread-safe.
+// For all scopes opened from now on. thread-safe.
 void set_denormals(Denormals denormals) noexcept;
 Denormals denormals() noexcept;
 
 namespace internal {
-// Bits 15 (results) and 6 (operands) of the control word.
+// Bits 15 (results) and 6 (operands) of the control register.
 inline constexpr uint32_t kFlushBits = 0x8040;
 extern std::atomic<uint32_t> wanted_float_bits;
 #if defined(__GNUC__)
@@ -34,9 +34,9 @@ extern std::atomic<uint32_t> wanted_float_bits;
 extern thread_local constinit int float_scope_depth;
 }  // namespace internal
 
-// Sets the mode and puts the former one back. Confined to its thread.
+// Sets the mode and restores the previous mode. Confined to its thread.
 //
-// cost: about 1 ns inside another scope or where the mode is already right, else about 10 ns.
+// cost: about 1 ns inside another scope or if the mode is already set, else about 10 ns.
 class FloatModeScope {
  public:
   FloatModeScope() noexcept {

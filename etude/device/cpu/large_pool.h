@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chunks cut from 2 MiB-aligned, huge-page-advised arenas: best fit with split and merge. Freed
-// chunks are kept for reuse up to a mark. Used by the allocator for large buffers and for the spans
-// of small blocks. Counts nothing that tensors hold: memory_ledger.h.
+// Chunks cut from arenas that are aligned to 2 MiB and advised to use huge pages: best fit with
+// split and merge. Up to a limit, freed chunks are kept for reuse. Used by the allocator for large
+// buffers and for the spans of small blocks. Memory held by tensors is counted in memory_ledger.h.
 #pragma once
 
 #include <array>
@@ -14,28 +14,28 @@
 
 namespace etude::internal {
 
-// The address sanitizer sees use after free and overruns only in its own heap.
+// The address sanitizer detects use after free and overruns only in its own heap.
 inline constexpr bool kBypassPools = kHasAddressSanitizer;
 
 // thread-safe. The two pools of the process are never destroyed: values may be freed until the
 // process ends.
 class LargePool {
  public:
-  // Two pools, so that small values that live long keep no large arena from being given back.
+  // Two pools, so that small long-lived values do not keep a large arena from being returned.
   static LargePool& for_buffers();
   static LargePool& for_blocks();
-  // Keeps up to `mark` bytes.
+  // Caches up to `mark` bytes.
   explicit LargePool(std::size_t mark);
   LargePool(const LargePool&) = delete;
   LargePool& operator=(const LargePool&) = delete;
 
-  // Memory aligned to `alignment`, a power of two of at least 64; null when the system has none.
+  // Memory aligned to `alignment`, a power of two of at least 64; null if the system has none.
   // cost: 50-100 ns without a fresh arena.
   void* allocate(std::size_t bytes, std::size_t alignment = 64) noexcept;
   void free(void* memory) noexcept;
-  // Gives memory back to the system until at most `keep` cached bytes are left.
+  // Returns memory to the system until at most `keep` cached bytes are left.
   void trim(std::size_t keep) noexcept;
-  // Freed memory that is kept.
+  // Freed memory kept for reuse.
   std::size_t cached_bytes() const noexcept { return dirty_.load(std::memory_order_relaxed); }
 
  private:

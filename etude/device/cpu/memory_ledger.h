@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tensors hold in all, the highest value it had, and the limit. Large buffers are booked here
-// one by one, small blocks in sums. Used by the allocator alone. Owns no memory.
+// The total bytes held by tensors, their peak, and the limit. Large buffers are booked one by one,
+// small blocks in sums. Used by the allocator only. Owns no memory.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,7 @@
 
 namespace etude::internal {
 
-// A large buffer: this header, then the data. Linked in the list of holders while it lives.
+// A large buffer: this header, then the data. Linked into the list of holders while it lives.
 struct alignas(64) LargeBuffer : Buffer {
   LargeBuffer* before = nullptr;
   LargeBuffer* after = nullptr;
@@ -29,11 +29,11 @@ class MemoryLedger {
   int64_t limit_bytes() const noexcept { return limit_.load(std::memory_order_relaxed); }
   void set_limit(int64_t bytes) noexcept { limit_.store(bytes, std::memory_order_relaxed); }
 
-  // Whether `bytes` more stay within the limit and within what the host has.
+  // Whether `bytes` more fit within the limit and the host's memory.
   bool has_room(int64_t bytes) const noexcept { return bytes <= most_bytes() - live_bytes(); }
   // Books `bytes` if there is room.
   bool reserve(int64_t bytes) noexcept;
-  // Books a difference of small blocks that were handed out already; in between, live_bytes was
+  // Books a difference of small blocks that were allocated already. In the meantime live_bytes was
   // higher by up to `high`.
   void report(int64_t difference, int64_t high) noexcept;
   void give_back(int64_t bytes) noexcept { live_.fetch_sub(bytes, std::memory_order_relaxed); }
@@ -46,7 +46,7 @@ class MemoryLedger {
   void add_holder(LargeBuffer* buffer) noexcept;
   void remove_holder(LargeBuffer* buffer) noexcept;
 
-  // throws: kResourceExhausted, saying what was asked for, what is in use, and by whom.
+  // throws: kResourceExhausted, naming the requested bytes, the bytes in use, and their holders.
   [[noreturn]] void throw_exhausted(int64_t bytes);
 
  private:
@@ -60,7 +60,7 @@ class MemoryLedger {
   std::atomic<int64_t> lowest_peak_{0};  // of the process and all watches: below it nothing is new
   int64_t host_bytes_ = 0;
 
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the members below
   int64_t peak_ = 0;
   PeakWatch* watches_ = nullptr;
   LargeBuffer* holders_ = nullptr;

@@ -8,14 +8,12 @@
 //
 //   1. A number owns its slot or shares it. An owned slot belongs to one number only. A shared slot
 //      is never written again.
-//   2. The result of a call owns its slot. A move passes ownership on, and the moved-from number
-//   must
-//      not be used. A copy ends ownership: both numbers share the slot from then on. So a copy
+//   2. The result of a call owns its slot. A move passes ownership on, and the source of the move
+//      must not be used. A copy ends ownership: both numbers share the slot from then on. So a copy
 //      writes to the HeldSlot of its source. Inputs share their slots with the tape.
 //   3. A call writes to a new slot, or to a slot given to it: by an expiring operand, or by the
-//   target
-//      of a compound assignment, if that owned it. The slot of any other operand is lent: it is
-//      read, not written, and no number may be made from it.
+//      target of a compound assignment, if that owned it. The slot of any other operand is lent: it
+//      is read, not written, and no number may be made from it.
 //   4. So a reader may assume that the slot of a number represents the value of that number.
 //
 // A number has a HeldSlot, which copies and moves as in (2). A call gets SlotOperands. A given slot

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attributes of calls in texts of graphs, for parse.cc.
+// Parses attributes of calls in the text of graphs, for parse.cc.
 #pragma once
 
 #include <map>
@@ -12,15 +12,15 @@
 
 namespace etude::internal {
 
-// A graph that others may refer to, and how many levels of graphs are below it.
+// A graph that others may refer to, and the number of graph levels below it.
 struct SubGraph {
   GraphRef graph;
   int depth;
 };
 using SubGraphs = std::map<std::string, SubGraph, std::less<>>;  // by spelling, "@body"
 
-// The value that stands here, of the kind that the record says. `depth` becomes at least one more
-// than that of a graph which is read.
+// Parses an attribute value of the kind in the record. Raises `depth` to at least one more than the
+// depth of a referenced graph.
 AttrValue read_attr(TextReader& in, const AttrDef& def, const SubGraphs& graphs, int& depth);
 
 }  // namespace etude::internal

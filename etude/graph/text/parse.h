@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graphs from text: reads what to_text() (print.h) wrote, and what people write like it. Texts are
-// not trusted: whatever is wrong is an Error that shows the line.
+// Parses graphs from text: the output of to_text() (print.h), and hand-written text in that form.
+// Texts are not trusted: every error shows the line.
 #pragma once
 
 #include <string_view>
@@ -10,15 +10,15 @@
 
 namespace ETUDE_API etude {
 
-// The first graph of the text, which may carry the others. More is allowed than to_text() writes:
-// any distinct numbers or words behind '%', constants anywhere before their use, lines that are
-// blank or begin with '#', types of results, which are checked then. All that verify() checks holds
-// for the result.
+// The first graph of the text, with the other graphs in its attributes. Accepts more than to_text()
+// writes: any distinct numbers or words after '%', constants anywhere before their use, blank lines
+// and lines that begin with '#', and types of results, which are checked. The result satisfies all
+// checks of verify().
 //
-// throws: kNotFound for an unknown op, with the nearest names, kInvalidArgument for anything else
-//         that is wrong; both name line and column, say what was seen and what must be there.
-// cost:   memory and time linear in the text, but for what its ops do to tell types. Graphs may
-//         refer to others 100 levels deep.
+// throws: kNotFound for an unknown op, with similar names; kInvalidArgument for any other error.
+// Both name line and column, the text found and the text expected.
+// cost: memory and time linear in the text, except for the type rules of its ops. Graphs may nest
+// 100 levels deep.
 GraphRef parse_graph(std::string_view text);
 
 }  // namespace etude

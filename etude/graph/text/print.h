@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graphs as text: what people read, what tests of passes compare, and what parse_graph() (parse.h)
-// reads back. One graph has one text, and a text that was printed parses to the same graph, which
-// prints as the same text.
+// Graphs as text: for people, for tests of passes, and for parse_graph() (parse.h). A graph has
+// exactly one text. Printed text parses to the same graph, which prints as the same text.
 //
 //   graph step(w: float32[784,10], x: float32[32,784], *key: uint64[2], ^scale: float32[]) ->
 //   (float32[32,10])
@@ -14,19 +13,21 @@
 //   graph body(...) -> (...)
 //     ...
 //
-// * Inputs have a name, and a sigil that tells their role: none for arguments, * for keys, & for
-//   Variables, ^ for captures. The second input of one name is x~2. All other values are numbered.
-// * Names and texts that are more than letters, digits and _ . / [0] stand in quotes, where control
-//   bytes are \n, \r, \t and \x1b.
+// Rules:
+// * Inputs have a name, with a sigil for their role: none for arguments, * for keys, & for
+//   Variables, ^ for captures. The second input with a name is x~2. All other values are numbered.
+// * Names and texts with more than letters, digits and _ . / [0] are quoted; control bytes are \n,
+//   \r, \t and \x1b.
 // * Absent operands and outputs are `none`. An op shows the attributes that differ from its
-// defaults.
-// * Numbers have the digits that bring back the same bits, and so have inf, -0 and nan; a NaN with
-//   bits of its own is nan(0x7fc00001). A constant of more than 16 elements shows their bytes in
-//   memory: hex 0000003f....
-// * A scalar program stands in braces: program={tanh(x1)}. Of several records that have programs of
-//   one text, the second has {tanh(x1)}~2.
-// * Graphs that are attributes follow the graph, each once, and before those that it refers to.
-// * The line that made a node stands behind it. A header beyond 100 columns has a line per input.
+//   defaults.
+// * Numbers have enough digits to parse to the same bits, including inf, -0 and nan; a NaN with
+//   other bits is nan(0x7fc00001). A constant of more than 16 elements shows their bytes in memory:
+//   hex 0000003f....
+// * A scalar program is in braces: program={tanh(x1)}. If several records have programs with the
+//   same text, the second is {tanh(x1)}~2.
+// * Graphs in attributes follow the graph, each once, before the graphs that they refer to.
+// * The line that made a node follows it as a comment. A header beyond 100 columns has a line per
+//   input.
 // * A type that is not on the host ends in its device: float32[2]@cuda:0.
 #pragma once
 
@@ -37,14 +38,14 @@
 
 namespace ETUDE_API etude {
 
-// Beside the exact text, for people: what parses again only if no constant was elided.
+// Deviations from the exact text, for people. The text parses again only if no constant was elided.
 struct TextOptions {
-  bool elide_constants = false;  // of long ones show the first elements: 0.5, 2, -1, ...
+  bool elide_constants = false;  // show only the first elements of long constants: 0.5, 2, -1, ...
   bool types = false;            // "%5: float32[32,10] = matmul(x, w)"
   bool call_sites = true;
 };
 
-// Never throws for what a graph holds. thread-safe. cost: linear in the text.
+// Does not throw on any contents of a graph. thread-safe. cost: linear in the text.
 std::string to_text(const Graph& graph, const TextOptions& options = {});
 
 }  // namespace etude

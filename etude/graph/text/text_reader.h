@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A place in a text that is being read, for parse.cc: words, names and types from there on, and
-// errors that show the line. It never goes back and reads each byte once.
+// A position in a text, for parse.cc: reads words, names and types from there, and throws errors
+// that show the line. Never goes back: reads each byte once.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ namespace etude::internal {
 
 class TextReader {
  public:
-  // Reads text[begin, end); lines of errors are counted in all of `text`, which is only borrowed.
+  // Reads text[begin, end). Lines in errors are counted in the whole `text`, which is borrowed.
   TextReader(std::string_view text, std::size_t begin, std::size_t end)
       : text_(text), at_(begin), end_(end) {}
 
@@ -24,32 +24,32 @@ class TextReader {
   bool is_at_end() const { return at_ == end_; }
   const char* data() const { return text_.data() + at_; }
   const char* end() const { return text_.data() + end_; }
-  // Goes on at a place that a function got which reads from data() to end().
+  // Continues at the position that a function with the range data() to end() returned.
   void set(const char* at) { at_ = static_cast<std::size_t>(at - text_.data()); }
 
   // The next byte, or 0 at the end.
   char peek() const { return at_ == end_ ? '\0' : text_[at_]; }
   void skip_blanks();
-  // Blanks, the ends of lines, and lines that are a comment.
+  // Skips blanks, line ends, and comment lines.
   void skip_lines();
-  // The letters, digits, '_' and '.' that stand right here; "" if there are none.
+  // The letters, digits, '_' and '.' at the current position; "" if there are none.
   std::string_view word();
   // These skip blanks first.
   bool take(std::string_view symbol);
   void need(std::string_view symbol, std::string_view after);
   bool is_line_end();
-  // A bare name or one in quotes, decoded. `what` says for an error whose name is missing.
+  // A bare or quoted name, decoded. `what`: the noun for an error about a missing name.
   std::string name(std::string_view what);
-  // The n of "~n" that may follow a name without a blank; 1 without it.
+  // The n of "~n" that may follow a name without a blank; 1 if there is none.
   uint64_t ordinal();
   // "float32[2,3]", "float32[2,3]@cuda:0". Sizes are known.
   const Type* type();
-  // What is left of the line, without blanks at its ends. Goes to the end of the line.
+  // The rest of the line without blanks at its ends. Moves to the end of the line.
   std::string_view rest_of_line();
 
-  // What stands here, for messages: a word in quotes, or "the end of the line".
+  // The text at the current position, for messages: a word in quotes, or "the end of the line".
   std::string seen() const;
-  // throws: an Error that names the line and column of `at`, and shows the line.
+  // throws: an Error with the line and column of `at`, and the text of the line.
   [[noreturn]] void fail(std::size_t at, std::string fact,
                          ErrorCode code = ErrorCode::kInvalidArgument) const;
   [[noreturn]] void fail(std::string fact) const { fail(at_, std::move(fact)); }
