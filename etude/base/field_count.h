@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Counts the fields of a plain struct by the number of initialisers that its braces accept, and
-// classifies structs that cannot be counted. Part of fields.h only. The method is that of
-// Boost.PFR; the handling of C arrays, which accept one initialiser per element, and the check for
-// base classes are our own.
+// classifies structs that cannot be counted. Part of fields.h only. The method is from Boost.PFR;
+// the handling of C arrays, which accept one initialiser per element, and the check for base
+// classes are our own.
 #pragma once
 
 #include <cstddef>

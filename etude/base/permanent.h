@@ -15,7 +15,7 @@ namespace etude::internal {
 //   static const Permanent<Attrs> rule(rule_attrs("apply"));
 //   run_rule(*rule, call);
 //
-// Its memory is that of the variable, so leak checkers see what it refers to. threads: as T.
+// The object is inside the variable, so leak checkers see its references. threads: as T.
 template <class T>
 class Permanent {
  public:

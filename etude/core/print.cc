@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text of tensors. Never throws for what a tensor holds.
+// The text of tensors. Does not throw on any contents.
 #include "etude/core/print.h"
 
 #include <algorithm>
@@ -98,7 +98,7 @@ std::string internal::elements_text(const Tensor& x) {
 std::string Tensor::to_string() const {
   if (!has_value()) return "Tensor(<absent>)";
   std::string text = internal::elements_text(*this);
-  // Rows of the literal line up behind "Tensor(".
+  // Rows of the literal are aligned after "Tensor(".
   for (std::size_t at = 0; (at = text.find('\n', at)) != std::string::npos; at += 8) {
     text.insert(at + 1, 7, ' ');
   }

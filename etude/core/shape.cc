@@ -47,7 +47,7 @@ int64_t Shape::count() const {
     known = known && size != kAny;
     empty = empty || size == 0;
     if (size <= 1) continue;
-    // Also beside a size of 0 or an unknown one, so that strides and partial products never
+    // Checked even with a size of 0 or an unknown size, so that strides and partial products never
     // overflow.
     ETUDE_REQUIRE(size <= kMaxCount / count,
                   "the sizes of shape {} multiply to more than 2^48. Use smaller sizes",

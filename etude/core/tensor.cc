@@ -44,7 +44,7 @@ void release(Buffer* buffer) noexcept {
   if (before == 2 && buffer->give_back != nullptr) buffer->give_back(buffer);
 }
 
-// Memory that somebody else made, kept by its owner.
+// Foreign memory, kept alive by its owner.
 struct ForeignBuffer : Buffer {
   std::shared_ptr<const void> owner;
 };
@@ -142,7 +142,7 @@ uint64_t TensorAccess::id(const Tensor& x) {
   uint64_t id = place.load(std::memory_order_relaxed);
   if (id != 0) return id;
   const uint64_t fresh = internal::new_value_id();
-  // Nobody else can see a value with one handle.
+  // A value with one handle is invisible to other threads.
   if (x.rep_->count.load(std::memory_order_relaxed) == 1) {
     place.store(fresh, std::memory_order_relaxed);
     return fresh;
@@ -229,7 +229,7 @@ Tensor Tensor::from_host(const void* values, DType dtype, const Shape& shape, in
 
 namespace {
 
-// What looks at elements accepts sparse values too, and refuses values that are not there.
+// Code that reads elements accepts sparse values too, and refuses absent values.
 Tensor readable(const Tensor& x, CallSite where = {}) {
   Tensor dense = to_dense(x);
   ETUDE_REQUIRE_CODE(kFailedPrecondition, internal::observe(dense, where), "{}",

@@ -48,7 +48,8 @@ using RunNumber =
 // The gradient of f as a function of arguments in place of X....
 template <class F, class... X>
 struct SlopeOf;
-// What the gradient of f is called with for a second derivative whose first one takes an Outer.
+// The number type of the gradient of f in a second derivative whose first derivative takes an
+// Outer.
 template <class Outer, class F, class... X>
 using SecondNumber = FirstNumber<F, lifted_t<X, CommonScalar<X...>, Outer>...>;
 template <class F, class... X>
@@ -98,7 +99,7 @@ requires internal::ReachesBody<internal::ForwardNumber<F, X>, F, X>
     internal::FirstCall<internal::ForwardNumber<F, X>, F, X> value_with_derivative(const F&,
                                                                                    const X&);
 
-// Of one argument; a tuple stands for several.
+// For one argument, or several in a tuple.
 template <class F, class X, class By>
 requires internal::ReachesBodyOfOne<internal::TangentNumber<F, X, By>, F, X>
     internal::FirstCall<internal::TangentNumber<F, X, By>, F, X> jvp(const F&, const X&, const By&);

@@ -44,7 +44,7 @@ struct OwnerOf<R (C::*)(A...) const noexcept> {
 };
 
 // throws: kInvalidArgument if F is a virtual function and the object is of a class derived from F's
-// class: the value would be that of an override, and the derivative that of F.
+// class: the value would come from an override, and the derivative from F.
 template <auto F, class Object, class... X>
 void require_no_override(const Object& object, const X&...) {
   using Owner = typename OwnerOf<decltype(F)>::type;

@@ -20,7 +20,7 @@ void add_number(std::string& to, uint64_t number) {
   to.append(reinterpret_cast<const char*>(&number), sizeof number);
 }
 
-// The bytes of the graphs, all of which are there.
+// The bytes of each graph; all bytes must be present.
 std::vector<std::string_view> split(std::string_view bytes) {
   std::size_t at = internal::kFamilyMagic.size();
   const auto number = [&](const char* what) {

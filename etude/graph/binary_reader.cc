@@ -23,8 +23,8 @@ namespace {
 
 using Draft = GraphBuilder::Draft;
 
-// A place in the bytes. Nothing is taken for granted that a count says: what is counted has to be
-// there, a byte each at least.
+// A position in the bytes. Counts are not trusted: each counted item must be present, with at least
+// one byte.
 class ByteReader {
  public:
   ByteReader(std::string_view bytes, std::size_t at, std::size_t end)
@@ -49,7 +49,7 @@ class ByteReader {
       if (b < 0x80) return out;
     }
   }
-  // At most `most`.
+  // A number of at most `most`.
   uint64_t number(uint64_t most, std::string_view what) {
     const std::size_t begin = at_;
     const uint64_t out = number();
@@ -65,7 +65,7 @@ class ByteReader {
     return static_cast<std::size_t>(out);
   }
 
-  // The place of one of `size` things.
+  // An index below `size`.
   std::size_t place(std::size_t size, std::string_view what) {
     const std::size_t begin = at_;
     const uint64_t out = number();
@@ -84,7 +84,8 @@ class ByteReader {
   std::size_t at_, end_;
 };
 
-// What graphs share: the tables, the graphs before, and where the next constant lies.
+// The state shared by all graphs: the tables, the earlier graphs, and the position of the next
+// constant.
 struct Shared {
   std::string_view bytes;
   std::vector<std::string_view> texts;
@@ -98,7 +99,7 @@ struct Shared {
   std::size_t copied = 0;  // bytes of texts
 };
 
-// One text may be the name of much. What is copied stays below this times the bytes of the file.
+// A text may be used many times. The copied bytes are limited to this multiple of the file's size.
 constexpr std::size_t kMostCopied = 256;
 
 class GraphReader {
@@ -191,7 +192,7 @@ class GraphReader {
     }
   }
 
-  // The place of a frame before.
+  // The index of an earlier frame.
   uint32_t frame() {
     const uint64_t of = in_.number(frames_, "the number of a frame");
     return of == 0 ? Graph::kNoFrame : static_cast<uint32_t>(of - 1);
@@ -347,7 +348,7 @@ class GraphReader {
   int depth_ = 0;
 };
 
-// throws unless all of the bytes are there as they were written.
+// throws unless all bytes are present and unchanged.
 internal::BinaryHeader read_header(std::string_view bytes) {
   internal::BinaryHeader header;
   ETUDE_REQUIRE_CODE(kDataLoss, is_binary_graph(bytes),

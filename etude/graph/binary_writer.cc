@@ -45,7 +45,7 @@ class Bytes {
   std::string out_;
 };
 
-// Texts by their places, in the order of their first use.
+// Texts by their indices, in the order of their first use.
 class Table {
  public:
   uint64_t place(const std::string& text) {

@@ -14,7 +14,7 @@
 namespace etude::internal {
 namespace {
 
-// Constants beyond this many elements are equal or not explained.
+// Larger constants must be equal: they are not explained by formulas.
 constexpr int64_t kMostElements = 16;
 
 using Fact = std::optional<std::string>;
@@ -86,7 +86,7 @@ class Comparison {
     return types(static_cast<GraphValue>(i), what, /*needs_formula=*/true);
   }
 
-  // Sizes of results follow by the type rules, those of inputs by formulas alone.
+  // Result sizes may follow from type rules; input sizes need formulas.
   Fact types(GraphValue value, const std::string& what, bool needs_formula) {
     const auto types = each<const Type*>([&](const Graph& g) { return g.type(value); });
     if (all_equal(types)) return std::nullopt;
@@ -112,7 +112,7 @@ class Comparison {
     return std::nullopt;
   }
 
-  // A number that the graphs have at one place, and the text of what it is in each.
+  // A number at one place of all graphs, and its value in each graph as text.
   template <class Get>
   Fact number(DType dtype, const Get& get,
               const std::function<void(std::variant<SizeNumber, RealNumber>)>& keep) const {

@@ -31,7 +31,7 @@ Fact count_differs(std::string_view what, std::size_t a, std::size_t b) {
   return fmt::format("the first graph has {} {}, the second {}", a, what, b);
 }
 
-// Two graphs, and what has to be known to speak of their values.
+// Two graphs, and the names of their values.
 class Pair {
  public:
   Pair(const Graph& a, const Graph& b, const GraphList& of_a, const GraphList& of_b)
@@ -42,7 +42,7 @@ class Pair {
         names_a_(internal::value_names(a)),
         names_b_(internal::value_names(b)) {}
 
-  // What differs first; nothing if it is in the graphs that both hold as an attribute: inner().
+  // The first difference; none if it is in two graphs that both have in an attribute: inner().
   Fact find() {
     if (Fact fact = inputs()) return fact;
     if (Fact fact = constants()) return fact;
@@ -54,7 +54,7 @@ class Pair {
     return outputs();
   }
   const std::optional<std::pair<const Graph*, const Graph*>>& inner() const { return inner_; }
-  // The node of the first graph that holds inner().
+  // The node of the first graph whose attribute is inner().
   const std::string& holder() const { return holder_; }
 
  private:
@@ -162,7 +162,7 @@ class Pair {
   std::string holder_;
 };
 
-// Where the difference is in graphs that both hold at one place, it is told of these.
+// A difference in graphs that both have in the same attribute is described in terms of those.
 std::string first_difference(const Graph& main_a, const Graph& main_b) {
   const GraphList of_a(main_a), of_b(main_b);
   const Graph *a = &main_a, *b = &main_b;

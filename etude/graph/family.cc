@@ -24,7 +24,7 @@ using internal::SizeNumber;
 using internal::SizePoints;
 
 constexpr std::size_t kMostKept = 32;
-// Below these a size broadcasts, or there is nothing.
+// The smallest size: smaller sizes broadcast or are empty.
 constexpr const char* kSizeNames[internal::kMostSizes] = {"n", "m", "k", "l", "p", "q"};
 
 struct Refusal {
@@ -36,15 +36,15 @@ template <class... T>
   throw Refusal{fmt::format(text, std::forward<T>(args)...)};
 }
 
-// What the graphs of one instantiation share: the graph and those in its attributes.
+// The state of one instantiation, shared by the graph and the graphs in its attributes.
 struct Instantiated {
   SizePoints points;  // of the graphs that the family was found from
   std::map<const FamilyParts*, GraphRef> inner;
-  bool has_rounded_size = false;  // a type is what its formula gives, rounded
+  bool has_rounded_size = false;  // a type has the rounded value of its formula
   bool has_split_unit = false;    // a number was 1 over an integer at all points, and is not here
 };
 
-// Puts sizes into the numbers of a family. throws: Refusal.
+// Substitutes sizes into the numbers of a family. throws: Refusal.
 class Instantiation {
  public:
   Instantiation(const FamilyParts& parts, std::span<const int64_t> sizes, Instantiated& shared)
@@ -62,7 +62,7 @@ class Instantiation {
     for (std::size_t i = 0; i < first_.constants().size(); ++i) builder_.add_constant(constant(i));
     for (std::size_t i = 0; i < first_.size(); ++i) add_node(i);
     GraphRef made = builder_.finish(first_.outputs(), /*keep_all=*/true);
-    // Lines of a graph that was read from text lie in that graph.
+    // The texts of lines of a parsed graph are owned by that graph.
     made->kept<Graph>("lines", [&] { return parts_.graphs.front(); });
     return made;
   }
@@ -150,8 +150,8 @@ class Instantiation {
     }
   }
 
-  // Whether the type is one that the formulas give. A size without a formula is what the type rules
-  // give.
+  // Checks that the type agrees with the formulas. A size without a formula follows from the type
+  // rule.
   void check_type(GraphValue value, const Type* found) {
     const Type* first = first_.type(value);
     bool fits = (found == nullptr) == (first == nullptr);
@@ -224,7 +224,7 @@ class Instantiation {
   std::size_t next_type_ = 0, next_constant_ = 0, next_attr_ = 0, next_inner_ = 0;
 };
 
-// The axes of inputs that differ, those that are equal in each graph as one size.
+// The axes of inputs that differ. Axes that are equal in each graph are one size.
 std::vector<Family::Size> find_sizes(std::span<const GraphRef> graphs) {
   std::vector<Family::Size> out;
   const auto inputs = graphs.front()->inputs();
@@ -260,7 +260,7 @@ std::string line_text(CallSite where) {
   return where.known() ? fmt::format("  # {}:{}", where.file, where.line) : "";
 }
 
-// What host code looked at that was not the same each time.
+// The first read of host code that differed between the traces.
 std::string read_difference(std::span<const std::vector<internal::SizeRead>> reads) {
   for (const std::vector<internal::SizeRead>& other : reads) {
     const std::vector<internal::SizeRead>& first = reads.front();
@@ -356,7 +356,7 @@ FamilyGraph Family::at(std::span<const int64_t> sizes) const {
       refuse("a size in it is rounded there, and a number may be 1 over it");
   } catch (const Refusal& refusal) {
     return {{}, refusal.text};
-  } catch (const Error& error) {  // beyond what a type may hold
+  } catch (const Error& error) {  // a size beyond the limits of a type
     return {{}, error.what()};
   }
 #ifdef ETUDE_ASSERTIONS
@@ -391,7 +391,7 @@ GraphRef Family::graph_for(std::span<const Tensor> inputs) const {
 
 namespace {
 
-// What the numbers of a family are in the graphs that it was found from.
+// The values of a family's numbers in the graphs that it was found from.
 class SeenNumbers {
  public:
   explicit SeenNumbers(std::span<const Family::Size> sizes) : points_(points_of(sizes)) {}

@@ -9,7 +9,7 @@
 
 namespace etude {
 
-// Not in the header: a span of a list takes a compiler 20 ms for each type of elements.
+// Not in the header: a span of a vector costs a compiler 20 ms for each element type.
 std::span<const Graph::Input> Graph::inputs() const noexcept { return inputs_; }
 std::span<const Tensor> Graph::constants() const noexcept { return constants_; }
 std::span<const GraphValue> Graph::outputs() const noexcept { return outputs_; }
@@ -105,7 +105,7 @@ std::vector<Tensor> interpret(const Graph& graph, Operands inputs) {
   std::vector<Tensor> values(graph.value_count());
   for (std::size_t i = 0; i < inputs.size(); ++i) values[i] = inputs[i];
   std::ranges::copy(graph.constants(), values.begin() + graph.first_constant());
-  // Values go when their last reader has run.
+  // Values are released after their last reader.
   std::vector<std::size_t> last_use(graph.value_count(), graph.size());
   for (std::size_t i = graph.size(); i-- > 0;) {
     for (const GraphValue v : graph.node(i).operands) {
@@ -127,7 +127,7 @@ std::vector<Tensor> interpret(const Graph& graph, Operands inputs) {
       if (v != kNoValue && last_use[v] == i) values[v].reset();
     }
     for (uint32_t r = 0; r < node.results; ++r) {
-      if (last_use[node.first_result + r] == graph.size()) continue;  // nobody reads it
+      if (last_use[node.first_result + r] == graph.size()) continue;  // it has no readers
       values[node.first_result + r] = std::move(out[r]);
     }
   }

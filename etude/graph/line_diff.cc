@@ -27,7 +27,7 @@ Lines lines_of(std::string_view text) {
   return out;
 }
 
-// The fewest lines to take and to add, by the longest common subsequence.
+// The minimal lines to remove and to add, by the longest common subsequence.
 Lines fewest(std::span<const std::string_view> a, std::span<const std::string_view> b,
              std::vector<char>& signs) {
   const std::size_t columns = b.size() + 1;

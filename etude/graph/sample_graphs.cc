@@ -33,7 +33,7 @@ OpDef sample_def(std::string_view name, std::vector<AttrDef> attrs) {
 
 const Type* matrix(int64_t rows, int64_t columns) { return intern_type(kFloat32, {rows, columns}); }
 
-// Elements of all bytes 0x00, 0x01, ...: numbers that nobody would think of.
+// Elements of all bytes 0x00, 0x01, ...: arbitrary bit patterns.
 Tensor patterned(DType dtype, const Shape& shape, uint8_t first) {
   Tensor x = internal::make_tensor(intern_type(dtype, shape));
   auto* bytes = static_cast<uint8_t*>(TensorAccess::writable(x));
@@ -54,7 +54,7 @@ class Random {
   uint64_t count_ = 0;
 };
 
-// Element-wise ops of one or two operands, on float32 and without attributes that must be given.
+// Element-wise ops of one or two operands, on float32 and without required attributes.
 const std::vector<const Op*>& plain_ops() {
   static const std::vector<const Op*> ops = [] {
     std::vector<const Op*> out;

@@ -16,10 +16,10 @@ namespace etude::internal {
 namespace {
 
 constexpr int kMostPower = 2;
-// Beyond these a quotient is more likely a chance than a rule of an op.
+// Quotients beyond these are more likely coincidences than rules of an op.
 constexpr int64_t kMostDivisor = 64, kMostDivisorWithOffset = 16;
 
-// Products at each point; absent where one is out of range.
+// The product at each point; absent if a product is out of range.
 std::optional<std::vector<int64_t>> values_at(const SizeProduct& product,
                                               const SizePoints& points) {
   std::vector<int64_t> out;
@@ -38,15 +38,14 @@ bool gives(const SizeFormula& formula, std::span<const int64_t> seen, const Size
   return true;
 }
 
-// 1: a multiple of the product; 2: one with whole factor and offset; 3: what has a divisor too;
-// 0: none.
+// 1: a multiple of the product; 2: an integer factor and offset; 3: with a divisor; 0: none.
 int simplicity(const SizeFormula& f) {
   if (f.offset == 0) return f.divisor <= kMostDivisor ? 1 : 0;
   if (f.divisor == 1) return 2;
   return f.divisor <= kMostDivisorWithOffset ? 3 : 0;
 }
 
-// The line through two of the points that differ.
+// The line through two of the differing points.
 std::optional<SizeFormula> line_through(const SizeProduct& product, std::span<const int64_t> seen,
                                         const std::vector<int64_t>& at) {
   std::size_t j = 1;
@@ -195,7 +194,7 @@ bool gives_reals(const RealFormula& formula, std::span<const double> seen, DType
   return true;
 }
 
-// Sets the quotient of the formula to the simplest that gives what was seen.
+// Sets the quotient of the formula to the simplest that yields the values seen.
 bool find_quotient(RealFormula& formula, std::span<const double> seen, DType dtype,
                    const SizePoints& points) {
   const std::optional<double> unit = formula.at(points[0]);

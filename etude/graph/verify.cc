@@ -15,7 +15,7 @@ namespace {
 
 class Verifier {
  public:
-  // Graphs that are attributes go to `found`.
+  // Graphs in attributes are appended to `found`.
   Verifier(const Graph& graph, std::vector<const Graph*>& found) : graph_(graph), found_(found) {}
 
   void run() {

@@ -7,7 +7,8 @@
 namespace etude::internal {
 namespace {
 
-// As the planner prepares it, without types that follow from the record; null without a kernel.
+// Prepares the call like the planner, without types that follow from the record; null without a
+// kernel.
 RefPtr<const Prepared> prepared(const Graph& graph, const Graph::Node& node) {
   const Types types = operand_types(graph, node);
   const PrepareRule rule = node.op.kernel(device_of(types).kind);

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kMostBytes = 16 << 10;  // of all operands, and of all results
 
-// What the node gives; nothing if it is not to be folded.
+// The results of the node; empty if it is not to be folded.
 Values folded(GraphCopy& copy, const Graph::Node& node) {
   if (internal::has_effects(node.op, node.attrs)) return {};
   std::vector<Tensor> operands;

@@ -21,11 +21,11 @@ using scalar::Fn;
 using scalar::Program;
 
 constexpr std::size_t kMostOperands = 6;  // of one kernel (kernels/cpu/elementwise/elementwise.h)
-constexpr int64_t kSmallBytes = 1 << 16;  // what waits below this costs nothing
+constexpr int64_t kSmallBytes = 1 << 16;  // smaller waiting operands are free
 constexpr std::size_t kNear = 8;          // nodes between which operands may wait
 constexpr uint32_t kNone = ~uint32_t{0};
 
-// What a node computes per element; null: it is not to be fused.
+// The program that a node computes per element; null: the node cannot be fused.
 const Program* program_of(const Graph::Node& node) {
   const OpDef& def = node.op.def();
   const Program* program = nullptr;
@@ -39,7 +39,7 @@ const Program* program_of(const Graph::Node& node) {
   return scalar::info(last).arity == 0 ? nullptr : program;
 }
 
-// Its numeric attributes, as its kernel takes them.
+// The numeric attributes of a node, in the form that its kernel takes.
 std::vector<double> params_of(const Graph::Node& node) {
   if (&node.op == &program_op()) return node.attrs.reals("params");
   std::vector<double> out;
@@ -53,8 +53,8 @@ bool is_number(const Graph& graph, GraphValue v) {
   return graph.is_constant(v) && graph.type(v)->rank() == 0 && graph.type(v)->dtype() == kFloat32;
 }
 
-// A program made of those of nodes, each in the place of the operand that it was. Values that no
-// node added before has made are operands, or parameters where they are numbers.
+// The joined program of several nodes: each replaces the operand that it computed. Values that no
+// earlier node computed are operands, or parameters if they are numbers.
 class JoinedProgram {
  public:
   explicit JoinedProgram(const Graph& graph) : graph_(graph) {}
@@ -78,7 +78,7 @@ class JoinedProgram {
     known_[node.first_result] = result_;
   }
 
-  // Of the node that was added last.
+  // The program of the last added node.
   Program program() const {
     return scalar::finish(builder_, result_, static_cast<int>(operands_.size()),
                           static_cast<int>(params_.size()), true);
@@ -128,7 +128,7 @@ class Fuser {
         readers_(graph.value_count(), 0),
         last_reader_(graph.value_count(), 0) {
     for (std::size_t i = 0; i < graph.size(); ++i) look_at(i);
-    // An output is read from outside, and to the end.
+    // An output has an outside reader that never ends.
     for (const GraphValue v : graph.outputs()) {
       if (v == kNoValue) continue;
       ++readers_[v];
@@ -160,18 +160,18 @@ class Fuser {
   }
 
  private:
-  // A run of nodes while it grows: the last node, those that joined it, and what they read that is
-  // made by none of them.
+  // A chain of nodes while it grows: the last node, the nodes that joined it, and the operands that
+  // none of them computes.
   struct Run {
     std::size_t root = 0;
-    std::vector<std::size_t> nodes;    // the root first, each behind its readers
+    std::vector<std::size_t> nodes;    // the root first, each after its readers
     std::vector<GraphValue> operands;  // no numbers
     std::vector<GraphValue> numbers;   // constants of one element
     std::map<GraphValue, int> reads;   // how many operands of the run's nodes each value is
     std::size_t functions = 0;         // nodes of programs, but for operands and parameters
     std::size_t params = 0;
   };
-  // The call that takes the place of a run's last node.
+  // The call that replaces the last node of a chain.
   struct Call {
     const ScalarDef* program = nullptr;
     std::vector<double> params;
@@ -191,7 +191,7 @@ class Fuser {
     if (program != nullptr && node.results == 1 && is_float(node, *program)) programs_[i] = program;
   }
 
-  // float32 on the host, but for truths: what kernels of programs take.
+  // float32 on the host, except truths: the operands that program kernels accept.
   bool is_float(const Graph::Node& node, const Program& program) const {
     const auto is = [this](GraphValue v, DType dtype) {
       return v != kNoValue && graph_.type(v)->dtype() == dtype &&
@@ -239,8 +239,7 @@ class Fuser {
     return out;
   }
 
-  // Whether the node that makes this operand of the run may be part of it, as far as its readers
-  // go.
+  // Whether the readers of this operand of the chain allow the node that makes it to join.
   bool may_join(const Run& run, GraphValue v) const {
     const uint32_t maker = maker_[v];
     if (maker == kNone || programs_[maker] == nullptr || group_[maker] != kNone) return false;
@@ -254,7 +253,7 @@ class Fuser {
     tell_decision("fuse_elementwise", "{} stays apart from {}: {}",
                   call_text(graph_.node(maker_[v])), call_text(graph_.node(run.root)), why);
   }
-  // Why element-wise calls that give operands of this run, which is complete, are no part of it.
+  // Reports why element-wise calls that make operands of this finished chain did not join.
   void tell_apart(const Run& run) const {
     const GraphValue result = graph_.node(run.root).first_result;
     if (run.nodes.size() > 1) {
@@ -277,8 +276,8 @@ class Fuser {
     }
   }
 
-  // Whether what the node reads would, for its sake, wait for the run in more memory than its
-  // result.
+  // Whether operands of the node that wait for the chain because of it would occupy more memory
+  // than its result.
   bool would_keep_more(const Run& run, std::size_t i) const {
     if (run.root - i <= kNear) return false;
     const Graph::Node node = graph_.node(i);
@@ -298,7 +297,7 @@ class Fuser {
     add(run, root);
     std::vector<GraphValue> refused;
     for (;;) {
-      // The latest first: its readers are all there, or will never be.
+      // The latest first: all its possible readers have been considered.
       GraphValue next = kNoValue;
       for (const GraphValue v : run.operands) {
         const bool is_refused = std::ranges::find(refused, v) != refused.end();
@@ -329,8 +328,8 @@ class Fuser {
     calls_.emplace(run.root, std::move(call));
   }
 
-  // The programs of all nodes as one. None where no kernel would serve it: that takes the dtype of
-  // its result from an operand; and a record may have a program of this text that reads more.
+  // The joined program of all nodes. None if no kernel would serve it: a kernel takes the dtype of
+  // its result from an operand. Also none if a record has a program with this text that reads more.
   Call call_of(const Run& run) const {
     std::vector<std::size_t> members = run.nodes;
     std::ranges::sort(members);

@@ -15,21 +15,21 @@ using Draft = GraphBuilder::Draft;
 
 bool is_loop(const Graph::Node& node) { return node.op.def().loop.facts != nullptr; }
 
-// A graph that runs in steps, and which of its nodes leave it.
+// A graph that runs in steps, and the nodes to be hoisted out of it.
 class Step {
  public:
-  // Its last `facts.fixed` inputs are the same in all steps.
+  // The last `facts.fixed` inputs are equal in all steps.
   Step(GraphRef graph, const LoopFacts& facts)
       : graph_(std::move(graph)), roles_(graph_->size()), is_needed_(graph_->value_count()) {
     find_leaving(facts);
     find_hoisted();
   }
 
-  // What leaves and is read by what stays.
+  // The hoisted values that remaining nodes read.
   const std::vector<GraphValue>& hoisted() const { return hoisted_; }
   const Graph& graph() const { return *graph_; }
 
-  // Of the same inputs, the hoisted values.
+  // A graph with the same inputs that computes the hoisted values.
   GraphRef outside() const {
     GraphCopy copy(*graph_);
     for (std::size_t i = 0; i < graph_->size(); ++i) {
@@ -39,7 +39,8 @@ class Step {
     for (const GraphValue v : hoisted_) outputs.push_back(copy.at(v));
     return copy.build().finish(outputs);
   }
-  // What stays, with further inputs of these types; the hoisted values are those from `first` on.
+  // The remaining graph, with additional inputs of these types; the hoisted values are the inputs
+  // from `first` on.
   GraphRef inside(std::span<const Type* const> further, std::size_t first) const {
     GraphCopy copy(*graph_);
     const auto inputs = graph_->inputs();
@@ -56,7 +57,7 @@ class Step {
   }
 
  private:
-  // A view costs nothing: it is made on both sides.
+  // A view is free, so it is made in both graphs.
   enum class Role : uint8_t { kStays, kLeaves, kLeavesAsView };
 
   void find_leaving(const LoopFacts& facts) {
@@ -100,11 +101,11 @@ class Step {
 
   GraphRef graph_;
   std::vector<Role> roles_;      // by node
-  std::vector<bool> is_needed_;  // by value: by what stays, or as an output
+  std::vector<bool> is_needed_;  // by value: read by remaining nodes, or an output
   std::vector<GraphValue> hoisted_;
 };
 
-// One loop, in the graph that it is part of.
+// A loop, in the graph that contains it.
 class Loop {
  public:
   explicit Loop(const Graph::Node& node)
@@ -162,7 +163,7 @@ class Loop {
     }
   }
 
-  // The hoisted values of a step, computed of the operands that are the same in all steps.
+  // The hoisted values of a step, computed from the operands that are equal in all steps.
   std::vector<Draft> hoist(GraphCopy& copy, const Step& step,
                            std::span<const Draft> operands) const {
     std::vector<Draft> inputs(step.graph().inputs().size(), GraphBuilder::kNoDraft);

@@ -21,7 +21,7 @@ const Graph& body_of(const Graph::Node& node) {
   return *body;
 }
 
-// How many nodes graphs have once their calls are in place, but for those that stay.
+// The sizes of graphs after inlining, in nodes; calls that stay count as one node.
 class Sizes {
  public:
   // Calls of bodies with more than `large_body` nodes stay.
@@ -59,7 +59,7 @@ class Inliner {
   // Without sizes, no call stays.
   explicit Inliner(GraphBuilder& build, Sizes* sizes = nullptr) : build_(build), sizes_(sizes) {}
 
-  // Appends the nodes of `body`, whose inputs are `inputs`; gives its outputs.
+  // Appends the nodes of `body` with the inputs `inputs`; returns its outputs.
   std::vector<Draft> splice(const Graph& body, std::span<const Draft> inputs, CallSite where,
                             uint32_t outer) {
     build_.keep_texts_of(body);
@@ -88,7 +88,7 @@ class Inliner {
  private:
   static constexpr Draft kNone = GraphBuilder::kNoDraft;
 
-  // A node of `graph`, or what it calls; gives its results.
+  // Appends a node of `graph`, or the nodes of the graph that it calls; returns its results.
   std::vector<Draft> append(const Graph& graph, const Graph::Node& node,
                             std::span<const Draft> operands, CallSite where, uint32_t frame) {
     const bool stays = !is_call(node.op) || (sizes_ != nullptr && sizes_->stays(graph, node));
@@ -101,7 +101,7 @@ class Inliner {
     return out;
   }
 
-  // The frames of `body`, below the one that it now has itself.
+  // Adds the frames of `body` inside its own frame.
   std::vector<uint32_t> add_frames(const Graph& body, uint32_t frame) {
     std::vector<uint32_t> out;
     for (Graph::Frame own : body.frames()) {

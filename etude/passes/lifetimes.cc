@@ -47,7 +47,7 @@ int64_t Lifetimes::bytes(GraphValue v) const {
   return type == nullptr ? 0 : type->bytes();
 }
 
-// Whether the result goes over an operand that nobody reads afterwards.
+// Whether the result overwrites an operand that has no later readers.
 bool Lifetimes::is_written_over(std::size_t i, const Graph::Node& node) const {
   if (!is_cheap(node.op)) return false;
   return std::ranges::any_of(node.operands, [&](GraphValue v) {

@@ -11,7 +11,7 @@
 namespace etude::internal {
 namespace {
 
-// Calls become nodes: the bottom of the stack while a lowering runs.
+// Records calls as nodes; the bottom of the context stack while a lowering runs.
 class LoweringContext final : public Context {
  public:
   using Draft = GraphBuilder::Draft;

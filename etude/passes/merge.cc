@@ -11,7 +11,7 @@
 namespace etude::internal {
 namespace {
 
-// Bytes. Of longer constants only those are one that share their memory.
+// In bytes. Longer constants are merged only if they share their memory.
 constexpr int64_t kMostCompared = 4096;
 
 uint64_t hash_of(const Tensor& x) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of all passes, and what each of them is wrapped in.
+// The table of all passes, and the code around each of them.
 #include "etude/passes/pipeline.h"
 
 #include <chrono>
@@ -47,7 +47,7 @@ constexpr Pass kPasses[] = {
      internal::fuse_elementwise},
 };
 
-// Runs one pass on graphs, and on those that they carry.
+// Runs one pass on graphs, and on the graphs in their attributes.
 class Runner {
  public:
   explicit Runner(const Pass& pass) : pass_(pass) {}
@@ -57,7 +57,7 @@ class Runner {
     if (known != done_.end()) return known->second;
     const GraphRef made = pass_.run(graph);
     GraphRef out = in_subgraphs(*made);
-    // A plan is made under the lock of the graph that it is of, which is left alone here.
+    // A plan is made under the lock of its graph, which must not be locked again here.
     if (made.get() != &graph && out.get() != made.get())
       internal::FusedCalls::hand_over(*made, *out);
     check(*out);
@@ -68,14 +68,14 @@ class Runner {
 
  private:
   static bool carries_graphs(const Graph::Node& node) {
-    if (!node.op.def().body.empty()) return false;  // its body is what it is a call of
+    if (!node.op.def().body.empty()) return false;  // the op is a call of its body
     for (const AttrDef& def : node.op.def().attrs) {
       if (holds_graphs(def.kind)) return true;
     }
     return false;
   }
 
-  // Whether the pass changes a graph that the node carries.
+  // Whether the pass changes a graph in the node's attributes.
   bool changes_graphs(const Graph::Node& node) {
     bool changes = false;
     if (!carries_graphs(node)) return false;
@@ -87,8 +87,8 @@ class Runner {
     return changes;
   }
 
-  // The graph with those that its nodes carry as the pass leaves them: of the same inputs and
-  // outputs, so that each may take the place of the one before.
+  // The graph with the results of the pass as its subgraphs. Inputs and outputs of a subgraph are
+  // unchanged, so each result may replace its source.
   GraphRef in_subgraphs(const Graph& graph) {
     const auto changes = [this](const Graph::Node& node) { return changes_graphs(node); };
     if (!internal::has_node(graph, changes)) return GraphRef(&graph);
@@ -123,7 +123,7 @@ std::span<const Pass> passes() { return kPasses; }
 
 GraphRef run_passes(const Graph& graph, std::vector<PassReport>* reports) {
   internal::check_environment();
-  const BottomScope at_once(eager_context());  // what passes compute is in no trace
+  const BottomScope at_once(eager_context());  // computations of passes are in no trace
   GraphRef current(&graph);
   for (const Pass& pass : kPasses) {
     PassReport report{pass.name, 0, current->size(), current->size(),

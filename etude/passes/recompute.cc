@@ -22,7 +22,7 @@ constexpr std::size_t kMostNodes = 8;  // to compute one value again
 constexpr std::size_t kMostUses = 64;  // of a value that is computed again
 constexpr int kRounds = 4;
 
-// Bytes that are alive at each step. Each question costs the logarithm of the number of steps.
+// The live bytes at each step. Each query costs the logarithm of the number of steps.
 class LiveCurve {
  public:
   explicit LiveCurve(const std::vector<int64_t>& bytes)
@@ -32,12 +32,12 @@ class LiveCurve {
     std::ranges::copy(bytes, most_.begin() + static_cast<std::ptrdiff_t>(leaves_));
     for (std::size_t k = leaves_ - 1; k > 0; --k) settle(k);
   }
-  // To the steps from `first` up to the one before `end`.
+  // Adds to the steps [first, end).
   void add(std::size_t first, std::size_t end, int64_t bytes) {
     add(1, 0, leaves_, first, end, bytes);
   }
   int64_t most() const { return most_[1]; }
-  // The first step at which most bytes are alive.
+  // The first step with the most live bytes.
   std::size_t peak() const {
     std::size_t k = 1;
     while (k < leaves_) k = most_[2 * k] >= most_[2 * k + 1] ? 2 * k : 2 * k + 1;
@@ -64,14 +64,14 @@ class LiveCurve {
   std::vector<int64_t> most_, added_;  // of a part of the steps; to all of it
 };
 
-// A value that nobody reads between two steps.
+// An interval between two steps in which a value has no readers.
 struct Gap {
   GraphValue value;
   uint32_t after, before;  // these two read it
   double worth = 0;        // bytes that are saved for each that computing it again moves
 };
 
-// What it takes to have a value again at a step.
+// The requirements for recomputing a value before a step.
 struct Again {
   std::vector<GraphValue> made;    // computed again; all are roots
   std::vector<GraphValue> read;    // alive at that step
@@ -109,7 +109,7 @@ class Recomputation {
  private:
   static constexpr uint32_t kForEver = ~uint32_t{0};
 
-  // Steps that read a root themselves or by a view. Views are no steps.
+  // The steps that read a root directly or through a view. Views are not steps.
   void find_uses() {
     for (std::size_t i = 0; i < graph_.size(); ++i) {
       const Graph::Node node = graph_.node(i);
@@ -130,7 +130,7 @@ class Recomputation {
            uses_[v].size() <= kMostUses && views_[v].size() <= kMostUses;
   }
 
-  // The last step that reads what of `v` is there at a step, before it is computed again.
+  // The last step that reads the copy of `v` that exists at a step, before it is recomputed.
   uint32_t end_of_life(GraphValue v, uint32_t at) const {
     if (lives_.is_output[v] || graph_.is_constant(v)) return kForEver;
     const std::vector<uint32_t>& uses = uses_[v];
@@ -140,7 +140,7 @@ class Recomputation {
     return *std::prev(end);
   }
 
-  // Adds to `out` what having `v` at step `at` takes, for the sake of a value of `bytes`.
+  // Adds to `out` the requirements for having `v` at step `at`, to recompute a value of `bytes`.
   bool provide(GraphValue v, uint32_t at, int64_t bytes, Again& out) const {
     const auto has = [v](const std::vector<GraphValue>& list) {
       return std::ranges::find(list, v) != list.end();
@@ -157,7 +157,8 @@ class Recomputation {
     }
     return starts_[v].empty() && make(v, at, bytes, out);
   }
-  // What computes `v` again from the other results of its node, which are small; null: the node.
+  // The op that computes `v` from the other results of its node, which are small; null: the node
+  // itself.
   const Op* shorter_way(GraphValue v) const {
     const Graph::Node node = graph_.node(lives_.maker[v]);
     const std::string_view again = node.op.def().again;
@@ -184,13 +185,13 @@ class Recomputation {
     }
     return true;
   }
-  // False if it cannot be had, or at the cost of more than half of what it saves.
+  // False if recomputation is impossible, or costs more than half of its savings.
   bool find(const Gap& gap, Again& out) const {
     const int64_t bytes = lives_.bytes(gap.value);
     return make(gap.value, gap.before, bytes, out) && 2 * out.extra <= bytes;
   }
 
-  // The longest time in which nobody reads `v` between two that do.
+  // The longest interval without readers of `v` between two of its readers.
   Gap longest_gap(GraphValue v) const {
     Gap out{v, 0, 0};
     const std::vector<uint32_t>& uses = uses_[v];
@@ -203,7 +204,7 @@ class Recomputation {
     return out;
   }
 
-  // By worth; of the same worth in the order of the values.
+  // By savings; equal savings in the order of the values.
   std::vector<Gap> find_gaps() const {
     std::vector<Gap> out;
     for (GraphValue v = graph_.first_result(); v < graph_.value_count(); ++v) {
@@ -219,8 +220,8 @@ class Recomputation {
     return out;
   }
 
-  // Takes, one by one, gaps that lie over the peak as it is then, until that has come down to
-  // `enough` bytes. False if there was none, or if no more are needed.
+  // Chooses gaps one by one that cover the current peak, until the peak is at most `enough` bytes.
+  // False if there was none, or if none is needed.
   bool take_gaps(int64_t enough) {
     bool has_any = false;
     for (const Gap& gap : find_gaps()) {
@@ -282,7 +283,7 @@ class Recomputation {
       }
       copy.copy(graph_.node(i));
     }
-    return copy.finish(false);  // without views that nobody reads again
+    return copy.finish(false);  // without views that are not read again
   }
 
   const Graph& graph_;
@@ -296,7 +297,7 @@ class Recomputation {
   std::vector<std::pair<uint32_t, GraphValue>> again_;  // before which step what is computed again
 };
 
-// More than will be alive at once.
+// An upper bound of the live bytes.
 int64_t bytes_of_results(const Graph& graph) {
   int64_t bytes = 0;
   for (GraphValue v = graph.first_result(); v < graph.value_count(); ++v) {

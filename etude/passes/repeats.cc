@@ -7,8 +7,8 @@
 namespace etude::internal {
 namespace {
 
-// A period is the distance between an item and one of its next that many equal ones. Items that
-// come more often in a step are no place to see the period from; others of the step are.
+// A period is the distance between an item and one of its next kMostTried equal items. Items that
+// occur more often in a step do not reveal the period, but other items of the step do.
 constexpr int kMostTried = 16;
 constexpr std::size_t kBudget = 256;  // comparisons an item
 
@@ -29,7 +29,7 @@ RepeatFinder::RepeatFinder(std::vector<uint64_t> items, std::size_t least_count,
 }
 
 std::size_t RepeatFinder::end_of_run(std::size_t at, std::size_t period) {
-  // A run that was looked at from an earlier item, and ends behind this one, ends there for both.
+  // A run examined from an earlier item that ends after this item ends there for both.
   std::size_t& end = run_end_.try_emplace(period, at).first->second;
   if (end > at) return end;
   end = at;

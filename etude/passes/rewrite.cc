@@ -15,14 +15,14 @@ namespace {
 
 using Draft = GraphBuilder::Draft;
 
-// A rule with its names looked up.
+// A rule with resolved names.
 struct Rule {
   const RewriteDef* def;
   const Op* inner;  // null: any
   const Op* to;     // null: the source itself
 };
 
-// The rules of records that are switched on, each record looked up once.
+// The enabled rules of records. Each record is looked up once.
 class Rules {
  public:
   const std::vector<Rule>& of(const Op& op) {
@@ -69,7 +69,8 @@ class Rewriter {
   }
 
  private:
-  // Applies rules until none fits; whether one did. Each reads nearer to the inputs.
+  // Applies rules until none fits; returns whether any was applied. Each rule moves the source
+  // closer to the inputs, so this ends.
   bool rewrite(const Graph::Node& node, Call& call) {
     const Type* const result = copy_.graph().type(node.first_result);
     bool is_rewritten = false;
@@ -90,7 +91,7 @@ class Rewriter {
     return is_rewritten;
   }
 
-  // The source, if the rule fits; then `call` is what becomes of it.
+  // The source, if the rule fits; then `call` becomes the new call.
   std::optional<Draft> source_of(const Rule& rule, Call& call, const Type* result) {
     GraphBuilder& build = copy_.build();
     const RewriteDef& def = *rule.def;

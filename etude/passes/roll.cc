@@ -24,8 +24,8 @@ const Type* rows_type(const Type* row, std::size_t count) {
   return intern_type(row->dtype(), shape, row->device());
 }
 
-// What a step computes, as a graph: carried values, rows and invariants in, carried values and kept
-// results out. `invariants`: those that are no constants, which stand in the graph itself.
+// The step of a loop as a graph: carried values, rows and invariants in, carried values and kept
+// results out. `invariants`: those that are not constants; constants are copied into the graph.
 GraphRef step_of(const Graph& graph, const RolledLoop& loop,
                  std::span<const GraphValue> invariants) {
   GraphBuilder build("step");
@@ -69,7 +69,7 @@ GraphRef step_of(const Graph& graph, const RolledLoop& loop,
   return build.finish(outputs);
 }
 
-// One try to make a graph with these loops.
+// One attempt to make a graph with these loops.
 class Rolling {
  public:
   Rolling(const Graph& graph, const std::vector<RolledLoop>& loops)
@@ -97,11 +97,11 @@ class Rolling {
     for (const GraphValue v : graph_.outputs()) static_cast<void>(draft(v));
     return copy_.finish();
   }
-  // Loops whose results would have to be copied, and are large.
+  // Loops with large results that would have to be copied.
   const std::unordered_set<std::size_t>& too_large() const { return too_large_; }
 
  private:
-  // The value in the new graph, taken out of the rows of a loop if it is there.
+  // The value in the new graph, taken from the rows of a loop if necessary.
   Draft draft(GraphValue v) {
     const Draft known = copy_.at(v);
     if (known != GraphBuilder::kNoDraft || v == kNoValue) return known;
@@ -169,7 +169,7 @@ class Rolling {
     for (std::size_t i = 0; i < loop.kept.size(); ++i) kept_[l].push_back(at++);
   }
 
-  // A node of the line where the loop begins.
+  // Adds a node with the line where the loop begins.
   Draft add(const RolledLoop& loop, const OpCall& call, const std::vector<Draft>& operands,
             const Types& types) {
     copy_.build().set_frame(Graph::kNoFrame);

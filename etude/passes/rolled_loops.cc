@@ -18,14 +18,15 @@ namespace {
 
 using From = RolledLoop::From;
 
-// Less is planned as it is, so that what is computed of neighbours becomes one pass over memory.
+// Shorter stretches are planned unrolled, so that neighbouring computations are fused into one pass
+// over memory.
 constexpr std::size_t kLeastRepeats = 16;
 constexpr std::size_t kLeastSaved = 256;  // nodes
-// A step of a loop consists of so many repetitions that it has so many nodes: what a pass would
-// make of all of them it makes of most.
+// Repetitions are grouped to steps of this many nodes, so that passes find within a step most of
+// what they would find in the unrolled calls.
 constexpr std::size_t kStepNodes = 64;
 constexpr std::size_t kLeastSteps = 4;
-// Stretches that look like loops and are none, after which no more are looked at.
+// The maximum number of stretches that look like loops but are not, before the search ends.
 constexpr int kMostFailures = 32;
 
 class LoopFinder {
@@ -74,7 +75,7 @@ class LoopFinder {
     std::vector<uint64_t> out;
     for (std::size_t i = 0; i < graph.size(); ++i) {
       const Graph::Node node = graph.node(i);
-      // Attributes of what reads inputs alone may differ.
+      // Nodes that read only inputs may differ in their attributes.
       uint64_t h = mix(node.op.index(), reads_inputs_[i] ? 0 : node.attrs.hash());
       for (const GraphValue v : node.operands) {
         h = mix(h, v == kNoValue ? 0 : graph.type(v)->id());
@@ -83,7 +84,7 @@ class LoopFinder {
         const Type* const type = graph.type(node.first_result + r);
         h = mix(h, type == nullptr ? 0 : type->id());
       }
-      // What stays where it is, is equal to no other node.
+      // Nodes that must stay in place are equal to no other node.
       const bool is_alone = stays[i] || node.results == 0 || has_effects(node.op, node.attrs) ||
                             std::ranges::count(result_types(graph, node), nullptr) > 0;
       out.push_back(is_alone ? mix(h, i + 1) : h);
@@ -91,7 +92,7 @@ class LoopFinder {
     return out;
   }
 
-  // Equal numbers are one value.
+  // Equal numbers are the same value.
   void number_constants() {
     constexpr int64_t kMostBytes = 16;
     std::map<std::pair<const Type*, std::string>, GraphValue> known;
@@ -132,10 +133,10 @@ class LoopFinder {
     return l.count >= kLeastSteps && (l.count - 1) * (l.period - before) >= kLeastSaved;
   }
 
-  // A loop out of a stretch, with some repetitions at its ends left out where these read otherwise.
+  // A loop from a stretch. Repetitions at its ends whose operands have other sources are left out.
   std::optional<RolledLoop> loop_of(const Repeat& repeat) {
     const std::size_t own = (kStepNodes + repeat.period - 1) / repeat.period;
-    // Steps of one loop are rows of another if both have as many repetitions.
+    // Steps of one loop are rows of another if both have equal numbers of repetitions.
     std::vector<std::size_t> units(units_.rbegin(), units_.rend());
     for (const std::size_t unit : {own, 2 * own}) {
       if (std::ranges::find(units, unit) == units.end()) units.push_back(unit);
@@ -156,7 +157,7 @@ class LoopFinder {
     return std::nullopt;
   }
 
-  // The first steps of the stretch that read alike and are enough.
+  // The longest prefix of the stretch whose steps have the same sources, if it has enough steps.
   std::optional<RolledLoop> longest(std::size_t first, std::size_t period,
                                     std::size_t count) const {
     while (count >= kLeastSteps) {
@@ -202,7 +203,7 @@ class LoopFinder {
     return true;
   }
 
-  // Whether step k reads as those before it do; how, is noted in `reads`.
+  // Whether step k has the same sources as the steps before it; records the sources in `reads`.
   bool reads_alike(RolledLoop& l, std::size_t k) const {
     std::size_t at = 0;
     for (std::size_t j = 0; j < l.period; ++j) {
@@ -211,7 +212,7 @@ class LoopFinder {
       const Graph::Node now = graph_.node(l.first + k * l.period + j);
       if (!are_alike(first, now)) return false;
       if (l.is_before[j] || !(first.attrs == now.attrs)) {
-        // Seen in the second step, or it is no other than in the first ones.
+        // Detected in the second step, or not at all.
         if (k > 1 && !l.is_before[j]) return false;
         if (!reads_inputs_[l.first + j] || !reads_inputs_[l.first + k * l.period + j]) return false;
         l.is_before[j] = true;
@@ -227,13 +228,13 @@ class LoopFinder {
     }
     return true;
   }
-  // Steps read earlier nodes only: a value that is not from before the stretch is one of it.
+  // Steps read earlier nodes only: a value that is not older than the stretch belongs to it.
   bool is_from_outside(const RolledLoop& l, GraphValue v) const {
     if (v == kNoValue || v < l.first_value) return true;
     const std::size_t node = node_of_[v - graph_.first_result()];
     return l.is_before[(node - l.first) % l.period];
   }
-  // One operand: in the first step, in the one before (from the third step on), and now.
+  // Checks one operand: in the first step, in the previous step (from the third step on), and now.
   bool reads_alike(const RolledLoop& l, std::size_t k, From& from, GraphValue first, GraphValue was,
                    GraphValue is) const {
     const auto is_outside = [&](GraphValue v) { return is_from_outside(l, v); };
@@ -241,7 +242,7 @@ class LoopFinder {
     From now = From::kSame;
     if (is_outside(is)) {
       if (!is_outside(first)) return false;
-      // Once a row it is one, though a step may have the value of the first.
+      // A row stays a row, even if a step has the value of the first step.
       const bool is_row = (!is_second && from == From::kRow) || !are_one(first, is);
       now = is_row ? From::kRow : From::kSame;
       if (!is_second && from == From::kSame) from = now;
@@ -262,14 +263,14 @@ class LoopFinder {
     return from == now;
   }
 
-  // All that a loop needs to know beside how it reads. False if it cannot be one.
+  // Completes the loop from the sources of its operands. False if it cannot be a loop.
   bool settle(RolledLoop& l) {
     find_carried(l);
     leave_last_step(l);
     return is_worth_it(l) && find_kept(l) && find_outside(l);
   }
 
-  // f(operand of the first step, that of step k, Read) for each operand.
+  // Calls f(operand of the first step, operand of step k, Read) for each operand.
   template <class F>
   void each_read(RolledLoop& l, std::size_t k, F&& f) const {
     std::size_t at = 0;
@@ -299,15 +300,15 @@ class LoopFinder {
     return std::ranges::find(l.carried, result, &RolledLoop::Carried::result) != l.carried.end();
   }
 
-  // How many steps have this result read by what comes behind the loop.
+  // The number of steps whose instance of this result is read after the loop.
   std::size_t reads_behind(const RolledLoop& l, GraphValue result) const {
     std::size_t out = 0;
     for (std::size_t k = 0; k < l.count; ++k) out += is_read_behind(l, l.value(result, k)) ? 1 : 0;
     return out;
   }
 
-  // A result of which the last one alone is wanted, and which is not carried, would need a place
-  // for those of all steps: the last step stays as it is then.
+  // If only the last instance of a result is read after the loop, and the result is not carried,
+  // the scan would store all instances. Then the last step stays outside the loop.
   void leave_last_step(RolledLoop& l) const {
     for (GraphValue v = l.first_value; v < l.first_value + l.values; ++v) {
       if (is_from_outside(l, v) || is_carried(l, v) || !is_read_behind(l, l.value(v, l.count - 1)))
@@ -331,7 +332,7 @@ class LoopFinder {
     return true;
   }
 
-  // Values from outside: invariants and rows.
+  // Collects the values from outside: invariants and rows.
   bool find_outside(RolledLoop& l) {
     std::vector<RolledLoop::Row> found;
     std::size_t at = 0;
@@ -359,7 +360,7 @@ class LoopFinder {
     return static_cast<uint32_t>(at);
   }
 
-  // Rows of an earlier loop in their order (1), in the opposite one (-1), or neither.
+  // Rows of an earlier loop in the same order (1), in reverse order (-1), or neither (0).
   int direction_of(const RolledLoop::Row& row) const {
     const auto first = rows_.find(row.values.front()), second = rows_.find(row.values[1]);
     if (first == rows_.end() || second == rows_.end()) return 0;

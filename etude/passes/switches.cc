@@ -27,7 +27,7 @@ const Names* off_here() {
   return here == nullptr ? nullptr : here->names;
 }
 
-// What may be switched off.
+// All names that can be switched off.
 Names all_names() {
   Names out;
   for (const Pass& pass : passes()) {
@@ -43,7 +43,7 @@ bool contains(const Names& names, std::string_view name) {
   return std::ranges::find(names, name) != names.end();
 }
 
-// The names of a list with commas, which came from `origin`.
+// The names in a list separated by commas, from `origin`.
 Names parse(std::string_view list, std::string_view origin) {
   Names all = all_names();
   if (list == "all") return all;

@@ -131,7 +131,8 @@ class Differentiator {
   std::array<Symbol, kMaxNodes> node_, slope_;
 };
 
-// The partial by operand `wrt`: a program on those of (operands..., result, t) that it reads.
+// The partial by operand `wrt`: a program on the operands among (operands..., result, t) that it
+// reads.
 constexpr Program partial_by(const Program& program, int wrt, bool by_result) {
   std::array<Node, kMaxRawNodes> nodes;
   Builder builder(nodes.data(), nodes.size());
@@ -142,7 +143,7 @@ constexpr Program partial_by(const Program& program, int wrt, bool by_result) {
   return finish(builder, last, program.operands + 2, program.params, false);
 }
 
-// The same; reads the result if that keeps no more values alive, since a tape keeps what the
+// The same; reads the result if that keeps no more values alive. A tape keeps the values that the
 // program reads.
 constexpr Program partial_of(const Program& program, int wrt) {
   const Program with = partial_by(program, wrt, true);

@@ -15,7 +15,7 @@ namespace {
 // As many operands as finish() can number.
 constexpr int kMostOperands = 8;
 
-// What a text can get wrong ends the reading: every function gives false then.
+// Any error in the text ends the parsing: every function then returns false.
 class Reader {
  public:
   explicit Reader(std::string_view text) : text_(text) {}

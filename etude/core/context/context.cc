@@ -112,8 +112,8 @@ class Checked {
   Operands view() const { return view_; }
 
  private:
-  // That the op takes the dtype in which its operands meet; else blames the first one that is none
-  // of its dtypes.
+  // Requires that the op takes the common dtype of its operands. The error names the first operand
+  // whose dtype the op does not take.
   static void require_shared(const Op& op, Operands in, DType shared, std::size_t shared_at) {
     if (op.operand_dtypes(shared_at).contains(shared)) return;
     for (std::size_t i = 0; i < in.size(); ++i) {
@@ -159,7 +159,7 @@ class Checked {
 }  // namespace
 
 void require_count(const Op& op, std::size_t given) {
-  // Up to the last one that must be there: an optional one before it is given as an absent one.
+  // Up to the last required operand: an optional operand before it is passed as absent.
   const auto& defs = op.def().operands;
   const auto is_required = [](const OperandDef& d) { return !d.optional && !d.variadic; };
   const auto last = std::find_if(defs.rbegin(), defs.rend(), is_required);

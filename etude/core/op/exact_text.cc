@@ -92,7 +92,7 @@ bool read_number(const char*& at, const char* end, N& value, Format... format) {
   return true;
 }
 
-// Behind "nan": nothing, or "(0x7fc00001)".
+// After "nan": nothing, or "(0x7fc00001)".
 template <class T>
 bool read_nan(const char*& at, const char* end, bool is_negative, T& value) {
   BitsOf<T> bits = bits_of(std::numeric_limits<T>::quiet_NaN());

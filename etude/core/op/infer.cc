@@ -59,8 +59,8 @@ std::string given_text(const Op& op, Operands operands) {
   return text;
 }
 
-// The lowering of a call. What fails in a step of it is told beside the operands of the call, since
-// the names and shapes that the step speaks of are none that the caller knows.
+// Runs the lowering of a call. An error in a step is reported with the operands of the call, since
+// the caller does not know the step's names and shapes.
 Values run_lowering(const Op& op, Operands operands, const Attrs& attrs) {
   try {
     return op.def().lower(operands, attrs);

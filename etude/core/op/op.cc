@@ -14,9 +14,8 @@
 namespace etude {
 namespace {
 
-// Most ops are called with few sets of attributes, which are kept for ever. Where a program goes
-// through more, such as the start of a slice in a loop, each thread keeps those that it asked for
-// lately.
+// Most ops are called with few sets of attributes, which are permanent. If a program uses more,
+// such as the start of a slice in a loop, each thread keeps its recent sets.
 constexpr uint32_t kSetsPerOp = 512;
 
 struct OpAttrs {
@@ -63,7 +62,7 @@ template <class... Args>
   throw error;
 }
 
-// A set that this thread asked for lately, as it was given: before defaults and conversions.
+// A recent attribute set of this thread, with its key: the values before defaults and conversions.
 struct RecentAttrs {
   const Op* op = nullptr;
   uint64_t hash = 0;
@@ -157,7 +156,7 @@ Attrs Op::make_attrs(std::vector<AttrValue> values) const {
   for (std::size_t i = 0; i < values.size(); ++i) {
     const AttrDef& def = def_.attrs[i];
     if (values[i].index() == 0 && !def.required) values[i] = def.default_value;
-    // In C++, {} in the place of a required list says that it is empty: zeros({}) is a scalar.
+    // In C++, {} for a required list means an empty list: zeros({}) is a scalar.
     if (values[i].index() == 0 && def.kind == AttrKind::kInts && def.required) {
       values[i] = std::vector<int64_t>();
     }
@@ -177,7 +176,7 @@ Attrs Op::make_attrs(std::vector<AttrValue> values) const {
   }
   Attrs made(def_.attrs, std::move(values));
   if (made == default_attrs_) return default_attrs_;
-  // A set that is kept for ever would keep its graph for ever.
+  // A permanent set would keep its graph permanently.
   const auto is_graph = [](const AttrDef& def) { return holds_graphs(def.kind); };
   if (std::ranges::any_of(def_.attrs, is_graph)) return made;
   const OpAttrs given{this, made};

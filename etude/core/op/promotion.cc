@@ -9,7 +9,7 @@ namespace {
 
 bool is_strict() noexcept { return ambient().promotion == Promotion::kStrict; }
 
-// Of the kinds across which promote() gives nothing.
+// The rank of kinds, across which promote() returns nothing.
 int rank_of_kind(DType dtype) { return dtype == kBool ? 0 : is_integer(dtype) ? 1 : 2; }
 
 }  // namespace

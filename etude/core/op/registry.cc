@@ -13,7 +13,7 @@ namespace {
 
 bool has_partials(const OpDef& def) { return def.partials.by_operand[0].program != nullptr; }
 
-// What a record has for partials if it writes neither them nor another rule.
+// The default partials of a record without partials or another derivative rule.
 void take_derived_partials(OpDef& def) {
   const bool has_rule = has_partials(def) || def.vjp != nullptr || def.jvp != nullptr;
   if (has_rule || def.scalar.derived == nullptr || !def.no_derivative.empty()) return;

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t kHugeBytes = int64_t{64} << 20;
 
-// Zeros that were not asked for are worth a word where they are many, and most of the result.
+// Warns about implicit zeros if they are many, and most of the result.
 void warn_if_huge(const IndexedSlices& rows) {
   const Type* dense = intern_type(rows.values.dtype(), rows.dense_shape, rows.values.device());
   if (dense->bytes() < kHugeBytes || dense->bytes() / 4 < rows.values.nbytes()) return;

@@ -56,7 +56,7 @@ class SumReader {
           slots_[column][j] = v.slot_on(*tape_);
           rows[column++][j] = v.value();
         } else {
-          if constexpr (kMayVary<X>) slots_[column][j] = 0;  // a constant beside numbers that vary
+          if constexpr (kMayVary<X>) slots_[column][j] = 0;  // a constant among varying numbers
           rows[column++][j] = static_cast<T>(v);
         }
       };

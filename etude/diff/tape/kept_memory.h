@@ -54,7 +54,7 @@ class KeptVector {
   std::vector<E> elements_;
 };
 
-// An array in such memory. Its elements are initially those of its predecessor.
+// An array in such memory. Its elements are initially the elements of its predecessor.
 template <class E, class Use = void>
 class KeptArray {
  public:

@@ -25,7 +25,7 @@ namespace internal {
 // operands. Slot 0 represents constants.
 template <class T>
 struct ScalarCall {
-  static constexpr std::uint32_t kAdds = 0x80000000u;  // beside the target: added to it
+  static constexpr std::uint32_t kAdds = 0x80000000u;  // target flag: add instead of set
   T partials[2];
   std::uint32_t target, operands[2];
 };

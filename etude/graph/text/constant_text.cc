@@ -22,7 +22,7 @@ bool has_elements(const Tensor& x) {
   return x.has_value() && !TensorAccess::is_sparse(x) && !TensorAccess::is_ghost(x);
 }
 
-// Where the brackets of a shape stand: the number of elements in one list of each axis.
+// The positions of the brackets of a shape: the number of elements in one list of each axis.
 class Brackets {
  public:
   explicit Brackets(const Shape& shape) : rank_(shape.rank()) {
@@ -32,7 +32,7 @@ class Brackets {
       blocks_[static_cast<std::size_t>(axis)] = block;
     }
   }
-  // How many lists begin at element i; as many as end before it.
+  // The number of lists that begin at element i; as many end before it.
   int at(int64_t i) const {
     return static_cast<int>(std::count_if(blocks_.begin(), blocks_.begin() + rank_,
                                           [&](int64_t block) { return i % block == 0; }));
@@ -97,7 +97,7 @@ Tensor from_bytes(const Type* type, const std::string& bytes) {
 constexpr std::string_view kElided =
     "the elements of this constant were left out of the text. Print the graph in full";
 
-// Appends elements and reads the brackets around them; the text of a fault, or "".
+// Appends elements and reads the brackets around them; returns the text of an error, or "".
 template <class T>
 std::string read_elements(const char*& at, const char* end, const Type* type, std::string& bytes) {
   const Brackets brackets(type->shape());

@@ -26,7 +26,7 @@ constexpr std::string_view kDotStyle =
     "color=\"#5b7db1\", fillcolor=\"#edf3fc\"];\n"
     "  edge [fontname=\"Helvetica\", fontsize=9, color=\"#808080\", fontcolor=\"#606060\"];\n";
 
-// A text in quotes as DOT has it: lines end in \n, all else stands for itself.
+// A quoted DOT text: line ends become \n, other characters are unchanged.
 std::string dot_text(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
@@ -54,7 +54,7 @@ std::string_view role_style(InputRole role) {
   return "shape=ellipse, style=filled, color=\"#4c8c5b\", fillcolor=\"#e7f5ea\"";
 }
 
-// One graph; all its names begin with the number that it has in the list.
+// One graph; all its names begin with its number in the list.
 class DotGraph {
  public:
   DotGraph(const GraphList& graphs, std::size_t number)
@@ -127,7 +127,7 @@ class DotGraph {
     add_edge(v, name, "", is_one_of_many(v));
   }
 
-  // Ascending, as nodes are.
+  // Sorted, since nodes are in ascending order.
   bool is_one_of_many(GraphValue v) const {
     return std::binary_search(many_.begin(), many_.end(), v);
   }
@@ -160,7 +160,7 @@ struct AttrToJson {
     for (const double item : v) out.push_back((*this)(item));
     return out;
   }
-  // A dtype, a scalar program, a graph: the text.
+  // A dtype, a scalar program, a graph: its text.
   template <class T>
   Json operator()(const T&) const {
     return internal::attr_text(value, graphs);
@@ -202,7 +202,7 @@ std::string json_text(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-// An entry of a graph that is a list: one line for each item.
+// A list entry of a graph: one line for each item.
 std::string list_text(std::string_view key, const std::vector<Json>& items) {
   std::string text = fmt::format("   \"{}\": [", key);
   for (const Json& item : items) {

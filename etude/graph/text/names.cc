@@ -94,8 +94,8 @@ struct GraphList::Visit {
 };
 
 GraphList::GraphList(const Graph& main) {
-  // Depth first without recursion, and last children first: read backwards, the order in which
-  // graphs are left has each before its children, and these in the order in which they are used.
+  // Depth first without recursion, last children first. The reverse of the order in which graphs
+  // are left has each graph before its children, and the children in the order of use.
   std::unordered_map<const Graph*, bool> is_seen;
   std::vector<Visit> stack;
   const auto enter = [&](const Graph* graph) {

@@ -31,9 +31,9 @@ class GraphParser {
   GraphParser(TextReader in, const SubGraphs& others)
       : in_(in), others_(others), header_at_(in.at()) {}
 
-  // The spelling of its name, by which others refer to it.
+  // The spelling of its name in references.
   const std::string& name() const { return name_; }
-  // Levels of graphs below this one.
+  // The number of graph levels below this graph.
   int depth() const { return depth_; }
 
   GraphRef parse() {
@@ -53,7 +53,7 @@ class GraphParser {
   struct Name {
     std::size_t at;
     std::string spelling;
-    const Type* type;  // if it is written behind it
+    const Type* type;  // if it is written after the name
   };
 
   // ---- header
@@ -103,7 +103,7 @@ class GraphParser {
     values_.emplace(given, build_->add_input(name, in_.type(), text.role));
   }
 
-  // That of the sigil that stands here.
+  // The role of the sigil at the current position.
   const internal::RoleText& role() {
     for (const internal::RoleText& text : internal::role_texts().subspan(1)) {
       if (in_.take(text.sigil)) return text;
@@ -111,7 +111,7 @@ class GraphParser {
     return internal::role_text(InputRole::kArgument);
   }
 
-  // How a name that was just read is printed, with the ordinal that may follow it.
+  // The printed form of a name that was just read, including an ordinal after it.
   std::string spelling(std::string_view sigil, const std::string& name) {
     const uint64_t n = in_.ordinal();
     return fmt::format("{}{}{}", sigil, internal::spell_name(name),
@@ -229,7 +229,7 @@ class GraphParser {
     end_line("the elements of a constant");
   }
 
-  // What f() gives; its errors are shown where this stands.
+  // Returns the result of f(); its errors show the position `at`.
   template <class F>
   auto shown_at(std::size_t at, F&& f) const -> decltype(f()) {
     try {
@@ -286,7 +286,7 @@ class GraphParser {
                                   internal::type_text(name.type), internal::type_text(type)));
   }
 
-  // Behind a call: nothing, or "# train.cc:41".
+  // The end of a call's line: nothing, or "# train.cc:41".
   CallSite call_site() {
     if (!in_.take("#")) {
       end_line("a call");
@@ -342,7 +342,7 @@ class GraphParser {
   std::map<std::string, const char*, std::less<>> files_;
 };
 
-// Where graphs begin: at lines that begin with the word.
+// The starts of graphs: lines that begin with the word "graph".
 std::vector<std::size_t> find_graphs(std::string_view text) {
   constexpr std::string_view kWord = "graph ";
   std::vector<std::size_t> out;
@@ -364,7 +364,7 @@ GraphRef parse_graph(std::string_view text) {
     before.fail(fmt::format("a text begins with graph NAME(INPUTS) -> (TYPES), but here is {}",
                             before.seen()));
   }
-  // From the last to the first, so that a graph is known where others refer to it.
+  // From last to first, so that a graph is known when others refer to it.
   SubGraphs known;
   internal::UniqueGraphs unique;
   GraphRef graph;

@@ -16,10 +16,10 @@ namespace {
 using internal::GraphList;
 
 constexpr std::size_t kMaxHeader = 100;
-// Longer lines of nodes do not move the column of call sites.
+// Longer node lines do not move the column of call sites.
 constexpr std::size_t kMaxColumn = 72;
 
-// "train.cc:41". A file that would not read back as it is stands in quotes.
+// "train.cc:41". A file name that would not parse back is quoted.
 std::string site_text(CallSite where) {
   const std::string_view file = where.file;
   const bool is_plain = !file.empty() && file[0] != '"' && file.front() != ' ' &&

@@ -39,7 +39,7 @@ Table make_table(const std::vector<const Op*>& ops) {
   return table;
 }
 
-// Of all records that there are now: made anew when there are more.
+// The programs of all records; rebuilt when there are more records.
 std::shared_ptr<const Table> program_table() {
   static std::mutex mutex;
   static std::size_t of_ops = 0;
@@ -53,7 +53,7 @@ std::shared_ptr<const Table> program_table() {
   return *table;
 }
 
-// Those that no record has, at addresses that stay.
+// Programs that are in no record, at stable addresses.
 class MadePrograms {
  public:
   const ScalarDef* of(const scalar::Program& program) {
@@ -80,8 +80,8 @@ const ScalarDef* made_program(std::string_view text) {
   static Permanent<MadePrograms> made;  // attributes point into it
   std::optional<scalar::Program> program = scalar::parse_program(text);
   if (!program) return nullptr;
-  // Calls that are written twice are one node, which prints otherwise; what is printed is read as
-  // it is.
+  // Equal calls in the text become one node, which prints differently. Printed text parses to
+  // itself.
   const std::string printed = scalar::to_string(*program);
   if (printed != text) program = scalar::parse_program(printed);
   return made->of(*program);

@@ -13,7 +13,7 @@
 namespace etude::internal {
 namespace {
 
-// So much of a line is shown at each side of a fault.
+// The maximum text of a line shown on each side of an error.
 constexpr std::size_t kShown = 60;
 constexpr std::size_t kMaxFact = 1000;
 
@@ -23,7 +23,7 @@ bool is_word(char c) {
          c == '.';
 }
 
-// Also the bytes of letters beyond ASCII, which are not to be torn apart.
+// Includes the bytes of non-ASCII letters, which must not be split.
 bool is_seen(char c) { return is_word(c) || static_cast<unsigned char>(c) >= 0x80; }
 
 std::optional<Device> device_named(std::string_view text) {
@@ -159,7 +159,7 @@ void TextReader::fail(std::size_t at, std::string fact, ErrorCode code) const {
   const std::size_t end = std::min(text_.find('\n', at), text_.size());
   const std::size_t first = at - begin > kShown ? at - kShown : begin;
   std::string shown(text_.substr(first, std::min(end, at + kShown) - first));
-  // A control byte must not do anything to the terminal that shows it.
+  // A control byte must not affect the terminal that shows it.
   const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
   std::ranges::replace_if(shown, is_control, ' ');
   std::ranges::replace_if(fact, is_control, ' ');
