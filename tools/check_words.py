@@ -75,7 +75,7 @@ def folder(path):
 
 def odd_words(path, text):
     """(name, line) of each odd word."""
-    comments = prose(path, text)
+    comments = re.sub(r"`[^`\n]*`", "``", prose(path, text))
     for name, pattern in ODD.items():
         for match in pattern.finditer(comments):
             yield name, comments.count("\n", 0, match.start()) + 1
@@ -144,6 +144,7 @@ def self_test():
     assert count("etude/a.cc", "f();  // NOLINT(bugprone-x): reason") == 0
     assert list(odd_words("a.h", 'f("what");  // what f gives\n')) == [("what", 1), ("gives", 1)]
     assert list(odd_words("a.h", "std::string what = e.what();  // what() names the op\n")) == []
+    assert list(odd_words("a.h", "// `what`: the noun\n")) == []
     assert list(odd_words("a.md", "plain\nbehind it\n")) == [("behind", 2)]
     assert folder("etude/core/a.h") == "etude/core" and folder("docs/a.md") == "docs"
     counts = {("docs", "what"): 2, ("etude/core", "one that"): 1}

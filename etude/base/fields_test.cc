@@ -146,7 +146,7 @@ static_assert(field_name<Fields64, 63> == "a63");
 static_assert(field_name<Listed, 0> == "scale" && field_name<Listed, 1> == "sizes");
 static_assert(field_name<ListedDerived, 1> == "b");
 
-// The conditions behind the messages; that a message appears is tested where compiling must fail.
+// The conditions of the messages. tests/compile_fail checks that the messages appear.
 static_assert(has_base<Derived>() && has_base<DerivedEmpty>());
 static_assert(!has_base<Empty>() && !has_base<Hard>() && !has_base<Nested>());
 static_assert(has_c_array<SmallArray, count_values<SmallArray>()>());

@@ -68,7 +68,7 @@ void check_all_gaps() {
   for (int i = 0; i < kInfinity; ++i) {
     const auto low = static_cast<std::uint16_t>(i), high = static_cast<std::uint16_t>(i + 1);
     const std::uint16_t even = i % 2 == 0 ? low : high;
-    // One step beyond the largest finite value stands for infinity.
+    // One step above the largest finite value represents infinity.
     const double middle =
         (defined_value(low, exponent_bits) + defined_value(high, exponent_bits)) / 2;
     const auto tie = static_cast<float>(middle);

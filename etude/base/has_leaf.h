@@ -136,8 +136,8 @@ struct IsNoDerivative : std::false_type {};
 template <class T>
 struct IsNoDerivative<NoDerivative<T>> : std::true_type {};
 
-// The searched kind of leaf. Kind::is<T> says whether a T is of the kind. Kind::explains says
-// whether a struct with unreadable fields is refused; otherwise such a struct holds nothing.
+// The searched kind of leaf. Kind::is<T>: whether a T is of the kind. Kind::explains: whether a
+// struct with unreadable fields is refused; otherwise such a struct holds nothing.
 template <class Leaf>
 struct Exactly {
   static constexpr bool explains = true;

@@ -47,8 +47,8 @@ TEST(ThreadTable, AHashHasOnePlaceByItsHighestBits) {
   }
 }
 
-// Keys 1, 2, 3, ... of one hash: what find() gives is the key, or what it was asked for longest
-// ago.
+// Keys 1, 2, 3, ... with one hash: find() returns the key's entry, or the entry with the oldest
+// request.
 TEST(ThreadTable, KeepsTheTwoThatWereAskedForLast) {
   struct Entry {
     int key = 0;

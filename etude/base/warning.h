@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Warnings about programs that run but probably do not do what their author meant. They go to the
-// standard error stream unless a handler is set. Errors are thrown instead: error.h. Header-only,
-// since some headers work without the library.
+// Warnings about programs that run but probably contain a mistake. They go to the standard error
+// stream unless a handler is set. Errors are thrown instead: error.h. Header-only, since some
+// headers work without the library.
 #pragma once
 
 #include <cstdio>

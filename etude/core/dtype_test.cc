@@ -52,8 +52,8 @@ TEST(DType, EachIsOfOneKind) {
                       {"\"number\"", "complex floating"});
 }
 
-// The standard: within a kind the wider one; a signed and an unsigned integer give the next signed
-// one that holds both; floating and complex go together; kinds do not mix.
+// The standard: within a kind the wider dtype; a signed and an unsigned integer promote to the next
+// signed dtype that holds both; floating and complex promote together; other kinds do not mix.
 std::optional<DType> promoted_by_the_standard(DType a, DType b) {
   if (a == b) return a;
   const auto wider = [](DType x, DType y) { return itemsize(x) >= itemsize(y) ? x : y; };
@@ -134,7 +134,7 @@ To converted(From value) {
   return out;
 }
 
-// What a float becomes: cut towards zero, and held inside the limits.
+// Floats are truncated towards zero and saturate at the limits.
 template <class To>
 void expect_floats_saturate() {
   using Limits = std::numeric_limits<To>;
@@ -182,7 +182,7 @@ TEST(Convert, ComplexToRealKeepsTheRealPart) {
   EXPECT_EQ(converted<std::complex<double>>(3), std::complex<double>(3, 0));
 }
 
-// A dtype that holds all values of another gives them back.
+// Conversion to a dtype that holds all values of another, and back, returns the same values.
 TEST(Convert, ThereAndBack) {
   for (const DType from : all_dtypes()) {
     for (const DType to : all_dtypes()) {

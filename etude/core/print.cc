@@ -18,7 +18,7 @@ namespace {
 constexpr int64_t kElideAbove = 1000;  // elements; NumPy's threshold
 constexpr int64_t kEdge = 3;           // items shown at each end of an elided axis
 
-// A number of float precision, or of double if `wide`. NaN has no sign that would mean anything.
+// A number with the precision of float, or of double if `wide`. The sign of NaN has no meaning.
 std::string number(double value, bool wide) {
   if (std::isnan(value)) return "nan";
   return wide ? fmt::format("{:.16g}", value) : fmt::format("{:.8g}", static_cast<float>(value));

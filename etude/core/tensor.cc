@@ -51,7 +51,7 @@ struct ForeignBuffer : Buffer {
 
 }  // namespace
 
-// A thread takes ids by the thousand, since all threads share the counter.
+// A thread reserves ids in blocks of kTaken, since all threads share the counter.
 uint64_t new_value_id() noexcept {
   constexpr uint64_t kTaken = 1 << 12;
   struct Range {

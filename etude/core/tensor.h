@@ -82,7 +82,7 @@ struct NumberCrossing {
 template <class S>
 concept RecordedNumber = NumberCrossing<S>::kIsNumber;
 
-// Number types that convert implicitly to a Tensor: those that convert to exactly one of these
+// Number types that convert implicitly to a Tensor: types that convert to exactly one of these
 // parameter types.
 void literal_number(bool);
 void literal_number(int);

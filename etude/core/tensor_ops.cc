@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What Tensor does by calling ops: in-place updates and dense forms; and the builtin functions.
+// The members of Tensor that call ops: in-place updates and dense forms; and the functions of
+// builtin.h.
 #include "etude/base/check.h"
 #include "etude/base/thread_table.h"
 #include "etude/core/bit_updates.h"
@@ -17,7 +18,7 @@
 namespace etude {
 namespace {
 
-// Before anything is written: the result of an in-place update must have the type of its target.
+// Checked before any write: the result of an in-place update must have the type of its target.
 void require_fits(const Tensor& x, const Tensor& y, std::string_view name, CallSite where) {
   internal::located(name, where, [&] {
     ETUDE_REQUIRE(
@@ -32,7 +33,8 @@ void require_fits(const Tensor& x, const Tensor& y, std::string_view name, CallS
   });
 }
 
-// The right side of an in-place update in the dtype of x, absent if it is a tensor of that dtype.
+// The right side of an in-place update, cast to the dtype of x; absent if it is a tensor of that
+// dtype.
 Tensor right_side(const Tensor& x, const Arg& y, std::string_view name) {
   if (!x.has_value()) return {};
   if (y.tensor() == nullptr) {
@@ -159,7 +161,7 @@ Tensor conj(const Tensor& x, CallSite where) {
 static const Op& fused() { return op<"fused_elementwise">(); }
 
 Attrs program_attrs(const ScalarDef& def) {
-  // Rules of element-wise ops come here at each step: made once per thread.
+  // Rules of element-wise ops need this at each step: made once per thread.
   struct Made {
     const ScalarDef* def = nullptr;
     Attrs attrs;

@@ -45,7 +45,7 @@ struct KeyEqual {
   }
 };
 
-// Never destroyed: tensors in static objects may outlive every other static.
+// Never destroyed: tensors in static objects may outlive all other statics.
 struct Table {
   internal::InternTable<Item, KeyHash, KeyEqual> types;
   std::atomic<uint32_t> next_id{1};
@@ -81,7 +81,7 @@ const Tensor& Type::ghost() const {
   auto made = std::make_unique<Tensor>(internal::make_ghost(this));
   Tensor* expected = nullptr;
   if (ghost_.compare_exchange_strong(expected, made.get(), std::memory_order_acq_rel)) {
-    return *made.release();  // lives as long as the type: for ever
+    return *made.release();  // lives as long as the type, which is never destroyed
   }
   return *expected;
 }

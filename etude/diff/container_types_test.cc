@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Containers and fields beside vectors, maps and plain structs: lists, valarrays, C arrays, sets of
-// keys, and classes that list their fields. Each by hand and in all modes.
+// Other containers and fields than vectors, maps and plain structs: lists, valarrays, C arrays,
+// sets of keys, and classes that list their fields. Each by hand and in all modes.
 #include <array>
 #include <list>
 #include <map>
@@ -17,8 +17,8 @@
 namespace etude::container_types_test {
 namespace {
 
-// f(x), its gradient g as numbers in order, and that modes agree: of a tangent that is twice the
-// gradient jvp gives 2 g.g, and a pullback of 3 gives 3 g.
+// f(x), its gradient g as numbers in order, and agreement of the modes: jvp along 2 g is 2 g.g, and
+// the pullback of 3 is 3 g.
 template <class F, class X>
 void expect_gradient(const F& f, const X& x, double value, const std::vector<double>& want) {
   const auto [got, g] = value_with_gradient(f, x);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Derivatives that somebody wrote: rules of functions, members and closures, hooks, recomputation,
+// Hand-written derivatives: rules of functions, members and closures, hooks, recomputation,
 // transposes and function values, in both modes and at second order.
 #include <cmath>
 #include <functional>
@@ -112,7 +112,7 @@ struct etude::derivative_of<&square> {
   static auto vjp(const T& x) {
     return std::pair{T(x * x), [x](const T& dy, T& dx) { dx += 2.0 * x * dy; }};
   }
-  static auto vjp(double x) {  // told apart by its tenfold slope
+  static auto vjp(double x) {  // recognisable by its tenfold slope
     return std::pair{x * x, [x](double dy, double& dx) { dx += 20.0 * x * dy; }};
   }
 };
@@ -163,7 +163,7 @@ TEST(Derivative, MembersAndDeclaredDerivatives) {
   EXPECT_EQ(pullback(f, 2.0)(1.0), 24);
 }
 
-// The value of an override would stand beside the slope of the base.
+// Otherwise the value of an override would be paired with the slope of the base.
 TEST(Derivative, ARuleDoesNotStandForOverrides) {
   const Twice twice;
   const Shape shape;

@@ -169,7 +169,7 @@ TEST(Differentiable, DequesAndHashMaps) {  // spec: D7.b, D9.c
   EXPECT_EQ(g.rows.size(), 3U);
   EXPECT_EQ(g.named.size(), 40U);
   g.rows = {10, 20, 30};
-  g.named.clear();  // what the tangent lacks does not move
+  g.named.clear();  // values of missing keys do not move
   g.named.rehash(7);
   for (int i = 39; i > 20; --i) g.named["k" + std::to_string(i)] = 100;
   move(s, g + g);

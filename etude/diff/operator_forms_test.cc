@@ -75,19 +75,20 @@ TEST(OperatorArguments, NumbersOfSeveralKinds) {
   const auto lists = [](const auto& v, auto y) { return v[0] * v[1] * y; };
   EXPECT_EQ(std::get<0>(gradient(lists, std::vector<float>{2, 3}, 4.0)),
             (std::vector<float>{12, 8}));
-  // A plain argument beside one of an outer derivative: its tangent belongs to that, too.
+  // A plain argument together with an argument of an outer derivative: its tangent belongs to the
+  // outer derivative too.
   const auto by_plain = [&](auto a) { return std::get<1>(gradient(product, a, 3.0)); };
   EXPECT_EQ(derivative(by_plain, 2.0), 4);
   EXPECT_EQ(slope_by_tape(by_plain, 2.0), 4);
   const auto by_tape = [&](auto a) { return std::get<1>(gradient(lists, Vector{2, 3, 4}, a)); };
   EXPECT_EQ(derivative(by_tape, 2.0), 0);
-  // What is kept out stays as it is, if of another type.
+  // An excluded argument of another type is unchanged.
   const auto data = [](auto x, const std::vector<float>& v) { return x * v[0]; };
   EXPECT_EQ(gradient(data, 2.0, no_derivative(std::vector<float>{3})), 3);
   EXPECT_EQ(gradient([](Real x, double k) { return x * k; }, Real(2), no_derivative(3.0)).value(),
             3);
-  // Plain numbers beside an outer one that is kept out: no capture, no conversion of what is at
-  // hand.
+  // Plain numbers with an excluded outer number: no capture, and no conversion of the plain
+  // numbers.
   const auto kept = [&](auto a) { return gradient(product, 2.0, no_derivative(a)); };
   EXPECT_EQ(derivative(kept, 3.0), 4);
   EXPECT_EQ(slope_by_tape(kept, 3.0), 4);

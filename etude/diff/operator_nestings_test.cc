@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every operator inside of every other one: derivatives of functions that take derivatives, in each
-// mix of modes, and that capture numbers of the derivatives around.
+// Every operator inside every other operator: derivatives of functions that compute derivatives, in
+// each mix of modes, and that capture numbers of outer derivatives.
 //
-// All outer operators call one function, and all inner ones another, so that those whose numbers
-// are of one type share what is compiled.
+// All outer operators call one function, and all inner operators another, so that operators with
+// the same number type share compiled code.
 #include <array>
 #include <cmath>
 #include <vector>
@@ -111,7 +111,7 @@ TEST(OperatorNestings, EveryOperatorInsideOfEveryOther) {
   }
 }
 
-// Three levels, the innermost of which captures numbers of both others.
+// Three levels; the innermost captures numbers of both others.
 template <class A, class B>
 struct OfThird {
   const A& a;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Derivatives of numbers when something goes wrong: each error's text says what was called, what
-// was seen, what was needed and what to do, and after an error or an exception, wherever it comes
-// from, no derivative goes on. What outlives a derivative: scalar_lifetimes_test.cc.
+// Errors in derivatives of numbers: each text names the call, the actual value, the requirement and
+// the next step. After any error or exception no derivative stays active. For numbers that outlive
+// a derivative see scalar_lifetimes_test.cc.
 #include <functional>
 #include <map>
 #include <optional>
@@ -62,14 +62,14 @@ TEST(ScalarFaults, TangentsThatDoNotFit) {
   expect_working();
 }
 
-// What a tangent of a map or optional lacks does not move.
+// Values without an entry in the tangent of a map or optional do not move.
 TEST(ScalarFaults, TangentsThatLackParts) {
   const auto of_map = [](const auto& m) { return m.at("a") * m.at("b"); };
   EXPECT_EQ(jvp(of_map, Map{{"a", 3}, {"b", 5}}, {{"b", 1}}).second, 3);
   EXPECT_EQ(jvp(of_map, Map{{"a", 3}, {"b", 5}}, {}).second, 0);
   const auto doubled = [](const auto& m) { return *m * 2.0; };
   std::optional<double> none;
-  if (five.empty()) none = 1;  // g++ with sanitizers warns of one that it knows to be empty
+  if (five.empty()) none = 1;  // g++ with sanitizers warns of a vector that it knows to be empty
   EXPECT_EQ(jvp(doubled, std::optional<double>(3.0), none).second, 0);
 }
 
@@ -143,8 +143,8 @@ TEST(ScalarFaults, FunctionsThatCannotBeCalled) {
   expect_working();
 }
 
-// A number that was moved is lost, which is an error where its derivative is asked for, until it is
-// written again. What is moved may be anything that somebody else holds as well.
+// A moved-from number is lost: using its derivative is an error until the number is written again.
+// A number that is also held elsewhere may be moved.
 TEST(ScalarFaults, NumbersThatWereMoved) {
   const std::initializer_list<std::string_view> parts = {"gradient: ", "used after std::move",
                                                          "Copy it instead of moving it"};

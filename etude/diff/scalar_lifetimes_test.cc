@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What outlives what in derivatives of numbers: pullbacks that are kept, called again, on other
-// threads or never, numbers and closures of derivatives that have ended, derivatives inside of
-// derivatives, and memory over many calls. Errors: scalar_faults_test.cc.
+// Lifetimes in derivatives of numbers: pullbacks that are kept, called again, on other threads or
+// never; numbers and closures of ended derivatives; nested derivatives; memory over many calls.
+// Errors: scalar_faults_test.cc.
 #include <atomic>
 #include <cstdlib>
 #include <functional>
@@ -104,7 +104,7 @@ TEST(ScalarLifetimes, NumbersKeptAfterTheirDerivative) {
   const auto pull = pullback(keeps, five);  // its tape lives on
   expect_plain();
   EXPECT_EQ(pull(1), Vector({12, 12, 4, 0, 0}));
-  // Constants to another derivative: what it makes of them depends on its own numbers alone.
+  // They are constants in another derivative: results depend on that derivative's numbers only.
   const auto uses = [](const Reals& x) {
     kept.numbers[0] += x[0];
     kept.numbers[1] *= kept.numbers[2];
@@ -155,8 +155,8 @@ TEST(ScalarLifetimes, DerivativesInsideOfDerivatives) {
   EXPECT_EQ(gradient(later, five), Vector({120, 120, 0, 0, 0}));
 }
 
-// A number that nobody else holds may be copied where its derivative is not the innermost one: the
-// copy holds it from then on.
+// A number with one holder may be copied where its derivative is not the innermost: the copy also
+// holds it from then on.
 TEST(ScalarLifetimes, CopiesMadeElsewhere) {
   const auto copied_by = [](const auto& copy) {
     return [&copy](const Reals& x) {
@@ -180,7 +180,7 @@ TEST(ScalarLifetimes, CopiesMadeElsewhere) {
   EXPECT_EQ(gradient(copied_by(on_thread), five), Vector({6, 2, 0, 0, 0}));
 }
 
-// Nothing records what another thread computes with numbers of a derivative, which would be lost.
+// Computations of another thread with numbers of a derivative are not recorded and would be lost.
 TEST(ScalarLifetimes, ArithmeticOnAnotherThreadIsAnError) {
   const auto f = [](const Reals& x) {
     Real sum = 0;
@@ -193,7 +193,7 @@ TEST(ScalarLifetimes, ArithmeticOnAnotherThreadIsAnError) {
       etude::tests::expect_error([&] { gradient(inside, five); }, kCode, texts);
       expect_working();
     }).join();
-    std::thread([&] { sum += stop_gradient(x[1]) * 2.0; }).join();  // a constant, as it says
+    std::thread([&] { sum += stop_gradient(x[1]) * 2.0; }).join();  // a constant, explicitly
     return sum * x[0];
   };
   EXPECT_EQ(gradient(f, five), Vector({4, 0, 0, 0, 0}));
@@ -213,7 +213,7 @@ TEST(ScalarLifetimes, DerivativesWhileAThreadEnds) {
   EXPECT_TRUE(right);
 }
 
-// Counts those that live.
+// Counts live objects.
 struct Counted {
   static inline std::atomic<int> live = 0;
   Counted() { ++live; }
@@ -294,7 +294,7 @@ TEST(ScalarLifetimes, ManyCallsKeepNoMemory) {
     hvp(product, five, five);
     EXPECT_THROW(gradient(fails, five), std::runtime_error);
   };
-  // Long tapes are made before, so that what is kept of them shows as well.
+  // Long tapes are made first, so that the memory kept for them is included.
   for (int i = 0; i < 10; ++i) gradient(product, Vector(10000, 1.0));
   for (int i = 0; i <= 10; ++i) each(i);
   const long after_ten = live_bytes;

@@ -141,7 +141,7 @@ TEST(ScalarMath, SlopesOfTwoArgumentsEqualDifferences) {
   }
 }
 
-// Code that was written for double says std::.
+// Code written for double uses std::.
 // spec: D36
 TEST(ScalarMath, FunctionsOfStdTakeNumbersOfDerivatives) {
   const auto f = [](auto x, auto y) {

@@ -180,8 +180,7 @@ TEST(ScalarNesting, SecondOrderInEveryMix) {
 
 // spec: D27.h
 TEST(ScalarNesting, ACapturedOuterNumberNeedsAnInnerArgumentMadeFromIt) {
-  // Of numbers in forward mode compilers say so:
-  // tests/compile_fail/numbers/numbers_of_two_derivatives.cc.
+  // In forward mode this is a compile-time error: tests/compile_fail/numbers_of_two_derivatives.cc.
   const auto outer = [](const auto& v, const auto& ones) {
     const auto inner = gradient([&](const auto& w) { return w[0] * v[0] + w[4]; }, ones);
     return v[0] * inner[0];

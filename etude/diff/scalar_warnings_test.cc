@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What derivatives of numbers tell: results that do not depend on an argument, numbers that outlive
-// their derivative or were moved from.
+// Warnings of derivatives of numbers: results that do not depend on an argument, numbers that
+// outlive their derivative or were moved from.
 #include <string>
 #include <utility>
 #include <vector>

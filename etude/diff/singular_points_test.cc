@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One table of derivatives for all modes: each function of base/scalars/scalar_functions.inc, and each
-// composition of two, at special values, by dual numbers, by a tape, by scans and by nestings of
-// two derivatives.
-// spec: D36
+// One table of derivatives for all modes: each function of base/scalars/scalar_functions.inc, and
+// each composition of two, at special values, by dual numbers, by a tape, by scans and by nestings
+// of two derivatives. spec: D36
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -111,7 +110,7 @@ const std::vector<double>& few_points() {
   return few;
 }
 
-// Bits alike, but for the sign of 0; or both NaN.
+// Equal bits, except for the sign of 0; or both NaN.
 bool same(double x, double y) { return x == y || (std::isnan(x) && std::isnan(y)); }
 
 using Pair = std::array<double, 2>;
@@ -134,7 +133,7 @@ Pair forward(const F& f, double a, double b) {
   const auto [da, db] = gradient(f, a, b);
   return {da, db};
 }
-// The same with four numbers, which go forward together: what two do not depend on stays 0.
+// The same with four numbers, in forward mode together: derivatives by independent numbers stay 0.
 template <class F>
 Pair by_four(const F& f, double a, double b) {
   const std::array<double, 4> g =
@@ -245,8 +244,8 @@ TEST(SingularPoints, ModesAgreeInSecondDerivatives) {
   EXPECT_EQ(faults.count, 0);
 }
 
-// All functions of two numbers as the results of one step: what is gone back over holds infinite
-// slopes beside the one that is asked for.
+// All functions of two numbers as the results of one step: the reverse pass meets infinite slopes
+// of other results.
 struct AllAtOnce {
   template <class S, class P>
   constexpr auto operator()(const S&, const P& x) const {
@@ -322,7 +321,7 @@ TEST(SingularPoints, LanesAgree) {
   EXPECT_EQ(faults.count, 0);
 }
 
-// What an infinite slope meets.
+// Products of zeros and infinite slopes.
 TEST(SingularPoints, ZerosAreStrong) {
   const auto both = [](const auto& f, double a, double want) {
     EXPECT_EQ(derivative(f, a), want);

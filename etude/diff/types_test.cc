@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Types beside numbers and plain structs: erased, frozen, curved, and tangents as vectors.
+// Other types than numbers and plain structs: erased, frozen, curved types, and tangents as
+// vectors.
 #include <array>
 #include <cmath>
 #include <deque>
@@ -101,7 +102,8 @@ TEST(Types, TangentsAreVectors) {
   EXPECT_THROW(static_cast<void>(dot(Doubles{1}, Doubles{1, 2})), Error);
 }
 
-// |(3 s, 4 s), 12 s| is 13 s, also where squares overflow or vanish; its slopes are those of s = 1.
+// (3 s, 4 s), 12 s| is 13 s, even if squares overflow or underflow; its slopes equal the slopes at
+// s = 1.
 TEST(Types, NormsWhereSquaresLeaveTheRange) {
   const auto length = [](const auto& v) { return norm(v); };
   for (const double s : {1e-300, 1e-170, 1.0, 1e170, 1e300}) {

@@ -140,7 +140,7 @@ TEST(UserPrograms, SpansInsideOfAFunction) {
   EXPECT_EQ(gradient(f, std::vector<double>(6, 1.0)), (std::vector<double>{0, 2, 2, 2, 2, 2}));
 }
 
-// A step of descent inside of a derivative by its rate, on what is at hand of each kind.
+// A step of gradient descent inside a derivative by its rate, on values of each kind.
 template <class T>
 struct Net {
   std::vector<T> weights;

@@ -27,7 +27,7 @@ using tests::attrs_op;
 using tests::Draft;
 using tests::expect_error;
 
-// The bytes with a header that fits what else they are.
+// The bytes with a header that matches the rest.
 std::string repaired(std::string bytes) {
   BinaryHeader header;
   std::memcpy(&header, bytes.data(), sizeof header);
@@ -156,7 +156,7 @@ TEST(BinaryGraph, RefusesAllThatIsCutOff) {
 
 TEST(BinaryGraph, SaysWhatIsWrongAndWhere) {
   const std::string one = "\x01", none(1, '\0');
-  // f, of which the inputs follow.
+  // f, followed by the inputs.
   const auto graph = [&](const std::string& rest) {
     return file_of({"f", "x", "tanh", "axis"}, {"float32[2]"}, one + none + rest);
   };
@@ -206,7 +206,7 @@ TEST(BinaryGraph, RefusesTextsThatAreUsedTooOften) {
 
 TEST(BinaryGraph, RefusesWrongAttributes) {
   attrs_op();
-  // y = samples.attrs_sample(x, ...), with attributes as they stand behind their number.
+  // y = samples.attrs_sample(x, ...), with the attributes that follow their number.
   const auto bytes = [](const std::string& attributes) {
     const std::string head("\x01\0\x01\x01\0\0\0\0\x01\x02\0\0\x01\x01", 14);
     return file_of({"f", "x", "samples.attrs_sample", "flag", "kind", "program", "{what}"},

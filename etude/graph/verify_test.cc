@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graphs that are wrong are made by a builder that was told wrong things, or by writing into one.
+// Wrong graphs are made by a builder with wrong input, or by writing into a graph.
 #include "etude/graph/verify.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ void expect_fault(const GraphRef& graph, const std::vector<std::string_view>& fr
   expect_error([&] { verify(*graph); }, ErrorCode::kInternal, fragments);
 }
 
-// A graph of one call with what is given.
+// A graph of one call with these operands and results.
 GraphRef call_of(const Op& op, const Attrs& attrs, const std::vector<const Type*>& operands,
                  const Types& results) {
   GraphBuilder build("f");

@@ -32,13 +32,13 @@ class GraphCopy {
   Draft copy(const Graph::Node& node);
   // The same with other attributes.
   Draft copy(const Graph::Node& node, const Attrs& attrs);
-  // Copies the node again: from here on its result `value` is that of the new node.
+  // Copies the node again: from here on its result `value` is the result of the copy.
   void copy_again(const Graph::Node& node, GraphValue value);
   // Recomputes its first result with `op`, which also takes the other results, and with the node's
   // attributes (OpDef::again).
   void copy_again_by(const Op& op, const Graph::Node& node);
   void set(GraphValue value, Draft draft) { drafts_[value] = draft; }
-  // Finishes with all nodes, or only with those that an output needs. The copy is empty afterwards.
+  // Finishes with all nodes, or only with nodes that an output needs. The copy is empty afterwards.
   GraphRef finish(bool keep_all = true);
 
  private:

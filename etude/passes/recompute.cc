@@ -221,7 +221,7 @@ class Recomputation {
   }
 
   // Chooses gaps one by one that cover the current peak, until the peak is at most `enough` bytes.
-  // False if there was none, or if none is needed.
+  // False if no gap was found, or if none is needed.
   bool take_gaps(int64_t enough) {
     bool has_any = false;
     for (const Gap& gap : find_gaps()) {

@@ -25,7 +25,7 @@ const Type* rows_type(const Type* row, std::size_t count) {
 }
 
 // The step of a loop as a graph: carried values, rows and invariants in, carried values and kept
-// results out. `invariants`: those that are not constants; constants are copied into the graph.
+// results out. `invariants`: without constants, which are copied into the graph.
 GraphRef step_of(const Graph& graph, const RolledLoop& loop,
                  std::span<const GraphValue> invariants) {
   GraphBuilder build("step");

@@ -6,7 +6,7 @@
 namespace etude::scalar {
 namespace {
 
-// Whether argument `a` of the function has to be a truth.
+// Whether argument `a` of the function must be a truth.
 bool wants_truth(Fn fn, int a) {
   if (fn == Fn::kWhere) return a == 0;
   return fn >= Fn::kLogicalAnd && fn <= Fn::kLogicalNot;

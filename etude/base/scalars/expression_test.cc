@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The language of scalars: what is noted, what is simplified, and what derivatives become.
+// The expression language of scalars: recording, simplification and derivatives.
 #include "etude/base/scalars/expression.h"
 
 #include <cmath>
@@ -97,7 +97,8 @@ TEST(Derivatives, OfLinearOnesReadNothing) {
   EXPECT_EQ((partial<0, 1>([](auto x) { return 3.0 * x - 1.0; })), "multiply(t, 3)");
 }
 
-// What a choice does not take is no product with 0, and a choice between equals none.
+// An operand that a choice does not select is not multiplied with 0; a choice between equal values
+// has none.
 TEST(Derivatives, GoThroughChoices) {
   EXPECT_EQ((partial<0, 1, 1>([](auto x, auto p) { return math::where(x > 0.0, x, p * x); })),
             "where(greater(x1, 0), t, strong_product(t, p1))");

@@ -12,7 +12,7 @@
 namespace etude::scalar {
 namespace {
 
-// As many operands as finish() can number.
+// The maximum number of operands that finish() can number.
 constexpr int kMostOperands = 8;
 
 // Any error in the text ends the parsing: every function then returns false.
@@ -57,7 +57,7 @@ class Reader {
     return true;
   }
 
-  // "x12" as 11.
+  // Parses "x12" as 11.
   bool number_behind(char letter, int& n) {
     if (!text_.starts_with(letter)) return false;
     const char* const begin = text_.data() + 1;
@@ -108,7 +108,7 @@ class Reader {
   }
 
   bool call(std::string_view name, uint16_t& out, int depth) {
-    // Some functions of numbers, which have no op, are called as others that do.
+    // Some functions without an op have the name of a function with an op.
     const auto* const info = std::ranges::find_if(
         kFnInfo, [name](const FnInfo& each) { return each.op == name && each.on_tensors; });
     if (info == std::end(kFnInfo) || info->arity == 0) return false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs from texts: what is read prints the same, and what is no program is told.
+// Parsing of programs: parsed programs print the same text, and other texts are refused.
 #include "etude/base/scalars/program_text.h"
 
 #include <limits>

@@ -9,7 +9,7 @@
 namespace etude::scalar {
 namespace {
 
-// Nodes that are used more than once get a name, so that the text stays as short as the program.
+// Nodes that are used more than once get a name, so that the text is linear in the program.
 class Printer {
  public:
   explicit Printer(const Program& program) : program_(program) {

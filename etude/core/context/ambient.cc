@@ -40,7 +40,7 @@ namespace internal {
 
 namespace {
 
-// A null source: the generator.
+// The next key of a source; null: of the generator.
 Tensor key_from(KeySource* source) {
   return source != nullptr ? source->next_key() : ambient().generator.next_key();
 }

@@ -25,7 +25,7 @@ enum class Phase : uint8_t {
 enum class Promotion : uint8_t {
   kKinds,   // the dtype of the highest kind wins: int64 with float16 is float16. A real host number
             // with integers or bools makes the default dtype
-  kStrict,  // an error that says how to cast; dtypes of one kind still promote
+  kStrict,  // an error with the cast to write; dtypes of one kind still promote
 };
 
 // A sequence of random keys, as a value: a copy produces the same keys as the original.

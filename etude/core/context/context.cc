@@ -17,7 +17,7 @@ namespace etude {
 namespace internal {
 namespace {
 
-// One block of the static thread-local storage: every call reads these.
+// In one block of the static thread-local storage, since every call reads them.
 [[gnu::tls_model("initial-exec")]] thread_local constinit Context* top_context = nullptr;
 [[gnu::tls_model("initial-exec")]] thread_local constinit CallSite rule_site;
 [[gnu::tls_model("initial-exec")]] thread_local constinit bool inside_rule = false;
@@ -64,7 +64,7 @@ void require_dtype(const Op& op, std::size_t i, DType dtype) {
                 operand_text(op, i), name(dtype), describe(set));
 }
 
-// The common case of the checks below: nothing to promote, to cast or to make dense.
+// The common case of the checks below: no promotion, no cast, no dense copy.
 bool is_plain(const Op& op, Operands in) noexcept {
   if (!op.is_uniform() || in.size() != op.arity() || in.size() == 0 || !in.has(0)) return false;
   const DType dtype = in[0].dtype();
@@ -74,7 +74,7 @@ bool is_plain(const Op& op, Operands in) noexcept {
   return op.def().dtypes.contains(dtype) && !(op.def().casts_integers && is_integer(dtype));
 }
 
-// Operands as contexts get them: the borrowed ones, or casts and dense copies of them.
+// The operands for a context: the borrowed operands, or casts and dense copies of them.
 class Checked {
  public:
   Checked(const Op& op, Operands in, CallSite where) : view_(in) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who executes calls: the stack of contexts, scopes, the mode word; what belongs to a thread.
+// Execution of calls: the stack of contexts, scopes, the mode word, and thread-local state.
 #include "etude/core/context/context.h"
 
 #include <optional>
@@ -129,7 +129,7 @@ TEST_F(ContextTest, AnExceptionEndsAScope) {
   EXPECT_EQ(internal::mode_word, internal::kModeContexts);
 }
 
-// What a rule calls has the line of the user's call, however deep the rules are.
+// Calls inside a rule have the line of the user's call, at any depth of rules.
 TEST_F(ContextTest, CallsOfARuleHaveTheLineOfTheUser) {
   Writer outer("outer", log_), inner("inner", log_);
   ContextStack::push(outer);
@@ -250,8 +250,8 @@ TEST(ValueObserver, MayLeaveInAnyOrder) {
   EXPECT_EQ(third.ids.size(), 2U);
 }
 
-// Each tensor is held by the entry of the one before it, so that each death is told while another
-// entry goes.
+// Each tensor is held by the entry of its predecessor, so that each death is reported while another
+// entry is removed.
 internal::FollowedValues::Map chain_of(std::size_t length, Tensor first) {
   internal::FollowedValues::Map chain;
   for (std::size_t i = 0; i < length; ++i) {

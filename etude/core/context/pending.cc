@@ -38,7 +38,7 @@ void settle(Tensor& x) noexcept {
   const TensorRep* rep = TensorAccess::rep(x);
   if (rep->data == nullptr || rep->count.load(std::memory_order_acquire) != 1) return;
   PendingMark* mark = pending_mark(x);
-  // Another tensor over the same elements keeps the mark as well.
+  // Another tensor over the same elements also holds the mark.
   if (mark == nullptr || mark->count.load(std::memory_order_acquire) != 2) return;
   Tensor owner = mark->take_value();
   TensorAccess::forget_id(x);

@@ -12,7 +12,7 @@ namespace {
 
 struct Made {
   RefPtr<const TraceInfo> trace;
-  std::string_view op;  // of a record, which lives for ever
+  std::string_view op;  // of a record, which is never destroyed
   CallSite where;
   std::thread::id thread = std::this_thread::get_id();  // that traces
 };

@@ -20,7 +20,8 @@ namespace {
 
 using tests::expect_error;
 
-// An op with an attribute of each kind that a caller gives. Lives for ever, as caches remember ops.
+// An op with an attribute of each kind that callers pass. Never destroyed, since caches remember
+// ops.
 const Op& op_with_attrs(const char* name) {
   static Registry& registry = *new Registry;
   if (const Op* known = registry.find(name)) return *known;
@@ -197,8 +198,8 @@ TEST(AttrNumbers, OneNumberBelongsToOneOp) {
   EXPECT_NE(a.dispatch_id(), b.dispatch_id());
 }
 
-// Of each op 512 sets are kept for ever. Those beyond are right as well, have numbers of their own,
-// and keep them while they are asked for again.
+// For each op 512 sets are permanent. Further sets are correct too, have their own ids, and keep
+// them while they are in use.
 TEST(AttrNumbers, AreBoundedPerOp) {
   const Op& op = op_with_attrs("bounded");
   const auto set = [&](int64_t count) { return op.attrs_by_name({{"count", count}}); };
@@ -224,8 +225,8 @@ TEST(AttrNumbers, AreBoundedPerOp) {
             Attrs::kFirstOwn);
 }
 
-// A set that is not kept for ever is counted: copies and moves keep it, and it goes with the last
-// one (the address sanitizer looks on).
+// A set that is not permanent is reference-counted: copies and moves keep it, and the last handle
+// frees it (checked by the address sanitizer).
 TEST(Attrs, UnnumberedSetsLiveAsLongAsTheirHandles) {
   const auto defs = the_op().def().attrs;
   std::vector<AttrValue> values;

@@ -21,7 +21,7 @@ namespace {
 using Ints = std::vector<int64_t>;
 using internal::reshaped;
 
-// Axes of an example, as axes of the batch.
+// Axes of an example as axes of the batch.
 Ints shifted(const Ints& axes, int rank) {
   Ints out;
   for (const int axis : normalize_axes(axes, rank)) out.push_back(axis + 1);
@@ -34,7 +34,7 @@ std::vector<Tensor> all_leading(const BatchCall& call) {
   return out;
 }
 
-// One axis, and none means all of them, flat.
+// Along one axis, or along all axes, flattened, if none is given.
 Values along_one_or_flat(const BatchCall& call, const AttrValue& axis) {
   std::vector<Tensor> operands = all_leading(call);
   if (const int64_t* number = std::get_if<int64_t>(&axis)) {

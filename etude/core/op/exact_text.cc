@@ -41,17 +41,17 @@ T from_bits(BitsOf<T> bits) {
 
 template <class T>
 inline constexpr auto kSign = static_cast<BitsOf<T>>(BitsOf<T>{1} << (8 * sizeof(T) - 1));
-// By its bits, since a signalling NaN need not survive arithmetic.
+// Tested by bits, since a signalling NaN may not survive arithmetic.
 template <class T>
 bool is_nan_pattern(BitsOf<T> bits) {
   return static_cast<BitsOf<T>>(bits & ~kSign<T>) > bits_of(std::numeric_limits<T>::infinity());
 }
 
-// Of decimals with one digit, two, ... the first that rounds to `value`.
+// The shortest decimal that rounds to `value`: tries one digit, two, ...
 template <class T>
 std::string short_float_text(T value) {
   const auto wide = static_cast<float>(value);
-  constexpr float kWholeBelow = 65536;  // up to here 65504 says more than 65500
+  constexpr float kWholeBelow = 65536;  // below this all digits are shown: 65504, not 65500
   if (std::abs(wide) < kWholeBelow && wide == std::trunc(wide)) return fmt::format("{}", wide);
   for (int digits = 1; digits < std::numeric_limits<T>::max_digits10; ++digits) {
     const std::string text = fmt::format("{:.{}g}", wide, digits);
@@ -114,7 +114,7 @@ bool read_float(const char*& at, const char* end, T& value) {
     value = is_negative ? T(-infinity) : infinity;
     return true;
   }
-  // Not the other words that from_chars knows.
+  // Excludes other words that from_chars accepts.
   if (at == end || !((*at >= '0' && *at <= '9') || *at == '.')) return false;
   std::conditional_t<kIsHalf<T>, double, T> number = 0;
   if (!read_number(at, end, number)) return false;

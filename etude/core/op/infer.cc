@@ -8,7 +8,7 @@
 namespace etude {
 namespace {
 
-// Rules compute with numbers, for one device: none of them looks whether a size is known.
+// Rules compute with known sizes, for one device, and do not check this themselves.
 void check_operands(const Op& op, std::span<const Type* const> types) {
   const Device device = device_of(types);
   for (std::size_t i = 0; i < types.size(); ++i) {
@@ -24,7 +24,7 @@ void check_operands(const Op& op, std::span<const Type* const> types) {
   }
 }
 
-// By the record's rule, which it has.
+// By the record's rule, which must exist.
 Types types_by_rule(const Op& op, std::span<const Type* const> types, const Attrs& attrs) {
   check_operands(op, types);
   return op.def().type({op, types, attrs});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What operands have to be before a rule sees them.
+// The checks of operands before a rule runs.
 #include "etude/core/op/infer.h"
 
 #include <gtest/gtest.h>

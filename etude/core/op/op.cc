@@ -34,13 +34,13 @@ struct AttrTable {
   internal::InternTable<OpAttrs, OpAttrsHash, std::equal_to<>> sets;
   std::atomic<uint32_t> kept{1}, own{Attrs::kFirstOwn};  // the next numbers
 };
-// Never destroyed, as tables of types are not.
+// Never destroyed, like the tables of types.
 AttrTable& attr_table() {
   static AttrTable* table = new AttrTable;
   return *table;
 }
 
-// The next number, unless all are taken.
+// The next number, unless all are used.
 std::optional<uint32_t> take_number(std::atomic<uint32_t>& next, uint32_t limit) {
   uint32_t number = next.load(std::memory_order_relaxed);
   do {
@@ -54,7 +54,7 @@ bool kind_fits(const AttrDef& def, const AttrValue& value) {
   return value.index() == static_cast<std::size_t>(def.kind);
 }
 
-// An attribute is refused before there is a call: the op names itself.
+// An attribute is refused before the call begins, so the error gets the op's name here.
 template <class... Args>
 [[noreturn]] void refuse_attr(const Op& op, fmt::format_string<Args...> text, Args&&... args) {
   Error error(ErrorCode::kInvalidArgument, fmt::format(text, std::forward<Args>(args)...));

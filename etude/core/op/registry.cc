@@ -67,7 +67,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 }  // namespace
 
 Registry& Registry::global() {
-  // Never destroyed: tensors in static objects may still run rules while the process ends.
+  // Never destroyed: tensors in static objects may still run rules during process exit.
   static Registry* registry = [] {
     auto* made = new Registry;
     register_all_ops(*made);
@@ -102,7 +102,7 @@ const Op* Registry::find(std::string_view name) const {
 
 const Op& Registry::at(std::string_view name) const {
   if (const Op* op = find(name)) return *op;
-  // With and without its namespace, since a user may have written either.
+  // Names with and without namespace, since a user may write either.
   std::vector<std::pair<std::size_t, std::string>> all;
   for (const Op* op : ops()) {
     const std::string full = op->full_name();

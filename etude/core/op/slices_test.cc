@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of sparse gradients: what they are worth when dense, and which ops keep them as rows.
+// Rows of sparse gradients: their dense values, and the ops that keep them as rows.
 #include "etude/core/op/slices.h"
 
 #include <random>
@@ -111,7 +111,7 @@ TEST(Slices, OtherValuesKeepTheirPlace) {
   EXPECT_EQ(to_dense(sparse).to_vector<double>(), (std::vector<double>{3, 4, 0, 0, 1, 2, 0, 0}));
 }
 
-// Negation and scaling work on the rows, and give what they give when dense.
+// Negation and scaling work on the rows, with the same result as on dense tensors.
 TEST(Slices, OpsOnRowsAreOpsOnWhatTheyAreWorth) {
   const Tensor sparse = rows({2, 0, 2}, {1, 2, 3, 4, 5, 6}, 2, {4, 2});
   const Tensor number = -3.0;

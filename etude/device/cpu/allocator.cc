@@ -24,7 +24,7 @@ struct FreeList {
   uint32_t most = 0;
 };
 
-// The lists and counters of one thread. Others read the counters, none writes them.
+// The lists and counters of one thread. Other threads only read the counters.
 struct alignas(64) ThreadMemory {
   std::atomic<int64_t> unreported{0};  // live bytes that the ledger does not know of
   int64_t high = 0;                    // highest `unreported` since the last report
@@ -41,13 +41,13 @@ struct alignas(64) ThreadMemory {
   }
 };
 
-// Plain additions: a counter has one writer.
+// Plain additions: each counter has one writer.
 template <class T>
 void add(std::atomic<T>& counter, T value) noexcept {
   counter.store(counter.load(std::memory_order_relaxed) + value, std::memory_order_relaxed);
 }
 
-// All threads' counters. Never destroyed.
+// The counters of all threads. Never destroyed.
 struct Threads {
   std::mutex mutex;
   std::vector<ThreadMemory*> active;
@@ -60,7 +60,8 @@ struct Threads {
   }
 };
 
-// One word each of the static block, so that a library opened at run time may have them.
+// One word each in the static thread-local block, so that they work in a library opened at run
+// time.
 [[gnu::tls_model("initial-exec")]] thread_local constinit ThreadMemory* thread_memory = nullptr;
 [[gnu::tls_model("initial-exec")]] thread_local constinit bool thread_ended = false;
 
@@ -94,8 +95,8 @@ void detach(ThreadMemory& mine) noexcept {
   threads.spare.push_back(&mine);  // does not throw: attach() made room
 }
 
-// Gives the lists back when the thread ends. Other thread-local objects may be destroyed later, and
-// static ones are; what they free goes to the shared lists of ended threads.
+// Returns the lists at the end of the thread. Other thread-local objects may be destroyed later,
+// and static objects are; memory that they free goes to the shared lists of ended threads.
 struct ThreadEnd {
   bool is_armed = false;
   ~ThreadEnd() {
@@ -119,7 +120,7 @@ ThreadMemory* attach() {
   return thread_memory = threads.active.back();
 }
 
-// Calls `use` with this thread's memory, also before its first and after its last ordinary use.
+// Calls `use` with this thread's memory, even before its initialisation and after its destruction.
 template <class F>
 [[gnu::noinline]] auto with_thread_memory(F use) {
   if (thread_memory != nullptr) return use(*thread_memory);
@@ -152,7 +153,7 @@ inline void count(std::atomic<int64_t> ThreadMemory::*counter, int64_t differenc
   with_thread_memory([=](ThreadMemory& m) { add(m.*counter, difference); });
 }
 
-// Books `bytes` before they are handed out. throws: kResourceExhausted, and nothing is booked.
+// Books `bytes` before they are allocated. throws: kResourceExhausted; then nothing is booked.
 int64_t admit(ThreadMemory& mine, int64_t bytes) {
   int64_t unreported = mine.unreported.load(std::memory_order_relaxed) + bytes;
   if (unreported > kReportBytes) {
@@ -194,7 +195,7 @@ void* take_slowly(ThreadMemory& mine, std::size_t bytes, std::size_t counted) {
   FreeList& list = mine.lists[size_class];
   const uint32_t count = list.count.load(std::memory_order_relaxed);
   if (count <= list.most) return;
-  // The blocks freed last are warm in the cache: they stay.
+  // Keeps the blocks freed last, since they are warm in the cache.
   FreeBlock* last = list.head;
   for (uint32_t i = 1; i < count / 2; ++i) last = last->next;
   BlockSpans::instance().give(size_class, last->next);
@@ -216,7 +217,7 @@ inline void put_into(ThreadMemory& mine, void* block, std::size_t bytes,
     shrink(mine, size_class);
 }
 
-// What is not kept in lists: large buffers, or everything under the address sanitizer.
+// Allocations without lists: large buffers, or all allocations under the address sanitizer.
 void* take_single(std::size_t bytes, std::size_t counted) {
   const auto asked = static_cast<int64_t>(counted);
   with_thread_memory([](ThreadMemory& mine) { report(mine); });
@@ -240,7 +241,7 @@ void put_single(void* memory, std::size_t counted) noexcept {
   LargePool::for_buffers().free(memory);
 }
 
-// A block of `bytes`, of which `counted` are booked.
+// Allocates a block of `bytes` and books `counted` of them.
 inline void* take(std::size_t bytes, std::size_t counted) {
   if (kBypassPools || bytes > kMaxBlock) return take_single(bytes, counted);
   ThreadMemory* mine = thread_memory;

@@ -72,7 +72,7 @@ void nested_float_scope(benchmark::State& state) {
 }
 BENCHMARK(nested_float_scope);
 
-// range(0): threads. Two chunks without work: what a parallel region costs.
+// range(0): threads. Two chunks without work: the cost of a parallel region.
 void empty_region(benchmark::State& state) {
   set_thread_count(static_cast<int>(state.range(0)));
   for (auto _ : state) {

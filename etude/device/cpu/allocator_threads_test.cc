@@ -24,7 +24,7 @@ struct Held {
     return static_cast<unsigned char*>(buffer != nullptr ? buffer->data : block);
   }
   void release() const {
-    // Its ends were written by the thread that made it, and by nobody since.
+    // The first and last byte were written by the thread that made it, and by no other since.
     EXPECT_EQ(data()[0], mark);
     EXPECT_EQ(data()[bytes - 1], mark);
     buffer != nullptr ? free_buffer(buffer) : free_block(block, bytes);

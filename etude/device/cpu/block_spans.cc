@@ -9,12 +9,12 @@ namespace etude::internal {
 namespace {
 
 constexpr std::size_t kSpan = std::size_t{64} << 10;
-// With the pool's own header of 64 bytes, spans lie side by side without a gap.
+// With the pool's own header of 64 bytes, spans are contiguous.
 constexpr std::size_t kSpanMemory = kSpan - 64;
 
 }  // namespace
 
-// At a multiple of 64 KiB, so that a block's address tells its span. Blocks follow this header.
+// Aligned to 64 KiB, so that a block's address determines its span. The blocks follow this header.
 struct alignas(64) BlockSpans::Span {
   FreeBlock* free = nullptr;
   Span* before = nullptr;

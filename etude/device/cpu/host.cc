@@ -22,8 +22,9 @@ std::optional<std::string> first_line(const std::string& path) {
   return line;
 }
 
-// Folders of this process's group for `controller` and of the groups around it. Inside a container
-// the name in /proc may not exist under /sys, but the folder at the mount point then is our own.
+// The folders of this process's group for `controller` and of the enclosing groups. Inside a
+// container the name in /proc may not exist under /sys, but then the folder at the mount point is
+// our own.
 std::vector<std::string> group_folders(const std::string& root, std::string_view controller) {
   std::ifstream file(root + "/proc/self/cgroup");
   std::vector<std::string> folders;
@@ -45,7 +46,7 @@ std::vector<std::string> group_folders(const std::string& root, std::string_view
   return folders;
 }
 
-// The smallest of what `read` finds in the folders; 0 when it finds nothing.
+// The smallest value that `read` finds in the folders; 0 if it finds none.
 template <class T>
 T smallest(const std::vector<std::string>& folders,
            const std::function<std::optional<T>(const std::string&)>& read) {

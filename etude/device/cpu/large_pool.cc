@@ -12,7 +12,8 @@
 
 namespace etude::internal {
 
-// Stands in front of its memory. Chunks of an arena lie side by side; free neighbours are merged.
+// The header before the memory of a chunk. Chunks of an arena are contiguous; free neighbours are
+// merged.
 struct alignas(64) LargePool::Chunk {
   std::size_t bytes = 0;        // with this header
   std::size_t dirty = 0;        // of a free chunk: about how much of it the system has filled
@@ -134,7 +135,7 @@ LargePool::Chunk* LargePool::grow(std::size_t need) noexcept {
   return chunk;
 }
 
-// Cuts the chunk after `bytes`, returns what lies behind. Both parts are in no bin.
+// Cuts the chunk after `bytes` and returns the rest. Both parts are in no bin.
 LargePool::Chunk* LargePool::split(Chunk* chunk, std::size_t bytes) noexcept {
   auto* rest = new (chunk->begin() + bytes) Chunk;
   rest->bytes = chunk->bytes - bytes;
@@ -209,7 +210,8 @@ void LargePool::free(void* memory) noexcept {
   if (dirty > mark_) trim_locked(mark_ / 2);
 }
 
-// Gives the pages of a free chunk back, and the address space too if the whole arena is free.
+// Returns the pages of a free chunk to the system, and the address space if the whole arena is
+// free.
 void LargePool::release_chunk(Chunk* chunk) noexcept {
   dirty_.store(dirty_.load(std::memory_order_relaxed) - chunk->dirty, std::memory_order_relaxed);
   chunk->dirty = 0;

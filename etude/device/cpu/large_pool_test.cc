@@ -37,7 +37,7 @@ TEST(LargePool, KeepsUpToItsMark) {
 TEST(LargePool, TakesTheBestFit) {
   if (kBypassPools) GTEST_SKIP();
   LargePool pool(256 * kMiB);
-  std::vector<std::pair<void*, void*>> parts;  // each followed by a small one that stays
+  std::vector<std::pair<void*, void*>> parts;  // each followed by a small chunk that stays
   for (const std::size_t size : {5, 3, 4, 6}) {
     void* part = pool.allocate(size * kMiB);
     parts.emplace_back(part, pool.allocate(4096));

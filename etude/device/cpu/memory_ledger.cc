@@ -111,7 +111,7 @@ void MemoryLedger::remove_holder(LargeBuffer* buffer) noexcept {
   (buffer->before != nullptr ? buffer->before->after : holders_) = buffer->after;
 }
 
-// "2 buffers of 256.0 MiB, 1 buffer of 3.0 MiB": the three sizes that hold most.
+// "2 buffers of 256.0 MiB, 1 buffer of 3.0 MiB": the three buffer sizes with the largest totals.
 std::string MemoryLedger::largest_holders() {
   std::map<int64_t, int64_t> counts;
   {

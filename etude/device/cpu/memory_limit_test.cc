@@ -111,7 +111,7 @@ TEST(AbsurdSizes, AreErrors) {
     for (;;) blocks.push_back(allocate_block(4000));
   });
   if (!contains(text, "3.9 KiB were asked for") || buffers.size() < 10) std::exit(2);
-  // And on it goes, with what is given back: a larger request needs the pages of others.
+  // Allocation continues with the returned memory: a larger request needs the pages of others.
   for (Buffer* buffer : buffers) free_buffer(buffer);
   free_buffer(allocate_buffer(900 * kMiB));
   std::exit(0);

@@ -56,7 +56,7 @@ int count_from_host() {
   return std::min({cpus, quota > 0 ? quota : cpus, kMostThreads});
 }
 
-// Says that a chunk runs on this thread.
+// Marks this thread as running a chunk.
 class ChunkScope {
  public:
   ChunkScope() noexcept { inside_chunk = true; }
@@ -99,8 +99,8 @@ void run_on_threads(int threads, int64_t chunks, internal::FunctionRef<void(int6
 
 constexpr int kCallerSlots = 8;  // taken by application threads only, so a caller always works
 
-// Pins each worker to a CPU of its own while it is in the arena: unpinned, two threads may share a
-// CPU for milliseconds while another one idles. The caller's thread is the user's and stays free.
+// Pins each worker to its own CPU while it is in the arena: unpinned, two threads may share a CPU
+// for milliseconds while another CPU is idle. The caller's thread is the user's and is not pinned.
 class PinningObserver : public tbb::task_scheduler_observer {
  public:
   PinningObserver(tbb::task_arena& arena, std::vector<int> cpus)
@@ -146,8 +146,8 @@ struct Pool {
   std::unique_ptr<PinningObserver> observer;
 };
 
-// oneTBB makes no more workers than the machine has CPUs, unless told to. Of several controls the
-// smallest counts, so there is only one of ours, and one of the user's program may lower it.
+// oneTBB limits its workers to the number of CPUs of the machine by default. Of several controls
+// the smallest counts, so the library has one, and a control of the user's program may lower it.
 void allow_threads(int count) {
   using Control = tbb::global_control;
   static Control* ours = nullptr;  // guarded by the mutex of pool()
@@ -157,8 +157,8 @@ void allow_threads(int count) {
   ours = new Control(Control::max_allowed_parallelism, wanted);
 }
 
-// One pool for each thread count that was ever used. Never destroyed: a loop may still run in one,
-// and threads of the process may outlive static objects.
+// One pool for each thread count ever used. Never destroyed: a loop may still run in a pool, and
+// threads of the process may outlive static objects.
 Pool& pool(int threads) {
   static std::atomic<Pool*> latest{nullptr};
   Pool* known = latest.load(std::memory_order_acquire);

@@ -39,7 +39,7 @@ constexpr auto kTerms = [](auto s, const auto& p, const auto& x, auto y) {
   const auto chosen = where(r > 0.1, r * r, -exp(p[1]) * x[1]);
   return s + chosen * sin(x[0]) + (atan2(r, 1.5 + y) + fmax(r, y) * pow(2.0 + r, p[2])) + floor(y);
 };
-// The loop that it stands for, with decisions and functions as programs have them.
+// The equivalent loop, with branches and functions as in user programs.
 template <class S, class P, class X>
 auto looped(std::size_t steps, const S& start, const P& p, const X& x, const Doubles& y) {
   S s = start;
@@ -74,8 +74,8 @@ TEST(ScanSums, EqualTheirLoops) {
   }
 }
 
-// The order in which steps are added is one, so that a loss is the same to the last bit wherever it
-// is computed: plainly, forward, on a small tape, on a large one, and where derivatives nest.
+// The steps are added in the same order everywhere, so that a loss is equal to the last bit:
+// computed plainly, forward, on a small tape, on a large tape, and in nested derivatives.
 TEST(ScanSums, OneOrderInAllModes) {
   const Doubles y = numbers<double>(37);
   const auto loss = [&](const auto& a, const auto& b) {
@@ -125,7 +125,7 @@ TEST(ScanSums, ForwardAndSecondOrder) {
   for (std::size_t i = 0; i < at.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-11) << i;
 }
 
-// What does not vary has no derivative that could be infinite.
+// Constants have no derivative that could be infinite.
 TEST(ScanSums, SlopesOfConstantsAreNotTaken) {
   const Doubles roots = {0, 4, 0, 9};
   const auto f = [&](const auto& v) {
@@ -235,7 +235,7 @@ TEST(Windows, AreReadAndDifferentiated) {
   }
 }
 
-// In a loop that does not add up, and of an array of which some numbers are constants.
+// In a loop that is not a sum, and on an array with some constants.
 TEST(Windows, InOtherLoops) {
   const std::array<int, 3> begins = {1, 0, 2};
   const auto f = [&](auto a, auto b) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// scan: the same values and derivatives as the loop that it stands for, and its errors.
+// scan: the same values and derivatives as the equivalent loop, and its errors.
 #include "etude/diff/scan.h"
 
 #include <array>
@@ -59,7 +59,7 @@ TEST(Scan, ChoicesAndFunctions) {
   EXPECT_NE(want[1], 0);
 }
 
-// What depends on parameters alone is computed once, and its derivative, too.
+// Values that depend on parameters only are computed once, and so is their derivative.
 constexpr auto kSettled = [](const auto& s, const auto& p) {
   using std::exp, std::log, std::sqrt;
   const auto rate = log(p[0]) / (p[1] + 1.0), top = where(p[0] > p[2], p[0] * p[0], p[2]);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers of a derivative that share a slot of its tape, or own one (slots.h): constants of the
-// active type beside numbers that stay, copies, moves and compound assignments, in reverse mode.
+// Numbers of a derivative that share or own a slot of its tape (slots.h): constants of the active
+// type together with kept numbers, copies, moves and compound assignments, in reverse mode.
 #include <functional>
 #include <utility>
 
@@ -14,8 +14,8 @@ namespace {
 // Each is computed at 2, 3, 4, 5, 6 from y = v0 v1, which is 6 with the slopes 3 and 2.
 const Vector at = {2, 3, 4, 5, 6};
 
-// The gradient of f(y, v), in reverse mode. No template, which would compile a derivative for each
-// case: what is tested is what Real does.
+// The gradient of f(y, v), in reverse mode. Not a template, which would compile a derivative for
+// each case: the test is about Real.
 Vector slopes_of(const std::function<Real(Real& y, const Reals& v)>& f) {
   return gradient(
       [&](const Reals& v) {
@@ -25,8 +25,8 @@ Vector slopes_of(const std::function<Real(Real& y, const Reals& v)>& f) {
       at);
 }
 
-// What is computed of y by `make` does not change when y is updated in place afterwards, in each
-// way; nor does y when what was computed of it is.
+// The result of make(y) does not change when y is updated in place afterwards, in each way; and y
+// does not change when that result is updated.
 void expect_apart(const char* what, Real (*make)(Real&), double slope) {
   const Vector want = {3 * slope, 2 * slope, 0, 0, 0}, slopes_of_y = {3, 2, 0, 0, 0};
   void (*const updates[])(Real&, const Reals&) = {
@@ -223,7 +223,7 @@ TEST(ScalarSlots, FailedUpdatesChangeNothing) {
   EXPECT_EQ(gradient(f, at), Vector({12, 8, 6, 0, 0}));
 }
 
-// Slots that are free again are not those of numbers that come from elsewhere.
+// Free slots are not the slots of numbers from elsewhere.
 TEST(ScalarSlots, ResultsOfLoopsWithoutSlopesAfterSums) {
   const auto f = [](const Reals& v) {
     Real sum = v[0] * v[1];
@@ -239,7 +239,7 @@ TEST(ScalarSlots, ResultsOfLoopsWithoutSlopesAfterSums) {
 }
 
 #ifdef ETUDE_ASSERTIONS
-// What slots.h promises is checked: a slot that is written behind a number's back.
+// The invariants of slots.h are checked: finds a slot that is written while a number still uses it.
 TEST(ScalarSlots, WritesBehindANumberAreFound) {
   const auto f = [](const Reals& v) {
     const Real y = v[0] * v[1];

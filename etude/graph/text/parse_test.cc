@@ -108,7 +108,7 @@ TEST(ParseGraph, AParsedGraphRuns) {
 constexpr std::string_view kHead = "graph f(x: float32[2], y: float64[2]) -> (float32[2])\n";
 
 struct Fault {
-  std::string_view lines;  // behind the header
+  std::string_view lines;  // after the header
   std::string_view text;   // a part of the error
 };
 
@@ -339,8 +339,8 @@ TEST(ParseGraph, LevelsOfGraphsAreLimited) {
   EXPECT_THROW(parse_graph(chain(20000)), Error);
 }
 
-// Two families of equal graphs, each of which calls the next twice: without making equal graphs
-// one, comparing the first two would take 2^60 steps.
+// Two families of equal graphs, each of which calls the next twice: without merging equal graphs,
+// comparing the first two would take 2^60 steps.
 TEST(ParseGraph, EqualGraphsAreOne) {
   std::string text =
       "graph main(x: int8[], y: int8[]) -> (int8[])\n"
