@@ -85,7 +85,7 @@ struct Buffer {
 // memory.
 Buffer* allocate_buffer(int64_t bytes);
 void free_buffer(Buffer* buffer) noexcept;
-// 64-byte aligned blocks for headers with small payloads. throws as above.
+// 64-byte aligned blocks for headers with small payloads. throws: as above.
 void* allocate_block(std::size_t bytes);
 void free_block(void* block, std::size_t bytes) noexcept;
 

@@ -227,7 +227,7 @@ class Tensor {
 
  private:
   friend struct TensorAccess;
-  template <std::same_as<internal::TensorRep> R>  // a template, so that {0} is no pointer
+  template <std::same_as<internal::TensorRep> R>  // a template, so that {0} is not a pointer
   explicit Tensor(R* rep) noexcept : rep_(rep) {}
   const internal::TensorRep* checked() const {
     if (rep_ == nullptr) throw_absent();

@@ -20,15 +20,16 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// No type, whatever Result is.
+// Has no member `type`, for any Result.
 template <class Result>
 struct NoOverload {};
-// Calls f with numbers To, which compiles its body; then no type, and so no overload.
+// Calls f with numbers To, which compiles its body. The type is then ill-formed, so there is no
+// overload.
 template <class To, class F, class... X>
 using FirstCall = typename NoOverload<decltype(std::declval<const F&>()(
     std::declval<lifted_t<X, CommonScalar<X...>, To>&>()...))>::type;
 
-// Whether f is an object that takes the arguments with To in them.
+// Whether f is an object that accepts the arguments with numbers To.
 template <class To, class F, class... X>
 concept ReachesBody = ScalarArguments<X...> && std::is_class_v<F> && kReaches<To, F, X...>;
 template <class To, class F, class X>
@@ -45,7 +46,7 @@ using TangentNumber = Dual<CommonScalar<X, By>, 1, F>;
 template <class F, class... X>
 using RunNumber =
     Dual<CommonScalar<X...>, (kCount<X...> < kForwardCount ? kCount<X...> : kForwardCount), F>;
-// The gradient of f as a function of arguments in place of X....
+// The gradient of f as a function of its arguments.
 template <class F, class... X>
 struct SlopeOf;
 // The number type of the gradient of f in a second derivative whose first derivative takes an

@@ -178,7 +178,7 @@ class Batched {
 //   vmap(gradient(loss), {.randomness = "different"})(rows);  // a mask for each example
 //
 // throws: kInvalidArgument for another word.
-// throws: (when called) kInvalidArgument if numbers of examples differ, and for "same" on vectors
+// throws (when called): kInvalidArgument if numbers of examples differ, and for "same" on vectors
 // of points; kFailedPrecondition for a refused draw, naming the draw.
 template <class F>
 auto vmap(F f, const VmapOptions& options = {}, CallSite where = CallSite::here()) {
@@ -271,7 +271,7 @@ inline constexpr bool kIsScalar<Linear<T>> = true;
 // of the result to the cotangents of the arguments. `like` are any values of the arguments, which
 // provide the lengths.
 //
-// throws: (when called) kInvalidArgument, naming the call that is not linear.
+// throws (when called): kInvalidArgument, naming the call that is not linear.
 template <class F, class... X>
 requires internal::ScalarArguments<X...>
 auto transpose(const F& f, const X&... like) {

@@ -149,7 +149,7 @@ class Graph final : public AttrObject {
   std::vector<const Type*> types_;
   std::vector<GraphValue> outputs_;
   std::vector<Frame> frames_;
-  std::vector<std::shared_ptr<const Texts>> texts_;  // that lines of nodes point into
+  std::vector<std::shared_ptr<const Texts>> texts_;  // the texts of node lines
   uint64_t hash_ = 0;
   bool has_effects_ = false;
 

@@ -62,7 +62,7 @@ bool has_node(const Graph& graph, Condition&& condition) {
 // The attributes of a call, with each graph in them replaced by f(graph).
 Attrs with_graphs(const Op& op, const Attrs& attrs, FunctionRef<GraphRef(const Graph&)> f);
 
-// The types of the operands (null for an absent one) and of the results of node `node` of `graph`.
+// The types of the operands (null for an absent operand) and of the results of a node.
 Types operand_types(const Graph& graph, const Graph::Node& node);
 Types result_types(const Graph& graph, const Graph::Node& node);
 

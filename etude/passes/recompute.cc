@@ -294,7 +294,7 @@ class Recomputation {
   std::vector<std::vector<uint32_t>> uses_;    // in order
   std::vector<std::vector<uint32_t>> starts_;  // the steps before which it is computed again
   std::vector<std::vector<GraphValue>> views_;
-  std::vector<std::pair<uint32_t, GraphValue>> again_;  // before which step what is computed again
+  std::vector<std::pair<uint32_t, GraphValue>> again_;  // (step, value to recompute)
 };
 
 // An upper bound of the live bytes.

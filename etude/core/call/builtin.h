@@ -49,7 +49,7 @@ Tensor full(const Type* type, double value, CallSite where = {});
 Tensor conj(const Tensor& x, CallSite where = {});
 // The attributes of a program without numeric attributes, for the op fused_elementwise.
 Attrs program_attrs(const ScalarDef& def);
-// The op that runs a program, and its attributes with numeric ones (op fused_elementwise).
+// The op that runs a program, and its attributes with numeric attributes (op fused_elementwise).
 const Op& program_op();
 Attrs program_attrs(const ScalarDef& def, const std::vector<double>& params);
 // A program on operands, with its numeric attributes (op fused_elementwise).

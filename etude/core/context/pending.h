@@ -61,7 +61,7 @@ class PendingMark : public Buffer {
 
 // The mark of x; null for another tensor. x may have elements already.
 PendingMark* pending_mark(const Tensor& x) noexcept;
-// Whether x waits for recorded calls.
+// Whether x waits for recorded calls to run.
 bool is_unrun(const Tensor& x) noexcept;
 // Computes the elements of x if it is pending. Returns whether x has elements now.
 // throws: the errors of the calls it waits for, with their op and line.

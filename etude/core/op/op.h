@@ -33,7 +33,7 @@ enum class Kind : uint8_t {
 // only). Operands without dtypes of their own are promoted to one common dtype.
 struct OperandDef {
   std::string_view name;
-  DTypeSet dtypes;  // empty: the record's dtypes, shared with the other such operands
+  DTypeSet dtypes;  // empty: the record's dtypes, shared with other such operands
   bool optional = false;
   bool variadic = false;
 
@@ -86,15 +86,15 @@ struct GraphSample {
   std::vector<std::pair<std::string_view, AttrValue>> attrs;
 };
 struct Samples {
-  std::vector<Sample> calls = {};  // element-wise ops have a standard set as well
+  std::vector<Sample> calls = {};                      // element-wise ops also have a standard set
   std::vector<std::pair<double, double>> ranges = {};  // by operand, for all calls
   std::vector<double> avoid = {};           // points near which derivatives are not checked
   double ulp = 2;                           // of a float32 result against the double reference
-  std::string_view no_gradient_check = "";  // reason why the numeric check is left out
+  std::string_view no_gradient_check = "";  // reason for skipping the numeric check
   // Builds a call that runs `graph` on `inputs`.
   GraphSample (*around)(const AttrObject& graph, std::span<const Tensor> inputs) = nullptr;
 };
-// A call that must fail, and a part of its message.
+// A call that must fail, with a fragment of its message.
 struct ErrorCase {
   std::vector<std::string_view> operands = {};
   std::string_view fragment;
@@ -137,7 +137,8 @@ struct OpDef {
   KeepRule keep = nullptr;  // if `vjp` reads more than operands and results
   bool takes_sums = false;  // `vjp` adds to the sum of an operand: VjpCall::take_sum()
   JvpRule jvp = nullptr;
-  BatchRule batch = nullptr;  // element-wise ops and compositions need none (core/op/batching.h)
+  BatchRule batch =
+      nullptr;  // not needed for element-wise ops and compositions (core/op/batching.h)
   Effect effect = Effect::kNone;
   // The name of the attribute with a graph that the call runs on its operands, so that the call can
   // be inlined.

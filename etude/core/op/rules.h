@@ -88,7 +88,7 @@ struct Prepared : internal::RefCounted {
   KernelState state;
   internal::RefPtr<const internal::RefCounted> owner;  // keeps `state.params` alive
   Types results;
-  uint64_t in_place = 0;  // bit i: result 0 may be written over operand i (same type)
+  uint64_t in_place = 0;  // bit i: result 0 may overwrite operand i (same type)
   internal::InlineVector<int8_t, 4> results_over;  // of several results: the operand, or -1
   bool never_faults = false;                       // `run` returns true for all elements
   int view_of = -1;  // result 0 is operand view_of with another type, view_offset bytes in

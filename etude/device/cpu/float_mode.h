@@ -60,7 +60,7 @@ class FloatModeScope {
   }
 
  private:
-  uint32_t before_ = 0;  // 0: nothing to put back; no usable control word is 0, which traps always
+  uint32_t before_ = 0;  // 0: nothing to restore; 0 is never a usable control word
 };
 
 }  // namespace etude

@@ -57,7 +57,7 @@ class MemoryLedger {
 
   alignas(64) std::atomic<int64_t> live_{0};
   std::atomic<int64_t> limit_{0};
-  std::atomic<int64_t> lowest_peak_{0};  // of the process and all watches: below it nothing is new
+  std::atomic<int64_t> lowest_peak_{0};  // the lowest peak of the process and all watches
   int64_t host_bytes_ = 0;
 
   std::mutex mutex_;  // guards the members below

@@ -272,7 +272,7 @@ class SumBlock {
 
   template <class Fn>
   [[gnu::always_inline]] void each_lanes(std::size_t count, const Fn& sweep_of) {
-    if (count % kLanes != 0) {  // the lanes that are left repeat a step: no value but the data's
+    if (count % kLanes != 0) {  // the unused lanes repeat a step: data values only
       for (std::size_t c = 0; c < kX; ++c) {
         std::fill_n(&rows_[c][count], kLanes - count % kLanes, rows_[c][count - 1]);
       }
