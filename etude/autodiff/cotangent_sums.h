@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sums of cotangents that a backward sweep collects, by the slot of a value. Used by
-// tape_sweep.cc. confined to its thread.
+// The cotangent sums of a reverse pass, by the slot of a value. Used by tape_sweep.cc. confined to
+// its thread.
 #pragma once
 
 #include <cstdint>
@@ -17,18 +17,18 @@ class CotangentSums {
   explicit CotangentSums(std::size_t slots) : sums_(slots) {}
 
   std::size_t size() const noexcept { return sums_.size(); }
-  // Adds a cotangent. The first is taken as it is, later ones are added in place. Sparse rows are
-  // listed behind each other, and joined when the sum is looked at: n of them cost O(n).
+  // Adds a cotangent. The first one is taken unchanged, later ones are added in place. Sparse rows
+  // are appended to a list, and joined when the sum is read: n of them cost O(n).
   void add(uint32_t slot, Tensor&& g, CallSite where);
   bool is_empty(uint32_t slot) const noexcept { return !sums_[slot].has_value(); }
-  // The sum; absent if nothing arrived.
+  // The sum; absent if no cotangent arrived.
   Tensor& at(uint32_t slot) {
     if (!rows_.empty()) join(slot);
     return sums_[slot];
   }
-  // Makes the sum ready for a cotangent of a part of its value, which is added to that part alone.
-  // A part stands for a tensor with 0 elsewhere. So the sum becomes dense, and -0 becomes 0 in it.
-  // cost: one walk over the sum, for the first part that reaches the slot.
+  // Prepares the sum for a cotangent of a part of its value, which is added to that part only. A
+  // part stands for a tensor that is 0 elsewhere. So the sum becomes dense, and its -0 become 0.
+  // cost: one pass over the sum, for the first part that reaches the slot.
   void prepare_for_part(uint32_t slot, CallSite where);
 
  private:
@@ -36,9 +36,9 @@ class CotangentSums {
   void add_rows(uint32_t slot, const IndexedSlices& rows, CallSite where);
 
   std::vector<Tensor> sums_;
-  // Rows that are not joined yet, those of the sum first.
+  // Rows that are not joined yet; those of the sum come first.
   std::unordered_map<uint32_t, std::vector<IndexedSlices>> rows_;
-  // Whether no element is -0. Nothing that is added later makes one. Empty: of none.
+  // Whether no element is -0; later additions make none. Empty: false for all.
   std::vector<bool> is_without_minus_zero_;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A call by a rule in a graph: the rule is traced where the call is, into a graph that the node
-// carries (op custom_call), so that whoever has the graph can differentiate it.
+// A call by a rule in a graph: the rule is traced at the call, into a graph that the node carries
+// (op custom_call), so that the enclosing graph can be differentiated.
 #pragma once
 
 #include <cstddef>
@@ -15,13 +15,13 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// The results under new identities, as a node of the innermost context, which is a trace. A rule
-// that cannot be a graph is an error once a derivative goes by it, and not before.
+// The results under new ids, as a node of the innermost context, which is a trace. If the rule
+// cannot be a graph, the error is thrown when a derivative needs it.
 std::vector<Tensor> trace_rule(const RuleCall& call);
-// What such a node stands for where nobody differentiates: a graph of all operands, which gives the
-// first `count` of them.
+// The meaning of such a node without derivatives: a graph of all operands that returns the first
+// `count` of them.
 GraphRef first_of(std::span<const Tensor> operands, std::size_t count);
-// Whether derivatives pass through it.
+// Whether x is differentiable.
 inline bool moves(const Tensor& x) { return x.has_value() && is_differentiable(x.dtype()); }
 
 }  // namespace internal

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The dispatch cache: kernels made ready per (op, attributes, operand types), one table per thread.
+// The dispatch cache: prepared kernels per (op, attributes, operand types), one table per thread.
 // Used by the eager context. Not a cache of results.
 #pragma once
 
@@ -10,10 +10,10 @@
 
 namespace etude::internal {
 
-inline constexpr std::size_t kDispatchOperands = 6;  // calls with more are prepared every time
+inline constexpr std::size_t kDispatchOperands = 6;  // calls with more are never cached
 
-// The key is everything that the prepared kernel depends on. It fills one line of the cache, what
-// runs the call another; and of entries whose size is a power of two, one is found by a shift.
+// The key is everything that the prepared kernel depends on. It fills one cache line; the data to
+// run the call fill another. The size is a power of two, so that a shift finds an entry.
 struct alignas(64) DispatchEntry : CallKey<kDispatchOperands> {
   KernelFn run = nullptr;
   KernelState state;
@@ -28,14 +28,14 @@ static_assert(sizeof(DispatchEntry) == 128);
 
 using DispatchTable = ThreadTable<DispatchEntry, 2048>;
 
-// The entry where a call is that was made lately, be it of another call.
+// The entry at the place of this call's key, which may belong to another call.
 inline DispatchEntry& latest_entry(const Op& op, uint32_t attrs, const Type* const* types,
                                    std::size_t size) {
   return DispatchTable::latest(call_hash(op, attrs, types, size));
 }
 
-// The entry of a call, prepared if it was not there; `scratch` serves calls that are not cached.
-// throws: what the type rule and the kernel's preparation throw.
+// The entry of a call, prepared if missing; `scratch` serves calls that are not cached. throws:
+// what the type rule and the kernel's preparation throw.
 const DispatchEntry& dispatch(const Op& op, const Attrs& attrs, const Type* const* types,
                               std::size_t size, DispatchEntry& scratch);
 
@@ -46,14 +46,15 @@ void lazy_this_thread();
 // A call made ready to run on the device of its operands. throws: what the type rule and the
 // kernel's preparation throw; kUnimplemented without a kernel there, naming the device.
 RefPtr<Prepared> prepare(const Op& op, const Attrs& attrs, std::span<const Type* const> types);
-// What a call that does not begin says.
+// The error of a call that does not begin.
 inline constexpr std::string_view kCancelledText =
     "did not run: the Cancellation of a CancelScope around it was cancelled";
-// report_fault() with an error that has been thrown: for kernels that run plans.
+// report_fault() for a thrown error: for kernels that run plans.
 bool report_error(const Error& error);
-// Throws what the kernel that gave up reported. Not for kernels that went well.
+// Throws the fault that a failed kernel reported. Call it only after a failure.
 [[noreturn]] void throw_fault();
-// The same of a call: the error of an op that works for another (OpDef::works_for) names that.
+// The same for a call: the error of an internal op names the op that it works for
+// (OpDef::works_for).
 [[noreturn, gnu::cold]] void throw_fault(const Op& op, const Attrs& attrs);
 
 }  // namespace etude::internal

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// OwnerLock: a lock that one thread takes all the time and others hardly ever. Its owner pays two
-// plain stores and a load, where a mutex takes two locked instructions.
+// OwnerLock: a lock that one thread takes very often and others rarely. Its owner pays two plain
+// stores and a load, where a mutex needs two locked instructions.
 //
-// Invariant: the owner is inside if `inside_` is true or it holds `mutex_`; another thread if it
-// holds `mutex_` and has seen `inside_` false since it announced itself in `guests_`. The owner
-// writes `inside_` and then reads `guests_`, a guest does the reverse; so one of them sees the
-// other, if neither processor lets the read go before the write. A guest makes sure of that for
-// both, by a system call that has every running thread of the process pass a full barrier
-// (membarrier). Where there is no such call, the owner uses locked instructions.
+// Invariant: the owner is inside if `inside_` is true or it holds `mutex_`. Another thread is
+// inside if it holds `mutex_` and has seen `inside_` false since it announced itself in `guests_`.
+// The owner writes `inside_` and then reads `guests_`; a guest does the reverse. So one of them
+// sees the other, provided that neither processor reorders its read before its write. A guest
+// ensures that for both, by a system call that makes every running thread of the process pass a
+// full barrier (membarrier). Without that call, the owner uses locked instructions.
 #pragma once
 
 #include <atomic>
@@ -16,7 +16,7 @@
 
 namespace etude::internal {
 
-// A mutex (Lockable but for try_lock) that belongs to the thread which makes it. Not recursive.
+// A mutex (Lockable except try_lock) owned by the thread that makes it. Not recursive.
 // thread-safe.
 class OwnerLock {
  public:
@@ -49,8 +49,8 @@ class OwnerLock {
   void lock_as_guest();
   void unlock_as_guest() noexcept;
 
-  // Its address is the thread. Once the owner is gone another thread may have it, which then is the
-  // only one, as the owner was.
+  // Its address identifies the thread. After the owner has ended another thread may have this
+  // address, and is then the only one with it, as the owner was.
   [[gnu::tls_model("initial-exec")]] static thread_local constinit char token_;
   static const bool has_barrier_;
 

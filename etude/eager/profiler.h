@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the eager context and plans tell the profiler about a call. Used where mode_word has
-// kModeProfile.
+// Reports of the eager context and of plans to the profiler. Used while mode_word has kModeProfile.
 #pragma once
 
 #include <chrono>
@@ -12,7 +11,7 @@ namespace etude::internal {
 
 class Recorder;
 
-// One call, from its construction to its end.
+// One call; lives as long as the call.
 class ProfiledCall {
  public:
   ProfiledCall(const Op& op, Operands in, CallSite where);
@@ -33,7 +32,7 @@ class ProfiledCall {
   std::chrono::steady_clock::time_point start_;
 };
 
-// Records the calls of this thread too if the whole program is profiled. Called once per thread.
+// Also records the calls of this thread if the whole program is profiled. Called once per thread.
 void profile_this_thread();
 
 }  // namespace etude::internal

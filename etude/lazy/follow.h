@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a thread is expected to record next: the calls that it recorded between earlier cuts, in
-// their order. A call that is the expected one is known by comparing op, attributes and types of
-// operands; what follows from these alone (types of results, hash, that it may wait) is there then,
-// and nothing is looked up.
+// Prediction of the next call of a thread: the sequences of calls that it recorded between earlier
+// cuts. The expected call is recognised by comparing op, attributes and operand types; everything
+// that follows from these alone (result types, hash, whether it may wait) is then known without a
+// look-up.
 //
-// Invariant: an entry holds the whole key of its call and only what follows from the key. So an
-// expectation that is wrong costs a comparison and changes nothing: the call is recorded as any
-// other. Builds with assertions look up each followed call as well and compare.
+// Invariant: an entry holds the whole key of its call and only what follows from the key. So a
+// wrong prediction costs a comparison and changes nothing: the call is recorded as any other.
+// Builds with assertions also look up each predicted call and compare.
 #pragma once
 
 #include <array>
@@ -31,10 +31,11 @@ struct LazyExpected : CallKey<kDispatchOperands> {
   }
 };
 
-// Some sequences of calls, of which the thread is in one. confined to its thread.
+// Several sequences of calls; the thread is in one of them. confined to its thread.
 class LazyFollow {
  public:
-  // The expected call if it is this one; goes on then. Valid until the next call of learn().
+  // Returns the expected call if it is this one, and advances. Valid until the next call of
+  // learn().
   const LazyExpected* next(const Op& op, uint32_t attrs, const Type* const* types,
                            std::size_t size) noexcept {
     const std::vector<LazyExpected>& list = lists_[current_];
@@ -44,17 +45,17 @@ class LazyFollow {
     }
     return elsewhere(op, attrs, types, size);
   }
-  // Another call came, and was recorded: it is expected here from now on.
+  // Another call was recorded here: it is expected at this place from now on.
   void learn(const Op& op, uint32_t attrs, std::span<const Type* const> types,
              std::span<const Type* const> results, uint64_t hash);
-  // A cut: the next call is the first of a sequence.
+  // After a cut: the next call is the first of a sequence.
   void restart() noexcept;
-  // How many calls were followed since the last question.
+  // The number of predicted calls since the last query.
   int64_t take_count() noexcept { return std::exchange(followed_, 0); }
 
  private:
   static constexpr std::size_t kLists = 4, kMost = 8192;
-  // Another sequence has this call at this place: the thread is in that one now.
+  // Switches to another sequence that has this call at this place.
   const LazyExpected* elsewhere(const Op& op, uint32_t attrs, const Type* const* types,
                                 std::size_t size) noexcept;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where lazy execution notes what it does; LazyMetrics reads it.
+// The log of lazy execution, which LazyMetrics reads.
 #pragma once
 
 #include <array>
@@ -63,13 +63,13 @@ struct LazyLog {
     counts[static_cast<std::size_t>(what)].fetch_add(n, std::memory_order_relaxed);
   }
   void note_eager(std::string_view op);
-  // A look at `what` at this line; warns once where it was looked at very often.
+  // Records an observation at this line; warns once if the line observes very often.
   void note_observation(CallSite where);
   void note_run(int64_t nodes, double seconds);
   void note_compile(double seconds, std::string text);
 
   std::array<std::atomic<int64_t>, kLazyCounts> counts{};
-  std::mutex mutex;  // of all that follow
+  std::mutex mutex;  // of the following members
   std::map<std::string, int64_t, std::less<>> eager, observed;
   std::deque<LazyRun> runs;
   std::deque<LazyCompile> compiles;
@@ -79,7 +79,7 @@ struct LazyLog {
 // Counts of this thread that wait in its trace; those of others come with their next cut.
 void flush_lazy_counts();
 
-// "train.cc:52"; "" where no line is known.
+// "train.cc:52"; "" for an unknown line.
 std::string line_text(CallSite where);
 
 }  // namespace etude::internal

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A gap in a LazyScope, for calls that change what they were given: what a recorded call has
-// changed cannot be taken back where it fails. Used by staged functions. Not for calls that give
-// results only: those are recorded.
+// A pause of a LazyScope, for calls that change their arguments: a change by a recorded call cannot
+// be undone if it fails. Used by staged functions. Calls that only return results are recorded.
 #pragma once
 
 #include "etude/base/call_site.h"
@@ -10,8 +9,9 @@
 namespace etude::internal {
 
 // While alive, calls of this thread run at once, as if no LazyScope were around it; tapes, jvp and
-// vmap stay. What is pending runs first, which is no look; what fails then throws where it is
-// needed. Does nothing where nothing is recorded. confined to the thread that made it.
+// vmap remain. Pending calls run first, which does not count as an observation; their failures are
+// thrown where the results are needed. No effect if nothing is being recorded. confined to the
+// thread that made it.
 class LazyPause {
  public:
   explicit LazyPause(CallSite where);

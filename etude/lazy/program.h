@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs of segments: a plan for each structure of a segment, found again by a hash of 128 bits
-// and by the structure itself, so that a collision costs time and gives no wrong values. Segments
-// that differ in sizes only share a family (family.h), and have a plan each.
+// Programs of segments: a plan for each structure of a segment, found by a hash of 128 bits and by
+// the structure itself, so that a collision costs time but never correctness. Segments that differ
+// only in sizes share a family (family.h), and have a plan each.
 //
-// Nothing waits for a program: one that is missing is made behind the program (plan/soon.h), from a
-// copy of the structure, while the calls of the segment run one by one. So passes, planning and
-// code are in nobody's way, and values do not depend on which of the two ran.
+// Nothing waits for a program: a missing one is made in the background (soon.h), from a copy of the
+// structure, while the calls of the segment run one by one. So passes, planning and code generation
+// delay no thread, and values do not depend on whether program or calls ran.
 //
-// Invariant of what is ready: what is made for a program is written under `mutex_` before its state
+// Invariant of readiness: the members of a program are written under `mutex_` before its state
+// becomes ready, and never after.
 // says that it is ready, and never after.
 #pragma once
 
@@ -36,16 +37,17 @@ namespace etude::internal {
 struct LazyProgramPlan final : RefCounted {
   enum class State : uint8_t { kBeingMade, kReady, kFailed };
 
-  std::vector<uint64_t> words;  // the structure, but for values of numbers
+  std::vector<uint64_t> words;  // the structure, without the values of numbers
   std::vector<Attrs> attrs;     // by node
   CallSite where;
   std::atomic<State> state{State::kBeingMade};
   std::atomic<int64_t> uses{0};
-  // Of one that is made: those that it was asked for. A family may have made more of them inputs.
+  // Of the segment that the program was made for. A family may have turned more of them into
+  // inputs.
   std::vector<LazyNumber> numbers;
-  // Of one that is ready:
+  // Once ready:
   GraphRef graph;    // as recorded
-  GraphRef planned;  // what the plan is of: rolled (passes/roll.h) and passed, or of a family
+  GraphRef planned;  // the planned graph: rolled (passes/roll.h) and passed, or of a family
   std::size_t planned_nodes = 0;
   RefPtr<const Plan> plan;
   uint64_t number = 0;
@@ -61,16 +63,16 @@ class LazyPrograms {
  public:
   static LazyPrograms& instance();
 
-  // The program of a segment, which may be in the making, or have failed there; null if the line
-  // that cut the segment has compiled too often. throws: what passes and planning throw, where they
-  // run here.
+  // The program of a segment, which may be in the making, or may have failed there; null if the
+  // line that cut the segment has compiled too often. throws: what passes and planning throw, if
+  // they run here.
   LazyProgramRef find_or_make(const LazySegment& segment);
-  // Forgets all of them, and calls `change` while none is being made.
+  // Drops all programs, and calls `change` while none is being made.
   void clear(FunctionRef<void()> change);
-  std::vector<LazyProgramRef> all();  // that are ready, in the order in which they were made
+  std::vector<LazyProgramRef> all();  // those that are ready, in the order of making
 
  private:
-  using List = std::list<LazyProgramRef>;  // the one that was used last comes first
+  using List = std::list<LazyProgramRef>;  // most recently used first
   struct Key {
     uint64_t low, high;
     bool operator==(const Key&) const = default;
@@ -78,14 +80,14 @@ class LazyPrograms {
   struct KeyHash {
     std::size_t operator()(const Key& key) const noexcept { return key.low; }
   };
-  // A program that is to be made.
+  // A request for a program.
   struct Order {
     LazyStructure structure;
     LazyProgramRef program;
-    LazyProgramRef like;  // the one that it is compared with; null: there is none
+    LazyProgramRef like;  // the one to compare it with; null: none
     uint64_t generation;
   };
-  // What was made for it.
+  // The result of a request.
   struct Made {
     std::vector<LazyNumber> numbers;
     GraphRef graph, planned;
@@ -97,36 +99,37 @@ class LazyPrograms {
   static Key hash(const std::vector<uint64_t>& words);
   List::iterator find(const Key& key, const std::vector<uint64_t>& words,
                       const LazySegment& segment);
-  // False if the line has compiled too often.
+  // Returns false if the line has compiled too often.
   bool make(const Order& order);
   void make_behind(const Order& order) noexcept;
   void note_made(const Order& order, const Made& made, double seconds);
-  // A plan, by a family if one serves it. False if passes would have to run and may not.
+  // Makes a plan, from a family if one serves it. Returns false if passes are necessary and not
+  // allowed.
   bool plan(Made& made, const LazyStructure& structure);
   bool plan_with_input(Made& made, const LazyStructure& structure);
-  // Whether this line may compile once more; tells the user once where it may not.
+  // Whether this line may compile once more; warns once if not.
   bool may_compile(CallSite where);
-  LazyFamily* find_family(const std::vector<uint64_t>& words);  // null: there is none
-  // Both are called with `mutex_` held. Of a program that is gone, nothing is removed.
+  LazyFamily* find_family(const std::vector<uint64_t>& words);  // null: none
+  // Both are called with `mutex_` held. For a program that was dropped, nothing is removed.
   void insert(const Key& key, const LazyProgramRef& program);
   void remove(const LazyProgramPlan& program);
 
   std::mutex mutex_;
   List programs_;
-  // All of them, each by the hash of its words, which never change.
+  // All programs, by the hash of their words, which never change.
   std::unordered_multimap<Key, List::iterator, KeyHash> by_hash_;
   uint64_t made_ = 0;
-  uint64_t generation_ = 0;  // how often all were forgotten
+  uint64_t generation_ = 0;  // the number of clear() calls
   std::map<std::string, std::size_t> compiles_by_line_;
   std::string latest_reason_;
 
-  std::atomic<int> waiting_{0};     // programs that are asked for and not begun
-  std::mutex behind_mutex_;         // held while a program is made behind the program
-  std::mutex families_mutex_;       // of all that follows; held while passes run for a family
-  std::list<LazyFamily> families_;  // the one that was asked last comes first
+  std::atomic<int> waiting_{0};     // requested programs that have not begun
+  std::mutex behind_mutex_;         // held while a program is made in the background
+  std::mutex families_mutex_;       // of the following; held while passes run for a family
+  std::list<LazyFamily> families_;  // most recently used first
 };
 
-// Tells the user once where a program failed by a fault of its own.
+// Reports once that a program failed by a fault of its own.
 void tell_failed_program(const Error& error);
 
 // The first difference between two programs: "node 41 'reshape' has shape=[80,784], was ...".

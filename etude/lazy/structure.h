@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The structure of a segment: ops, attributes, types, who reads what, which inputs die and which
-// results are wanted; what its program is made of. It holds no input, so that a program may be made
-// while the segment runs, or after.
+// The structure of a segment, from which its program is made: ops, attributes, types, edges, dying
+// inputs and wanted results. It holds no input, so a program may be made while the segment runs, or
+// later.
 #pragma once
 
 #include <array>
@@ -13,15 +13,15 @@
 
 namespace etude::internal {
 
-// A host number of a segment: a constant of the program, or one of its inputs.
+// A host number of a segment: a constant or an input of the program.
 struct LazyNumber {
   bool is_input = false;
   std::array<uint64_t, 2> bits{};  // of the constant
 };
 std::vector<LazyNumber> numbers_of(const LazySegment& segment);
 
-// All of it as words, but for values of numbers. Attributes are compared beside it: their hashes
-// stand there.
+// The structure as words, without the values of numbers. Attributes are represented by their hashes
+// and compared separately.
 std::vector<uint64_t> words_of(const LazySegment& segment);
 
 // A copy that outlives the segment.
@@ -35,7 +35,7 @@ struct LazyStructure {
   };
 
   explicit LazyStructure(const LazySegment& segment);
-  // What the segments of a family (family.h) have in common: all but sizes and attributes.
+  // The common part of the segments of a family (family.h): all but sizes and attributes.
   std::vector<uint64_t> common_words(const std::vector<LazyNumber>& numbers) const;
   GraphRef graph(const std::vector<LazyNumber>& numbers) const;
 
@@ -44,7 +44,7 @@ struct LazyStructure {
   std::vector<const Type*> inputs;
   std::vector<uint8_t> given;
   std::vector<Tensor> numbers;
-  std::vector<uint32_t> outputs;  // results, numbered through
+  std::vector<uint32_t> outputs;  // results, numbered consecutively
   CallSite where;
 };
 

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pending trace of a thread: recorded calls that have not run, who needs their results, and how
-// they run. Used by the lazy context (context.cc); program.h makes programs of segments.
+// The pending trace of a thread: recorded calls that have not run, the references to their results,
+// and their execution. Used by the lazy context (context.cc); program.h makes programs of
+// segments.
 //
 // Invariant of liveness: a node is in the trace as long as a tensor (by its mark) or an operand of
-// a pending node refers to one of its results. It goes at once when the last of them does, and so
-// do, one after the other and not by recursion, the nodes that only it needed.
+// a pending node refers to one of its results. It is freed with the last reference, and so are, in
+// a loop without recursion, the nodes that only it needed.
 //
-// Invariant of locks: `mutex_` (eager/owner_lock.h) is held for moves of pointers only. No tensor
-// is destroyed and no call runs under it, since both may lead to other traces, or back to this one.
-// While a segment runs its nodes are `kRunning` and belong to the thread that runs it; the owner of
-// the trace may go on recording meanwhile.
+// Invariant of locks: `mutex_` (owner_lock.h) is held only for moves of pointers. No tensor is
+// destroyed and no call runs under it, since both may lead to other traces, or back to this one.
+// While a segment runs, its nodes are `kRunning` and belong to the thread that runs it; the owner
+// of the trace may go on recording meanwhile.
 #pragma once
 
 #include <array>
@@ -43,19 +44,19 @@ struct LazyNode;
 class LazyMark;
 class SegmentInputs;  // cut.cc
 
-// What a recorded call reads: a result of another node, or a value from outside, or nothing.
+// An operand of a recorded call: a result of another node, a value from outside, or none.
 struct LazyOperand {
   LazyNode* node = nullptr;
   uint32_t result = 0;
-  bool is_number = false;  // a host number, which may be a part of the structure
+  bool is_number = false;  // a host number, which may be part of the structure
   Tensor value;
 };
 
 struct LazyResult {
   const Type* type = nullptr;  // null: absent
-  LazyMark* marks = nullptr;   // of the tensors that stand for it
+  LazyMark* marks = nullptr;   // of the tensors that refer to it
   uint32_t uses = 0;           // by operands of nodes that have not run
-  Tensor value;                // once it has run, while `uses` is not 0
+  Tensor value;                // after its run, while `uses` is not 0
 };
 
 struct LazyNode : FromFreeList<LazyNode> {
@@ -66,10 +67,10 @@ struct LazyNode : FromFreeList<LazyNode> {
   CallSite where;
   State state = State::kPending;
   uint32_t held = 0;      // marks and uses of all results
-  uint32_t position = 0;  // in the segment that runs
+  uint32_t position = 0;  // in the running segment
   uint64_t number = 0;    // in the order of recording
-  uint64_t hash = 0;      // of op, attributes and types: what repeats in a loop
-  uint64_t stamp = 0;     // of the search that met it last
+  uint64_t hash = 0;      // of op, attributes and types: finds repetitions
+  uint64_t stamp = 0;     // of the latest search that visited it
   int64_t bytes = 0;      // of results and inputs
   LazyNode* previous = nullptr;
   LazyNode* next = nullptr;
@@ -78,13 +79,14 @@ struct LazyNode : FromFreeList<LazyNode> {
   std::shared_ptr<const Error> error;  // why it has no results
 };
 
-// What a Variable held before it got the pending value of a mark. `next`: of those that are done.
+// The value of a Variable before it got the pending value of a mark. `next`: in the list of
+// finished marks.
 struct LazyBefore {
   HeldBefore held;
   LazyBefore* next = nullptr;
 };
 
-// Stands between a tensor and a result of a node.
+// Links a tensor to a result of a node.
 class LazyMark final : public PendingMark, public FromFreeList<LazyMark> {
  public:
   LazyMark(LazyTrace& trace, TensorRep* rep) noexcept : trace_(trace), rep_(rep) {}
@@ -103,16 +105,16 @@ class LazyMark final : public PendingMark, public FromFreeList<LazyMark> {
   friend class LazyTrace;
   LazyTrace& trace_;
   TensorRep* rep_;            // the header of the tensor; used until it has elements
-  LazyNode* node_ = nullptr;  // null once the value is there
+  LazyNode* node_ = nullptr;  // null once the value is computed
   uint32_t result_ = 0;
   LazyMark* previous_ = nullptr;
   LazyMark* next_ = nullptr;
   std::unique_ptr<LazyBefore> before_;
 };
 
-// What runs together: nodes in the order of recording, and what flows in and out of them.
+// The calls that run together: nodes in the order of recording, with their inputs and outputs.
 struct LazySegment {
-  // An operand as a number: a kind in the two highest bits, an index in the others.
+  // An operand as a number: its kind in the two highest bits, an index in the others.
   static constexpr uint32_t kResult = 0, kInput = 1u << 30, kNumber = 2u << 30, kAbsent = 3u << 30;
   static constexpr uint32_t kIndex = (1u << 30) - 1;
   struct Output {
@@ -121,35 +123,36 @@ struct LazySegment {
 
   std::vector<LazyNode*> nodes;
   std::vector<uint32_t> first_operand;  // of each node, and the end
-  std::vector<uint32_t> first_value;    // of each node: results are numbered through; and the end
+  // of each node: results are numbered consecutively; and the end
+  std::vector<uint32_t> first_value;
   std::vector<uint32_t> operands;
   std::vector<Tensor> inputs;   // each tensor once
-  std::vector<uint8_t> given;   // inputs that nobody else holds
+  std::vector<uint8_t> given;   // inputs without another owner
   std::vector<Tensor> numbers;  // host numbers
   std::vector<Output> outputs;
-  // Inputs that Variables held before what the segment gives them: theirs again where that fails.
-  // A program may take them, since it takes nothing before it can no longer fail.
+  // Inputs that Variables held before the segment assigned them: restored if the segment fails. A
+  // program may reuse their memory, since it does so only after nothing can fail.
   struct Before {
-    LazyMark* mark;  // of what is pending; it may be gone
+    LazyMark* mark;  // of the pending value; may be gone
     uint32_t input;
-    Tensor value;  // where the calls run one by one: it keeps them from writing there
+    Tensor value;  // a reference during a run call by call, so that calls do not overwrite it
   };
   std::vector<Before> before;
-  // Results of the outputs, or why a node has none, by node; set by run_segment().
+  // By output, its value; by node, the reason why it has none. Set by run_segment().
   std::vector<Tensor> values;
   std::vector<std::shared_ptr<const Error>> errors;
-  CallSite where;  // what cut it
+  CallSite where;  // the line that cut it
 };
 
-// Gives `values` to the segment, or errors. Runs no other code than kernels. Throws nothing but
-// what is a bug. The inputs are gone afterwards.
+// Computes `values` of the segment, or errors. Runs only kernels. Throws only on bugs. Releases the
+// inputs.
 void run_segment(LazySegment& segment);
 
-// What makes a segment of a trace.
+// The cause of a cut.
 enum class LazyCut { kObservation, kBarrier, kAutomatic, kScope };
 
-// Nodes that nobody refers to any more, and values that nobody will have again: destroyed where no
-// lock is held, since what they hold may lead anywhere.
+// Unreferenced nodes and values: destroyed outside of the lock, since their destructors may lead to
+// other traces.
 struct DeadNodes {
   DeadNodes() = default;
   DeadNodes(const DeadNodes&) = delete;
@@ -169,8 +172,8 @@ struct DeadNodes {
   LazyBefore* first_before = nullptr;
 };
 
-// One per thread. thread-safe but for record(), run_all() and cut_if_long(), which its thread
-// calls.
+// The pending trace of a thread. thread-safe except record(), run_all() and cut_if_long(), which
+// only its thread calls.
 class LazyTrace {
  public:
   LazyTrace() = default;
@@ -181,21 +184,21 @@ class LazyTrace {
   // types of operands.
   Values record(const Op& op, Operands in, const Attrs& attrs, uint64_t hash,
                 std::span<const Type* const> results, CallSite where);
-  // What is expected to be recorded next. Confined to its thread.
+  // The calls that are expected next. Confined to its thread.
   LazyFollow& follow() noexcept { return follow_; }
-  // Whether x waits for calls of this trace.
+  // Whether the mark refers to a call of this trace.
   bool is_of(const PendingMark& mark) const noexcept;
-  // Runs what is pending. Gives the first failure; null: none.
+  // Runs all pending calls. Returns the first failure; null: none.
   std::shared_ptr<const Error> run_all(LazyCut cut, CallSite where);
-  // Variables whose values have failed hold again what they held before. For whoever throws a
-  // failure.
+  // Restores the earlier values of Variables whose new values have failed. For functions that throw
+  // a failure.
   void restore_failed();
-  // Runs a part of the trace where it has grown too long or holds too much.
+  // Runs a part of the trace if it is too long or holds too many bytes.
   void cut_if_long(const LazyOptions& options, CallSite where);
   int64_t size() const noexcept { return size_.load(std::memory_order_relaxed); }
-  // Tells the log what was counted here since the last time.
+  // Adds the counts since the last call to the log.
   void flush_counts() noexcept;
-  // The thread is over: the trace goes with its last tensor.
+  // The thread has ended: the trace is destroyed with its last tensor.
   void abandon() noexcept;
   // The pending calls as a graph (text.cc).
   std::string to_text();
@@ -209,28 +212,28 @@ class LazyTrace {
   void refer(LazyOperand& operand, const LazyMark& mark) noexcept;
   void observe(LazyMark& mark, CallSite where);
   Tensor alias(LazyMark& mark);
-  // Takes a mark out of its node, and frees what only it needed.
+  // Removes a mark from its node, and frees nodes that only it needed.
   void forget(LazyMark& mark, DeadNodes& dead) noexcept;
   static void link(LazyMark& mark, LazyNode& node, uint32_t result) noexcept;
   static void unlink(LazyMark& mark) noexcept;
   void append(LazyNode& node) noexcept;
   void remove(LazyNode& node) noexcept;
   void flush() noexcept;  // under the lock
-  // Frees a node that nothing refers to, and what only it needed.
+  // Frees an unreferenced node, and nodes that only it needed.
   void free_node(LazyNode& node, DeadNodes& dead) noexcept;
-  // What `operand` refers to loses a use. True if nothing refers to its node any more.
+  // Removes a use of the node of `operand`. Returns true if that node is now unreferenced.
   static bool release(LazyOperand& operand) noexcept;
   // The pending nodes that `last` needs, in order.
   std::vector<LazyNode*> needed_by(LazyNode& last);
   std::vector<LazyNode*> oldest(std::size_t count) const;
-  // Runs them, with the lock open.
+  // Runs the nodes without holding the lock.
   std::shared_ptr<const Error> run(Lock& lock, std::vector<LazyNode*> nodes, LazyCut cut,
                                    CallSite where);
   LazySegment make_segment(std::vector<LazyNode*> nodes, DeadNodes& dead);
   void publish(LazySegment& segment, DeadNodes& dead) noexcept;
-  // Moves what Variables held before among the inputs, unless it is none of them.
+  // Moves the earlier value of a Variable out of the inputs, if it is one of them.
   static void find_before(LazySegment& segment, const SegmentInputs& inputs, const LazyNode& node);
-  // After publish(): notes the Variables that hold a failure.
+  // After publish(): records the Variables whose value failed.
   void note_failed(LazySegment& segment);
   void wait_for_run(Lock& lock);
   std::size_t find_cut() const;
@@ -244,13 +247,13 @@ class LazyTrace {
   const std::thread::id owner_ = std::this_thread::get_id();
   LazyNode* first_ = nullptr;
   LazyNode* last_ = nullptr;
-  std::atomic<int64_t> size_{0};  // nodes that are pending
+  std::atomic<int64_t> size_{0};  // pending nodes
   int64_t alive_ = 0;             // nodes and marks
   uint64_t next_number_ = 0;
-  int64_t recorded_ = 0;  // calls that the log has not heard of
+  int64_t recorded_ = 0;  // calls not yet added to the log
   int64_t dropped_ = 0;
   uint64_t stamp_ = 0;                  // of the latest needed_by()
-  std::atomic<int64_t> held_bytes_{0};  // at most: of results and inputs of pending nodes
+  std::atomic<int64_t> held_bytes_{0};  // upper bound: of results and inputs of pending nodes
   struct Failed {
     std::weak_ptr<void> holder;
     void (*restore)(void* holder);

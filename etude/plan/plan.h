@@ -1,27 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plan: a graph made ready to run on the host. Its kernels are prepared, its intermediate values
-// have places in one block of memory (the arena), and a run is a loop over its steps: no op is
-// looked up, no tensor is made but for the results. It computes the same bits as the calls one by
-// one.
-// Runs of small calls among the steps are regions (region.h), for which machine code stands once it
-// is there.
+// have places in one block of memory (the arena), and a run is a loop over its steps: it looks up
+// no op and makes no tensor except the results. It computes the same bits as the separate calls.
+// Runs of small calls among the steps are regions (region.h); machine code replaces them once it is
+// compiled.
 //
 // Invariant of the places: two values share bytes only if the later one is written by a step that
 // is the last reader of the earlier one and whose kernel may write its result there, or by a later
 // step. Builds with assertions check it for each plan (verify_places).
 //
-// Invariant of donations: an input that is given away, and that nobody else holds when the plan
-// runs, is the tensor of a result if the step that writes the result is the last reader of the
-// input, its kernel may write there, and from this step on nothing can fail: no kernel reports a
-// fault, and nothing is allocated. So a run that throws has written to no input. The places of
-// the input and of the result are two; whether they are one tensor is decided by each run. A loop,
-// whose carried values are its own, may go over them without that about failures (may_go_over()).
+// Invariant of donations: a donated input without another owner at the time of the run becomes the
+// tensor of a result if the step that writes the result is the last reader of the input, its kernel
+// may write there, and from this step on nothing can fail: no kernel reports a fault, and nothing
+// is allocated. So a run that throws has written to no input. The input and the result have two
+// places; each run decides whether they are one tensor. A loop, which owns its carried values, may
+// overwrite them without the condition about failures (may_go_over()).
 //
-// Where it is known which inputs die (`dying`), large ones are room for large intermediate values
-// behind their last reader, under the same condition, or the tensor of a large result of their type
-// that is written later; and large results are room until they are written: so that what a run
-// needs beside its inputs falls as they are used up, and what it needs beside its results grows as
-// they are made, as where calls run one by one.
+// If it is known which inputs die (`dying`), a large one serves, after its last reader and under
+// the same condition, as memory for large intermediate values, or as the tensor of a large result
+// of its type that is written later; and large results serve as memory until they are written. So
+// the memory of a run besides its inputs falls as they are used up, and its memory besides its
+// results grows as they are made, as in a run call by call.
 #pragma once
 
 #include <atomic>
@@ -45,12 +44,12 @@ namespace internal {
 
 struct LoopShape;
 
-// All steps of a loop as one function, which a kernel may run in the place of a Runner.
+// All steps of a loop as one function, which a kernel may run instead of a Runner.
 class LoopCode {
  public:
-  // All steps, at least one, unless code is not there yet: false then, and nothing was done. `in`
-  // are the operands of the loop, whole, and `out` its results: carried values, then rows. Result c
-  // may lie where operand c does.
+  // Runs all steps, at least one. Returns false, with nothing done, if the code is not compiled
+  // yet. `in` are the whole operands of the loop, `out` its results: carried values, then rows.
+  // Result c may use the memory of operand c.
   bool run(const void* const* in, void* const* out, std::size_t steps) const;
 
  private:
@@ -61,47 +60,48 @@ class LoopCode {
   std::vector<const void*> constants_;
 };
 
-// thread-safe: runs on several threads at once have an arena each. Large arenas that no run uses go
-// to other plans that need one (plan_frames.cc).
+// thread-safe: concurrent runs have an arena each. Large idle arenas pass to other plans that need
+// one (plan_frames.cc).
 class Plan final : public RefCounted {
  public:
-  // The plan of this graph, made at the first question and kept by it. It is good while the graph
-  // is. throws: kUnimplemented for an op without a kernel, naming it and its line.
+  // The plan of this graph, made on first use and cached by it. Valid as long as the graph. throws:
+  // kUnimplemented for an op without a kernel, naming it and its line.
   static RefPtr<const Plan> of(const Graph& graph);
-  // `dying`: by input, whether nobody needs it after a run; the same at each question.
+  // `dying`: by input, whether it is not needed after a run. Must be the same in each call.
   static RefPtr<const Plan> of(const Graph& graph, std::span<const uint8_t> dying);
-  // The same for a graph that the passes have made: none runs.
+  // The same for a graph that the passes have already made: no pass runs.
   static RefPtr<const Plan> of_passed(const Graph& graph, std::span<const uint8_t> dying);
 
-  // Runs all steps. `inputs` have the types of the graph's inputs and elements. Those with a true
-  // byte in `given` may become results if nobody else holds them; if this throws they are as they
-  // were. throws: what a kernel reports, with the name and line of its call; kResourceExhausted.
+  // Runs all steps. `inputs` have the types of the graph's inputs, and elements. An input with a
+  // true byte in `given` may become a result if it has no other owner; if this throws, inputs are
+  // unchanged. throws: what a kernel reports, with the name and line of its call;
+  // kResourceExhausted.
   Values run(Operands inputs, std::span<const uint8_t> given = {}) const;
 
-  // Runs on memory of the caller, as often as it likes: how a kernel runs the graphs of its call.
-  // confined to one thread at a time; the plan outlives it.
+  // Runs repeatedly on memory of the caller: a kernel runs the graphs of its call by it. confined
+  // to one thread at a time; the plan outlives it.
   class Runner;
 
-  // Bytes of the arena, and of all values that are alive at once where most are: a lower bound.
+  // Bytes of the arena; and of all values alive at the peak, a lower bound.
   int64_t arena_bytes() const noexcept { return arena_bytes_; }
   int64_t live_bytes() const noexcept { return live_bytes_; }
   std::size_t steps() const noexcept { return steps_.size(); }
   // Results that may take the memory of inputs.
   std::size_t donations() const noexcept { return donations_.size(); }
-  // Whether a Runner may be given the memory of this input for this output. The input is lost then,
-  // also where the run fails.
+  // Whether a Runner may use the memory of this input for this output. The input is then lost, even
+  // if the run fails.
   bool may_go_over(std::size_t input, std::size_t output) const noexcept;
-  // The plan as the steps of a loop: none where that cannot be, or no code is to be made. It is
-  // good while the plan is.
+  // The plan as the steps of a loop; none if that is impossible, or if no code is to be made. Valid
+  // as long as the plan.
   std::optional<LoopCode> loop_code(const LoopShape& loop) const;
-  // Its steps and places. It is good while the plan is.
+  // Its steps and places. Valid as long as the plan.
   PlanLayout layout() const;
   // One step per line: "@64 float32[2,3] = matmul(x, @0 float32[4,3])  # train.cc:41", below it the
-  // calls that it took the place of; then the regions.
+  // calls that it replaces; then the regions.
   std::string to_string() const;
-  // What runs: the graph as the passes left it. It is good while the plan is.
+  // The graph that runs, after the passes. Valid as long as the plan.
   const Graph& graph() const noexcept { return *graph_; }
-  // The runs of nodes, [first, end), that code may stand for.
+  // The ranges of nodes, [first, end), that compiled code may replace.
   struct RegionRange {
     std::size_t first, end;
     const RegionCode* code;
@@ -111,12 +111,12 @@ class Plan final : public RefCounted {
  private:
   friend class Planner;
   class Arenas;
-  // Where the bytes of a value lie.
+  // The location of the bytes of a value.
   enum class Home : uint8_t { kNone, kInput, kConstant, kArena, kOutput };
   struct Place {
     Home home = Home::kNone;
     uint32_t index = 0;  // of the input, the constant, or the new tensor
-    int64_t offset = 0;  // bytes from there; from the beginning of the arena
+    int64_t offset = 0;  // bytes from its start, or from that of the arena
   };
   struct Step {
     KernelFn run;
@@ -126,7 +126,7 @@ class Plan final : public RefCounted {
     uint32_t operands;
     uint32_t node;
   };
-  // Steps [first, end): a region, if there is code for it or will be.
+  // Steps [first, end): a region, if it has code or will have code.
   struct Stretch {
     std::size_t first = 0, end = 0;
     const RegionCode* code = nullptr;
@@ -136,21 +136,21 @@ class Plan final : public RefCounted {
   struct Output {
     const Type* type = nullptr;  // null: absent
     Place place;
-    bool is_whole = false;  // the new tensor itself
+    bool is_whole = false;  // the new tensor is the output
   };
-  // A pointer that each run sets: places_[at] lies in an input or in a new tensor.
+  // A pointer that each run sets: places_[at] is in an input or in a new tensor.
   struct Patch {
     uint32_t at;
     uint32_t index;
     int64_t offset;
   };
-  // The tensor of this input may become the new tensor `made`: a result, or room for values.
+  // The tensor of this input may become the new tensor `made`: a result, or memory for values.
   struct Donation {
     uint32_t input;
     uint32_t made;
     bool is_room = false;
   };
-  // What one run at a time needs: the arena, and all pointers of all steps.
+  // The memory of one run at a time: the arena, and all pointers of all steps.
   struct Frame {
     Frame() = default;
     Frame(const Frame&) = delete;
@@ -166,35 +166,35 @@ class Plan final : public RefCounted {
 
   Plan() = default;
   ~Plan() override;
-  // A frame that is there already, be it of another plan, or a new one.
+  // An existing frame, possibly of another plan, or a new one.
   std::unique_ptr<Frame> take_frame() const;
-  std::unique_ptr<Frame> take_spare() const;  // one that is there; null: none
+  std::unique_ptr<Frame> take_spare() const;  // an existing one; null: none
   void give_frame(std::unique_ptr<Frame> frame) const noexcept;
   std::unique_ptr<Frame> make_frame(Buffer* arena) const;  // null: a new arena
-  void share_arena() const;                                // once the plan is made
-  // Null, or the step that failed after its kernel reported a fault.
+  void share_arena() const;                                // called when the plan is made
+  // Null, or the step whose kernel reported a fault.
   const Step* run_steps(const Frame& frame) const;
   const Step* run_range(const Frame& frame, std::size_t first, std::size_t end) const;
   const Step* run_watched_steps(const Frame& frame) const;
   void take_given(Operands inputs, std::span<const uint8_t> given, Values& made) const;
   void add_results(Operands inputs, Values& made, Values& out, bool from_made) const;
   std::string place_text(const Place& place) const;
-  // Builds with assertions run the steps in thought, and look at each read whether what is there is
-  // what was meant (plan_check.cc). It shares nothing with the planner.
+  // Simulates the steps, in builds with assertions, and checks that each read sees the intended
+  // value (plan_check.cc). It shares nothing with the planner.
   void verify_places() const;
   void verify_donation(const Donation& donation, bool may_fail) const;
 
-  const Graph* graph_ = nullptr;  // as the passes left it
-  GraphRef owned_;                // that graph, unless it is the one which keeps the plan
+  const Graph* graph_ = nullptr;  // after the passes
+  GraphRef owned_;                // that graph, unless that graph caches the plan
   std::vector<Step> steps_;
-  std::vector<Stretch> stretches_;  // all steps, in their order; none if none is of a region
+  std::vector<Stretch> stretches_;  // all steps, in order; empty without regions
   std::vector<Place> places_;
-  std::vector<RefPtr<const RefCounted>> held_;  // what `state.params` point into
+  std::vector<RefPtr<const RefCounted>> held_;  // targets of pointers in `state.params`
   std::vector<Patch> input_patches_, output_patches_;
   std::vector<const Type*> made_;  // types of the new tensors
   std::vector<Output> outputs_;
   std::vector<Donation> donations_;  // in the order of inputs
-  std::vector<Donation> overs_;      // all that may_go_over() knows
+  std::vector<Donation> overs_;      // all that may_go_over() allows
   int64_t arena_bytes_ = 0;
   int64_t live_bytes_ = 0;
 
@@ -210,17 +210,17 @@ class Plan::Runner {
   Runner(Runner&&) = default;
   ~Runner();
 
-  // One run. `in` are the elements of the inputs; `out` has room for those of the outputs, which
-  // overlaps with no input unless it may go over that, null for absent ones. False after
-  // report_fault(), which names the op that failed and its line.
+  // Runs once. `in` are the elements of the inputs. `out` is memory for those of the outputs, which
+  // overlaps no input unless may_go_over() allows it; null for absent outputs. Returns false after
+  // report_fault(), which names the failed op and its line.
   bool run(const void* const* in, void* const* out);
 
  private:
   const Plan* plan_;
   std::unique_ptr<Frame> frame_;
-  std::vector<int32_t> whole_;   // by new tensor: the output that it is; -1: none
-  std::vector<void*> made_;      // where the new tensors of this run lie
-  std::vector<Tensor> scratch_;  // for those that are no output
+  std::vector<int32_t> whole_;   // by new tensor: its output; -1: none
+  std::vector<void*> made_;      // the new tensors of this run
+  std::vector<Tensor> scratch_;  // for new tensors that are not outputs
 };
 
 }  // namespace internal

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a plan does, told apart from doing it: its steps and where their values lie. For who runs a
-// plan elsewhere (etude/aot). Pointers are good while the plan is.
+// A description of a plan without running it: its steps and the locations of their values. For
+// running a plan elsewhere (etude/aot). Pointers are valid as long as the plan.
 #pragma once
 
 #include <cstdint>
@@ -28,10 +28,10 @@ struct PlanLayout {
   struct Output {
     const Type* type = nullptr;  // null: absent
     Place place;
-    bool is_whole = false;  // the made tensor itself is the output
+    bool is_whole = false;  // the made tensor is the output
   };
 
-  const Graph* graph = nullptr;  // as the passes left it
+  const Graph* graph = nullptr;  // after the passes
   std::vector<Step> steps;
   std::vector<const Type*> made;
   std::vector<Output> outputs;

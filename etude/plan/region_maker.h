@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds what of a graph can be regions (region.h), and makes them. Used by plans.
+// Finds the parts of a graph that can be regions (region.h), and makes them. Used by plans.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@
 
 namespace etude::internal {
 
-// How many carried values and rows the graph of a loop's step takes, and how its rows run.
+// The numbers of carried values and rows of a loop's step graph, and the direction of its rows.
 struct LoopShape {
   std::size_t carried = 0, rows = 0;
   bool is_reverse = false;
@@ -26,30 +26,30 @@ struct LoopShape {
 // confined to the thread that made it; graph and calls outlive it.
 class RegionMaker {
  public:
-  // The calls of the nodes, made ready.
+  // The prepared calls of the nodes.
   RegionMaker(const Graph& graph, std::span<const RefPtr<Prepared>> calls);
 
   struct Range {
     std::size_t first, last;  // nodes [first, last)
   };
-  // Runs of nodes that can be regions, as long as they get, of two calls at least.
+  // Maximal runs of nodes that can be regions, of at least two calls.
   std::vector<Range> ranges() const;
 
-  // Why a node is of none of them, for people.
+  // The reason why a node is in none of them, for people.
   std::string why_not(std::size_t node) const;
   bool is_view(std::size_t node) const { return calls_[node]->view_of >= 0; }
 
-  // Where operand o of a node lies, and its result; operand -1 is the result.
+  // The slot of operand o of a node; operand -1 is the result.
   using SlotOf = std::function<uint32_t(std::size_t node, int operand)>;
-  // A range as a region that reads and writes where the steps of its nodes do.
+  // A range as a region that reads and writes the places of its nodes' steps.
   Region region_of(const Range& range, const SlotOf& slot_of) const;
 
-  // The whole graph as the steps of a loop: none where that cannot be. Its slots are the elements
-  // of the inputs, those of the outputs, and the constants, one behind the other.
+  // The whole graph as the steps of a loop; none if that is impossible. Its slots are the elements
+  // of the inputs, of the outputs, and the constants, in this order.
   std::optional<Region> loop_of(const LoopShape& loop) const;
 
  private:
-  // The bytes that a value shows: `count` elements of `root` from `first` on.
+  // The bytes that a value is a view of: `count` elements of `root` from `first` on.
   struct Shown {
     GraphValue root;
     int64_t first, count;
@@ -64,8 +64,8 @@ class RegionMaker {
   const Graph& graph_;
   std::span<const RefPtr<Prepared>> calls_;
   std::vector<std::optional<SmallCall>> told_;  // by node
-  std::vector<std::optional<Shown>> shown_;     // by value; none: too many elements, another dtype
-  std::vector<std::size_t> last_read_;          // by root: the last node that reads it
+  std::vector<std::optional<Shown>> shown_;     // by value; none: too large, or another dtype
+  std::vector<std::size_t> last_read_;          // by root: its last reader
 };
 
 }  // namespace etude::internal

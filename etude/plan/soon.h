@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Work that nothing waits for, on the one thread of low priority that works behind the program.
-// Lazy segments have their programs made there (lazy/program.h). What stands above this folder has
-// that thread (codegen/serve.cc), since it makes code on it as well.
+// Background work: pieces that no caller waits for, on the one background thread of low priority.
+// Programs of lazy segments are made there (lazy/program.h). codegen/serve.cc, above this folder,
+// owns the thread, since it makes code on it as well.
 #pragma once
 
 #include <functional>
@@ -11,14 +11,14 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// Takes a piece of work; false: it will not be done. It may not throw. fork() waits until the piece
-// that is being done is over; what waits is done in the child as well.
+// Takes a piece of work, which may not throw; false: it will not run. fork() waits for the running
+// piece; queued pieces run in the child as well.
 using Soon = bool (*)(std::function<void()> work) noexcept;
 // thread-safe.
 void set_soon(Soon soon) noexcept;
 
-// False if there is nobody who does it: the caller may do it himself. Pieces are done in the order
-// in which they were given, on one thread. wait_for_compile() waits for them. thread-safe.
+// Queues `work` on the background thread. Returns false if there is no such thread: the caller may
+// then run it. Pieces run in order, on one thread. wait_for_compile() waits for them. thread-safe.
 bool do_soon(std::function<void()> work) noexcept;
 
 }  // namespace internal

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Variables that staged functions make: in the first call only. An initial value that hangs on
-// numbers and on tensors from outside alone is computed at once, and the call is traced once more,
-// for the graph to keep. One that hangs on an argument or on a random key has no value while the
-// function is traced; that call runs the host function itself, and the next one is traced. Used by
-// function_core.cc.
+// Variables that staged functions make, in the first call only. An initial value that depends only
+// on numbers and on tensors from outside is computed at once, and the call is traced once more, for
+// the graph to keep. An initial value that depends on an argument or on a random key does not exist
+// while the function is traced; that call runs the host function itself, and the next one is
+// traced. Used by function_core.cc.
 #pragma once
 
 #include <exception>
@@ -16,21 +16,21 @@
 
 namespace etude::internal {
 
-// Thrown instead of what ended a trace, if that was a Variable that could not be made.
+// Replaces the exception that ended a trace if its cause is a Variable that could not be made.
 struct NoGraph {
   TraceContext::Unmade variable;
   std::exception_ptr error;
 };
 
-// What the host function gives in its trace. throws: what it throws, or NoGraph.
+// The result of the host function in its trace. throws: what it throws, or NoGraph.
 Traced run_traced(const TraceContext& context, const HostRun& run, std::span<const Tensor> inputs,
                   std::span<const Variable> variables);
 
-// What a trace and the next one of the same call may make: Variables in the first only.
+// Checks that Variables are made only in the first of the two traces of a call.
 // throws: kFailedPrecondition otherwise, naming one.
 void check_created(const TraceContext& context, const std::string& function, bool may_create);
 
-// Runs `f` as the work of a staged function that was called at `where`.
+// Runs `f` on behalf of a staged function that was called at `where`.
 template <class F>
 auto located_in(const std::string& function, CallSite where, F&& f) {
   return located("", where, [&] {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a staged function keeps from call to call. Used by function_core.cc and creation.cc.
+// The data that a staged function keeps from call to call. Used by function_core.cc and
+// creation.cc.
 #pragma once
 
 #include <memory>
@@ -13,22 +14,23 @@
 
 namespace etude::internal {
 
-// Whether this thread is in the vmaps whose examples the trace captures.
+// Whether this thread is inside the vmaps whose examples the trace captures.
 bool is_in_its_vmaps(const Trace& trace);
 
 struct FunctionCore::Kept {
   explicit Kept(std::shared_ptr<TraceHistory> of) : history(std::move(of)) {}
-  // Lets go of the traces that can serve no call any more: the trace or the vmap around them has
-  // ended, or an object that they were made for is gone.
+  // Drops the traces that can serve no further call: the enclosing trace or vmap has ended, or an
+  // object that they were made for has been destroyed.
   void drop_useless() const;
 
   std::shared_ptr<TraceHistory> history;
   mutable std::shared_mutex mutex;  // of the lists of traces
-  // Oldest first. Useless ones may go at any time, also while somebody only looks.
+  // Oldest first. Useless traces may be dropped at any time, even by readers.
   mutable std::vector<TraceRef> traces;
   mutable std::vector<TraceRef> instances;  // of families, at sizes that were not traced
   bool was_traced = false;                  // under the lock for tracing
-  // The functions, this one or others within, that first runs were for. Under the lock for tracing.
+  // The functions, this one or nested ones, that first runs were made for. Under the lock for
+  // tracing.
   std::vector<std::string> first_runs;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Why functions are traced again: the difference between a call and a trace in words, and the
-// warning about functions that are traced again and again. Used by function_core.cc.
+// Causes of repeated tracing: the difference between a call and a trace in words, and the warning
+// about functions that are traced too often. Used by function_core.cc.
 #pragma once
 
 #include <array>
@@ -20,15 +20,16 @@ namespace etude::internal {
 std::string difference_from(const Trace& trace, std::size_t n, const TraceKey& key,
                             const ArgumentNames& names);
 
-// The calls and traces of all functions that are made of one type of callable at one line, so that
-// one that is made anew for each call is seen. A helper that makes functions of what it is given
-// has one line, but the callables are of other types. thread-safe.
+// The calls and traces of all functions made of one callable type at one line, so that a function
+// made anew for each call is detected. A helper that makes functions of its arguments has one line,
+// but its callables have different types. thread-safe.
 class TraceHistory {
  public:
-  // Of the functions made at `where` of such a callable; one of its own for an unknown line.
+  // The history of functions made at `where` of such a callable; a separate one for an unknown
+  // line.
   static std::shared_ptr<TraceHistory> of(CallSite where, std::type_index callable);
 
-  // May miss calls that are made at once: the warning comes a call later then.
+  // May miss concurrent calls: the warning then comes a call later.
   void note_call() noexcept {
     calls_.store(calls_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
@@ -42,13 +43,13 @@ class TraceHistory {
 
   std::atomic<uint64_t> calls_{0};
   std::mutex mutex_;
-  std::array<uint64_t, kTraces> at_{};  // the calls that made the latest traces
+  std::array<uint64_t, kTraces> at_{};  // numbers of the calls that made the latest traces
   std::size_t traces_ = 0;              // since the latest warning
   int warnings_ = 0;
 };
 
-// Says that the function is traced again and again, what differs from the trace that is nearest,
-// and what usually makes it so. `before`: its traces, which do not serve `key`.
+// Warns that the function is traced repeatedly, with the difference from the nearest trace and the
+// usual causes. `before`: its traces, none of which serves `key`.
 void warn_of_traces(const std::string& function, std::span<const TraceRef> before,
                     const TraceKey& key, const ArgumentNames& names, CallSite where);
 

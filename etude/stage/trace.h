@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// TraceContext: runs a program on tensors without elements and keeps its calls as a graph. It is
-// the bottom of the stack while it lives: tapes, jvp and vmap inside the program lie over it, so
-// what they do is in the graph as well. It names no op.
+// TraceContext: runs a program on abstract tensors and records its calls as a graph. It is the
+// bottom of the stack while it lives: tapes, jvp and vmap inside the program are above it, so their
+// calls are in the graph as well. It names no op.
 #pragma once
 
 #include <cstdint>
@@ -25,53 +25,52 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// A Variable that a graph reads or assigns, or a value of call time, which is read like one.
+// A Variable that a graph reads or assigns, or a call_time_value, which is read like one.
 struct TracedVariable {
-  Tensor resource;          // of a value of call time: what stands for it in the trace
+  Tensor resource;          // its stand-in in the trace, for a call_time_value
   std::string name;         // "Variable 'w'", for messages
   bool is_read = false;     // its value is an input with InputRole::kVariable
-  bool is_written = false;  // its new value is an output, behind those of finish()
-  std::shared_ptr<const CallTimeValue> source = nullptr;  // of a value of call time
+  bool is_written = false;  // its new value is an output, after those of finish()
+  std::shared_ptr<const CallTimeValue> source = nullptr;  // of a call_time_value
 };
 
-// A graph and the values that its captures had when it was made.
+// A graph and the values of its captures at the time of the trace.
 struct TracedGraph {
   GraphRef graph;
   std::vector<Tensor> captures;           // in the order of the inputs with InputRole::kCapture
   std::vector<TracedVariable> variables;  // in the order of inputs, and of outputs
-  std::vector<SizeRead> size_reads;       // what host code looked at
-  // The enclosing trace whose values it captures; null: none, so that it can be used anywhere.
+  std::vector<SizeRead> size_reads;       // sizes that host code read
+  // The enclosing trace whose values it captures; null: none, so that it is valid anywhere.
   RefPtr<const TraceInfo> enclosing;
-  bool has_examples = false;  // whether it captures examples of a vmap, and is for that vmap alone
+  bool has_examples = false;  // captures examples of a vmap, and serves that vmap only
 };
 
 // confined to the thread that made it.
 class TraceContext final : public Context, public EnclosingTrace, private KeySource {
  public:
-  // From here on the calls of this thread are kept, and draw keys that are inputs of the graph.
+  // From now on the calls of this thread are recorded, and draw keys that are inputs of the graph.
   TraceContext(std::string function, CallSite where);
   ~TraceContext() override;
 
-  // A tensor that stands for an input.
+  // Returns the abstract tensor of an input.
   Tensor add_argument(std::string name, const Type* type);
   // One for each input of a graph.
   std::vector<Tensor> add_arguments(const Graph& graph);
   Values execute(const Op& op, Operands operands, const Attrs& attrs, CallSite where) override;
   // Ends the trace. Outputs may be values of the trace, tensors from outside, or absent; sparse
-  // ones are made dense. throws: kFailedPrecondition for a value of another trace.
+  // outputs are made dense. throws: kFailedPrecondition for a value of another trace.
   TracedGraph finish(std::span<const Tensor> outputs);
 
-  // How many calls with effects outside there were.
+  // The number of recorded calls with effects outside.
   std::size_t effect_count() const { return builder_.effect_count(); }
-  // For putting a graph into another form: all tensors that are used are constants of it, as it has
-  // no outside.
+  // For transforming a graph: all tensors used from outside become constants of it.
   void keep_constants() { has_outside_ = false; }
-  // Of a branch or a body: values that contexts around it follow, such as examples of a vmap, may
-  // be captured, since the call that it is for runs in these contexts.
+  // For a branch or a body: values known to outer contexts, such as examples of a vmap, may be
+  // captured, since the call of the graph runs in these contexts.
   void take_followed_values() { takes_followed_ = true; }
-  // Of a branch or a body where draws are refused (KeySource in core/context/ambient.h).
+  // For a branch or a body in which draws are refused (KeySource in core/context/ambient.h).
   void refuse_draws() { refuses_draws_ = true; }
-  // Of a function: it gives values of call time to its graph at each call, and a call may run
+  // For a function: it passes call_time_values to its graph at each call, and a call may run
   // without a graph. Examples of the vmaps around it may be captured.
   void mark_function() { is_of_function_ = true; }
   // Whether x is an example of a vmap of this thread, also of one around its traces.
@@ -86,7 +85,7 @@ class TraceContext final : public Context, public EnclosingTrace, private KeySou
   // A Variable that could not be made, since its initial value hangs on what a trace stands for.
   struct Unmade {
     std::string text;      // "Variable 'w' made at train.cc:12"
-    std::string function;  // that was to make it; empty: the one that is told, no other within
+    std::string function;  // that would make it; empty: the function of this trace itself
   };
   void variable_refused(const Variable& variable) override;
   // Tells the trace of the innermost function of this thread. Without one, nothing is done.
@@ -96,7 +95,8 @@ class TraceContext final : public Context, public EnclosingTrace, private KeySou
   Tensor fixed_value(const Tensor& x) const override;
   // Tells it what host code looked at while a graph was made that is called now.
   static void note_reads(const std::vector<SizeRead>& reads);
-  // Those made so far, weakly, with a text for messages: "Variable 'w' made at train.cc:12".
+  // The Variables made so far, weakly, with a text for messages: "Variable 'w' made at
+  // train.cc:12".
   struct Created {
     std::weak_ptr<void> state;
     std::string text;
@@ -110,13 +110,13 @@ class TraceContext final : public Context, public EnclosingTrace, private KeySou
     Tensor value;
   };
 
-  // What a Variable holds at this point of the program. Nothing else orders reads and assignments:
+  // The value of a Variable at this point of the program. This alone orders reads and assignments:
   // each value is the result of the node that made it.
   struct Held {
     TracedVariable variable;
-    Tensor first;     // the input, which goes again if nothing reads it
-    Tensor assigned;  // the last value that was assigned, without its history; absent before
-    Tensor current;   // what reads give; absent until the first one, and after each assignment
+    Tensor first;     // the input; removed if nothing reads it
+    Tensor assigned;  // the last assigned value, without derivatives; absent before
+    Tensor current;   // the result of reads; absent before the first read and after an assignment
   };
 
   Tensor next_key() override;
@@ -124,13 +124,13 @@ class TraceContext final : public Context, public EnclosingTrace, private KeySou
   Tensor read(const Tensor& resource);
   Tensor write(const Tensor& resource, const Tensor& x);
   Tensor fixed_value(Draft value) const;
-  // Of one that is no result of a call.
+  // The same for a value that is not the result of a call.
   Tensor fixed_input(Draft value) const;
   Draft number(const Tensor& x);
   Draft capture(const Tensor& x);
   Tensor made(Draft draft, std::string_view op, CallSite where);
   bool is_around(const TraceInfo* trace) const noexcept;
-  // The innermost trace of this thread that is of a function; null: none.
+  // The innermost function trace of this thread; null: none.
   static TraceContext* of_function() noexcept;
   void leave() noexcept;
 
@@ -140,7 +140,7 @@ class TraceContext final : public Context, public EnclosingTrace, private KeySou
   std::unordered_map<uint64_t, Draft> drafts_;  // by value id
   std::vector<Held> variables_;
   std::vector<Created> created_;
-  std::vector<Capture> captures_;  // kept alive, so that ids stay theirs
+  std::vector<Capture> captures_;  // keeps the tensors alive, so that their ids stay unique
   TraceContext* outer_;
   const Context* around_;  // the innermost context outside
   bool has_examples_ = false;
