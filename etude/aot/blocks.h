@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What operator new has given and operator delete has not taken back, by address: how the compiler
-// of models finds where an object begins and ends that a pointer leads to (image.h). A program that
-// compiles models is linked with record_blocks.cc, whose operators fill this table; it costs them a
-// lock and a lookup.
+// A table of allocated blocks by address, kept by operator new and operator delete. The compiler of
+// models looks up in it the bounds of the object that a pointer refers to (image.h). A program that
+// compiles models is linked with record_blocks.cc, whose operators fill this table, at the cost of
+// a lock and a look-up each.
 #pragma once
 
 #include <cstddef>
@@ -16,15 +16,15 @@ struct Block {
   bool is_known() const { return begin != 0; }
 };
 
-// Blocks that need no wide alignment begin kBlockShift bytes behind a multiple of kBlocksApart, so
-// that the lowest byte of their addresses is 0x60 or 0xe0, which a flag, a kind or an axis does not
-// have: such a field with an old address behind it is no address of a block.
+// Blocks without wide alignment begin kBlockShift bytes after a multiple of kBlocksApart. The
+// lowest byte of their addresses is then 0x60 or 0xe0, which no flag, kind or axis equals. So a
+// small field next to the remains of an old address is not the address of a block.
 inline constexpr std::size_t kBlocksApart = 128;
 inline constexpr std::size_t kBlockShift = 96;
 inline constexpr std::size_t kTwinShift = 16;
 
-// While one lives, blocks of this thread begin another kTwinShift bytes behind: addresses in twins
-// (image.h) differ in their lowest byte.
+// While one lives, blocks of this thread begin kTwinShift bytes later: addresses in twins (image.h)
+// then differ in their lowest byte.
 class TwinScope {
  public:
   TwinScope() noexcept { ++open_; }
@@ -40,7 +40,7 @@ class TwinScope {
 // thread-safe. A block of 0 bytes counts as one byte.
 void note_block(void* begin, std::size_t bytes) noexcept;
 void forget_block(void* begin) noexcept;
-// The block in which the address lies, or at whose end; unknown: there is none.
+// The block that contains the address or ends at it; unknown if there is none.
 Block find_block(uintptr_t address) noexcept;
 // Whether the operators of this program fill the table.
 bool are_blocks_recorded() noexcept;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a caller of a compiled model includes: a header for C, and one for C++ beside it.
+// Headers for callers of a compiled model: one for C, and one for C++.
 #pragma once
 
 #include <string>

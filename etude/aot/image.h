@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Objects of this process as data of a file: what a kernel was made ready with, with all that it
-// points to. No kernel is told: bytes are copied as they lie, and a word that is an address becomes
-// a pointer to a copy of what lies there.
+// Objects of this process as data of a file: the prepared parameters of a kernel, with all that
+// they point to. No kernel is involved: bytes are copied as they are in memory, and a word that is
+// an address becomes a pointer to a copy of its target.
 //
-// Which words are addresses is found by looking at two objects that were made in the same way. What
-// operator new gave (blocks.h) lies elsewhere in the second one, at the same place in a block that
-// is like its own, and made in a TwinScope; a function or a constant is told by a symbol that
-// begins there. Other words stay as they are: numbers, and what was left where nobody wrote. A word
-// that was written in part could be taken for an address, and what was written be lost: parameters
-// of kernels have none (WordOf in core/op/rules.h; tests/ops/params_test.cc), and blocks begin where a
-// small field with an old address behind it does not point (blocks.h).
+// Addresses are found by comparing two objects that were made in the same way. In the second one,
+// the twin, made in a TwinScope, memory of operator new (blocks.h) is at other addresses, at the
+// same offset in an equal block; a function or a constant is recognised by a symbol that begins
+// there. All other words are copied unchanged: numbers, and bytes that were never written. A partly
+// written word could be mistaken for an address, and the written part be lost. Parameters of
+// kernels have no such words (WordOf in core/op/rules.h; tests/ops/params_test.cc), and blocks
+// begin at addresses that a small field next to the remains of an old address cannot form
+// (blocks.h).
 //
-// What a file cannot have is left out: the table of virtual functions of an object is null in it. A
-// kernel that calls one would end the program; the op matrix runs each of them.
+// Objects are written without their virtual function table: its pointer is null in the file. A
+// kernel that makes a virtual call would end the program; the op matrix runs each of them.
 #pragma once
 
 #include <functional>
@@ -26,23 +27,23 @@
 
 namespace etude::aot {
 
-// Where a file has a function of this process; unknown: nowhere.
+// Returns the location of a function of this process in the file; unknown if there is none.
 using FunctionFinder = std::function<LinkTarget(uintptr_t address, const ProgramSymbol& symbol)>;
 
-// confined to one thread; the linker outlives it, and what was added outlives both.
+// confined to one thread. The linker outlives it; the added objects outlive both.
 class Image {
  public:
   Image(ModelLinker& linker, FunctionFinder function)
       : linker_(linker), function_(std::move(function)) {}
 
-  // The object, of which `twin` was made in the same way in a TwinScope.
+  // Adds the object. `twin` was made in the same way in a TwinScope.
   //
-  // throws: kUnimplemented, saying what it points to, for one that a file cannot hold.
+  // throws: kUnimplemented, naming the target of a pointer, for an object that a file cannot hold.
   LinkTarget add(const void* object, const void* twin);
-  // throws: kUnimplemented for a function that the file has not.
+  // throws: kUnimplemented for a function that the file lacks.
   LinkTarget function_at(uintptr_t address);
-  // What was copied is copied again where it is met again: it may have ended, and others may lie at
-  // its address.
+  // Forgets the copies: an object is then copied again, since the earlier one may have ended and
+  // its address been reused.
   void forget() { copied_.clear(); }
 
  private:

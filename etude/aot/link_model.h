@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes one relocatable file of what a model needs and of nothing else: functions and constants of
-// archives, taken section by section with all that they refer to, object files of generated code,
-// and data. No linker is needed for it, and relocations stay as they are, so that machines differ
-// in one number.
+// Links one relocatable file with exactly the needed parts of a model: functions and constants of
+// archives, taken section by section with everything that they refer to, object files of generated
+// code, and data. It needs no linker, and relocations are kept, so that machines differ only in one
+// number.
 //
-// All symbols of the file are local but those that show() names: models do not meet in a program.
-// What the archives lack and libc, libm and libgcc have stays undefined; anything else is an error.
+// All symbols of the file are local except those of show(), so that models in one program do not
+// conflict. Symbols that the archives lack and that libc, libm and libgcc have stay undefined; any
+// other missing symbol is an error.
 #pragma once
 
 #include <cstddef>
@@ -21,59 +22,58 @@
 
 namespace etude::aot {
 
-// A place in the file that is made.
+// A location in the output file.
 struct LinkTarget {
   std::size_t section = 0;  // of the linker; 0: none
   uint64_t offset = 0;
   bool is_known() const { return section != 0; }
 };
 
-// A name of the linker as it is written in C++.
+// A linker name as it is written in C++ (demangled).
 std::string readable(const std::string& name);
 
-// confined to one thread. Archives and objects that are given outlive it.
+// confined to one thread. The archives and objects outlive it.
 class ModelLinker {
  public:
-  // Archives in the order in which they are searched. Functions whose names say that they are for
-  // an instruction set among `left_out` (as "avx512") are not taken: calls of them abort.
+  // `archives` are searched in order. Functions whose names state an instruction set in `left_out`
+  // (such as "avx512") are not taken: calls of them abort.
   explicit ModelLinker(std::vector<const std::vector<ObjectFile>*> archives,
                        std::vector<std::string> left_out = {});
 
-  // The function of this name; `source` is the name of its source ("conv.cc"), for names that
-  // several have. Unknown: there is none, or several.
+  // The function of this name. `source` is the name of its source file ("conv.cc"), to distinguish
+  // functions with equal names. Unknown if there is none, or several.
   LinkTarget find(std::string_view name, std::string_view source);
-  // All of an object file of generated code: where its symbol `name` is. `import` says where what
-  // it calls is; what that does not know is searched as above.
+  // Adds a whole object file of generated code; returns the location of its symbol `name`.
+  // `imports` has the locations of the functions that it calls; other names are searched as above.
   LinkTarget add_object(const ObjectFile& object, std::string_view name,
                         const std::map<std::string, LinkTarget, std::less<>>& imports);
 
-  // A copy of a function of the archives of its own, for which some of what it refers to is
-  // another.
+  // A separate copy of a function of the archives, in which some references are replaced.
   LinkTarget copy(std::string_view function,
                   const std::map<std::string, LinkTarget, std::less<>>& imports);
 
-  // Data that may be written to, or may not, in the section of this name; what it points to by
-  // point(). Its place there is aligned.
+  // Adds data, writable or not, to the section of this name; point() sets its pointers. Its
+  // location there is aligned.
   LinkTarget add_data(const std::string& name, std::string_view bytes, uint64_t alignment,
                       bool is_writable);
   void point(LinkTarget from, LinkTarget to, int64_t addend = 0);
-  void clear(LinkTarget at);  // a null pointer
+  void clear(LinkTarget at);  // sets a null pointer
 
-  // All that what was taken refers to, so that what is missing is told now.
+  // Takes everything that the taken parts refer to, so that missing symbols are reported now.
   //
-  // throws: kUnimplemented, naming what is missing and what needs it; return_to() is then needed.
+  // throws: kUnimplemented, naming the missing symbol and its user; return_to() is then necessary.
   void take_all();
-  // All is as it was at the mark, before which take_all() was called.
+  // Restores the state at the mark, before which take_all() was called.
   struct Mark {
     std::size_t sections = 0, symbols = 0;
-    // Of what lies in sections that grow: bytes and relocations.
+    // Of the sections that grow: bytes and relocations.
     std::map<std::size_t, std::pair<std::size_t, std::size_t>> grown;
     bool is_behind(LinkTarget target) const;  // added after it
   };
   Mark mark() const;
   void return_to(const Mark& mark);
 
-  // A global symbol of the file.
+  // Makes a symbol of the file global.
   void show(const std::string& name, LinkTarget target, bool is_function);
 
   // throws: as take_all().
@@ -122,7 +122,7 @@ class ModelLinker {
   struct SymbolTable {
     std::string bytes, names;
     std::vector<uint32_t> numbers;  // by symbol
-    uint32_t locals = 1;            // the first one is none
+    uint32_t locals = 1;            // symbol 0 is the null symbol
   };
   SymbolTable write_symbols() const;
   std::string write() const;
@@ -138,7 +138,7 @@ class ModelLinker {
   std::vector<Imports> imports_;
   std::map<const ObjectFile*, std::size_t> imports_of_;
   std::map<std::string, std::size_t> data_;  // sections, by name
-  std::vector<std::size_t> waiting_;         // sections whose references are not taken yet
+  std::vector<std::size_t> waiting_;         // sections whose references are not yet taken
   uint16_t machine_ = EM_X86_64;
   uint32_t flags_ = 0;
 };

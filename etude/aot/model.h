@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model as it stands in an object file that was compiled ahead of time: plain data, which the
-// compiler of models writes (compile_model.cc) and the function of a model reads (support.cc). Both
-// are of one build, so that they agree on the layout.
+// The data of a model in an object file compiled ahead of time: plain data, which the compiler of
+// models writes (compile_model.cc) and the function of a model reads (support.cc). Both are of one
+// build, so they agree on the layout.
 #pragma once
 
 #include <cstdint>
@@ -11,19 +11,19 @@
 
 namespace etude::aot {
 
-// What the function of a model gives, in C as etude_status (header_text.cc).
+// The status that the function of a model returns, in C etude_status (header_text.cc).
 enum class Status : int {
   kOk = 0,
-  kNullPointer = 1,  // of an input or output that has elements, or of scratch memory
-  kProcessor = 2,    // this machine lacks the instruction set that the model is for
-  kRefused = 3,      // a kernel reported a fault of the data: an index outside, say
+  kNullPointer = 1,  // of an array with elements, or of scratch memory
+  kProcessor = 2,    // this machine lacks the instruction set of the model
+  kRefused = 3,      // a kernel reported invalid data, such as an index out of range
   kOutOfMemory = 4,  // a kernel found no work memory
   kInternal = 5,     // a bug in Etude
 };
 
 enum class Home : uint32_t { kNone, kInput, kConstant, kScratch, kOutput };
 
-// Where the bytes of a value begin.
+// The address of the bytes of a value.
 struct ModelPlace {
   Home home = Home::kNone;
   uint32_t index = 0;  // of the input, constant or output
@@ -36,10 +36,10 @@ struct ModelStep {
   uint32_t first_place = 0;  // results, then operands
   uint32_t results = 0;
   uint32_t operands = 0;
-  uint32_t name = 0;  // of names: what a message begins with
+  uint32_t name = 0;  // of names: the prefix of messages
 };
 
-// An output that is no step's own: it is copied behind the last step.
+// An output that no step writes: it is copied after the last step.
 struct ModelCopy {
   uint32_t output = 0;
   uint32_t place = 0;
@@ -57,24 +57,24 @@ struct Model {
   uint64_t step_count = 0;
   uint64_t copy_count = 0;
   uint64_t most_places = 0;    // of one step
-  uint64_t scratch_bytes = 0;  // the arena, without what aligns it and pointers
+  uint64_t scratch_bytes = 0;  // the arena, without alignment and pointers
   uint64_t inputs = 0, outputs = 0;
   internal::Isa isa = internal::Isa::kPortable;
   bool flushes_denormals = true;
 };
 
 inline constexpr uint64_t kScratchAlignment = 64;
-// What a caller has to give: a multiple of 64 that may begin at any address.
+// The scratch bytes that a caller provides: a multiple of 64, at any address.
 constexpr uint64_t whole_scratch_bytes(const Model& model) {
   const uint64_t pointers = (model.most_places * sizeof(void*) + 63) / 64 * 64;
   return model.scratch_bytes + pointers + kScratchAlignment;
 }
 
-// The names of what support.cc has and the compiler of models binds or shows.
+// Names in support.cc that the compiler of models binds or exports.
 inline constexpr char kRunName[] = "etude_aot_run";             // of the model below
-inline constexpr char kRunModelName[] = "etude_aot_run_model";  // of the one that it is given
+inline constexpr char kRunModelName[] = "etude_aot_run_model";  // of the model passed to it
 inline constexpr char kErrorName[] = "etude_aot_error";
-inline constexpr char kLeftOutName[] = "etude_aot_left_out";  // in the place of what is not taken
+inline constexpr char kLeftOutName[] = "etude_aot_left_out";  // replaces parts that are not taken
 inline constexpr char kModelName[] = "etude_aot_model";
 
 }  // namespace etude::aot

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Relocatable files of ELF (64 bits, little-endian, any machine) and archives of them, as compilers
-// and ar write them. Used by link_model.cc. For files of our own build: what is wrong with one is
-// told, and no effort is made beyond that.
+// Relocatable ELF files (64 bits, little-endian, any machine) and archives of them, as compilers
+// and ar write them. Used by link_model.cc. For files of our own build: faults are reported, but
+// not all possible ones are detected.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,13 @@
 
 namespace etude::aot {
 
-// Names of the specification of ELF. Parts are read in place: the bytes outlive the object.
+// Uses the names of the ELF specification. Parts are read in place: the bytes outlive the object.
 class ObjectFile {
  public:
   struct Section {
     Elf64_Shdr head;
     std::string_view name;
-    std::string_view bytes;  // none of a section that is all zeros
+    std::string_view bytes;  // empty for a section of zeros
     std::vector<Elf64_Rela> relocations;
   };
   struct Symbol {
@@ -30,7 +30,7 @@ class ObjectFile {
     unsigned binding() const { return ELF64_ST_BIND(entry.st_info); }
   };
 
-  // throws: kDataLoss, naming the file, for bytes that are no such file.
+  // throws: kDataLoss, naming the file, for bytes that are not such a file.
   ObjectFile(std::string name, std::string_view bytes);
 
   const std::string& name() const { return name_; }
@@ -49,7 +49,7 @@ class ObjectFile {
 
 // The relocatable files in an archive, in its order.
 //
-// throws: kDataLoss, naming `file`, for bytes that are no archive.
+// throws: kDataLoss, naming `file`, for bytes that are not an archive.
 std::vector<ObjectFile> read_archive(const std::string& file, std::string_view bytes);
 
 }  // namespace etude::aot

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Object files and texts from the compiler (worker.h), for requests that are checked, and the code
-// of object files in this process (load_object.h).
+// Object files and texts from the compiler (worker.h), for checked requests, and the code of object
+// files in this process (load_object.h).
 #pragma once
 
 #include <memory>
@@ -11,23 +11,23 @@
 
 namespace etude::codegen::backend {
 
-// Whether code is made; why_absent() says why not, and is empty otherwise. The compiler is looked
-// for, and not started: what is wrong with it is known after that. thread-safe.
+// Whether code can be made; if not, why_absent() has the reason, else it is empty. Looks for the
+// compiler without starting it; its own faults are found later. thread-safe.
 bool is_available();
 std::string why_absent();
 
-// What is asked for, as bytes.
+// Returns the requested product, as bytes.
 //
 // throws: as Worker::make.
 std::string make(const Request& request);
-// What object files hang on besides their requests: builds, LLVM's version, the processor. Starts
-// nothing.
+// The versions that object files depend on besides their requests: builds, LLVM, the processor.
+// Starts nothing.
 //
-// throws: kUnimplemented without a compiler, saying why.
+// throws: kUnimplemented, with the reason, without a compiler.
 std::string maker();
 
-// The file of the compiler, beside the library or the program that this function is part of, or in
-// lib/ beside its bin/. "": there is none, and `why` says what was tried.
+// The file of the compiler, next to the library or the program that contains this function, or in
+// lib/ next to its bin/. "": none; `why` then lists the searched places.
 std::string find_compiler(std::string& why);
 
 }  // namespace etude::codegen::backend

@@ -10,13 +10,13 @@
 
 namespace etude::codegen {
 
-// What a message says. The compiler begins with kHello, its process id and build_text(); then each
-// kRequest has one answer, unless kBye comes first: it ends since it was not asked for a while.
+// The type of a message. The compiler begins with kHello, its process id and build_text(). Then
+// each kRequest has one answer, unless kBye comes first: the compiler ends after an idle time.
 enum class Message : char {
   kHello = 'h',
   kRequest = 'q',
-  kMade = 'm',    // what was asked for
-  kFailed = 'f',  // the letter 'a' + ErrorCode, and why
+  kMade = 'm',    // the requested product
+  kFailed = 'f',  // the letter 'a' + ErrorCode, and the message
   kBye = 'b',
 };
 
@@ -45,14 +45,15 @@ class Channel {
     descriptor_ = descriptor;
   }
   void close();
-  // The other end sees the end, and so does who waits on this one; it stays open. threads: any.
+  // Signals the end to the other end and to any thread that waits on this one; the descriptor stays
+  // open. threads: any.
   void shut() const;
 
-  // Whether all of it was taken by then.
+  // Returns whether all bytes were taken before `until`.
   bool send(Message message, std::string_view bytes, Clock::time_point until) const;
-  // kBroken for what no compiler sends.
+  // Returns kBroken for a message that no compiler sends.
   Received receive(Clock::time_point until) const;
-  // Whether there is something to receive, an end included, before that.
+  // Returns whether there is something to receive, including an end, before `until`.
   bool waits_for_reading(Clock::time_point until) const;
 
  private:

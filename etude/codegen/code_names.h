@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Generated code for tools that look at a process from outside. ETUDE_SHOW_CODE in the environment
-// says for which:
-//   perf   /tmp/perf-PID.map has a line for each function, so that perf names it
-//   gdb    GDB is told of each object file, so that it names functions and sets breakpoints there
+// Names of generated code for external tools. ETUDE_SHOW_CODE in the environment selects the tools:
+//   perf   /tmp/perf-PID.map has a line for each function, from which perf takes its name
+//   gdb    each object file is registered with GDB, for function names and breakpoints
 // "perf,gdb" for both. Without it nothing is written.
 #pragma once
 
@@ -13,7 +12,7 @@
 
 namespace etude::codegen {
 
-// What is told of one piece of code; it is taken back when this goes.
+// The registration of one piece of code; its destructor removes it.
 class ShownCode {
  public:
   ShownCode() = default;
@@ -22,10 +21,10 @@ class ShownCode {
   virtual ~ShownCode() = default;
 };
 
-// Whether GDB is to be told.
+// Whether code is registered with GDB.
 bool shows_code_to_gdb();
 
-// Tells of the code at [begin, begin + bytes), which is `name` for people, be it of several lines.
+// Registers the code at [begin, begin + bytes). `name` is for people and may have several lines.
 // `object`: the object file with the addresses of its sections, for GDB. threads: thread-safe.
 std::unique_ptr<ShownCode> show_code(const void* begin, std::size_t bytes, std::string_view name,
                                      std::string object);

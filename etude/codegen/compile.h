@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Machine code for scalar programs on float32: one function per program, with the bits of the
-// precompiled kernels (kernels/cpu/simd/program.inc), made while the program runs. For programs
-// that no record has; what a record has is compiled with the library.
+// precompiled kernels (kernels/cpu/simd/program.inc), compiled at run time. For programs without a
+// record; programs of records are compiled with the library.
 #pragma once
 
 #include <cstddef>
@@ -28,14 +28,14 @@ struct CompileOptions {
   friend bool operator==(const CompileOptions&, const CompileOptions&) = default;
 };
 
-// out[i] = program(in[0][i], ...) for i < n; truths are bytes, 0 or 1, all else is float32. `out`
-// may be an operand. Neither reads nor writes behind n elements. threads: any.
+// out[i] = program(in[0][i], ...) for i < n; bools are bytes, 0 or 1, all other values are float32.
+// `out` may be an operand. Neither reads nor writes beyond n elements. threads: any.
 using DenseKernel = void (*)(void* out, const void* const* in, const double* params, std::size_t n);
 // The same with in[k][i * strides[k]]; a stride is 0 or 1.
 using StridedKernel = void (*)(void* out, const void* const* in, const std::size_t* strides,
                                const double* params, std::size_t n);
 
-// What a backend makes: the code lives as long as this.
+// Code made by a backend, which lives as long as this object.
 class Code {
  public:
   Code() = default;
@@ -46,8 +46,8 @@ class Code {
   virtual std::size_t object_bytes() const = 0;
 };
 
-// A handle to the code of a program, cheap to copy. The code is freed with the last handle: who
-// keeps a kernel keeps the handle. threads: thread-compatible; kernels run on any thread.
+// A handle to the code of a program, cheap to copy. The code is freed with the last handle: keep a
+// handle as long as a kernel. threads: thread-compatible; kernels run on any thread.
 class CompiledProgram {
  public:
   CompiledProgram(std::shared_ptr<const Code> code, const CompileOptions& options)
@@ -74,37 +74,37 @@ class CompiledProgram {
   CompileOptions options_;
 };
 
-// Whether this build generates code (-DETUDE_CODEGEN). Without, the functions below throw.
+// Whether this build generates code (-DETUDE_CODEGEN). If not, the functions below throw.
 bool is_available();
 
-// throws:  kInvalidArgument for a program that is not one (an operand behind its use, a truth where
-//          a number is needed, more than fits), or an instruction set that this machine lacks;
+// throws:  kInvalidArgument for an invalid program (an operand after its use, a bool where a number
+//          is needed, too many nodes), or an instruction set that this machine lacks;
 //          kUnimplemented for a function without a float32 kernel, or a build without LLVM;
-//          kUnavailable where the process that compiles ended or took too long (worker.h).
-// threads: thread-safe; one is served at a time.
-// cost:    milliseconds (codegen_bench.cc); the first one in a process some more.
+//          kUnavailable if the compiling process ended or took too long (worker.h).
+// threads: thread-safe; one request is served at a time.
+// cost:    milliseconds (codegen_bench.cc); the first one in a process takes longer.
 CompiledProgram compile(const scalar::Program& program, const CompileOptions& options = {});
 
-// The same, kept for the process: equal programs with equal options are compiled once, also when
+// The same, cached for the process: equal programs with equal options are compiled once, even if
 // several threads ask at the same time; and for other processes of this user, in files
-// (object_cache.h). Of what was compiled, the 256 used last are kept.
+// (object_cache.h). The 256 most recently used programs are kept.
 CompiledProgram compile_cached(const scalar::Program& program, const CompileOptions& options = {});
 
-// The same for a region (plan/region.h); `layout` does not matter.
+// The same for a region (plan/region.h); `layout` is ignored.
 struct CompiledRegion {
   internal::RegionCode::Run run() const {
     return reinterpret_cast<internal::RegionCode::Run>(code->entry());
   }
   std::shared_ptr<const Code> code;
 };
-// throws: kInternal for a region that is none.
+// throws: kInternal for an invalid region.
 CompiledRegion compile_region(const internal::Region& region, const CompileOptions& options = {});
 std::string region_ir_text(const internal::Region& region, const CompileOptions& options = {},
                            bool optimized = true);
 std::string region_assembly_text(const internal::Region& region,
                                  const CompileOptions& options = {});
 
-// The code as texts: of LLVM before and after its passes, and of the assembler. For people.
+// The code as text: LLVM IR before and after its passes, and assembler. For people.
 std::string ir_text(const scalar::Program& program, const CompileOptions& options = {},
                     bool optimized = true);
 std::string assembly_text(const scalar::Program& program, const CompileOptions& options = {});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What code of this process was linked from, for who writes it elsewhere (etude/aot).
+// The sources of the code linked into this process, for writing the code elsewhere (etude/aot).
 #pragma once
 
 #include <memory>
@@ -11,14 +11,14 @@ namespace etude::codegen {
 
 struct KeptCode {
   Request request;
-  std::string object;  // what the compiler made of it
+  std::string object;  // the object file that the compiler made of it
 };
 
-// From now on what is linked is kept, for as long as the process runs. thread-safe.
+// From now on linked code is recorded, for the rest of the process. thread-safe.
 void keep_code() noexcept;
-// Notes it, if it is kept. thread-safe.
+// Records code, if recording is on. thread-safe.
 void note_code(const void* entry, const Request& request, const std::string& object);
-// What begins here; null: nothing that was kept. thread-safe.
+// The recorded code that begins at `entry`; null: none. thread-safe.
 std::shared_ptr<const KeptCode> kept_code(const void* entry);
 
 }  // namespace etude::codegen

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Code from an object file: a relocatable file of ELF for x86-64, as our own compiler writes it,
-// and nothing beyond that. Its bytes come from another process or from the disk, so each number in
-// them is checked; what the code does is not.
+// Code from an object file: a relocatable ELF file for x86-64, as our own compiler writes it, and
+// no other kind. Its bytes come from another process or from the disk, so each number in them is
+// checked; the code itself is not.
 #pragma once
 
 #include <memory>
@@ -12,16 +12,16 @@
 
 namespace etude::codegen {
 
-// Its function etude_kernel, which may call fmaf and the functions of large_angles (math_table.h):
-// freed with the result. Memory is written first, and then read and run, never both. `name` is for
-// tools that look at the process (code_names.h).
+// Returns its function etude_kernel, which may call fmaf and the functions of large_angles
+// (math_table.h); freed with the result. Memory is first writable, then readable and executable,
+// never both. `name` is for tools that inspect the process (code_names.h).
 //
-// throws:  kDataLoss, saying what is wrong, for bytes that are no such file, or that call for
-//          anything else; kResourceExhausted when there is no memory for code.
+// throws:  kDataLoss, with the reason, for bytes that are not such a file, or that refer to other
+//          symbols; kResourceExhausted when there is no memory for code.
 // threads: thread-safe.
 std::shared_ptr<const Code> load_object(std::string_view object, std::string_view name = "");
 
-// By the name in object files, a function that they may call; null: none. thread-safe.
+// The function of this name that object files may call; null: none. thread-safe.
 const void* imported_function(std::string_view name);
 
 }  // namespace etude::codegen

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The request for a region (plan/region.h), as request.h has that for a program: its source is
-// all numbers of the region in one order, and the sources of its programs.
+// The request for a region (plan/region.h), the counterpart of request.h for programs: its
+// source is all numbers of the region in one order, and the sources of its programs.
 #pragma once
 
 #include <string_view>
@@ -10,13 +10,13 @@
 
 namespace etude::codegen {
 
-// Of a region that is checked. The values of parameters do not go with it, since code is given
-// them.
+// For a checked region. The values of parameters are not included, since code gets them as
+// arguments.
 Request request_of(Product product, const internal::Region& region, const CompileOptions& options);
 
-// The way back from its source.
+// Reads a region from the source of a request.
 //
-// throws: kInvalidArgument for another text, kInternal for a region that is none.
+// throws: kInvalidArgument for an invalid text, kInternal for an invalid region.
 internal::Region read_region(std::string_view source);
 
 }  // namespace etude::codegen

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What Etude asks of the compiler, which is a process of its own (worker.h), as text: both of them
-// are linked with this. No header of LLVM is needed for it.
+// Requests of Etude to the compiler, a separate process (worker.h), as text; both are linked with
+// this. It needs no header of LLVM.
 //
-// "object program 2 0 1\n" and the source: what is wanted of it, what it is the text of, tier,
-// layout and instruction set. Of a scalar program the source is "2 5 1\n", its operands, which of
-// them are truths, and its parameters, and to_string() of it (base/scalars/scalar_program.h).
+// "object program 2 0 1\n" and the source: product, kind of source, tier, layout and instruction
+// set. The source of a scalar program is "2 5 1\n", the number of its operands, which of them are
+// bools, and its number of parameters, followed by to_string() of it
+// (base/scalars/scalar_program.h).
 #pragma once
 
 #include <string>
@@ -26,19 +27,19 @@ struct Request {
 };
 
 std::string to_string(const Request& request);
-// throws: kInvalidArgument for another text.
+// throws: kInvalidArgument for an invalid text.
 Request read_request(std::string_view text);
 
-// The request for a program that is checked (check_program.h), and the way back from its source:
-// the same values of the same operands; nodes may come in another order.
+// The request for a checked program (check_program.h), and the reverse, from its source: the same
+// values of the same operands; the order of nodes may differ.
 //
-// throws: kInvalidArgument for another text.
+// throws: kInvalidArgument for an invalid text.
 Request request_of(Product product, const scalar::Program& program, const CompileOptions& options);
 scalar::Program read_program(std::string_view source);
 
-// The name of the one function that an object file defines.
+// The name of the only function that an object file defines.
 inline constexpr char kKernelName[] = "etude_kernel";
-// The names in it of the functions of large_angles (math_table.h), by instruction set.
+// The names in object files of the functions of large_angles (math_table.h), by instruction set.
 inline std::string sin_large_name(internal::Isa isa) {
   return "etude_sin_large_" + std::string(internal::name(isa));
 }
@@ -46,7 +47,7 @@ inline std::string tan_large_name(internal::Isa isa) {
   return "etude_tan_large_" + std::string(internal::name(isa));
 }
 
-// What both processes have to agree on, as text: version, compiler, functions of scalars.
+// The facts on which both processes must agree, as text: version, compiler, scalar functions.
 std::string build_text();
 
 }  // namespace etude::codegen

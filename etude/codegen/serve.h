@@ -4,7 +4,7 @@
 
 namespace etude::codegen {
 
-// From here on kernels get code. Called where the ops are defined that need it; threads: any.
+// From now on kernels get code. Called where the ops that need it are defined; threads: any.
 void serve_kernels() noexcept;
 
 }  // namespace etude::codegen

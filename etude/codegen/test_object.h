@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // For tests: a small object file of the kind that load_object.h links, made by hand. Its function
-// writes fmaf(c, c, c) to its first argument, of a constant c in a section of its own.
+// writes fmaf(c, c, c) to its first argument, with a constant c in a section of its own.
 #pragma once
 
 #include <cstdint>
@@ -55,7 +55,7 @@ class TestObject {
     head.e_shoff = sizeof head + body.size();
   }
 
-  // The file, with what was changed in the fields below.
+  // The file, with the changes made to the fields below.
   std::string bytes() const { return std::string(text(head)) + body + std::string(text(sections)); }
 
   template <class T>

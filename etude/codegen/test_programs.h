@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// For the tests of this folder: programs, operands, and what the precompiled kernels of the records
-// make of them.
+// For the tests of this folder: programs, operands, and the results of the precompiled kernels of
+// the records.
 #pragma once
 
 #include <cstddef>
@@ -17,22 +17,22 @@ namespace etude::codegen {
 
 using Bytes = std::vector<std::byte>;
 
-// Those that this machine, and ETUDE_ISA, allow.
+// The instruction sets that this machine, and ETUDE_ISA, allow.
 std::vector<internal::Isa> isas();
-// Its name, for tests that run on each of them.
+// Its name, for tests parametrised by it.
 std::string isa_of(const testing::TestParamInfo<internal::Isa>& info);
 
-// Every function that float32 kernels have; constants and operands are none.
+// Every function with a float32 kernel; without constants and operands.
 std::vector<scalar::Fn> float_functions();
 
 // fn(x1, ...): a program of one call.
 scalar::Program program_of(scalar::Fn fn);
 
-// A program with that many calls at most, on four operands, of which the last is a truth, and two
+// A program with at most `calls` calls, on four operands, of which the last is a bool, and two
 // parameters. Signs of NaN, which depend on the order of operands, do not reach its result.
 scalar::Program random_program(std::mt19937& random, int calls);
 
-// Zeros, infinities, NaN, denormals, neighbours of where functions change their formulas.
+// Zeros, infinities, NaN, denormals, neighbours of points where functions change their formulas.
 std::vector<float> special_values();
 // `count` floats, some special, half of all exponents, half of moderate size.
 std::vector<float> random_values(std::mt19937& random, std::size_t count);
@@ -44,7 +44,7 @@ std::vector<const void*> pointers(const std::vector<Bytes>& operands);
 // Bytes of one element.
 std::size_t element_bytes(bool truth);
 
-// The result node by node, each by the precompiled kernel of the op of its function.
+// The result node by node, each computed by the precompiled kernel of the op of its function.
 Bytes run_precompiled(const scalar::Program& program, internal::Isa isa,
                       const std::vector<Bytes>& operands, const std::vector<double>& params,
                       std::size_t count);
@@ -52,7 +52,7 @@ Bytes run_compiled(const scalar::Program& program, const CompileOptions& options
                    const std::vector<Bytes>& operands, const std::vector<double>& params,
                    std::size_t count);
 
-// Where two results differ first, or -1. One NaN is as good as another.
+// The index of the first difference, or -1. All NaNs count as equal.
 std::ptrdiff_t first_difference(const Bytes& a, const Bytes& b, bool truth);
 
 }  // namespace etude::codegen

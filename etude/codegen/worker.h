@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The compiler: a process of its own, so that LLVM's memory, locks and faults are not those of the
-// program. It is started when something is first asked of it, ends when nothing was asked for a
-// while or when this process has ended, and is started again when it is needed again.
+// The compiler: a separate process, so that LLVM's memory, locks and faults are not those of the
+// program. It is started on the first request, ends after an idle time or when this process has
+// ended, and is started again when needed.
 //
-// It is no child of this process (it leaves its parent as it starts), so wait() of the program does
-// not see it, and it leaves no zombie. It has no descriptor of the program but its socket, is in a
-// session of its own, and hears no signal of the terminal.
+// It is not a child of this process (it leaves its parent as it starts), so wait() of the program
+// does not see it, and it leaves no zombie. Its only descriptor of the program is its socket; it is
+// in a session of its own, and receives no signal of the terminal.
 #pragma once
 
 #include <atomic>
@@ -21,14 +21,14 @@
 namespace etude::codegen {
 
 struct WorkerSettings {
-  std::string program;                       // its file; "": there is none
-  std::string why_absent;                    // then
-  std::chrono::milliseconds idle{10'000};    // it ends after that
-  std::chrono::milliseconds start{30'000};   // until it answers at all
-  std::chrono::milliseconds answer{60'000};  // until it has made one thing
+  std::string program;                       // its file; "": none
+  std::string why_absent;                    // the reason, without a program
+  std::chrono::milliseconds idle{10'000};    // idle time after which it ends
+  std::chrono::milliseconds start{30'000};   // limit of the time to its first answer
+  std::chrono::milliseconds answer{60'000};  // limit of the time for one product
 };
 
-// threads: thread-safe; one thread is answered at a time, others wait.
+// threads: thread-safe; one thread is served at a time, others wait.
 class Worker {
  public:
   explicit Worker(WorkerSettings settings) : settings_(std::move(settings)) {}
@@ -36,7 +36,7 @@ class Worker {
   Worker& operator=(const Worker&) = delete;
   ~Worker();
 
-  // That of this process, which lives on. A child of fork() has one of its own.
+  // The worker of this process, which is never destroyed. A child of fork() has one of its own.
   static Worker& of_process();
 
   // What was asked for.
@@ -49,10 +49,11 @@ class Worker {
   // itself it is not started again.
   std::string why_absent() const;
 
-  // This process ends: who waits for an answer gets kUnavailable at once, and nothing more is made.
+  // To be called when this process ends: waiting threads get kUnavailable at once, and nothing more
+  // is made.
   void end();
 
-  // 0: none runs.
+  // 0: not running.
   pid_t pid() const;
 
  private:
@@ -67,12 +68,12 @@ class Worker {
   static void after_fork();
 
   const WorkerSettings settings_;
-  std::mutex asking_;         // who is answered
-  mutable std::mutex state_;  // guards what follows; held for moments, also over fork()
+  std::mutex asking_;         // held while a thread is served
+  mutable std::mutex state_;  // guards the following members; held briefly, also over fork()
   Channel channel_;           // changed under both
-  Channel other_end_;         // open while it is given to the compiler
+  Channel other_end_;         // open while it is passed to the compiler
   pid_t pid_ = 0;
-  pid_t spawned_ = 0;  // the process that the compiler leaves
+  pid_t spawned_ = 0;  // the intermediate process that starts the compiler
   int failures_ = 0;   // in a row
   std::string why_;
   std::atomic<bool> is_over_{false};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls of scalar functions in one module: short ones in line, long ones as functions that exist
-// once. What the emitters of programs and of regions share.
+// Calls of scalar functions in one module: short functions are inlined, long ones exist once and
+// are called. Shared by the emitters of programs and of regions.
 #pragma once
 
 #include <map>
@@ -20,7 +20,7 @@ inline constexpr int kMostInline = 100;
 inline constexpr int kMostInBody = 1500;
 inline constexpr int kFewInline = 12;
 
-// What every function of generated code says of itself.
+// The attributes of every function of generated code.
 void set_attributes(llvm::Function& function);
 
 class FunctionCalls {

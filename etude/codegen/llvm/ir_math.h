@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The functions of scalar programs as instructions of LLVM, on vectors of 16, 8 or 4 floats: the
-// formulas of kernels/cpu/simd, run on values that stand for registers. A truth is a vector of i1.
+// The functions of scalar programs as LLVM instructions, on vectors of 16, 8 or 4 floats: the
+// formulas of kernels/cpu/simd, run on values that stand for registers. A bool is a vector of i1.
 #pragma once
 
 #include <span>
@@ -15,8 +15,8 @@ namespace etude::codegen {
 
 enum class MachineKind { kThis, kArm64 };
 
-// The machine that modules of this thread are for, from emitting them on: instructions of one
-// machine are nothing to another.
+// The target machine of the modules of this thread, from emission on: intrinsics of one machine
+// mean nothing on another.
 inline thread_local constinit MachineKind emitted_kind = MachineKind::kThis;
 inline bool is_for_x86() {
 #if defined(__x86_64__)
@@ -26,8 +26,8 @@ inline bool is_for_x86() {
 #endif
 }
 
-// Where a function goes: at the place of the builder, which is behind it afterwards. A function
-// may add blocks.
+// The insertion point of a function: that of the builder, which is after the function afterwards. A
+// function may add blocks.
 struct IrPlace {
   llvm::IRBuilder<>* builder;
   internal::Isa isa;
@@ -40,13 +40,14 @@ struct IrPlace {
   }
 };
 
-// Of a call of `fn`, with or without kernels; where, comparisons and logical functions included.
+// Emits a call of `fn`, with or without kernels, including where, comparisons and logical
+// functions.
 llvm::Value* emit_call(const IrPlace& place, scalar::Fn fn, std::span<llvm::Value* const> args);
 
-// A number in all lanes, rounded to float32 once.
+// A number in all lanes, rounded once to float32.
 llvm::Value* emit_constant(const IrPlace& place, double number);
 
-// How many instructions emit_call makes for a function.
+// The number of instructions that emit_call makes for a function.
 int instruction_count(internal::Isa isa, scalar::Fn fn);
 
 }  // namespace etude::codegen

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a module of LLVM to machine code of this machine: passes, object files, assembler texts.
+// From an LLVM module to machine code: passes, object files, assembler texts.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@
 
 namespace etude::codegen {
 
-// A compiler of its own: one thread at a time uses it. Taken from a pool, which it goes back to.
+// A separate compiler instance: one thread at a time uses it. Taken from a pool and returned to it.
 class Target {
  public:
   // throws: kInternal when LLVM has no such target; kUnimplemented for one that was not built in,
@@ -23,10 +23,10 @@ class Target {
   Target& operator=(const Target&) = delete;
   ~Target();
 
-  // The processor that code is made for, with what it has.
+  // The processor that code is made for, with its features.
   static std::string machine_text();
 
-  // Sets what the target says of the module, and runs the passes of the tier.
+  // Sets the target properties of the module, and runs the passes of the tier.
   void optimize(llvm::Module& module) const;
   std::unique_ptr<llvm::MemoryBuffer> object(llvm::Module& module) const;
   std::string assembly(llvm::Module& module) const;
