@@ -217,7 +217,8 @@ class ReadersPause {
 
 // The value; readers are not told.
 Tensor peek(const Variable& variable);
-// The Variable as an operand of calls; a resource of the type of its value (core/context/resource.h).
+// The Variable as an operand of calls; a resource of the type of its value
+// (core/context/resource.h).
 Tensor resource_of(const Variable& variable);
 // The cell as the identity of the Variable; it is not kept alive.
 std::weak_ptr<void> weak_state(const Variable& variable);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention without the matrix of scores: by blocks of keys with a running maximum and sum, after
 // Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018, and Dao et al.,
-// "FlashAttention", 2022. Work memory is linear in the number of keys. Used by ops/network/attention.cc.
+// "FlashAttention", 2022. Work memory is linear in the number of keys. Used by
+// ops/network/attention.cc.
 #pragma once
 
 #include "etude/core/op/op.h"

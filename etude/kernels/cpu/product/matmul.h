@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Batched matrix products for every numeric dtype. Used by ops/linalg/product.cc; the route of a product
-// follows from its shape and dtype alone.
+// Batched matrix products for every numeric dtype. Used by ops/linalg/product.cc; the route of a
+// product follows from its shape and dtype alone.
 #pragma once
 
 #include <array>

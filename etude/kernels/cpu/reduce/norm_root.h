@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Euclidean norms: the roots of sums of squares, also where the squares left the range of their
-// dtype. Used by ops/reduce/statistics.cc. Not for the length of several tensors, which is an op of its
-// own.
+// dtype. Used by ops/reduce/statistics.cc. Not for the length of several tensors, which is an op of
+// its own.
 #pragma once
 
 #include <span>
