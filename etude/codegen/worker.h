@@ -39,14 +39,14 @@ class Worker {
   // The worker of this process, which is never destroyed. A child of fork() has one of its own.
   static Worker& of_process();
 
-  // What was asked for.
+  // Returns the requested product.
   //
-  // throws: what the compiler throws; kUnavailable where it ended or gave no answer in time, or
-  //         this process is about to end; kUnimplemented, saying why, where there is none.
+  // throws: what the compiler throws; kUnavailable if it ended or gave no answer in time, or this
+  //         process is about to end; kUnimplemented, with the reason, if there is none.
   std::string make(const Request& request);
 
-  // Why nothing is made from now on; "": it may be. After three failures in a row of the compiler
-  // itself it is not started again.
+  // The reason why nothing is made from now on; "": none. After three failures in a row of the
+  // compiler itself it is not started again.
   std::string why_absent() const;
 
   // To be called when this process ends: waiting threads get kUnavailable at once, and nothing more

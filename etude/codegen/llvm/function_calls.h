@@ -15,8 +15,8 @@ namespace etude::codegen {
 
 // Functions of more instructions are called, once per vector.
 inline constexpr int kMostInline = 100;
-// In functions of more than kMostInBody, all that have more than kFewInline are: time to compile
-// grows faster than the code.
+// In functions of more than kMostInBody instructions, functions of more than kFewInline are called
+// as well: compile time grows faster than the code.
 inline constexpr int kMostInBody = 1500;
 inline constexpr int kFewInline = 12;
 

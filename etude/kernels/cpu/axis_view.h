@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A shape seen from one axis: [outer, size, inner]. Used by kernels that work along an axis.
+// A shape as seen from one axis: [outer, size, inner]. Used by kernels that work along an axis.
 #pragma once
 
 #include "etude/core/shape.h"

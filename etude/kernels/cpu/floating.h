@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which types a kernel on floating elements is made for.
+// The element and arithmetic types of kernels on floating elements.
 #pragma once
 
 #include "etude/base/float16.h"
@@ -7,8 +7,8 @@
 
 namespace etude::kernels::cpu {
 
-// Calls f.operator()<T, C>() with the type T of the elements and C of the arithmetic on them: half
-// types compute in float. `dtype` is floating.
+// Calls f.operator()<T, C>() with the element type T and the arithmetic type C: half types compute
+// in float. `dtype` is floating.
 template <class F>
 auto visit_floating(DType dtype, F&& f) {
   switch (dtype) {

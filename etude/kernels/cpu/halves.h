@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of float16 and bfloat16 to float32 and back, by the vectors of this machine: what every
-// kernel on half types converts its rows by. The bits are those of base/float16.h, also of NaN. Not
-// for single elements: they convert by themselves.
+// Rows of float16 and bfloat16 to float32 and back, by SIMD vectors: all kernels on half types
+// convert their rows so. The bits are those of base/float16.h, including NaN. Single elements are
+// converted there.
 #pragma once
 
 #include <algorithm>
@@ -33,7 +33,7 @@ void narrow_row(T* out, const float* in, int64_t n) {
   half_rows<T>(etude::internal::best_isa()).narrow(out, in, n);
 }
 
-// Rows of a kernel on elements T that computes in C: copied where the two are one.
+// Rows of a kernel on elements T that computes in C; a plain copy if the two are one type.
 template <class T, class C>
 void load_row(C* out, const T* in, int64_t n) {
   if constexpr (std::is_same_v<T, C>)
@@ -49,7 +49,8 @@ void store_row(T* out, const C* in, int64_t n) {
     narrow_row(out, in, n);
 }
 
-// What convert_elements of core/convert.h does, by the loops above where a half type meets float32.
+// Does the same as convert_elements of core/convert.h, using the loops above between a half type
+// and float32.
 void convert_row(void* out, DType out_dtype, const void* in, DType in_dtype, int64_t n);
 
 }  // namespace etude::kernels::cpu

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels of random ops. Operand 0 is a key, uint64[2]: seed and stream of Philox-4x32-10. What an
-// element gets depends on the key and its row-major index alone. Or it is keys, uint64[k.., 2], for
-// the first axes k.. of the result: each draws what it draws alone for the other axes.
+// Kernels of random ops. Operand 0 is a key, uint64[2]: seed and stream of Philox-4x32-10. An
+// element depends only on the key and its row-major index. Or operand 0 is keys, uint64[k.., 2],
+// for the first axes k.. of the result: each draws the same numbers for the remaining axes as it
+// draws alone.
 #pragma once
 
 #include "etude/core/op/op.h"
@@ -10,14 +11,14 @@ namespace etude::kernels::cpu {
 
 // Multiples of the dtype's unit in [0, 1).
 void prepare_random_uniform(const PrepareCall& call);
-// Mean 0 and deviation 1, by Box and Muller.
+// Mean 0 and standard deviation 1, by the Box-Muller method.
 void prepare_random_normal(const PrepareCall& call);
-// The same, cut off at two deviations, by the inverse of the distribution function.
+// The same, truncated at two standard deviations, by the inverse of the distribution function.
 void prepare_random_truncated_normal(const PrepareCall& call);
 // Whole numbers in [low, high), attributes "low" and "high".
 void prepare_random_integers(const PrepareCall& call);
-// A key, uint64[2], for each whole number of operand 1: row i follows from the key and number i.
-// Keys are for the first axes of the numbers.
+// A key, uint64[2], for each integer of operand 1: row i is derived from the key and number i.
+// Several keys are for the first axes of the numbers.
 void prepare_random_fold_in(const PrepareCall& call);
 // The numbers 0 .. n - 1 in a random order, as int64.
 void prepare_random_permutation(const PrepareCall& call);

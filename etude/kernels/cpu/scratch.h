@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that a kernel needs while it runs: small amounts on the stack, larger ones from the heap.
+// Work memory of a kernel for one run: small amounts on the stack, larger ones on the heap.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace etude::kernels::cpu {
 
-// Undefined bytes. Kernels do not throw: look at data() and give up with report() if it is null.
+// Undefined bytes. Kernels do not throw: if data() is null, call report() and return.
 class Scratch {
  public:
   explicit Scratch(int64_t bytes) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Work memory that a kernel needs at every call: one block per thread and purpose, which only
-// grows.
+// Work memory for kernels that need it at every call: one block per thread and purpose, which never
+// shrinks.
 #pragma once
 
 #include <cstddef>

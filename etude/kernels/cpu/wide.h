@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The types that sums and products accumulate in, and their arithmetic. Used by reductions and
-// scans.
+// The accumulator types of sums and products, and their arithmetic. Used by reductions and scans.
 #pragma once
 
 #include <complex>
@@ -21,7 +20,7 @@ using Wide = std::conditional_t<
     std::conditional_t<std::is_integral_v<T> && sizeof(T) < 4,
                        std::conditional_t<std::is_signed_v<T>, int32_t, uint32_t>, T>>;
 
-// Integer arithmetic wraps, which signed types do by way of unsigned ones.
+// Integer arithmetic wraps; signed types use unsigned arithmetic for it.
 template <class T>
 T add(T x, T y) {
   if constexpr (std::is_integral_v<T>) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention without the matrix of scores: by blocks of keys with a running maximum and sum, after
+// Attention without the matrix of scores: over blocks of keys with a running maximum and sum, after
 // Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018, and Dao et al.,
 // "FlashAttention", 2022. Work memory is linear in the number of keys. Used by
 // ops/network/attention.cc.
@@ -13,16 +13,15 @@ struct AttentionOptions {
   double scale = 1;
   WordOf<bool> causal = false;         // query i sees keys up to i
   WordOf<bool> bias_gradient = false;  // dbias is [.., queries, keys], else empty
-  double dropout = 0;                  // of the weights, by the key; 0: there is no key
+  double dropout = 0;                  // of the weights, drawn with the key; 0: no key
 };
 
-// q [.., tq, d], k [.., tk, d], v [.., tk, e], and where present mask (bool) and bias, which
-// broadcast to [.., tq, tk], and a key of random numbers (attention_dropout.h) -> y [.., tq, e],
-// logsumexp of the scores [.., tq]. A query that sees no key has zeros and -infinity. float32 and
-// float64.
+// q [.., tq, d], k [.., tk, d], v [.., tk, e], optional mask (bool) and bias, which broadcast to
+// [.., tq, tk], and optional random key (attention_dropout.h) -> y [.., tq, e], logsumexp of the
+// scores [.., tq]. A query that sees no key gets zeros and -infinity. float32 and float64.
 void prepare_attention(const PrepareCall& call, const AttentionOptions& options);
-// q, k, v, mask, bias as above, y, logsumexp, the cotangents of these two, of which the last may be
-// absent, and the key -> dq, dk, dv, dbias.
+// q, k, v, mask, bias as above, y, logsumexp, the cotangents of these two (the last may be absent),
+// and the key -> dq, dk, dv, dbias.
 void prepare_attention_gradient(const PrepareCall& call, const AttentionOptions& options);
 
 }  // namespace etude::kernels::cpu

@@ -8,7 +8,7 @@
 
 namespace etude::kernels::cpu {
 
-// The sizes of y = conv2d(x, filter); gradients of the same convolution share it.
+// The sizes of y = conv2d(x, filter); gradients of that convolution use it too.
 struct ConvPlan {
   int64_t n = 0, h = 0, w = 0, c = 0;  // x
   int64_t kh = 0, kw = 0, o = 0;       // filter [kh, kw, c / groups, o]
@@ -29,9 +29,9 @@ void prepare_conv2d(const PrepareCall& call, const ConvPlan& plan);
 void prepare_conv2d_input_gradient(const PrepareCall& call, const ConvPlan& plan);
 void prepare_conv2d_filter_gradient(const PrepareCall& call, const ConvPlan& plan);
 
-// What a convolution of three arrays computes; which of them is the result follows from it.
+// The array that a pass over the three arrays of a convolution computes.
 enum class ConvPass { kForward, kInputGradient, kFilterGradient };
-// Direct sums for the other dtypes. `in` are the two operands in the order above, and bias or null.
+// Direct sums for other dtypes. `in` are the two operands in the order above, and bias or null.
 void conv2d_generic(const ConvPlan& plan, ConvPass pass, DType dtype, void* out,
                     const void* const* in);
 

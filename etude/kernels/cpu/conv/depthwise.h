@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// float32 convolutions in which each channel has one filter of its own, and their gradients.
-// Nothing is summed over channels, so vectors hold adjacent channels of one pixel, and the taps of
-// a window are added in their order: the same bits for every split and instruction set.
+// float32 convolutions with a separate filter per channel, and their gradients. Nothing is summed
+// over channels, so vectors hold adjacent channels of one pixel, and the taps of a window are added
+// in order: the same bits for every split and instruction set.
 #pragma once
 
 #include "etude/kernels/cpu/conv/conv.h"
@@ -16,13 +16,13 @@ inline bool is_depthwise(const ConvPlan& p) {
 void depthwise(const ConvPlan& plan, ConvPass pass, float* out, const float* a, const float* b,
                const float* bias);
 
-// What the loops of depthwise.inc work on: pixels at steps, and the taps that all of them see.
+// The data of the loops of depthwise.inc: pixels at steps, and the taps that all of them read.
 struct DepthwisePixels {
   int64_t count = 0, channels = 0;
   int64_t out_step = 0, in_step = 0;  // from pixel to pixel
   int64_t taps = 0;
   const int64_t* in_offset = nullptr;      // of each tap
-  const int64_t* filter_offset = nullptr;  // the same
+  const int64_t* filter_offset = nullptr;  // of each tap
 };
 
 }  // namespace etude::kernels::cpu

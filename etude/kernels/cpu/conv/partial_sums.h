@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How filter gradients are split into partial sums: by shapes alone.
+// The split of filter gradients into partial sums, by shapes only.
 #pragma once
 
 #include <algorithm>
@@ -9,8 +9,8 @@
 
 namespace etude::kernels::cpu {
 
-// At most how many partial sums of `size` floats a filter gradient has: no more than the second
-// cache holds together, unless there would be fewer than four.
+// The number of partial sums of `size` floats of a filter gradient: no more than fit the L2 cache
+// together, or four if fewer fit.
 inline int64_t most_partials(double flops, int64_t size) {
   constexpr int64_t kMost = 32, kFloats = 1 << 18;
   const auto by_work = static_cast<int64_t>(flops / kChunkFlops);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loops of mean pooling over float32 images whose windows all lie inside: one row of windows of an
-// image [height, width, channels]. Used by pool.cc, which has the general loops; both give the same
+// Loops of mean pooling over float32 images with all windows inside: one row of windows of an image
+// [height, width, channels]. Used by pool.cc, which has the general loops; both compute the same
 // bits.
 #pragma once
 
@@ -9,18 +9,18 @@
 namespace etude::kernels::cpu {
 
 struct MeanWindows {
-  int64_t count = 0, channels = 0;  // windows of the row, and what each gives
+  int64_t count = 0, channels = 0;  // windows of the row, and channels of each
   int64_t kh = 1, kw = 1;           // of a window
   int64_t row_step = 0;             // from one row of the image to the next, in floats
   int64_t window_step = 0;          // from one window to the next
 };
 
-// y[s, c] = the mean over window s of channel c of x, which begins at the first window: each
-// column of the window is summed from 0 down, then the columns from left to right.
+// y[s, c] = the mean over window s of channel c of x, which begins at the first window: each column
+// of the window is summed downwards from 0, then the columns from left to right.
 void mean_windows(const MeanWindows& p, float* y, const float* x);
 
-// Writes what y[s, c] gives to each pixel of window s, y[s, c] / (kh kw), to x, which begins at the
-// first window. Windows must not overlap.
+// Writes y[s, c] / (kh kw) to each pixel of window s in x, which begins at the first window.
+// Windows must not overlap.
 void spread_windows(const MeanWindows& p, float* x, const float* y);
 
 }  // namespace etude::kernels::cpu

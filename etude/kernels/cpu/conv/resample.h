@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums along an axis with weights of their own for each result: resizing of images, and filters.
-// Used by ops/image/image.cc.
+// Sums along an axis with separate weights for each result: resizing of images, and filters. Used
+// by ops/image/image.cc.
 #pragma once
 
 #include <vector>
@@ -13,10 +13,10 @@ namespace etude::kernels::cpu {
 struct Taps {
   int64_t rows = 0, columns = 0;
   std::vector<int64_t> start;   // by row: its first column
-  std::vector<int64_t> offset;  // by row, and the end: of its weights
+  std::vector<int64_t> offset;  // by row: start of its weights; then the end
   std::vector<double> weights;
 };
-// The transposed matrix, with zeros where a column has gaps.
+// The transposed matrix, with zeros in the gaps of a column.
 Taps transposed(const Taps& taps);
 
 // y[.., i, ..] = sum of taps[i, j] x[.., j, ..] along `axis` of a floating operand. Half types are

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How one operand maps to a broadcast result: axes merged, and ranges of the result expanded into a
-// dense buffer. Used by element-wise kernels and by op records.
+// The mapping of an operand to a broadcast result: merged axes, and expansion of ranges of the
+// result into a dense buffer. Used by element-wise kernels and by op records.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@ struct BroadcastPlan {
   WordOf<int> rank = 0;
   std::array<int64_t, kMaxRank> sizes{};    // merged axes of the result, outermost first
   std::array<int64_t, kMaxRank> strides{};  // of the operand, in elements; 0 on broadcast axes
-  int64_t period = 0;  // the operand repeats with this many elements of the result; 0: it does not
+  int64_t period = 0;  // the operand repeats after this many result elements; 0: never
 };
 static_assert(std::has_unique_object_representations_v<BroadcastPlan>);  // see KernelParams
 
@@ -28,12 +28,12 @@ void expand(const BroadcastPlan& plan, void* out, const void* in, int64_t bytes,
             int64_t n);
 // The whole result of `count` elements, in parallel beyond some 100 KB.
 void expand_all(const BroadcastPlan& plan, void* out, const void* in, int64_t bytes, int64_t count);
-// The same of one element, which has no plan: `count` copies of it.
+// The same for one element, without a plan: `count` copies of it.
 void fill(void* out, const void* element, int64_t bytes, int64_t count);
 
-// The result is operand 0 repeated to its shape; a view where nothing is repeated.
+// The result is operand 0 repeated to its shape; a view if nothing is repeated.
 void prepare_broadcast(const PrepareCall& call);
-// The result has the one element of operand 0 everywhere.
+// Fills the result with the one element of operand 0.
 void prepare_fill(const PrepareCall& call);
 
 }  // namespace etude::kernels::cpu

@@ -9,18 +9,20 @@
 namespace ETUDE_API etude {
 namespace kernels::cpu {
 
-// Most operands of one scalar program: the kernels hold their pointers in arrays of this size.
+// The maximum number of operands of one scalar program: kernels hold their pointers in arrays of
+// this size.
 inline constexpr std::size_t kMaxOperands = 6;
 
 // The kernel of a call whose record has a scalar program; numeric attributes are its parameters.
 void prepare_elementwise(const PrepareCall& call);
-// The kernel of fused_elementwise: the program and its parameters are attributes. The type rule has
-// checked that operands, their dtypes and parameters are those of the program.
+// The kernel of fused_elementwise: program and parameters are attributes. The type rule has checked
+// operands, dtypes and parameters against the program.
 void prepare_fused(const PrepareCall& call, const ScalarDef& def);
 
-// out[i] = program(in[0][i], ...), all dense and of `dtype` (or bool where the program says so).
-// Half types round every node if `round_nodes`, else only the result. Runs on the calling thread.
-// Returns false after report_fault (integer division by zero, negative integer power).
+// Computes out[i] = program(in[0][i], ...), all dense and of `dtype` (or bool where the program
+// states it). Half types round every node if `round_nodes`, else only the result. Runs on the
+// calling thread. Returns false after report_fault (integer division by zero, negative integer
+// power).
 bool run_program(const scalar::Program& program, DType dtype, bool round_nodes, void* out,
                  const void* const* in, const double* params, int64_t n);
 

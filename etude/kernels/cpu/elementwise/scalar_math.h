@@ -102,7 +102,8 @@ bool math_signbit(T x) {
     return x < T(0);
 }
 
-// Blocks per kind of element; false after report_fault or if the kind lacks the function.
+// Functions on blocks by kind of element; false after report_fault or if the kind lacks the
+// function.
 template <class T>
 bool integer_block(scalar::Fn fn, T* out, const T* a, const T* b, int64_t n);
 template <class T>

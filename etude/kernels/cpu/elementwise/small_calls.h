@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What calls on a few elements compute, told for machine code that does it in line
-// (plan/region.h). Each kernel tells it of itself, from what was prepared for its runs, so that
-// there is one place that knows.
+// Descriptions of calls on a few elements, for machine code that inlines them (plan/region.h).
+// Each kernel describes itself, from its prepared parameters, so that the knowledge is in one
+// place.
 #pragma once
 
 #include <span>
@@ -12,14 +12,14 @@ namespace etude::kernels::cpu {
 
 using etude::internal::SmallCall;
 
-// Whether this prepared call is one of those that can be told, on operands of these types.
+// Whether this prepared call can be described, for operands of these types.
 bool tell_small_call(const Prepared& call, std::span<const Type* const> operands, SmallCall& out);
 
-// By the files of the kernels. Calls have one result.
+// Defined in the files of the kernels. Calls have one result.
 bool tell_elementwise(const Prepared& call, SmallCall& out);
 bool tell_product(const Prepared& call, SmallCall& out);
 bool tell_reduce(const Prepared& call, SmallCall& out);
-// Whether a kernel gives bits of its operands, and nothing else, whatever these bits are.
+// Whether a kernel only copies bits of its operands, whatever they are.
 bool is_copy(KernelFn run);
 bool is_broadcast(KernelFn run);
 bool is_join(KernelFn run);

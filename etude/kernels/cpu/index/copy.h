@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copies between two strided layouts of the same logical sizes: transposes, reversed and strided
-// slices, parts put into a larger array. Used by records of shape ops. Not for broadcasting that
-// repeats runs: broadcast.h.
+// slices, parts of a larger array. Used by records of shape ops. For broadcasting that repeats
+// runs: broadcast.h.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@ using Strides = std::array<int64_t, kMaxRank>;
 // Strides in elements of a row-major array.
 Strides dense_strides(const Shape& shape);
 
-// Axes merged where both sides allow it; what is contiguous on both sides is one run.
+// Axes merged where both sides allow it; a range that is contiguous on both sides is one run.
 struct CopyPlan {
   int64_t run = 0;       // bytes copied at once; 0: nothing to do
   WordOf<int> rank = 0;  // axes around the run, outermost first
@@ -33,11 +33,11 @@ static_assert(std::has_unique_object_representations_v<CopyPlan>);  // see Kerne
 CopyPlan plan_copy(std::span<const int64_t> sizes, std::span<const int64_t> from,
                    std::span<const int64_t> to, int64_t item);
 
-// The same without absorbing contiguous axes: `run` is `item`.
+// The same with contiguous axes kept: `run` is `item`.
 CopyPlan merge_axes(std::span<const int64_t> sizes, std::span<const int64_t> from,
                     std::span<const int64_t> to, int64_t item);
 
-// Walks the first `rank` axes of a plan from a linear position on, in row-major order.
+// Iterates over the first `rank` axes of a plan from a linear position on, in row-major order.
 class Odometer {
  public:
   Odometer(const CopyPlan& plan, int rank, int64_t position);
@@ -61,10 +61,10 @@ class Odometer {
   Strides index_{};
 };
 
-// Number of positions of the first `rank` axes.
+// The number of positions of the first `rank` axes.
 int64_t outer_count(const CopyPlan& plan, int rank);
 
-// `n` runs of `run` bytes with strides in bytes; kRun is the run, or 0 if it is not known.
+// Copies `n` runs of `run` bytes, with strides in bytes; kRun is the run, or 0 if unknown.
 template <std::size_t kRun>
 inline void copy_line(char* out, const char* in, int64_t n, int64_t to, int64_t from, int64_t run) {
   for (int64_t i = 0; i < n; ++i) {
@@ -74,7 +74,7 @@ inline void copy_line(char* out, const char* in, int64_t n, int64_t to, int64_t 
   }
 }
 
-// Calls f with the run as a compile-time constant where it is a power of two up to 64, else 0.
+// Calls f with the run as a compile-time constant if it is a power of two up to 64, else 0.
 template <class F>
 void with_run(int64_t run, F&& f) {
   switch (run) {
@@ -101,11 +101,11 @@ void with_run(int64_t run, F&& f) {
 // cost: blocked where both sides have contiguous axes, but different ones; parallel beyond 256 KB.
 void copy(const CopyPlan& plan, void* out, const void* in);
 
-// The result is what the plan copies of operand 0, whose index 0 is `offset` bytes into it.
+// The result is the plan's copy of operand 0, whose index 0 is at `offset` bytes.
 void prepare_copy(const PrepareCall& call, const CopyPlan& plan, int64_t offset);
-// The result is operand 0, which the plan copies to `offset` bytes into it, and `value` around it.
+// The result is `value`, into which the plan copies operand 0 at `offset` bytes.
 void prepare_copy_into(const PrepareCall& call, const CopyPlan& plan, int64_t offset, double value);
-// The result is operand 0 in its own dtype.
+// Converts operand 0 to the dtype of the result.
 void prepare_convert(const PrepareCall& call);
 
 }  // namespace etude::kernels::cpu

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading and updating the elements of an array that index arrays and slices name. One walk serves
-// take, indexing by arrays, scatter and segment reductions. Used by op records.
+// Reads and updates of the elements of an array that index arrays and slices select. One loop
+// serves take, indexing by arrays, scatter and segment reductions. Used by op records.
 #pragma once
 
 #include <utility>
@@ -14,17 +14,17 @@ namespace etude::kernels::cpu {
 
 enum class Update : uint8_t { kSet, kAdd, kMultiply, kMin, kMax };
 
-// One array of integers that chooses positions along an axis of x.
+// An array of integers that selects positions along an axis of x.
 struct IndexArray {
   WordOf<DType> dtype = DType::kInt64;
   int64_t count = 0;     // its elements
-  BroadcastPlan points;  // to all points
+  BroadcastPlan points;  // broadcast to all points
   int64_t axis = 0;      // of x, for messages
   int64_t size = 0;      // of that axis; negative indices count from it
   int64_t stride = 0;    // of that axis, in bytes
 };
 
-// Pairs of elements of x and of v: for each place of `before`, each point, each place of `after`.
+// Pairs of elements of x and of v: for each index of `before`, each point, each index of `after`.
 struct IndexWalk {
   int64_t base = 0;        // byte offset into x
   CopyPlan before, after;  // from: strides of x, to: strides of v
@@ -34,28 +34,28 @@ struct IndexWalk {
   WordOf<bool> drops_outside = false;  // indices outside are skipped; else they are a fault
 };
 
-// The result is the elements of operand 0 that the walk chooses; the operands behind it are the
-// index arrays. 0 where an index is skipped.
+// The result is the elements of operand 0 that the walk selects; the further operands are the index
+// arrays. 0 where an index is skipped.
 void prepare_gather(const PrepareCall& call, IndexWalk walk);
-// The result is operand 0, in place where it may be, with the chosen elements updated by those of
-// operand 1, in their order: repeated indices all count and kSet keeps the last. The same bits for
-// any number of threads. The operands behind it are the index arrays.
+// The result is operand 0, updated in place if possible: the selected elements are combined with
+// those of operand 1, in order. Repeated indices all count; kSet keeps the last. The same bits for
+// any number of threads. The further operands are the index arrays.
 void prepare_update(const PrepareCall& call, IndexWalk walk, Update mode);
-// The result is zeros, to which operand 0 is added at the chosen places, and each sum is rounded to
-// its dtype. The operands behind it are the index arrays.
+// The result is zeros, to which operand 0 is added at the selected positions; each sum is rounded
+// to its dtype. The further operands are the index arrays.
 void prepare_spread(const PrepareCall& call, IndexWalk walk);
-// The result is what `mode` makes of the elements of operand 0 at each of the chosen places: where
-// there are none a 0, a 1 of kMultiply, and the extreme of the dtype of kMin and kMax. The operand
-// behind it is the index array. The walk counts bytes by segment_dtype().
+// The result combines by `mode` the elements of operand 0 at each selected position: without
+// elements 0, 1 for kMultiply, and the extreme of the dtype for kMin and kMax. The second operand
+// is the index array. The walk counts bytes of segment_dtype().
 void prepare_segments(const PrepareCall& call, IndexWalk walk, Update mode);
 // Halves are updated as float32 and rounded once.
 DType segment_dtype(DType dtype);
 
-// The result is operand 0, integers, counted from the front of an axis of size `limit`: as int32 or
+// The result is operand 0, integers, as non-negative indices of an axis of size `limit`: int32 or
 // int64.
 void prepare_row_numbers(const PrepareCall& call, int64_t limit);
 
-// The least and the largest of integers, those beyond int64 as its largest. {0, -1} of none.
+// The minimum and maximum of integers; values beyond int64 count as its maximum. {0, -1} if empty.
 std::pair<int64_t, int64_t> integer_range(const Tensor& x);
 
 }  // namespace etude::kernels::cpu

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows that a mask chooses, and places of elements that are not zero. Used by op records.
+// Rows selected by a mask, and positions of elements that are not zero. Used by op records.
 #pragma once
 
 #include <span>
@@ -9,15 +9,15 @@
 
 namespace etude::kernels::cpu {
 
-// Places in row-major order of the elements that are not zero.
+// Positions in row-major order of the elements that are not zero.
 std::vector<int64_t> nonzero_places(const Tensor& x);
-// Coordinates of places along an axis with this stride and size.
+// Coordinates of positions along an axis with this stride and size.
 void coordinates(std::span<const int64_t> places, int64_t stride, int64_t size, int64_t* out);
 
 int64_t count_true(const Tensor& mask);
-// The rows of x at which the mask, of the leading axes of x, holds.
+// The rows of x at which the mask, over the leading axes of x, is true.
 void take_true(const Tensor& mask, const Tensor& x, void* out);
-// The result has the rows of operand 0 where operand 1 holds, zeros elsewhere.
+// The result has the rows of operand 0 where operand 1 is true, zeros elsewhere.
 void prepare_unmask(const PrepareCall& call);
 
 }  // namespace etude::kernels::cpu

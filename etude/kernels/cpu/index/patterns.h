@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels of arrays that follow a rule: ranges, identity matrices, one-hot rows, triangles. Used by
-// op records.
+// Kernels of arrays with a pattern: ranges, identity matrices, one-hot rows, triangles. Used by op
+// records.
 #pragma once
 
 #include "etude/core/op/op.h"
 
 namespace etude::kernels::cpu {
 
-// start + i * step for element i; with has_last, the last of several is `last` itself.
+// start + i * step for element i; with has_last, the last of several elements is `last`.
 struct RangeOptions {
   double start = 0, step = 1, last = 0;
   WordOf<bool> has_last = false;
@@ -15,7 +15,7 @@ struct RangeOptions {
 void prepare_range(const PrepareCall& call, const RangeOptions& options);
 // Matrices with ones on diagonal k and zeros elsewhere.
 void prepare_eye(const PrepareCall& call, int64_t k);
-// `on` along an axis of the result at the index that operand 0 gives, `off` elsewhere.
+// `on` along an axis of the result at the index in operand 0, `off` elsewhere.
 void prepare_one_hot(const PrepareCall& call, int axis, double on, double off);
 // Operand 0 with zeros above diagonal k (lower) or below it.
 void prepare_triangle(const PrepareCall& call, bool lower, int64_t k);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The transpose of one matrix of elements of four bytes, in squares that are held in registers.
-// copy.h walks the axes of a tensor and splits work over threads.
+// copy.h loops over the axes of a tensor and splits work over threads.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 namespace etude::kernels::cpu {
 
 // to[j * to_row + i] = from[i * from_row + j] for i < rows, j < columns; steps are in elements.
-// Bits are copied as they are. The two do not overlap. Runs on the calling thread.
+// Bits are copied unchanged. The two do not overlap. Runs on the calling thread.
 void transpose_matrix(float* to, int64_t to_row, const float* from, int64_t from_row, int64_t rows,
                       int64_t columns);
 // The same with the instruction set given, for tests. The machine must have it.

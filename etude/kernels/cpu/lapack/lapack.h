@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The routines of LAPACK that kernels call, from a library that is opened when the first call that
-// needs it is made ready: a program that decomposes no matrix does not load it. This folder alone
-// knows the library. Callers split work over matrices with parallel_for; a routine runs on the
-// calling thread.
+// The LAPACK routines that kernels call, from a library that is loaded when the first call that
+// needs it is prepared: a program without decompositions does not load it. Only this folder knows
+// the library. Callers split work over matrices with parallel_for; a routine runs on the calling
+// thread.
 #pragma once
 
 #include <complex>
@@ -27,14 +27,14 @@ using Real = typename RealOf<T>::Type;
 template <class T>
 inline constexpr bool kIsComplex = !std::is_same_v<T, Real<T>>;
 
-// The routines for elements T = float, double or complex ones, by LAPACK's names and with its
-// arguments. Matrices lie in columns. The lengths of texts come last, as Fortran passes them.
+// The routines for elements T = float, double or complex ones, with LAPACK's names and arguments.
+// Matrices are column-major. The lengths of texts come last, as Fortran passes them.
 template <class T>
 struct Routines {
   using R = Real<T>;
   using N = const int*;   // a size
   using C = const char*;  // a choice, one letter
-  using L = std::size_t;  // how long that is: 1
+  using L = std::size_t;  // length of a choice: 1
 
   void (*potrf)(C uplo, N n, T* a, N lda, int* info, L);
   void (*getrf)(N m, N n, T* a, N lda, int* pivots, int* info);
@@ -45,7 +45,7 @@ struct Routines {
   void (*gelqf)(N m, N n, T* a, N lda, T* tau, T* work, N lwork, int* info);
   void (*orglq)(N m, N n, N k, T* a, N lda, const T* tau, T* work, N lwork, int* info);
 
-  // With the arguments of real elements; `rwork` serves complex ones.
+  // With the arguments of real elements; `rwork` is for complex ones.
   void gesdd(char job, int m, int n, T* a, R* s, T* u, int ldu, T* vt, int ldvt, T* work, int lwork,
              R* rwork, int* iwork, int* info) const {
     if constexpr (kIsComplex<T>) {
@@ -58,7 +58,7 @@ struct Routines {
                                   info, 1);
     }
   }
-  // Sizes of work memory are asked for by lwork = -1, which fills the first element of each.
+  // lwork = -1 queries the sizes of work memory, which are written to the first element of each.
   void syevd(char job, char uplo, int n, T* a, R* w, T* work, int lwork, R* rwork, int lrwork,
              int* iwork, int liwork, int* info) const {
     if constexpr (kIsComplex<T>) {
@@ -76,8 +76,8 @@ struct Routines {
   void (*syevd_)();
 };
 
-// Alive while a thread calls routines: they run on that thread alone, and where the library serves
-// one thread at a time, on no other meanwhile.
+// Alive while a thread calls routines: they run on that thread only, and if the library serves one
+// thread at a time, on no other thread meanwhile.
 class Turn {
  public:
   Turn();
@@ -87,7 +87,7 @@ class Turn {
   std::unique_lock<std::mutex> lock_;
 };
 
-// The library is opened by the first call.
+// The first call loads the library.
 // throws: kUnimplemented if there is none, with the package to install. threads: thread-safe.
 template <class T>
 const Routines<T>& routines();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Derivatives of the determinant of a diagonal matrix, as polynomials: nothing is divided, so that
-// elements may be 0 or equal. Used by decompositions.cc, which turns all matrices to that form.
+// Derivatives of the determinant of a diagonal matrix, as polynomials: without division, so that
+// elements may be 0 or equal. Used by decompositions.cc, which reduces all matrices to that form.
 #pragma once
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Discrete Fourier transforms along an axis. Lengths whose primes are small are mixed radices 4, 2,
-// 3, 5 and others (Stockham's form, which needs no reordering); other lengths go by Bluestein's
-// convolution. Long ones are two passes over a matrix, so that each stays in a cache. Used by
+// Discrete Fourier transforms along an axis. Lengths with small prime factors use mixed radices 4,
+// 2, 3, 5 and others (Stockham's form, which needs no reordering); other lengths use Bluestein's
+// convolution. Long transforms are two passes over a matrix, so that each fits a cache. Used by
 // ops/linalg/fourier.cc.
 #pragma once
 
@@ -11,10 +11,10 @@ namespace etude::kernels::cpu {
 
 struct FourierOptions {
   int axis = 0;
-  bool inverse = false;  // the exponent has a plus
-  int divides = 0;       // the result is divided by: 0 nothing, 1 the length, 2 its root
-  // Of a half spectrum, whether what stands for two elements counts twice: the adjoint of a
-  // transform to or from real numbers is another such transform, with the other choice.
+  bool inverse = false;  // positive exponent
+  int divides = 0;       // divisor of the result: 0: none, 1: the length, 2: its root
+  // For a half spectrum, whether an element that stands for two counts twice: the adjoint of a
+  // transform to or from real numbers is another such transform, with the opposite setting.
   bool doubles = false;
 };
 
@@ -22,11 +22,11 @@ struct FourierOptions {
 void prepare_fourier(const PrepareCall& call, const FourierOptions& options);
 // real [.., n, ..] -> complex [.., n / 2 + 1, ..].
 void prepare_fourier_of_real(const PrepareCall& call, const FourierOptions& options);
-// complex [.., n / 2 + 1, ..] -> real [.., n, ..], where n is the size of the result; imaginary
-// parts that a spectrum of real numbers does not have are not read.
+// complex [.., n / 2 + 1, ..] -> real [.., n, ..], where n is the size of the result. Imaginary
+// parts that are 0 in the spectrum of real numbers are not read.
 void prepare_fourier_to_real(const PrepareCall& call, const FourierOptions& options);
 
-// x with another size along an axis: cut at its end, or with zeros behind. Any dtype.
+// x resized along an axis: truncated, or padded with zeros at the end. Any dtype.
 void prepare_fit(const PrepareCall& call, int axis);
 
 }  // namespace etude::kernels::cpu

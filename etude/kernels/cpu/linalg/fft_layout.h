@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How complex numbers of kWidth rows come from memory into real and imaginary parts that lie apart,
-// as passes want them, and back: float by squares of vectors. Part of fft.cc.
+// Conversion of complex numbers of kWidth rows into separate real and imaginary parts, as passes
+// need them, and back: float in square blocks of vectors. Part of fft.cc.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +12,8 @@
 
 namespace etude::kernels::cpu::fourier {
 
-// Calls body(k, c) for elements [0, n) of w rows, a cache line of each row at a time: rows of a
-// power of two bytes lie in one place of the cache, which holds few lines.
+// Calls body(k, c) for elements [0, n) of w rows, one cache line of each row at a time: rows of a
+// power of two bytes map to the same few lines of the cache.
 template <class T, class F>
 void by_lines(int64_t n, int64_t w, const F& body) {
   constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(Complex<T>));
@@ -25,7 +25,7 @@ void by_lines(int64_t n, int64_t w, const F& body) {
   }
 }
 
-// A square of floats, in rows.
+// A square of floats, as rows.
 struct Square {
   using Row = float __attribute__((vector_size(16)));
   Square transposed() const {
@@ -39,8 +39,8 @@ struct Square {
   Row row[4];
 };
 
-// Calls body(k, c) for elements k, k + 1 of rows c .. c + 3, from element `first` on: all but
-// the last of an odd number.
+// Calls body(k, c) for elements k, k + 1 of rows c .. c + 3, from element `first` on; of an odd
+// number the last is left out.
 template <class F>
 void by_squares(int64_t first, int64_t n, const F& body) {
   constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(Complex<float>));
@@ -52,7 +52,8 @@ void by_squares(int64_t first, int64_t n, const F& body) {
   }
 }
 
-// Elements [0, n) of w rows that begin at in + start[c], side by side, and back times a factor.
+// Copies elements [0, n) of w rows that begin at in + start[c], interleaved; and back, times a
+// factor.
 template <class T>
 void rows_to_parts(const Complex<T>* in, const int64_t* start, int64_t w, int64_t n, Parts<T> x) {
   const auto one = [&](int64_t k, int64_t c) {

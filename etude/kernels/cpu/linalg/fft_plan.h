@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a transform of one length is computed: its passes with their roots of unity. Real and
-// imaginary parts lie apart, and element k of `width` transforms lies at k * width, so that every
+// The computation of a transform of one length: its passes with their roots of unity. Real and
+// imaginary parts are separate, and element k of `width` transforms is at k * width, so that every
 // loop is over neighbours. Part of fft.cc.
 #pragma once
 
@@ -25,7 +25,7 @@ struct Parts {
   Parts at(int64_t offset) const { return {re + offset, im + offset}; }
 };
 
-// kWidth transforms as complex numbers side by side: element k of the first is at[k * step].
+// kWidth transforms as interleaved complex numbers: element k of the first is at[k * step].
 template <class Z>
 struct Neighbours {
   Z* at;
@@ -36,11 +36,11 @@ struct Neighbours {
 template <class T>
 struct Pass {
   int64_t radix = 1, groups = 1;
-  std::vector<T> re, im;              // [groups, radix - 1]: what results 1.. are multiplied by
-  std::vector<T> roots_re, roots_im;  // of order `radix`, for radices without code of their own
+  std::vector<T> re, im;              // [groups, radix - 1]: factors of results 1..
+  std::vector<T> roots_re, roots_im;  // of order `radix`, for radices without special code
 };
 
-// cos and sin of -2 pi k / n, right to the last digit of T for all k.
+// cos and sin of -2 pi k / n, accurate to the last digit of T for all k.
 void root(int64_t k, int64_t n, double* re, double* im);
 
 template <class T>
@@ -48,15 +48,15 @@ class Plan {
  public:
   explicit Plan(int64_t n);
   int64_t length() const { return n_; }
-  // Elements of work memory for `width` transforms: twice that of `x` by itself.
+  // Elements of work memory for `width` transforms, besides `x`: twice those of x.
   int64_t work(int64_t width) const;
-  // x [n, width], transformed with exponent -2 pi i; with + if re and im are exchanged.
+  // Transforms x [n, width] with exponent -2 pi i; with +2 pi i if re and im are exchanged.
   void run(Parts<T> x, Parts<T> work, int64_t width) const;
-  // The same, but the result is where the last pass leaves it, in x or in work.
+  // The same, with the result where the last pass writes it, in x or in work.
   Parts<T> run_to_either(Parts<T> x, Parts<T> work, int64_t width) const;
-  // The same for kWidth transforms that stand side by side, from `from` or from x, to `to` (times
-  // `scale`) or to x or work. Where they are inverse, the exponent is 2 pi i, and real and
-  // imaginary parts that are given or left apart are exchanged. `to` may be `from`.
+  // The same for kWidth interleaved transforms, from `from` or from x, to `to` (times `scale`) or
+  // to x or work. For inverse transforms the exponent is 2 pi i, and real and imaginary parts of
+  // separate arrays are exchanged. `to` may be `from`.
   Parts<T> run_from(Neighbours<const Complex<T>> from, bool inverse, Parts<T> x,
                     Parts<T> work) const;
   void run_to(Neighbours<Complex<T>> to, T scale, bool inverse, Parts<T> x, Parts<T> work) const;
@@ -64,14 +64,14 @@ class Plan {
                    bool inverse, Parts<T> x, Parts<T> work) const;
 
  private:
-  // `count` passes that have run, and where what they gave is and what is free.
+  // `count` passes that have run, their result, and the free memory.
   struct State {
     std::size_t count;
     Parts<T> at, free;
   };
   State begin(Neighbours<const Complex<T>> from, bool inverse, Parts<T> x, Parts<T> work) const;
   void finish(State state, Neighbours<Complex<T>> to, T scale, bool inverse) const;
-  // Passes up to `end`.
+  // Runs passes up to `end`.
   void run_passes(State& state, std::size_t end, int64_t width) const;
   void run_convolution(Parts<T> x, Parts<T> work, int64_t width) const;
 
@@ -86,12 +86,13 @@ class Plan {
 int64_t largest_prime(int64_t n);
 inline constexpr int64_t kLargestRadix = 31;
 
-// x [n, kWidth] times w; parts exchanged if it is of inverse transforms.
+// x [n, kWidth] times w; parts are exchanged for inverse transforms.
 template <class T>
 void give_turned(Parts<const T> x, Parts<const T> w, int64_t n, bool inverse,
                  Neighbours<Complex<T>> to);
-// Elements of kWidth rows that begin at in + start[c], as parts, and back times a factor: the first
-// n or fewer, whole cache lines, as the result says. None where this machine has no code for it.
+// Elements of kWidth rows that begin at in + start[c], as parts; and back, times a factor.
+// Processes at most the first n elements, in whole cache lines, and returns their number; 0 if this
+// machine has no code for it.
 int64_t take_rows(const Complex<float>* in, const int64_t* start, int64_t n, Parts<float> x);
 int64_t give_rows(Parts<float> x, float scale, const int64_t* start, int64_t n,
                   Complex<float>* out);

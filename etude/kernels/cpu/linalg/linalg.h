@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrices decomposed and solved for, one by one along leading axes, by LAPACK (lapack/lapack.h).
-// Used by ops/linalg/linalg.cc and its neighbours. dtypes: float32, float64 and complex ones.
+// Decompositions and solutions of matrices, one by one along leading axes, by LAPACK
+// (lapack/lapack.h). Used by ops/linalg/linalg.cc and related files. dtypes: float32, float64 and
+// complex ones.
 //
-// All matrices of a call lie row by row; operands have the same leading axes. A matrix that cannot
-// be worked on is a fault that names its place among them.
+// All matrices of a call are row-major; operands have the same leading axes. A matrix for which the
+// computation fails is a fault that states its index.
 #pragma once
 
 #include <string_view>
@@ -14,8 +15,8 @@ namespace etude::kernels::cpu {
 
 // x [.., n, n] -> lower triangles; the upper half of x is not read.
 void prepare_cholesky(const PrepareCall& call);
-// a [.., n, n], b [.., n, k] -> x, a x = b; with `transpose` of the transposed a. Errors speak of
-// what it is part of: "solve", "inv", "matrix_power" or "gradient of slogdet".
+// a [.., n, n], b [.., n, k] -> x, a x = b; with `transpose` for the transposed a. Errors name the
+// op `of`: "solve", "inv", "matrix_power" or "gradient of slogdet".
 void prepare_solve(const PrepareCall& call, bool transpose, std::string_view of);
 struct Triangle {
   bool lower = true, transpose = false, unit = false;
@@ -27,8 +28,7 @@ void prepare_triangular_solve(const PrepareCall& call, const Triangle& triangle)
 void prepare_determinant(const PrepareCall& call);
 void prepare_log_determinant(const PrepareCall& call);
 void prepare_cofactor(const PrepareCall& call);
-// x and directions [.., n, n] -> the derivative of prepare_cofactor's result along all directions
-// but x.
+// x and directions [.., n, n] -> the derivative of prepare_cofactor's result along all directions.
 void prepare_cofactor_along(const PrepareCall& call);
 
 // x [.., m, n], m >= n -> q [.., m, n], r [.., n, n]; with `complete` of any sizes -> q [.., m, m],
@@ -39,8 +39,8 @@ void prepare_eigh(const PrepareCall& call, bool vectors);
 // x [.., m, n] -> u, s, vh: of min(m, n) vectors, or with `full` of m and n; or s alone.
 enum class SvdResults { kThin, kFull, kValues };
 void prepare_svd(const PrepareCall& call, SvdResults results);
-// x [.., m, n] -> [.., n, m]. Singular values up to rtol times the largest one count as 0;
-// a negative rtol stands for max(m, n) times the epsilon of the dtype.
+// x [.., m, n] -> [.., n, m]. Singular values up to rtol times the largest one count as 0; a
+// negative rtol means max(m, n) times the epsilon of the dtype.
 void prepare_pinv(const PrepareCall& call, double rtol);
 void prepare_rank(const PrepareCall& call, double rtol);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What kernels on many matrices share: sizes, the loop over the matrices with work memory, and the
-// fault of the first matrix that has one. Used by linalg.cc and decompositions.cc.
+// Common parts of kernels on many matrices: sizes, the loop over the matrices with work memory, and
+// the fault of the first matrix that has one. Used by linalg.cc and decompositions.cc.
 #pragma once
 
 #include <algorithm>
@@ -21,13 +21,13 @@ struct MatrixParams : KernelParams {
   int64_t m = 0, n = 0, k = 0;     // rows and columns of operand 0; right sides, or min(m, n)
   int64_t work_bytes = 0;          // for one matrix
   double us = 0;                   // for one matrix, roughly
-  const void* routines = nullptr;  // of LAPACK; null where none is called
-  // What the kernels are told.
+  const void* routines = nullptr;  // of LAPACK; null if none is called
+  // Options of the kernels.
   bool lower = true, transpose = false, unit = false;
   double rtol = -1;
   int64_t offset = 0;
   int64_t directions = 0;                     // matrices after operand 0
-  std::size_t fault = 0;                      // which of those that a kernel can find
+  std::size_t fault = 0;                      // which of the kernel's possible faults
   int work = 0, real_work = 0, int_work = 0;  // elements of LAPACK's work memory
 
   template <class T>
@@ -38,19 +38,18 @@ struct MatrixParams : KernelParams {
 
 // The sizes of operand 0 as matrices.
 etude::internal::RefPtr<MatrixParams> matrix_params(const PrepareCall& call);
-// The same for routines of LAPACK. throws: kUnimplemented for sizes that an int does not hold.
+// The same for LAPACK routines. throws: kUnimplemented for sizes beyond int.
 etude::internal::RefPtr<MatrixParams> lapack_params(const PrepareCall& call);
 
-// Runs body(matrix, work) for each matrix, on several threads where that pays. A body that gives
-// something else than 0 has found that its matrix cannot be worked on: the call fails, and says of
-// the first such matrix "operand '<fault.operand>': matrix 3 of the batch <fault.what>". false
-// then.
+// Runs body(matrix, work) for each matrix, on several threads if that pays. A body returns a
+// nonzero value if the computation of its matrix fails. The call then reports for the first such
+// matrix "operand '<fault.operand>': matrix 3 of the batch <fault.what>", and returns false.
 struct MatrixFault {
   const char* operand = "x";
   const char* what = "";
 };
 using MatrixBody = etude::internal::FunctionRef<int(int64_t, std::byte*)>;
-// What matrices that one thread works on in turn run in.
+// Wraps the sequence of matrices that one thread processes.
 using AroundMatrices = void (*)(etude::internal::FunctionRef<void()>);
 bool each_matrix(const MatrixParams& p, const MatrixFault& fault, MatrixBody body,
                  AroundMatrices around);
@@ -61,19 +60,19 @@ inline bool each_matrix(const MatrixParams& p, const MatrixFault& fault, MatrixB
     matrices();
   });
 }
-// For others: kernels that can be compiled ahead of time, as they refer to no other library.
+// For other bodies: kernels that can be compiled ahead of time, since they need no other library.
 inline bool each_small_matrix(const MatrixParams& p, const MatrixFault& fault, MatrixBody body) {
   return each_matrix(p, fault, body,
                      [](etude::internal::FunctionRef<void()> matrices) { matrices(); });
 }
 
-// Parts of work memory, each from a multiple of 64 bytes on.
+// Parts of work memory, each aligned to 64 bytes.
 class WorkParts {
  public:
   explicit WorkParts(std::byte* base) : base_(base) {}
   template <class T>
   T* take(int64_t count) {
-    // Without elements there is no memory: null, from which nothing may be counted.
+    // Without elements there is no memory: the pointer stays null, without arithmetic on it.
     T* out = base_ == nullptr ? nullptr : reinterpret_cast<T*>(base_ + used_);
     used_ += (count * static_cast<int64_t>(sizeof(T)) + 63) / 64 * 64;
     return out;
@@ -100,7 +99,7 @@ void visit_matrix_dtype(DType dtype, const F& f) {
   }
 }
 
-// The transpose of a [rows, columns] matrix that lies row by row.
+// The transpose of a row-major [rows, columns] matrix.
 template <class T>
 void transpose_into(T* to, const T* from, int64_t rows, int64_t columns) {
   constexpr int64_t kTile = 16;

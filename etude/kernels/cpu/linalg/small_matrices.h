@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Decompositions of real matrices that are so small that calls of LAPACK cost more than the work:
-// loops over whole rows, which lie side by side, with the same bits on every instruction set. Used
-// by linalg.cc and decompositions.cc. Larger and complex matrices: lapack/lapack.h.
+// loops over whole rows, which are adjacent, with the same bits on every instruction set. Used by
+// linalg.cc and decompositions.cc. Larger and complex matrices: lapack/lapack.h.
 #pragma once
 
 #include <cstdint>
 
 namespace etude::kernels::cpu {
 
-inline constexpr int64_t kSmallMatrix = 64;  // rows and columns up to which these are faster
+inline constexpr int64_t kSmallMatrix = 64;  // rows and columns up to which this is faster
 
 // Rows of work memory have a multiple of this many elements.
 inline constexpr int64_t kSmallBlock = 16;
@@ -18,14 +18,14 @@ struct SmallQr {
   int64_t m, n, q_columns;  // q_columns: m or min(m, n)
 };
 
-// T: float, double. Matrices lie row by row; `work` begins at a multiple of 64 bytes.
+// T: float, double. Matrices are row-major; `work` is aligned to 64 bytes.
 template <class T>
 struct SmallMath {
-  // The lower triangle l of x = l l^T [n, n]; reads the lower half of x. Not 0: x is not positive
+  // The lower triangle l of x = l l^T [n, n]; reads the lower half of x. Nonzero: x is not positive
   // definite. work: [n, small_row(n)].
   int (*cholesky)(T* out, const T* x, int64_t n, T* work);
-  // y [n, k] with a y = b, by rows with the largest pivot; `transpose`: of the transposed a. Not 0:
-  // a is singular. work: [n, small_row(n) + small_row(k)].
+  // y [n, k] with a y = b, with row pivoting; `transpose`: for the transposed a. Nonzero: a is
+  // singular. work: [n, small_row(n) + small_row(k)].
   int (*solve)(T* y, const T* a, const T* b, int64_t n, int64_t k, bool transpose, T* work);
   // x [m, n] = q [m, q_columns] r [q_columns, n] by reflections, with LAPACK's signs. work:
   // small_qr_work.

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Large float32 products through oneDNN, on the calling thread alone. This folder is the only one
-// that includes headers of oneDNN. Callers split work with parallel_for.
+// Large float32 products by oneDNN, on the calling thread only. No other folder includes headers of
+// oneDNN. Callers split work with parallel_for.
 #pragma once
 
 #include <cstdint>
 
 namespace etude::kernels::cpu::onednn {
 
-// out[m, n] = a[m, k] b[k, n]. All row-major with the given steps from row to row; a transposed
-// operand is stored as [k, m] or [n, k].
+// out[m, n] = a[m, k] b[k, n]. All row-major with the given row steps; a transposed operand is
+// stored as [k, m] or [n, k].
 struct Gemm {
   int64_t m = 0, n = 0, k = 0;
   bool transpose_a = false, transpose_b = false;

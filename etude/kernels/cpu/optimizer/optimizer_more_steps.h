@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // More formulas of optimiser updates, in the form of optimizer_steps.h, which lists them. Those of
-// Lamb, Muon and Adafactor are no steps: what they leave in w is a direction, which the optimiser
-// scales as a whole before Apply goes along it.
+// Lamb, Muon and Adafactor are not steps: they leave in w a direction, which the optimiser scales
+// as a whole before Apply adds it.
 #pragma once
 
 #include <array>
@@ -32,7 +32,7 @@ struct Lamb {
   }
 };
 
-// The momentum that a matrix is turned by, with the look ahead of Nesterov.
+// The Nesterov momentum that a matrix step orthogonalises.
 struct Muon {
   static constexpr std::string_view kName = "muon";
   static constexpr std::array kState{"mean"};
@@ -43,7 +43,7 @@ struct Muon {
   }
 };
 
-// Of tensors that are no matrices.
+// For tensors that are not matrices.
 struct Adafactor {
   static constexpr std::string_view kName = "adafactor";
   static constexpr std::array kState{"variance"};
@@ -54,7 +54,7 @@ struct Adafactor {
   }
 };
 
-// Of tensors that are no matrices: AdaGrad.
+// For tensors that are not matrices: AdaGrad.
 struct Shampoo {
   static constexpr std::string_view kName = "shampoo";
   static constexpr std::array kState{"squares"};
@@ -101,7 +101,7 @@ struct Rprop {
     const T goes_on = larger(turn, rate[5]), turns = larger(-turn, rate[5]);
     const T factor = rate[4] + goes_on * rate[0] + turns * rate[1];
     s[1] = smaller(larger(s[1] * factor, rate[2]), rate[3]);
-    s[0] = g * (rate[4] - turns);  // after a turn it waits for one update
+    s[0] = g * (rate[4] - turns);  // after a change of sign it waits for one update
     w = w - sign_of(s[0]) * s[1];
   }
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the formulas of optimiser updates are written in: functions of numbers, which exist for
-// tensors too (ops/network/optimizer_updates.cc), and how many numbers an update has.
+// The functions in the formulas of optimiser updates, here on numbers;
+// ops/network/optimizer_updates.cc has them on tensors. And the number of rates of an update.
 #pragma once
 
 #include <array>
@@ -11,14 +11,14 @@ namespace etude::optimizer {
 
 inline float square_root(float x) { return std::sqrt(x); }
 inline double square_root(double x) { return std::sqrt(x); }
-inline float larger(float a, float b) { return a > b || a != a ? a : b; }  // NaN stays
+inline float larger(float a, float b) { return a > b || a != a ? a : b; }  // NaN is kept
 inline double larger(double a, double b) { return a > b || a != a ? a : b; }
 inline float smaller(float a, float b) { return a < b || a != a ? a : b; }
 inline double smaller(double a, double b) { return a < b || a != a ? a : b; }
-inline float sign_of(float x) { return x > 0 ? 1.0f : x < 0 ? -1.0f : x; }  // NaN stays
+inline float sign_of(float x) { return x > 0 ? 1.0f : x < 0 ? -1.0f : x; }  // NaN is kept
 inline double sign_of(double x) { return x > 0 ? 1.0 : x < 0 ? -1.0 : x; }
 
-// The numbers of an update. Those that a rule does not set are 0.
+// The number of rates of an update. Those that a rule does not set are 0.
 constexpr std::size_t kRates = 10;
 
 // Names of states that only some variants have.

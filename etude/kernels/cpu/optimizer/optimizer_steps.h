@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The formulas of optimiser updates, written once: on numbers they are the kernels, on tensors the
-// lowering of the ops. So both give the same bits.
+// lowering of the ops. So both compute the same bits.
 #pragma once
 
 #include <array>
@@ -12,9 +12,9 @@
 
 namespace etude::optimizer {
 
-// A rule is the formula of an update, for w, the gradient and the states s of one element. kState
-// names the states, by which checkpoints know them; rate[i] is a number of the update, in the order
-// of optimizer_rates.cc.
+// A rule is the formula of an update for one element, with parameter w, its gradient and its states
+// s. kState names the states in checkpoints; rate[i] is a rate of the update, in the order of
+// optimizer_rates.cc.
 
 struct Sgd {
   static constexpr std::string_view kName = "sgd";
@@ -80,7 +80,7 @@ struct RmsProp {
     T spread = v;
     if constexpr (centered) {
       s[0] = rate[1] * s[0] + rate[2] * g;
-      spread = larger(v - s[0] * s[0], rate[9]);  // 0: rounding may lead below
+      spread = larger(v - s[0] * s[0], rate[9]);  // 0: rounding may make it negative
     }
     T quotient = g / (square_root(spread) + rate[3]);
     if constexpr (with_momentum) {
@@ -166,7 +166,7 @@ using Rules =
                Lion, Apply, Lamb, Muon, Adafactor, Shampoo, AdaBelief, Yogi, Rprop, Ftrl, Asgd,
                ScheduleFreeSgd, ScheduleFreeAdamW>;
 
-// Calls fn(Rule{}) for the rule of that name; false if there is none.
+// Calls fn(Rule{}) for the rule of that name; returns false if there is none.
 template <class Fn>
 bool with_rule(std::string_view name, const Fn& fn) {
   return std::apply([&](auto... rule) { return ((rule.kName == name && (fn(rule), true)) || ...); },

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Batched matrix products for every numeric dtype. Used by ops/linalg/product.cc; the route of a
-// product follows from its shape and dtype alone.
+// Batched matrix products for every numeric dtype. Used by ops/linalg/product.cc. The algorithm of
+// a product depends only on its shape and dtype.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 
 namespace etude::kernels::cpu {
 
-// The sizes of one matrix product and where its batches lie, in elements.
+// The sizes of one matrix product, and the positions of its batches in elements.
 struct MatmulPlan {
   int64_t m = 0, n = 0, k = 0;
   WordOf<bool> transpose_x = false, transpose_y = false;  // stored as [k, m], [n, k]
@@ -36,7 +36,7 @@ struct MatmulPlan {
 };
 static_assert(std::has_unique_object_representations_v<MatmulPlan>);  // see KernelParams
 
-// shapes: x [.., m, k] or [k]; y [.., k, n] or [k]; they fit.
+// shapes: x [.., m, k] or [k]; y [.., k, n] or [k]; already checked.
 MatmulPlan plan_matmul(const Shape& x, const Shape& y, bool transpose_x, bool transpose_y);
 
 // The kernel of op matmul.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // a * b + c for the element types of products without a float32 kernel: integers wrap, complex
-// numbers multiply without the special cases of infinities that operator* has.
+// numbers multiply without operator*'s special cases of infinities.
 #pragma once
 
 #include <complex>
@@ -25,8 +25,8 @@ std::complex<R> multiply_add(std::complex<R> a, std::complex<R> b, std::complex<
           c.imag() + (a.real() * b.imag() + a.imag() * b.real())};
 }
 
-// f.operator()<T>() with the type in which sums of products of float64, complex or integer values
-// are taken: unsigned for integers, whose low bits are those of the signed ones.
+// Calls f.operator()<T>() with the type in which sums of products of float64, complex or integer
+// values are computed: unsigned for integers, whose low bits equal those of the signed ones.
 template <class F>
 void visit_wrapping(DType dtype, F&& f) {
   switch (dtype) {

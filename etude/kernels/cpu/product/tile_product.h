@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one float32 product kernel of our own: small matrices, matrix times vector, and convolutions
-// as sums of products over overlapping views. Large products go to oneDNN (onednn/onednn.h), or
-// pack their operands first (packed_product.h).
+// Etude's own float32 product kernel: small matrices, matrix times vector, and convolutions as sums
+// of products over overlapping views. Large products use oneDNN (onednn/onednn.h), or pack their
+// operands first (packed_product.h).
 #pragma once
 
 #include <cstdint>
@@ -14,35 +14,35 @@ namespace etude::kernels::cpu {
 
 // Steps of operands that were copied into panels.
 inline constexpr int64_t kPackedColumns = 32;
-inline constexpr int64_t kPackedDepth = 272;  // no power of two, or rows would share cache sets
+inline constexpr int64_t kPackedDepth = 272;  // not a power of two: rows would share cache sets
 inline constexpr int64_t kPackedRows = 12;
 
-// Sizes of chunks for several threads: what one does in a microsecond, roughly, and a chunk of 20
-// to 40 us.
+// Sizes of chunks for several threads: the approximate work of a microsecond, and chunks of 20 to
+// 40 us.
 inline constexpr double kFlopsPerUs = 50e3;
 inline constexpr double kChunkFlops = 2e6;
 
-// How a tile reads its operands.
+// The way in which a tile reads its operands.
 enum class TileReads : int64_t {
-  kPlain,       // both lie in the first cache
-  kAhead,       // b does not: it is asked for some steps before it is used
-  kPacked,      // so, and b_depth is kPackedColumns, a_row is kPackedDepth, a_depth is 1
-  kPackedDown,  // so, but a_row is 1, a_depth is kPackedRows
-  kMasked,      // both lie in the first cache, and not every column has a term for each step
+  kPlain,       // both fit the L1 cache
+  kAhead,       // b does not: it is prefetched some steps ahead
+  kPacked,      // kAhead, with b_depth kPackedColumns, a_row kPackedDepth, a_depth 1
+  kPackedDown,  // kAhead, with a_row 1 and a_depth kPackedRows
+  kMasked,      // both fit the L1 cache, and some columns lack terms for some steps
 };
 
-// Whether tiles have the vectors of AVX-512: those run kMasked, and broad ones.
+// Whether tiles have AVX-512 vectors: those run kMasked, and broad ones.
 bool has_wide_tiles();
 
 // Rows of a broad tile.
 inline constexpr int64_t kBroadRows = 6;
 
-// Limits of a product in halves.
+// Limits of a product with `halves`.
 inline constexpr int64_t kHalvesRows = 8, kHalvesColumns = 16;
 
 // out[i, j] = sum over s, then k ascending, of a_s[i, k] b_s[k, j], each step one fma: the same
 // bits on every instruction set and for every split of rows and columns. Steps are in elements; the
-// columns of b and out are adjacent. Views may overlap, which is what makes convolutions products.
+// columns of b and out are adjacent. Views may overlap, so that convolutions are products.
 struct TileProduct {
   int64_t rows = 0, columns = 0, depth = 0;
   int64_t a_row = 0, a_depth = 1;
@@ -55,15 +55,15 @@ struct TileProduct {
       nullptr;  // what the sums start from: zeros, a row for all (start_row 0), out
   int64_t start_row = 0;
   // kMasked: bit j of columns_of[k], whether column j, j < 16, has a term for step k of a segment.
-  // A column without one keeps its sum: what the operands hold there, NaN too, has no effect.
+  // A column without a term keeps its sum: the operands there have no effect, even NaN.
   const uint16_t* columns_of = nullptr;
-  // The first half of the segments, the longer one, and the others are summed apart, and the sums
-  // are added: a few sums in one chain of additions would wait for each other. At most kHalvesRows
-  // and kHalvesColumns; a_row is 1, and there are offsets.
+  // The first half of the segments, the longer one, and the second half are summed separately, and
+  // the two sums are added: a single chain of additions would have to wait for each one. At most
+  // kHalvesRows and kHalvesColumns; a_row is 1, and there are offsets.
   WordOf<bool> halves = false;
-  // Tiles of few rows and many columns, and the results row by row: for a depth so small that
-  // writing them takes long. One segment, without `start`. Only AVX-512 has registers for such
-  // tiles; elsewhere it has no effect.
+  // Tiles of few rows and many columns, with results written row by row: for a depth so small that
+  // writing dominates. One segment, without `start`. Only AVX-512 has registers for such tiles;
+  // otherwise it has no effect.
   WordOf<bool> broad = false;
   TileReads reads = TileReads::kPlain;
 };
@@ -75,18 +75,17 @@ void tile_product(const TileProduct& p, float* out, const float* a, const float*
 void tile_product(internal::Isa isa, const TileProduct& p, float* out, const float* a,
                   const float* b);
 
-// A product that is a single tile, with the code for its sizes: for calls that come again and
-// again.
+// A product that is a single tile, with the code for its sizes: for frequent calls.
 class OneTile {
  public:
-  // The last one: how many columns.
+  // The last parameter is the number of columns.
   using Run = void (*)(const TileProduct&, float* out, const float* a, const float* b,
                        const float* start, std::size_t columns);
 
   OneTile() = default;
-  // Of a product without `start`.
+  // For a product without `start`.
   explicit OneTile(const TileProduct& product);
-  // Whether it is one tile: run() may be called.
+  // Whether it is one tile; if so, run() may be called.
   explicit operator bool() const noexcept { return run_ != nullptr; }
   void run(float* out, const float* a, const float* b) const {
     run_(product_, out, a, b, nullptr, static_cast<std::size_t>(product_.columns));

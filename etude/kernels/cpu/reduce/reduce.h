@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reductions over axes. Used by op records. Not for scans (scan.h) and positions (sorting.h).
 //
-// The tree is fixed by shapes alone, so results have the same bits for every instruction set and
-// number of threads. Contiguous elements: in a block of 4096, element i goes to partial i % 64
-// (16 lanes by 4 accumulators), partials fold by halves (j with j + 32, then j + 16, ...), and
-// blocks fold by pairs. Columns: rows are added four by four, (r0 + r1) + (r2 + r3), one group
-// after the other in a block of 256 rows, and blocks fold by pairs. Groups of axes that are not
-// neighbours reduce one after the other, innermost first, without rounding in between.
+// The tree depends only on shapes, so results have the same bits for every instruction set and
+// number of threads. Contiguous elements: in a block of 4096, element i goes to partial i % 64 (16
+// lanes by 4 accumulators), partials are folded by halves (j with j + 32, then j + 16, ...), and
+// blocks are folded in pairs. Columns: rows are added in groups of four, (r0 + r1) + (r2 + r3), one
+// group after another in a block of 256 rows, and blocks are folded in pairs. Groups of axes that
+// are not adjacent are reduced one after another, innermost first, without rounding in between.
 #pragma once
 
 #include <span>
@@ -17,8 +17,8 @@ namespace etude::kernels::cpu {
 
 enum class Reduce : uint8_t { kSum, kProd, kMax, kMin, kAll, kAny, kCountNonzero, kMean };
 
-// The dtype that a reduction of `dtype` gives: sums and products of narrow integers widen to int32
-// or uint32, truths are bool, counts int64.
+// The result dtype of a reduction of `dtype`: sums and products of narrow integers widen to int32
+// or uint32, truth reductions are bool, counts int64.
 DType reduced_dtype(Reduce reduce, DType dtype);
 
 // The kernel of a call that reduces operand 0 over `axes` (each in [0, rank), once).
@@ -26,7 +26,7 @@ void prepare_reduce(const PrepareCall& call, Reduce reduce, std::span<const int>
 
 namespace internal {
 
-inline constexpr int64_t kReduceBlock = 4096;  // contiguous elements that one thread reduces alone
+inline constexpr int64_t kReduceBlock = 4096;  // contiguous elements per unit of work
 inline constexpr int64_t kShortRow = 16;       // elements, at most
 inline constexpr int64_t kReduceRows = 256;    // rows of a block, when columns are reduced
 
@@ -34,9 +34,9 @@ inline constexpr int64_t kReduceRows = 256;    // rows of a block, when columns 
 struct ReduceLoops {
   int64_t in_bytes = 0;
   int64_t acc_bytes = 0;
-  // One accumulator from n <= kReduceBlock elements.
+  // Reduces n <= kReduceBlock elements to one accumulator.
   void (*block)(void* acc, const void* in, int64_t n) = nullptr;
-  // Null, or block() of each of `rows` rows of n <= kShortRow elements, one behind the other.
+  // Null, or block() of each of `rows` adjacent rows of n <= kShortRow elements.
   void (*short_rows)(void* acc, const void* in, int64_t rows, int64_t n) = nullptr;
   // acc[j] of `width` columns from `rows` rows, `stride` elements apart.
   void (*columns)(void* acc, const void* in, int64_t rows, int64_t stride, int64_t width) = nullptr;
@@ -46,11 +46,11 @@ struct ReduceLoops {
   void (*clear)(void* acc, int64_t n) = nullptr;
 };
 
-// Plain loops for any dtype; vector loops for float32 replace those that go over `in`.
+// Plain loops for any dtype; vector loops for float32 replace those that read `in`.
 ReduceLoops arithmetic_loops(Reduce reduce, DType dtype, bool is_first);
 ReduceLoops truth_loops(Reduce reduce, DType dtype, bool is_first);
 void use_vector_loops(Reduce reduce, ReduceLoops& loops);
-// The same for the first pass over a half type: they widen rows for the vector loops.
+// The same for the first pass over a half type: rows are widened for the vector loops.
 void use_widening_loops(Reduce reduce, DType dtype, ReduceLoops& loops);
 
 }  // namespace internal

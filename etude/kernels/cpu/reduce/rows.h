@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arithmetic on one contiguous row, of which softmax, log-sum-exp and cross entropy are made. Sums
-// have the fixed tree of 64 partials (reduce.h). Not for columns.
+// Arithmetic on one contiguous row: the parts of softmax, log-sum-exp and cross entropy. Sums have
+// the fixed tree of 64 partials (reduce.h). Not for columns.
 #pragma once
 
 #include <algorithm>
@@ -11,9 +11,9 @@ namespace etude::kernels::cpu {
 // T: float (vectors, the same bits on every instruction set) or double.
 template <class T>
 struct RowMath {
-  // The largest element, NaN if there is one; minus infinity of none.
+  // The largest element, NaN if there is one; minus infinity if empty.
   T (*max)(const T* x, int64_t n);
-  // Sum of exp(x - shift); the terms are written to `terms`, which may be x, unless it is null.
+  // Sum of exp(x - shift); writes the terms to `terms`, which may be x, unless it is null.
   T (*exp_sum)(T* terms, const T* x, int64_t n, T shift);
   T (*log)(T x);
   // y = x * factor.
@@ -32,12 +32,12 @@ struct RowMath {
   void (*blend)(T* y, const T* x, const T* q, int64_t n, T a, T b);
 };
 
-// Rows of few elements are taken kRowsAside at a time, side by side: element c of row r lies at
-// x[c * kRowsAside + r]. One alone would leave most of a vector empty.
+// Short rows are processed kRowsAside at a time, interleaved: element c of row r is at x[c *
+// kRowsAside + r]. A single row would leave most of a vector empty.
 inline constexpr int64_t kRowsAside = 16;
-inline constexpr int64_t kShortRow = 32;  // most elements of one
+inline constexpr int64_t kShortRow = 32;  // maximum elements of one
 
-// kRowsAside short rows at once, with the bits that RowMath gives each; 1 <= n <= kShortRow.
+// kRowsAside short rows at once, with the bits of RowMath for each; 1 <= n <= kShortRow.
 struct ShortRowMath {
   void (*max)(float* most, const float* x, int64_t n);
   // `terms` may be x.
@@ -46,7 +46,7 @@ struct ShortRowMath {
 };
 const ShortRowMath& short_row_math();
 
-// Where the short rows of one tile lie in memory. Where there are fewer than kRowsAside, the others
+// The memory layout of the short rows of one tile. If there are fewer than kRowsAside, the others
 // are read as zeros.
 struct ShortRows {
   int64_t rows = 0;                // at most kRowsAside

@@ -12,16 +12,16 @@ enum class Scan : uint8_t { kSum, kProd };
 struct ScanOptions {
   int axis = 0;
   bool reverse = false;
-  bool exclusive = false;        // an element is not part of its own result
-  bool include_initial = false;  // the result begins with 0 or 1 and is one longer
+  bool exclusive = false;        // excludes an element from its own result
+  bool include_initial = false;  // starts with 0 or 1; the result is one longer
 };
 
 // Operand 0 along an axis; results have the dtype of sums (reduced_dtype).
 void prepare_scan(const PrepareCall& call, Scan scan, const ScanOptions& options);
 // r[i] = b[i] + a[i] r[i - 1], or r[i + 1] in reverse; operands a and b, of one shape. Where a[i]
-// is 0, r[i] is b[i], also after an infinity or a NaN.
+// is 0, r[i] is b[i], even after an infinity or a NaN.
 void prepare_linear_scan(const PrepareCall& call, int axis, bool reverse);
-// y[i] = x[i - by], and 0 where there is no such element.
+// y[i] = x[i - by], and 0 if there is no such element.
 void prepare_shift(const PrepareCall& call, int axis, int64_t by);
 
 }  // namespace etude::kernels::cpu

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels along one axis that begin with a shifted exponential. Used by op records.
+// Kernels along one axis that start with a shifted exponential. Used by op records.
 #pragma once
 
 #include "etude/core/op/op.h"
@@ -8,8 +8,8 @@ namespace etude::kernels::cpu {
 
 enum class RowFn : uint8_t { kSoftmax, kLogSoftmax, kLogSumExp };
 
-// Operand 0 along `axis` in [0, rank); kLogSumExp leaves one element of each row. Half types
-// compute in float32. Other axes than the last are gathered row by row and have the same bits.
+// Operand 0 along `axis` in [0, rank); kLogSumExp reduces each row to one element. Half types
+// compute in float32. Along other axes than the last, rows are gathered and have the same bits.
 void prepare_rows(const PrepareCall& call, RowFn fn, int axis);
 
 // y * (ct - sum(y * ct)) along `axis`, of operands y and ct: the cotangent of softmax.

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows or columns of a matrix with mean 0 and variance 1, then scaled and shifted, and the gradient
-// of this; in one pass over memory for the statistics and one for the result. What layer, batch and
-// group normalisation are made of.
+// Rows or columns of a matrix standardised to mean 0 and variance 1, then scaled and shifted, and
+// the gradient of this; in one pass over memory for the statistics and one for the result. The
+// basis of layer, batch and group normalisation.
 #pragma once
 
 #include "etude/core/op/op.h"
 
 namespace etude::kernels::cpu {
 
-// Loops on a chunk of `rows` rows of n elements, of which the kernels are made. T: float (vectors,
-// the same bits on every instruction set) or double.
+// Loops of the kernels, on a chunk of `rows` rows of n elements. T: float (vectors, the same bits
+// on every instruction set) or double.
 template <class T>
 struct StandardizeMath {
   // Per column: the mean, and the sum of squares about it.
@@ -23,10 +23,11 @@ struct StandardizeMath {
   // dx = a * ct - (b + c * (x - mean)), each per column. dx may be x or ct.
   void (*gradient)(T* dx, const T* x, const T* ct, int64_t rows, int64_t n, const T* mean,
                    const T* a, const T* b, const T* c);
-  // One row: y = (x - mean) / sqrt(variance + epsilon) * scale + offset; these two may be null.
+  // One row: y = (x - mean) / sqrt(variance + epsilon) * scale + offset; scale and offset may be
+  // null.
   void (*row_by)(T* y, const T* x, int64_t n, const T* scale, const T* offset, T epsilon, T mean,
                  T variance);
-  // The same by the mean and variance of the row, which it gives.
+  // The same with the mean and variance of the row, which it returns.
   void (*row)(T* y, const T* x, int64_t n, const T* scale, const T* offset, T epsilon, T* mean,
               T* variance);
   // The gradient of one row; adds to those of scale and offset.
@@ -41,16 +42,16 @@ template <>
 const StandardizeMath<double>& standardize_math<double>();
 
 // Operands x [rows, n], scale? [n], offset? [n]; results y, mean, variance. Attributes `columns`,
-// which says whose statistics are taken, and `epsilon`.
+// which states whether columns or rows are standardised, and `epsilon`.
 void prepare_standardize(const PrepareCall& call);
-// Operands x, scale?, offset?, mean, variance; result y, as standardize has it. For float and
-// double, whose statistics are results unrounded.
+// Operands x, scale?, offset?, mean, variance; result y, as of standardize. For float and double,
+// for which standardize returns the statistics unrounded.
 void prepare_standardize_by(const PrepareCall& call);
 // Operands x, scale?, ct; results dx and the gradients of scale and offset.
 void prepare_standardize_gradient(const PrepareCall& call);
 
-// Operands x [examples, rows, n], scale? [n], offset? [n]; result y. Statistics are those of each
-// example and of each of `groups` groups of adjacent columns, an attribute, as is `epsilon`.
+// Operands x [examples, rows, n], scale? [n], offset? [n]; result y. Statistics are per example and
+// per each of `groups` groups of adjacent columns; `groups` and `epsilon` are attributes.
 void prepare_standardize_groups(const PrepareCall& call);
 // Operands x, scale?, ct; results dx and the gradients of scale and offset.
 void prepare_standardize_groups_gradient(const PrepareCall& call);

@@ -16,7 +16,7 @@ struct MathReference {
   double ulp;  // largest error in units of the last place of float32
   double (*unary)(double) = nullptr;
   double (*binary)(double, double) = nullptr;
-  double absolute = 0;  // errors below this do not count: near zeros that are not at a float
+  double absolute = 0;  // errors below this are ignored: near zeros that are not floats
 };
 
 std::span<const MathReference> math_references();

@@ -19,14 +19,14 @@ constexpr std::string_view name(Isa isa) {
   return isa == Isa::kPortable ? "portable" : isa == Isa::kAvx2 ? "avx2" : "avx512";
 }
 
-// The best instruction set that machine and operating system support, and this build has.
+// The best instruction set that machine and operating system support, and this build contains.
 Isa supported_isa();
-// The one that kernels are chosen for: the best, unless the environment variable ETUDE_ISA
-// (portable, avx2 or avx512) lowers it. It is read once.
+// The instruction set that kernels are chosen for: the best one, unless the environment variable
+// ETUDE_ISA (portable, avx2 or avx512) lowers it. Read once.
 Isa best_isa();
 
-// What each_isa.inc makes under one name in space::portable, ::avx2 and ::avx512, a function or a
-// table: that of `isa`, or of the best one. It is an lvalue.
+// The function or table that each_isa.inc defines under one name in space::portable, ::avx2 and
+// ::avx512: that of `isa`, or of the best one. It is an lvalue.
 #if defined(__x86_64__) && defined(ETUDE_WITHOUT_AVX512)
 #define ETUDE_OF_ISA(isa, space, ...) \
   ((isa) == ::etude::internal::Isa::kAvx2 ? space::avx2::__VA_ARGS__ : space::portable::__VA_ARGS__)
@@ -49,15 +49,15 @@ struct MathFn {
   void (*run)(float* out, const float* a, const float* b, std::size_t n);
 };
 
-// What generated code calls where an argument is large. On lanes(isa) floats: y, with the values of
-// sin(x + ahead pi / 2), or of tan(x), in the lanes where |x| is large, infinite or NaN.
+// The function that generated code calls for large arguments. On lanes(isa) floats: y, with the
+// values of sin(x + ahead pi / 2), or of tan(x), in the lanes where |x| is large, infinite or NaN.
 struct LargeAngles {
   void (*sin)(const float* x, float* y, std::int32_t ahead);
   void (*tan)(const float* x, float* y);
 };
 constexpr int lanes(Isa isa) { return isa == Isa::kPortable ? 4 : isa == Isa::kAvx2 ? 8 : 16; }
 
-// Ask only for an instruction set up to what the machine supports.
+// Precondition: the machine supports the instruction set.
 std::span<const MathFn> math_table(Isa isa);
 const LargeAngles& large_angles(Isa isa);
 

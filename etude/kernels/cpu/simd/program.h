@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// scalar_of<N>(lambda), and values_of and partials_of where derivatives are not derived from it:
-// what records of element-wise ops are written with. Heavy: include it in the files of element-wise
-// records only.
+// scalar_of<N>(lambda), and values_of and partials_of for records whose derivatives are not derived
+// from it: the language of element-wise records. Heavy: include it only in the files of
+// element-wise records.
 #pragma once
 
 #include <array>
@@ -53,7 +53,7 @@ template <class F, int kOperands, int kParams, int kWrt>
 inline constexpr scalar::Program kDerivedProgram =
     scalar::partial_of(kScalarProgram<F, kOperands, kParams>, kWrt);
 
-// The lambda gets the operands, the result, the tangent, then the numeric attributes.
+// The lambda takes the operands, the result, the tangent, then the numeric attributes.
 template <class F, int kOperands, int kParams, int kWrt>
 constexpr scalar::Program build_partial() {
   std::array<scalar::Node, scalar::kMaxRawNodes> nodes;
@@ -108,8 +108,8 @@ constexpr std::array<scalar::Symbol, sizeof...(S)> list(const S&... s) {
 }
 }  // namespace math
 
-// The program of a captureless lambda on kOperands operands and then kParams numeric attributes.
-// Its derivatives are derived from it.
+// The program of a captureless lambda on kOperands operands, then kParams numeric attributes. Its
+// derivatives are derived from it.
 template <int kOperands, int kParams = 0, class F>
 ScalarDef scalar_of(F) {
   ScalarDef def = internal::scalar_def<internal::kScalarProgram<F, kOperands, kParams>>();
@@ -118,15 +118,15 @@ ScalarDef scalar_of(F) {
   }
   return def;
 }
-// The same for an op that has no derivative, or partials of its own.
+// The same for an op without a derivative, or with partials of its own.
 template <int kOperands, int kParams = 0, class F>
 ScalarDef values_of(F) {
   return internal::scalar_def<internal::kScalarProgram<F, kOperands, kParams>>();
 }
 
-// How a tangent of each operand moves the result, for a record whose derived partials lose digits:
-// a lambda on (x..., y, t, params...) that returns math::list of one expression per operand, linear
-// in t. The cotangent rule is the same expression.
+// The change of the result by a tangent of each operand, for a record whose derived partials lose
+// digits: a lambda on (x..., y, t, params...) that returns math::list of one expression per
+// operand, linear in t. The cotangent rule is the same expression.
 template <int kOperands, int kParams = 0, class F>
 PartialsDef partials_of(F) {
   PartialsDef def;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// For tests of kernels that are written for each instruction set.
+// For tests of kernels with a version per instruction set.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace etude::internal {
 
-// Those that can run: up to the best one.
+// The instruction sets that can run: up to the best one.
 inline std::vector<Isa> isas_to_test() {
   std::vector<Isa> all = {Isa::kPortable};
   if (best_isa() >= Isa::kAvx2) all.push_back(Isa::kAvx2);
