@@ -82,8 +82,8 @@ struct NumberCrossing {
 template <class S>
 concept RecordedNumber = NumberCrossing<S>::kIsNumber;
 
-// Number types that convert implicitly to a Tensor: types that convert to exactly one of these
-// parameter types.
+// Number types that convert implicitly to a Tensor: those for which a call of this overload set is
+// unambiguous.
 void literal_number(bool);
 void literal_number(int);
 void literal_number(int64_t);
