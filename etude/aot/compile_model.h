@@ -25,7 +25,7 @@ bool runs_graphs(const Attrs& attrs);
 
 // The facts that a caller of the function needs (header_text.h writes them down).
 struct ModelFacts {
-  std::string name;  // of its function, an identifier of C
+  std::string name;  // of its function, a C identifier
   std::string graph;
   struct Array {
     std::string name;

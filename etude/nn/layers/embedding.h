@@ -34,8 +34,8 @@ class Embedding {
 };
 
 // The sum, the mean or the elementwise maximum of the rows of each bag. shapes: ids [.., bag],
-// result
-// [.., size]. throws: as Embedding; kInvalidArgument for another mode, and for ids without an axis.
+// result [.., size]. throws: as Embedding; kInvalidArgument for another mode, and for ids without
+// an axis.
 class EmbeddingBag {
  public:
   EmbeddingBag(std::int64_t vocabulary, std::int64_t size, std::string mode = "mean",

@@ -83,9 +83,8 @@ class Reshape {
 
 // Permutes the axes after the first: `axes` numbers them from 1. Permute({2, 1}) swaps two.
 //
-// throws (construction): kInvalidArgument unless `axes` is a permutation of 1 to its length. throws
-// (call):
-// kInvalidArgument for an input of another rank.
+// throws (construction): kInvalidArgument unless `axes` is a permutation of 1 to its length.
+// throws (call): kInvalidArgument for an input of another rank.
 class Permute {
  public:
   explicit Permute(std::vector<std::int64_t> axes, CallSite where = CallSite::here());

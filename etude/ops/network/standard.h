@@ -25,8 +25,7 @@ Tensor along(const Tensor& parameter, const char* name, const Tensor& x,
 // [features].
 void require_vectors(const TypeCall& call, std::size_t count, int64_t features);
 // The types of dx and of the gradients of scale and offset. throws: kInvalidArgument if the shape
-// of ct
-// is not that of x.
+// of ct is not that of x.
 Types standard_gradient_types(const TypeCall& call, int64_t features);
 // Samples of the gradient, made from those of the normalisation.
 std::vector<Sample> standard_gradient_samples(std::vector<Sample> samples);

@@ -52,7 +52,7 @@ void by_squares(int64_t first, int64_t n, const F& body) {
   }
 }
 
-// Copies elements [0, n) of w rows that begin at in + start[c], interleaved; and back, times a
+// Copies elements [0, n) of w rows that begin at in + start[c] into parts [n, w]; and back, times a
 // factor.
 template <class T>
 void rows_to_parts(const Complex<T>* in, const int64_t* start, int64_t w, int64_t n, Parts<T> x) {
