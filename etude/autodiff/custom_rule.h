@@ -19,8 +19,8 @@ class BatchContext;
 
 namespace internal {
 
-// While alive, the tapes of this thread do not record. A tape that a forward mode above it needs
-// goes on recording.
+// While alive, the tapes of this thread do not record, except those outside of a forward mode or a
+// trace: they record its calls.
 class UntapedScope {
  public:
   UntapedScope();
