@@ -11,7 +11,7 @@
 #include "etude/autodiff/batch.h"
 #include "etude/autodiff/captures.h"
 #include "etude/autodiff/jvp.h"
-#include "etude/autodiff/tape.h"
+#include "etude/autodiff/tape/tape.h"
 #include "etude/autodiff/traced_rule.h"
 #include "etude/base/check.h"
 #include "etude/base/warning.h"

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "etude/autodiff/tape_options.h"
+#include "etude/autodiff/tape/tape_options.h"
 #include "etude/base/call_site.h"
 #include "etude/core/context/context.h"
 #include "etude/core/tensor.h"

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "etude/autodiff/tape.h"
+#include "etude/autodiff/tape/tape.h"
 #include "etude/base/check.h"
 #include "etude/base/thread_table.h"
 #include "etude/core/call/builtin.h"

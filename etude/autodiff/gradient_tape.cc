@@ -7,7 +7,7 @@
 
 #include "etude/autodiff/batch.h"
 #include "etude/autodiff/gradient.h"
-#include "etude/autodiff/tape.h"
+#include "etude/autodiff/tape/tape.h"
 #include "etude/base/check.h"
 #include "etude/base/warning.h"
 #include "etude/core/call/builtin.h"

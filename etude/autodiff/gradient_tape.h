@@ -14,7 +14,7 @@
 
 #include "etude/autodiff/announce.h"
 #include "etude/autodiff/tangent.h"
-#include "etude/autodiff/tape_options.h"
+#include "etude/autodiff/tape/tape_options.h"
 #include "etude/base/in_place.h"
 #include "etude/diff/replace_scalars.h"
 #include "etude/variables/variable.h"

@@ -8,7 +8,7 @@
 
 #include "etude/autodiff/batch.h"
 #include "etude/autodiff/jvp.h"
-#include "etude/autodiff/tape.h"
+#include "etude/autodiff/tape/tape.h"
 #include "etude/base/check.h"
 #include "etude/core/call/values.h"
 #include "etude/graph/builder.h"

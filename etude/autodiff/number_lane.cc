@@ -4,7 +4,7 @@
 #include <optional>
 #include <utility>
 
-#include "etude/autodiff/tape.h"
+#include "etude/autodiff/tape/tape.h"
 
 namespace etude::internal {
 

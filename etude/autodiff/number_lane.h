@@ -8,7 +8,7 @@
 #include <span>
 #include <string_view>
 
-#include "etude/autodiff/tape_options.h"
+#include "etude/autodiff/tape/tape_options.h"
 #include "etude/core/tensor.h"
 #include "etude/version.h"
 

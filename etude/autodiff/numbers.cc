@@ -2,7 +2,7 @@
 #include "etude/autodiff/numbers.h"
 
 #include "etude/autodiff/jvp.h"
-#include "etude/autodiff/tape.h"
+#include "etude/autodiff/tape/tape.h"
 #include "etude/core/call/call_scope.h"
 
 namespace etude::internal {

@@ -2,7 +2,7 @@
 #include "etude/autodiff/operators.h"
 
 #include "etude/autodiff/jvp.h"
-#include "etude/autodiff/tape.h"
+#include "etude/autodiff/tape/tape.h"
 #include "etude/base/check.h"
 #include "etude/core/call/builtin.h"
 #include "etude/core/call/call.h"

@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "etude/autodiff/tape.h"
+#include "etude/autodiff/tape/tape.h"
 #include "etude/base/warning.h"
 #include "etude/core/call/call_scope.h"
 #include "etude/core/context/ambient.h"

@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "etude/autodiff/tape.h"
+#include "etude/autodiff/tape/tape.h"
 #include "etude/ops.h"
 #include "tests/expect_error.h"
 

@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "etude/autodiff/tape.h"
+#include "etude/autodiff/tape/tape.h"
 #include "etude/core/context/context.h"
 #include "etude/core/create.h"
 #include "etude/ops.h"

@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "etude/autodiff/tape.h"
+#include "etude/autodiff/tape/tape.h"
 #include "etude/core/buffer.h"
 #include "etude/ops.h"
 #include "tests/core/storage.h"

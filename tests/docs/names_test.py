@@ -31,8 +31,8 @@ NOT_FOR_USERS = {
     "etude/core/op/registry.h": FOR_OPS,
     "etude/core/op/rules.h": FOR_OPS,
     "etude/device/cpu/float_mode.h": "for kernels that are run by hand",
-    "etude/autodiff/tape.h": FOR_OPS,
-    "etude/autodiff/value_table.h": FOR_OPS,
+    "etude/autodiff/tape/tape.h": FOR_OPS,
+    "etude/autodiff/tape/value_table.h": FOR_OPS,
 }
 HIDDEN = {"internal", "detail"}
 NAMESPACE = re.compile(r"(?:inline\s+)?namespace\s+(?:ETUDE_API\s+)?([\w:]*)$")

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "etude/autodiff/jvp.h"
-#include "etude/autodiff/tape.h"
+#include "etude/autodiff/tape/tape.h"
 #include "tests/ops/calls.h"
 
 namespace etude::matrix {

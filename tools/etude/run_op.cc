@@ -6,7 +6,7 @@
 #include <optional>
 #include <set>
 
-#include "etude/autodiff/tape.h"
+#include "etude/autodiff/tape/tape.h"
 #include "etude/base/check.h"
 #include "etude/core/op/registry.h"
 

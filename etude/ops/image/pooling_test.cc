@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "etude/autodiff/tape.h"
+#include "etude/autodiff/tape/tape.h"
 #include "etude/ops.h"
 
 namespace etude::pooling_test {

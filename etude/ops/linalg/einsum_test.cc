@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "etude/autodiff/tape.h"
+#include "etude/autodiff/tape/tape.h"
 #include "etude/core/context/context.h"
 #include "etude/ops.h"
 #include "etude/ops/linalg/einsum_equation.h"

@@ -10,7 +10,7 @@
 #include <pthread.h>
 #include <sys/time.h>
 
-#include "etude/autodiff/tape.h"
+#include "etude/autodiff/tape/tape.h"
 #include "etude/base/sanitizers.h"
 #include "etude/core/context/context.h"
 #include "etude/device/cpu/parallel.h"

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "etude/autodiff/tape.h"
+#include "etude/autodiff/tape/tape.h"
 #include "etude/core/dtype_functions.h"
 #include "etude/ops.h"
 #include "etude/ops/test_numbers.h"

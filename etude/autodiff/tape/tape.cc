@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Recording. The backward sweep is in tape_sweep.cc.
-#include "etude/autodiff/tape.h"
+#include "etude/autodiff/tape/tape.h"
 
 #include <algorithm>
 
 #include "etude/autodiff/derive.h"
-#include "etude/autodiff/escaped.h"
+#include "etude/autodiff/tape/escaped.h"
 #include "etude/base/check.h"
 #include "etude/base/thread_object.h"
 #include "etude/base/warning.h"

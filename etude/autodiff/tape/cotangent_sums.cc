@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "etude/autodiff/cotangent_sums.h"
+#include "etude/autodiff/tape/cotangent_sums.h"
 
 #include <algorithm>
 #include <span>

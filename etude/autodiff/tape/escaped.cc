@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "etude/autodiff/escaped.h"
+#include "etude/autodiff/tape/escaped.h"
 
 #include <deque>
 #include <mutex>

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "etude/autodiff/number_lane.h"
-#include "etude/autodiff/tape_options.h"
-#include "etude/autodiff/value_table.h"
+#include "etude/autodiff/tape/tape_options.h"
+#include "etude/autodiff/tape/value_table.h"
 #include "etude/base/error.h"
 #include "etude/base/ref_ptr.h"
 #include "etude/core/context/context.h"

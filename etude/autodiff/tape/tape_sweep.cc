@@ -2,10 +2,10 @@
 // The backward sweep of a tape, and explanations of gradients that are absent.
 #include <algorithm>
 
-#include "etude/autodiff/cotangent_sums.h"
 #include "etude/autodiff/custom_rule.h"
 #include "etude/autodiff/derive.h"
-#include "etude/autodiff/tape.h"
+#include "etude/autodiff/tape/cotangent_sums.h"
+#include "etude/autodiff/tape/tape.h"
 #include "etude/base/check.h"
 #include "etude/base/permanent.h"
 #include "etude/core/call/builtin.h"
