@@ -10,9 +10,6 @@ import cpp_functions
 
 FILE, HEADER, FUNCTION, EXAMPLE, FOLDER = 600, 250, 60, 80, 40
 EXEMPTIONS = "tools/size_exemptions.txt"
-CROWDED = {  # folders that have more files until they get rooms
-    "etude/runtime",
-}
 
 
 def sizes(path, text):
@@ -44,25 +41,19 @@ def faults(measured, exempt):
         yield f"{EXEMPTIONS}: {what} needs no exemption; remove its line"
 
 
-def crowded(paths, exempt):
-    """Folders with more files than FOLDER, tests and benchmarks beside their sources not counted; `exempt` has folders
-    that may."""
+def crowded(paths):
+    """Folders with more files than FOLDER; tests and benchmarks beside their sources are not counted."""
     counts = collections.Counter(os.path.dirname(path) for path in paths if not path.endswith(("_test.cc", "_bench.cc")))
     for folder, files in sorted(counts.items()):
-        if files > FOLDER and folder not in exempt:
+        if files > FOLDER:
             yield f"{folder}: {files} files lie side by side, {FOLDER} are allowed; give it rooms"
-    for folder in exempt:
-        if counts[folder] <= FOLDER:
-            yield f"{folder} needs no exemption; remove it from CROWDED"
 
 
 def self_test():
     cpp_functions.self_test()
     many = [f"a/{k}.cc" for k in range(FOLDER)]
-    assert list(crowded(many + ["a/b_test.cc", "a/b_bench.cc", "a/b/c.cc"], set())) == []
-    assert "rooms" in list(crowded(many + ["a/b.cc"], set()))[0]
-    assert list(crowded(many + ["a/b.cc"], {"a"})) == []
-    assert "remove" in list(crowded(many, {"a"}))[0]
+    assert list(crowded(many + ["a/b_test.cc", "a/b_bench.cc", "a/b/c.cc"])) == []
+    assert "rooms" in list(crowded(many + ["a/b.cc"]))[0]
     assert exemptions("# comment\na.cc 700 a reason\n") == {"a.cc": (700, "a reason")}
     assert list(faults([("a", 600, 600)], {})) == []
     assert "split" in list(faults([("a", 601, 600)], {}))[0]
@@ -79,7 +70,7 @@ def main():
         if path.endswith(".h") and text.count("\n") > HEADER:
             print(f"warning: {path}: {text.count(chr(10))} lines; a header should have at most {HEADER}")
     measured = [size for path, text in texts.items() for size in sizes(path, text)]
-    return [*faults(measured, exemptions(common.read(EXEMPTIONS))), *crowded(common.files(), CROWDED)]
+    return [*faults(measured, exemptions(common.read(EXEMPTIONS))), *crowded(common.files())]
 
 
 if __name__ == "__main__":

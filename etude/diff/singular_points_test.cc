@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // One table of derivatives for all modes: each function of base/scalars/scalar_functions.inc, and
 // each composition of two, at special values, by dual numbers, by a tape, by scans and by nestings
-// of two derivatives. spec: D36
+// of two derivatives.
+// spec: D36
 #include <algorithm>
 #include <array>
 #include <cmath>
