@@ -10,7 +10,7 @@ namespace etude::internal {
 // `name` is a pass or a rule.
 bool is_switched_off(std::string_view name);
 // Whether a PassScope of this thread switches off a pass or rule.
-bool has_switches_here() noexcept;
+bool has_switches_here();
 // throws: kInvalidArgument if ETUDE_PASSES_OFF contains an unknown name.
 void check_environment();
 
