@@ -54,6 +54,7 @@ struct CsvTable {
 // whole numbers with missing cells), bool (true, false, in any case) or text, the first of these
 // that fits all cells. Decimal numbers are rounded to the nearest float, whatever the locale. A
 // warning is printed, once per file, if a column of whole numbers became float64 and lost digits.
+//
 // throws: kNotFound when there is no file, or no such column; kDataLoss, with file, line, column
 //         and offset, for a row of another length, a cell that does not fit its dtype, or an
 //         unclosed quote.

@@ -9,7 +9,6 @@
 //
 // Invariant of readiness: the members of a program are written under `mutex_` before its state
 // becomes ready, and never after.
-// says that it is ready, and never after.
 #pragma once
 
 #include <atomic>

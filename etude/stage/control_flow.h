@@ -17,7 +17,10 @@
 // values in the pytrees stay fixed. Variables may be read and assigned in branches and bodies, once
 // per run of these. Each call takes one key of the thread's sequence of random keys; draws inside
 // are derived from it.
-// naming the field; kFailedPrecondition for a Variable that is made in a traced branch or body.
+//
+// throws, all of them: what branches and bodies throw; kInvalidArgument, naming the field, for
+// pytrees whose structure changes; kFailedPrecondition for a Variable that is made in a traced
+// branch or body.
 #pragma once
 
 #include <array>

@@ -32,7 +32,6 @@
 //
 // Where f takes a tensor, a call may pass numbers, nested lists, arrays and spans of numbers. They
 // are read at each call, and take the dtype that the signature states.
-// are read at each call, and take the dtype that a signature says.
 #pragma once
 
 #include <array>
