@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Generated code beside the precompiled kernels of its nodes, run tile by tile, and what compiling
-// costs. Two programs: one of two transcendental functions, one that memory bounds. A result is
-// compared bit for bit before anything is timed; items are elements.
+// costs. Three programs: one of two transcendental functions, one that memory bounds, one whose
+// functions wait for each other. A result is compared bit for bit before anything is timed; items
+// are elements.
 #include <array>
 #include <cstring>
 #include <random>
@@ -37,6 +38,7 @@ constexpr auto kRelu = [](auto x, auto s, auto t) { return math::maximum(x * s +
 const std::array kSubjects = {
     Subject{"tanh(a*x+b)*exp(-x*x)", scalar::build<decltype(kGate), 1, 2>()},
     Subject{"relu(x*s+t)", scalar::build<decltype(kRelu), 1, 2>()},
+    Subject{"y=tanh(0.9y)+x, 20 times", chain_of(Fn::kTanh, 20)},
 };
 
 // Node by node on tiles that stay in the L1 cache: what runs where no code was made.

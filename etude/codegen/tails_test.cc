@@ -46,7 +46,8 @@ struct Case {
   scalar::Program program;
 };
 
-// One of many vectors in flight, one of one, one that calls, with and without truths.
+// One of many vectors in flight, one of one, a long one of four, one that calls, with and without
+// truths.
 std::vector<Case> cases() {
   std::vector<Case> all = {{"add", program_of(Fn::kAdd)},       {"tanh", program_of(Fn::kTanh)},
                            {"where", program_of(Fn::kWhere)},   {"less", program_of(Fn::kLess)},
@@ -54,6 +55,7 @@ std::vector<Case> cases() {
                            {"not", program_of(Fn::kLogicalNot)}};
   std::mt19937 random(3);
   all.push_back({"random", random_program(random, 20)});
+  all.push_back({"chain of tanh", chain_of(Fn::kTanh, 8)});
   return all;
 }
 
@@ -145,6 +147,24 @@ TEST_P(Tails, WriteOverAnOperand) {
       const Bytes want = run_precompiled(c.program, GetParam(), operands, params, n);
       code.dense()(operands[0].data(), pointers(operands).data(), params.data(), n);
       ASSERT_EQ(first_difference(operands[0], want, false), -1) << c.name << ", n " << n;
+    }
+  }
+}
+
+// Lengths around those of four vectors side by side, and of several times four.
+TEST_P(Tails, OfLongChains) {
+  std::mt19937 random(7);
+  const auto block = static_cast<std::size_t>(4 * internal::lanes(GetParam()));
+  for (const Fn fn : {Fn::kTanh, Fn::kExp, Fn::kLog, Fn::kSin, Fn::kAbs}) {
+    const scalar::Program program = chain_of(fn, 12);
+    for (const Tier tier : {Tier::kFast, Tier::kBest}) {
+      const CompiledProgram code = compile(program, {.tier = tier, .isa = GetParam()});
+      for (std::size_t n = 2 * block - 18; n <= 2 * block + 18; ++n) {
+        const std::vector<Bytes> operands = random_operands(program, random, n);
+        const Bytes want = run_precompiled(program, GetParam(), operands, {}, n);
+        const Bytes got = run_guarded(code, program, operands, {}, n);
+        ASSERT_EQ(first_difference(got, want, false), -1) << to_string(program) << ", n " << n;
+      }
     }
   }
 }

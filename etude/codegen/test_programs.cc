@@ -134,6 +134,15 @@ Program program_of(Fn fn) {
   return scalar::finish(builder, builder.add(call), arity, 0, true);
 }
 
+Program chain_of(Fn fn, int times) {
+  std::array<scalar::Node, scalar::kMaxRawNodes> nodes;
+  scalar::Builder builder(nodes.data(), nodes.size());
+  const Symbol x = scalar::operand(builder, 0);
+  Symbol y = x;
+  for (int k = 0; k < times; ++k) y = note(fn, y * 0.9) + x;
+  return scalar::finish(builder, y.node_in(builder), 1, 0, true);
+}
+
 Program random_program(std::mt19937& random, int calls) {
   ProgramGrower grower(random);
   const std::vector<Fn> functions = float_functions();

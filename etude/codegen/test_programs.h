@@ -28,6 +28,9 @@ std::vector<scalar::Fn> float_functions();
 // fn(x1, ...): a program of one call.
 scalar::Program program_of(scalar::Fn fn);
 
+// y = fn(0.9 y) + x1, this many times, from x1 on: each depends on the one before it.
+scalar::Program chain_of(scalar::Fn fn, int times);
+
 // A program with at most `calls` calls, on four operands, of which the last is a bool, and two
 // parameters. Signs of NaN, which depend on the order of operands, do not reach its result.
 scalar::Program random_program(std::mt19937& random, int calls);

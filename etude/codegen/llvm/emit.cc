@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "etude/codegen/llvm/emit.h"
 
+#include <algorithm>
 #include <array>
 #include <vector>
 
@@ -22,31 +23,72 @@ using scalar::Program;
 // Programs of so many instructions run on four vectors side by side, or on two.
 constexpr int kMostFourTimes = 24;
 constexpr int kMostTwice = 100;
+// Longer ones run on several again if their code, longer functions called, is at most this many
+// times as long as that of one vector with all functions in line: so long does compiling take.
+constexpr double kMostGrowth = 1.2;
 
 // How the code of a program is laid out.
 struct BodyPlan {
   int most_inline = kMostInline;
   unsigned vectors = 1;  // side by side in the loop over whole ones; 0: the masked loop does all
+  unsigned masked = 1;   // side by side in the masked loop
 };
+
+// How many instructions a program has. Functions of more than kMostInline count as one.
+struct BodySize {
+  int total = 0;
+  int of_short = 0;  // of functions of at most kFewInline
+  int long_calls = 0;
+  int longest = 0;     // the most that wait for each other, one after the other
+  bool calls = false;  // a function is longer than kMostInline
+};
+
+BodySize measure(const Program& program, internal::Isa isa) {
+  BodySize size;
+  std::array<int, scalar::kMaxNodes> path{};  // the longest up to a node
+  for (std::size_t i = 0; i < static_cast<std::size_t>(program.size); ++i) {
+    const Node& node = program.nodes[i];
+    const int whole = instruction_count(isa, node.fn), count = whole > kMostInline ? 1 : whole;
+    size.calls = size.calls || whole > kMostInline;
+    size.total += count;
+    (whole > kFewInline ? size.long_calls : size.of_short) += whole > kFewInline ? 1 : whole;
+    for (std::size_t a = 0; a < static_cast<std::size_t>(scalar::info(node.fn).arity); ++a) {
+      path[i] = std::max(path[i], path[node.args[a]]);
+    }
+    path[i] += count;
+    size.longest = std::max(size.longest, path[i]);
+  }
+  return size;
+}
+
+// How many vectors a long program runs on with its longer functions called; 1: these are in line.
+// Where each function waits for the one before it, calls for other vectors fill the time.
+unsigned vectors_of_calls(const BodySize& size) {
+  if (size.total <= kMostTwice || 2 * size.longest < size.total) return 1;
+  for (const unsigned vectors : {4u, 2u}) {
+    const double length = vectors * static_cast<double>(size.of_short + size.long_calls);
+    if (length <= kMostGrowth * size.total) return vectors;
+  }
+  return 1;
+}
 
 // One vector depends on itself only, so that several hide each other's latencies, as long as they
 // fit the registers. A masked loop alone is half of the code; where masks cost nothing, it is about
 // as fast unless the program is short.
 BodyPlan plan_body(const Program& program, const CompileOptions& options) {
-  int total = 0;
-  bool calls = false;
-  for (int i = 0; i < program.size; ++i) {
-    const int count = instruction_count(options.isa, program.nodes[static_cast<std::size_t>(i)].fn);
-    calls = calls || count > kMostInline;
-    total += count > kMostInline ? 1 : count;
-  }
+  const BodySize size = measure(program, options.isa);
   BodyPlan plan;
-  if (total > kMostInBody) plan.most_inline = kFewInline;
+  if (size.total > kMostInBody) plan.most_inline = kFewInline;
   const bool wide = options.isa == internal::Isa::kAvx512;  // masks are free, registers are many
-  if (calls || total > kMostTwice || options.tier == Tier::kFast) {
+  const unsigned side_by_side = vectors_of_calls(size);
+  if (side_by_side > 1) {
+    plan.most_inline = kFewInline;
+    plan.vectors = wide ? 0 : side_by_side;
+    plan.masked = wide ? side_by_side : 1;
+  } else if (size.calls || size.total > kMostTwice || options.tier == Tier::kFast) {
     plan.vectors = wide ? 0 : 1;
   } else {
-    plan.vectors = total <= kMostFourTimes ? 4 : wide ? 2 : 1;
+    plan.vectors = size.total <= kMostFourTimes ? 4 : wide ? 2 : 1;
   }
   return plan;
 }
@@ -78,7 +120,7 @@ class KernelEmitter {
       builder_.CreateCondBr(is_zero(whole), rest, loop);
       builder_.SetInsertPoint(loop);
       llvm::PHINode* i = index_from(builder_.getInt64(0), entry);
-      emit_vectors(i, plan_.vectors, nullptr);
+      emit_vectors(i, plan_.vectors, false);
       close_loop(i, step, whole, loop, rest);
     }
 
@@ -87,8 +129,8 @@ class KernelEmitter {
 
     builder_.SetInsertPoint(tail);
     llvm::PHINode* i = index_from(whole, rest);
-    emit_vectors(i, 1, lanes_before(builder_.CreateSub(n_, i)));
-    close_loop(i, lanes_, n_, tail, end);
+    emit_vectors(i, plan_.masked, true);
+    close_loop(i, plan_.masked * lanes_, n_, tail, end);
 
     builder_.SetInsertPoint(end);
     builder_.CreateRetVoid();
@@ -197,34 +239,49 @@ class KernelEmitter {
 
   // Elements from i on, as many vectors side by side: node by node, so that what does not depend on
   // each other is close.
-  void emit_vectors(Value* i, unsigned vectors, Value* mask) {
+  void emit_vectors(Value* i, unsigned vectors, bool masked) {
     std::vector<std::array<Value*, scalar::kMaxNodes>> values(vectors, fixed_);
+    std::vector<Value*> starts, masks(vectors, nullptr);
+    for (unsigned v = 0; v < vectors; ++v) {
+      Value* before = builder_.getInt64(v * lanes_);
+      starts.push_back(builder_.CreateAdd(i, before));
+      if (!masked) continue;
+      Value* left = builder_.CreateSub(n_, i);
+      masks[v] =
+          lanes_before(builder_.CreateBinaryIntrinsic(llvm::Intrinsic::usub_sat, left, before));
+    }
     for (int k = 0; k < program_.size; ++k) {
       if (fixed_[static_cast<std::size_t>(k)] != nullptr) continue;
       for (unsigned v = 0; v < vectors; ++v) {
-        Value* at = builder_.CreateAdd(i, builder_.getInt64(v * lanes_));
-        values[v][static_cast<std::size_t>(k)] =
-            node(k).fn == Fn::kOperand ? load(node(k).args[0], at, mask) : call(k, values[v]);
+        values[v][static_cast<std::size_t>(k)] = node(k).fn == Fn::kOperand
+                                                     ? load(node(k).args[0], i, starts[v], masks[v])
+                                                     : call(k, values[v]);
       }
     }
     for (unsigned v = 0; v < vectors; ++v) {
-      store(values[v][static_cast<std::size_t>(program_.size - 1)],
-            builder_.CreateAdd(i, builder_.getInt64(v * lanes_)), mask);
+      store(values[v][static_cast<std::size_t>(program_.size - 1)], starts[v], masks[v]);
     }
   }
 
-  Value* load(std::size_t k, Value* i, Value* mask) {
-    const bool truth = is_truth_operand(k);
+  // An element of operand k.
+  Value* element_at(std::size_t k, Value* i) {
     if (is_strided()) i = builder_.CreateAnd(i, steps_[k]);
-    Value* from = builder_.CreateGEP(element(truth), operands_[k], i);
+    return builder_.CreateGEP(element(is_truth_operand(k)), operands_[k], i);
+  }
+
+  // Elements of operand k from i on. Those that the mask leaves out may not be there.
+  Value* load(std::size_t k, Value* there, Value* i, Value* mask) {
+    const bool truth = is_truth_operand(k);
+    Value* from = element_at(k, i);
     llvm::Type* type = vector(element(truth));
     const llvm::Align align(truth ? 1 : 4);
     Value* x = nullptr;
     if (mask == nullptr) {
       x = builder_.CreateAlignedLoad(type, from, align);
     } else {
-      // The other lanes repeat the first: they raise no floating-point exception of their own.
-      Value* first = builder_.CreateAlignedLoad(element(truth), from, align);
+      // The other lanes repeat one that is there: they raise no floating-point exception of their
+      // own.
+      Value* first = builder_.CreateAlignedLoad(element(truth), element_at(k, there), align);
       x = builder_.CreateMaskedLoad(type, from, align, mask,
                                     builder_.CreateVectorSplat(lanes_, first));
     }
