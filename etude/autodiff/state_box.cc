@@ -4,12 +4,24 @@
 #include <algorithm>
 #include <atomic>
 
+#include "etude/base/thread_object.h"
+
 namespace etude::internal {
 
 namespace {
 
-thread_local StateHistory* latest_history = nullptr;
-thread_local StateReplay* latest_replay = nullptr;
+// The latest ones of this thread.
+struct Latest {
+  StateHistory* history = nullptr;
+  StateReplay* replay = nullptr;
+};
+StateHistory*& latest_history() { return ThreadObject<Latest>::get().history; }
+StateReplay*& latest_replay() { return ThreadObject<Latest>::get().replay; }
+// Without making them.
+Latest latest() {
+  const Latest* found = ThreadObject<Latest>::find();
+  return found == nullptr ? Latest() : *found;
+}
 
 }  // namespace
 
@@ -49,12 +61,12 @@ int StateBoxBase::vmaps() const {
   return StateReplay::of(*this) != nullptr ? count_vmaps() : vmaps_;
 }
 
-StateHistory::StateHistory() noexcept : outer_(std::exchange(latest_history, this)) {}
-StateHistory::~StateHistory() { latest_history = outer_; }
+StateHistory::StateHistory() : outer_(std::exchange(latest_history(), this)) {}
+StateHistory::~StateHistory() { latest_history() = outer_; }
 
 void StateHistory::note(const StateBoxBase& box, const std::any* value) {
-  const StateReplay* replay = latest_replay;
-  for (StateHistory* h = latest_history; h != nullptr; h = h->outer_) {
+  const StateReplay* replay = latest().replay;
+  for (StateHistory* h = latest().history; h != nullptr; h = h->outer_) {
     if (h->since_ < box.since_ || (replay != nullptr && h->since_ < replay->since_)) return;
     const auto is_box = [&](const StateUse& use) { return use.box.get() == &box; };
     if (std::ranges::none_of(h->uses_, is_box)) {
@@ -63,16 +75,16 @@ void StateHistory::note(const StateBoxBase& box, const std::any* value) {
   }
 }
 
-StateReplay::StateReplay(std::vector<StateUse> uses) noexcept
-    : uses_(std::move(uses)), outer_(std::exchange(latest_replay, this)) {}
-StateReplay::~StateReplay() { latest_replay = outer_; }
+StateReplay::StateReplay(std::vector<StateUse> uses)
+    : uses_(std::move(uses)), outer_(std::exchange(latest_replay(), this)) {}
+StateReplay::~StateReplay() { latest_replay() = outer_; }
 
 bool StateReplay::is_after(std::uint64_t moment) noexcept {
-  return latest_replay != nullptr && moment < latest_replay->since_;
+  return latest().replay != nullptr && moment < latest().replay->since_;
 }
 
 StateReplay* StateReplay::of(const StateBoxBase& box) noexcept {
-  return is_after(box.since_) ? latest_replay : nullptr;
+  return is_after(box.since_) ? latest().replay : nullptr;
 }
 
 StateUse* StateReplay::find(const StateBoxBase& box) noexcept {

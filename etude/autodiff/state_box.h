@@ -98,7 +98,7 @@ struct StateUse {
 // thread.
 class StateHistory {
  public:
-  StateHistory() noexcept;
+  StateHistory();
   StateHistory(const StateHistory&) = delete;
   StateHistory& operator=(const StateHistory&) = delete;
   ~StateHistory();
@@ -117,7 +117,7 @@ class StateHistory {
 // dropped without a warning. confined to its thread.
 class StateReplay {
  public:
-  explicit StateReplay(std::vector<StateUse> uses) noexcept;
+  explicit StateReplay(std::vector<StateUse> uses);
   StateReplay(const StateReplay&) = delete;
   StateReplay& operator=(const StateReplay&) = delete;
   ~StateReplay();

@@ -240,15 +240,16 @@ void ask_soon(const Server::Request& request) noexcept {
 // At the end of the main thread, which comes before that of all static objects: work may use some
 // that were made after the server, here or in a library, and so go before the server is stopped.
 struct EndOfMain {
+  bool is_armed = false;
   ~EndOfMain() {
     if (gettid() == getpid()) server().stop_work();
   }
 };
+thread_local EndOfMain end_of_main;
 
 bool work_soon(std::function<void()> work) noexcept {
   try {
-    thread_local const EndOfMain end;
-    static_cast<void>(end);
+    end_of_main.is_armed = true;  // the first use makes the object, and so registers its destructor
     return server().ask(std::move(work));
   } catch (const std::exception&) {
     return false;  // no memory or no thread for it

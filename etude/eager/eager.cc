@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "etude/base/check.h"
+#include "etude/base/thread_object.h"
 #include "etude/core/call/builtin.h"
 #include "etude/core/call/call.h"
 #include "etude/core/call/located.h"
@@ -28,7 +29,10 @@ namespace etude {
 namespace internal {
 namespace {
 
-thread_local std::unique_ptr<Error> fault;
+// The fault of the kernel that gave up last on this thread.
+struct Fault {
+  std::unique_ptr<Error> error;
+};
 
 // What running a call needs, from its prepared form.
 void load(DispatchEntry& entry, const RefPtr<Prepared>& prepared) {
@@ -229,8 +233,8 @@ RefPtr<Prepared> prepare(const Op& op, const Attrs& attrs, std::span<const Type*
 }
 
 void throw_fault() {
-  ETUDE_CHECK(fault != nullptr, "a kernel failed without a reason");
-  const std::unique_ptr<Error> taken = std::move(fault);
+  const std::unique_ptr<Error> taken = std::move(ThreadObject<Fault>::get().error);
+  ETUDE_CHECK(taken != nullptr, "a kernel failed without a reason");
   throw Error(*taken);
 }
 
@@ -246,7 +250,7 @@ void throw_fault(const Op& op, const Attrs& attrs) {
 }
 
 bool report_error(const Error& error) {
-  fault = std::make_unique<Error>(error);
+  ThreadObject<Fault>::get().error = std::make_unique<Error>(error);
   return false;
 }
 

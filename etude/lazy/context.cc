@@ -186,19 +186,25 @@ Values LazyContext::execute(const Op& op, Operands in, const Attrs& attrs, CallS
   return out;
 }
 
-LazyContext& context() {
-  thread_local LazyContext made;
-  return made;
-}
-// Whether this thread has one. A thread that never was lazy makes none.
-thread_local constinit bool has_context = false;
+// The context of this thread; null if the thread was never lazy.
+thread_local constinit LazyContext* context = nullptr;
+struct ContextEnd {
+  bool is_armed = false;
+  ~ContextEnd() {
+    delete context;
+    context = nullptr;
+  }
+};
+thread_local ContextEnd context_end;
 
 bool begin_lazy() {
   if (EnclosingTrace::innermost() != nullptr) return false;
-  LazyContext& lazy = context();
-  has_context = true;
-  if (lazy.is_on()) return false;
-  lazy.enter();
+  if (context == nullptr) {
+    context = new LazyContext;
+    context_end.is_armed = true;  // the first use makes the object, and so registers its destructor
+  }
+  if (context->is_on()) return false;
+  context->enter();
   return true;
 }
 
@@ -210,22 +216,22 @@ const bool kProgramIsLazy = [] {
 }  // namespace
 
 void lazy_this_thread() {
-  if (kProgramIsLazy && !has_context) begin_lazy();
+  if (kProgramIsLazy && context == nullptr) begin_lazy();
 }
 
 void flush_lazy_counts() {
-  if (has_context) context().trace().flush_counts();
+  if (context != nullptr) context->trace().flush_counts();
 }
 
 // In an init_scope() the context is on, and not on the stack.
 LazyPause::LazyPause(CallSite where) : has_left_(is_lazy() && !ContextStack::is_on_eager()) {
   if (!has_left_) return;
-  context().trace().run_all(LazyCut::kBarrier, where);
-  context().leave();
+  context->trace().run_all(LazyCut::kBarrier, where);
+  context->leave();
 }
 
 LazyPause::~LazyPause() {
-  if (has_left_) context().enter();
+  if (has_left_) context->enter();
 }
 
 namespace {
@@ -241,7 +247,6 @@ bool begin_scope() {
 }  // namespace internal
 
 using internal::context;
-using internal::has_context;
 
 LazyOptions lazy_options() { return internal::options(); }
 
@@ -253,18 +258,18 @@ LazyScope::LazyScope() : is_outermost_(internal::begin_scope()) {}
 
 LazyScope::~LazyScope() {
   if (!is_outermost_) return;
-  context().leave();
+  context->leave();
   try {
-    context().trace().run_all(internal::LazyCut::kScope, {});
+    context->trace().run_all(internal::LazyCut::kScope, {});
   } catch (...) {  // what fails is told where it is looked at
   }
 }
 
 void lazy_barrier(const LazyBarrierOptions&, CallSite where) {
-  if (!has_context) return;
-  const auto error = context().trace().run_all(internal::LazyCut::kBarrier, where);
+  if (context == nullptr) return;
+  const auto error = context->trace().run_all(internal::LazyCut::kBarrier, where);
   if (error == nullptr) return;
-  context().trace().restore_failed();
+  context->trace().restore_failed();
   throw Error(*error);
 }
 
@@ -273,13 +278,13 @@ StepScope::~StepScope() noexcept(false) {
 }
 
 bool is_lazy() noexcept {
-  return has_context && context().is_on() && internal::EnclosingTrace::innermost() == nullptr;
+  return context != nullptr && context->is_on() && internal::EnclosingTrace::innermost() == nullptr;
 }
 
 bool is_pending(const Tensor& x) noexcept { return internal::is_unrun(x); }
 
-int64_t pending_nodes() noexcept { return has_context ? context().trace().size() : 0; }
+int64_t pending_nodes() noexcept { return context != nullptr ? context->trace().size() : 0; }
 
-std::string dump_pending() { return has_context ? context().trace().to_text() : ""; }
+std::string dump_pending() { return context != nullptr ? context->trace().to_text() : ""; }
 
 }  // namespace etude

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "etude/base/check.h"
+#include "etude/base/thread_object.h"
 #include "etude/core/call/builtin.h"
 #include "etude/core/call/call_scope.h"
 #include "etude/core/context/mode.h"
@@ -39,7 +40,10 @@ struct Tracing {
   const Tracing* outer;
   int depth;
 };
-thread_local constinit const Tracing* innermost_tracing = nullptr;
+// The innermost entry of this thread.
+struct Innermost {
+  const Tracing* tracing = nullptr;
+};
 constexpr int kMostNested = 200;  // each level is a host call as well: the stack is finite
 
 bool same_objects(const std::vector<HostValue>& kept, const Arguments& call) {
@@ -53,9 +57,10 @@ const Type* type_or_null(const Tensor* x) { return x->has_value() ? x->type() : 
 class TracingScope {
  public:
   TracingScope(const FunctionCore& function, const Arguments& call)
-      : entry_{&function, &call, innermost_tracing,
-               innermost_tracing == nullptr ? 1 : innermost_tracing->depth + 1} {
-    for (const Tracing* t = innermost_tracing; t != nullptr; t = t->outer) {
+      : innermost_(ThreadObject<Innermost>::get()),
+        entry_{&function, &call, innermost_.tracing,
+               innermost_.tracing == nullptr ? 1 : innermost_.tracing->depth + 1} {
+    for (const Tracing* t = innermost_.tracing; t != nullptr; t = t->outer) {
       ETUDE_REQUIRE_CODE(kUnimplemented, t->function != &function || !TraceKey(*t->call).fits(call),
                          "function '{}' calls itself with arguments of the same types while it is "
                          "traced for them: that would never end. Recursion may hang on host "
@@ -66,13 +71,14 @@ class TracingScope {
                        "{} staged functions call each other while they are traced, '{}' last. Does "
                        "the recursion end? Loop on tensors with while_loop()",
                        entry_.depth, function.name());
-    innermost_tracing = &entry_;
+    innermost_.tracing = &entry_;
   }
   TracingScope(const TracingScope&) = delete;
   TracingScope& operator=(const TracingScope&) = delete;
-  ~TracingScope() { innermost_tracing = entry_.outer; }
+  ~TracingScope() { innermost_.tracing = entry_.outer; }
 
  private:
+  Innermost& innermost_;
   const Tracing entry_;
 };
 
