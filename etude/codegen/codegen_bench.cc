@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Generated code beside the precompiled kernels of its nodes, run tile by tile, and what compiling
-// costs. Three programs: one of two transcendental functions, one that memory bounds, one whose
-// functions wait for each other. A result is compared bit for bit before anything is timed; items
-// are elements.
+// costs. Three programs: two transcendental functions, a program that is bound by memory, and a
+// chain of functions that wait for each other. A result is compared bit for bit before anything is
+// timed; items are elements.
 #include <array>
 #include <cstring>
 #include <random>

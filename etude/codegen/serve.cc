@@ -163,8 +163,8 @@ class Server {
   }
 
   void run() {
-    // Lower than that of the threads that it works for; of this thread alone, as Linux has it, and
-    // of the compiler that it starts.
+    // Lower than the priority of the threads that it works for; for this thread alone, as Linux has
+    // it, and of the compiler that it starts.
     static_cast<void>(setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), 10));
     std::unique_lock lock(mutex_);
     for (;;) {

@@ -46,8 +46,8 @@ struct Case {
   scalar::Program program;
 };
 
-// One of many vectors in flight, one of one, a long one of four, one that calls, with and without
-// truths.
+// Programs with many vectors in flight, with a single vector, with four although they are long, and
+// with calls; with and without truth values.
 std::vector<Case> cases() {
   std::vector<Case> all = {{"add", program_of(Fn::kAdd)},       {"tanh", program_of(Fn::kTanh)},
                            {"where", program_of(Fn::kWhere)},   {"less", program_of(Fn::kLess)},

@@ -29,7 +29,7 @@ namespace etude {
 namespace internal {
 namespace {
 
-// The fault of the kernel that gave up last on this thread.
+// The latest fault of a kernel on this thread.
 struct Fault {
   std::unique_ptr<Error> error;
 };

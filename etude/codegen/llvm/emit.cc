@@ -23,8 +23,9 @@ using scalar::Program;
 // Programs of so many instructions run on four vectors side by side, or on two.
 constexpr int kMostFourTimes = 24;
 constexpr int kMostTwice = 100;
-// Longer ones run on several again if their code, longer functions called, is at most this many
-// times as long as that of one vector with all functions in line: so long does compiling take.
+// A longer program runs on several vectors if the code with calls of its longer functions is at
+// most this many times as long as the code of one vector with all functions in line: the time to
+// compile follows the length of the code.
 constexpr double kMostGrowth = 1.2;
 
 // How the code of a program is laid out.
@@ -34,12 +35,13 @@ struct BodyPlan {
   unsigned masked = 1;   // side by side in the masked loop
 };
 
-// How many instructions a program has. Functions of more than kMostInline count as one.
+// Counts of the instructions of a program. A function of more than kMostInline counts as a single
+// instruction.
 struct BodySize {
   int total = 0;
   int of_short = 0;  // of functions of at most kFewInline
   int long_calls = 0;
-  int longest = 0;     // the most that wait for each other, one after the other
+  int longest = 0;     // on the longest path of dependences
   bool calls = false;  // a function is longer than kMostInline
 };
 
@@ -61,8 +63,9 @@ BodySize measure(const Program& program, internal::Isa isa) {
   return size;
 }
 
-// How many vectors a long program runs on with its longer functions called; 1: these are in line.
-// Where each function waits for the one before it, calls for other vectors fill the time.
+// The number of vectors that a long program runs on with calls of its longer functions; 1: all
+// functions are in line. If each function waits for its predecessor, the other vectors fill the
+// time.
 unsigned vectors_of_calls(const BodySize& size) {
   if (size.total <= kMostTwice || 2 * size.longest < size.total) return 1;
   for (const unsigned vectors : {4u, 2u}) {
@@ -269,7 +272,7 @@ class KernelEmitter {
     return builder_.CreateGEP(element(is_truth_operand(k)), operands_[k], i);
   }
 
-  // Elements of operand k from i on. Those that the mask leaves out may not be there.
+  // Elements of operand k from i on. Elements that the mask leaves out may lie beyond the end.
   Value* load(std::size_t k, Value* there, Value* i, Value* mask) {
     const bool truth = is_truth_operand(k);
     Value* from = element_at(k, i);
@@ -279,8 +282,8 @@ class KernelEmitter {
     if (mask == nullptr) {
       x = builder_.CreateAlignedLoad(type, from, align);
     } else {
-      // The other lanes repeat one that is there: they raise no floating-point exception of their
-      // own.
+      // The lanes beyond the end repeat an element of the operand, so that they raise no
+      // floating-point exception of their own.
       Value* first = builder_.CreateAlignedLoad(element(truth), element_at(k, there), align);
       x = builder_.CreateMaskedLoad(type, from, align, mask,
                                     builder_.CreateVectorSplat(lanes_, first));
