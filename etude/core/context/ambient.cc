@@ -27,12 +27,21 @@ Tensor Generator::next_key() {
 }
 
 namespace {
+
+// Beside the thread's objects, since many calls read it.
+thread_local constinit Ambient* of_thread = nullptr;
 struct AmbientOfThread {
   Ambient value = new_ambient();
+  ~AmbientOfThread() { of_thread = nullptr; }
 };
+[[gnu::noinline, gnu::cold]] Ambient& make_ambient() {
+  of_thread = &internal::ThreadObject<AmbientOfThread>::get().value;
+  return *of_thread;
+}
+
 }  // namespace
 
-Ambient& ambient() { return internal::ThreadObject<AmbientOfThread>::get().value; }
+Ambient& ambient() { return of_thread != nullptr ? *of_thread : make_ambient(); }
 
 void set_seed(uint64_t seed) { ambient().generator = Generator(seed); }
 
