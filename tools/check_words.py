@@ -56,14 +56,16 @@ COUNTS_HEAD = """\
 # `tools/check_words.py --write` lowers the counts, and never raises one.
 # FOLDER: COUNT WORD, ...
 """
+# The code of a page.
+FENCE = re.compile(r"^( *)```.*?^\1```", re.M | re.S)
 # A C++ comment, after literals that hold no comment.
 COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"|(?<!\w)\'(?:\\.|[^\'\\\n])+\'|//([^\n]*)')
 
 
 def prose(path, text):
-    """The text of a page, or the comments of a C++ source. Line numbers stay."""
+    """The text of a page without its code, or the comments of a C++ source. Line numbers stay."""
     if path.endswith(".md"):
-        return text
+        return FENCE.sub(lambda match: "\n" * match[0].count("\n"), text)
     return "\n".join(" ".join(match[1] or "" for match in COMMENT.finditer(line)) for line in text.split("\n"))
 
 
@@ -146,6 +148,7 @@ def self_test():
     assert list(odd_words("a.h", "std::string what = e.what();  // what() names the op\n")) == []
     assert list(odd_words("a.h", "// `what`: the noun\n")) == []
     assert list(odd_words("a.md", "plain\nbehind it\n")) == [("behind", 2)]
+    assert list(odd_words("a.md", "```text\nwhat\n```\nbehind\n")) == [("behind", 4)]
     assert folder("etude/core/a.h") == "etude/core" and folder("docs/a.md") == "docs"
     counts = {("docs", "what"): 2, ("etude/core", "one that"): 1}
     assert read_counts(write_counts(counts)) == counts
