@@ -75,7 +75,8 @@ const Names& off_in_program() {
 }  // namespace
 
 bool is_switched_off(std::string_view name) {
-  return (off_here() != nullptr && contains(*off_here(), name)) || contains(off_in_program(), name);
+  const Names* here = off_here();
+  return (here != nullptr && contains(*here, name)) || contains(off_in_program(), name);
 }
 
 bool has_switches_here() { return off_here() != nullptr; }
