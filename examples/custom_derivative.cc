@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A function from elsewhere gets a derivative: the root of an equation, found by iteration. Its
-// slope is known without going back over the iterations (the implicit function theorem).
+// Defines a derivative for an existing function: the root of an equation, found by iteration. By
+// the implicit function theorem its slope needs no derivative of the iterations.
 #include <cmath>
 #include <cstdio>
 #include <utility>
@@ -46,7 +46,7 @@ int main() {
   const auto [d_mean, d_e] = gradient(distance, 1.0, 0.3);
   std::printf("slopes of the distance: %.6f and %.6f\n", d_mean, d_e);
 
-  // A rule can also shape what flows back: here a cotangent is clipped.
+  // A rule can also change a cotangent on its way: here it is clipped.
   const auto steep = [](auto x) {
     const auto gentle = with_derivative(x, [](auto dx) { return fmin(dx, decltype(dx)(1.0)); });
     return exp(gentle * 3.0);

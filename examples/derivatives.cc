@@ -17,7 +17,7 @@ struct Line {
 };
 
 int main() {
-  // Any generic function. Branches, loops, recursion and mutation are differentiated as they run.
+  // Any generic function: branches, loops, recursion and mutation are differentiated as they run.
   const auto power = [](auto x, int n) {
     auto y = x;
     for (int i = 1; i < n; ++i) y *= x;
@@ -28,7 +28,7 @@ int main() {
       value_with_gradient([](auto x, auto y) { return x * sin(y); }, 2, 1.);
   std::printf("x sin(y) at (2, 1): %.4f, its slope by y %.4f\n", value, slopes);
 
-  // Many numbers: one run back gives all derivatives. hvp and hessian give the second ones.
+  // Many numbers: one reverse pass computes all derivatives. hvp and hessian return second ones.
   const auto energy = [](const auto& v) {
     auto sum = v[0] * v[0];
     for (std::size_t i = 1; i < v.size(); ++i) sum += pow(v[i] - v[i - 1], 4.0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Trains LeNet on Fashion-MNIST: 60,000 images, ten classes. Ctrl-C saves a checkpoint from which
-// --resume goes on bit for bit. Run it with ./dev train [--epochs N] [--mode staged|lazy].
+// Trains LeNet on Fashion-MNIST: 60,000 images, ten classes. Ctrl-C saves a checkpoint, and
+// --resume continues bit for bit. Run it with ./dev train [--epochs N] [--mode staged|lazy].
 #include "examples/lenet.h"
 
 #include <csignal>

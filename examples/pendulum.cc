@@ -22,7 +22,7 @@ struct Pendulum {
   T gravity_by_length, friction;
 };
 
-// One step of the semi-implicit Euler method; adds the squared distance to what was observed.
+// One step of the semi-implicit Euler method; adds the squared distance to the observed angle.
 constexpr auto kAdvance = [](const auto& at, const auto& pendulum, auto observed) {
   using std::sin;
   auto next = at;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A manifold optimised: the rotation that takes one set of points to another. Rotations are unit
-// quaternions; their tangents are vectors of three, and a step along one stays a rotation.
+// Optimises on a manifold: finds the rotation that takes one set of points to another. Rotations
+// are unit quaternions, their tangents are vectors of three, and a step along a tangent yields a
+// rotation.
 #include <array>
 #include <cmath>
 #include <cstdio>
@@ -31,7 +32,7 @@ struct Rotation {
   }
 };
 
-// The whole protocol: what a tangent is, the zero one, and a step along one.
+// The whole protocol: the tangent type, the zero tangent, and a step along a tangent.
 template <class T>
 struct etude::DifferentiableTraits<Rotation<T>> {
   using Tangent = Vector<T>;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A cellular automaton whose rule is a small network. Each cell has 16 numbers, the first four red,
-// green, blue and how much it is there.
+// green, blue and its degree of existence.
 #pragma once
 
 #include "etude/etude.h"
@@ -11,7 +11,7 @@ using namespace etude;
 
 constexpr int64_t kSize = 40, kChannels = 16, kSteps = 48, kBatch = 8;
 
-// What a cell perceives: itself, and how its neighbourhood changes to the right and down.
+// The filter of a perception: the numbers of a cell, and their slopes to the right and down.
 inline Tensor perception() {
   const Tensor self({{0.0F, 0.0F, 0.0F}, {0.0F, 1.0F, 0.0F}, {0.0F, 0.0F, 0.0F}});
   const Tensor right =
@@ -32,7 +32,7 @@ struct Automaton {
 
   Tensor operator()(const Tensor& cells, const Tensor& filter) const {
     const Tensor seen = nn::conv2d(cells, filter, {.padding = "same"});
-    // Half of the cells act, at random: there is no clock that all of them hear.
+    // Half of the cells act, at random: the cells have no common clock.
     const Tensor acts = astype(random::uniform({kBatch, kSize, kSize, 1}) < 0.5F, kFloat32);
     const Tensor next = cells + change(look(seen)) * acts;
     return where(logical_and(is_alive(cells), is_alive(next)), next, 0.0F);

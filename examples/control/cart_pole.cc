@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A cart learns to balance a pole by the gradient of its policy (Williams, 1992). Episodes run side
-// by side, as rows of tensors. Writes cart_pole.svg: how long poles stood, by update.
+// A cart learns to balance a pole by the gradient of its policy (Williams, 1992). Episodes run in
+// parallel, as rows of tensors. Writes cart_pole.svg: the length of the episodes, by update.
 //   ./dev run cart_pole [UPDATES]
 #include <cstdio>
 #include <cstdlib>
@@ -35,7 +35,8 @@ Episodes play(const Policy& policy) {
   return {stack(states), stack(pushes), stack(alive)};
 }
 
-// Minus the chance of each push, times how much longer than usual the pole stood after it.
+// The policy gradient: minus the log chance of each push, times the steps that followed it above
+// the average.
 Tensor loss(const Policy& policy, const Episodes& e) {
   const Tensor steps = astype(reshape(arange(e.alive.shape()[0]), {-1, 1}), kFloat32);
   const Tensor weight = pow(Tensor(kDiscount), steps), count = sum(e.alive);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The same pole as in cart_pole.cc, balanced by the worth of each push (Mnih et al., 2015): steps
-// of the past are drawn from a memory, and a second network, some time behind, says what comes
-// next.
+// Balances the pole of cart_pole.cc by deep Q-learning (Mnih et al., 2015). Past steps are drawn
+// from a memory, and an older copy of the network predicts the value of the next state.
 //   ./dev run deep_q [STEPS]
 #include <cstdio>
 #include <cstdlib>
@@ -19,7 +18,7 @@ struct Worth {
   Tensor operator()(const Tensor& state) const { return nn::sequenced(state, a, b, c); }
 };
 
-// Rows of what happened, the newest over the oldest.
+// The latest steps as rows. A new step replaces the oldest row.
 struct Memory {
   Tensor state = zeros({kMemory, 4}), next = zeros({kMemory, 4}), goes_on = zeros({kMemory});
   Tensor push = zeros({kMemory}, {.dtype = kInt32});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a policy and a guess of worth gather on carts with poles. Used by ppo.cc.
+// Steps of carts with poles, gathered by a policy with a value function. Used by ppo.cc.
 #pragma once
 
 #include <vector>
@@ -26,7 +26,7 @@ inline Tensor log_chance(const Agent& agent, const Tensor& state, const Tensor& 
   return squeeze(take_along_axis(all, expand_dims(push, {-1}), {.axis = -1}), {-1});
 }
 
-// How many of 200 steps poles stand, pushed as the agent likes best.
+// The mean number of steps, of 200, that poles stand if the agent takes its likeliest push.
 inline float stood(const Agent& agent) {
   Tensor state = begin(kCarts), up = ones({kCarts}), steps = zeros({kCarts});
   for (int k = 0; k < 200; ++k) {
@@ -37,7 +37,7 @@ inline float stood(const Agent& agent) {
   return mean(steps).item<float>();
 }
 
-// Carts go on from `state`, and begin anew where a pole falls.
+// Carts start from `state`. A cart whose pole falls starts again.
 inline Experience gather(const Agent& agent, Tensor& state) {
   std::vector<Tensor> states, pushes, goes_on, values;
   for (int64_t k = 0; k < kSteps; ++k) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pole of cart_pole.cc by proximal policy optimisation (Schulman et al., 2017): steps of many
-// carts are learned from ten times, but the policy may not go far from the one that made them.
+// Balances the pole of cart_pole.cc by proximal policy optimisation (Schulman et al., 2017). Each
+// batch of steps is used ten times, while the policy must stay near the policy that made the steps.
 //   ./dev run ppo [UPDATES]
 #include <cstdio>
 #include <cstdlib>

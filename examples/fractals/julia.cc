@@ -20,7 +20,7 @@ struct Orbit {
   Tensor steps;  // before it left the circle of radius 2
 };
 
-// One step of all orbits. Those that have left stay where they are.
+// One step of all orbits. An orbit that has left the circle stays where it is.
 Orbit advance(const Orbit& o, const Complex& c) {
   const Tensor re2 = square(o.z.re), im2 = square(o.z.im), is_inside = re2 + im2 < 4.0F;
   return {{where(is_inside, re2 - im2 + c.re, o.z.re),
@@ -42,7 +42,7 @@ Complex plane(int64_t size, double left, double right) {
           broadcast_to(reshape(astype(y, kFloat32), {size, 1}), {size, size})};
 }
 
-// Waves of red, green and blue that are out of step; what never leaves is black.
+// Waves of red, green and blue with different phases; orbits that never leave are black.
 Tensor colours(const Tensor& steps) {
   const Tensor phase = expand_dims(log1p(steps) * 1.2F, {2}) + Tensor({0.0F, 0.33F, 0.67F});
   const Tensor waves = 0.5F - 0.5F * cos(phase * (2.0F * std::numbers::pi_v<float>));

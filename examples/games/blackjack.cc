@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blackjack by the mean of what followed each choice (Monte Carlo control): thousands of hands side
-// by side as rows of tensors, and a table of what staying and a card are worth.
+// Blackjack by Monte Carlo control: thousands of hands in parallel, as rows of tensors, and a table
+// with the mean result of staying and of taking a card.
 //   ./dev run blackjack [ROUNDS]
 #include <cstdio>
 #include <cstdlib>
@@ -14,7 +14,7 @@ constexpr int64_t kHands = 4096, kRows = 22 * 24;
 
 struct Hand {
   Tensor points = zeros({kHands}, {.dtype = kInt32}), aces = points;  // aces that count 11: 0 or 1
-  void take(const Tensor& takes) {                                    // takes: who does, 0 or 1
+  void take(const Tensor& takes) {                                    // takes: 0 or 1 by hand
     const Tensor card = minimum(random::randint({kHands}, 1, 14), 10) * takes;
     const Tensor ace = astype(logical_and(card == 1, points <= 10), kInt32);
     points += card + 10 * ace;
@@ -29,7 +29,8 @@ struct Table {
   Tensor worth() const { return sum / maximum(count, 1e-3F); }
 };
 
-// Plays hands by the table, with a chance of any choice, and learns from them. What they win.
+// Plays hands by the table, with a random choice at the given chance, and learns from them. Returns
+// the mean win.
 float play(Table& table, float chance, bool learns) {
   Hand own, dealer;
   const Tensor all = ones({kHands}, {.dtype = kInt32}), worth = table.worth();
@@ -54,7 +55,7 @@ float play(Table& table, float chance, bool learns) {
     const auto by_row = [&](const Tensor& x) {
       return reshape(segment_sum(x, chosen[k], 2 * kRows), {kRows, 2});
     };
-    table.sum = 0.995F * table.sum + by_row(won * counts[k]);  // forgets what worse play gave
+    table.sum = 0.995F * table.sum + by_row(won * counts[k]);  // forgets results of worse play
     table.count = 0.995F * table.count + by_row(counts[k]);
   }
   return mean(won).item<float>();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A way over a frozen lake with holes, where a step goes where it should in one of three cases and
-// aside in the others: by the worth of what comes next (Q-learning; Watkins, 1989), with hundreds
-// of walkers side by side as rows of tensors. Prints where to step from each field.
+// Finds a way over a frozen lake with holes by Q-learning (Watkins, 1989). A step goes in the
+// chosen direction in one of three cases, and aside in the others. Hundreds of walkers move in
+// parallel, as rows of tensors. Prints the best direction for each field.
 //   ./dev run frozen_lake [STEPS]
 #include <algorithm>
 #include <cstdio>

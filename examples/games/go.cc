@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A small player of Go on 9 by 9 (after Silver et al., 2017). A network learns who wins from games
-// of chance, then from its own, which a search plays; at last the search plays against chance.
+// A small player of Go on 9 by 9 (after Silver et al., 2017). A network learns from random games,
+// then from games of a search that it guides; at last the search plays a random player.
 //   ./dev run go [GAMES [OWN_GAMES [LOOKS [ROUNDS]]]]
 #include <algorithm>
 #include <cmath>
@@ -16,11 +16,11 @@ using namespace go;
 std::mt19937 generator(1);  // NOLINT(cert-msc51-cpp): the same games each time
 
 struct Moments {
-  Tensor boards, moves, won;  // [n, 9, 9, 3]; [n, 82] chances; [n] in [-1, 1], by who moved
+  Tensor boards, moves, won;  // [n, 9, 9, 3]; [n, 82] chances; [n] in [-1, 1], for the mover
   std::string record;         // the moves, and the score
 };
 
-// Plays a game; `choose` gives the chances of the moves of a board.
+// Plays a game; `choose` returns the chances of the moves of a board.
 template <class Choose>
 Moments play(const Choose& choose) {
   Board board;

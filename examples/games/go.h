@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Go on 9 by 9: stones without a free neighbour are taken, no move takes back at once (ko) or takes
-// one's own, and areas count. Used by go.cc and go_search.h.
+// Go on 9 by 9: stones without a free neighbour are taken, a move must not take back at once (ko)
+// or take own stones, and the score counts areas. Used by go.cc and go_search.h.
 #pragma once
 
 #include <array>
@@ -24,7 +24,7 @@ class Board {
 
  private:
   void put(int field, int stone) { stones_[static_cast<std::size_t>(field)] = stone; }
-  // All fields of one colour, or empty ones, that hang together with this one.
+  // The connected fields of the same colour, or the connected empty fields, around this field.
   std::vector<int> group(int field) const;
   bool is_free(const std::vector<int>& fields) const;
   bool place(int field);
@@ -33,7 +33,7 @@ class Board {
   int turn_ = 1, ko_ = -1, passes_ = 0, moves_ = 0;
 };
 
-// All moves that are allowed are as likely; a pass is one only where there is no other.
+// All legal moves are equally likely; a pass is chosen only if there is no other move.
 inline std::vector<float> by_chance(const Board& board) {
   std::vector<float> chances(kFields + 1, 0);
   for (std::size_t field = 0; field < kFields; ++field)

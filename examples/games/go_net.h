@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A network that says of a board which move comes next and who wins. Used by go_search.h.
+// A network that predicts the next move and the winner of a board. Used by go_search.h.
 #pragma once
 
 #include <vector>
@@ -11,7 +11,7 @@ namespace go {
 
 using namespace etude;
 
-// Own stones, those of the other side, and whether black moves: [1, 9, 9, 3].
+// Planes of own stones, of the other side's stones, and of black's turn: [1, 9, 9, 3].
 inline Tensor planes(const Board& board) {
   std::vector<float> x;
   for (int field = 0; field < kFields; ++field) {
@@ -23,7 +23,7 @@ inline Tensor planes(const Board& board) {
 }
 
 struct Said {
-  Tensor moves, worth;  // [n, 82] logits; [n] in [-1, 1], to who moves
+  Tensor moves, worth;  // [n, 82] logits; [n] in [-1, 1], for the player to move
 };
 struct Net {
   nn::Conv2D a{3, 3, 32, {.padding = "same", .activation = nn::relu}};

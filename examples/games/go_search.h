@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A search through what may follow on a board, which asks a network (Silver et al., 2017). Used by
+// A tree search through the moves of a board, guided by a network (Silver et al., 2017). Used by
 // go.cc.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace go {
 
-// A board, with what the search knows of the moves from it.
+// A board, with the statistics of the search for each move.
 struct Node {
   Board board;
   std::vector<float> chance = std::vector<float>(kFields + 1, 0), visits = chance, sum = chance;
@@ -28,19 +28,20 @@ struct Node {
     chance = nn::softmax(reshape(said.moves, {kFields + 1})).to_vector<float>();
     worth = said.worth.item<float>();
   }
-  // The move with the best mean so far, for new ones that of the board, and what is unknown of it.
+  // The move with the largest sum of its mean value (the board's value if it is new) and its
+  // uncertainty.
   size_t choose() const {
     float all = 1, best = -1e9F;
     for (const float n : visits) all += n;
     size_t found = kPass;
-    for (size_t k = 0; k < kFields; ++k) {  // a pass is for who has no other move
+    for (size_t k = 0; k < kFields; ++k) {  // a pass only if there is no other
       const float mean = visits[k] > 0 ? sum[k] / visits[k] : worth;
       const float value = mean + 0.3F * chance[k] * std::sqrt(all) / (1 + visits[k]);
       if (!is_refused[k] && value > best) best = value, found = k;
     }
     return found;
   }
-  // One more look ahead. What the board is worth to who moves.
+  // Looks ahead once more. Returns the value for the player to move.
   float look(const Net& net) {
     if (board.is_over()) return worth;
     for (;;) {
@@ -63,7 +64,7 @@ struct Node {
   }
 };
 
-// The share of the looks that each move gets; among moves of as many looks more for the better one.
+// The share of each move in the looks; of moves with equal looks, the better move gets more.
 inline std::vector<float> by_search(const Board& board, const Net& net, int looks) {
   Node root(board, net);
   for (int k = 0; k < looks; ++k) root.look(net);

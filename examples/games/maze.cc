@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Search in plain C++, beside what learning does: a way through a small world of fields, by the
-// worth of each field (value iteration, in tensors), and tic-tac-toe, which perfect players draw.
+// Search without learning: a way through a small world by value iteration, in tensors, and
+// tic-tac-toe in plain C++, which perfect players draw.
 //   ./dev run maze
 #include <algorithm>
 #include <array>
@@ -21,7 +21,7 @@ constexpr const char* kWorld =  // from S to G, not through #
     "......##"
     "###....G";
 
-// How far the goal is from each field: worth = -1 + that of the best neighbour, until it stays.
+// Minus the distance of each field from the goal, by iterating worth = best neighbour's worth - 1.
 Tensor worth_of_fields(int& rounds) {
   std::vector<float> wall, goal;
   for (int64_t k = 0; k < kRows * kColumns; ++k) {
@@ -50,7 +50,7 @@ bool wins(const Board& b, char who) {
   });
 }
 
-// What the board is worth to who moves: 1, 0 or -1, by all games from here. Boards are met once.
+// The value for the player to move, over all games from here: 1, 0 or -1. Values are cached.
 int worth(const Board& b, char who, std::map<Board, int>& known) {
   const char other = who == 'X' ? 'O' : 'X';
   if (wins(b, other)) return -1;

@@ -38,7 +38,7 @@ struct Now {
 };
 
 constexpr double kMinute = 60;
-// One minute: bodies warm by the heat that they get over what they hold.
+// One minute: each body warms by the heat that it receives over its heat capacity.
 constexpr auto kStep = [](const auto& now, const auto& h) {
   using std::exp, std::log;
   const auto carried = h.water.flow * h.water.density * h.water.heat;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The water level to begin with so that waves form a ring after a while, by gradients through
-// hundreds of steps of a simulation. Writes water.png: the level at the beginning, on its way and
-// at the end, and what was wanted.
+// Finds an initial water level whose waves form a ring after a while, by gradients through hundreds
+// of steps of a simulation. Writes water.png: the level at the beginning, on its way and at the
+// end, and the target.
 //   ./dev run shallow_water [SIZE [STEPS [UPDATES]]]
 #include <cstdio>
 #include <cstdlib>

@@ -5,7 +5,7 @@
 
 #include "etude/etude.h"
 
-constexpr float kSpeed = 0.2F, kLoss = 0.999F;  // (speed dt / dx)^2, and what friction leaves
+constexpr float kSpeed = 0.2F, kLoss = 0.999F;  // (speed dt / dx)^2, the share left by friction
 
 // The level now and one step before; [n, n] inside of a border at level 0.
 struct Water {

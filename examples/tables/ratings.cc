@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who likes what: neural matrix factorisation (He et al., 2017). Products of 8 factors of user and
-// item, beside an MLP 32-16-8 of 16 others of each, decide together. Users and items have hidden
-// tastes; from those that a user likes one is kept for the test, which ranks it among 50 others.
+// Predicts which items a user likes, by neural matrix factorisation (He et al., 2017): products of
+// 8 factors of user and item, and an MLP 32-16-8 of 16 further factors of each. Tastes of users and
+// items are hidden. The test ranks one liked item of each user among 50 others.
 //   ./dev run ratings [EPOCHS]
 #include <cstdio>
 #include <cstdlib>
@@ -45,7 +45,7 @@ int main(int argc, char** argv) try {
 
   Model model;
   optim::Adam adam({.lr = 5e-3});
-  // With each item that is liked four at random, which mostly are not.
+  // Each liked item comes with four random items, most of which are not liked.
   const auto step = [&](const Pair& batch) {
     const Tensor user = concat(std::vector<Tensor>(5, batch.user), {.axis = 0});
     const Tensor item = concat({batch.item, random::randint({800}, 0, kItems)}, {.axis = 0});

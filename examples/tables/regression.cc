@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Regression on a table: 13 columns, of which five matter (Friedman, 1991: 10 sin(pi x1 x2) +
-// 20 (x3 - 1/2)^2 + 10 x4 + 5 x5 and noise of deviation 1), by a network of 3,009 numbers.
-// Writes regression.svg: the error by epoch.
+// Regression on a table: 13 columns; only five matter (Friedman, 1991: 10 sin(pi x1 x2) + 20 (x3 -
+// 1/2)^2 + 10 x4 + 5 x5 and noise of deviation 1), by a network of 3,009 numbers. Writes
+// regression.svg: the error by epoch.
 //   ./dev run regression [EPOCHS]
 #include <cstdio>
 #include <cstdlib>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A tiny BERT that tells kind reviews from unkind ones. Each has a verdict, good or bad, somewhere
-// among words that say nothing, and perhaps a "not" right before it; padding fills the rest.
+// A tiny BERT separates positive from negative reviews. Each review has a verdict, good or bad,
+// somewhere among neutral words, and perhaps a "not" right before it; padding fills the rest.
 //   ./dev run bert [STEPS]
 #include <cstdio>
 #include <cstdlib>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A small GPT-2 of letters. Learns one text, is tuned to another with a tenth of the steps, and
-// goes on with words of yours, letter by letter, with what attention keeps of the past.
+// A small GPT-2 of letters. It learns one text, is fine-tuned to another with a tenth of the steps,
+// and continues a text of yours letter by letter, with an attention cache.
 //   ./dev run gpt [STEPS [TEXT [OTHER_TEXT [BEGINNING]]]]
 #include <algorithm>
 #include <cstdio>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A recurrent network gives each stretch of letters a chance to be a word, and dynamic programming
+// A recurrent network computes the chance that a run of letters is a word, and dynamic programming
 // goes over all ways to cut a text into words. Used by words.cc.
 #pragma once
 
@@ -42,7 +42,7 @@ inline Tensor word_scores(const Model& m, const Tensor& text) {
 }
 
 // The scores of the ways to cut each text, joined at each letter: all of them by logsumexp, or the
-// best one by max. `begins` gets for each letter where the last word of the best way begins.
+// best one by max. `begins` gets, for each letter, the beginning of the last word of the best way.
 template <class Join>
 Tensor over_cuts(const Tensor& scores, const Join& join, std::vector<Tensor>* begins = nullptr) {
   const int64_t n = scores.shape()[0], time = scores.shape()[1];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// An artist that makes images out of random numbers learns from a critic, who learns to tell them
-// from real ones (Goodfellow et al., 2014). Used by gan.cc and dcgan.cc, which say what the two
-// are.
+// A generative adversarial network (Goodfellow et al., 2014): an artist makes images from random
+// numbers, and learns from a critic, which learns to distinguish them from real images. Used by
+// gan.cc and dcgan.cc, which define the two networks.
 #pragma once
 
 #include <cstdio>
@@ -18,7 +18,7 @@ constexpr int64_t kBatch = 32;
 
 inline Tensor leaky(const Tensor& x) { return nn::leaky_relu(x, {.slope = 0.2}); }
 
-// How far the critic is from calling all of these `real` (1) or made (0).
+// The loss of the critic's verdicts against the label `real`: 1 for real images, 0 for made ones.
 inline Tensor distance(const Tensor& said, double real) {
   return nn::sigmoid_cross_entropy(said, full_like(said, real));
 }
@@ -34,8 +34,8 @@ void compete(const std::string& name, Artist artist, Critic critic, int64_t late
   const auto step = function(
       [latent](Artist& g, Critic& c, optim::Adam& of_g, optim::Adam& of_c, const Tensor& real) {
         const PhaseScope training(Phase::kTraining);
-        // By both, so that what batch norms of either announce has somebody to take it; each learns
-        // from its own part, and the graph leaves out the rest.
+        // Gradients by both networks, so that the announced state of all batch norms is taken. Each
+        // optimiser uses its part, and the graph drops the rest.
         const auto said = [&](const Critic& by, const Artist& of) {
           return by(of(random::normal({kBatch, latent})));
         };

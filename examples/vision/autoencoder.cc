@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Autoencoders on Fashion-MNIST, of rows of numbers (784-128-64-12-2 and back) and of images (three
-// convolutions and back). Writes autoencoder.png: test images, and what each of the two gives back.
+// convolutions and back). Writes autoencoder.png: test images, and their reconstructions by each of
+// the two.
 //   ./dev run autoencoder [EPOCHS]
 #include <cstdio>
 #include <cstdlib>
@@ -35,7 +36,7 @@ Tensor distance(const Tensor& said, const Tensor& images) {
   return nn::mean_squared_error(said, images);
 }
 
-// What `model` gives back of the test images after its training.
+// Trains `model`, and returns its reconstructions of the test images.
 template <class Model>
 Tensor train(const char* name, Model model, const data::FashionMnist& images, int64_t epochs) {
   data::Epochs batches(images.train, {.batch = 128, .seed = 1});

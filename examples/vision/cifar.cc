@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A convolutional network of one's own, or a ResNet, on images of 32 by 32 in colour: CIFAR-10,
-// where its folder is given, else stripes in ten directions. Says how many images a second it
-// learns from.
+// A small convolutional network, or a ResNet, on colour images of 32 by 32: CIFAR-10 if its folder
+// is given, else stripes in ten directions. Prints the number of images per second.
 //   ./dev run cifar [convnet|DEPTH [EPOCHS [FOLDER]]]     a depth is 8, 20, 56, ..
 #include <chrono>
 #include <cstdio>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Trousers into dresses and dresses into trousers, without a pair to learn from (Zhu et al., 2017):
-// each critic knows real ones of its kind, and both ways together have to give what was there.
-// Writes cyclegan.png: trousers, the dresses made of them, and back; then dresses likewise.
+// Turns trousers into dresses and dresses into trousers, learned without pairs (Zhu et al., 2017):
+// each critic sees real images of one kind, and both ways together must restore the image. Writes
+// cyclegan.png: trousers, the dresses made of them, and the trousers restored; then the same for
+// dresses.
 //   ./dev run cyclegan [STEPS]
 #include <cstdio>
 #include <cstdlib>

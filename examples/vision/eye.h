@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a picture looks like, by filters that are random and stay so. Used by style.cc.
+// Features of pictures, by fixed random filters. Used by style.cc.
 #pragma once
 
 #include <vector>

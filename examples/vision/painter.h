@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What turns pictures into pictures, and what tells such from real ones. Used by pix2pix.cc and
-// cyclegan.cc.
+// A network that turns pictures into pictures, and its critic, which separates these from real
+// ones. Used by pix2pix.cc and cyclegan.cc.
 #pragma once
 
 #include "etude/etude.h"
@@ -15,8 +15,8 @@ inline Tensor leaky(const Tensor& x) { return nn::leaky_relu(x, {.slope = 0.2});
 const nn::ConvOptions kDown{.strides = 2, .padding = "same"};
 const nn::TransposedConvOptions kUp{.strides = 2, .padding = "same"};
 
-// Down to 8 by 8 and back, with what was seen on the way beside (a U-Net). [n, 32, 32, 1] to the
-// same, in [0, 1].
+// A U-Net: down to 8 by 8 and back, where features of the way down are further channels. Images are
+// [n, 32, 32, 1], results in [0, 1].
 struct Painter {
   nn::Conv2D a{4, 1, 16, kDown}, b{4, 16, 32, kDown}, middle{3, 32, 32, {.padding = "same"}};
   nn::InstanceNorm norm1{32}, norm2{32}, norm3{16};
@@ -28,14 +28,14 @@ struct Painter {
   }
 };
 
-// Says of each patch whether it is real: [n, 8, 8, 1].
+// Estimates for each patch whether it is real: [n, 8, 8, 1].
 struct Critic {
   nn::Conv2D a{4, 1, 16, kDown}, b{4, 16, 32, kDown}, c{3, 32, 1, {.padding = "same"}};
   nn::InstanceNorm norm{32};
   Tensor operator()(const Tensor& x) const { return c(leaky(norm(b(leaky(a(x)))))); }
 };
 
-// How far the critic is from calling these real (1) or made (0).
+// The loss of the critic's verdicts against one label: real (1) or made (0).
 inline Tensor off(const Tensor& said, float real) { return mean(square(said - real)); }
 inline Tensor apart(const Tensor& x, const Tensor& y) { return mean(abs(x - y)); }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Edges of clothing into clothing, learned from pairs (Isola et al., 2016): near to what was there,
-// and such that a critic who sees both takes it for real. Writes pix2pix.png: edges, pictures made
-// of them, and what was there.
+// Turns edges of clothing into clothing, learned from pairs (Isola et al., 2016): a result must be
+// near the original, and a critic that sees edges and result must take it for real. Writes
+// pix2pix.png: edges, the pictures made of them, and the originals.
 //   ./dev run pix2pix [STEPS]
 #include <cstdio>
 #include <cstdlib>

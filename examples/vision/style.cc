@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fast style transfer (Johnson, Alahi and Fei-Fei, 2016): a network learns to paint clothing with
-// waves, so that the features of its picture are those of the clothing, and their products over the
-// picture those of the waves. Features are those of random filters: no trained network is needed.
-// Writes style.png: images, the style, and the painted images.
+// Fast style transfer (Johnson, Alahi and Fei-Fei, 2016): a network learns to paint clothing in the
+// style of waves. The features of its picture must equal the features of the clothing, and their
+// products, summed over the picture, the products of the waves. Features come from random filters,
+// so no trained network is needed. Writes style.png: images, the style, and the painted images.
 //   ./dev run style [STEPS]
 #include <cstdio>
 #include <cstdlib>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Transfer (Kolesnikov et al., 2019): a ResNet with group norms and standardised filters learns to
-// tell ten directions of stripes; its body, as it is, then tells six others from few examples, with
-// a new head. Beside it a body that has learned nothing.
+// Transfer (Kolesnikov et al., 2019): a ResNet with group norms and standardised filters learns ten
+// directions of stripes. Its unchanged body with a new head then learns six other directions from
+// few examples. An untrained body is the comparison.
 //   ./dev run transfer [STEPS]
 #include <cstdio>
 #include <cstdlib>
@@ -32,7 +32,7 @@ float accuracy(const Model& model, const Tensor& inputs, const Tensor& labels) {
   return mean(astype(said == labels, kFloat32)).template item<float>();
 }
 
-// A new head on what the body makes of a few images.
+// Trains a new head on the body's features of a few images, and returns its accuracy.
 float transfer(const nn::ConvNet& body, const data::Samples& few, const data::Samples& test) {
   const Tensor seen = body.features(few.inputs), of_test = body.features(test.inputs);
   const Tensor centre = mean(seen, {.axis = {0}}), spread = etude::std(seen, {.axis = {0}}) + 1e-3F;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A variational autoencoder, 784-400-20, on Fashion-MNIST (Kingma and Welling, 2014). Writes
-// vae.png: test images, what comes back through 20 numbers, and images made of random numbers.
+// vae.png: test images, their reconstruction from 20 numbers, and images made of random numbers.
 //   ./dev run vae [EPOCHS]
 #include <cstdio>
 #include <cstdlib>
@@ -24,7 +24,7 @@ struct Vae {
   Tensor decode(const Tensor& code) const { return to_logits(from_code(code)); }
 };
 
-// What an image costs: the bits of its pixels given the code, and those of the code itself.
+// The loss of an image: the bits of its pixels given the code, and the bits of the code itself.
 Tensor loss(const Vae& vae, const Tensor& images) {
   const auto [mean, log_variance] = vae.encode(images);
   const Tensor noise = random::normal(mean.shape());
