@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one thread of this machine can do at most, to read the figures of workloads by.
+// The peak rates of one thread of this machine, for comparison with the figures of workloads.
 #pragma once
 
 namespace etude::bench {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What it costs to stage a training step of a residual network of 56 layers: its first call beside
-// its second, each pass, and the forms in which its graph is stored. The images are small, so that
-// the calls cost little.
+// Measures the staging of a training step of a residual network of 56 layers: its first and its
+// second call, each pass, and the formats of a stored graph. The images are small, so that the
+// calls cost little.
 #include <algorithm>
 #include <chrono>
 #include <stdexcept>

@@ -117,7 +117,7 @@ class Server {
   Ready& prepared(const Workload& workload, const Make& make, const std::string& mode) {
     Ready& ready = ready_[workload.name + ":" + mode];
     if (ready.instance) return ready;
-    ready.checksum = make()->check();  // what it holds goes before the next one is made
+    ready.checksum = make()->check();  // its memory is freed before the next one is made
     for (std::size_t i = 0; i < workload.expected.size(); ++i) {
       const double want = workload.expected[i], got = ready.checksum.at(i);
       if (!(std::abs(got - want) <= workload.tolerance * std::max(std::abs(want), 1e-3))) {
@@ -131,7 +131,8 @@ class Server {
     instance->run();
     count_inner(ready, *instance);
     if (peer_.settle != nullptr) {
-      // What is timed is the steady state: code comes once it is earned, and better code later.
+      // The timing is for the steady state: machine code comes after some runs, and better code
+      // later.
       for (int round = 0; round < 3; ++round) {
         const Clock::time_point start = Clock::now();
         while (seconds_since(start) < 15e-3) instance->run();

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a benchmark program does with its workloads: runs them, or serves them to a harness by the
-// protocol of benchmarks/README.md. Knows no tensors, so that peers written in C++ are such
-// programs too.
+// The main part of a benchmark program: runs workloads, or serves them to a harness by the protocol
+// of benchmarks/README.md. It knows no tensors, so that peers written in C++ use it, too.
 #pragma once
 
 #include <functional>
@@ -12,7 +11,7 @@
 
 namespace etude::bench {
 
-// What setup builds; destroyed by :drop.
+// The object that setup builds and :drop destroys.
 class Instance {
  public:
   virtual ~Instance() = default;
@@ -20,12 +19,12 @@ class Instance {
   virtual std::vector<double> check() = 0;
   // One timed call: `units` of the workload's unit.
   virtual void run() = 0;
-  // More to tell of it, measured when it is asked for: names and numbers.
+  // Further measurements, made on demand: names and numbers.
   virtual std::vector<std::pair<std::string, double>> details() { return {}; }
 };
 
 // A problem with exact data, check values that several frameworks agree on, and the call that is
-// timed. One whose check fails is not timed.
+// timed. A workload whose check fails is not timed.
 struct Workload {
   std::string name;
   std::vector<double>
@@ -40,13 +39,12 @@ struct Workload {
 
 struct Peer {
   std::string name, version;
-  // Returns when what is compiled behind the program is done; null: nothing is.
+  // Waits for compilation in the background; null if there is none.
   void (*settle)() = nullptr;
 };
 
-// The main function: `--serve`, or names of workloads to run once; "NAME:staged" and
-// "NAME:lazy" run these modes.
-// Gives the exit status.
+// The main function: `--serve`, or names of workloads to run once; "NAME:staged" and "NAME:lazy"
+// run these modes. Returns the exit status.
 int run_worker(int argc, char** argv, const Peer& peer, std::vector<Workload> workloads);
 
 }  // namespace etude::bench

@@ -221,7 +221,7 @@ class Function {
     return before + finish(call);
   }
 
-  // Whether the operand is the key of the draws that a probability among the options asks for.
+  // Whether the operand is the key of draws that depend on a probability among the options.
   bool draws(const OperandDef& operand) const {
     const auto is_probability = [](const AttrDef& a) { return a.name == kProbability; };
     return operand.optional && operand.name == "key" &&
@@ -281,7 +281,7 @@ class Function {
   bool has_operand_ = false;
 };
 
-// What `text_of` gives for each function, by namespace.
+// The results of `text_of` for all functions, by namespace.
 template <class TextOf>
 std::string file(std::string_view head, const TextOf& text_of, std::string_view end) {
   std::map<std::string, std::string> by_space;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a record says, as text: for `etude ops show` and for the reference pages.
+// The content of a record as text, for `etude ops show` and for the reference pages.
 #pragma once
 
 #include <string>

@@ -6,8 +6,8 @@
 //   guards NAME          calls of ops, tensors and other memory of one turn, as JSON
 //   guards NAME TURNS    so many turns inside guard_body, for callgrind
 //
-// Operands are small, so that what is counted are calls and not arithmetic, and no oneDNN runs,
-// whose version would show.
+// Operands are small, so that the counts show calls and not arithmetic, and so that oneDNN does not
+// run: counts must not depend on its version.
 #include <array>
 #include <cstdint>
 #include <cstdlib>
@@ -24,7 +24,7 @@ namespace {
 int64_t from_the_heap = 0;  // requests by new of this thread, the only one
 }
 
-// Those of the library come here too.
+// Allocations of the library arrive here, too.
 [[gnu::noinline]] void* operator new(std::size_t size) {
   ++from_the_heap;
   void* made = std::malloc(size == 0 ? 1 : size);
@@ -50,7 +50,7 @@ namespace {
 using namespace etude;  // NOLINT(google-build-using-namespace): a program
 using Body = std::function<void()>;
 
-// What callgrind's --toggle-collect counts: one function that runs a body a number of times.
+// Runs a body a number of times. callgrind's --toggle-collect counts this function.
 __attribute__((noinline)) void guard_body(const Body& body, long turns) {
   for (long i = 0; i < turns; ++i) body();
 }
@@ -192,7 +192,7 @@ int main(int argc, char** argv) {
     if (std::strcmp(guard.name, argv[1]) != 0) continue;
     set_seed(1);
     const Body body = guard.make();
-    for (int i = 0; i < 4; ++i) body();  // what is made once: caches, pools, an optimiser's state
+    for (int i = 0; i < 4; ++i) body();  // fills caches, pools and an optimiser's state
     if (argc == 2) {
       print_counts(body);
     } else {

@@ -17,8 +17,8 @@
 
 namespace etude::bench::numbers {
 
-// f, a function of n adouble with m results, on a tape of its own. Its buffers hold just what f
-// records, so that nothing goes to files and no page is touched in vain.
+// f, a function of n adouble with m results, on its own tape. The buffers have exactly the size of
+// the record of f, so that nothing goes to files and no page is touched in vain.
 template <class F>
 class AdolcTape {
  public:
@@ -36,7 +36,7 @@ class AdolcTape {
     run(x);
     trace_off();
   }
-  // Goes back over what was recorded, or evaluated, last.
+  // A reverse pass over the latest recording or evaluation.
   void reverse(double* weights, double* out) {
     fos_reverse(tag_, count(results_), count(inputs_), weights, out);
   }

@@ -13,7 +13,7 @@
 
 namespace etude::bench::numbers {
 
-// The compiler has to compute `value`, and to forget what it knows of memory.
+// Makes the compiler compute `value`, and assume that memory has changed.
 template <class T>
 inline void keep(const T& value) {
   asm volatile("" : : "g"(&value) : "memory");
@@ -22,7 +22,7 @@ inline void keep(const T& value) {
 // A way to compute the value or the gradient of a program. Empty: there is none.
 struct Contender {
   std::function<void(int times)> repeat;
-  std::function<std::vector<double>()> numbers;  // what it computes, in one row
+  std::function<std::vector<double>()> numbers;  // all its results in one list
 
   explicit operator bool() const { return static_cast<bool>(repeat); }
 };
@@ -78,7 +78,7 @@ struct Clock {
 std::vector<Timing> time_in_turns(const std::vector<const Contender*>& contenders,
                                   const Clock& clock);
 
-// What a case was measured as; a time of 0 is that of a way that there is not.
+// The measurement of a case. A time is 0 if there is no such contender.
 struct Outcome {
   std::string name;
   std::string fault;  // why it was not timed

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What gradients of plain C++ cost: numbers_bench [--json] [--rounds N] [--ms N] [PROGRAM...]
+// Measures gradients of plain C++: numbers_bench [--json] [--rounds N] [--ms N] [PROGRAM...]
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -135,8 +135,8 @@ void print(const Outcome& row) {
               ratio(row.adolc_again.seconds, gradient).c_str());
 }
 
-// In a process of its own: what one program leaves behind, such as memory that is kept, or the
-// store of ADOL-C, which never shrinks and is walked at each gradient, is not charged to the next.
+// Runs in a separate process, so that the costs of one program do not depend on another: on memory
+// that is kept, or on the store of ADOL-C, which never shrinks and is walked at each gradient.
 bool run_apart(const Entry& entry, const Options& options) {
   std::fflush(stdout);
   const pid_t child = fork();
@@ -156,7 +156,8 @@ bool run_apart(const Entry& entry, const Options& options) {
   return status == 0;
 }
 
-// A working directory that ends with the run: ADOL-C writes what its buffers cannot hold to files.
+// A working directory that is removed after the run. ADOL-C writes files there when its buffers are
+// full.
 class ScratchFolder {
  public:
   ScratchFolder() {

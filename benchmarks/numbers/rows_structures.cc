@@ -14,7 +14,7 @@
 
 namespace etude::bench::numbers {
 
-// Beside their types, where contender() finds them.
+// In the namespace of their types, where contender() finds them.
 void append(std::vector<double>& out, const House<double>& house) {
   each_number(house, [&](double number) { out.push_back(number); });
 }
@@ -110,7 +110,7 @@ BundleBlock by_jacobian(const Camera<double>& camera, const Vector3<double>& poi
 }
 
 #ifdef ETUDE_HAVE_ADOLC
-// The tape of a block. What was seen is a constant of it.
+// The tape of a block. The observation is a constant of it.
 class AdolcBlock {
  public:
   explicit AdolcBlock(bool records) : records_(records) {}
@@ -134,7 +134,7 @@ class AdolcBlock {
     double* from[3] = {weights[0].data(), weights[1].data(), weights[2].data()};
     double* to[3] = {out.residuals[0].data(), out.residuals[1].data(), of_error.data()};
     tape_.reverse(from, to);
-    // Of the derivatives only that by the weight depends on what was seen.
+    // Only the derivative by the weight depends on the observation.
     for (std::size_t k = 0; k < 2; ++k) out.residuals[k][14] += (*seen_)[k] - seen[k];
     out.error = of_error[14];
     return out;

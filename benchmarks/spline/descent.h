@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steepest descent with steps that are halved until they pay: what fits the curves, the same for
-// all ways to a gradient.
+// Fits the curves by steepest descent, with steps that are halved until the loss falls. The same
+// for all ways to compute a gradient.
 #pragma once
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The loss as a user writes it: one generic function of the control points, for plain numbers and
-// for those of a derivative. Errors are added in lanes: the compiler may take points side by side
-// then, and sums of float lose less.
+// the numbers of a derivative. Errors are added in lanes, so that the compiler can use vectors and
+// sums of float lose fewer digits.
 #pragma once
 
 #include <array>

@@ -144,8 +144,8 @@ class Run {
                          is_near(out.losses, hand.losses) && is_near(out.gradients, hand.gradients);
     return out;
   }
-  // The gradient is compared at full precision, and of float just with what float can hold. Fits
-  // of float may stop at other points of a flat loss, which is told but is no fault.
+  // Compares the gradient at the precision of its type. Fits of float may stop at other points of a
+  // flat loss: this is reported, but is no fault.
   void check(const WayOutcome& way) {
     constexpr bool exact = std::is_same_v<T, double>;
     std::ostringstream text;
@@ -187,7 +187,7 @@ class Run {
   Problem<T> problem_;
 };
 
-// The shortest of several rounds: what disturbs only adds.
+// The shortest of several rounds: disturbances only add time.
 double shortest_gradient(Objective<float>& objective, const std::vector<float>& p) {
   constexpr double kRound = 0.02;
   std::vector<float> slope(p.size());

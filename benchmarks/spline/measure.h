@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is measured of a fit, of its gradients and of how these grow. Used by spline_bench.cc, which
-// prints it.
+// Measurements of a fit, of its gradients and of their growth with the problem. Used by
+// spline_bench.cc, which prints them.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,8 @@ struct Budget {
   double seconds = 40;  // of a case; where they are over, fewer runs do
 };
 
-// One fit: of the data of all users from zeros, or of those of one from the pooled control points.
+// One fit: to the data of all users, from zeros, or to one user's data, from the pooled control
+// points.
 struct Setup {
   Curve curve = Curve::b_spline;
   Measure measure = Measure::squares;
@@ -57,7 +58,7 @@ struct Growth {
 };
 std::vector<std::string> way_names();
 std::vector<Growth> measure_growth();
-// Of log seconds by log points, over those of `rows` with 16 control points.
+// The slope of log seconds by log points, over the `rows` with 16 control points.
 double slope_of(const std::vector<Growth>& rows, std::size_t way);
 
 }  // namespace etude::bench::spline

@@ -19,8 +19,8 @@ namespace {
 
 std::size_t allocated = 0;
 
-// Counted page by page, unlike what getrusage and /proc/self/status tell, which lag behind by more
-// than the bounds that are checked here.
+// Counts page by page. The numbers of getrusage and /proc/self/status lag by more than the bounds
+// that are checked here.
 long resident_kib() {
   std::FILE* file = std::fopen("/proc/self/smaps_rollup", "r");
   if (file == nullptr) return -1;
@@ -33,7 +33,7 @@ long resident_kib() {
   return kib;
 }
 
-// What is free now is given back first, so that to use it counts.
+// Free memory is first returned to the system, so that its use counts.
 void keep_freed_memory() {
 #ifdef __GLIBC__
   malloc_trim(0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts what a program takes from the heap, and how much of its memory is resident.
+// Counts the heap allocations of a program and its resident memory.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@ namespace etude::bench::spline {
 // Calls of operator new so far.
 std::size_t allocations();
 
-// By how many KiB `work` makes a process grow at most: it runs in one of its own, which gives no
-// freed memory back. -1 where that cannot be found out.
+// The largest growth of a process by `work`, in KiB. It runs in a separate process that keeps its
+// freed memory. -1 if the growth is unknown.
 long resident_growth(const std::function<void()>& work);
 
 }  // namespace etude::bench::spline

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is fitted: curves, measures of error, and the data of many users and of one. Used by all
-// ways to compute its gradients.
+// The fitting problem: curves, measures of error, and the data of many users and of one. Used by
+// all ways to compute its gradients.
 #pragma once
 
 #include <algorithm>
@@ -109,7 +109,7 @@ template <class C, class T>
   return {segment, at - static_cast<T>(segment)};
 }
 
-// A loss that can be minimised. What it keeps between calls is its own.
+// A loss that can be minimised. It owns its state between calls.
 template <class T>
 class Objective {
  public:

@@ -150,7 +150,7 @@ void write_data() {
             << std::endl;
 }
 
-// In a process of its own: what one leaves in memory is not there for the next.
+// Runs in a separate process, so that no case finds memory of the case before it.
 bool run_apart(const std::function<bool()>& work) {
   std::fflush(stdout);
   const pid_t child = fork();

@@ -30,7 +30,7 @@ class Adolc final : public Generic<double, C, Squares> {
     tape_.record(p.data());
     double weight = 1;
     tape_.reverse(&weight, slope.data());
-    return 0;  // of the loss, which nobody reads here
+    return 0;  // the loss, which is not read here
   }
 
  private:

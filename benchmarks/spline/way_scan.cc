@@ -13,7 +13,7 @@
 namespace etude::bench::spline {
 namespace {
 
-// What does not hang on the curve or on the measure.
+// The terms that depend on neither curve nor measure.
 template <class S, class T>
 S prices(const std::vector<S>& p, const Problem<T>& problem) {
   const auto place = [](std::size_t i) { return i; };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The ways to the gradient of the loss, for float and double. Each is one file, so that they
-// compile side by side. A problem outlives what is made for it.
+// compile in parallel. A problem outlives the objects made for it.
 #pragma once
 
 #include <memory>

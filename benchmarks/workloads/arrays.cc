@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Separate element-wise calls on long arrays: what a pass over memory costs; staged, one pass.
+// Separate element-wise calls on long arrays: each is one pass over memory; staged, all are one
+// pass.
 #include "benchmarks/workloads/workload.h"
 #include "etude/ops.h"
 #include "etude/stage/function.h"

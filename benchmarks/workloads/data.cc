@@ -63,7 +63,7 @@ class Lazy final : public Instance {
     lazy_barrier();
     kept().clear();
   }
-  // What is not spent in runs and compiles is spent in recording.
+  // The time that is not spent in runs and compiles is the time of recording.
   std::vector<std::pair<std::string, double>> details() override {
     constexpr int kRuns = 20;
     const LazyMetrics metrics;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What reads and writes files: a table of text, a folder of images as batches, a checkpoint. The
-// peers read the same files; whoever comes first writes them.
+// Workloads on files: a table of text, a folder of images as batches, a checkpoint. The peers read
+// the same files; the first of them writes the files.
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -38,7 +38,7 @@ std::string made(const std::string& name, const Write& write) {
   return path.string();
 }
 
-// A million rows: a count, two numbers with three and four digits behind the point, a word.
+// A million rows: a count, two numbers with three and four decimal places, a word.
 class Csv final : public Instance {
  public:
   static constexpr int64_t kRows = 1000000;

@@ -29,7 +29,7 @@ class Gradients final : public Instance {
   Tensor cotangent_ = hashed(9, fn_(arguments_).shape());
 };
 
-// Made when it is asked for: arguments are large.
+// Makes its arguments on demand, since they are large.
 Workload layer(std::string name, std::vector<double> expected, std::function<Tensors()> arguments,
                Fn fn) {
   return {.name = std::move(name),

@@ -14,7 +14,8 @@ namespace {
 
 using Tensors = std::vector<Tensor>;
 
-// A function of one tensor, and what of its results does not depend on the library that made them.
+// A function of one tensor, and the part of its results that does not depend on the library
+// (`Seen`).
 class Function final : public Instance {
  public:
   using Run = std::function<Tensors(const Tensor&)>;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Workloads of tiny operands: what a call costs.
+// Workloads of tiny operands: the cost of a call.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -38,7 +38,7 @@ class AddChain final : public Instance {
   Tensor a_ = hashed(1, {2, 2}), b_ = hashed(2, {2, 2}, 1e-3);
 };
 
-// A chain of sums and its gradient, for what one taped call costs forward and backward.
+// A chain of sums and its gradient: the cost of one taped call, forward and backward.
 class TapeAdd final : public Instance {
  public:
   std::vector<double> check() override {
@@ -137,7 +137,7 @@ class MatmulMany final : public Instance {
   Function<Tensor(const Tensor&, const Tensor&)> staged_ = function(chain);
 };
 
-// What one call of a staged function costs, with as many arguments: (a0 + 1) + a1 + ...
+// The cost of one call of a staged function with so many arguments: (a0 + 1) + a1 + ...
 class Call final : public Instance {
  public:
   explicit Call(uint64_t arguments) {

@@ -18,8 +18,8 @@ enum class Mode { kEager, kStaged };
 
 struct NoState {};
 
-// The model is a plain struct of tensors; `loss` gives the loss of one, and may change a state that
-// it is given as well. The check is the losses of the first three steps.
+// The model is a plain struct of tensors. `loss` returns the loss of a model, and may change a
+// state that is its second argument. The check compares the losses of the first three steps.
 template <class Model, class Loss, class State>
 class Training final : public Instance {
  public:
@@ -70,7 +70,7 @@ std::unique_ptr<Instance> training(Model model, double rate, Loss loss, Mode mod
                                                         mode, std::move(state));
 }
 
-// A workload whose instance make(mode) gives.
+// A workload whose instance is made by make(mode).
 template <class Make>
 Workload in_both_modes(std::string name, std::vector<double> expected, Make make,
                        double tolerance = Workload().tolerance) {

@@ -30,7 +30,7 @@ Tensor labels(int64_t n);
 Tensor rotation(int64_t n);
 std::vector<double> digest(const std::vector<Tensor>& arrays);
 
-// Keeps the compiler from dropping what is not used, and what is pending from being dropped.
+// Counts as a use of x: neither the compiler nor a lazy program drops its computation.
 void keep(const Tensor& x);
 void keep(const std::vector<Tensor>& all);
 // The workload in mode `lazy`: a run is recorded and ends with a barrier.

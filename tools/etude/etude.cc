@@ -86,7 +86,7 @@ T field(const Json& json, const char* key, T otherwise) {
 }
 
 // One case: {"id": "a", "op": "add", "attrs": {}, "gradient": true}; its tensors are "a/x1", ...
-// Its results go to `out` as "a/y", ... What fails is an entry of the report.
+// Its results go to `out` as "a/y", ... A failure is an entry of the report.
 Json run_case(const Json& json, std::size_t index, const io::NamedTensors& inputs,
               io::NamedTensors& out) {
   Json report = {{"id", std::to_string(index)}};
@@ -189,7 +189,7 @@ void add_ops_commands(CLI::App& app, RunOptions& options, bool& names_only,
   run->callback([&] { options.cases.empty() ? run_one(options) : run_cases(options); });
 }
 
-// What to write where a command is missing or unknown; "" if something else is wrong.
+// The message for a missing or unknown command; "" if something else is wrong.
 std::string missing_command(const CLI::App& app, int argc, char** argv) {
   const CLI::App* at = &app;
   std::string path = "etude";
@@ -223,7 +223,7 @@ int run_program(int argc, char** argv) {
   add_profile_command(app, profiled);
   try {
     app.parse(argc, argv);
-  } catch (const CLI::RuntimeError& error) {  // a command that says no by its status
+  } catch (const CLI::RuntimeError& error) {  // a command that fails by its status
     return error.get_exit_code();
   } catch (const CLI::ParseError& error) {
     const bool is_help = error.get_exit_code() == 0;

@@ -98,7 +98,7 @@ std::vector<Tensor> load_inputs(const Graph& graph, const std::string& file) {
   return out;
 }
 
-// fn(bytes of the file); what it throws names the file.
+// fn(bytes of the file); errors of fn name the file.
 template <class F>
 auto read_file(const std::string& file, const F& fn) {
   const internal::MappedFile content(file);
@@ -131,7 +131,7 @@ void run(const GraphOptions& options) {
   io::save_safetensors(options.output, out);
 }
 
-// The code of each fused call and each region, as the compiler gives it for this machine.
+// The code of each fused call and each region, as the compiler makes it for this machine.
 void print_code(const internal::Plan& plan, bool assembly) {
   const Graph& graph = plan.graph();
   for (std::size_t i = 0; i < graph.size(); ++i) {

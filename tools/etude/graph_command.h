@@ -10,8 +10,8 @@
 
 namespace etude::tools {
 
-// A graph from a file, whose form is told by how it begins.
-// throws: what reading the file and the graph throw, naming the file.
+// A graph from a file, whose first bytes show its format.
+// throws: errors of reading the file and the graph, which name the file.
 GraphRef load_graph(const std::string& file);
 
 // Adds the command with all that it does. Its options live as long as the program.

@@ -45,14 +45,14 @@ struct Box {
   std::string title, type;
   std::vector<std::string> parts;  // of a fused call, with their lines
   std::size_t rank = 0;
-  double order = 0;  // among those of its rank
+  double order = 0;  // among the boxes of its rank
   int x = 0, y = 0;
   int height() const { return kLine * static_cast<int>(2 + parts.size()) + 10; }
 };
 struct Edge {
   std::size_t from, to;
   int64_t bytes;
-  int place = 0;  // among those that end in the same box
+  int place = 0;  // among the edges to the same box
 };
 
 class Page {
@@ -131,7 +131,7 @@ runs of small calls that become one function. Edges: how much is read.</p>
     }
   }
 
-  // Edges from what makes the operands; constants have none.
+  // Edges from the makers of the operands; constants have none.
   void connect(std::span<const GraphValue> operands, std::size_t to, std::size_t& rank) {
     for (const GraphValue v : operands) {
       const auto from = v == kNoValue ? maker_.end() : maker_.find(v);
@@ -141,7 +141,7 @@ runs of small calls that become one function. Edges: how much is read.</p>
     }
   }
 
-  // Rows by rank; in a row, each box near what it reads.
+  // Rows by rank; in a row, each box near its operands.
   void place() {
     std::size_t ranks = 0;
     for (const Box& box : boxes_) ranks = std::max(ranks, box.rank + 1);
@@ -191,7 +191,8 @@ runs of small calls that become one function. Edges: how much is read.</p>
     return out;
   }
 
-  // Ends side by side on the box that reads; one that passes rows goes around what stands there.
+  // Edges end side by side on the box that reads them. An edge that passes rows goes around their
+  // boxes.
   std::string line(const Edge& edge) const {
     const Box &from = boxes_[edge.from], &to = boxes_[edge.to];
     const bool is_long = to.rank > from.rank + 1;

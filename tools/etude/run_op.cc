@@ -93,7 +93,7 @@ class Operands {
 
   Tensor cotangent(const std::string& result) const { return find("ct/" + result); }
 
-  // A misspelt cotangent must not pass for one that is absent.
+  // A misspelt cotangent must not count as absent.
   void refuse_other_cotangents(const std::vector<std::string>& results) const {
     for (auto at = tensors_.lower_bound(run_.prefix + "ct/");
          at != tensors_.end() && at->first.starts_with(run_.prefix + "ct/"); ++at) {
@@ -130,7 +130,7 @@ class Operands {
     }
   }
 
-  // A misspelt operand must not pass for one that is absent.
+  // A misspelt operand must not count as absent.
   void refuse_others() const {
     const std::set<std::string> known(names.begin(), names.end());
     for (auto at = tensors_.lower_bound(run_.prefix);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs any op by name on tensors and attributes from files. Inputs are not trusted: whatever is
-// wrong with them is an Error that says what.
+// Runs any op by name on tensors and attributes from files. Inputs are not trusted: an invalid
+// input is an Error that names its fault.
 #pragma once
 
 #include <string>
@@ -18,11 +18,11 @@ using Json = nlohmann::json;
 // throws: kInvalidArgument for text that is not JSON, is nested deeper than 16, or has a key twice.
 Json parse_json(std::string_view text);
 // Attributes of `op` from a JSON object; null and missing keys mean the defaults.
-// throws: kInvalidArgument, naming the attribute and what it must be.
+// throws: kInvalidArgument, naming the attribute and the requirement.
 Attrs attrs_from_json(const Op& op, const Json& json);
 
-// One call. Operands are the tensors `PREFIX` + operand name; those of a list operand `xs` are
-// "xs/0", "xs/1", ...
+// One call. Operands are the tensors `PREFIX` + operand name; the tensors of a list operand `xs`
+// are "xs/0", "xs/1", ...
 struct OpRun {
   std::string op;
   Json attrs = Json::object();

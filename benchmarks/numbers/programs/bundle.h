@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bundle adjustment: how far off a camera sees a point. Each observation gives two weighted
-// residuals and the error 1 - w^2 of its weight; wanted are the derivatives of the residuals by 11
-// numbers of the camera, 3 of the point and the weight, and of the error by the weight. An
-// objective of Srajer, Kukelova, Fitzgibbon, "A Benchmark of Selected Algorithmic Differentiation
-// Tools", 2018.
+// Bundle adjustment: how far off a camera sees a point. Each observation has two weighted residuals
+// and the error 1 - w^2 of its weight. The derivatives are: of the residuals by 11 numbers of the
+// camera, 3 of the point and the weight; of the error by the weight. An objective of Srajer,
+// Kukelova, Fitzgibbon, "A Benchmark of Selected Algorithmic Differentiation Tools", 2018.
 //
 // Camera: a rotation about its vector by its length (Rodrigues) [3], centre [3], focal length,
 // principal point [2], radial distortion [2].

@@ -5,8 +5,8 @@
 //
 // The inverse covariance of component c is Q^T Q with a lower triangular Q, whose diagonal is
 // exp(q), so that every vector of parameters is a mixture. Its weight is the softmax of alpha.
-// Parameters: alpha [k]; means [k, d]; for each component q [d] and what is below the diagonal of
-// Q, column by column [d (d - 1) / 2].
+// Parameters: alpha [k]; means [k, d]; for each component q [d] and the elements of Q below its
+// diagonal, column by column [d (d - 1) / 2].
 #pragma once
 
 #include <cmath>
@@ -120,8 +120,9 @@ struct Gmm {
                  const std::vector<double>& constant, std::vector<double>& out) const;
 };
 
-// Adds what point n gives: with r the softmax of the terms, y = x - mean and z = Q y, component c
-// gets r by alpha, r Q^T z by the mean, r (1 - z_i y_i exp(q_i)) by q_i and -r z_i y_j by Q_ij.
+// Adds the gradient of point n. With r the softmax of the terms, y = x - mean and z = Q y,
+// component c gets r by alpha, r Q^T z by the mean, r (1 - z_i y_i exp(q_i)) by q_i and -r z_i y_j
+// by Q_ij.
 inline void Gmm::add_point(std::size_t n, const std::vector<double>& diagonal,
                            const std::vector<double>& constant, std::vector<double>& out) const {
   std::vector<double> y(kDimension), z(kComponents * kDimension), terms(kComponents);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plain loops over containers of n numbers. What one element of their gradients costs must not
-// grow with n, and no element may cost an allocation.
+// Plain loops over containers of n numbers. The time for one element of their gradients must not
+// grow with n, and no element may need an allocation.
 #pragma once
 
 #include <cstddef>

@@ -82,7 +82,7 @@ struct Lstm {
     }
   }
 
-  // What the way back reads of one number of one layer at one step.
+  // The values of one number of one layer at one step that the reverse pass reads.
   struct Kept {
     double signal, hidden, cell;  // before the step
     double gates[4], tanh_cell;

@@ -78,7 +78,7 @@ struct RungeKutta {
             at[1] + kStep / 6 * (k1[1] + 2 * k2[1] + 2 * k3[1] + k4[1])};
   }
 
-  // The cotangent of `at` from that of slope(at); adds those of the rates.
+  // The cotangent of `at` from the cotangent of slope(at). Adds the cotangents of the rates.
   static State<double> slope_back(const State<double>& at, const double* rates,
                                   const State<double>& back, std::array<double, 4>& of_rates) {
     const double meetings = at[0] * at[1];

@@ -39,7 +39,7 @@ struct PolynomialBody {
 
 template <class Body, std::size_t steps>
 struct ScanLoop {
-  // Five numbers, of which two are used: more than go forward.
+  // Five numbers, two of them used. More than four select reverse mode.
   static std::vector<double> make(std::size_t) { return {0.3, 0.9, 0, 0, 0}; }
   template <class T>
   T operator()(const std::vector<T>& x) const {

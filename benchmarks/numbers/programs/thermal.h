@@ -3,10 +3,10 @@
 // the slab, and comes back to the tank; slab and tank lose heat to the room. Loss: how far the slab
 // ends from the temperature that is wanted, by all numbers of five structs.
 //
-// Newton's law of cooling gives the flows of heat: from the slab h A (T - T_room), from the tank
-// U (T - T_room). Through the wall of the tube, of conductance G = 2 pi k L / log(r_out / r_in),
-// water of heat flow capacity C (W/K) gives up C (1 - exp(-G / C)) (T_water - T_slab): the law
-// integrated along the tube. A body of heat capacity m c warms by the heat it gets over m c.
+// Newton's law of cooling determines the flows of heat: from the slab h A (T - T_room), from the
+// tank U (T - T_room). Through the wall of the tube, of conductance G = 2 pi k L / log(r_out /
+// r_in), water of heat flow capacity C (W/K) releases C (1 - exp(-G / C)) (T_water - T_slab): the
+// law integrated along the tube. A body of heat capacity m c warms by the heat it gets over m c.
 #pragma once
 
 #include <array>
@@ -217,8 +217,8 @@ struct Thermal::Course {
     k = of_old;
   }
 
-  // Adds to the tangent what the factors give; most are products of powers, whose derivative by a
-  // number is power times product over that number.
+  // Adds the contributions of the factors to the tangent. Most factors are products of powers,
+  // whose derivative by a number is power times product over that number.
   void into(const Course& back, const House<double>& h, House<double>& out) const {
     const double of_mixed = back.mixed * mixed, of_lost = back.lost * lost;
     const double of_warmed = back.warmed * warmed, of_cooled = back.cooled * cooled;
