@@ -12,7 +12,7 @@
 
 namespace etude::tests {
 
-// The message of what f throws.
+// The message of the exception that f throws.
 template <class F>
 std::string message_of(F&& f) {
   try {
@@ -23,7 +23,7 @@ std::string message_of(F&& f) {
   return "no error";
 }
 
-// The same of what must have this code.
+// The message of an Error of f, which must have this code.
 template <class F>
 std::string error_of(ErrorCode code, F&& f) {
   try {
@@ -36,7 +36,7 @@ std::string error_of(ErrorCode code, F&& f) {
   return "";
 }
 
-// What f throws. Fails if that is nothing.
+// The error that f throws. Fails if f throws nothing.
 template <class F>
 Error thrown_by(F&& f) {
   try {
@@ -52,7 +52,7 @@ inline bool contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
-// Fails unless f throws an error that says `text`.
+// Fails unless f throws an error whose message contains `text`.
 template <class F>
 void expect_message(F&& f, std::string_view text) {
   const std::string message = message_of(f);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graphs with the values of their captures, and what is said where these do not fit.
+// Graphs with the values of their captures, and the errors for values that do not fit.
 #include <gtest/gtest.h>
 
 #include "etude/etude.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What of this process becomes data of a file, and what is refused; the files that models are
-// linked from.
+// Objects of this process as data of a file, and the refused ones; the files from which models are
+// linked.
 #include "etude/aot/image.h"
 
 #include <array>
@@ -57,7 +57,7 @@ class ImageTest : public ::testing::Test {
   LinkTarget function = linker.add_data(".text", "code", 16, false);
 };
 
-// The sections of a file and its relocations: what an independent reader of the file sees.
+// The sections and relocations of a file, as an independent reader sees them.
 struct Read {
   explicit Read(std::string all) : bytes(std::move(all)), object("made", bytes) {}
   std::string bytes;
@@ -89,7 +89,7 @@ TEST_F(ImageTest, CopiesAnObjectWithAllThatItPointsTo) {
   EXPECT_EQ(third, 3);
 }
 
-// A field of one byte, and behind it what was left of an address: the field keeps its value.
+// A field of one byte, followed by the rest of an old address: the field keeps its value.
 TEST_F(ImageTest, AByteWithAnOldAddressBehindItStaysAByte) {
   const auto word = [](const Params& params) {
     const auto address = reinterpret_cast<uintptr_t>(params.numbers.data());
@@ -104,8 +104,7 @@ TEST_F(ImageTest, AByteWithAnOldAddressBehindItStaysAByte) {
   EXPECT_EQ(data.relocations.size(), 4U);
 }
 
-// A flag, and behind it what was left of the address of a block that both have: no block begins
-// there.
+// A flag, followed by the rest of the address of a block that both have: no block begins there.
 TEST_F(ImageTest, AFlagWithAnOldAddressBehindItStaysAFlag) {
   std::vector<std::unique_ptr<int64_t>> shared;
   for (std::size_t i = 0; i < own->flags.size(); ++i) {
@@ -141,7 +140,7 @@ TEST(Blocks, KeepTheirAlignment) {
   EXPECT_EQ(::operator new(SIZE_MAX, std::nothrow), nullptr);
 }
 
-// A word that nobody wrote may have the address of a block that others have.
+// A word that was never written may hold the address of a block with another owner.
 TEST_F(ImageTest, ABlockWithAnotherTwinIsNone) {
   const auto mine = std::make_unique<std::array<int64_t, 3>>(std::array<int64_t, 3>{1, 2, 3});
   const TwinScope scope;

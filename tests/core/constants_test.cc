@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// NoDerivative<Tensor> stands where a tensor stands, and no derivative flows to it.
+// NoDerivative<Tensor> can be used like a tensor, and no derivative flows to it.
 #include <vector>
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ProfileScope sees: ops with the user's lines, of both passes; and what it costs and leaves.
+// ProfileScope: ops of both passes with the user's lines, its cost, and the state after it.
 #include "etude/eager/profile.h"
 
 #include <cstdio>

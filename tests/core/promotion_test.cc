@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operands of several dtypes in one call: which dtype they meet in, eagerly, staged, lazily, and in
-// derivatives; what in-place updates allow; the strict mode.
+// Operands of several dtypes in one call: their common dtype, eagerly, staged, lazily, and in
+// derivatives; in-place updates; the strict mode.
 #include <functional>
 #include <string>
 #include <vector>
@@ -115,7 +115,7 @@ TEST(Promotion, MixedKindsMeetInTheHigherOneInAllModes) {
   }
 }
 
-// Every pair of dtypes: the one of the higher kind, or what promote() gives within a kind.
+// Every pair of dtypes: the result has the dtype of the higher kind, or of promote() within a kind.
 TEST(Promotion, EveryPairOfDTypesMeets) {
   const auto kind = [](DType d) { return d == kBool ? 0 : is_integer(d) ? 1 : 2; };
   for (int i = 0; i < kDTypeCount; ++i) {

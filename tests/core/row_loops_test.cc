@@ -25,7 +25,7 @@ Tensor folded(const Tensor& x) {
   for (const Tensor& row : x) h = h * 0.5F + row * row;
   return sum(h);
 }
-// The sum of 1, 9, 25 with weights 1/4, 1/2, 1 and of 4, 16, 36 alike.
+// The sum of 1, 9, 25 with weights 1/4, 1/2, 1, and of 4, 16, 36 with the same weights.
 constexpr float kFolded = 0.25F + 4.5F + 25 + 1 + 8 + 36;
 const Floats kSlopes = {0.5F, 1, 3, 4, 10, 12};
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// For tests of what shares memory: where a tensor's elements are, and the first of them.
+// For tests of shared memory: the address of a tensor's elements, and the first element.
 #pragma once
 
 #include "etude/core/tensor.h"

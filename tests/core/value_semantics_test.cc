@@ -21,7 +21,7 @@ constexpr int64_t kElements = 1 << 16;  // large enough for a buffer of its own
 
 Tensor large(double value = 1) { return full(Shape{kElements}, value); }
 
-// What is allocated in `f`, in units of one large tensor.
+// The memory that f allocates, in units of one large tensor.
 template <class F>
 int64_t buffers(F f) {
   const MemoryScope scope;
@@ -109,7 +109,7 @@ TEST(ValueSemantics, ParametersByValueCopyUnlessMoved) {
   Tensor a = large();
   EXPECT_EQ(buffers([&] { a = increment(a); }), 1);
   EXPECT_EQ(buffers([&] { a = increment(std::move(a)); }), 0);
-  EXPECT_EQ(buffers([&] { a *= 2; }), 0);  // the result of a function is nobody else's
+  EXPECT_EQ(buffers([&] { a *= 2; }), 0);  // the result of a function is not shared
   EXPECT_EQ(first(a), 6);
 }
 
@@ -172,7 +172,7 @@ TEST(ValueSemantics, OneVariableForTwoParametersTakesEffectInOrder) {
 TEST(ValueSemantics, IterationsAndClosuresSeeOldValues) {
   Tensor a = Tensor(std::vector<float>{1, 2, 3});
   float total = 0;
-  const Tensor seen = a;  // what a range over a holds
+  const Tensor seen = a;  // as a range over a holds it
   for (const float v : seen.data<float>()) {
     a += 10;
     total += v;
@@ -193,8 +193,8 @@ TEST(ValueSemantics, TemporariesAreReused) {
   EXPECT_EQ(buffers([&] { y = exp(-((a * b) + c) * a); }), 1);
 }
 
-// Under a tape, writes to make(source) after y = read(x): by as many buffers as said, and the
-// gradient of y is that of what y was made of.
+// Under a tape, writes to x = make(source) after y = read(x). Expects `copies` new buffers, and
+// that the gradient of y belongs to the old x.
 template <class Make, class Read>
 void expect_snapshot(const Make& make, const Read& read, int copies, double slope) {
   Tape tape;
@@ -257,7 +257,7 @@ TEST(ValueSemantics, SwapAndMoveCopyNothing) {
   Tensor empty = large();
   const Tensor taken = std::move(empty);
   try {
-    empty.shape();  // NOLINT(bugprone-use-after-move): what is tested
+    empty.shape();  // NOLINT(bugprone-use-after-move): the tested use
     FAIL() << "an empty tensor has no shape";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);

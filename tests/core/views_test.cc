@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Slices, reshapes and index assignments are values too: what they cost and what they never show.
+// Slices, reshapes and index assignments are values too: their cost, and that no write shows
+// through them.
 #include <gtest/gtest.h>
 
 #include "etude/core/buffer.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What derivatives of numbers cost, in counts: calls on the tape, slots and allocations for n reads
-// and writes are proportional to n, and going back allocates nothing but its result.
+// The costs of derivatives of numbers, as counts: calls on the tape, slots and allocations for n
+// reads and writes are proportional to n, and a reverse pass allocates only its result.
 #include <array>
 #include <atomic>
 #include <cmath>
@@ -38,7 +38,7 @@ using Number = Active<double>;
 struct Cost {
   std::size_t calls, slots;
 };
-// What f records for inputs that `make` gives for n.
+// The costs of recording f on the inputs make(n).
 template <class Make, class F>
 Cost recorded(std::size_t n, const Make& make, const F& f) {
   internal::ScalarTape<double> tape;
@@ -156,7 +156,8 @@ TEST(ScalarCosts, GoingBackAllocatesItsResultOnly) {
   }
 }
 
-// A gradient by an array of numbers, once its thread has what it keeps: what a small device needs.
+// A gradient by an array of numbers, after the thread has its permanent memory, as a small device
+// needs it.
 TEST(ScalarCosts, GradientsByArraysAllocateNothing) {
   using Points = std::array<double, 16>;
   const Doubles data(500, 0.25);

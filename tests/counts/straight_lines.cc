@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Straight functions of up to ten operations: their gradient by the library beside the one that is
-// written by hand. instruction_counts_test.py counts the instructions of each pair.
+// Straight functions of up to ten operations: their gradients by the library and by hand.
+// instruction_counts_test.py counts the instructions of each pair.
 #include <cmath>
 #include <tuple>
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One program of files that are compiled for two machines: two_machines_test.py compiles this one
-// three times. What both parts have is one thing, and the order of a sum is no matter of vectors.
+// three times. Definitions of both parts are one object, and the order of a sum does not depend on
+// the vector length.
 #include <array>
 #include <cstddef>
 #include <cstdio>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which graph serves a call: what the arguments hold beside tensors.
+// The choice of the graph for a call by the values in the arguments besides tensors.
 #include <cmath>
 #include <memory>
 #include <optional>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Derivatives of programs that assign Variables, in all modes. No derivative passes through an
-// assignment; a read after one is a new source, whose gradient is that of the Variable. Wanted
-// values are those of the definition, worked out by hand.
+// assignment; a read after an assignment is a new source, whose gradient is the gradient of the
+// Variable. Expected values follow from the definition, by hand.
 #include <cmath>
 #include <functional>
 #include <optional>
@@ -48,7 +48,7 @@ class Assignments : public ::testing::Test {
     expect(mode, by_v, wanted.by_v);
   }
 
-  // A tape in a function, around what `f` is.
+  // A tape in a staged function, around f.
   void expect_inside(const char* mode, const Body& f, const Wanted& wanted) {
     v.assign(kV);
     const auto slopes = function([&](const Tensor& x) {

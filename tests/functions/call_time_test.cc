@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values that host code gives at each call of a staged function.
+// Values that host code computes at each call of a staged function.
 #include <stdexcept>
 #include <vector>
 

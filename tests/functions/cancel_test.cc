@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cancellation: calls end from another thread, and leave what they work on as it was.
+// Cancellation: another thread ends calls, and their arguments and Variables keep their values.
 #include <atomic>
 #include <chrono>
 #include <functional>

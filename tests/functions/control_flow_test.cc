@@ -16,7 +16,7 @@ namespace {
 using tests::expect_error;
 using Floats = std::vector<float>;
 
-// f and function(f) on the same arguments give the same bits; gives what they give.
+// Expects the same bits of f and function(f) on the same arguments, and returns the result.
 template <class F, class... X>
 auto both(const F& f, const X&... x) {
   const auto plain = f(x...);
@@ -336,7 +336,7 @@ TEST(WhileLoop, DoublesThreeTimes) {
       (Floats{8, 16}));
 }
 
-// x <- x*x/2 + c as long as x < 100: the number of steps hangs on x.
+// x <- x*x/2 + c as long as x < 100: the number of steps depends on x.
 Tensor grow(const Tensor& x, const Tensor& c) {
   return while_loop([](const Tensor& s) { return s < 100.0; },
                     [&](const Tensor& s) { return s * s * 0.5 + c; }, x);

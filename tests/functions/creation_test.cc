@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Variables that a staged function makes in its first call and whose initial values hang on its
+// Variables that a staged function makes in its first call, with initial values that depend on its
 // arguments.
 #include <atomic>
 #include <functional>
@@ -135,7 +135,8 @@ TEST(Creation, OfAFunctionWithinAnother) {
   EXPECT_EQ(runs, 3);
   EXPECT_EQ(outer.trace_count(), 1);
 
-  // Another function that it calls later may make its own; one that is new each time may not.
+  // A function that is called later may make its own Variable; a function that is new at each call
+  // may not.
   Scaling other;
   const auto late = function([&](const Tensor& x) { return other(x); });
   const auto grows = function([&](const Tensor& x) { return x.rank() == 1 ? late(x) : inner(x); });
@@ -193,7 +194,7 @@ TEST(Creation, MayFailInTheMiddle) {
   const auto f = function([&](const Tensor& x) {
     if (++runs == 2) throw std::runtime_error("host");  // in the run that would make it
     const Tensor y = scaling(x);
-    if (runs == 4) throw std::runtime_error("host");  // in the next one, behind it
+    if (runs == 4) throw std::runtime_error("host");  // in the next run, after making it
     return y;
   });
   EXPECT_THROW(f(1.0), std::runtime_error);

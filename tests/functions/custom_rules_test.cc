@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules that somebody wrote, in staged functions: whoever differentiates the function goes by the
-// rule, inside and outside, in every mode. Recomputation computes again what it did not keep.
+// Custom rules in staged functions: every derivative of the function uses the rule, inside and
+// outside, in every mode. Recomputation computes values again that it did not keep.
 #include <cmath>
 #include <memory>
 #include <optional>
@@ -20,7 +20,7 @@ using tests::expect_error;
 
 using Floats = std::vector<float>;
 
-// Not the derivatives of what they compute, so that a mode that leaves out the rule is seen.
+// Rules with wrong derivatives, so that a mode that ignores the rule is detected.
 const auto kSquare = custom_gradient([](const Tensor& x) {  // slope 3x, second slope 3
   return std::pair{x * x, [x](const Tensor& dy) { return 3.0F * dy * x; }};
 });
@@ -46,8 +46,9 @@ template <class F>
 auto batched(const F& f) {
   return [f](const Tensor& x) { return vmap([&](const Tensor& e) { return f(e); })(x); };
 }
-// What `mode` makes of f, eagerly, of the staged f, and staged as a whole. Of two modes around a
-// call, the outer one adds up what the call gives at once, so that the last bits may differ.
+// Compares `mode` of f, `mode` of the staged f, and the whole as one staged function. With two
+// modes around a call, the outer mode adds all contributions of the call at once, so the last bits
+// may differ.
 template <class Mode, class F>
 void expect_same(const char* what, const Mode& mode, const F& f, const Tensor& x,
                  float tolerance = 0) {
@@ -208,7 +209,7 @@ TEST(CustomRules, AreRefusedForCotangentsThatTheyLackStaged) {
                {"gradient of custom_gradient", "absent"});
 }
 
-// Beyond four results zeros stand for what is missing: there would be too many cases.
+// For more than four results missing cotangents are zeros: there would be too many cases.
 TEST(CustomRules, SeeZerosForMissingOnesOfManyResultsStaged) {
   const auto five = custom_gradient([](const Tensor& x) {
     return std::pair{std::tuple(x * 1.0F, x * 1.0F, x * 1.0F, x * 1.0F, x * 1.0F),
@@ -315,7 +316,7 @@ TEST(CustomRules, AskForVariablesStaged) {
   const auto [dx, dv] = tape.gradient(y, std::tie(x, v));
   EXPECT_EQ(dx.item<float>(), 100);
   EXPECT_EQ(dv.item<float>(), 2);
-  // One that the pullback alone reads is what it was at the call.
+  // A Variable that only the pullback reads has its value at the call.
   const auto scaled = custom_gradient([&](const Tensor& t) {
     return std::pair{t * t, [&v](const Tensor& dy) { return dy * v; }};
   });
@@ -426,7 +427,7 @@ TEST(RecomputeGrad, TakesLessMemoryStaged) {
   EXPECT_LT(2 * Plan::of(*again)->arena_bytes(), Plan::of(*plain)->arena_bytes());
   const PassScope one_by_one("fuse_elementwise");
   const GraphRef ready = run_passes(*again);
-  // No pass merges the second run with the first, but nobody needs the value of the last block.
+  // No pass merges the second run with the first, but the value of the last block is not needed.
   EXPECT_EQ(count_of(*ready, "tanh"), (2 * 6 - 1) * 8);
   EXPECT_EQ(count_of(*run_passes(*plain), "tanh"), 6 * 8);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// In-out arguments of staged functions are updated in their own memory where nobody else sees it:
-// never while another handle, another argument or an error could show it.
+// In-out arguments of staged functions are updated in their own memory, but never while another
+// handle, another argument or an error could show the write.
 #include <gtest/gtest.h>
 
 #include "etude/etude.h"
@@ -14,7 +14,7 @@ using Floats = std::vector<float>;
 
 const void* address(const Tensor& x) { return x.data<float>().data(); }
 
-constexpr int64_t kLarge = 5000;  // elements beyond those that lie beside the header
+constexpr int64_t kLarge = 5000;  // too large for storage in the header's block
 
 // spec: V45.b
 TEST(Donation, UpdatesInPlaceWhatNobodyElseHolds) {
@@ -97,7 +97,7 @@ struct Three {
   Tensor a = ones({kLarge}), b = ones({3}), c = ones({kLarge});
 };
 
-// A step that fails, before, between and behind the writes: everything is as it was.
+// A step that fails before, between or after the writes changes nothing.
 // spec: IM-12.b
 TEST(Donation, AFaultAnywhereLeavesArgumentsAsTheyWere) {
   for (int at = 0; at < 4; ++at) {

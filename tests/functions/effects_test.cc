@@ -17,7 +17,8 @@ using tests::expect_error;
 using tests::Printing;
 using Lines = std::vector<std::string>;
 
-// The lines of f(x...), which are those of function(f)(x...) at its first and its second call.
+// The printed lines of f(x...). Expects the same lines of the first and the second call of
+// function(f).
 template <class F, class... X>
 Lines lines_of(const F& f, const X&... x) {
   Printing printing;

@@ -314,7 +314,7 @@ TEST(EqualBits, OfRecomputedSteps) {
   });
 }
 
-// Tangents that do not move what is computed again.
+// Tangents on which the recomputed values do not depend.
 TEST(EqualBits, OfRecomputedStepsBesideForwardMode) {
   const auto slope = [](const Tensor& w) {
     const auto product = [&](const Tensor& s) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Floating-point exceptions: kernels raise those of their elements and no others, so that programs
-// that trap them (feenableexcept) go on.
+// Floating-point exceptions: kernels raise only the exceptions of their elements, so that programs
+// with traps (feenableexcept) can run.
 #include <cfenv>
 #include <csetjmp>
 #include <csignal>
@@ -35,7 +35,7 @@ constexpr int kTraps = FE_INVALID | FE_DIVBYZERO | FE_OVERFLOW;
 sigjmp_buf trapped;
 void on_trap(int) { siglongjmp(trapped, 1); }
 
-// Whether a trap stops f(x). Flags alone would not tell: kernels put back the state of the unit.
+// Whether a trap stops f(x). Flags do not show it, since kernels restore the state of the unit.
 template <class F>
 bool traps(const F& f, const Tensor& x) {
   const auto before = std::signal(SIGFPE, on_trap);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Families of graphs: programs at two sizes, compared, and the family at twenty further sizes gives
-// the bits of eager calls there.
+// Families of graphs: the graphs of programs at two sizes form a family, which has the bits of
+// eager calls at twenty further sizes.
 #include <functional>
 #include <string>
 #include <vector>
@@ -217,7 +217,7 @@ TEST(Families, TellsTheFirstNodeThatDiffers) {
             "element 0 of constant %1 ");
 }
 
-// A number that two sizes explain alike is not guessed.
+// A number that two sizes explain equally well is not guessed.
 TEST(Families, AsksForAThirdGraphWhereTwoLeaveItOpen) {
   const auto text = [](int n, int m) {
     return parsed(

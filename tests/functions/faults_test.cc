@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is told of a failure in staged code: the op, its line, and who called whom.
+// Messages of failures in staged code: the op, its line, and the chain of calls.
 #include <string>
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@ Tensor pick(const Tensor& x, const Tensor& i) { return take(x, i); }
 constexpr int kProductLine = __LINE__ + 1;
 Tensor product(const Tensor& x) { return matmul(x, x); }
 
-// What stands behind the fact: its line, and functions with the lines of their calls.
+// The end of a message: the line, and the functions with the lines of their calls.
 std::string tail(int line, const std::vector<std::pair<std::string, int>>& callers) {
   const std::string file = CallSite::here().file;
   std::string out = fmt::format("\n  at {}:{}", file, line);
@@ -65,7 +65,7 @@ TEST(Faults, NameTheFunctionsOfAFailureWhileTracing) {
   EXPECT_TRUE(message_of(fails).ends_with(want)) << message_of(fails) << "\n" << want;
 }
 
-// Under a tape a plan is run by an op; what failed is the step.
+// Under a tape an op runs the plan, but the error names the failed step.
 TEST(Faults, NameTheStepUnderATape) {
   Nested f;
   int line = 0;

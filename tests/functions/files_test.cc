@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files and samples in functions that are being traced: what has no elements there is refused.
+// Files and samples in functions that are being traced: tensors without elements are refused.
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -55,7 +55,7 @@ TEST(FilesInFunctions, WeightsAreLoadedIntoConstants) {
   EXPECT_EQ(traced(loads).to_vector<float>(), (std::vector<float>{4, 6, 8, 4, 6, 8}));
 }
 
-// A trace knows what a Variable will be, a checkpoint what it is.
+// A traced Variable has a future value, which a checkpoint cannot save.
 TEST(FilesInFunctions, VariablesAreNotSavedInATrace) {
   const TempFolder folder;
   const std::string path = (folder.path() / "x").string();
@@ -85,7 +85,7 @@ TEST(FilesInFunctions, VariablesAreNotSavedInATrace) {
   EXPECT_EQ(eagerly(ones({4})).item<float>(), 4);
 }
 
-// The second run of recompute_grad sees what the first one saved and restored.
+// The second run of recompute_grad sees the effects of saving and restoring in the first run.
 TEST(FilesInFunctions, AFunctionRunsAgainWithItsCheckpoint) {
   const TempFolder folder;
   const std::string path = (folder.path() / "x").string();
@@ -107,7 +107,7 @@ TEST(FilesInFunctions, AFunctionRunsAgainWithItsCheckpoint) {
   EXPECT_EQ(v.read().item<float>(), 6);
 }
 
-// What waits for a Variable is given to it when that is made.
+// A restored value waits for its Variable, which takes it when it is made.
 TEST(FilesInFunctions, AVariableThatATraceMakesIsRestored) {
   const TempFolder folder;
   const std::string path = (folder.path() / "x").string();

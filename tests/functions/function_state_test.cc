@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Staged functions and what they reach beside their arguments: Variables, made outside or in the
-// first call, tapes around them, init_scope.
+// Staged functions and state outside of their arguments: Variables, made outside or in the first
+// call, tapes around them, init_scope.
 #include <atomic>
 #include <optional>
 #include <thread>
@@ -297,7 +297,7 @@ TEST(FunctionState, RefusesAssignmentsOfExamplesEagerly) {
   expect_refused([&](const Tensor& x) { v.assign_sub(x); });
   expect_refused([&](const Tensor& x) { v.at(0) = sum(x); });
   expect_refused([&](const Tensor& x) { v.at(0).assign_add(sum(x)); });
-  // What is the same for all examples may be assigned.
+  // A value that is the same for all examples may be assigned.
   const Tensor sums = vmap([&](const Tensor& x) {
     v.assign(v * 2.0F);
     return sum(x * v);
@@ -479,8 +479,8 @@ struct Grown {
   std::string word = "none";
 };
 
-// A call may give an argument by reference other parts: what the graph gives, in the form of the
-// call that was traced.
+// A call may change the structure of an argument by reference: it gets the results of the graph, in
+// the structure of the traced call.
 TEST(FunctionState, GivesAnArgumentItsNewParts) {
   const auto add = [](Grown& grown, const Tensor& x) {
     grown.parts.push_back(x * 2.0F);

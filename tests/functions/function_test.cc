@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Staged functions: what they compute, when they trace, and what they refuse.
+// Staged functions: their results, their traces, and the calls that they refuse.
 #include <atomic>
 #include <map>
 #include <optional>
@@ -159,7 +159,7 @@ TEST(Function, MakesAnInputOfEachCaptureOnce) {
   const Graph& graph = f.traces().front().graph();
   ASSERT_EQ(graph.inputs().size(), 2u);
   EXPECT_EQ(graph.inputs()[1].role, InputRole::kCapture);
-  EXPECT_EQ(graph.constants().size(), 1u);  // 0.5 is nobody else's
+  EXPECT_EQ(graph.constants().size(), 1u);  // 0.5 has no other use
 }
 
 // spec: CO-01.a, ST-01.a
@@ -225,7 +225,7 @@ TEST(Function, RefusesEndlessRecursion) {
       [&](int n, const Tensor& x) { return (*g)(n + 1, x) + 1.0F; }, {.name = "deep"});
   expect_error([&] { (*g)(0, ones({2})); }, ErrorCode::kUnimplemented,
                {"staged functions call each other", "'deep'", "Loop on tensors with while_loop()"});
-  // What ends by the elements of a tensor cannot be traced.
+  // A recursion that ends by elements of a tensor cannot be traced.
   const auto halved = [](const Tensor& x) {
     const auto run = [](const auto& self, const Tensor& y) -> Tensor {
       return y.item<float>() < 1 ? y : self(self, y / 2.0);

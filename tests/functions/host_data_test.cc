@@ -78,7 +78,7 @@ TEST(HostData, TakesTheDtypeOfASignature) {
   EXPECT_TRUE(same_value(f(std::vector<std::array<int, 1>>{{0}, {1}, {1}}), want));
   EXPECT_EQ(f.trace_count(), 1);
 
-  // Rounded once, and of the spec that stands where the data does.
+  // Rounded once, to the dtype of the spec at the position of the data.
   const auto g = function(
       [](const std::vector<Tensor>&, int, const Tensor& b, const Tensor& c) { return b + c; },
       {.signature = Signature{TensorSpec{{}}, TensorSpec{{}}, TensorSpec{{}, kFloat64},
@@ -136,7 +136,7 @@ TEST(HostData, MustFitTheSignature) {
       ErrorCode::kInvalidArgument, {"element [1,0] is 1.5, which int64 does not hold"});
   expect_error([&] { with(kBool)({{2}}); }, ErrorCode::kInvalidArgument,
                {"element [0,0] is 2, which bool does not hold"});
-  // Tensors are what they are.
+  // Tensors are not converted.
   expect_error(
       [&] {
         f(Tensor({{0}, {1}}));

@@ -18,7 +18,7 @@ Tensor numbers(const Shape& shape) {
                  IntList(shape));
 }
 
-// What f(x) has alive at most beside x; f has run before, so that its plan is there.
+// The peak memory of f(x), without x; f has run before, so that its plan exists.
 template <class F>
 int64_t peak_of(const F& f, const Tensor& x) {
   static_cast<void>(f(x));
@@ -59,7 +59,7 @@ TEST(LoopWrites, AreInPlaceInAWhileLoop) {
             .x;
       },
       x);
-  // Several writes, and reads of what was there before them.
+  // Several writes, and reads of the values before them.
   expect_in_place(
       [&](const Tensor& start) {
         return while_loop(
@@ -157,7 +157,7 @@ TEST(LoopWrites, LeaveWhatIsStillRead) {
 
 // spec: V46.a
 TEST(LoopWrites, OfATensorThatStandsTwiceReadWhatItWas) {
-  // The state is one value twice, and one that the body reads besides.
+  // Both parts of the state are one value, which the body also captures.
   const auto twice = [](const Tensor& start) {
     const Tensor x = start * 2.0F;
     const auto [a, b] = while_loop([](const Tensor& a, const Tensor&) { return sum(a) < 9.0F; },

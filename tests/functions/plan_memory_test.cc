@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What plans hold: values that are computed again, what leaves loops, and arenas that are shared.
+// The memory of plans: recomputed values, results of loops, and shared arenas.
 #include <thread>
 #include <vector>
 
@@ -21,7 +21,7 @@ Tensor waves(const Shape& shape, float step) {
   return reshape(sin(astype(arange(shape.count()), kFloat32) * step), shape.to_vector());
 }
 
-// Layers of a product, a normalisation of its columns, relu, and a sum with what came in.
+// Residual layers: a product, a normalisation of its columns, relu, and a sum with the input.
 struct Residual {
   std::vector<Tensor> weights;
   Tensor scale = ones({128}), offset = zeros({128});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans compute what their graphs mean, in little memory.
+// Plans compute the results of their graphs, in little memory.
 #include "etude/plan/plan.h"
 
 #include <thread>

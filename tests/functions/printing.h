@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What print() writes, for tests.
+// Captures the lines of print(), for tests.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@
 
 namespace etude::tests {
 
-// Keeps what is printed while it lives, and calls `at_line` at each line.
+// Keeps the printed lines during its lifetime, and calls `at_line` at each line.
 class Printing {
  public:
   explicit Printing(std::function<void()> at_line = {})
@@ -23,7 +23,7 @@ class Printing {
   Printing(const Printing&) = delete;
   Printing& operator=(const Printing&) = delete;
   ~Printing() { set_print_sink(before_); }
-  // What was printed since the last time.
+  // The lines printed since the last call.
   std::vector<std::string> take() { return std::exchange(lines_, {}); }
 
  private:

@@ -25,7 +25,7 @@ using tests::Printing;
 
 constexpr int64_t kRows = 3, kColumns = 4;
 
-// What a program works on: square-free matrices [3, 4] and Variables of that shape.
+// The state of a program: matrices [3, 4], not square, and Variables of that shape.
 struct State {
   std::vector<Tensor> values;
   std::vector<Variable> variables;
@@ -78,7 +78,7 @@ struct Program {
     int a, b;  // which values or Variables, among those there are
   };
 
-  // The same calls whoever runs them.
+  // Makes the same calls in every mode.
   Tensor run(State& s, bool has_state = true) const {
     for (const Line& line : lines) step(s, line, has_state);
     Tensor total = s.values.back();
@@ -214,7 +214,7 @@ struct Program {
     }
   }
 
-  // Calls that say themselves what their derivatives are.
+  // Calls with their own derivatives.
   static Tensor own_derivative(const Line& line, const Tensor& x, const Tensor& y) {
     if (line.b % 3 == 2) {
       return recompute_grad(
@@ -285,7 +285,7 @@ std::vector<Variable> variables() {
   return {Variable(ones({kRows, kColumns})), Variable(full({kRows, kColumns}, 0.5))};
 }
 
-// A staged function of what the program works on, with the Variables of `state`.
+// The program as a staged function of its values, with the Variables of `state`.
 auto staged_of(const Program& program, const State& state) {
   return function<Tensor(const std::vector<Tensor>&)>([&](const std::vector<Tensor>& x) {
     State s{x, state.variables};
@@ -394,7 +394,7 @@ void check_derivatives(const Program& program, uint64_t seed) {
   const auto batch = [&](const auto& f) {
     return vmap([&](const Tensor& p) { return f(p, x[1]); })(rows);
   };
-  // What a loop gives is the same for all examples if it made no step, which a graph cannot know.
+  // The result of a loop without a step is the same for all examples, but a graph cannot know this.
   const auto different_lines = [&] {
     std::vector<std::string> out = printing.take();
     out.erase(std::unique(out.begin(), out.end()), out.end());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random programs at random sizes: a staged function gives the bits of eager calls at each of them,
+// Random programs at random sizes: a staged function has the bits of eager calls at each of them,
 // in values and gradients, whether a family serves it or a trace. Programs that look at no size are
 // served by families nearly always. Program n is made from seed n alone; a failure prints it:
 //
@@ -51,7 +51,7 @@ enum class Step {
   kScan,
   kWhile,
   kEnd,
-  // Those that look at sizes.
+  // Programs that read sizes.
   kScaleBySize,
   kDecide,
   kZeros,
@@ -246,9 +246,9 @@ void check(const Program& program, uint64_t seed, Count& count) {
   }
 }
 
-// Calls at two sizes, which make a family, and then at further ones: `staged`, which runs f, gives
-// the bits of `plain` at each. Counts say which of the further ones were traced; at the smallest a
-// program may have parts of size 1 or 0, which no family serves.
+// Calls at two sizes, which make a family, and then at further ones: `staged`, which runs f, has
+// the bits of `plain` at each. Counts how many of the further sizes were traced; at the smallest
+// sizes a program may have parts of size 1 or 0, which no family serves.
 constexpr int64_t kLeastCounted = 5;
 template <class F, class Staged, class Plain>
 void check_at_sizes(const Program& program, const F& f, const Staged& staged, const Plain& plain,

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs of small calls and loops of them as machine code: it is made and run, and gives the bits of
-// the calls one by one.
+// Runs of small calls and loops of them as machine code, which has the bits of the single calls.
 #include <optional>
 #include <string>
 #include <utility>
@@ -100,7 +99,8 @@ TEST_P(RegionRuns, RunsOfCallsAreOneFunction) {
   }
 }
 
-// The backward loop goes from the end and carries sums of what all steps share.
+// The backward loop starts at the end, and carries the cotangent sums of values that all steps
+// share.
 TEST_P(RegionRuns, DerivativesOfLoopsAreOneFunctionEach) {
   const Tensor x = numbers(6, {2, 3}), w = numbers(7, {3, 3}), rows = numbers(8, {4, 3});
   const auto loss = [&rows](const Tensor& x, const Tensor& w) {

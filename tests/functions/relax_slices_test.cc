@@ -20,7 +20,7 @@ using tests::expect_error;
 Tensor numbers(int64_t n) { return arange(static_cast<double>(n), {.dtype = kFloat32}); }
 Tensor rows_of(int64_t n) { return reshape(numbers(4 * n), {n, 4}); }
 
-// A body, and the element of its result for row r of n, of which the given one is x.
+// A body, and the expected element of its result for row r of n, from the element x of its input.
 struct SliceCase {
   std::string name;
   std::function<Tensor(const Tensor&)> body;
@@ -113,7 +113,7 @@ TEST(RelaxSlices, WritesAreTheSameLazily) {
   }
 }
 
-// Sizes of results that no multiple of the sizes gives.
+// Sizes of results that are no multiples of the sizes.
 TEST(RelaxSlices, OneGraphReadsAllSizes) {
   const auto f = function([](const Tensor& x) {
     return sum(x.at(slice(1, {}, 2))) + 1000.0F * sum(x.at(slice({}, 6))) +
@@ -131,7 +131,7 @@ TEST(RelaxSlices, OneGraphReadsAllSizes) {
   EXPECT_EQ(f.trace_count(), 2u) << f.explain();
 }
 
-// 1 over the size of a part is a number of the graph: it is never that of another size.
+// 1 over the size of a part is a number of the graph: it never belongs to another size.
 TEST(RelaxSlices, MeansOfPartsAreRight) {
   const auto odd = function([](const Tensor& x) { return mean(x.at(slice(1, {}, 2))); });
   const auto capped = function([](const Tensor& x) { return mean(x.at(slice({}, 6))); });

@@ -262,7 +262,7 @@ TEST(Relax, DerivativesOfInstances) {
   EXPECT_EQ(cube.trace_count(), 2u);
 }
 
-// The batch and a width of the model that grow alike are told apart by a third graph.
+// If batch and width of a model grow in the same way, a third graph distinguishes them.
 TEST(Relax, AThirdGraphDecidesBetweenSizes) {
   const auto f = function([](const Tensor& x) { return mean(x, {.axis = {0}}); });
   f(ones({4, 8}));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Staged functions with signatures: one graph for all sizes that the signature leaves open, and
-// what is refused.
+// Staged functions with signatures: one graph for all sizes that the signature leaves open, and the
+// refused calls.
 #include <optional>
 #include <string>
 #include <vector>

@@ -67,7 +67,7 @@ TEST(SparseFunctions, TheGradientOfATakeInsideStaysSparse) {
       function([&](const Tensor& v, const Tensor& i) { return staged(-v, i) * 2.0F; });
   const auto plain = [&](const Tensor& v, const Tensor& i) { return loss(-v, i) * 2.0F; };
   expect_same(slope(nested), slope(plain));
-  // Beside a dense one the sum is dense, with the same bits.
+  // With a dense cotangent the sum is dense, with the same bits.
   const auto mixed = [](const Tensor& v, const Tensor& i) { return sum(v * v) + loss(v, i); };
   const auto staged_mixed = function(mixed);
   EXPECT_FALSE(slope(mixed).slices().has_value());
@@ -148,7 +148,8 @@ TEST(SparseFunctions, RowsOfAFamilyKnowTheirShape) {
     expect_same(staged(x, astype(at, kInt32)), slope_of(x, astype(at, kInt32)));
   }
   EXPECT_EQ(staged.trace_count(), 2U) << staged.explain();
-  // With a signature sparse results stay so as well; arguments are of the dense types that it says.
+  // With a signature sparse results stay sparse, too; arguments have the dense types of the
+  // signature.
   const auto sized = function(
       slope_of, {.signature = Signature{TensorSpec{{kAny, 3}}, TensorSpec{{kAny}, kInt32}}});
   for (const int64_t n : {4, 5}) {
@@ -177,7 +178,8 @@ TEST(SparseFunctions, OtherDerivativesHaveTheBitsOfEager) {
         },
         x);
   };
-  // No cotangent is none eagerly, and zeros for a graph: rows of zeros may stand beside the others.
+  // An absent cotangent is absent eagerly, but zeros in a graph: there may be additional rows of
+  // zeros.
   EXPECT_TRUE(second(staged).slices().has_value());
   EXPECT_TRUE(same_value(second(staged), second(loss)));
   const Tensor xs = wave({2, 6, 3}, 4.7F);
@@ -222,7 +224,7 @@ TEST(SparseFunctions, StepsOfOptimisersHaveTheBitsOfEager) {
   }
 }
 
-// Rows are read in branches and loops, and before and behind them; dense reads may come first.
+// Rows are read in branches and loops, before them and after them; dense reads may come first.
 template <bool kIsDenseFirst, class Inner>
 Tensor around(const Tensor& x, const Tensor& at, const Inner& inner) {
   // Cotangents come from the end.
@@ -269,7 +271,7 @@ TEST(SparseFunctions, BranchesAndLoopsAddRowsInTheOrderOfEager) {
 
 constexpr int64_t kRows = 1'000'000;
 
-// What `f` has alive at most beyond what was alive before.
+// The peak memory of f above the memory that was in use before.
 template <class F>
 int64_t peak_of(const F& f) {
   reset_peak_memory();

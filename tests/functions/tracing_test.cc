@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is fixed while a function is traced and what is not: host state, captures, callers, keys.
+// State that is fixed while a function is traced, or is not: host state, captures, callers, keys.
 #include <chrono>
 #include <exception>
 #include <functional>
@@ -257,7 +257,7 @@ TEST(Tracing, TwoFunctionsTraceEachOtherFromTwoThreads) {
   }
 }
 
-// What `f` gives, or throws, on another thread.
+// Runs f on another thread. Returns its result or throws its exception.
 Tensor elsewhere(const std::function<Tensor()>& f) {
   Tensor out;
   std::exception_ptr error;
