@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tensors hold, once nothing is compiled behind the test: a program that is being made holds
-// the graph that it is made of, also one of a test before.
+// The memory of tensors, after background compiles have ended: a program that is being made holds
+// its graph, even one of an earlier test.
 #pragma once
 
 #include <cstdint>

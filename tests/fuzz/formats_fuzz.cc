@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Any bytes are a file of each format or an Error, never a crash and never much memory. The first
-// byte says which reader gets the rest.
+// byte selects the reader of the rest.
 #include <cstddef>
 #include <cstdint>
 #include <string>

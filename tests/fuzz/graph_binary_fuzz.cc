@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any bytes are a graph or an Error, and what is one reads back as the same. The first byte picks a
-// graph; the others are the bytes themselves (0), or edits (graph_fuzz.h). Sizes and checksum are
-// made to fit, so that what is behind them is reached.
+// Any bytes are a graph or an Error, and a graph reads back as the same graph. The first byte
+// selects a graph; the others are the bytes themselves (0), or edits (graph_fuzz.h). Sizes and
+// checksum are corrected, so that the checks after them are reached.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>

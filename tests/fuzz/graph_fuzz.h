@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the fuzz targets of the two forms of graphs share: a graph to begin with, edits of a file,
-// and what must hold of a reader and its writer.
+// Shared by the fuzz targets of the two formats of graphs: an initial graph, edits of a file, and
+// the conditions for a reader and its writer.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ inline constexpr std::string_view kNamesAndConstants =
     "  %6 = multiply(%5, ^c)        # \"a b\":42\n"
     "  return %6\n";
 
-// The file with edits, four bytes each: what, where (two bytes), and with which byte.
+// The file with edits. Each has four bytes: the kind, the position (two bytes) and the new byte.
 inline std::string edited(std::string file, const std::uint8_t* data, std::size_t size) {
   for (; size >= 4 && !file.empty(); data += 4, size -= 4) {
     const std::size_t at = (data[1] * 256u + data[2]) % file.size();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any text is a graph or an Error, and what it is reads back as the same. The first two bytes pick
-// a text, by hand or of a call that is a sample of a record; the others are the text itself (0), or
-// edits (graph_fuzz.h).
+// Any text is a graph or an Error, and a graph reads back as the same graph. The first two bytes
+// select a text, written by hand or for a sample of a record; the others are the text itself (0),
+// or edits (graph_fuzz.h).
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -66,7 +66,7 @@ std::vector<std::string> make_texts() {
     for (const etude::Sample& sample : op->def().samples.calls) {
       try {
         out.push_back(text_of(*op, sample));
-      } catch (const etude::Error&) {  // not for this dtype, or its size is told by data
+      } catch (const etude::Error&) {  // not for this dtype, or its size depends on data
       }
     }
   }

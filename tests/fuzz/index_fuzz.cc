@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any index expression on any shape gives a value or an Error, and a failed write changes nothing.
+// Any index expression on any shape is a value or an Error, and a failed write changes nothing.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any bytes are an object file that can be linked or an Error; what is linked is not run. Half of
-// the inputs are files, the others say which bytes of a good one are changed.
+// Any bytes are an object file that can be linked or an Error; linked files are not run. Half of
+// the inputs are files, the others are changes of a valid file.
 #include <cstddef>
 #include <cstdint>
 #include <string>

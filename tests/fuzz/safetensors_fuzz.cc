@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any bytes are a safetensors file or an Error. What is read can be written, and reads the same.
+// Any bytes are a safetensors file or an Error. A file that was read can be written, and reads the
+// same.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -14,7 +15,7 @@ namespace {
 
 using etude::internal::SafetensorsHeader;
 
-// A file that holds what `header` describes, with zeros as data.
+// A file with the given header, and zeros as data.
 void check_round_trip(SafetensorsHeader header) {
   const std::string text =
       etude::internal::make_safetensors_header(header.entries, header.metadata);

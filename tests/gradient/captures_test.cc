@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What functions capture: each operator that takes a function gives the derivative by tensors from
-// outside, eagerly, staged and lazily.
+// Captures of functions: each operator that takes a function has derivatives by captured tensors,
+// eagerly, staged and lazily.
 #include <cmath>
 #include <functional>
 #include <optional>
@@ -79,7 +79,8 @@ const std::vector<Row>& rows() {
   return all;
 }
 
-// g is linear, so that a * (its derivative) is its value; the derivative hangs on what g captures.
+// g is linear, so that a * (its derivative) is its value; the derivative depends on the captures of
+// g.
 const std::vector<Row>& slopes() {
   static const std::vector<Row> all = {
       {"gradient", [](const Function& g, const Tensor& x) { return gradient(g, x) * x; }},
@@ -236,7 +237,7 @@ TEST(RecomputeGrad, AssignsVariablesOnce) {
     expect_values(mode == std::string("staged") ? staged(Tensor(2.0F)) : step(Tensor(2.0F)), {7});
     expect_values(v.read(), {4});
     expect_values(count.read(), {1});
-    // By the Variable: what is read behind its assignment hangs on it no more than it does plainly.
+    // The gradient by the Variable: reads after its assignment count as in a plain call.
     GradientTape tape;
     const Tensor y = f(Tensor(2.0F));
     expect_values(y, {2 * 4 + 2 * 5 + 2});
@@ -246,7 +247,7 @@ TEST(RecomputeGrad, AssignsVariablesOnce) {
   }
 }
 
-// Branches, bodies of loops and functions are traced in both runs, and assign what they did at
+// Branches, bodies of loops and functions are traced in both runs, but their assignments happen
 // once.
 TEST(RecomputeGrad, TracesWhatAssignsInBothRuns) {
   for (const char* mode : {"eager", "staged", "lazy"}) {

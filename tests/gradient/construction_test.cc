@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators make values of a user's types by copying and moving those that exist: initialisers of
+// Operators make values of a user's types by copying and moving existing values: initialisers of
 // members, which draw random numbers or have other effects, never run again.
 
 #include "etude/autodiff/custom_gradient.h"
@@ -64,7 +64,7 @@ struct Own {
     return x * part.w * parts[0].w + parts[1].w * square(b);
   }
 };
-// A tangent is a Tangent<Model>, of which slots are such structs.
+// A tangent is a Tangent<Model>, some slots of which are such structs.
 struct Model {
   Counted counted{draw({3})};
   Own own;
@@ -195,7 +195,7 @@ TEST(Construction, ListedClassesAreOnlyCopiedAndMoved) {
   const Counted c(Tensor({1.0F, 2.0F}));
   Counted::copies = 0;
   const auto slope = gradient([](const Counted& m) { return sum(square(m.w)); }, c);
-  EXPECT_EQ(Counted::copies, 1);  // the one that is watched
+  EXPECT_EQ(Counted::copies, 1);  // the watched copy
   expect_values(slope.w, {2, 4});
   Counted::copies = 0;
   Counted moved = c;

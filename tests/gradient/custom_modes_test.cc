@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules that somebody wrote, in every mode and every nesting of two: forward mode goes by the rule,
-// and so does a gradient around a vmap.
+// Custom rules in every mode and every nesting of two: forward mode uses the rule, and so does a
+// gradient around a vmap.
 #include "etude/autodiff/custom_gradient.h"
 #include "etude/base/warning.h"
 #include "etude/core/buffer.h"
@@ -14,7 +14,7 @@ namespace {
 using tests::expect_error;
 using tests::expect_values;
 
-// Not the derivatives of what they compute, so that a mode that leaves out the rule is seen.
+// Rules with wrong derivatives, so that a mode that ignores the rule is detected.
 const auto kRound = custom_gradient([](const Tensor& x) {  // straight through: slope 1
   return std::pair{round(x), [](const Tensor& dy) { return dy; }};
 });
@@ -83,7 +83,8 @@ TEST(CustomModes, RulesGiveWhatFitsTheInput) {
   expect_error([&] { gradient([&](const Tensor& x) { return sum(hook(x)); }, kXs); },
                ErrorCode::kInvalidArgument,
                {"returned a gradient float32[]", "custom_modes_test.cc"});
-  // A sum over examples for what is the same in all of them, and a gradient of a sparse argument.
+  // A sum over examples for an argument that all examples share, and a gradient of a sparse
+  // argument.
   const Tensor w(2.0F);
   const auto shared = [&](const Tensor& v) {
     return sum(vmap([&](const Tensor& e) { return kProduct(e, v); })(kXs));
@@ -171,7 +172,7 @@ TEST(CustomModes, WithVmapAndWhatIsTheSameForAllExamples) {
   expect_values(dw, {7 * 6.25});
   expect_values(jvp([&](const Tensor& v) { return loss(kXs, v); }, w, Tensor(1.0F)).second,
                 {7 * 6.25});
-  // What the rule captures of the vmap around it.
+  // A rule that captures a value of the vmap around it.
   const auto captured = [](const Tensor& x) {
     return sum(vmap([](const Tensor& e) {
       const Tensor scale = 2.0F * e;

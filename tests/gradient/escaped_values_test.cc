@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors that outlive the derivative that made them: constants in the next one, told on request.
+// Tensors that outlive the derivative that made them are constants in the next derivative, which
+// reports them on request.
 #include <string>
 #include <vector>
 

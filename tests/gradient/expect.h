@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the tests of tapes and gradients share.
+// Helpers for the tests of tapes and gradients.
 #pragma once
 
 #include <vector>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes of shared tensors: what they count, and whom explain_copy() names.
+// Writes of shared tensors: the counted copies, and the owner that explain_copy() names.
 #include <thread>
 
 #include <fmt/format.h>
@@ -10,7 +10,7 @@
 namespace etude {
 namespace {
 
-// Above what is kept beside a tensor's header, so that copies are buffers.
+// Too large for storage in the header's block, so that each copy is a buffer.
 Tensor large(float value = 1) { return Tensor(std::vector<float>(4096, value)); }
 std::int64_t copies(auto&& write) {
   const MemoryScope scope;

@@ -176,7 +176,7 @@ TEST(Gradient, ErrorsNameTheUsersLine) {  // spec: G3, G16
   EXPECT_EQ(message_of([&] { differential(pair, x)(wrong); }), tangent + at_line(__LINE__));
   EXPECT_EQ(message_of([&] { hvp(sum_of, x, wrong); }), tangent + at_line(__LINE__));
   EXPECT_EQ(message_of([&] { jacobian(none, x); }), "jacobian" + nothing + at_line(__LINE__));
-  // What an op refuses keeps the line of the op.
+  // The error of an op keeps the line of the op.
   const auto bad = [&](const Tensor& t) { return matmul(t, wrong); };
   const int op_line = __LINE__ - 1;
   for (const std::string& text :
@@ -328,7 +328,7 @@ TEST(Operators, TangentsOfTensorsAreVectors) {
   expect_values(vector_view(Dense{{1.0, 2.0}, {3.0}})[&Dense::weight], {1, 2});
 }
 
-// |(3 s, 4 s), 12 s| is 13 s, also where squares overflow or vanish; its slopes are those of s = 1.
+// |(3 s, 4 s), 12 s| is 13 s, also where squares overflow or vanish; its slopes do not depend on s.
 TEST(Operators, NormsWhereSquaresLeaveTheRange) {
   const auto length = [](const Dense& t) { return global_norm(t, Dense{{}, t.bias * 0.0}); };
   const auto staged = function(length);

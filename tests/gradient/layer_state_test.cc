@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// State of layers: what is announced in the training phase reaches the model that is trained, in
-// every mode and through every structure, once; what nobody takes is told.
+// State of layers: state announced in the training phase reaches the trained model once, in every
+// mode and through every structure; a warning names state that is not taken.
 #include "etude/diff/layer_state.h"
 
 #include "etude/autodiff/custom_gradient.h"
@@ -163,7 +163,8 @@ TEST(LayerState, FrozenLayersKeepTheirs) {
   EXPECT_TRUE(warnings.told.empty());
 }
 
-// A tape knows layers by themselves; what a frozen one announced is not missed.
+// A tape identifies layers by their address; the announced state of a frozen layer is dropped
+// without a warning.
 TEST(LayerState, TapesDropWhatFrozenLayersAnnounce) {
   const tests::Warnings warnings;
   Net net;
@@ -189,7 +190,7 @@ TEST(LayerState, NestedDerivativesHandItOn) {
   net = Net();
   move(net, gradient([](const Net& n) { return norm(gradient(loss_of, n)); }, net));
   EXPECT_EQ(counts(net), kOnce);
-  net = Net();  // an inner step, and a call of what it made
+  net = Net();  // an inner step, and a call of its result
   move(net, gradient(
                 [](const Net& n) {
                   Net adapted = n;
@@ -222,10 +223,10 @@ TEST(LayerState, RecomputedCallsAnnounceOnce) {
   EXPECT_EQ(counts(net), kOnce);
 }
 
-// Its state after each call is in what it gives.
+// Its result shows its state after each call.
 struct Telling {
   Counted layer;
-  // Trains a copy by one step, whose state joins the result: it goes on from that of this run.
+  // Trains a copy by one step, and adds the state of the copy to the result.
   Tensor operator()(const Tensor& x) const {
     Telling trained = *this;
     const auto loss = [&](const Telling& t) { return sum(t.layer(x) * x); };
@@ -281,13 +282,13 @@ TEST(LayerState, ASecondRunGoesOnFromWhereTheFirstDid) {
     const LazyScope lazy;
     check(all);
   }
-  // A tape knows layers by their address. It gets what comes in the first run.
+  // A tape identifies layers by their address. It gets the state of the first run.
   Telling t;
   GradientTape tape;
   tape.watch(t);
   const Tensor value = loss(t, kX);
   move(t, tape.gradient(value, t));
-  EXPECT_EQ(t.layer.count(), 3);  // not what an operator inside moved
+  EXPECT_EQ(t.layer.count(), 3);  // not the copy that an inner operator moved
 }
 
 TEST(LayerState, VmapsMoveBatchesOfModels) {
@@ -310,7 +311,7 @@ TEST(LayerState, VmapsMoveBatchesOfModels) {
   const Scaled moved = vmap(step)(ensemble, Tensor({3.0F, 7.0F}));
   expect_values(moved.peak.value, {5, 7});
   expect_values(moved.w, {.7, 1.3});
-  // Per-example gradients of one model, whose state cannot be that of all examples.
+  // Per-example gradients of one model: the examples have different next states.
   const Scaled one{1.0F, Tensor(5.0F)};
   const auto each = vmap([&](const Tensor& x) {
     return gradient([&](const Scaled& s) { return s(x); }, one);
@@ -413,7 +414,7 @@ TEST(BatchNorm, AnnouncesTheFormula) {  // spec: L15
     expect_values(norm.running.value.mean, {.02, .03});
     expect_values(norm.running.value.variance, {1, 1});
     nn::BatchStatistics beside = norm.running.value;
-    norm.train(x, beside);  // the same step on statistics beside the model, bit for bit
+    norm.train(x, beside);  // the same step on separate statistics, bit for bit
     const auto twice = gradient([&](const BatchNorm& n) { return sum(n(x)); }, norm);
     EXPECT_TRUE(same_value(twice.running.value->mean, beside.mean));
     EXPECT_TRUE(same_value(twice.running.value->variance, beside.variance));

@@ -110,7 +110,7 @@ TEST(Parts, HaveSecondDerivatives) {
   expect_equal(hessian(gathered, x), {24, 0, 0, 0, 0, 0, 0, 0, 30}, "hessian of gathered");
 }
 
-// The sum of one value is added to in place; what else holds the same numbers keeps them.
+// A cotangent sum is updated in place; other tensors with the same elements keep them.
 TEST(Parts, ChangeNoTensorThatSomebodyElseHolds) {
   const Tensor x = numbers({1, 2, 3}), y = numbers({10, 20, 30}), w = numbers({1, 1, 2});
   const auto shared = [&](const Tensor& a, const Tensor& b) {
@@ -162,7 +162,7 @@ TEST(Parts, OnTapesThatAreSweptTwiceAndNested) {
   expect_equal(outer.gradient(slope.at(1) + slope.at(0), x), {4, 2 + 4, 0}, "outer");
 }
 
-// What adds nothing leaves 0, never -0, in all modes and in loops.
+// Contributions of zeros leave 0, never -0, in all modes and in loops.
 TEST(Parts, GiveTheSameZerosInAllModes) {
   const Tensor x = numbers({1, 2, 3, 4}), minus_zero = numbers({-0.0, -0.0, -0.0, -0.0});
   const auto unrolled = [&](const Tensor& t) {
@@ -208,7 +208,7 @@ std::pair<int64_t, int64_t> counts(const Profile& profile, std::string_view op) 
   return {allocations, calls};
 }
 
-// One buffer of the size of x for all reads, beside what the walk without -0 takes.
+// One buffer of the size of x for all reads, besides the memory of the pass that removes -0.
 // spec: D88.c, D89.c
 TEST(PartCounts, ReadsShareOneCotangent) {
   const Tensor x = zeros({1 << 16}), rows = zeros({1 << 10, 64});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Polynomials of several numbers, whose derivatives of all orders are known in closed form: what
-// derivatives of products and determinants are compared with, by arithmetic on doubles alone.
+// Polynomials of several numbers, with derivatives of all orders in closed form, by arithmetic on
+// doubles alone. The reference for derivatives of products and determinants.
 #pragma once
 
 #include <cmath>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the rule of a custom_gradient captures has no derivative by it: when that is told.
+// Captures in the rule of a custom_gradient have no derivative through it: the cases with a
+// warning.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -104,11 +105,11 @@ TEST(RuleCaptures, AreNotToldOfConstants) {
   };
   expect_silence([&](const Tensor& t) { return by(half, t); }, {.5});
   expect_silence([&](const Tensor& t) { return by(half * 2.0F, t); }, {1});
-  // Of what is stopped nothing is followed, however it is used afterwards.
+  // A stopped value has no warning, whatever its use.
   expect_silence([&](const Tensor& t) { return by(stop_gradient(t), t); }, {3});
   expect_silence([&](const Tensor& t) { return by(stop_gradient(t * 2.0F) * half, t); }, {3});
   expect_silence([&](const Tensor& t) { return by(floor(t) + half, t); }, {3.5});
-  // Nor is it inside, nor what the pullback alone uses.
+  // Nor has a value that is stopped inside, or used only by the pullback.
   expect_silence(
       [](const Tensor& t) {
         return custom_gradient([&](const Tensor& a) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Derivatives of the first three orders, in all modes, at points where a rule that divides would
-// divide by zero. Wanted values are those of polynomials, in closed form (polynomial.h), and others
-// written out.
+// divide by zero. Expected values are polynomials in closed form (polynomial.h), or written out.
 #include <algorithm>
 #include <cmath>
 #include <complex>
@@ -229,8 +228,8 @@ TEST(SecondOrder, DeterminantOfAComplexMatrix) {
                 {0, 0, 0, 1, 0, 0, -1, 0, 0, -1, 0, 0, 1, 0, 0, 0}, 1e-12);
 }
 
-// A key that no query sees, and one that the first query does not see, hold NaN. What is wanted is
-// attention to the other keys, by softmax.
+// One key is masked for all queries, another for the first query, and both hold NaN. The expected
+// result is attention to the other keys, by softmax.
 TEST(SecondOrder, AttentionHidesNan) {
   const Tensor q = reshape(Tensor(Doubles{1, 2, 3, 4}), {2, 2});
   const Tensor v = reshape(Tensor(Doubles{1, 2, 5}), {3, 1});
@@ -273,7 +272,7 @@ TEST(SecondOrder, TiesOfSort) {
   expect_derivatives("sort", ascending, {2, 2, 5, 1}, {{25, 25, 70, 10}, none, no_third});
   expect_derivatives("sort", ascending, {3, 3, 3, 3}, {Doubles(4, 32.5), none, no_third});
   expect_derivatives("descending", descending, {2, 1, 2, 2}, {{20, 70, 20, 20}, none, no_third});
-  // Of squares, of which each half of a tie has the slope 2 x, too.
+  // A sum of squares: each half of a tie has the slope 2 x, too.
   const auto squares = [&](const Tensor& x) { return sum(square(sort(x)) * weights); };
   const Tensor slope = gradient(squares, Tensor(Doubles{2, 2, 5, 1}));
   expect_values(slope, {100, 100, 700, 20});

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ops on tensors give at kinks, poles, infinities and NaN: what numbers give there, in both
-// modes, for each function that both have and each composition of two (docs/differentiable.md,
-// "Singular points").
+// Ops on tensors agree with functions of numbers at kinks, poles, infinities and NaN, in both
+// modes, for each common function and each composition of two (docs/differentiable.md, "Singular
+// points").
 #include <cmath>
 #include <limits>
 #include <string>
@@ -108,8 +108,8 @@ Slopes by_jvp(const F& f, const Slopes& at, double scale = 1) {
           values(jvp(f, point, std::tuple(none, one)).second, at.a.size())};
 }
 
-// Numbers and double kernels call the same functions; products may be rounded once more, and what
-// is denormal is 0 to kernels.
+// Numbers and double kernels call the same functions; products may be rounded once more, and
+// kernels treat denormal numbers as 0.
 bool near(double x, double y) {
   if (x == y || (std::isnan(x) && std::isnan(y))) return true;
   if (!std::isfinite(x) || !std::isfinite(y)) return false;

@@ -331,7 +331,7 @@ TEST(Tape, LiveTensorsBalance) {  // spec: CG-08.a, CG-08.b, CG-08.d, CG-09.a, T
     tape.watch(x);
     EXPECT_THROW(exp(x * w) + Tensor({1.0, 2.0, 3.0}), Error);
     const Tensor y = exp(x * w);
-    EXPECT_EQ(tape.size(), 2U);  // what failed is gone
+    EXPECT_EQ(tape.size(), 2U);  // without the failed call
     tape.gradient(y, x);
   }
   EXPECT_EQ(tests::live_tensors(), start);
@@ -539,7 +539,7 @@ TEST(Tape, FreesRecordsAsItGoes) {  // spec: CG-06.d, V43.b
                 [kept = token, pass](std::span<const Tensor> dy) { return pass(dy); });
     tape.stop();
     tape.gradient(z, x);
-    EXPECT_EQ(left, persistent ? 2 : 1);  // the rule of z ran before that of y
+    EXPECT_EQ(left, persistent ? 2 : 1);  // the rule of z ran before the rule of y
   }
 }
 

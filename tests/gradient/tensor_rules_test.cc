@@ -25,7 +25,7 @@ Tensor line(const Tensor& x, double a, const Tensor& y) { return a * x + y; }
 struct Pair {
   Tensor a, b;
 };
-// a b, by whose rule the slopes are those of the sum.
+// a b, with the slopes of a + b by its rule.
 Tensor product(const Pair& p) { return p.a * p.b; }
 // Both powers, by whose rule the slopes are 10 and 100.
 std::tuple<Tensor, Tensor> powers(const Tensor& x) { return {x * x, x * x * x}; }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random draws inside vmap. The judge is a loop over the examples with explicit keys: the key of a
-// draw, with the index of the example folded in.
+// Random draws inside vmap. The reference is a loop over the examples with explicit keys: the key
+// of a draw, with the index of the example folded in.
 // spec: D38, C3.a
 #include <functional>
 
@@ -227,7 +227,7 @@ TEST(VmapDraws, OfNestedVmapsDifferByBothIndices) {
   }
 }
 
-// Keys of loops and branches: that of the loop, then the number of the step, then of the draw.
+// Keys in loops and branches: the key of the loop, with the numbers of step and draw folded in.
 TEST(VmapDraws, OfLoopsAndBranches) {
   const auto key_in = [](std::int64_t example, std::int64_t step) {
     return random::fold_in(random::fold_in(random::fold_in(key_of(0), example), step), 0);

@@ -31,7 +31,7 @@ TEST(Vmap, OfTheGradientOfASquare) {
   EXPECT_EQ(vmap(gradient(gradient(square)))(x).to_vector<float>(), (Floats{2, 2, 2}));
 }
 
-// What waits for examples and is none is not copied for each of them.
+// An operand that is the same for all examples is not copied for each.
 TEST(Vmap, LeavesWhatIsTheSameForAllExamples) {
   const Tensor w = ones({2000});
   BatchContext batch(4);
@@ -149,7 +149,7 @@ TEST(Vmap, FunctionsInsideCaptureExamples) {
         vmap([](const Tensor& row) { return vmap(by_captured_example)(row) * row.at(0); });
     EXPECT_EQ(nested(matrix({1, 2, 2, 3}, 2)).to_vector<float>(), (Floats{2, 6, 12, 24}));
     const auto inner =
-        [](const Tensor& e) {  // the function within captures what is around the outer
+        [](const Tensor& e) {  // the inner function captures a value around the outer one
           return function([&](const Tensor& y) {
             return function([&](const Tensor& z) { return z * e; })(y) + e;
           })(e);

@@ -14,7 +14,7 @@
 namespace etude {
 namespace {
 
-// The tests of this program count what is compiled: a segment waits for its program here. Those in
+// The tests of this program count compiles, so a segment waits for its program here. The tests in
 // threads_test.cc do not wait.
 class ProgramsAtOnce : public ::testing::Environment {
  public:
@@ -44,7 +44,7 @@ TEST(LazyCuts, ABarrierRunsAllThatIsPending) {
     const Tensor z = x * y;
     EXPECT_TRUE(is_pending(z));
   }
-  EXPECT_EQ(metrics.counts().barrier_cuts, 1);  // nobody held z
+  EXPECT_EQ(metrics.counts().barrier_cuts, 1);  // z had no owner
   const Tensor z = x * y;
   { const StepScope step; }
   EXPECT_EQ(metrics.counts().barrier_cuts, 2);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Errors of lazy calls: what types forbid is thrown by the call, what elements show by the look.
+// Errors of lazy calls: the call throws errors of types, an observation throws errors of elements.
 #include <gtest/gtest.h>
 
 #include "etude/etude.h"
@@ -48,7 +48,7 @@ TEST(LazyErrors, AFailureNamesItsOwnLine) {
   expect_error([&] { after.to_vector<float>(); }, ErrorCode::kOutOfRange, {"take: ", "7", where});
   expect_error([&] { rows.to_vector<float>(); }, ErrorCode::kOutOfRange, {"take: ", where});
   EXPECT_EQ(beside.to_vector<float>()[0], 5.0F);
-  // What is made of it later fails alike, and says so as often as it is asked.
+  // A later result of it fails in the same way, at each observation.
   const Tensor later = after * 2.0F;
   expect_error([&] { later.to_vector<float>(); }, ErrorCode::kOutOfRange, {"take: ", where});
   expect_error([&] { later.to_vector<float>(); }, ErrorCode::kOutOfRange, {"take: ", where});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls that come again: recorded by comparing them with those that are expected, what recording
-// costs in allocations, and loops that are made of calls which repeat themselves.
+// Repeated calls: recorded by comparison with the expected calls; the allocations of recording;
+// loops made of calls that repeat.
 #include <cstddef>
 #include <functional>
 #include <random>
@@ -87,7 +87,7 @@ TEST(LazyFollow, RecordingAllocatesHeadersAlone) {
   EXPECT_LE(memory.stats().live_bytes, 1024);
 }
 
-// All nodes of the programs that f() leaves behind, as recorded and as planned.
+// All nodes of the programs that f() makes, as recorded and as planned.
 struct Nodes {
   std::size_t recorded = 0, planned = 0;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What lazy training steps hold at most, beside eager ones.
+// The peak memory of lazy training steps, compared with eager ones.
 #include <optional>
 #include <vector>
 
@@ -93,7 +93,7 @@ TEST(LazyMemory, AResultTakesTheMemoryOfAnInputThatDied) {
   const LazyScope lazy;
   for (int i = 0; i < 3; ++i) {
     const float* const at = x.data<float>().data();
-    // What reads x last gives a row; what is written later is as large as x.
+    // The last reader of x makes a row; a later result is as large as x.
     x = sum(x, {.axis = 0, .keepdims = true}) * w * 0.001953125F;
     const LazyMetrics metrics;
     const MemoryScope memory;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is recorded, what runs when something is looked at, and what is never run.
+// Calls that are recorded, calls that an observation runs, and calls that never run.
 #include <sstream>
 #include <string>
 #include <vector>

@@ -38,7 +38,7 @@ float train_step(Net& net, optim::Adam& optimizer, int64_t n) {
   return loss.item<float>();
 }
 
-// Compiles of a run of steps of these sizes, by step; losses are those of eager steps.
+// The number of compiles of each step, for steps of these sizes; expects the losses of eager steps.
 std::vector<int64_t> compiles_of_training(const std::vector<int64_t>& sizes) {
   forget_lazy_programs();
   Net eager = fresh_net(), net = eager;
@@ -118,7 +118,7 @@ TEST(LazySizes, BeamsThatGrow) {
   const LazyScope lazy;
   const LazyMetrics metrics;
   EXPECT_EQ(search(), want);
-  EXPECT_LE(metrics.counts().compiles, 3 + 1) << metrics.to_string();  // and that of the last sum
+  EXPECT_LE(metrics.counts().compiles, 3 + 1) << metrics.to_string();  // and the last sum
 }
 
 // spec: Z50.e
@@ -151,12 +151,12 @@ TEST(LazySizes, TrainingAndEvaluationAreTwoPrograms) {
     const Tensor loss = loss_of(net, 24);
     lazy_barrier();
   }
-  // The first step meets parameters that somebody else holds as well: nothing is given away.
+  // The first step meets shared parameters, so that it cannot take their memory.
   EXPECT_LE(metrics.counts().compiles, 3) << metrics.to_string();
 }
 
-// A number that follows from a size by no formula, or by another than it seemed to, is never
-// taken for one: what was recorded decides.
+// Numbers that depend on a size by no formula, or by another formula than it seemed: the recorded
+// calls decide.
 TEST(LazySizes, NumbersThatFollowFromSizesOtherwise) {
   forget_lazy_programs();
   const auto run = [](int64_t n) {
@@ -172,7 +172,7 @@ TEST(LazySizes, NumbersThatFollowFromSizesOtherwise) {
   for (std::size_t i = 0; i < sizes.size(); ++i) EXPECT_EQ(run(sizes[i]), want[i]) << sizes[i];
 }
 
-// A program out of a seed, whose calls and attributes hang on the size n in several ways.
+// A program from a seed, whose calls and attributes depend on the size n in several ways.
 Tensor random_program(uint32_t seed, int64_t n) {
   std::mt19937 random(seed);
   const SeedScope data(seed);

@@ -93,7 +93,7 @@ TEST(LazyState, AFunctionCapturesAPendingValue) {
   EXPECT_EQ(chosen.to_vector<float>()[0], 6.0F);
 }
 
-// Variable and argument of a staged call in which `take` fails, and then of one that does not.
+// Variable and argument of a staged call in which `take` fails, and then of a call that succeeds.
 void expect_as_before_a_failure(const char* mode, bool is_pending_before) {
   SCOPED_TRACE(mode);
   const Variable v(Tensor(1.0));
@@ -139,7 +139,7 @@ TEST(LazyState, AStagedCallThatFailsChangesNothing) {
 
 enum class End { kBarrier, kLook, kLookAtOther, kScope };
 
-// Variables of plain calls of which some fail, and how that is told.
+// Variables of plain calls, some of which fail, and the errors.
 void expect_before_a_failed_run(End end) {
   SCOPED_TRACE(static_cast<int>(end));
   const Variable v(Tensor({1.0, 2.0})), w(Tensor(1.0));
@@ -161,7 +161,7 @@ void expect_before_a_failed_run(End end) {
   }
   if (end == End::kScope) fails([&] { v.read().to_vector<float>(); });
   EXPECT_EQ(v.read().to_vector<float>(), (std::vector<float>{1, 2}));
-  EXPECT_EQ(w.read().item<float>(), 5);  // does not hang on the failure
+  EXPECT_EQ(w.read().item<float>(), 5);  // does not depend on the failure
   fails([&] { seen.to_vector<float>(); });
   v.assign_add(1.0);
   EXPECT_EQ(v.read().to_vector<float>(), (std::vector<float>{2, 3}));
@@ -189,7 +189,7 @@ TEST(LazyState, AVariableMadeInAFailedRunHoldsItsFirstValue) {
   v.assign_add(v * 2.0F);
   EXPECT_EQ(v.read().to_vector<float>(), (std::vector<float>{3, 3}));
   v.assign(v + take(v.read(), Tensor({7})));
-  v.assign(ones({2}));  // hangs on nothing that fails
+  v.assign(ones({2}));  // depends on no failed call
   lazy_barrier();
   EXPECT_EQ(v.read().to_vector<float>(), (std::vector<float>{1, 1}));
 }
@@ -208,7 +208,7 @@ TEST(LazyState, AFailureBeforeAStagedCallIsThrownByTheCall) {
   EXPECT_EQ(x.to_vector<float>()[1], 2.0F);
 }
 
-// A training step that is staged: no look at a line of the user, and laziness goes on behind it.
+// A staged training step counts as no observation at a user's line, and calls after it are lazy.
 TEST(LazyState, AStagedCallThatChangesSomethingRunsAtOnce) {
   const Variable steps(Tensor(0.0));
   const auto step = function([&](Tensor& w, const Tensor& x) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lazy programs on several threads, pending values that move between them, and programs that are
-// made behind the program.
+// compiled in the background.
 #include <cmath>
 #include <latch>
 #include <optional>
@@ -103,7 +103,7 @@ TEST(LazyThreads, ManyLookAtOneTrace) {
   }
 }
 
-// A compiler that is busy until it is told to go on.
+// A compiler that is busy until go_on().
 class SlowCompiler {
  public:
   SlowCompiler() {
@@ -127,7 +127,7 @@ class SlowCompiler {
   std::latch begun_{1}, gate_{1}, over_{1};
 };
 
-// A tier that is fixed to machine code asks for code, and so for programs, at once.
+// If the tier is fixed to machine code, code and programs are needed at once.
 bool has_fixed_tier() { return kernels::cpu::fixed_tier() > internal::Tier::kNone; }
 
 Tensor train_step(Tensor& w, const Tensor& x, float rate) {
@@ -158,7 +158,7 @@ TEST(LazyBehind, NothingWaitsForTheCompiler) {
     }
   };
   run(5);
-  // The first step gives nothing away, since `eager` has the same elements: two programs.
+  // The first step donates nothing, since `eager` shares the elements: two programs.
   LazyCounts c = metrics.counts();
   EXPECT_EQ(c.executes, 5);
   EXPECT_EQ(c.unready, 5);
@@ -191,7 +191,7 @@ TEST(LazyBehind, FurtherSizesAndConstantsThatChange) {
   {
     SlowCompiler compiler;
     for (const int64_t n : {5, 7, 5, 9}) EXPECT_TRUE(run(n, 2.0F)) << n;
-    EXPECT_TRUE(run(5, 3.0F));  // in the place of the one that is asked for
+    EXPECT_TRUE(run(5, 3.0F));  // replaces the requested program
   }
   wait_for_compile();
   EXPECT_EQ(metrics.counts().promotions, 1);

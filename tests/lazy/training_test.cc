@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Training loops by hand: how often they compile, what they hold, and the bits of eager ones.
+// Hand-written training loops: the number of compiles, the memory, and equality with eager bits.
 #include <optional>
 #include <vector>
 

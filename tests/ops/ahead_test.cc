@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The column AOT of the op matrix: the graph of each call compiled ahead of time, linked by the C
-// compiler into a shared library, and run: it gives the bits of the call. Names no op. What cannot
-// be compiled says why, and is a line of the checked list ahead.txt.
+// compiler into a shared library, and run: it has the bits of the call. Names no op. The refused
+// calls are lines of the checked list ahead.txt, with their reasons.
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -42,7 +42,7 @@ struct Compiled {
   aot::ModelFacts facts;
 };
 
-// What the record's call runs as: its graph, unless the sizes of its results are data.
+// Whether the call runs and has a graph: the sizes of its results do not depend on data.
 bool is_tried(const Call& call) {
   if (has_data_sizes(call)) return false;
   try {
@@ -53,7 +53,7 @@ bool is_tried(const Call& call) {
   }
 }
 
-// Without the op, the line, and what differs by dtype or build.
+// The message without the op, the line, and parts that depend on dtype or build.
 std::string reason(const Op& op, const Error& error) {
   std::string text = error.what();
   text.resize(std::min(text.size(), text.find("\n  at ")));
@@ -63,7 +63,7 @@ std::string reason(const Op& op, const Error& error) {
     const std::size_t name = text.find("it calls '"), end = text.find(", which", name);
     text.replace(name, end - name, "it calls another library");
   }
-  // Arguments of templates, which tell of dtypes and instruction sets.
+  // Arguments of templates, which show dtypes and instruction sets.
   for (std::size_t open = text.find('<'); open != std::string::npos; open = text.find('<')) {
     const std::size_t end = text.find("' ", open);
     text.erase(open, end == std::string::npos ? end : end - open);
@@ -193,7 +193,8 @@ TEST_P(Ahead, Calls) {
   const internal::TempFolder folder;
   batch.link(folder.path());
   if (HasFatalFailure()) return;
-  // A thread of its own: what models keep for a thread goes with it, and the library then can.
+  // On a separate thread: the models' state of a thread ends with it, and the library can be
+  // unloaded.
   std::thread([&] { batch.check(); }).join();
   EXPECT_GT(batch.size(), 100U);
 }

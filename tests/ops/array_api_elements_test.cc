@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Element-wise ops against what the Python Array API standard states of them, statement by
-// statement: array_api_statements.inc says which elements, and what must come out of them.
+// Element-wise ops against the statements of the Python Array API standard:
+// array_api_statements.inc lists the elements and the required results.
 #include <cmath>
 #include <complex>
 #include <functional>
@@ -59,7 +59,7 @@ std::vector<Statement> statements(const char* text) {
 bool is_integer(double x) { return std::isfinite(x) && x == std::floor(x); }
 bool is_odd(double x) { return is_integer(x) && std::fmod(x, 2) != 0; }
 
-// Whether x is among the elements of a statement; `other` is the first operand beside it.
+// Whether x is among the elements of a statement; `other` is the first operand of the call.
 bool is_meant(const std::string& word, double x, double other) {
   using Test = std::function<bool(double, double)>;
   static const std::map<std::string, Test> tests = {
@@ -97,7 +97,7 @@ bool is_meant(const std::string& word, double x, double other) {
   return x == std::stod(word);  // a number or an infinity
 }
 
-// What a word of a result stands for, where it is one number.
+// The number that a word of a result means, if it is a number.
 double number_of(const std::string& word, double x1, double x2) {
   static const std::map<std::string, double> fixed = {
       {"pi", kPi},       {"-pi", -kPi},       {"pi/2", kPi / 2},      {"-pi/2", -kPi / 2},

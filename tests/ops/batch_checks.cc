@@ -74,7 +74,7 @@ bool is_near(const Tensor& got, const Tensor& want) {
   return true;
 }
 
-// The same call for several examples, of which `mask` says which operands differ.
+// The same call for several examples. The operands in `mask` differ by example.
 struct Examples {
   std::vector<Call> calls;
   uint64_t mask;
@@ -142,7 +142,7 @@ void check_gradients(const Call& call, uint64_t mask) {
   const std::vector<Tensor> seeds = cotangents(call, run(call));
   for (const Call& each : examples.calls) want.push_back(gradients(each, seeds));
   for (std::size_t i = 0; i < call.operands.size(); ++i) {
-    // Of one that is the same for all examples, some may have none at all.
+    // Some examples may have no gradient for an operand that all share.
     for (auto& each : want) {
       if (each[i].has_value() != want[0][i].has_value()) return;
     }

@@ -75,7 +75,7 @@ std::pair<double, double> range_of(const Op& op, const std::vector<std::pair<dou
   return covers_list ? ranges.back() : kDefaultRange;
 }
 
-// To those of square matrices: what a sample with a range more than operands asks for.
+// Adds to the diagonals of square matrices: a sample with one more range than operands requests it.
 void add_to_diagonals(Tensor& x, double value) {
   const int64_t n = x.shape()[x.rank() - 1];
   std::vector<std::complex<double>> values = x.to_vector<std::complex<double>>();
@@ -114,7 +114,8 @@ std::vector<Tensor> operands_of(const Op& op, const std::vector<std::string_view
   return out;
 }
 
-// The attributes of calls from the standard set: those of the first sample, or the defaults.
+// The attributes of calls from the standard set: the attributes of the first sample, or the
+// defaults.
 Attrs standard_attrs(const Op& op) {
   const auto& calls = op.def().samples.calls;
   return calls.empty() ? op.default_attrs() : op.attrs_by_name(calls[0].attrs);
@@ -152,7 +153,7 @@ void add_standard_calls(const Op& op, DType dtype, Draw& draw, std::vector<Call>
 }
 
 // An attribute that is a scalar program takes the programs of all records, each on operands that
-// fit, drawn for this record alone: those of another change nothing here.
+// fit, drawn for this record alone: a change of another record has no effect here.
 void add_program_calls(const Op& op, std::size_t attr, DType dtype, int seed,
                        std::vector<Call>& out) {
   for (const Op* other : Registry::global().ops()) {
@@ -163,7 +164,7 @@ void add_program_calls(const Op& op, std::size_t attr, DType dtype, int seed,
     }
     for (const ScalarDef* def : defs) {
       const scalar::Program* program = def->program;
-      // A record with a kernel or type rule of its own gives its program more than one meaning.
+      // If a record has its own kernel or type rule, its program has more than one meaning.
       const bool plain = other->def().kernels == Kernels() && other->def().type == nullptr;
       if (program == nullptr || program->operands == 0 || !plain ||
           !other->def().dtypes.contains(dtype)) {
@@ -203,7 +204,7 @@ std::vector<Call> make_graph_calls(const Op& op, int seed) {
   for (std::size_t i = 0; i < others.size(); i += internal::kHasAddressSanitizer ? 4 : 1) {
     const Op* other = others[i];
     const OpDef& def = other->def();
-    // One without a rule is told by name when a gradient asks for it: not what is tested here.
+    // An op without a rule is an error of its gradient, which is not tested here.
     const bool has_rule = other->is_differentiable() || !def.no_derivative.empty();
     if (def.samples.around != nullptr || def.data != nullptr || !has_rule) continue;
     const DType dtype = def.dtypes.contains(kFloat32) ? kFloat32 : dtypes_of(*other).front();
@@ -313,7 +314,7 @@ std::vector<Call> calls_of(const Op& op, DType dtype, int seed) {
   return out;
 }
 
-// All calls of an op are drawn at once, and a column asks for those of a few seeds at each of them.
+// All calls of an op are drawn at once, and kept for the few seeds that a column uses.
 const Call& call_of_seed(const Call& call, int seed) {
   static std::pair<const Op*, DType> of;
   static std::map<int, std::vector<Call>> drawn;

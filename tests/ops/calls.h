@@ -25,7 +25,7 @@ struct Call {
   std::vector<Tensor> operands;  // some may be absent
   Attrs attrs;
   bool is_same_tensor = false;  // all operands that share a dtype are one tensor
-  bool is_exempt = false;       // a program whose own record says no_gradient_check
+  bool is_exempt = false;       // a program whose record has no_gradient_check
 
   OperandList list() const { return OperandList(std::span<const Tensor>(operands)); }
   // "atan2 cpu float32 sample 3".
@@ -50,12 +50,12 @@ Tensor draw_tensor(Draw& draw, const Type* type, std::pair<double, double> range
 // The same with values in [-1, 1]: a direction, a cotangent.
 Tensor draw_like(Draw& draw, const Type* type);
 
-// The dtypes that an op is tried with: those that its operands may share, or one if none do.
+// The dtypes for the tests of an op: the dtypes that its operands may share, else one.
 std::vector<DType> dtypes_of(const Op& op);
 // All calls of one op at one dtype; `seed` picks other values for the same calls.
 std::vector<Call> calls_of(const Op& op, DType dtype, int seed = 0);
-// The same call with the values of another seed; it lives until one of another op or dtype is asked
-// for.
+// The same call with the values of another seed; it lives until the next request for another op or
+// dtype.
 const Call& call_of_seed(const Call& call, int seed);
 // The call as a graph, with its operands as inputs.
 GraphRef graph_of(const Call& call);
@@ -63,8 +63,8 @@ GraphRef graph_of(const Call& call);
 internal::TracedGraph trace_of(const Call& call, std::span<const Type* const> types);
 // Whether the sizes of results depend on the elements of operands, so that graphs do not hold it.
 bool has_data_sizes(const Call& call);
-// Its inputs with derivatives; and whether graphs hold the derivative, which one whose sizes depend
-// on data they do not. That this is said by name is checked.
+// Its inputs with derivatives; and whether a graph can hold the derivative, whose sizes must not
+// depend on data. Checks the error if not.
 internal::Chosen movable_inputs(const Call& call);
 bool has_graph_derivative(const Call& call, const Graph& graph);
 // The operands of a case of `errors`: drawn as for calls (fill 0), or all of the value `fill`.

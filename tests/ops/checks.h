@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What must hold for every call of every op, whatever the op. Each function checks one call (or one
-// record) and reports what differs; none names an op.
+// The checks for every call of every op. Each function checks one call (or one record) and reports
+// differences; none names an op.
 #pragma once
 
 #include <complex>
@@ -45,20 +45,20 @@ std::vector<Tensor> cotangents(const Call& call, const Values& y);
 std::vector<Tensor> gradients(const Call& call, const std::vector<Tensor>& seeds);
 bool is_checked_numerically(const Call& call);
 
-// A failure per tensor of which the bits differ.
+// A failure for each tensor whose bits differ.
 void compare_lists(const Call& call, std::string_view mode, std::span<const Tensor> got,
                    std::span<const Tensor> want);
 
 // The operands that are there, as the inputs of graph_of(call).
 std::vector<Tensor> inputs_of(const Call& call);
-// What the call gives, sparse results made dense.
+// The results of the call, sparse results made dense.
 Values dense_results(const Call& call);
-// What the plan of a graph gives.
+// The results of the plan of a graph.
 std::vector<Tensor> run_plan(const Graph& graph, const std::vector<Tensor>& inputs);
 
 // ---- values
 void check_eager(const Call& call);      // types as inferred, equal bits again, in place, lowered
-void check_guards(const Call& call);     // kernels write their results and nothing beside them
+void check_guards(const Call& call);     // kernels write nothing but their results
 void check_reference(const Call& call);  // element-wise: against doubles
 void check_special(const Op& op, DType dtype);  // element-wise: zeros, infinities, NaN
 void check_threads(const Call& call);           // 1, 2 and 7 threads
@@ -83,20 +83,20 @@ void check_batch(const Call& call);      // all operands or one with three examp
 void check_error(const Op& op, std::size_t index);
 void check_lazy_error(const Op& op, std::size_t index);
 void check_samples(const Op& op);
-// Calls that throw are those of refusals.txt, for the reasons that stand there.
+// The calls that throw are listed in refusals.txt, with their reasons.
 void check_refusals(const Op& op);
-// Writes refusals.txt and families.txt anew, from all records.
+// Rewrites refusals.txt and families.txt from all records.
 void write_lists();
 void check_undifferentiable(const Call& call);
-// What becomes of the ways to vary the sizes of a call.
+// The outcomes of the ways to vary the sizes of a call.
 struct FamilyCount {
-  int served = 0;                 // a family gives its graph
+  int served = 0;                 // a family has its graph
   int refused = 0;                // there is no family, or it refuses
   int fixed = 0;                  // the op takes no other sizes: its attributes hold them
   std::set<std::string> reasons;  // of those refused
 };
 FamilyCount count_families(const Call& call);
-// Refusals of families are those of families.txt, for the reasons that stand there.
+// Refusals of families are listed in families.txt, with their reasons.
 void check_families(const Op& op);
 
 }  // namespace etude::matrix

@@ -47,7 +47,7 @@ Tensor column(const std::vector<double>& values, DType dtype) {
   return internal::cast(Tensor(values), dtype);
 }
 
-// Zeros agree in sign where the row says so.
+// Zeros must agree in sign if `zero_signs`.
 void expect_same(double got, double want, double relative, bool zero_signs) {
   if (std::isnan(want)) {
     EXPECT_TRUE(std::isnan(got)) << got;
@@ -76,7 +76,7 @@ TEST_P(SpecialValues, OfOneOperand) {
     const std::vector<double> got = run(Registry::global().at(row.op), {x}).to_vector<double>();
     for (std::size_t i = 0; i < row.values.size(); ++i) {
       SCOPED_TRACE(std::string(row.op) + " " + std::to_string(kGrid[i]));
-      // 10^2.5 and the like are what the rounded operand gives.
+      // 10^2.5 and similar results belong to the rounded operand.
       expect_same(got[i], row.values[i], relative, !has_open_zeros(row.op));
     }
   }
@@ -184,7 +184,7 @@ std::vector<std::vector<std::byte>> program_operands(const scalar::Program& prog
   return out;
 }
 
-// Results with every NaN made the same, and the guard behind them.
+// The results, with one pattern for all NaN, and the guard after them.
 std::vector<std::byte> run_kernel(const ScalarDef& def, std::size_t isa,
                                   const std::vector<std::vector<std::byte>>& operands,
                                   std::size_t n) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls at many sizes: a call is traced at made-up sizes, what these graphs have in common is a
-// family, and its graph at the sizes of the call is made without a trace. It is the graph that a
-// trace makes there, and gives the same bits as the call.
+// Calls at many sizes: a call is traced at made-up sizes, these graphs form a family, and the
+// family makes the graph at the sizes of the call without a trace. That graph must equal the traced
+// one, and have the bits of the call.
 //
 // Which sizes vary follows from the call alone: all that are greater than 1 at once, and each by
 // itself; operands that share a size share it at all points.
@@ -21,8 +21,9 @@ namespace etude::matrix {
 namespace {
 
 constexpr std::size_t kPoints = 3, kMostSizes = 6;
-// How much size i grows at each point. Steps of 12 keep what must be even, or go into windows; no
-// size grows as another does, so that what follows from one is told from what follows from another.
+// How much size i grows at each point. Steps of 12 keep sizes that must be even, or be divisible
+// into windows. No two sizes grow in the same way, so that it is known on which size a number
+// depends.
 constexpr int64_t kGrowthStep = 12;
 constexpr std::array<std::array<int64_t, kPoints>, kMostSizes> kGrowth = {
     {{1, 2, 5}, {3, 1, 2}, {2, 5, 1}, {5, 3, 7}, {4, 9, 3}, {7, 4, 11}}};

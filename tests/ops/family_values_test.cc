@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Linear algebra, Fourier transforms, attention and images beside NumPy and SciPy: the rows of
-// family_values.inc, which tools/generate/gen_family_values.py writes, on operands that both make
-// by one formula.
+// Linear algebra, Fourier transforms, attention and images compared with NumPy and SciPy: the rows
+// of family_values.inc, which tools/generate/gen_family_values.py writes, on operands that both
+// make by one formula.
 #include <cmath>
 #include <complex>
 #include <functional>

@@ -54,8 +54,8 @@ Numbers difference(const std::function<Numbers(double)>& f, double step) {
   return out;
 }
 
-// The derivative of f(h) at 0 by central differences of fourth order; NaN where two steps disagree,
-// since then the point is too near to a kink to tell.
+// The derivative of f(h) at 0 by central differences of fourth order; NaN if two steps disagree,
+// since then the point is too near to a kink.
 Numbers difference(const std::function<Numbers(double)>& f) {
   Numbers out = difference(f, kStep);
   const Numbers finer = difference(f, kStep / 8);
@@ -84,7 +84,7 @@ void compare_numbers(const std::string& label, const Tensor& got, const Numbers&
     expect(close, label, [&] {
       return fmt::format("element {}: got {}, want {}", k, text(g[k]), text(want[k]));
     });
-    if (!close) return;  // one line per operand tells enough
+    if (!close) return;  // one line per operand is enough
   }
   expect(kinks * 4 <= want.size(), label, [&] {
     return fmt::format("{} of {} elements are near a kink; give .ranges or .avoid", kinks,

@@ -16,7 +16,7 @@
 namespace etude::matrix {
 namespace {
 
-// Keeps the operands that contexts get of a call: cast where the record says so.
+// Keeps the operands of a call as contexts get them: cast if the record requires it.
 class OperandsContext final : public Context {
  public:
   explicit OperandsContext(const Op& op) : op_(op) { ContextStack::push(*this); }
@@ -65,7 +65,7 @@ GraphRef graph_of(const Call& call, const std::vector<Tensor>& operands,
   return build.finish(outputs, true);
 }
 
-// The first result once more from the other ones, where the record says how.
+// Recomputes the first result from the other ones, if the record has a call for this.
 void check_again(const Call& call, const std::vector<Tensor>& operands, const Values& want) {
   const std::string_view again = call.op->def().again;
   if (again.empty()) return;
@@ -82,7 +82,7 @@ void check_again(const Call& call, const std::vector<Tensor>& operands, const Va
 }  // namespace
 
 void check_graph(const Call& call) {
-  if (call.op->def().data != nullptr) return;  // sizes that data tells
+  if (call.op->def().data != nullptr) return;  // sizes depend on data
   std::vector<Tensor> operands, inputs;
   Values want;
   {

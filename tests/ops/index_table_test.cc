@@ -46,7 +46,7 @@ TEST(IndexTable, AgreesWithNumPy) {
   EXPECT_GE(cases, 40);
 }
 
-// What an expression reads, worked out element by element.
+// The elements that an expression reads, one by one.
 class Reference {
  public:
   Reference(const Shape& x, const Index& index) : x_(x) {
@@ -67,7 +67,7 @@ class Reference {
   bool fails = false;
   Shape result;
 
-  // The element of x behind each element of the result, in order.
+  // The element of x for each element of the result, in order.
   Ints sources() const {
     Ints out;
     const int64_t count = result.count();
@@ -217,7 +217,7 @@ class RandomIndex {
       if (kind == 0) {
         out.push_back(kNewAxis);
       } else if (kind == 1 && !has_ellipsis) {
-        // What follows the ellipsis indexes the last axes.
+        // Items after the ellipsis index the last axes.
         has_ellipsis = true;
         out.push_back(kEllipsis);
         axis += static_cast<int>(below(x.rank() - axis + 1));
@@ -232,7 +232,7 @@ class RandomIndex {
   }
 
  private:
-  // One item for the axis; gives how many axes it takes.
+  // Adds one item for the axis, and returns the number of axes that it takes.
   int item(const Shape& x, int axis, Index& out) {
     const int64_t n = x[axis];
     switch (below(4)) {

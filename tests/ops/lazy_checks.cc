@@ -32,7 +32,7 @@ void expect_no_fallback(const Call& call, const LazyMetrics& metrics) {
          [] { return std::string("the program failed, and its calls ran one by one"); });
 }
 
-// "no error", or what the call says, at once or when its results are looked at.
+// "no error", or the error of the call or of an observation of its results.
 std::string fault_of(const Op& op, const Call& call) {
   try {
     const Values out = execute(op, call.list().view(), call.attrs, CallSite::here());

@@ -34,7 +34,7 @@ class Matrix : public testing::TestWithParam<const Op*> {
   }
 
  private:
-  // A type rule may refuse some dtypes of a sample; check_refusals says which.
+  // A type rule may refuse some dtypes of a sample; check_refusals checks which.
   static bool is_allowed(const Call& call) {
     try {
       run(call);

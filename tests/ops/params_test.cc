@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What kernels are made ready with, of each call of the op matrix: no word of it is written in
-// part. A word whose other bytes hold what was left on a stack may look like an address, and
-// compiling ahead of time would write another one over it (etude/aot/image.h). Runs under valgrind,
-// which follows what was never written through copies. Names no op.
+// The parameters of prepared kernels, for each call of the op matrix: no word of them is only
+// partly written. The other bytes of such a word may come from an old stack frame and look like an
+// address, which compiling ahead of time would replace (etude/aot/image.h). Runs under valgrind,
+// which follows unwritten bytes through copies. Names no op.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -74,7 +74,7 @@ class Walk {
 
 struct Partly {
   double number = 0;
-  bool flag = false;  // and a gap behind it
+  bool flag = false;  // and a gap after it
 };
 struct ParamsWithGaps {
   Partly part;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Partials that are derived from scalar programs: against those that were written by hand, and at
-// poles.
+// Partials derived from scalar programs: compared with hand-written partials, and at poles.
 #include <cmath>
 #include <limits>
 #include <string_view>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a record promises about itself: its samples and its errors.
+// The samples and the errors of a record.
 #include <fmt/format.h>
 
 #include "tests/ops/checks.h"
@@ -7,7 +7,8 @@
 namespace etude::matrix {
 
 void check_samples(const Op& op) {
-  // Calls on state are no functions of their operands: tests of what holds the state have them.
+  // Calls on state are no functions of their operands: the tests of the owner of the state have
+  // them.
   if (op.def().effect != Effect::kNone) return;
   bool takes_code = false;  // calls are made of other records
   for (const AttrDef& a : op.def().attrs) {

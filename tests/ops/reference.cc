@@ -196,13 +196,13 @@ std::vector<T> run(const scalar::Program& program, const std::vector<Tensor>& op
         value = in[node.args[0]][static_cast<std::size_t>(source(at, x.shape(), result))];
       } else if (node.fn == Fn::kConstant || node.fn == Fn::kParam) {
         const double number = node.fn == Fn::kParam ? params[node.args[0]] : node.constant;
-        // What does not fit into a float is infinite for the kernels too.
+        // A number too large for a float is infinite for the kernels too.
         value = T(std::isfinite(number) && real_dtype(dtype) != kFloat64 && is_floating(dtype)
                       ? static_cast<double>(static_cast<float>(number))
                       : number);
       } else {
         value = apply(node.fn, arg(0), arg(1), arg(2));
-        if constexpr (std::is_same_v<T, double>) {  // what is next depends on the dtype
+        if constexpr (std::is_same_v<T, double>) {  // the next number depends on the dtype
           const bool is_next = node.fn == Fn::kNextafter && dtype == kFloat32;
           if (is_next)
             value = std::nextafter(static_cast<float>(arg(0)), static_cast<float>(arg(1)));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Scalar programs once more, as plainly as possible: one element at a time, in double, complex
-// double or whole numbers, by the standard library. What element-wise ops are compared with.
+// double or whole numbers, by the standard library. The reference for element-wise ops.
 #pragma once
 
 #include <complex>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checked lists of what the matrix leaves out, and why. refusals.txt has the calls that throw: a
-// kernel that throws where it should compute is not in the list. families.txt has the calls of
-// which no family gives the graph.
+// Checked lists of the calls that the matrix leaves out, with reasons. refusals.txt has the calls
+// that throw, so that a kernel that throws by mistake is not in the list. families.txt has the
+// calls whose graph no family makes.
 #include <algorithm>
 #include <fstream>
 #include <map>
@@ -21,7 +21,7 @@ struct List {
   const char* path;
   std::string_view head;
   std::vector<std::string> (*found)(const Op&);
-  const char* more;  // what is wrong with a line that is missing
+  const char* more;  // the fault of a missing line
 };
 
 // "0-2 5" for 0, 1, 2, 5.
@@ -37,7 +37,7 @@ std::string ranges(const std::vector<int>& numbers) {
   return text;
 }
 
-// What the call throws, without the op and the line; empty if it runs.
+// The error of the call, without the op and the line; empty if it runs.
 std::string refusal(const Call& call) {
   try {
     run(call);

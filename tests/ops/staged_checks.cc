@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls as graphs: traced, run as plans and node by node, and derived. A plan gives the same bits
-// as the call, and so do its derivatives, and those of a rule that says the same.
+// Calls as graphs: traced, run as plans and node by node, and derived. A plan has the bits of the
+// call, and so have its derivatives, and the derivatives by an equal rule.
 
 // spec: FB-02.a
 #include <cmath>
@@ -39,7 +39,7 @@ void check_derivatives(const Call& call, const std::string& mode, const Graph& g
   compare_lists(call, mode + " gradient", found, want);
 }
 
-// The graph as the value of a custom_gradient, of which the rule is the gradient of the graph.
+// The graph as the value of a custom_gradient, whose rule is the gradient of the graph.
 GraphRef with_own_rule(const Call& call, const Graph& graph) {
   const Chosen movable = movable_inputs(call);
   return internal::make_graph(graph.name(), graph.inputs(), [&](std::span<const Tensor> in) {
@@ -61,7 +61,7 @@ GraphRef with_own_rule(const Call& call, const Graph& graph) {
   });
 }
 
-// Tangents go by the transpose of the rule: they stand to the gradients by the inner product.
+// Tangents use the transpose of the rule: checks them against the gradients by the inner product.
 void check_tangents(const Call& call, const Graph& graph, const std::vector<Tensor>& inputs,
                     const Values& y) {
   if (!is_checked_numerically(call) || real_dtype(call.dtype) != kFloat64) return;
@@ -74,7 +74,7 @@ void check_tangents(const Call& call, const Graph& graph, const std::vector<Tens
   GraphRef pushed;
   try {
     pushed = internal::pushed_graph_of(graph, movable);
-  } catch (const Error& error) {  // the gradient of some ops is an op that nobody calls linear
+  } catch (const Error& error) {  // the gradient of some ops is an op that is not declared linear
     const std::string_view what = error.what();
     if (what.find("a pullback that is linear in its cotangents") == what.npos) throw;
     return;

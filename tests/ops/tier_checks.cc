@@ -21,7 +21,7 @@ namespace {
 
 using internal::Tier;
 
-// The results of the call, with two more calls behind each that are numbers.
+// The results of the call, with two more calls on each float32 result.
 std::vector<Tensor> with_calls_behind(std::span<const Tensor> results) {
   std::vector<Tensor> out;
   for (const Tensor& y : results) {
@@ -31,7 +31,7 @@ std::vector<Tensor> with_calls_behind(std::span<const Tensor> results) {
   return out;
 }
 
-// Whether the record says that the call and what is behind it are one run.
+// Whether, by its record, the call and the two calls after it are one run.
 bool is_run(const Call& call, const Values& results) {
   const OpDef& def = call.op->def();
   if (def.kind != Kind::kElementwise || def.kernels.cpu != nullptr) return false;
@@ -47,7 +47,8 @@ bool is_small(const Tensor& x) {
          x.type()->count() <= static_cast<int64_t>(internal::Region::kMostElements);
 }
 
-// The call and the two behind it apart, as a region: machine code without memory in between.
+// The call and the two calls after it without fusion, as a region: machine code without memory in
+// between.
 void check_region(const Call& call, const GraphRef& graph, const std::vector<Tensor>& inputs,
                   const Values& results, std::span<const Tensor> want) {
   const tests::TierScope scope(Tier::kBest);

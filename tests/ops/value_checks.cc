@@ -101,7 +101,7 @@ void check_eager(const Call& call) {
   const Values y = run(call);
   check_types(call, y);
   compare_all(call, "again", run(call), y);
-  // Operands that the caller gives away may be overwritten, and nothing else may change.
+  // Donated operands may be overwritten, and nothing else may change.
   Call given = call;
   for (Tensor& x : given.operands) x = deep_copy(x);
   compare_all(call, "in place",

@@ -7,7 +7,7 @@
 #include "etude/ops.h"
 #include "etude/version.h"
 
-// What is set here holds in the library: inline state is one.
+// Settings of this program hold in the library: inline state exists once.
 int main() {
   int warned = 0;
   etude::set_warning_handler([&](std::string_view) { ++warned; });
