@@ -1,2 +1,2 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nothing: CMake asks for a source beside headers that are compiled for all tests.
+// Empty: CMake needs a source for the headers that are precompiled for all tests.

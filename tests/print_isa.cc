@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Part of each test that runs on several instruction sets: says which one this was, so that a run
-// that fell back to another is seen (etude_test, cmake/EtudeTargets.cmake). What is asked of a
-// machine that has no better one is left out: it is what the test does there without being asked.
+// Part of each test that runs on several instruction sets: prints the current one, so that a
+// fallback is visible (etude_test, cmake/EtudeTargets.cmake). A run with the best instruction set
+// of the machine is left out, since the test itself runs with it.
 #include <cstdlib>
 #include <iostream>
 

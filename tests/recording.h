@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The recording context: turns any program into a list of calls that can be replayed on other
 // inputs. It names no op; it is the smallest proof that every call passes through Context::execute,
-// and what tracing is built like. No optimisation, no control flow.
+// and a model of tracing. No optimisation, no control flow.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ namespace etude::tests {
 // results. A value; thread-safe to replay.
 class Recording {
  public:
-  // Runs the calls on other inputs, in the innermost context, and gives the marked outputs.
+  // Runs the calls on other inputs, in the innermost context, and returns the marked outputs.
   // throws: kInvalidArgument if the number or types of the inputs differ from those recorded.
   std::vector<Tensor> replay(std::span<const Tensor> inputs) const;
   std::size_t size() const { return calls_.size(); }
@@ -55,7 +55,7 @@ class RecordingContext final : public Context {
   ~RecordingContext() override;
 
   Values execute(const Op& op, Operands operands, const Attrs& attrs, CallSite where) override;
-  // Stops recording; `outputs` are what a replay returns.
+  // Stops recording; `outputs` are the results of a replay.
   Recording finish(std::span<const Tensor> outputs);
 
  private:

@@ -11,8 +11,8 @@
 
 namespace etude::tests {
 
-// Of two NaN operands the processor takes the first, and which one that is, is the compiler's
-// choice: so sign and payload of a NaN may differ where one code runs for several calls.
+// The processor returns the first of two NaN operands, and the compiler chooses their order. So
+// sign and payload of a NaN may differ if one function runs several calls.
 inline bool same_numbers(const Tensor& a, const Tensor& b) {
   if (same_value(a, b)) return true;
   if (!a.has_value() || !b.has_value() || a.type() != b.type()) return false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// For tests of what is written to files: a folder of their own.
+// A folder for a test that writes files.
 #pragma once
 
 #include <cstdlib>

@@ -8,7 +8,8 @@
 
 namespace etude::tests {
 
-// While it lives, kernels and plans are made for this tier; nothing: for what they earn.
+// During its lifetime kernels and plans are made for this tier; nullopt: for the tier that their
+// run time justifies.
 class TierScope {
  public:
   explicit TierScope(std::optional<internal::Tier> tier) { kernels::cpu::fix_tier(tier); }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The warnings that a test hears while one of these stands.
+// Collects the warnings of a test during its lifetime.
 #pragma once
 
 #include <string>
@@ -14,8 +14,8 @@ namespace etude::tests {
 
 class Warnings {
  public:
-  // As in a new process: no warning was seen. What was left to the thread that compiles by a test
-  // before has its say first, since it would be heard here.
+  // As in a new process, no warning was printed before. Background compiles of earlier tests end
+  // first, since their warnings would appear here.
   Warnings() {
     wait_for_compile();
     internal::forget_warnings();

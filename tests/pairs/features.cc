@@ -152,7 +152,8 @@ Numbers table_sum(Judge&, const NumberMap& f, const Numbers& x) {
   return Numbers::made([&](std::size_t i) { return (sum(y) + y.at[2]) * x.at[i]; });
 }
 
-// A feature is one row. Those of manifolds, layers, files, threads and exceptions: surroundings.cc.
+// A feature is one row. surroundings.cc has the features of manifolds, layers, files, threads and
+// exceptions.
 constexpr Feature kFeatures[] = {
     {"function",
      [](Library&, const TensorMap& f, const Tensor& x) -> Tensor {

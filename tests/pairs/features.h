@@ -12,7 +12,7 @@
 
 namespace pairs {
 
-// What the features of exceptions throw and catch; no feature catches it by a base.
+// The features of exceptions throw and catch it; no feature catches it by a base.
 struct InTheMiddle : std::exception {
   const char* what() const noexcept override { return "an exception in the middle"; }
 };
@@ -27,7 +27,7 @@ struct LibraryRun {
   etude::Tensor captured;
   etude::Variable variable;
   Fields fields;
-  etude::Variable state;  // what programs assign
+  etude::Variable state;  // assigned by programs
   int throws_in = 0;      // which call inside of a feature throws when it has run; 0: none
 };
 
@@ -39,7 +39,7 @@ struct Feature {
 };
 
 std::span<const Feature> features();
-// Those of them that are in surroundings.cc.
+// The features in surroundings.cc.
 std::span<const Feature> surroundings();
 
 }  // namespace pairs

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program gives by definition: values, gradients with respect to all sources, and second
-// derivatives, on numbers that know their derivatives (number.h). It includes nothing of the
-// library.
+// The results of a program by definition: values, gradients with respect to all sources, and second
+// derivatives, on numbers with derivatives (number.h). It includes nothing of the library.
 #pragma once
 
 #include <array>
@@ -16,7 +15,7 @@
 
 namespace pairs {
 
-// What programs read; a gradient is taken with respect to each.
+// The sources that programs read; a gradient is taken with respect to each.
 enum Source : std::uint8_t { kArgument, kCaptured, kVariable, kFieldA, kFieldB, kSources };
 inline constexpr const char* kSourceNames[] = {"x", "w", "v", "s.a", "s.b"};
 using Point = std::array<std::array<double, kLength>, kSources>;

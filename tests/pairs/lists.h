@@ -15,8 +15,8 @@ struct Entry {
   int line = 0;
   int uses = 0;
 
-  // Whether `outer` stands around `inner` in a program of those features, from the outside to the
-  // inside.
+  // Whether `outer` is around `inner` in a program of these features, listed from the outside to
+  // the inside.
   bool holds_for(const std::vector<std::string>& features) const;
   bool is_of(const std::string& run_mode) const { return mode.empty() || mode == run_mode; }
 };

@@ -23,8 +23,8 @@ using Measured = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tens
 constexpr Point kPoint = {
     {{0.3, -0.6, 0.9}, {0.7, 1.1, -0.4}, {-0.8, 0.5, 1.2}, {0.4, -1.3, 0.6}, {1.4, 0.2, -0.9}}};
 
-// Rounding in a run may be so many times what results move where x moves by four units in its last
-// place.
+// Rounding errors may be so many times the change of the results if x changes by four units in its
+// last place.
 constexpr double kRoundings = 64;
 
 template <class A>
@@ -107,8 +107,8 @@ double moved(const std::vector<double>& want, const std::vector<double>& nearby)
   return most;
 }
 
-// The parts of `got` that are far from those of `want`. `nearby`: the results a few units in the
-// last place of x away, which tells how much of a result rounding may be.
+// The parts of `got` that are far from the parts of `want`. `nearby`: the results for an x that is
+// a few units in the last place away, which bounds the rounding errors.
 std::vector<Wrong> compared(const std::vector<double>& got, const Results& want,
                             const Results& nearby, double tolerance, const std::string& mode) {
   std::vector<Wrong> out;

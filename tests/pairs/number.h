@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Numbers of the judge: long double with nilpotent parts. Generators e0, e1, ... have squares of 0,
-// and products of different ones stay. So the part of e0 is a first derivative, that of e0 e1 a
-// second one, exactly. It includes nothing of the library, since it judges it.
+// and products of different ones stay. So the part of e0 is a first derivative, and the part of e0
+// e1 a second one, exactly. It includes nothing of the library that it checks.
 #pragma once
 
 #include <algorithm>

@@ -47,7 +47,7 @@ Options parse(int argc, char** argv) {
       out.with = argv[++i];
     } else if (word == "--survey") {
       out.survey = true;
-    } else if (word.rfind("--gtest", 0) != 0) {  // CTest gives those to every test
+    } else if (word.rfind("--gtest", 0) != 0) {  // CTest passes them to every test
       std::printf("pairs_test: unknown option '%s'; see tests/pairs/README.md\n", word.c_str());
       std::exit(2);
     }
@@ -55,7 +55,7 @@ Options parse(int argc, char** argv) {
   return out;
 }
 
-// What the lists say of outcomes, and what is left.
+// Compares outcomes with the lists, and counts the rest.
 class Report {
  public:
   explicit Report(Options options) : options_(options) {
@@ -80,7 +80,7 @@ class Report {
     }
   }
 
-  // Whether the options ask for it.
+  // Whether the options select it.
   bool is_wanted(const Program& program) const {
     return options_.with.empty() ||
            std::any_of(program.levels.begin(), program.levels.end(),
@@ -106,8 +106,8 @@ class Report {
   }
 
  private:
-  // Whether impossible.txt says all that a program threw. A pair by itself must throw it. In a
-  // triple a mode may be that of a part, as in a LazyScope.
+  // Whether impossible.txt lists all errors that a program threw. A single pair must throw them. In
+  // a triple a mode may hold for a part only, as in a LazyScope.
   bool is_impossible(const std::vector<std::string>& path, const Outcome& outcome,
                      const std::string& title) {
     std::vector<const Entry*> held;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Generated programs: wrappers around each other, and expressions on vectors between them. The
-// walkers here run on any type of vector, so that the library and the judge read the same program.
+// walkers here run on any type of vector, so that the library and the reference read the same
+// program.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +29,7 @@ struct Expression {
   std::vector<Expression> of;
 };
 
-// Wrapper `feature` runs what is inside of it on `argument`.
+// Wrapper `feature` runs the inner levels on `argument`.
 struct Level {
   std::size_t feature;
   Expression argument;

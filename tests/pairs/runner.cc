@@ -27,7 +27,7 @@ constexpr std::chrono::seconds kTracePatience(1);  // for a thread that the prog
 
 struct Block {
   std::size_t begin, end;
-  std::FILE* file = nullptr;  // what the child says
+  std::FILE* file = nullptr;  // the output of the child
 };
 
 // A child writes "begin i", then lines "wrong KIND DETAIL" and "thrown MODE TEXT".
@@ -48,7 +48,7 @@ struct Block {
   _exit(0);
 }
 
-// Reads what a child said. Returns the last program that it began.
+// Reads the output of a child. Returns the last program that it began.
 std::size_t read_outcomes(const Block& block, std::vector<Outcome>& out) {
   std::rewind(block.file);
   std::size_t at = block.begin;

@@ -65,7 +65,7 @@ Tensor slope_on_sphere(LibraryRun&, const TensorMap& f, const Tensor& x) {
   return etude::jvp([f](const Direction& d) { return f(d.v); }, at, x * 0.5).second + x;
 }
 Numbers unit(const Numbers& x) { return x * power(sum(x * x), -0.5L); }
-// What of a step is along the sphere at v.
+// The part of a step that is tangent to the sphere at v.
 Numbers on_sphere(const Numbers& v, const Numbers& step) { return step - v * sum(v * step); }
 Numbers sphere_step(JudgeRun& run, const NumberMap& f, const Numbers& x) {
   const Numbers v = unit(x + numbers_of(kAway)), slope = on_sphere(v, run.gradient(f, v));
@@ -171,7 +171,7 @@ Numbers with_weights(JudgeRun&, const NumberMap& f, const Numbers& x) {
 
 // Threads.
 
-// What f gives, or throws, on another thread.
+// Runs f on another thread. Returns its result or throws its exception.
 Tensor elsewhere(const std::function<Tensor()>& f) {
   Tensor out;
   std::exception_ptr error;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Passes on graphs in text files: cases/NAME.txt holds what pass NAME makes of some graphs, and
-// cases/rules.txt what each rule makes of its sample. After a change of what is meant, they are
-// written again and read in the commit:
+// Passes on graphs in text files: cases/NAME.txt holds results of pass NAME, and cases/rules.txt
+// the result of each rule on its sample. After an intended change write them again, and read them
+// in the commit:
 //
 //   ETUDE_UPDATE=1 build/dev/bin/passes_test
 //
-// A file is a list of cases: a title, a graph, a line of dashes, the graph behind the pass.
+// A file is a list of cases: a title, a graph, a line of dashes, the graph after the pass.
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
@@ -69,7 +69,7 @@ void expect_file(std::string_view name, const std::vector<Case>& cases) {
   EXPECT_EQ(is.str(), want) << path_of(name) << " is not what the passes do";
 }
 
-// Both graphs give the same bits, and the second is one that can be run.
+// Both graphs have the same bits, and the second one can run.
 void expect_same_values(const Graph& before, const Graph& after) {
   verify(after);
   for (uint64_t seed = 0; seed < 5; ++seed) {

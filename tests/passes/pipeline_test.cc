@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all passes are wrapped in: the order, switches, reports, the verifier.
+// The pipeline around all passes: the order, switches, reports, the verifier.
 #include "etude/passes/pipeline.h"
 
 #include <algorithm>

@@ -23,8 +23,8 @@ namespace {
 
 using Draft = GraphBuilder::Draft;
 
-// A forward part of products, views and what is cheap, and a backward part that reads it from the
-// end to the beginning.
+// A forward part of products, views and cheap calls, and a backward part that reads their results
+// from the end to the beginning.
 class RandomStep {
  public:
   explicit RandomStep(uint64_t seed) : random_(seed), build_("f") {}

@@ -14,7 +14,7 @@ struct Rule {
   const RewriteDef* def;
 };
 std::vector<Rule> all_rules();
-// Those that the rule holds for.
+// The dtypes for which the rule holds.
 std::vector<DType> dtypes_of(const Rule& rule);
 // The sample with a dtype in the place of the word T.
 std::string sample_of(const Rule& rule, DType dtype);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every rewrite rule of every record keeps all bits, of every dtype, and is needed for what it says
-// that it does. A new rule needs nothing here: its sample is in the record.
+// Every rewrite rule of every record keeps all bits of every dtype, and alone changes its sample. A
+// new rule needs nothing here: its sample is in the record.
 #include "tests/passes/rules.h"
 
 #include <algorithm>

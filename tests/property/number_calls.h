@@ -25,7 +25,7 @@ T positive(const T& v) {
   return v * v + 0.25;
 }
 
-// What programs hold beside numbers and an array.
+// The struct of a program, besides its numbers and its array.
 template <class T>
 struct Body {
   T mass, spring;
@@ -154,7 +154,7 @@ struct TwoResults {
   }
 };
 
-// The derivative of w^2 sin(w) + v w by w at u, where v belongs to what is around.
+// The derivative of w^2 sin(w) + v w by w at u, where v belongs to the outer program.
 template <class T>
 T inner_derivative(const T& u, const T& v) {
   return derivative(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs programs on numbers (number_programs.h) of any kind: plain, active, dual, nested. What it
-// does to numbers is what plain C++ does: expressions pass results on, statements change places.
+// Runs programs on numbers (number_programs.h) of any kind: plain, active, dual, nested. Numbers
+// are used as in plain C++: expressions pass results on, statements change places.
 #pragma once
 
 #include <algorithm>
@@ -111,7 +111,7 @@ class Machine {
     values_.settle(s, target);
     values_.settle(s, second);
   }
-  // What is taken is set anew; args[0] reads it nowhere.
+  // `taken` gets a new value afterwards; args[0] does not read it.
   void take(const Stmt& s, T& target, T& taken) {
     T next = values_.eval(s.args[1]);
     values_.with(s.args[0], [&](auto&& v) {
@@ -254,8 +254,8 @@ class Machine {
     for (T& v : values_.array) values_.settle(s, v);
     for (int i = 0; i < kFields; ++i) values_.settle(s, values_.body.at(i));
   }
-  // A plain run decides, and one by its calls shows how much it moves; the others, of which one may
-  // come after this, note nothing.
+  // A plain run makes the decisions, and a run by operators shows the noise of rounding. Later runs
+  // record nothing.
   void run_block(const Stmt& s) {
     if constexpr (kIsOracle<T>) {
       values_.array = Block{&s.body, values_.trace}(values_.array);

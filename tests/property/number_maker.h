@@ -28,7 +28,7 @@ class Maker {
   bool chance(int percent) { return below(100) < percent; }
 
  private:
-  // What may stand where a statement is made.
+  // The surroundings of a statement, which decide its possible kinds.
   struct Around {
     bool loop = false, handler = false, block = false;
     int loops = 0;
@@ -54,7 +54,7 @@ class Maker {
     if (kind < 84) return {Place::kElementAtValue, below(kRegisters)};
     return {Place::kField, below(kFields)};
   }
-  // One that no statement moves to other memory.
+  // A place that no statement moves to other memory.
   Place lasting_place() {
     const Place made = place();
     return made.kind == Place::kField || made.kind == Place::kLocal
@@ -165,7 +165,7 @@ class Maker {
     --locals_;
     return out;
   }
-  // A statement that may leave what is around it.
+  // A statement that may leave its loop, handler or block.
   Stmt leaves(const Around& around) {
     const int kind = below(100);
     if (around.handler && kind < 50) return made(Stmt::kThrow, 4, {expr(1), leaf(), expr(2)});

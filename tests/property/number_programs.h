@@ -49,7 +49,7 @@ struct Place {
   bool operator==(const Place&) const = default;
 };
 
-// What `which` of a kCall is; the text of each: number_text.h.
+// The values of `which` of a kCall; the text of each is in number_text.h.
 enum Call {
   kRecursion,        // a function that calls itself, by value
   kClosure,          // a lambda that captured one operand
@@ -81,7 +81,7 @@ struct Expr {
     kNamed,   // args[0] as an operand that stays
     kChoice,  // args[0] < args[1] ? args[2] : args[3]; an operand that stays, of two places
     kNegate,
-    kArithmeticCall,  // of two; or of one and a plain `number`, on the side that place.index says
+    kArithmeticCall,  // of two; or of one and a plain `number`, on the side of place.index
     kSmooth,
     kKinked,
     kRounded,
@@ -129,13 +129,13 @@ struct Stmt {
   Kind kind = kSet;
   int which = 0, count = 0;
   Place target{}, second{};
-  bool settles = true;  // whether what was assigned is kept small
+  bool settles = true;  // whether assigned values are kept small
   std::vector<Expr> args{};
   std::vector<Stmt> body{}, otherwise{};
 };
 
-// What a program gives: r0, the registers, the array, or all there is. What it returns early
-// stands in front.
+// The results of a program: r0, the registers, the array, or all of these. An early result comes
+// first.
 enum class Results { kNumber, kRegisters, kArray, kAll };
 
 struct Program {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs on numbers (number_programs.h) as C++ that compiles: what random_numbers_test.cc prints
-// of a program that failed.
+// Programs on numbers (number_programs.h) as C++ that compiles: random_numbers_test.cc prints a
+// failed program in this form.
 #pragma once
 
 #include <cstdio>
@@ -374,7 +374,7 @@ class Writer {
   int depth_ = 1, locals_ = 0;
 };
 
-// A program whose gradient at x is that of the sum of its results, each times a weight.
+// A program with the weighted sum of its results, whose gradient at x is taken.
 inline std::string text_of(const Program& program, const std::vector<double>& x,
                            const std::vector<double>& weights) {
   const auto list = [](const std::vector<double>& numbers) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What programs on numbers (number_programs.h) hold, and how their expressions are evaluated, for
-// numbers of any kind. Statements: number_machine.h.
+// The values of programs on numbers (number_programs.h), and the evaluation of their expressions,
+// for numbers of any kind. Statements: number_machine.h.
 #pragma once
 
 #include <algorithm>
@@ -17,12 +17,13 @@
 
 namespace etude::programs {
 
-// What a run decided: branches, rounds, indices, the sides of kinks. Two runs with equal decisions
-// went through the same smooth function. Expressions decide in any order: a sum does not see it.
+// The decisions of a run: branches, rounds, indices, the sides of kinks. Two runs with equal
+// decisions went through the same smooth function. Expressions decide in any order: a sum does not
+// see it.
 struct Trace {
   uint64_t decisions = 0;
   int steps = 0;
-  double largest = 1;  // of the derivatives of what was assigned
+  double largest = 1;  // of the derivatives of assigned values
   uint64_t assigned = 0;
   double noise = 0;  // by how much all that is assigned moves by itself, up or down
 
@@ -299,7 +300,7 @@ class Values {
         return inner_pullback(u, v);
     }
   }
-  // What the calls of rules and operators compute, written out.
+  // The results of the calls of rules and operators, written out.
   static T without_operators(int which, const T& u, const T& v) {
     switch (which) {
       case kCustom:

@@ -121,7 +121,7 @@ class Case {
 
   void check_first_order(Counts& counts) {
     if (!std::ranges::all_of(y_, [](double y) { return std::isfinite(y); })) {
-      scale_ = std::numeric_limits<double>::infinity();  // what loops add to itself may overflow
+      scale_ = std::numeric_limits<double>::infinity();  // repeated sums in loops may overflow
       ++counts.wild;
       return;
     }
@@ -244,7 +244,8 @@ class Case {
     }
     return true;
   }
-  // In more digits a loop that magnifies rounding goes elsewhere, and says nothing.
+  // If a loop magnifies rounding, a run with more digits has another result, and nothing is
+  // compared.
   void check_oracle() {
     long double value = 0;
     std::array<long double, kInputs> slopes{};
@@ -292,7 +293,7 @@ class Case {
   bool is_steady_ = true;
 };
 
-// What is wrong with a program; "" if nothing is.
+// The fault of a program; "" if it has none.
 std::string fault_of(const Program& program, uint64_t seed, Counts& counts) {
   try {
     Case made(program, seed);
@@ -308,7 +309,7 @@ std::string fault_of(const Program& program, uint64_t seed, Counts& counts) {
   return "";
 }
 
-// What is wrong with program `seed`, and the smallest one with such a fault.
+// The fault of program `seed`, and the smallest program with a fault of this kind.
 std::string report_of(const Program& program, uint64_t seed, const std::string& fault) {
   const auto kind_of = [](const std::string& text) { return text.substr(0, text.find(' ')); };
   Counts unused;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random calls of random ops: whatever dtypes, shapes and attributes they get, they give results of
-// the inferred types, equal to those of a plain reference, or an Error that names the op and the
-// line. Case n is made from seed n alone. A failure prints its seed:
+// Random calls of random ops: for any dtypes, shapes and attributes they return results of the
+// inferred types, equal to a plain reference, or throw an Error that names the op and the line.
+// Case n is made from seed n alone. A failure prints its seed:
 //
 //   ETUDE_TEST_SEED=4711 ETUDE_TEST_CASES=1 build/dev/bin/random_ops_test
 #include <algorithm>
@@ -169,7 +169,7 @@ RandomCall random_call(Random& random, const std::vector<const Op*>& ops) {
   return call;
 }
 
-// What is wrong with an error of a call, or "".
+// The fault of a call's error, or "".
 std::string fault_of(const RandomCall& call, const Error& error) {
   if (error.code() == ErrorCode::kInternal) return error.what();
   if (error.op() != call.op->name())
@@ -178,8 +178,8 @@ std::string fault_of(const RandomCall& call, const Error& error) {
   return "";
 }
 
-// Whether no operand is converted on the way to the kernel, so that the reference sees what it
-// sees.
+// Whether no operand is converted on the way to the kernel, so that the reference gets the same
+// operands.
 bool is_plain(const RandomCall& call) {
   std::optional<DType> shared;
   for (std::size_t i = 0; i < call.operands.size(); ++i) {
@@ -332,8 +332,8 @@ TEST(RandomOps, TypesOfHugeShapesAreInferredOrRefused) {
   });
 }
 
-// Each of these needs 64 MiB or far more: the call fails, names itself and its line, leaves nothing
-// behind, and the next call runs.
+// Each of these needs 64 MiB or far more: the call fails, names itself and its line, keeps no
+// memory, and the next call runs.
 // spec: IM-12.b
 TEST(RandomOps, TheProgramGoesOnAfterMemoryRanOut) {
   const int64_t huge = int64_t{1} << 44;

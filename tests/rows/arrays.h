@@ -88,7 +88,7 @@ TYPED_TEST_P(Arrays, StandardAlgorithms) {
   EXPECT_EQ(TestFixture::gradient(multiplied, Doubles{2, 3, 4}), (Doubles{12, 8, 6}));
   if constexpr (!TestFixture::kDecides) return;
   const auto median = [](auto v) {
-    // A tensor that is compared gives a tensor, which is a truth when asked for one.
+    // A comparison of tensors is a tensor, which converts to bool.
     const auto less = [](const auto& a, const auto& b) { return static_cast<bool>(a < b); };
     std::sort(v.begin(), v.end(), less);
     return 2 * v[1] + *std::min_element(v.begin(), v.end(), less);

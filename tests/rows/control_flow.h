@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows of control flow and mutation, for every kind of program that is differentiated: each Mode
-// says how a generic function is called (modes.h).
+// calls a generic function in its way (modes.h).
 #pragma once
 
 #include <any>
@@ -278,7 +278,7 @@ TYPED_TEST_P(ControlFlow, ValuesFieldsAndCaptures) {
         return s.stiffness;
       },
       3, 27, 27);
-  TestFixture::expect_derivative(  // what is added depends on what it is added to
+  TestFixture::expect_derivative(  // addends that depend on the sum
       [](auto x) {
         auto s = x * x;
         s += x;

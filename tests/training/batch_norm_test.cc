@@ -95,7 +95,7 @@ TEST(BatchNormTraining, LoopsByHandGiveTheSame) {
   train_by_hand(hand, [&](Net& m, const auto& grads) { hand.optimizer.update(m, grads); });
   expect_equal(run.model, hand.model);
   train_by_hand(moved, [](Net& m, const auto& grads) { move(m, -0.1 * grads); });
-  // Statistics of the input do not depend on what is trained.
+  // Statistics of the input do not depend on the parameters.
   EXPECT_TRUE(same_value(run.model.input.running.value.mean, moved.model.input.running.value.mean));
   EXPECT_GT(evaluated(moved.model).accuracy, 0.7);
 }

@@ -64,7 +64,7 @@ Training fresh() {
   return {};
 }
 
-// A validation that gives one loss after the other.
+// A validation that returns one loss after the other.
 std::function<nn::Evaluation()> losses(std::vector<double> values) {
   auto next = std::make_shared<std::size_t>(0);
   return [values, next] {
@@ -354,7 +354,7 @@ TEST(Evaluate, AnySetOfMetricsForClassesLabelsAndNumbers) {
                {"predict: there are no batches", "callbacks_test.cc"});
 }
 
-// In a lazy scope: what is pending runs before the first batch, then each batch once its update is
+// In a lazy scope: pending calls run before the first batch, then each batch once its update is
 // recorded; a batch of evaluate is one segment. Eagerly there is nothing to run.
 // spec: F4, Z12.a
 TEST(Fit, BarriersAtItsStartAndAfterEachBatch) {
@@ -384,7 +384,7 @@ TEST(Fit, ClassWeightsAndAccumulatedGradients) {
   EXPECT_GT(recall(nn::evaluate(training.model, data::batches(all, 80), loss,
                                 {{"recall", nn::metrics::recall()}})),
             .8);
-  // Two batches of 8 are one of 16, up to rounding of the mean.
+  // Two batches of 8 equal a batch of 16, up to rounding of the mean.
   Training whole = fresh(), parts = fresh();
   whole.data = data::Epochs<data::Samples>(all, {.batch = 16, .shuffle = false});
   parts.data = data::Epochs<data::Samples>(all, {.batch = 8, .shuffle = false});
@@ -459,7 +459,7 @@ TEST(FindRate, TellsWhereTheLossFallsFastest) {
       {"find_rate: the rate of the optimiser is 0", "callbacks_test.cc"});
 }
 
-// What another reader finds in the only file of a folder.
+// The content of the only file of a folder, by an independent reader.
 std::string events_in(const std::filesystem::path& folder) {
   std::string file;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) file = entry.path();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The checkpoint callback: what it keeps, that every file resumes the run, that a kill spares one.
+// The checkpoint callback: the kept files, that each of them resumes the run, and that one survives
+// a kill.
 #include "etude/io/checkpoint/checkpoints.h"
 
 #include <cmath>
@@ -118,7 +119,7 @@ TEST_F(Checkpoints, SaysWhatTheRunHangsOn) {
     EXPECT_NE(first.find(line), std::string::npos) << line << " is not in " << first;
   }
   EXPECT_NE(second.find("\"updates\": 5"), std::string::npos) << second;
-  // The same run says the same.
+  // The same run writes the same record.
   fs::remove_all(folder_);
   ::setenv("ETUDE_NOTE", "a flag", 1);
   Training again = fresh();
@@ -214,7 +215,7 @@ TEST_F(Checkpoints, ARunThatIsCalledOffIsSaved) {
   expect_equal(whole.model, second.model, "resumed");
 }
 
-// An epoch that was cut short ends there, also for who resumes from the file saved at its end.
+// An epoch that was cut short is over, also for a run that resumes from the file saved at its end.
 // spec: F2, F1.c
 TEST_F(Checkpoints, ACutEpochIsOver) {
   Training run = fresh();

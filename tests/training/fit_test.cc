@@ -175,7 +175,7 @@ TEST(Fit, CallbacksCallOffBatchPartEpochOrAll) {
 // spec: V35.c
 TEST(Fit, LiveTensorsAreBalanced) {
   Training run = fresh();
-  // Without a thread that makes batches ahead, as the counters are those of all threads.
+  // Without a thread that prepares batches, since the counters cover all threads.
   data::Epochs<data::Samples> data(samples(160), {.batch = 8, .prefetch = 0});
   nn::fit(run.model, run.optimizer, data, nn::softmax_cross_entropy, {.epochs = 1});
   wait_for_compile();  // of programs of other tests, whose constants are tensors
@@ -205,7 +205,7 @@ void expect_text(Fn fn, const std::string& text) {
   }
 }
 
-// What a run goes on with must be what it was begun with.
+// A run must resume with the settings of its start.
 // spec: K3.a
 TEST(Checkpoint, AnotherSeedOrNumberOfEpochsIsNamed) {
   const internal::TempFolder folder;

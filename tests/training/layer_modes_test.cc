@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What holds of every layer, over one table of all of them: eager, staged and lazy calls give the
-// same bits, with gradients, for any number of threads, also in 16 bits; gradients are those of
-// central differences; summaries show it; what is saved half-way through a training goes on as it
-// would have.
+// The conditions for every layer, over one table of all: eager, staged and lazy calls have the same
+// bits, with gradients, for any number of threads, also in 16 bits; gradients agree with central
+// differences; summaries show the layer; a training resumed from a file continues with the same
+// bits.
 #include <gtest/gtest.h>
 
 #include "etude/autodiff/announce.h"
@@ -51,7 +51,7 @@ void expect_same(const Tensors& a, const Tensors& b, const char* what) {
   for (std::size_t i = 0; i < a.size(); ++i) EXPECT_TRUE(same_numbers(a[i], b[i])) << what << i;
 }
 
-// The eager outcome, after it has been that of the other modes.
+// Expects the eager outcome in the other modes, and returns it.
 Tensors expect_same_in_all_modes(const CallOn& call, const Case& c) {
   set_seed(3);
   const Tensors eager = outcome(call, c.parameters, c.x);
@@ -90,8 +90,8 @@ TEST(LayerModes, StagedAndLazyLayersGiveTheBitsOfEagerOnes) {
   }
 }
 
-// No layer mixes precisions by itself, gradients have the dtype of what they move, and results are
-// those of float32 up to what 8 bits of fraction hold.
+// No layer mixes precisions by itself, gradients have the dtype of their parameters, and results
+// agree with float32 to 8 bits of precision.
 // spec: T17.a, Z16
 TEST(LayerModes, ComputeIn16BitsOnRequest) {
   for (const Case& c : layer_cases()) {
@@ -107,14 +107,13 @@ TEST(LayerModes, ComputeIn16BitsOnRequest) {
         EXPECT_TRUE(c.name == "Precision" || narrow[i].dtype() == wide[i].dtype()) << i;
       }
       const Tensor off = max(abs(narrow[0] - wide[0])), largest = max(abs(wide[0]));
-      // Twenty roundings of 2^-9 one behind the other: as many as a decoder with its embeddings
-      // has.
+      // Twenty roundings of 2^-9 in sequence, as in a decoder with its embeddings.
       EXPECT_LE(off.item<double>(), 0.04 * (largest.item<double>() + 0.1));
     }
   }
 }
 
-// A number between -1 and 1 for each element, so that no sum is one that hides a fault.
+// A number between -1 and 1 for each element, so that no sum hides a fault.
 Tensor weighted(const Tensor& y) {
   const Tensor at = arange(static_cast<double>(y.size()), {.dtype = kFloat64});
   return y * reshape(sin(at * 1.3 + 0.4), IntList(y.shape()));
@@ -198,7 +197,7 @@ struct Any {
 // spec: L27
 TEST(LayerModes, SummariesShowThem) {
   for (const Case& c : layer_cases()) {
-    if (c.name == "Sequential") continue;  // which shows what it consists of
+    if (c.name == "Sequential") continue;  // which shows its parts instead
     const nn::Summary found = nn::summary(Any{&c}, TensorSpec{c.x.shape(), c.x.dtype()});
     ASSERT_FALSE(found.layers.empty()) << c.name;
     EXPECT_EQ(found.layers.back().kind, c.name);

@@ -66,7 +66,8 @@ bool are_alike(const Layer& a, const Layer& b) {
   return internal::TraceKey(of_a).fits(of_b);
 }
 
-// What needs the type of the layer; `other` has other options or sizes, unless it has none.
+// The checks that need the type of the layer; `other` has other options or sizes, or is `layer` if
+// it has none.
 template <class Layer, class Call>
 void check_value(const Layer& layer, const Layer& other, const Tensor& x, const Call& call) {
   EXPECT_TRUE(are_alike(layer, Layer(layer)));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A table of all layers without their types, for tests of what holds of every one. Used by
-// layer_modes_test.cc and random_models_test.cc.
+// A table of all layers without their types, for tests of every layer. Used by layer_modes_test.cc
+// and random_models_test.cc.
 #pragma once
 
 #include <functional>
@@ -25,8 +25,8 @@ struct LayerCase {
   CallOn narrow;  // the same in 16 bits, from parameters and to results of 32
 };
 
-// All layers, made at the first call, which also expects of each that its copies are independent,
-// that files give back what was saved, and that staged functions know it by its options.
+// All layers, made at the first call. It also expects that the copies of each are independent, that
+// files restore the saved layer, and that staged functions distinguish layers by their options.
 const std::vector<LayerCase>& layer_cases();
 
 // A path for a file of this process.

@@ -16,7 +16,7 @@
 namespace etude::leak_test {
 namespace {
 
-// Runs `work` twice, so that what is made once is there, and then under a LeakCheck.
+// Runs `work` twice, so that permanent objects exist, and then under a LeakCheck.
 template <class Work>
 void expect_balanced(const char* name, const Work& work) {
   work();

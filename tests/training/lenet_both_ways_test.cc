@@ -35,7 +35,7 @@ struct Plain {
   }
 };
 
-// Trains on noise of which the brightness says the class; gives the last loss.
+// Trains on noise whose brightness depends on the class. Returns the last loss.
 template <class Model>
 float train(Model& model) {
   set_seed(5);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What models and their training hold in memory, in bytes and copies.
+// The memory of models and their training, in bytes and copies.
 #include <atomic>
 #include <fstream>
 #include <optional>
@@ -31,7 +31,7 @@ std::atomic<int> locks_taken{0};
 thread_local bool counts_locks = false;
 }  // namespace
 
-// Stands in front of the C library's: what std::mutex of the library and of others comes to.
+// Replaces the function of the C library, which std::mutex calls in all libraries.
 extern "C" int pthread_mutex_lock(pthread_mutex_t* mutex) noexcept {
   using Lock = int (*)(pthread_mutex_t*);
   static const auto next = reinterpret_cast<Lock>(dlsym(RTLD_NEXT, "pthread_mutex_lock"));
@@ -62,7 +62,7 @@ int64_t resident_bytes() {
 }
 
 struct Peak {
-  int64_t counted = 0;   // by the counters: the model, what is held besides, and the step
+  int64_t counted = 0;   // by the counters: the model, the optimiser and the step
   int64_t resident = 0;  // by the system, after the steps
 };
 
@@ -100,7 +100,7 @@ TEST(Memory, OfATrainingStep) {
   constexpr int64_t kActivations = 4 * 4 * kBatch * kWide * 4;  // four of each of the four layers
   [[maybe_unused]] constexpr int64_t kCode =
       8 << 20;                             // pages of libraries, stacks, primitives of oneDNN
-  peak_of_training(optim::SGD(), kBatch);  // what is made once per process
+  peak_of_training(optim::SGD(), kBatch);  // makes the objects of the process
   const Peak sgd = peak_of_training(optim::SGD({.lr = 0.01}), kBatch);
   EXPECT_LE(sgd.counted, 1.05 * 2 * kModelBytes + kActivations);
   EXPECT_GE(sgd.counted, 2 * kModelBytes) << "the model and its gradient at least";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every row of every table of option ranges: values outside are refused with the name of the class,
-// the option, what was seen, what is needed and the user's line; those at the ends are taken.
+// Every row of every table of option ranges: values outside are refused, with the class, the
+// option, the value, the range and the user's line; values at the ends are accepted.
 #include <cmath>
 #include <functional>
 #include <set>
@@ -168,7 +168,7 @@ TEST(OptionRanges, OfLayers) {
   drive<nn::ConvNetOptions>("ConvNet", [](const auto& o) { nn::ConvNet({}, {}, o); });
   drive<nn::models::ImageOptions>("resnet_cifar",
                                   [](const auto& o) { nn::models::resnet_cifar(8, o); });
-  // The others as small as they may be: the defaults are those of published models.
+  // Sizes are as small as possible, since the defaults are the sizes of published models.
   const auto small = [](auto o) {
     const decltype(o) usual;
     for (const auto size : {&decltype(o)::vocabulary, &decltype(o)::positions, &decltype(o)::layers,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A loop by hand that sets no phase is told of it once; who has set one hears nothing.
+// A hand-written loop without a phase causes one warning; a loop with a phase causes none.
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,7 +13,7 @@
 namespace etude::phase_test {
 namespace {
 
-// What f() is told of phases.
+// The warnings about phases that f() causes.
 template <class F>
 std::vector<std::string> told_by(F&& f) {
   std::vector<std::string> told = tests::warnings_of(std::forward<F>(f));

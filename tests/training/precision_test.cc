@@ -87,7 +87,7 @@ TEST(Precision, FitsInAllModesAlike) {
       EXPECT_TRUE(same_value(x, parameters.at(name))) << name;
     }
   }
-  // It is another computation than that of float32, but a near one.
+  // The losses differ from float32, but not by much.
   Training wide = fresh({});
   const nn::History of_wide = wide.fit(Mode::kEager);
   EXPECT_NE(of_wide.batch_losses, history.batch_losses);
@@ -113,7 +113,7 @@ TEST(Precision, LossScalingCarriesFloat16) {
   }
 }
 
-// What is too small for float16 is lost without a scale, and kept with one.
+// Gradients too small for float16 are lost without a scale, and kept with a scale.
 // spec: T17.b
 TEST(Precision, SmallGradientsNeedAScale) {
   const Precision<nn::Dense> model(nn::Dense(2, 1, {.weight_init = nn::ones}), nn::kMixedFloat16);
@@ -185,7 +185,7 @@ TEST(Precision, MistakesAreNamed) {
       {"add: operand 'x2' is float32 and operand 'x1' is bfloat16, but a layer with a "
        "PrecisionPolicy mixes no precisions. Cast one of them: astype(x2, bfloat16)",
        "precision_test.cc"});
-  // Outside of such layers what the Array API standard says holds.
+  // Outside of such layers the promotion of the Array API standard holds.
   EXPECT_EQ((ones({2}, {.dtype = kBFloat16}) + ones({2})).dtype(), kFloat32);
   EXPECT_EQ(Mixes()(ones({1, 3})).dtype(), kFloat32);
   const Precision<Net> model{Net()};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random small models in which each layer is trained for a few steps beside others: gradients are
-// those of differences, any number of threads gives the same bits, what is saved half-way goes on
-// as it would have, and copies go on by themselves.
+// Random small models, in which each layer is trained for a few steps with others: gradients agree
+// with differences, any number of threads has the same bits, a training resumed from a file
+// continues with the same bits, and copies continue independently.
 #include <algorithm>
 #include <cmath>
 #include <random>
@@ -44,7 +44,7 @@ Tensor spread(const Tensor& y, const Shape& shape, DType dtype) {
   return reshape(tanh(take(reshape(astype(y, dtype), {-1}), Tensor(index))), IntList(shape));
 }
 
-// Layers of the table one behind the other: what one gives is added to the input of the next.
+// A sequence of layers of the table: the result of each is added to the input of the next.
 struct Chain {
   std::vector<const LayerCase*> parts;
   DType dtype = kFloat32;
@@ -74,7 +74,7 @@ struct Chain {
   }
 };
 
-// A chain around each layer of the table, with up to two random ones beside it.
+// A chain for each layer of the table, with up to two random further layers.
 std::vector<Chain> random_chains() {
   std::mt19937 random(7);
   const std::vector<LayerCase>& all = layer_cases();
@@ -87,7 +87,7 @@ std::vector<Chain> random_chains() {
       for (std::size_t more = random() % 3; more > 0; --more) {
         chain.parts.insert(chain.parts.begin() + static_cast<std::ptrdiff_t>(random() % 2), any());
       }
-      // Rows of tables are asked for by integers, which nothing can be added to.
+      // Layers with integer inputs come first, since nothing can be added to integers.
       std::stable_partition(chain.parts.begin(), chain.parts.end(),
                             [](const LayerCase* part) { return !is_floating(part->x.dtype()); });
     } while (chain.parameters().empty() ||
@@ -105,7 +105,7 @@ struct Nowhere {
   static void seek(Position) {}
 };
 
-// A model, what of it is minimised, and its optimiser.
+// A model, its loss, and its optimiser.
 template <class Model, class Loss>
 struct Trained {
   Model model;

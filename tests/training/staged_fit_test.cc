@@ -135,7 +135,7 @@ TYPED_TEST(StagedFit, GoesOnInEitherModeBitForBit) {
   }
 }
 
-// What is called off between inference and update leaves everything as after the batch before.
+// A batch that is cancelled between inference and update changes nothing.
 TYPED_TEST(StagedFit, ACancelledBatchChangesNothing) {
   for (const nn::Event at :
        {nn::Event::kBatchStart, nn::Event::kInferenceEnd, nn::Event::kUpdateStart}) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Training steps that are staged by hand: every optimiser with every schedule gives the bits of the
-// eager step, in one graph once its state is there.
+// Training steps in a hand-written staged function: every optimiser with every schedule has the
+// bits of the eager step, in one graph after its state exists.
 #include <gtest/gtest.h>
 
 #include "etude/autodiff/gradient.h"
@@ -66,7 +66,7 @@ void expect_same_steps(const Optimizer& fresh, const char* what) {
   EXPECT_TRUE(same_value(eager.output.bias, staged.output.bias)) << what;
   EXPECT_EQ(staged_optimizer.updates(), 9) << what;
   expect_same_state(eager_optimizer, staged_optimizer, what);
-  // One that makes the state, where there is any, and one that has it.
+  // One trace that makes the state, if there is any, and one with the state.
   EXPECT_LE(step.trace_count(), 2u) << what;
 }
 

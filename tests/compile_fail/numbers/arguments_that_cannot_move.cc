@@ -24,7 +24,7 @@ const auto square = [](auto x) { return x * x; };
 const auto first = [](const auto& x) { return x[0]; };
 
 auto integer = etude::gradient(square, 3);
-auto same = etude::gradient(square, 4);  // the same words again: said once
+auto same = etude::gradient(square, 4);  // the same message again: printed once
 auto integers = etude::value_with_gradient([](auto x, auto y) { return x * y; }, 3, 4);
 auto slope = etude::derivative(square, 3);
 auto list = etude::gradient(first, std::vector{1, 2});

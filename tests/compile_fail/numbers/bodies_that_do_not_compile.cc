@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bodies that do not compile with the numbers of a derivative, for each operator that goes in
-// reverse: the compiler says so at the user's line, once, then we what to do.
+// Bodies that do not compile with the numbers of a derivative, for each operator in reverse mode:
+// one error of the compiler at the user's line, then our remedy.
 // spec: G1.a
 // bodies: 7
 // expect: for a function of double that it calls write etude::derivative_of<&f>, and call

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fields that no derivative goes through: each is named with its struct, its type and what to do.
+// Fields without a derivative: the error names the struct, the field, its type and a remedy.
 // spec: G11
 // error: NoDerivative<>; a pointer does not say whose number it is: hold the value itself
 // error: NoDerivative<>; a pointer does not say whose number it is: hold the value itself

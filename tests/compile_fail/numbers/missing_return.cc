@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What compilers say themselves of a function that returns nothing, and nothing more; code that is
-// never reached is differentiated without a word.
+// A function that returns nothing has only the compiler's own warning; code that is never reached
+// has no message from us.
 // spec: G8
 // warn: non-void
 // never: etude: \w

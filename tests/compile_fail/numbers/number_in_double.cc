@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A body that does not compile: the compiler says so at the user's line, once, then we what to do.
+// A body that does not compile: one error of the compiler at the user's line, then our remedy.
 // spec: G1.a
 // expect: etude: this function does not compile with the numbers of a derivative, see the error
 // expect: for a function of double that it calls write etude::derivative_of<&f>, and call

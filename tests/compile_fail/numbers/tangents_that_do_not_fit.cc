@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What stands behind the arguments of an operator, or is moved along, and is no tangent of them.
+// Tangents of an operator or of move that do not fit the arguments.
 // spec: G2.a
 // error: etude: this operator takes the arguments of the function and then a tangent of each
 // error: etude: this operator takes the arguments of the function and then a tangent of each

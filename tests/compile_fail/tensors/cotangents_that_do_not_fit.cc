@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a pullback of tensors, or of tensors and numbers, is called with is no cotangent.
+// Calls of pullbacks of tensors, or of tensors and numbers, with values that are no cotangents.
 // spec: G2.a
 // error: etude: a pullback takes a cotangent of the result of the function: a value of its type
 // error: etude: a pullback takes a cotangent of the result of the function: a value of its type

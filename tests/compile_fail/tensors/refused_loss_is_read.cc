@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whatever is done with the results of a refused gradient, the compiler says why it was refused.
+// The only error for a refused gradient is its reason, whatever the use of its results.
 // spec: G11
 // error: a field has no tangent type; make it Differentiable or wrap it in etude::NoDerivative<>
 #include <memory>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions that return x.at(..) of a variable of their own, given to what is no derivative.
+// Functions that return x.at(..) of a local variable, where no derivative is taken.
 // spec: G3
 // error: etude: the function returns x.at(..), which refers to its variable x and not to a value
 // error: etude: the function returns x.at(..), which refers to its variable x and not to a value
