@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is refused, what is kept, and compiling on many threads.
+// Refused programs, cached programs, and compiling on many threads.
 #include "etude/codegen/compile.h"
 
 #include <atomic>
@@ -104,7 +104,7 @@ TEST(Compile, KeysCompareWhatMatters) {
   Program a = program_of(Fn::kAdd), b = a;
   b.nodes[2].args[2] = 5;     // not used
   b.nodes[0].constant = 1;    // neither
-  b.nodes[40].fn = Fn::kExp;  // behind the end
+  b.nodes[40].fn = Fn::kExp;  // beyond the end
   b.sources[0] = 3;
   EXPECT_EQ(key_of(a, {}), key_of(b, {}));
   b.nodes[2].args[1] = 0;
@@ -199,7 +199,7 @@ TEST_F(Compiled, CompilesOnManyThreads) {
   EXPECT_EQ(wrong, 0);
 }
 
-// What a process of its own gives for x = 2, by code that it made or found.
+// Expects the right result for x = 2 in a separate process, by code that it makes or finds.
 void expect_other_process_right(const Program& p) {
   const auto run = [&p] {
     const float x = 2;
@@ -233,11 +233,11 @@ TEST_F(Compiled, IsFoundByTheNextProcess) {
   EXPECT_TRUE(first.has_value());  // no ASSERT: processes begun later come by here, too
   expect_other_process_right(p);
   EXPECT_EQ(disk.find(key), first);
-  // What has the right sum, and is no object file, is made again.
+  // A file that has the right checksum, but is no object file, is made again.
   EXPECT_TRUE(disk.store(key, "no object file"));
   expect_other_process_right(p);
   EXPECT_EQ(disk.find(key), first);
-  // So is a file that somebody cut off.
+  // So is a truncated file.
   fs::resize_file(fs::directory_iterator(folder)->path(), 100);
   expect_other_process_right(p);
   EXPECT_EQ(disk.find(key), first);

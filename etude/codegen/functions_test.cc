@@ -21,8 +21,8 @@ using scalar::Fn;
 
 constexpr std::size_t kRandom = 100000;
 
-// Whether denormals count as 0. By clang the compiled kernels are then not the same on each
-// instruction set where a denormal is an operand: it chooses by instructions that give 0 for one.
+// Whether denormals count as 0. By clang the kernels of different instruction sets then differ for
+// denormal operands: it selects with instructions whose result for a denormal is 0.
 #if defined(__clang__)
 constexpr std::array kModes = {false};
 #else

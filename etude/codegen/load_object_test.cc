@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Object files, whole and damaged: those of the compiler, and one that is made by hand.
+// Object files, whole and damaged: files of the compiler, and a hand-made file.
 #include "etude/codegen/load_object.h"
 
 #include <functional>

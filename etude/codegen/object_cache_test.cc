@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compiled programs on disk: what is found again, and all that is left aside.
+// Compiled programs on disk: files that are found again, and files that are ignored.
 #include "etude/codegen/object_cache.h"
 
 #include <csignal>

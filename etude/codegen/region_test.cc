@@ -139,7 +139,7 @@ class Grower {
     for (int c = 0; c < 2 && is_loop; ++c) carry(c == 0 ? size_ : size());
     for (int i = 0; i < calls; ++i) add_call();
     for (auto& c : region_.carried) c.after = result_like(c.before);
-    const auto first = is_loop ? 0 : region_.calls.front().result;  // of those that are stored
+    const auto first = is_loop ? 0 : region_.calls.front().result;  // of the stored values
     for (uint32_t v = first; v < region_.values.size(); ++v) {
       Region::Place place = new_place(v);
       if (is_loop) place.stride = static_cast<int64_t>(bytes_of(v));
@@ -276,8 +276,8 @@ class Grower {
   uint32_t slots_ = 0;
 };
 
-// Values of a region on random elements, beside what its code makes of them. Behind each place
-// there are bytes that nobody may write to.
+// Values of a region on random elements, compared with the results of its code. After each place
+// there are bytes that must not be written.
 class Trial {
  public:
   static constexpr std::size_t kSteps = 3, kBehind = 64;
@@ -422,7 +422,7 @@ TEST(Region, IsReadAsItWasWritten) {
                       {"the compiler was sent more than a region: '0 '"});
 }
 
-// A value that nobody gives, one that is given twice, an element outside.
+// A value without a maker, a value with two makers, an element outside.
 TEST(Region, RefusesWhatBreaksItsInvariants) {
   std::mt19937 random(1);
   const Region fine = Grower(random, 7).grow(5, false);

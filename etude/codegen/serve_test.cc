@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs that no record has: the same bits at all tiers, code that comes once it is earned, and
-// what a child of fork() does.
+// Programs that no record has: the same bits at all tiers, code after enough run time, and a child
+// of fork().
 #include "etude/codegen/serve.h"
 
 #include <atomic>
@@ -117,7 +117,7 @@ TEST(FusedProgram, MayGoOverAnOperand) {
   EXPECT_TRUE(data.is_same(over, want));
 }
 
-// What the kernel of element-wise calls asks first.
+// The first question of the kernel of element-wise calls.
 TEST(FusedProgram, IsNoneForAnOperandAlone) {
   Registry::global();
   const ScalarDef* def = internal::find_program("x1", 1);
@@ -181,8 +181,7 @@ TEST_F(Served, AChildOfForkMakesItsOwn) {
   const FusedProgram& later = fused("add(multiply(x1, 5.5), exp(x1))");
   const Data data(made.program(), 4096, 1);
   const auto want = on_tiles(made, data), want_later = on_tiles(later, data);
-  // Threads of both, and what is asked for and not made, have to be there when the process is
-  // split.
+  // Threads of both, and requests without a result, must exist when the process is split.
   const FusedProgram& hot = fused("add(multiply(x1, 6.5), exp(x1))");
   for (int i = 0; i < 1000; ++i) data.result([&](auto... args) { hot.run(args...); });
   const pid_t child = fork();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lengths from 0 on, with pages that nobody may touch right behind the last element, and operands
-// of one element.
+// Lengths from 0 on, with a protected page right after the last element, and operands of one
+// element.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -18,7 +18,7 @@ namespace {
 
 using scalar::Fn;
 
-// Memory whose last byte is the last of a page, before one that faults.
+// Memory that ends with a page, before a page that faults.
 class Guarded {
  public:
   explicit Guarded(std::size_t bytes) {
@@ -151,7 +151,7 @@ TEST_P(Tails, WriteOverAnOperand) {
   }
 }
 
-// Lengths around those of four vectors side by side, and of several times four.
+// Lengths around four vectors, and around multiples of four vectors.
 TEST_P(Tails, OfLongChains) {
   std::mt19937 random(7);
   const auto block = static_cast<std::size_t>(4 * internal::lanes(GetParam()));

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The compiler as a process: how it comes, answers, ends and fails. What is no compiler is played
-// by scripts.
+// The compiler as a process: how it starts, answers, ends and fails. Scripts play faulty compilers.
 #include "etude/codegen/worker.h"
 
 #include <csignal>
@@ -77,8 +76,8 @@ TEST(Requests, OthersAreRefused) {
   }
 }
 
-// What becomes of a process, without being its parent: of one that is over, a name may be left.
-// Any of its threads: the first may have ended while another still holds the descriptors.
+// Whether a process runs, without being its parent: an ended process may leave a name. Checks all
+// threads: the first may have ended while another still holds the descriptors.
 bool is_running(pid_t pid) {
   std::error_code gone;
   for (fs::directory_iterator at("/proc/" + std::to_string(pid) + "/task", gone), end;
@@ -243,7 +242,7 @@ TEST_F(Compiler, NeedsNoStandardDescriptors) {
             0);
 }
 
-// The first process of a container gets all that nobody waits for.
+// The first process of a container inherits all orphans.
 TEST_F(Compiler, LeavesNothingToWaitForWhereItIsAdopted) {
   EXPECT_EQ(in_child([&] {
               prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -272,8 +271,8 @@ TEST_F(Compiler, AChildOfForkHasItsOwn) {
   EXPECT_EQ(worker.pid(), pid);
 }
 
-// A script in place of the compiler, which counts how often it is started. $hello is what the real
-// one would say; commands run in a process that its parent does not wait for.
+// A script in place of the compiler, which counts its starts. $hello is the greeting of the real
+// compiler; commands run in a process for which its parent does not wait.
 class Played : public ::testing::Test {
  protected:
   Played() { settings_.program = folder_ + "/compiler"; }
@@ -322,7 +321,7 @@ TEST_F(Played, OneThatEndsOnWhatItIsAsked) {
 }
 
 TEST_F(Played, OneThatHearsNothing) {
-  play("cat hello");  // what is sent would raise SIGPIPE
+  play("cat hello");  // a message to it would raise SIGPIPE
   expect_given_up("the compiler ended while it made this");
   EXPECT_EQ(starts(), 3u);
 }

@@ -269,7 +269,7 @@ TEST(Dataset, BadElementsAreSkippedAndCountedIfAsked) {
   expect_error([&] { text_of(cancelled); }, ErrorCode::kCancelled, {"Ctrl-C"});
 }
 
-// A resumed walk makes again what the shuffle holds, and nothing else.
+// A resumed walk makes only the elements in the shuffle's buffer again.
 TEST(Dataset, ResumingMakesNoElementAgain) {
   std::atomic<int> made{0};
   const auto data = tensors(1000)

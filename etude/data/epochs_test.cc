@@ -118,7 +118,7 @@ TEST(Epochs, RanksHaveBatchesOfTheirOwn) {
     while (epochs.position().epoch == 0) {
       for (const double x : epochs.next().to_vector<double>()) all.push_back(x);
     }
-    // What one rank alone would have at this place is what the three have in turn.
+    // The batches of the three ranks, in turn, are the batches of a single rank.
     Epochs<Tensor> alone(numbers, {.batch = 4, .seed = 3});
     alone.seek({0, 3 + rank});
     epochs.seek({0, 1});

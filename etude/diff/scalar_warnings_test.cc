@@ -112,7 +112,7 @@ TEST_F(ScalarWarnings, NumbersThatWereMovedFrom) {
   const auto f = [](const auto& v) {
     auto a = v[0] * v[1];
     auto b = std::move(a);
-    return a * b;  // NOLINT(bugprone-use-after-move): what is tested
+    return a * b;  // NOLINT(bugprone-use-after-move): the tested use
   };
   try {
     gradient(f, Doubles{1, 2, 3, 4, 5});

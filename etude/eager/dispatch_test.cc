@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels made ready once per (op, attributes, operand types), and what is not kept.
+// Kernels prepared once per (op, attributes, operand types), and calls that are not kept.
 #include "etude/eager/dispatch.h"
 
 #include <set>
@@ -24,7 +24,7 @@ void prepare_counted(const PrepareCall& call) {
   call.out.in_place = 1;
 }
 
-// Lives for ever, as tables remember addresses of ops.
+// Never destroyed, since tables keep addresses of ops.
 const Op& counted_op(int index) {
   static Registry& registry = *new Registry;
   static const std::vector<const Op*> ops = [] {
@@ -67,8 +67,8 @@ TEST(Dispatch, ACallIsPreparedOnce) {
   EXPECT_EQ(first.in_place, 1U);
 }
 
-// Whatever differs, the entry that comes back is that of the call itself, also when two calls share
-// a slot: 300 sizes by two ops by two attributes by three numbers of operands.
+// The returned entry belongs to the call itself, whatever differs, also when two calls share a
+// slot: 300 sizes by two ops by two attributes by three numbers of operands.
 TEST(Dispatch, AnEntryIsTheOneOfItsCall) {
   DispatchEntry scratch;
   for (int round = 0; round < 2; ++round) {
@@ -140,7 +140,7 @@ TEST(Dispatch, CallsAreSpreadOverTheTable) {
     const std::vector<const Type*> of = types(2, size);
     places.insert(&latest_entry(counted_op(0), 0, of.data(), 2));
   }
-  // Chance gives 363 of 2048.
+  // The expected number is 363 of 2048.
   EXPECT_GT(places.size(), 320U);
 }
 

@@ -13,7 +13,7 @@ namespace {
 
 TEST(OwnerLock, OwnerAndGuestsAreNeverInsideTogether) {
   OwnerLock lock;
-  int64_t sum = 0;  // no atomic: what is lost is seen
+  int64_t sum = 0;  // not atomic, so that lost updates show
   int inside = 0;
   const auto enter = [&](int times) {
     for (int i = 0; i < times; ++i) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files of other programs (formats_test.py): what they hold, what is wrong with damaged ones, and
-// that every prefix of each is refused with file and offset.
+// Files of other programs (formats_test.py): their content, the errors for damaged files, and that
+// every prefix of each is refused with file and offset.
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -53,7 +53,7 @@ class Formats : public ::testing::Test {
 };
 std::unique_ptr<TempFolder> Formats::folder_;
 
-// Every prefix of a file is an error that names file and offset; so is a byte behind it.
+// Every prefix of a file is an error that names file and offset; so is an extra byte at its end.
 template <class Parse>
 void expect_torn(const fs::path& path, const Parse& parse) {
   const Bytes bytes = content(path);
@@ -495,7 +495,7 @@ TEST(TextLines, AreElements) {
   auto walk = text_lines(path).iterate();
   walk.seek(2);
   EXPECT_EQ(walk.next(), "c");
-  // A bad one names its place, and is left out where that is asked for.
+  // The error of a bad line names its place; a bad line can be skipped.
   put(path, "1\r\n2\nthree\n4");
   const auto numbers = [](const std::string& line) { return std::stoi(line); };
   auto parsed = map_lines(path, numbers).iterate();

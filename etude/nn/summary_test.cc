@@ -62,8 +62,8 @@ struct Embedded {
   Tensor operator()(const Tensor& words) const { return output(take(table, words, {.axis = 0})); }
 };
 
-// A layer whose first field is a layer, one in a tuple beside an empty one, and layers of both
-// kinds in a Precision: two objects at one address.
+// A layer whose first field is a layer, a layer next to an empty layer in a tuple, and layers of
+// both kinds in a Precision: two objects at one address.
 struct Shared {
   MultiHeadAttention attention{4, 2};
   Sequential<Flatten, Dense, Flatten, Dense> tail{Flatten(), Dense(8, 3), Flatten(), Dense(3, 2)};
@@ -95,7 +95,7 @@ TEST(Summary, TellsLayersAtOneAddressApart) {
   expect_shared(summary(Precision<Shared>(Shared()), {1, 2, 4}), "layer");
 }
 
-// What a class derived from a layer calls is the layer that it is.
+// If a class derived from a layer calls the layer's operator, both are one layer.
 struct Louder : Dense {
   Louder() : Dense(2, 3) {}
   Tensor operator()(const Tensor& x) const { return 2.0F * Dense::operator()(x); }

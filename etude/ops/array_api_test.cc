@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the Python Array API standard (2025.12) states of functions that are not element-wise:
+// The statements of the Python Array API standard (2025.12) on functions that are not element-wise:
 // shapes and dtypes of results, empty and zero-dimensional arrays, sizes 0 and 1, keyword forms,
 // NaN. Each test is a section of the standard, in the order of its text.
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages speak of what the caller gave: its own operands where an op runs others, the element of
+// Messages name the arguments of the caller: its own operands if an op runs others, the element of
 // a list, the op of an attribute, sizes as they were written.
 #include <cmath>
 #include <regex>
@@ -39,7 +39,7 @@ TEST(Messages, OfOpsThatRunOthersTellTheirOwnOperands) {
         vmap([&](const Tensor& x) { return cosine_similarity(x, b); })(zeros({5, 2, 3}));
       },
       kWrong, similar);
-  // An op within an op within an op: the outermost operands, and what failed.
+  // An op within an op within an op: the outermost operands, and the fault.
   expect_error([&] { allclose(a, b); }, kWrong,
                {"allclose: operand 'x1' is float32[2,3] and operand 'x2' is float32[4,3]: "});
   // Ops without a public function are not named.
@@ -53,8 +53,8 @@ TEST(Messages, OfOpsThatRunOthersTellTheirOwnOperands) {
   expect_error([&] { broadcast_arrays({a, b, a}); }, kWrong, {"[2,3] and [4,3] do not broadcast"});
 }
 
-// Every composition, with operands that do not fit: an operand that the message names is one of the
-// op, or is said to be one of a call within it.
+// Every composition, with operands that do not fit: an operand in the message belongs to the op, or
+// is named as an operand of an inner call.
 TEST(Messages, OfEveryCompositionNameItsOperands) {
   int seen = 0;
   for (const Op* op : Registry::global().ops()) {

@@ -68,7 +68,7 @@ TEST(Random, EachCallIsNewAndASeedRepeats) {
   EXPECT_FALSE(same_value(elsewhere, a));
 }
 
-// The words of Philox by element index: what other devices must draw as well.
+// The words of Philox by element index, which other devices must draw as well.
 // spec: C3.a, T2.a
 TEST(Random, KnownAnswers) {
   const Tensor key = random::key(42);
@@ -87,8 +87,8 @@ TEST(Random, KnownAnswers) {
   EXPECT_EQ(random::split(key, 3).shape(), Shape({3, 2}));
 }
 
-// A key for each number is the same however the numbers are given: those of the host, tensors of
-// any integer dtype and shape, examples of a batch.
+// A key for each number does not depend on the form of the numbers: host numbers, tensors of any
+// integer dtype and shape, examples of a batch.
 // spec: T2.a
 TEST(Random, KeysFollowFromKeysAndNumbers) {
   const Tensor key = random::key(42);
@@ -117,8 +117,8 @@ TEST(Random, KeysFollowFromKeysAndNumbers) {
                       {"random.split: n is -1, but must be 0 or more"});
 }
 
-// Each of several keys draws what it draws alone, in calls of more and of fewer elements than a
-// thread does at a time.
+// Each of several keys has the same draws as alone, in calls of more and of fewer elements than the
+// part of a thread.
 // spec: T2.a
 TEST(Random, KeysForTheFirstAxes) {
   const auto all = [](const Ints& first, int64_t n, const Tensor& key) {
@@ -259,7 +259,7 @@ TEST(Random, DerivativesByReparameterisation) {
               1e-4);
 }
 
-// Ranges of few numbers, of which many draws round up to the end; and wide ones.
+// Ranges of few numbers, in which many draws round up to the end, and wide ranges.
 // spec: T2.a
 TEST(Random, UniformNumbersLieBelowTheEnd) {
   const std::vector<std::pair<double, double>> ranges = {{1, 2},       {-1, 1},  {0.125, 0.375},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Frozen parts of a model: no optimiser, transform or mode changes one bit of them or of their
-// state, whenever they were frozen, and what is let go moves on.
+// state, whenever they were frozen, and parts that are unfrozen move again.
 #include <cmath>
 #include <map>
 #include <optional>

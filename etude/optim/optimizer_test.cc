@@ -171,7 +171,7 @@ TEST(Optimizer, CheckBOfMoreRules) {
   for (const Row& row : rows) expect_near(check_b(row.make()), row.expected, 1e-6, row.name);
 }
 
-// What the optimisers of averages evaluate at, from the same script.
+// The evaluation points of optimisers that average weights, from the same script.
 // spec: O14
 TEST(Optimizer, AveragesOfWeights) {
   ASGD asgd({.lr = .05, .lambda = .1, .start = 4, .weight_decay = .01});
@@ -185,9 +185,9 @@ TEST(Optimizer, AveragesOfWeights) {
               "ScheduleFreeSGD");
 }
 
-// Steps of Muon and Adafactor do not depend on the size of the gradient; those of Adafactor grow
-// with the parameter. Shampoo's take the root of it, and the same step where eps grows with its
-// square.
+// Steps of Muon and Adafactor do not depend on the size of the gradient; steps of Adafactor grow
+// with the parameter. Steps of Shampoo grow with the root of the gradient, and do not depend on its
+// size if eps grows with its square.
 TEST(Optimizer, MatricesWhereSquaresLeaveTheRange) {
   const Tensor unit(std::vector<float>{.5F, -.2F, .3F, .1F, .4F, -.6F}, {2, 3});
   const Tensor start(std::vector<float>{.1F, .2F, -.3F, .4F, .5F, -.6F}, {2, 3});

@@ -114,7 +114,7 @@ TEST(Schedule, ListsMustFit) {
   EXPECT_NE(message([] { cosine_restarts(.1, 4, .5); }).find("mult is 0.5"), std::string::npos);
 }
 
-// As attributes of a call they are what they were.
+// Schedules do not change as attributes of a call.
 TEST(Schedule, ReadsBackFromFormulasAndNumbers) {
   const std::vector<std::pair<Schedule, std::string>> rows = {
       {0.1, "constant"},

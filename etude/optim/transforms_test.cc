@@ -67,7 +67,7 @@ TEST(Transforms, Clip) {
   EXPECT_TRUE(same_value(seen({clip_by_global_norm(13)}, g).a, g.a));
   // In the order in which they were added.
   expect_vector(seen({clip_by_value(3), clip_by_norm(1)}, g).b, {0, -1});
-  // What is frozen counts nowhere.
+  // Frozen parts do not count.
   expect_vector(seen({clip_by_global_norm(1), freeze("b")}, g).a, {.6, .8});
   expect_vector(seen({freeze("b")}, g).b, {0, 0});
 }
@@ -96,7 +96,7 @@ TEST(Transforms, NoiseHasItsVarianceAndFades) {
   }
 }
 
-// Squares of which overflow, or vanish, do not: |3 s, 4 s| is 5 s.
+// Norms of elements whose squares overflow, or vanish, are right: |3 s, 4 s| is 5 s.
 TEST(Transforms, ClipWhereSquaresLeaveTheRange) {
   const auto clipped = [](const Transform& transform, DType dtype, double scale) {
     const Tensor unit = astype(Tensor(Vector{3, 4}), dtype);
@@ -340,7 +340,7 @@ void expect_same(const Net& a, const Net& b, const std::string& what) {
   EXPECT_TRUE(same_value(a.bias, b.bias)) << what;
 }
 
-// Eager, staged and lazy steps, and eager ones that were saved after four and gone on with.
+// Eager, staged and lazy steps, and eager steps that are saved after four and resumed.
 template <class Optimizer>
 void expect_same_steps(const Optimizer& fresh, const std::string& what) {
   const auto numbers = [](double n) { return astype(arange(n), kFloat32); };

@@ -137,7 +137,7 @@ TEST(ValueTable, GrowingKeepsEntries) {
   EXPECT_EQ(table.size(), 100000U);
   for (uint64_t id = 1; id <= 100000; ++id) ASSERT_EQ(table.find(id)->slot, id);
   EXPECT_EQ(table.find(100001), nullptr);
-  table.clear();  // gives its room back, and still works
+  table.clear();  // frees its memory, and still works
   EXPECT_EQ(table.find(1), nullptr);
   EXPECT_TRUE(table.insert(1).second);
   EXPECT_EQ(table.size(), 1U);

@@ -260,7 +260,7 @@ std::string error_of(Begin begin, std::size_t size, bool with_gradient) {
   };
   try {
     const Doubles at(size, 1.0);
-    if constexpr (sizeof(Begin) <= 4) {  // of wider ones what is read is checked as theirs is
+    if constexpr (sizeof(Begin) <= 4) {  // wider types have the same check
       if (with_gradient) return static_cast<void>(value_with_gradient(f, at)), "no error";
     }
     static_cast<void>(f(at));

@@ -339,8 +339,8 @@ TEST(ParseGraph, LevelsOfGraphsAreLimited) {
   EXPECT_THROW(parse_graph(chain(20000)), Error);
 }
 
-// Two families of equal graphs, each of which calls the next twice: without merging equal graphs,
-// comparing the first two would take 2^60 steps.
+// Two chains of equal graphs, in which each graph calls the next one twice: without merging equal
+// graphs, comparing the first two would take 2^60 steps.
 TEST(ParseGraph, EqualGraphsAreOne) {
   std::string text =
       "graph main(x: int8[], y: int8[]) -> (int8[])\n"

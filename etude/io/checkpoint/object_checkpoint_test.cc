@@ -124,7 +124,7 @@ TEST_F(ObjectCheckpoint, WhatIsAttachedLaterTakesItsValueThen) {
   Variable v(5.0);
   v.assign(6.0);
   dep2->track("v", v);
-  EXPECT_EQ(value(v), 123);  // what was assigned between is overwritten
+  EXPECT_EQ(value(v), 123);  // the assigned value is overwritten
   v.assign(7.0);
   Dep third;
   third.track("other", v);
@@ -486,7 +486,7 @@ TEST_F(ObjectCheckpoint, DamagedFilesAreNamed) {
 // A save that ends at any write, fsync or rename leaves the checkpoint before it or the new one.
 // spec: CK-17.a
 TEST_F(ObjectCheckpoint, AKilledSaveLosesNothing) {
-  for (const bool same_folder : {false, true}) {  // numbered files; one that is written over
+  for (const bool same_folder : {false, true}) {  // numbered files; a file that is overwritten
     Tensor x({1.0, 2.0}), y(1.0);
     Checkpoint checkpoint{{"x", x}, {"y", y}};
     const auto save = [&](const std::string& run) {

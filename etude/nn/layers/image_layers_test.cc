@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolutions, pooling, padding, normalisation, and blocks of these: values against direct sums
-// and formulas, sizes, numbers of parameters of published models, and errors. What holds of every
-// layer is in tests/training/layer_modes_test.cc.
+// and formulas, sizes, numbers of parameters of published models, and errors. Tests of every layer
+// are in tests/training/layer_modes_test.cc.
 #include <cmath>
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Errors in layers: which one, what it was given and needs, and the user's line.
+// Errors in layers name the layer, its input, its requirement, and the user's line.
 #include <gtest/gtest.h>
 
 #include "etude/nn/fit/fit.h"
@@ -140,7 +140,8 @@ struct WrongMask {
   Tensor operator()(const Tensor& x) const { return attention.attend(x, x, ones({3, 3})); }
 };
 
-// An empty layer in a tuple, and a layer whose first field is one, share an address with another.
+// An empty layer in a tuple, or a layer that is a first field, shares its address with another
+// layer.
 // spec: L3
 TEST(LayerError, LayersAtOneAddressKeepTheirPaths) {
   const Sequential model{Dense(4, 3), Flatten(), GlobalAvgPool2D(), Dense(3, 2)};
@@ -157,7 +158,7 @@ struct Small {
   static constexpr int kLine = __LINE__ - 1;
 };
 
-// What an op says inside a layer comes with the layer, and the user's line, not the library's.
+// An error of an op inside a layer names the layer, and the user's line, not the library's.
 // spec: L3, L15
 TEST(LayerError, OpsInsideLayersAreNamedToo) {
   const Small model;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rotary positions, rows of tables, connectionist temporal classification, morphological layers and
-// the adaptive softmax, with derivatives, beside NumPy: the rows of layer_values.inc, which
+// the adaptive softmax, with derivatives, compared with NumPy: the rows of layer_values.inc, which
 // tools/generate/gen_layer_values.py writes, on operands that both make by one formula.
 #include <functional>
 #include <string>
@@ -146,7 +146,7 @@ Calls softmax_calls() {
   };
 }
 
-// Batch by batch, with fewer rows of what was expected.
+// Batch by batch, with fewer expected rows.
 // spec: M10
 Tensor frechet() {
   Metric metric = metrics::frechet_distance();
@@ -233,7 +233,7 @@ TEST(Morphology, MistakesAreNamed) {
       "3 (its filter has shape [2,2,3])");
 }
 
-// The loss is that of all log probabilities, and so are its gradients.
+// The loss equals the loss by all log probabilities, and so do its gradients.
 // spec: L30
 TEST(AdaptiveSoftmax, LossLooksAtTheClustersOfItsLabels) {
   const Tensor x = at({4, 8}, 1);

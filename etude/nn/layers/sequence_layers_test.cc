@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Embeddings, recurrent layers, attention: values against check values, direct formulas and loops,
-// and errors. What holds of every layer is in tests/training/layer_modes_test.cc.
+// and errors. Tests of every layer are in tests/training/layer_modes_test.cc.
 #include <cmath>
 
 #include <gtest/gtest.h>
@@ -261,7 +261,7 @@ TEST(Recurrent, RunsConvolutionalCells) {
   const Tensor x = drawn({2, 4, 5, 6, 2});
   const auto [outputs, last] = layer.run(x, {.lengths = Tensor({4, 2})});
   ASSERT_EQ(outputs.shape(), (Shape{2, 4, 5, 6, 3}));
-  // The filter joins what comes from the input and from the state.
+  // The filter joins the filters of the input and of the state.
   const Tensor filter = concat({layer.cell.filter, layer.cell.recurrent}, {.axis = 2});
   LSTMState state = layer.cell.zero_state({2, 5, 6, 2});
   for (int t = 0; t < 4; ++t) {
@@ -372,7 +372,7 @@ TEST(Attention, ACacheContinuesASequence) {
   const Tensor x = drawn({2, 5, 8}), want = layer(x);
   AttentionCache cache;
   std::vector<Tensor> parts = {layer.extend(x.at(kAll, slice(0, 2)), cache)};
-  const AttentionCache kept = cache;  // a value: what follows does not change it
+  const AttentionCache kept = cache;  // a value: later calls do not change it
   for (int t = 2; t < 5; ++t) {
     parts.push_back(layer.extend(x.at(kAll, slice(t, t + 1)), cache));
   }
@@ -398,7 +398,7 @@ TEST(Transformer, LayersAddToTheirInput) {
   expect_close(encoder(x), seen + encoder.down(encoder.up(part(encoder.dense_norm, seen))), 1e-4);
   TransformerDecoderLayer decoder(8, 2, {.norm_first = false});
   EXPECT_EQ(decoder(x, drawn({2, 7, 8})).shape(), x.shape());
-  // Causal: what comes later does not change what was.
+  // Causal: later steps do not change earlier results.
   const Tensor memory = drawn({2, 3, 8});
   Tensor later = x;
   later.at(kAll, 3) = 9.0F;

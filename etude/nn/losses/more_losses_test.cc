@@ -20,7 +20,7 @@ using etude::tests::expect_error;
 
 Tensor table(const Doubles& values) { return Tensor(values, {2, 3}); }
 
-// Of two rows of three numbers, with what each loss is at (kX, kY) by hand.
+// Two rows of three numbers, and the value of each loss at (kX, kY), by hand.
 const Doubles kX = {.31, .52, .83, .24, .65, .46}, kY = {.92, .23, .44, .71, .37, .18};
 
 double row_distance(const Doubles& x, const Doubles& y, std::size_t row) {
@@ -130,7 +130,7 @@ std::vector<Row> element_rows() {
   };
 }
 
-// Values, and both gradients beside central differences.
+// Values, and both gradients compared with central differences.
 // spec: LS22
 TEST(MoreLosses, ValuesAndGradients) {
   const auto moved = [](Doubles values, std::size_t i, double by) {
@@ -259,7 +259,7 @@ TEST(CtcLoss, LengthsOfABatchAndGradients) {
         (total(Tensor(up, {2, 4, 3})) - total(Tensor(down, {2, 4, 3}))).item<double>() / 2e-6, 1e-7)
         << i;
   }
-  // Steps behind the end of a row count nothing.
+  // Steps after the end of a row do not count.
   for (std::size_t i = 21; i < 24; ++i) EXPECT_EQ(slope[i], 0);
   const auto staged = function([&](const Tensor& z) { return gradient_of(total, z); });
   EXPECT_TRUE(same_value(staged(x), gradient_of(total, x)));

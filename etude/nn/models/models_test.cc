@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Published models: the numbers of their parameters are the published ones, their results have the
-// right shapes, and the gradients of small ones are those of differences.
+// right shapes, and the gradients of small models agree with differences.
 #include "etude/nn/models/models.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,8 @@ void expect_count(std::int64_t published, const Make& make, std::int64_t image =
 }
 
 // spec: EX30 L29
-// Counts are those of the models of torchvision, and of Keras (trainable ones) where it is named.
+// Counts are from the models of torchvision, and from Keras (trainable parameters) where it is
+// named.
 TEST(Models, ResidualNetworksHaveThePublishedCounts) {
   const std::pair<int, std::int64_t> depths[] = {
       {18, 11689512}, {34, 21797672}, {50, 25557032}, {101, 44549160}, {152, 60192808}};
@@ -165,8 +166,8 @@ TEST(Models, GradientsAreThoseOfDifferences) {
   expect_gradient_of("big_transfer", big_transfer(50, {.classes = 10, .width = 0.5}), 32);
 }
 
-// A sum that moves when two layers draw their weights in another order. Both compilers gave these
-// numbers; where they differ, an expression leaves the order of draws to the compiler.
+// A sum that moves when two layers draw their weights in another order. Both compilers computed
+// these numbers; if they differ, an expression leaves the order of draws to the compiler.
 TEST(Models, ASeedGivesTheSameWeightsByEveryCompiler) {
   const auto sum_of = [](const auto& make) {
     set_seed(1);
@@ -243,7 +244,7 @@ TEST(ConvNet, ShufflesChannels) {
   EXPECT_EQ(block(x).to_vector<std::int64_t>(), (std::vector<std::int64_t>{0, 2, 1, 3}));
 }
 
-// With stride 2, each second pixel and a zero before and behind the channel.
+// With stride 2, each second pixel, and a zero before and after the channel.
 TEST(ConvNet, WhatIsKeptIsPadded) {
   ConvUnit unit(1, 3, {.stride = 2, .norm = "none"});
   unit.conv->filter = zeros({3, 3, 1, 3});

@@ -24,7 +24,7 @@ void expect_count(std::int64_t published, std::int64_t last, const Make& make) {
 }
 
 // spec: EX30
-// Counts of the published checkpoints, as the library transformers gives them.
+// Counts of the published checkpoints, from the library transformers.
 TEST(TextModels, HaveThePublishedCounts) {
   expect_count(109482240, 768, [] { return models::bert("base"); });
   expect_count(335141888, 1024, [] { return models::bert("large"); });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the specification says of element-wise ops by number: values, integer arithmetic, errors,
-// and gradients at kinks and far out.
+// The numbered requirements for element-wise ops: values, integer arithmetic, errors, and gradients
+// at kinks and for large arguments.
 #include <cmath>
 #include <functional>
 #include <limits>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the op fused_elementwise refuses, since its kernels read as many operands and parameters as
-// its program says, all of one dtype.
+// Calls that fused_elementwise refuses, since its kernels read the operands and parameters of its
+// program, all of one dtype.
 #include <vector>
 
 #include <gtest/gtest.h>

@@ -18,7 +18,7 @@ List gradients(Tape& tape, const List& targets, const List& sources, const List&
   return tape.gradient(targets, sources, seeds);
 }
 
-// A convolution and what its attributes resolve to.
+// A convolution with its resolved attributes.
 struct Case {
   int64_t n, h, w, c, kh, kw, o, groups, sh, sw, dh, dw, top, bottom, left, right;
 
@@ -177,8 +177,8 @@ std::vector<float> direct_sums(const Case& k, const std::vector<float>& x,
   return y;
 }
 
-// Without padding, whose zeros are terms as well: results have the bits of the direct sums, and
-// what is not finite reaches the windows that it lies in and no others.
+// Without padding, whose zeros are terms as well: results have the bits of the direct sums, and a
+// number that is not finite reaches only the windows that contain it.
 TEST(Conv2d, FewOutputsHaveTheBitsOfDirectSums) {
   const float kInfinity = std::numeric_limits<float>::infinity();
   for (Case k : cases()) {
@@ -283,7 +283,7 @@ TEST(Conv2d, BitsDoNotDependOnTheBatch) {
 }
 
 // The transforms of 3 by 3 filters must not lose accuracy: errors stay within a few roundings of
-// the sum of absolute terms, as those of a direct sum.
+// the sum of absolute terms, as for a direct sum.
 TEST(Conv2d, ThreeByThreeIsAsAccurateAsDirectSums) {
   const Case k{2, 12, 12, 64, 3, 3, 64, 1, 1, 1, 1, 1, 1, 1, 1, 1};
   const Data d = reference(k);

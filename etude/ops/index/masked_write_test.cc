@@ -118,7 +118,7 @@ TEST(MaskedWrite, HasDerivativesOfBothSides) {
   EXPECT_EQ(dv.item<float>(), 2 + 9 + 1);
   const Tensor slope = jvp(f, std::tuple{x, v}, std::tuple{ones({4}), Tensor(1.0F)}).second;
   EXPECT_EQ(slope.item<float>(), 20 + 12);
-  // What the mask leaves alone may be infinite without touching the derivative of the value.
+  // Elements outside of the mask may be infinite: they do not affect the derivative of the value.
   const Tensor far(Floats{std::numeric_limits<float>::infinity(), 2});
   const auto scaled = [&](const Tensor& b) {
     Tensor y = far;

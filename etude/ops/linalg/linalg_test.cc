@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the op matrix does not see of linear algebra, transforms and attention: faults of data by
-// the functions that users call, gradients where rules are singular, memory, half types. Values are
-// held to NumPy and SciPy in family_values_test.cc.
+// Tests of linear algebra, transforms and attention outside of the op matrix: faults of data in the
+// public functions, gradients where rules are singular, memory, half types. Values are held to
+// NumPy and SciPy in family_values_test.cc.
 #include "etude/ops/linalg.h"
 
 #include <array>
@@ -33,12 +33,12 @@ Tensor matrices(const std::vector<double>& values, const Shape& shape) {
   return reshape(Tensor(values), shape);
 }
 
-// A batch of three, of which the second matrix is singular and not positive definite.
+// A batch of three, whose second matrix is singular and not positive definite.
 Tensor broken_batch() {
   return matrices({2, 1, 1, 2, /**/ 1, 1, 1, 1, /**/ 2, 0, 0, 2}, {3, 2, 2});
 }
 
-// In all modes by the names of the user's ops, and what a singular matrix means to them.
+// In all modes the error names the user's op, and the effect of a singular matrix on it.
 // spec: T12.b
 TEST(Linalg, FaultsOfSingularMatricesNameTheUsersOp) {
   const Tensor x = matrices({1, 2, 2, 4}, {2, 2});
@@ -109,7 +109,7 @@ TEST(Linalg, FaultsNameTheMatrixOfTheBatch) {
       {"the matrix in 'x' holds infinities or NaN"});
 }
 
-// The first one is told whatever thread finds one first.
+// The error names the first fault, whichever thread finds a fault first.
 TEST(Linalg, FaultsAreTheSameForAnyNumberOfThreads) {
   Tensor x = broadcast_to(eye(40, {.cols = 40, .dtype = kFloat64}), {64, 40, 40});
   const Tensor zero = where(arange(64) >= 17, 0.0, 1.0);
@@ -210,7 +210,7 @@ TEST(Linalg, GradientsOfOneFunctionByTwoWays) {
 }
 
 // The whole of a complex decomposition does not depend on the phases that it chooses, nor does its
-// gradient: that of |x|^2 is 2 x.
+// gradient: the gradient of |x|^2 is 2 x.
 TEST(Linalg, GradientsOfComplexVectors) {
   const std::vector<std::complex<double>> values = {{1, 2},  {-1, 0.5}, {0, 1},
                                                     {2, -1}, {0.3, 0},  {1, 1}};
@@ -295,7 +295,8 @@ TEST(Fourier, RefusesWhatHasNoMeaning) {
       ErrorCode::kInvalidArgument, {"no element to transform"});
 }
 
-// Long transforms are two passes over a matrix, and those of real numbers are of half the length.
+// Long transforms are two passes over a matrix, and transforms of real numbers have half the
+// length.
 TEST(Fourier, LongTransformsAgreeWithTheirInverse) {
   for (const int64_t n : {1 << 10, 1536, 1 << 14, 3 << 13, 1 << 16, 20011}) {
     const Tensor x = random::normal({n}, {.dtype = kFloat64, .key = random::key(7)});

@@ -102,7 +102,7 @@ TEST(Norms, SecondDerivativesOfAllSizes) {
   }
 }
 
-// One of sizes that need no care beside others, and elements of all sizes in one group.
+// Groups of ordinary numbers next to very large or small ones, and all sizes in one group.
 TEST(Norms, GroupsOfTheirOwnSizes) {
   const Tensor x(std::vector<float>{3e30F, 4e30F, 0, 0, 3, 4, 3e-30F, 4e-30F}, {4, 2});
   const auto f = [](const Tensor& t) { return norm(t, {.axis = 1}); };

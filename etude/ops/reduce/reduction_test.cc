@@ -209,7 +209,7 @@ TEST(Sum, IsExactWhereItCanBeAndAccurateElsewhere) {
 }
 
 // An element passes through at most 63 additions of its partial, 6 folds of the partials and
-// log2(blocks) folds of blocks; each rounds by at most u = 2^-24 of what it makes. So the error is
+// log2(blocks) folds of blocks; each rounds by at most u = 2^-24 of its result. So the error is
 // below g / (1 - g) times the sum of magnitudes, g = depth * u (Higham 2002, section 4.2).
 // spec: T10.a
 TEST(Sum, StaysWithinTheErrorBoundOfItsTree) {

@@ -268,7 +268,7 @@ TEST(Messages, NameOpShapesAndLine) {
                  "take: index 3 is out of range for axis 0 of size 3");
   expect_message([] { pad(iota({2}), 2, {.mode = "reflect"}); }, "too large for mode \"reflect\"");
   expect_message([] { bincount(Tensor({-1})); }, "bincount: operand 'x' holds -1");
-  // Numbers beyond int64 are told as its largest.
+  // Messages show numbers beyond int64 as its largest number.
   const Tensor huge(std::vector<uint64_t>{~uint64_t{0}});
   expect_message([&] { bincount(huge); }, "bincount: operand 'x' holds 9223372036854775807");
 }

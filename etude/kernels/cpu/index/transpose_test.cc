@@ -12,7 +12,7 @@
 namespace etude::kernels::cpu {
 namespace {
 
-// All bits differ, those of signalling NaNs and of denormals among them.
+// Elements with different bits, signalling NaNs and denormals among them.
 std::vector<float> all_different(int64_t count) {
   std::vector<float> out;
   for (int64_t i = 0; i < count; ++i) {
@@ -25,7 +25,7 @@ uint32_t bits_at(const std::vector<float>& x, int64_t at) {
   return std::bit_cast<uint32_t>(x[static_cast<std::size_t>(at)]);
 }
 
-// What lies between the rows of the result, and behind its last one, is left as it is.
+// Memory between the rows of the result, and after its last row, does not change.
 TEST(Transpose, MovesEachElementAndNoOtherOnEveryInstructionSet) {
   constexpr int64_t kMost = 37, kFromRow = 41, kToRow = 43;
   const std::vector<float> from = all_different(kMost * kFromRow);

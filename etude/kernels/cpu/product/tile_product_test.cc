@@ -67,7 +67,7 @@ TEST(TileProduct, HalvesHaveTheBitsOfTheirDefinitionOnEveryInstructionSet) {
           p.start = out.data();
           tile_product(isa, p, out.data(), a.data(), b.data());
           for (int64_t i = 0; i < rows * p.out_row; ++i) {
-            // A column behind the product is not written.
+            // A column after the product is not written.
             const auto at = static_cast<std::size_t>(i);
             const bool inside = i % p.out_row < columns;
             ASSERT_EQ(out[at], inside ? want[at] : start[at])

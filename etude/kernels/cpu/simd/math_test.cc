@@ -137,8 +137,8 @@ TEST_P(Unary, IsNearTheExactValue) {
     std::printf("%-12s %.3f ulp at %.9g\n", f.name, worst, worst_at);
 }
 
-// Of one operand, or of two. All at once first: with sanitizers a comparison by GoogleTest takes
-// longer than what it compares.
+// For one operand or two. Compares all at once first: with sanitizers a comparison by GoogleTest
+// takes longer than the functions.
 void expect_same_bits(const char* name, const std::vector<float>& x,
                       const std::vector<float>* y = nullptr) {
   std::vector<float> first(x.size()), other(x.size());
