@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A filter fitted to a signal, and a smooth curve through noisy data: two sums over windows of
-// neighbouring numbers. In the first the windows are data and the taps of the filter parameters; in
-// the second the windows are of the numbers that are sought, as in a stencil.
+// neighbouring numbers. In the first sum the windows are data, and the taps of the filter are the
+// parameters. In the second the windows are parts of the unknown curve, as in a stencil.
 #include <array>
 #include <cmath>
 #include <cstdio>

@@ -25,7 +25,7 @@ T spline(const std::vector<T>& p, float x) {
          6;
 }
 
-// Mean squared error, with a price on curvature and on the distance to `pooled`.
+// Mean squared error, with penalties for curvature and for the distance to `pooled`.
 struct Loss {
   const std::vector<Point>& data;
   const std::vector<float>& pooled;
@@ -40,7 +40,8 @@ struct Loss {
   }
 };
 
-// Steepest descent with steps that are halved until they pay, until the loss hardly changes.
+// Steepest descent with steps that are halved until the loss falls; it ends when the loss hardly
+// changes.
 int fit(std::vector<float>& p, const Loss& loss) {
   std::vector<float> trial = p;
   float last = INFINITY;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A cellular automaton whose rule is a small network learns to grow a picture from one cell
-// (Mordvintsev, Randazzo, Niklasson and Levin, 2020). Writes growing.png: steps of the growth, then
-// the target.
+// (Mordvintsev, Randazzo, Niklasson and Levin, 2020). Writes growing.png: stages of the growth,
+// then the target.
 //   ./dev run growing [UPDATES]
 #include <cstdio>
 #include <cstdlib>

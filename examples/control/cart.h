@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A pole on a cart, many of them at a time: the physics of Barto, Sutton and Anderson (1983), in
-// steps of 20 ms.
+// Many carts with a pole at a time: the physics of Barto, Sutton and Anderson (1983), in steps of
+// 20 ms.
 #pragma once
 
 #include "etude/etude.h"
@@ -9,7 +9,7 @@ namespace cart {
 
 using namespace etude;
 
-// States to begin with: all but upright and at rest.
+// Initial states: almost upright and at rest.
 inline Tensor begin(int64_t carts) {
   return random::uniform({carts, 4}, {.low = Tensor(-0.05F), .high = Tensor(0.05F)});
 }
@@ -28,7 +28,7 @@ inline Tensor advance(const Tensor& state, const Tensor& push) {
       {.axis = 1});
 }
 
-inline Tensor stands(const Tensor& state) {  // 1 while the pole does and the cart is on its track
+inline Tensor stands(const Tensor& state) {  // 1 if pole and cart are within bounds
   const Tensor far = abs(state) / Tensor({2.4F, 1e9F, 0.2094F, 1e9F});
   return astype(max(far, {.axis = {1}}) < 1.0F, kFloat32);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Catch: a ball falls through a field of 8 by 8, a paddle below has to be where it comes down. The
-// player sees pixels and learns by the gradient of its policy, in games side by side. Writes
-// catch_ball.svg: the share of balls caught, by update.
+// Catch: a ball falls through a field of 8 by 8, and a paddle must catch it. The player sees pixels
+// and learns by the gradient of its policy, in parallel games. Writes catch_ball.svg: the share of
+// balls caught, by update.
 //   ./dev run catch_ball [UPDATES]
 #include <cstdio>
 #include <cstdlib>
@@ -23,7 +23,7 @@ struct Game {
   Tensor paddle = random::randint({kGames}, 0, kSide);
   int64_t row = 0;
 
-  // Where the ball is and comes from, and where the paddle is.
+  // The positions of the ball, now and before, and of the paddle.
   Tensor pixels() const {
     const Tensor ball_at = one_hot(ball + kSide * row, kSide * kSide);
     const Tensor paddle_at = one_hot(paddle + kSide * (drift + 1), kSide * kSide);

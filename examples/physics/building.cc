@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which pump and which tube bring a heated floor to 23 degrees within 20 minutes? By derivatives of
-// plain C++, of all numbers of a house.
+// Which pump and which tube bring a heated floor to 23 degrees within 20 minutes? The answer uses
+// derivatives of plain C++ by all numbers of a house.
 //   ./dev run building
 #include <algorithm>
 #include <chrono>
@@ -11,7 +11,7 @@
 
 using namespace etude;
 
-// Of the fastest of 50 times 100 calls.
+// The time of a call, from the fastest of 50 runs of 100 calls.
 template <class Fn>
 double microseconds(const Fn& fn) {
   using Clock = std::chrono::steady_clock;
@@ -42,7 +42,7 @@ int main() {
   more.tube.length += 1e-3;
   std::printf("a metre of tube more: %.6f K, by differences %.6f K\n", slope.tube.length,
               (after_20_minutes(more) - after_20_minutes(h)) / 1e-3);
-  for (int k = 0; k < 300; ++k) {  // by the logarithms of flow and length
+  for (int k = 0; k < 300; ++k) {  // steps in the logarithms of flow and length
     const House<double> g = gradient(miss, h);
     h.water.flow *= std::exp(-0.005 * g.water.flow * h.water.flow);
     h.tube.length *= std::exp(-0.005 * g.tube.length * h.tube.length);

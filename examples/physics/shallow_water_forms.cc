@@ -31,7 +31,7 @@ Water by_elements(const Water& w) {
   return next(w, bend);
 }
 
-// No tensor at all: T is float, or a number that knows about derivatives.
+// Without tensors: T is float, or a number with a derivative.
 template <class T>
 T loss_of_numbers(const std::vector<T>& start, const std::vector<float>& target, size_t n,
                   int64_t steps) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds words in text without spaces, from nothing but such text (after Kawakami, Dyer and Blunsom,
-// 2019). The loss sums over all ways to cut a text; its derivative by the score of a word is how
-// likely that word is. Prints texts with the spaces that it found.
+// Finds words in text without spaces, learned from such text alone (after Kawakami, Dyer and
+// Blunsom, 2019). The loss sums over all ways to cut a text; its derivative by the score of a word
+// is the probability of that word. Prints texts with the spaces that it found.
 //   ./dev run words [STEPS [HIDDEN]]     the paper has 512
 #include "examples/text/words.h"
 
@@ -59,7 +59,7 @@ int main(int argc, char** argv) try {
   for (const int64_t length : {4, 8, 14}) {
     std::vector<Text> texts = texts_of(50, length);
     const Tensor scores = word_scores(model, ids_of(texts));
-    // Words that cover a letter are likely 1 together: so lengths times derivatives are the length.
+    // Probabilities of words around a letter sum to 1: length times derivative is the length.
     const Tensor likely = gradient([](const Tensor& s) { return sum(log_chance(s)); }, scores);
     const float covered =
         sum(likely * (1.0F + astype(arange(kLongest), kFloat32))).item<float>() / 50;

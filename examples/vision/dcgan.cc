@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// As gan.cc, with convolutions (Radford, Metz and Chintala, 2015): transposed ones make images out
-// of 100 random numbers, and both sides have batch normalisation. Writes dcgan.png.
+// Like gan.cc, with convolutions (Radford, Metz and Chintala, 2015): transposed convolutions make
+// images from 100 random numbers, and both networks have batch normalisation. Writes dcgan.png.
 //   ./dev run dcgan [STEPS [WIDTH]]
 #include <cstdlib>
 

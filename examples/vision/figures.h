@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Drawn figures with a head, a hip, a hand and a foot, and where these are. Used by pose.cc.
+// Drawn figures, and the positions of head, hip, hand and foot. Used by pose.cc.
 #pragma once
 
 #include "etude/etude.h"
@@ -44,7 +44,7 @@ inline Figures draw(int64_t n) {
   return {image + noise, stack({head, hip, hand, foot}, {.axis = 1})};
 }
 
-// Of each joint, [n, joints]: the number of its square; and back to the middle of a square.
+// The number of the square of each joint, [n, joints]; and the middle of a square from its number.
 inline Tensor square_of(const Tensor& joints) {
   const Tensor at =
       clip(floor(joints / 8.0F), {.min = Tensor(0.0F), .max = Tensor(kSquares - 1.0F)});

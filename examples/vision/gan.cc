@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An artist that learns from a critic to make images of clothing out of 64 random numbers, both of
+// An artist learns from a critic to make images of clothing from 64 random numbers. Both consist of
 // Dense layers. Writes gan.png: images after each part of the training, row by row.
 //   ./dev run gan [STEPS]
 #include <cstdlib>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// LeNet with batch normalisation, and dropout against learning by heart, on Fashion-MNIST: by fit,
-// and by a loop by hand that comes to the same model. Evaluated, each is as good as it was in its
-// last epoch of training.
+// LeNet with batch normalisation and dropout on Fashion-MNIST, trained by fit, and by a
+// hand-written loop that makes the same model. Each is as accurate in evaluation as in its last
+// epoch of training.
 //   ./dev run normed [EPOCHS]
 #include <cstdio>
 #include <cstdlib>
@@ -31,7 +31,7 @@ struct Training {
   optim::AdamW adam{{.lr = optim::cosine(3e-3, epochs* batches.steps_per_epoch())}};
 };
 
-// Accuracy of the last epoch, while it trained.
+// The training accuracy of the last epoch.
 double by_fit(Training& t) {
   const auto& loss = nn::softmax_cross_entropy;
   return nn::fit(t.net, t.adam, t.batches, loss, {.epochs = t.epochs}).epochs.back().accuracy;

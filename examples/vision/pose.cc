@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the joints of a figure are, in the manner of PersonLab (Papandreou et al., 2018): how
-// likely each joint is in each square of 8 by 8 pixels, and how far it lies from the middle of its
-// square. Writes pose.png: drawn figures, and the joints that were found in them.
+// Finds the joints of a figure like PersonLab (Papandreou et al., 2018): the probability of each
+// joint in each square of 8 by 8 pixels, and its distance from the middle of the square. Writes
+// pose.png: drawn figures, and the joints that were found.
 //   ./dev run pose [STEPS]
 #include <cstdio>
 #include <cstdlib>

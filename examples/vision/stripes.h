@@ -17,7 +17,7 @@ inline etude::data::Samples stripes(int64_t n, int64_t classes = 10, int64_t sid
   };
   const Tensor place = astype(arange(side), kFloat32);
   const Tensor x = reshape(place, {1, 1, side}), y = reshape(place, {1, side, 1});
-  // Each draw in a statement of its own: which operand is made first, the compiler decides.
+  // Each draw is a statement of its own, since the compiler chooses the order of operands.
   const Tensor pace = between(0.5F, 1.0F), phase = between(0, 2 * std::numbers::pi_v<float>);
   const Tensor wave = sin(pace * (cos(angle) * x + sin(angle) * y) + phase);
   const Tensor colour = random::uniform({n, 1, 1, 3}, {.low = Tensor(-0.5F), .high = Tensor(0.5F)});

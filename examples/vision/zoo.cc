@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Published models: their parameters and products, which cost nothing to count, since models are
-// made of types without memory. Then the layers of one, and a step of training of a small one.
+// Counts the parameters and products of published models, without memory for their weights. Then
+// trains a small one for a few steps. With MODEL it lists the layers of that model.
 //   ./dev run zoo [MODEL]
 #include <cstdio>
 #include <functional>
