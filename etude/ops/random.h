@@ -20,7 +20,7 @@ Tensor key(uint64_t seed);
 // n new keys from one key, which should not be used again. shapes: uint64[n, 2].
 Tensor split(const Tensor& key, int64_t n = 2, CallSite where = CallSite::here());
 // A new key from a key and an integer, such as a step number, or from each element of a tensor of
-// integers. shapes: that of number, then 2; keys [k.., 2] belong to the first axes of number.
+// integers. shapes: the shape of `number`, then 2; keys [k.., 2] belong to its first axes.
 Tensor fold_in(const Tensor& key, const Arg& number);
 
 // Common fields: `dtype` (default: the default dtype, or int32) and `key`: uint64[2], or, for draws

@@ -26,7 +26,7 @@ using Graphs = std::vector<GraphRef>;
 using Inputs = std::vector<Graph::Input>;
 using Tensors = std::vector<Tensor>;
 
-// throws: kInvalidArgument if the attribute does not hold a graph.
+// throws: kInvalidArgument if the attribute holds no graph.
 GraphRef graph_of(const Attrs& attrs, std::string_view name);
 Graphs graphs_of(const Attrs& attrs, std::string_view name);
 AttrValue graph_value(const GraphRef& graph);
@@ -47,10 +47,10 @@ Tensors list_of(Operands operands);
 // The types that have cotangents.
 std::vector<const Type*> differentiable(const Types& types);
 Types types_of(Operands operands);
-// Appends the cotangents of those of the `count` results from `first` on that can have one; zeros
-// where none arrived.
+// Appends the cotangents of results first .. first + count - 1. Results whose type has no cotangent
+// are left out; an absent cotangent is zero.
 void add_cotangents(Tensors& to, const VjpCall& call, std::size_t first, std::size_t count);
-// By operand: whether it has a tangent; whether it is a batch; whether its cotangent is needed.
+// By operand: whether it has a tangent; whether it is a batch.
 std::vector<bool> moving(const JvpCall& call);
 std::vector<bool> batched(const BatchCall& call);
 std::vector<bool> wanted(uint64_t bits, std::span<const Type* const> types);
@@ -65,14 +65,15 @@ std::vector<bool> add_sums(Tensors& to, const VjpCall& call, std::span<const int
                            std::span<const int64_t> gives, bool is_added_to = true);
 
 // A graph with tangents next to its inputs, which are in groups (carried values, rows, loop
-// invariants). After the values of a group come the tangents of those that have one.
+// invariants). The values of a group come first, then the tangents of those values that have a
+// tangent.
 struct Doubled {
   Doubled(const Graph& graph, std::span<const std::size_t> groups, const std::vector<bool>& moves);
   // The values, or the tangents that exist, from a list in the order of `inputs`.
   Tensors values(std::span<const Tensor> given) const;
   Tensors tangents(std::span<const Tensor> given) const;
-  // Outputs followed by their tangents, in two groups: first the `carried` ones, whose tangents are
-  // those of the inputs that have one, even if it is 0; then the others.
+  // Outputs followed by their tangents, in two groups: first the `carried` outputs, then the
+  // others. A carried output has a tangent if its input has one, even if it is 0.
   static Tensors outputs(std::span<const Tensor> pushed, std::size_t carried,
                          const std::vector<bool>& moves);
 

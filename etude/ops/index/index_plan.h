@@ -14,8 +14,8 @@ namespace etude::ops {
 
 // Slices as attributes store them: Python's start:stop:step, which has the same meaning at all
 // sizes of an axis, so that a graph traced at one size serves others. Negative numbers count from
-// the end; these two constants stand for an omitted bound. A step of 0 stands for one index,
-// `start`, which must exist.
+// the end. These two constants are omitted bounds. A step of 0 selects one index, `start`, which
+// must exist.
 inline constexpr int64_t kBeforeFirst = std::numeric_limits<int64_t>::min();
 inline constexpr int64_t kBehindLast = std::numeric_limits<int64_t>::max();
 

@@ -13,7 +13,7 @@ namespace etude::ops {
 inline constexpr DTypeSet kMatrixDTypes = DTypeSet(kFloat32) | kFloat64 | kComplex;
 inline constexpr DTypeSet kRealMatrixDTypes = DTypeSet(kFloat32) | kFloat64;
 
-// Ranges of sample operands: of one operand; of two, of which the first is positive definite.
+// Ranges of sample operands: for one operand; for two, the first of them positive definite.
 inline std::vector<std::pair<double, double>> dominant() { return {{-2, 2}, {12, 12}}; }
 inline std::vector<std::pair<double, double>> dominant_system() {
   return {{-2, 2}, {-2, 2}, {12, 12}};

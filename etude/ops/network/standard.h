@@ -24,12 +24,12 @@ Tensor along(const Tensor& parameter, const char* name, const Tensor& x,
 // throws: kInvalidArgument if one of the `count` operands after x is present and not of shape
 // [features].
 void require_vectors(const TypeCall& call, std::size_t count, int64_t features);
-// The types of dx and of the gradients of scale and offset. throws: kInvalidArgument if the shape
-// of ct is not that of x.
+// The types of dx and of the gradients of scale and offset. throws: kInvalidArgument if ct does not
+// have the shape of x.
 Types standard_gradient_types(const TypeCall& call, int64_t features);
-// Samples of the gradient, made from those of the normalisation.
+// Samples of the gradient, made from samples of the normalisation.
 std::vector<Sample> standard_gradient_samples(std::vector<Sample> samples);
-// `cotangents` without those of x, scale and offset that are not needed.
+// `cotangents`, where the cotangents of x, scale and offset are absent unless they are needed.
 Values wanted_of(const VjpCall& call, Values cotangents);
 
 // x minus its means, divided by its standard deviations along some axes.
@@ -52,7 +52,7 @@ struct StandardGradient {
   bool wants_scale;
 };
 
-// The cotangents of x, scale and ct for those of the three results, which may be absent.
+// The cotangents of x, scale and ct, from the cotangents of the three results, which may be absent.
 Values standard_gradient_vjp(const Standard& s, const StandardGradient& call,
                              const std::vector<Tensor>& cotangents);
 
