@@ -57,7 +57,7 @@ struct Arguments {
   InlineVector<Tensor*, 6> tensors;
   InlineVector<uint64_t, 8> words;  // numbers, lengths, texts
   InlineVector<HostValue, 2> objects;
-  InlineVector<Variable*, 2> variables;  // the words say which are the same object
+  InlineVector<Variable*, 2> variables;  // equal words: the same object
   // Whether a sparse tensor is split into its indices and values; else it counts as a dense tensor.
   bool splits_rows = false;
   std::shared_ptr<std::deque<RowsArgument>> rows;  // null: none
@@ -80,7 +80,7 @@ std::string value_text(bool value);
 std::string value_text(int64_t value);
 std::string value_text(double value);
 
-// A class whose ETUDE_FIELDS omits members states here the values by which its calls differ:
+// A class whose ETUDE_FIELDS omits members lists here the values by which its calls differ:
 //   auto host_values() const { return std::tie(stride_, activation_); }
 // or, the same, ETUDE_HOST_VALUES(stride_, activation_);
 template <class T>
@@ -270,7 +270,7 @@ class ArgumentWalk {
   }
 
   // Compared by identity and held weakly: no graph keeps the object alive, and a new object at its
-  // address is another one.
+  // address is a different object.
   template <class X, class T>
   void parts(X& x, std::shared_ptr<T>*) {
     to_.objects.push_back({&x,

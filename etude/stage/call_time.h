@@ -27,18 +27,18 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// A thunk and its line. The thunk of one line is taken for the same in all traces.
+// A thunk and its line. All traces take the thunks of one line for the same thunk.
 struct CallTimeValue {
   std::function<Tensor()> thunk;
   std::type_index callable;
   CallSite where;
 
-  // The current result of the thunk. throws: what it throws; kFailedPrecondition if it returns an
-  // absent tensor or a value of a trace; kUnimplemented for a sparse tensor.
+  // The current result of the thunk. throws: the errors of the thunk; kFailedPrecondition if it
+  // returns an absent tensor or a value of a trace; kUnimplemented for a sparse tensor.
   Tensor value() const;
 };
 
-// The current value; in a trace of a function, its stand-in.
+// The current value; in a trace of a function, its placeholder.
 Tensor take_call_time_value(const std::shared_ptr<const CallTimeValue>& source);
 
 }  // namespace internal
@@ -51,7 +51,7 @@ Tensor take_call_time_value(const std::shared_ptr<const CallTimeValue>& source);
 // The thunk runs outside of all traces and tapes, so no derivative passes through it. It runs once
 // more for each trace. It lives as long as the graph, and so must the objects that it refers to.
 //
-// throws: what the thunk throws, before any other part of the call has run; kInvalidArgument if a
+// throws: the errors of the thunk, before any other part of the call has run; kInvalidArgument if a
 //   later value has another dtype or shape than while the function was traced; kFailedPrecondition
 //   if the thunk returns an absent tensor or a value of a trace.
 // threads: the thunk runs on the thread of each call.

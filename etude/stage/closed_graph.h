@@ -18,7 +18,7 @@ namespace ETUDE_API etude {
 //   const auto trace = predict.traces()[0];
 //   const GraphRef whole = closed_graph(trace.graph(), trace.captures());
 //
-// throws: kInvalidArgument for another number of captures, or for one of another type.
+// throws: kInvalidArgument for another number of captures, or for a capture of another type.
 GraphRef closed_graph(const Graph& graph, std::span<const Tensor> captures);
 // The same for all graphs of a family: trace.family() of a trace that serves many sizes.
 FamilyRef closed_family(const Family& family, std::span<const Tensor> captures);

@@ -18,7 +18,7 @@
 // per run of these. Each call takes one key of the thread's sequence of random keys; draws inside
 // are derived from it.
 //
-// throws, all of them: what branches and bodies throw; kInvalidArgument, naming the field, for
+// throws, all of them: the errors of branches and bodies; kInvalidArgument, naming the field, for
 // pytrees whose structure changes; kFailedPrecondition for a Variable that is made in a traced
 // branch or body.
 #pragma once
@@ -63,7 +63,7 @@ namespace internal {
 // that must stay equal from step to step, or from branch to branch.
 class StructureShape {
  public:
-  // `op` and `what` are for messages: "while_loop", "state".
+  // `op` and `what` are names for messages: "while_loop", "state".
   template <class S>
   StructureShape(std::string_view op, std::string_view what, const S& s, CallSite where)
       : StructureShape(op, what, where) {
@@ -83,8 +83,8 @@ class StructureShape {
     ArgumentWalk<PathNames>(arguments, PathNames(names)).argument(what_, s);
     set_open(names.tensors, shapes);
   }
-  // throws: kInvalidArgument, naming the first part that differs. `then` and `now` say where the
-  // two come from: "before the first step", "after a step".
+  // throws: kInvalidArgument, naming the first part that differs. `then` and `now` name the moments
+  // of the two: "before the first step", "after a step".
   template <class S>
   void require_same(const S& s, std::string_view then, std::string_view now) const {
     Arguments arguments;
@@ -171,7 +171,7 @@ int64_t count_rows(std::string_view op, std::span<const Tensor> xs,
 // throws: kInvalidArgument for a limit below 0.
 void check_options(std::string_view op, const LoopOptions& options, CallSite where);
 
-// A branch or a body: takes stand-ins for its arguments, returns its results.
+// A branch or a body: takes placeholders of its arguments, returns its results.
 using TensorBody = FunctionRef<std::vector<Tensor>(std::span<const Tensor>)>;
 
 // Traces branches one by one, then makes the call. Implemented in control_flow.cc, like the loops.
@@ -204,13 +204,13 @@ std::vector<Tensor> run_while(StagedLoop loop, const LoopOptions& options, Tenso
 std::vector<Tensor> run_scan(StagedLoop loop, std::span<const Tensor> rows, int64_t length,
                              TensorBody body);
 
-// Those of a, then those of b.
+// The elements of a, then the elements of b.
 std::vector<Tensor> joined(std::span<const Tensor> a, std::span<const Tensor> b);
 // Whether some context tracks values by id, so that it matters which of them are the same.
 bool follows_values() noexcept;
-// Gives each differentiable value an id of its own. The cotangents of the state before a step, of
-// an output row or of a branch result are then summed before they reach the value that it was made
-// of, as in a graph.
+// Makes each differentiable value a value with its own id. The cotangents of the state before a
+// step, of an output row or of a branch result are then summed before they reach the original
+// value, as in a graph.
 class OwnValues {
  public:
   explicit OwnValues(CallSite where) : where_(where) {}
@@ -397,8 +397,8 @@ auto branch_of(F& f) {
 // a single bool. Both branches return the same C++ type, or void; in a trace also tensors of the
 // same types.
 //
-// Derivatives are those of the branch that ran. In a vmap with a predicate per example, each
-// example runs its branch alone.
+// The derivative is the derivative of the branch that ran. In a vmap with a predicate per example,
+// each example runs only its own branch.
 template <class Then, class Else, class... X>
 auto cond(const Arg& predicate, Then&& then, Else&& otherwise, const X&... operands) {
   const Tensor choice = internal::materialize(predicate);

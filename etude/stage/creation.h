@@ -22,7 +22,7 @@ struct NoGraph {
   std::exception_ptr error;
 };
 
-// The result of the host function in its trace. throws: what it throws, or NoGraph.
+// The result of the host function in its trace. throws: the errors of the function, or NoGraph.
 Traced run_traced(const TraceContext& context, const HostRun& run, std::span<const Tensor> inputs,
                   std::span<const Variable> variables);
 

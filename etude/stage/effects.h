@@ -71,14 +71,15 @@ class Printed {
 //
 //   print("step", step, "loss", loss);     // step 3 loss 0.25
 //
-// In a function it prints when the function runs; texts and host numbers are those of the trace. In
-// a vmap whose examples an argument depends on, it prints a line per example, in order. Derivatives
-// do not print again: when steps of a loop are run again, prints are left out. Only recompute_grad,
-// which runs its function again, repeats them. thread-safe: lines are not interleaved.
+// In a function it prints when the function runs; texts and host numbers have their values from the
+// trace. In a vmap whose examples an argument depends on, it prints a line per example, in order.
+// Derivatives do not print again: when steps of a loop are run again, prints are left out. Only
+// recompute_grad, which runs its function again, repeats them. thread-safe: lines are not
+// interleaved.
 void print(const Printed& first, const std::convertible_to<Printed> auto&... others);
 
-// Fails unless all elements of `condition`, a bool tensor of any shape, are true. In a function it
-// fails the call when it runs: later prints do not happen, and no Variable has been assigned.
+// Fails unless all elements of `condition`, a bool tensor of any shape, are true. In a function the
+// call fails when it runs: later prints do not happen, and no Variable is assigned.
 //
 // throws: kInvalidArgument for another dtype; kFailedPrecondition with `message` and the first
 //         element that is false.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// function(f): a callable like f that is traced into a graph for each new kind of arguments and
-// from then on runs that graph instead of f.
+// function(f): a callable like f. A call with a new kind of arguments traces f into a graph; later
+// calls run that graph instead of f.
 //
 //   auto step = function([](Line& line, const Tensor& x, const Tensor& y) {
 //     const auto [loss, slope] = value_with_gradient(
@@ -10,8 +10,8 @@
 //   });
 //   for (int i = 0; i < 100; ++i) step(line, x, y);   // one trace; the line moves
 //
-// f may do what eager code may: take gradients, draw random numbers, call other functions, loop on
-// the host. Host code runs only while f is traced, so its decisions are fixed in the graph.
+// f may do anything that eager code may: take gradients, draw random numbers, call other functions,
+// loop on the host. Host code runs only while f is traced, so its decisions are fixed in the graph.
 //
 // Arguments are pytrees. Tensors become inputs of the graph. Numbers, texts, sizes of containers
 // and all other host values are fixed in the graph, and a call with other values makes another
@@ -26,8 +26,8 @@
 //
 // Tensors from outside that f uses are captured: later writes to them are not seen. The same holds
 // for host values that f reaches by reference. Examples of a vmap around the call may be captured;
-// that graph serves this vmap alone. Objects in a std::shared_ptr are held weakly; a graph whose
-// object has been destroyed is dropped when a graph is next made or asked for. Sparse gradients
+// that graph serves this vmap alone. Objects in a std::shared_ptr are held weakly. A graph whose
+// object has been destroyed is dropped the next time a graph is made or listed. Sparse gradients
 // stay sparse as results, and as arguments of a function without a signature.
 //
 // Where f takes a tensor, a call may pass numbers, nested lists, arrays and spans of numbers. They
@@ -64,7 +64,7 @@ class GraphFunction {
 
   const Graph& graph() const noexcept { return *trace_->graph; }
   const std::string& name() const noexcept { return graph().name(); }
-  // The captured tensors, in the order of the graph inputs that stand for them.
+  // The captured tensors, in the order of their graph inputs.
   const std::vector<Tensor>& captures() const noexcept { return trace_->captures; }
   // The graph for all sizes that it serves (graph/family.h); null if it serves only its own sizes.
   const internal::RefPtr<const Family>& family() const noexcept { return trace_->family; }
@@ -135,12 +135,12 @@ inline constexpr bool kIsInOut =
 [[noreturn]] void throw_host_change(const std::string& name, const std::string& path);
 // Records for the next `count` tensors of a call whether the function may write them.
 void mark_tensors(std::vector<uint8_t>& may_write, std::size_t count, bool is_in_out);
-// throws: kInvalidArgument if a tensor that the function may write was given twice.
+// throws: kInvalidArgument if a tensor that the function may write was passed twice.
 void require_distinct(const Arguments& call, const std::vector<uint8_t>& may_write,
                       const ArgumentNames& names);
 // throws: kFailedPrecondition if there is no signature.
 void require_has_signature(const FunctionOptions& options, CallSite where);
-// throws: kInvalidArgument: states how the call differs from the one that the graph was made for.
+// throws: kInvalidArgument that states how the call differs from the call of the trace.
 [[noreturn]] void throw_unfit(const Trace& trace, const Arguments& call, const ArgumentNames& names,
                               CallSite where);
 // Whether arguments still have the structure that they had before the call: as many tensors and as
@@ -210,7 +210,7 @@ class Function<R(A...)> {
   // arguments of f; for a tensor also host data, such as f({{1, 2}, {3, 4}}) or f(std::span<const
   // float>(x)).
   //
-  // throws: what f throws while it is traced; what the calls in the graph throw, at their lines in
+  // throws: the errors of f while it is traced; the errors of calls in the graph, at their lines in
   //   f; kInvalidArgument if f changed host values of an in-out argument; kFailedPrecondition if f
   //   reads elements of a tensor: there are none while it is traced.
   // cost: some 100 ns more than the graph, and f once for each new kind of arguments.
@@ -267,8 +267,9 @@ class Function<R(A...)> {
     std::erase_if(out, [](const Variable& v) { return !v.trainable(); });
     return out;
   }
-  // One line per graph: what it was made for, and why. Shows the latest 16 graphs, and 8 inputs of
-  // each: those that differ between graphs come first. `{.all = true}` shows all.
+  // One line per graph: the arguments that it was made for, and the reason. Shows the latest 16
+  // graphs, and 8 inputs of each: those that differ between graphs come first. `{.all = true}`
+  // shows all.
   std::string explain(const ExplainOptions& options = {}) const { return core_->explain(options); }
   const std::string& name() const { return core_->name(); }
 
@@ -434,7 +435,7 @@ class Function<R(A...)> {
       collect(after, internal::NoNames(), std::get<I>(copies)...);
       (add_outputs<A>(out, std::get<I>(copies)), ...);
       if (!internal::has_form(kept, after)) {
-        if (!variables.empty()) {  // copies hold the stand-ins of the Variables
+        if (!variables.empty()) {  // copies hold the placeholders of the Variables
           internal::throw_host_change(core_->name(), "the structure of arguments with Variables");
         }
         for (Tensor* x : after.tensors) {
@@ -461,7 +462,7 @@ class Function<R(A...)> {
     }
   }
 
-  // Puts the first values into the tensors of the result; returns how many it used.
+  // Puts the first values into the tensors of the result; returns their number.
   static std::size_t fill(auto& result, Values& out) {
     std::size_t next = 0;
     if constexpr (std::is_same_v<R, Tensor>) {
@@ -493,7 +494,7 @@ class Function<R(A...)> {
     }
   }
 
-  // Gives in-out arguments the structure and host values that they have after the call; not the
+  // Sets the structure and the host values of in-out arguments to those after the call; not the
   // tensors. All copies are made before the first argument changes.
   template <class Tuple, std::size_t... I, class... X>
   static void take_form(Tuple after, std::index_sequence<I...>, X&... args) {

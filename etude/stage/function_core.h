@@ -197,10 +197,10 @@ class FunctionCore {
   // The graph for this call; null: none yet.
   TraceRef find(const Arguments& call) const;
   // The graph for this call, made by `run` if there is none. `run` calls the host function on
-  // abstract tensors, one per tensor of the call, and on stand-ins for its Variables. One thread of
-  // the process traces at a time. Returns null if the caller has to run the host function on the
-  // arguments of the call, as `first` says; pass a null `first` where no call can be made.
-  // throws: what the host function throws, and then no graph is kept; kFailedPrecondition for a
+  // abstract tensors, one per tensor of the call, and on placeholders of its Variables. One thread
+  // of the process traces at a time. Returns null if the caller has to run the host function on the
+  // arguments of the call: `first` has then begun. Pass a null `first` where no call can be made.
+  // throws: the errors of the host function, and then no graph is kept; kFailedPrecondition for a
   //   function that is called with the same types while it is traced for them.
   TraceRef find_or_trace(const Arguments& call, const ArgumentNames& names, const HostRun& run,
                          FirstRun* first, CallSite where);
@@ -213,7 +213,7 @@ class FunctionCore {
   // rectangular.
   Tensor read_host_data(const HostSource& source, std::size_t argument, std::size_t tensor,
                         CallSite where) const;
-  // This graph, or that of its family for the sizes of the call; null if neither serves the call.
+  // This graph, or the graph of its family for the sizes of the call; null if neither serves it.
   TraceRef fitting(const TraceRef& trace, const Arguments& call) const;
   // Runs the graph as one call. throws: as the calls in it, with the name of this function.
   Values run(const Trace& trace, const Arguments& call, CallSite where) const;
@@ -255,7 +255,7 @@ class FunctionCore {
   // from the only earlier trace (relax.h). Null: none exists or none is needed. Not kept.
   RefPtr<Trace> trace_for_all_sizes(const Arguments& call, const ArgumentNames& names,
                                     const HostRun& run, CallSite where);
-  // The graph of a family, if one serves this call; else `refusal` says why not, if there is one.
+  // The graph of a family that serves this call; else null, and `refusal` has the reason, if any.
   TraceRef find_relaxed(const Arguments& call, Refusal& refusal);
 
   FunctionOptions options_;

@@ -123,7 +123,7 @@ class GivenTensor {
  public:
   GivenTensor() : source_{read_absent, nullptr, 0} {}
   GivenTensor(const Tensor& x)
-      : tensor_(&x) {  // NOLINT(google-explicit-constructor): stands for it
+      : tensor_(&x) {  // NOLINT(google-explicit-constructor): a parameter type
     if constexpr (kByValue) {
       own_ = x;
       tensor_ = &own_;

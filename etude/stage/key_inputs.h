@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graph inputs that are random keys. A loop has one even if its body draws nothing, since it takes
-// a key before that is known: so an unread key input does not count as a draw. Used by
-// function_core.cc and control_flow.cc.
+// Graph inputs that are random keys. A loop takes a key before it is known whether its body draws,
+// so an unread key input does not count as a draw. Used by function_core.cc and control_flow.cc.
 #pragma once
 
 #include <cstddef>

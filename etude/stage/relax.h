@@ -6,7 +6,7 @@
 // host code read no size that differs (core/context/size_reads.h), since its decisions are fixed in
 // the graph. An axis whose size was read keeps a trace for each size.
 //
-// A graph at a size of 0 or 1 tells nothing about other sizes, since broadcasting depends on them.
+// A graph at a size of 0 or 1 is no evidence about other sizes, since broadcasting depends on them.
 // If one of the first two calls has such a size, the function is traced at made-up sizes, as with a
 // signature (signature.h), and the family of these graphs is the second trace. Later calls with
 // sizes of 0 and 1 have graphs of their own, which do not count as traces of the function.
@@ -21,9 +21,9 @@
 
 namespace etude::internal {
 
-// Sets the family of `made`, a new trace for `call`, from it and one of `before`, oldest first; if
-// there is none, records the reason. If a family refused the sizes of `made`, its graphs and this
-// one make a more general family.
+// Sets the family of `made`, a new trace for `call`, from it and a trace of `before`, which lists
+// the oldest first; if none fits, records the reason. If a family refused the sizes of `made`, its
+// graphs and this graph make a more general family.
 void relax(Trace& made, const Arguments& call, std::span<const TraceRef> before);
 
 // The traces at made-up sizes (signature.h) that a family is made of; no family if no size is open.

@@ -21,8 +21,8 @@ std::string difference_from(const Trace& trace, std::size_t n, const TraceKey& k
                             const ArgumentNames& names);
 
 // The calls and traces of all functions made of one callable type at one line, so that a function
-// made anew for each call is detected. A helper that makes functions of its arguments has one line,
-// but its callables have different types. thread-safe.
+// that is made again for each call is detected. A helper that makes functions of its arguments has
+// one line, but its callables have different types. thread-safe.
 class TraceHistory {
  public:
   // The history of functions made at `where` of such a callable; a separate one for an unknown
@@ -49,7 +49,7 @@ class TraceHistory {
 };
 
 // Warns that the function is traced repeatedly, with the difference from the nearest trace and the
-// usual causes. `before`: its traces, none of which serves `key`.
+// usual causes. `before`: its traces; none of them serves `key`.
 void warn_of_traces(const std::string& function, std::span<const TraceRef> before,
                     const TraceKey& key, const ArgumentNames& names, CallSite where);
 

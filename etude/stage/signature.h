@@ -82,7 +82,7 @@ std::vector<const Type*> made_up_types(std::span<const TensorSpec> specs,
 std::vector<Tensor> made_up_tensors(const Signature& signature, const Arguments& call,
                                     const std::string& function);
 
-// throws: kInvalidArgument, with the given types beside the signature, unless the call fits it.
+// throws: kInvalidArgument, with the given types and the signature, unless the call fits it.
 void require_signature(const Signature& signature, const Arguments& call,
                        const std::string& function);
 // The names of the graph inputs for tensors at these paths: the name of the spec if it has one,

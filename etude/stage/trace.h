@@ -27,10 +27,10 @@ namespace internal {
 
 // A Variable that a graph reads or assigns, or a call_time_value, which is read like one.
 struct TracedVariable {
-  Tensor resource;          // its stand-in in the trace, for a call_time_value
+  Tensor resource;          // its placeholder in the trace, for a call_time_value
   std::string name;         // "Variable 'w'", for messages
   bool is_read = false;     // its value is an input with InputRole::kVariable
-  bool is_written = false;  // its new value is an output, after those of finish()
+  bool is_written = false;  // its new value is an output, after the outputs of finish()
   std::shared_ptr<const CallTimeValue> source = nullptr;  // of a call_time_value
 };
 
@@ -54,7 +54,7 @@ class TraceContext final : public Context, public EnclosingTrace, private KeySou
 
   // Returns the abstract tensor of an input.
   Tensor add_argument(std::string name, const Type* type);
-  // One for each input of a graph.
+  // An abstract tensor for each input of a graph.
   std::vector<Tensor> add_arguments(const Graph& graph);
   Values execute(const Op& op, Operands operands, const Attrs& attrs, CallSite where) override;
   // Ends the trace. Outputs may be values of the trace, tensors from outside, or absent; sparse
@@ -73,27 +73,27 @@ class TraceContext final : public Context, public EnclosingTrace, private KeySou
   // For a function: it passes call_time_values to its graph at each call, and a call may run
   // without a graph. Examples of the vmaps around it may be captured.
   void mark_function() { is_of_function_ = true; }
-  // Whether x is an example of a vmap of this thread, also of one around its traces.
+  // Whether x is an example of a vmap of this thread, inside or outside of its traces.
   static bool is_any_example(const Tensor& x) noexcept;
-  // What stands for the value in the innermost trace of this thread that serves it, also for the
-  // branches and bodies within; without one, its value now.
+  // A placeholder of the value, as an input of the innermost function trace of this thread; its
+  // branches and bodies see it too. Without such a trace, the current value.
   static Tensor take_call_time(const std::shared_ptr<const CallTimeValue>& source);
   const TraceInfo& info() const { return *info_; }
   // The innermost trace of this thread; null: none.
   static const TraceContext* innermost() noexcept;
   void variable_made(const Variable& variable) override;
-  // A Variable that could not be made, since its initial value hangs on what a trace stands for.
+  // A Variable that could not be made, since its initial value depends on a placeholder.
   struct Unmade {
     std::string text;      // "Variable 'w' made at train.cc:12"
     std::string function;  // that would make it; empty: the function of this trace itself
   };
   void variable_refused(const Variable& variable) override;
-  // Tells the trace of the innermost function of this thread. Without one, nothing is done.
+  // Reports it to the innermost function trace of this thread. Without a trace, nothing is done.
   static void note_unmade(Unmade variable);
   // null: none.
   const Unmade* unmade() const noexcept { return unmade_ ? &*unmade_ : nullptr; }
   Tensor fixed_value(const Tensor& x) const override;
-  // Tells it what host code looked at while a graph was made that is called now.
+  // Reports the sizes that host code read while a graph was made that is called now.
   static void note_reads(const std::vector<SizeRead>& reads);
   // The Variables made so far, weakly, with a text for messages: "Variable 'w' made at
   // train.cc:12".

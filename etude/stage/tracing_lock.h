@@ -35,7 +35,7 @@ using TracingLock = std::unique_lock<TracingMutex>;
 // throws: as TracingMutex::lock_for().
 TracingLock lock_tracing(std::string_view function);
 
-// The time for which a thread waits for another one that traces; initially five minutes, since a
+// The time for which a thread waits while another thread traces; initially five minutes, since a
 // first call that makes Variables may train. set_trace_patience() returns the previous time, and is
 // for tests. thread-safe.
 std::chrono::milliseconds trace_patience() noexcept;
