@@ -83,7 +83,7 @@ class TapedStates {
     box->is_taken = true;
     return taken_from(*box);
   }
-  // Warns of updates that no gradient() asked for.
+  // Warns of updates that no gradient() returned.
   void tell_untaken() const;
   std::uint64_t since() const noexcept { return since_; }
 
@@ -206,8 +206,8 @@ class TellUntaken {
 // `layer` names the kind of layer in messages. If no operator takes the update, a warning is
 // printed once.
 //
-// throws: kInvalidArgument in a vmap inside the operator, where each example would have a state of
-//         its own; what next() throws.
+// throws: kInvalidArgument in a vmap inside the operator, where each example would have a separate
+//         state; the errors of next().
 template <class T, class Fn>
 requires std::is_invocable_r_v<T, const Fn&, const T&>
 void announce(const LayerState<T>& state, std::string_view layer, const Fn& next,

@@ -24,8 +24,8 @@ namespace ETUDE_API etude {
 struct BatchCall;
 
 // Runs calls on examples as calls on the batch, by the batching rules of op records. On the stack
-// for its lifetime. confined to the thread that made it. It nests, and stands above or below tapes
-// and forward mode: for gradients of each example, or of a batch.
+// for its lifetime. confined to the thread that made it. It nests with tapes and forward mode,
+// inside or outside of them: for gradients of each example, or of a batch.
 class BatchContext final : public Context, private internal::KeySource {
  public:
   using Randomness = internal::Randomness;
@@ -38,7 +38,7 @@ class BatchContext final : public Context, private internal::KeySource {
   BatchContext(int64_t size, Randomness randomness, Batches batches);
   ~BatchContext() override;
 
-  // An example that stands for each x[i], i < size: an abstract tensor, without elements.
+  // An example that represents each x[i], i < size: an abstract tensor, without elements.
   Tensor example_of(const Tensor& x);
   // Whether it is an example of this batch.
   bool is_example(const Tensor& x) const override { return find(x) != nullptr; }

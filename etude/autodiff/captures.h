@@ -27,7 +27,7 @@ class CaptureList final : public Context {
   ~CaptureList() override { leave(); }
   Values execute(const Op& op, Operands operands, const Attrs& attrs, CallSite where) override;
   void leave() noexcept;
-  // Records x if it existed before and a derivative by it may be asked for.
+  // Records x if it existed before and a derivative by it may be taken.
   void note(const Tensor& x);
   // Excludes xs from now on, such as the arguments of the function.
   void leave_out(std::span<const Tensor> xs);

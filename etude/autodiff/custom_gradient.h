@@ -44,7 +44,7 @@ class ReadList final : public VariableReader {
 // derivative is taken around it. confined to its thread.
 class RuleCaptures {
  public:
-  // `inputs`: the tensors that stand for the arguments.
+  // `inputs`: the placeholders of the arguments.
   RuleCaptures(const LeafList& arguments, std::span<const Tensor> inputs);
   // The rule at `where` has returned `results` and read the values `known` of Variables. Warns of
   // the captures that it has no derivative by.
@@ -166,9 +166,9 @@ struct ReturningPullback {
 // The calls of diff/custom_gradient.h on tensors. A tuple as the value has pullback(dy...). If a
 // rule reads trainable Variables, pullback(dy..., std::span<const Variable>) returns a std::pair of
 // the tangents and a std::vector<Tensor> with the gradients of the Variables. Outer tapes record
-// the calls in a rule and in its pullback, so higher derivatives are those of the pullback. Forward
-// mode runs the transpose of the pullback, which it calls once with zeros. In a vmap the rule and
-// its pullback run on all examples, whichever of vmap and derivative is outside.
+// the calls in a rule and in its pullback, so a second derivative is the derivative of the
+// pullback. Forward mode runs the transpose of the pullback, which it calls once with zeros. In a
+// vmap the rule and its pullback run on all examples, in either order of vmap and derivative.
 //
 // A rule has no derivative by a tensor that it captures. If such a derivative is taken while the
 // rule runs, a warning is printed, once per line of a rule.
@@ -182,7 +182,7 @@ struct OtherLeaves {
   static auto custom(CallSite where, const Rule& rule, const X&... x) {
     return run_custom(where, rule, x...);
   }
-  // f runs if no derivative is asked for.
+  // f runs if no derivative is taken.
   template <class F, class Rule>
   static auto custom(CallSite where, const F& f, const Rule& rule, const X&... x) {
     using R = std::decay_t<decltype(std::invoke(rule, x...).first)>;

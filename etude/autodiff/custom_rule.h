@@ -67,9 +67,9 @@ void warn_of_captures(std::span<const Tensor> captured, std::span<const Tensor> 
 //
 // throws: kInvalidArgument in forward mode for a pullback that is not linear in its cotangents.
 std::vector<Tensor> attach_rule(const RuleCall& call);
-// Returns the tangents of the results for those of the inputs. The pullback is linear in its
-// cotangents, and its transpose carries tangents forward (as in derive.cc). Runs in the innermost
-// context.
+// Returns the tangents of the results from the tangents of the inputs. The pullback is linear in
+// its cotangents, and its transpose carries tangents forward (as in derive.cc). Runs in the
+// innermost context.
 // throws: kInvalidArgument for a pullback that is not linear.
 std::vector<Tensor> push_forward(const RuleCall& call, std::span<const Tensor> tangents);
 // Runs a pullback on batches of cotangents, as a pullback of the examples of `batch`, which is on

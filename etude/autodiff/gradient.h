@@ -49,7 +49,7 @@ struct GradientTapeAccess {
   static Tape& tape(GradientTape& tape);
 };
 
-// Gives tensor leaves fresh ids, so that a captured copy is not mistaken for the argument, and
+// Assigns new ids to tensor leaves, so that a captured copy is not mistaken for the argument, and
 // watches all leaves.
 class FreshLeaves {
  public:
@@ -92,7 +92,7 @@ struct HostNumbers {
       are_recorded,
       "etude: calls on host numbers are not recorded; pass Tensor(x), or no_derivative(x)");
 };
-// The static error for arguments by which they cannot be.
+// The static error for arguments without a derivative.
 template <class... X>
 constexpr auto refusal_of_unrecorded() {
   if constexpr (kHaveTangents<X...>) {
@@ -137,7 +137,7 @@ class ScalarFunction {
   template <class F>
   requires(!std::is_same_v<F, ScalarFunction>) ScalarFunction(const F& f,
                                                               CallSite where = CallSite::here())
-      : where_(where) {  // NOLINT(google-explicit-constructor): stands for the function
+      : where_(where) {  // NOLINT(google-explicit-constructor): a parameter type
     internal::require_owned<const F&, Plain<X>...>();
     constexpr bool gives_tensor =
         std::is_convertible_v<std::invoke_result_t<const F&, Plain<X>...>, Tensor>;
@@ -175,7 +175,7 @@ class ScalarFunction {
 
 // Returns the value of f(x...), which must be a scalar, and its gradient, in one run of f.
 //
-// throws: kInvalidArgument if the result is not a scalar; what f throws.
+// throws: kInvalidArgument if the result is not a scalar; the errors of f.
 template <class... X>
 auto value_with_gradient(const std::type_identity_t<ScalarFunction<X...>>& f, const X&... x) {
   if constexpr (!internal::are_recorded<X...>()) {

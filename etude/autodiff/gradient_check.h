@@ -19,12 +19,12 @@ struct GradientCheckOptions {
 };
 
 // Whether the gradient of the sum of f's result agrees with central differences in every element of
-// every argument: "" if so, else a sentence that names argument, element and both numbers. Complex
-// gradients are conjugates of the analytic derivative, as those of tapes.
+// every argument: "" if so, else a sentence that names argument, element and both numbers. As with
+// tapes, a complex gradient is the conjugate of the analytic derivative.
 //
 //   EXPECT_EQ(check_gradient([](std::span<const Tensor> x) { return x[0] * x[1]; }, args), "");
 //
-// throws: what f throws; kInvalidArgument if the result is not floating.
+// throws: the errors of f; kInvalidArgument if the result is not floating.
 // cost:   two runs of f per element.
 std::string check_gradient(const std::function<Tensor(std::span<const Tensor>)>& f,
                            std::span<const Tensor> arguments, GradientCheckOptions options = {});

@@ -31,7 +31,7 @@ struct GradientOptions {
 };
 struct JacobianOptions {
   Unconnected unconnected = Unconnected::kNone;
-  bool vectorize = true;  // false: one sweep per element of the target; true: for many at once
+  bool vectorize = true;  // one sweep for many elements of the target; false: one sweep per element
 };
 
 // A pytree of tensors, Variables and host values: the argument of watch and gradient.
@@ -173,7 +173,7 @@ class GradientTape final : private internal::VariableReader {
 
   // Records calls on these from now on. A Variable is watched at each read.
   //
-  // throws: kInvalidArgument for a sparse tensor, of which only the rows are known.
+  // throws: kInvalidArgument for a sparse tensor, since only its rows are known.
   template <Structure X>
   void watch(const X& x, CallSite where = CallSite::here()) {
     const internal::LeafList leaves(x);

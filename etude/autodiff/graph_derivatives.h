@@ -36,7 +36,7 @@ class Chosen {
 // Operand indices as the bits of a rule.
 uint64_t operand_bits(std::span<const int64_t> operands);
 
-// A graph cut in two, so that what lies between the runs is known.
+// The two halves of a derivative; the data between their runs is known.
 struct GraphDerivative final : RefCounted {
   // From the inputs of the graph to its outputs, followed by the residuals that `backward` reads.
   GraphRef forward;

@@ -15,7 +15,7 @@ class JvpContext final : public Context {
   JvpContext();
   ~JvpContext() override;
 
-  // Gives `x` the tangent `t`, of the same shape and dtype.
+  // Sets the tangent of `x` to `t`, of the same shape and dtype.
   void set_tangent(const Tensor& x, const Tensor& t);
   // The tangent of a value; absent if it does not depend on anything with a tangent.
   Tensor tangent(const Tensor& x) const;

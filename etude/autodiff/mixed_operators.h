@@ -58,7 +58,7 @@ struct MixedHasNoDerivative {
       "their numbers, or use etude::Real");
 };
 
-// Combines the tangents of arguments from those of their tensors and of their numbers.
+// Combines the tangents of arguments from the tangents of their tensors and numbers.
 template <class T>
 struct TakeMixed {
   LeafGradients& tensors;
@@ -199,7 +199,7 @@ auto mixed_gradient(const F& f, const X&... x) {
 // of f.
 //
 // throws: kInvalidArgument if the result is a tensor of several elements; kUnimplemented where
-// numbers are read from a tensor that an outer derivative differentiates; what f throws.
+//   numbers are read from a tensor that an outer derivative differentiates; the errors of f.
 template <class F, class... X>
 requires internal::MixedArguments<X...>
 auto value_with_gradient(const F& f, const X&... x) {
@@ -225,7 +225,7 @@ struct PulledMixed {
         value(plain_result<typename Run::To, typename Run::From>(*run.result)),
         x(at...) {}
 
-  // throws: kInvalidArgument for a cotangent whose shape is not that of the result.
+  // throws: kInvalidArgument for a cotangent that does not have the shape of the result.
   auto pull(const tangent_t<Result>& cotangent, CallSite where) {
     using T = typename Run::T;
     Cotangents<T> cotangents(run.numbers.size());
@@ -283,7 +283,7 @@ auto pullback(const F& f, const X&... x) { return value_with_pullback(f, x...).s
 namespace internal {
 
 // Conversions between numbers of forward mode and tensors: a context of the thread per derivative;
-// Tag tells derivatives apart.
+// each derivative has its own Tag.
 template <class Tag>
 class ForwardNumbers {
  public:
@@ -371,10 +371,10 @@ struct SplitTangent {
 
 }  // namespace internal
 
-// Returns the value of f and its tangent along `tangents`, in one forward-mode run. A tuple stands
-// for several arguments.
+// Returns the value of f and its tangent along `tangents`, in one forward-mode run. A tuple holds
+// several arguments.
 //
-// throws: kInvalidArgument where a tangent does not fit its argument; what f throws.
+// throws: kInvalidArgument where a tangent does not fit its argument; the errors of f.
 template <class F, class X>
 requires internal::MixedArguments<X>
 auto jvp(const F& f, const X& primals, const tangent_t<X>& tangents,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The interfaces by which a tape of numbers and a tape of tensors work together in one derivative
+// The interfaces between a tape of numbers and a tape of tensors that serve one derivative
 // (numbers.h). It does not need tape.h.
 #pragma once
 
@@ -18,15 +18,15 @@ class Tape;
 
 namespace internal {
 
-// The tape of numbers beside a tape of tensors.
+// The tape of numbers, as the tape of tensors sees it.
 class NumberLane {
  public:
   NumberLane() = default;
   NumberLane(const NumberLane&) = delete;
   NumberLane& operator=(const NumberLane&) = delete;
   virtual ~NumberLane() = default;
-  // Whether this thread records numbers there now; this recording begins and ends with that of
-  // tensors.
+  // Whether this thread records numbers there now. This recording begins and ends with the
+  // recording of tensors.
   virtual bool is_recording() const = 0;
   virtual void pause() noexcept = 0;
   virtual void resume() = 0;
@@ -34,7 +34,7 @@ class NumberLane {
   virtual void during_sweep(const std::function<void()>& sweep_tensors) const = 0;
 };
 
-// The tape of tensors beside a tape of numbers. See the functions of the same name in Tape.
+// The tape of tensors, as the tape of numbers sees it. See the functions of the same name in Tape.
 // confined to the thread of the tape.
 class TensorLane {
  public:

@@ -35,7 +35,7 @@ namespace internal {
 Tape* tape_that_follows(const Tensor& x, CallSite where);
 // throws: kUnimplemented: numbers of one derivative and tensors of another.
 [[noreturn]] void throw_two_derivatives(CallSite where);
-// throws: kUnimplemented if another derivative than that of `context`, in forward mode,
+// throws: kUnimplemented if another derivative than the derivative of `context`, in forward mode,
 // differentiates x.
 void require_followed_by(const JvpContext* context, const Tensor& x, CallSite where);
 // throws: kUnimplemented.
@@ -202,7 +202,7 @@ class Crossings final : public ScalarCompanion<T>, public NumberLane {
 
   ScalarTape<T>* numbers_;  // while recorded; a pullback moves it
   TensorLane tensors_;
-  Tensor anchor_;  // stand-in for the numbers on the tape of tensors
+  Tensor anchor_;  // placeholder of the numbers on the tape of tensors
 };
 
 // How Tensor (core/tensor.h) converts from and to differentiated numbers.
@@ -238,7 +238,7 @@ struct NumberCrossing<Active<T>> {
   }
 
  private:
-  // The crossings of the tape that records the numbers of x; null if none does.
+  // The crossings of the tape that records the numbers of x; null: none.
   static Crossings<T>* lane_of(const Tensor& x, CallSite where) {
     Tape* tape = tape_that_follows(x, where);
     if (tape == nullptr) return nullptr;

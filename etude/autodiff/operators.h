@@ -24,7 +24,8 @@ class JvpContext;
 
 namespace internal {
 
-// A forward-mode run, for its lifetime. As a visitor it gives leaves fresh ids and the tangents t.
+// A forward-mode run, for its lifetime. As a visitor it assigns new ids and the tangents t to
+// leaves.
 class ForwardRun {
  public:
   explicit ForwardRun(CallSite where);
@@ -42,7 +43,7 @@ class ForwardRun {
   JvpContext& context();
 
  private:
-  // Gives the tensors of a manifold the tangents that its move() maps t to.
+  // Sets the tangents of the tensors of a manifold to the image of t under its move().
   template <class T>
   void push_through_move(T& leaf, const tangent_t<T>& t) {
     tangent_t<T> along = zero_tangent(leaf);
@@ -76,8 +77,8 @@ class Seeds {
   std::vector<Tensor> items_;
 };
 
-// For the tensors that LetGo emptied: the values themselves may live on, so no observer is told
-// that they ended.
+// Ends the identity of tensors that LetGo emptied. The values themselves may live on, so no
+// observer is notified.
 struct EndIdentity {
   void operator()(Tensor& leaf) const;
   template <class T>
@@ -106,7 +107,7 @@ struct PulledRun {
     has_let_go = true;
   }
 
-  // throws: kInvalidArgument for a cotangent whose shape is not that of the result.
+  // throws: kInvalidArgument for a cotangent that does not have the shape of the result.
   auto pull(const tangent_t<R>& ct, CallSite where) {
     const CallScope scope(where);
     Seeds seeds(where);
@@ -170,8 +171,8 @@ template <class F, class... X>
 auto pullback(const F& f, const X&... x) {
   return value_with_pullback(f, x...).second;
 }
-// Returns the value at the arguments and the cotangents of the arguments. A tuple stands for
-// several arguments.
+// Returns the value at the arguments and the cotangents of the arguments. A tuple holds several
+// arguments.
 template <class F, class X, class Ct>
 auto vjp(const F& f, const X& primals, const Ct& cotangent, CallSite where = CallSite::here()) {
   const CallScope scope(where);
@@ -181,8 +182,8 @@ auto vjp(const F& f, const X& primals, const Ct& cotangent, CallSite where = Cal
   return std::pair{std::move(both.first), std::move(moved)};
 }
 
-// Returns the value of f and its tangent along `tangents`, in one forward-mode run. A tuple stands
-// for several arguments.
+// Returns the value of f and its tangent along `tangents`, in one forward-mode run. A tuple holds
+// several arguments.
 template <class F, class X>
 auto jvp(const F& f, const X& primals, const tangent_t<X>& tangents,
          CallSite where = CallSite::here()) {
@@ -242,8 +243,8 @@ auto transpose(const F& f, const X&... like) {
   }
 }
 
-// The second derivative of a scalar-valued f at x, times v: forward over reverse. A tuple stands
-// for several arguments.
+// The second derivative of a scalar-valued f at x, times v: forward over reverse. A tuple holds
+// several arguments.
 template <class F, class X>
 auto hvp(const F& f, const X& x, const tangent_t<X>& v, CallSite where = CallSite::here()) {
   if constexpr (internal::IsTuple<X>::value) {
@@ -261,7 +262,7 @@ class MapOf : public std::function<X(const X&)> {
  public:
   template <class F>
   requires(std::is_invocable_r_v<X, const F&, const X&> && !std::is_same_v<F, MapOf>)
-      MapOf(const F& f)  // NOLINT(google-explicit-constructor): stands for f
+      MapOf(const F& f)  // NOLINT(google-explicit-constructor): a parameter type
       : std::function<X(const X&)>(f) {
     require_owned<const F&, const X&>();
   }

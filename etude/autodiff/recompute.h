@@ -22,7 +22,7 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// The inputs of a run of a function besides host values, all of which a replay gets again.
+// The inputs of a run of a function besides host values. A replay gets all of them again.
 struct RunRecord {
   explicit RunRecord(const LeafList& of) : arguments(tensors_of(of)) {}
   // Arguments, values of Variables and captures, in this order: the inputs of the rule.

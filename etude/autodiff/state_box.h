@@ -20,11 +20,11 @@ namespace internal {
 // The number of vmaps that this thread is in.
 int count_vmaps() noexcept;
 
-// A point in time, shared by all threads: it tells which of two boxes or runs began first.
+// A point in time, shared by all threads: it orders the starts of boxes and runs.
 std::uint64_t next_moment() noexcept;
 
 // Holds the state update of one layer, for the copies that one run of an operator makes. While a
-// function runs again, boxes from before that run show it what they held in its first run; updates
+// function runs again, boxes from before that run show it their content of the first run; updates
 // that arrive in them are dropped when it ends.
 class StateBoxBase : public std::enable_shared_from_this<StateBoxBase> {
  public:
@@ -113,8 +113,8 @@ class StateHistory {
   StateHistory* outer_;
 };
 
-// While alive, older boxes hold what `uses` recorded. Updates that the first run did not make are
-// dropped without a warning. confined to its thread.
+// While alive, older boxes hold the content that `uses` recorded. Updates that the first run did
+// not make are dropped without a warning. confined to its thread.
 class StateReplay {
  public:
   explicit StateReplay(std::vector<StateUse> uses);

@@ -40,7 +40,7 @@ class OutsideScope {
 //
 //   Variable steps = init_scope([] { return Variable(0); });
 //
-// throws: what f throws; kFailedPrecondition if f uses a value of a trace.
+// throws: the errors of f; kFailedPrecondition if f uses a value of a trace.
 template <class F>
 decltype(auto) init_scope(F&& f) {
   const internal::OutsideScope outside;

@@ -64,7 +64,7 @@ class Variable {
   //
   // throws: kFailedPrecondition before initialisation, and for a handle that was moved from.
   Tensor read(CallSite where = CallSite::here()) const;
-  operator Tensor() const { return read(); }  // NOLINT(google-explicit-constructor): acts as one
+  operator Tensor() const { return read(); }  // NOLINT(google-explicit-constructor): reads
 
   // Replaces or updates the value, in place if no snapshot is alive. Returns the new value. No
   // derivative passes through an assignment.
@@ -132,7 +132,7 @@ class VariableSlice {
     if (!where.known()) where = index_[0].where();
     return get_index(variable_.read(where), index_, where);
   }
-  operator Tensor() const { return read(); }  // NOLINT(google-explicit-constructor): acts as one
+  operator Tensor() const { return read(); }  // NOLINT(google-explicit-constructor): reads
   const VariableSlice& operator=(const Arg& x) const {
     assign(x);
     return *this;
@@ -176,7 +176,7 @@ namespace internal {
 class TapedStates;
 TapedStates* taped_states();
 
-// Is told of each read and assignment of a Variable on its thread, while it is registered. For
+// Is notified of each read and assignment of a Variable on its thread, while it is registered. For
 // tapes, and for operators that run a function again.
 class VariableReader {
  public:
@@ -203,7 +203,7 @@ class VariableReader {
   bool is_registered_ = false;
 };
 
-// While alive, no reader on this thread is told of reads.
+// While alive, no reader on this thread is notified of reads.
 class ReadersPause {
  public:
   ReadersPause() noexcept;
@@ -215,7 +215,7 @@ class ReadersPause {
   VariableReader* saved_;
 };
 
-// The value; readers are not told.
+// The value; readers are not notified.
 Tensor peek(const Variable& variable);
 // The Variable as an operand of calls; a resource of the type of its value
 // (core/context/resource.h).
@@ -229,7 +229,7 @@ std::string made_text(const Variable& variable);
 Variable variable_of_state(const std::shared_ptr<void>& state);
 // throws: kFailedPrecondition if the Variable is gone.
 Variable variable_of(const Tensor& resource);
-// A new Variable like this one, which stands for it while a function is traced.
+// A new Variable like this one, its placeholder while a function is traced.
 Variable stand_in_for(const Variable& variable);
 // Assigns at once, whatever contexts there are.
 Tensor assign_now(const Variable& variable, const Tensor& x);

@@ -39,7 +39,7 @@ class VariableHistory final : public VariableReader {
 };
 
 // While alive, reads on this thread return the values of `uses`, which outlive it, and assignments
-// of their Variables have no effect. Readers that began after it are told of both. Skips graphs
+// of their Variables have no effect. Readers that began after it are notified of both. Skips graphs
 // that are traced meanwhile, as VariableHistory does. confined to its thread.
 class VariableReplay {
  public:

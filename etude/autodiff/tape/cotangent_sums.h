@@ -26,8 +26,9 @@ class CotangentSums {
     if (!rows_.empty()) join(slot);
     return sums_[slot];
   }
-  // Prepares the sum for a cotangent of a part of its value, which is added to that part only. A
-  // part stands for a tensor that is 0 elsewhere. So the sum becomes dense, and its -0 become 0.
+  // Prepares the sum for a cotangent of a part of its value, which is added to that part only. The
+  // cotangent of a part counts as a tensor that is 0 elsewhere. So the sum becomes dense, and its
+  // -0 become 0.
   // cost: one pass over the sum, for the first part that reaches the slot.
   void prepare_for_part(uint32_t slot, CallSite where);
 
@@ -36,7 +37,7 @@ class CotangentSums {
   void add_rows(uint32_t slot, const IndexedSlices& rows, CallSite where);
 
   std::vector<Tensor> sums_;
-  // Rows that are not joined yet; those of the sum come first.
+  // Rows that are not joined yet. The rows of the sum come first.
   std::unordered_map<uint32_t, std::vector<IndexedSlices>> rows_;
   // Whether no element is -0; later additions make none. Empty: false for all.
   std::vector<bool> is_without_minus_zero_;

@@ -51,7 +51,7 @@ class Tape final {
   // Records that numbers were read from x. `pullback` returns the cotangents of these numbers as a
   // cotangent of x; it runs whether or not cotangents arrived at other values.
   void record_reading(const Tensor& x, Pullback pullback, CallSite where);
-  // The tape of numbers recorded beside this tape; null: none. `keep_numbers` takes its owner.
+  // The tape of numbers of the same derivative; null: none. `keep_numbers` takes its owner.
   internal::NumberLane* numbers() const noexcept { return numbers_; }
   void set_numbers(internal::NumberLane* numbers) noexcept { numbers_ = numbers; }
   void keep_numbers(std::shared_ptr<void> held) { held_numbers_ = std::move(held); }
@@ -230,7 +230,7 @@ class Tape final {
   std::size_t dead_records_ = 0;
   std::size_t next_collect_ = 1024;
   std::vector<uint64_t> deaths_;
-  std::vector<Tensor> readings_;  // stand-ins for numbers that were read from values
+  std::vector<Tensor> readings_;  // placeholders of numbers that were read from values
   internal::NumberLane* numbers_ = nullptr;
   std::shared_ptr<void> held_numbers_;
   bool used_up_ = false;
