@@ -86,7 +86,7 @@ struct LayerId {
 };
 
 // An error inside a layer, with its place in the model: "conv2 (Conv2D): the input has shape ...".
-// If the model is known (fit, evaluate, infer, summary), the path is that of summaries and
+// If the model is known (fit, evaluate, infer, summary), the path is the same as in summaries and
 // checkpoints. In a chain of layers it is an index: "Sequential[2]".
 class LayerError : public Error {
  public:
@@ -131,8 +131,8 @@ const Tensor& shown(const R& result) {
   return shown(std::get<0>(etude::internal::fields(result)));
 }
 
-// Runs the computation of a layer called at `where`: tells the observer the result and its `flops`
-// per element, and adds the layer's name to errors. throws: LayerError for every Error.
+// Runs the computation of a layer called at `where`: reports the result and its `flops` per element
+// to the observer, and adds the layer's name to errors. throws: LayerError for every Error.
 template <class Layer, class Fn>
 auto run_layer(const Layer* layer, const char* kind, CallSite where, std::int64_t flops,
                const Fn& fn) {
@@ -167,7 +167,7 @@ Tensor call_layer(const Layer& layer, const Tensor& x, CallSite where) {
 Error restated(const Error& error, const std::string& name, CallSite where);
 
 // throws: kInvalidArgument, stating the requirement and the shape of x, unless x has `rank` axes
-//         (rank < 0: at least -rank) and its last one has `features` (any if negative).
+//         (rank < 0: at least -rank) and its last axis has `features` elements (any if negative).
 void require_input(const Tensor& x, int rank, std::int64_t features, const Tensor& parameter,
                    const char* parameter_name);
 

@@ -67,7 +67,7 @@ Tensor call_model(const Model& model, const Tensor& x, CallSite where) {
 
 // model(x) in the inference phase: dropout is the identity, normalisation uses running statistics.
 //
-// throws: what the model throws; errors of layers name their path, "conv2 (Conv2D): ...".
+// throws: the errors of the model; errors of layers name their path, "conv2 (Conv2D): ...".
 template <class Model>
 Tensor infer(const Model& model, const Tensor& x, CallSite where = CallSite::here()) {
   const PhaseScope inference(Phase::kInference);

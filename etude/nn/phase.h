@@ -11,8 +11,8 @@ namespace ETUDE_API etude {
 namespace nn::detail {
 
 // Whether the layer `name` behaves as in training. Without a phase, as in a hand-written loop, it
-// does not. A warning is then printed for the first such layer of the process that a tape of this
-// thread records. With a phase set, whichever it is, there is no warning.
+// does not; a warning is then printed for the first such layer of the process that a tape of this
+// thread records. There is no warning if a phase is set.
 //
 // threads: safe. cost: one read of ambient() in training; else also of the contexts of this thread.
 bool is_trained(std::string_view name, CallSite where);

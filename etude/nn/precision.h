@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Precision: a layer or a whole model that computes in one dtype and stores its parameters in
-// another. The model passes through fit unchanged, and no other code need know of it.
+// another. The model works with fit unchanged; no other code depends on its dtypes.
 //
 //   nn::Precision model(Net(), nn::kMixedBFloat16);
 //   nn::fit(model, optimizer, data, nn::softmax_cross_entropy, {.epochs = 10});
@@ -73,8 +73,8 @@ class KeptTensors {
   std::vector<const Tensor*> all_;
 };
 
-// The model with all floating tensors in `dtype`, except those of KeptTensors. Derivatives pass
-// through. Copies announce state to the operator of the original.
+// The model with all floating tensors in `dtype`, except the tensors of KeptTensors. Derivatives
+// pass through. Copies announce state to the operator of the original.
 template <class Model>
 Model model_in(Model model, DType dtype) {
   if constexpr (HasLeaf<Model, Tensor, Marked::kWalk>::value) {
@@ -97,8 +97,8 @@ struct StateIn {
   }
 };
 
-// While alive, the observer of this thread's layers is told the layers of a copy under the
-// addresses of the original.
+// While alive, the observer of this thread's layers sees the layers of a copy under the addresses
+// of the original.
 class WatchedCopy {
  public:
   template <class Layer>
@@ -124,8 +124,8 @@ class WatchedCopy {
 // float32, or in float64 next to float64 parameters. A part that is itself a Precision follows its
 // own policy.
 //
-// throws (construction): kInvalidArgument for a dtype that is not floating. throws (call): what the
-// layer throws, with its path; kInvalidArgument for a call that mixes floating dtypes.
+// throws (construction): kInvalidArgument for a dtype that is not floating. throws (call): the
+// errors of the layer, with its path; kInvalidArgument for a call that mixes floating dtypes.
 template <class Layer>
 class Precision {
  public:

@@ -59,7 +59,7 @@ class SummaryScope {
 // The layers that model(x) calls for an x of this shape, with the batch axis, and dtype:
 // summary(model, {1, 28, 28, 1}), summary(embedding, {{8, 20}, kInt32}).
 //
-// throws: what the model throws for such an input. Errors of layers name their path; all errors
+// throws: the errors of the model for such an input. Errors of layers name their path; all errors
 //         have the op and the user's line.
 template <class Model>
 Summary summary(const Model& model, const TensorSpec& input, CallSite where = CallSite::here()) {

@@ -142,8 +142,8 @@ struct ProfileStepsOptions {
     row("steps", &ProfileStepsOptions::steps, at_least(1));
   }
 };
-// Profiles some batches (eager/profile.h), and writes a trace that Perfetto opens.
-// throws: during training, what Profile::write_trace throws.
+// Profiles some batches (eager/profile.h), and writes a trace that Perfetto opens. throws: during
+// training, the errors of Profile::write_trace.
 Callback profile_steps(std::string path, const ProfileStepsOptions& options = {},
                        CallSite where = CallSite::here());
 
@@ -190,7 +190,7 @@ void require_rate(double rate, CallSite where);
 // The position of the data is restored.
 //
 // throws: kInvalidArgument for options out of their range, and if the rate of the optimiser is 0;
-//         what training throws.
+//         the errors of training.
 template <class Model, class Optimizer, class Data, class Loss>
 RateSearch find_rate(Model model, Optimizer optimizer, Data& data, const Loss& loss,
                      const FindRateOptions& options = {}, CallSite where = CallSite::here()) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Logs for TensorBoard: scalars, histograms, images and texts, as an event file or as a callback.
-// The format is that of TensorFlow: records with a masked CRC-32C around protocol buffer messages,
-// which are few enough to be encoded by hand.
+// The format is TensorFlow's: records with a masked CRC-32C around protocol buffer messages, which
+// are few enough to be encoded by hand.
 //
 //   nn::fit(model, optimizer, data, loss,
 //           {.epochs = 10, .callbacks = {nn::tensorboard("runs/7", model)}});

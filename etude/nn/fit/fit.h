@@ -37,11 +37,11 @@ namespace nn {
 //
 //   fit(model, opt, data, nn::softmax_cross_entropy, {.epochs = 10})
 //
-// When a callback stops the run, all state is that after the last finished batch; a run saved then
+// When a callback stops the run, all state is as after the last finished batch; a run saved then
 // resumes bit for bit. Warns if gradients wait at the end for an update by optim::accumulate().
 //
-// throws: kInvalidArgument for data from a checkpoint of a run of another number of epochs;
-//         what model, loss, optimiser, data and callbacks throw; errors of layers name their path
+// throws: kInvalidArgument for data from a checkpoint of a run of another number of epochs; the
+//         errors of model, loss, optimiser, data and callbacks; errors of layers name their path
 //         in the model.
 template <class Model, class Optimizer, class Data, class Loss>
 History fit(Model& model, Optimizer& optimizer, Data& data, const Loss& loss,
@@ -69,7 +69,7 @@ History fit(Model& model, Optimizer& optimizer, Data& data, const Loss& loss,
       }
       run.emit(Event::kTrainingEnd, Cancel::kEpoch);
     }
-    // Before the callbacks are told of the end, so that a state saved there continues with the next
+    // Before the events of the end, so that a state saved by a callback continues with the next
     // epoch.
     const bool was_cut_short = data.position().epoch == epoch;
     if (was_cut_short && !run.is_cancelled(Cancel::kFit)) data.seek({epoch + 1, 0});
@@ -110,7 +110,7 @@ Evaluation evaluate(const Model& model, const Batches& batches, const Loss& loss
 
 // Returns the outputs of a model for all batches, concatenated along axis 0, in the inference
 // phase. An element of `batches` is a tensor, or has `inputs`.
-// throws: kInvalidArgument if there are no batches; what the model throws.
+// throws: kInvalidArgument if there are no batches; the errors of the model.
 template <class Model, class Batches>
 Tensor predict(const Model& model, const Batches& batches, CallSite where = CallSite::here()) {
   const CallScope scope(where);

@@ -58,8 +58,8 @@ std::vector<std::pair<std::string, double>> numbers_of(const EpochRecord& epoch)
 struct History {
   std::vector<EpochRecord> epochs;
   std::vector<float> batch_losses;
-  std::vector<float> gradient_norms;  // by batch, if FitOptions asks for them
-  std::int64_t skipped_batches = 0;   // those with a loss that is not finite
+  std::vector<float> gradient_norms;  // by batch, if FitOptions requests them
+  std::int64_t skipped_batches = 0;   // whose loss is not finite
   bool was_cancelled = false;
   std::string why = {};  // reason of the stop, set by fit or a callback of the library
 };
@@ -71,7 +71,7 @@ struct FitState {
   std::int64_t batch_size = 0;
   bool is_validating = false;
   double batch_loss = 0;
-  double gradient_norm = 0;  // of this batch, if FitOptions asks for it
+  double gradient_norm = 0;  // of this batch, if FitOptions requests it
   Mean loss, accuracy;       // of this part of the epoch so far
   Metrics metrics = {};
   History history;

@@ -28,7 +28,7 @@ namespace ETUDE_API etude {
 namespace nn {
 namespace detail {
 
-// The results of a step before the update; the norm only on request.
+// The results of a step before the update. The norm is computed on request.
 struct Inference {
   Tensor predicted, loss, gradient_norm;
 };
@@ -238,7 +238,7 @@ class TrainingStep {
       staged_;
 };
 
-// Model and optimiser after the best epoch, if the policy of a run asks for them.
+// Model and optimiser after the best epoch, if the policy of a run requires them.
 template <class Model, class Optimizer>
 class BestState {
  public:

@@ -18,7 +18,7 @@ struct ProgressOptions {
   std::FILE* stream = stderr;
   // A bar that is redrawn, or one plain line per epoch; absent: a bar if the stream is a terminal.
   std::optional<bool> bar = {};
-  int columns = 0;  // maximum width of the bar's line; 0: that of the terminal
+  int columns = 0;  // maximum width of the bar's line; 0: the terminal's width
 };
 // A callback for FitOptions: epoch, part done, loss, accuracy, samples per second and time left.
 Callback progress(ProgressOptions options = {});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// AdaptiveSoftmax: the output layer of models with very many classes, of which few are frequent.
-// For up to some thousand classes use Dense and softmax_cross_entropy.
+// AdaptiveSoftmax: the output layer of models with very many classes, if few are frequent. For up
+// to some thousand classes use Dense and softmax_cross_entropy.
 #pragma once
 
 #include <cstdint>

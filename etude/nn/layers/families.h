@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names of layers that exist for one, two and three axes. Used by convolution.cc and pooling.cc.
+// Names of layers that exist for 1, 2 and 3 axes. Used by convolution.cc and pooling.cc.
 #pragma once
 
 namespace etude::nn::detail {

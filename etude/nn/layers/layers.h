@@ -160,8 +160,8 @@ class Bilinear {
   Activation activation_;
 };
 
-// Applies a layer at each step: x [n, time, ..] passes the layer as [n * time, ..]. throws: what
-// the layer throws; kInvalidArgument for fewer than 2 axes.
+// Applies a layer at each step: x [n, time, ..] passes the layer as [n * time, ..]. throws: the
+// errors of the layer; kInvalidArgument for fewer than 2 axes.
 template <class Layer>
 class TimeDistributed {
  public:
@@ -178,7 +178,8 @@ class TimeDistributed {
 
 // In the training phase sets each element to 0 with probability p and divides the others by 1 - p;
 // else the identity. Draws from the generator of this thread. Inside a vmap, for example in
-// per-example gradients, its option randomness = "different" gives each example a mask of its own.
+// per-example gradients, the option randomness = "different" of the vmap draws a separate mask for
+// each example.
 //
 // throws: kFailedPrecondition inside a vmap without that option or "same", in the training phase.
 // throws (construction): kInvalidArgument for p outside [0, 1).

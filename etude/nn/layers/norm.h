@@ -31,9 +31,10 @@ struct BatchNormOptions {
 };
 
 // (x - mean) / sqrt(variance + epsilon) * scale + offset, per feature. Inference uses the running
-// statistics. The training phase uses those of the batch, with the biased variance, and announces
-// the state update running += (batch - running) * (1 - momentum): the gradient of the model holds
-// it, and optimizer.update and move() apply it. A layer that is called twice announces twice.
+// statistics. The training phase uses the statistics of the batch, with the biased variance, and
+// announces the state update running += (batch - running) * (1 - momentum): the gradient of the
+// model holds it, and optimizer.update and move() apply it. A layer that is called twice announces
+// twice.
 //
 // throws (call): kInvalidArgument for an input whose axis has another size.
 class BatchNorm {

@@ -52,8 +52,8 @@ class LayerChain {
 
 }  // namespace detail
 
-// Passes x through `layers`, from left to right. throws: what the layers throw; an error of a layer
-// names its index: "sequenced[2] (Conv2D): ...".
+// Passes x through `layers`, from left to right. throws: the errors of the layers, with the index
+// of the layer: "sequenced[2] (Conv2D): ...".
 template <class... Layer>
 Tensor sequenced(const Arg& x, const Layer&... layers) {
   detail::LayerChain chain("sequenced", etude::internal::materialize(x), x.where());

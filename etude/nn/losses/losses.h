@@ -50,8 +50,8 @@ struct LossOptions {
 };
 
 // throws (all): kInvalidArgument, with the loss, both shapes and the caller's line, for two shapes
-//               of which neither broadcasts to the other, such as [n, 1] and [n], for weights that
-//               do not broadcast to the terms, and for predictions that are not floating.
+//               that do not broadcast to one of them, such as [n, 1] and [n], for weights that do
+//               not broadcast to the terms, and for predictions that are not floating.
 // Derivatives pass to predictions and expected values.
 
 // The sum of |p - e|; the sum of (p - e)^2.

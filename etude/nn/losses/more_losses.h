@@ -129,7 +129,7 @@ struct CtcLossOptions {
   std::optional<Reduction> reduction = {};
   Tensor logit_lengths = {};  // integers [n]; absent: all steps
   Tensor label_lengths = {};  // integers [n]; absent: all labels
-  std::int64_t blank = 0;     // the class that stands for no label
+  std::int64_t blank = 0;     // the class that means "no label"
 
   static constexpr void ranges(const auto& row) {
     row("blank", &CtcLossOptions::blank, at_least(0));

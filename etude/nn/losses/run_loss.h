@@ -17,8 +17,8 @@ using LossTerms = etude::internal::FunctionRef<Tensor(const Tensor& p, const Ten
 // The sum over the last axis.
 inline Tensor last_sum(const Tensor& x) { return sum(x, {.axis = -1}); }
 
-// The second operand of a loss: numbers, of which one shape broadcasts to the other, or labels,
-// which the terms check.
+// The second operand of a loss: numbers, where one of the two shapes broadcasts to the other; or
+// labels, which the terms check.
 enum class Expects : unsigned char { kPairs, kLabels };
 
 // Computes the terms and reduces them by `reduction`, or by `otherwise` without one. Errors get the

@@ -19,7 +19,7 @@ namespace metrics {
 // throws: kInvalidArgument for shapes that do not fit; at the result kOutOfRange for labels outside
 //         of [0, classes).
 
-// The fraction of rows whose highest score is that of the label.
+// The fraction of rows in which the label has the highest score.
 Metric accuracy();
 // The fraction of rows whose label is among the k highest scores; needs [n, classes] with classes
 // >= k.
@@ -49,8 +49,8 @@ Metric intersection_over_union(const ScoreOptions& options = {}, CallSite where 
 Metric binary_accuracy(double threshold = 0.5);
 
 // Rankings; all scores are kept until the result. shapes: predicted [n] with expected [n] of 0 and
-// 1; or [n, 2] or [n, classes] with labels or one-hot rows. The result for several classes is the
-// mean over the classes that have both kinds of rows; for two classes it is that of class 1.
+// 1; or [n, 2] or [n, classes] with labels or one-hot rows. For several classes the result is the
+// mean over the classes that have both kinds of rows; for two classes, the result of class 1.
 // The area under the curve of the true positive rate over the false positive rate; ties count half.
 Metric roc_auc();
 // The area under the curve of precision over recall: by trapezoids; and as a sum of steps.

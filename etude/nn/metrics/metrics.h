@@ -87,7 +87,7 @@ class Throughput {
   double started_ = 0;  // seconds of a steady clock
 };
 
-// The fraction of rows whose highest score is that of the label. shapes and throws: as
+// The fraction of rows in which the label has the highest score. shapes and throws: as
 // Confusion::update.
 double accuracy(const Tensor& predicted, const Tensor& labels, CallSite where = CallSite::here());
 

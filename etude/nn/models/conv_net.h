@@ -47,8 +47,8 @@ struct ConvUnitOptions {
   }
 };
 
-// A convolution with its normalisation and activation, each of which may be absent, or a pooling.
-// shapes: [n, h, w, in] to [n, h / stride, w / stride, out].
+// A convolution, its normalisation and its activation, each optional; or a pooling. shapes: [n, h,
+// w, in] to [n, h / stride, w / stride, out].
 class ConvUnit {
  public:
   ConvUnit(std::int64_t in, std::int64_t out, const ConvUnitOptions& options = {},

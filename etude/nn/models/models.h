@@ -97,7 +97,7 @@ struct Columns {
 // M. Naumov et al., "Deep learning recommendation model" (2019). `bottom` maps the numbers to a
 // vector. The products of all pairs of this vector and the embedded columns, together with the
 // vector, pass through `top`. shapes: result [n, 1], logits. The sizes of `bottom` end with `dim`;
-// those of `top` omit the first, which is determined.
+// `top` omits its first size, which follows from the others.
 class DLRM {
  public:
   DLRM(const IntList& tables, std::int64_t dim, const IntList& bottom_sizes,
