@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // CIFAR-10 in its binary form: small colour images in ten classes (A. Krizhevsky, "Learning
-// multiple layers of features from tiny images", 2009). No Debian package has it; the files are
-// those of cifar-10-binary.tar.gz. Files are not trusted.
+// multiple layers of features from tiny images", 2009). No Debian package has it; the files are in
+// cifar-10-binary.tar.gz. Files are not trusted.
 #pragma once
 
 #include <array>

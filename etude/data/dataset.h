@@ -33,8 +33,8 @@ struct PadOptions {
   double value = 0;  // of the padding
 };
 
-// A value: copies are O(1) and equal. Each iteration returns the same elements; repeat() and
-// epoch() shuffle and draw anew in each epoch.
+// A value: copies are O(1) and equal. Each iteration returns the same elements. Each epoch of
+// repeat() and epoch() has its own order and its own draws.
 //
 //   auto train = data::from_list(paths)
 //                    .shuffle(10000, 1)
@@ -54,7 +54,7 @@ class Dataset {
 
   // Returns f(element) for each element. Draws inside f depend only on options.seed, the epoch and
   // the index of the element.
-  // throws: during iteration, what f throws, prefixed by "map: element 17".
+  // throws: during iteration, the errors of f, prefixed by "map: element 17".
   template <class F>
   auto map(F f, MapOptions options = {}, CallSite where = CallSite::here()) const {
     using U = etude::internal::owned_t<std::invoke_result_t<F&, T>>;
@@ -76,7 +76,7 @@ class Dataset {
         }));
   }
   // Shuffles: each element is drawn at random from the next `buffer` elements; the order is uniform
-  // if `buffer` holds all of them. Each epoch of repeat() has an order of its own.
+  // if `buffer` holds all of them. Each epoch of repeat() has its own order.
   Dataset shuffle(std::int64_t buffer, std::uint64_t seed = 0,
                   CallSite where = CallSite::here()) const {
     internal::check_count("Dataset::shuffle", "buffer", buffer, 1, where);

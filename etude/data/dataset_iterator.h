@@ -59,7 +59,7 @@ class DatasetIterator {
 
   // Returns the next element; none at the end and from then on.
   //
-  // throws: what the pipeline throws; an error of a function names function and element. Every
+  // throws: the errors of the pipeline; an error of a function names function and element. Every
   //         later call throws the same error.
   std::optional<T> next(CallSite where = CallSite::here()) {
     return etude::internal::located("Dataset", where, [&]() -> std::optional<T> {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Epochs: an endless series of batches over samples in memory, shuffled anew in each epoch and
-// prepared in a background thread. The order is a function of seed and position, so a run can be
-// stopped, saved and resumed bit for bit.
+// Epochs: an endless series of batches over samples in memory, shuffled for each epoch and prepared
+// in a background thread. The order is a function of seed and position, so a run can be stopped,
+// saved and resumed bit for bit.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct EpochsOptions {
   bool shuffle = true;
   bool keep_remainder = false;       // a last, smaller batch if the size does not divide
   int prefetch = 2;                  // batches prepared ahead; 0: in the calling thread
-  std::int64_t rank = 0, ranks = 1;  // workers with one seed get different batches, equally many
+  std::int64_t rank = 0, ranks = 1;  // workers of one seed get different batches, equally many
 
   static constexpr void ranges(const auto& row) {
     row("batch", &EpochsOptions::batch, at_least(1));
@@ -207,8 +207,8 @@ class Epochs : public internal::EpochSeries<S, internal::TensorStore<S>> {
   }
 };
 
-// Batches of `n` in order, one pass: for (const Samples& b : batches(test, 500)). The last one may
-// be smaller. `samples` must outlive the range. cost: none per batch; storage is shared.
+// Batches of `n` in order, one pass: for (const Samples& b : batches(test, 500)). The last batch
+// may be smaller. `samples` must outlive the range. cost: none per batch; storage is shared.
 template <class S>
 class Batches {
  public:

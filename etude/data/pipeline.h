@@ -121,7 +121,7 @@ std::int64_t count_elements(const Stage& stage);
 class PipelineWalk {
  public:
   explicit PipelineWalk(StagePtr stage);
-  // Null at the end. throws: what a stage throws; every later call throws the same error.
+  // Null at the end. throws: the errors of stages; every later call throws the same error.
   Element next();
   std::int64_t position() const { return position_; }
   // throws: kOutOfRange, naming both, for a position beyond the end.
