@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Images as the bytes of PNG files, by libpng. Used by io/png.h, whose comments say what images
-// are, and for the images in logs (nn/fit/event_file.h).
+// Images as the bytes of PNG files, by libpng. Used by io/png.h, where the shapes and dtypes of
+// images are documented, and for the images in logs (nn/fit/event_file.h).
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ namespace etude::internal {
 // The image in `file`, the content of a file with that `name`; `channels` as in io::PngOptions.
 // Files are not trusted.
 //
-// throws: kDataLoss, with name and offset, for what is no whole PNG file; kResourceExhausted for
-//         more than 2^28 pixels.
+// throws: kDataLoss, with name and offset, for a damaged file or another format;
+//         kResourceExhausted for more than 2^28 pixels.
 Tensor image_of_png(std::span<const std::uint8_t> file, std::string_view name, int channels);
 
 // The file of an image as io::write_png takes them.

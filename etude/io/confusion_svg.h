@@ -19,7 +19,7 @@ namespace io {
 //   io::write_confusion_svg("test.svg", result.confusion, data::kFashionMnistClasses);
 //
 // throws: kInvalidArgument for a matrix without samples and for another number of names;
-//         kOutOfRange if there were labels out of range; what the file system reports.
+//         kOutOfRange if there were labels out of range; the errors of AtomicFile.
 void write_confusion_svg(const std::string& path, const nn::Confusion& confusion,
                          std::span<const std::string_view> names = {},
                          CallSite where = CallSite::here());

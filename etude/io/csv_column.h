@@ -16,7 +16,7 @@
 namespace etude::io::csv {
 
 // The narrowest kind that fits all cells so far; kNone: no value yet. kUnsigned: whole numbers >=
-// 0, some of which are beyond int64.
+// 0, some of them beyond int64.
 enum class Kind : std::uint8_t { kNone, kInt, kUnsigned, kFloat, kBool, kText };
 
 // Reuses freed tensor memory: new pages would take as long as parsing.
@@ -37,7 +37,7 @@ struct BlockAllocator {
 template <class T>
 using Values = std::vector<T, BlockAllocator<T>>;
 
-// Whole numbers and bools are stored as int64, those of kUnsigned by their bits; other numbers as
+// Whole numbers and bools are stored as int64, kUnsigned numbers by their bits; other numbers as
 // float64.
 struct Column {
   std::string name;
@@ -62,7 +62,7 @@ struct Column {
   void resize(std::size_t rows);
   // throws: kInvalidArgument for a complex dtype.
   void ask_for(DType wanted);
-  // Converts whole numbers to float64. The values are those that their text would have given.
+  // Converts whole numbers to float64, with the same result as reading their text as float64.
   void widen();
   // Takes the kind of `number`, the first value.
   void find_kind(std::string_view number);

@@ -26,7 +26,7 @@ Tensor parse_npy(std::span<const std::uint8_t> file, std::string_view name,
                  CallSite where = CallSite::here());
 
 // throws: kInvalidArgument for an absent tensor; kUnimplemented for bfloat16, which NumPy lacks;
-//         for the file: what AtomicFile throws.
+//         for the file: the errors of AtomicFile.
 void save_npy(const std::string& path, const Tensor& x, CallSite where = CallSite::here());
 
 // Reads all arrays of an npz file, by name. throws: as load_npy, with the name of the entry.

@@ -54,8 +54,8 @@ struct PlotOptions {
 // that are not finite are gaps. A curve of more than two points per pixel shows the lowest and the
 // highest value at each pixel.
 //
-// throws: kInvalidArgument for a curve whose x and y have different lengths; what the file system
-// reports.
+// throws: kInvalidArgument for a curve whose x and y have different lengths; the errors of
+// AtomicFile.
 void write_svg(const std::string& path, const std::vector<Curve>& curves,
                const PlotOptions& options = {}, CallSite where = CallSite::here());
 

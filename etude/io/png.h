@@ -46,7 +46,7 @@ Tensor decode_png(std::span<const std::uint8_t> file, std::string_view name,
 // floats where 0 is black and 1 is full; values outside are clamped, NaN is black. The file appears
 // whole or not at all.
 //
-// throws: kInvalidArgument for another shape or dtype; for the file: what AtomicFile throws.
+// throws: kInvalidArgument for another shape or dtype; for the file: the errors of AtomicFile.
 void write_png(const std::string& path, const Tensor& image, CallSite where = CallSite::here());
 
 struct ImageFile {

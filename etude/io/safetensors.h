@@ -26,11 +26,11 @@ struct SafetensorsFile {
 };
 
 // Writes all tensors to one file, which appears whole or not at all. The format has no complex128:
-// such a tensor is stored as float64 with a last axis of 2, and a metadata entry says so.
+// such a tensor is stored as float64 with a last axis of 2, and marked by a metadata entry.
 //
 // throws: kInvalidArgument for an absent tensor or a name that is not UTF-8; kFailedPrecondition,
 //         naming it, for a tensor without elements, as in a function that is being traced; for the
-//         file: what AtomicFile throws.
+//         file: the errors of AtomicFile.
 // cost:   writes directly from the tensors; no copy.
 void save_safetensors(const std::string& path, const NamedTensors& tensors,
                       const Metadata& metadata = {}, CallSite where = CallSite::here());

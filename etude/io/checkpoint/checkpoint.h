@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checkpoints: all state from which a training run resumes bit for bit, in one file that appears
+// Checkpoints: all state that a training run needs to resume bit for bit, in one file that appears
 // whole or not at all: the model, the optimiser's state, the position in the data and the generator
 // of this thread.
 #pragma once
@@ -13,7 +13,7 @@ namespace ETUDE_API etude {
 namespace io {
 
 namespace internal {
-// Adds the entries outside of the model, "position" and "generator". The generator is that of this
+// Adds the entries outside of the model, "position" and "generator", which is the generator of this
 // thread.
 void add_run(NamedTensors& all, std::int64_t epoch, std::int64_t step);
 struct Run {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checkpoints during training: a callback for nn::fit that saves the run regularly into a folder,
-// keeps the newest files and that of the best epoch, and saves once more at the end, also after a
-// stop. To save once by hand: checkpoint.h.
+// keeps the newest files and the file of the best epoch, and saves once more at the end, also after
+// a stop. To save once by hand: checkpoint.h.
 #pragma once
 
 #include <functional>
@@ -44,17 +44,17 @@ nn::Callback checkpoint_callback(const std::string& folder, const CheckpointOpti
 }  // namespace internal
 
 // Files are FOLDER/step-00000469.safetensors, numbered by updates of the optimiser, and
-// FOLDER/best.safetensors. Each appears whole or not at all, and an older one is removed only after
-// its successor is in place, so there is a valid file at any time. The best score of an earlier run
-// in the same folder counts as well. FOLDER/run-00000000.json records the settings of the run that
-// began at that update, besides its program: seeds, versions, flags.
+// FOLDER/best.safetensors. Each appears whole or not at all, and an older file is removed only
+// after its successor is in place, so there is a valid file at any time. The best score of an
+// earlier run in the same folder counts as well. FOLDER/run-00000000.json records the settings of
+// the run that began at that update, besides its program: seeds, versions, flags.
 //
 //   nn::fit(model, optimizer, data, loss,
 //           {.epochs = 10, .validation = validate,
 //            .callbacks = {io::checkpoints("runs/7", model, optimizer, data,
 //                                          {.keep = 3, .best = io::Best::kValidationAccuracy})}});
 //
-// Model, optimiser and data are borrowed; pass those that fit gets.
+// Model, optimiser and data are borrowed; pass the same objects to fit.
 //
 // throws: kInvalidArgument for negative numbers; during training: as save_checkpoint, and
 //         kFailedPrecondition for a folder of a run that is further on, and if `best` needs a

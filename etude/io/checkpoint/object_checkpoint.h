@@ -91,8 +91,8 @@ class Checkpoint : public Trackable {
   // counts from 1, or from the number after the restored one. Returns the path of the folder.
   //
   // throws: kFailedPrecondition for a Variable without a value, for a Variable in a function that
-  //         is being traced, and for a folder that cannot be made; for files: what AtomicFile
-  //         throws. Existing files are then unchanged.
+  //         is being traced, and for a folder that cannot be made; for files: the errors of
+  //         AtomicFile. Existing files are then unchanged.
   std::string save(const std::string& prefix, const ObjectCheckpointOptions& options = {},
                    CallSite where = CallSite::here());
   // Writes to the folder `path`, without counting or recording. throws: as above.
@@ -101,7 +101,7 @@ class Checkpoint : public Trackable {
   // Restores the values of a checkpoint to all objects that are reached by edges of the same names,
   // including objects attached later. An empty path restores nothing, which the status shows.
   //
-  // throws: kNotFound, with the path; kDataLoss, with file and offset, for a damaged one;
+  // throws: kNotFound, with the path; kDataLoss, with file and offset, for a damaged checkpoint;
   //         kInvalidArgument, with all paths, for values of another type; kFailedPrecondition for a
   //         Variable in a function that is being traced. Nothing is restored then.
   RestoreStatus restore(const std::string& path, CallSite where = CallSite::here());

@@ -44,12 +44,12 @@ struct WriteOptions {
 // Writes the objects to the folder `path`. Its files count only after the manifest is in place; an
 // older checkpoint there stays whole until then.
 //
-// throws: kInvalidArgument for a Variable without a value; for files: what AtomicFile throws.
+// throws: kInvalidArgument for a Variable without a value; for files: the errors of AtomicFile.
 void write_graph(const std::string& path, const TrackeePtr& root, const WriteOptions& options);
 // Whether `path` is a folder with a manifest.
 bool is_checkpoint(const std::string& path);
-// Removes the manifest first, so that a partly removed checkpoint is not mistaken for one. Best
-// effort.
+// Removes the manifest first, so that a partly removed folder is not mistaken for a checkpoint.
+// Best effort.
 void remove_checkpoint(const std::string& path);
 
 struct Shard {
@@ -71,7 +71,7 @@ class SavedGraph {
   const std::vector<SavedNode>& nodes() const { return nodes_; }
   std::int64_t counter() const { return counter_; }
 
-  // The shards while they are read. throws: kDataLoss, with the file, for a damaged one.
+  // The shards while they are read. throws: kDataLoss, with the file, for a damaged shard.
   class Files {
    public:
     explicit Files(const SavedGraph& graph);
@@ -102,7 +102,7 @@ class Restore {
   Restore(std::shared_ptr<const SavedGraph> graph, std::weak_ptr<TrackableCore> root);
   Restore(const Restore&) = delete;
   Restore& operator=(const Restore&) = delete;
-  ~Restore();  // warns of unused values, unless told not to
+  ~Restore();  // warns of unused values, unless disabled
 
   // Matches `to` with the node, and all that both reach, breadth first; restores values.
   //
