@@ -93,7 +93,7 @@ class Active {
     Calls::check_ended(&tape, place_.bits());
     return 0;
   }
-  // Whether the number depends on an argument of a derivative outside that of `tape`.
+  // Whether the number depends on an argument of a derivative outside the derivative of `tape`.
   bool varies_around(const internal::ScalarTape<T>& tape) const {
     return tape.is_around(place_.key());
   }
@@ -110,7 +110,7 @@ class Active {
   }
   explicit operator bool() const { return value_ != T(0); }
 
-  // The slot of a kept operand is read before the other operand gives up its slot: both operands
+  // The slot of a kept operand is read before the other operand releases its slot: both operands
   // may be the same number.
 #define ETUDE_OPERATOR(op, call)                                              \
   ETUDE_INLINED friend Active operator op(const Active& a, const Active& b) { \

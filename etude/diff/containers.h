@@ -88,7 +88,7 @@ struct ArrayTraits : SequenceTraits<X, ArrayTraits<X, T, n>> {
   }
 };
 
-// Pairs and tuples, including those of references.
+// Pairs and tuples, including tuples of references.
 template <class X, class Out>
 struct TupleTraits : MoveByWalks<X, TupleTraits<X, Out>> {
   using Tangent = Out;

@@ -340,8 +340,8 @@ auto forward_by_jvp(const Rule& rule, const X&... x) {
   return map_scalars<replace_scalar_t<R, T, S>>(runs[0].first, lift);
 }
 
-// A call in the mode of its numbers, with the derivative by rule(x...). A rule that is a pure
-// function may be asked for its slopes immediately.
+// A call in the mode of its numbers, with the derivative by rule(x...). If the rule is a pure
+// function, its slopes may be computed at once.
 template <bool is_function, class Rule, class... X>
 auto custom_call(const Rule& rule, const X&... x) {
   using S = DeepestScalar<X...>;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls of a function with other numbers than those of the arguments, and the compile-time message
-// if that is impossible. Used by scalar_runs.h.
+// Calls of a function with other numbers than the numbers of the arguments, and the compile-time
+// message if that is impossible. Used by scalar_runs.h.
 //
 // The body of a generic function is compiled when its result type is needed. The compiler prints an
 // error in that body once for each type of number. So after one failure no other type of number is

@@ -47,7 +47,7 @@ class DifferentiableFunction<R(A...)> {
   DifferentiableFunction() = default;
   template <class F>
   requires(!std::is_same_v<F, DifferentiableFunction> && std::is_invocable_v<const F&, const A&...>)
-      DifferentiableFunction(F f)  // NOLINT(google-explicit-constructor): stands for f
+      DifferentiableFunction(F f)  // NOLINT(google-explicit-constructor): a parameter type
       : code_(std::make_shared<Holder<F>>(std::move(f))) {}
 
   // throws: kFailedPrecondition if it holds no function.
@@ -171,9 +171,9 @@ class Batched {
 // Options: `randomness` controls random draws inside f, such as random::normal or the mask of a
 // Dropout. "error", the default, refuses them. "same" uses the same draws for all examples. With
 // "different" example i draws with the key random::fold_in(key, i), where `key` is the key of this
-// draw with "same". The draws are those of a loop over i, in all modes and for any number of
-// threads. In a nested vmap the index of the outer example is folded in first, and draws are
-// refused if either vmap refuses them. Explicit keys, and a SeedScope inside f, are not affected.
+// draw with "same". A loop over i makes the same draws, in all modes and for any number of threads.
+// In a nested vmap the index of the outer example is folded in first, and draws are refused if
+// either vmap refuses them. Explicit keys, and a SeedScope inside f, are not affected.
 //
 //   vmap(gradient(loss), {.randomness = "different"})(rows);  // a mask for each example
 //

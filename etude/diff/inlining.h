@@ -7,7 +7,7 @@
 // surrounding code shows which derivatives are 0 or 1, and most of the call is removed. Without
 // optimisation (-O0) nothing is removed, and each copy would be compiled and instrumented in full,
 // so it stays a call. As for operators: the code that calls the user's function is inlined level by
-// level, and compilers optimise its body anew at each level. With forced inlining all levels are
+// level, and compilers optimise its body again at each level. With forced inlining all levels are
 // one.
 #ifdef __OPTIMIZE__
 #define ETUDE_INLINED [[gnu::always_inline]]

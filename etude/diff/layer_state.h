@@ -12,7 +12,8 @@
 //     }
 //   };
 //
-// Walks skip it like NoDerivative, except walks over marked values, such as those of checkpoints.
+// Walks skip it like NoDerivative, except walks over marked values, such as the walks of
+// checkpoints.
 #pragma once
 
 #include <memory>

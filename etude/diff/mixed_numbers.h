@@ -53,7 +53,7 @@ struct RefusedNumber {
 
   template <class T>
   requires std::is_default_constructible_v<T>
-  constexpr operator T() const {  // NOLINT(google-explicit-constructor): stands for a T
+  constexpr operator T() const {  // NOLINT(google-explicit-constructor): used as a T
     return T();
   }
 

@@ -23,8 +23,8 @@ constexpr NoDerivative<T> no_derivative(T value) {
   return {std::move(value)};
 }
 
-// A number together with an auxiliary value of the same computation. The gradient is that of the
-// number. value_with_gradient also returns the auxiliary value, without derivatives:
+// A number together with an auxiliary value of the same computation. The gradient is the gradient
+// of the number. value_with_gradient also returns the auxiliary value, without derivatives:
 //
 //   const auto loss = [&](const auto& p) {
 //     auto errors = errors_at(p);
@@ -74,7 +74,7 @@ constexpr void named(const char* op, Fn&& fn) {
 }
 
 // f(members of the tuple...). Like std::apply, but with forced inlining: compilers would optimise
-// the body of f anew in each function that inlines it.
+// the body of f again in each function that inlines it.
 template <class F, class... A, std::size_t... I>
 ETUDE_INLINED constexpr decltype(auto) call_with(const F& f, std::tuple<A...>& all,
                                                  std::index_sequence<I...>) {
@@ -99,8 +99,8 @@ constexpr auto spread(const X& x, Fn&& fn) {
   }
 }
 
-// The tangents of the differentiable arguments among X...: a bare tangent for one, a tuple for
-// several.
+// The tangents of the differentiable arguments among X...: a bare tangent for one argument, a tuple
+// for several.
 template <class... X, class Tangents>
 constexpr auto pick_tangents(Tangents&& all) {
   auto kept = [&]<std::size_t... I>(std::index_sequence<I...>) {

@@ -123,8 +123,8 @@ concept Discrete = is_discrete<T>();
 
 }  // namespace internal
 
-// T has a tangent that can move it. The concept is only true or false; operators explain what is
-// wrong with a type.
+// T has a tangent that can move it. The concept is only true or false; operators explain the defect
+// of a type.
 template <class T>
 concept Differentiable = internal::HasTangent<T> && !std::is_same_v<tangent_t<T>, NoTangent>;
 

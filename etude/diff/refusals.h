@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Differential operators on arguments without derivatives. Each names the argument or field without
 // a tangent, or reports that no argument can move. Without these overloads compilers would list
-// every operator of that name. Included by scalar_operators.h; tensors are refused in runtime/.
+// every operator of that name. Included by scalar_operators.h; autodiff/ refuses tensors.
 #pragma once
 
 #include <cstddef>

@@ -312,9 +312,8 @@ requires(internal::kIsScanBody<Body>&&
 // cost: a derivative keeps the states and the elements of sequences. Its reverse pass runs the body
 // and the derivative of the body once for each step. Values that depend on parameters only are
 // computed once. A loop that sums up one number, such as a sum over data, keeps nothing of its
-// steps and computes several at once. It adds to eight partial sums in turn, in all modes, so the
-// last digits differ from those of a plain loop. Windows (windows.h) are the fastest sequences for
-// it.
+// steps and computes several at once. It adds to eight partial sums in turn, in all modes, so its
+// last digits differ from a plain loop. Windows (windows.h) are the fastest sequences for it.
 template <class State, class Params, class Body, class... X>
 requires(!internal::kIsScanBody<Params>) auto scan(std::size_t steps, const State& state,
                                                    const Params& params, const Body& body,

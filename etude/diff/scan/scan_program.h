@@ -255,8 +255,8 @@ struct ScanProgram : ScanNoted<Body, State, Params, X...> {
     [[gnu::always_inline]] const T& term() const {
       return values_[kTerms.nodes[k]];
     }
-    // The reverse pass. `ct` holds the cotangents of the results, and on return those of the state
-    // before the step. The cotangents of loop-invariant nodes are added to `totals`.
+    // The reverse pass. `ct` holds the cotangents of the results, and on return the cotangents of
+    // the state before the step. The cotangents of loop-invariant nodes are added to `totals`.
     //
     // Its products are plain. A plain product of 0 and an infinity is NaN, which reaches a result:
     // then the reverse pass runs again with strong products.

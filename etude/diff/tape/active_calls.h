@@ -32,7 +32,8 @@ class ActiveCalls {
     return static_cast<std::uint32_t>(place);
   }
   ETUDE_INLINED static bool owns(std::uint64_t place) { return (place & kOwnsSlot) != 0; }
-  // From here on operands and results are bits. One bit says whether a call may overwrite the slot.
+  // From here on operands and results are bits, with one bit for whether a call may overwrite the
+  // slot.
   ETUDE_INLINED static std::uint64_t checked(SlotOperand a) {
     if constexpr (kChecksSlots) {
       if (on(a.bits())) Tape::current()->check_read(a);

@@ -221,7 +221,7 @@ void check_dependence(const ScalarTape<T>& tape, std::uint32_t result,
 }
 
 // Not inlined: a call is cheap compared with the tape, and compilers would optimise each inlined
-// copy anew.
+// copy again.
 template <class F, class... X>
 [[gnu::noinline]] auto reverse_gradient(const F& f, const X&... x) {
   using Types = ReverseTypes<F, X...>;

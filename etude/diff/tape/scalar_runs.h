@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls of functions with other numbers than those of the arguments, for scalar_operators.h, and
-// the runs of forward mode. Reverse mode is in scalar_reverse.h.
+// Calls of functions with other numbers than the numbers of the arguments, for scalar_operators.h,
+// and the runs of forward mode. Reverse mode is in scalar_reverse.h.
 #pragma once
 
 #include <cstddef>

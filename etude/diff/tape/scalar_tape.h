@@ -52,8 +52,8 @@ class ScalarCompanion {
   virtual void reverse(const ScalarTape<T>& tape, std::vector<T>& cotangents) const = 0;
 };
 
-// The calls of a derivative in order. A slot is a number's index among the cotangents; slots.h
-// defines who may write to a slot.
+// The calls of a derivative in order. A slot is a number's index among the cotangents; slots.h has
+// the rules for writing to slots.
 //
 // threads: recorded by one thread; reverse() const may run on several threads at once.
 template <class T>
@@ -162,7 +162,7 @@ class ScalarTape : public TapeThreads<T>, public TapeRecorder<T> {
     notes_.push_back({here, std::move(note)});
   }
 
-  // Computes the cotangents of the inputs from those of the results, by slot.
+  // Computes the cotangents of the inputs from the cotangents of the results, by slot.
   void reverse(std::vector<T>& cotangents) const {
     if (companion_ != nullptr) {
       companion_->reverse(*this, cotangents);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The slots of numbers on a tape: who owns a slot, who may write to it, and what a reader may
-// assume. active.h stores a slot with the value of each number. For the calls see scalar_tape.h.
+// The slots of numbers on a tape: the owner of a slot, its writers, and the guarantees for its
+// readers. active.h stores a slot with the value of each number. For the calls see scalar_tape.h.
 //
 // A tape is a list of calls in order. Each writes to a slot, `slot = p a + q b` or `slot += p a + q
 // b`, and reads slots in their state just before the call. In the reverse pass a slot holds, at

@@ -30,9 +30,10 @@ struct ScalarCall {
   std::uint32_t target, operands[2];
 };
 
-// Calls in order, and slots. A call reuses the slot of an operand that gives it up, so the number
-// of slots is about the number of live numbers. A sum changes the last call instead of adding
-// another: s += x * y is a single call. Storage is chunks that a thread keeps for its next tape, so
+// Calls in order, and slots. A call reuses the slot that an operand releases, so the number of
+// slots is about the number of live numbers. A sum changes the last call instead of adding another:
+// s += x * y is a single call. Storage is chunks that a thread keeps for its next tape, so a long
+// tape is never copied and repeated gradients allocate nothing.
 // a long tape is never copied and repeated gradients allocate nothing.
 template <class T>
 class TapeRecorder {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The reverse pass over recorded calls, last call first: computes the cotangents of operands from
-// those of results. Used by the tape (scalar_tape.h).
+// the cotangents of results. Used by the tape (scalar_tape.h).
 #pragma once
 
 #include <atomic>
