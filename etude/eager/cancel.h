@@ -23,7 +23,7 @@ class Cancellation {
 };
 
 // While it lives, each call of an op on this thread checks the Cancellation before it begins: eager
-// calls, and those of functions, branches and loops. The first call after cancel() throws
+// calls, and calls inside functions, branches and loops. The first call after cancel() throws
 // kCancelled, with its op and the user's line. As after any error, a cancelled call of a function
 // has assigned no Variable and changed no argument. Scopes nest: each covers the calls inside it.
 //

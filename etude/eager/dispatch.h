@@ -34,8 +34,8 @@ inline DispatchEntry& latest_entry(const Op& op, uint32_t attrs, const Type* con
   return DispatchTable::latest(call_hash(op, attrs, types, size));
 }
 
-// The entry of a call, prepared if missing; `scratch` serves calls that are not cached. throws:
-// what the type rule and the kernel's preparation throw.
+// The entry of a call, prepared if missing; `scratch` serves calls that are not cached. throws: the
+// errors of the type rule and of the kernel's preparation.
 const DispatchEntry& dispatch(const Op& op, const Attrs& attrs, const Type* const* types,
                               std::size_t size, DispatchEntry& scratch);
 
@@ -43,8 +43,8 @@ const DispatchEntry& dispatch(const Op& op, const Attrs& attrs, const Type* cons
 // first call. Implemented by lazy/context.cc.
 void lazy_this_thread();
 
-// A call made ready to run on the device of its operands. throws: what the type rule and the
-// kernel's preparation throw; kUnimplemented without a kernel there, naming the device.
+// A call made ready to run on the device of its operands. throws: the errors of the type rule and
+// of the kernel's preparation; kUnimplemented without a kernel there, naming the device.
 RefPtr<Prepared> prepare(const Op& op, const Attrs& attrs, std::span<const Type* const> types);
 // The error of a call that does not begin.
 inline constexpr std::string_view kCancelledText =

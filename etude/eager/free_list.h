@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory of small objects that are made and destroyed by the million: a list of free ones per
-// thread. An object may be destroyed by another thread than the one that made it.
+// Memory of small objects that are made and destroyed by the million: a list of free objects per
+// thread. Any thread may destroy an object.
 #pragma once
 
 #include <cstddef>

@@ -7,17 +7,17 @@
 // graphs after the passes. A segment of other sizes is served if
 // * the first family at its sizes equals the segment: attributes, types and constants are compared.
 //   The recorded graph is authoritative; formulas only decide where the second family is valid;
-// * each number that differs in the second family is one that differs in the first (or a size of a
-//   type there), with the same values in all graphs. Both then have the same formulas, and the
-//   number is that of the recorded segment. So no pass may compute a new number from sizes:
-//   constants are not folded here.
+// * each number that differs in the second family has a counterpart in the first: a number that
+//   differs (or a size of a type) with the same values in all graphs. Both then have the same
+//   formulas, and the number is known from the recorded segment. So no pass may compute a new
+//   number from sizes: constants are not folded here.
 // A pass that treats two numbers as equal does so in all graphs of the family; then they have the
 // same formulas, and are equal in the segment as well.
 //
 // Repeated calls become loops before the passes (passes/roll.h), unless the loops of graphs differ.
 //
 // A size may come from no input: ones({n}) has it as an attribute. If graphs agree in the sizes of
-// their inputs, such attributes become inputs, of which only the type matters.
+// their inputs, such attributes become inputs, and only their types matter.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +39,7 @@ class LazyFamily {
 
   const std::vector<uint64_t>& words() const noexcept { return words_; }
   // The graph to plan for `graph`, a recorded segment; null if this family does not serve it. It
-  // may have further inputs after those of `graph`, which no node reads.
+  // may have further inputs after the inputs of `graph`, which no node reads.
   GraphRef serve(const GraphRef& graph) const;
   // Adds the graph of a segment without a program, and tries to find a program for all sizes.
   // Returns its graph for this segment, or null. cost: passes of all its graphs.

@@ -4,7 +4,7 @@
 // that follows from these alone (result types, hash, whether it may wait) is then known without a
 // look-up.
 //
-// Invariant: an entry holds the whole key of its call and only what follows from the key. So a
+// Invariant: an entry holds the whole key of its call and only facts that follow from the key. So a
 // wrong prediction costs a comparison and changes nothing: the call is recorded as any other.
 // Builds with assertions also look up each predicted call and compare.
 #pragma once

@@ -11,9 +11,9 @@
 //
 // A tensor that is made here has shape, dtype and device at once. Its elements are computed when
 // they are observed: by item(), data(), printing, a host `if`, saving, or a call outside of lazy
-// scopes. Results and errors are those of eager calls, bit for bit. The call itself throws errors
-// of shapes and dtypes; errors of elements (an index out of range) are thrown at the observation or
-// at a barrier. A whole program runs lazily with ETUDE_MODE=lazy in its environment.
+// scopes. Results and errors equal eager execution, bit for bit. The call itself throws errors of
+// shapes and dtypes; errors of elements (an index out of range) are thrown at the observation or at
+// a barrier. A whole program runs lazily with ETUDE_MODE=lazy in its environment.
 #pragma once
 
 #include <cstddef>
@@ -36,7 +36,7 @@ struct LazyOptions {
   bool background = true;           // programs are compiled in the background; false: inline
   std::size_t max_nodes = 4096;     // a longer trace is cut
   int64_t live_bytes = 0;           // a trace of more bytes is cut; 0: a quarter of the memory
-  std::size_t max_programs = 1024;  // the least recently used one goes first
+  std::size_t max_programs = 1024;  // beyond it the least recently used is dropped
   std::size_t max_compiles = 64;    // per line; beyond it segments run call by call; 0: no limit
   std::size_t cut_every = 0;        // for tests: a barrier after every so many calls; 0: never
   bool force_collisions = false;    // for tests: all programs have one hash
@@ -48,8 +48,8 @@ void set_lazy_options(const LazyOptions& options);
 
 // While alive, the calls of this thread are recorded. A nested scope joins the outer one; inside a
 // trace a scope is ignored. Its end runs all pending calls whose results are still needed; if such
-// a call fails, the error is thrown where its result is observed. Tapes, jvp and vmap stand above
-// it in the stack, even those that were made before it. confined to the thread that made it.
+// a call fails, the error is thrown where its result is observed. Tapes, jvp and vmap are above it
+// in the stack, even if they were made before it. confined to the thread that made it.
 class LazyScope {
  public:
   LazyScope();
@@ -62,8 +62,7 @@ class LazyScope {
 };
 
 struct LazyBarrierOptions {
-  // Whether to wait for devices that work beside the host. On a CPU all work is done when it
-  // returns.
+  // Whether to wait for devices other than the host. On a CPU all work is done when it returns.
   bool wait = false;
 };
 // Runs all pending calls of this thread whose results are still needed. Does nothing in eager mode.

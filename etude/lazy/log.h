@@ -76,7 +76,8 @@ struct LazyLog {
   uint64_t runs_seen = 0, compiles_seen = 0;
 };
 
-// Counts of this thread that wait in its trace; those of others come with their next cut.
+// Adds the counts that wait in the trace of this thread. Other threads add theirs at their next
+// cut.
 void flush_lazy_counts();
 
 // "train.cc:52"; "" for an unknown line.

@@ -49,7 +49,7 @@ struct LazyTimes {
 struct LazyProgram {
   std::size_t number = 0;  // 1, 2, 3, ... in the order in which they were made
   std::size_t nodes = 0;
-  std::size_t planned = 0;  // its calls, those of a loop counted once
+  std::size_t planned = 0;  // its calls; the calls of a loop count once
   int64_t uses = 0;
   double compile_seconds = 0;
   int64_t bytes = 0;   // of its memory for intermediate values

@@ -63,12 +63,12 @@ class LazyPrograms {
   static LazyPrograms& instance();
 
   // The program of a segment, which may be in the making, or may have failed there; null if the
-  // line that cut the segment has compiled too often. throws: what passes and planning throw, if
+  // line that cut the segment has compiled too often. throws: the errors of passes and planning, if
   // they run here.
   LazyProgramRef find_or_make(const LazySegment& segment);
   // Drops all programs, and calls `change` while none is being made.
   void clear(FunctionRef<void()> change);
-  std::vector<LazyProgramRef> all();  // those that are ready, in the order of making
+  std::vector<LazyProgramRef> all();  // the ready programs, in the order of making
 
  private:
   using List = std::list<LazyProgramRef>;  // most recently used first
@@ -83,7 +83,7 @@ class LazyPrograms {
   struct Order {
     LazyStructure structure;
     LazyProgramRef program;
-    LazyProgramRef like;  // the one to compare it with; null: none
+    LazyProgramRef like;  // the program to compare it with; null: none
     uint64_t generation;
   };
   // The result of a request.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The structure of a segment, from which its program is made: ops, attributes, types, edges, dying
-// inputs and wanted results. It holds no input, so a program may be made while the segment runs, or
+// The structure of a segment: ops, attributes, types, edges, dying inputs and wanted results. A
+// program is made from it. It holds no input, so a program may be made while the segment runs, or
 // later.
 #pragma once
 

@@ -138,7 +138,7 @@ struct LazySegment {
     Tensor value;  // a reference during a run call by call, so that calls do not overwrite it
   };
   std::vector<Before> before;
-  // By output, its value; by node, the reason why it has none. Set by run_segment().
+  // By output, its value; by node, the error if it has no value. Set by run_segment().
   std::vector<Tensor> values;
   std::vector<std::shared_ptr<const Error>> errors;
   CallSite where;  // the line that cut it
@@ -231,7 +231,7 @@ class LazyTrace {
                                    CallSite where);
   LazySegment make_segment(std::vector<LazyNode*> nodes, DeadNodes& dead);
   void publish(LazySegment& segment, DeadNodes& dead) noexcept;
-  // Moves the earlier value of a Variable out of the inputs, if it is one of them.
+  // Moves the earlier value of a Variable out of the inputs, if it is among them.
   static void find_before(LazySegment& segment, const SegmentInputs& inputs, const LazyNode& node);
   // After publish(): records the Variables whose value failed.
   void note_failed(LazySegment& segment);
