@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// All of Etude for programs that use it. Files of the library itself include what they need.
+// All of Etude for programs that use it. Files of the library itself include the headers they need.
 #pragma once
 
 #include "etude/autodiff/custom_gradient.h"

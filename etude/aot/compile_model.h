@@ -2,7 +2,7 @@
 // Compiles graphs ahead of time: a relocatable file with a C function for each graph, which needs
 // libc and libm and nothing of Etude. It runs the kernels of the graph's plan, taken from an
 // archive of the same objects that this library is linked from, and machine code of codegen/ for
-// scalar programs; so its results are those of the plan, bit for bit (docs/design/0019).
+// scalar programs; so its results equal the plan's, bit for bit (docs/design/0019).
 //
 // Products that a plan passes to oneDNN are computed by our own kernels: see docs/ahead_of_time.md.
 #pragma once
@@ -71,7 +71,7 @@ class ModelCompiler {
   // throws: kInvalidArgument for a name that is not a C identifier; kUnimplemented, naming the op
   //         and its line, for a call that cannot be compiled: it has an effect outside, or its
   //         kernel needs the library.
-  // cost:   that of a plan, and milliseconds for each scalar program.
+  // cost:   as for a plan, and milliseconds for each scalar program.
   ModelFacts add(const std::string& name, const Graph& graph);
 
   // throws: kUnimplemented, naming the missing symbol. To be called once.

@@ -4,9 +4,9 @@
 // code, and data. It needs no linker, and relocations are kept, so that machines differ only in one
 // number.
 //
-// All symbols of the file are local except those of show(), so that models in one program do not
-// conflict. Symbols that the archives lack and that libc, libm and libgcc have stay undefined; any
-// other missing symbol is an error.
+// All symbols of the file are local except the symbols of show(), so that models in one program do
+// not conflict. Symbols that the archives lack and that libc, libm and libgcc have stay undefined;
+// any other missing symbol is an error.
 #pragma once
 
 #include <cstddef>

@@ -17,8 +17,8 @@ struct ProgramSymbol {
   bool is_function = false;
 };
 
-// The symbol at this address; in a library other than that of this code, only an exported symbol
-// that begins there.
+// The symbol at this address; in another library than this code's own, only an exported symbol that
+// begins there.
 //
 // throws: kFailedPrecondition, with a remedy, if the file was stripped.
 // threads: thread-safe. cost: the first call reads the table of a file.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One object of each thread that takes no thread-local storage of its own. All storage of a library
-// that is opened while a process runs (dlopen, as Python's import does) must find room in what the
-// process set aside for it, some hundred bytes for all such libraries together.
+// One object of each thread that takes no thread-local storage of its own. All libraries that are
+// opened while a process runs (dlopen, as Python's import does) share the thread-local storage that
+// the process has set aside for them: some hundred bytes together.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@
 
 namespace etude::internal {
 
-// What one thread has, by slot.
+// The objects of one thread, by slot.
 struct ThreadObjects {
   static constexpr std::size_t kSlots = 64;
   std::array<void*, kSlots> at{};
@@ -25,8 +25,8 @@ void put_thread_object(std::size_t slot, void* object);
 
 // T: default constructible, and known to the sources of the library alone, since a slot belongs to
 // one copy of this template. The object outlives the thread-local variables of its thread, and is
-// made again if something asks for it later still. That of the main thread is not destroyed.
-// confined to the thread, as is the object.
+// made again if it is used later still. The object of the main thread is not destroyed. confined to
+// the thread, as is the object.
 template <class T>
 class ThreadObject {
  public:
@@ -34,7 +34,7 @@ class ThreadObject {
   static T* find() {
     return thread_objects == nullptr ? nullptr : static_cast<T*>(thread_objects->at[slot()]);
   }
-  // Makes it at the first use. throws: std::bad_alloc, and what T's constructor throws.
+  // Makes it at the first use. throws: std::bad_alloc, and the errors of T's constructor.
   static T& get() {
     if (T* const found = find(); found != nullptr) [[likely]]
       return *found;

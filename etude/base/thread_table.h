@@ -58,7 +58,7 @@ class ThreadTable {
     return entries_;
   }
 
-  // Beside the thread's objects, since it is read at every call.
+  // Not among the thread's objects, since it is read at every call.
   [[gnu::tls_model("initial-exec")]] static inline thread_local constinit Entry* entries_ = nullptr;
 };
 

@@ -31,8 +31,8 @@ scalar::Program program_of(scalar::Fn fn);
 // y = fn(0.9 y) + x1, this many times, from x1 on: each depends on the one before it.
 scalar::Program chain_of(scalar::Fn fn, int times);
 
-// A program with at most `calls` calls, on four operands, of which the last is a bool, and two
-// parameters. Signs of NaN, which depend on the order of operands, do not reach its result.
+// A program with at most `calls` calls, on four operands (the last is a bool) and two parameters.
+// Signs of NaN, which depend on the order of operands, do not reach its result.
 scalar::Program random_program(std::mt19937& random, int calls);
 
 // Zeros, infinities, NaN, denormals, neighbours of points where functions change their formulas.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The compiler: a separate process, so that LLVM's memory, locks and faults are not those of the
-// program. It is started on the first request, ends after an idle time or when this process has
+// The compiler: a separate process, so that the program does not share LLVM's memory, locks and
+// faults. It is started on the first request, ends after an idle time or when this process has
 // ended, and is started again when needed.
 //
 // It is not a child of this process (it leaves its parent as it starts), so wait() of the program
@@ -41,7 +41,7 @@ class Worker {
 
   // Returns the requested product.
   //
-  // throws: what the compiler throws; kUnavailable if it ended or gave no answer in time, or this
+  // throws: the errors of the compiler; kUnavailable if it ended or did not answer in time, or this
   //         process is about to end; kUnimplemented, with the reason, if there is none.
   std::string make(const Request& request);
 

@@ -36,7 +36,7 @@ inline constexpr Slice kAll;
 class IndexItem {
  public:
   using Value = std::variant<int64_t, Slice, NewAxis, Ellipsis, Tensor>;
-  // NOLINTBEGIN(google-explicit-constructor): indices are written as what they are
+  // NOLINTBEGIN(google-explicit-constructor): x.at(0, slice(1))
   template <std::integral T>
   IndexItem(T index, CallSite where = CallSite::here())
       : IndexItem(Number{static_cast<int64_t>(index)}, where) {}

@@ -17,7 +17,7 @@ class Literal {
  public:
   enum class Kind : uint8_t { kBool, kInteger, kReal, kList };
 
-  // NOLINTBEGIN(google-explicit-constructor): it stands for the number, or the list
+  // NOLINTBEGIN(google-explicit-constructor): a parameter type
   template <class T>
   requires std::is_arithmetic_v<T> Literal(T value)
       : Literal(std::is_same_v<T, bool>       ? Kind::kBool

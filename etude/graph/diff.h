@@ -11,7 +11,8 @@
 namespace ETUDE_API etude {
 
 // The first difference in the computations of two graphs, in words, and the lines of their texts
-// that differ. If only names and lines differ, says so. "" for graphs with equal texts.
+// that differ. If only names and lines differ, the text states that. "" for graphs with equal
+// texts.
 //
 //   %5 = sum: attribute 'axis' is [0] in the first graph and [1] in the second
 //     - %5 = sum(x, axis=[0])

@@ -35,7 +35,7 @@ struct SizeFormula {
   int64_t factor = 1, offset = 0, divisor = 1;
   // Absent if it is not an integer.
   std::optional<int64_t> at(std::span<const int64_t> sizes) const;
-  // Whether it is not an integer, and `value` is one of the two neighbouring integers.
+  // Whether it is not an integer and `value` is a neighbouring integer.
   bool rounds_to(int64_t value, std::span<const int64_t> sizes) const;
   std::string to_string(std::span<const std::string> names) const;
 

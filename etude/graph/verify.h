@@ -10,7 +10,7 @@
 namespace ETUDE_API etude {
 
 // Checks that operands are values of earlier nodes, in the number and dtypes of the record;
-// attributes are those of the record; results have the types of the type rule; constants have
+// attributes agree with the record; results have the types of the type rule; constants have
 // elements of their type; inputs have names and known sizes; outputs exist.
 //
 // throws: kInternal, naming the graph, the node and its line: a wrong graph is a bug in the code

@@ -12,7 +12,8 @@ bool is_cheap(const Op& op);
 // out.
 int viewed_operand(const Graph& graph, const Graph::Node& node);
 // Whether the node cannot fail for any elements of its operands: element-wise nodes whose kernels
-// say so, and cheap or linear nodes whose operands are all of one kind, so that none is an index.
+// never fault (Prepared::never_faults), and cheap or linear nodes whose operands are all of one
+// kind, so that none is an index.
 bool takes_all_elements(const Graph& graph, const Graph::Node& node);
 
 }  // namespace etude::internal

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The functions of scalar programs as LLVM instructions, on vectors of 16, 8 or 4 floats: the
-// formulas of kernels/cpu/simd, run on values that stand for registers. A bool is a vector of i1.
+// formulas of kernels/cpu/simd, run on symbolic registers. A bool is a vector of i1.
 #pragma once
 
 #include <span>
@@ -26,7 +26,7 @@ inline bool is_for_x86() {
 #endif
 }
 
-// The insertion point of a function: that of the builder, which is after the function afterwards. A
+// The insertion point of a function: the builder's, which is after the function afterwards. A
 // function may add blocks.
 struct IrPlace {
   llvm::IRBuilder<>* builder;

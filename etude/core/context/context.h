@@ -27,7 +27,7 @@ class Context {
   // throws: the errors of the op's rules, without the op's name.
   virtual Values execute(const Op& op, Operands operands, const Attrs& attrs, CallSite where) = 0;
 
-  // Whether x has no elements and stands for each example of a batch that this context runs.
+  // Whether x has no elements and represents each example of a batch that this context runs.
   virtual bool is_example(const Tensor& /*x*/) const { return false; }
 
   // The context below this one on the stack; null at the bottom.

@@ -197,7 +197,7 @@ struct RewriteDef {
   std::string_view to = "";
   Attrs (*attrs)(const RewriteCall&) = nullptr;  // of the new call
   DTypeSet dtypes = kAnyDType;                   // of the source
-  // A graph to which the rule applies; T stands for each of `dtypes` in turn (tests/passes).
+  // A graph to which the rule applies, for each T of `dtypes` (tests/passes).
   std::string_view sample = "";
 };
 

@@ -45,7 +45,7 @@ std::vector<std::string> value_names(const Graph& graph);
 std::string type_text(const Type* type);
 
 // A graph and all graphs in its nodes' attributes. Each graph is listed once, before the graphs
-// that it refers to. Graphs that are same() are listed as one.
+// that it refers to. Graphs that are same() are listed once.
 class GraphList {
  public:
   explicit GraphList(const Graph& main);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows of float16 and bfloat16 to float32 and back, by SIMD vectors: all kernels on half types
-// convert their rows so. The bits are those of base/float16.h, including NaN. Single elements are
+// convert their rows so. The bits equal base/float16.h, including NaN; single elements are
 // converted there.
 #pragma once
 

@@ -13,8 +13,8 @@ std::size_t new_scratch_block() noexcept;
 // At least `bytes` bytes of this thread's block. throws: std::bad_alloc.
 void* scratch_block(std::size_t block, std::size_t bytes);
 
-// At least `count` elements with undefined values, 64-byte aligned, until this thread asks for the
-// same T and kPurpose again. A kernel that holds one must not call another of the same purpose.
+// At least `count` elements with undefined values, 64-byte aligned, until this thread next requests
+// the same T and kPurpose. A kernel that holds one must not call another of the same purpose.
 // throws: std::bad_alloc.
 template <class T, int kPurpose>
 T* thread_scratch(int64_t count) {

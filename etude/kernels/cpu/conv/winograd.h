@@ -5,8 +5,8 @@
 //
 // The windows of 4 by 4 pixels are transformed by sums and differences, and the products of all
 // windows at one of the 16 positions are one matrix product over the channels. Rounding errors are
-// of the size of those of a direct sum over the window of four results; a value that is not finite
-// makes all four results so.
+// as large as in a direct sum over the window of four results; a value that is not finite makes all
+// four results so.
 #pragma once
 
 #include "etude/kernels/cpu/conv/conv.h"
@@ -14,8 +14,8 @@
 namespace etude::kernels::cpu {
 
 // Whether a convolution of this shape, including its gradients, is computed so: the filter is
-// dense, moves by single pixels, and has enough channels and pixels to pay for the transforms. All
-// images of one shape are treated alike, so that results do not depend on the batch.
+// dense, moves by single pixels, and has enough channels and pixels to pay for the transforms. The
+// answer is the same for all images of one shape, so that results do not depend on the batch.
 bool has_winograd(const ConvPlan& plan);
 
 // Split over threads, the same bits for every split and instruction set. throws: std::bad_alloc.

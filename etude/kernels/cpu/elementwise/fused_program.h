@@ -52,8 +52,8 @@ struct FusedCompiler {
 // `compiler` must live for the rest of the process; to be called before programs run. thread-safe.
 void set_fused_compiler(const FusedCompiler& compiler) noexcept;
 
-// The tier of kernels that are prepared from now on: that of the environment variable ETUDE_TIER
-// (0, 1 or 2), or of a test; none: by run time. If no code is made, tiles run instead. thread-safe.
+// The tier of kernels that are prepared from now on: set by the environment variable ETUDE_TIER (0,
+// 1 or 2), or by a test; none: by run time. If no code is made, tiles run instead. thread-safe.
 std::optional<Tier> fixed_tier() noexcept;
 void fix_tier(std::optional<Tier> tier) noexcept;
 

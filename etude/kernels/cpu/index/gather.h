@@ -38,8 +38,8 @@ struct IndexWalk {
 // arrays. 0 where an index is skipped.
 void prepare_gather(const PrepareCall& call, IndexWalk walk);
 // The result is operand 0, updated in place if possible: the selected elements are combined with
-// those of operand 1, in order. Repeated indices all count; kSet keeps the last. The same bits for
-// any number of threads. The further operands are the index arrays.
+// the elements of operand 1, in order. Repeated indices all count; kSet keeps the last. The same
+// bits for any number of threads. The further operands are the index arrays.
 void prepare_update(const PrepareCall& call, IndexWalk walk, Update mode);
 // The result is zeros, to which operand 0 is added at the selected positions; each sum is rounded
 // to its dtype. The further operands are the index arrays.

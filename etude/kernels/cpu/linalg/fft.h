@@ -13,7 +13,7 @@ struct FourierOptions {
   int axis = 0;
   bool inverse = false;  // positive exponent
   int divides = 0;       // divisor of the result: 0: none, 1: the length, 2: its root
-  // For a half spectrum, whether an element that stands for two counts twice: the adjoint of a
+  // For a half spectrum, whether an element that represents two counts twice: the adjoint of a
   // transform to or from real numbers is another such transform, with the opposite setting.
   bool doubles = false;
 };

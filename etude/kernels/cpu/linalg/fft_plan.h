@@ -48,7 +48,7 @@ class Plan {
  public:
   explicit Plan(int64_t n);
   int64_t length() const { return n_; }
-  // Elements of work memory for `width` transforms, besides `x`: twice those of x.
+  // Elements of work memory for `width` transforms, besides `x`: twice the elements of x.
   int64_t work(int64_t width) const;
   // Transforms x [n, width] with exponent -2 pi i; with +2 pi i if re and im are exchanged.
   void run(Parts<T> x, Parts<T> work, int64_t width) const;

@@ -42,8 +42,8 @@ etude::internal::RefPtr<MatrixParams> matrix_params(const PrepareCall& call);
 etude::internal::RefPtr<MatrixParams> lapack_params(const PrepareCall& call);
 
 // Runs body(matrix, work) for each matrix, on several threads if that pays. A body returns a
-// nonzero value if the computation of its matrix fails. The call then reports for the first such
-// matrix "operand '<fault.operand>': matrix 3 of the batch <fault.what>", and returns false.
+// nonzero value if the computation of its matrix fails. The call then reports the first such
+// matrix, "operand 'x': matrix 3 of the batch is singular", and returns false.
 struct MatrixFault {
   const char* operand = "x";
   const char* what = "";

@@ -26,7 +26,7 @@ std::complex<R> multiply_add(std::complex<R> a, std::complex<R> b, std::complex<
 }
 
 // Calls f.operator()<T>() with the type in which sums of products of float64, complex or integer
-// values are computed: unsigned for integers, whose low bits equal those of the signed ones.
+// values are computed: unsigned for integers, which have the same low bits as signed integers.
 template <class F>
 void visit_wrapping(DType dtype, F&& f) {
   switch (dtype) {

@@ -46,7 +46,7 @@ struct ReduceLoops {
   void (*clear)(void* acc, int64_t n) = nullptr;
 };
 
-// Plain loops for any dtype; vector loops for float32 replace those that read `in`.
+// Plain loops for any dtype; for float32, vector loops replace the loops that read `in`.
 ReduceLoops arithmetic_loops(Reduce reduce, DType dtype, bool is_first);
 ReduceLoops truth_loops(Reduce reduce, DType dtype, bool is_first);
 void use_vector_loops(Reduce reduce, ReduceLoops& loops);

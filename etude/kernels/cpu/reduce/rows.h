@@ -11,7 +11,7 @@ namespace etude::kernels::cpu {
 // T: float (vectors, the same bits on every instruction set) or double.
 template <class T>
 struct RowMath {
-  // The largest element, NaN if there is one; minus infinity if empty.
+  // The largest element, NaN if any is NaN; minus infinity if empty.
   T (*max)(const T* x, int64_t n);
   // Sum of exp(x - shift); writes the terms to `terms`, which may be x, unless it is null.
   T (*exp_sum)(T* terms, const T* x, int64_t n, T shift);

@@ -30,7 +30,7 @@ struct StandardizeMath {
   // The same with the mean and variance of the row, which it returns.
   void (*row)(T* y, const T* x, int64_t n, const T* scale, const T* offset, T epsilon, T* mean,
               T* variance);
-  // The gradient of one row; adds to those of scale and offset.
+  // The gradient of one row; adds to the gradients of scale and offset.
   void (*row_gradient)(T* dx, const T* x, const T* ct, int64_t n, const T* scale, T epsilon,
                        T* to_scale, T* to_offset);
 };

@@ -2,8 +2,8 @@
 //
 // The vector mathematics as functions on arrays, one table per instruction set.
 //
-// All tables list the same functions in the same order, and a function gives the same bits in every
-// table, for every length and alignment. `out` may be the same array as an operand.
+// All tables list the same functions in the same order, and a function returns the same bits in
+// every table, for every length and alignment. `out` may be the same array as an operand.
 
 #pragma once
 
@@ -26,7 +26,7 @@ Isa supported_isa();
 Isa best_isa();
 
 // The function or table that each_isa.inc defines under one name in space::portable, ::avx2 and
-// ::avx512: that of `isa`, or of the best one. It is an lvalue.
+// ::avx512: the version of `isa`, or of the best instruction set. It is an lvalue.
 #if defined(__x86_64__) && defined(ETUDE_WITHOUT_AVX512)
 #define ETUDE_OF_ISA(isa, space, ...) \
   ((isa) == ::etude::internal::Isa::kAvx2 ? space::avx2::__VA_ARGS__ : space::portable::__VA_ARGS__)
