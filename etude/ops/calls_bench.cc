@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a call costs beside its kernel: dispatch, numbers as operands, attributes, contexts, copies.
+// The cost of a call without its kernel: dispatch, numbers as operands, attributes, contexts,
+// copies.
 #include <benchmark/benchmark.h>
 
 #include "etude/autodiff/gradient_tape.h"

@@ -29,7 +29,7 @@ using Ints = std::vector<int64_t>;
 
 constexpr std::string_view kKeyed = "random numbers are a function of the key alone";
 
-// A key [2], or keys [k.., 2] for the first axes of what is drawn.
+// A key [2], or keys [k.., 2] for the first axes of the draws.
 void require_key(const TypeCall& call, const Shape& drawn) {
   const Shape& key = call.shape(0);
   const int axes = key.rank() - 1;
@@ -251,8 +251,8 @@ Tensor before(const Tensor& high, const Tensor& low) {
   return maximum(etude::where(near < high, near, etude::where(far < high, far, low)), low);
 }
 
-// Draws that were rounded up to `high`, as those of a range of few numbers are, become the number
-// before it. Derivatives are those of the draws.
+// Replaces draws that were rounded up to `high`, as happens in ranges of few numbers, by the number
+// before it. The derivatives of the draws are unchanged.
 Tensor below(const Tensor& draws, const Tensor& low, const Tensor& high) {
   const Tensor excess = etude::where(draws < high, 0.0, before(high, low) - draws);
   return draws + internal::stop_gradient(excess);

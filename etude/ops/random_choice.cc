@@ -13,7 +13,7 @@
 namespace etude::random {
 namespace {
 
-// Gumbel noise. A uniform number of 0 gives -inf, which no maximum takes.
+// Gumbel noise. A uniform number of 0 becomes -inf, which no maximum selects.
 Tensor gumbel(const std::vector<int64_t>& shape, DType dtype, const Tensor& key) {
   return -log(-log(uniform(shape, {.dtype = dtype, .key = key})));
 }

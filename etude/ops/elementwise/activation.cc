@@ -142,7 +142,7 @@ void define_exponential_rectifiers(Registry& r) {
       })));
 }
 
-// Partials of their own: at a kink the gradient is that of one side, and not the mean.
+// Written partials: at a kink the gradient is the slope of one side, not the mean of both.
 void define_hard_forms(Registry& r) {
   r.define(activation("hard_sigmoid", "relu6(x + 3) / 6.", {-3.0, 3.0},
                       values_of<1>([](auto x) { return relu6(x + 3.0) / 6.0; }),
@@ -160,8 +160,8 @@ void define_hard_forms(Registry& r) {
 }
 
 void define_gelu(Registry& r) {
-  // Partials of their own: exp(-x^2 / 2) magnifies what is rounded before it, which is x^2 alone
-  // here.
+  // Written partials: exp(-x^2 / 2) magnifies the rounding error of its argument. Here only x^2 is
+  // rounded.
   OpDef exact = activation(
       "gelu_exact", "x * (1 + erf(x / sqrt(2))) / 2.",
       values_of<1>([](auto x) { return 0.5 * x * math::erfc(-M_SQRT1_2 * x); }),

@@ -8,8 +8,8 @@
 namespace etude::ops {
 namespace {
 
-// Whether operand I is a constant whose elements all are N. Of integers only: a calculation with
-// floats makes quiet NaNs of others and zeros of subnormal numbers, so that none gives back x.
+// Whether operand I is a constant whose elements all are N. For integers only: arithmetic on floats
+// makes NaNs quiet and flushes subnormal numbers, so x + 0 is not x bit for bit.
 template <std::size_t I, int N>
 bool is_constant(const RewriteCall& call) {
   const Tensor* x = call.constants[I];

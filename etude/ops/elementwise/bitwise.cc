@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations on the bits of integers; on bool, those that make sense there.
+// Operations on the bits of integers; on bool, only the operations that make sense there.
 #include "etude/kernels/cpu/simd/program.h"
 #include "etude/ops/families.h"
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parts of complex numbers, and the functions that tell them from real ones: abs and sign. Complex
-// cotangents follow the convention of the tape: the gradient is conjugate to the derivative.
+// Parts of complex numbers, and the functions that differ for complex numbers: abs and sign.
+// Complex cotangents follow the convention of the tape: the gradient is conjugate to the
+// derivative.
 #include <complex>
 
 #include "etude/core/call/builtin.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// custom_call: results whose derivative somebody wrote. What custom_gradient, with_derivative and
-// recompute_grad are among tensors of a trace.
+// custom_call: results with a derivative written by the user. custom_gradient, with_derivative and
+// recompute_grad become this op in a trace.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -17,7 +17,7 @@
 namespace etude::ops {
 namespace {
 
-// The operands are results, inputs of the rules, and what these keep.
+// The operands are the results, the inputs of the rules, and the values that the rules keep.
 struct CustomCall {
   CustomCall(const Attrs& given, std::size_t operands)
       : attrs(given),
@@ -103,8 +103,8 @@ KeptCall keep_custom(std::span<const Type* const> operands, const Attrs& attrs, 
   return {attrs, internal::operand_bits(kept)};
 }
 
-// The nodes of the rule run one by one, as its calls do eagerly: contexts add up what reaches a
-// value in the same order.
+// The nodes of the rule run one by one, like its calls in eager mode: contexts then add the
+// cotangents of a value in the same order.
 Values custom_vjp(const VjpCall& call) {
   const CustomCall custom(call.attrs, call.in.size());
   const Types types = types_of(call.out);
@@ -163,7 +163,7 @@ Values custom_jvp(const JvpCall& call) {
   return {out.begin(), out.end()};
 }
 
-// Rule number `r` on batches of cotangents: what it keeps is a batch where the operand is.
+// Rule number `r` on batches of cotangents. A value that it keeps is a batch if the operand is.
 GraphRef batched_rule(const CustomCall& custom, std::size_t r, const BatchCall& call,
                       const Tensors& operands) {
   const GraphRef rule = custom.rules[r];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that carry graphs: what they run is an attribute.
+// Ops that run a graph; the graph is an attribute.
 #include <algorithm>
 #include <ranges>
 
@@ -17,9 +17,9 @@ Types call_type(const TypeCall& call) {
   return graph->output_types();
 }
 
-// With `backward`, as a tape makes the call: `visible` results, and then those that it reads. For
-// the operands `rows` it gives two results, indices and values of a sparse cotangent. `source` is
-// the graph before the tape made that call of it.
+// With `backward`, the call has the form that a tape makes: `visible` results, then the residuals
+// that `backward` reads. For the operands `rows`, `backward` returns indices and values of a sparse
+// cotangent. `source` is the graph before the tape changed the call.
 GraphRef backward_of(const Attrs& attrs) {
   ETUDE_CHECK(attrs.has("backward"), "a call without its backward graph was recorded");
   return graph_of(attrs, "backward");
@@ -40,8 +40,8 @@ KeptCall keep_call(std::span<const Type* const> operands, const Attrs& attrs, ui
           internal::operand_bits(pair->read)};
 }
 
-// The backward graph for sums that have reached operands so far, which are appended to `in`: the
-// graph adds to them what its calls give, one by one. Sparse cotangents are joined to sums later.
+// The backward graph for operands with a cotangent sum so far, which is appended to `in`: the graph
+// adds its own cotangents to the sum one by one. Sparse cotangents are joined to sums later.
 GraphRef backward_with_sums(const VjpCall& call, const GraphRef& backward, Tensors& in) {
   const auto has_sum = [&](std::size_t i) {
     return call.wants(i) && call.sums != nullptr && call.sums[i] != nullptr &&
@@ -80,7 +80,7 @@ void share_from(Values& out, std::size_t first, const Graph& graph, const Tensor
   for (std::size_t i = first; i < out.size(); ++i) out[i] = shared[i];
 }
 
-// The line of the node that gave an output; unknown for one that is an input.
+// The line of the node that made an output; unknown if the output is an input.
 CallSite line_of_output(const Graph& graph, std::size_t output) {
   const GraphValue v = graph.outputs()[output];
   for (std::size_t i = graph.size(); i-- > 0;) {
@@ -136,7 +136,7 @@ Values call_batch(const BatchCall& call) {
   return run_graph(*batch, list_of(call.in));
 }
 
-// A plan has a step for a call that does not stand in place (passes/inline.h).
+// A call that was not inlined (passes/inline.h) is a step of a plan.
 bool run_call(const KernelCall& call) {
   const auto& p = *static_cast<const PlanParams*>(call.params);
   return guarded([&] {

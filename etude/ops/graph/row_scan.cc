@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // scan: a graph run once for each row of tensors, with values that it carries from step to step.
-// What scan() and fold() are among tensors of a trace. Its derivative is a scan from the other end,
-// over the rows that the forward one has kept.
+// scan() and fold() become this op in a trace. Its derivative is a scan in the opposite direction,
+// over the rows that the forward scan has kept.
 #include <algorithm>
 #include <optional>
 
@@ -16,9 +16,9 @@
 namespace etude::ops {
 namespace {
 
-// Operands are carried values, tensors that give a row to each step, and what is the same for all
-// steps. The body takes the same with rows instead of these tensors; it gives the carried values
-// for the next step, and then rows of the further results.
+// Operands are carried values, tensors with a row for each step, and loop invariants. The body
+// takes the same, with rows instead of these tensors. It returns the carried values for the next
+// step, and then rows of the further results.
 struct Scan {
   explicit Scan(const Attrs& attrs, std::size_t operands)
       : body(graph_of(attrs, "body")),
@@ -83,8 +83,8 @@ struct ScanParams : PlanParams {
   std::optional<internal::LoopCode> code;        // of all steps
 };
 
-// Carried values that a step updates stay where the results are. The others take turns between the
-// results and memory beside them, so that the last step writes the results.
+// Carried values that a step updates stay in the memory of the results. The others alternate
+// between the results and other memory, so that the last step writes the results.
 bool run_steps(const ScanParams& p, const KernelCall& call) {
   internal::Plan::Runner runner(*p.plans[0]);
   std::vector<const void*> in(call.in, call.in + p.bytes_in.size());
@@ -159,8 +159,8 @@ Values call_scan(const Scan& like, const GraphRef& body, std::span<const Tensor>
                   {"reverse", is_reverse}});
 }
 
-// What the derivative of a scan consists of. `with_sums`: the operands with rows whose cotangents
-// are added to what has reached them so far, row by row.
+// The parts of the derivative of a scan. `with_sums`: the operands with rows whose cotangents are
+// added to an earlier sum, row by row.
 struct ScanDerivative {
   ScanDerivative(const Scan& of, const std::vector<bool>& is_wanted,
                  std::vector<std::size_t> with_sums = {})
@@ -190,8 +190,8 @@ struct ScanDerivative {
     }
   }
 
-  // The body, which keeps what the backward one reads of a step, as further rows. Attribute
-  // `source` is the body before.
+  // The body with further rows: the values of a step that the backward body reads. Attribute
+  // `source` is the original body.
   GraphRef forward() const {
     return internal::make_graph(scan.body->name(), scan.body->inputs(),
                                 [&](std::span<const Tensor> in) {
@@ -202,8 +202,7 @@ struct ScanDerivative {
                                 });
   }
 
-  // One step back. Carries cotangents of the carried values, and sums of those of what is the same
-  // for all steps.
+  // One step back. Carries cotangents of the carried values, and cotangent sums of loop invariants.
   GraphRef backward() const {
     const auto all = scan.body->inputs();
     const Types types = pair->forward->output_types();
@@ -274,7 +273,7 @@ struct ScanDerivative {
   std::vector<int64_t> sums_given, rows_given;       // operands that get a cotangent
   std::vector<std::size_t> summed_inputs;            // of the body
   std::vector<std::size_t> summed_rows;              // operands
-  std::vector<bool> adds_row;                        // by row whose cotangent is asked for
+  std::vector<bool> adds_row;                        // by row whose cotangent is wanted
 };
 
 KeptCall keep_scan(std::span<const Type* const> types, const Attrs& attrs, uint64_t bits) {
@@ -362,7 +361,7 @@ Values scan_jvp(const JvpCall& call) {
   std::vector<bool> moves = moving(call);
   const std::size_t results = scan.body->outputs().size();
   GraphRef pushed;
-  for (bool is_settled = false; !is_settled;) {  // what moves once may move more in the next step
+  for (bool is_settled = false; !is_settled;) {  // a value may get a tangent in a later step
     pushed = internal::pushed_graph_of(*scan.body, Chosen(moves));
     is_settled = true;
     for (std::size_t c = 0; c < scan.carried; ++c) {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// switch_case: one of several graphs, chosen while it runs. What cond() is among tensors of a
-// trace.
+// switch_case: one of several graphs, chosen while it runs. cond() becomes this op in a trace.
 #include <algorithm>
 #include <ranges>
 #include <set>
@@ -85,8 +84,8 @@ void prepare_switch(const PrepareCall& call) {
   call.set(run_switch, params);
 }
 
-// Branches give results of the same types, and none is absent: outputs that no branch gives are
-// left out, and a branch that lacks one gives zeros.
+// Branches that return results of the same types, none of them absent: outputs that no branch has
+// are left out, and a branch that lacks an output returns zeros for it.
 struct Aligned {
   explicit Aligned(const Graphs& branches) {
     Types wanted(branches[0]->outputs().size());
@@ -115,7 +114,7 @@ struct Aligned {
   std::vector<std::size_t> given;  // which outputs these give
 };
 
-// The derivatives of all branches, as one: what the forward runs keep has common places.
+// The derivatives of all branches, combined: the residuals of all branches share places.
 class SwitchDerivative {
  public:
   SwitchDerivative(const Graphs& branches, const Chosen& chosen)
@@ -157,7 +156,7 @@ class SwitchDerivative {
     return out;
   }
 
-  // Gives, for each chosen input, the sum that it is given with the cotangents of a branch added.
+  // Returns, for each chosen input, the given sum plus the cotangents of a branch.
   Graphs backward() const {
     Inputs inputs;
     const auto all = branches_[0]->inputs();
@@ -216,7 +215,7 @@ class SwitchDerivative {
   const Chosen& chosen_;
   std::vector<internal::RefPtr<const internal::GraphDerivative>> pairs_;
   std::vector<int64_t> read_;                       // inputs of branches
-  std::vector<const Type*> places_;                 // for what is kept
+  std::vector<const Type*> places_;                 // of residuals
   std::vector<std::vector<std::size_t>> place_of_;  // by branch
 };
 
@@ -243,8 +242,8 @@ KeptCall keep_switch(std::span<const Type* const> types, const Attrs& attrs, uin
           internal::operand_bits(derivative.operands()) | 1};
 }
 
-// The backward graphs for sums of which some began empty: what a branch adds nothing to is then 0,
-// as where no branch was there, and not the -0 that a sum begins with.
+// The backward graphs if some sums began empty. A sum to which a branch adds nothing then is 0, as
+// without the branch, and not the initial -0.
 Graphs settled(const Graphs& backward, const std::vector<bool>& is_empty) {
   Graphs out;
   for (const GraphRef& graph : backward) {

@@ -14,7 +14,8 @@ namespace {
 
 Types type_of_value(const TypeCall& call) { return {call.types[call.types.size() - 1]}; }
 
-// A graph has one input for a Variable, and so one gradient: that of all reads of this type.
+// A graph has one input for a Variable, and so one gradient: the gradient of all reads of this
+// type.
 Values vjp_of_read(const VjpCall& call) {
   Values out(2);
   if (call.in[1].type() == call.in[0].type()) out[1] = call.ct();

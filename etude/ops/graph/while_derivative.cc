@@ -10,9 +10,9 @@
 namespace etude::ops {
 namespace {
 
-// The derivative of one pass, as a pass in the other direction. It carries cotangents of what the
-// pass carries, and sums of those of what is the same for all steps; its records are cotangents of
-// the records of earlier passes.
+// The derivative of one pass, as a pass in the other direction. It carries cotangents of the values
+// that the pass carries, and cotangent sums of loop invariants. Its records are cotangents of the
+// records of earlier passes.
 struct PassBack {
   PassBack(const WhileLoop& loop, std::size_t p, const std::vector<bool>& wants_invariant)
       : body(loop.bodies[p]), carried(loop.carried[p]), records(loop.records_before(p)) {
@@ -39,14 +39,14 @@ struct PassBack {
     }
   }
 
-  // What `pair->forward` gives behind the outputs.
+  // The number of residuals: the results of `pair->forward` after the outputs.
   std::size_t kept() const { return pair->forward->outputs().size() - body->outputs().size(); }
 
   GraphRef body;
   std::size_t carried, records;
   std::vector<std::size_t> moved, to_records, summed;  // inputs that have a cotangent
   std::vector<bool> adds_sum;                          // by `summed`: whether the pass adds to it
-  std::vector<std::size_t> given;  // those of `to_records`, by place, that get one
+  std::vector<std::size_t> given;                      // positions in `to_records` with a cotangent
   std::vector<int64_t> kept_carried;
   internal::RefPtr<const internal::GraphDerivative> pair;
 };
@@ -57,7 +57,7 @@ class LoopBack {
   LoopBack(const WhileLoop& loop, const std::vector<bool>& wants_invariant) : loop_(loop) {
     for (std::size_t p = 0; p < loop.passes(); ++p) {
       backs_.emplace_back(loop, p, wants_invariant);
-      // Records of a pass: its own, what its derivative keeps, and carried values before the step.
+      // Records of a pass: its own, its residuals, and carried values before the step.
       std::size_t own = loop.records(p) + backs_[p].kept() + backs_[p].kept_carried.size();
       first_record_.push_back(record_types_.size());
       const Types types = backs_[p].pair->forward->output_types();
@@ -96,7 +96,7 @@ class LoopBack {
     return backs_[p].body->inputs().subspan(backs_[p].carried + backs_[p].records);
   }
 
-  // The records of the loop itself among those of the passes before p.
+  // The loop's own records among the records of the passes before p.
   Tensors own_records(std::size_t p, std::span<const Tensor> records) const {
     Tensors out;
     for (std::size_t q = 0; q < p; ++q) {
@@ -138,7 +138,7 @@ class LoopBack {
         internal::make_graph(back.pair->backward->name(), inputs, [&](std::span<const Tensor> in) {
           return step_back(p, in.first(own), in.subspan(own, records), in.subspan(own + records));
         });
-    // Its records stand behind those that there were.
+    // Its records follow the existing records.
     for (std::size_t g = 0; g < back.given.size(); ++g) {
       const std::size_t record = back.to_records[back.given[g]] - back.carried;
       record_cts_[record].push_back(record_types_.size());
@@ -251,7 +251,7 @@ Values while_vjp(const VjpCall& call) {
 
 namespace {
 
-// By input of the body of pass p, what is said of operands and of records.
+// The flags of operands and records, by input of the body of pass p.
 std::vector<bool> of_body(const WhileLoop& loop, std::size_t p, const std::vector<bool>& operands,
                           const std::vector<bool>& records) {
   std::vector<bool> out;
@@ -265,8 +265,8 @@ std::vector<bool> of_body(const WhileLoop& loop, std::size_t p, const std::vecto
   return out;
 }
 
-// Marks operands that are carried by pass p until it stays as it is: `marks` says of the inputs of
-// the body which outputs are marked by them. Gives the marks of the outputs.
+// Marks operands that pass p carries until no mark is added. `marks` returns which outputs of the
+// body are marked for given marks of its inputs. Returns the marks of the outputs.
 template <class Marks>
 std::vector<bool> settle(const WhileLoop& loop, std::size_t p, std::vector<bool>& operands,
                          const std::vector<bool>& records, const Marks& marks) {
@@ -283,7 +283,7 @@ std::vector<bool> settle(const WhileLoop& loop, std::size_t p, std::vector<bool>
   }
 }
 
-// The body of pass p with tangents beside its values.
+// The body of pass p with tangents of its values.
 GraphRef jvp_body(const WhileLoop& loop, std::size_t p, const GraphRef& pushed,
                   const std::vector<bool>& moves, const Doubled& doubled) {
   return internal::make_graph(pushed->name(), doubled.inputs, [&](std::span<const Tensor> given) {
@@ -377,7 +377,7 @@ Values while_batch(const BatchCall& call) {
     all.bodies.push_back(
         internal::batched_graph_of(*loop.bodies[p], inputs, call.size, Chosen(std::move(results))));
   }
-  // The condition reads values of which all examples have the same.
+  // The condition must read values that are the same for all examples.
   const std::vector<bool> of_condition = of_body(loop, 0, is_batch, {});
   all.condition = internal::batched_graph_of(*loop.condition, Chosen(of_condition), call.size,
                                              Chosen(std::vector<bool>(1, false)));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// while_loop: a graph run as long as another one says. What while_loop() is among tensors of a
-// trace.
+// while_loop: a graph that runs while the condition graph returns true. while_loop() becomes this
+// op in a trace.
 #include "etude/ops/graph/while_loop.h"
 
 #include <algorithm>
@@ -112,7 +112,7 @@ struct WhileParams : PlanParams {  // plans: of the condition, and of the bodies
   int64_t max_steps = -1;
 };
 
-// What one kind of record is in all steps.
+// The records of one kind in all steps.
 class Records {
  public:
   explicit Records(std::size_t bytes) : bytes_(std::max<std::size_t>((bytes + 63) / 64, 1) * 64) {}
@@ -257,7 +257,7 @@ void prepare_while(const PrepareCall& call) {
   call.set(run_while_loop, params);
 }
 
-// Three steps of a counter, with results of the last step carried beside it.
+// Three steps of a counter, which also carry the results of the last step.
 GraphSample while_around(const AttrObject& object, std::span<const Tensor> inputs) {
   const GraphRef graph(static_cast<const Graph*>(&object));
   const Type* counter = intern_type(kInt32, {});

@@ -58,8 +58,8 @@ Types conv_type(const TypeCall& call) {
   return {call.make(call.dtype(0), result_shape(plan_of(call.attrs, x, filter)))};
 }
 
-// Attributes of the gradients: those of the convolution with its padding in numbers, and the sizes
-// of the operand that is not there.
+// Attributes of the gradients: the attributes of the convolution with its padding in numbers, and
+// the sizes of the missing operand.
 std::vector<AttrDef> gradient_attrs() {
   return {{"strides", std::vector<int64_t>{1}},
           {"explicit_padding", AttrKind::kInts},
@@ -73,7 +73,7 @@ std::vector<AttrValue> without_size(const Attrs& attrs) {
           attrs.value("groups")};
 }
 
-// Attributes of a gradient from those of a convolution of these shapes.
+// Attributes of a gradient, from the attributes of a convolution of these shapes.
 std::vector<AttrValue> gradient_values(const Attrs& attrs, const Shape& x, const Shape& filter) {
   const Window2d window =
       resolve_window(attrs, x, {filter[0], filter[1]}, pair_attr(attrs, "strides"));
@@ -132,7 +132,7 @@ Values conv_jvp(const JvpCall& call) {
 
 std::vector<int64_t> ints(std::initializer_list<int64_t> list) { return list; }
 
-// What a gradient's operands must be, so that no kernel reads beyond them.
+// Checks the operands of a gradient, so that no kernel reads beyond them.
 void require_gradient(const TypeCall& call, const ConvPlan& p, std::size_t ct) {
   ETUDE_REQUIRE(call.shape(ct) == result_shape(p),
                 "operand 'ct' has shape {}, but the result of this convolution has {}",

@@ -36,7 +36,7 @@ double sinc(double x) {
   return std::sin(std::numbers::pi * x) / (std::numbers::pi * x);
 }
 
-// The cubic of Mitchell and Netravali, 1988; b = 0 and c = 1/2 is that of Keys, 1981.
+// The cubic of Mitchell and Netravali, 1988; for b = 0 and c = 1/2 the cubic of Keys, 1981.
 double cubic(double x, double b, double c) {
   if (x < 1) {
     return ((12 - 9 * b - 6 * c) * x * x * x + (-18 + 12 * b + 6 * c) * x * x + 6 - 2 * b) / 6;
@@ -67,7 +67,7 @@ Filter filter_of(const std::string& method) {
       method);
 }
 
-// Where result i lies among `in` elements, of which element k lies at k.
+// The position of result i among `in` elements; element k is at k.
 double place_of(const std::string& centers, int64_t i, int64_t in, int64_t out) {
   const double x = static_cast<double>(i), n = static_cast<double>(in),
                m = static_cast<double>(out);
@@ -97,7 +97,7 @@ int64_t nearest(const std::string& centers, int64_t i, int64_t in, int64_t out) 
   return clamped(centers == "aligned" ? std::round(at) : std::floor(at), in);
 }
 
-// Means of what each result covers.
+// Means over the pixels that each result covers.
 void add_area(Taps& taps, int64_t i, int64_t in, int64_t out) {
   const double step = static_cast<double>(in) / static_cast<double>(out);
   const double begin = static_cast<double>(i) * step, end = begin + step;
@@ -125,7 +125,7 @@ Taps resize_taps(const Attrs& attrs, int64_t in, int64_t out) {
     const Filter filter = filter_of(method);
     const double ratio = static_cast<double>(in) / static_cast<double>(out);
     const double scale = attrs.flag("antialias") ? std::max(1.0, ratio) : 1;
-    // Filters end at the image: what is left of their weights is made to sum to 1.
+    // Filters end at the image: the weights inside are scaled to sum to 1.
     const double at =
         std::clamp(place_of(centers, i, in, out), -0.5, static_cast<double>(in) - 0.5);
     const int64_t first = clamped(std::ceil(at - filter.radius * scale), in);

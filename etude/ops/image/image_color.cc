@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Colours of images [.., height, width, channels], and how alike two images are.
+// Colours of images [.., height, width, channels], and the similarity of two images.
 #include <cmath>
 
 #include "etude/base/check.h"
@@ -108,7 +108,7 @@ Values lower_hsv_to_rgb(Operands in, const Attrs&) {
   return {with_hue(c[0], c[2], c[1] * c[2])};
 }
 
-// --- how alike images are ---
+// --- similarity of images ---
 
 void require_alike(Operands in, const Attrs& attrs) {
   ETUDE_REQUIRE(in[0].rank() >= 3 && in[0].shape() == in[1].shape(),

@@ -84,8 +84,8 @@ Values lower_conv1d(Operands in, const Attrs& attrs) {
   return {squeeze(y, {1})};
 }
 
-// [n, depth, h, w, c] to [n, steps, h, w, groups, taps, c / groups]: at each step what the taps of
-// a window along the depth see.
+// [n, depth, h, w, c] to [n, steps, h, w, groups, taps, c / groups]: the pixels of the taps of a
+// window along the depth, for each step.
 Tensor stack_taps(const Tensor& x, const WindowAxis& depth, int64_t groups) {
   const Shape& s = x.shape();
   const int64_t last = s[4] / groups;
@@ -140,8 +140,8 @@ Values lower_depthwise(Operands in, const Attrs& attrs) {
                                  attrs.value("explicit_padding"), attrs.value("dilations"), f[2]})};
 }
 
-// How the windows of the convolution lie whose input gradient this is: `input` is the size of the
-// result, `output` that of x.
+// The windows of the convolution whose input gradient this is: `input` is the size of the result,
+// `output` the size of x.
 std::vector<WindowAxis> transposed_windows(const Attrs& attrs, const Shape& x, const Ints& size) {
   const std::string& padding = attrs.text("padding");
   ETUDE_REQUIRE(padding == "valid" || padding == "same",
@@ -216,8 +216,8 @@ Values lower_transposed2d(Operands in, const Attrs& attrs) {
   return biased(transposed_of(in[0], in[1], window), in);
 }
 
-// What the taps of a window along the depth give to each step of the result, from [n, steps, h, w,
-// taps, outputs].
+// Sums the terms of the taps of a window along the depth into the steps of the result, from [n,
+// steps, h, w, taps, outputs].
 Tensor add_taps(const Tensor& taps, const WindowAxis& depth) {
   const Shape& s = taps.shape();
   const Shape plane{s[0], s[1], s[2], s[3], s[5]};
@@ -313,7 +313,7 @@ void define_conv3d(Registry& r) {
       .attrs = conv_attrs(true),
       .dtypes = kNumeric,
       .lower = lower_conv3d,
-      // The number of calls hangs on the depth of the filter, so families serve few variations.
+      // The number of calls depends on the depth of the filter, so families serve few variations.
       .samples = {.calls = {{{"[1,4,4,4,4]", "[3,2,2,2,4]", "[4]"},
                              {{"padding", std::string("same")},
                               {"strides", Ints{2, 1, 2}},

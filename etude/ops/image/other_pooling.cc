@@ -61,7 +61,8 @@ Values lower_pool3d(Operands in, const Attrs& attrs) {
   const std::vector<WindowAxis> window = windows_of(attrs, x, 3);
   const Tensor planes =
       pool_of(kKind, reshape(in[0], {x[0] * x[1], x[2], x[3], x[4]}), window[1], window[2]);
-  // Left to reshape, so that one graph serves all sizes; it cannot tell if nothing is there.
+  // Left to reshape (-1), so that one graph serves all sizes; reshape cannot infer a size without
+  // elements.
   const int64_t plane = x.count() > 0 ? -1 : window[1].output * window[2].output;
   const Tensor y = pool_of(kKind, reshape(planes, {x[0], x[1], plane, x[4]}), window[0], {});
   return {reshape(y, {x[0], window[0].output, window[1].output, window[2].output, x[4]})};
@@ -110,10 +111,10 @@ void define_one(Registry& r, std::string_view name, std::string_view doc, DTypeS
   });
 }
 
-// Where regions of `input` pixels begin, and behind them the end; so B. Graham, "Fractional
-// Max-Pooling" (2014). Sizes are the whole part of the ratio and one more. Pseudo-random: region
-// i begins at ceil(ratio (i + u)) - 1 with one number u, as large as leaves the last one inside;
-// else the sizes are shuffled.
+// The starts of regions of `input` pixels, then the end of the last region; after B. Graham,
+// "Fractional Max-Pooling" (2014). Sizes are the whole part of the ratio, or larger by 1.
+// Pseudo-random: region i begins at ceil(ratio (i + u)) - 1 with one number u, small enough to keep
+// the last region inside; else the sizes are shuffled.
 Ints region_starts(int64_t input, int64_t output, bool pseudo_random, PhiloxKey key) {
   const auto draw = [&](uint64_t i) { return static_cast<double>(random_bits(key, i)) * 0x1p-32; };
   const int64_t whole = input / output;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pooling over windows of images. The gradient of a maximum goes to the first maximum of its window
-// in row-major order; what carries it is linear and so has derivatives of its own.
+// in row-major order, by an op that is linear and so has derivatives of its own.
 #include "etude/base/check.h"
 #include "etude/base/permanent.h"
 #include "etude/core/call/call.h"
@@ -65,7 +65,7 @@ void prepare(const PrepareCall& call) {
   kernels::cpu::prepare_pool2d(call, pool_plan(call.attrs, x), kPool);
 }
 
-// What all pooling ops have in common: the values of window_attrs().
+// The common attributes of all pooling ops: the values of window_attrs().
 std::vector<AttrValue> window_values(const Attrs& attrs) {
   return {attrs.values().begin(), attrs.values().begin() + 4};
 }
@@ -102,7 +102,8 @@ const Permanent<std::vector<ErrorCase>> kErrors{{
      {{"window", std::vector<int64_t>{2}}, {"explicit_padding", std::vector<int64_t>{2, 0, 0, 0}}}},
 }};
 
-// The second operand, whose maxima say where, carries no derivative: they move in steps.
+// The second operand, which selects the maxima, has no derivative: the selection is piecewise
+// constant.
 void define_max_derivatives(Registry& r) {
   r.define({
       .name = "max_pool2d_scatter",

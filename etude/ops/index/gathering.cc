@@ -43,7 +43,7 @@ void prepare_take(const PrepareCall& call) {
                       itemsize(call.dtype(0)), call.types.subspan(1)));
 }
 
-// Indices from the front, as int32 or int64 and with one axis: what rows of sparse gradients need.
+// Indices from the front, as int32 or int64 and with one axis: the indices of sparse gradients.
 Tensor row_numbers(const Tensor& indices, int64_t limit) {
   return run(op<"row_numbers">(), {&indices}, {limit});
 }

@@ -15,8 +15,8 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
-// Axes of a value in the order [example, sliced before `at`, points, sliced behind], of one whose
-// points stand behind the example.
+// Permutes the axes [example, points, sliced before `at`, sliced after] to [example, sliced before
+// `at`, points, sliced after].
 Ints order_of_points(int at, int points, int rank) {
   Ints order(static_cast<std::size_t>(rank));
   std::iota(order.begin(), order.end(), 0);
@@ -32,7 +32,7 @@ Ints inverse_of(const Ints& order) {
   return out;
 }
 
-// An array of indices as [batch, 1..., own sizes] of `points` axes behind the batch.
+// An array of indices as [batch, 1..., own sizes], with `points` axes after the batch.
 Tensor of_points(const BatchCall& call, std::size_t i, int points) {
   const Shape sizes = batching::with_rank(call.shape(i), points);
   if (!call.is_batched(i)) return reshaped(call.in[i], batching::with_rank(sizes, points + 1));
@@ -77,7 +77,7 @@ Tensor BatchedRegion::value_for(const Tensor& value, bool batched) const {
   if (!batched && (!by_example || at == 0)) return value;
   const Shape whole = value.shape();
   const Shape own = batched ? Shape(whole.sizes().subspan(1)) : whole;
-  // The axes of an example's region: those that are sliced, and the points.
+  // The axes of an example's region: the sliced axes, and the points.
   const auto rank =
       static_cast<int>(region.steps.size() - region.axes.size()) + points - (by_example ? 0 : 1);
   const std::vector<int64_t> sizes =

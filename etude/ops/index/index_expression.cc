@@ -131,8 +131,8 @@ class Parser {
     for (const Tensor& indices : nonzero(mask)) add_array(indices);
   }
 
-  // Arrays next to each other keep their place; if something stands between them, their axes lead.
-  // Integers count as arrays when there are arrays.
+  // Arrays next to each other keep their place; if other items are between them, their axes come
+  // first. Integers count as arrays when there are arrays.
   void place_points() {
     std::vector<Part>& parts = out_.parts;
     if (out_.arrays.empty()) return;
@@ -153,8 +153,7 @@ class Parser {
   int axis_ = 0;
 };
 
-// The shape of the result, of which the region's shape is the one with dropped axes and without new
-// ones.
+// The shape of the result: the region's shape without dropped axes and with new axes.
 Shape result_shape(const Parsed& p, const Shape& region, int points_rank) {
   Shape shape;
   int from = 0;
@@ -168,7 +167,7 @@ Shape result_shape(const Parsed& p, const Shape& region, int points_rank) {
   return shape;
 }
 
-// `value`, which broadcasts to the result, under the shape by which it broadcasts to the region.
+// The shape in which `value`, which broadcasts to the result, broadcasts to the region.
 Shape value_shape(const Parsed& p, const Shape& value, const Shape& result, int points_rank) {
   const int lead = result.rank() - value.rank();
   Shape shape;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two ops behind Tensor::at with index arrays, and behind scatter: reading a region of an
-// array, and writing it. Expressions are turned into regions in index_expression.cc.
+// The two ops of Tensor::at with index arrays, and of scatter: reading a region of an array, and
+// writing it. Expressions are turned into regions in index_expression.cc.
 #include <cstring>
 
 #include "etude/autodiff/derive.h"
@@ -121,7 +121,7 @@ class Places {
     add_arrays(list);
     return run(op<"index_get">(), list, region_.values());
   }
-  // Over x itself where that is given away and nobody else holds it.
+  // In place if x is given away and has no other owner.
   Tensor update(const Tensor& x, const Tensor& value, std::string_view mode,
                 bool is_given = false) const {
     OperandList list({&x, &value});
@@ -209,7 +209,7 @@ Values multiply_vjp(const VjpCall& call, const Places& places) {
   return out;
 }
 
-// What attains the extreme shares the cotangent equally.
+// Elements equal to the extreme share the cotangent equally.
 Values extreme_vjp(const VjpCall& call, const Places& places) {
   Values out(call.in.size());
   const Tensor &x = call.in[0], &v = call.in[1], &y = call.out[0];
@@ -222,7 +222,7 @@ Values extreme_vjp(const VjpCall& call, const Places& places) {
   return out;
 }
 
-// What is set or added is linear in both operands.
+// The results of kSet and kAdd are linear in both operands.
 Values update_jvp(const JvpCall& call) {
   const Update mode = mode_of(call.attrs);
   if (mode != Update::kSet && mode != Update::kAdd) {

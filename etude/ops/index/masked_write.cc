@@ -16,13 +16,13 @@
 namespace etude::ops {
 namespace {
 
-// An index with one mask: what it is beside the mask.
+// An index with one mask: its other items.
 struct MaskedIndex {
   const Tensor* mask = nullptr;
   Index others;        // with slices of whole axes in the place of the mask
   bool is_all = true;  // the others name all of x
   bool drops = false;  // the others have an integer
-  int behind = 0;      // axes behind those of the mask, in the part that the others name
+  int behind = 0;      // axes after the axes of the mask, in the indexed part
 };
 
 const Tensor* tensor_of(const IndexItem& item) { return std::get_if<Tensor>(&item.value()); }
@@ -75,10 +75,10 @@ MaskedIndex parse_masked(const Shape& x, const Index& index) {
   return out;
 }
 
-// The value by which each element of the part gets its own; absent if that depends on how many the
-// mask chooses. Where those are counted, a size of 1 gives way to one for each axis of the mask.
+// The value, so that it broadcasts to the part; absent if that depends on the number of selected
+// elements. A size of 1 along the selected elements becomes a size of 1 for each axis of the mask.
 Tensor value_by_element(const MaskedIndex& index, const Shape& part, Tensor value) {
-  const int rank = part.rank() - index.mask->rank() + 1;  // of what the index names
+  const int rank = part.rank() - index.mask->rank() + 1;  // the rank of the indexed values
   const Shape& given = value.shape();
   int lead = 0;
   while (given.rank() - lead > rank && given[lead] == 1) ++lead;
@@ -110,7 +110,7 @@ Tensor value_by_element(const MaskedIndex& index, const Shape& part, Tensor valu
   return reshaped(value, shape);
 }
 
-// x with the value where the mask holds, in one pass and over x if nobody else sees it.
+// x with the value where the mask is true, in one pass, and in place if x is not shared.
 Tensor updated(Tensor& x, const Tensor& mask, const Tensor& value, ScatterMode mode) {
   if (mode == ScatterMode::kSet) {
     return run(op<"where">(), OperandList({&mask, &value, &x}).view(0b100));

@@ -65,7 +65,7 @@ Values lower_gather_nd(Operands in, const Attrs& attrs) {
   return {index_get(x, arrays, region)};
 }
 
-// The shape that x and the indices have in common, but for the size on `axis`: that of the indices.
+// The common shape of x and the indices, except on `axis`, where it has the size of the indices.
 Shape along_shape(const Shape& x, const Shape& indices, int axis) {
   Shape shape = indices;
   for (int a = 0; a < x.rank(); ++a) {

@@ -16,7 +16,7 @@ namespace {
 using Ints = std::vector<int64_t>;
 using kernels::cpu::Update;
 
-// Rows of x: what is left of its shape behind the axes of the ids.
+// The shape of a row of x: without the axes of the ids.
 Shape row_shape(const Shape& x, const Shape& ids) {
   bool fits = x.rank() >= ids.rank();
   for (int a = 0; fits && a < ids.rank(); ++a) fits = x[a] == ids[a];
@@ -43,7 +43,7 @@ IndexRegion row_region(int rank) {
   return region;
 }
 
-// Where the ids say that rows of `value` belong in the table.
+// The walk over the rows of the table that the ids select, for rows of `value`.
 kernels::cpu::IndexWalk row_walk(const PrepareCall& call, const Shape& table, const Shape& value,
                                  DType dtype) {
   kernels::cpu::IndexWalk walk =

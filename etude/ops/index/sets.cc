@@ -126,7 +126,7 @@ void define_unique(Registry& r) {
                   unique_all_of));
 }
 
-// An element of x2 stands between its two places in the sorted x2.
+// An element of x2 is between its two insertion points in the sorted x2.
 Values lower_isin(Operands in, const Attrs& attrs) {
   const Tensor &x = in[0], sorted = sort(reshape(in[1], {-1}));
   Tensor found = searchsorted(sorted, x, {.side = "right"}) > searchsorted(sorted, x);

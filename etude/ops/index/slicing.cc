@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Slices with a start, a size and a step per axis, what undoes them, and shifts along axes.
+// Slices with a start, a size and a step per axis, their transposes, and shifts along axes.
 #include <algorithm>
 
 #include "etude/base/check.h"
@@ -92,7 +92,7 @@ Tensor slice_back(Operands in, int, const Tensor& ct, const Attrs& attrs) {
       {in[0].shape().to_vector(), attrs.ints("starts"), attrs.ints("stops"), attrs.ints("steps")});
 }
 
-// Adds to a part of what has reached the operand.
+// Adds to a part of the operand's cotangent sum.
 Values slice_vjp(const VjpCall& call) {
   const Tensor& ct = call.ct();
   Tensor sum = call.take_sum(0);

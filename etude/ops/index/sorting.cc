@@ -31,7 +31,7 @@ Tensor average_ties(const Tensor& x, const Tensor& sorted, int axis) {
   return run(op<"average_ties">(), {&x, &sorted}, {axis});
 }
 
-// k tied elements share what comes to their places, 1/k each, as those of max and min do.
+// k tied elements share the cotangents of their places, 1/k each, as with max and min.
 Values sort_vjp(const VjpCall& call) {
   const Tensor& x = call.in[0];
   const int axis = axis_of(call.attrs, x.shape());

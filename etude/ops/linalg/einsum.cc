@@ -116,7 +116,7 @@ void drop_spread_axes(Part& part, const Sizes& sizes) {
   part = {in_shape(part.x, shape), std::move(labels)};
 }
 
-// Sums over the axes that nobody else has.
+// Sums over the axes that no other operand has.
 void sum_lone_axes(Part& part, const Labels& others) {
   std::vector<int64_t> axes;
   Labels labels;
@@ -129,7 +129,7 @@ void sum_lone_axes(Part& part, const Labels& others) {
   part = {summed(part.x, axes), std::move(labels)};
 }
 
-// The labels of two operands by what becomes of them.
+// The labels of two operands by their role in the product.
 struct Roles {
   Labels batch, contracted, left, right;
 };
@@ -159,7 +159,7 @@ Shape shape_of_labels(const Labels& labels, const Sizes& sizes) {
   return out;
 }
 
-// The product of two operands, summed over what only they have.
+// The product of two operands, summed over the labels that only they have.
 Part contract(const Part& a, const Part& b, const Labels& kept, const Sizes& sizes) {
   const Roles r = roles_of(a, b, kept);
   const Labels labels = joined({&r.batch, &r.left, &r.right});
@@ -183,7 +183,7 @@ Part contract(const Part& a, const Part& b, const Labels& kept, const Sizes& siz
   return {in_shape(z, shape_of_labels(labels, sizes)), labels};
 }
 
-// What parts but `a` and `b`, and the result, have.
+// The labels of the result and of the parts other than `a` and `b`.
 Labels needed(const std::vector<Part>& parts, std::size_t a, std::size_t b, const Labels& result) {
   Labels out = result;
   for (std::size_t i = 0; i < parts.size(); ++i) {

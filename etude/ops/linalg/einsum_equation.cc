@@ -23,7 +23,7 @@ int letter_label(char c) {
   return -1;
 }
 
-// What a message shows of a character that may be any byte.
+// The form of a character, which may be any byte, in a message.
 std::string shown(char c) {
   const auto byte = static_cast<unsigned char>(c);
   return byte >= 0x20 && byte < 0x7f ? fmt::format("'{}'", c) : fmt::format("byte {:#04x}", byte);
@@ -58,7 +58,7 @@ std::vector<Term> parse_terms(std::string_view text) {
   }
 }
 
-// The labels of a term whose ellipsis stands for `axes` axes.
+// The labels of a term whose ellipsis covers `axes` axes.
 std::vector<int> labels_of(const Term& term, int axes) {
   std::vector<int> out = term.before;
   for (int i = axes - 1; i >= 0; --i) out.push_back(kEllipsisLabel + i);

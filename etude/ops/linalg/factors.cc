@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Orthogonal factors, eigenvalues, singular values and what is made of them. The rules are those of
-// Giles, "Collected matrix derivative results", 2008, with conjugates for complex matrices.
+// Orthogonal factors, eigenvalues, singular values and functions of them. The rules are from Giles,
+// "Collected matrix derivative results", 2008, with conjugates for complex matrices.
 #include <limits>
 
 #include "etude/base/check.h"
@@ -177,7 +177,7 @@ Types svd_type(const TypeCall& call, bool full) {
 
 Tensor skew(const Tensor& x) { return x - adjoint(x); }
 
-// How x = u s vh moves by what lies within the spaces of u and v.
+// The change of x = u s vh within the spaces of u and v.
 Tensor inner_svd(const VjpCall& call, const Tensor& s, const Tensor& gaps) {
   const Tensor &u = call.out[0], &vh = call.out[2];
   Tensor inner;
@@ -208,13 +208,13 @@ Values svd_vjp(const VjpCall& call) {
   if (of_u || of_v) {
     const Tensor squares = call.out[1] * call.out[1];
     gaps = as_row(squares) - as_column(squares);
-    // What is divided by the values themselves needs others than 0.
+    // A division by the values themselves needs nonzero values.
     const bool by_values = by_u || by_v || (of_u && is_complex(u.dtype()));
     gaps = gaps + (by_values ? diagonal_matrix(call.out[1]) : identity_like(gaps));
   }
   const Tensor safe = gaps.has_value() ? internal::cast(without_zeros(gaps), u.dtype()) : gaps;
   Tensor left = product(u, inner_svd(call, s, safe));
-  if (by_u) {  // what leaves the space of u
+  if (by_u) {  // the part outside the space of u
     const Tensor away = call.cotangents[0] / as_row(without_zeros(s));
     left = left + away - product(u, product(adjoint(u), away));
   }
@@ -267,7 +267,7 @@ OpDef thin_svd(std::string_view name, DTypeSet dtypes) {
   return def;
 }
 
-// --- what is made of singular values ---
+// --- functions of singular values ---
 
 double rtol_of(const Attrs& attrs) { return attrs.has("rtol") ? attrs.real("rtol") : -1; }
 

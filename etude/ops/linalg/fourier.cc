@@ -217,7 +217,7 @@ void define_transforms(Registry& r) {
 
 // --- sizes and norms ---
 
-// What the result is divided by: 0 nothing, 1 the length, 2 its root.
+// The divisor of the result: 0 none, 1 the length, 2 its root.
 int64_t divides_of(const Attrs& attrs, bool inverse) {
   const std::string& norm = attrs.text("norm");
   ETUDE_REQUIRE(norm == "backward" || norm == "ortho" || norm == "forward",
@@ -239,7 +239,7 @@ Tensor as_complex(const Tensor& x) {
 // Axes and lengths of a transform, in the order in which they were given.
 struct Grid {
   Ints axes, sizes;
-  bool fits = true;  // sizes are those of x
+  bool fits = true;  // the sizes of x are unchanged
 
   Tensor fit(const Tensor& x, int axis, int64_t n) const { return fits ? x : resized(x, axis, n); }
 };
@@ -282,7 +282,7 @@ Grid grid_of(const Attrs& attrs, const Tensor& x, bool list, bool halves) {
 
 enum class Form { kComplex, kOfReal, kToReal };
 
-// Transforms along all axes of the grid but those of a half spectrum, which has the last one.
+// Transforms along all axes of the grid except the last axis of a half spectrum.
 Tensor along_axes(Tensor x, const Grid& grid, std::size_t count, int64_t divides, bool inverse) {
   for (std::size_t i = count; i-- > 0;) {
     x = grid.fit(x, static_cast<int>(grid.axes[i]), grid.sizes[i]);

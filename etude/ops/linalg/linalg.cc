@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Systems of equations, triangles and determinants; each with a derivative in public ops, so that
-// derivatives of every order exist. Gradients are adjoints: what is transposed is conjugated.
+// derivatives of every order exist. Gradients are adjoints: a transpose is also conjugated.
 #include "etude/kernels/cpu/linalg/linalg.h"
 
 #include "etude/base/check.h"
@@ -95,7 +95,7 @@ struct System {
   bool is_vector = false;
 
  private:
-  // `ahead` with two axes behind it.
+  // `ahead` followed by two axes of size 1.
   static std::vector<int64_t> behind(const Shape& ahead) {
     std::vector<int64_t> out = ahead.to_vector();
     out.resize(out.size() + 2, 1);
@@ -129,9 +129,9 @@ Values det_vjp(const VjpCall& call) {
   return {of_matrix(call.ct()) * internal::conj(cofactor)};
 }
 
-// The derivative of order k + 1 of the determinant is linear and symmetric in its directions, the
-// element that is asked for being one of them. So the rule along k directions calls it with the
-// cotangent in the place of one, or, for x, as one more.
+// The derivative of order k + 1 of the determinant is linear and symmetric in its directions; the
+// requested element is among them. So the rule along k directions calls it with the cotangent in
+// place of one direction, or, for x, as an additional direction.
 Tensor cofactor_along(const std::vector<Tensor>& operands) {
   return run(op<"cofactor_along">(), OperandList(std::span<const Tensor>(operands)));
 }

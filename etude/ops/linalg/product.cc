@@ -86,7 +86,7 @@ Tensor matmul_transpose(Operands in, int wrt, const Tensor& ct, const Attrs& att
   // One matrix y for many of x: the leading axes are rows, and nothing is left to be summed.
   const bool rows = ys.rank() == 2 && xs.rank() > 2 && !tx && wrt == 1;
   if (rows) xs = flat(xs), cs = flat(cs);
-  // The operand itself may be asked for by type only, so it is not reshaped.
+  // The operand itself may have only a type, no value, so it is not reshaped.
   const Tensor x = wrt == 1 ? with_shape(in[0], xs) : in[0],
                y = wrt == 0 ? with_shape(in[1], ys) : in[1];
   const Tensor g = matrix_gradient(x, y, wrt, with_shape(ct, cs), tx, ty);

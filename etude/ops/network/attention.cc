@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention. The forward kernel gives the sums that its gradient needs beside its result; both keep
-// work memory linear in the length of the sequences. The derivative of the gradient is made of
-// public ops on whole matrices of scores. Dropout is a function of a key, so that all of them have
-// the same weights without a stored mask.
+// Attention. The forward kernel also returns the sums that its gradient needs; both use work memory
+// linear in the length of the sequences. The derivative of the gradient is made of public ops on
+// whole matrices of scores. Dropout is a function of a key, so that all of them have the same
+// weights without a stored mask.
 #include "etude/kernels/cpu/attention/attention.h"
 
 #include <cmath>
@@ -195,7 +195,7 @@ struct Whole {
     slope = shares * (moves - along);
   }
   static Tensor total(const Tensor& x) { return sum(x, {.axis = -1, .keepdims = true}); }
-  // What dropout makes of weights, and of their cotangents.
+  // Applies dropout to weights, or to their cotangents.
   Tensor thinned(const Tensor& x) const { return factors.has_value() ? factors * x : x; }
   Tensor hidden_as_zeros(const Tensor& x) const {
     return seen.has_value() ? where(seen, x, 0.0) : x;
@@ -249,7 +249,7 @@ Values attention_gradient_vjp(const VjpCall& call) {
 }
 
 // Operands that are not batched, or have fewer axes than q, are spread or get axes of size 1. So
-// does a key: without a batch of its own it gives all examples the same weights.
+// does a key: without a batch of its own, all examples have the same weights.
 Values attention_batch(const BatchCall& call) {
   std::vector<Tensor> operands;
   for (std::size_t i = 0; i < call.in.size(); ++i) {
@@ -268,7 +268,7 @@ Values attention_batch(const BatchCall& call) {
   return batching::call_again(call, operands);
 }
 
-// Without a batched form where dbias, which may be empty, is one of the results.
+// No batched form if dbias, which may be empty, is a result.
 Values gradient_batch(const BatchCall& call) {
   if (call.attrs.flag("bias_gradient")) return attention_batch(call);
   Values out = attention_batch(call);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention of 8 heads of 64 numbers over the length of the sequence, forward and with its
-// gradient: time, and what the call held beside operands and results at its peak, which grows as
-// the length where the matrix of scores would grow as its square.
+// gradient: time, and the peak memory of the call besides operands and results. It grows linearly
+// with the length; the matrix of scores would grow with its square.
 #include <benchmark/benchmark.h>
 
 #include "etude/autodiff/gradient.h"
@@ -23,7 +23,7 @@ Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v) {
 
 Tensor data(int64_t length) { return random::normal({kHeads, length, kSize}); }
 
-// Times `run`; then what one more call of it held at its peak, its results included.
+// Times `run`; then measures the peak memory of one more call, including its results.
 template <class F>
 void measure(State& state, int64_t passes, const F& run) {
   for (auto _ : state) benchmark::DoNotOptimize(run());

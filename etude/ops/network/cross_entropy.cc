@@ -21,7 +21,7 @@ std::vector<AttrDef> row_attrs() {
   return {{"label_smoothing", 0.0}, {"ignore_index", AttrKind::kInt, none}};
 }
 
-// What both row ops ask of logits [rows, n], labels and class weights.
+// The requirements of both row ops on logits [rows, n], labels and class weights.
 void require_rows(const TypeCall& call) {
   const Shape& z = call.shape(0);
   ETUDE_REQUIRE(z.rank() == 2, "operand 'logits' has shape {}, but must be [rows, classes]",
@@ -42,7 +42,7 @@ void require_rows(const TypeCall& call) {
                 name(call.dtype(0)), z[1]);
 }
 
-// The attributes of an op on rows, from those of another one.
+// The attributes of an op on rows, from the attributes of another op.
 std::vector<AttrValue> row_values(const Attrs& attrs) {
   return {attrs.value("label_smoothing"), attrs.value("ignore_index")};
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Normalisation by given or own statistics, with scale and offset. Own statistics of rows or
-// columns are one fused op, "standardize"; what is shaped otherwise is made of public ops.
+// columns are one fused op, "standardize"; other shapes use public ops.
 #include <algorithm>
 #include <utility>
 

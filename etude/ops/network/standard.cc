@@ -76,9 +76,9 @@ Tensor Standard::project(const Tensor& u) const {
   return deviations * (u - average(u) - h * average(u * h));
 }
 
-// With h and r of Standard, M for averages and g = ct scale, the op gives dx = project(g) = r (g -
-// M g - h M(g h)), sum(ct h) and sum(ct). For cotangents a, b, c of these, project is its own
-// transpose, and x moves dx by way of h and of r, whose derivative is -r^2 h / n.
+// With h and r of Standard, M for averages and g = ct scale, the op returns dx = project(g) = r (g
+// - M g - h M(g h)), sum(ct h) and sum(ct). For cotangents a, b, c of these, project is its own
+// transpose, and x changes dx through h and through r, whose derivative is -r^2 h / n.
 Values standard_gradient_vjp(const Standard& s, const StandardGradient& call,
                              const std::vector<Tensor>& cotangents) {
   Values out(3);

@@ -74,7 +74,7 @@ Tensor linear_scan(const Tensor& a, const Tensor& b, int64_t axis, bool reverse)
   return run(op<"linear_scan">(), {&a, &b}, {axis, reverse});
 }
 
-// The transpose of a running sum is one that runs backwards.
+// The transpose of a running sum is a running sum in the other direction.
 Tensor cumulative_sum_transpose(Operands in, int, const Tensor& ct, const Attrs& attrs) {
   const int axis = scan_axis(attrs, in[0].shape());
   const bool reverse = attrs.flag("reverse"), longer = attrs.flag("include_initial");
@@ -85,8 +85,8 @@ Tensor cumulative_sum_transpose(Operands in, int, const Tensor& ct, const Attrs&
                     in[0].shape()[axis]);
 }
 
-// d/dx_k is (product before k) times sum_i ct_i (product of what lies between k and i): the second
-// factor is a linear recurrence, so that nothing is divided and zeros need no special case.
+// d/dx_k is (product before k) times sum_i ct_i (product of the elements between k and i): the
+// second factor is a linear recurrence, so there is no division and zeros need no special case.
 Values cumulative_prod_vjp(const VjpCall& call) {
   const Tensor& x = call.in[0];
   const int axis = scan_axis(call.attrs, x.shape());

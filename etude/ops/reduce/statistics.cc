@@ -32,8 +32,8 @@ Spread spread_of(const Tensor& x, const std::vector<int>& axes, double correctio
   const Tensor from = x - center;
   const Tensor squares = sum(from * from, {.axis = wide(axes), .keepdims = true});
   const double divisor = static_cast<double>(reduced_count(x.shape(), axes)) - correction;
-  // No degree of freedom is left: NaN, whatever the elements are, and not what a division by zero
-  // or by a negative number would give.
+  // No degree of freedom is left: NaN for all elements, instead of the result of a division by zero
+  // or by a negative number.
   return {center, squares / (divisor > 0 ? divisor : std::numeric_limits<double>::quiet_NaN())};
 }
 
@@ -237,7 +237,7 @@ void define_spread(Registry& r) {
   });
 }
 
-// Lengths of which no square overflows or vanishes, be they of one tensor or of a model.
+// Lengths without overflow or underflow of squares, for one tensor or a whole model.
 void define_lengths(Registry& r) {
   Samples samples;
   samples.calls = {{{"[2,3]"}}, {{"[2,3]", "[4]", "[]"}}, {{"[0]", "[2]"}}, {{"[0]"}}};

@@ -12,7 +12,7 @@
 namespace etude::ops {
 namespace {
 
-// A record without operands, or with one of which only the type matters: tensors of one value.
+// A record without operands, or with one operand whose type alone matters: tensors of one value.
 template <int kValue>
 OpDef constant(std::string_view name, std::string_view doc) {
   return {

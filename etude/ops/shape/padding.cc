@@ -98,7 +98,7 @@ Types pad_type(const TypeCall& call) {
   return constant_type(call);
 }
 
-// Which elements of an axis of size n stand at the places from -before to n + after.
+// The indices of the elements of an axis of size n at the places from -before to n + after.
 Tensor sources(const std::string& mode, int64_t before, int64_t n, int64_t after) {
   const Tensor places = arange(static_cast<double>(-before),
                                {.stop = static_cast<double>(n + after), .dtype = kInt64});

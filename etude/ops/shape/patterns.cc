@@ -160,7 +160,7 @@ Values lower_arange_like(Operands in, const Attrs& attrs) {
   return {positions(shape[axis_of(attrs, shape)], attrs.dtype("dtype"))};
 }
 
-// The axis along which steps are counted: the one behind those of the lengths if none is given.
+// The axis along which steps are counted; by default the axis after the axes of the lengths.
 int mask_axis(const Shape& lengths, const Shape& x, const Attrs& attrs) {
   if (attrs.has("axis")) return axis_of(attrs, x);
   bool fits = lengths.rank() < x.rank();

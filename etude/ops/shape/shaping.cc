@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that give the same elements another shape or order. What keeps the order shares storage.
+// Ops that change the shape or the order of elements. Results in the same order share storage.
 #include <algorithm>
 #include <numeric>
 
@@ -171,7 +171,7 @@ Types broadcast_type(const TypeCall& call) {
   return {call.make(call.dtype(0), shape)};
 }
 
-// Axes of x with those of `source` put at `destination`.
+// Moves the axes of `source` to `destination`.
 Values lower_moveaxis(Operands in, const Attrs& attrs) {
   const int rank = in[0].rank();
   const std::vector<int> from = normalize_axes(attrs.ints("source"), rank);
