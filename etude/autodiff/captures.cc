@@ -24,8 +24,8 @@ void CaptureList::note(const Tensor& x) {
   if (!is_live_ || !moves(x) || is_resource(x)) return;
   uint64_t id = TensorAccess::id_or_zero(x);
   if (id == 0) {
-    // Nobody follows it yet. Of a graph it is an input unless it is a number of the function
-    // itself, such as the 0.5 of x * 0.5, which nobody else holds.
+    // No context knows it yet. It is an input of a graph, unless it is a constant of the function,
+    // such as the 0.5 of x * 0.5, which has no other owner.
     if (noted_ == Noted::kDifferentiated) return;
     if (TraceContext::innermost() == nullptr || TensorAccess::is_unique(x)) return;
     id = TensorAccess::id(x);

@@ -34,7 +34,7 @@ RuleCaptures::RuleCaptures(const LeafList& arguments, std::span<const Tensor> in
     : is_needed_(takes_derivatives()), captures_(is_needed_, CaptureList::Noted::kDifferentiated) {
   if (!is_needed_) return;
   captures_.leave_out(inputs);
-  // Rows stand for the argument that is made of them.
+  // A sparse argument is represented by its rows.
   for (const LeafRef& leaf : arguments.items()) {
     const auto rows =
         leaf.tensor != nullptr && leaf.tensor->has_value() ? leaf.tensor->slices() : std::nullopt;

@@ -36,7 +36,7 @@ bool is_followed_from(Context* context, std::span<const Tensor> inputs, bool is_
       const auto moves_there = [&](const Tensor& x) { return jvp->tangent(x).has_value(); };
       if (is_for_forward && std::ranges::any_of(inputs, moves_there)) return true;
     } else if (dynamic_cast<TraceContext*>(c) != nullptr) {
-      return std::ranges::any_of(inputs, moves);  // who has the graph may differentiate it
+      return std::ranges::any_of(inputs, moves);  // the owner of the graph may differentiate it
     } else if (auto* batch = dynamic_cast<BatchContext*>(c)) {
       std::vector<Tensor> around;
       for (const Tensor& x : inputs)
@@ -70,7 +70,7 @@ bool is_differentiated(Context* context, Tensor x) {
   throw error;
 }
 
-// The pullback gave nothing that depends on cotangents by calls of ops: then it must be zero.
+// No gradient of the pullback depends on cotangents by calls of ops: then all must be zero.
 void require_zero_rule(const RuleCall& call, std::vector<Tensor> cotangents) {
   for (Tensor& ct : cotangents) {
     if (ct.has_value()) ct = full(ct.type(), 1);
@@ -155,7 +155,7 @@ std::vector<Tensor> pull_in(BatchContext& batch, const Pullback& pull,
   for (std::size_t i = 0; i < found.size() && i < is_example.size(); ++i) {
     const bool is_summed = !is_example[i] && batch.is_example(found[i]);
     if (is_example[i] || is_summed) found[i] = batch.batch_of(found[i]);
-    // What is the same for all examples gets the sum over them.
+    // A value that is the same for all examples gets the sum over them.
     if (is_summed) found[i] = sum_to(found[i], Shape(found[i].shape().sizes().subspan(1)));
   }
   return found;
@@ -221,7 +221,7 @@ std::vector<Tensor> attach(Context& context, const RuleCall& call) {
   }
   std::vector<Tensor> out = attach(*context.parent(), call);
   std::vector<Tensor> tangents;
-  if (!call.is_for_forward) {  // they are those of the results
+  if (!call.is_for_forward) {  // then it takes the tangents of the results
     const ContextScope scope(*context.parent(), {});
     for (std::size_t i = 0; i < out.size(); ++i) {
       const Tensor moved = call_identity(jvp->tangent(call.results[i]));
@@ -239,8 +239,8 @@ std::vector<Tensor> attach(Context& context, const RuleCall& call) {
   return out;
 }
 
-// One of them, as `context` sees it. Batches are taken from under their examples, so that what is
-// the same for all examples stays so.
+// One value, as `context` sees it. An example is replaced by its batch, so that a value that is the
+// same for all examples stays so.
 Tensor held_back_in(Context& context, const Tensor& x, const std::vector<Tensor>& cotangents) {
   if (dynamic_cast<CaptureList*>(&context)) return held_back_in(*context.parent(), x, cotangents);
   if (auto* batch = dynamic_cast<BatchContext*>(&context)) {

@@ -29,7 +29,7 @@ bool is_identity(const ScalarDef& partial, std::size_t operands) {
   return program.size == 1 && program.operands == 1 && program.sources[0] == operands + 1;
 }
 
-// The tangent `t` of operand `wrt` carried to the result: the partial's program on what it reads.
+// Maps the tangent `t` of operand `wrt` to the result, by the program of the partial.
 Tensor push(const Op& op, int wrt, Operands in, const Tensor& y, const Tensor& t,
             const Attrs& attrs) {
   const ScalarDef& partial = op.def().partials.by_operand[static_cast<std::size_t>(wrt)];
@@ -43,7 +43,7 @@ Tensor push(const Op& op, int wrt, Operands in, const Tensor& y, const Tensor& t
   }
   const int sparse = rows_operand(list.view());
   if (sparse < 0) return run_program(partial, list.view(), real_attrs(attrs));
-  // A sparse t beside single numbers: the program is linear in t and runs on its rows.
+  // A sparse t with single numbers: the program is linear in t and runs on its rows.
   const Tensor rows = list.view()[static_cast<std::size_t>(sparse)].slices()->values;
   OperandList on_rows;
   for (int i = 0; i < program.operands; ++i) {
@@ -321,7 +321,7 @@ Reads find_reads(const Op& op, const Attrs& attrs, std::span<const Type* const> 
     if (operands.size() + results.size() > 63) return everything;
     reads = try_on_symbols(op, attrs, operands, {results.data(), results.size()}, wanted);
   } catch (const Error&) {
-    // The rule fails on these types; it says so when a gradient asks for it.
+    // The rule fails on these types. A gradient that needs it throws its error.
   }
   if (entry != nullptr) {
     entry->set(op, id, types, size);

@@ -14,7 +14,7 @@ namespace {
 using Number = std::complex<double>;
 using TensorFunction = std::function<Tensor(std::span<const Tensor>)>;
 
-// What is differentiated: the real part of the sum of the result.
+// The differentiated number: the real part of the sum of the result.
 double objective(const TensorFunction& f, std::span<const Tensor> x) {
   double total = 0;
   for (const Number& v : f(x).to_vector<Number>()) total += v.real();

@@ -35,8 +35,8 @@ Tensor zeros_for(const LeafRef& leaf) {
   return leaf.tensor != nullptr ? zero_tangent(*leaf.tensor) : zero_tangent(*leaf.variable);
 }
 
-// How many cotangents a jacobian sends back at once: enough to make calls large, and few enough
-// that what a batch of them holds stays small beside a tape.
+// The number of cotangents in one sweep of a jacobian: enough to make calls large, and few enough
+// that a batch of them is small compared to a tape.
 constexpr int64_t kSweepsAtOnce = 64;
 
 // Cotangents [count, type's shape...] of a value of `rows` rows: in number k, element first + k of
@@ -148,8 +148,8 @@ void GradientTape::note(const Variable& variable, const Tensor& snapshot, bool i
   w->is_asked_for = w->is_asked_for || is_asked_for;
   recorder_->tape.watch(snapshot);
   const uint64_t id = TensorAccess::id(snapshot);
-  // Ids grow, so a greater one is new. A smaller one may have come before: what is traced reads the
-  // Variable of the trace between two reads of this one.
+  // Ids grow, so a greater id is new. A smaller id may be known already: code that is traced
+  // between two reads of this Variable reads the Variable of the trace.
   std::vector<uint64_t>& known = w->snapshots;
   const bool is_new = known.empty() || known.back() < id ||
                       std::find(known.rbegin(), known.rend(), id) == known.rend();
@@ -189,7 +189,7 @@ void GradientTape::record(std::span<const Tensor> inputs, std::span<const Tensor
 std::vector<Tensor> GradientTape::sweep_ids(std::span<const Tensor> targets,
                                             const LeafList& sources,
                                             std::span<const Tensor> seeds) {
-  // A Variable stands for all its snapshots.
+  // A Variable means all its snapshots.
   std::vector<uint64_t> ids;
   std::vector<std::size_t> ends;
   for (const LeafRef& leaf : sources.items()) {

@@ -19,15 +19,15 @@
 namespace etude::internal {
 namespace {
 
-// Outputs and cotangents of all chosen inputs in one graph: its first outputs are those of `graph`,
-// and so are its first `effects` nodes with effects.
+// Outputs and cotangents of all chosen inputs in one graph: its first outputs are the outputs of
+// `graph`, and its first `effects` nodes with effects are the effects of `graph`.
 struct Joint {
   GraphRef graph;
   std::vector<bool> adds, is_rows;
   std::size_t effects = 0;
 };
 
-// Appends a cotangent of `source`; gives whether that is indices and values.
+// Appends a cotangent of `source`; returns whether it is indices and values.
 bool add_cotangent(std::vector<Tensor>& outputs, const Tensor& found, const Tensor& source) {
   const std::optional<IndexedSlices> rows = found.slices();
   const bool is_rows = rows && rows->dense_shape == source.shape();
@@ -56,8 +56,8 @@ Joint joint_graph(const Graph& graph, const Chosen& wanted, const Chosen& summed
     outputs = interpret(graph, inputs);
   }
   joint.effects = trace.effect_count();
-  // Seeds are added one by one: what has reached an input so far, and then the outputs from the
-  // last to the first, as the calls behind the graph would add to these.
+  // Seeds are added one by one: the earlier sum of an input, and then the outputs from the last to
+  // the first, in the order of the calls after the graph.
   std::vector<Tensor> cotangents(outputs.size()), sums(sources.size()), targets, seeds;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     if (!outputs[i].has_value() || !is_differentiable(outputs[i].dtype())) continue;
@@ -145,7 +145,7 @@ class Cut {
     }
   }
 
-  // What the second part reads of the first, in order. Constants are in both.
+  // The values of the first part that the second part reads, in order. Constants are in both.
   void find_kept() {
     std::vector<bool> is_read(joint_.value_count());
     for (std::size_t i = 0; i < joint_.size(); ++i) {
@@ -163,7 +163,7 @@ class Cut {
     }
   }
 
-  // Appends the nodes of one part; `numbers` has the drafts of what they read from outside.
+  // Appends the nodes of one part; `numbers` has the drafts of the outside values that they read.
   void add_nodes(GraphBuilder& build, std::vector<Draft>& numbers, bool forward) const {
     for (std::size_t c = 0; c < joint_.constants().size(); ++c) {
       numbers[joint_.first_constant() + c] = build.add_constant(joint_.constants()[c]);
@@ -338,7 +338,7 @@ GraphRef copy_without_effects(const Graph& graph) {
                                                        : node.attrs);
       continue;
     }
-    for (uint32_t r = 0; r < node.results; ++r) {  // nothing, which somebody may name
+    for (uint32_t r = 0; r < node.results; ++r) {  // empty: an output may name it
       const GraphValue v = node.first_result + r;
       copy.set(v, copy.build().add_constant(make_tensor(graph.type(v))));
     }

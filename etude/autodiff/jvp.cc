@@ -13,8 +13,9 @@ namespace etude {
 
 namespace {
 
-// The tangent of a result, as a value of its own where contexts follow values. What a sum passes on
-// of one operand is that in the steps of a loop as well, where the other one has the tangent 0.
+// The tangent of a result, as a new value where contexts track values. A sum passes on the tangent
+// of one operand; it is a new value there too, as in the steps of a loop, where the other operand
+// has the tangent 0.
 Tensor own_value(Tensor&& t, std::span<const Tensor> of_operands) {
   const auto is_it = [&](const Tensor& x) { return x.has_value() && x.ref() == t.ref(); };
   const bool is_passed_on = internal::mode_word != 0 && std::ranges::any_of(of_operands, is_it);
@@ -36,7 +37,7 @@ void JvpContext::set_tangent(const Tensor& x, const Tensor& t) {
 
 Tensor JvpContext::tangent(const Tensor& x) const {
   if (!x.has_value()) return {};
-  if (TensorAccess::is_sparse(x)) {  // what moves is its rows
+  if (TensorAccess::is_sparse(x)) {  // the rows carry the tangent
     Tensor t = tangent(x.slices()->values);
     return t.has_value() ? internal::with_rows(x, std::move(t)) : Tensor();
   }

@@ -13,8 +13,8 @@ namespace etude::internal {
 
 namespace {
 
-// A tensor for each leaf: its dense form, and what `stands_for` gives of a Variable. A tape knows
-// the rows of a sparse tensor, and the dense one that is made of them.
+// A tensor for each leaf: its dense form, or the result of `stands_for` for a Variable. A tape
+// tracks both the rows of a sparse tensor and its dense form.
 template <class F>
 std::vector<Tensor> dense_leaves(const LeafList& leaves, const F& stands_for) {
   std::vector<Tensor> out;
@@ -56,7 +56,7 @@ void RecordedRun::finish(const LeafList& results) {
   record_.variables = history_.take();
   record_.keys = std::move(keys_.keys);
   record_.states = states_.take();
-  // What was read of a Variable inside is no capture, also where it was known before.
+  // A value that was read from a Variable inside is no capture, even if it was known before.
   const auto is_read = [&](const Tensor& x) {
     return std::ranges::any_of(record_.variables, [&](const VariableUse& use) {
       return std::ranges::any_of(use.values, [&](const Tensor& value) {
@@ -89,7 +89,8 @@ std::vector<Tensor> dense(std::span<const Tensor> xs) {
 
 RepeatedRun::RepeatedRun(const RunRecord& record, std::span<const Tensor> dy)
     : record_(all_held_back(record, dy)), first_inputs_(record.inputs()), dy_(dense(dy)) {
-  // Identities of their own tell arguments, and what was read, from captures of the same tensors.
+  // New identities distinguish arguments, and values that were read, from captures of the same
+  // tensors.
   const auto make_fresh = [](std::vector<Tensor>& xs) {
     for (Tensor& x : xs) {
       if (x.has_value()) x = identity(x);
@@ -107,7 +108,7 @@ RepeatedRun::RepeatedRun(const RunRecord& record, std::span<const Tensor> dy)
 }
 
 std::vector<Tensor> RepeatedRun::gradients(const LeafList& results) {
-  // The function may capture one of its own arguments: each is asked for in both roles.
+  // The function may capture one of its own arguments: its gradient is computed in both roles.
   const std::size_t count = first_inputs_.size(), captures = record_.captures.size();
   std::vector<Tensor> sources = first_inputs_;
   const std::vector<Tensor> inputs = record_.inputs();

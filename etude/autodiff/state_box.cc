@@ -47,7 +47,7 @@ const std::any* StateBoxBase::held() const {
 }
 
 void StateBoxBase::hold(std::any value) {
-  static_cast<void>(held());  // a first run notes what was there before it
+  static_cast<void>(held());  // a first run records the previous value
   StateReplay* replay = StateReplay::of(*this);
   if (replay == nullptr) {
     value_ = std::move(value);

@@ -23,7 +23,7 @@ struct TracedPullback {
   std::vector<Tensor> kept;
 };
 
-// `taken`: of which results it takes the cotangents.
+// `taken`: by result, whether the pullback takes its cotangent.
 TracedPullback trace_pullback(const RuleCall& call, const std::vector<bool>& taken) {
   const ReadersPause quiet;
   TraceContext context(std::string(call.name) + "_rule", {});

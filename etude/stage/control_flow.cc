@@ -35,7 +35,7 @@ std::vector<std::string> size_texts(std::span<const int64_t> sizes) {
   return out;
 }
 
-// What to do about a tensor that was `before` and is `after` later.
+// The next step for the user if a tensor was `before` and is `after` later.
 std::string remedy(std::string_view name_of, const Type* before, const Type* after, bool is_open) {
   if (before == nullptr || after == nullptr) return "Have it in both";
   if (before->dtype() != after->dtype()) {
@@ -217,7 +217,7 @@ struct TracedBody {
   bool draws() const { return std::ranges::count(is_drawn, true) > 0; }
 };
 
-// `key` is the one that draws of the body follow from; an absent one refuses them.
+// Draws of the body are derived from `key`; an absent key refuses them.
 TracedBody trace_body(std::string_view op, const std::string& name, const Tensor& key,
                       std::span<const Tensor> like, std::span<const std::string> names,
                       TensorBody body, CallSite where) {
@@ -247,7 +247,7 @@ TracedBody trace_body(std::string_view op, const std::string& name, const Tensor
   return out;
 }
 
-// What several bodies of one call use from outside, each once.
+// The outside values that several bodies of one call use, each once.
 class Outside {
  public:
   explicit Outside(CallSite where) : where_(where) {}
@@ -279,7 +279,7 @@ class Outside {
     while (i < captures.size() && TensorAccess::id(captures[i]) != TensorAccess::id(capture)) ++i;
     return i;
   }
-  // Variables in two groups: those that are written, in their order, and the others.
+  // Variables in two groups: the written ones, in their order, and the others.
   std::vector<std::size_t> variables_with(bool is_written) const {
     std::vector<std::size_t> out;
     for (std::size_t i = 0; i < variables.size(); ++i) {
@@ -308,7 +308,7 @@ class Outside {
   CallSite where_;
 };
 
-// What stands for the outside in a graph that runs bodies.
+// The placeholders of outside values in a graph that runs bodies.
 struct Inside {
   Tensor key;  // of the step
   std::vector<Tensor> variables;
@@ -342,7 +342,7 @@ std::string input_name(const Outside::Used& used) {
   return used.variable.name().empty() ? "variable" : used.variable.name();
 }
 
-// Inputs of a graph that is being put together, with the operands that they stand for.
+// Inputs of a graph under construction, with their operands.
 class Layout {
  public:
   std::size_t add(std::string name, const Tensor& operand) {
@@ -350,7 +350,7 @@ class Layout {
     operands_.push_back(operand);
     return operands_.size() - 1;
   }
-  // An input that stands for a row of the operand.
+  // An input for a row of the operand.
   void add_rows(std::string name, const Tensor& operand) {
     inputs_.push_back({std::move(name), batching::example_type(operand.type())});
     operands_.push_back(operand);
@@ -420,13 +420,13 @@ std::vector<Tensor> StagedSwitch::run(const Tensor& index) {
 
 namespace {
 
-// A loop whose bodies are traced: what is carried, and what is the same for all steps.
+// A loop whose bodies are traced: its carried values and its loop invariants.
 class LoopGraphs {
  public:
   LoopGraphs(const StagedLoop& loop, const TracedBody& body, const Outside& outside,
              std::span<const Tensor> rows)
       : loop_(loop), body_(body), outside_(outside), rows_(rows.size()) {
-    // What each step gives as it was given is the same for all.
+    // A value that every step returns unchanged is loop-invariant.
     for (std::size_t c = 0; c < loop.carried.size(); ++c) {
       (body.graph->outputs()[c] == c ? fixed_ : changing_).push_back(c);
     }
@@ -471,7 +471,7 @@ class LoopGraphs {
     });
   }
 
-  // The state after the loop, and what else the steps gave. Assigns Variables.
+  // The state after the loop, and the other results of the steps. Assigns Variables.
   std::vector<Tensor> finish(const Values& found) const {
     std::vector<Tensor> out = loop_.carried;
     std::size_t next = 0;
@@ -490,7 +490,7 @@ class LoopGraphs {
     Inside inside;
   };
 
-  // What the next step reads of a Variable was assigned in this one.
+  // An assigned value of a Variable reaches the next step without its derivative.
   void cut_assignments(std::vector<Tensor>& results, const Inside& inside) const {
     std::size_t at = body_.results;
     for (const std::size_t v : outside_.variables_with(true)) {

@@ -56,8 +56,8 @@ TraceRef FunctionCore::or_first_run(FirstRun* first, TracingLock& lock, CallSite
 
 void FunctionCore::begin_first_run(const NoGraph& cause, FirstRun* first, TracingLock& lock) {
   const TraceContext::Unmade& variable = cause.variable;
-  // A function that calls others may run once for each of them; with one that it makes anew in each
-  // call it would run for ever without a graph.
+  // A function that calls others may run once for each of them. If it makes a new function in each
+  // call, it would never get a graph.
   const bool is_own = variable.function.empty();
   const bool may_create = is_own ? kept_->first_runs.empty() && !kept_->was_traced
                                  : std::ranges::count(kept_->first_runs, variable.function) == 0;

@@ -18,7 +18,7 @@ struct Sink {
   PrintSink sink;
 };
 
-// Lives for ever: objects that end with the program may print.
+// Never destroyed: objects that end with the program may print.
 Sink& sink() {
   static Sink* const sink = new Sink;
   return *sink;
@@ -44,7 +44,7 @@ class Writing {
   std::unique_lock<std::mutex> lock_;
 };
 
-// `text` as a part of the attribute of the op, where "{}" stands for an operand.
+// `text` as a part of the attribute of the op, where "{}" marks an operand.
 std::string escaped(std::string_view text) {
   std::string out;
   for (const char c : text) {

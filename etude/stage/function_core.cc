@@ -128,14 +128,14 @@ bool TraceKey::fits_beside_types(const Arguments& call) const {
 
 namespace {
 
-// Whether the Variables are those that the graph was made for: of their types, and the ones from
-// outside not among the arguments as well, unless they were.
+// Whether the Variables are as in the trace: of the same types, and a Variable from outside is
+// among the arguments only if it was so in the trace.
 bool variables_fit(const Trace& trace, const Arguments& call) {
   for (const TraceVariable& v : trace.variables) {
     const auto given =
         v.argument < 0 ? nullptr : call.variables[static_cast<std::size_t>(v.argument)];
     const std::shared_ptr<void> state = v.state.lock();
-    if (given == nullptr && state == nullptr) continue;  // gone: told when it runs
+    if (given == nullptr && state == nullptr) continue;  // gone: an error when it runs
     if (state != nullptr) {
       const auto is_it = [&](const Variable* x) { return x->ref() == state.get(); };
       const bool is_given = std::ranges::any_of(call.variables, is_it);
@@ -288,8 +288,9 @@ TraceRef FunctionCore::trace_of_signature(const Arguments& call, const ArgumentN
 
 namespace {
 
-// What stands for the Variables of a call while it is traced: others, so that it is seen which the
-// function reaches by its arguments and which from outside; one for those that are one object.
+// Placeholders of the Variables of a call while it is traced: other Variables, to find out which
+// the function reaches by its arguments and which from outside. Equal Variables share a
+// placeholder.
 std::vector<Variable> stand_ins(const Arguments& call) {
   std::vector<Variable> out;
   for (std::size_t i = 0; i < call.variables.size(); ++i) {
@@ -300,8 +301,8 @@ std::vector<Variable> stand_ins(const Arguments& call) {
   return out;
 }
 
-// The Variables of a graph that was traced with `used` as those of the call. Sets `is_both` for
-// those that are reached both ways.
+// The Variables of a graph that was traced with `used` as the Variables of the call. Sets `is_both`
+// for Variables that are reached both ways.
 std::vector<TraceVariable> trace_variables(const std::vector<TracedVariable>& found,
                                            const Arguments& call, const std::vector<Variable>& used,
                                            std::vector<bool>& is_both) {
@@ -358,7 +359,7 @@ RefPtr<Trace> FunctionCore::make(const Arguments& call, const ArgumentNames& nam
     TracedGraph made = context.finish(traced.outputs);
     std::vector<bool> is_both(used.size());
     trace->variables = trace_variables(made.variables, call, used, is_both);
-    if (std::ranges::count(is_both, true) > 0) {  // once more, with those as what they are
+    if (std::ranges::count(is_both, true) > 0) {  // traces again with these Variables themselves
       for (std::size_t i = 0; i < used.size(); ++i) {
         if (is_both[i]) used[i] = *call.variables[i];
       }
@@ -382,7 +383,7 @@ RefPtr<Trace> FunctionCore::make(const Arguments& call, const ArgumentNames& nam
 
 namespace {
 
-// What a value of call time is for this call, or what stands for it in a trace around.
+// The value of a call_time_value for this call, or its placeholder in an enclosing trace.
 // throws: kInvalidArgument if it has another type than the graph was made for.
 Tensor value_for_call(const TraceVariable& v, const std::string& function, CallSite where) {
   Tensor x = take_call_time_value(v.source);
@@ -395,7 +396,7 @@ Tensor value_for_call(const TraceVariable& v, const std::string& function, CallS
   });
 }
 
-// Whether a call changes what it is given or reaches.
+// Whether a call changes its arguments or Variables.
 bool is_changing(const Trace& trace) {
   return std::ranges::any_of(trace.variables, &TraceVariable::is_written) ||
          std::ranges::any_of(trace.in_out, [](uint8_t comes_back) { return comes_back != 0; });
@@ -406,7 +407,7 @@ bool is_changing(const Trace& trace) {
 Values FunctionCore::run(const Trace& trace, const Arguments& call, CallSite where) const {
   kept_->history->note_call();
   if (!trace.size_reads.empty()) TraceContext::note_reads(trace.size_reads);
-  std::optional<LazyPause> pause;  // what was recorded fails behind the changes
+  std::optional<LazyPause> pause;  // pending calls must fail before the changes
   if (mode_word != 0 && is_lazy() && is_changing(trace)) pause.emplace(where);
   if (trace.variables.empty()) return run_locked(trace, call, {}, where);
   std::vector<Reached> all;
@@ -426,7 +427,7 @@ Values FunctionCore::run(const Trace& trace, const Arguments& call, CallSite whe
                    {}});
     if (v.is_written) written.push_back(*all.back().variable);
   }
-  // Between reading and assigning nobody else may assign, so that no update is lost.
+  // No other thread may assign between the read and the assignment, so that no update is lost.
   std::optional<VariableLock> lock;
   if (!written.empty() && ContextStack::is_on_eager()) lock.emplace(std::move(written));
   return run_locked(trace, call, all, where);

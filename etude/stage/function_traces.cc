@@ -39,7 +39,7 @@ bool differs(std::span<const std::vector<std::string>> inputs, std::size_t k) {
   });
 }
 
-// The inputs of one of the graphs, those that differ first if there are too many to show.
+// The inputs of one of the graphs. If there are too many to show, inputs that differ come first.
 std::string shown_inputs(std::span<const std::vector<std::string>> all, std::size_t graph,
                          std::size_t most) {
   std::vector<std::string> own = all[graph];
@@ -115,7 +115,7 @@ bool is_useless(const Trace& trace) {
 }  // namespace
 
 void FunctionCore::Kept::drop_useless() const {
-  std::vector<TraceRef> dying;  // after the lock: what they hold may call the function
+  std::vector<TraceRef> dying;  // after the lock: their destructors may call the function
   const std::unique_lock lock(mutex);
   for (auto* list : {&traces, &instances}) {
     for (TraceRef& trace : *list) {

@@ -24,7 +24,7 @@ bool holds(DType dtype, double x) {
   return std::trunc(x) == x && x >= low && x < end;
 }
 
-// Whether `to` is the integer `value`, whose dtype is `from`; a double does not tell all of them.
+// Whether `to` is the integer `value` of dtype `from`; a double cannot represent all of them.
 bool is_same_integer(const void* to, DType dtype, double made, const void* value, DType from,
                      double real) {
   int64_t back = 0;
@@ -33,7 +33,7 @@ bool is_same_integer(const void* to, DType dtype, double made, const void* value
   return std::memcmp(&back, value, bytes) == 0 && (made < 0) == (real < 0);
 }
 
-// Puts one number that `from` says into `to`. `index`: of the element, for messages.
+// Writes one number of dtype `from` to `to`. `index`: of the element, for messages.
 void put(char* to, DType dtype, const void* value, DType from, int64_t index, const Shape& shape,
          const HostTarget& target) {
   double real = 0, made = 0;

@@ -14,8 +14,8 @@ namespace {
 // With more traces than these a new one is compared with the latest only.
 constexpr int kMostCompared = 4;
 
-// Thunks of one type and line are one: what they capture by value could differ by sizes only if
-// host code had looked at these.
+// Thunks of one type and line count as one: their captures could differ by sizes only if host code
+// had read these.
 bool same_source(const CallTimeValue* a, const CallTimeValue* b) {
   if (a == nullptr || b == nullptr) return a == b;
   return a->callable == b->callable && a->where.line == b->where.line &&
@@ -28,7 +28,7 @@ bool same_variable(const TraceVariable& a, const TraceVariable& b) {
          a.is_written == b.is_written && same_source(a.source.get(), b.source.get());
 }
 
-// Why two traces are no family, beside what their graphs say; "" for nothing.
+// The reason why two traces form no family, apart from their graphs; "" if none.
 std::string difference_outside(const Trace& a, const Trace& b) {
   if (a.enclosing || b.enclosing) return "it uses values of the function around it";
   if (a.has_examples || b.has_examples) return "it uses examples of a vmap around it";
@@ -60,8 +60,8 @@ std::vector<const Type*> types_of(const Trace& trace, const Arguments& call) {
   return types;
 }
 
-// What two calls have in common: a size that differs is open. None where nothing is 0 or 1 that
-// differs: then their graphs are compared.
+// The common part of two calls: a size that differs is open. None if no differing size is 0 or 1 in
+// either call: then their graphs are compared.
 std::optional<std::vector<TensorSpec>> common_specs(const TraceKey& before, const Arguments& call) {
   bool has_special = false;
   std::vector<TensorSpec> out;

@@ -89,7 +89,7 @@ std::string difference_from(const Trace& trace, std::size_t n, const TraceKey& k
 
 namespace {
 
-// What a call gives that the graph was not made for.
+// The difference between a call and the arguments that the graph was made for.
 std::string unfit_text(const Trace& trace, const TraceKey& key, const ArgumentNames& names) {
   if (!same_structure(key, trace.key))
     return "the arguments have another structure than it was made for";

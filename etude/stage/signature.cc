@@ -168,7 +168,7 @@ void require_signature(const Signature& signature, const Arguments& call,
 
 namespace {
 
-// "x" of "x/0/1": the tensors of lists are counted, and not told by their places.
+// "x" of "x/0/1": positions in lists are left out, since names of tensors are numbered.
 std::string_view without_positions(std::string_view path) {
   for (;;) {
     const std::size_t slash = path.rfind('/');
@@ -209,7 +209,7 @@ void require_parameters(const Signature& signature, std::size_t parameters,
 
 namespace {
 
-// "the size of axis 0 of x", or of what it follows from.
+// "the size of axis 0 of x", or of the size that it follows from.
 std::string size_text(const Signature& signature, const std::vector<RefPtr<Trace>>& traces,
                       std::size_t read) {
   const auto seen = [&](std::size_t k) { return traces[k]->size_reads[read].size; };

@@ -260,7 +260,7 @@ TracedGraph TraceContext::finish(std::span<const Tensor> outputs) {
   std::vector<Draft> results;
   for (const Tensor& y : outputs) results.push_back(number(y.has_value() ? to_dense(y) : y));
   TracedGraph out;
-  // Inputs and outputs stand in the order of the first uses.
+  // Inputs and outputs are in the order of the first uses.
   for (const Held& v : variables_) {
     if (v.variable.is_written) results.push_back(number(v.assigned));
     if (!v.variable.is_read) builder_.drop_input(number(v.first));
@@ -271,7 +271,7 @@ TracedGraph TraceContext::finish(std::span<const Tensor> outputs) {
   out.has_examples = has_examples_;
   out.size_reads = size_reads_.list();
   for (Capture& c : captures_) {
-    // What nobody outside holds is a number of the function itself, such as the 0.5 of x * 0.5.
+    // A tensor without another owner is a constant of the function, such as the 0.5 of x * 0.5.
     if (!TensorAccess::is_ghost(c.value) && (!has_outside_ || TensorAccess::is_unique(c.value))) {
       builder_.make_constant(c.input, std::move(c.value));
     } else {

@@ -23,8 +23,8 @@
 namespace etude {
 namespace {
 
-// Whether x has no elements and will have none: it stands for an example of a vmap, or for a value
-// of a trace.
+// Whether x has no elements and will have none: it is a placeholder of a trace, or an example of a
+// vmap.
 bool is_standing(const Tensor& x) noexcept {
   return x.has_value() && TensorAccess::is_ghost(x) && !internal::is_unrun(x);
 }
@@ -43,7 +43,7 @@ struct VariableCell : std::enable_shared_from_this<VariableCell> {
   std::string name;
   bool trainable = true;
   CallSite where;
-  Tensor resource;  // what stands for the cell in calls, of the type of the value
+  Tensor resource;  // represents the cell in calls, with the type of the value
 
   std::string title() const { return name.empty() ? "Variable" : "Variable '" + name + "'"; }
   std::string made() const {
@@ -324,7 +324,7 @@ bool Variable::is_direct(const Arg& x) noexcept {
   return ContextStack::is_on_eager() && (x.tensor() == nullptr || !is_standing(*x.tensor()));
 }
 
-// What `run` gives, which assigns; in a run that is repeated, what was assigned in the first one.
+// The result of `run`, which assigns; in a replayed run, the value that the first run assigned.
 template <class Run>
 Tensor Variable::located_assignment(const char* name, CallSite where, const Run& run) const {
   return located(name, where, [&] {

@@ -15,7 +15,7 @@ namespace {
 // Joined by calls of at most so many operands, which a tape around the sweep can record cheaply.
 constexpr std::size_t kMostJoined = 32;
 
-// Tensors behind each other, along axis 0.
+// Tensors joined along axis 0.
 Tensor join_all(std::vector<Tensor> parts, CallSite where) {
   while (parts.size() > 1) {
     std::vector<Tensor> joined;
@@ -60,8 +60,8 @@ void CotangentSums::prepare_for_part(uint32_t slot, CallSite where) {
   is_without_minus_zero_[slot] = true;
 }
 
-// Rows are added to a dense sum one by one, as they are among themselves: a sum that a loop goes on
-// with is dense, and has the bits of one that stays sparse.
+// Rows are added to a dense sum one by one, in the same order as among themselves: the sum that a
+// loop continues is dense, and gets the bits of a sum that stays sparse.
 void CotangentSums::add_rows(uint32_t slot, const IndexedSlices& rows, CallSite where) {
   prepare_for_part(slot, where);
   set_index(sums_[slot], {IndexItem(rows.indices)}, Arg(rows.values), ScatterMode::kAdd, where);

@@ -40,7 +40,7 @@ Tape::Tape(TapeOptions options, CallSite where)
 Tape::~Tape() {
   if (follows_escapes_ && observer_) note_escapes();  // a frozen one is of a pullback
   constexpr std::size_t kMostRecords = 1 << 14;       // some MiB are worth keeping, not more
-  // Values that die with the records are nobody's business.
+  // No observer needs to know of values that die with the records.
   observer_.reset();
   holder_.reset();
   records_.clear();
@@ -66,7 +66,7 @@ void Tape::note_escapes() const {
 void Tape::freeze() noexcept {
   observer_.reset();
   holder_.reset();
-  // One that may be swept only once changes while another thread may look at it.
+  // A tape for one sweep changes during the sweep, so other threads may not inspect it.
   if (options_.persistent) holder_.emplace(*this, true);
 }
 
@@ -234,7 +234,7 @@ void Tape::drop_record(uint32_t index) noexcept {
   const internal::RefPtr<const ByPullback> pullback = std::move(r.pullback);
   for (const Entry& output : outputs_of(r)) erase_known(output.id);
   for (Entry& e : std::span(entries_.data() + r.first, r.inputs + r.outputs)) {
-    e.saved.reset();  // what dies by this is queued in deaths_
+    e.saved.reset();  // values that this destroys are queued in deaths_
   }
   for (Entry& input : inputs_of(r)) {
     if (input.id != 0) release_use(std::exchange(input.id, 0));
@@ -365,7 +365,7 @@ const Graph* graph_of_results(const OpDef& def, const Attrs& attrs) {
   return name.empty() ? nullptr : static_cast<const Graph*>(&attrs.object(name));
 }
 
-// Rows that a loop gives are values of their own, but not those that a tape inside keeps.
+// Rows that a loop returns are new values, except the rows that a tape inside keeps.
 std::size_t first_value(const OpDef& def, const Attrs& attrs, std::size_t visible) {
   if (!def.body.empty()) return 0;
   return attrs.has("visible") ? static_cast<std::size_t>(attrs.integer("visible")) : visible;

@@ -21,12 +21,12 @@ using internal::InlineVector;
 
 namespace {
 
-// Whether the reverse rule adds to a part of what has reached its operand. An op that runs graphs
-// goes on with the whole sum, and its graphs do this for their own parts.
+// Whether the reverse rule adds to a part of its operand's cotangent sum. An op that runs graphs
+// continues with the whole sum, and its graphs do this for their own parts.
 bool adds_to_part(const OpDef& def) { return def.takes_sums && !internal::runs_graphs(def); }
 
-// The error of an addition as that of the sum for operand `i` of a call: the addition is named in
-// it, but it is the call whose rule gave what cannot be added.
+// Turns the error of an addition into an error of the sum for operand `i` of a call: its text names
+// the addition, its place is the call whose rule returned the faulty cotangent.
 Error error_of_sum(const Error& error, std::size_t i, std::string_view call, CallSite where) {
   Error out(error.code(), error.text());
   out.name_op(fmt::format("sum of gradients for operand {} of {}", i, call));
@@ -44,8 +44,9 @@ bool is_recorded() {
   return false;
 }
 
-// What a sum begins with, as a value of its own. A sum that a loop carries is one in each step, so
-// that cotangents of `g` from the sum and from its other readers come in the order of these calls.
+// The initial term of a sum, as a new value. A sum that a loop carries is a new value in each step,
+// so that the cotangents of `g` from the sum and from its other readers arrive in the order of
+// these calls.
 Tensor own_value(Tensor&& g, CallSite where) {
   const bool has_other_readers = !TensorAccess::is_sparse(g) && !TensorAccess::is_unique(g);
   return has_other_readers ? internal::identity(g, where) : std::move(g);
@@ -69,7 +70,7 @@ Values Tape::run_rule(const Record& record, std::span<const Tensor> cotangents, 
         "has no derivative, but a gradient must flow through it. Use stop_gradient, or "
         "custom_gradient with a rule of your own. A record of your own takes a rule as `vjp`, or a "
         "reason as `no_derivative`, which marks it as not differentiable");
-    // A persistent tape that records what the rules do may move its entries meanwhile.
+    // A persistent tape that records the calls of rules may move its entries meanwhile.
     InlineVector<Tensor, 6> held;
     InlineVector<const Tensor*, 6> list;
     static const internal::Permanent<Tensor> absent;
@@ -167,7 +168,7 @@ void Tape::seed(CotangentSums& slots, std::span<const Tensor> targets,
     ETUDE_REQUIRE(y.has_value(), "target {} is nothing. Does the loss function return its value?",
                   i);
     if (!is_differentiable(y.dtype())) continue;
-    // What tapes know of a sparse target is its rows.
+    // A tape tracks a sparse target by its rows.
     const std::optional<IndexedSlices> rows = y.slices();
     const Tensor& target = rows ? rows->values : y;
     const Known* known = known_.find(TensorAccess::id_or_zero(target));
@@ -214,7 +215,8 @@ void Tape::sweep(CotangentSums& slots, const std::vector<bool>& is_source) {
       cts.clear();
       const bool takes_sums = records_[k].op != nullptr && records_[k].op->def().takes_sums;
       for (std::size_t at = 0; at < back.size(); ++at) {
-        // Sums that were taken are for operands behind others: they come first again.
+        // In reverse order: a rule that takes sums returns them for its later operands, and a sum
+        // must precede new cotangents.
         const std::size_t i = takes_sums ? back.size() - 1 - at : at;
         const Entry& input = inputs_of(records_[k])[i];
         if (!back[i].has_value() || input.id == 0) continue;
@@ -329,7 +331,7 @@ std::string Tape::explain_id(const Tensor& target, DType source_dtype, uint64_t 
     return "no recorded call on watched values made the target: it was computed before the watch, "
            "while recording was paused, or through host data, integers or stop_gradient";
   }
-  // Forwards from the source to where the chain ends, as far as the target depends on it.
+  // Forwards from the source to the end of the chain, through values that the target depends on.
   std::vector<bool> reaches(next_slot_), needed(next_slot_);
   needed[known_.find(TensorAccess::id_or_zero(target))->slot] = true;
   for (std::size_t k = records_.size(); k-- > 0;) {
