@@ -103,7 +103,7 @@ struct Uniform {
 
 template <class T>
 struct Normal {
-  // Each block of the cipher gives two radii and two angles.
+  // Each block of the cipher makes two radii and two angles.
   static void fill(PhiloxKey key, T* out, int64_t begin, std::size_t n) {
     if constexpr (std::is_same_v<T, double>) {
       for (std::size_t i = 0; i < n; ++i) {
@@ -230,7 +230,7 @@ bool run_fold_in(const KernelCall& call) {
   return true;
 }
 
-// Fisher and Yates: place i changes with one of the places up to i.
+// Fisher and Yates: place i is exchanged with a place up to i.
 bool run_permutation(const KernelCall& call) {
   const auto& p = *static_cast<const RandomParams*>(call.params);
   parallel_for(p.keys, static_cast<double>(p.keys * p.count) * 1e-2, [&](int64_t number) {

@@ -129,7 +129,7 @@ struct Item {
     return p.options.causal && key > query + rows - 1;
   }
 
-  // What bias, mask and order make of scores [rows, columns] of queries and keys from here on.
+  // Applies bias, mask and causal order to scores [rows, columns] of queries and keys from here on.
   void adjust(T* scores, int64_t query, int64_t rows, int64_t key, int64_t columns) const {
     constexpr T kNever = -std::numeric_limits<T>::infinity();
     const bool crosses = p.options.causal && key + columns - 1 > query;
@@ -253,7 +253,7 @@ bool run_attention(const KernelCall& call) {
   return true;
 }
 
-// What the reverse of an item works on.
+// The arrays of the reverse pass of an item.
 template <class T>
 struct Reverse {
   const T *y, *log_sum, *ct;
@@ -261,9 +261,9 @@ struct Reverse {
   T *dq, *dk, *dv, *dbias;
 };
 
-// Of one block of keys, with all queries: adds to dq, fills dk and dv. `finite` is `scaled`, or the
-// finite part of it where keys may be hidden: the zeros of hidden pairs meet no NaN, and those that
-// are seen have it in their shares.
+// Processes one block of keys with all queries: adds to dq, fills dk and dv. `finite` is `scaled`,
+// or its finite part if keys may be hidden: the zeros of hidden pairs must not be multiplied by
+// NaN. Visible pairs have the NaN in their weights.
 template <class T>
 void reverse_keys(const Item<T>& it, const Reverse<T>& g, int64_t key, const T* scaled,
                   const T* finite, const T* along, T* work) {

@@ -28,9 +28,9 @@ constexpr int64_t kLeastRows = 8;      // of a block: its rows of padding are co
 
 enum Purpose { kPadded = 10, kFlipped, kPartials, kHalves, kPanels, kStrips };
 
-// With few outputs a vector holds a strip: those of several neighbouring results. Then the filter
-// has columns for each of them, and its rows are as long as all that a strip reads:
-// ((count - 1) sw + kw) c, of which each result reads kw c.
+// With few outputs a vector holds a strip: the outputs of several neighbouring results. Then the
+// filter has columns for each of them, and its rows are as long as the pixels of a strip: ((count -
+// 1) sw + kw) c; each result reads kw c of them.
 struct Strips {
   int64_t count = 1;  // results in a strip; 1: there are no strips
   int64_t depth = 0;
@@ -107,8 +107,8 @@ void set_segments(Correlation& c) {
   t.b_offset = c.b_offset.data();
 }
 
-// A result does not read all pixels of its strip: what it does not read must not reach its sum, as
-// 0 times infinity would.
+// A result does not read all pixels of its strip. Unread pixels must not reach its sum: 0 times
+// infinity is NaN.
 void set_strips(Correlation& c) {
   const ConvPlan& p = c.p;
   if (!has_wide_tiles()) return;
@@ -134,7 +134,7 @@ void set_strips(Correlation& c) {
   t.reads = TileReads::kMasked;
 }
 
-// The filter with a column for each result of a strip, and the bias likewise, behind it.
+// The filter with a column for each result of a strip, then the bias in the same form.
 void pack_strips(const Correlation& c, float* to, const float* filter, const float* bias) {
   const ConvPlan& p = c.p;
   const int64_t columns = c.strips.columns(p), row = p.kw * p.c;
@@ -180,8 +180,8 @@ void pad_rows(const Correlation& c, float* to, const float* image, int64_t first
   }
 }
 
-// The part of an image that results [row, row + count) read: where it begins. The same of the
-// images behind it follows, at the step of image_step().
+// The start of the part of an image that results [row, row + count) read. The same parts of later
+// images follow at the step of image_step().
 const float* window_rows(const Correlation& c, const float* image, int64_t row, int64_t count,
                          int64_t images = 1) {
   if (!c.copies) return image + row * c.p.sh * c.row_step();
@@ -197,7 +197,7 @@ int64_t image_step(const Correlation& c) {
   return c.copies ? c.rows_read(c.p.oh) * c.row_step() : c.p.image();
 }
 
-// What is correlated with an image. `strips` is what pack_strips() gives, or null.
+// The filter of a correlation. `strips`: the result of pack_strips(), or null.
 struct Filter {
   const float *values, *bias, *strips;
 };
@@ -305,13 +305,13 @@ struct ConvParams : KernelParams {
   int64_t group = 1, chunks = 1, per_chunk = 1;
   // Sums are [kh, o, kw c], as a row of the image is longer than one of outputs.
   bool turned = false;
-  // Sums are of strips, [kh, depth, count, o]: what each pixel of a strip adds to each result of
-  // it. A weight's gradient is the sum over the pairs that it stands between.
+  // The sums of strips, [kh, depth, count, o], have a term for each pair of a pixel of a strip and
+  // a result of it. The gradient of a weight is the sum over its pairs.
   Strips strips;
   std::vector<int64_t> x_rows, ct_rows;
 };
 
-// What some rows of results add to the filter gradient; `ct` begins at the first of them.
+// Adds the terms of some rows of results to the filter gradient; `ct` begins at the first of them.
 void add_filter_gradient(const ConvParams& q, float* sum, const float* window, const float* ct,
                          int64_t count) {
   const Correlation& c = q.correlation;
@@ -366,7 +366,7 @@ void take_sums(const ConvParams& q, float* out, const float* sums) {
   const ConvPlan& p = q.plan;
   const int64_t depth = p.kw * p.group_inputs(), columns = q.strips.columns(p);
   const int64_t d_step = q.turned ? 1 : columns, o_step = q.turned ? depth : 1;
-  const int64_t result_step = p.sw * p.c * columns + p.o;  // to what the next result of a strip has
+  const int64_t result_step = p.sw * p.c * columns + p.o;  // to the next result of a strip
   for (int64_t i = 0; i < p.kh; ++i, sums += q.strips.depth * columns) {
     for (int64_t d = 0; d < depth; ++d) {
       for (int64_t o = 0; o < p.o; ++o, ++out) {

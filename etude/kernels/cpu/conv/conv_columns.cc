@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The input gradient of float32 convolutions with few channels, or with strides: what a row of the
-// cotangent gives for all taps is one product, wide enough for full vectors, and is added to the
+// The input gradient of float32 convolutions with few channels, or with strides: the terms of a row
+// of the cotangent for all taps are one product, wide enough for full vectors, and are added to the
 // image tap by tap.
 #include <algorithm>
 
@@ -13,8 +13,8 @@
 namespace etude::kernels::cpu {
 namespace {
 
-// What the products of one row of results, [results, rows, runs, length], add to: `length` adjacent
-// floats of the image for each.
+// The destinations of the products of one row of results, [results, rows, runs, length]: each
+// product is added to `length` adjacent floats of the image.
 struct ColumnRuns {
   int64_t results = 0, rows = 0, runs = 0, length = 0;
   int64_t from_result = 0, from_row = 0;          // steps of the products

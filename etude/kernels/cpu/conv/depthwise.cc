@@ -34,15 +34,15 @@ const Loops& loops() {
 struct Reach {
   int64_t tap, at, by, begin, end;
 };
-// Results that read the same taps, of which there are `count`.
+// The `count` results that read the same taps.
 struct Residue {
   int64_t first, step, count;
   std::vector<Reach> taps;
-  int64_t begin = 0, end = 0;  // those that read all of them
+  int64_t begin = 0, end = 0;  // the results that read all taps
 };
 
-// An axis of a convolution or, if `is_gradient`, of its input gradient: `size` are the pixels that
-// are read, `results` those that are made.
+// An axis of a convolution or, if `is_gradient`, of its input gradient, with `size` input pixels
+// and `results` output pixels.
 struct Axis {
   int64_t size, results, window, stride, dilation, before;
   bool is_gradient;

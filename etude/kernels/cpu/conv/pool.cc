@@ -129,7 +129,7 @@ void column_maxima(T* __restrict best, int32_t* __restrict where, const T* __res
     const T* from = x + r * width;
     const auto row = static_cast<int32_t>(r);
     for (int64_t i = 0; i < width; ++i) {
-      // exceeds(x, b) and selection as bits, which is what the compiler makes vectors of.
+      // exceeds(x, b) and selection as bits, so that the compiler makes vector instructions.
       const T x = from[i], b = best[i];
       const int32_t above = x > b ? -1 : 0, x_is_nan = x != x ? -1 : 0, b_is_not = b == b ? -1 : 0;
       const int32_t larger = above | (x_is_nan & b_is_not);
@@ -253,7 +253,7 @@ void mean_image(const PoolPlan& p, T* y, const T* x) {
   for (int64_t row = 0; row < p.oh; ++row) mean_row(p, y + row * p.ow * p.c, x, row);
 }
 
-// What row `row` of y gives to each row of its windows.
+// The share of row `row` of y for each row of its windows.
 template <class T>
 const T* spread_row(const PoolPlan& p, const T* y, int64_t row, Part down) {
   T* shares = thread_scratch<T, kShares>(p.ow * p.c);

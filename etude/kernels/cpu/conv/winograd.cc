@@ -113,8 +113,8 @@ void for_tiles(const Tiling& t, const Windows& a, int64_t first, int64_t end, co
   }
 }
 
-// What the tiles of a block are transformed to, [places, tiles, channels]. Places are no power of
-// two apart, or all of a pixel would share a set of the first cache.
+// The transformed tiles of a block, [places, tiles, channels]. The distance of places is no power
+// of two: else all values of a pixel would share a set of the first cache.
 struct Places {
   int64_t tiles, channels;
   int64_t place() const { return (tiles * channels + 15) / 16 * 16 + kLine; }
@@ -225,7 +225,7 @@ namespace {
 
 int64_t sum_place(const ConvPlan& p) { return p.c * p.o + kLine; }
 
-// Adds to sums [places, c, o] what the tiles [first, end) contribute, or begins the sums.
+// Adds the terms of tiles [first, end) to sums [places, c, o], or begins the sums.
 void add_places(const ConvPlan& p, float* sums, const float* x, const float* ct, int64_t first,
                 int64_t end, bool begin) {
   const Tiling t(p);

@@ -38,7 +38,8 @@ void fill_any(void* out, const void* in, int64_t bytes, int64_t n) {
   }
 }
 
-// Elements [begin, begin + n) of `period` elements that repeat: what is there is doubled.
+// Elements [begin, begin + n) of `period` elements that repeat: doubles the written part until all
+// is written.
 void repeat_period(char* out, const char* in, int64_t bytes, int64_t period, int64_t begin,
                    int64_t n) {
   const int64_t phase = begin % period, head = std::min(n, period - phase);
@@ -54,10 +55,10 @@ void repeat_period(char* out, const char* in, int64_t bytes, int64_t period, int
   }
 }
 
-// Elements [begin, begin + n) of numbers of which each stands `run` times in a row.
+// Elements [begin, begin + n) of a list that repeats each number `run` times.
 void repeat_each(uint32_t* out, const uint32_t* in, int64_t run, int64_t begin, int64_t n) {
   in += begin / run;
-  int64_t left = run - begin % run;  // of the number at hand
+  int64_t left = run - begin % run;  // repetitions of the current number
   for (; n > 0; left = run, ++in) {
     const int64_t count = std::min(n, left);
     for (int64_t j = 0; j < count; ++j) *out++ = *in;

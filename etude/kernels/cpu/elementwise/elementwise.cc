@@ -75,7 +75,7 @@ bool run_tiles(const ElementwiseParams& p, char* out, const void* const* in, int
         at[i] = offset(in[i], tile * p.in_bytes[i]);
         continue;
       }
-      // What repeats with the tile's length is expanded once.
+      // An operand whose period divides the tile is expanded once.
       const bool keeps = plan.period > 0 && p.tile % plan.period == 0 && begin % plan.period == 0;
       if (!filled[i] || !keeps) expand(plan, buffer[i], in[i], p.in_bytes[i], tile, n);
       filled[i] = filled[i] || n == p.tile;
@@ -144,7 +144,7 @@ int64_t tile_for(const std::vector<BroadcastPlan>& plans) {
   return kTile;
 }
 
-// What runs a program on float32: its own kernel, or what it has become meanwhile.
+// Chooses the kernel of a program on float32: its own kernel, or machine code made since.
 void choose_kernel(ElementwiseParams& p, const ScalarDef& def) {
   if (CodeScope::is_open()) {
     p.kernel = FusedProgram::for_code(def)->code(Tier::kBest);

@@ -86,7 +86,8 @@ const FusedProgram* FusedProgram::of(const ScalarDef& def) {
   static std::mutex mutex;
   static auto* const all = new std::unordered_map<std::string, const FusedProgram*>;
   const std::lock_guard lock(mutex);
-  // By what it computes, since programs of tests may end, and others lie at their addresses.
+  // Keyed by the text, not the address: programs of tests may end, and others reuse their
+  // addresses.
   const auto [at, is_new] = all->try_emplace(scalar::to_string(*def.program), nullptr);
   if (is_new && has_kernels(*def.program)) at->second = new FusedProgram(*def.program);
   return at->second;
@@ -109,7 +110,7 @@ FusedProgram::FusedProgram(const scalar::Program& program) : program_(program) {
   tile_ = std::min(kMost, fit - fit % 16);
 }
 
-// A slot is free again behind the last reader of its value. Numbers keep theirs: they are written
+// A slot is free again after the last reader of its value. Numbers keep theirs: they are written
 // once for all tiles.
 void FusedProgram::place_nodes() {
   const auto size = static_cast<std::size_t>(program_.size);

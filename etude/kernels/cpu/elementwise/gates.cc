@@ -9,8 +9,7 @@
 
 namespace etude::kernels::cpu::gates {
 
-// One row, of which `at` elements of a state lie in front: sums, gates and to_sums [4 size], all
-// else [size].
+// One row, from element `at` of the state on: sums, gates and to_sums [4 size], all else [size].
 template <class T>
 struct GatesRow {
   GatesRow(const KernelCall& call, int64_t at)

@@ -53,7 +53,7 @@ void each_along(const AlongParams& p, bool shares_rows, const F& f) {
   });
 }
 
-// An operand of `count` elements behind its plan: itself, or its copies in `memory`.
+// An operand broadcast to `count` elements: the operand itself, or its copies in `memory`.
 const void* broadcast_in(const BroadcastPlan& plan, const void* data, int64_t item, int64_t count,
                          Scratch& memory) {
   if (plan.is_dense || memory.data() == nullptr) return plan.is_dense ? data : nullptr;

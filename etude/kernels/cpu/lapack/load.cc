@@ -10,9 +10,9 @@
 namespace etude::kernels::cpu::lapack {
 namespace {
 
-// OpenBLAS built with OpenMP is asked for first: opening it starts no thread, and several threads
-// may call it at once, each on one thread as it is told here. Built with threads of its own it is
-// as good once it is open. Built for one thread it hands the same memory to two callers.
+// OpenBLAS built with OpenMP is tried first: opening it starts no thread, and several threads may
+// call it at once, each limited to one thread here. OpenBLAS with its own threads is as good once
+// it is open. OpenBLAS for one thread shares memory between two callers.
 constexpr const char* kLibraries[] = {"/usr/lib/x86_64-linux-gnu/openblas-openmp/libopenblas.so.0",
                                       "/usr/lib/aarch64-linux-gnu/openblas-openmp/libopenblas.so.0",
                                       "libopenblas.so.0", "liblapack.so.3"};

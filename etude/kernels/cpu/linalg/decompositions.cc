@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Orthogonal factors, eigenvalues and singular values. What lies row by row is the transposed
-// matrix to LAPACK: x = q r is x^T = r^T q^T, which its LQ gives in place, and the two sides of a
-// singular value decomposition change their roles.
+// Orthogonal factors, eigenvalues and singular values. LAPACK takes a row-major matrix as its
+// transpose: x = q r is x^T = r^T q^T, which its LQ computes in place, and the two sides of a
+// singular value decomposition are exchanged.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -124,7 +124,7 @@ bool run_eigh(const KernelCall& call) {
 
 // --- singular values ---
 
-// What gesdd works in.
+// The work memory of gesdd.
 template <class T>
 struct SvdWork {
   SvdWork(WorkParts& parts, const MatrixParams& p)
@@ -289,7 +289,7 @@ bool run_cofactor(const KernelCall& call) {
   });
 }
 
-// What the derivative of cofactors works in beside the decomposition.
+// The work memory of the derivative of cofactors, besides the decomposition.
 template <class T>
 struct CofactorWork {
   CofactorWork(WorkParts& parts, const MatrixParams& p)
@@ -318,7 +318,7 @@ void fill_product(T* out, int64_t n, const X& x, const Y& y) {
   }
 }
 
-// With x = u s vh, what is derived is det(u) det(vh) times the determinant of s + u^H e vh^H.
+// With x = u s vh, it derives det(u) det(vh) times the determinant of s + u^H e vh^H.
 template <class T>
 bool run_cofactor_along(const KernelCall& call) {
   const auto& p = *static_cast<const MatrixParams*>(call.params);
@@ -352,7 +352,7 @@ bool run_cofactor_along(const KernelCall& call) {
   });
 }
 
-// How much work memory gesdd wants, and what else a kernel takes of this dtype.
+// Queries the work memory of gesdd, and adds the memory of a kernel of this dtype.
 template <class T>
 void plan_svd(MatrixParams& p, char job, int64_t more) {
   p.routines = &lapack::routines<T>();

@@ -21,7 +21,7 @@ using fourier::parts_to_rows;
 using fourier::Plan;
 using fourier::rows_to_parts;
 
-constexpr int64_t kFewest = 1 << 9;     // length from which one transform is two passes
+constexpr int64_t kFewest = 1 << 9;     // from this length on a transform is two passes
 constexpr double kElementsPerUs = 250;  // with a few passes each
 enum Purpose { kColumns = 64, kMatrix, kHalf };
 
@@ -35,10 +35,10 @@ struct FftParams : KernelParams {
   std::unique_ptr<Plan<T>> plan;
   // Of a transform to or from real numbers of even length: roots of order n for half of them.
   std::vector<T> re, im;
-  // Two passes: n = rows * columns, and what is between them, by block of columns.
+  // Two passes: n = rows * columns; re and im have the roots between them, by block of columns.
   int64_t rows = 0, columns = 0;
   std::unique_ptr<Plan<T>> by_columns;
-  // A long transform to or from real numbers: that of half the length in two passes.
+  // A long transform to or from real numbers: two passes of half the length.
   std::unique_ptr<FftParams> by_half;
 };
 
@@ -54,7 +54,7 @@ struct Buffers {
   Parts<T> x, more;
 };
 
-// Up to kWidth transforms that stand side by side: where each begins, and their step.
+// Up to kWidth adjacent transforms: the start of each, and their step.
 struct Columns {
   int64_t width = 0;
   int64_t start[kWidth];
@@ -73,7 +73,7 @@ struct Columns {
   bool is_full() const { return side_by_side && width == kWidth && step > 1; }
 };
 
-// Gives where the result is: in x or in `more`.
+// Returns the place of the result: in x or in `more`.
 template <class T>
 Parts<T> run_plan(const Plan<T>& plan, Parts<T> x, Parts<T> more, int64_t width, bool inverse) {
   if (inverse) std::swap(x.re, x.im), std::swap(more.re, more.im);
@@ -101,8 +101,8 @@ void each_row(const FftParams<T>& p, const F& body) {
 
 // --- complex ---
 
-// A long transform of neighbours as a matrix [rows, columns]: transforms of columns, roots, and
-// transforms of rows, whose results stand in columns.
+// A long transform of adjacent numbers as a matrix [rows, columns]: transforms of columns, roots,
+// and transforms of rows, whose results are in columns.
 template <class T>
 void run_matrix(const FftParams<T>& p, Complex<T>* out, const Complex<T>* in) {
   const int64_t rows = p.rows, columns = p.columns;
@@ -189,11 +189,11 @@ bool run_complex(const KernelCall& call) {
 
 // --- real ---
 
-// Whether element k of a half spectrum of n stands for two.
+// Whether element k of a half spectrum of n represents two elements.
 bool is_double(int64_t k, int64_t n) { return k > 0 && 2 * k < n; }
 
-// Even n: neighbours are real and imaginary parts of n / 2 numbers, whose transform z gives the
-// spectrum e - i w o with e and o the even and odd halves of z.
+// Even n: neighbours are real and imaginary parts of n / 2 numbers with the transform z. The
+// spectrum is e - i w o, where e and o are the even and odd halves of z.
 template <class T>
 Complex<T> joined(Complex<T> z, Complex<T> mirror, T wr, T wi) {
   const T er = z.real() + mirror.real(), ei = z.imag() - mirror.imag();
@@ -208,7 +208,7 @@ Complex<T> halved(Complex<T> x, Complex<T> mirror, T wr, T wi) {
   return {er - (wr * di - wi * dr), ei + (wr * dr + wi * di)};
 }
 
-// Element k of a half spectrum as what stands for one element or for two says.
+// Element k of a half spectrum, weighted by `doubles`.
 template <class T>
 Complex<T> element(const FftParams<T>& p, Complex<T> x, int64_t k) {
   if (!is_double(k, p.n)) return {x.real(), 0};
@@ -336,7 +336,7 @@ etude::internal::RefPtr<FftParams<T>> params_of(const Shape& complex_side, int64
   return p;
 }
 
-// Divides n into a matrix of which both sides are multiples of kWidth; false: there is none.
+// Factors n into a matrix with both sides multiples of kWidth; false if there is none.
 template <class T>
 bool split_matrix(FftParams<T>& p) {
   if (p.n < kFewest || p.view.inner != 1 || fourier::largest_prime(p.n) > fourier::kLargestRadix)
@@ -408,7 +408,7 @@ void prepare_real(const PrepareCall& call, const FourierOptions& options, bool t
 // --- sizes ---
 
 struct FitParams : KernelParams {
-  int64_t outer = 0, from = 0, to = 0;  // bytes of what lies along the axis
+  int64_t outer = 0, from = 0, to = 0;  // bytes along the axis
 };
 
 bool run_fit(const KernelCall& call) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Triangles, systems and determinants. What lies row by row is the transposed matrix to LAPACK, and
-// each routine is asked for what of that one serves: no square matrix is transposed. Small real
-// matrices have loops of their own (small_matrices.h).
+// Triangles, systems and determinants. LAPACK takes a row-major matrix as its transpose, and each
+// routine gets the options for that: no square matrix is transposed. Small real matrices have loops
+// of their own (small_matrices.h).
 #include "etude/kernels/cpu/linalg/linalg.h"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ std::size_t bytes_of(int64_t count) {
 
 constexpr MatrixFault kNotPositive = {
     "x", "is not positive definite. Add a small number to its diagonal"};
-// What a singular matrix means to those who solve systems, by number MatrixParams::fault.
+// The error of a singular matrix for each op that solves systems, by number MatrixParams::fault.
 struct Singular {
   std::string_view of;
   MatrixFault fault;

@@ -14,9 +14,9 @@
 namespace etude::kernels::cpu::onednn {
 namespace {
 
-// Signals of this thread wait while it lives, but for those that a fault raises: oneDNN's kernels
-// of 2.6 move the stack pointer into a buffer on the heap, where a handler would run and overwrite
-// what lies before the buffer. cost: two system calls, some tenths of a microsecond.
+// While alive, signals of this thread wait, except those of faults: oneDNN's kernels of 2.6 move
+// the stack pointer into a buffer on the heap, where a handler would overwrite the memory before
+// the buffer. cost: two system calls, some tenths of a microsecond.
 class SignalsWait {
  public:
   SignalsWait() {
@@ -35,8 +35,8 @@ class SignalsWait {
   sigset_t before_;
 };
 
-// ETUDE_ONEDNN=off: our own kernels take its products. They are slower, and add the terms of an
-// element from the first to the last, as what is compiled ahead of time does (etude/aot).
+// ETUDE_ONEDNN=off: our own kernels compute its products. They are slower, and add the terms of an
+// element from the first to the last, as in models compiled ahead of time (etude/aot).
 bool is_off() {
   static const bool out = [] {
     constexpr std::array<std::string_view, 1> kWords{"off"};

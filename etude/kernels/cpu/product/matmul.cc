@@ -172,8 +172,8 @@ void run_packed(const MatmulPlan& p, float* out, const float* x, const float* y)
   for (int64_t b = 0; b < p.batches; ++b) one(b);
 }
 
-// Few rows x with a transposed y: y is read as it lies, as the left operand of the turned product,
-// so that only x and the result are turned, which are small beside it.
+// Few rows x with a transposed y: y is read in place, as the left operand of the transposed
+// product, so that only x and the result, which are smaller, are transposed.
 bool is_turned(const MatmulPlan& p) {
   constexpr int64_t kLeastDepth = 256;  // of columns that are worth turning
   return p.transpose_y && !p.transpose_x && p.m <= kPackedColumns && p.n >= 4 * p.m &&
@@ -211,16 +211,17 @@ void run_turned(const MatmulPlan& p, float* out, const float* x, const float* y)
   }
 }
 
-// Few rows x with a y that lies as it is read: the tiles read it in place, since what is copied
-// into a panel is read too few times to be worth the copy. Narrower tiles read and write so little
-// of each row of y and of the result that oneDNN's copies cost less; so too where is_shallow().
+// Few rows x with a row-major y: the tiles read y in place, since a panel would be read too few
+// times to be worth the copy. Narrower tiles read and write so little of each row of y and of the
+// result that oneDNN's copies cost less; so too where is_shallow().
 bool is_few(const MatmulPlan& p) {
   constexpr int64_t kFew = 32;  // with more rows oneDNN is as fast
   return has_wide_tiles() && !p.transpose_y && p.m <= kFew;
 }
 
-// Columns [begin, end) of one product. In blocks of depths, so that all tiles of some columns find
-// in the second cache what the first of them read: shorter ones where rows of y share cache sets.
+// Columns [begin, end) of one product, in blocks of depths: all tiles of some columns read x from
+// the second cache, where the first tile has brought it. Shorter blocks if rows of y share cache
+// sets.
 void few_columns(const MatmulPlan& p, float* out, const float* x, const float* y, int64_t begin,
                  int64_t end) {
   constexpr int64_t kPage = 1024;  // floats

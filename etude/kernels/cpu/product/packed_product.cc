@@ -43,7 +43,7 @@ void pack_rows(const PackedProduct& p, float* to, const float* a, int64_t rows, 
   }
 }
 
-// Asks for a part of the rows that are packed next, while others are multiplied.
+// Prefetches a part of the rows that are packed next, while others are multiplied.
 void ask_for_rows(const PackedProduct& p, const float* a, int64_t begin, int64_t end) {
   constexpr int64_t kLine = 16;
   for (int64_t k = begin; k < end; k += kLine) {
@@ -51,7 +51,7 @@ void ask_for_rows(const PackedProduct& p, const float* a, int64_t begin, int64_t
   }
 }
 
-// Asks for the results of one tile while the one before it is multiplied.
+// Prefetches the results of one tile while the previous tile is multiplied.
 void ask_for_results(const float* out, int64_t out_row, int64_t rows) {
   for (int64_t i = 0; i < rows; ++i) {
     __builtin_prefetch(out + i * out_row, 1);

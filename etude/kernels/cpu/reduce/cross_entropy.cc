@@ -109,7 +109,7 @@ class Loss {
     return true;
   }
 
-  // What is known of a row before its targets are.
+  // The numbers of a row that do not depend on its targets.
   struct Known {
     C max, sum;  // of exp(z - max)
     C log;       // of the sum; not for a gradient

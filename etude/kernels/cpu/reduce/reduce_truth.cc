@@ -25,7 +25,7 @@ struct Truth {
   static Acc fold(Acc x, Acc y) { return static_cast<Acc>(kAll ? x & y : x | y); }
 };
 
-// The first pass counts what is not zero; later ones add counts.
+// The first pass counts nonzero elements; later passes add counts.
 template <class T, bool kIsFirst>
 struct Count {
   using In = T;

@@ -47,7 +47,7 @@ void for_strips(const AxisView& v, const F& body) {
 template <class T, Scan kScan>
 bool run_scan(const KernelCall& call) {
   using Acc = Wide<T>;
-  using Out = std::conditional_t<internal::kIsHalf<T>, T, Acc>;  // half types stay what they are
+  using Out = std::conditional_t<internal::kIsHalf<T>, T, Acc>;  // half types are not widened
   const auto& p = *static_cast<const ScanParams*>(call.params);
   const AxisView& v = p.view;
   const int64_t results = v.size + (p.options.include_initial ? 1 : 0);

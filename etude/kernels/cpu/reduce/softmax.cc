@@ -75,7 +75,7 @@ bool has_short_rows(const RowsParams& p, bool direct) {
 template <class T>
 void run_short(const RowsParams& p, T* out, const T* in) {
   const int64_t n = p.size, results = p.fn == RowFn::kLogSumExp ? 1 : n;
-  // Rows that lie one after the other are those of one block; else a block is an outer index.
+  // Adjacent rows form one block; else a block is an outer index.
   const int64_t blocks = p.inner == 1 ? 1 : p.outer, rows = p.inner == 1 ? p.outer : p.inner;
   const int64_t tiles = (rows + kRowsAside - 1) / kRowsAside;
   const int64_t per_chunk = std::max<int64_t>(1, kChunkElements / (n * kRowsAside));

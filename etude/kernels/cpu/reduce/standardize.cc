@@ -305,7 +305,7 @@ void rows_backward(const StandardizeParams& p, const KernelCall& call) {
   }
 }
 
-// Examples of [rows, n] by themselves, with statistics of adjacent columns as one.
+// Examples of [rows, n], each with statistics over groups of adjacent columns.
 struct GroupParams : StandardizeParams {
   int64_t examples = 0, groups = 1;
 
@@ -317,7 +317,7 @@ struct GroupParams : StandardizeParams {
   }
 };
 
-// Calls f(block, example) for all examples, those of a block in their order.
+// Calls f(block, example) for all examples, in order within a block.
 template <class F>
 void for_examples(const GroupParams& p, double passes, const F& f) {
   const int64_t blocks = p.blocks();
@@ -337,7 +337,7 @@ void for_groups(const GroupParams& p, const F& f) {
   for (std::size_t at = 0; at < static_cast<std::size_t>(p.n); at += size) f(at, at + size);
 }
 
-// Gives all columns of a group its mean and variance; sums of products are about that mean then.
+// Sets all columns of a group to its mean and variance; sums of products are about that mean then.
 void join_groups(const GroupParams& p, Columns& all) {
   for_groups(p, [&](std::size_t first, std::size_t end) {
     const auto size = static_cast<double>(end - first);

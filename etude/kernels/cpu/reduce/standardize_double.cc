@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The loops of standardize.h in double. Those of float are in simd/rows_simd.cc.
+// The loops of standardize.h in double. The float loops are in simd/rows_simd.cc.
 #include <cmath>
 
 #include "etude/kernels/cpu/reduce/standardize.h"
