@@ -91,8 +91,8 @@ class GdbEntry final : public ShownCode {
   jit_code_entry entry_{};
 };
 
-// The file may be of a process that had this number before: a process begins it anew. perf reads
-// it when the process has ended; what was freed stays in it.
+// The file may be of an earlier process with this number: a process begins a new file. perf reads
+// it when the process has ended; freed code stays in it.
 void write_perf_line(const std::string& line) {
   static auto* const mutex = new std::mutex;
   const std::lock_guard lock(*mutex);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Generated code beside the precompiled kernels of its nodes, run tile by tile, and what compiling
-// costs. Three programs: two transcendental functions, a program that is bound by memory, and a
-// chain of functions that wait for each other. A result is compared bit for bit before anything is
-// timed; items are elements.
+// Generated code compared to the precompiled kernels of its nodes, run tile by tile, and the cost
+// of compiling. Three programs: two transcendental functions, a program that is bound by memory,
+// and a chain of functions that wait for each other. A result is compared bit for bit before
+// anything is timed; items are elements.
 #include <array>
 #include <cstring>
 #include <random>
@@ -41,7 +41,7 @@ const std::array kSubjects = {
     Subject{"y=tanh(0.9y)+x, 20 times", chain_of(Fn::kTanh, 20)},
 };
 
-// Node by node on tiles that stay in the L1 cache: what runs where no code was made.
+// Node by node on tiles that stay in the L1 cache, as without generated code.
 class Tiles {
  public:
   explicit Tiles(const Program& program) : program_(program) {

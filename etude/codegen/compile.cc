@@ -28,7 +28,8 @@ using CodePtr = std::shared_ptr<const Code>;
 // list is in the order of use, the newest first.
 class Cache {
  public:
-  // For a child of fork(): what was made. Who makes the rest, and who waits for it, is not there.
+  // For a child of fork(): the finished code. The compiling thread and the waiting threads do not
+  // exist there.
   Cache* copy_for_child() const {
     auto* const out = new Cache;
     for (const Entry& entry : used_) {
@@ -52,7 +53,7 @@ class Cache {
         used_.splice(used_.begin(), used_, found->second);
         return found->second->code;
       }
-      changed_.wait(lock);  // what was compiled may have failed: look again
+      changed_.wait(lock);  // the compilation may have failed: look again
     }
     used_.push_front({key, nullptr});
     const auto place = used_.begin();
@@ -91,7 +92,7 @@ class Cache {
     auto at = used_.end();
     while (used_.size() > kKept && at != used_.begin()) {
       --at;
-      if (at->code == nullptr) continue;  // somebody is about to fill it
+      if (at->code == nullptr) continue;  // still compiling
       entries_.erase(at->key);
       at = used_.erase(at);
     }
@@ -119,7 +120,7 @@ Cache& cache() {
   return *the_cache.load();
 }
 
-// What people know code by: the text of its program, or that it is a region.
+// The name of code for people: the text of its program, or "region".
 std::string name_of(const Request& request) {
   const std::size_t line = request.source.find('\n');
   const bool has_text = request.kind == "program" && line != std::string::npos;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names and numbers are those of the ELF specification and of the x86-64 psABI.
+// Names and numbers follow the ELF specification and the x86-64 psABI.
 #include "etude/codegen/load_object.h"
 
 #include <algorithm>
@@ -25,8 +25,8 @@ namespace {
 
 constexpr std::size_t kMostMemory = std::size_t{64} << 20;  // of one object file
 constexpr std::size_t kMostAlignment = 4096;
-// A jump to an address that lies behind it: functions of the library may be further away than a
-// call reaches.
+// A jump to an address that is stored after it: functions of the library may be further away than
+// the reach of a call.
 constexpr unsigned char kJump[8] = {0xff, 0x25, 0x02, 0, 0, 0, 0x0f, 0x0b};  // jmp [rip+2]; ud2
 constexpr std::size_t kJumpBytes = sizeof kJump + sizeof(uint64_t);
 
@@ -54,7 +54,7 @@ const std::vector<Import>& imports() {
   return *all;
 }
 
-// A part of a file, or of memory, of which nothing outside is read.
+// A part of a file, or of memory. Reads outside of it are refused.
 class ObjectReader {
  public:
   explicit ObjectReader(std::string_view bytes) : bytes_(bytes) {}
@@ -93,7 +93,7 @@ struct Section {
   bool is_code() const { return (head.sh_flags & SHF_EXECINSTR) != 0; }
 };
 
-// What a file says, and where its parts go in memory: sections, and behind them jumps.
+// The content of a file, and the places of its parts in memory: sections, then jumps.
 class Object {
  public:
   explicit Object(std::string_view bytes) : file_(bytes) {
@@ -203,7 +203,7 @@ class Object {
   }
 
   void place_sections() {
-    // Who checks calls through pointers (clang's -fsanitize=function) reads before a function.
+    // clang's check of calls through pointers (-fsanitize=function) reads before a function.
     std::size_t end = 16;
     for (Section& section : sections_) {
       const Elf64_Shdr& head = section.head;
@@ -247,7 +247,7 @@ class Object {
     const Elf64_Sym& symbol = symbols_[number];
     const bool is_outside = symbol.st_shndx == SHN_UNDEF;
     const std::size_t to = is_outside ? jump_to(symbol, type) : place_of(symbol);
-    // It counts from the end of an instruction, which has at most 8 bytes behind the distance.
+    // It counts from the end of an instruction, which has at most 8 bytes after the distance.
     constexpr auto kFar = static_cast<int64_t>(kMostMemory);
     ETUDE_OBJECT_REQUIRE(
         is_outside ? item.r_addend == -4 : item.r_addend >= -kFar && item.r_addend <= kFar,
@@ -312,8 +312,8 @@ class Object {
   std::size_t entry_ = 0;
 };
 
-// Constants lie beside the code in one piece of memory, which the kernel joins to its neighbours:
-// of pieces a process may have 65,530.
+// Constants and code are in one piece of memory, which the kernel of the system joins to its
+// neighbours: a process may have only 65,530 pieces.
 class LoadedCode : public Code {
  public:
   LoadedCode(std::string_view bytes, std::string_view name) : object_bytes_(bytes.size()) {

@@ -18,7 +18,7 @@ namespace {
 using internal::Region;
 using internal::SmallCall;
 
-// Numbers with a space behind each; a list has its length in front.
+// Numbers, each followed by a space; a list begins with its length.
 class Writer {
  public:
   std::string text;
@@ -91,7 +91,7 @@ class RegionReader {
   std::string_view text_;
 };
 
-// The order of all that is in a region, for both ways: R is const for one of them.
+// The order of all parts of a region, for reading and writing: R is const for writing.
 template <class Io, class P>
 void pass_place(Io& io, P& place) {
   io.numbers(place.value, place.slot, place.offset, place.stride);

@@ -16,7 +16,7 @@ namespace {
 constexpr std::array<std::string_view, 5> kProducts = {"object", "ir", "optimized_ir", "assembly",
                                                        "arm64_object"};
 
-// Words of one line, behind which the rest of a text begins.
+// Words of one line; then the rest of a text.
 class Line {
  public:
   explicit Line(std::string_view text) : text_(text) {}

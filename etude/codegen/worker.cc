@@ -31,7 +31,7 @@ constexpr int kMostFailures = 3;
 
 std::string text_of_errno(int number) { return std::system_category().message(number); }
 
-// Descriptors 0 to 2 may be closed, and are then what others write to all the same.
+// Descriptors 0 to 2 may be closed; a socket in their place would get output meant for them.
 int above_standard(int descriptor) {
   if (descriptor < 0 || descriptor > 2) return descriptor;
   const int above = ::fcntl(descriptor, F_DUPFD_CLOEXEC, 3);
@@ -39,8 +39,9 @@ int above_standard(int descriptor) {
   return above;
 }
 
-// Starts `program` with the socket as its descriptor 0 and none but 1 and 2 beside it, all signals
-// as at first; 0 or an error number. Of the environment it gets what finds its libraries.
+// Starts `program` with the socket as its descriptor 0, no others except 1 and 2, and default
+// signals; returns 0 or an error number. Its environment has only the variables that find its
+// libraries.
 int spawn_process(const std::string& program, const std::string& idle_ms, int socket, pid_t* pid) {
   posix_spawn_file_actions_t actions;
   posix_spawnattr_t attributes;
@@ -86,8 +87,8 @@ void wait_for_spawned(pid_t pid, bool is_left) {
   }
 }
 
-// Processes without a parent fall to the first one of a container, or to one that asks for them,
-// which this one may be.
+// Processes without a parent go to the first process of a container, or to a subreaper; this
+// process may be either.
 void wait_if_adopted(pid_t pid) {
   int adopts = 0;
   if (pid <= 0 ||
@@ -185,7 +186,7 @@ int Worker::spawn() {
   return failed;
 }
 
-// What is wrong with it; "": nothing.
+// The fault of a first message; "": none.
 std::string Worker::check_hello(const Received& hello, pid_t& pid) const {
   if (hello.state == Received::State::kLate) {
     return fmt::format("{} did not answer within {} ms", settings_.program,
@@ -222,7 +223,7 @@ void Worker::connect() {
   if (is_over_) ETUDE_THROW(kUnavailable, "no code is made any more: the process ends");
   const std::string absent = why_absent();
   ETUDE_REQUIRE_CODE(kUnimplemented, absent.empty(), "no code is generated: {}", absent);
-  // It says nothing unasked but that it ends.
+  // The only message without a request is its end.
   if (channel_.is_open() && channel_.waits_for_reading(Clock::now())) hang_up();
   if (!channel_.is_open()) start();
 }
@@ -242,7 +243,7 @@ std::string Worker::ask(const std::string& request) {
   for (int tries = 0; tries < kMostFailures; ++tries) {
     connect();
     const Clock::time_point until = Clock::now() + settings_.answer;
-    channel_.send(Message::kRequest, request, until);  // what goes wrong here is seen below
+    channel_.send(Message::kRequest, request, until);  // a failure shows in receive()
     Received answer = channel_.receive(until);
     const bool is_bye =
         answer.state == Received::State::kMessage && answer.message == Message::kBye;

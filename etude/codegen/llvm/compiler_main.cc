@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The compiler: a program that holds LLVM. A process of Etude starts it with a socket as descriptor
-// 0 (worker.h), on which it is asked for object files and texts (request.h).
+// 0 (worker.h), and requests object files and texts on it (request.h).
 #include <charconv>
 #include <chrono>
 #include <memory>
@@ -31,7 +31,7 @@ namespace {
 using Clock = Channel::Clock;
 using ModulePtr = std::unique_ptr<llvm::Module>;
 
-// Kinds of sources, and what makes a module of one.
+// Kinds of sources, and the function that makes a module of a source.
 struct Kind {
   std::string_view name;
   ModulePtr (*emit)(llvm::LLVMContext&, const std::string& source, const CompileOptions&);
@@ -111,7 +111,7 @@ void send(const Answer& answer) {
   if (!channel().send(answer.message, answer.bytes, Clock::time_point::max())) _exit(0);
 }
 
-// LLVM's own end of a process, as for what it cannot select an instruction for.
+// A fatal error of LLVM, such as an instruction that it cannot select.
 void answer_fatal_error(void*, const char* reason, bool) {
   send(failed(ErrorCode::kInternal, fmt::format("LLVM gave up: {}", reason)));
   _exit(1);

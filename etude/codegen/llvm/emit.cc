@@ -170,7 +170,7 @@ class KernelEmitter {
     n_ = take("n");
   }
 
-  // What is the same for all elements: operands' places, parameters and constants.
+  // Values that are equal for all elements: addresses of operands, parameters and constants.
   void begin() {
     builder_.SetInsertPoint(block("entry"));
     if (is_strided()) {  // the one element of an operand is there only if there are any
@@ -240,8 +240,8 @@ class KernelEmitter {
                                   builder_.CreateVectorSplat(lanes_, count), "mask");
   }
 
-  // Elements from i on, as many vectors side by side: node by node, so that what does not depend on
-  // each other is close.
+  // Elements from i on, several vectors at once: node by node, so that independent instructions are
+  // close.
   void emit_vectors(Value* i, unsigned vectors, bool masked) {
     std::vector<std::array<Value*, scalar::kMaxNodes>> values(vectors, fixed_);
     std::vector<Value*> starts, masks(vectors, nullptr);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Regions as functions: values in registers, as vectors whose lanes beyond the value repeat its
-// elements, so that no lane holds anything else and a value of one element is in all of them. What
-// reads other elements shuffles. Narrow values take narrow vectors, whose formulas give the same
+// elements. So no lane holds anything else, and a value of one element is in all lanes. Reads of
+// other elements are shuffles. Narrow values take narrow vectors, whose formulas have the same
 // bits.
 #include <algorithm>
 #include <array>
@@ -282,7 +282,7 @@ class RegionEmitter {
     return out;
   }
 
-  // `count` elements, the i-th of them where `pick_of(i)` says.
+  // `count` elements; pick_of(i) is the source of element i.
   template <class F>
   Small gather(unsigned count, F pick_of) {
     Small out = room(count);
@@ -403,7 +403,7 @@ class RegionEmitter {
     }
     return out;
   }
-  // What changes nothing, as in kernels/cpu/simd/fold.inc.
+  // The neutral element, as in kernels/cpu/simd/fold.inc.
   static double identity(SmallCall::Fold how) {
     constexpr double kInfinity = std::numeric_limits<double>::infinity();
     constexpr double kOf[] = {-0.0, 1, -kInfinity, kInfinity};
@@ -441,7 +441,7 @@ class RegionEmitter {
     return x;
   }
 
-  // Rows four by four, and one by one what is left.
+  // Rows four by four, and the remaining rows one by one.
   Small fold_columns(SmallCall::Fold how, const Small& x, const SmallCall::Axes& axes) {
     const auto row = [&](unsigned r) {
       return gather(axes.outer * axes.inner, [&](unsigned i) {
@@ -462,7 +462,7 @@ class RegionEmitter {
   const Region& region_;
   Isa isa_;
   llvm::IRBuilder<> builder_;
-  llvm::IRBuilder<> entry_;  // before the end of the first block: what is the same for all steps
+  llvm::IRBuilder<> entry_;  // before the end of the first block: values equal in all steps
   FunctionCalls calls_;
   std::vector<Small> values_;
   llvm::Function* function_ = nullptr;

@@ -33,7 +33,7 @@ FCmpInst* comparison_of(llvm::Instruction& instruction) {
   return chooses ? comparison : nullptr;
 }
 
-// The number by which x86 knows a predicate, one that every SSE has; -1 if only swapped ones do.
+// The number of a predicate on x86, if every SSE has it; -1 if only swapped ones do.
 int number_of(FCmpInst::Predicate predicate) {
   switch (predicate) {
     case FCmpInst::FCMP_OEQ:
@@ -53,7 +53,7 @@ int number_of(FCmpInst::Predicate predicate) {
   }
 }
 
-// The same comparison, of which nobody knows that it is one.
+// The same comparison, in a form that no pass recognises as a comparison.
 Value* opaque(llvm::IRBuilder<>& builder, FCmpInst& comparison) {
   Value *a = comparison.getOperand(0), *b = comparison.getOperand(1);
   int number = number_of(comparison.getPredicate());

@@ -52,8 +52,8 @@ void initialize_arm64() {
 #endif
 }
 
-// The processor by its LLVM name, and what it has beyond that. The best instruction set is made for
-// this very machine, the lower ones for any that has them.
+// The processor by its LLVM name, and its additional features. The best instruction set is for this
+// very machine, the lower ones for any machine that has them.
 struct Processor {
   std::string name, features;
 };
@@ -113,8 +113,8 @@ struct Target::Machine {
 
 namespace {
 
-// Machines that nobody uses: making one takes about as long as compiling a small program. They are
-// only a few, and live on.
+// Unused machines: making a machine takes about as long as compiling a small program. They are few,
+// and never destroyed.
 template <class Machine>
 struct Pool {
   std::mutex mutex;
