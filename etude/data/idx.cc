@@ -22,7 +22,7 @@ constexpr std::size_t kMaxRank = 32;
 constexpr std::uint64_t kMaxInflation = 1032;  // no deflate stream grows by more: zlib, "Maximum
                                                // Compression Factor"
 
-// Gives the bytes of a plain file in order.
+// Reads the bytes of a plain file in order.
 class PlainSource {
  public:
   explicit PlainSource(std::span<const std::uint8_t> file) : rest_(file) {}
@@ -37,7 +37,7 @@ class PlainSource {
   }
   // No fewer bytes than are left.
   std::uint64_t bound() const { return rest_.size(); }
-  // Throws when anything follows what was read.
+  // Throws if more bytes follow.
   void finish(std::string_view name, std::uint64_t offset) {
     ETUDE_REQUIRE_CODE(kDataLoss, rest_.empty(),
                        "'{}': the sizes in the header end the file at byte {}, but {} more bytes "
@@ -49,7 +49,7 @@ class PlainSource {
   std::span<const std::uint8_t> rest_;
 };
 
-// Gives the inflated bytes of a gzip file in order.
+// Inflates the bytes of a gzip file in order.
 class GzipSource {
  public:
   GzipSource(std::span<const std::uint8_t> file, std::string_view name)
@@ -166,7 +166,7 @@ std::uint64_t declared_bytes(const IdxArray& array, std::string_view name) {
   return empty ? 0 : bytes;
 }
 
-// Reads the elements in steps, so that memory follows what the source really holds.
+// Reads the elements in steps, so that memory is bounded by the actual size of the source.
 template <class Source>
 std::vector<std::uint8_t> read_elements(Source& source, std::string_view name, std::uint64_t offset,
                                         std::uint64_t bytes) {

@@ -143,7 +143,7 @@ class MapCursor final : public Cursor {
   }
 
   std::int64_t skip(std::int64_t n) override {
-    if (options_.on_error == OnError::kSkip) return Cursor::skip(n);  // what counts is known by f
+    if (options_.on_error == OnError::kSkip) return Cursor::skip(n);  // f decides which count
     std::int64_t done = 0;
     for (; done < n && !ready_.empty(); ++done) {
       if (!ready_.front().is_ours) std::rethrow_exception(ready_.front().error);
@@ -177,7 +177,7 @@ class MapCursor final : public Cursor {
         slot.is_ours = false;
       }
     }
-    constexpr double kAnyTime = 1e6;  // us: what f costs is not known, and one element is a chunk
+    constexpr double kAnyTime = 1e6;  // us: the cost of f is unknown, and one element is a chunk
     parallel_for(static_cast<std::int64_t>(ready_.size()), kAnyTime,
                  [this](std::int64_t i) { run(ready_[static_cast<std::size_t>(i)]); });
   }
@@ -254,7 +254,7 @@ class PrefetchCursor final : public Cursor {
   std::unique_ptr<Cursor> from_;
   std::int64_t n_;
   bool ended_ = false;
-  std::unique_ptr<PrefetchQueue> queue_;  // last: its thread ends before what it reads
+  std::unique_ptr<PrefetchQueue> queue_;  // last: its thread ends before the members that it reads
 };
 
 struct CacheState {
@@ -380,7 +380,7 @@ StagePtr filter_stage(StagePtr from, std::function<bool(const Element&)> keep) {
 }
 
 StagePtr prefetch_stage(StagePtr from, std::int64_t n) {
-  // Changes no element, so the text is that of the stage before.
+  // Changes no element, so the text is the text of the previous stage.
   class PrefetchStage final : public Stage {
    public:
     PrefetchStage(StagePtr before, std::int64_t count) : from_(std::move(before)), n_(count) {}

@@ -9,9 +9,9 @@
 namespace etude::data::internal {
 namespace {
 
-// Keeps a buffer of elements and gives one of them at random, whose place the next one takes. The
-// pick of element i is a function of seed, pass and i, so the order can be followed without the
-// elements: only those that stay in the buffer are made when a walk is resumed.
+// Keeps a buffer of elements and returns a random element of it; the next element takes its place.
+// The pick of element i is a function of seed, pass and i, so the order can be followed without the
+// elements: only elements that stay in the buffer are made when a walk is resumed.
 class ShuffleCursor final : public Cursor {
  public:
   ShuffleCursor(std::unique_ptr<Cursor> from, std::int64_t size, std::int64_t buffer,
@@ -36,7 +36,7 @@ class ShuffleCursor final : public Cursor {
 
   std::int64_t skip(std::int64_t n) override {
     if (!is_finite(size_)) return Cursor::skip(n);
-    std::int64_t read = read_;  // what will have been read of the stage before
+    std::int64_t read = read_;  // elements of the previous stage that will have been read
     const auto fill = [&] {
       while (slots_.size() < buffer_ && read < size_) slots_.push_back({read++, nullptr});
     };
@@ -215,7 +215,7 @@ class RepeatCursor final : public Cursor {
   }
 
  private:
-  // False behind the last epoch.
+  // False after the last epoch.
   bool open() {
     if (epoch_ >= times_) return false;
     if (cursor_ == nullptr) {

@@ -103,7 +103,7 @@ Tensor row_at(const Tensor& x, std::int64_t row, CallSite where) {
 
 namespace {
 
-// The largest size of each axis, behind an axis for the rows.
+// The largest size of each axis, after an axis for the rows.
 Shape padded_shape(std::span<const Tensor* const> rows) {
   const Type* type = rows[0]->type();
   Shape shape{static_cast<std::int64_t>(rows.size())};

@@ -18,7 +18,7 @@
 namespace etude::internal {
 namespace {
 
-// Ends the process where the test of the header's comment asks for it.
+// Ends the process at the write that a test selects (see the header).
 void maybe_end_process() {
   const char* asked = std::getenv("ETUDE_TEST_KILL_AT_WRITE");
   if (asked == nullptr) return;

@@ -20,8 +20,8 @@ constexpr png_uint_32 kMostAlong = 1'000'000;  // pixels along an axis, as libpn
 constexpr std::uint64_t kMostPixels = std::uint64_t{1}
                                       << 28;  // 1 GiB of red, green, blue and alpha
 
-// What libpng reads from, and what it says. It reports errors by longjmp, so all that needs a
-// destructor lies in frames outside of those with a setjmp.
+// The input of libpng, and its error message. It reports errors by longjmp, so all objects with a
+// destructor are in frames outside of those with a setjmp.
 struct Source {
   std::span<const std::uint8_t> file;
   std::size_t at = 0;
@@ -47,7 +47,7 @@ void give_bytes(png_structp png, png_bytep to, std::size_t n) {
 
 bool read_info(png_structp png, png_infop info, int channels) {
   if (setjmp(png_jmpbuf(png))) return false;
-#ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION  // or nothing behind a checksum would be reached
+#ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION  // else fuzzers would not get past a checksum
   png_set_crc_action(png, PNG_CRC_QUIET_USE, PNG_CRC_QUIET_USE);
 #endif
   png_set_user_limits(png, kMostAlong, kMostAlong);
@@ -161,7 +161,7 @@ Tensor image_of_png(std::span<const std::uint8_t> file, std::string_view name, i
   const std::uint64_t height = png_get_image_height(reader.png(), reader.info());
   const std::uint64_t width = png_get_image_width(reader.png(), reader.info());
   const std::uint64_t row_bytes = png_get_rowbytes(reader.png(), reader.info());
-  // A pixel takes at least one bit of what is deflated, and no deflate stream grows by more.
+  // A pixel takes at least one bit of the inflated data, and no deflate stream grows by more.
   constexpr std::uint64_t kMostGrowth = 1032;
   ETUDE_REQUIRE_CODE(
       kDataLoss, height * width / 8 <= (file.size() + 1) * kMostGrowth,

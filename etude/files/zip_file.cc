@@ -29,7 +29,7 @@ std::uint64_t number(const std::uint8_t* at, int bytes) {
   return value;
 }
 
-// Reads little-endian numbers one behind the other.
+// Reads consecutive little-endian numbers.
 class Fields {
  public:
   explicit Fields(const std::uint8_t* at) : at_(at) {}
@@ -51,7 +51,7 @@ void put(std::vector<std::uint8_t>& out, std::uint64_t value, int bytes) {
   for (int i = 0; i < bytes; ++i) out.push_back(static_cast<std::uint8_t>(value >> (8 * i)));
 }
 
-// Fuzzed builds take any checksum, or nothing behind it would be reached.
+// Fuzzed builds accept any checksum; else fuzzers would not get past one.
 #ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
 constexpr bool kChecks = false;
 #else
@@ -62,7 +62,7 @@ std::uint32_t crc_of(std::uint32_t crc, std::span<const std::uint8_t> bytes) {
   return static_cast<std::uint32_t>(crc32_z(crc, bytes.data(), bytes.size()));
 }
 
-// Sizes and a place beyond 32 bits stand in an extra field, in this order; false if it is damaged.
+// Sizes and a position beyond 32 bits are in an extra field, in this order; false if it is damaged.
 bool read_zip64(std::span<const std::uint8_t> extra, ZipEntry& entry, std::uint64_t& header) {
   for (std::size_t i = 0; i + 4 <= extra.size();) {
     const std::uint64_t id = number(extra.data() + i, 2), length = number(extra.data() + i + 2, 2);

@@ -26,11 +26,11 @@ using csv::Kind;
 using etude::internal::number_as;
 using etude::internal::whole_at;
 
-constexpr std::int64_t kSample = 1000;  // rows from which the number of all is guessed
+constexpr std::int64_t kSample = 1000;  // rows from which the total number is estimated
 constexpr std::size_t kMaxColumns = 100'000;
 
-// Asks for few large pages in the place of many small ones, for memory that is about to be filled.
-// Only advice: a system without huge pages works as well.
+// Requests few large pages instead of many small ones, for memory that is about to be filled. Only
+// advice: a system without huge pages works as well.
 void prefer_large_pages(void* begin, std::size_t bytes) {
   constexpr std::uintptr_t kPage = 4096;
   const std::uintptr_t at = (reinterpret_cast<std::uintptr_t>(begin) + kPage - 1) / kPage * kPage;
@@ -104,7 +104,7 @@ class CsvReader {
     while (at_ != end_ && is_line_end(at_)) skip_line_end();
   }
 
-  // The cell at at_, and at_ behind it. What is quoted lies in `unquoted_`.
+  // Returns the cell at at_, and advances at_. The text of a quoted cell is in `unquoted_`.
   std::string_view cell() {
     if (at_ == end_ || *at_ != '"') {
       const char* start = at_;
@@ -232,7 +232,7 @@ class CsvReader {
     }
   }
 
-  // Goes on behind the line where the row began: a quote may have led astray.
+  // Continues after the line where the row began: a wrong quote may have swallowed lines.
   void skip_bad_row(const BadRow& row, const char* start, std::int64_t line) {
     constexpr std::int64_t kKept = 8;
     if (++skipped_.count <= kKept) skipped_.first.push_back(row.message);
@@ -269,7 +269,7 @@ class CsvReader {
     if (at_ != end_) skip_line_end();
   }
 
-  // Numbers that stand there plainly go straight into the column.
+  // Unquoted numbers go straight into the column.
   void read_cell(Column& column) {
     if (column.kind == Kind::kFloat) {
       double value = 0;
@@ -336,7 +336,7 @@ class CsvReader {
     }
     column.make_room_for(number);
     if (column.add(number)) return;
-    if (!column.is_fixed) {  // what is kept here is not used any more
+    if (!column.is_fixed) {  // the values so far are not used any more
       column.turns_text = true;
       return;
     }
@@ -368,7 +368,7 @@ class CsvReader {
     return out;
   }
 
-  const char *start_, *begin_, *end_;  // of the file; behind a byte order mark
+  const char *start_, *begin_, *end_;  // of the file; after a byte order mark
   const char* at_ = nullptr;
   std::string_view name_;
   const CsvOptions& options_;

@@ -45,7 +45,7 @@ std::vector<std::int64_t> DenseCopy::columns_first() const {
 
 namespace {
 
-// Copies the elements below an axis, and gives the place behind them.
+// Copies the elements below an axis, and returns the place after them.
 std::uint8_t* copy_axis(const DenseCopy& copy, const std::uint8_t* from, std::size_t axis,
                         std::uint8_t* to) {
   const std::size_t element = copy.element;

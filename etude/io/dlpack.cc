@@ -89,7 +89,7 @@ void gather(const DLTensor& t, const Shape& shape, const char* from, std::size_t
   }
 }
 
-// What is handed out: the tensor, and room for the sizes that DLManagedTensor points to.
+// The exported object: the tensor, and room for the sizes that DLManagedTensor points to.
 struct Exported {
   Tensor held;
   std::vector<int64_t> sizes, strides;

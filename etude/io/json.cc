@@ -26,7 +26,7 @@ using Word = std::conditional_t<kBytes == 2, std::uint16_t,
 using etude::internal::kIsComplex;
 template <class T>
 constexpr bool kIsFloat = std::is_floating_point_v<T> || etude::internal::kIsHalf<T>;
-// What digits are written of: half types are exact as float.
+// The type whose digits are written: half types are exact as float.
 template <class T>
 using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
@@ -91,8 +91,8 @@ T value_of(const json& element) {
     if (element.is_string()) return from_bits<T>(element.get_ref<const std::string&>());
     ETUDE_REQUIRE_CODE(kDataLoss, element.is_number(), "the element {} is no number",
                        element.dump().substr(0, 40));
-    // Numbers up to half a step beyond the largest one round to it; its own digits may stand for
-    // one.
+    // Numbers up to half a step beyond the largest number round to it; its own digits may be such a
+    // number.
     constexpr double kLargest = std::numeric_limits<Wide<T>>::max();
     constexpr double kLimit = sizeof(Wide<T>) == 4 ? kLargest * (1 + 0x1p-25) : kLargest;
     const double v = element.get<double>();

@@ -205,7 +205,7 @@ Tensor parse_array(std::span<const std::uint8_t> file, std::string_view name) {
   return copy.make(code->second, file.subspan(header.data));
 }
 
-// What precedes the elements; as long as a multiple of 64, as NumPy does it.
+// The header before the elements, padded to a multiple of 64 bytes, as NumPy does.
 std::vector<std::uint8_t> make_header(const Tensor& x, std::string_view name) {
   ETUDE_REQUIRE(x.has_value(), "tensor '{}' is absent and cannot be saved", name);
   const auto code = std::find_if(kCodes.begin(), kCodes.end(),

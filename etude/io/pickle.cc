@@ -137,7 +137,7 @@ class PickleMachine {
     push(value);
     return value;
   }
-  // What lies above the last mark, which goes.
+  // Removes the last mark, and the values above it, which it returns.
   std::vector<const PickleValue*> pop_marked() {
     if (marks_.empty()) fail("a mark is missing");
     const std::vector<const PickleValue*> out(
@@ -209,7 +209,7 @@ class PickleMachine {
         if (top()->kind != Kind::kDict || state->kind != Kind::kDict) {
           refuse("the pickle sets the state of an object");
         }
-        return;  // what state dicts note about versions of layers
+        return;  // versions of layers in state dicts
       }
       case '.':  // STOP
         is_stopped_ = true;

@@ -19,7 +19,7 @@ namespace {
 using etude::internal::xml_text;
 
 constexpr double kLeft = 64, kRight = 16, kTop = 32, kBottom = 48;  // room around the axes
-// Told apart by people who do not see all colours (Okabe and Ito, 2008).
+// Distinct for colour-blind people (Okabe and Ito, 2008).
 constexpr std::array kColours = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"};
 
 // One axis: values low to high on pixels from `at` to `to`.

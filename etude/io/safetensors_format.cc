@@ -101,8 +101,8 @@ class TrackedByte {
   const char** reached_ = nullptr;
 };
 
-// Takes the events of the JSON parser, and throws at the first one that the format does not allow.
-// Each `Place` says what may come next, so nesting is bounded by the format itself.
+// Takes the events of the JSON parser, and throws at the first event that the format does not
+// allow. Each `Place` allows certain next events, so nesting is bounded by the format itself.
 class HeaderReader final : public nlohmann::json_sax<Json> {
  public:
   HeaderReader(std::string_view name, std::string_view text)
@@ -230,15 +230,15 @@ class HeaderReader final : public nlohmann::json_sax<Json> {
   enum class Place {
     kStart,           // before the first {
     kTop,             // a name of a tensor or __metadata__, or the end
-    kMetadataObject,  // what follows "__metadata__"
+    kMetadataObject,  // the value of "__metadata__"
     kMetadata,        // a key of the metadata, or its end
     kMetadataValue,   // its value
-    kEntryObject,     // what follows the name of a tensor
+    kEntryObject,     // the value of a tensor's name
     kEntry,           // one of the three keys of a tensor, or its end
-    kDtypeValue,      // what follows "dtype"
-    kShapeArray,      // what follows "shape"
+    kDtypeValue,      // the value of "dtype"
+    kShapeArray,      // the value of "shape"
     kShape,           // a size, or the end
-    kOffsetsArray,    // what follows "data_offsets"
+    kOffsetsArray,    // the value of "data_offsets"
     kOffsets,         // an offset, or the end
     kEnd,
   };
@@ -348,7 +348,7 @@ std::string quoted(const std::string& text) {
   }
 }
 
-// Gives each entry its place; they must be sorted.
+// Sets the place of each entry; they must be sorted.
 void lay_out(std::vector<SafetensorsEntry>& entries) {
   std::uint64_t offset = 0;
   for (SafetensorsEntry& entry : entries) {

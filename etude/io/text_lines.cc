@@ -42,7 +42,7 @@ class LinesCursor final : public data::internal::Cursor {
   }
 
  private:
-  // Goes behind the line; gives where it ends.
+  // Advances past the line; returns its end.
   const char* pass_line() {
     const auto* stop =
         static_cast<const char*>(std::memchr(at_, '\n', static_cast<std::size_t>(end_ - at_)));

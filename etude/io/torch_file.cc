@@ -21,7 +21,7 @@ using PickleKind = PickleValue::Kind;
 
 constexpr int kMostLevels = 100;  // of dicts in dicts
 constexpr std::uint64_t kMostTextBytes = std::uint64_t{256} << 20;
-constexpr std::int64_t kMostValues = 1'000'000;  // of all dicts; one value may stand at many places
+constexpr std::int64_t kMostValues = 1'000'000;  // of all dicts; one value may be in many places
 
 class TorchReader {
  public:
@@ -91,7 +91,7 @@ class TorchReader {
       case PickleKind::kText:
         return put(out_.metadata, path, value.text);
       default:
-        return;  // None, and what no dict of PyTorch holds by itself
+        return;  // None, and values that no dict of PyTorch holds directly
     }
   }
 

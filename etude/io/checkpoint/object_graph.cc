@@ -107,7 +107,7 @@ void remove_others(const fs::path& folder, const std::vector<Shard>& shards) {
   }
 }
 
-// Reads the manifest of a folder. Whatever it says is checked before anybody relies on it.
+// Reads the manifest of a folder, and checks all of it before use.
 class ManifestReader {
  public:
   explicit ManifestReader(const std::string& folder)
@@ -125,7 +125,7 @@ class ManifestReader {
                 fmt::format("{:08x}", etude::internal::crc32c(0, part)),
             kBody, "the CRC-32C of what follows is another one");
     json out = json::parse(part, nullptr, false);
-    // What is written again as it stands has no key twice and no number in another form.
+    // JSON that is written again unchanged has no duplicate key and no number in another form.
     require(!out.is_discarded() && out.dump() == part, kBody, "this is not what Etude writes");
     require(out.is_object() && out.contains("format") && out["format"] == kFormat, kBody,
             "it is not of format 1");

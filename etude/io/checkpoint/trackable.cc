@@ -36,7 +36,7 @@ class CoreTrackee final : public Trackee {
   std::weak_ptr<TrackableCore> core_;  // objects may refer to each other in circles
 };
 
-// Which restore gave a Variable its value last: a later call wins, in whatever order edges come.
+// The latest restore of each Variable: a later call wins, in any order of edges.
 class LastRestores {
  public:
   bool note(const Variable& variable, std::int64_t order) {
@@ -104,8 +104,8 @@ class VariableTrackee final : public Trackee {
   }
 
  private:
-  // In a trace a Variable has the value that it has outside, not that of this point of the program.
-  // The two are one for a Variable that the trace has just made.
+  // In a trace, reads and writes here would concern the value outside, not the value at this point
+  // of the program. For a Variable that the trace has just made, both are the same.
   void require_now(std::string_view done) const {
     const auto* trace = etude::internal::TraceContext::innermost();
     if (trace == nullptr) return;
@@ -160,7 +160,7 @@ class HooksTrackee final : public Trackee {
   Hooks hooks_;
 };
 
-// A struct, or what lies below one of its components.
+// A struct, or the parts below one of its components.
 class PartsTrackee final : public Trackee {
  public:
   PartsTrackee(const void* at, std::string prefix, std::function<std::vector<Part>()> parts)
