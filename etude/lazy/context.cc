@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The lazy context: the bottom of a thread's stack while a LazyScope lives. It records calls and
-// names no op; what cannot wait runs at once, on operands that are observed first.
+// names no op. Calls that cannot wait run at once, on operands that are observed first.
 #include "etude/core/context/context.h"
 
 #include <algorithm>
@@ -55,7 +55,7 @@ class LazyContext final : public Context {
   void leave() noexcept;
 
  private:
-  // Records the call if it is the one that is expected next; gives nothing otherwise.
+  // Records the call if it is the expected next call; returns false otherwise.
   bool follow(const Op& op, Operands in, const Attrs& attrs, CallSite where, Values& out);
   Values record(const Op& op, Operands in, const Attrs& attrs, std::span<const Type* const> types,
                 CallSite where);
@@ -116,7 +116,7 @@ Values LazyContext::record(const Op& op, Operands in, const Attrs& attrs,
 
 #ifdef ETUDE_ASSERTIONS
 namespace {
-// What is expected against what the call gives.
+// Compares the expected types of a call with its actual types.
 void check_expected(const LazyExpected& e, const Op& op, const Attrs& attrs,
                     std::span<const Type* const> types) {
   Types want;
@@ -161,7 +161,7 @@ Values LazyContext::execute(const Op& op, Operands in, const Attrs& attrs, CallS
   }
   const OpDef& def = op.def();
   if (def.effect == Effect::kReads || def.effect == Effect::kWrites) {
-    // What a Variable holds may be pending: a read and an assignment move handles.
+    // The value of a Variable may be pending: a read and an assignment move handles.
     check_types(op, in, attrs);
     const ContextScope scope(eager_context(), where);
     return def.data(in, attrs);
@@ -261,7 +261,7 @@ LazyScope::~LazyScope() {
   context->leave();
   try {
     context->trace().run_all(internal::LazyCut::kScope, {});
-  } catch (...) {  // what fails is told where it is looked at
+  } catch (...) {  // errors are thrown where their results are observed
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cuts of a pending trace: which nodes run together, what flows in and out of them, and who gets
-// the results.
+// Cuts of a pending trace: the nodes that run together, their inputs and outputs, and the readers
+// of the results.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -44,7 +44,7 @@ class SegmentInputs {
 
   uint32_t number(Tensor x) {
     const TensorRep* const rep = TensorAccess::rep(x);
-    // Most inputs are read again and again: those that were lately are found without a search.
+    // Most inputs are read again and again: recent ones are found without a search.
     Recent& recent = recent_[(reinterpret_cast<uintptr_t>(rep) / sizeof(TensorRep)) % kRecent];
     if (recent.rep != rep) {
       const auto next = static_cast<uint32_t>(segment_.inputs.size());

@@ -20,8 +20,8 @@ std::vector<int64_t> sizes_in(const Family& family, const Graph& graph) {
   return family.sizes_of(types);
 }
 
-// Whether the list is the shape of the first result, and says more than the operands do: none of
-// them has as many elements of this dtype.
+// Whether the list is the shape of the first result, and no operand has that many elements of this
+// dtype, so that the shape follows from no operand.
 bool gives_shape(const Graph& graph, const Graph::Node& node, const std::vector<int64_t>& list) {
   const Type* const result = node.results > 0 ? graph.type(node.first_result) : nullptr;
   if (result == nullptr || !std::ranges::equal(list, result->shape())) return false;
@@ -92,7 +92,7 @@ bool LazyFamily::find(const std::vector<GraphRef>& graphs) {
   const std::vector<GraphRef> sized = each(graphs, with_size_inputs);
   const auto try_all = [&](const std::vector<GraphRef>& starts,
                            const std::vector<GraphRef>& sized_starts) {
-    // What is computed again where memory is short may hang on sizes: without it graphs may agree.
+    // Recomputed calls may depend on sizes: without this pass the graphs may agree.
     for (const char* without : {"fold_constants", "fold_constants,recompute_cheap"}) {
       for (const bool is_sized : {false, true}) {
         if (!find(is_sized ? sized : graphs, is_sized ? sized_starts : starts, without)) continue;

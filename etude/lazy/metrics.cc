@@ -18,7 +18,7 @@ namespace internal {
 namespace {
 
 constexpr std::size_t kKept = 4096;   // runs, and compiles, that are remembered
-constexpr int64_t kManyLooks = 1000;  // at one line, which is told then
+constexpr int64_t kManyLooks = 1000;  // at one line; then a warning
 using Counted = std::map<std::string, int64_t>;
 
 template <class T>

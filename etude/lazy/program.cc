@@ -25,15 +25,14 @@ namespace etude::internal {
 namespace {
 
 constexpr std::size_t kMostFamilies = 256;
-constexpr int kMostWaiting = 64;  // programs that are asked for
+constexpr int kMostWaiting = 64;  // requested programs
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// Whether programs are made behind this thread. A tier that is fixed to machine code
-// (codegen/compiler.h), passes that are switched off here and decisions that are listened to ask
-// for them at once.
+// Whether programs are made in the background. They are made at once if a tier is fixed to machine
+// code (codegen/compiler.h), if passes are switched off here, or if decisions have a listener.
 bool makes_behind() {
   const RegionCompiler* const compiler = region_compiler();
   const bool wants_code = compiler != nullptr && compiler->fixed_tier() > Tier::kNone;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a segment: by its program, or call by call where that is wanted or where the program failed,
-// which tells the line of the call that did and gives all results that do not hang on it.
+// Runs a segment: by its program, or call by call on request or if the program failed. Call by
+// call, the error has the line of the failed call, and all results that do not depend on it exist.
 #include <algorithm>
 #include <chrono>
 #include <new>
@@ -33,7 +33,7 @@ bool run_program(LazySegment& s) {
   for (std::size_t i = 0; i < s.numbers.size(); ++i) {
     if (program->numbers[i].is_input) list.add(s.numbers[i]);
   }
-  // Those of a family that stand for a size: no step reads them.
+  // Inputs of a family that represent a size: no step reads them.
   const auto planned = program->planned->inputs();
   for (std::size_t i = list.view().size(); i < planned.size(); ++i) {
     list.add(planned[i].type->ghost());
@@ -54,8 +54,8 @@ bool run_program(LazySegment& s) {
   return true;
 }
 
-// The values of a segment while it runs call by call: each goes behind its last reader, which may
-// write its result there, as eagerly; so do inputs that are given away.
+// The values of a segment while it runs call by call: each is released after its last reader, which
+// may write its result there, as eagerly; so are inputs that are given away.
 class Stepwise {
  public:
   explicit Stepwise(LazySegment& s)
@@ -159,8 +159,8 @@ bool try_program(LazySegment& s) {
     tell_failed_program(error);
   } catch (const std::bad_alloc&) {
   }
-  // Inputs are as they were. Call by call the one that fails is known by its own line, and less
-  // memory is needed.
+  // Inputs are unchanged. Call by call, the failing call is known by its own line, and less memory
+  // is needed.
   LazyLog::instance().count(LazyCount::kFallbacks);
   trim_memory();
   return false;

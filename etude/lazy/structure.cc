@@ -17,7 +17,7 @@ std::array<uint64_t, 2> bits_of(const Tensor& x) {
   return bits;
 }
 
-// Whether programs are made for this number: those that rules are made of, and that passes know.
+// Whether this number is part of the structure: numbers that rules and passes treat specially.
 bool is_structure(const Tensor& x) {
   if (is_complex(x.dtype())) return false;
   double value = 0;

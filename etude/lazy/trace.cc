@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pending trace of a thread: recording, and who needs what. How it is cut is in cut.cc.
+// The pending trace of a thread: recording, and the needed nodes. Cuts are in cut.cc.
 #include "etude/lazy/trace.h"
 
 namespace etude::internal {
 namespace {
 
-// Under the lock, which spares the locked instruction; others read.
+// Writers hold the lock, so no locked instruction is needed; readers need no lock.
 void add(std::atomic<int64_t>& to, int64_t n) noexcept {
   to.store(to.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
 }
@@ -28,7 +28,7 @@ bool LazyTrace::is_of(const PendingMark& mark) const noexcept {
   return &static_cast<const LazyMark&>(mark).trace_ == this;
 }
 
-// A tensor with a mark that stands for nothing yet.
+// A tensor with a mark that refers to no node yet.
 Tensor LazyTrace::make_handle(const Type* type) {
   if (type == nullptr) return {};
   Tensor out = make_ghost(type);
@@ -91,13 +91,13 @@ bool LazyTrace::release(LazyOperand& operand) noexcept {
   LazyNode* node = std::exchange(operand.node, nullptr);
   if (node == nullptr) return false;
   LazyResult& result = node->results[operand.result];
-  // The operand goes where no lock is held; with it the value that nobody else will read.
+  // The operand is destroyed outside of the lock, with the value if it has no other reader.
   if (--result.uses == 0) operand.value = std::move(result.value);
   return --node->held == 0 && node->state != LazyNode::State::kRunning;
 }
 
 void LazyTrace::free_node(LazyNode& node, DeadNodes& dead) noexcept {
-  LazyNode* rest = nullptr;  // those that are free but for their operands
+  LazyNode* rest = nullptr;  // nodes to be freed, whose operands are not released yet
   const auto take = [&](LazyNode& free) {
     if (free.state == LazyNode::State::kPending) {
       remove(free);
@@ -204,7 +204,7 @@ void LazyMark::keep_before(HeldBefore before) {
   made->held = std::move(before);
   const LazyTrace::Lock lock(trace_.mutex_);
   if (node_ == nullptr) return;
-  before_.swap(made);  // what is left goes after the lock
+  before_.swap(made);  // the remaining value is destroyed after the lock
   if (node_->state != LazyNode::State::kFailed) return;
   trace_.failed_.push_back({before_->held.holder, before_->held.restore});
 }
@@ -227,7 +227,7 @@ void LazyMark::drop() noexcept {
     const LazyTrace::Lock lock(trace.mutex_);
     trace.forget(*this, dead);
     is_last = trace.alive_ == 0 && trace.is_abandoned_;
-    // `dead` is older than the lock, so that it goes behind it.
+    // `dead` is older than the lock, so it is destroyed after it.
   }
   delete this;
   if (is_last) delete &trace;
