@@ -89,7 +89,7 @@ bool RateSearcher::add(double loss) {
 }
 
 // Slopes are taken over a fifth of the search, and not in its first tenth: there the mean is of few
-// batches, and what it shows is noise.
+// batches and mostly noise.
 RateSearch RateSearcher::result() && {
   const std::size_t n = out_.rates.size(), reach = std::max<std::size_t>(n / 10, 1);
   double steepest = 0;

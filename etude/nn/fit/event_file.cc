@@ -27,7 +27,7 @@ std::uint32_t masked_crc(std::string_view bytes) {
   return ((c >> 15) | (c << 17)) + 0xA282EAD8U;
 }
 
-// Numbers stand in files with their lowest byte first.
+// Numbers are written little-endian.
 template <class T>
 void put(std::string& out, T value) {
   std::array<char, sizeof(T)> bytes{};

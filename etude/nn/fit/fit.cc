@@ -117,7 +117,7 @@ void FitRun::end_epoch() {
   EpochRecord record{
       .epoch = state_.epoch, .loss = state_.loss.result(), .accuracy = state_.accuracy.result()};
   for (const auto& [name, metric] : state_.metrics) record.metrics[name] = metric.result();
-  // What was called off for this part only does not concern the next one.
+  // A cancellation of this part only does not concern the next part.
   if (state_.cancel <= Cancel::kPart) state_.cancel = Cancel::kNothing;
   if (options_.validation && state_.cancel < Cancel::kEpoch) {
     state_.is_validating = true;

@@ -36,7 +36,7 @@ class Progress {
 
   void operator()(Event event, const FitState& state) {
     if (event == Event::kFitStart) {
-      std::fflush(stdout);  // in a log of both streams, what was printed before stands before
+      std::fflush(stdout);  // keeps the order of both streams in a log
     } else if (event == Event::kEpochStart) {
       start_ = shown_ = Clock::now();
       samples_ = 0;
@@ -55,7 +55,7 @@ class Progress {
     return static_cast<double>(samples_) / std::max(seconds_since(start_), 1e-9);
   }
 
-  // One line at most, whatever the width of the terminal: what is redrawn must not wrap.
+  // One line at most, for any width of the terminal: a bar that is redrawn must not wrap.
   void draw_bar(const FitState& state) {
     shown_ = Clock::now();
     const std::int64_t steps = std::max<std::int64_t>(state.steps, 1);
@@ -126,8 +126,8 @@ class Progress {
   std::int64_t samples_ = 0, first_step_ = 0;
 };
 
-// What a curve shows: means of parts of the values, on a scale that the bulk of them fills. A few
-// high ones, as at the start of a training, are cut off at the top.
+// The points of a curve: means of parts of the values, on a scale for most of them. A few high
+// points, as at the start of a training, are cut off at the top.
 struct Scale {
   std::vector<double> points;
   double low = 0, high = 0;

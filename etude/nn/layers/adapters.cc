@@ -33,8 +33,8 @@ Tensor with_lengths(const Tensor& weight, const Tensor& magnitude) {
   return weight * (magnitude / maximum(column_lengths(weight), kLeast));
 }
 
-// The vector is state, which keeps its dtype where the layer computes in another one: what both
-// are part of is computed in the wider of the two.
+// The vector is state, which keeps its dtype if the layer computes in another dtype: calls on both
+// compute in the wider of the two.
 static Tensor in_dtype(const Tensor& x, DType dtype) {
   return x.dtype() == dtype ? x : astype(x, dtype);
 }

@@ -51,7 +51,7 @@ Dense down_of(std::int64_t dim, const TransformerOptions& options, CallSite wher
   return Dense(options.hidden > 0 ? options.hidden : 4 * dim, dim, {}, where);
 }
 
-// x plus what a part makes of it.
+// x plus the result of a part for x.
 template <class Part>
 Tensor with_part(const Tensor& x, const LayerNorm& norm, bool norm_first, const Dropout& dropout,
                  CallSite where, const Part& part) {

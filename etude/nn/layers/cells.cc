@@ -49,8 +49,8 @@ Tensor zero_rows(std::int64_t n, std::int64_t hidden, DType dtype) {
   return etude::internal::full(intern_type(dtype, {n, hidden}), 0);
 }
 
-// The state behind the sums of all gates, block by block: in one pass, but for half types and a
-// state that broadcasts or has another dtype.
+// The next state from the sums of all gates: in one pass, except for half types and for a state
+// that broadcasts or has another dtype.
 LSTMState gated(const Tensor& all, const Tensor& was, double forget_bias) {
   Shape sums = was.shape();
   sums.set(sums.rank() - 1, all.shape()[all.rank() - 1]);

@@ -238,7 +238,7 @@ Tensor LocallyConnected<axes>::operator()(const Tensor& x, CallSite where) const
     ETUDE_REQUIRE(x.shape() == Shape(shape),
                   "the input has shape {}, but the layer was made for {}", x.shape().to_string(),
                   Shape(shape).to_string());
-    // What each tap sees, tap by tap; then one product for each place.
+    // The pixels of each tap; then one product for each place.
     std::vector<Tensor> seen;
     for (std::int64_t tap = 0; tap < taps; ++tap) {
       Sizes start(1, 0), stop(1, shape[0]), step(1, 1);

@@ -22,7 +22,7 @@ Tensor normal_like(const Tensor& x, double mean, double stddev) {
       {.mean = astype(mean, x.dtype()), .stddev = astype(stddev, x.dtype()), .dtype = x.dtype()});
 }
 
-// x where a draw for each element of `shape` says to keep it, over the probability of that, else 0.
+// x / (1 - p) where a draw for each element of `shape` keeps it, with probability 1 - p; else 0.
 Tensor dropped(const Tensor& x, double p, const Shape& shape, CallSite where) {
   const Tensor kept = random::bernoulli(Tensor(1 - p), shape);
   return etude::where(kept, Arg(x, where) * (1 / (1 - p)), 0.0);

@@ -18,7 +18,7 @@ using Sizes = std::vector<std::int64_t>;
 // "MaxPool1D", "MaxPool2D" or "MaxPool3D". As long as the text of the family.
 #define ETUDE_NAME(family) name_of<axes>(#family "1D", #family "2D", #family "3D")
 
-// The widths before and after every axis of x, of which the first and the last have none.
+// The widths before and after every axis of x; the first and the last axis have none.
 Sizes all_widths(const IntList& widths, int axes) {
   Sizes given = widths.values();
   const auto count = static_cast<std::size_t>(2 * axes);

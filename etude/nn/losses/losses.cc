@@ -17,7 +17,7 @@ using detail::run_loss;
 
 namespace {
 
-// An error of an op that a loss calls, told beside the operands that the loss was given.
+// The error of an op that a loss calls, with the operands of the loss.
 Error with_operands(const Error& error, const Tensor& predicted, const Tensor& expected) {
   const bool tells = !error.op().empty() && error.code() == ErrorCode::kInvalidArgument &&
                      predicted.has_value() && expected.has_value();
@@ -38,8 +38,8 @@ bool broadcasts_to(const Shape& from, const Shape& to) {
   return fits;
 }
 
-// Predictions [n, 1] and expectations [n] would make n^2 terms, each of another pair. What does not
-// broadcast at all is for the op that meets it.
+// Predictions [n, 1] and expectations [n] would make n^2 terms, each of another pair. Shapes that
+// do not broadcast at all are reported by the op.
 void require_pairs(const Tensor& predicted, const Tensor& expected) {
   const Shape &p = predicted.shape(), &e = expected.shape();
   bool spreads_p = p.rank() < e.rank(), spreads_e = e.rank() < p.rank();

@@ -164,14 +164,14 @@ Tensor perceptual_loss(const Arg& predicted, const Arg& expected, const Features
 
 namespace {
 
-// Stands for log 0: sums of it stay finite, and so do derivatives.
+// In place of log 0: its sums stay finite, and so do derivatives.
 constexpr double kNever = -1e30;
 
 Tensor filled(const Shape& shape, double value, DType dtype) {
   return etude::internal::full(intern_type(dtype, shape), value);
 }
 
-// x with its columns moved to the right; what comes in is kNever.
+// x with its columns moved to the right; the new columns are kNever.
 Tensor shifted(const Tensor& x, std::int64_t by) {
   const std::int64_t rows = x.shape()[0], columns = x.shape()[1];
   if (by >= columns) return full_like(x, kNever);
@@ -188,7 +188,7 @@ Tensor lengths_of(const char* name, const Tensor& given, std::int64_t n, std::in
 }
 
 struct CtcStep {
-  Tensor emitted;  // [n, places]: log probabilities of what the places stand for
+  Tensor emitted;  // [n, places]: log probabilities of the classes of the places
   Tensor number;   // of the step
 };
 
@@ -199,7 +199,7 @@ Tensor ctc_terms(const Tensor& logits, const Tensor& labels, const CtcLossOption
   const Tensor until = lengths_of("logit_lengths", options.logit_lengths, n, steps);
   const Tensor length = lengths_of("label_lengths", options.label_lengths, n, most);
   const Tensor place = expand_dims(astype(arange(static_cast<double>(places)), kInt64), {0});
-  // What lies beyond the labels of a row is never reached.
+  // Places beyond the labels of a row are never reached.
   const Tensor index = expand_dims(astype(arange(static_cast<double>(most)), kInt64), {0});
   const Tensor known = where(index < length, astype(labels, kInt64), options.blank);
   const Tensor blanks = full_like(known, options.blank);

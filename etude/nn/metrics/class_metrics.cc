@@ -302,7 +302,7 @@ Metric calibration_error(std::int64_t bins, CallSite where) {
       right = argmax(predicted, {.axis = 1}) == labels;
     }
     confidence = astype(confidence, kFloat64);
-    // Bin k holds what lies in (k / bins, (k + 1) / bins].
+    // Bin k holds confidences in (k / bins, (k + 1) / bins].
     const Tensor bin = clip(astype(ceil(confidence * bins), kInt64) - 1,
                             {.min = std::int64_t{0}, .max = bins - 1});
     const auto sum_of = [&](const Tensor& x) { return segment_sum(x, bin, bins); };

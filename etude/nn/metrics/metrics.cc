@@ -171,7 +171,8 @@ void Throughput::reset() {
   started_ = detail::now_seconds();
 }
 
-// It is read at once, and fit asks for it at each batch: rows are counted here and not by calls.
+// Its result is read at once, and fit needs it for each batch: rows are counted here and not by
+// calls.
 double accuracy(const Tensor& predicted, const Tensor& labels, CallSite where) {
   return etude::internal::located("accuracy", where, [&] {
     std::int64_t classes = 0, right = 0, outside = 0;

@@ -297,7 +297,7 @@ Metric frechet_distance() {
   };
   return {"frechet_distance", Joined::kSum, parts, [](std::span<const Tensor> sums) {
             const Moments a = moments_of(sums.first(3)), b = moments_of(sums.last(3));
-            // The trace of the root of a product is that of the root of a similar matrix, which is
+            // The root of a product has the trace of the root of a similar matrix, which is
             // symmetric.
             const Tensor root = root_of(a.covariance);
             const Tensor both = linalg::eigvalsh(matmul(matmul(root, b.covariance), root));

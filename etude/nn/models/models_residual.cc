@@ -57,7 +57,7 @@ ConvBlock residual(std::int64_t in, std::int64_t middle, std::int64_t out, std::
 // How the networks with normalisation in front differ.
 struct PreStyle {
   bool bias = false;         // of the projection, the last convolution and the stem
-  bool inner_first = false;  // the inner convolutions too are behind their normalisation
+  bool inner_first = false;  // the inner convolutions too come after their normalisation
   std::string norm = "batch";
   bool standardize = false;
 

@@ -17,7 +17,7 @@ Sizes joined(std::int64_t first, const IntList& rest, bool ends_with_one) {
   return sizes;
 }
 
-// What the first Dense of `top` sees: `dim` numbers, and the products of pairs.
+// The inputs of the first Dense of `top`: `dim` numbers, and the products of pairs.
 std::int64_t seen_by_top(std::size_t tables, std::int64_t dim) {
   const auto count = static_cast<std::int64_t>(tables);
   return dim + count * (count + 1) / 2;
