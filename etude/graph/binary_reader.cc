@@ -421,7 +421,7 @@ GraphRef read_binary(std::string_view bytes) {
     shared.graphs.push_back(std::move(read));
   }
   if (in.left() >= internal::kBinaryAlignment || shared.elements < bytes.size()) {
-    in.fail("there are bytes behind the last graph or the last constant");
+    in.fail("there are bytes after the last graph or the last constant");
   }
   return shared.graphs.back().graph;
 }

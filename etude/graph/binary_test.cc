@@ -189,7 +189,7 @@ TEST(BinaryGraph, SaysWhatIsWrongAndWhere) {
           "tanh has no attribute 'axis'. It has none", ErrorCode::kInvalidArgument);
   refused(graph(tanh + none + none), "tanh", ErrorCode::kInvalidArgument);
   refused(graph(tanh + one + one + none + one + "\x02" + std::string(64, '\0')),
-          "there are bytes behind the last graph");
+          "there are bytes after the last graph");
   const GraphRef good = read_binary(graph(tanh + one + one + none + one + "\x02"));
   EXPECT_EQ(to_text(*good),
             "graph f(x: float32[2]) -> (float32[2])\n  %1 = tanh(x)\n  return %1\n");

@@ -93,10 +93,11 @@ GraphBuilder::Results GraphBuilder::append(const Op& op, const Attrs& attrs,
   }
   const Types results = infer_types(op, {types.data(), types.size()}, attrs);
   for (const Type* type : results) {
-    ETUDE_REQUIRE_CODE(kUnimplemented, type == nullptr || type->count() != kAny,
-                       "gives {}, with a size that depends on data, which graphs do not hold yet. "
-                       "Use where() or a mask of the full size instead",
-                       type->to_string());
+    ETUDE_REQUIRE_CODE(
+        kUnimplemented, type == nullptr || type->count() != kAny,
+        "returns {}, with a size that depends on data, which graphs do not support yet. "
+        "Use where() or a mask of the full size instead",
+        type->to_string());
   }
   return {add_node(op, attrs, operands, results, where), static_cast<uint32_t>(results.size())};
 }

@@ -37,7 +37,7 @@ Types check_call(const Op& op, std::span<const Type* const> operands, const Attr
   Types results = infer_types(op, operands, attrs);
   for (const Type* type : results) {
     ETUDE_REQUIRE(type == nullptr || type->count() != kAny,
-                  "gives {}, with a size that depends on data, which graphs do not hold",
+                  "returns {}, with a size that depends on data, which graphs do not support",
                   type->to_string());
   }
   return results;

@@ -170,7 +170,7 @@ std::string first_difference(const Graph& main_a, const Graph& main_b) {
   for (;;) {
     Pair pair(*a, *b, of_a, of_b);
     if (Fact fact = pair.find()) return place + *fact;
-    if (!pair.inner()) return place + "the graphs differ in what has no words";
+    if (!pair.inner()) return place + "the graphs differ in a part that has no text";
     place += pair.holder();
     std::tie(a, b) = *pair.inner();
   }

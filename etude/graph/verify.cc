@@ -102,8 +102,9 @@ class Verifier {
     for (std::size_t k = 0; k < node.operands.size(); ++k) {
       const GraphValue v = node.operands[k];
       require_of(i, v == kNoValue || v < node.first_result, [&] {
-        return fmt::format("operand {} is value {}, which no input, constant or earlier node gives",
-                           k, v);
+        return fmt::format(
+            "operand {} is value {}, but that is no input, constant or result of an earlier node",
+            k, v);
       });
       operands.push_back(v == kNoValue ? nullptr : graph_.type(v));
     }
@@ -116,12 +117,12 @@ class Verifier {
       require_of(i, false, [&] { return fact; });
     }
     require_of(i, results.size() == node.results, [&] {
-      return fmt::format("has {} results, but its record gives {}", node.results, results.size());
+      return fmt::format("has {} results, but its record has {}", node.results, results.size());
     });
     for (uint32_t r = 0; r < node.results; ++r) {
       const Type* type = graph_.type(node.first_result + r);
       require_of(i, type == results[r], [&] {
-        return fmt::format("result {} is {}, but its record gives {}", r, internal::type_text(type),
+        return fmt::format("result {} is {}, but its record has {}", r, internal::type_text(type),
                            internal::type_text(results[r]));
       });
     }

@@ -50,7 +50,7 @@ TEST(Verify, AcceptsWhatBuildersMake) {
 
 TEST(Verify, NamesGraphNodeAndLineOfAWrongType) {
   expect_fault(call_of(op("tanh"), {}, {vector_of(3)}, {vector_of(2)}),
-               {"graph 'f': node 0, %1 = tanh: result 0 is float32[2], but its record gives "
+               {"graph 'f': node 0, %1 = tanh: result 0 is float32[2], but its record has "
                 "float32[3]\n  at train.cc:5"});
 }
 
@@ -72,7 +72,7 @@ TEST(Verify, ChecksOperandsByTheRecord) {
 
 TEST(Verify, ChecksTheNumberOfResults) {
   expect_fault(call_of(op("tanh"), {}, {vector_of(3)}, {vector_of(3), vector_of(3)}),
-               {"has 2 results, but its record gives 1"});
+               {"has 2 results, but its record has 1"});
 }
 
 TEST(Verify, ChecksAttributesByTheRecord) {
@@ -94,8 +94,8 @@ TEST(Verify, ChecksAttributesByTheRecord) {
 TEST(Verify, OperandsAreValuesOfEarlierNodes) {
   const GraphRef graph = tests::layer_graph();
   writable(graph->node(1).operands[0]) = 6;  // its own result
-  expect_fault(graph, {"node 1, %6 = multiply: operand 0 is value 6, which no input, constant or "
-                       "earlier node gives"});
+  expect_fault(graph, {"node 1, %6 = multiply: operand 0 is value 6, but that is no input, "
+                       "constant or result of an earlier node"});
 }
 
 TEST(Verify, OutputsExist) {

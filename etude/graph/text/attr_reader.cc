@@ -92,9 +92,10 @@ RefPtr<const AttrObject> read_graph(TextReader& in, const SubGraphs& graphs, int
   if (const uint64_t n = in.ordinal(); n > 1) name += fmt::format("~{}", n);
   const auto found = graphs.find(name);
   if (found == graphs.end()) {
-    in.fail(at, fmt::format("there is no graph {} below this one. A graph stands behind those that "
-                            "refer to it",
-                            name));
+    in.fail(at,
+            fmt::format("there is no graph {} below this one. A graph must come after the graphs "
+                        "that refer to it",
+                        name));
   }
   depth = std::max(depth, found->second.depth + 1);
   if (depth > kMaxGraphDepth) {

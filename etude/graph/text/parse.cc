@@ -43,8 +43,7 @@ class GraphParser {
     check_outputs(outputs);
     in_.skip_lines();
     if (!in_.is_at_end()) {
-      in_.fail(
-          fmt::format("nothing of a graph stands behind its return, but here is {}", in_.seen()));
+      in_.fail(fmt::format("a graph ends with its return, but here is {}", in_.seen()));
     }
     return build_->finish(outputs, true);
   }
@@ -120,7 +119,7 @@ class GraphParser {
 
   void end_line(std::string_view what) {
     if (!in_.is_line_end()) {
-      in_.fail(fmt::format("the line must end behind {}, but here is {}", what, in_.seen()));
+      in_.fail(fmt::format("the line must end after {}, but here is {}", what, in_.seen()));
     }
   }
 
@@ -132,7 +131,7 @@ class GraphParser {
     Name name{in_.at(), "", nullptr};
     if (in_.take("%")) {
       const std::string_view word = in_.word();
-      if (word.empty()) in_.fail("the number of a value must stand behind '%'");
+      if (word.empty()) in_.fail("the number of a value must follow '%'");
       name.spelling = fmt::format("%{}", word);
       return name;
     }
@@ -153,10 +152,11 @@ class GraphParser {
       in_.fail(name.at,
                fmt::format("there is no value {0} above. Is {1}{0} meant?", name.spelling, sigil));
     }
-    in_.fail(name.at,
-             fmt::format(
-                 "there is no value {} above. Values are the inputs, and what earlier lines give",
-                 name.spelling));
+    in_.fail(
+        name.at,
+        fmt::format(
+            "there is no value {} above. Values are the inputs and the results of earlier lines",
+            name.spelling));
   }
 
   void give(const Name& name, Draft draft) {
@@ -188,7 +188,7 @@ class GraphParser {
       const Type* type = outputs[i] == GraphBuilder::kNoDraft ? nullptr : build_->type(outputs[i]);
       if (type == wanted_[i]) continue;
       in_.fail(wanted_at_[i],
-               fmt::format("result {} is {} here, but what is returned is {}", i,
+               fmt::format("result {} is {} here, but the graph returns {}", i,
                            internal::type_text(wanted_[i]), internal::type_text(type)));
     }
   }
@@ -216,7 +216,7 @@ class GraphParser {
   }
 
   void constant(const std::vector<Name>& names, std::size_t at) {
-    if (names.size() != 1) in_.fail(at, "a constant gives one value");
+    if (names.size() != 1) in_.fail(at, "a constant is one value");
     const Type* type = in_.type();
     in_.skip_blanks();
     const char* behind = in_.data();
@@ -249,7 +249,7 @@ class GraphParser {
       if (!is_first) in_.need(",", "an operand or attribute");
       const Name name = value_name();
       if (!in_.take("=")) {
-        if (!attrs.empty()) in_.fail(name.at, "operands stand before the attributes");
+        if (!attrs.empty()) in_.fail(name.at, "operands must precede the attributes");
         operands.push_back(value(name));
         continue;
       }
@@ -272,7 +272,7 @@ class GraphParser {
     const auto [attrs, results] =
         shown_at(at, [&] { return internal::check_read_call(op, *build_, operands, given); });
     if (results.size() != names.size()) {
-      in_.fail(at, fmt::format("{} gives {} results here, but {} names stand before it", op.name(),
+      in_.fail(at, fmt::format("{} has {} results here, but {} names before it", op.name(),
                                results.size(), names.size()));
     }
     for (std::size_t i = 0; i < names.size(); ++i) check_written(names[i], results[i]);
@@ -282,7 +282,7 @@ class GraphParser {
 
   void check_written(const Name& name, const Type* type) const {
     if (name.type == nullptr || name.type == type) return;
-    in_.fail(name.at, fmt::format("{} is {} here, but this line gives {}", name.spelling,
+    in_.fail(name.at, fmt::format("{} is {} here, but the result of this line is {}", name.spelling,
                                   internal::type_text(name.type), internal::type_text(type)));
   }
 
@@ -307,8 +307,8 @@ class GraphParser {
     }
     if (fault != std::errc() || behind != end || where.line == 0) {
       in_.fail(at,
-               "behind '#' a call has the line that made it, as in # train.cc:41. A comment has "
-               "a line of its own");
+               "'#' after a call is followed by the line that made it, as in # train.cc:41. Put a "
+               "comment on a line of its own");
     }
     where.file = kept(at, text.substr(0, colon));
     return where;

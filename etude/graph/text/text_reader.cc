@@ -59,7 +59,7 @@ bool TextReader::take(std::string_view symbol) {
 
 void TextReader::need(std::string_view symbol, std::string_view after) {
   if (!take(symbol)) {
-    fail(fmt::format("'{}' must stand behind {}, but here is {}", symbol, after, seen()));
+    fail(fmt::format("'{}' must follow {}, but here is {}", symbol, after, seen()));
   }
 }
 
@@ -95,7 +95,7 @@ uint64_t TextReader::ordinal() {
   if (peek() != '~') return 1;
   uint64_t n = 0;
   const auto [behind, fault] = std::from_chars(data() + 1, end(), n);
-  if (fault != std::errc() || n < 2) fail("a number from 2 on must stand behind '~'");
+  if (fault != std::errc() || n < 2) fail("a number from 2 on must follow '~'");
   set(behind);
   return n;
 }
