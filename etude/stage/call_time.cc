@@ -14,12 +14,12 @@ Tensor CallTimeValue::value() const {
   Tensor x = init_scope(thunk);
   return located("call_time_value", where, [&] {
     ETUDE_REQUIRE_CODE(kFailedPrecondition, x.has_value(),
-                       "the thunk gives an absent tensor. Let it give a value");
+                       "the thunk returns an absent tensor. Let it return a value");
     ETUDE_REQUIRE_CODE(kFailedPrecondition, observe(x),
-                       "the thunk gives a value of a trace, and runs again when that is over: {}",
+                       "the thunk returns a value of a trace, but also runs after the trace: {}",
                        explain_ghost(x));
     ETUDE_REQUIRE_CODE(kUnimplemented, !TensorAccess::is_sparse(x),
-                       "the thunk gives a sparse tensor. Let it give a dense one");
+                       "the thunk returns a sparse tensor. Let it return to_dense() of it");
     return x;
   });
 }

@@ -52,7 +52,7 @@ std::string remedy(std::string_view name_of, const Type* before, const Type* aft
         "graph knows all sizes before it runs. {}",
         fixed);
   }
-  if (is_open) return "That is beyond what option 'shapes' says of it";
+  if (is_open) return "Option 'shapes' does not allow that";
   if (before->rank() != after->rank()) return std::string(fixed);
   std::vector<int64_t> sizes = after->shape().to_vector();
   for (int axis = 0; axis < before->rank(); ++axis) {

@@ -64,8 +64,8 @@ void FunctionCore::begin_first_run(const NoGraph& cause, FirstRun* first, Tracin
   if (!may_create) refuse_again(variable.text, name());
   ETUDE_REQUIRE_CODE(
       kFailedPrecondition, first != nullptr,
-      "the initial value of {} hangs on an argument of function '{}' or on a random "
-      "key, and trace() gives it none. Call the function once before: the first call makes it",
+      "the initial value of {} depends on an argument of function '{}' or on a random "
+      "key, which trace() does not have. Call the function once before: the first call makes it",
       variable.text, name());
   if (TraceContext::innermost() != nullptr) {
     TraceContext::note_unmade({variable.text, is_own ? name() : variable.function});

@@ -32,7 +32,7 @@ class Writing {
   Writing() {
     ETUDE_REQUIRE_CODE(kFailedPrecondition, !is_writing,
                        "a print sink neither prints nor sets another sink. Keep the line, and "
-                       "print behind the call");
+                       "print after the call");
     lock_ = std::unique_lock(sink().mutex);
     is_writing = true;
   }

@@ -63,7 +63,7 @@ class TracingScope {
     for (const Tracing* t = innermost_.tracing; t != nullptr; t = t->outer) {
       ETUDE_REQUIRE_CODE(kUnimplemented, t->function != &function || !TraceKey(*t->call).fits(call),
                          "function '{}' calls itself with arguments of the same types while it is "
-                         "traced for them: that would never end. Recursion may hang on host "
+                         "traced for them: that would never end. Recursion may depend on host "
                          "values, which are fixed in the graph; loop on tensors with while_loop()",
                          function.name());
     }
@@ -389,8 +389,8 @@ Tensor value_for_call(const TraceVariable& v, const std::string& function, CallS
   Tensor x = take_call_time_value(v.source);
   return located_in(function, where, [&] {
     ETUDE_REQUIRE(x.type() == v.type,
-                  "the value of {} is {}, but the graph of function '{}' was made for {}. Give "
-                  "values of one dtype and shape; what changes them is passed as an argument",
+                  "the value of {} is {}, but the graph of function '{}' was made for {}. Return "
+                  "values of one dtype and shape; pass a value of another type as an argument",
                   v.name, x.type()->to_string(), function, v.type->to_string());
     return x;
   });

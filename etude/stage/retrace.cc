@@ -151,7 +151,7 @@ bool TraceHistory::note_trace() {
 
 void warn_of_traces(const std::string& function, std::span<const TraceRef> before,
                     const TraceKey& key, const ArgumentNames& names, CallSite where) {
-  std::string difference = "it is made anew for each call";
+  std::string difference = "it is made again for each call";
   if (!before.empty()) {
     const auto nearest = std::ranges::min_element(
         before, {}, [&](const TraceRef& trace) { return distance(trace->key, key); });

@@ -253,11 +253,11 @@ Tensor operand(const Arg& x, std::optional<DType> dtype) {
 
 void Variable::refuse_initial(const Tensor& initial) const {
   ETUDE_REQUIRE_CODE(kUnimplemented, internal::trace_of(initial) != nullptr,
-                     "the initial value hangs on one example of a vmap, and a Variable holds one "
+                     "the initial value depends on one example of a vmap, but a Variable holds one "
                      "value for all. Make it outside, or from values that do not");
   if (EnclosingTrace* trace = EnclosingTrace::innermost()) trace->variable_refused(*this);
   ETUDE_THROW(kFailedPrecondition,
-              "the initial value hangs on a value of a trace, which has no elements. Make the "
+              "the initial value depends on a value of a trace, which has no elements. Make the "
               "Variable in the first call of a function, outside, or from other values");
 }
 

@@ -102,9 +102,9 @@ TEST(CallTimeValues, RefuseWhatIsNoValueOfTheCall) {
   const auto f =
       function([](const Tensor& x) { return call_time_value([x] { return x; }) + 1.0F; });
   expect_error([&] { f(Tensor(1.0F)); }, ErrorCode::kFailedPrecondition,
-               {"the thunk gives a value of a trace", "call_time_test.cc"});
+               {"the thunk returns a value of a trace", "call_time_test.cc"});
   expect_error([] { call_time_value([] { return Tensor(); }); }, ErrorCode::kFailedPrecondition,
-               {"the thunk gives an absent tensor", "call_time_test.cc"});
+               {"the thunk returns an absent tensor", "call_time_test.cc"});
   Variable v(0.0);
   bool fails = false;
   const auto g = function([&](const Tensor& x) {

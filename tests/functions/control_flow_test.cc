@@ -440,7 +440,7 @@ TEST(Loops, LetSizesVaryThatTheOptionShapesNames) {
   expect_error(with("state/rows", {kAny, 3}), ErrorCode::kInvalidArgument,
                {"says [?,3] of 'state/rows', which is float32[1,2] before the first step"});
   expect_error(with("state/rows", {1, kAny}), ErrorCode::kInvalidArgument,
-               {"float32[2,2] after a step", "beyond what option 'shapes' says of it"});
+               {"float32[2,2] after a step", "Option 'shapes' does not allow that"});
 }
 
 // spec: AG-14.a, AG-14.b

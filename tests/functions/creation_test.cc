@@ -333,7 +333,7 @@ TEST(Creation, NeedsACall) {
   const auto outside =
       function([](const Tensor& x) { return init_scope([&] { return Variable(x); }) * x; });
   expect_error([&] { outside(1.0); }, ErrorCode::kFailedPrecondition,
-               {"Variable: the initial value hangs on a value of a trace", "first call"});
+               {"Variable: the initial value depends on a value of a trace", "first call"});
 }
 
 }  // namespace

@@ -55,7 +55,7 @@ TEST_F(Retraces, OfFunctionsMadeAtOneLineCountTogether) {
     f(Tensor(1.0F));
   }
   ASSERT_EQ(said.size(), 1u);
-  EXPECT_TRUE(contains(said[0], "it is made anew for each call")) << said[0];
+  EXPECT_TRUE(contains(said[0], "it is made again for each call")) << said[0];
 }
 
 // spec: TC-16.b
