@@ -41,8 +41,8 @@ void tell_untaken(std::string_view layer, std::string_view path, CallSite where)
   if (dynamic_cast<TypeContext*>(&ContextStack::top()) != nullptr) return;  // nothing is trained
   const std::string name = path.empty() ? std::string(layer) : fmt::format("{} ({})", path, layer);
   warn_once(fmt::format("state {} {}:{}", name, where.file, where.line),
-            fmt::format("{}: its state, such as running statistics, does not move, since nobody "
-                        "takes what the layer announced in the training phase. Pass the model to "
+            fmt::format("{}: its state, such as running statistics, does not change, since no "
+                        "gradient took the update that the layer announced. Pass the model to "
                         "value_with_gradient or pullback as an argument, and its gradient to "
                         "optimizer.update or move; or run it in the inference phase\n  at {}:{}",
                         name, where.file, where.line));

@@ -98,14 +98,15 @@ Values BatchContext::run(const BatchCall& call, std::span<const Type* const> typ
     out = batching::aligned(call);
   }
   if (out.empty()) return one_by_one(call);
-  ETUDE_CHECK(out.size() == types.size(), "the batching rule of {} gave {} results instead of {}",
-              call.op.name(), out.size(), types.size());
+  ETUDE_CHECK(out.size() == types.size(),
+              "the batching rule of {} returned {} results instead of {}", call.op.name(),
+              out.size(), types.size());
   for (std::size_t i = 0; i < out.size(); ++i) {
     if (types[i] == nullptr && !out[i].has_value()) continue;  // an absent result
     const std::vector<int64_t> sizes = batching::behind(size_, types[i]->shape().sizes());
     const bool is_batch = out[i].shape() == Shape(sizes) && out[i].dtype() == types[i]->dtype();
     ETUDE_CHECK(is_batch || out[i].type() == types[i],
-                "the batching rule of {} gave {}, but one example gives {}", call.op.name(),
+                "the batching rule of {} returned {}, but one example returns {}", call.op.name(),
                 out[i].type()->to_string(), types[i]->to_string());
   }
   return out;
@@ -151,14 +152,14 @@ void internal::CountExamples::operator()(const Tensor& x) {
   if (x.rank() == 0) {
     fail(
         "an argument has a scalar, but every tensor needs the examples along axis 0. Let the "
-        "function capture what is the same for all of them");
+        "function capture values that are the same for all of them");
   }
   const int64_t n = x.shape()[0];
   if (n == 0) fail("the batch has no examples, so that shapes of results are not known");
   if (size >= 0 && n != size) {
     fail(
-        fmt::format("one tensor has {} examples along axis 0, and another has {}. Give equally "
-                    "many, or let the function capture what is the same for all of them",
+        fmt::format("one tensor has {} examples along axis 0, and another has {}. Pass equally "
+                    "many, or let the function capture values that are the same for all of them",
                     size, n));
   }
   size = n;

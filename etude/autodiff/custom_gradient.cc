@@ -61,7 +61,7 @@ void throw_unlisted_variables(const std::vector<Variable>& variables) {
   Error error(
       ErrorCode::kFailedPrecondition,
       fmt::format("the function reads Variables that are not arguments ({}), but its pullback "
-                  "gives no gradients for them. Pass them as arguments, or let the pullback "
+                  "returns no gradients for them. Pass them as arguments, or let the pullback "
                   "take std::span<const Variable> last and return their gradients too",
                   fmt::join(names, ", ")));
   error.name_op("custom_gradient");

@@ -65,8 +65,8 @@ Values fold_in_batch(const BatchCall& call) {
 Types permutation_type(const TypeCall& call) {
   const Shape shape = drawn_shape(call);
   ETUDE_REQUIRE(shape.rank() == call.rank(0),
-                "shape {} must have one axis behind those that keys {} are for", shape.to_string(),
-                call.shape(0).to_string());
+                "shape {} must have as many axes as the keys, which have shape {}",
+                shape.to_string(), call.shape(0).to_string());
   return {call.make(kInt64, shape)};
 }
 
@@ -237,7 +237,7 @@ Tensor reparameterized(Tensor y, const Tensor& shift, const Tensor& scale, const
   if (scale.has_value()) y = y * fit(scale, y.dtype());
   if (shift.has_value()) y = y + fit(shift, y.dtype());
   ETUDE_REQUIRE(y.shape() == shape,
-                "options of shape {} do not broadcast to the shape {} asked for",
+                "options of shape {} do not broadcast to the requested shape {}",
                 y.shape().to_string(), shape.to_string());
   return y;
 }
@@ -351,7 +351,7 @@ Tensor bernoulli(const Tensor& p, const IntList& shape, const DrawOptions& optio
     const Tensor u = internal::run(internal::op<"random_uniform">(), {&key},
                                    {IntList(to), chance.dtype()}, where);
     const Tensor hit = chance > u;
-    ETUDE_REQUIRE(hit.shape() == to, "p of shape {} does not broadcast to the shape {} asked for",
+    ETUDE_REQUIRE(hit.shape() == to, "p of shape {} does not broadcast to the requested shape {}",
                   p.shape().to_string(), to.to_string());
     return options.dtype ? fit(hit, *options.dtype) : hit;
   });

@@ -53,7 +53,7 @@ Tensor categorical(const Tensor& logits, const IntList& shape, const DrawOptions
     const bool is_known = TensorAccess::data(possible) != nullptr;
     ETUDE_REQUIRE(!is_known || all(possible).item<bool>(),
                   "logits hold NaN, or rows of -infinity alone: no class has a probability. Look "
-                  "at what made them");
+                  "at the calls that made them");
     const Tensor sums = broadcast_to(wide, sizes) + gumbel(sizes, dtype, options.key);
     const Tensor drawn = astype(argmax(sums, {.axis = -1}), options.dtype.value_or(kInt32));
     return is_known ? drawn : etude::where(possible, drawn, -1);

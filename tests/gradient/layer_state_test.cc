@@ -363,8 +363,8 @@ TEST(LayerState, WhatNobodyTakesIsToldOnce) {
   };
   for (int i = 0; i < 2; ++i) alone(kX);
   expect_told(
-      {"Counted: its state, such as running statistics, does not move, since nobody takes "
-       "what the layer announced in the training phase. Pass the model to "
+      {"Counted: its state, such as running statistics, does not change, since no gradient "
+       "took the update that the layer announced. Pass the model to "
        "value_with_gradient or pullback as an argument, and its gradient to "
        "optimizer.update or move; or run it in the inference phase\n  at "});
   for (int i = 0; i < 2; ++i) jvp([](const Block& b) { return b(kX); }, net.list[0], {});

@@ -151,8 +151,8 @@ Tensor perceptual_loss(const Arg& predicted, const Arg& expected, const Features
                   [&](const Tensor& p, const Tensor& e) {
                     const std::vector<Tensor> of_p = features(p), of_e = features(e);
                     ETUDE_REQUIRE(!of_p.empty() && of_p.size() == of_e.size(),
-                                  "there are {} features of what is predicted and {} of what is "
-                                  "expected, but there must be as many, and some",
+                                  "there are {} features of the predicted and {} of the expected "
+                                  "values, but both must have the same number, at least 1",
                                   of_p.size(), of_e.size());
                     std::vector<Tensor> terms;
                     for (std::size_t i = 0; i < of_p.size(); ++i) {

@@ -305,7 +305,7 @@ TEST(MoreLosses, MistakesAreNamed) {
       {"info_nce_loss", "queries and keys need one shape [n, features]"});
   expect_error([&] { perceptual_loss(x, x, [](const Tensor&) { return std::vector<Tensor>(); }); },
                ErrorCode::kInvalidArgument,
-               {"perceptual_loss", "there are 0 features of what is predicted"});
+               {"perceptual_loss", "there are 0 features of the predicted"});
 }
 
 TEST(MoreLosses, BalancedClassWeights) {

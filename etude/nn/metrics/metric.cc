@@ -21,7 +21,8 @@ void Metric::join(std::vector<Tensor> parts) {
     return;
   }
   for (std::size_t i = 0; i < parts_.size(); ++i) {
-    ETUDE_REQUIRE(parts[i].shape() == parts_[i].shape(), "a batch gives {}, but {} before",
+    ETUDE_REQUIRE(parts[i].shape() == parts_[i].shape(),
+                  "a part of this batch has shape {}, but {} in earlier batches",
                   parts[i].shape().to_string(), parts_[i].shape().to_string());
     parts_[i] =
         definition_->joined == Joined::kSum ? parts_[i] + parts[i] : maximum(parts_[i], parts[i]);
@@ -41,7 +42,7 @@ double Metric::result(CallSite where) const { return results(where)[0]; }
 
 void Metric::merge(const Metric& other, CallSite where) {
   located(name(), where, [&] {
-    ETUDE_REQUIRE(name() == other.name(), "cannot take in what a metric '{}' saw", other.name());
+    ETUDE_REQUIRE(name() == other.name(), "cannot merge with a metric '{}'", other.name());
     join(other.parts_);
   });
 }

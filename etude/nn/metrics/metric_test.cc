@@ -276,14 +276,13 @@ TEST(Metric, MistakesAreNamed) {
   invalid([&] { metrics::ssim().update(scores, scores); },
           "ssim: images have shapes [2,2] and [2,2], but both need");
   Metric a = metrics::accuracy();
-  invalid([&] { a.merge(metrics::matthews()); },
-          "accuracy: cannot take in what a metric 'matthews'");
+  invalid([&] { a.merge(metrics::matthews()); }, "accuracy: cannot merge with a metric 'matthews'");
   a.update(scores, labels);
   invalid(
       [&] {
         a.update(concat({scores, scores}, {.axis = 1}), labels);
       },
-      "accuracy: a batch gives [17], but [5] before");
+      "accuracy: a part of this batch has shape [17], but [5] in earlier batches");
   a.update(scores, ids({0, 7}));
   expect_error([&] { a.result(); }, ErrorCode::kOutOfRange,
                {"accuracy: 1 labels are outside [0, 2)", "metric_test.cc"});

@@ -30,8 +30,7 @@ Tensor fitted(const Tensor& x, const Shape& s) {
   const Shape& was = x.shape();
   if (was == s) return x;
   ETUDE_REQUIRE(was[3] <= s[3],
-                "the input has {} channels; a block that keeps it gives {}, but "
-                "needs at least as many",
+                "the input has {} channels, but a block that adds it to its result has only {}",
                 was[3], s[3]);
   const auto stride = [&](int axis) {
     return std::max<std::int64_t>(1,

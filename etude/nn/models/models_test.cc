@@ -229,7 +229,7 @@ TEST(ConvNet, WrongPartsAreRefused) {
       [&] {
         static_cast<void>(fewer(zeros({1, 2, 2, 4})));
       },
-      "the input has 4 channels; a block that keeps it gives 2");
+      "the input has 4 channels, but a block that adds it to its result has only 2");
   expect_message(
       [&] {
         static_cast<void>(infer(resnet_cifar(8), zeros({1, 32, 32, 1})));

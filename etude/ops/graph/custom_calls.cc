@@ -81,7 +81,7 @@ Types custom_type(const TypeCall& call) {
     const Graph& rule = *custom.rules[r];
     internal::require_inputs(rule, types);
     ETUDE_REQUIRE(rule.outputs().size() == custom.inputs,
-                  "the rule gives {} gradients for {} inputs", rule.outputs().size(),
+                  "the rule returns {} gradients for {} inputs", rule.outputs().size(),
                   custom.inputs);
   }
   return {results.begin(), results.end()};

@@ -54,13 +54,13 @@ Types scan_type(const TypeCall& call) {
   Types inputs(call.types.begin(), call.types.end());
   for (std::size_t i = scan.carried; i < scan.carried + scan.rows; ++i) {
     ETUDE_REQUIRE(call.has(i) && call.rank(i) > 0 && call.shape(i)[0] == scan.length,
-                  "element {} of 'xs' is {}, but gives a row to each of {} steps: axis 0 has them",
-                  i, call.has(i) ? call.types[i]->to_string() : "absent", scan.length);
+                  "element {} of 'xs' is {}, but needs {} rows along axis 0, one for each step", i,
+                  call.has(i) ? call.types[i]->to_string() : "absent", scan.length);
     inputs[i] = batching::example_type(call.types[i]);
   }
   internal::require_inputs(*scan.body, {inputs.data(), inputs.size()});
   Types out = scan.body->output_types();
-  ETUDE_REQUIRE(out.size() >= scan.carried, "carries {} values, but its body gives {}",
+  ETUDE_REQUIRE(out.size() >= scan.carried, "carries {} values, but its body returns {}",
                 scan.carried, out.size());
   for (std::size_t i = 0; i < out.size(); ++i) {
     ETUDE_REQUIRE(out[i] != nullptr, "result {} of the body is absent", i);

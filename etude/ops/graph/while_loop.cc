@@ -25,7 +25,7 @@ WhileLoop::WhileLoop(const Attrs& attrs, std::size_t operands)
   for (std::size_t p = 0; p < counts.size(); ++p) {
     ETUDE_REQUIRE(
         counts[p] >= 0 && static_cast<std::size_t>(counts[p]) <= bodies[p]->outputs().size(),
-        "carries {} values, but body {} gives {}", counts[p], p, bodies[p]->outputs().size());
+        "carries {} values, but body {} returns {}", counts[p], p, bodies[p]->outputs().size());
     carried.push_back(static_cast<std::size_t>(counts[p]));
   }
   ETUDE_REQUIRE(operands >= all_carried(), "carries {} values, but has {} operands", all_carried(),
@@ -80,10 +80,10 @@ Types while_type(const TypeCall& call) {
   std::vector<const Type*> records;
   internal::require_inputs(*loop.condition, inputs(0, {}));
   const Types says = loop.condition->output_types();
-  ETUDE_REQUIRE(says.size() == 1 && says[0] == intern_type(kBool, {}, call.device()),
-                "the condition gives {}, but says whether there is a further step: it is a single "
-                "bool",
-                says.empty() || says[0] == nullptr ? "nothing" : says[0]->to_string());
+  ETUDE_REQUIRE(
+      says.size() == 1 && says[0] == intern_type(kBool, {}, call.device()),
+      "the condition returns {}, but must return a single bool: whether to run another step",
+      says.empty() || says[0] == nullptr ? "nothing" : says[0]->to_string());
   Types out;
   for (std::size_t p = 0; p < loop.passes(); ++p) {
     internal::require_inputs(*loop.bodies[p], inputs(p, records));

@@ -85,9 +85,8 @@ std::vector<int> explicit_result(const EinsumEquation& equation, std::string_vie
                                  int ellipsis) {
   const Term term = parse_term(text);
   ETUDE_REQUIRE(term.has_ellipsis || ellipsis == 0,
-                "the result of the equation has no '...', but that of the operands stands for {} "
-                "axes. Write it on "
-                "both sides, or sum over its axes first",
+                "the result of the equation has no '...', but the operands have {} axes at '...'. "
+                "Write it on both sides, or sum over its axes first",
                 ellipsis);
   std::vector<int> out = labels_of(term, ellipsis);
   for (std::size_t i = 0; i < out.size(); ++i) {
