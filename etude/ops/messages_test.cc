@@ -158,7 +158,7 @@ TEST(Messages, OfImpossibleRequestsSayThatTheyAre) {
   } catch (const Error& error) {
     const std::string text = error.what();
     EXPECT_EQ(error.code(), ErrorCode::kResourceExhausted);
-    EXPECT_TRUE(text.starts_with("zeros: 1.0 PiB were asked for, but the system has ")) << text;
+    EXPECT_TRUE(text.starts_with("zeros: 1.0 PiB were requested, but the system has ")) << text;
     EXPECT_NE(text.find(" in all. Use smaller sizes"), text.npos) << text;
     EXPECT_EQ(text.find("ree values"), text.npos) << text;
   }

@@ -278,7 +278,7 @@ void* allocate_block(std::size_t bytes) { return take(bytes, bytes); }
 void free_block(void* block, std::size_t bytes) noexcept { put(block, bytes, bytes); }
 
 Buffer* allocate_buffer(int64_t bytes) {
-  ETUDE_CHECK(bytes >= 0, "a buffer of {} bytes was asked for", bytes);
+  ETUDE_CHECK(bytes >= 0, "a buffer of {} bytes was requested", bytes);
   const auto size = static_cast<std::size_t>(bytes);
   void* memory = take(kBufferHeader + size, size);
   auto* buffer = new (memory) LargeBuffer;

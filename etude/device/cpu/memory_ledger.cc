@@ -139,24 +139,24 @@ void MemoryLedger::throw_exhausted(int64_t bytes) {
   if (limit > 0 && bytes > limit) {
     ETUDE_THROW(
         kResourceExhausted,
-        "{} were asked for, which is more than the limit of {} for all tensors together. Use "
+        "{} were requested, which is more than the limit of {} for all tensors together. Use "
         "smaller sizes, or raise the limit with set_memory_limit",
         readable(bytes), readable(limit));
   }
   if (bytes > host_bytes_) {
     ETUDE_THROW(kResourceExhausted,
-                "{} were asked for, but the system has {} in all. Use smaller sizes",
+                "{} were requested, but the system has {} in all. Use smaller sizes",
                 readable(bytes), readable(host_bytes_));
   }
   if (limit > 0 && bytes > limit - live) {
     ETUDE_THROW(
         kResourceExhausted,
-        "{} were asked for, but {} of the limit of {} are in use; largest holders: {}. Free "
+        "{} were requested, but {} of the limit of {} are in use; largest holders: {}. Free "
         "values, use smaller batches or raise the limit with set_memory_limit",
         readable(bytes), readable(live), readable(limit), largest_holders());
   }
   ETUDE_THROW(kResourceExhausted,
-              "{} were asked for, but the system has no more: of its {}, {} are in use by tensors; "
+              "{} were requested, but the system has no more: of its {}, {} are in use by tensors; "
               "largest holders: {}. Free values or use smaller batches",
               readable(bytes), readable(host_bytes_), readable(live), largest_holders());
 }

@@ -41,7 +41,7 @@ TEST(MemoryLimit, NamesTheHoldersAndTheProgramGoesOn) {
   const MemoryStats before = memory_stats();
   const std::string text = exhaustion([] { free_buffer(allocate_buffer(64 * kMiB)); });
   EXPECT_TRUE(contains(text,
-                       "64.0 MiB were asked for, but 515.0 MiB of the limit of 520.0 MiB are in "
+                       "64.0 MiB were requested, but 515.0 MiB of the limit of 520.0 MiB are in "
                        "use; largest holders: 2 buffers of 256.0 MiB, 1 buffer of 3.0 MiB"))
       << text;
   EXPECT_EQ(memory_stats().live_bytes, before.live_bytes);
@@ -49,7 +49,7 @@ TEST(MemoryLimit, NamesTheHoldersAndTheProgramGoesOn) {
   EXPECT_EQ(memory_stats().limit_bytes, live + 520 * kMiB);
   const std::string alone = exhaustion([=] { free_buffer(allocate_buffer(live + 521 * kMiB)); });
   EXPECT_TRUE(contains(alone,
-                       "521.0 MiB were asked for, which is more than the limit of 520.0 MiB "
+                       "521.0 MiB were requested, which is more than the limit of 520.0 MiB "
                        "for all tensors together. Use smaller sizes"))
       << alone;
   free_buffer(allocate_buffer(5 * kMiB));  // exactly up to the limit
@@ -69,7 +69,7 @@ TEST(MemoryLimit, HoldsForSmallBlocks) {
   const std::string text = exhaustion([&] {
     for (int i = 0; i < 10000; ++i) blocks.push_back(allocate_block(1024));
   });
-  EXPECT_TRUE(contains(text, "1.0 KiB were asked for")) << text;
+  EXPECT_TRUE(contains(text, "1.0 KiB were requested")) << text;
   const auto most = static_cast<double>(kMiB + 64 * 1024);
   EXPECT_NEAR(static_cast<double>(memory_stats().live_bytes - live), static_cast<double>(kMiB),
               most - static_cast<double>(kMiB));
@@ -85,7 +85,7 @@ TEST(AbsurdSizes, AreErrors) {
   const int64_t live = memory_stats().live_bytes;
   for (const int64_t bytes : {int64_t{1} << 46, int64_t{1} << 62, INT64_MAX}) {
     const std::string text = exhaustion([=] { allocate_buffer(bytes); });
-    EXPECT_TRUE(contains(text, " were asked for, but the system has ")) << text;
+    EXPECT_TRUE(contains(text, " were requested, but the system has ")) << text;
     EXPECT_TRUE(contains(text, " in all. Use smaller sizes")) << text;  // no value to free helps
     EXPECT_FALSE(contains(text, "ree values")) << text;
   }
@@ -105,12 +105,12 @@ TEST(AbsurdSizes, AreErrors) {
   std::string text = exhaustion([&] {
     for (int i = 0; i < 100; ++i) buffers.push_back(allocate_buffer(100 * kMiB));
   });
-  if (!contains(text, "100.0 MiB were asked for, but the system has no more")) std::exit(1);
+  if (!contains(text, "100.0 MiB were requested, but the system has no more")) std::exit(1);
   std::vector<void*> blocks;
   text = exhaustion([&] {
     for (;;) blocks.push_back(allocate_block(4000));
   });
-  if (!contains(text, "3.9 KiB were asked for") || buffers.size() < 10) std::exit(2);
+  if (!contains(text, "3.9 KiB were requested") || buffers.size() < 10) std::exit(2);
   // Allocation continues with the returned memory: a larger request needs the pages of others.
   for (Buffer* buffer : buffers) free_buffer(buffer);
   free_buffer(allocate_buffer(900 * kMiB));

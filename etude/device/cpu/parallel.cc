@@ -201,9 +201,10 @@ int worker_count() {
 }
 
 void set_thread_count(int count) {
-  ETUDE_REQUIRE(count >= 0 && count <= kMostThreads,
-                "a thread count of {} was asked for. Pass 1 to {}, or 0 for what the host grants",
-                count, kMostThreads);
+  ETUDE_REQUIRE(
+      count >= 0 && count <= kMostThreads,
+      "a thread count of {} was requested. Pass 1 to {}, or 0 for the number that the host allows",
+      count, kMostThreads);
   thread_count.store(count, std::memory_order_relaxed);
 }
 
