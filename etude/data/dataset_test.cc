@@ -369,8 +369,8 @@ TEST(Dataset, RefusesNumbersOutside) {
       {[&] { data.repeat(-1); }, "Dataset::repeat: times is -1"},
       {[&] { data.take(-1); }, "Dataset::take: n is -1"},
       {[&] { data.map(square, {.parallel = 0}); }, "Dataset::map: parallel is 0"},
-      {[&] { data.shard(2, 2); }, "Dataset::shard: shard 2 of 2 is asked for; ranks are 0 to 1"},
-      {[&] { data.iterate().seek(-1); }, "position -1 is asked for; the first is 0"},
+      {[&] { data.shard(2, 2); }, "Dataset::shard: shard 2 of 2 was requested; ranks are 0 to 1"},
+      {[&] { data.iterate().seek(-1); }, "position -1 was requested; the first is 0"},
   };
   for (const auto& [call, text] : rows) {
     EXPECT_NE(message_of(call).find(text), std::string::npos) << message_of(call);

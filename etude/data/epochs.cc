@@ -80,7 +80,7 @@ void EpochOrder::group_by_size(std::int64_t epoch) {
 
 std::span<const std::int64_t> EpochOrder::rows(Position at) {
   ETUDE_REQUIRE_CODE(kOutOfRange, at.epoch >= 0 && at.step >= 0 && at.step < steps_,
-                     "step {} of epoch {} is asked for; an epoch has steps 0 to {}", at.step,
+                     "step {} of epoch {} was requested; an epoch has steps 0 to {}", at.step,
                      at.epoch, steps_ - 1);
   if (shuffled_epoch_ != at.epoch) {
     order_.resize(static_cast<std::size_t>(samples_));

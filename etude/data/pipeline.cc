@@ -75,7 +75,7 @@ Element PipelineWalk::next() {
 }
 
 void PipelineWalk::seek(std::int64_t position) {
-  ETUDE_REQUIRE_CODE(kOutOfRange, position >= 0, "position {} is asked for; the first is 0",
+  ETUDE_REQUIRE_CODE(kOutOfRange, position >= 0, "position {} was requested; the first is 0",
                      position);
   if (position < position_ || failure_ != nullptr) start();
   try {
@@ -85,7 +85,7 @@ void PipelineWalk::seek(std::int64_t position) {
     throw;
   }
   ETUDE_REQUIRE_CODE(kOutOfRange, position_ == position,
-                     "position {} is asked for, but {} has {} elements", position, stage_->text(),
+                     "position {} was requested, but {} has {} elements", position, stage_->text(),
                      position_);
 }
 

@@ -490,7 +490,7 @@ StagePtr concatenate_stage(std::vector<StagePtr> from) {
 
 StagePtr shard_stage(StagePtr from, std::int64_t rank, std::int64_t count) {
   ETUDE_REQUIRE(count >= 1 && rank >= 0 && rank < count,
-                "shard {} of {} is asked for; ranks are 0 to {}", rank, count, count - 1);
+                "shard {} of {} was requested; ranks are 0 to {}", rank, count, count - 1);
   std::int64_t size = from->size();
   if (is_finite(size)) size = size / count + (size % count > rank);
   return make_stage({std::move(from)}, size, fmt::format("shard({} of {})", rank, count),

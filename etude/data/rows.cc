@@ -45,7 +45,7 @@ Tensor take_rows(const Tensor& x, std::span<const std::int64_t> rows, CallSite w
     char* to = static_cast<char*>(TensorAccess::writable(out));
     for (const std::int64_t row : rows) {
       ETUDE_REQUIRE_CODE(kOutOfRange, row >= 0 && row < count,
-                         "sample {} is asked for, but there are {}: 0 to {}", row, count,
+                         "sample {} was requested, but there are {}: 0 to {}", row, count,
                          count - 1);
       if (bytes > 0) std::memcpy(to, bytes_of(x) + static_cast<std::size_t>(row) * bytes, bytes);
       to += bytes;
@@ -58,7 +58,7 @@ Tensor slice_rows(const Tensor& x, std::int64_t begin, std::int64_t end, CallSit
   return etude::internal::located("slice_rows", where, [&] {
     const std::int64_t count = internal::count_rows(x, -1, "");
     ETUDE_REQUIRE_CODE(kOutOfRange, 0 <= begin && begin <= end && end <= count,
-                       "samples [{}, {}) are asked for, but there are {}", begin, end, count);
+                       "samples [{}, {}) were requested, but there are {}", begin, end, count);
     if (!etude::internal::is_unrun(x)) require_elements(x);
     Shape shape = x.shape();
     shape.set(0, end - begin);
@@ -92,7 +92,7 @@ Tensor row_at(const Tensor& x, std::int64_t row, CallSite where) {
   return etude::internal::located("row_at", where, [&] {
     const std::int64_t count = internal::count_rows(x, -1, "");
     ETUDE_REQUIRE_CODE(kOutOfRange, row >= 0 && row < count,
-                       "sample {} is asked for, but there are {}: 0 to {}", row, count, count - 1);
+                       "sample {} was requested, but there are {}: 0 to {}", row, count, count - 1);
     if (!etude::internal::is_unrun(x)) require_elements(x);
     Shape shape;
     for (const std::int64_t size : x.shape().sizes().subspan(1)) shape.push_back(size);
