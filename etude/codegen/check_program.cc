@@ -34,14 +34,14 @@ void check_program(const Program& program) {
 
 void check_options(const CompileOptions& options) {
   ETUDE_REQUIRE(options.isa >= internal::Isa::kPortable && options.isa <= internal::best_isa(),
-                "code for {} was asked for, but this machine, or ETUDE_ISA, allows {} at most",
+                "code for {} was requested, but this machine, or ETUDE_ISA, allows {} at most",
                 options.isa > internal::Isa::kAvx512 ? "an unknown instruction set"
                                                      : internal::name(options.isa),
                 internal::name(internal::best_isa()));
   ETUDE_REQUIRE(options.tier == Tier::kFast || options.tier == Tier::kBest,
-                "tier {} was asked for, but there are 1 and 2", static_cast<int>(options.tier));
+                "tier {} was requested, but there are 1 and 2", static_cast<int>(options.tier));
   ETUDE_REQUIRE(options.layout == Layout::kDense || options.layout == Layout::kStrided,
-                "layout {} was asked for, but there are 0, dense, and 1, strided",
+                "layout {} was requested, but there are 0, dense, and 1, strided",
                 static_cast<int>(options.layout));
 }
 

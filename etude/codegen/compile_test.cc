@@ -86,7 +86,7 @@ TEST(Compile, RefusesOptionsOutOfRange) {
                ErrorCode::kInvalidArgument, {"code for an unknown instruction set"});
   if (internal::best_isa() != internal::Isa::kAvx512) {
     expect_error([&] { compile(p, {.isa = internal::Isa::kAvx512}); }, ErrorCode::kInvalidArgument,
-                 {"code for avx512 was asked for, but this machine"});
+                 {"code for avx512 was requested, but this machine"});
   }
   expect_error([&] { compile(p, {.tier = static_cast<Tier>(3)}); }, ErrorCode::kInvalidArgument,
                {"tier 3"});

@@ -74,7 +74,7 @@ class RegionReader {
     const auto read = std::from_chars(text_.data(), text_.data() + text_.size(), out);
     const auto used = static_cast<std::size_t>(read.ptr - text_.data());
     ETUDE_REQUIRE(read.ec == std::errc() && used < text_.size() && *read.ptr == ' ',
-                  "the compiler was sent what is no region: '{}' where a number is needed",
+                  "the compiler received an invalid region: '{}' where a number is needed",
                   text_.substr(0, 20));
     text_.remove_prefix(used + 1);
     return out;
@@ -83,7 +83,7 @@ class RegionReader {
   std::size_t length() {
     const int64_t out = next();
     ETUDE_REQUIRE(out >= 0 && static_cast<uint64_t>(out) <= text_.size(),
-                  "the compiler was sent what is no region: {} of something, in {} characters", out,
+                  "the compiler received an invalid region: a list of {} in {} characters", out,
                   text_.size());
     return static_cast<std::size_t>(out);
   }

@@ -415,9 +415,9 @@ TEST(Region, IsReadAsItWasWritten) {
     }
   }
   tests::expect_error([] { read_region("0 0 5"); }, ErrorCode::kInvalidArgument,
-                      {"what is no region: '5' where a number is needed"});
+                      {"an invalid region: '5' where a number is needed"});
   tests::expect_error([] { read_region("0 0 5000 1 "); }, ErrorCode::kInvalidArgument,
-                      {"what is no region: 5000 of something, in 2 characters"});
+                      {"an invalid region: a list of 5000 in 2 characters"});
   tests::expect_error([] { read_region("0 0 0 0 0 0 0 0 "); }, ErrorCode::kInvalidArgument,
                       {"the compiler was sent more than a region: '0 '"});
 }

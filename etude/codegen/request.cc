@@ -67,12 +67,11 @@ Request read_request(std::string_view text) {
   Request out;
   const std::string_view product = line.word();
   const auto* const known = std::ranges::find(kProducts, product);
-  ETUDE_REQUIRE(known != kProducts.end(), "the compiler is asked for '{}', which it does not make",
-                product);
+  ETUDE_REQUIRE(known != kProducts.end(), "the compiler does not make '{}'", product);
   out.product = static_cast<Product>(known - kProducts.begin());
   out.kind = line.word();
   const uint32_t tier = line.number(2);
-  ETUDE_REQUIRE(tier > 0, "a request to the compiler asks for tier 0");
+  ETUDE_REQUIRE(tier > 0, "a request to the compiler is for tier 0");
   out.options.tier = static_cast<Tier>(tier);
   out.options.layout = static_cast<Layout>(line.number(1));
   out.options.isa = static_cast<internal::Isa>(line.number(2));
@@ -92,7 +91,7 @@ scalar::Program read_program(std::string_view source) {
   const uint32_t operands = line.number(8), truths = line.number(255);
   const uint32_t params = line.number(65535);
   const auto read = scalar::parse_program(line.rest());
-  ETUDE_REQUIRE(read.has_value(), "the compiler was sent what is no program: {}", line.rest());
+  ETUDE_REQUIRE(read.has_value(), "the compiler received an invalid program: {}", line.rest());
   scalar::Program out = *read;
   ETUDE_REQUIRE(
       static_cast<int>(operands) >= out.operands && static_cast<int>(params) >= out.params,

@@ -264,7 +264,7 @@ std::string Worker::take(Received answer) {
   const bool is_error = answer.message == Message::kFailed && code >= 0 &&
                         code <= static_cast<int>(ErrorCode::kInternal);
   if (answer.state == State::kBroken || (!is_made && !is_error)) {
-    fail("the compiler gave an answer that is none");
+    fail("the compiler sent an invalid answer");
   }
   {
     const std::lock_guard lock(state_);

@@ -59,7 +59,7 @@ TEST(Requests, OthersAreRefused) {
   for (const auto& [text, fragment] : {
            std::pair{"", "ends within its line"},
            {"object program 1 0 1", "ends within its line"},
-           {"lunch program 1 0 1\n", "asked for 'lunch', which it does not make"},
+           {"lunch program 1 0 1\n", "the compiler does not make 'lunch'"},
            {"object program 0 0 1\n", "asks for tier 0"},
            {"object program 3 0 1\n", "has '3' where a number up to 2 is needed"},
            {"object program 1 -1 1\n", "has '-1' where a number up to 1"},
@@ -68,7 +68,7 @@ TEST(Requests, OthersAreRefused) {
     expect_error([&, text = text] { read_request(text); }, kWrong, {fragment});
   }
   for (const auto& [text, fragment] : {
-           std::pair{"2 0 0\nadd(x1, ", "sent what is no program: add(x1, "},
+           std::pair{"2 0 0\nadd(x1, ", "received an invalid program: add(x1, "},
            {"1 0 0\nadd(x1, x2)", "of 1 operands and 0 parameters that reads more: add(x1, x2)"},
            {"2 2 0\nadd(x1, x2)", "'add', needs a number for argument 1, but node 1 is a truth"},
        }) {
@@ -334,7 +334,7 @@ TEST_F(Played, OneThatNeverAnswers) {
 
 TEST_F(Played, OneThatTalksNonsense) {
   play("cat hello; head -c 9 > /dev/null; echo nonsense; cat > /dev/null");
-  expect_given_up("the compiler gave an answer that is none");
+  expect_given_up("the compiler sent an invalid answer");
 }
 
 TEST_F(Played, OneOfAnotherBuild) {
