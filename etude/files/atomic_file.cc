@@ -71,7 +71,7 @@ AtomicFile::AtomicFile(std::filesystem::path path, const AtomicFileOptions& opti
     temporary_ = folder_ / temporary_name();
     descriptor_ = open(temporary_.c_str(), kFlags, mode);
   } while (descriptor_ < 0 && (errno == EEXIST || errno == EINTR));
-  if (descriptor_ < 0) fail("create a temporary file beside", errno);
+  if (descriptor_ < 0) fail("create a temporary file next to", errno);
   struct stat old;
   if (!options_.is_private && lstat(path_.c_str(), &old) == 0 && S_ISREG(old.st_mode)) {
     // Best effort: a file system without permissions refuses, and the content matters more.

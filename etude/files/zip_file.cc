@@ -147,7 +147,7 @@ void ZipReader::read_directory(std::uint64_t begin, std::uint64_t end, std::uint
     std::uint64_t header = fields.four();
     const std::uint64_t rest = end - at - kDirectoryBytes;
     require(name_bytes + extra_bytes + comment_bytes <= rest,
-            "the entry goes on behind the directory");
+            "the entry extends beyond the directory");
     const std::uint8_t* text = file_.data() + at + kDirectoryBytes;
     entry.name.assign(reinterpret_cast<const char*>(text), name_bytes);
     ETUDE_REQUIRE_CODE(kUnimplemented, (flags & 1) == 0 && (method == 0 || method == 8),
@@ -163,7 +163,7 @@ void ZipReader::read_directory(std::uint64_t begin, std::uint64_t end, std::uint
     entry.begin = header + kLocalBytes + number(file_.data() + header + 26, 2) +
                   number(file_.data() + header + 28, 2);
     require(entry.begin <= begin && entry.packed_bytes <= begin - entry.begin,
-            "the data of the entry goes on behind the place of the directory");
+            "the data of the entry extends into the directory");
     require(entry.is_deflated ? entry.bytes <= (entry.packed_bytes + 1) * kMaxInflation
                               : entry.bytes == entry.packed_bytes,
             "the entry declares more bytes than its data can hold");

@@ -129,7 +129,7 @@ class CsvReader {
       unquoted_ += '"';
       ++at_;
     }
-    if (!is_cell_end(at_)) bad(at_, "", "a quoted cell goes on behind its closing quote");
+    if (!is_cell_end(at_)) bad(at_, "", "a quoted cell has text after its closing quote");
     return unquoted_;
   }
 

@@ -142,8 +142,8 @@ DLManagedTensor* to_dlpack(const Tensor& x, DlpackOptions options, CallSite wher
     auto made = std::make_unique<Exported>();
     made->held = to_dense(x);
     ETUDE_REQUIRE_CODE(kFailedPrecondition, etude::internal::observe(made->held, where),
-                       "a tensor of type {} has no value here: it stands for a call that has not "
-                       "run",
+                       "a tensor of type {} has no value here: it is the result of a call that has "
+                       "not run",
                        x.type()->to_string());
     if (options.copy == true) {
       const Tensor source = made->held;  // shared, so that asking to write copies

@@ -77,7 +77,7 @@ class HeaderReader {
       }
     }
     skip_space();
-    if (at_ != text_.size()) fail("text behind the header", text_.substr(at_));
+    if (at_ != text_.size()) fail("text after the header", text_.substr(at_));
     if (!seen[0] || !seen[1] || !seen[2])
       fail("the end without descr, fortran_order and shape", "");
     return header;

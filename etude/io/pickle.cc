@@ -63,7 +63,7 @@ class PickleMachine {
       op_at_ = at_;
       step(number(1));
     }
-    if (at_ != bytes_.size()) fail("more bytes follow behind the end of the pickle");
+    if (at_ != bytes_.size()) fail("more bytes follow after the end of the pickle");
     PickleValue* root = pop();
     if (!stack_.empty()) fail("values are left over at the end of the pickle");
     return root;

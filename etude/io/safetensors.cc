@@ -172,7 +172,7 @@ LoadReport fill_places(const std::vector<Place>& places, NamedTensors tensors,
     if (!is_ignored(name)) report.extra.push_back(name);
   }
   ETUDE_REQUIRE(!options.strict || report.is_complete(),
-                "{} does not fit: {}\nPass strict=false to take what fits", source,
+                "{} does not fit: {}\nPass strict=false to take the tensors that fit", source,
                 report.to_string());
   for (auto& [place, tensor] : fitting) *place = std::move(tensor);
   return report;

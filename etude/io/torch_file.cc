@@ -163,7 +163,7 @@ SafetensorsFile parse_state(std::span<const std::uint8_t> file, std::string_view
   constexpr std::uint8_t kProtocol = 0x80;
   ETUDE_REQUIRE_CODE(kUnimplemented, file.size() < 2 || file[0] != kProtocol,
                      "{}: it is a pickle without a zip archive, as PyTorch wrote it before version "
-                     "1.6. Write it anew in Python: torch.save(torch.load(path), path)",
+                     "1.6. Write it again in Python: torch.save(torch.load(path), path)",
                      name);
   return TorchReader(file, name).read();
 }

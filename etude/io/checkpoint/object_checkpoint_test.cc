@@ -317,7 +317,7 @@ TEST_F(ObjectCheckpoint, StructsOfTensorsAndVariablesAreOneTree) {
   one.named["k/x"] = Tensor(1.0);
   Checkpoint unclear{{"m", one}};
   expect_error([&] { unclear.write(path("y")); }, ErrorCode::kInvalidArgument,
-               {"a value and what lies below a key of a map are both called 'named/k'"});
+               {"a value and an entry of a map are both called 'named/k'"});
 }
 
 struct Line {

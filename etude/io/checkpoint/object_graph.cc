@@ -123,10 +123,10 @@ class ManifestReader {
     const std::string_view part = text.substr(kBody, text.size() - kBody - kEnd.size());
     require(text.substr(kBegin.size(), kDigits) ==
                 fmt::format("{:08x}", etude::internal::crc32c(0, part)),
-            kBody, "the CRC-32C of what follows is another one");
+            kBody, "the CRC-32C does not match the rest");
     json out = json::parse(part, nullptr, false);
     // JSON that is written again unchanged has no duplicate key and no number in another form.
-    require(!out.is_discarded() && out.dump() == part, kBody, "this is not what Etude writes");
+    require(!out.is_discarded() && out.dump() == part, kBody, "it was not written by Etude");
     require(out.is_object() && out.contains("format") && out["format"] == kFormat, kBody,
             "it is not of format 1");
     return out;

@@ -181,11 +181,10 @@ class PartsTrackee final : public Trackee {
       if (same == out.end()) {
         out.push_back({name, to});
       } else {
-        ETUDE_REQUIRE(
-            !is_leaf && same->to->identity() == to->identity(),
-            "a value and what lies below a key of a map are both called '{}{}'. Leave '/' out "
-            "of keys",
-            prefix_, name);
+        ETUDE_REQUIRE(!is_leaf && same->to->identity() == to->identity(),
+                      "a value and an entry of a map are both called '{}{}'. Leave '/' out "
+                      "of keys",
+                      prefix_, name);
       }
     }
     return out;
