@@ -64,7 +64,7 @@ fs::path find_archive(const std::string& file) {
     if (fs::exists(place, failed)) return place;
   }
   ETUDE_THROW(kNotFound,
-              "the archive of kernels {} was not found beside the program or in its folder lib. "
+              "the archive of kernels {} was not found next to the program or in its folder lib. "
               "Build the target etude_aot_archive (for 64-bit Arm: etude_aot_arm64, which needs "
               "g++-aarch64-linux-gnu), or install Etude",
               file);

@@ -45,7 +45,7 @@ LinkTarget Image::add(const void* object, const void* twin) {
   ETUDE_REQUIRE_CODE(kUnimplemented,
                      block.is_known() && block.bytes == twin_block.bytes &&
                          own - block.begin == other - twin_block.begin,
-                     "what it was made ready with lies where nobody says how large it is");
+                     "its prepared parameters are in memory of unknown size");
   const LinkTarget out = copy({block.begin, twin_block.begin, block.bytes});
   copy_pointers();
   return {out.section, out.offset + (own - block.begin)};

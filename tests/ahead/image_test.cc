@@ -171,9 +171,8 @@ TEST_F(ImageTest, RefusesAFunctionThatTheFileLacks) {
 
 TEST_F(ImageTest, RefusesWhatNobodyAllocated) {
   const int local = 1;
-  etude::tests::expect_error(
-      [&] { image.add(&local, &local); }, ErrorCode::kUnimplemented,
-      {"what it was made ready with lies where nobody says how large it is"});
+  etude::tests::expect_error([&] { image.add(&local, &local); }, ErrorCode::kUnimplemented,
+                             {"its prepared parameters are in memory of unknown size"});
 }
 
 TEST_F(ImageTest, WhatIsTakenBackLeavesNothing) {

@@ -230,7 +230,7 @@ def check_installation(etude):
             if text not in said or (folder / "a.o").exists():
                 sys.exit(f"it says\n{said}\nwhich has not\n{text}")
 
-        refuse("the archive of kernels libetude_aot.a was not found beside the program or in its folder lib. Build the target")
+        refuse("the archive of kernels libetude_aot.a was not found next to the program or in its folder lib. Build the target")
         for archive in library.glob("libetude_aot*.a"):
             shutil.copy2(archive, folder / "lib")
         refuse("nothing is compiled ahead of time: etude-codegen was not found beside")
