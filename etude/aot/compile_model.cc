@@ -200,7 +200,7 @@ struct ModelCompiler::State {
   std::map<uintptr_t, LinkTarget> functions;
   std::list<std::string> texts;
   std::list<ObjectFile> objects;
-  std::vector<internal::RefPtr<const internal::Plan>> plans;  // what images are of
+  std::vector<internal::RefPtr<const internal::Plan>> plans;  // images refer to their parameters
   std::vector<GraphRef> graphs;
 };
 
@@ -209,7 +209,7 @@ namespace {
 // Writes one model as data.
 class ModelWriter {
  public:
-  // Of two plans of one graph, which images tell apart (image.h).
+  // For two plans of one graph: images compare their parameters (image.h).
   ModelWriter(ModelLinker& linker, Image& image, const PlanLayout& plan, const PlanLayout& twin)
       : linker_(linker), image_(image), plan_(plan), twin_(twin) {}
 
@@ -233,7 +233,7 @@ class ModelWriter {
   }
 
  private:
-  // Tensors that a run makes are outputs, or lie behind the arena.
+  // Tensors that a run makes are outputs, or are in scratch memory after the arena.
   void place_made() {
     scratch_ = static_cast<uint64_t>((plan_.arena_bytes + 63) / 64 * 64);
     std::vector<std::optional<uint32_t>> output(plan_.made.size());

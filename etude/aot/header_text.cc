@@ -24,7 +24,7 @@ constexpr std::string_view kKeywords[] = {
     "throw",   "true",   "try",      "typedef",  "typename", "union",   "unsigned", "using",
     "virtual", "void",   "volatile", "while",    "xor",      "scratch", "inputs",   "outputs"};
 
-// What an element is in C. Half types are their bits; a complex number is two numbers.
+// The type of an element in C. Half types are their bits; a complex number is two numbers.
 struct CType {
   std::string_view name;
   std::string_view note = "";
@@ -53,7 +53,7 @@ int64_t count_in_c(const ModelFacts::Array& array) {
   return array.type->count() * c_type(array.type->dtype()).per_element;
 }
 
-// Names of arguments, each once: what is no letter of C becomes _.
+// Unique names of arguments: characters that C does not allow in a name become _.
 class Names {
  public:
   std::string add(const std::string& name) {

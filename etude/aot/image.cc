@@ -19,10 +19,10 @@ uintptr_t word_at(uintptr_t address) {
   return out;
 }
 
-// Whether two blocks of one size may have been made in the same way: all words are equal, but for
-// addresses and, of eight, one that was never written. A block is met by chance where an old
-// address was left in a word that nobody wrote, and its neighbour of the other plan is another
-// then.
+// Whether two blocks of one size may have been made in the same way: all words are equal, except
+// addresses and, in eight words, one that was never written. A block is found by chance if an old
+// address was left in an unwritten word; the block at the twin's old address is then a different
+// one.
 bool are_alike(uintptr_t own, uintptr_t twin, std::size_t bytes) {
   if (own == twin) return true;
   std::size_t others = 0;
@@ -55,7 +55,7 @@ LinkTarget Image::copy(const Pair& part) {
   const auto [at, is_new] = copied_.try_emplace(part.own);
   if (!is_new) return at->second;
   std::string bytes(reinterpret_cast<const char*>(part.own), part.bytes);
-  // What differs and is no pointer was left by others.
+  // Bytes that differ and are no pointer were never written.
   const char* const twin = reinterpret_cast<const char*>(part.twin);
   for (std::size_t i = 0; i < part.bytes; ++i) {
     if (bytes[i] != twin[i]) bytes[i] = 0;
@@ -88,8 +88,8 @@ void Image::copy_word(LinkTarget at, uintptr_t own, uintptr_t twin) {
   linker_.point(at, to, static_cast<int64_t>(own - block.begin));
 }
 
-// Of what both have: functions, constants, and what was made before them. An address in the middle
-// of one is taken for what was left where nothing was written.
+// For words that are equal in both: addresses of functions, of constants, and of older objects. An
+// address in the middle of an object counts as a remainder in unwritten memory.
 void Image::copy_shared_word(LinkTarget at, uintptr_t word) {
   constexpr std::size_t kShared = 16;  // std::make_shared puts its counts in front
   if (const Block block = find_block(word); block.is_known()) {

@@ -17,7 +17,7 @@ namespace {
 
 // Whether a program in C has it: of the libraries that the C compiler links anyway, and libm.
 bool is_in_c(const std::string& name) {
-  // The exceptions of C++ are not part of it, though libgcc has what unwinds them.
+  // C++ exceptions are not supported, although libgcc has their unwinder.
   if (name.starts_with("_Unwind")) return false;
   if (name == "_GLOBAL_OFFSET_TABLE_" || name == "__dso_handle" || name == "__tls_get_addr" ||
       name.starts_with("__aarch64_") || name.starts_with("__cpu_")) {  // of libgcc.a alone
@@ -334,7 +334,7 @@ std::string ModelLinker::finish() {
 
 namespace {
 
-// Texts of ELF: one behind the other, each with a zero.
+// A string table of ELF: texts in a row, each with a final zero.
 class Texts {
  public:
   uint32_t add(const std::string& text) {
@@ -409,7 +409,7 @@ class ElfWriter {
 }  // namespace
 
 ModelLinker::SymbolTable ModelLinker::write_symbols() const {
-  // Local ones stand in front.
+  // Local symbols come first.
   std::vector<uint32_t> order;
   for (const bool globals : {false, true}) {
     for (uint32_t i = 1; i < symbols_.size(); ++i) {
@@ -438,7 +438,7 @@ ModelLinker::SymbolTable ModelLinker::write_symbols() const {
 
 std::string ModelLinker::write() const {
   ElfWriter out;
-  // Section numbers stay as they are, as none is left out; relocations and symbols come behind.
+  // All sections are kept, so their numbers are unchanged; relocations and symbols follow.
   for (std::size_t i = 1; i < sections_.size(); ++i) {
     Elf64_Shdr head = sections_[i].head;
     head.sh_link = head.sh_info = 0;

@@ -76,7 +76,7 @@ ObjectFile::ObjectFile(std::string name, std::string_view bytes) : name_(std::mo
 }
 
 std::vector<ObjectFile> read_archive(const std::string& file, std::string_view bytes) {
-  struct Head {  // of ar(5): texts with spaces behind
+  struct Head {  // of ar(5): texts padded with spaces
     char name[16], date[12], user[6], group[6], mode[8], size[10], end[2];
   };
   ETUDE_REQUIRE_CODE(kDataLoss, bytes.substr(0, kArchiveMagic.size()) == kArchiveMagic,

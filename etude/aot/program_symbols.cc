@@ -112,7 +112,7 @@ class SymbolTable {
   std::map<uint64_t, ProgramSymbol> symbols_;
 };
 
-// Of another library: what it shows.
+// A symbol of another library: only exported symbols.
 ProgramSymbol other_symbol(uintptr_t address) {
   Dl_info info{};
   const bool is_known = ::dladdr(reinterpret_cast<const void*>(address), &info) != 0 &&

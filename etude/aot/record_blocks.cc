@@ -15,7 +15,7 @@ using etude::aot::kBlocksApart;
 using etude::aot::kBlockShift;
 using etude::aot::kTwinShift;
 
-// How far behind a multiple of kBlocksApart a block begins.
+// The distance of a block from a multiple of kBlocksApart.
 std::size_t shift_of(std::size_t alignment) noexcept {
   if (alignment <= kTwinShift) {
     return kBlockShift + (etude::aot::TwinScope::is_open() ? kTwinShift : 0);
@@ -42,7 +42,7 @@ void* take_or_throw(std::size_t bytes, std::size_t alignment) {
 void give(void* p) noexcept {
   if (p == nullptr) return;
   etude::aot::forget_block(p);
-  // As far as shift_of() said: what begins at a multiple was not shifted.
+  // Undoes shift_of(): a block at a multiple was not shifted.
   std::free(static_cast<char*>(p) - reinterpret_cast<uintptr_t>(p) % kBlocksApart);
 }
 

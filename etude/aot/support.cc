@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a compiled model has beside its kernels: the function that is called, and what kernels need
-// of the library and of the runtime of C++, in the smallest form. It is linked into models alone:
-// each name here stands in the place of one of libetude or libstdc++ (docs/design/0019).
+// The parts of a compiled model besides its kernels: the function that is called, and the parts of
+// the library and of the C++ runtime that kernels need, in the smallest form. It is linked into
+// models alone: each name here replaces a name of libetude or libstdc++ (docs/design/0019).
 //
-// A model runs on the thread that calls it. What a kernel throws, and memory that is not there, end
-// the run by longjmp: who runs kernels holds nothing that has to be freed.
+// A model runs on the thread that calls it. An exception of a kernel, and a lack of memory, end the
+// run by longjmp: the functions that run kernels own nothing that has to be freed.
 #include <algorithm>
 #include <cerrno>
 #include <csetjmp>
@@ -79,8 +79,8 @@ bool has_isa(internal::Isa isa) {
   return isa == internal::Isa::kPortable;
 }
 
-// The float mode of Etude while it lives. No FloatModeScope: one that a kernel opened may be left
-// by longjmp.
+// The float mode of Etude while it lives. Not FloatModeScope: longjmp may leave a FloatModeScope of
+// a kernel open.
 class Mode {
  public:
   explicit Mode(bool flushes) {
@@ -277,7 +277,7 @@ void gemm(const Gemm& g, float* out, const float* a, const float* b) { own_gemm(
 }  // namespace kernels::cpu::onednn
 }  // namespace etude
 
-// ---- in the place of {fmt}: what messages of kernels need, which is values in braces
+// ---- replaces {fmt} for messages of kernels, which only have values in braces
 namespace {
 
 struct Appender {
@@ -408,7 +408,7 @@ void __cxa_rethrow() { std::abort(); }
 void __cxa_pure_virtual() { std::abort(); }
 void __gxx_personality_v0() { std::abort(); }
 void _Unwind_Resume(void*) { std::abort(); }
-// What a thread leaves is freed when it ends.
+// Objects of a thread are freed when it ends.
 int __cxa_thread_atexit(void (*end)(void*), void* object, void* program) {
   return etude::aot::__cxa_thread_atexit_impl(end, object, program);
 }

@@ -19,8 +19,8 @@ namespace {
 constinit std::array<std::atomic<void (*)(void*) noexcept>, ThreadObjects::kSlots> destroyers{};
 constinit std::atomic<std::size_t> slots_taken = 0;
 
-// The latest slots first. An object that the end of another one makes anew is destroyed in the next
-// round.
+// The latest slots first. If the destructor of an object makes another object again, the next round
+// destroys it.
 void destroy_all(void* of_thread) {
   constexpr int kRounds = 4;
   const std::unique_ptr<ThreadObjects> objects(static_cast<ThreadObjects*>(of_thread));
@@ -33,7 +33,8 @@ void destroy_all(void* of_thread) {
   thread_objects = nullptr;
 }
 
-// A key of the threads library, whose destructors come after those of all thread-local variables.
+// A key of the threads library. Its destructors run after the destructors of all thread-local
+// variables.
 pthread_key_t key() {
   static const pthread_key_t made = [] {
     pthread_key_t fresh = 0;

@@ -96,7 +96,7 @@ std::size_t set_frozen(X& model, std::string_view prefix, bool frozen) {
 }  // namespace internal
 
 // Freezes every Freezable whose path begins with `prefix`: freeze(model, "encoder/"). Returns their
-// number. Paths are those of for_each_leaf.
+// number. Paths are as in for_each_leaf.
 template <class X>
 std::size_t freeze(X& model, std::string_view prefix = "") {
   return internal::set_frozen(model, prefix, true);

@@ -34,7 +34,7 @@ struct Fault {
   std::unique_ptr<Error> error;
 };
 
-// What running a call needs, from its prepared form.
+// Copies the data that a call needs from its prepared form.
 void load(DispatchEntry& entry, const RefPtr<Prepared>& prepared) {
   entry.prepared = prepared;
   const Prepared& p = *prepared;
@@ -52,10 +52,10 @@ void fill(DispatchEntry& entry, const Op& op, const Attrs& attrs, const Type* co
   entry.set(op, attrs.dispatch_id(), types, size);
 }
 
-// The storage of operand i for a result, if the caller gave it away and nobody else sees it.
+// The storage of operand i for a result, if the caller gave it away and it has no other owner.
 std::optional<Tensor> take_over(Operands in, std::size_t i) {
   if (((in.expiring() >> i) & 1) == 0) return std::nullopt;
-  // The caller gave this operand away, so writing through its const view is what it asked for.
+  // The caller gave this operand away, so writing through its const view is allowed.
   Tensor& given = const_cast<Tensor&>(in[i]);
   if (!TensorAccess::is_unique(given)) {
     if (pending_mark(given) == nullptr) return std::nullopt;
@@ -78,7 +78,7 @@ Tensor make_result(const DispatchEntry& entry, Operands in) {
   return make_tensor(entry.result);
 }
 
-// Inside a rule the fault is one of a step, which place_error() tells.
+// Inside a rule the fault belongs to a step, which place_error() names.
 [[noreturn, gnu::cold]] void throw_fault_of(const Op& op, const Attrs& attrs) {
   if (is_inside_rule()) throw_fault();
   throw_fault(op, attrs);
@@ -138,7 +138,7 @@ class EagerContext final : public Context {
 
   // Apart from run(), which most calls leave before they need as large a frame as this.
   [[gnu::noinline]] Values run_anew(const Op& op, Operands in, const Attrs& attrs, CallSite where) {
-    // What was recorded and has not run yet, by this thread or by another, runs now.
+    // Pending calls that an operand waits for, of this thread or another, run now.
     for (std::size_t i = 0; i < in.size(); ++i) {
       if (in[i].has_value() && is_unrun(in[i])) observe(in[i], where);
     }
@@ -295,9 +295,8 @@ bool run_cached(const Op& op, Operands in, const Attrs& attrs, Values& out) {
 
 namespace {
 
-// A call of N tensors with default attributes; absent if an operand is a host number. What
-// run_cached() does is repeated here with constants for N, since small calls spend their time on
-// it.
+// A call of N tensors with default attributes; absent if an operand is a host number. It repeats
+// run_cached() with constants for N, since small calls spend their time there.
 template <std::size_t N>
 [[gnu::always_inline]] inline Tensor call_tensors(const Op& op,
                                                   const std::array<const Arg*, N>& args) {

@@ -137,7 +137,7 @@ Recorder* exchange_recorder(Recorder* next) {
   return before;
 }
 
-// The profile that ETUDE_PROFILE asks for. Never destroyed: threads may end after main does.
+// The profile for ETUDE_PROFILE. Never destroyed: threads may end after main does.
 struct ProgramProfile {
   std::string path;
   std::mutex mutex;

@@ -220,8 +220,8 @@ class Recomputation {
     return out;
   }
 
-  // Chooses gaps one by one that cover the current peak, until the peak is at most `enough` bytes.
-  // False if no gap was found, or if none is needed.
+  // Chooses gaps that cover the current peak, until the peak is at most `enough` bytes. Returns
+  // false if no gap was found, or if none is needed.
   bool take_gaps(int64_t enough) {
     bool has_any = false;
     for (const Gap& gap : find_gaps()) {

@@ -22,8 +22,8 @@ using From = RolledLoop::From;
 // over memory.
 constexpr std::size_t kLeastRepeats = 16;
 constexpr std::size_t kLeastSaved = 256;  // nodes
-// Repetitions are grouped to steps of this many nodes, so that passes find within a step most of
-// what they would find in the unrolled calls.
+// Repetitions are grouped to steps of this many nodes, so that passes find most of their matches
+// within a step.
 constexpr std::size_t kStepNodes = 64;
 constexpr std::size_t kLeastSteps = 4;
 // The maximum number of stretches that look like loops but are not, before the search ends.

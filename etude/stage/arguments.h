@@ -52,8 +52,8 @@ struct RowsArgument {
 
 // The flattened arguments of one call. Tensors are borrowed.
 struct Arguments {
-  // In flattening order. Tensors of in-out arguments are written, and so are those of the copies
-  // that a trace uses.
+  // In flattening order. A call writes the tensors of in-out arguments, and of the copies that a
+  // trace uses.
   InlineVector<Tensor*, 6> tensors;
   InlineVector<uint64_t, 8> words;  // numbers, lengths, texts
   InlineVector<HostValue, 2> objects;

@@ -14,8 +14,8 @@ namespace {
 // With more traces than these a new one is compared with the latest only.
 constexpr int kMostCompared = 4;
 
-// Thunks of one type and line count as one: their captures could differ by sizes only if host code
-// had read these.
+// Thunks of one type and line are equal: their captures could differ by sizes only if host code had
+// read these.
 bool same_source(const CallTimeValue* a, const CallTimeValue* b) {
   if (a == nullptr || b == nullptr) return a == b;
   return a->callable == b->callable && a->where.line == b->where.line &&

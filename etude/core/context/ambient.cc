@@ -28,7 +28,7 @@ Tensor Generator::next_key() {
 
 namespace {
 
-// Beside the thread's objects, since many calls read it.
+// Not among the thread's objects, since many calls read it.
 thread_local constinit Ambient* of_thread = nullptr;
 struct AmbientOfThread {
   Ambient value = new_ambient();

@@ -105,16 +105,15 @@ enum class Mode : uint8_t { kEager, kStaged, kLazy };
 //   kGoOn         none: the update is done.
 //   kStop         the run ends before the update; History::why states epoch and step.
 //   kSkip         the update is skipped, and the batch counts in no mean.
-//   kRestoreBest  kSkip, and model and optimiser are restored to those after the epoch with the
-//                 lowest loss (of the validation, if there is one); before the first epoch has
-//                 ended, to those of the start.
+//   kRestoreBest  kSkip, and model and optimiser are restored to the epoch with the lowest loss (of
+//                 the validation, if there is one); before the first epoch has ended, to the start.
 enum class NonFinite : uint8_t { kGoOn, kStop, kSkip, kRestoreBest };
 
 struct FitOptions {
   std::int64_t epochs = 1;
   Mode mode = Mode::kEager;
   // Continues from a checkpoint of a run of another number of epochs. Schedules made for the old
-  // number must be made anew.
+  // number must be made again.
   bool prolong = false;
   // Called after each epoch, in the inference phase; see validate().
   std::function<Evaluation()> validation = {};
