@@ -306,7 +306,7 @@ class GraphReader {
   DType dtype() {
     const std::size_t at = in_.at();
     const auto out = dtype_named(text());
-    if (!out) in_.fail(at, "a dtype is needed, but the text is none");
+    if (!out) in_.fail(at, "a dtype is needed, but the text is not one");
     return *out;
   }
   template <class T, class F>
@@ -396,7 +396,7 @@ void read_tables(ByteReader& in, Shared& shared) {
     } catch (const Error&) {  // it speaks of lines of a text
     }
     if (type == nullptr || !reader.is_at_end()) {
-      in.fail(at, fmt::format("type {} is '{}', which is none", i, text.substr(0, 100)));
+      in.fail(at, fmt::format("type {} is '{}', which is not a type", i, text.substr(0, 100)));
     }
     shared.types.push_back(type);
   }

@@ -166,8 +166,8 @@ TEST(BinaryGraph, SaysWhatIsWrongAndWhere) {
                            ErrorCode code = ErrorCode::kDataLoss) {
     expect_refused(bytes, code, text);
   };
-  refused(file_of({"f"}, {"float33[2]"}, one), "type 0 is 'float33[2]', which is none");
-  refused(file_of({"f"}, {"float32[2]]"}, one), "type 0 is 'float32[2]]', which is none");
+  refused(file_of({"f"}, {"float33[2]"}, one), "type 0 is 'float33[2]', which is not a type");
+  refused(file_of({"f"}, {"float32[2]]"}, one), "type 0 is 'float32[2]]', which is not a type");
   refused(file_of({"f"}, {}, none), "there is no graph");
   refused(file_of({"f"}, {}, "\x7f" + none), "there are 127 graphs, but");
   refused(file_of({"f"}, {}, one + "\x05"), "text 5 of 1 is named");
@@ -222,7 +222,7 @@ TEST(BinaryGraph, RefusesWrongAttributes) {
   refused("\x01\x03\x02", "attribute 'flag' has no value");
   refused("\x01\x03\x01\x02", "a flag is 2, but at most 1");
   refused("\x02\x03\x01\x01\x03\x01\x01", "attribute 'flag' is given twice");
-  refused("\x01\x04\x01\x01", "a dtype is needed, but the text is none");
+  refused("\x01\x04\x01\x01", "a dtype is needed, but the text is not one");
   refused("\x01\x05\x01\x06", "{what} is no scalar program", ErrorCode::kNotFound);
 }
 

@@ -20,7 +20,7 @@ T read_number(TextReader& in, std::string_view what) {
   T value{};
   const char* behind = in.data();
   if (!read_exact(behind, in.end(), value)) {
-    in.fail(fmt::format("{} must stand here, but here is {}", what, in.seen()));
+    in.fail(fmt::format("{} is expected, but here is {}", what, in.seen()));
   }
   in.set(behind);
   return value;
@@ -29,7 +29,7 @@ T read_number(TextReader& in, std::string_view what) {
 template <class T>
 std::vector<T> read_list(TextReader& in, std::string_view list, std::string_view what) {
   if (!in.take("[")) {
-    in.fail(fmt::format("{} must stand here, as in [1, 2], but here is {}", list, in.seen()));
+    in.fail(fmt::format("{} is expected, as in [1, 2], but here is {}", list, in.seen()));
   }
   std::vector<T> out;
   for (bool is_first = true; !in.take("]"); is_first = false) {
@@ -44,7 +44,7 @@ DType read_dtype(TextReader& in) {
   const std::size_t at = in.at();
   const std::string seen = in.seen();
   const auto dtype = dtype_named(in.word());
-  if (!dtype) in.fail(at, fmt::format("a dtype must stand here, but here is {}", seen));
+  if (!dtype) in.fail(at, fmt::format("a dtype is expected, but here is {}", seen));
   return *dtype;
 }
 
@@ -53,7 +53,7 @@ std::string read_text(TextReader& in) {
   std::string text;
   const char* behind = in.data();
   if (!read_quoted(behind, in.end(), text)) {
-    in.fail(fmt::format("a text in quotes must stand here, but here is {}", in.seen()));
+    in.fail(fmt::format("a text in quotes is expected, but here is {}", in.seen()));
   }
   in.set(behind);
   return text;
@@ -63,7 +63,7 @@ const ScalarDef* read_program(TextReader& in) {
   in.skip_blanks();
   const std::size_t at = in.at();
   if (!in.take("{")) {
-    in.fail(fmt::format("a scalar program in braces must stand here, but here is {}", in.seen()));
+    in.fail(fmt::format("a scalar program in braces is expected, but here is {}", in.seen()));
   }
   const std::string_view rest(in.data(), static_cast<std::size_t>(in.end() - in.data()));
   const std::size_t length = rest.substr(0, rest.find('\n')).find('}');
@@ -86,7 +86,7 @@ RefPtr<const AttrObject> read_graph(TextReader& in, const SubGraphs& graphs, int
   in.skip_blanks();
   const std::size_t at = in.at();
   if (!in.take("@")) {
-    in.fail(fmt::format("a graph must stand here, as in @body, but here is {}", in.seen()));
+    in.fail(fmt::format("a graph is expected, as in @body, but here is {}", in.seen()));
   }
   std::string name = "@" + spell_name(in.name("a graph"));
   if (const uint64_t n = in.ordinal(); n > 1) name += fmt::format("~{}", n);
@@ -107,7 +107,7 @@ RefPtr<const AttrObject> read_graph(TextReader& in, const SubGraphs& graphs, int
 std::vector<RefPtr<const AttrObject>> read_graphs(TextReader& in, const SubGraphs& graphs,
                                                   int& depth) {
   if (!in.take("[")) {
-    in.fail(fmt::format("a list of graphs must stand here, as in [@then, @else], but here is {}",
+    in.fail(fmt::format("a list of graphs is expected, as in [@then, @else], but here is {}",
                         in.seen()));
   }
   std::vector<RefPtr<const AttrObject>> out;

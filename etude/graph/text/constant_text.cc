@@ -107,16 +107,16 @@ std::string read_elements(const char*& at, const char* end, const Type* type, st
                          i);
     }
     for (int k = brackets.at(i); k > 0; --k) {
-      if (!take(at, end, '[')) return "a list of the shape begins here, so '[' must stand here";
+      if (!take(at, end, '[')) return "a list of the shape begins here, so '[' is expected";
     }
     skip_blanks(at, end);
     T value;
     if (!read_exact(at, end, value)) {
-      return fmt::format("no {} stands here", name(type->dtype()));
+      return fmt::format("a {} is expected here", name(type->dtype()));
     }
     bytes.append(reinterpret_cast<const char*>(&value), sizeof(value));
     for (int k = brackets.at(i + 1); k > 0; --k) {
-      if (!take(at, end, ']')) return "a list of the shape ends here, so ']' must stand here";
+      if (!take(at, end, ']')) return "a list of the shape ends here, so ']' is expected";
     }
   }
   return "";

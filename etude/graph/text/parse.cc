@@ -87,7 +87,7 @@ class GraphParser {
     const std::size_t at = in_.at();
     const internal::RoleText& text = role();
     if (text.role < last_role_) {
-      in_.fail(at, "inputs stand in this order: arguments, *keys, &variables, ^captures");
+      in_.fail(at, "the order of inputs is: arguments, *keys, &variables, ^captures");
     }
     last_role_ = text.role;
     const std::string name = in_.name("an input");

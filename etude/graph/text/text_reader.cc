@@ -85,7 +85,7 @@ std::string TextReader::name(std::string_view what) {
   const char* behind = data();
   if (!read_quoted(behind, end(), out)) {
     if (peek() == '"') fail("this text in quotes has no end in its line, or an unknown escape");
-    fail(fmt::format("the name of {} must stand here, but here is {}", what, seen()));
+    fail(fmt::format("the name of {} is expected, but here is {}", what, seen()));
   }
   set(behind);
   return out;
@@ -127,7 +127,7 @@ const Type* TextReader::type() {
     skip([](char c) { return c != ']' && c != '\n' && c != ')' && c != ' '; });
     if (peek() == ']') ++at_;
   }
-  if (at_ == begin) fail(fmt::format("a type must stand here, but here is {}", seen()));
+  if (at_ == begin) fail(fmt::format("a type is expected, but here is {}", seen()));
   if (peek() == '@') skip([](char c) { return c == '@' || c == ':' || is_word(c); });
   return type_of(text_.substr(begin, at_ - begin), begin);
 }
