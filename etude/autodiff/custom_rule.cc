@@ -313,8 +313,8 @@ void warn_of_captures(std::span<const Tensor> captured, std::span<const Tensor> 
     const std::string at =
         where.known() ? fmt::format("\n  at {}:{}", where.file, where.line) : std::string();
     warn_once("captures of a rule" + at,
-              fmt::format("custom_gradient: the rule uses a {} that is no argument of it, and of "
-                          "which a derivative is taken. Its part of the derivative is missing: to "
+              fmt::format("custom_gradient: the rule uses a {} that is no argument of it, but a "
+                          "derivative by it is taken. Its part of the derivative is missing: to "
                           "the rule it is a constant. Pass it as an argument, or take "
                           "stop_gradient() of it where a constant is meant{}",
                           x.type()->to_string(), at));

@@ -149,12 +149,12 @@ class Object {
     ETUDE_OBJECT_REQUIRE(
         head.e_ident[EI_CLASS] == ELFCLASS64 && head.e_ident[EI_DATA] == ELFDATA2LSB &&
             head.e_ident[EI_VERSION] == EV_CURRENT && head.e_ident[EI_OSABI] == ELFOSABI_NONE,
-        "it is an ELF file of class {}, byte order {} and system {}; those of class 2, byte order "
-        "1 and system 0 are read",
+        "it is an ELF file of class {}, byte order {} and system {}, but must be of class 2, byte "
+        "order 1 and system 0",
         head.e_ident[EI_CLASS], head.e_ident[EI_DATA], head.e_ident[EI_OSABI]);
     ETUDE_OBJECT_REQUIRE(head.e_type == ET_REL && head.e_machine == EM_X86_64,
-                         "it is an ELF file of type {} for machine {}; relocatable ones, of type "
-                         "1, for x86-64, machine 62, are linked",
+                         "it is an ELF file of type {} for machine {}, but must be relocatable, of "
+                         "type 1, for x86-64, machine 62",
                          head.e_type, head.e_machine);
     ETUDE_OBJECT_REQUIRE(head.e_shentsize == sizeof(Elf64_Shdr) && head.e_shnum > 0,
                          "it has {} sections, described by {} bytes each", head.e_shnum,

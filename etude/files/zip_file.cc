@@ -171,7 +171,7 @@ void ZipReader::read_directory(std::uint64_t begin, std::uint64_t end, std::uint
     at += kDirectoryBytes + name_bytes + extra_bytes + comment_bytes;
     entries_.push_back(std::move(entry));
   }
-  require(entries_.size() == count, "the directory has another number of entries than it says");
+  require(entries_.size() == count, "the directory has another number of entries than it states");
 }
 
 void ZipReader::check_places() {
@@ -183,7 +183,7 @@ void ZipReader::check_places() {
     ETUDE_REQUIRE_CODE(
         kDataLoss,
         sorted[i]->begin >= sorted[i - 1]->begin + sorted[i - 1]->packed_bytes + kLocalBytes,
-        "{}: offset {}: entry '{:.100}' lies over another one", name_, sorted[i]->begin,
+        "{}: offset {}: entry '{:.100}' overlaps another entry", name_, sorted[i]->begin,
         sorted[i]->name);
   }
 }

@@ -229,8 +229,8 @@ std::string LazyMetrics::explain(std::size_t a, std::size_t b) {
     if (p->number == b) second = p->graph;
   }
   ETUDE_REQUIRE_CODE(kNotFound, first && second,
-                     "there is no program {} any more. LazyMetrics::programs() lists those that "
-                     "are kept",
+                     "there is no program {} any more. LazyMetrics::programs() lists the kept "
+                     "programs",
                      first ? b : a);
   return internal::difference(*second, *first);
 }

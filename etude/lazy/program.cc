@@ -177,8 +177,9 @@ bool LazyPrograms::may_compile(CallSite where) {
   if (count > most) return false;
   if (++count <= most) return true;
   warn(fmt::format(
-      "lazy calls that end at {} were compiled {} times; from now on those that are new run one by "
-      "one. The last one was {}. Keep what changes in tensors, or raise LazyOptions::max_compiles",
+      "lazy calls that end at {} were compiled {} times; from now on new sequences run call by "
+      "call. The last reason was: {}. Keep changing numbers in tensors, or raise "
+      "LazyOptions::max_compiles",
       at, most, latest_reason_));
   return false;
 }

@@ -314,7 +314,7 @@ class Fuser {
       }
       refused.push_back(next);
       tell(run, next,
-           has_room ? "what it reads would wait in more memory than its result takes"
+           has_room ? "its operands would hold more memory until then than its result does"
                     : "together they have more operands or functions than one kernel takes");
     }
     if (run.nodes.size() > 1) keep(run);

@@ -245,7 +245,7 @@ std::string size_text(const Signature& signature, const std::vector<RefPtr<Trace
         kFailedPrecondition,
         "function '{}' looks at {} at {}:{}, which its signature {} leaves open: there is no "
         "number "
-        "while it is traced. Give it a number in the signature; or let ops take it from their "
+        "while it is traced. State the size in the signature; or let ops take it from their "
         "operands, as reshape(x, {{-1, 4}}) and zeros_like(x) do",
         function, size_text(signature, traces, read), at.file, at.line, signature.to_string());
   }

@@ -56,7 +56,7 @@ void check_program(const Program& program, int most) {
   }
   const bool is = program.is_truth_node(program.size - 1);
   ETUDE_REQUIRE(program.is_truth == is,
-                "the program says that its result is {}, but its last node is {}",
+                "the program states that its result is {}, but its last node is {}",
                 program.is_truth ? "a truth" : "a number", is ? "a truth" : "a number");
 }
 

@@ -150,7 +150,7 @@ GroupNorm::GroupNorm(std::int64_t features, std::int64_t groups, const GroupNorm
   etude::internal::located("GroupNorm", where, [&] {
     ETUDE_REQUIRE(groups >= 1 && features >= 1 && features % groups == 0,
                   "{} groups do not divide {} features", groups, features);
-    ETUDE_REQUIRE(options.axis != 0, "axis is 0, which is that of the examples");
+    ETUDE_REQUIRE(options.axis != 0, "axis is 0, which counts the examples");
     scale = ones({features});
     offset = zeros({features});
   });
@@ -170,7 +170,7 @@ InstanceNorm::InstanceNorm(std::int64_t features, const GroupNormOptions& option
   etude::internal::check_options("InstanceNorm", options, where);
   etude::internal::located("InstanceNorm", where, [&] {
     ETUDE_REQUIRE(features >= 1, "{} features; at least 1 is needed", features);
-    ETUDE_REQUIRE(options.axis != 0, "axis is 0, which is that of the examples");
+    ETUDE_REQUIRE(options.axis != 0, "axis is 0, which counts the examples");
     scale = ones({features});
     offset = zeros({features});
   });

@@ -71,7 +71,7 @@ IndexRegion spread_region(const Shape& ct, const Shape& indices, const Attrs& at
   for (int a = 0; a < indices.rank(); ++a) {
     ETUDE_REQUIRE(
         ct[axis + a] == indices[a],
-        "operand 'x' has shape {}, whose axes from {} on must be those of the indices, {}",
+        "operand 'x' has shape {}, but from axis {} on it must have the shape of the indices, {}",
         ct.to_string(), axis, indices.to_string());
   }
   ETUDE_REQUIRE(size >= 0, "size is {}. Sizes are 0 or more", size);
@@ -174,7 +174,7 @@ void define_take(Registry& r) {
                   "size is -1. Sizes are 0 or more",
                   {{"axis", int64_t{0}}, {"size", int64_t{-1}}}},
                  {{"float32[2,4]", "int32[4]"},
-                  "must be those of the indices, [4]",
+                  "must have the shape of the indices, [4]",
                   {{"axis", int64_t{0}}, {"size", int64_t{3}}}},
                  {{"float32[4]", "int32[4]"},
                   "axis 1099511627776 does not fit",
@@ -227,10 +227,9 @@ Types nonzero_type(const TypeCall& call) {
 void require_mask(const Shape& x, const Shape& mask) {
   bool fits = mask.rank() >= 1 && mask.rank() <= x.rank();
   for (int a = 0; fits && a < mask.rank(); ++a) fits = mask[a] == x[a];
-  ETUDE_REQUIRE(
-      fits,
-      "the mask has shape {} and operand 'x' has shape {}, which must start with that of the mask",
-      mask.to_string(), x.to_string());
+  ETUDE_REQUIRE(fits,
+                "the mask has shape {}, but operand 'x' has shape {}, which must start with it",
+                mask.to_string(), x.to_string());
 }
 
 Types mask_type(const TypeCall& call) {

@@ -29,7 +29,7 @@ void require_rows(const TypeCall& call) {
   const bool numbers = is_integer(call.dtype(1));
   ETUDE_REQUIRE(call.shape(1) == (numbers ? Shape({z[0]}) : z),
                 "operand 'labels' has shape {}, but must be {} for logits of shape {}",
-                call.shape(1).to_string(), numbers ? "[rows]" : "that of the logits",
+                call.shape(1).to_string(), numbers ? "[rows]" : "the shape of the logits",
                 z.to_string());
   ETUDE_REQUIRE(!numbers || call.dtype(1) == kInt32 || call.dtype(1) == kInt64,
                 "operand 'labels' is {}, but must be int32, int64 or floating",

@@ -62,7 +62,7 @@ int feature_axis(const Attrs& attrs, const Tensor& x) {
   ETUDE_REQUIRE(x.rank() >= 2, "operand 'x' has shape {}, but must be [n, .., features]",
                 x.shape().to_string());
   const int axis = normalize_axis(attrs.integer("axis"), x.rank());
-  ETUDE_REQUIRE(axis != 0, "axis 0 is that of the examples. Name the axis of the features");
+  ETUDE_REQUIRE(axis != 0, "axis 0 counts the examples. Name the axis of the features");
   return axis;
 }
 
@@ -208,7 +208,7 @@ void define_groups(Registry& r) {
                   .ulp = 64},
       .errors = {{{"float32[6]", "-", "-"}, "must be [n, .., features]", {{"groups", int64_t{2}}}},
                  {{"float32[2,6]", "-", "-"},
-                  "axis 0 is that of the examples",
+                  "axis 0 counts the examples",
                   {{"groups", int64_t{2}}, {"axis", int64_t{0}}}},
                  {{"float32[2,6]", "-", "-"},
                   "4 groups do not divide the 6 features on axis 1",

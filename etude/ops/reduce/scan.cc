@@ -26,8 +26,7 @@ std::vector<AttrDef> scan_attrs() {
 // The axis of a scan: only a value with one axis may leave it open.
 int scan_axis(const Attrs& attrs, const Shape& shape) {
   if (attrs.has("axis")) return normalize_axis(attrs.integer("axis"), shape.rank());
-  ETUDE_REQUIRE(shape.rank() == 1,
-                "operand 'x' of shape {} has {} axes, so that 'axis' must say which one is meant",
+  ETUDE_REQUIRE(shape.rank() == 1, "operand 'x' of shape {} has {} axes, so 'axis' is required",
                 shape.to_string(), shape.rank());
   return 0;
 }
@@ -128,7 +127,7 @@ Samples scan_samples() {
 }
 
 std::vector<ErrorCase> scan_errors() {
-  return {{{"float32[2,3]"}, "'axis' must say which one is meant"},
+  return {{{"float32[2,3]"}, "so 'axis' is required"},
           {{"float32[2,3]"},
            "axis 2 is outside [-2, 2)",
            {{"axis", int64_t{2}}},

@@ -98,9 +98,10 @@ Values lower_length(Operands in, const Attrs&) {
 Types norm_root_type(const TypeCall& call) {
   const Shape shape =
       reduced_shape(call.shape(0), axes_of(call.attrs, call.rank(0)), call.attrs.flag("keepdims"));
-  ETUDE_REQUIRE(call.shape(1) == shape,
-                "operand 'squares' has shape {}, but must have {}, that of x {} without its axes",
-                call.shape(1).to_string(), shape.to_string(), call.shape(0).to_string());
+  ETUDE_REQUIRE(
+      call.shape(1) == shape,
+      "operand 'squares' has shape {}, but must have {}: the shape of x {} without the axes",
+      call.shape(1).to_string(), shape.to_string(), call.shape(0).to_string());
   return {call.types[1]};
 }
 

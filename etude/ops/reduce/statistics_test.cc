@@ -70,7 +70,7 @@ TEST(Scans, AllVariants) {
   expect_near(cumulative_prod(x, {.include_initial = true}), {1, 2, 6, 30}, 0);
   expect_near(cumulative_sum(kSquare, {.axis = 0}), {1, 2, 4, 6}, 0);
   EXPECT_EQ(cumulative_sum(astype(x, kInt8)).dtype(), kInt32);
-  EXPECT_NE(message_of([] { cumulative_sum(kSquare); }).find("'axis' must say which one is meant"),
+  EXPECT_NE(message_of([] { cumulative_sum(kSquare); }).find("so 'axis' is required"),
             std::string::npos);
 }
 

@@ -44,7 +44,7 @@ constexpr Singular kSingular[] = {
       "diagonal"}},
     {"matrix_power",
      {"x",
-      "is singular, so it has no negative powers. Take those of linalg::pinv, or add a small "
+      "is singular, so it has no negative powers. Take powers of linalg::pinv, or add a small "
       "number to its diagonal"}},
     {"gradient of slogdet",
      {"x",
