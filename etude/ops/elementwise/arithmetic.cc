@@ -134,8 +134,8 @@ void define_quotients(Registry& r) {
       .name = "remainder",
       .symbol = "%",
       .kind = Kind::kElementwise,
-      .doc = "x1 - x2 * floor(x1 / x2): it has the sign of x2, so -7 by 3 gives 2. A zero among "
-             "integer divisors is an error.",
+      .doc = "x1 - x2 * floor(x1 / x2): it has the sign of x2, so the remainder of -7 by 3 "
+             "is 2. A zero among integer divisors is an error.",
       .operands = {"x1", "x2"},
       .dtypes = kReal,
       .scalar = scalar_of<2>([](auto x1, auto x2) { return math::remainder(x1, x2); }),

@@ -129,8 +129,8 @@ void define_clip(Registry& r) {
   r.define({
       .name = "clip",
       .kind = Kind::kComposition,
-      .doc = "x with what is below `min` replaced by min and what is above `max` by max. An absent "
-             "bound does not bind. The gradient at a bound goes to x.",
+      .doc = "x with elements below `min` replaced by min and elements above `max` by max. "
+             "An absent bound has no effect. The gradient at a bound goes to x.",
       .operands = {"x", "min?", "max?"},
       .dtypes = kReal,
       .lower =

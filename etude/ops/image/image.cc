@@ -526,13 +526,13 @@ void define_resize(Registry& r) {
       .name = "resize",
       .space = kImageSpace,
       .kind = Kind::kComposition,
-      .doc =
-          "x [.., h, w, c] with size [height, width]. Methods: nearest, bilinear, bicubic (Keys, "
-          "a = -1/2), lanczos3, lanczos5, gaussian (deviation 1/2), mitchell, and area, the mean "
-          "of what a pixel covers. `antialias` widens the filters of smaller results. centers: "
-          "pixel i lies at i + 1/2 (half_pixel), at i (legacy), or corners lie on corners "
-          "(aligned). Beside the image weights are left out, and the others made to sum to 1. "
-          "Integers become float32.",
+      .doc = "x [.., h, w, c] with size [height, width]. Methods: nearest, bilinear, "
+             "bicubic (Keys, a = -1/2), lanczos3, lanczos5, gaussian (deviation 1/2), "
+             "mitchell, and area, the mean of the area that a pixel covers. `antialias` "
+             "widens the filters of smaller results. centers: pixel i is at i + 1/2 "
+             "(half_pixel), at i (legacy), or corners are on corners (aligned). Weights "
+             "outside of the image are left out, and the others scaled to sum to 1. "
+             "Integers become float32.",
       .operands = {"x"},
       .attrs = {{"size", AttrKind::kInts},
                 {"method", "bilinear"},
@@ -567,7 +567,7 @@ void define_image(Registry& r) {
   define_places(r);
   r.define(morphology("dilation2d",
                       "The largest sum of x [n, h, w, c] and filter [height, width, c] in each "
-                      "window; pixels beside the image count for nothing. strides, padding and "
+                      "window; pixels outside of the image are ignored. strides, padding and "
                       "dilations as in nn.conv2d.",
                       lower_dilation));
   r.define(morphology("erosion2d",

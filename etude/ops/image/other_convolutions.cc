@@ -384,9 +384,9 @@ void define_transposes(Registry& r) {
   const std::string same = "same";
   define_transposed(
       r, "conv_transpose1d",
-      "The transpose of conv1d in x: x [n, width, channels] and filter [width, outputs, channels] "
-      "give (width - 1) * "
-      "stride + filter width + output_padding pixels, or width * stride with padding \"same\".",
+      "The transpose of conv1d in x, for x [n, width, channels] and filter [width, "
+      "outputs, channels]. The result has (width - 1) * stride + filter width + "
+      "output_padding pixels, or width * stride with padding \"same\".",
       lower_transposed1d,
       {{{"[2,3,2]", "[3,4,2]", "-"}},
        {{"[1,4,2]", "[3,2,2]", "[2]"}, {{"strides", Ints{2}}, {"padding", same}}}},
@@ -400,13 +400,11 @@ void define_transposes(Registry& r) {
         {{"padding", std::string("full")}}}});
   define_transposed(
       r, "conv_transpose2d",
-      "The transpose of conv2d in x: x [n, height, width, channels] and filter [height, width, "
-      "outputs, channels] give "
-      "(size - 1) * stride + filter size + output_padding pixels along each axis, or size * stride "
-      "with padding "
-      "\"same\". output_padding says which of the sizes that the strided convolution maps to one "
-      "is "
-      "meant.",
+      "The transpose of conv2d in x, for x [n, height, width, channels] and filter "
+      "[height, width, outputs, channels]. The result has (size - 1) * stride + "
+      "filter size + output_padding pixels along each axis, or size * stride with "
+      "padding \"same\". A strided convolution maps several sizes to one; "
+      "output_padding selects the size.",
       lower_transposed2d,
       {{{"[2,3,2,2]", "[2,3,3,2]", "-"}, {{"strides", Ints{2, 1}}, {"output_padding", Ints{1, 0}}}},
        {{"[1,2,3,3]", "[3,2,2,3]", "[2]"}, {{"strides", Ints{2, 3}}, {"padding", same}}}},

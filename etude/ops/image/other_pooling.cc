@@ -203,13 +203,12 @@ void define_fractional(Registry& r) {
       .name = "fractional_max_pool2d",
       .space = "nn",
       .kind = Kind::kComposition,
-      .doc = "Largest element of each region of x [n, height, width, channels], of which there are "
-             "size / ratio along "
-             "an axis, rounded down. Regions are one or two sizes large, in an order that follows "
-             "from `seed`: shuffled, "
-             "or pseudo-random, by one number for each axis; overlapping ones share their last row "
-             "and column with the "
-             "next. ratio has one number for each axis of x, 1 for the first and the last.",
+      .doc = "Largest element of each region of x [n, height, width, channels]; an axis "
+             "has size / ratio regions, rounded down. Regions have at most two sizes, in an "
+             "order that follows from `seed`: shuffled, or pseudo-random, by one number "
+             "for each axis; overlapping regions share their last row and column with the "
+             "next region. ratio has one number for each axis of x, 1 for the first and "
+             "the last.",
       .operands = {"x"},
       .attrs = {{"ratio", AttrKind::kReals},
                 {"pseudo_random", false},

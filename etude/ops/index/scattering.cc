@@ -189,9 +189,8 @@ void define_scattering(Registry& r) {
   r.define({
       .name = "gather_nd",
       .kind = Kind::kComposition,
-      .doc = "The parts of x at coordinates: the last axis of the indices numbers positions on the "
-             "first axes of x, "
-             "behind batch_dims axes that both share.",
+      .doc = "The parts of x at coordinates: the last axis of the indices holds positions "
+             "on the first axes of x, after batch_dims axes that both share.",
       .operands = {"x", {"indices", kIntegers}},
       .attrs = {{"batch_dims", 0}},
       .lower = lower_gather_nd,

@@ -71,9 +71,9 @@ void define_searching(Registry& r) {
   r.define({
       .name = "searchsorted",
       .kind = Kind::kGeneral,
-      .doc = "Where each element of x would go into the ascending array `sorted`: before equal "
-             "ones (left) or after "
-             "them (right). NaN goes last.",
+      .doc = "The position at which each element of x would be inserted into the ascending "
+             "array `sorted`: before equal elements (left) or after them (right). NaN goes "
+             "last.",
       .operands = {"sorted", "x"},
       .attrs = {{"side", "left"}},
       .dtypes = kReal,
@@ -92,8 +92,8 @@ void define_searching(Registry& r) {
   r.define({
       .name = "bincount",
       .kind = Kind::kGeneral,
-      .doc = "How often each of 0, 1, 2, ... occurs in x, or the sum of the weights at it; at "
-             "least `minlength` bins.",
+      .doc = "The number of occurrences of each of 0, 1, 2, ... in x, or the sum of their "
+             "weights; at least `minlength` bins.",
       .operands = {{"x", kIntegers}, {"weights?", kNumeric}},
       .attrs = {{"minlength", 0}},
       .type = bincount_type,

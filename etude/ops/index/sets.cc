@@ -110,18 +110,18 @@ void define_unique(Registry& r) {
                   "refuse it.",
                   {"values"}, unique_type<>, unique_values_of));
   r.define(unique("unique_counts",
-                  "The distinct elements of x, as unique_values gives them, and how often each "
-                  "occurs, as int64.",
+                  "The distinct elements of x, as in unique_values, and their numbers of "
+                  "occurrences, as int64.",
                   {"values", "counts"}, unique_type<'n'>, unique_counts_of));
   r.define(unique("unique_inverse",
-                  "The distinct elements of x, as unique_values gives them, and for each element "
-                  "of x its place among them, as int64 of the shape of x: x is "
-                  "take(values, inverse_indices).",
+                  "The distinct elements of x, as in unique_values, and for each element of x "
+                  "its index among them, as int64 of the shape of x: x is take(values, "
+                  "inverse_indices).",
                   {"values", "inverse_indices"}, unique_type<'x'>, unique_inverse_of));
   r.define(unique("unique_all",
-                  "The distinct elements of x, as unique_values gives them; where each occurs "
-                  "first in the flat x; for each element of x its place among them; and how often "
-                  "each occurs. Numbers are int64.",
+                  "The distinct elements of x, as in unique_values; the first position of each "
+                  "in the flat x; for each element of x its index among them; and their numbers "
+                  "of occurrences. Numbers are int64.",
                   {"values", "indices", "inverse_indices", "counts"}, unique_type<'n', 'x', 'n'>,
                   unique_all_of));
 }

@@ -198,8 +198,9 @@ void define_sorts(Registry& r) {
       {{"float32[2,3]"}, "k is 4, but axis 1 of operand 'x' has 3 elements", {{"k", int64_t{4}}}});
   r.define({
       .name = "top_k",
-      .doc = "The k largest elements along an axis, largest first, and their positions as int64. "
-             "Cotangents go to these positions, also where others hold equal elements.",
+      .doc = "The k largest elements along an axis, largest first, and their positions as "
+             "int64. Cotangents go to these positions, even if other positions hold equal "
+             "elements.",
       .operands = {"x"},
       .attrs = {{"k", AttrKind::kInt}, {"axis", -1}},
       .results = {"values", "indices"},

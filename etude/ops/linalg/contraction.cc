@@ -202,9 +202,9 @@ void define_contraction(Registry& r) {
   r.define({
       .name = "tensordot",
       .kind = Kind::kComposition,
-      .doc = "Sum of products over chosen axes. axes is a count n, for the last n of x and the "
-             "first n of y, or the "
-             "axes of x followed by those of y: tensordot(x, y, {0, 1, 1, 0}).",
+      .doc = "Sum of products over chosen axes. axes is a count n, for the last n of x and "
+             "the first n of y, or the axes of x followed by the axes of y: tensordot(x, "
+             "y, {0, 1, 1, 0}).",
       .operands = {"x", "y"},
       .attrs = {{"axes", AttrKind::kInts}},
       .dtypes = kNumeric,

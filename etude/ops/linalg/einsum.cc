@@ -247,13 +247,11 @@ void define_einsum(Registry& r) {
   r.define({
       .name = "einsum",
       .kind = Kind::kComposition,
-      .doc = "Sums of products over named axes: einsum(\"bik,bkj->bij\", {x, y}). A letter names "
-             "an axis of every "
-             "operand that has it; letters that the result does not have are summed over; a letter "
-             "twice in one "
-             "operand takes its diagonal; '...' stands for axes that broadcast. The order of the "
-             "products is chosen "
-             "by their cost.",
+      .doc = "Sums of products over named axes: einsum(\"bik,bkj->bij\", {x, y}). A letter "
+             "names an axis of every operand that has it; letters that the result does not "
+             "have are summed over; a letter twice in one operand takes its diagonal; "
+             "'...' means axes that broadcast. The order of the products is chosen by "
+             "their cost.",
       .operands = {"xs..."},
       .attrs = {{"equation", AttrKind::kText, true}},
       .dtypes = kNumeric,

@@ -480,8 +480,9 @@ void define_inverses(Registry& r) {
   r.define({
       .name = "matrix_rank",
       .space = kLinalgSpace,
-      .doc = "How many singular values of each matrix of x are greater than rtol times the largest "
-             "(by default max(m, n) times the epsilon of the dtype), as int64.",
+      .doc = "The number of singular values of each matrix of x that are greater than rtol "
+             "times the largest (by default max(m, n) times the epsilon of the dtype), as "
+             "int64.",
       .operands = {"x"},
       .attrs = attrs,
       .dtypes = kMatrixDTypes,

@@ -457,11 +457,11 @@ OpDef frequencies(std::string_view name, std::string_view doc) {
 void define_functions(Registry& r) {
   r.define(transform<Form::kComplex, false, false>(
       "fft",
-      "The discrete Fourier transform along an axis: y_k = sum over j of x_j exp(-2 pi i j k / n). "
-      "x "
-      "is cut to n elements or gets zeros behind. norm says which direction is divided by n: "
-      "\"backward\" the inverse, \"forward\" this one, \"ortho\" both by its root. The time is of "
-      "order n log n for every n."));
+      "The discrete Fourier transform along an axis: y_k = sum over j of x_j exp(-2 "
+      "pi i j k / n). x is cut to n elements or padded with zeros at the end. norm "
+      "selects the direction that is divided by n: \"backward\" the inverse, "
+      "\"forward\" this transform, \"ortho\" both by its root. The time is of order n "
+      "log n for every n."));
   r.define(transform<Form::kComplex, true, false>(
       "ifft",
       "The inverse of fft: a plus in the exponent, and divided by n for norm \"backward\"."));
@@ -469,8 +469,8 @@ void define_functions(Registry& r) {
       "rfft", "The first n / 2 + 1 elements of fft of real x; the others are their conjugates."));
   r.define(transform<Form::kToReal, true, false>(
       "irfft",
-      "The n real numbers, by default 2 (size - 1), of which x is the rfft; imaginary parts that "
-      "such a spectrum does not have are not read."));
+      "The n real numbers, by default 2 (size - 1), whose rfft is x. Imaginary "
+      "parts that are 0 in such a spectrum are not read."));
   r.define(hermitian("hfft",
                      "The n real numbers, by default 2 (size - 1), that are fft of a signal whose "
                      "first half is x and whose other half are the conjugates.",

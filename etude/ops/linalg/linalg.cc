@@ -241,9 +241,9 @@ void define_cholesky(Registry& r) {
       .name = "cholesky",
       .space = kLinalgSpace,
       .kind = Kind::kComposition,
-      .doc = "The lower triangle l with a positive diagonal for which l l^H = x, or its adjoint "
-             "(upper). Of the positive definite x the lower half is read, and cotangents reach "
-             "that half alone.",
+      .doc = "The lower triangle l with a positive diagonal for which l l^H = x, or its "
+             "adjoint (upper). x is positive definite. Only its lower half is read, and "
+             "cotangents reach that half alone.",
       .operands = {"x"},
       .attrs = {{"upper", false}},
       .dtypes = kMatrixDTypes,
@@ -338,8 +338,9 @@ void define_systems(Registry& r) {
       .name = "triangular_solve",
       .space = kLinalgSpace,
       .kind = Kind::kComposition,
-      .doc = "x with a x = b, or a^T x = b (transpose), for the lower or upper half of a; `unit` "
-             "takes its diagonal as ones. b as in solve. What is not used of a is not read.",
+      .doc = "x with a x = b, or a^T x = b (transpose), for the lower or upper half of a; "
+             "`unit` takes its diagonal as ones. b as in solve. The other half of a is not "
+             "read.",
       .operands = {"a", "b"},
       .attrs = attrs,
       .dtypes = kMatrixDTypes,
@@ -367,9 +368,9 @@ void define_determinants(Registry& r) {
   r.define({
       .name = "det",
       .space = kLinalgSpace,
-      .doc = "The determinant of each matrix of x [.., n, n]; 1 of empty ones. Its gradient is the "
-             "matrix of cofactors, also where the determinant is 0, and nor do derivatives of "
-             "higher order divide by it. That of order k costs n^k.",
+      .doc = "The determinant of each matrix of x [.., n, n]; 1 for empty matrices. Its "
+             "gradient is the matrix of cofactors. No derivative divides by the "
+             "determinant, so it may be 0. The derivative of order k costs n^k.",
       .operands = {"x"},
       .dtypes = kMatrixDTypes,
       .type = [](const TypeCall& call) { return Types{log_det_type(call)[0]}; },

@@ -453,16 +453,16 @@ void define_attention(Registry& r) {
       .name = "scaled_dot_product_attention",
       .space = "nn",
       .kind = Kind::kComposition,
-      .doc =
-          "softmax(scale q k^T + bias) v for q [.., queries, dim], k [.., keys, dim] and v [.., "
-          "keys, out]; leading axes broadcast. `scale` is 1 / sqrt(dim) by default. Query i sees "
-          "keys where mask [.., queries, keys] is true, and with `causal` those up to i; one "
-          "that sees none gives zeros. Each weight is 0 with the probability `dropout`, else "
-          "divided by 1 - dropout: as random::bernoulli(1 - dropout) of `key` has it, which "
-          "without one comes from the generator of the thread; keys [.., 2] are for the first "
-          "leading axes. The matrix of scores is not stored: memory is linear in "
-          "queries and keys, forward and backward, but for the gradient of a bias and second "
-          "derivatives. Half types compute in float32.",
+      .doc = "softmax(scale q k^T + bias) v for q [.., queries, dim], k [.., keys, dim] "
+             "and v [.., keys, out]; leading axes broadcast. `scale` is 1 / sqrt(dim) by "
+             "default. Query i sees keys where mask [.., queries, keys] is true, and with "
+             "`causal` only keys up to i; the result of a query that sees no key is zeros. "
+             "Each weight is 0 with the probability `dropout`, else divided by 1 - "
+             "dropout, as by random::bernoulli(1 - dropout) with `key`; an absent key is "
+             "drawn from the generator of the thread; keys [.., 2] are for the first "
+             "leading axes. The matrix of scores is not stored: memory is linear in "
+             "queries and keys, forward and backward, except for the gradient of a bias "
+             "and second derivatives. Half types compute in float32.",
       .operands = {"q", "k", "v", {"mask?", kBool}, "bias?", {"key?", kUInt64}},
       .attrs = {{"causal", false}, {"scale", AttrKind::kReal, none}, {"dropout", 0.0}},
       .dtypes = kFloating,

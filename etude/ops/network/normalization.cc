@@ -234,9 +234,9 @@ void define_normalization(Registry& r) {
       .name = "batch_normalize",
       .space = "nn",
       .kind = Kind::kComposition,
-      .doc = "(x - mean) / sqrt(var + epsilon) * scale + offset, with one number of each for every "
-             "index of `axis`. "
-             "The statistics are those of moments over the other axes, or running ones.",
+      .doc = "(x - mean) / sqrt(var + epsilon) * scale + offset, with one number of each "
+             "for every index of `axis`. The statistics are the moments over the other "
+             "axes, or running statistics.",
       .operands = {"x", "mean", "var", "offset", "scale"},
       .attrs = {{"axis", -1}, {"epsilon", 0.001}},
       .dtypes = kFloating,

@@ -151,9 +151,9 @@ void define_reduction(Registry& r) {
   r.define({
       .name = "sum",
       .kind = Kind::kLinear,
-      .doc = "Sum over the given axes, or over all. Narrow integers and bools give int32 or "
-             "uint32; half types accumulate in float32. Pairwise, and independent of the number of "
-             "threads.",
+      .doc = "Sum over the given axes, or over all. Narrow integers and bools become int32 "
+             "or uint32; half types accumulate in float32. Pairwise, and independent of "
+             "the number of threads.",
       .operands = {"x"},
       .attrs = axis_attrs(),
       .dtypes = kNumeric | kBool,
@@ -214,7 +214,8 @@ void define_reduction(Registry& r) {
   });
   r.define({
       .name = "prod",
-      .doc = "Product over the given axes, or over all; 1 of no elements. Bools give int32.",
+      .doc = "Product over the given axes, or over all; 1 of no elements. Bools become "
+             "int32.",
       .operands = {"x"},
       .attrs = axis_attrs(),
       .dtypes = kNumeric | kBool,
@@ -282,7 +283,7 @@ void define_reduction(Registry& r) {
   });
   r.define({
       .name = "count_nonzero",
-      .doc = "How many elements along the given axes are not zero, as int64.",
+      .doc = "The number of nonzero elements along the given axes, as int64.",
       .operands = {"x"},
       .attrs = axis_attrs(),
       .type = reduce_type<Reduce::kCountNonzero>,

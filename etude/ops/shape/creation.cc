@@ -54,15 +54,14 @@ OpDef constant_like(std::string_view name, std::string_view doc) {
 void define_constants(Registry& r) {
   r.define(constant<0>("zeros", "A tensor of zeros of the given shape."));
   r.define(constant<1>("ones", "A tensor of ones of the given shape."));
-  r.define(constant<0>(
-      "empty",
-      "A tensor of the given shape whose elements nothing should rely on; they are zeros."));
+  r.define(constant<0>("empty",
+                       "A tensor of the given shape with unspecified elements; they are zeros at "
+                       "present."));
   r.define(constant_like<0>("zeros_like",
                             "Zeros of the shape of x, and of its dtype unless another is given."));
   r.define(constant_like<1>("ones_like",
                             "Ones of the shape of x, and of its dtype unless another is given."));
-  r.define(constant_like<0>("empty_like",
-                            "A tensor of the shape of x whose elements nothing should rely on."));
+  r.define(constant_like<0>("empty_like", "A tensor of the shape of x with unspecified elements."));
   r.define({
       .name = "asarray",
       .kind = Kind::kComposition,

@@ -253,7 +253,7 @@ void define_splits(Registry& r) {
   r.define({
       .name = "split",
       .kind = Kind::kGeneral,
-      .doc = "Parts of x along an axis: as many equal ones as a single number says, or of the "
+      .doc = "Parts of x along an axis: a given number of equal parts, or parts of the "
              "listed sizes.",
       .operands = {"x"},
       .attrs = {{"parts_or_sizes", AttrKind::kInts}, {"axis", 0}},

@@ -224,9 +224,9 @@ void define_positions(Registry& r) {
   r.define({
       .name = "arange_like",
       .kind = Kind::kComposition,
-      .doc = "0, 1, 2, ..., one for each place along an axis of x, as int64 unless another dtype "
-             "is given. Only the shape of x matters, and no host code looks at it: so the size may "
-             "be an open one of a staged function.",
+      .doc = "0, 1, 2, ..., one for each place along an axis of x, as int64 unless another "
+             "dtype is given. Only the shape of x matters, and no host code reads it, so "
+             "the size may be open in a staged function.",
       .operands = {"x"},
       .attrs = {{"axis", 0}, {"dtype", kInt64}},
       .lower = lower_arange_like,
@@ -246,10 +246,11 @@ void define_sequence_mask(Registry& r) {
   r.define({
       .name = "sequence_mask",
       .kind = Kind::kComposition,
-      .doc = "Which steps of padded sequences are there: true at step t of a sequence where t is "
-             "below its length. `lengths` [..] gives bool [.., steps], with as many steps as an "
-             "axis of x has: that behind the axes of the lengths unless another is given. Only the "
-             "shape of x matters, and its sizes may be open ones of a staged function.",
+      .doc = "The mask of padded sequences: true at step t of a sequence if t is below its "
+             "length. shapes: lengths [..], result bool [.., steps]. The number of steps "
+             "is the size of an axis of x: by default the axis after the axes of the "
+             "lengths. Only the shape of x matters, and its sizes may be open in a staged "
+             "function.",
       .operands = {{"lengths", kIntegers}, "x"},
       .attrs = {{"axis", AttrKind::kInt, none}},
       .lower = lower_sequence_mask,
@@ -350,8 +351,8 @@ void define_matrices(Registry& r) {
   r.define({
       .name = "one_hot",
       .kind = Kind::kGeneral,
-      .doc = "`on` at the index along a new axis of size `depth`, `off` elsewhere; an index "
-             "outside gives `off` only.",
+      .doc = "`on` at the index along a new axis of size `depth`, `off` elsewhere. A row "
+             "of an index out of range is `off` throughout.",
       .operands = {{"indices", kIntegers}},
       .attrs =
           {{"depth", AttrKind::kInt}, {"on", 1.0}, {"off", 0.0}, {"axis", -1}, {"dtype", kFloat32}},
