@@ -94,7 +94,7 @@ std::string explain_copy() {
   if (note->where.known()) out += fmt::format(" at {}:{}", note->where.file, note->where.line);
   const std::string holder = internal::ElementHolder::find(note->elements);
   if (!holder.empty()) {
-    return out + fmt::format(": shared with {}. Let that go before the write", holder);
+    return out + fmt::format(": shared with {}. Release that object before the write", holder);
   }
   return out +
          ": shared with another tensor: a copy of it, a view, or something that is gone by now. "

@@ -16,7 +16,7 @@ namespace ETUDE_API etude {
 // Describes this thread's latest write to a shared tensor, and the holder that still shares it:
 //
 //   parameter 'conv1/filter' copied by SGD::update at train.cc:30: shared with a pullback, which
-//   keeps it for the derivative of conv2d at model.h:12. Let that go before the write
+//   keeps it for the derivative of conv2d at model.h:12. Release that object before the write
 //
 // Empty if no write of this thread has copied. Does not search live tapes of other threads, but
 // searches frozen tapes, which pullbacks hold.

@@ -95,8 +95,7 @@ class Instantiation {
     return intern_type(type->dtype(), shape, type->device());
   }
   static int64_t at_least_two(int64_t size) {
-    if (size < Family::kLeastSize)
-      refuse("a size in it would be {}, and others there broadcast", size);
+    if (size < Family::kLeastSize) refuse("a size in it would be {}, which may broadcast", size);
     return size;
   }
 
@@ -177,7 +176,7 @@ class Instantiation {
       at_least_two(size);
     }
     if (!fits) {
-      refuse("value %{} would be {}, which its formula does not give", value,
+      refuse("value %{} would be {}, which differs from its formula", value,
              internal::type_text(found));
     }
   }
@@ -346,7 +345,7 @@ FamilyGraph Family::at(std::span<const int64_t> sizes) const {
     if (known != made_.end()) return {known->second, ""};
   }
   for (const int64_t size : sizes) {
-    if (size < kLeastSize) return {{}, fmt::format("size {} broadcasts or is nothing", size)};
+    if (size < kLeastSize) return {{}, fmt::format("size {} may broadcast or is 0", size)};
   }
   FamilyGraph out;
   try {

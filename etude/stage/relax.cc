@@ -32,7 +32,7 @@ bool same_variable(const TraceVariable& a, const TraceVariable& b) {
 std::string difference_outside(const Trace& a, const Trace& b) {
   if (a.enclosing || b.enclosing) return "it uses values of the function around it";
   if (a.has_examples || b.has_examples) return "it uses examples of a vmap around it";
-  if (a.fixes_sizes || b.fixes_sizes) return "it gives an argument sparse rows";
+  if (a.fixes_sizes || b.fixes_sizes) return "it returns sparse rows in an argument";
   const auto same_tensor = [](const Tensor& x, const Tensor& y) { return x.ref() == y.ref(); };
   if (!std::ranges::equal(a.captures, b.captures, same_tensor)) {
     return "it uses other tensors from outside";

@@ -108,8 +108,7 @@ std::string unfit_text(const Trace& trace, const TraceKey& key, const ArgumentNa
     return fmt::format("{} is {}, but the graph was made for {}", names.tensors[i],
                        type_text(key.types[i]), type_text(trace, i));
   }
-  return "these sizes together, a Variable, a host object or the phase are none that it was made "
-         "for";
+  return "it was made for another combination of sizes, Variable, host object or phase";
 }
 
 }  // namespace

@@ -191,7 +191,7 @@ TEST(Families, SaysWhichNumbersFollow) {
   ASSERT_TRUE(at);
   EXPECT_TRUE(at->same(*text(16)));
   EXPECT_EQ(found.family->at(Sizes{16}).graph.get(), at.get());
-  EXPECT_EQ(found.family->at(Sizes{1}).refusal, "size 1 broadcasts or is nothing");
+  EXPECT_EQ(found.family->at(Sizes{1}).refusal, "size 1 may broadcast or is 0");
 }
 
 TEST(Families, TellsTheFirstNodeThatDiffers) {

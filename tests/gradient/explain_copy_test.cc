@@ -47,7 +47,7 @@ TEST(ExplainCopy, OfAnUpdateWhileAPullbackLives) {
   expect_explained("parameter 'conv1/filter' copied by SGD::update at " + line(__LINE__ - 2) +
                    ": shared with a pullback, which keeps it for the derivative of multiply at " +
                    line(made_at));
-  expect_explained("Let that go before the write");
+  expect_explained("Release that object before the write");
   EXPECT_EQ(back2(Tensor(1.0F)).conv1.filter.to_vector<float>()[0], 4);  // of the old filter
 }
 
