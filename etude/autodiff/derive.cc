@@ -120,7 +120,7 @@ Values linear_jvp(const Op& op, const JvpCall& call) {
   return out;
 }
 
-// Notes which of the given ghosts calls read.
+// Notes which of the given ghosts are read by calls.
 class ReadsContext final : public TypeContext {
  public:
   explicit ReadsContext(std::span<const Tensor> watched) : watched_(watched) {}
@@ -140,7 +140,7 @@ class ReadsContext final : public TypeContext {
   std::span<const Tensor> watched_;
 };
 
-// A number for each size that depends on data: rules see numbers, and none looks at these.
+// Replaces sizes that depend on data by numbers: rules need numbers, and no rule reads these.
 const Type* with_known_sizes(const Type* type) {
   if (type == nullptr || type->count() != kAny) return type;
   Shape shape = type->shape();
@@ -299,7 +299,7 @@ Reads find_reads(const Op& op, const Attrs& attrs, std::span<const Type* const> 
                  uint64_t wanted) {
   const Reads everything{~uint64_t{0}, ~uint64_t{0}};
   if (operands.size() > 60) return everything;
-  // A linear function of one operand is its own derivative, whatever its attributes.
+  // A linear function of one operand is its own derivative, for all attributes.
   if (op.def().kind == Kind::kLinear && operands.size() == 1) return {};
   const uint32_t id = attrs.dispatch_id();
   const Type* const* types = operands.data();

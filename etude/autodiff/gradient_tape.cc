@@ -262,12 +262,12 @@ std::vector<Tensor> GradientTape::sweep_arrived(const LeafList& targets,
 }
 
 // Cotangents of the sources for units of the target, [size of a row of the target, source...] each;
-// absent where nothing arrives.
+// absent if no cotangent arrives.
 std::vector<Tensor> GradientTape::sweep_units(const Tensor& target, const LeafList& sources,
                                               int64_t rows, bool vectorize) {
   const Tensor ys[] = {target};
   const int64_t width = target.size() / rows;
-  // Pullbacks of users may look at numbers, which a batch of cotangents does not have.
+  // Pullbacks of users may read numbers, which a batch of cotangents does not have.
   const bool at_once = vectorize && !recorder_->tape.has_pullbacks();
   const Tape::Sweeps sweeps(recorder_->tape);
   std::vector<std::vector<Tensor>> parts(sources.items().size());

@@ -220,7 +220,7 @@ class Cut {
   const Graph& joint_;
   const std::size_t inputs_, outputs_, effects_;
   std::vector<bool> is_forward_;         // by value
-  std::vector<bool> runs_forward_;       // by node: some give no value
+  std::vector<bool> runs_forward_;       // by node: some have no value
   std::vector<GraphValue> read_, kept_;  // inputs, and results of the first part
 };
 

@@ -95,7 +95,7 @@ void Seeds::add(const Tensor& value, const Tensor& ct) {
                     items_.size(), ct.shape().to_string(), value.shape().to_string()),
         where_);
   }
-  // An absent cotangent means that nothing arrives there; an absent seed would mean ones.
+  // An absent cotangent becomes zeros, since an absent seed would mean ones.
   items_.push_back(ct.has_value() || !value.has_value() ? ct : zero_tangent(value));
 }
 

@@ -69,7 +69,7 @@ void RecordedRun::finish(const LeafList& results) {
 
 namespace {
 
-// The record with values that are known after the cotangents.
+// The record with values that become available after the cotangents.
 RunRecord all_held_back(RunRecord record, std::span<const Tensor> dy) {
   record.arguments = held_back(record.arguments, dy);
   record.keys = held_back(record.keys, dy);

@@ -10,14 +10,14 @@ namespace etude::internal {
 
 namespace {
 
-// The latest ones of this thread.
+// The latest history and replay of this thread.
 struct Latest {
   StateHistory* history = nullptr;
   StateReplay* replay = nullptr;
 };
 StateHistory*& latest_history() { return ThreadObject<Latest>::get().history; }
 StateReplay*& latest_replay() { return ThreadObject<Latest>::get().replay; }
-// Without making them.
+// Does not make them.
 Latest latest() {
   const Latest* found = ThreadObject<Latest>::find();
   return found == nullptr ? Latest() : *found;
@@ -57,7 +57,7 @@ void StateBoxBase::hold(std::any value) {
 }
 
 int StateBoxBase::vmaps() const {
-  // Values that are dropped in the end may be of examples of a vmap around the second run.
+  // Dropped values may belong to examples of a vmap around the second run.
   return StateReplay::of(*this) != nullptr ? count_vmaps() : vmaps_;
 }
 

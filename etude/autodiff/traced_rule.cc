@@ -58,8 +58,9 @@ TracedPullback trace_pullback(const RuleCall& call, const std::vector<bool>& tak
   return out;
 }
 
-// A rule as graphs: one for each set of cotangents that may arrive, since the pullback may look
-// which of them did. One for all where it does not, and where these would be too many.
+// A rule as graphs. The pullback may check which cotangents are present, so there is a graph for
+// each set of cotangents that may arrive; one graph for all sets if it does not check, or if there
+// would be too many.
 class RuleGraphs {
  public:
   explicit RuleGraphs(const RuleCall& call) : call_(call) {
@@ -91,7 +92,8 @@ class RuleGraphs {
   static constexpr std::size_t kMostResults = 4;  // 15 sets
   static constexpr int64_t kEvery = -1;
 
-  // A set that the pullback refuses is refused once a derivative needs it, and not before.
+  // If the pullback refuses a set, the error is thrown when a derivative needs the set, and not
+  // before.
   void add(int64_t set) {
     std::vector<bool> taken(call_.results.size());
     for (std::size_t k = 0; k < moving_.size(); ++k) {

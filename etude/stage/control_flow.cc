@@ -131,7 +131,7 @@ void StepKeys::start(int64_t step, bool is_condition) {
 
 namespace {
 
-// The key of one draw: of the same step of a loop, draws of its condition have negative numbers.
+// The key of one draw. Draws of the condition of a step have negative numbers.
 Tensor key_of_draw(const Tensor& of_step, int64_t draw, bool is_condition) {
   return fold_in(of_step, int64_scalar(is_condition ? -1 - draw : draw));
 }
@@ -563,7 +563,7 @@ std::vector<Tensor> run_while(StagedLoop loop, const LoopOptions& options, Tenso
 std::vector<Tensor> run_scan(StagedLoop loop, std::span<const Tensor> given, int64_t length,
                              TensorBody body) {
   return located(loop.op, loop.where, [&] {
-    // As the eager loop has them, in its order: the state, and then Rows::split().
+    // In the order of the eager loop: the state, and then Rows::split().
     OwnValues(loop.where).own(loop.carried);
     std::vector<Tensor> rows(given.begin(), given.end());
     OwnValues(loop.where).own(rows);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lists of tensors that control flow takes apart and puts together.
+// Splits and joins lists of tensors for control flow.
 #include "etude/core/call/builtin.h"
 #include "etude/stage/control_flow.h"
 

@@ -355,7 +355,7 @@ RefPtr<Trace> FunctionCore::make(const Arguments& call, const ArgumentNames& nam
     }
     Traced traced = run_traced(context, run, inputs, used);
     check_created(context, name(), is_first && attempt == 0);
-    if (!context.created().empty()) continue;  // it has them now: once more, for the graph to keep
+    if (!context.created().empty()) continue;  // they exist now: traces again, to keep that graph
     TracedGraph made = context.finish(traced.outputs);
     std::vector<bool> is_both(used.size());
     trace->variables = trace_variables(made.variables, call, used, is_both);

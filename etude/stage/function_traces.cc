@@ -32,7 +32,7 @@ std::vector<std::string> input_texts(const Trace& trace) {
   return out;
 }
 
-// Whether input k is not the same in all of the graphs.
+// Whether input k differs between the graphs.
 bool differs(std::span<const std::vector<std::string>> inputs, std::size_t k) {
   return std::ranges::any_of(inputs, [&](const std::vector<std::string>& other) {
     return k >= other.size() || k >= inputs.front().size() || other[k] != inputs.front()[k];

@@ -11,7 +11,7 @@
 namespace etude::internal {
 namespace {
 
-// With more traces than these a new one is compared with the latest only.
+// With more traces than these a new trace is compared with the latest only.
 constexpr int kMostCompared = 4;
 
 // Thunks of one type and line are equal: their captures could differ by sizes only if host code had
@@ -116,7 +116,7 @@ RefPtr<Trace> FunctionCore::trace_for_all_sizes(const Arguments& call, const Arg
   try {
     made = trace_made_up(*specs, call, names, run, where);
   } catch (...) {
-    return {};  // it may be for some sizes only; an error of this call is met by its own trace
+    return {};  // it may be for some sizes only; the call's own trace throws its errors
   }
   RefPtr<Trace> trace = made.traces[0];
   if (!made.found.family || !difference_outside(*before, *trace).empty()) return {};

@@ -23,7 +23,7 @@ namespace {
 
 std::string type_text(const Type* type) { return type == nullptr ? "absent" : type->to_string(); }
 
-// Of tensor i of the arguments, "float32[n,3]" in a family.
+// The type of tensor i of the arguments: "float32[n,3]" in a family.
 std::string type_text(const Trace& trace, std::size_t i) {
   const Type* type = trace.key.types[i];
   if (type == nullptr || !trace.family) return type_text(type);
@@ -40,7 +40,7 @@ bool same_structure(const TraceKey& a, const TraceKey& b) {
          a.objects.size() == b.objects.size();
 }
 
-// How many parts differ.
+// The number of parts that differ.
 std::size_t distance(const TraceKey& a, const TraceKey& b) {
   if (!same_structure(a, b)) return ~std::size_t{0};
   std::size_t n = a.phase != b.phase ? 1 : 0;

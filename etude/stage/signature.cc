@@ -18,8 +18,8 @@
 namespace etude {
 namespace {
 
-// Large, highly divisible, and growing by different factors from point to point, so that none is
-// taken for another or for a size of a model.
+// Large, highly divisible, and growing by different factors from point to point, so that no size is
+// mistaken for another or for a size of a model.
 constexpr std::array<std::array<int64_t, internal::kMadeUpPoints>, 6> kMadeUp = {
     {{840, 2520, 1260},
      {1320, 1980, 3960},
@@ -100,7 +100,7 @@ namespace internal {
 
 std::vector<const Type*> made_up_types(std::span<const TensorSpec> specs,
                                        std::span<const Type* const> given, std::size_t point) {
-  std::vector<int64_t> known;  // the given size of each open one
+  std::vector<int64_t> known;  // the given size of each open size
   std::size_t open = 0;
   std::vector<const Type*> out;
   for (std::size_t i = 0; i < specs.size(); ++i) {
@@ -231,7 +231,7 @@ std::string size_text(const Signature& signature, const std::vector<RefPtr<Trace
   return first;
 }
 
-// throws: kFailedPrecondition where the graphs of a signature are no family: why.
+// throws: kFailedPrecondition if the graphs of a signature form no family, with the reason.
 [[noreturn]] void refuse_signature(const Signature& signature, const std::string& function,
                                    const std::vector<RefPtr<Trace>>& traces,
                                    const std::string& difference) {

@@ -82,7 +82,7 @@ TraceContext::Draft TraceContext::number(const Tensor& x) {
 
 TraceContext::Draft TraceContext::capture(const Tensor& x) {
   ETUDE_CHECK(!TensorAccess::is_sparse(x), "a sparse value reached a trace");
-  // A value that waits for recorded calls is an operand of the call that this is for, or fixed now.
+  // A pending value is an operand of the call that runs this graph, or is fixed now.
   const bool is_known = !TensorAccess::is_ghost(x) || (!takes_followed_ && observe(x));
   if (!is_known) {
     const TraceInfo* trace = trace_of(x);
@@ -235,7 +235,7 @@ Tensor TraceContext::read(const Tensor& resource) {
 Tensor TraceContext::write(const Tensor& resource, const Tensor& x) {
   Held& v = held(resource);
   v.variable.is_written = true;
-  v.assigned = made(number(to_dense(x)), "assign", {});  // a value of its own
+  v.assigned = made(number(to_dense(x)), "assign", {});  // a new value
   v.current = {};
   if (is_differentiable(v.assigned.dtype())) {
     const ContextScope scope(*this, {});

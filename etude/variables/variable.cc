@@ -61,7 +61,7 @@ struct VariableCell : std::enable_shared_from_this<VariableCell> {
                   title(), shape->to_string(), x.shape().to_string());
   }
 
-  // Takes x as the value, under an identity of its own: the history of x does not come along.
+  // Takes x as the value, with a new identity: without the history of x.
   void set(const Tensor& x) {
     require_fits(x);
     Tensor next = with_type(to_dense(x), x.type());
@@ -70,7 +70,7 @@ struct VariableCell : std::enable_shared_from_this<VariableCell> {
     initialiser = nullptr;
   }
 
-  // Where calls that were recorded fail, the Variable has the value from before them again.
+  // If recorded calls fail, the Variable gets its value from before them again.
   void keep_before(PendingMark& next) {
     if (!value.has_value()) return;
     Tensor before = is_unrun(value) ? pending_mark(value)->take_before() : Tensor();

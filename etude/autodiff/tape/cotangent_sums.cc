@@ -12,7 +12,8 @@
 namespace etude::internal {
 namespace {
 
-// Joined by calls of at most so many operands, which a tape around the sweep can record cheaply.
+// The maximum number of operands of a joining call: a tape around the sweep records such calls
+// cheaply.
 constexpr std::size_t kMostJoined = 32;
 
 // Tensors joined along axis 0.

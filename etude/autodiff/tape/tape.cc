@@ -38,7 +38,7 @@ Tape::Tape(TapeOptions options, CallSite where)
 }
 
 Tape::~Tape() {
-  if (follows_escapes_ && observer_) note_escapes();  // a frozen one is of a pullback
+  if (follows_escapes_ && observer_) note_escapes();  // a frozen tape belongs to a pullback
   constexpr std::size_t kMostRecords = 1 << 14;       // some MiB are worth keeping, not more
   // No observer needs to know of values that die with the records.
   observer_.reset();
@@ -53,7 +53,7 @@ Tape::~Tape() {
 
 void Tape::note_escapes() const {
   for (const Record& record : records_) {
-    // Nothing passes an op without a derivative, such as stop_gradient.
+    // No cotangent passes an op without a derivative, such as stop_gradient.
     if (record.is_dead || (record.op != nullptr && !internal::has_vjp(*record.op))) continue;
     for (const Entry& result : outputs_of(record)) {
       const bool is_target = std::ranges::find(targets_, result.id) != targets_.end();
@@ -214,7 +214,7 @@ void Tape::settle_deaths() noexcept {
       erase_known(id);
       continue;
     }
-    // A call with several results goes when all of them are dead and unused.
+    // A call with several results is dropped when all of them are dead and unused.
     const uint32_t record = known->record;
     const auto outputs = outputs_of(records_[record]);
     const bool needed = std::any_of(outputs.begin(), outputs.end(), [&](const Entry& o) {
@@ -325,8 +325,7 @@ Values Tape::record_call(const Op& op, Operands in, const Attrs& attrs, CallSite
   uint64_t wanted = 0;
   if (!begin_call(in, wanted)) return parent.execute(op, in, attrs, where);
   try {
-    // Which values to keep is known before the call, since the call may overwrite expiring
-    // operands.
+    // The values to keep are known before the call, since the call may overwrite expiring operands.
     InlineVector<const Type*, 6> types;
     for (std::size_t i = 0; i < in.size(); ++i) types.push_back(entries_[first + i].type);
     const std::span<const Type* const> operands(types.data(), types.size());
@@ -357,7 +356,8 @@ Values Tape::record_call(const Op& op, Operands in, const Attrs& attrs, CallSite
 
 namespace {
 
-// The graph whose outputs the results of a call are, or rows of: of a call, or of a loop over rows.
+// The graph that returns the results of a call, or rows of them: for a call, or for a loop over
+// rows.
 const Graph* graph_of_results(const OpDef& def, const Attrs& attrs) {
   if (!def.takes_sums) return nullptr;
   std::string_view name = def.body;
@@ -392,7 +392,7 @@ Values Tape::record_keeping(const Op& op, Operands in, const Attrs& attrs, CallS
         body == nullptr || i < visible ? i : internal::first_output(*body, i, first_at);
     if (at == i) {
       add_output(out[i], i >= visible);
-    } else {  // kept as the result that it is
+    } else {  // saved as the result itself
       entries_.emplace_back(Entry{.type = out[at].type(), .saved = out[at]});
     }
   }

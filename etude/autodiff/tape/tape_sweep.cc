@@ -189,7 +189,7 @@ void Tape::seed(CotangentSums& slots, std::span<const Tensor> targets,
 
 void Tape::sweep(CotangentSums& slots, const std::vector<bool>& is_source) {
   const bool has_derivative = is_recorded();
-  // Rules that run now may add records (a persistent tape on the stack); those are not walked.
+  // Rules that run now may add records (a persistent tape on the stack); the sweep skips these.
   for (std::size_t k = records_.size(); k-- > 0;) {
     if (records_[k].is_dead) continue;
     InlineVector<Tensor, 2> cts;
@@ -256,10 +256,10 @@ std::vector<Tensor> Tape::sweep_to(std::span<const Tensor> targets,
                                    std::span<const uint64_t> sources,
                                    std::span<const Tensor> seeds) {
   std::vector<Tensor> out(sources.size());
-  // Once for all rules rather than for each of their calls.
+  // Once for all rules, not for each of their calls.
   const FloatModeScope float_mode;
   if (!options_.persistent) used_up_ = true;
-  // A frozen tape may be swept by several threads: nothing of it changes.
+  // A frozen tape may be swept by several threads: nothing in it changes.
   std::optional<Busy> busy;
   if (observer_) busy.emplace(*this);
   CotangentSums slots(next_slot_);
