@@ -52,10 +52,10 @@ void fill(DispatchEntry& entry, const Op& op, const Attrs& attrs, const Type* co
   entry.set(op, attrs.dispatch_id(), types, size);
 }
 
-// The storage of operand i for a result, if the caller gave it away and it has no other owner.
+// The storage of operand i for a result, if the operand expires and has no other owner.
 std::optional<Tensor> take_over(Operands in, std::size_t i) {
   if (((in.expiring() >> i) & 1) == 0) return std::nullopt;
-  // The caller gave this operand away, so writing through its const view is allowed.
+  // The operand expires, so writing through its const view is allowed.
   Tensor& given = const_cast<Tensor&>(in[i]);
   if (!TensorAccess::is_unique(given)) {
     if (pending_mark(given) == nullptr) return std::nullopt;
@@ -136,7 +136,7 @@ class EagerContext final : public Context {
     return run_anew(op, in, attrs, where);
   }
 
-  // Apart from run(), which most calls leave before they need as large a frame as this.
+  // Separate from run(): most calls leave run() before they need such a large frame.
   [[gnu::noinline]] Values run_anew(const Op& op, Operands in, const Attrs& attrs, CallSite where) {
     // Pending calls that an operand waits for, of this thread or another, run now.
     for (std::size_t i = 0; i < in.size(); ++i) {

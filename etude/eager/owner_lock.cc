@@ -17,7 +17,7 @@ bool membarrier(int command) noexcept { return syscall(SYS_membarrier, command, 
 thread_local constinit char OwnerLock::token_ = 0;
 const bool OwnerLock::has_barrier_ = membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
 
-// A guest is there or comes: the mutex decides.
+// A guest is inside or waiting: the mutex decides.
 void OwnerLock::lock_as_host() {
   inside_.store(false, std::memory_order_release);
   mutex_.lock();
@@ -27,8 +27,8 @@ void OwnerLock::lock_as_host() {
 void OwnerLock::lock_as_guest() {
   guests_.fetch_add(1, std::memory_order_seq_cst);
   mutex_.lock();
-  // A process that was registered stays so, in its children too. Should the call fail all the same,
-  // the slow one needs no registration.
+  // The children of a registered process are registered too. If the call still fails, the slow
+  // barrier needs no registration.
   if (has_barrier_ && !membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)) {
     membarrier(MEMBARRIER_CMD_GLOBAL);
   }

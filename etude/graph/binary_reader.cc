@@ -393,7 +393,7 @@ void read_tables(ByteReader& in, Shared& shared) {
     const Type* type = nullptr;
     try {
       type = reader.type();
-    } catch (const Error&) {  // it speaks of lines of a text
+    } catch (const Error&) {  // dropped: it names a line of a text
     }
     if (type == nullptr || !reader.is_at_end()) {
       in.fail(at, fmt::format("type {} is '{}', which is not a type", i, text.substr(0, 100)));

@@ -50,7 +50,7 @@ class LazyContext final : public Context {
 
   LazyTrace& trace() noexcept { return *trace_; }
   bool is_on() const noexcept { return is_on_; }
-  // Puts it below all contexts of this thread, and takes it away.
+  // Puts it below all contexts of this thread, and removes it again.
   void enter();
   void leave() noexcept;
 
@@ -103,7 +103,7 @@ Values LazyContext::record(const Op& op, Operands in, const Attrs& attrs,
   if (op.def().data != nullptr) {  // a call of a graph, whose results may be absent
     results = infer_types(op, types, attrs);
   } else {
-    // All that a type rule and the preparation of a kernel refuse is refused here, as eagerly.
+    // Refuses here everything that a type rule and the preparation of a kernel refuse, as eagerly.
     DispatchEntry scratch;
     results = dispatch(op, attrs, types.data(), types.size(), scratch).prepared->results;
   }
@@ -236,7 +236,7 @@ LazyPause::~LazyPause() {
 
 namespace {
 
-// A scope of a lazy program joins that: it does not end it.
+// A scope in a lazy program joins the program's context, and does not end it.
 bool begin_scope() {
   lazy_this_thread();
   return begin_lazy();

@@ -52,7 +52,7 @@ class SegmentInputs {
       recent = {rep, at->second};
       if (is_new) segment_.inputs.push_back(std::move(x));
     }
-    return LazySegment::kInput | recent.index;  // a second handle goes, and is never the last one
+    return LazySegment::kInput | recent.index;  // drops a second handle, never the last
   }
   // The index of an input; none: it is no input.
   std::optional<uint32_t> find(const Tensor& x) const {
@@ -273,9 +273,9 @@ std::shared_ptr<const Error> LazyTrace::run_all(LazyCut cut, CallSite where) {
   return run(lock, oldest(static_cast<std::size_t>(size())), cut, where);
 }
 
-// Where a trace repeats itself its pieces are cut at one place of the repetition, so that they are
-// the same program. The repetition is looked for around the middle: the end of a trace holds calls
-// that will be dropped before their step is over.
+// Where a trace repeats itself, its pieces are cut at the same place of the repetition, so that
+// they are the same program. The repetition is searched around the middle: the end of a trace has
+// calls that will be dropped before their step is over.
 std::size_t LazyTrace::find_cut() const {
   std::vector<uint64_t> h;
   for (const LazyNode* n = first_; n != nullptr; n = n->next) h.push_back(n->hash);

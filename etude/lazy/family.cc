@@ -48,7 +48,7 @@ GraphRef with_size_inputs(const GraphRef& graph) {
   return copy.finish();
 }
 
-// Graph::same() takes lines and names for no difference, as is meant here.
+// Graph::same() ignores lines and names.
 bool is_at(const Family& family, std::span<const int64_t> sizes, const Graph& graph) {
   const FamilyGraph found = family.at(sizes);
   return found.graph && found.graph->same(graph);

@@ -21,7 +21,7 @@ const LazyExpected* LazyFollow::elsewhere(const Op& op, uint32_t attrs, const Ty
 void LazyFollow::learn(const Op& op, uint32_t attrs, std::span<const Type* const> types,
                        std::span<const Type* const> results, uint64_t hash) {
   if (at_ == kMost) at_ = 0;
-  if (at_ < lists_[current_].size()) {  // this sequence stays; the one used least lately goes
+  if (at_ < lists_[current_].size()) {  // keeps this sequence; drops the least recently used
     current_ = static_cast<std::size_t>(std::ranges::min_element(last_use_) - last_use_.begin());
     last_use_[current_] = ++uses_;
   }

@@ -110,7 +110,8 @@ LazyProgramRef LazyPrograms::find_or_make(const LazySegment& segment) {
   auto order =
       std::make_shared<const Order>(Order{LazyStructure(segment), program, like, generation});
   const bool is_behind = makes_behind();
-  // As many wait, one more would come too late: the calls run one by one this time.
+  // With so many requests waiting, a new one would come too late: the calls run one by one this
+  // time.
   if (is_behind && waiting_.load() >= kMostWaiting) return program;
   if (!is_behind && !make(*order)) return {};
   {
@@ -266,7 +267,7 @@ void LazyPrograms::note_made(const Order& order, const Made& made, double second
 
 void LazyPrograms::make_behind(const Order& order) noexcept {
   waiting_.fetch_sub(1);
-  lazy_this_thread();  // now and not at its first call, which would be recorded then
+  lazy_this_thread();  // now, so that its first call is not recorded
   const std::lock_guard one_at_a_time(behind_mutex_);
   {
     const std::lock_guard lock(mutex_);

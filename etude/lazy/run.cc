@@ -17,8 +17,7 @@
 namespace etude::internal {
 namespace {
 
-// False if there is no program to run: none is wanted, it is not ready yet, or it could not be
-// made.
+// False if there is no program to run: not wanted, not ready yet, or it could not be made.
 bool run_program(LazySegment& s) {
   const LazyProgramRef program = LazyPrograms::instance().find_or_make(s);
   if (!program) return false;
@@ -90,7 +89,7 @@ class Stepwise {
   static bool is_result(uint32_t code) {
     return (code & ~LazySegment::kIndex) == LazySegment::kResult;
   }
-  // How often calls read this operand from here on; null: it is no value that goes.
+  // The number of further reads of this operand; null: no value that is released.
   uint32_t* uses_of(uint32_t code) {
     const uint32_t index = code & LazySegment::kIndex;
     if (is_result(code)) return &uses_[index];
@@ -176,7 +175,7 @@ void tell_failed_program(const Error& error) {
 
 void run_segment(LazySegment& s) {
   const auto start = std::chrono::steady_clock::now();
-  lazy_this_thread();  // now and not at its first call, which would be recorded then
+  lazy_this_thread();  // now, so that its first call is not recorded
   const OutsideScope outside;
   if (!try_program(s)) {
     s.values.clear();
