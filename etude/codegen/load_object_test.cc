@@ -78,7 +78,7 @@ TEST(LoadObject, SaysWhatIsWrongWithTheFile) {
   const Damage kDamages[] = {
       {"it is no ELF file", [](O& o) { o.head.e_ident[0] = 'E'; }},
       {"of class 1, byte order 1", [](O& o) { o.head.e_ident[EI_CLASS] = ELFCLASS32; }},
-      {"of type 1 for machine 183; relocatable ones, of type 1, for x86-64",
+      {"of type 1 for machine 183, but must be relocatable, of type 1, for x86-64",
        [](O& o) { o.head.e_machine = EM_AARCH64; }},
       {"of type 3 for machine 62", [](O& o) { o.head.e_type = ET_DYN; }},
       {"it has 0 sections", [](O& o) { o.head.e_shnum = 0; }},

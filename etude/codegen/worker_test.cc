@@ -60,7 +60,7 @@ TEST(Requests, OthersAreRefused) {
            std::pair{"", "ends within its line"},
            {"object program 1 0 1", "ends within its line"},
            {"lunch program 1 0 1\n", "the compiler does not make 'lunch'"},
-           {"object program 0 0 1\n", "asks for tier 0"},
+           {"object program 0 0 1\n", "is for tier 0"},
            {"object program 3 0 1\n", "has '3' where a number up to 2 is needed"},
            {"object program 1 -1 1\n", "has '-1' where a number up to 1"},
            {"object program 1 0 1 1\n", "more words than are read"},

@@ -390,7 +390,7 @@ Tensor value_for_call(const TraceVariable& v, const std::string& function, CallS
   return located_in(function, where, [&] {
     ETUDE_REQUIRE(x.type() == v.type,
                   "the value of {} is {}, but the graph of function '{}' was made for {}. Return "
-                  "values of one dtype and shape; pass a value of another type as an argument",
+                  "values of one dtype and shape; a value of another type is passed as an argument",
                   v.name, x.type()->to_string(), function, v.type->to_string());
     return x;
   });

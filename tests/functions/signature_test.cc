@@ -164,7 +164,7 @@ TEST(Signatures, RefuseHostCodeThatLooksAtAnOpenSize) {
       },
       ErrorCode::kFailedPrecondition,
       {"function 'f' looks at the size of axis 0 of x at ", "signature_test.cc",
-       "its signature (float32[?,4]) leaves open", "Give it a number in the signature",
+       "its signature (float32[?,4]) leaves open", "State the size in the signature",
        "zeros_like(x)"});
   expect_error([&] { f.trace(); }, ErrorCode::kFailedPrecondition, {"the size of axis 0 of x"});
   const auto g = function([](const Tensor& x) { return x * static_cast<float>(x.shape()[1]); },

@@ -90,7 +90,7 @@ TEST(AbsurdSizes, AreErrors) {
     EXPECT_FALSE(contains(text, "ree values")) << text;
   }
   EXPECT_TRUE(
-      contains(exhaustion([] { allocate_buffer(int64_t{1} << 46); }), "64.0 TiB were asked"));
+      contains(exhaustion([] { allocate_buffer(int64_t{1} << 46); }), "64.0 TiB were requested"));
   EXPECT_EQ(memory_stats().live_bytes, live);
   Buffer* buffer = allocate_buffer(kMiB);
   std::memset(buffer->data, 0, kMiB);
