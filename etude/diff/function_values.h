@@ -47,7 +47,7 @@ class DifferentiableFunction<R(A...)> {
   DifferentiableFunction() = default;
   template <class F>
   requires(!std::is_same_v<F, DifferentiableFunction> && std::is_invocable_v<const F&, const A&...>)
-      DifferentiableFunction(F f)  // NOLINT(google-explicit-constructor): a parameter type
+      DifferentiableFunction(F f)  // NOLINT(google-explicit-constructor): wraps f
       : code_(std::make_shared<Holder<F>>(std::move(f))) {}
 
   // throws: kFailedPrecondition if it holds no function.

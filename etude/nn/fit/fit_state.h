@@ -105,8 +105,9 @@ enum class Mode : uint8_t { kEager, kStaged, kLazy };
 //   kGoOn         none: the update is done.
 //   kStop         the run ends before the update; History::why states epoch and step.
 //   kSkip         the update is skipped, and the batch counts in no mean.
-//   kRestoreBest  kSkip, and model and optimiser are restored to the epoch with the lowest loss (of
-//                 the validation, if there is one); before the first epoch has ended, to the start.
+//   kRestoreBest  kSkip, and model and optimiser get their state after the epoch with the lowest
+//                 loss (of the validation, if there is one); before the first epoch has ended,
+//                 their state at the start.
 enum class NonFinite : uint8_t { kGoOn, kStop, kSkip, kRestoreBest };
 
 struct FitOptions {

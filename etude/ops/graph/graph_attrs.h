@@ -50,7 +50,7 @@ Types types_of(Operands operands);
 // Appends the cotangents of results first .. first + count - 1. Results whose type has no cotangent
 // are left out; an absent cotangent is zero.
 void add_cotangents(Tensors& to, const VjpCall& call, std::size_t first, std::size_t count);
-// By operand: whether it has a tangent; whether it is a batch.
+// By operand: whether it has a tangent; whether it is a batch; whether its cotangent is needed.
 std::vector<bool> moving(const JvpCall& call);
 std::vector<bool> batched(const BatchCall& call);
 std::vector<bool> wanted(uint64_t bits, std::span<const Type* const> types);
