@@ -77,7 +77,7 @@ TEST(Compile, RefusesNumbersForTruths) {
                  "'add', needs a number for argument 1, but node 1 is a truth");
   p = program_of(Fn::kLess);
   p.is_truth = false;
-  expect_refused(p, ErrorCode::kInvalidArgument, "says that its result is a number");
+  expect_refused(p, ErrorCode::kInvalidArgument, "states that its result is a number");
 }
 
 TEST(Compile, RefusesOptionsOutOfRange) {
