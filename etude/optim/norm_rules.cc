@@ -7,7 +7,7 @@
 #include "etude/core/call/builtin.h"
 #include "etude/core/call/run.h"
 #include "etude/core/length.h"
-#include "etude/kernels/cpu/optimizer/optimizer_numbers.h"
+#include "etude/kernels/cpu/optimizer/rule_parts.h"
 #include "etude/ops.h"
 
 namespace etude::optim {

@@ -8,8 +8,7 @@
 #include "etude/core/call/call_scope.h"
 #include "etude/core/call/run.h"
 #include "etude/core/context/traced.h"
-#include "etude/kernels/cpu/optimizer/optimizer_rates.h"
-#include "etude/kernels/cpu/optimizer/optimizer_steps.h"
+#include "etude/kernels/cpu/optimizer/optimizer_rules.h"
 #include "etude/kernels/cpu/optimizer/schedules.h"
 #include "etude/optim/transform_run.h"
 
@@ -21,8 +20,10 @@ using etude::internal::located;
 std::vector<std::string> state_names(std::string_view rule,
                                      const std::vector<std::string>& others) {
   std::vector<std::string> names;
-  const bool is_known =
-      optimizer::with_rule(rule, [&](auto r) { names.assign(r.kState.begin(), r.kState.end()); });
+  const bool is_known = optimizer::with_rule(rule, [&](auto r) {
+    constexpr auto& own = optimizer::kNames<optimizer::State<decltype(r), double>>;
+    names.assign(own.begin(), own.end());
+  });
   ETUDE_CHECK(is_known, "there is no rule '{}'", rule);
   names.insert(names.end(), others.begin(), others.end());
   return names;
@@ -122,8 +123,8 @@ double RuleOptimizer::rate_of(const RateOptions& options, std::int64_t t) const 
 
 Tensor RuleOptimizer::host_rates(const RateOptions& options) const {
   const optimizer::RateFormula formula = optimizer::rate_formula(rule_);
-  ETUDE_CHECK(options.others.size() == formula.options, "the rule '{}' has {} options", rule_,
-              formula.options);
+  ETUDE_CHECK(options.others.size() == formula.options.size(), "the rule '{}' has {} options",
+              rule_, formula.options.size());
   const std::int64_t t = updates() + 1;
   std::vector<double> rates(optimizer::kRates);
   formula.write(options.others.data(), static_cast<double>(t), rate_of(options, t), rates.data());
@@ -157,10 +158,14 @@ std::vector<Tensor> RuleOptimizer::rates(Tensor& done, CallSite where) const {
   };
   const RateOptions options = this->rate_options();
   add(options);
+  if (extras_.groups.empty()) return out;
+  const auto names = optimizer::rate_formula(rule_).options;
+  const auto decay = std::ranges::find(names, "weight_decay") - names.begin();
   for (const Group& group : extras_.groups) {
     std::vector<double> others = options.others;
-    // It is the first of the numbers of every rule that has it.
-    if (group.options.weight_decay) others[0] = *group.options.weight_decay;
+    if (group.options.weight_decay) {
+      others[static_cast<std::size_t>(decay)] = *group.options.weight_decay;
+    }
     add({group.options.lr ? *group.options.lr : options.lr, options.decay, std::move(others)});
   }
   return out;

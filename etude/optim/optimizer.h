@@ -48,7 +48,7 @@ void take_state(Model& model, const Gradients& gradients) {
 struct RateOptions {
   const Schedule& lr;
   double decay;
-  std::vector<double> others;  // in the order of kernels/cpu/optimizer/optimizer_rates.cc
+  std::vector<double> others;  // in the order of the Options of the rule
 };
 
 // The step of one parameter. Its references belong to the optimiser and the model.
@@ -65,7 +65,7 @@ Attrs rule_attrs(std::string_view rule);
 // Runs the step of a rule: replaces parameter and states by its results.
 void run_rule(const Attrs& rule, const Step& step);
 
-// A rule of kernels/cpu/optimizer/optimizer_steps.h with the rates of each update, and its
+// A rule of kernels/cpu/optimizer/optimizer_rules.h with the rates of each update, and its
 // transforms. A value: copies are independent. As an in-out argument of a staged function it
 // advances at each call: count and state are tensors, and the graph evaluates the schedule.
 // threads: thread-compatible.

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Optimiser updates as ops without public functions: what etude/optim calls for each parameter.
 // Compositions with a kernel, so that they can be traced and differentiated like anything else.
-#include <array>
-
 #include "etude/base/check.h"
 #include "etude/core/call/builtin.h"
 #include "etude/core/call/run.h"
 #include "etude/kernels/cpu/optimizer/optimizer.h"
-#include "etude/kernels/cpu/optimizer/optimizer_rates.h"
-#include "etude/kernels/cpu/optimizer/optimizer_steps.h"
+#include "etude/kernels/cpu/optimizer/optimizer_rules.h"
 #include "etude/kernels/cpu/optimizer/schedules.h"
 #include "etude/ops.h"
 #include "etude/ops/families.h"
@@ -50,18 +47,11 @@ Types optimizer_update_type(const TypeCall& call) {
   return out;
 }
 
-std::array<Tensor, optimizer::kRates> rates_of(Operands in) {
-  std::array<Tensor, optimizer::kRates> out;
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    out[i] = internal::cast(get_index(in[2], {static_cast<int64_t>(i)}, {}), in[0].dtype());
-  }
-  return out;
-}
-
 Types rule_type(const TypeCall& call) {
   const std::string& name = call.attrs.text("rule");
   std::size_t states = 0;
-  const bool is_known = optimizer::with_rule(name, [&](auto rule) { states = rule.kState.size(); });
+  const bool is_known =
+      optimizer::with_rule(name, [&](auto rule) { states = optimizer::kStates<decltype(rule)>; });
   ETUDE_REQUIRE(is_known, "there is no rule '{}'", name);
   Types out = optimizer_update_type(call);
   ETUDE_REQUIRE(out.size() == states + 1, "the rule '{}' has {} states, but {} are given", name,
@@ -70,13 +60,17 @@ Types rule_type(const TypeCall& call) {
 }
 
 Values lower_rule(Operands in, const Attrs& attrs) {
-  const auto rates = rates_of(in);
   Values out{in[0]};
   optimizer::with_rule(attrs.text("rule"), [&](auto rule) {
-    std::array<Tensor, rule.kState.size()> states;
-    for (std::size_t k = 0; k < states.size(); ++k) states[k] = in[kFirstState + k];
-    rule.step(out[0], in[1], states.data(), rates.data());
-    for (Tensor& state : states) out.push_back(std::move(state));
+    using Rule = decltype(rule);
+    const auto rates = optimizer::from_list<optimizer::Rates<Rule, Tensor>>([&](std::size_t i) {
+      return internal::cast(get_index(in[2], {static_cast<int64_t>(i)}, {}), in[0].dtype());
+    });
+    auto states = optimizer::from_list<optimizer::State<Rule, Tensor>>(
+        [&](std::size_t k) { return in[kFirstState + k]; });
+    rule.step(out[0], in[1], states, rates);
+    optimizer::each_field(states,
+                          [&](Tensor& state, std::size_t) { out.push_back(std::move(state)); });
   });
   return out;
 }
@@ -87,7 +81,7 @@ std::vector<Sample> rule_samples() {
   const auto add = [&](auto rule) {
     const std::string_view shape = out.size() % 2 == 0 ? "[5]" : "[2,3]";
     std::vector<std::string_view> types = {shape, shape, "float64[10]"};
-    types.resize(types.size() + rule.kState.size(), shape);
+    types.resize(types.size() + optimizer::kStates<decltype(rule)>, shape);
     out.push_back({types, {{"rule", std::string(rule.kName)}}});
   };
   std::apply([&](auto... rule) { (add(rule), ...); }, optimizer::Rules{});
@@ -105,8 +99,8 @@ Types rates_type(const TypeCall& call) {
   const optimizer::RateFormula formula = optimizer::rate_formula(name);
   ETUDE_REQUIRE(formula.write != nullptr, "there is no rule '{}'", name);
   const std::size_t given = call.attrs.reals("options").size();
-  ETUDE_REQUIRE(given == formula.options, "the rule '{}' has {} options, but {} are given", name,
-                formula.options, given);
+  ETUDE_REQUIRE(given == formula.options.size(), "the rule '{}' has {} options, but {} are given",
+                name, formula.options.size(), given);
   static_cast<void>(
       optimizer::read_schedule(call.attrs.text("schedule"), call.attrs.reals("schedule_numbers")));
   return {call.make(kFloat64, {static_cast<int64_t>(optimizer::kRates)}), call.types[0]};

@@ -3,12 +3,13 @@
 
 #include <algorithm>
 #include <array>
+#include <tuple>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "etude/device/cpu/parallel.h"
-#include "etude/kernels/cpu/optimizer/optimizer_rates.h"
-#include "etude/kernels/cpu/optimizer/optimizer_steps.h"
+#include "etude/kernels/cpu/optimizer/optimizer_rules.h"
 #include "etude/kernels/cpu/optimizer/schedules.h"
 #include "etude/kernels/cpu/simd/math_table.h"
 
@@ -26,19 +27,20 @@ struct UpdateParams : KernelParams {
   int64_t count = 0;
 };
 
-template <class T>
-using Steps = void (*)(T* const* out, const T* const* in, const T* g, int64_t n, const T* rate);
+template <class T, class Rule>
+using Steps = void (*)(T* const* out, const T* const* in, const T* g, int64_t n,
+                       const optimizer::Rates<Rule, T>& rates);
 
 template <class T, class Rule>
-Steps<T> best_steps() {
+Steps<T, Rule> best_steps() {
   return ETUDE_OF_BEST_ISA(cpu, run_steps<T, Rule>);
 }
 
 // The rule's arrays are the parameter, then the states, which the results follow.
 template <class T, class Rule>
 bool run_rule(const KernelCall& call) {
-  static const Steps<T> steps = best_steps<T, Rule>();
-  constexpr std::size_t kStates = Rule::kState.size();
+  static const Steps<T, Rule> steps = best_steps<T, Rule>();
+  constexpr std::size_t kStates = optimizer::kStates<Rule>;
   std::array<const T*, kStates + 1> in{static_cast<const T*>(call.in[0])};
   std::array<T*, kStates + 1> out{static_cast<T*>(call.out[0])};
   for (std::size_t k = 1; k <= kStates; ++k) {
@@ -46,10 +48,8 @@ bool run_rule(const KernelCall& call) {
     out[k] = static_cast<T*>(call.out[k]);
   }
   const auto* g = static_cast<const T*>(call.in[1]);
-  std::array<T, optimizer::kRates> rate{};
-  for (std::size_t i = 0; i < rate.size(); ++i) {
-    rate[i] = static_cast<T>(static_cast<const double*>(call.in[2])[i]);
-  }
+  const auto rates = optimizer::from_list<optimizer::Rates<Rule, T>>(
+      [&](std::size_t i) { return static_cast<T>(static_cast<const double*>(call.in[2])[i]); });
   const int64_t count = static_cast<const UpdateParams*>(call.params)->count;
   const double us = static_cast<double>(count) * static_cast<double>(kStates + 1) * 0.0005;
   parallel_for((count + kChunk - 1) / kChunk, us, [&](int64_t chunk) {
@@ -57,13 +57,13 @@ bool run_rule(const KernelCall& call) {
     auto from = in;
     auto to = out;
     for (std::size_t k = 0; k <= kStates; ++k) from[k] += at, to[k] += at;
-    steps(to.data(), from.data(), g + at, std::min(kChunk, count - at), rate.data());
+    steps(to.data(), from.data(), g + at, std::min(kChunk, count - at), rates);
   });
   return true;
 }
 
 struct RateParams : KernelParams {
-  optimizer::RatesFn write = nullptr;
+  decltype(optimizer::RateFormula::write) write = nullptr;
   std::vector<double> options;
   double decay = 0;
   bool is_scaled = false;

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rules of all optimisers. A rule is one struct, from which the kernel, the ops and the state
+// in checkpoints are made:
+//
+//   struct Apply {
+//     static constexpr std::string_view kName = "apply";
+//     struct Options {};                    // numbers of the user, in the order of graphs
+//     template <class T> struct Rates {     // numbers of an update, in the order of graphs
+//       T lr;
+//     };
+//     template <class T> struct State {};   // per element; the names are those of checkpoints
+//     // The rates of update t, counted from 1, with learning rate lr.
+//     static Rates<double> rates(const Options& o, double t, double lr);
+//     // The formula of one element: parameter w, gradient g. On numbers it is the kernel, on
+//     // tensors the lowering of the op, so both compute the same bits.
+//     template <class T>
+//     static void step(T& w, const T& g, State<T>& s, const Rates<T>& rate);
+//   };
+//
+// Files of saved graphs have options and rates by their place, so fields are only added at the end.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <tuple>
+
+#include "etude/kernels/cpu/optimizer/adam_rules.h"
+#include "etude/kernels/cpu/optimizer/adaptive_rules.h"
+#include "etude/kernels/cpu/optimizer/descent_rules.h"
+#include "etude/kernels/cpu/optimizer/tensor_rules.h"
+
+namespace etude::optimizer {
+
+using Rules = decltype(std::tuple_cat(DescentRules(), AdamRules(), AdaptiveRules(), TensorRules()));
+
+// Calls fn(Rule{}) for the rule of that name; returns false if there is none.
+template <class Fn>
+bool with_rule(std::string_view name, const Fn& fn) {
+  return std::apply([&](auto... rule) { return ((rule.kName == name && (fn(rule), true)) || ...); },
+                    Rules{});
+}
+
+// The rates of a rule as lists of numbers. Eager updates and the op rule_rates run it, so both
+// compute the same bits.
+struct RateFormula {
+  std::span<const std::string_view> options;  // their names
+  // Writes the kRates rates of update t, with as many options.
+  void (*write)(const double* option, double t, double lr, double* rate) = nullptr;
+};
+// For the rule of that name; `write` is null if there is none.
+RateFormula rate_formula(std::string_view rule);
+
+// The learning rate of update t, counted from 1, decayed by `decay`.
+inline double decayed(double lr, double decay, std::int64_t t) {
+  return lr / (1 + decay * static_cast<double>(t - 1));
+}
+
+}  // namespace etude::optimizer
