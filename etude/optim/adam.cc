@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "etude/optim/adam.h"
 
+#include "etude/kernels/cpu/optimizer/adam_rules.h"
+
 namespace etude::optim {
 namespace {
 
-const char* rule_of(bool decoupled, bool amsgrad) {
-  if (decoupled) return amsgrad ? "adamw_amsgrad" : "adamw";
-  return amsgrad ? "adam_amsgrad" : "adam";
+template <bool decoupled>
+std::string_view rule_of(bool amsgrad) {
+  return amsgrad ? optimizer::Adam<decoupled, true>::kName
+                 : optimizer::Adam<decoupled, false>::kName;
 }
 
 }  // namespace
 
 Adam::Adam(std::string_view optimizer, AdamOptions options, bool decoupled, CallSite where)
-    : OptimizerWith(optimizer, rule_of(decoupled, options.amsgrad), std::move(options), where) {}
-
-internal::RateOptions Adam::rate_options() const {
-  return {options_.lr,
-          options_.decay,
-          {options_.weight_decay, options_.beta1, options_.beta2, options_.eps}};
-}
+    : OptimizerWith(optimizer,
+                    decoupled ? rule_of<true>(options.amsgrad) : rule_of<false>(options.amsgrad),
+                    std::move(options), where) {}
 
 }  // namespace etude::optim

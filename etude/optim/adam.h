@@ -57,8 +57,6 @@ class Adam : public internal::OptimizerWith<AdamOptions> {
   Adam(std::string_view optimizer, AdamOptions options, bool decoupled, CallSite where);
 
  private:
-  internal::RateOptions rate_options() const override;
-
   ETUDE_FIELDS(Adam, slots_);
 };
 

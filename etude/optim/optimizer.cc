@@ -65,7 +65,7 @@ void RuleOptimizer::group(std::string pattern, GroupOptions options, CallSite wh
   if (options.weight_decay) {
     check_range(optimizer_, "weight_decay", *options.weight_decay, at_least(0), where);
     located(optimizer_, where, [&] {
-      ETUDE_REQUIRE(this->has_weight_decay(),
+      ETUDE_REQUIRE(this->option("weight_decay").has_value(),
                     "the group '{}' has a weight_decay, but this optimiser has none", pattern);
     });
   }
@@ -113,7 +113,17 @@ void RuleOptimizer::take_averages(const std::vector<Parameter>& parameters, std:
   });
 }
 
-double RuleOptimizer::rate() const { return rate_of(this->rate_options(), updates() + 1); }
+double RuleOptimizer::rate() const { return rate_of(rate_options(), updates() + 1); }
+
+RateOptions RuleOptimizer::rate_options() const {
+  RateOptions out{this->schedule(), this->option("decay").value_or(0), {}};
+  for (const std::string_view name : optimizer::rate_formula(rule_).options) {
+    const std::optional<double> number = this->option(name);
+    ETUDE_CHECK(number.has_value(), "{} has no option '{}'", optimizer_, name);
+    out.others.push_back(*number);
+  }
+  return out;
+}
 
 double RuleOptimizer::rate_of(const RateOptions& options, std::int64_t t) const {
   const double rate = options.lr(t - 1) * rate_scale();
@@ -123,8 +133,6 @@ double RuleOptimizer::rate_of(const RateOptions& options, std::int64_t t) const 
 
 Tensor RuleOptimizer::host_rates(const RateOptions& options) const {
   const optimizer::RateFormula formula = optimizer::rate_formula(rule_);
-  ETUDE_CHECK(options.others.size() == formula.options.size(), "the rule '{}' has {} options",
-              rule_, formula.options.size());
   const std::int64_t t = updates() + 1;
   std::vector<double> rates(optimizer::kRates);
   formula.write(options.others.data(), static_cast<double>(t), rate_of(options, t), rates.data());
@@ -156,7 +164,7 @@ std::vector<Tensor> RuleOptimizer::rates(Tensor& done, CallSite where) const {
     out.push_back(std::move(made[0]));
     done = std::move(made[1]);
   };
-  const RateOptions options = this->rate_options();
+  const RateOptions options = rate_options();
   add(options);
   if (extras_.groups.empty()) return out;
   const auto names = optimizer::rate_formula(rule_).options;
@@ -164,14 +172,14 @@ std::vector<Tensor> RuleOptimizer::rates(Tensor& done, CallSite where) const {
   for (const Group& group : extras_.groups) {
     std::vector<double> others = options.others;
     if (group.options.weight_decay) {
-      others[static_cast<std::size_t>(decay)] = *group.options.weight_decay;
+      others.at(static_cast<std::size_t>(decay)) = *group.options.weight_decay;
     }
     add({group.options.lr ? *group.options.lr : options.lr, options.decay, std::move(others)});
   }
   return out;
 }
 
-StateStart RuleOptimizer::start_of(std::size_t, const Tensor& value) const {
+StateStart RuleOptimizer::start_of(std::string_view, const Tensor& value) const {
   return {value.type()};
 }
 
@@ -281,8 +289,8 @@ void RuleOptimizer::update_all(Parameters all, CallSite where) {
     leave_frozen(extras_, slots_, parameters);
     if (!this->has_increments()) require_weights(parameters);
     slots_.begin_update(parameters, [&](std::size_t k, const Tensor& value) {
-      return k < own_states_ ? this->start_of(k, value)
-                             : transform_start(extras_, slots_.names()[k], value);
+      const std::string& name = slots_.names()[k];
+      return k < own_states_ ? this->start_of(name, value) : transform_start(extras_, name, value);
     });
     std::vector<Tensor> changed;
     TransformRun run{slots_, parameters, changed};

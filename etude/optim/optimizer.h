@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The common part of all optimisers: the update of a model by a rule, with its state. Used by
-// adam.h, sgd.h and rules.h; users call update() of those classes.
+// adam.h, sgd.h and the headers of rules; users call update() of those classes.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -155,14 +156,17 @@ class RuleOptimizer {
   // throws: kInvalidArgument for an option out of its range, since options may change between
   // updates.
   virtual void check() const = 0;
-  virtual bool has_weight_decay() const = 0;
+  // The number of that name among the options; none if there is no such number.
+  virtual std::optional<double> option(std::string_view name) const = 0;
   // Whether a step adds to the parameter; false if it computes the parameter from state.
   virtual bool has_increments() const { return true; }
-  virtual RateOptions rate_options() const = 0;
-  // The initial value of a state of the rule or of its class.
-  virtual StateStart start_of(std::size_t state, const Tensor& value) const;
+  // The option lr.
+  virtual const Schedule& schedule() const = 0;
+  // The initial value of a state of the rule or of its class, by its name.
+  virtual StateStart start_of(std::string_view state, const Tensor& value) const;
   virtual void run_step(const Step& step) const { run_rule(step.rule, step); }
 
+  RateOptions rate_options() const;
   void update_all(Parameters parameters, CallSite where);
   // The rate of update t, counted from 1: lr / (1 + decay (t - 1)), scaled. throws:
   // kInvalidArgument for a negative one.
@@ -205,12 +209,24 @@ class OptimizerWith : public RuleOptimizer {
     etude::internal::check_options(optimizer, options_, where);
   }
 
+  std::optional<double> option(std::string_view name) const override {
+    std::optional<double> found;
+    Options::ranges([&](std::string_view row, auto option, const Range&) {
+      if constexpr (std::is_same_v<decltype(option), double Options::*>) {
+        if (row == name) found = options_.*option;
+      }
+    });
+    return found;
+  }
+
   Options options_;
 
  private:
   void check() const final { etude::internal::check_options(this->optimizer(), options_, {}); }
-  bool has_weight_decay() const final {
-    return requires(const Options& o) { o.weight_decay; };
+  // Rprop, whose lr is a number, overrides it.
+  const Schedule& schedule() const override {
+    if constexpr (std::is_same_v<decltype(Options::lr), Schedule>) return options_.lr;
+    __builtin_unreachable();
   }
 };
 

@@ -8,11 +8,12 @@
 #include "etude/device/cpu/parallel.h"
 #include "etude/ops.h"
 #include "etude/optim/adam.h"
+#include "etude/optim/adam_rules.h"
+#include "etude/optim/adaptive_rules.h"
+#include "etude/optim/descent_rules.h"
 #include "etude/optim/lbfgs.h"
-#include "etude/optim/more_rules.h"
-#include "etude/optim/norm_rules.h"
-#include "etude/optim/rules.h"
 #include "etude/optim/sgd.h"
+#include "etude/optim/tensor_rules.h"
 
 namespace etude::optim {
 namespace {

@@ -3,13 +3,14 @@
 
 #include "etude/base/check.h"
 #include "etude/core/call/call_scope.h"
+#include "etude/kernels/cpu/optimizer/descent_rules.h"
 
 namespace etude::optim {
 namespace {
 
-const char* rule_of(const SGDOptions& options) {
-  if (options.momentum == 0) return "sgd";
-  return options.nesterov ? "nesterov" : "momentum";
+std::string_view rule_of(const SGDOptions& options) {
+  if (options.momentum == 0) return optimizer::Sgd::kName;
+  return options.nesterov ? optimizer::Momentum<true>::kName : optimizer::Momentum<false>::kName;
 }
 
 }  // namespace
@@ -20,11 +21,6 @@ SGD::SGD(SGDOptions options, CallSite where)
     ETUDE_REQUIRE(!options_.nesterov || options_.momentum > 0,
                   "nesterov needs a momentum above 0, but momentum is {}", options_.momentum);
   });
-}
-
-internal::RateOptions SGD::rate_options() const {
-  return {
-      options_.lr, options_.decay, {options_.weight_decay, options_.momentum, options_.dampening}};
 }
 
 }  // namespace etude::optim

@@ -37,8 +37,6 @@ class SGD : public internal::OptimizerWith<SGDOptions> {
   SGDOptions& options() { return options_; }
 
  private:
-  internal::RateOptions rate_options() const override;
-
   ETUDE_FIELDS(SGD, slots_);
 };
 

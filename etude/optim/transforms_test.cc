@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "etude/optim/transforms.h"
 
 #include <functional>
@@ -11,10 +12,11 @@
 #include "etude/lazy/lazy.h"
 #include "etude/ops.h"
 #include "etude/optim/adam.h"
-#include "etude/optim/more_rules.h"
-#include "etude/optim/norm_rules.h"
-#include "etude/optim/rules.h"
+#include "etude/optim/adam_rules.h"
+#include "etude/optim/adaptive_rules.h"
+#include "etude/optim/descent_rules.h"
 #include "etude/optim/sgd.h"
+#include "etude/optim/tensor_rules.h"
 #include "etude/stage/function.h"
 
 namespace etude::optim::transforms_test {

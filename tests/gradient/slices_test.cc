@@ -7,7 +7,7 @@
 #include "etude/base/warning.h"
 #include "etude/core/create.h"
 #include "etude/ops.h"
-#include "etude/optim/rules.h"
+#include "etude/optim/adaptive_rules.h"
 #include "etude/optim/sgd.h"
 #include "tests/gradient/expect.h"
 #include "tests/warnings.h"

@@ -15,7 +15,7 @@
 #include "etude/nn/losses/losses.h"
 #include "etude/ops.h"
 #include "etude/optim/adam.h"
-#include "etude/optim/rules.h"
+#include "etude/optim/descent_rules.h"
 #include "etude/optim/sgd.h"
 #include "tests/temp_folder.h"
 

@@ -8,6 +8,9 @@
 // gradients first.
 #pragma once
 
+#include <optional>
+#include <string_view>
+
 #include "etude/optim/adam.h"
 #include "etude/optim/optimizer.h"
 #include "etude/version.h"
@@ -37,7 +40,7 @@ class LARS : public internal::OptimizerWith<LARSOptions> {
   explicit LARS(LARSOptions options = {}, CallSite where = CallSite::here());
 
  private:
-  internal::RateOptions rate_options() const override;
+  std::optional<double> option(std::string_view name) const override;
   void run_step(const internal::Step& step) const override;
 
   ETUDE_FIELDS(LARS, slots_);
@@ -62,7 +65,6 @@ class LAMB : public internal::OptimizerWith<LAMBOptions> {
   explicit LAMB(LAMBOptions options = {}, CallSite where = CallSite::here());
 
  private:
-  internal::RateOptions rate_options() const override;
   void run_step(const internal::Step& step) const override;
 
   ETUDE_FIELDS(LAMB, slots_);
@@ -93,8 +95,8 @@ class Muon : public internal::OptimizerWith<MuonOptions> {
   explicit Muon(MuonOptions options = {}, CallSite where = CallSite::here());
 
  private:
-  internal::RateOptions rate_options() const override;
-  internal::StateStart start_of(std::size_t state, const Tensor& value) const override;
+  std::optional<double> option(std::string_view name) const override;
+  internal::StateStart start_of(std::string_view state, const Tensor& value) const override;
   void run_step(const internal::Step& step) const override;
 
   ETUDE_FIELDS(Muon, slots_);
@@ -124,8 +126,7 @@ class Adafactor : public internal::OptimizerWith<AdafactorOptions> {
   explicit Adafactor(AdafactorOptions options = {}, CallSite where = CallSite::here());
 
  private:
-  internal::RateOptions rate_options() const override;
-  internal::StateStart start_of(std::size_t state, const Tensor& value) const override;
+  internal::StateStart start_of(std::string_view state, const Tensor& value) const override;
   void run_step(const internal::Step& step) const override;
 
   ETUDE_FIELDS(Adafactor, slots_);
@@ -151,8 +152,7 @@ class Shampoo : public internal::OptimizerWith<ShampooOptions> {
   explicit Shampoo(ShampooOptions options = {}, CallSite where = CallSite::here());
 
  private:
-  internal::RateOptions rate_options() const override;
-  internal::StateStart start_of(std::size_t state, const Tensor& value) const override;
+  internal::StateStart start_of(std::string_view state, const Tensor& value) const override;
   void run_step(const internal::Step& step) const override;
 
   ETUDE_FIELDS(Shampoo, slots_);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "etude/optim/norm_rules.h"
+#include "etude/optim/tensor_rules.h"
 
 #include <cmath>
 
@@ -7,14 +7,14 @@
 #include "etude/core/call/builtin.h"
 #include "etude/core/call/run.h"
 #include "etude/core/length.h"
-#include "etude/kernels/cpu/optimizer/rule_parts.h"
+#include "etude/kernels/cpu/optimizer/descent_rules.h"
+#include "etude/kernels/cpu/optimizer/tensor_rules.h"
 #include "etude/ops.h"
 
 namespace etude::optim {
 namespace {
 
 using etude::internal::cast;
-using internal::RateOptions;
 using internal::StateStart;
 using internal::Step;
 
@@ -25,20 +25,26 @@ Tensor root_mean_square(const Tensor& x) {
 
 Tensor number(double value) { return Tensor(std::vector<double>{value}, Shape{}); }
 
-// Number i of an update, float64[].
-Tensor number_of(const Tensor& rates, std::int64_t i) { return get_index(rates, {i}, {}); }
+// A rate of an update, float64[].
+template <class Rates>
+Tensor rate_in(const Tensor& rates, double Rates::*rate) {
+  return get_index(rates, {static_cast<std::int64_t>(optimizer::place_of(rate))}, {});
+}
 
-// The numbers of an update with some of them multiplied.
-Tensor multiplied(const Tensor& rates, const Tensor& factor, std::size_t first, std::size_t count) {
+// The rates of an update with some of them multiplied.
+template <class Rates>
+Tensor multiplied(const Tensor& rates, const Tensor& factor,
+                  std::initializer_list<double Rates::*> some) {
   std::vector<double> is_meant(optimizer::kRates, 0.0);
-  for (std::size_t i = first; i < first + count; ++i) is_meant[i] = 1;
+  for (const auto rate : some) is_meant[optimizer::place_of(rate)] = 1;
   return rates * where(Tensor(is_meant) > 0.0, factor, 1.0);
 }
 
-// w -= rate[0] factor direction.
+// w -= lr factor direction, with the rate lr of the step: every rule here has it first, as Apply.
 void apply(const Step& step, const Tensor& direction, const Tensor& factor) {
-  const Tensor rates = multiplied(step.rates, factor, 0, 1);
-  static const etude::internal::Permanent<Attrs> rule(internal::rule_attrs("apply"));
+  const Tensor rates = multiplied(step.rates, factor, {&optimizer::Apply::Rates<double>::lr});
+  static const etude::internal::Permanent<Attrs> rule(
+      internal::rule_attrs(optimizer::Apply::kName));
   internal::run_rule(*rule, {step.parameter, direction, rates, *rule, {}, step.may_overwrite});
 }
 
@@ -52,25 +58,23 @@ Tensor direction_of(const Attrs& rule, const Step& step, std::span<Tensor> state
 }  // namespace
 
 LARS::LARS(LARSOptions options, CallSite where)
-    : OptimizerWith("LARS", "momentum", std::move(options), where) {}
-RateOptions LARS::rate_options() const {
-  return {options_.lr, 0, {options_.weight_decay, options_.momentum, 0}};
+    : OptimizerWith("LARS", optimizer::Momentum<false>::kName, std::move(options), where) {}
+std::optional<double> LARS::option(std::string_view name) const {
+  return name == "dampening" ? 0 : OptimizerWith::option(name);
 }
-// The rule "momentum" multiplies the slope by number 3, which is 1 without dampening.
+// The rate `fresh`, which is 1 without dampening, multiplies the slope.
 void LARS::run_step(const Step& step) const {
+  using Rates = optimizer::Momentum<false>::Rates<double>;
   const Tensor w = length(step.parameter), g = length(step.gradient);
-  const Tensor trust = options_.trust * w / (g + number_of(step.rates, 1) * w);
+  const Tensor trust = options_.trust * w / (g + rate_in(step.rates, &Rates::decay) * w);
   const Tensor factor = where(logical_and(w > 0.0, g > 0.0), trust, 1.0);
-  const Tensor rates = multiplied(step.rates, factor, 3, 1);
+  const Tensor rates = multiplied(step.rates, factor, {&Rates::fresh});
   internal::run_rule(step.rule, {step.parameter, step.gradient, rates, step.rule, step.states,
                                  step.may_overwrite});
 }
 
 LAMB::LAMB(LAMBOptions options, CallSite where)
-    : OptimizerWith("LAMB", "lamb", std::move(options), where) {}
-RateOptions LAMB::rate_options() const {
-  return {options_.lr, 0, {options_.weight_decay, options_.beta1, options_.beta2, options_.eps}};
-}
+    : OptimizerWith("LAMB", optimizer::Lamb::kName, std::move(options), where) {}
 void LAMB::run_step(const Step& step) const {
   const Tensor direction = direction_of(step.rule, step, step.states);
   const Tensor w = length(step.parameter), r = length(direction);
@@ -107,64 +111,67 @@ Tensor orthogonalized(const Tensor& x) {
 }  // namespace
 
 Muon::Muon(MuonOptions options, CallSite where)
-    : OptimizerWith("Muon", "adamw", std::move(options), where) {}
-// Numbers 0 to 3 are those of the rule "muon".
-RateOptions Muon::rate_options() const {
-  return {options_.lr, 0, {options_.weight_decay, options_.momentum, options_.beta2, options_.eps}};
+    : OptimizerWith("Muon", optimizer::Adam<true, false>::kName, std::move(options), where) {}
+std::optional<double> Muon::option(std::string_view name) const {
+  return name == "beta1" ? options_.momentum : OptimizerWith::option(name);
 }
-StateStart Muon::start_of(std::size_t state, const Tensor& value) const {
-  return {state == 1 && value.rank() > 1 ? nullptr : value.type()};
+StateStart Muon::start_of(std::string_view state, const Tensor& value) const {
+  return {state == "variance" && value.rank() > 1 ? nullptr : value.type()};
 }
 void Muon::run_step(const Step& step) const {
+  using Rates = optimizer::Muon::Rates<double>;  // those of AdamW too
   Tensor& w = step.parameter;
   if (w.rank() < 2) {
-    const Tensor rates = multiplied(step.rates, number(options_.vector_rate), 0, 2);
+    const Tensor rates =
+        multiplied(step.rates, number(options_.vector_rate), {&Rates::lr, &Rates::decay});
     internal::run_rule(step.rule,
                        {w, step.gradient, rates, step.rule, step.states, step.may_overwrite});
     return;
   }
-  static const etude::internal::Permanent<Attrs> turning(internal::rule_attrs("muon"));
+  static const etude::internal::Permanent<Attrs> turning(
+      internal::rule_attrs(optimizer::Muon::kName));
   const Tensor direction = direction_of(*turning, step, step.states.first(1));
   const auto [rows, columns] = matrix_of(w);
   const Tensor turned =
       reshape(orthogonalized(reshape(direction, {rows, columns})), w.shape().to_vector());
-  w = w - cast(number_of(step.rates, 1), w.dtype()) * w;
+  w = w - cast(rate_in(step.rates, &Rates::decay), w.dtype()) * w;
   const double ratio = static_cast<double>(columns) / static_cast<double>(rows);
   apply(step, turned, number(std::sqrt(std::max(1.0, ratio))));
 }
 
 Adafactor::Adafactor(AdafactorOptions options, CallSite where)
-    : OptimizerWith("Adafactor", "adafactor", std::move(options), where, {"rows", "columns"}) {}
-RateOptions Adafactor::rate_options() const {
-  return {options_.lr, 0, {options_.weight_decay, options_.fading, options_.eps1}};
-}
+    : OptimizerWith("Adafactor", optimizer::Adafactor::kName, std::move(options), where,
+                    {"rows", "columns"}) {}
 // A vector keeps its variance, a matrix the means of rows and columns.
-StateStart Adafactor::start_of(std::size_t state, const Tensor& value) const {
+StateStart Adafactor::start_of(std::string_view state, const Tensor& value) const {
   const bool is_matrix = value.rank() > 1;
-  if (is_matrix != (state > 0)) return {};
+  if (is_matrix == (state == "variance")) return {};
   if (!is_matrix) return {value.type()};
   std::vector<std::int64_t> sizes = value.shape().to_vector();
-  sizes[sizes.size() - (state == 1 ? 1 : 2)] = 1;
+  sizes[sizes.size() - (state == "rows" ? 1 : 2)] = 1;
   return {intern_type(value.dtype(), Shape(sizes))};
 }
 void Adafactor::run_step(const Step& step) const {
   Tensor& w = step.parameter;
-  const auto rate_as = [&](std::int64_t i) { return cast(number_of(step.rates, i), w.dtype()); };
+  using Rates = optimizer::Adafactor::Rates<double>;
+  const auto rate = [&](double Rates::*of) { return cast(rate_in(step.rates, of), w.dtype()); };
   Tensor direction;
   if (w.rank() < 2) {
     direction = direction_of(step.rule, step, step.states.first(1));
   } else {
     Tensor &rows = step.states[1], &columns = step.states[2];
     const Tensor squares = square(step.gradient);
-    rows = rate_as(2) * rows + rate_as(3) * mean(squares, {.axis = -1, .keepdims = true});
-    columns = rate_as(2) * columns + rate_as(3) * mean(squares, {.axis = -2, .keepdims = true});
+    rows = rate(&Rates::old) * rows +
+           rate(&Rates::fresh) * mean(squares, {.axis = -1, .keepdims = true});
+    columns = rate(&Rates::old) * columns +
+              rate(&Rates::fresh) * mean(squares, {.axis = -2, .keepdims = true});
     const Tensor whole = maximum(mean(rows, {.axis = -2, .keepdims = true}), options_.eps1);
-    direction = step.gradient * rsqrt(maximum(rows / whole * columns, rate_as(4)));
+    direction = step.gradient * rsqrt(maximum(rows / whole * columns, rate(&Rates::min_variance)));
   }
   // The rate is relative to the size of the parameter, and a large direction is made smaller.
   const Tensor size = maximum(root_mean_square(w), options_.eps2);
   const Tensor excess = maximum(root_mean_square(direction) / options_.threshold, 1.0);
-  w = w - rate_as(1) * w;
+  w = w - rate(&Rates::decay) * w;
   apply(step, direction, size / excess);
 }
 
@@ -188,16 +195,14 @@ Tensor inverse_fourth_root(const Tensor& a, double eps) {
 }  // namespace
 
 Shampoo::Shampoo(ShampooOptions options, CallSite where)
-    : OptimizerWith("Shampoo", "shampoo", std::move(options), where, {"left", "right"}) {}
-RateOptions Shampoo::rate_options() const {
-  return {options_.lr, 0, {options_.weight_decay, options_.eps}};
-}
-StateStart Shampoo::start_of(std::size_t state, const Tensor& value) const {
+    : OptimizerWith("Shampoo", optimizer::Shampoo::kName, std::move(options), where,
+                    {"left", "right"}) {}
+StateStart Shampoo::start_of(std::string_view state, const Tensor& value) const {
   const bool is_matrix = value.rank() > 1;
-  if (is_matrix != (state > 0)) return {};
+  if (is_matrix == (state == "squares")) return {};
   if (!is_matrix) return {value.type()};
   const Matrix size = matrix_of(value);
-  const std::int64_t n = state == 1 ? size.rows : size.columns;
+  const std::int64_t n = state == "left" ? size.rows : size.columns;
   return {intern_type(value.dtype(), Shape{n, n})};
 }
 void Shampoo::run_step(const Step& step) const {
@@ -214,7 +219,7 @@ void Shampoo::run_step(const Step& step) const {
   right = right + matmul(g, g, {.transpose_x = true});
   const Tensor direction = matmul(matmul(inverse_fourth_root(left, options_.eps), g),
                                   inverse_fourth_root(right, options_.eps));
-  w = w - cast(number_of(step.rates, 1), w.dtype()) * w;
+  w = w - cast(rate_in(step.rates, &optimizer::Shampoo::Rates<double>::decay), w.dtype()) * w;
   apply(step, reshape(direction, w.shape().to_vector()), number(1));
 }
 

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// Optimisers that step along the gradient, its sign, or a running mean of it: Lion, Rprop, ASGD and
+// schedule-free SGD. SGD itself: sgd.h.
+#pragma once
+
+#include <string_view>
+
+#include "etude/optim/optimizer.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace optim {
+
+// Constructors throw kInvalidArgument for an option out of its range.
+
+struct LionOptions {
+  Schedule lr = 1e-4;
+  double beta1 = 0.9;
+  double beta2 = 0.99;
+  double weight_decay = 0;  // decoupled
+
+  static constexpr void ranges(const auto& row) {
+    row("lr", &LionOptions::lr, at_least(0));
+    row("beta1", &LionOptions::beta1, up_to(0, 1));
+    row("beta2", &LionOptions::beta2, up_to(0, 1));
+    row("weight_decay", &LionOptions::weight_decay, at_least(0));
+  }
+};
+// w -= lr (sign(beta1 m + (1 - beta1) g) + weight_decay w);  m = beta2 m + (1 - beta2) g.
+class Lion : public internal::OptimizerWith<LionOptions> {
+ public:
+  explicit Lion(LionOptions options = {}, CallSite where = CallSite::here());
+
+ private:
+  ETUDE_FIELDS(Lion, slots_);
+};
+
+struct RpropOptions {
+  double lr = 0.01;     // initial step size; scaling the rate later has no effect
+  double shrink = 0.5;  // factor of the step size when the gradient changes sign
+  double grow = 1.2;    // factor otherwise
+  double min_size = 1e-6;
+  double max_size = 50;
+
+  static constexpr void ranges(const auto& row) {
+    row("lr", &RpropOptions::lr, above(0));
+    row("shrink", &RpropOptions::shrink, within(0, 1));
+    row("grow", &RpropOptions::grow, at_least(1));
+    row("min_size", &RpropOptions::min_size, at_least(0));
+    row("max_size", &RpropOptions::max_size, above(0));
+  }
+};
+// Uses only the sign of the gradient; each element has its own step size. When the gradient changes
+// sign, the step size shrinks and the step is skipped (Riedmiller and Braun 1993). For full
+// batches.
+class Rprop : public internal::OptimizerWith<RpropOptions> {
+ public:
+  explicit Rprop(RpropOptions options = {}, CallSite where = CallSite::here());
+
+ private:
+  const Schedule& schedule() const override { return lr_; }
+  internal::StateStart start_of(std::string_view state, const Tensor& value) const override;
+
+  Schedule lr_;  // of the options
+  ETUDE_FIELDS(Rprop, slots_);
+};
+
+struct ASGDOptions {
+  Schedule lr = 1e-2;
+  double lambda = 1e-4;  // decay of the weights
+  double alpha = 0.75;   // exponent of the fall of the rate
+  double start = 1e6;    // the first update whose weights are averaged
+  double weight_decay = 0;
+
+  static constexpr void ranges(const auto& row) {
+    row("lr", &ASGDOptions::lr, at_least(0));
+    row("lambda", &ASGDOptions::lambda, at_least(0));
+    row("alpha", &ASGDOptions::alpha, at_least(0));
+    row("start", &ASGDOptions::start, at_least(0));
+    row("weight_decay", &ASGDOptions::weight_decay, at_least(0));
+  }
+};
+// Averaged SGD (Polyak and Juditsky 1992): e = lr / (1 + lambda lr (t - 1))^alpha;
+// w = (1 - lambda e) w - e (g + weight_decay w). averaged(model, "average") returns the mean of the
+// weights since `start`.
+class ASGD : public internal::OptimizerWith<ASGDOptions> {
+ public:
+  explicit ASGD(ASGDOptions options = {}, CallSite where = CallSite::here());
+
+ private:
+  internal::StateStart start_of(std::string_view state, const Tensor& value) const override;
+
+  ETUDE_FIELDS(ASGD, slots_);
+};
+
+struct ScheduleFreeSGDOptions {
+  Schedule lr = 1;
+  double beta = 0.9;
+  double weight_decay = 0;
+
+  static constexpr void ranges(const auto& row) {
+    row("lr", &ScheduleFreeSGDOptions::lr, at_least(0));
+    row("beta", &ScheduleFreeSGDOptions::beta, up_to(0, 1));
+    row("weight_decay", &ScheduleFreeSGDOptions::weight_decay, at_least(0));
+  }
+};
+// z -= lr (g + weight_decay w);  x = (1 - 1/t) x + z / t;  w = (1 - beta) z + beta x, where z and x
+// start at w (Defazio et al. 2024). The model is trained at w; evaluate averaged(model, "average"),
+// which is x. The schedule does not need the number of updates.
+class ScheduleFreeSGD : public internal::OptimizerWith<ScheduleFreeSGDOptions> {
+ public:
+  explicit ScheduleFreeSGD(ScheduleFreeSGDOptions options = {}, CallSite where = CallSite::here());
+
+ private:
+  internal::StateStart start_of(std::string_view state, const Tensor& value) const override;
+
+  ETUDE_FIELDS(ScheduleFreeSGD, slots_);
+};
+
+}  // namespace optim
+}  // namespace etude
