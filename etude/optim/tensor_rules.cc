@@ -66,7 +66,7 @@ std::optional<double> LARS::option(std::string_view name) const {
 void LARS::run_step(const Step& step) const {
   using Rates = optimizer::Momentum<false>::Rates<double>;
   const Tensor w = length(step.parameter), g = length(step.gradient);
-  const Tensor trust = options_.trust * w / (g + rate_in(step.rates, &Rates::decay) * w);
+  const Tensor trust = options_.trust * w / (g + rate_in(step.rates, &Rates::weight_decay) * w);
   const Tensor factor = where(logical_and(w > 0.0, g > 0.0), trust, 1.0);
   const Tensor rates = multiplied(step.rates, factor, {&Rates::fresh});
   internal::run_rule(step.rule, {step.parameter, step.gradient, rates, step.rule, step.states,
@@ -123,7 +123,7 @@ void Muon::run_step(const Step& step) const {
   Tensor& w = step.parameter;
   if (w.rank() < 2) {
     const Tensor rates =
-        multiplied(step.rates, number(options_.vector_rate), {&Rates::lr, &Rates::decay});
+        multiplied(step.rates, number(options_.vector_rate), {&Rates::lr, &Rates::weight_decay});
     internal::run_rule(step.rule,
                        {w, step.gradient, rates, step.rule, step.states, step.may_overwrite});
     return;
@@ -134,7 +134,7 @@ void Muon::run_step(const Step& step) const {
   const auto [rows, columns] = matrix_of(w);
   const Tensor turned =
       reshape(orthogonalized(reshape(direction, {rows, columns})), w.shape().to_vector());
-  w = w - cast(rate_in(step.rates, &Rates::decay), w.dtype()) * w;
+  w = w - cast(rate_in(step.rates, &Rates::weight_decay), w.dtype()) * w;
   const double ratio = static_cast<double>(columns) / static_cast<double>(rows);
   apply(step, turned, number(std::sqrt(std::max(1.0, ratio))));
 }
@@ -171,7 +171,7 @@ void Adafactor::run_step(const Step& step) const {
   // The rate is relative to the size of the parameter, and a large direction is made smaller.
   const Tensor size = maximum(root_mean_square(w), options_.eps2);
   const Tensor excess = maximum(root_mean_square(direction) / options_.threshold, 1.0);
-  w = w - rate(&Rates::decay) * w;
+  w = w - rate(&Rates::weight_decay) * w;
   apply(step, direction, size / excess);
 }
 
@@ -219,7 +219,8 @@ void Shampoo::run_step(const Step& step) const {
   right = right + matmul(g, g, {.transpose_x = true});
   const Tensor direction = matmul(matmul(inverse_fourth_root(left, options_.eps), g),
                                   inverse_fourth_root(right, options_.eps));
-  w = w - cast(rate_in(step.rates, &optimizer::Shampoo::Rates<double>::decay), w.dtype()) * w;
+  w = w -
+      cast(rate_in(step.rates, &optimizer::Shampoo::Rates<double>::weight_decay), w.dtype()) * w;
   apply(step, reshape(direction, w.shape().to_vector()), number(1));
 }
 

@@ -19,30 +19,24 @@ struct Moments {
   };
   template <class T>
   struct Rates {
-    T lr, decay, beta1, fresh1, beta2, fresh2, unbias1, unbias2, eps;
+    T lr, weight_decay, beta1, fresh1, beta2, fresh2, unbias1, unbias2, eps;
   };
   template <class T>
   struct State {
     T mean, variance;
   };
-  static Rates<double> rates(const Options& o, double t, double lr) {
-    return {.lr = lr,
-            .decay = o.weight_decay,
-            .beta1 = o.beta1,
-            .fresh1 = 1 - o.beta1,
-            .beta2 = o.beta2,
-            .fresh2 = 1 - o.beta2,
-            .unbias1 = 1 / (1 - std::pow(o.beta1, t)),
-            .unbias2 = 1 / (1 - std::pow(o.beta2, t)),
-            .eps = o.eps};
+  static void rates(const Options& o, double t, double, Rates<double>& r) {
+    r.fresh1 = 1 - o.beta1;
+    r.fresh2 = 1 - o.beta2;
+    r.unbias1 = 1 / (1 - std::pow(o.beta1, t));
+    r.unbias2 = 1 / (1 - std::pow(o.beta2, t));
   }
 };
 // The weights decay, not the gradient.
 struct DecoupledMoments : Moments {
-  static Rates<double> rates(const Options& o, double t, double lr) {
-    Rates<double> out = Moments::rates(o, t, lr);
-    out.decay = lr * o.weight_decay;
-    return out;
+  static void rates(const Options& o, double t, double lr, Rates<double>& r) {
+    Moments::rates(o, t, lr, r);
+    r.weight_decay = lr * o.weight_decay;
   }
 };
 
@@ -62,9 +56,9 @@ struct Adam : Moments {
   static void step(T& w, const T& g, State<T>& s, const Rates<T>& rate) {
     T slope = g;
     if constexpr (decoupled) {
-      w = w - rate.decay * w;
+      w = w - rate.weight_decay * w;
     } else {
-      slope = g + rate.decay * w;
+      slope = g + rate.weight_decay * w;
     }
     s.mean = rate.beta1 * s.mean + rate.fresh1 * slope;
     s.variance = rate.beta2 * s.variance + rate.fresh2 * (slope * slope);
@@ -91,12 +85,9 @@ struct AdaMax {
   struct State {
     T mean, highest;
   };
-  static Rates<double> rates(const Options& o, double t, double lr) {
-    return {.lr = lr / (1 - std::pow(o.beta1, t)),
-            .beta1 = o.beta1,
-            .fresh1 = 1 - o.beta1,
-            .beta2 = o.beta2,
-            .eps = o.eps};
+  static void rates(const Options& o, double t, double lr, Rates<double>& r) {
+    r.lr = lr / (1 - std::pow(o.beta1, t));
+    r.fresh1 = 1 - o.beta1;
   }
   template <class T>
   static void step(T& w, const T& g, State<T>& s, const Rates<T>& rate) {
@@ -111,31 +102,27 @@ struct RAdam {
   using Options = Moments::Options;
   template <class T>
   struct Rates {
-    T scaled, plain, decay, beta1, fresh1, beta2, fresh2, eps;  // scaled or plain is 0
+    T scaled, plain, weight_decay, beta1, fresh1, beta2, fresh2, eps;  // scaled or plain is 0
   };
   template <class T>
   using State = Moments::State<T>;
-  static Rates<double> rates(const Options& o, double t, double lr) {
+  static void rates(const Options& o, double t, double lr, Rates<double>& r) {
     const double power = std::pow(o.beta2, t), limit = 2 / (1 - o.beta2) - 1;
-    const double r = limit - 2 * t * power / (1 - power), step = lr / (1 - std::pow(o.beta1, t));
-    double scaled = 0, plain = step;
-    if (r > 5) {
-      scaled = step * std::sqrt(1 - power) *
-               std::sqrt((r - 4) * (r - 2) * limit / ((limit - 4) * (limit - 2) * r));
-      plain = 0;
+    const double length = limit - 2 * t * power / (1 - power),
+                 step = lr / (1 - std::pow(o.beta1, t));
+    if (length > 5) {
+      r.scaled =
+          step * std::sqrt(1 - power) *
+          std::sqrt((length - 4) * (length - 2) * limit / ((limit - 4) * (limit - 2) * length));
+    } else {
+      r.plain = step;
     }
-    return {.scaled = scaled,
-            .plain = plain,
-            .decay = o.weight_decay,
-            .beta1 = o.beta1,
-            .fresh1 = 1 - o.beta1,
-            .beta2 = o.beta2,
-            .fresh2 = 1 - o.beta2,
-            .eps = o.eps};
+    r.fresh1 = 1 - o.beta1;
+    r.fresh2 = 1 - o.beta2;
   }
   template <class T>
   static void step(T& w, const T& g, State<T>& s, const Rates<T>& rate) {
-    const T slope = g + rate.decay * w;
+    const T slope = g + rate.weight_decay * w;
     s.mean = rate.beta1 * s.mean + rate.fresh1 * slope;
     s.variance = rate.beta2 * s.variance + rate.fresh2 * (slope * slope);
     w = w - (rate.scaled * s.mean / (square_root(s.variance) + rate.eps) + rate.plain * s.mean);
@@ -149,7 +136,7 @@ struct NAdam {
   };
   template <class T>
   struct Rates {
-    T lr, ahead, now, decay, beta1, fresh1, beta2, fresh2, unbias2, eps;
+    T lr, ahead, now, weight_decay, beta1, fresh1, beta2, fresh2, unbias2, eps;
   };
   template <class T>
   using State = Moments::State<T>;
@@ -157,24 +144,19 @@ struct NAdam {
   static double momentum(const Options& o, double t) {
     return o.beta1 * (1 - 0.5 * std::pow(0.96, t * o.psi));
   }
-  static Rates<double> rates(const Options& o, double t, double lr) {
+  static void rates(const Options& o, double t, double, Rates<double>& r) {
     double product = 1;  // of all momenta so far: soon 0, so few of them count
     for (double i = 1; i <= t && product > 1e-300; ++i) product *= momentum(o, i);
     const double now = momentum(o, t), next = momentum(o, t + 1);
-    return {.lr = lr,
-            .ahead = next / (1 - product * next),
-            .now = (1 - now) / (1 - product),
-            .decay = o.weight_decay,
-            .beta1 = o.beta1,
-            .fresh1 = 1 - o.beta1,
-            .beta2 = o.beta2,
-            .fresh2 = 1 - o.beta2,
-            .unbias2 = 1 / (1 - std::pow(o.beta2, t)),
-            .eps = o.eps};
+    r.ahead = next / (1 - product * next);
+    r.now = (1 - now) / (1 - product);
+    r.fresh1 = 1 - o.beta1;
+    r.fresh2 = 1 - o.beta2;
+    r.unbias2 = 1 / (1 - std::pow(o.beta2, t));
   }
   template <class T>
   static void step(T& w, const T& g, State<T>& s, const Rates<T>& rate) {
-    const T slope = g + rate.decay * w;
+    const T slope = g + rate.weight_decay * w;
     s.mean = rate.beta1 * s.mean + rate.fresh1 * slope;
     s.variance = rate.beta2 * s.variance + rate.fresh2 * (slope * slope);
     const T ahead = rate.ahead * s.mean + rate.now * slope;
@@ -189,7 +171,7 @@ struct AdaBelief : DecoupledMoments {
     s.mean = rate.beta1 * s.mean + rate.fresh1 * g;
     const T surprise = g - s.mean;
     s.variance = rate.beta2 * s.variance + rate.fresh2 * (surprise * surprise) + rate.eps;
-    w = w - rate.decay * w;
+    w = w - rate.weight_decay * w;
     w = w - rate.lr * (s.mean * rate.unbias1) / (square_root(s.variance * rate.unbias2) + rate.eps);
   }
 };
@@ -198,7 +180,7 @@ struct Yogi : Moments {
   static constexpr std::string_view kName = "yogi";
   template <class T>
   static void step(T& w, const T& g, State<T>& s, const Rates<T>& rate) {
-    const T slope = g + rate.decay * w, squared = slope * slope;
+    const T slope = g + rate.weight_decay * w, squared = slope * slope;
     s.mean = rate.beta1 * s.mean + rate.fresh1 * slope;
     s.variance = s.variance - rate.fresh2 * (sign_of(s.variance - squared) * squared);
     w = w - rate.lr * (s.mean * rate.unbias1) / (square_root(s.variance * rate.unbias2) + rate.eps);
@@ -211,29 +193,24 @@ struct ScheduleFreeAdamW {
   using Options = Moments::Options;
   template <class T>
   struct Rates {
-    T lr, decay, beta1, rest, old, fresh, beta2, fresh2, unbias2, eps;
+    T lr, weight_decay, beta1, rest, old, fresh, beta2, fresh2, unbias2, eps;
   };
   template <class T>
   struct State {
     T iterate, variance, average;
   };
-  static Rates<double> rates(const Options& o, double t, double lr) {
-    return {.lr = lr,
-            .decay = o.weight_decay,
-            .beta1 = o.beta1,
-            .rest = 1 - o.beta1,
-            .old = 1 - 1 / t,
-            .fresh = 1 / t,
-            .beta2 = o.beta2,
-            .fresh2 = 1 - o.beta2,
-            .unbias2 = 1 / (1 - std::pow(o.beta2, t)),
-            .eps = o.eps};
+  static void rates(const Options& o, double t, double, Rates<double>& r) {
+    r.rest = 1 - o.beta1;
+    r.old = 1 - 1 / t;
+    r.fresh = 1 / t;
+    r.fresh2 = 1 - o.beta2;
+    r.unbias2 = 1 / (1 - std::pow(o.beta2, t));
   }
   template <class T>
   static void step(T& w, const T& g, State<T>& s, const Rates<T>& rate) {
     s.variance = rate.beta2 * s.variance + rate.fresh2 * (g * g);
     s.iterate = s.iterate - rate.lr * (g / (square_root(s.variance * rate.unbias2) + rate.eps) +
-                                       rate.decay * w);
+                                       rate.weight_decay * w);
     s.average = rate.old * s.average + rate.fresh * s.iterate;
     w = rate.rest * s.iterate + rate.beta1 * s.average;
   }

@@ -41,14 +41,7 @@ struct RmsProp {
   };
   template <class T>
   using State = RmsPropState<T, centered, with_momentum>;
-  static Rates<double> rates(const Options& o, double, double lr) {
-    return {.lr = lr,
-            .rho = o.rho,
-            .fresh = 1 - o.rho,
-            .eps = o.eps,
-            .momentum = o.momentum,
-            .zero = 0};
-  }
+  static void rates(const Options& o, double, double, Rates<double>& r) { r.fresh = 1 - o.rho; }
   template <class T>
   static void step(T& w, const T& g, State<T>& s, const Rates<T>& rate) {
     s.variance = rate.rho * s.variance + rate.fresh * (g * g);
@@ -73,19 +66,16 @@ struct AdaGrad {
   };
   template <class T>
   struct Rates {
-    T lr, initial, eps;
+    T lr, initial_accumulator, eps;
   };
   template <class T>
   struct State {
     T squares;
   };
-  static Rates<double> rates(const Options& o, double, double lr) {
-    return {.lr = lr, .initial = o.initial_accumulator, .eps = o.eps};
-  }
   template <class T>
   static void step(T& w, const T& g, State<T>& s, const Rates<T>& rate) {
     s.squares = s.squares + g * g;
-    w = w - rate.lr * g / (square_root(s.squares + rate.initial) + rate.eps);
+    w = w - rate.lr * g / (square_root(s.squares + rate.initial_accumulator) + rate.eps);
   }
 };
 
@@ -102,9 +92,7 @@ struct AdaDelta {
   struct State {
     T steps, variance;
   };
-  static Rates<double> rates(const Options& o, double, double lr) {
-    return {.lr = lr, .rho = o.rho, .fresh = 1 - o.rho, .eps = o.eps};
-  }
+  static void rates(const Options& o, double, double, Rates<double>& r) { r.fresh = 1 - o.rho; }
   template <class T>
   static void step(T& w, const T& g, State<T>& s, const Rates<T>& rate) {
     s.variance = rate.rho * s.variance + rate.fresh * (g * g);
@@ -127,8 +115,9 @@ struct Ftrl {
   struct State {
     T squares, linear;
   };
-  static Rates<double> rates(const Options& o, double, double lr) {
-    return {.inverse_lr = 1 / lr, .l1 = o.l1, .pull = 2 * o.l2 + o.beta / lr, .zero = 0};
+  static void rates(const Options& o, double, double lr, Rates<double>& r) {
+    r.inverse_lr = 1 / lr;
+    r.pull = 2 * o.l2 + o.beta / lr;
   }
   template <class T>
   static void step(T& w, const T& g, State<T>& s, const Rates<T>& rate) {

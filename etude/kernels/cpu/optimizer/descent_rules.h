@@ -19,19 +19,16 @@ struct Sgd {
   };
   template <class T>
   struct Rates {
-    T lr, decay, momentum, fresh;
+    T lr, weight_decay, momentum, fresh;
   };
   template <class T>
   using State = NoState<T>;
-  static Rates<double> rates(const Options& o, double t, double lr) {
-    return {.lr = lr,
-            .decay = o.weight_decay,
-            .momentum = o.momentum,
-            .fresh = t == 1 ? 1 : 1 - o.dampening};
+  static void rates(const Options& o, double t, double, Rates<double>& r) {
+    r.fresh = t == 1 ? 1 : 1 - o.dampening;
   }
   template <class T>
   static void step(T& w, const T& g, State<T>&, const Rates<T>& rate) {
-    w = w - rate.lr * (g + rate.decay * w);
+    w = w - rate.lr * (g + rate.weight_decay * w);
   }
 };
 
@@ -44,7 +41,7 @@ struct Momentum : Sgd {
   };
   template <class T>
   static void step(T& w, const T& g, State<T>& s, const Rates<T>& rate) {
-    const T slope = g + rate.decay * w;
+    const T slope = g + rate.weight_decay * w;
     s.velocity = rate.momentum * s.velocity + rate.fresh * slope;
     if constexpr (nesterov) {
       w = w - rate.lr * (slope + rate.momentum * s.velocity);
@@ -61,23 +58,19 @@ struct Lion {
   };
   template <class T>
   struct Rates {
-    T lr, decay, beta1, fresh1, beta2, fresh2;
+    T lr, weight_decay, beta1, fresh1, beta2, fresh2;
   };
   template <class T>
   struct State {
     T mean;
   };
-  static Rates<double> rates(const Options& o, double, double lr) {
-    return {.lr = lr,
-            .decay = o.weight_decay,
-            .beta1 = o.beta1,
-            .fresh1 = 1 - o.beta1,
-            .beta2 = o.beta2,
-            .fresh2 = 1 - o.beta2};
+  static void rates(const Options& o, double, double, Rates<double>& r) {
+    r.fresh1 = 1 - o.beta1;
+    r.fresh2 = 1 - o.beta2;
   }
   template <class T>
   static void step(T& w, const T& g, State<T>& s, const Rates<T>& rate) {
-    w = w - rate.lr * (sign_of(rate.beta1 * s.mean + rate.fresh1 * g) + rate.decay * w);
+    w = w - rate.lr * (sign_of(rate.beta1 * s.mean + rate.fresh1 * g) + rate.weight_decay * w);
     s.mean = rate.beta2 * s.mean + rate.fresh2 * g;
   }
 };
@@ -95,13 +88,10 @@ struct Rprop {
   struct State {
     T previous, size;
   };
-  static Rates<double> rates(const Options& o, double, double) {
-    return {.growth = o.grow - 1,
-            .shrinkage = o.shrink - 1,
-            .min_size = o.min_size,
-            .max_size = o.max_size,
-            .one = 1,
-            .zero = 0};
+  static void rates(const Options& o, double, double, Rates<double>& r) {
+    r.growth = o.grow - 1;
+    r.shrinkage = o.shrink - 1;
+    r.one = 1;
   }
   template <class T>
   static void step(T& w, const T& g, State<T>& s, const Rates<T>& rate) {
@@ -122,24 +112,23 @@ struct Asgd {
   };
   template <class T>
   struct Rates {
-    T lr, decay, shrink, old, fresh;
+    T lr, weight_decay, shrink, old, fresh;
   };
   template <class T>
   struct State {
     T average;
   };
-  static Rates<double> rates(const Options& o, double t, double lr) {
+  static void rates(const Options& o, double t, double lr, Rates<double>& r) {
     const double step = lr / std::pow(1 + o.lambda * lr * (t - 1), o.alpha);
     const double fresh = 1 / std::max(1.0, t - 1 - o.start);
-    return {.lr = step,
-            .decay = o.weight_decay,
-            .shrink = 1 - o.lambda * step,
-            .old = 1 - fresh,
-            .fresh = fresh};
+    r.lr = step;
+    r.shrink = 1 - o.lambda * step;
+    r.old = 1 - fresh;
+    r.fresh = fresh;
   }
   template <class T>
   static void step(T& w, const T& g, State<T>& s, const Rates<T>& rate) {
-    const T slope = g + rate.decay * w;
+    const T slope = g + rate.weight_decay * w;
     w = rate.shrink * w - rate.lr * slope;
     s.average = rate.old * s.average + rate.fresh * w;
   }
@@ -153,23 +142,20 @@ struct ScheduleFreeSgd {
   };
   template <class T>
   struct Rates {
-    T lr, decay, beta, rest, old, fresh;
+    T lr, weight_decay, beta, rest, old, fresh;
   };
   template <class T>
   struct State {
     T iterate, average;
   };
-  static Rates<double> rates(const Options& o, double t, double lr) {
-    return {.lr = lr,
-            .decay = o.weight_decay,
-            .beta = o.beta,
-            .rest = 1 - o.beta,
-            .old = 1 - 1 / t,
-            .fresh = 1 / t};
+  static void rates(const Options& o, double t, double, Rates<double>& r) {
+    r.rest = 1 - o.beta;
+    r.old = 1 - 1 / t;
+    r.fresh = 1 / t;
   }
   template <class T>
   static void step(T& w, const T& g, State<T>& s, const Rates<T>& rate) {
-    s.iterate = s.iterate - rate.lr * (g + rate.decay * w);
+    s.iterate = s.iterate - rate.lr * (g + rate.weight_decay * w);
     s.average = rate.old * s.average + rate.fresh * s.iterate;
     w = rate.rest * s.iterate + rate.beta * s.average;
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rules of all optimisers. A rule is one struct, from which the kernel, the ops and the state
-// in checkpoints are made:
+// The rules of all optimisers. A rule is one struct. The kernel, the ops and the names of states in
+// checkpoints come from it:
 //
 //   struct Apply {
 //     static constexpr std::string_view kName = "apply";
@@ -9,15 +9,17 @@
 //       T lr;
 //     };
 //     template <class T> struct State {};   // per element; the names are those of checkpoints
-//     // The rates of update t, counted from 1, with learning rate lr.
-//     static Rates<double> rates(const Options& o, double t, double lr);
+//     // Sets the rates of update t, counted from 1, with learning rate lr. A rate of the name of
+//     an
+//     // option has its value already, `lr` has lr, and the others are 0. Not needed if they stay.
+//     static void rates(const Options& o, double t, double lr, Rates<double>& r);
 //     // The formula of one element: parameter w, gradient g. On numbers it is the kernel, on
 //     // tensors the lowering of the op, so both compute the same bits.
 //     template <class T>
 //     static void step(T& w, const T& g, State<T>& s, const Rates<T>& rate);
 //   };
 //
-// Files of saved graphs have options and rates by their place, so fields are only added at the end.
+// Saved graphs store options and rates by place, so a new field goes to the end.
 #pragma once
 
 #include <cstdint>

@@ -24,7 +24,6 @@ struct Apply {
   };
   template <class T>
   using State = NoState<T>;
-  static Rates<double> rates(const Options&, double, double lr) { return {.lr = lr}; }
   template <class T>
   static void step(T& w, const T& g, State<T>&, const Rates<T>& rate) {
     w = w - rate.lr * g;
@@ -38,7 +37,7 @@ struct Lamb : Moments {
     s.mean = rate.beta1 * s.mean + rate.fresh1 * g;
     s.variance = rate.beta2 * s.variance + rate.fresh2 * (g * g);
     w = s.mean * rate.unbias1 / (square_root(s.variance * rate.unbias2) + rate.eps) +
-        rate.decay * w;
+        rate.weight_decay * w;
   }
 };
 
@@ -64,19 +63,19 @@ struct Adafactor {
   };
   template <class T>
   struct Rates {
-    T lr, decay, old, fresh, min_variance;
+    T lr, weight_decay, old, fresh, min_variance;
   };
   template <class T>
   struct State {
     T variance;
   };
-  static Rates<double> rates(const Options& o, double t, double lr) {
+  static void rates(const Options& o, double t, double lr, Rates<double>& r) {
     const double fresh = std::pow(t, -o.fading);
-    return {.lr = std::min(lr, 1 / std::sqrt(t)),
-            .decay = lr * o.weight_decay,
-            .old = 1 - fresh,
-            .fresh = fresh,
-            .min_variance = o.eps1 * o.eps1};
+    r.lr = std::min(lr, 1 / std::sqrt(t));
+    r.weight_decay = lr * o.weight_decay;
+    r.old = 1 - fresh;
+    r.fresh = fresh;
+    r.min_variance = o.eps1 * o.eps1;
   }
   template <class T>
   static void step(T& w, const T& g, State<T>& s, const Rates<T>& rate) {
@@ -93,17 +92,17 @@ struct Shampoo {
   };
   template <class T>
   struct Rates {
-    T lr, decay, eps;
+    T lr, weight_decay, eps;
   };
   template <class T>
   using State = AdaGrad::State<T>;
-  static Rates<double> rates(const Options& o, double, double lr) {
-    return {.lr = lr, .decay = lr * o.weight_decay, .eps = o.eps};
+  static void rates(const Options& o, double, double lr, Rates<double>& r) {
+    r.weight_decay = lr * o.weight_decay;
   }
   template <class T>
   static void step(T& w, const T& g, State<T>& s, const Rates<T>& rate) {
     s.squares = s.squares + g * g;
-    w = w - rate.decay * w;
+    w = w - rate.weight_decay * w;
     w = w - rate.lr * g / square_root(s.squares + rate.eps);
   }
 };
