@@ -117,7 +117,9 @@ double RuleOptimizer::rate() const { return rate_of(rate_options(), updates() + 
 
 RateOptions RuleOptimizer::rate_options() const {
   RateOptions out{this->schedule(), this->option("decay").value_or(0), {}};
-  for (const std::string_view name : optimizer::rate_formula(rule_).options) {
+  const auto names = optimizer::rate_formula(rule_).options;
+  out.others.reserve(names.size());
+  for (const std::string_view name : names) {
     const std::optional<double> number = this->option(name);
     ETUDE_CHECK(number.has_value(), "{} has no option '{}'", optimizer_, name);
     out.others.push_back(*number);
