@@ -25,6 +25,7 @@ constexpr auto sources_of() {
 template <class Rule>
 void write_rates(const double* option, double t, double lr, double* rate) {
   constexpr auto kSources = sources_of<Rule>();
+  static_assert(kSources.size() <= kRates);
   constexpr std::size_t kCount = kNames<Options<Rule>>.size();
   const auto options = from_list<Options<Rule>>([&](std::size_t i) { return option[i]; });
   auto rates = from_list<Rates<Rule, double>>([&](std::size_t i) {

@@ -44,8 +44,7 @@ template <class Struct, class Fn>
 constexpr void each_field(Struct& all, const Fn& fn) {
   std::apply(
       [&](auto&... field) {
-        std::size_t i = 0;
-        static_cast<void>(i);
+        [[maybe_unused]] std::size_t i = 0;  // there may be no field
         (fn(field, i++), ...);
       },
       internal::fields(all));
