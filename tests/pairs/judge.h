@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -31,6 +32,15 @@ class JudgeRun {
   using Map = std::function<Numbers(const Numbers&)>;
   std::array<Numbers, kSources> sources;
   std::size_t generators = 0;
+  const char* left = nullptr;  // a type whose range a number left that a program stores in it
+
+  // Tells that a program stores x in that type. What follows goes on with all digits.
+  void stores(const Numbers& x, const FloatFormat& type) {
+    const auto fits = [&](long double part) { return std::isfinite(rounded(part, type)); };
+    for (const Number& n : x.at) {
+      if (!n.all_of(fits)) left = type.name;
+    }
+  }
 
   // The derivative of f at x along `direction`.
   Numbers slope(const Map& f, const Numbers& x, const Numbers& direction) {
@@ -54,6 +64,7 @@ class JudgeRun {
 // derivative by x along kDirection.
 struct Results {
   std::vector<double> value, gradient, second;
+  const char* left = nullptr;  // JudgeRun::left of any run: then these are not what a type can hold
 };
 
 // The results of `program`, a function of a JudgeRun and x, at a point.
@@ -61,6 +72,7 @@ template <class P>
 Results judge(const P& program, const Point& point) {
   Numbers weights;
   for (std::size_t i = 0; i < kLength; ++i) weights.at[i] = Number(kWeights[i]);
+  Results out;
   const auto result = [&](std::size_t source, std::size_t element, bool second) {
     JudgeRun run;
     run.generators = second ? 2 : 1;
@@ -72,9 +84,10 @@ Results judge(const P& program, const Point& point) {
         if (second && s == kArgument) at = at + Number::along(1, 0) * Number(kDirection[i]);
       }
     }
-    return sum(program(run, run.sources[kArgument]) * weights);
+    const Number y = sum(program(run, run.sources[kArgument]) * weights);
+    if (run.left != nullptr) out.left = run.left;
+    return y;
   };
-  Results out;
   for (std::size_t s = 0; s < kSources; ++s) {
     for (std::size_t i = 0; i < kLength; ++i) {
       const Number y = result(s, i, false);

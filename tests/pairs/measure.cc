@@ -151,6 +151,16 @@ double tolerance_of(const Program& program, const Results& want) {
   return rounded * std::max(1.0, std::sqrt(largest) / 30);
 }
 
+// The first results that differ, if any do: in a bit, but for which NaN it is.
+std::optional<std::size_t> first_difference(const std::vector<double>& a,
+                                            const std::vector<double>& b) {
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (std::isnan(a[i]) && std::isnan(b[i])) continue;
+    if (std::memcmp(&a[i], &b[i], sizeof(double)) != 0) return i;
+  }
+  return {};
+}
+
 void add_once(std::vector<Wrong>& to, Wrong wrong) {
   const auto same = [&](const Wrong& w) { return w.kind == wrong.kind; };
   const auto found = std::find_if(to.begin(), to.end(), same);
@@ -174,18 +184,18 @@ Outcome outcome_of(const Program& program) {
   const Results want = judge(runs, kPoint), nearby = judge(runs, point_nearby());
   const double tolerance = tolerance_of(program, want);
   Outcome out;
+  if (want.left != nullptr) out.unjudged = std::string("a number is beyond ") + want.left;
   std::optional<std::vector<double>> first;
   for (std::size_t mode = 0; mode < std::size(kModes); ++mode) {
     try {
       const std::vector<double> got = elements(in_mode(program, mode));
-      const std::vector<Wrong> far = compared(got, want, nearby, tolerance, kModes[mode]);
+      std::vector<Wrong> far;
+      if (out.unjudged.empty()) far = compared(got, want, nearby, tolerance, kModes[mode]);
       for (const Wrong& wrong : far) add_once(out.wrong, wrong);
-      if (first && far.empty() &&
-          std::memcmp(got.data(), first->data(), got.size() * sizeof(double)) != 0) {
-        std::size_t i = 0;
-        while (std::memcmp(&got[i], &(*first)[i], sizeof(double)) == 0) ++i;
+      const auto at = first && far.empty() ? first_difference(got, *first) : std::nullopt;
+      if (at) {
         add_once(out.wrong,
-                 {"bits", kModes[mode] + std::string(" at result ") + std::to_string(i)});
+                 {"bits", kModes[mode] + std::string(" at result ") + std::to_string(*at)});
       }
       if (!first && far.empty()) first = got;
     } catch (const std::exception& e) {

@@ -20,6 +20,7 @@ struct Thrown {
 struct Outcome {
   std::vector<Wrong> wrong;
   std::vector<Thrown> thrown;
+  std::string unjudged;  // why numbers were compared between modes alone; empty: with the judge
 };
 inline constexpr const char* kModes[] = {"eager", "staged", "lazy"};
 

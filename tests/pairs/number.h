@@ -8,6 +8,7 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 #include <vector>
 
 namespace pairs {
@@ -41,6 +42,12 @@ class Number {
     Number out = *this;
     for (std::size_t i = 1; i < parts_.size(); ++i) out.parts_[i] *= factor;
     return out;
+  }
+
+  // Whether f is true of the value and of all derivatives.
+  template <class F>
+  bool all_of(const F& f) const {
+    return std::all_of(parts_.begin(), parts_.end(), f);
   }
 
   friend Number operator+(const Number& a, const Number& b) {
@@ -81,6 +88,25 @@ class Number {
  private:
   std::vector<long double> parts_;  // 2^k of them
 };
+
+// A binary floating type: bits of the fraction, and the exponents of its normal numbers.
+struct FloatFormat {
+  const char* name;
+  int fraction, lowest, highest;
+};
+inline constexpr FloatFormat kHalf{"float16", 10, -14, 15};
+inline constexpr FloatFormat kBrainFloat{"bfloat16", 7, -126, 127};
+
+// The number of that type that is nearest to x, by IEEE 754: of two the even one; in steps of one
+// size below the normal numbers; infinity from half a step above the largest on.
+inline long double rounded(long double x, const FloatFormat& type) {
+  if (x == 0 || !std::isfinite(x)) return x;
+  const auto step = [&](int exponent) { return std::ldexp(1.0L, exponent - type.fraction); };
+  const long double unit = step(std::max(std::ilogb(x), type.lowest));
+  const long double near = std::nearbyint(x / unit) * unit;
+  const bool is_beyond = std::abs(near) >= std::ldexp(2.0L, type.highest);
+  return is_beyond ? std::copysign(std::numeric_limits<long double>::infinity(), x) : near;
+}
 
 constexpr std::size_t kLength = 3;  // of all vectors in programs
 

@@ -70,6 +70,7 @@ class Report {
     std::string title;
     for (const std::string& name : path) title += (title.empty() ? "" : " ") + name;
     ++programs_;
+    if (!outcome.unjudged.empty()) ++unjudged_[outcome.unjudged];
     const bool cannot_be = is_impossible(path, outcome, title);
     for (const Wrong& wrong : outcome.wrong) {
       if (cannot_be && wrong.kind == "error") continue;
@@ -91,6 +92,9 @@ class Report {
   int finish() {
     std::printf("\nwrong, by features from the outside to the inside:\n");
     for (const auto& [what, count] : counts_) std::printf("  %4d %s\n", count, what.c_str());
+    for (const auto& [why, count] : unjudged_) {
+      std::printf("%d programs compared between modes alone: %s\n", count, why.c_str());
+    }
     const bool whole = options_.from == 0 && options_.programs >= 3000 && options_.with.empty();
     int idle = 0;
     for (const Entry& entry : known_) {
@@ -156,7 +160,7 @@ class Report {
   Options options_;
   std::vector<std::string> names_;
   std::vector<Entry> known_, impossible_;
-  std::map<std::string, int> counts_;
+  std::map<std::string, int> counts_, unjudged_;
   std::set<std::string> seen_;
   int programs_ = 0, unlisted_ = 0;
 };

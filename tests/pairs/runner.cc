@@ -30,7 +30,7 @@ struct Block {
   std::FILE* file = nullptr;  // the output of the child
 };
 
-// A child writes "begin i", then lines "wrong KIND DETAIL" and "thrown MODE TEXT".
+// A child writes "begin i", then lines "wrong KIND DETAIL", "thrown MODE TEXT" and "unjudged WHY".
 [[noreturn]] void run_child(const std::vector<Program>& programs, const Block& block) {
   silence_warnings();
   for (std::size_t i = block.begin; i < block.end; ++i) {
@@ -43,6 +43,8 @@ struct Block {
       std::fprintf(block.file, "wrong %s %s\n", w.kind.c_str(), w.detail.c_str());
     for (const Thrown& t : outcome.thrown)
       std::fprintf(block.file, "thrown %s %s\n", t.mode.c_str(), t.text.c_str());
+    if (!outcome.unjudged.empty())
+      std::fprintf(block.file, "unjudged %s\n", outcome.unjudged.c_str());
   }
   std::fflush(block.file);
   _exit(0);
@@ -63,6 +65,7 @@ std::size_t read_outcomes(const Block& block, std::vector<Outcome>& out) {
       at = std::stoul(rest);
       continue;
     }
+    if (word == "unjudged") out[at].unjudged = rest;
     const std::size_t next = rest.find(' ');
     const std::string name = rest.substr(0, next), more = rest.substr(next + 1);
     if (word == "thrown") out[at].thrown.push_back({name, more});

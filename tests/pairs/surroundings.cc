@@ -136,8 +136,9 @@ Tensor in_half(LibraryRun& run, const TensorMap& f, const Tensor& x) {
   return y + layer(y) * kPartInHalf;
 }
 Numbers wave(JudgeRun& run, const NumberMap& f, const Numbers& x) {
-  const Numbers y = f(x);
-  return y + (sin(y * run.sources[kCaptured]) + y) * kPartInHalf;
+  const Numbers y = f(x), product = y * run.sources[kCaptured], out = sin(product) + y;
+  for (const Numbers& stored : {y, product, out}) run.stores(stored, kHalf);
+  return y + out * kPartInHalf;
 }
 
 // Files.
