@@ -34,7 +34,7 @@ class JudgeRun {
   std::size_t generators = 0;
   const char* left = nullptr;  // a type whose range a number left that a program stores in it
 
-  // Tells that a program stores x in that type. What follows goes on with all digits.
+  // The program stores x in that type. This run goes on with all digits.
   void stores(const Numbers& x, const FloatFormat& type) {
     const auto fits = [&](long double part) { return std::isfinite(rounded(part, type)); };
     for (const Number& n : x.at) {
@@ -64,7 +64,7 @@ class JudgeRun {
 // derivative by x along kDirection.
 struct Results {
   std::vector<double> value, gradient, second;
-  const char* left = nullptr;  // JudgeRun::left of any run: then these are not what a type can hold
+  const char* left = nullptr;  // JudgeRun::left of any run: the type cannot hold these
 };
 
 // The results of `program`, a function of a JudgeRun and x, at a point.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The judge of the pair machine: types of 16 bits, and programs that leave their range.
+// Tests of judge.h: types of 16 bits, and programs that leave their range.
 #include "tests/pairs/judge.h"
 
 #include <cstddef>
@@ -19,7 +19,7 @@ TEST(Judge, RoundsToFloat16) {
   const auto half = [](long double x) { return rounded(x, kHalf); };
   EXPECT_EQ(half(65504), 65504);
   EXPECT_EQ(half(65519.99L), 65504);
-  EXPECT_EQ(half(65520), kInfinity);  // in the middle to what would be next
+  EXPECT_EQ(half(65520), kInfinity);  // half a step above the largest
   EXPECT_EQ(half(-1e9L), -kInfinity);
   EXPECT_EQ(half(1 + 0x1p-11L), 1);  // of two the even one
   EXPECT_EQ(half(1 + 3 * 0x1p-11L), 1 + 0x1p-9L);
@@ -38,7 +38,8 @@ TEST(Judge, RoundsToBfloat16) {
   EXPECT_EQ(brain(0x1.8p-133L), 0x1p-132L);
 }
 
-// The library against the judge, from below the smallest number of float16 to beyond its largest.
+// Casts of the library give the same, from below the smallest number of float16 to beyond its
+// largest.
 TEST(Judge, RoundsAsTheLibraryDoes) {
   std::vector<double> points;
   for (double x = 0x1p-27; x < 1e6; x *= 1.0001) points.push_back(x);

@@ -20,7 +20,7 @@ struct Thrown {
 struct Outcome {
   std::vector<Wrong> wrong;
   std::vector<Thrown> thrown;
-  std::string unjudged;  // why numbers were compared between modes alone; empty: with the judge
+  std::string unjudged;  // why numbers were compared between modes alone; empty: they were not
 };
 inline constexpr const char* kModes[] = {"eager", "staged", "lazy"};
 
