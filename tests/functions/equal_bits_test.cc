@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Derivatives of first and second order have the same bits eagerly, staged and lazily: cotangents
-// that reach a value are added in one order (docs/design/0020-order-of-sums.md).
+// Derivatives of all orders have the same bits eagerly, staged and lazily: cotangents that reach a
+// value are added in one order (docs/design/0020-order-of-sums.md).
 #include <cstdint>
 #include <string>
 #include <tuple>
@@ -40,8 +40,17 @@ const auto kTangent = [](const auto& f, const Tensor& x) { return jvp(f, x, weig
 const auto kReverseOverReverse = [](const auto& f, const Tensor& x) {
   return gradient([&](const Tensor& a) { return sum(gradient(f, a) * weights()); }, x);
 };
+const auto kReverseThrice = [](const auto& f, const Tensor& x) {
+  const auto second = [&](const Tensor& a) { return sum(kReverseOverReverse(f, a) * weights()); };
+  return gradient(second, x);
+};
 const auto kForwardOverReverse = [](const auto& f, const Tensor& x) {
   return jvp([&](const Tensor& a) { return gradient(f, a); }, x, weights()).second;
+};
+// Of forward over reverse mode.
+const auto kReverseTwiceOverForward = [](const auto& f, const Tensor& x) {
+  const auto second = [&](const Tensor& a) { return sum(kForwardOverReverse(f, a) * weights()); };
+  return kReverseOverReverse(second, x);
 };
 const auto kReverseOverForward = [](const auto& f, const Tensor& x) {
   return gradient([&](const Tensor& a) { return jvp(f, a, weights()).second; }, x);
@@ -148,6 +157,37 @@ TEST(EqualBits, OfBranches) {
   });
 }
 
+// A value that one derivative has kept is the same value where the next one keeps it.
+TEST(EqualBits, OfHigherDerivativesOfBranches) {
+  const auto expect_higher = [](const std::string& name, const auto& f) {
+    expect_equal_bits(name + ", third", kReverseThrice, f);
+    expect_equal_bits(name + ", fourth", kReverseTwiceOverForward, f);
+  };
+  const auto power = [](const Tensor& x) {
+    const Tensor s = exp(x);
+    return sum(s * s * s);
+  };
+  const auto wave = [](const Tensor& x) {
+    const Tensor s = sin(x);
+    return sum(sin(s * s));
+  };
+  expect_higher("a branch that keeps more than the other", [=](const Tensor& x) {
+    return cond(
+        sum(x) > 0.0, [&] { return power(x); }, [&] { return sum(x); });
+  });
+  expect_higher("branches that keep different values", [=](const Tensor& x) {
+    return cond(
+        sum(x) > 0.0, [&] { return power(x); }, [&] { return wave(x); });
+  });
+  expect_higher("a branch in a branch", [=](const Tensor& x) {
+    const auto inner = [&] {
+      return cond(
+          sum(x) > -100.0, [&] { return wave(x) * power(x); }, [&] { return sum(x); });
+    };
+    return cond(sum(x) > 0.0, inner, [&] { return power(x); });
+  });
+}
+
 const Tensor& rows() {
   static const Tensor xs(std::vector<double>{0.37, -0.81, 0.59, 1.21, 0.43, -0.29, 0.77, 0.11,
                                              -1.37, 0.91, 0.53, 0.17},
@@ -186,6 +226,18 @@ TEST(EqualBits, OfScansWhoseStateIsReadTwice) {
     const auto [last, path] = scan(step, State(w, w * 0.7), rows());
     return sum(square(path)) + sum(last.first);
   });
+}
+
+TEST(EqualBits, OfFourthDerivativesOfFolds) {
+  const auto loss = [](const Tensor& w) {
+    const auto step = [&](const Tensor& h, const Tensor& x) {
+      const Tensor s = exp(h * x * 0.5);
+      return s * s * s * w;
+    };
+    return sum(fold(step, w, rows()));
+  };
+  const auto slope = [&](const Tensor& w) { return sum(gradient(loss, w) * weights()); };
+  expect_equal_bits("a value that three tapes keep", kReverseThrice, slope);
 }
 
 TEST(EqualBits, OfFolds) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests of judge.h: types of 16 bits, and programs that leave their range.
+// Rounding to types of 16 bits, and programs that leave their range.
 #include "tests/pairs/judge.h"
 
 #include <cstddef>

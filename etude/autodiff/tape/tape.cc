@@ -356,19 +356,37 @@ Values Tape::record_call(const Op& op, Operands in, const Attrs& attrs, CallSite
 
 namespace {
 
-// The graph that returns the results of a call, or rows of them: for a call, or for a loop over
-// rows.
-const Graph* graph_of_results(const OpDef& def, const Attrs& attrs) {
-  if (!def.takes_sums) return nullptr;
+// The graphs that return the results of a call, or rows of them: of a call, of a loop over rows, or
+// of branches.
+std::vector<const Graph*> graphs_of_results(const OpDef& def, const Attrs& attrs) {
+  std::vector<const Graph*> out;
+  if (!def.takes_sums) return out;
   std::string_view name = def.body;
   if (name.empty() && def.loop.graphs.size() == 1) name = def.loop.graphs[0];
-  return name.empty() ? nullptr : static_cast<const Graph*>(&attrs.object(name));
+  if (!name.empty()) {
+    out.push_back(static_cast<const Graph*>(&attrs.object(name)));
+    return out;
+  }
+  const auto is_list = [](const AttrDef& a) { return a.kind == AttrKind::kGraphs; };
+  const auto branches = std::ranges::find_if(def.attrs, is_list);
+  if (branches == def.attrs.end() || !def.loop.graphs.empty()) return out;
+  for (const auto& branch : attrs.objects(branches->name))
+    out.push_back(static_cast<const Graph*>(branch.get()));
+  return out;
 }
 
-// Rows that a loop returns are new values, except the rows that a tape inside keeps.
+// The first result, of those from `begin` <= i on, that is result i in all of the graphs.
+std::size_t first_result(std::span<const Graph* const> graphs, std::size_t i, std::size_t begin) {
+  const auto differs = [&](const Graph* g) { return g->outputs()[begin] != g->outputs()[i]; };
+  while (std::ranges::any_of(graphs, differs)) ++begin;
+  return begin;
+}
+
+// Rows that a loop returns and results of branches are new values, except those that a tape inside
+// keeps.
 std::size_t first_value(const OpDef& def, const Attrs& attrs, std::size_t visible) {
   if (!def.body.empty()) return 0;
-  return attrs.has("visible") ? static_cast<std::size_t>(attrs.integer("visible")) : visible;
+  return attrs.has("results") ? static_cast<std::size_t>(attrs.integer("results")) : visible;
 }
 
 }  // namespace
@@ -385,11 +403,10 @@ Values Tape::record_keeping(const Op& op, Operands in, const Attrs& attrs, CallS
     if (is_read) entries_[first + i].saved = in[i];
   }
   Values out = parent.execute(op, in.without_expiring(), keeping.attrs, where);
-  const Graph* body = graph_of_results(op.def(), keeping.attrs);
+  const std::vector<const Graph*> graphs = graphs_of_results(op.def(), keeping.attrs);
   const std::size_t first_at = first_value(op.def(), attrs, visible);
   for (std::size_t i = 0; i < out.size(); ++i) {
-    const std::size_t at =
-        body == nullptr || i < visible ? i : internal::first_output(*body, i, first_at);
+    const std::size_t at = graphs.empty() || i < visible ? i : first_result(graphs, i, first_at);
     if (at == i) {
       add_output(out[i], i >= visible);
     } else {  // saved as the result itself

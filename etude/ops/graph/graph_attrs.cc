@@ -62,6 +62,10 @@ std::vector<const Type*> differentiable(const Types& types) {
   return out;
 }
 
+int64_t own_results(const Attrs& attrs, int64_t visible) {
+  return attrs.has("results") ? attrs.integer("results") : visible;
+}
+
 std::vector<bool> moving(const JvpCall& call) {
   std::vector<bool> out;
   for (std::size_t i = 0; i < call.in.size(); ++i) out.push_back(call.tangents[i].has_value());

@@ -50,6 +50,9 @@ Types types_of(Operands operands);
 // Appends the cotangents of results first .. first + count - 1. Results whose type has no cotangent
 // are left out; an absent cotangent is zero.
 void add_cotangents(Tensors& to, const VjpCall& call, std::size_t first, std::size_t count);
+// The number of results of a call with `visible` ones without those for tapes inside, which write
+// it down as attribute `results`.
+int64_t own_results(const Attrs& attrs, int64_t visible);
 // By operand: whether it has a tangent; whether it is a batch; whether its cotangent is needed.
 std::vector<bool> moving(const JvpCall& call);
 std::vector<bool> batched(const BatchCall& call);

@@ -280,21 +280,22 @@ KeptCall keep_scan(std::span<const Type* const> types, const Attrs& attrs, uint6
   const Scan scan(attrs, types.size());
   const ScanDerivative derivative(scan, wanted(bits, types));
   const std::vector<int64_t> sums(derivative.summed_inputs.begin(), derivative.summed_inputs.end());
+  const auto visible = static_cast<int64_t>(scan.body->outputs().size());
   std::vector<int64_t> gives = derivative.sums_given;
   gives.insert(gives.end(), derivative.rows_given.begin(), derivative.rows_given.end());
-  return {
-      op<"scan">().attrs_by_name({{"body", graph_value(derivative.forward())},
-                                  {"carried", attrs.value("carried")},
-                                  {"rows", attrs.value("rows")},
-                                  {"length", scan.length},
-                                  {"reverse", scan.is_reverse},
-                                  {"backward", graph_value(derivative.backward())},
-                                  {"visible", static_cast<int64_t>(scan.body->outputs().size())},
-                                  {"read", derivative.operands_read},
-                                  {"sums", sums},
-                                  {"gives", gives},
-                                  {"source", graph_value(scan.body)}}),
-      internal::operand_bits(derivative.operands_read)};
+  return {op<"scan">().attrs_by_name({{"body", graph_value(derivative.forward())},
+                                      {"carried", attrs.value("carried")},
+                                      {"rows", attrs.value("rows")},
+                                      {"length", scan.length},
+                                      {"reverse", scan.is_reverse},
+                                      {"backward", graph_value(derivative.backward())},
+                                      {"visible", visible},
+                                      {"results", own_results(attrs, visible)},
+                                      {"read", derivative.operands_read},
+                                      {"sums", sums},
+                                      {"gives", gives},
+                                      {"source", graph_value(scan.body)}}),
+          internal::operand_bits(derivative.operands_read)};
 }
 
 // The backward body for sums that have reached operands with rows so far, which are appended to
@@ -496,6 +497,7 @@ void define_row_scan(Registry& r) {
                 {"reverse", false},
                 {"backward", AttrKind::kGraph, none},
                 {"visible", AttrKind::kInt, none},
+                {"results", AttrKind::kInt, none},
                 {"read", AttrKind::kInts, none},
                 {"sums", AttrKind::kInts, none},
                 {"gives", AttrKind::kInts, none},

@@ -85,9 +85,10 @@ void prepare_switch(const PrepareCall& call) {
 }
 
 // Branches that return results of the same types, none of them absent: outputs that no branch has
-// are left out, and a branch that lacks an output returns zeros for it.
+// are left out, and a branch that lacks an output returns zeros for it. The outputs are results,
+// and then tangents; the first `own` results and their tangents come first.
 struct Aligned {
-  explicit Aligned(const Graphs& branches) {
+  Aligned(const Graphs& branches, std::size_t own) {
     Types wanted(branches[0]->outputs().size());
     for (const GraphRef& branch : branches) {
       const Types types = branch->output_types();
@@ -98,6 +99,10 @@ struct Aligned {
     for (std::size_t i = 0; i < wanted.size(); ++i) {
       if (wanted[i] != nullptr) given.push_back(i);
     }
+    const std::size_t results = wanted.size() / 2;
+    const auto is_own = [&](std::size_t i) { return i % results < own; };
+    std::ranges::stable_partition(given, is_own);
+    own_count = std::ranges::count_if(given, is_own);
     for (const GraphRef& branch : branches) {
       graphs.push_back(
           internal::make_graph(branch->name(), branch->inputs(), [&](std::span<const Tensor> in) {
@@ -112,13 +117,15 @@ struct Aligned {
   }
   Graphs graphs;
   std::vector<std::size_t> given;  // which outputs these give
+  int64_t own_count = 0;
 };
 
 // The derivatives of all branches, combined: the residuals of all branches share places.
 class SwitchDerivative {
  public:
-  SwitchDerivative(const Graphs& branches, const Chosen& chosen)
-      : branches_(branches), chosen_(chosen) {
+  // Results from `first_kept` on are kept values of derivatives before.
+  SwitchDerivative(const Graphs& branches, const Chosen& chosen, std::size_t first_kept)
+      : branches_(branches), chosen_(chosen), first_kept_(first_kept) {
     std::set<int64_t> read;
     for (const GraphRef& branch : branches_) {
       pairs_.push_back(internal::derivative_of(*branch, chosen, chosen));
@@ -148,7 +155,12 @@ class SwitchDerivative {
             }
             results.resize(visible);
             for (std::size_t p = 0; p < places.size(); ++p) {
-              results.push_back(places[p].has_value() ? places[p] : internal::full(places_[p], 0));
+              const auto& [type, result] = places_[p];
+              if (result != visible) {
+                results.push_back(results[result]);
+              } else {
+                results.push_back(places[p].has_value() ? places[p] : internal::full(type, 0));
+              }
             }
             return results;
           }));
@@ -161,7 +173,7 @@ class SwitchDerivative {
     Inputs inputs;
     const auto all = branches_[0]->inputs();
     for (const int64_t i : read_) add_inputs(inputs, all.subspan(static_cast<std::size_t>(i), 1));
-    for (const Type* type : places_) inputs.push_back({"kept", type});
+    for (const Place& place : places_) inputs.push_back({"kept", place.type});
     for (const Type* type : differentiable(branches_[0]->output_types())) {
       inputs.push_back({"ct", type});
     }
@@ -195,15 +207,26 @@ class SwitchDerivative {
   }
 
  private:
+  // A kept value that is result r of its branch is result r in all branches, and the cotangents of
+  // both are one sum. For other values `result` is the number of results.
+  struct Place {
+    const Type* type;
+    std::size_t result;
+    bool operator==(const Place&) const = default;
+  };
+
   void add_places(const internal::GraphDerivative& pair) {
     std::vector<bool> is_taken(places_.size());
     std::vector<std::size_t>& mine = place_of_.emplace_back();
     const auto outputs = pair.forward->output_types();
-    for (std::size_t k = branches_[0]->outputs().size(); k < outputs.size(); ++k) {
+    const std::size_t visible = branches_[0]->outputs().size();
+    for (std::size_t k = visible; k < outputs.size(); ++k) {
+      const std::size_t first = internal::first_output(*pair.forward, k, first_kept_);
+      const Place place{outputs[k], std::min(first, visible)};
       std::size_t p = 0;
-      while (p < places_.size() && (is_taken[p] || places_[p] != outputs[k])) ++p;
+      while (p < places_.size() && (is_taken[p] || places_[p] != place)) ++p;
       if (p == places_.size()) {
-        places_.push_back(outputs[k]);
+        places_.push_back(place);
         is_taken.push_back(false);
       }
       is_taken[p] = true;
@@ -213,9 +236,10 @@ class SwitchDerivative {
 
   const Graphs& branches_;
   const Chosen& chosen_;
+  std::size_t first_kept_;
   std::vector<internal::RefPtr<const internal::GraphDerivative>> pairs_;
   std::vector<int64_t> read_;                       // inputs of branches
-  std::vector<const Type*> places_;                 // of residuals
+  std::vector<Place> places_;                       // of residuals
   std::vector<std::vector<std::size_t>> place_of_;  // by branch
 };
 
@@ -224,8 +248,9 @@ KeptCall keep_switch(std::span<const Type* const> types, const Attrs& attrs, uin
   which.erase(which.begin());
   const Chosen chosen(which);
   const Graphs branches = graphs_of(attrs, "branches");
-  const SwitchDerivative derivative(branches, chosen);
   const auto visible = static_cast<int64_t>(branches[0]->outputs().size());
+  const int64_t results = own_results(attrs, visible);
+  const SwitchDerivative derivative(branches, chosen, static_cast<std::size_t>(results));
   std::vector<int64_t> sums, gives;  // operands of the call; operand 0 is the index
   const std::vector<bool> adds = derivative.adds();
   for (std::size_t i = 0; i < which.size(); ++i) {
@@ -236,6 +261,7 @@ KeptCall keep_switch(std::span<const Type* const> types, const Attrs& attrs, uin
   return {op<"switch_case">().attrs_by_name({{"branches", graphs_value(derivative.forward())},
                                              {"backward", graphs_value(derivative.backward())},
                                              {"visible", visible},
+                                             {"results", results},
                                              {"read", derivative.operands()},
                                              {"sums", sums},
                                              {"gives", gives}}),
@@ -298,10 +324,12 @@ Values switch_jvp(const JvpCall& call) {
   for (const GraphRef& branch : graphs_of(call.attrs, "branches")) {
     pushed.push_back(internal::pushed_graph_of(*branch, Chosen(moves)));
   }
-  const Aligned aligned(pushed);
   Values out(pushed[0]->outputs().size());
+  const auto results = static_cast<int64_t>(out.size() / 2);
+  const Aligned aligned(pushed, static_cast<std::size_t>(own_results(call.attrs, results)));
   const Values found =
-      call_op(op<"switch_case">(), in, {{"branches", graphs_value(aligned.graphs)}});
+      call_op(op<"switch_case">(), in,
+              {{"branches", graphs_value(aligned.graphs)}, {"results", aligned.own_count}});
   for (std::size_t i = 0; i < found.size(); ++i) out[aligned.given[i]] = found[i];
   return out;
 }
@@ -317,7 +345,10 @@ Values switch_batch(const BatchCall& call) {
     const Chosen all(std::vector<bool>(branch->outputs().size(), true));
     branches.push_back(internal::batched_graph_of(*branch, Chosen(chosen), call.size, all));
   }
-  return call_op(op<"switch_case">(), list_of(call.in), {{"branches", graphs_value(branches)}});
+  const auto results = static_cast<int64_t>(branches[0]->outputs().size());
+  return call_op(
+      op<"switch_case">(), list_of(call.in),
+      {{"branches", graphs_value(branches)}, {"results", own_results(call.attrs, results)}});
 }
 
 GraphSample switch_around(const AttrObject& graph, std::span<const Tensor> inputs) {
@@ -339,6 +370,7 @@ void define_switch_case(Registry& r) {
       .attrs = {{"branches", AttrKind::kGraphs},
                 {"backward", AttrKind::kGraphs, none},
                 {"visible", AttrKind::kInt, none},
+                {"results", AttrKind::kInt, none},
                 {"read", AttrKind::kInts, none},
                 {"sums", AttrKind::kInts, none},
                 {"gives", AttrKind::kInts, none}},
