@@ -28,11 +28,9 @@ MemoryLedger& MemoryLedger::instance() {
   return ledger;
 }
 
-MemoryLedger::MemoryLedger() : host_bytes_(host_memory_bytes()) {}
-
 int64_t MemoryLedger::most_bytes() const noexcept {
   const int64_t limit = limit_bytes();
-  return limit > 0 ? std::min(limit, host_bytes_) : host_bytes_;
+  return limit > 0 ? std::min(limit, host_memory_bytes()) : host_memory_bytes();
 }
 
 bool MemoryLedger::reserve(int64_t bytes) noexcept {
@@ -143,10 +141,10 @@ void MemoryLedger::throw_exhausted(int64_t bytes) {
         "smaller sizes, or raise the limit with set_memory_limit",
         readable(bytes), readable(limit));
   }
-  if (bytes > host_bytes_) {
+  if (bytes > host_memory_bytes()) {
     ETUDE_THROW(kResourceExhausted,
                 "{} were requested, but the system has {} in all. Use smaller sizes",
-                readable(bytes), readable(host_bytes_));
+                readable(bytes), readable(host_memory_bytes()));
   }
   if (limit > 0 && bytes > limit - live) {
     ETUDE_THROW(
@@ -158,7 +156,7 @@ void MemoryLedger::throw_exhausted(int64_t bytes) {
   ETUDE_THROW(kResourceExhausted,
               "{} were requested, but the system has no more: of its {}, {} are in use by tensors; "
               "largest holders: {}. Free values or use smaller batches",
-              readable(bytes), readable(host_bytes_), readable(live), largest_holders());
+              readable(bytes), readable(host_memory_bytes()), readable(live), largest_holders());
 }
 
 }  // namespace etude::internal

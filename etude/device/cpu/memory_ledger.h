@@ -50,7 +50,7 @@ class MemoryLedger {
   [[noreturn]] void throw_exhausted(int64_t bytes);
 
  private:
-  MemoryLedger();
+  MemoryLedger() = default;
   int64_t most_bytes() const noexcept;
   void note(int64_t live) noexcept;
   std::string largest_holders();
@@ -58,7 +58,6 @@ class MemoryLedger {
   alignas(64) std::atomic<int64_t> live_{0};
   std::atomic<int64_t> limit_{0};
   std::atomic<int64_t> lowest_peak_{0};  // the lowest peak of the process and all watches
-  int64_t host_bytes_ = 0;
 
   std::mutex mutex_;  // guards the members below
   int64_t peak_ = 0;
