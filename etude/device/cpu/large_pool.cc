@@ -48,8 +48,9 @@ int bin_of(std::size_t bytes) {
   return (power - 6) * 4 + quarter;
 }
 
-// Address space that begins at a multiple of 2 MiB; null when the system refuses.
-char* map_arena(std::size_t bytes) {
+// Address space that begins at a multiple of 2 MiB, with huge pages from byte `plain` on; null when
+// the system refuses.
+char* map_arena(std::size_t bytes, std::size_t plain) {
   void* raw =
       mmap(nullptr, bytes + kHuge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (raw == MAP_FAILED) return nullptr;
@@ -58,7 +59,8 @@ char* map_arena(std::size_t bytes) {
   if (begin != from) munmap(from, static_cast<std::size_t>(begin - from));
   const auto behind = static_cast<std::size_t>(from + kHuge - begin);
   if (behind != 0) munmap(begin + bytes, behind);
-  madvise(begin, bytes, MADV_HUGEPAGE);  // only advice: a system without huge pages works as well
+  // Only advice: a system without huge pages works as well.
+  if (bytes > plain) madvise(begin + plain, bytes - plain, MADV_HUGEPAGE);
   return begin;
 }
 
@@ -71,11 +73,13 @@ LargePool& LargePool::for_buffers() {
 }
 
 LargePool& LargePool::for_blocks() {
-  static LargePool& pool = *new LargePool(std::size_t{64} << 20);
+  static LargePool& pool = *new LargePool(std::size_t{64} << 20, kHuge);
   return pool;
 }
 
-LargePool::LargePool(std::size_t mark) : mark_(mark) { static_assert(sizeof(Chunk) == kHeader); }
+LargePool::LargePool(std::size_t mark, std::size_t plain) : mark_(mark), plain_(plain) {
+  static_assert(sizeof(Chunk) == kHeader);
+}
 
 void LargePool::insert(Chunk* chunk) noexcept {
   const int bin = bin_of(chunk->bytes);
@@ -123,10 +127,10 @@ LargePool::Chunk* LargePool::find(std::size_t need) noexcept {
 // A free chunk of a new arena, in no bin.
 LargePool::Chunk* LargePool::grow(std::size_t need) noexcept {
   std::size_t bytes = need > kArena / 2 ? round_up(need, kHuge) : kArena;
-  char* begin = map_arena(bytes);
+  char* begin = map_arena(bytes, plain_);
   if (begin == nullptr && bytes == kArena) {  // a small arena may still be had
     bytes = round_up(need, kHuge);
-    begin = map_arena(bytes);
+    begin = map_arena(bytes, plain_);
   }
   if (begin == nullptr) return nullptr;
   auto* chunk = new (begin) Chunk;

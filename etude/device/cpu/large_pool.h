@@ -24,8 +24,9 @@ class LargePool {
   // Two pools, so that small long-lived values do not keep a large arena from being returned.
   static LargePool& for_buffers();
   static LargePool& for_blocks();
-  // Caches up to `mark` bytes.
-  explicit LargePool(std::size_t mark);
+  // Caches up to `mark` bytes. The first `plain` bytes of each arena, a multiple of 2 MiB, have
+  // pages of the usual size: a program that holds little does not wait until a huge page is zeroed.
+  explicit LargePool(std::size_t mark, std::size_t plain = 0);
   LargePool(const LargePool&) = delete;
   LargePool& operator=(const LargePool&) = delete;
 
@@ -55,6 +56,7 @@ class LargePool {
   std::array<uint64_t, kBins / 64> filled_ = {};
   std::atomic<std::size_t> dirty_{0};
   std::size_t mark_ = 0;
+  std::size_t plain_ = 0;
 };
 
 }  // namespace etude::internal
