@@ -14,6 +14,7 @@ struct Gemm {
   bool transpose_a = false, transpose_b = false;
   int64_t a_row = 0, b_row = 0, out_row = 0;
 };
+// throws: kUnimplemented if oneDNN, which the first call loads, is missing.
 void gemm(const Gemm& g, float* out, const float* a, const float* b);
 
 }  // namespace etude::kernels::cpu::onednn
