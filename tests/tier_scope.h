@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "etude/kernels/cpu/elementwise/fused_program.h"
+#include "etude/core/op/tier.h"
 
 namespace etude::tests {
 
@@ -12,13 +12,13 @@ namespace etude::tests {
 // run time justifies.
 class TierScope {
  public:
-  explicit TierScope(std::optional<internal::Tier> tier) { kernels::cpu::fix_tier(tier); }
+  explicit TierScope(std::optional<internal::Tier> tier) { internal::fix_tier(tier); }
   TierScope(const TierScope&) = delete;
   TierScope& operator=(const TierScope&) = delete;
-  ~TierScope() { kernels::cpu::fix_tier(saved_); }
+  ~TierScope() { internal::fix_tier(saved_); }
 
  private:
-  const std::optional<internal::Tier> saved_ = kernels::cpu::fixed_tier();
+  const std::optional<internal::Tier> saved_ = internal::fixed_tier();
 };
 
 }  // namespace etude::tests

@@ -9,7 +9,7 @@ import check_common as common
 ORDER = ("base diff core device files graph passes eager plan variables lazy stage autodiff kernels codegen ops nn optim data "
          "io aot dist xla").split()
 RANK = {folder: rank for rank, folder in enumerate(ORDER)}
-TOP = len(ORDER)  # tools, tests, examples, benchmarks, python: may include all
+TOP = len(ORDER)  # etude/startup.cc, tools, tests, examples, benchmarks, python: may include all
 # Headers that lie in etude/ itself. Others there (the umbrella header) are for users only.
 ROOT_HEADERS = {"etude/version.h": "base", "etude/ops.h": "ops", "etude/diff.h": "diff"}
 
@@ -65,6 +65,8 @@ def self_test():
     def count(path, header, installed=()):
         return len(list(faults(path, f"#include {header}\n", installed)))
 
+    assert count("etude/startup.cc", '"etude/codegen/serve.h"') == 0
+    assert count("etude/ops/a.cc", '"etude/startup.cc"') == 1
     assert count("etude/core/a.cc", '"etude/base/b.h"') == 0
     assert count("etude/core/a.cc", '"etude/core/cpu/b.h"') == 0
     assert count("etude/core/a.cc", '"etude/eager/b.h"') == 1

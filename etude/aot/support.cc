@@ -25,6 +25,7 @@
 #include "etude/base/check.h"
 #include "etude/device/cpu/float_mode.h"
 #include "etude/device/cpu/parallel.h"
+#include "etude/kernels/cpu/elementwise/fused_program.h"
 #include "etude/kernels/cpu/onednn/onednn.h"
 #include "etude/kernels/cpu/product/packed_product.h"
 
@@ -269,6 +270,12 @@ void throw_check(const char* file, int line, const char* condition, const std::s
 }
 
 }  // namespace internal
+
+namespace kernels::cpu {
+
+void make_code_soon(const FusedProgram& /*program*/, Tier /*tier*/) noexcept {}
+
+}  // namespace kernels::cpu
 
 namespace kernels::cpu::onednn {
 

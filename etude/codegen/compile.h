@@ -11,7 +11,7 @@
 #include "etude/base/scalars/scalar_program.h"
 #include "etude/core/op/tier.h"
 #include "etude/kernels/cpu/simd/math_table.h"
-#include "etude/plan/region.h"
+#include "etude/plan/region_code.h"
 
 namespace etude::codegen {
 

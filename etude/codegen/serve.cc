@@ -23,10 +23,6 @@
 #include "etude/codegen/compile.h"
 #include "etude/codegen/compiler.h"
 #include "etude/codegen/worker.h"
-#include "etude/kernels/cpu/elementwise/fused_program.h"
-#include "etude/kernels/cpu/elementwise/small_calls.h"
-#include "etude/plan/region.h"
-#include "etude/plan/soon.h"
 
 namespace etude::codegen {
 namespace {
@@ -247,16 +243,7 @@ struct EndOfMain {
 };
 thread_local EndOfMain end_of_main;
 
-bool work_soon(std::function<void()> work) noexcept {
-  try {
-    end_of_main.is_armed = true;  // the first use makes the object, and so registers its destructor
-    return server().ask(std::move(work));
-  } catch (const std::exception&) {
-    return false;  // no memory or no thread for it
-  }
-}
-
-void make_now(const Server::Request& request) noexcept {
+void ask_now(const Server::Request& request) noexcept {
   try {
     server().make(request);
   } catch (const std::exception&) {
@@ -264,28 +251,28 @@ void make_now(const Server::Request& request) noexcept {
   }
 }
 
-constexpr kernels::cpu::FusedCompiler kCompiler = {
-    [](const FusedProgram& program, Tier tier) noexcept {
-      ask_soon({.program = &program, .tier = tier});
-    },
-    [](const FusedProgram& program, Tier tier) noexcept {
-      make_now({.program = &program, .tier = tier});
-    }};
-constexpr internal::RegionCompiler kRegionCompiler = {
-    kernels::cpu::tell_small_call, kernels::cpu::fixed_tier,
-    [](const RegionCode& region, Tier tier) noexcept {
-      ask_soon({.region = &region, .tier = tier});
-    },
-    [](const RegionCode& region, Tier tier) noexcept {
-      make_now({.region = &region, .tier = tier});
-    }};
-
 }  // namespace
 
-void serve_kernels() noexcept {
-  kernels::cpu::set_fused_compiler(kCompiler);
-  internal::set_region_compiler(kRegionCompiler);
-  internal::set_soon(work_soon);
+void make_soon(const FusedProgram& program, Tier tier) noexcept {
+  ask_soon({.program = &program, .tier = tier});
+}
+void make_soon(const RegionCode& region, Tier tier) noexcept {
+  ask_soon({.region = &region, .tier = tier});
+}
+void make_now(const FusedProgram& program, Tier tier) noexcept {
+  ask_now({.program = &program, .tier = tier});
+}
+void make_now(const RegionCode& region, Tier tier) noexcept {
+  ask_now({.region = &region, .tier = tier});
+}
+
+bool work_soon(std::function<void()> work) noexcept {
+  try {
+    end_of_main.is_armed = true;  // the first use makes the object, and so registers its destructor
+    return server().ask(std::move(work));
+  } catch (const std::exception&) {
+    return false;  // no memory or no thread for it
+  }
 }
 
 }  // namespace etude::codegen

@@ -21,7 +21,7 @@ struct alignas(64) DispatchEntry : CallKey<kDispatchOperands> {
   uint64_t in_place = 0;
   RefPtr<Prepared> prepared;
 
-  static void table_was_made();  // by a thread's first call
+  static void table_was_made();  // by a thread's first call; defined in etude/startup.cc
 };
 
 static_assert(sizeof(DispatchEntry) == 128);
@@ -38,10 +38,6 @@ inline DispatchEntry& latest_entry(const Op& op, uint32_t attrs, const Type* con
 // errors of the type rule and of the kernel's preparation.
 const DispatchEntry& dispatch(const Op& op, const Attrs& attrs, const Type* const* types,
                               std::size_t size, DispatchEntry& scratch);
-
-// Records the calls of this thread if the whole program is lazy. Called once per thread, at its
-// first call. Implemented by lazy/context.cc.
-void lazy_this_thread();
 
 // A call made ready to run on the device of its operands. throws: the errors of the type rule and
 // of the kernel's preparation; kUnimplemented without a kernel there, naming the device.

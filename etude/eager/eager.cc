@@ -254,11 +254,6 @@ bool report_error(const Error& error) {
   return false;
 }
 
-void DispatchEntry::table_was_made() {
-  profile_this_thread();
-  lazy_this_thread();
-}
-
 const DispatchEntry& dispatch(const Op& op, const Attrs& attrs, const Type* const* types,
                               std::size_t size, DispatchEntry& scratch) {
   const uint32_t id = attrs.dispatch_id();

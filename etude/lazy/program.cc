@@ -12,12 +12,11 @@
 #include "etude/base/check.h"
 #include "etude/base/hash.h"
 #include "etude/base/warning.h"
-#include "etude/eager/dispatch.h"
+#include "etude/core/op/tier.h"
 #include "etude/passes/decisions.h"
 #include "etude/passes/pipeline.h"
 #include "etude/passes/roll.h"
 #include "etude/passes/switches.h"
-#include "etude/plan/region.h"
 #include "etude/plan/soon.h"
 #include "etude/variables/init_scope.h"
 
@@ -34,8 +33,7 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 // Whether programs are made in the background. They are made at once if a tier is fixed to machine
 // code (codegen/compiler.h), if passes are switched off here, or if decisions have a listener.
 bool makes_behind() {
-  const RegionCompiler* const compiler = region_compiler();
-  const bool wants_code = compiler != nullptr && compiler->fixed_tier() > Tier::kNone;
+  const bool wants_code = fixed_tier() > Tier::kNone;
   return lazy_options().background && !wants_code && !hears_decisions() && !has_switches_here();
 }
 

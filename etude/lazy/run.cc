@@ -9,7 +9,6 @@
 #include "etude/base/warning.h"
 #include "etude/core/context/context.h"
 #include "etude/eager/cancel.h"
-#include "etude/eager/dispatch.h"
 #include "etude/lazy/program.h"
 #include "etude/lazy/trace.h"
 #include "etude/variables/init_scope.h"

@@ -261,4 +261,7 @@ class LazyTrace {
   std::vector<Failed> failed_;
 };
 
+// Records the calls of this thread from now on if the whole program is lazy (ETUDE_MODE).
+void lazy_this_thread();
+
 }  // namespace etude::internal

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One function per file of records. Only register.cc calls them, in this order.
+// One function per file of records. Only etude/startup.cc calls them, in this order.
 #pragma once
 
 #include "etude/core/op/registry.h"

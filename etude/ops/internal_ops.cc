@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that contexts and derived rules call, without a public function.
 #include "etude/base/check.h"
-#include "etude/codegen/serve.h"
 #include "etude/core/call/builtin.h"
 #include "etude/core/call/call.h"
 #include "etude/core/op/batching.h"
@@ -95,7 +94,6 @@ void prepare_fused_elementwise(const PrepareCall& call) {
 }  // namespace
 
 void define_internal_ops(Registry& r) {
-  codegen::serve_kernels();  // of fused_elementwise
   r.define({
       .name = "strong_product",
       .space = "internal",

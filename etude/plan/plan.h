@@ -36,7 +36,7 @@
 #include "etude/core/op/rules.h"
 #include "etude/graph/graph.h"
 #include "etude/plan/plan_layout.h"
-#include "etude/plan/region.h"
+#include "etude/plan/region_code.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "etude/base/check.h"
+#include "etude/plan/region_code.h"
 
 namespace etude::internal {
 namespace {
@@ -118,10 +119,7 @@ void RegionMaker::tell(std::size_t i) {
     types.push_back(graph_.type(v));
   }
   SmallCall call;
-  const RegionCompiler* const compiler = region_compiler();
-  if (compiler != nullptr && compiler->tell(*calls_[i], {types.data(), types.size()}, call)) {
-    told_[i] = std::move(call);
-  }
+  if (tell_call(*calls_[i], {types.data(), types.size()}, call)) told_[i] = std::move(call);
 }
 
 std::size_t RegionMaker::work_of(std::size_t i) const {

@@ -11,14 +11,10 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// Takes a piece of work, which may not throw; false: it will not run. fork() waits for the running
-// piece; queued pieces run in the child as well.
-using Soon = bool (*)(std::function<void()> work) noexcept;
-// thread-safe.
-void set_soon(Soon soon) noexcept;
-
-// Queues `work` on the background thread. Returns false if there is no such thread: the caller may
-// then run it. Pieces run in order, on one thread. wait_for_compile() waits for them. thread-safe.
+// Queues `work`, which may not throw, on the background thread. Returns false if there is no such
+// thread: the caller may then run it. Pieces run in order, on one thread. wait_for_compile() waits
+// for them. fork() waits for the running piece; queued pieces run in the child as well. Defined in
+// etude/startup.cc. thread-safe.
 bool do_soon(std::function<void()> work) noexcept;
 
 }  // namespace internal

@@ -12,7 +12,7 @@
 #include "etude/etude.h"
 #include "etude/kernels/cpu/elementwise/fused_program.h"
 #include "etude/plan/plan.h"
-#include "etude/plan/region.h"
+#include "etude/plan/region_code.h"
 #include "tests/same_numbers.h"
 #include "tests/tier_scope.h"
 

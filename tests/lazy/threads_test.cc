@@ -12,8 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "etude/core/op/tier.h"
 #include "etude/etude.h"
-#include "etude/kernels/cpu/elementwise/fused_program.h"
 #include "etude/plan/soon.h"
 #include "tests/lazy_options.h"
 
@@ -128,7 +128,7 @@ class SlowCompiler {
 };
 
 // If the tier is fixed to machine code, code and programs are needed at once.
-bool has_fixed_tier() { return kernels::cpu::fixed_tier() > internal::Tier::kNone; }
+bool has_fixed_tier() { return internal::fixed_tier() > internal::Tier::kNone; }
 
 Tensor train_step(Tensor& w, const Tensor& x, float rate) {
   const auto [loss, grad] =

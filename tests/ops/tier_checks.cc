@@ -10,7 +10,7 @@
 #include "etude/core/call/builtin.h"
 #include "etude/kernels/cpu/elementwise/fused_program.h"
 #include "etude/passes/pipeline.h"
-#include "etude/plan/region.h"
+#include "etude/plan/region_code.h"
 #include "etude/stage/make_graph.h"
 #include "tests/ops/checks.h"
 #include "tests/same_numbers.h"

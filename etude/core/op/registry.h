@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The only table of op records. Filled by register_all_ops() (etude/ops/register.cc) on first use.
+// The only table of op records. Filled by register_all_ops() (etude/startup.cc) on first use.
 // Users may add records.
 #pragma once
 
@@ -37,7 +37,7 @@ class Registry {
   std::unordered_map<std::string_view, const Op*> by_name_;
 };
 
-// Defined in etude/ops/register.cc: every family of the library.
+// Defined in etude/startup.cc: every family of the library.
 void register_all_ops(Registry& registry);
 
 }  // namespace etude

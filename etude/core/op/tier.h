@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 namespace etude::internal {
 
@@ -12,5 +13,10 @@ enum class Tier : std::uint8_t {
   kFast = 1,  // compiles in about a third of the time, and runs at about half of the speed
   kBest = 2,
 };
+
+// The tier of kernels and plans that are prepared from now on: ETUDE_TIER (0, 1 or 2) or a test
+// sets it; none: by run time. If no code is made, the kernels of records run instead. thread-safe.
+std::optional<Tier> fixed_tier() noexcept;
+void fix_tier(std::optional<Tier> tier) noexcept;
 
 }  // namespace etude::internal

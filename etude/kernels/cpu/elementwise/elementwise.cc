@@ -153,7 +153,7 @@ void choose_kernel(ElementwiseParams& p, const ScalarDef& def) {
   p.kernel = kernel_for_this_machine(def);
   if (p.kernel != nullptr) return;
   p.fused = FusedProgram::of(def);
-  const std::optional<Tier> tier = fixed_tier();
+  const std::optional<Tier> tier = internal::fixed_tier();
   if (p.fused == nullptr || !tier) return;
   p.runs_tiles = *tier == Tier::kNone;
   if (!p.runs_tiles) p.kernel = p.fused->code(*tier);

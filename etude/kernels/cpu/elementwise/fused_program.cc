@@ -2,15 +2,12 @@
 #include "etude/kernels/cpu/elementwise/fused_program.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <string>
-#include <string_view>
 #include <unordered_map>
 
 #include <fmt/format.h>
 
-#include "etude/base/environment.h"
 #include "etude/core/op/registry.h"
 #include "etude/kernels/cpu/simd/math_table.h"
 
@@ -23,25 +20,6 @@ using scalar::Fn;
 // Tier 2: once as much time went into running without it.
 constexpr uint64_t kForFast = 1'000'000, kForBest = 10'000'000;
 constexpr std::size_t kScratch = 32768;  // bytes for the values of all nodes: they stay in L1
-
-std::atomic<const FusedCompiler*> compiler{nullptr};
-
-std::optional<Tier> tier_of_environment() {
-  constexpr std::array<std::string_view, 3> kTiers{"0", "1", "2"};
-#ifdef ETUDE_PORTABLE_PROGRAMS
-  // Each test process would start a compiler, sanitized too.
-  constexpr std::optional<Tier> kUnset = Tier::kNone;
-#else
-  constexpr std::optional<Tier> kUnset;
-#endif
-  const int tier = internal::environment_choice("ETUDE_TIER", kTiers);
-  return tier < 0 ? kUnset : static_cast<Tier>(tier);
-}
-
-std::atomic<std::optional<Tier>>& tier_setting() {
-  static std::atomic<std::optional<Tier>> tier{tier_of_environment()};
-  return tier;
-}
 
 // The kernel of the record of a function, if that computes the function and nothing else.
 ProgramKernel kernel_of(Fn fn) {
@@ -74,12 +52,6 @@ ProgramKernel kernel_for_this_machine(const ScalarDef& def) {
   auto isa = static_cast<std::size_t>(internal::best_isa());
   while (isa > 0 && def.by_isa[isa] == nullptr) --isa;
   return def.by_isa[isa];
-}
-
-void set_fused_compiler(const FusedCompiler& made) noexcept { compiler.store(&made); }
-std::optional<Tier> fixed_tier() noexcept { return tier_setting().load(std::memory_order_relaxed); }
-void fix_tier(std::optional<Tier> tier) noexcept {
-  tier_setting().store(tier, std::memory_order_relaxed);
 }
 
 const FusedProgram* FusedProgram::of(const ScalarDef& def) {
@@ -198,8 +170,7 @@ void FusedProgram::note_work(std::size_t n) const {
   const Tier tier = work < kForBest ? Tier::kFast : Tier::kBest;
   if (asked_for_.load(std::memory_order_relaxed) >= tier) return;
   if (asked_for_.exchange(tier) >= tier) return;
-  const FusedCompiler* found = compiler.load();
-  if (found != nullptr) found->soon(*this, tier);
+  make_code_soon(*this, tier);
 }
 
 void FusedProgram::set_code(Tier tier, ProgramKernel code,
@@ -220,9 +191,8 @@ ProgramKernel FusedProgram::code(Tier tier) const {
     if (by_tier_[static_cast<std::size_t>(tier)] != nullptr)
       return by_tier_[static_cast<std::size_t>(tier)];
   }
-  const FusedCompiler* found = compiler.load();
-  if (found == nullptr || tier == Tier::kNone) return nullptr;
-  found->now(*this, tier);
+  if (tier == Tier::kNone) return nullptr;
+  make_code_now(*this, tier);
   const std::lock_guard lock(mutex_);
   return by_tier_[static_cast<std::size_t>(tier)];
 }

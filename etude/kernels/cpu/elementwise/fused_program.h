@@ -12,7 +12,6 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <vector>
 
 #include "etude/core/op/op.h"
@@ -42,20 +41,10 @@ class CodeScope {
   static inline thread_local constinit int open_ = 0;
 };
 
-// The maker of machine code (codegen/serve.h). Kernels know it only by these functions.
-struct FusedCompiler {
-  // Makes code of this tier and passes it to FusedProgram::set_code(), in the background or before
-  // it returns; neither throws.
-  void (*soon)(const FusedProgram& program, Tier tier) noexcept;
-  void (*now)(const FusedProgram& program, Tier tier) noexcept;
-};
-// `compiler` must live for the rest of the process; to be called before programs run. thread-safe.
-void set_fused_compiler(const FusedCompiler& compiler) noexcept;
-
-// The tier of kernels that are prepared from now on: set by the environment variable ETUDE_TIER (0,
-// 1 or 2), or by a test; none: by run time. If no code is made, tiles run instead. thread-safe.
-std::optional<Tier> fixed_tier() noexcept;
-void fix_tier(std::optional<Tier> tier) noexcept;
+// Makes code of this tier and passes it to FusedProgram::set_code(), in the background or before it
+// returns. Defined in etude/startup.cc. thread-safe.
+void make_code_soon(const FusedProgram& program, Tier tier) noexcept;
+void make_code_now(const FusedProgram& program, Tier tier) noexcept;
 
 // One object per program, for the rest of the process. thread-safe.
 class FusedProgram {

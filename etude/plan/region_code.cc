@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "etude/plan/region_code.h"
+
+#include <array>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+
+namespace etude::internal {
+namespace {
+
+// When code is worth its making, as for programs (kernels/cpu/elementwise/fused_program.cc).
+constexpr uint64_t kForFast = 1'000'000, kForBest = 10'000'000;
+
+// What to_string() tells, as bytes: plans ask for each region that they find.
+class Key {
+ public:
+  explicit Key(const Region& region) {
+    add(region.is_loop, region.is_reverse, region.values.size(), region.calls.size());
+    for (const Region::Value& value : region.values) add(value.count, value.is_truth);
+    add_places(region.loads);
+    add_places(region.stores);
+    for (const Region::Call& call : region.calls) add_call(call);
+    for (const Region::Carried& c : region.carried) {
+      add(c.before, c.after);
+      const std::array places = {c.from, c.to};
+      add_places(places);
+    }
+  }
+  std::string bytes;
+
+ private:
+  template <class... T>
+  void add(const T&... numbers) {
+    (bytes.append(reinterpret_cast<const char*>(&numbers), sizeof numbers), ...);
+  }
+  void add_places(std::span<const Region::Place> places) {
+    add(places.size());
+    for (const auto& p : places) add(p.value, p.slot, p.offset, p.stride);
+  }
+  void add_call(const Region::Call& call) {
+    const SmallCall& what = call.what;
+    add(what.kind, call.result, call.operands.size(), what.at.size(), what.params.size());
+    for (const uint32_t v : call.operands) add(v);
+    for (const auto& list : what.at) {
+      add(list.size());
+      bytes.append(reinterpret_cast<const char*>(list.data()), list.size() * sizeof list[0]);
+    }
+    add(what.depth, what.strides[0], what.strides[1], what.fold, what.divisor, what.passes.size());
+    for (const auto& p : what.passes) add(p.outer, p.size, p.inner);
+    if (what.program == nullptr) return;
+    const scalar::Program& program = *what.program;
+    add(program.size, program.operands, program.truths);
+    for (std::size_t k = 0; k < static_cast<std::size_t>(program.size); ++k) {
+      const scalar::Node& node = program.nodes[k];
+      add(node.fn, node.args[0], node.args[1], node.args[2], node.constant);
+    }
+  }
+};
+
+}  // namespace
+
+const RegionCode* RegionCode::of(Region region) {
+  constexpr std::size_t kMost = 4096;
+  static std::mutex mutex;
+  static auto* const all = new std::unordered_map<std::string, const RegionCode*>;
+#ifdef ETUDE_ASSERTIONS
+  check(region);
+#endif
+  const RegionCode* code = nullptr;
+  Key key(region);
+  {
+    const std::lock_guard lock(mutex);
+    const auto [at, is_new] = all->try_emplace(std::move(key.bytes), nullptr);
+    if (is_new && all->size() > kMost) {
+      all->erase(at);
+      return nullptr;
+    }
+    if (is_new) at->second = new RegionCode(std::move(region));
+    code = at->second;
+  }
+  if (const std::optional<Tier> tier = fixed_tier(); tier && code->tier() < *tier) {
+    make_code_now(*code, *tier);
+  }
+  return code;
+}
+
+// Counts of two threads at once may be lost.
+void RegionCode::note(uint64_t ns) const noexcept {
+  const uint64_t work = work_.load(std::memory_order_relaxed) + ns;
+  work_.store(work, std::memory_order_relaxed);
+  if (work < kForFast) return;
+  const Tier tier = work < kForBest ? Tier::kFast : Tier::kBest;
+  if (asked_for_.load(std::memory_order_relaxed) >= tier) return;
+  if (asked_for_.exchange(tier) >= tier) return;
+  make_code_soon(*this, tier);
+}
+
+void RegionCode::set_code(Tier tier, Run run, std::shared_ptr<const void> owner) const {
+  const std::lock_guard lock(mutex_);
+  auto& kept = owners_.at(static_cast<std::size_t>(tier));
+  if (run == nullptr || kept != nullptr) return;
+  kept = std::move(owner);
+  if (tier < tier_.load(std::memory_order_relaxed)) return;
+  tier_.store(tier, std::memory_order_relaxed);
+  run_.store(run, std::memory_order_release);
+}
+
+}  // namespace etude::internal

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// The things that upper folders plug into lower ones, all in one place. A lower folder that needs
+// something from above declares a function, and this file defines it. So the linker connects the
+// two: nothing is installed while a program starts or while threads open the library, calls before
+// main() find all of it, and no call checks for it. No file includes this one.
+//
+// The functions of the call path are connected in the same way, but are defined where their work
+// is: the memory of tensors (core/buffer.h) in device/cpu/allocator.cc, the eager context and its
+// fast path (core/call/call.h) in eager/eager.cc, and set_index() (core/index.h) in
+// ops/index/index_expression.cc.
+#include <utility>
+
+#include "etude/codegen/serve.h"
+#include "etude/core/op/registry.h"
+#include "etude/eager/dispatch.h"
+#include "etude/eager/profiler.h"
+#include "etude/kernels/cpu/elementwise/fused_program.h"
+#include "etude/kernels/cpu/elementwise/small_calls.h"
+#include "etude/lazy/trace.h"
+#include "etude/ops/families.h"
+#include "etude/plan/region_code.h"
+#include "etude/plan/soon.h"
+
+namespace etude {
+
+// ops -> core: the registry, when it is first used, has the records of all families.
+void register_all_ops(Registry& registry) {
+#define ETUDE_OP_FAMILY(name) ops::define_##name(registry);
+#include "etude/ops/families.inc"
+#undef ETUDE_OP_FAMILY
+}
+
+namespace internal {
+
+// lazy -> eager: the first call of a thread is where the library meets it. From here on it follows
+// ETUDE_PROFILE and ETUDE_MODE, which are for all threads of the program.
+void DispatchEntry::table_was_made() {
+  profile_this_thread();
+  lazy_this_thread();
+}
+
+// kernels -> plan: kernels alone know their prepared parameters, so they describe their calls to
+// the search for regions.
+bool tell_call(const Prepared& call, std::span<const Type* const> operands, SmallCall& out) {
+  return kernels::cpu::tell_small_call(call, operands, out);
+}
+
+// codegen -> plan: machine code of regions.
+void make_code_soon(const RegionCode& region, Tier tier) noexcept {
+  codegen::make_soon(region, tier);
+}
+void make_code_now(const RegionCode& region, Tier tier) noexcept {
+  codegen::make_now(region, tier);
+}
+
+// codegen -> plan: background work goes to the thread that makes code, which is ready for
+// a fork and for the end of the process.
+bool do_soon(std::function<void()> work) noexcept { return codegen::work_soon(std::move(work)); }
+
+}  // namespace internal
+
+namespace kernels::cpu {
+
+// codegen -> kernels: machine code of fused element-wise calls.
+void make_code_soon(const FusedProgram& program, Tier tier) noexcept {
+  codegen::make_soon(program, tier);
+}
+void make_code_now(const FusedProgram& program, Tier tier) noexcept {
+  codegen::make_now(program, tier);
+}
+
+}  // namespace kernels::cpu
+}  // namespace etude
