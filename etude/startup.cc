@@ -12,9 +12,9 @@
 
 #include "etude/codegen/serve.h"
 #include "etude/core/op/registry.h"
+#include "etude/core/op/tiered_code.h"
 #include "etude/eager/dispatch.h"
 #include "etude/eager/profiler.h"
-#include "etude/kernels/cpu/elementwise/fused_program.h"
 #include "etude/kernels/cpu/elementwise/small_calls.h"
 #include "etude/lazy/trace.h"
 #include "etude/ops/families.h"
@@ -45,29 +45,14 @@ bool tell_call(const Prepared& call, std::span<const Type* const> operands, Smal
   return kernels::cpu::tell_small_call(call, operands, out);
 }
 
-// codegen -> plan: machine code of regions.
-void make_code_soon(const RegionCode& region, Tier tier) noexcept {
-  codegen::make_soon(region, tier);
-}
-void make_code_now(const RegionCode& region, Tier tier) noexcept {
-  codegen::make_now(region, tier);
-}
+// codegen -> plan and kernels: machine code of regions and of fused element-wise calls, which run
+// without it at first.
+void make_code_soon(const TieredCode& code, Tier tier) noexcept { codegen::make_soon(code, tier); }
+void make_code_now(const TieredCode& code, Tier tier) noexcept { codegen::make_now(code, tier); }
 
 // codegen -> plan: background work goes to the thread that makes code, which is ready for
 // a fork and for the end of the process.
 bool do_soon(std::function<void()> work) noexcept { return codegen::work_soon(std::move(work)); }
 
 }  // namespace internal
-
-namespace kernels::cpu {
-
-// codegen -> kernels: machine code of fused element-wise calls.
-void make_code_soon(const FusedProgram& program, Tier tier) noexcept {
-  codegen::make_soon(program, tier);
-}
-void make_code_now(const FusedProgram& program, Tier tier) noexcept {
-  codegen::make_now(program, tier);
-}
-
-}  // namespace kernels::cpu
 }  // namespace etude

@@ -23,9 +23,9 @@
 
 #include "etude/aot/model.h"
 #include "etude/base/check.h"
+#include "etude/core/op/tiered_code.h"
 #include "etude/device/cpu/float_mode.h"
 #include "etude/device/cpu/parallel.h"
-#include "etude/kernels/cpu/elementwise/fused_program.h"
 #include "etude/kernels/cpu/onednn/onednn.h"
 #include "etude/kernels/cpu/product/packed_product.h"
 
@@ -256,6 +256,8 @@ bool report_fault(ErrorCode /*code*/, std::string text) {
 
 namespace internal {
 
+void make_code_soon(const TieredCode& /*code*/, Tier /*tier*/) noexcept {}
+
 Isa best_isa() { return aot::running == nullptr ? Isa::kPortable : aot::running->model->isa; }
 
 void throw_error(ErrorCode /*code*/, std::string text) {
@@ -270,12 +272,6 @@ void throw_check(const char* file, int line, const char* condition, const std::s
 }
 
 }  // namespace internal
-
-namespace kernels::cpu {
-
-void make_code_soon(const FusedProgram& /*program*/, Tier /*tier*/) noexcept {}
-
-}  // namespace kernels::cpu
 
 namespace kernels::cpu::onednn {
 

@@ -62,6 +62,7 @@ class CompiledProgram {
     return options_.layout == Layout::kStrided ? reinterpret_cast<StridedKernel>(code_->entry())
                                                : nullptr;
   }
+  const std::shared_ptr<const Code>& code() const { return code_; }
   const CompileOptions& options() const { return options_; }
   // Of the object file it was linked from: code, constants, symbols.
   std::size_t object_bytes() const { return code_->object_bytes(); }

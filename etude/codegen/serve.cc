@@ -9,10 +9,12 @@
 #include <cstdlib>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <system_error>
 #include <thread>
 #include <utility>
+#include <variant>
 
 #include <fmt/format.h>
 #include <pthread.h>
@@ -27,32 +29,22 @@
 namespace etude::codegen {
 namespace {
 
-using internal::RegionCode;
-using kernels::cpu::FusedProgram;
+using internal::Region;
+using internal::TieredCode;
 using Clock = std::chrono::steady_clock;
 
-// Code of this tier for a program, or for a region; what fails throws. It is given to them under a
-// lock that fork() waits for, and so waits for theirs.
-void make_code(const FusedProgram& program, Tier tier, std::mutex& mutex) {
-  auto made = std::make_shared<CompiledProgram>(compile_cached(program.program(), {.tier = tier}));
-  const DenseKernel code = made->dense();
-  const std::lock_guard lock(mutex);
-  program.set_code(tier, code, std::move(made));
+std::shared_ptr<const Code> make_code(const scalar::Program& program, Tier tier) {
+  return compile_cached(program, {.tier = tier}).code();
 }
-void make_code(const RegionCode& region, Tier tier, std::mutex& mutex) {
-  const CompiledRegion made = compile_region(region.region(), {.tier = tier});
-  const std::lock_guard lock(mutex);
-  region.set_code(tier, made.run(), made.code);
+std::shared_ptr<const Code> make_code(const Region& region, Tier tier) {
+  return compile_region(region, {.tier = tier}).code;
 }
 
 class Server {
  public:
-  // What is asked for: a program or a region, which live as long as the process.
   struct Request {
-    const FusedProgram* program = nullptr;
-    const RegionCode* region = nullptr;
+    const TieredCode* code = nullptr;  // null: none
     Tier tier = Tier::kFast;
-    bool is_none() const { return program == nullptr && region == nullptr; }
   };
 
   // For a child of fork(), which has the thread that calls it alone: a server that makes what this
@@ -61,7 +53,7 @@ class Server {
     auto* const out = new Server;
     out->queue_ = queue_;
     out->work_ = work_;
-    if (!made_.is_none()) out->queue_.push_front(made_);
+    if (made_.code != nullptr) out->queue_.push_front(made_);
     out->report_ = report_;
     out->is_over_ = is_over_;
     out->is_work_over_ = is_work_over_;
@@ -89,8 +81,12 @@ class Server {
     const auto start = Clock::now();
     std::string failure;
     try {
-      if (request.program != nullptr) make_code(*request.program, request.tier, mutex_);
-      if (request.region != nullptr) make_code(*request.region, request.tier, mutex_);
+      auto made = std::visit([&](const auto* source) { return make_code(*source, request.tier); },
+                             request.code->source());
+      void* const entry = made->entry();
+      // fork() waits for this lock, so no fork finds the lock of the code closed.
+      const std::lock_guard lock(mutex_);
+      request.code->set_code(request.tier, entry, std::move(made));
     } catch (const std::exception& error) {
       failure = error.what();
     }
@@ -99,7 +95,7 @@ class Server {
     if (!failure.empty()) {
       ++report_.failed;
       report_.last_failure = std::move(failure);
-    } else if (request.region != nullptr) {
+    } else if (std::holds_alternative<const Region*>(request.code->source())) {
       ++report_.regions;
     } else {
       ++(request.tier == Tier::kFast ? report_.fast : report_.best);
@@ -109,14 +105,15 @@ class Server {
   void wait() {
     std::unique_lock lock(mutex_);
     if (!is_over_ && has_more()) start();  // in a child of fork()
-    changed_.wait(lock,
-                  [this] { return is_over_ || (!has_more() && made_.is_none() && !is_working_); });
+    changed_.wait(lock, [this] {
+      return is_over_ || (!has_more() && made_.code == nullptr && !is_working_);
+    });
   }
 
   CompilerReport report() {
     const std::lock_guard lock(mutex_);
     CompilerReport out = report_;
-    out.waiting = queue_.size() + (made_.is_none() ? 0 : 1);
+    out.waiting = queue_.size() + (made_.code == nullptr ? 0 : 1);
     return out;
   }
 
@@ -225,14 +222,6 @@ Server& server() {
   return *the_server.load();
 }
 
-void ask_soon(const Server::Request& request) noexcept {
-  try {
-    server().ask(request);
-  } catch (const std::exception&) {
-    // No memory or no thread for it: it runs on precompiled kernels, as before.
-  }
-}
-
 // At the end of the main thread, which comes before that of all static objects: work may use some
 // that were made after the server, here or in a library, and so go before the server is stopped.
 struct EndOfMain {
@@ -243,27 +232,22 @@ struct EndOfMain {
 };
 thread_local EndOfMain end_of_main;
 
-void ask_now(const Server::Request& request) noexcept {
+}  // namespace
+
+void make_soon(const TieredCode& code, Tier tier) noexcept {
   try {
-    server().make(request);
+    server().ask({&code, tier});
   } catch (const std::exception&) {
-    // The same.
+    // No memory or no thread for it: it runs on precompiled kernels, as before.
   }
 }
 
-}  // namespace
-
-void make_soon(const FusedProgram& program, Tier tier) noexcept {
-  ask_soon({.program = &program, .tier = tier});
-}
-void make_soon(const RegionCode& region, Tier tier) noexcept {
-  ask_soon({.region = &region, .tier = tier});
-}
-void make_now(const FusedProgram& program, Tier tier) noexcept {
-  ask_now({.program = &program, .tier = tier});
-}
-void make_now(const RegionCode& region, Tier tier) noexcept {
-  ask_now({.region = &region, .tier = tier});
+void make_now(const TieredCode& code, Tier tier) noexcept {
+  try {
+    server().make({&code, tier});
+  } catch (const std::exception&) {
+    // The same.
+  }
 }
 
 bool work_soon(std::function<void()> work) noexcept {

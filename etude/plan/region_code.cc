@@ -2,6 +2,7 @@
 #include "etude/plan/region_code.h"
 
 #include <array>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -9,9 +10,6 @@
 
 namespace etude::internal {
 namespace {
-
-// When code is worth its making, as for programs (kernels/cpu/elementwise/fused_program.cc).
-constexpr uint64_t kForFast = 1'000'000, kForBest = 10'000'000;
 
 // What to_string() tells, as bytes: plans ask for each region that they find.
 class Key {
@@ -84,27 +82,6 @@ const RegionCode* RegionCode::of(Region region) {
     make_code_now(*code, *tier);
   }
   return code;
-}
-
-// Counts of two threads at once may be lost.
-void RegionCode::note(uint64_t ns) const noexcept {
-  const uint64_t work = work_.load(std::memory_order_relaxed) + ns;
-  work_.store(work, std::memory_order_relaxed);
-  if (work < kForFast) return;
-  const Tier tier = work < kForBest ? Tier::kFast : Tier::kBest;
-  if (asked_for_.load(std::memory_order_relaxed) >= tier) return;
-  if (asked_for_.exchange(tier) >= tier) return;
-  make_code_soon(*this, tier);
-}
-
-void RegionCode::set_code(Tier tier, Run run, std::shared_ptr<const void> owner) const {
-  const std::lock_guard lock(mutex_);
-  auto& kept = owners_.at(static_cast<std::size_t>(tier));
-  if (run == nullptr || kept != nullptr) return;
-  kept = std::move(owner);
-  if (tier < tier_.load(std::memory_order_relaxed)) return;
-  tier_.store(tier, std::memory_order_relaxed);
-  run_.store(run, std::memory_order_release);
 }
 
 }  // namespace etude::internal

@@ -2,7 +2,7 @@
 #include "etude/kernels/cpu/elementwise/fused_program.h"
 
 #include <algorithm>
-#include <cstring>
+#include <mutex>
 #include <string>
 #include <unordered_map>
 
@@ -16,9 +16,6 @@ namespace {
 
 using scalar::Fn;
 
-// When code is worth its making, which takes a millisecond or two at Tier 1 and three times that at
-// Tier 2: once as much time went into running without it.
-constexpr uint64_t kForFast = 1'000'000, kForBest = 10'000'000;
 constexpr std::size_t kScratch = 32768;  // bytes for the values of all nodes: they stay in L1
 
 // The kernel of the record of a function, if that computes the function and nothing else.
@@ -75,7 +72,8 @@ const FusedProgram* FusedProgram::for_code(const ScalarDef& def) {
   return at->second;
 }
 
-FusedProgram::FusedProgram(const scalar::Program& program) : program_(program) {
+FusedProgram::FusedProgram(const scalar::Program& program)
+    : TieredCode(&program_), program_(program) {
   place_nodes();
   constexpr std::size_t kMost = 1024;
   const std::size_t fit = kScratch / (std::max<std::size_t>(slots_, 1) * sizeof(float));
@@ -152,49 +150,6 @@ void FusedProgram::run_tiles(void* out, const void* const* in, const double* par
                count);
     }
   }
-}
-
-void FusedProgram::run_first(void* out, const void* const* in, const double* params,
-                             std::size_t n) const {
-  run_tiles(out, in, params, n);
-  note_work(n);
-}
-
-// About 8 ns a call of a function, and a quarter of one per element: an estimate, as looking at a
-// clock would take as long as small programs do. Counts of two threads at once may be lost.
-void FusedProgram::note_work(std::size_t n) const {
-  const uint64_t each = 8 + n / 4;
-  const uint64_t work = work_.load(std::memory_order_relaxed) + each * steps_.size();
-  work_.store(work, std::memory_order_relaxed);
-  if (work < kForFast) return;
-  const Tier tier = work < kForBest ? Tier::kFast : Tier::kBest;
-  if (asked_for_.load(std::memory_order_relaxed) >= tier) return;
-  if (asked_for_.exchange(tier) >= tier) return;
-  make_code_soon(*this, tier);
-}
-
-void FusedProgram::set_code(Tier tier, ProgramKernel code,
-                            std::shared_ptr<const void> owner) const {
-  const std::lock_guard lock(mutex_);
-  const auto at = static_cast<std::size_t>(tier);
-  if (code == nullptr || by_tier_[at] != nullptr) return;
-  by_tier_[at] = code;
-  owners_[at] = std::move(owner);
-  if (tier < tier_.load(std::memory_order_relaxed)) return;
-  tier_.store(tier, std::memory_order_relaxed);
-  code_.store(code, std::memory_order_release);
-}
-
-ProgramKernel FusedProgram::code(Tier tier) const {
-  {
-    const std::lock_guard lock(mutex_);
-    if (by_tier_[static_cast<std::size_t>(tier)] != nullptr)
-      return by_tier_[static_cast<std::size_t>(tier)];
-  }
-  if (tier == Tier::kNone) return nullptr;
-  make_code_now(*this, tier);
-  const std::lock_guard lock(mutex_);
-  return by_tier_[static_cast<std::size_t>(tier)];
 }
 
 }  // namespace etude::kernels::cpu

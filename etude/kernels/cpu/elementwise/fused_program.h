@@ -7,15 +7,12 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <mutex>
 #include <vector>
 
 #include "etude/core/op/op.h"
-#include "etude/core/op/tier.h"
+#include "etude/core/op/tiered_code.h"
 
 namespace etude::kernels::cpu {
 
@@ -24,8 +21,6 @@ namespace etude::kernels::cpu {
 ProgramKernel kernel_for_this_machine(const ScalarDef& def);
 
 using internal::Tier;
-
-class FusedProgram;
 
 // While one lives, kernels that its thread prepares run new machine code, even if a record has a
 // kernel of its own: ahead-of-time compilation takes that code along.
@@ -41,13 +36,8 @@ class CodeScope {
   static inline thread_local constinit int open_ = 0;
 };
 
-// Makes code of this tier and passes it to FusedProgram::set_code(), in the background or before it
-// returns. Defined in etude/startup.cc. thread-safe.
-void make_code_soon(const FusedProgram& program, Tier tier) noexcept;
-void make_code_now(const FusedProgram& program, Tier tier) noexcept;
-
 // One object per program, for the rest of the process. thread-safe.
-class FusedProgram {
+class FusedProgram : public internal::TieredCode {
  public:
   // Null for a program with a function that has no kernel on float32.
   static const FusedProgram* of(const ScalarDef& def);
@@ -55,29 +45,24 @@ class FusedProgram {
   static const FusedProgram* for_code(const ScalarDef& def);
 
   explicit FusedProgram(const scalar::Program& program);
-  FusedProgram(const FusedProgram&) = delete;
-  FusedProgram& operator=(const FusedProgram&) = delete;
 
   const scalar::Program& program() const noexcept { return program_; }
 
   // Computes out[i] = program(in[0][i], ...) for n elements, by the best code so far; requests
   // better code after enough run time. `out` may be an operand.
   void run(void* out, const void* const* in, const double* params, std::size_t n) const {
-    const ProgramKernel code = code_.load(std::memory_order_acquire);
-    if (code == nullptr) return run_first(out, in, params, n);
-    code(out, in, params, n);
-    if (tier_.load(std::memory_order_relaxed) != Tier::kBest) note_work(n);
+    if (const auto code = reinterpret_cast<ProgramKernel>(best_code())) {
+      code(out, in, params, n);
+    } else {
+      run_tiles(out, in, params, n);
+    }
+    note_run(estimate(n));
   }
   // The same, on tiles.
   void run_tiles(void* out, const void* const* in, const double* params, std::size_t n) const;
 
-  // Sets code of this tier, owned by `owner`, for the rest of the process. The highest tier is
-  // used. Null code: none will come.
-  void set_code(Tier tier, ProgramKernel code, std::shared_ptr<const void> owner) const;
   // Code of this tier, made at once if missing. Null: this build makes no code.
-  ProgramKernel code(Tier tier) const;
-  // The best tier so far.
-  Tier tier() const noexcept { return tier_.load(std::memory_order_relaxed); }
+  ProgramKernel code(Tier tier) const { return reinterpret_cast<ProgramKernel>(code_of(tier)); }
 
  private:
   // A call of a function, with the slots of its operands and its result.
@@ -97,22 +82,15 @@ class FusedProgram {
   static constexpr uint8_t kFirstOperand = 128;  // operand i of the program
 
   void place_nodes();
-  void run_first(void* out, const void* const* in, const double* params, std::size_t n) const;
-  void note_work(std::size_t n) const;
+  // Nanoseconds without code: about 8 a call of a function, and a quarter of one per element. An
+  // estimate, as looking at a clock would take as long as small programs do.
+  uint64_t estimate(std::size_t n) const noexcept { return (8 + n / 4) * steps_.size(); }
 
   const scalar::Program program_;
   std::vector<Step> steps_;
   std::vector<Number> numbers_;
   std::size_t slots_ = 0;
   std::size_t tile_ = 0;  // elements
-
-  mutable std::atomic<ProgramKernel> code_{nullptr};
-  mutable std::atomic<Tier> tier_{Tier::kNone};
-  mutable std::atomic<uint64_t> work_{0};  // estimated nanoseconds; updates may be lost
-  mutable std::atomic<Tier> asked_for_{Tier::kNone};
-  mutable std::mutex mutex_;
-  mutable std::array<ProgramKernel, 3> by_tier_{};
-  mutable std::array<std::shared_ptr<const void>, 3> owners_{};
 };
 
 }  // namespace etude::kernels::cpu
