@@ -18,10 +18,10 @@
 #include "etude/aot/link_model.h"
 #include "etude/aot/model.h"
 #include "etude/base/check.h"
-#include "etude/codegen/backend.h"
 #include "etude/codegen/kept_code.h"
 #include "etude/codegen/load_object.h"
 #include "etude/codegen/request.h"
+#include "etude/codegen/worker.h"
 #include "etude/core/call/located.h"
 #include "etude/device/cpu/float_mode.h"
 #include "etude/files/mapped_file.h"
@@ -54,7 +54,7 @@ fs::path find_archive(const std::string& file) {
     }
   };
   Dl_info info;
-  if (::dladdr(reinterpret_cast<const void*>(&codegen::backend::find_compiler), &info) != 0 &&
+  if (::dladdr(reinterpret_cast<const void*>(&codegen::find_compiler), &info) != 0 &&
       info.dli_fname != nullptr) {
     add(info.dli_fname);
   }
@@ -177,7 +177,7 @@ struct ModelCompiler::State {
     if (machine == Machine::kArm64) {
       codegen::Request request = code.request;
       request.product = codegen::Product::kArm64Object;
-      bytes = codegen::backend::make(request);
+      bytes = codegen::Worker::of_process().make(request);
     }
     const ObjectFile& object = objects.emplace_back("generated code", bytes);
     std::map<std::string, LinkTarget, std::less<>> imports;
@@ -434,7 +434,7 @@ ModelCompiler::ModelCompiler(const KernelArchives& archives)
   ETUDE_REQUIRE_CODE(kFailedPrecondition, are_blocks_recorded(),
                      "compiling ahead of time needs a program that records its memory. Use the "
                      "program etude");
-  const std::string why = codegen::backend::why_absent();
+  const std::string why = codegen::Worker::of_process().why_absent();
   ETUDE_REQUIRE_CODE(kUnimplemented, why.empty(), "nothing is compiled ahead of time: {}", why);
   ETUDE_REQUIRE_CODE(
       kFailedPrecondition,

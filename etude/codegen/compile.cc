@@ -12,12 +12,12 @@
 #include <pthread.h>
 
 #include "etude/base/check.h"
-#include "etude/codegen/backend.h"
 #include "etude/codegen/check_program.h"
 #include "etude/codegen/kept_code.h"
 #include "etude/codegen/load_object.h"
 #include "etude/codegen/object_cache.h"
 #include "etude/codegen/region_request.h"
+#include "etude/codegen/worker.h"
 
 namespace etude::codegen {
 namespace {
@@ -136,7 +136,7 @@ CodePtr link(const Request& request, const std::string& object) {
 // From the disk, or made and stored there.
 CodePtr make_or_load(const Request& request, const std::string& key) {
   const ObjectCache& disk = ObjectCache::of_process();
-  const std::string whole = backend::maker() + "\n" + key;
+  const std::string whole = maker() + "\n" + key;
   if (const std::optional<std::string> stored = disk.find(whole)) {
     try {
       return link(request, *stored);
@@ -144,7 +144,7 @@ CodePtr make_or_load(const Request& request, const std::string& key) {
       // No object file, although its sum is right: it is made and stored again.
     }
   }
-  const std::string object = backend::make(request);
+  const std::string object = Worker::of_process().make(request);
   disk.store(whole, object);
   return link(request, object);
 }
@@ -156,11 +156,12 @@ void check(const scalar::Program& program, const CompileOptions& options) {
 
 }  // namespace
 
-bool is_available() { return backend::is_available(); }
+bool is_available() { return Worker::of_process().why_absent().empty(); }
 
 CompiledProgram compile(const scalar::Program& program, const CompileOptions& options) {
   check(program, options);
-  return {load_object(backend::make(request_of(Product::kObject, program, options))), options};
+  return {load_object(Worker::of_process().make(request_of(Product::kObject, program, options))),
+          options};
 }
 
 CompiledProgram compile_cached(const scalar::Program& program, const CompileOptions& options) {
@@ -187,25 +188,25 @@ std::string region_ir_text(const internal::Region& region, const CompileOptions&
                            bool optimized) {
   check_options(options);
   internal::check(region);
-  return backend::make(
+  return Worker::of_process().make(
       request_of(optimized ? Product::kOptimizedIr : Product::kIr, region, options));
 }
 
 std::string region_assembly_text(const internal::Region& region, const CompileOptions& options) {
   check_options(options);
   internal::check(region);
-  return backend::make(request_of(Product::kAssembly, region, options));
+  return Worker::of_process().make(request_of(Product::kAssembly, region, options));
 }
 
 std::string ir_text(const scalar::Program& program, const CompileOptions& options, bool optimized) {
   check(program, options);
-  return backend::make(
+  return Worker::of_process().make(
       request_of(optimized ? Product::kOptimizedIr : Product::kIr, program, options));
 }
 
 std::string assembly_text(const scalar::Program& program, const CompileOptions& options) {
   check(program, options);
-  return backend::make(request_of(Product::kAssembly, program, options));
+  return Worker::of_process().make(request_of(Product::kAssembly, program, options));
 }
 
 }  // namespace etude::codegen

@@ -12,10 +12,10 @@
 
 #include <gtest/gtest.h>
 
-#include "etude/codegen/backend.h"
 #include "etude/codegen/check_program.h"
 #include "etude/codegen/object_cache.h"
 #include "etude/codegen/test_programs.h"
+#include "etude/codegen/worker.h"
 #include "tests/expect_error.h"
 #include "tests/temp_folder.h"
 
@@ -97,7 +97,7 @@ TEST(Compile, RefusesOptionsOutOfRange) {
 TEST(Compile, SaysWhenThereIsNoBackend) {
   if (is_available()) GTEST_SKIP() << "this build generates code";
   expect_refused(program_of(Fn::kAdd), ErrorCode::kUnimplemented,
-                 "no code is generated: " + backend::why_absent());
+                 "no code is generated: " + Worker::of_process().why_absent());
 }
 
 TEST(Compile, KeysCompareWhatMatters) {
@@ -228,7 +228,7 @@ TEST_F(Compiled, IsFoundByTheNextProcess) {
   p.operands = 1;
   expect_other_process_right(p);
   const ObjectCache disk(folder);
-  const std::string key = backend::maker() + "\n" + key_of(p, {});
+  const std::string key = maker() + "\n" + key_of(p, {});
   const std::optional<std::string> first = disk.find(key);
   EXPECT_TRUE(first.has_value());  // no ASSERT: processes begun later come by here, too
   expect_other_process_right(p);

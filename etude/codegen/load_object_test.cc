@@ -10,10 +10,10 @@
 
 #include <gtest/gtest.h>
 
-#include "etude/codegen/backend.h"
 #include "etude/codegen/request.h"
 #include "etude/codegen/test_object.h"
 #include "etude/codegen/test_programs.h"
+#include "etude/codegen/worker.h"
 #include "tests/expect_error.h"
 
 namespace etude::codegen {
@@ -172,7 +172,7 @@ void damage_everywhere(const std::string& whole) {
 TEST(LoadObject, AnyDamageIsAnErrorOrHarmless) {
   damage_everywhere(TestObject().bytes());
   if (!is_available()) return;
-  damage_everywhere(backend::make(
+  damage_everywhere(Worker::of_process().make(
       request_of(Product::kObject, program_of(scalar::Fn::kSin), {.tier = Tier::kBest})));
 }
 

@@ -79,4 +79,13 @@ class Worker {
   std::atomic<bool> is_over_{false};
 };
 
+// The file of the compiler, next to the library or the program that contains this function, or in
+// lib/ next to its bin/. "": none; `why` then lists the searched places.
+std::string find_compiler(std::string& why);
+// The versions that object files depend on besides their requests: builds, LLVM, the processor.
+// Starts nothing.
+//
+// throws: kUnimplemented, with the reason, without a compiler.
+std::string maker();
+
 }  // namespace etude::codegen

@@ -16,7 +16,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "etude/codegen/backend.h"
 #include "etude/codegen/check_program.h"
 #include "etude/codegen/test_programs.h"
 #include "tests/expect_error.h"
@@ -120,7 +119,7 @@ class Compiler : public ::testing::Test {
  protected:
   void SetUp() override {
     if (!is_available()) GTEST_SKIP() << "this build generates no code";
-    settings_.program = backend::find_compiler(settings_.why_absent);
+    settings_.program = find_compiler(settings_.why_absent);
   }
   WorkerSettings settings_;
 };
