@@ -6,8 +6,8 @@
 //
 // The functions of the call path are connected in the same way, but are defined where their work
 // is: the memory of tensors (core/buffer.h) in device/cpu/allocator.cc, the eager context and its
-// fast path (core/call/call.h) in eager/eager.cc, and set_index() (core/index.h) in
-// ops/index/index_expression.cc.
+// fast path (core/context/context.h, core/call/call.h) in eager/eager.cc, and set_index()
+// (core/index.h) in ops/index/index_expression.cc.
 #include <utility>
 
 #include "etude/codegen/serve.h"
@@ -50,8 +50,8 @@ bool tell_call(const Prepared& call, std::span<const Type* const> operands, Smal
 void make_code_soon(const TieredCode& code, Tier tier) noexcept { codegen::make_soon(code, tier); }
 void make_code_now(const TieredCode& code, Tier tier) noexcept { codegen::make_now(code, tier); }
 
-// codegen -> plan: background work goes to the thread that makes code, which is ready for
-// a fork and for the end of the process.
+// codegen -> plan: background work goes to the thread that makes code, which is ready for a fork
+// and for the end of the process.
 bool do_soon(std::function<void()> work) noexcept { return codegen::work_soon(std::move(work)); }
 
 }  // namespace internal
