@@ -218,12 +218,13 @@ void Tape::sweep(CotangentSums& slots, const std::vector<bool>& is_source) {
         // In reverse order: a rule that takes sums returns them for its later operands, and a sum
         // must precede new cotangents.
         const std::size_t i = takes_sums ? back.size() - 1 - at : at;
-        const Entry& input = inputs_of(records_[k])[i];
-        if (!back[i].has_value() || input.id == 0) continue;
-        if (has_derivative && slots.is_empty(input.slot))
+        // A persistent tape that records these calls may move its entries.
+        const uint32_t slot = inputs_of(records_[k])[i].slot;
+        if (!back[i].has_value() || inputs_of(records_[k])[i].id == 0) continue;
+        if (has_derivative && slots.is_empty(slot))
           back[i] = own_value(std::move(back[i]), records_[k].where);
         try {
-          slots.add(input.slot, std::move(back[i]), records_[k].where);
+          slots.add(slot, std::move(back[i]), records_[k].where);
         } catch (const Error& error) {
           throw error_of_sum(error, i, name_of(records_[k]), records_[k].where);
         }
