@@ -10,9 +10,12 @@
 #include <utility>
 #include <vector>
 
+#include <malloc.h>
+
 #include "etude/etude.h"
 #include "tests/gradient/expect.h"
 #include "tests/gradient/polynomial.h"
+#include "tests/warnings.h"
 
 namespace etude::second_order_test {
 
@@ -320,6 +323,25 @@ TEST(SecondOrder, VectorsOfEqualValues) {
     return sum(parts.values) + 0.0 * sum(parts.vectors);
   };
   expect_values(gradient(of_values, equal_values), {1, 0, 0, 1});
+}
+
+// Inside of its scope a persistent tape records its own sweep, and its entries move. Freed memory
+// is overwritten, so that a look at where they were is seen.
+TEST(SecondOrder, OfAPersistentTapeThatGrowsInItsSweep) {
+  const tests::Warnings quiet;
+  mallopt(M_PERTURB, 0xA5);
+  for (int n = 1; n <= 120; ++n) {
+    const Tensor x(Doubles{0.5, 1.5});
+    GradientTape tape({.persistent = true});
+    tape.watch(x);
+    Tensor y = x * 1.0;
+    for (int i = 0; i < n; ++i) y = x + y;
+    y = sum(square(y));
+    const double factor = 2.0 * (n + 1) * (n + 1);
+    expect_values(tape.gradient(y, x), {0.5 * factor, 1.5 * factor});
+    expect_values(tape.gradient(y, x), {0.5 * factor, 1.5 * factor});
+  }
+  mallopt(M_PERTURB, 0);
 }
 
 }  // namespace etude::second_order_test
