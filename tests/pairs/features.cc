@@ -294,6 +294,34 @@ constexpr Feature kFeatures[] = {
     {"add_to_variable", added_to_variable,
      [](Judge&, const NumberMap& f, const Numbers& x) { return held(f(x)) + x; }},
     {"rows_of_table", rows_of_table, table_sum},
+    {"switch_case",
+     [](Library&, const TensorMap& f, const Tensor& x) -> Tensor {
+       return etude::switch_case(
+           astype(sum(x) > 0.4, etude::kInt32) + 1,
+           std::tuple([&] { return x; }, [&] { return f(x); }, [&] { return f(x * 0.5); }));
+     },
+     [](Judge&, const NumberMap& f, const Numbers& x) {
+       return sum(x).value() > 0.4L ? f(x * 0.5) : f(x);
+     }},
+    {"persistent_tape",
+     [](Library&, const TensorMap& f, const Tensor& x) -> Tensor {
+       etude::GradientTape tape({.persistent = true});
+       const Tensor own = x * 1.0;  // as in by_tape
+       tape.watch(own);
+       const Tensor y = f(own);
+       const auto slope = [&](const Tensor& of) {
+         return tape.gradient(of, own, {.unconnected = etude::Unconnected::kZero});
+       };
+       return slope(sum(y)) * 0.5 + slope(sum(y * 0.5));
+     },
+     gradient_of_sum},
+    {"hessian",
+     [](Library&, const TensorMap& f, const Tensor& x) -> Tensor {
+       return sum(etude::hessian([f](const Tensor& q) { return sum(f(q)); }, x), {.axis = {0}});
+     },
+     [](Judge& run, const NumberMap& f, const Numbers& x) {
+       return run.gradient([&](const Numbers& q) { return run.gradient(f, q); }, x);
+     }},
     {"dropout_at_rest",
      [](Library&, const TensorMap& f, const Tensor& x) -> Tensor {
        const etude::PhaseScope inference(etude::Phase::kInference);
