@@ -18,8 +18,8 @@
 #include "etude/kernels/cpu/elementwise/small_calls.h"
 #include "etude/lazy/trace.h"
 #include "etude/ops/families.h"
-#include "etude/plan/region_code.h"
-#include "etude/plan/soon.h"
+#include "etude/plan/background.h"
+#include "etude/plan/cluster_code.h"
 
 namespace etude {
 

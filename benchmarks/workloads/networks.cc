@@ -4,7 +4,7 @@
 #include <array>
 
 #include "benchmarks/workloads/training.h"
-#include "etude/data/epochs.h"
+#include "etude/data/loader.h"
 #include "etude/ops.h"
 #include "etude/optim/adam.h"
 

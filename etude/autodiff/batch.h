@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "etude/autodiff/announce.h"
+#include "etude/autodiff/state_update.h"
 #include "etude/autodiff/tangent.h"
 #include "etude/core/call/call_scope.h"
 #include "etude/core/call/owned_result.h"

@@ -17,8 +17,8 @@
 #include <type_traits>
 #include <utility>
 
-#include "etude/autodiff/announce.h"
 #include "etude/autodiff/gradient_tape.h"
+#include "etude/autodiff/state_update.h"
 #include "etude/base/type_name.h"
 #include "etude/core/call/call_scope.h"
 #include "etude/core/call/owned_result.h"

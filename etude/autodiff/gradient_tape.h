@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "etude/autodiff/announce.h"
+#include "etude/autodiff/state_update.h"
 #include "etude/autodiff/tangent.h"
 #include "etude/autodiff/tape/tape_options.h"
 #include "etude/base/in_place.h"

@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "etude/autodiff/number_lane.h"
+#include "etude/autodiff/joint_tapes.h"
 #include "etude/base/error.h"
 #include "etude/core/create.h"
 #include "etude/core/tensor.h"

@@ -13,10 +13,10 @@
 
 #include "etude/base/check.h"
 #include "etude/codegen/check_program.h"
+#include "etude/codegen/cluster_request.h"
 #include "etude/codegen/kept_code.h"
 #include "etude/codegen/load_object.h"
 #include "etude/codegen/object_cache.h"
-#include "etude/codegen/region_request.h"
 #include "etude/codegen/worker.h"
 
 namespace etude::codegen {

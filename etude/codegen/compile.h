@@ -11,7 +11,7 @@
 #include "etude/base/scalars/scalar_program.h"
 #include "etude/core/op/tier.h"
 #include "etude/kernels/cpu/simd/math_table.h"
-#include "etude/plan/region_code.h"
+#include "etude/plan/cluster_code.h"
 
 namespace etude::codegen {
 
@@ -91,7 +91,7 @@ CompiledProgram compile(const scalar::Program& program, const CompileOptions& op
 // (object_cache.h). The 256 most recently used programs are kept.
 CompiledProgram compile_cached(const scalar::Program& program, const CompileOptions& options = {});
 
-// The same for a region (plan/region.h); `layout` is ignored.
+// The same for a region (plan/cluster.h); `layout` is ignored.
 struct CompiledRegion {
   internal::RegionCode::Run run() const {
     return reinterpret_cast<internal::RegionCode::Run>(code->entry());

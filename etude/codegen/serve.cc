@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The thread that makes code, and does other work that nothing waits for (plan/soon.h).
+// The thread that makes code, and does other work that nothing waits for (plan/background.h).
 // Invariant: `mutex` guards all of Server; code is made, and work is done, without it.
 #include "etude/codegen/serve.h"
 

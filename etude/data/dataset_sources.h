@@ -6,7 +6,7 @@
 #include <array>
 
 #include "etude/data/dataset.h"
-#include "etude/data/epochs.h"
+#include "etude/data/loader.h"
 
 namespace ETUDE_API etude {
 namespace data {

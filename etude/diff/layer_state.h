@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // State of layers that changes during training without a derivative, such as running statistics. A
-// layer is called as const, so it announces new state (autodiff/announce.h). The operator that runs
-// the model collects the new state and returns it in the model's tangent; move() and optimisers
-// apply it.
+// layer is called as const, so it announces new state (autodiff/state_update.h). The operator that
+// runs the model collects the new state and returns it in the model's tangent; move() and
+// optimisers apply it.
 //
 //   struct Counted {
 //     LayerState<Tensor> calls = Tensor(0.0F);
@@ -29,7 +29,7 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// Requirements on state that holds tensors: see autodiff/announce.h.
+// Requirements on state that holds tensors: see autodiff/state_update.h.
 template <class T>
 struct StateCheck {
   // throws: kInvalidArgument unless `now` has the types of `was`.

@@ -34,8 +34,8 @@
 #include <string>
 #include <string_view>
 
-#include "etude/graph/family.h"
 #include "etude/graph/graph.h"
+#include "etude/graph/symbolic_graph.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

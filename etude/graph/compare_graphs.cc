@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "etude/core/convert.h"
-#include "etude/graph/family_parts.h"
+#include "etude/graph/symbolic_parts.h"
 #include "etude/graph/text/names.h"
 
 namespace etude::internal {

@@ -17,7 +17,7 @@
 #include "etude/passes/pipeline.h"
 #include "etude/passes/roll.h"
 #include "etude/passes/switches.h"
-#include "etude/plan/soon.h"
+#include "etude/plan/background.h"
 #include "etude/variables/init_scope.h"
 
 namespace etude::internal {

@@ -24,10 +24,10 @@
 #include "etude/base/function_ref.h"
 #include "etude/base/ref_ptr.h"
 #include "etude/graph/graph.h"
-#include "etude/lazy/family.h"
 #include "etude/lazy/lazy.h"
 #include "etude/lazy/metrics.h"
 #include "etude/lazy/structure.h"
+#include "etude/lazy/symbolic_graphs.h"
 #include "etude/lazy/trace.h"
 #include "etude/plan/plan.h"
 

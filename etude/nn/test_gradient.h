@@ -7,8 +7,8 @@
 
 #include <gtest/gtest.h>
 
-#include "etude/autodiff/announce.h"
 #include "etude/autodiff/gradient.h"
+#include "etude/autodiff/state_update.h"
 #include "etude/base/structure.h"
 #include "etude/ops.h"
 

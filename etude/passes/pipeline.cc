@@ -10,7 +10,7 @@
 #include "etude/graph/verify.h"
 #include "etude/passes/decisions.h"
 #include "etude/passes/drop.h"
-#include "etude/passes/fold.h"
+#include "etude/passes/fold_constants.h"
 #include "etude/passes/fuse.h"
 #include "etude/passes/graph_copy.h"
 #include "etude/passes/hoist.h"

@@ -21,7 +21,7 @@
 #include "etude/graph/text/programs.h"
 #include "etude/passes/decisions.h"
 #include "etude/passes/graph_copy.h"
-#include "etude/plan/region_maker.h"
+#include "etude/plan/cluster_maker.h"
 
 namespace etude::internal {
 

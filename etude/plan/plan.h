@@ -35,8 +35,8 @@
 #include "etude/core/call/values.h"
 #include "etude/core/op/rules.h"
 #include "etude/graph/graph.h"
+#include "etude/plan/cluster_code.h"
 #include "etude/plan/plan_layout.h"
-#include "etude/plan/region_code.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

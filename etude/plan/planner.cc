@@ -13,8 +13,8 @@
 #include "etude/passes/decisions.h"
 #include "etude/passes/graph_copy.h"
 #include "etude/passes/pipeline.h"
+#include "etude/plan/cluster_maker.h"
 #include "etude/plan/plan.h"
-#include "etude/plan/region_maker.h"
 
 namespace etude::internal {
 namespace {

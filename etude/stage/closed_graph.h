@@ -5,8 +5,8 @@
 
 #include <span>
 
-#include "etude/graph/family.h"
 #include "etude/graph/graph.h"
+#include "etude/graph/symbolic_graph.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

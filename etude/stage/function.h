@@ -66,7 +66,8 @@ class GraphFunction {
   const std::string& name() const noexcept { return graph().name(); }
   // The captured tensors, in the order of their graph inputs.
   const std::vector<Tensor>& captures() const noexcept { return trace_->captures; }
-  // The graph for all sizes that it serves (graph/family.h); null if it serves only its own sizes.
+  // The graph for all sizes that it serves (graph/symbolic_graph.h); null if it serves only its own
+  // sizes.
   const internal::RefPtr<const Family>& family() const noexcept { return trace_->family; }
   // The text of the graph (graph/text/print.h), with types and without the elements of long
   // constants.

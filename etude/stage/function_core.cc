@@ -22,8 +22,8 @@
 #include "etude/stage/creation.h"
 #include "etude/stage/function.h"
 #include "etude/stage/function_traces.h"
+#include "etude/stage/generalise.h"
 #include "etude/stage/key_inputs.h"
-#include "etude/stage/relax.h"
 #include "etude/stage/retrace.h"
 #include "etude/stage/trace.h"
 

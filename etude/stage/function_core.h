@@ -27,7 +27,7 @@
 
 namespace ETUDE_API etude {
 
-class Family;  // graph/family.h
+class Family;  // graph/symbolic_graph.h
 
 struct FunctionOptions {
   std::string name = {};  // for display; default: the line that made it

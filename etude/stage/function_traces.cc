@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "etude/core/call/builtin.h"
-#include "etude/graph/family.h"
+#include "etude/graph/symbolic_graph.h"
 #include "etude/plan/plan.h"
 #include "etude/stage/trace.h"
 

@@ -10,7 +10,7 @@
 
 #include "etude/base/warning.h"
 #include "etude/core/call/call_scope.h"
-#include "etude/graph/family.h"
+#include "etude/graph/symbolic_graph.h"
 #include "etude/stage/function.h"
 
 namespace etude::internal {

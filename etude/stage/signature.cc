@@ -12,7 +12,7 @@
 #include "etude/base/check.h"
 #include "etude/core/call/call_scope.h"
 #include "etude/stage/function.h"
-#include "etude/stage/relax.h"
+#include "etude/stage/generalise.h"
 #include "etude/variables/open_shape.h"
 
 namespace etude {

@@ -6,10 +6,10 @@
 //                        {.signature = Signature{TensorSpec{{kAny}}}});
 //
 // The function is traced at made-up sizes, so no call is needed, and the graphs are compared
-// (graph/family.h). Host code that reads an open size is refused: it would decide by an arbitrary
-// number. Open sizes that are equal in the first call are one size, and must be equal from then on.
-// A call with other equalities, or with a size of 0 or 1, has a graph of its own. Host values stay
-// part of the key.
+// (graph/symbolic_graph.h). Host code that reads an open size is refused: it would decide by an
+// arbitrary number. Open sizes that are equal in the first call are one size, and must be equal
+// from then on. A call with other equalities, or with a size of 0 or 1, has a graph of its own.
+// Host values stay part of the key.
 #pragma once
 
 #include <initializer_list>

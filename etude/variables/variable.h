@@ -172,7 +172,7 @@ struct DifferentiableTraits<Variable> {
 namespace internal {
 
 // Declared before the class, whose friend it is: g++ hides a name that a friend declaration
-// introduces. See autodiff/announce.h.
+// introduces. See autodiff/state_update.h.
 class TapedStates;
 TapedStates* taped_states();
 

@@ -5,7 +5,7 @@
 #include "etude/autodiff/custom_gradient.h"
 #include "etude/autodiff/gradient.h"
 #include "etude/core/context/ambient.h"
-#include "etude/data/epochs.h"
+#include "etude/data/loader.h"
 #include "etude/diff/any_differentiable.h"
 #include "etude/diff/custom_gradient.h"
 #include "etude/diff/scan.h"

@@ -14,7 +14,7 @@
 
 #include "etude/core/op/tier.h"
 #include "etude/etude.h"
-#include "etude/plan/soon.h"
+#include "etude/plan/background.h"
 #include "tests/lazy_options.h"
 
 namespace etude {

@@ -92,7 +92,7 @@ constexpr List kRefusals = {
     "--gtest_filter=*Refusals*\n",
     found_refusals, "throws"};
 constexpr List kFamilies = {
-    "tests/ops/families.txt",
+    "tests/ops/symbolic_refusals.txt",
     "# Calls of the op matrix of which no family gives the graph at other sizes: OP: WHY.\n"
     "# What is refused and is not here fails, and so does a line that has become untrue. A new\n"
     "# line needs its reason in the commit. Written with refusals.txt.\n",

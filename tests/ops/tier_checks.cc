@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls as parts of runs of element-wise nodes, at each tier: on tiles, and as machine code of both
-// kinds (kernels/cpu/elementwise/fused_program.h); and as parts of regions (plan/region.h). All
+// kinds (kernels/cpu/elementwise/fused_program.h); and as parts of regions (plan/cluster.h). All
 // give the bits of the calls one by one.
 #include <algorithm>
 
@@ -10,7 +10,7 @@
 #include "etude/core/call/builtin.h"
 #include "etude/kernels/cpu/elementwise/fused_program.h"
 #include "etude/passes/pipeline.h"
-#include "etude/plan/region_code.h"
+#include "etude/plan/cluster_code.h"
 #include "etude/stage/make_graph.h"
 #include "tests/ops/checks.h"
 #include "tests/same_numbers.h"

@@ -7,7 +7,7 @@
 
 #include "etude/core/buffer.h"
 #include "etude/core/context/ambient.h"
-#include "etude/data/epochs.h"
+#include "etude/data/loader.h"
 #include "etude/io/checkpoint/checkpoint.h"
 #include "etude/nn/fit/fit.h"
 #include "etude/nn/layers/layers.h"

@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "etude/base/warning.h"
-#include "etude/data/epochs.h"
+#include "etude/data/loader.h"
 #include "etude/io/checkpoint/checkpoint.h"
 #include "etude/lazy/lazy.h"
 #include "etude/lazy/metrics.h"
@@ -18,7 +18,7 @@
 #include "etude/nn/fit/fit.h"
 #include "etude/nn/layers/layers.h"
 #include "etude/nn/losses/losses.h"
-#include "etude/nn/losses/more_losses.h"
+#include "etude/nn/losses/task_losses.h"
 #include "etude/nn/metrics/metric_kinds.h"
 #include "etude/ops.h"
 #include "etude/optim/adam.h"

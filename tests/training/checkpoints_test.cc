@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "etude/base/error.h"
-#include "etude/data/epochs.h"
+#include "etude/data/loader.h"
 #include "etude/device/cpu/parallel.h"
 #include "etude/nn/layers/activations.h"
 #include "etude/nn/layers/layers.h"

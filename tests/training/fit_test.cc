@@ -6,7 +6,7 @@
 #include "etude/base/error.h"
 #include "etude/codegen/compiler.h"
 #include "etude/core/buffer.h"
-#include "etude/data/epochs.h"
+#include "etude/data/loader.h"
 #include "etude/io/checkpoint/checkpoint.h"
 #include "etude/nn/layers/layers.h"
 #include "etude/ops.h"

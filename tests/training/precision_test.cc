@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "etude/data/epochs.h"
+#include "etude/data/loader.h"
 #include "etude/io/safetensors.h"
 #include "etude/nn/fit/fit.h"
 #include "etude/nn/layers/layers.h"

@@ -8,8 +8,8 @@
 
 #include <gtest/gtest.h>
 
-#include "etude/autodiff/announce.h"
 #include "etude/autodiff/gradient.h"
+#include "etude/autodiff/state_update.h"
 #include "etude/core/context/ambient.h"
 #include "etude/device/cpu/parallel.h"
 #include "etude/io/checkpoint/checkpoint.h"

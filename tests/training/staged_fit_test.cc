@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "etude/base/error.h"
-#include "etude/data/epochs.h"
+#include "etude/data/loader.h"
 #include "etude/io/checkpoint/checkpoint.h"
 #include "etude/io/checkpoint/checkpoints.h"
 #include "etude/nn/fit/fit.h"

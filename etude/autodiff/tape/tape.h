@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "etude/autodiff/number_lane.h"
+#include "etude/autodiff/joint_tapes.h"
 #include "etude/autodiff/tape/tape_options.h"
 #include "etude/autodiff/tape/value_table.h"
 #include "etude/base/error.h"

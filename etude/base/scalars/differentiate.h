@@ -12,8 +12,8 @@
 
 #include "etude/base/scalars/expression.h"
 #include "etude/base/scalars/expression_math.h"
+#include "etude/base/scalars/partials.h"
 #include "etude/base/scalars/scalar_program.h"
-#include "etude/base/scalars/slopes.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

@@ -19,10 +19,10 @@
 
 #include "etude/base/check.h"
 #include "etude/codegen/channel.h"
+#include "etude/codegen/cluster_request.h"
 #include "etude/codegen/llvm/emit.h"
 #include "etude/codegen/llvm/ir_math.h"
 #include "etude/codegen/llvm/target.h"
-#include "etude/codegen/region_request.h"
 #include "etude/codegen/request.h"
 
 namespace etude::codegen {

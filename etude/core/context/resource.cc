@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "etude/core/context/resource.h"
 
-#include "etude/core/context/ghost_mark.h"
+#include "etude/core/context/abstract_mark.h"
 
 namespace etude::internal {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "etude/core/context/ghost_mark.h"
+#include "etude/core/context/abstract_mark.h"
 
 namespace etude::internal {
 namespace {

@@ -17,7 +17,7 @@
 
 namespace etude::internal {
 
-struct Region;  // plan/region.h
+struct Region;  // plan/cluster.h
 
 // An object lives for the rest of the process. thread-safe.
 class TieredCode {

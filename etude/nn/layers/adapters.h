@@ -5,7 +5,7 @@
 
 #include <utility>
 
-#include "etude/autodiff/announce.h"
+#include "etude/autodiff/state_update.h"
 #include "etude/base/fields.h"
 #include "etude/base/has_leaf.h"
 #include "etude/diff/layer_state.h"

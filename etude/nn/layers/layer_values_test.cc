@@ -13,7 +13,7 @@
 #include "etude/core/leak_check.h"
 #include "etude/nn/layers/adaptive_softmax.h"
 #include "etude/nn/layers/morphology.h"
-#include "etude/nn/losses/more_losses.h"
+#include "etude/nn/losses/task_losses.h"
 #include "etude/nn/metrics/metric_kinds.h"
 #include "etude/nn/summary.h"
 #include "etude/ops.h"

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "etude/autodiff/announce.h"
 #include "etude/autodiff/custom_gradient.h"
+#include "etude/autodiff/state_update.h"
 #include "etude/base/check.h"
 #include "etude/nn/init.h"
 #include "etude/nn/phase.h"

@@ -9,8 +9,8 @@
 #include "etude/base/check.h"
 #include "etude/core/call/call_scope.h"
 #include "etude/core/option_ranges.h"
+#include "etude/nn/metrics/class_counts.h"
 #include "etude/nn/metrics/metric_kinds.h"
-#include "etude/nn/metrics/metric_parts.h"
 #include "etude/ops.h"
 
 namespace etude::nn::metrics {

@@ -8,7 +8,7 @@
 #include "etude/base/check.h"
 #include "etude/core/call/call_scope.h"
 #include "etude/nn/fit/clock.h"
-#include "etude/nn/metrics/metric_parts.h"
+#include "etude/nn/metrics/class_counts.h"
 #include "etude/ops.h"
 
 namespace etude::nn {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "etude/nn/models/models_parts.h"
+#include "etude/nn/models/block_makers.h"
 
 namespace etude::nn::models {
 namespace {

@@ -5,7 +5,7 @@
 #include "etude/base/permanent.h"
 #include "etude/core/call/call_scope.h"
 #include "etude/nn/layers/activations.h"
-#include "etude/nn/models/models_parts.h"
+#include "etude/nn/models/block_makers.h"
 #include "etude/ops.h"
 
 namespace etude::nn {

@@ -10,7 +10,7 @@
 #include "etude/core/op/batching.h"
 #include "etude/ops/families.h"
 #include "etude/ops/graph/graph_attrs.h"
-#include "etude/plan/region_maker.h"
+#include "etude/plan/cluster_maker.h"
 #include "etude/stage/make_graph.h"
 
 namespace etude::ops {

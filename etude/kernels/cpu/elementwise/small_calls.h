@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Descriptions of calls on a few elements, for machine code that inlines them (plan/region.h).
+// Descriptions of calls on a few elements, for machine code that inlines them (plan/cluster.h).
 // Each kernel describes itself, from its prepared parameters, so that the knowledge is in one
 // place.
 #pragma once
 
 #include <span>
 
-#include "etude/plan/region.h"
+#include "etude/plan/cluster.h"
 
 namespace etude::kernels::cpu {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "etude/stage/relax.h"
+#include "etude/stage/generalise.h"
 
 #include <algorithm>
 #include <optional>

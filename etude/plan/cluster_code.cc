@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "etude/plan/region_code.h"
+#include "etude/plan/cluster_code.h"
 
 #include <array>
 #include <mutex>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "etude/codegen/region_request.h"
+#include "etude/codegen/cluster_request.h"
 
 #include <array>
 #include <bit>

@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "etude/etude.h"
-#include "etude/graph/family.h"
+#include "etude/graph/symbolic_graph.h"
 #include "tests/expect_error.h"
 
 namespace etude {

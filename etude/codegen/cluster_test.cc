@@ -15,8 +15,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "etude/codegen/cluster_request.h"
 #include "etude/codegen/compile.h"
-#include "etude/codegen/region_request.h"
 #include "etude/codegen/test_programs.h"
 #include "etude/device/cpu/float_mode.h"
 #include "tests/expect_error.h"

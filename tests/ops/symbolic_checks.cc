@@ -13,7 +13,7 @@
 
 #include <fmt/format.h>
 
-#include "etude/graph/family.h"
+#include "etude/graph/symbolic_graph.h"
 #include "etude/plan/plan.h"
 #include "tests/ops/checks.h"
 

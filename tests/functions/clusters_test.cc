@@ -11,8 +11,8 @@
 #include "etude/codegen/compiler.h"
 #include "etude/etude.h"
 #include "etude/kernels/cpu/elementwise/fused_program.h"
+#include "etude/plan/cluster_code.h"
 #include "etude/plan/plan.h"
-#include "etude/plan/region_code.h"
 #include "tests/same_numbers.h"
 #include "tests/tier_scope.h"
 

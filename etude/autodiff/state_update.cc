@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "etude/autodiff/announce.h"
+#include "etude/autodiff/state_update.h"
 
 #include <unordered_map>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "etude/data/epochs.h"
+#include "etude/data/loader.h"
 
 #include <algorithm>
 #include <atomic>
@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "etude/base/error.h"
-#include "etude/data/bucketed_epochs.h"
+#include "etude/data/bucketed_loader.h"
 #include "etude/ops.h"
 #include "tests/expect_error.h"
 

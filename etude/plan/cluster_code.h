@@ -10,7 +10,7 @@
 
 #include "etude/core/op/rules.h"
 #include "etude/core/op/tiered_code.h"
-#include "etude/plan/region.h"
+#include "etude/plan/cluster.h"
 
 namespace etude::internal {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "etude/passes/fold.h"
+#include "etude/passes/fold_constants.h"
 
 #include <vector>
 

@@ -7,8 +7,8 @@
 #include <variant>
 #include <vector>
 
-#include "etude/graph/family.h"
 #include "etude/graph/size_formula.h"
+#include "etude/graph/symbolic_graph.h"
 
 namespace etude::internal {
 

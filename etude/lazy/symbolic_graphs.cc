@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "etude/lazy/family.h"
+#include "etude/lazy/symbolic_graphs.h"
 
 #include <algorithm>
 #include <utility>

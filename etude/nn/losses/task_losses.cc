@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "etude/nn/losses/more_losses.h"
+#include "etude/nn/losses/task_losses.h"
 
 #include "etude/base/check.h"
 #include "etude/core/call/builtin.h"

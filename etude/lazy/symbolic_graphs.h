@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Families of segments: one program for segments that differ only in sizes (graph/family.h). A
-// segment of further sizes needs a plan of its own, but no pass and no code generation, since
-// kernels take sizes as arguments.
+// Families of segments: one program for segments that differ only in sizes
+// (graph/symbolic_graph.h). A segment of further sizes needs a plan of its own, but no pass and no
+// code generation, since kernels take sizes as arguments.
 //
 // There are two families, found from the same segments: of the graphs as recorded, and of the
 // graphs after the passes. A segment of other sizes is served if
@@ -25,8 +25,8 @@
 #include <string>
 #include <vector>
 
-#include "etude/graph/family.h"
 #include "etude/graph/graph.h"
+#include "etude/graph/symbolic_graph.h"
 
 namespace etude::internal {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "etude/graph/family.h"
+#include "etude/graph/symbolic_graph.h"
 
 #include <algorithm>
 #include <map>
@@ -11,7 +11,7 @@
 #include "etude/core/convert.h"
 #include "etude/graph/builder.h"
 #include "etude/graph/check_call.h"
-#include "etude/graph/family_parts.h"
+#include "etude/graph/symbolic_parts.h"
 #include "etude/graph/text/names.h"
 #include "etude/graph/verify.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "etude/plan/region_maker.h"
+#include "etude/plan/cluster_maker.h"
 
 #include <algorithm>
 #include <numeric>
@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "etude/base/check.h"
-#include "etude/plan/region_code.h"
+#include "etude/plan/cluster_code.h"
 
 namespace etude::internal {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "etude/optim/walks.h"
+#include "etude/optim/flatten.h"
 
 namespace etude::internal {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Relaxing (generalising): two traces of a function that differ only in sizes become a family
-// (graph/family.h), which serves further sizes without tracing. Used by function_core.cc.
+// (graph/symbolic_graph.h), which serves further sizes without tracing. Used by function_core.cc.
 //
 // A family requires that the graphs agree, use the same outside tensors and Variables, and that
 // host code read no size that differs (core/context/size_reads.h), since its decisions are fixed in
@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "etude/graph/family.h"
+#include "etude/graph/symbolic_graph.h"
 #include "etude/stage/function_core.h"
 
 namespace etude::internal {

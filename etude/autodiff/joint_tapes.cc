@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "etude/autodiff/number_lane.h"
+#include "etude/autodiff/joint_tapes.h"
 
 #include <optional>
 #include <utility>

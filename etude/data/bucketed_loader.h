@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "etude/data/epochs.h"
+#include "etude/data/loader.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

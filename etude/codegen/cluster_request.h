@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The request for a region (plan/region.h), the counterpart of request.h for programs: its
+// The request for a region (plan/cluster.h), the counterpart of request.h for programs: its
 // source is all numbers of the region in one order, and the sources of its programs.
 #pragma once
 
 #include <string_view>
 
 #include "etude/codegen/request.h"
-#include "etude/plan/region.h"
+#include "etude/plan/cluster.h"
 
 namespace etude::codegen {
 

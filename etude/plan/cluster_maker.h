@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "etude/graph/graph.h"
-#include "etude/plan/region.h"
+#include "etude/plan/cluster.h"
 
 namespace etude::internal {
 

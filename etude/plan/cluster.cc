@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "etude/plan/region.h"
+#include "etude/plan/cluster.h"
 
 #include <algorithm>
 

@@ -403,7 +403,7 @@ class RegionEmitter {
     }
     return out;
   }
-  // The neutral element, as in kernels/cpu/simd/fold.inc.
+  // The neutral element, as in kernels/cpu/simd/combine.inc.
   static double identity(SmallCall::Fold how) {
     constexpr double kInfinity = std::numeric_limits<double>::infinity();
     constexpr double kOf[] = {-0.0, 1, -kInfinity, kInfinity};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "etude/data/epochs.h"
+#include "etude/data/loader.h"
 
 #include <algorithm>
 #include <numeric>

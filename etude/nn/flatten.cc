@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "etude/nn/walks.h"
+#include "etude/nn/flatten.h"
 
 namespace etude::internal {
 
