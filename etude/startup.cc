@@ -41,18 +41,22 @@ void DispatchEntry::table_was_made() {
 
 // kernels -> plan: kernels alone know their prepared parameters, so they describe their calls to
 // the search for regions.
-bool tell_call(const Prepared& call, std::span<const Type* const> operands, SmallCall& out) {
-  return kernels::cpu::tell_small_call(call, operands, out);
+bool describe_call(const Prepared& call, std::span<const Type* const> operands, SmallCall& out) {
+  return kernels::cpu::describe_small_call(call, operands, out);
 }
 
 // codegen -> plan and kernels: machine code of regions and of fused element-wise calls, which run
 // without it at first.
-void make_code_soon(const TieredCode& code, Tier tier) noexcept { codegen::make_soon(code, tier); }
+void make_code_in_background(const TieredCode& code, Tier tier) noexcept {
+  codegen::make_in_background(code, tier);
+}
 void make_code_now(const TieredCode& code, Tier tier) noexcept { codegen::make_now(code, tier); }
 
 // codegen -> plan: background work goes to the thread that makes code, which is ready for a fork
 // and for the end of the process.
-bool do_soon(std::function<void()> work) noexcept { return codegen::work_soon(std::move(work)); }
+bool run_in_background(std::function<void()> work) noexcept {
+  return codegen::work_in_background(std::move(work));
+}
 
 }  // namespace internal
 }  // namespace etude

@@ -34,7 +34,7 @@ int main(int argc, char** argv) try {
   set_seed(seed);
 
   const data::FashionMnist images = data::fashion_mnist();
-  data::Epochs data(images.train, {.batch = 128, .seed = seed});
+  data::Loader data(images.train, {.batch = 128, .seed = seed});
   LeNet model;
   optim::AdamW optimizer({.lr = optim::cosine(3e-3, epochs * data.steps_per_epoch())});
   const auto& loss = nn::softmax_cross_entropy;

@@ -20,11 +20,11 @@ struct LeNet {
 
 int main() {
   const data::FashionMnist images = data::fashion_mnist();
-  data::Epochs epochs(images.train, {.batch = 128, .seed = 1});
+  data::Loader loader(images.train, {.batch = 128, .seed = 1});
   LeNet model;
-  optim::AdamW optimizer({.lr = optim::cosine(3e-3, 10 * epochs.steps_per_epoch())});
+  optim::AdamW optimizer({.lr = optim::cosine(3e-3, 10 * loader.steps_per_epoch())});
   const auto& loss = nn::softmax_cross_entropy;
-  nn::fit(model, optimizer, epochs, loss, {.epochs = 10, .callbacks = {nn::progress()}});
+  nn::fit(model, optimizer, loader, loss, {.epochs = 10, .callbacks = {nn::progress()}});
   const auto result = nn::evaluate(model, data::batches(images.test, 500), loss);
   std::printf("test accuracy %.4f\n", result.accuracy);
 }

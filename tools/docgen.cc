@@ -28,7 +28,7 @@ std::string section(const Op& op) {
   if (!op.def().symbol.empty()) out += fmt::format("\nOperator: `{}`.\n", op.def().symbol);
   out += list("Operands", operand_lines(op)) + list("Attributes", attr_lines(op));
   out += list("Per element", program_lines(op)) +
-         list("Kept for a gradient, by operand", kept_lines(op));
+         list("Kept for a gradient, by operand", residual_lines(op));
   if (!op.def().no_derivative.empty())
     out += fmt::format("\nNo derivative: {}.\n", op.def().no_derivative);
   return out + list("Errors", error_lines(op));

@@ -161,11 +161,11 @@ std::vector<std::string> program_lines(const Op& op) {
   return out;
 }
 
-std::vector<std::string> kept_lines(const Op& op) {
+std::vector<std::string> residual_lines(const Op& op) {
   std::vector<std::string> out;
   if (!op.is_differentiable()) return out;
   if (!internal::has_vjp(op)) return {"what the calls of its lowering keep"};
-  if (op.def().keep != nullptr) return {"results of its own, which its backward graph reads"};
+  if (op.def().residuals != nullptr) return {"results of its own, which its backward graph reads"};
   if (op.def().samples.around != nullptr) return {"what its graphs read"};
   const Example example = example_of(op);
   for (std::size_t i = 0; i < example.operands.size(); ++i) {

@@ -20,7 +20,7 @@ std::vector<std::string> attr_lines(const Op& op);
 // "y = exp(x1)" and "t1 -> multiply(x2, x1)" of element-wise ops.
 std::vector<std::string> program_lines(const Op& op);
 // "x1: x2" for each differentiable operand: the values that its gradient keeps.
-std::vector<std::string> kept_lines(const Op& op);
+std::vector<std::string> residual_lines(const Op& op);
 std::vector<std::string> sample_lines(const Op& op);
 std::vector<std::string> error_lines(const Op& op);
 

@@ -145,7 +145,7 @@ struct Perceptron {
 Body fit_epoch() {
   const data::Samples all{random::normal({16, 6}), labels(16, 3)};
   return [model = Perceptron(), adam = optim::Adam({.lr = 1e-3}),
-          data = data::Epochs(all, {.batch = 4, .prefetch = 0})]() mutable {
+          data = data::Loader(all, {.batch = 4, .prefetch = 0})]() mutable {
     nn::fit(model, adam, data, nn::softmax_cross_entropy, {.epochs = data.position().epoch + 1});
   };
 }

@@ -70,7 +70,7 @@ class Epoch final : public Instance {
     return loss;
   }
 
-  data::Epochs<data::Samples> batches_{{hashed(6, {kImages, 28, 28, 1}), labels(kImages)},
+  data::Loader<data::Samples> batches_{{hashed(6, {kImages, 28, 28, 1}), labels(kImages)},
                                        {.batch = kBatch, .shuffle = false}};
   LeNet model_;
   optim::Adam adam_{{.lr = 1e-3}};

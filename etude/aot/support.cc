@@ -256,7 +256,7 @@ bool report_fault(ErrorCode /*code*/, std::string text) {
 
 namespace internal {
 
-void make_code_soon(const TieredCode& /*code*/, Tier /*tier*/) noexcept {}
+void make_code_in_background(const TieredCode& /*code*/, Tier /*tier*/) noexcept {}
 
 Isa best_isa() { return aot::running == nullptr ? Isa::kPortable : aot::running->model->isa; }
 

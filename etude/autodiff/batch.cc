@@ -22,7 +22,7 @@ BatchContext::~BatchContext() { ContextStack::remove(*this); }
 
 Tensor BatchContext::example_of(const Tensor& x) {
   if (!x.has_value()) return {};
-  Tensor example = internal::make_ghost(batching::example_type(x.type()));
+  Tensor example = internal::make_abstract(batching::example_type(x.type()));
   batches_.set(TensorAccess::id(example), x);
   return example;
 }

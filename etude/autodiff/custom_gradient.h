@@ -91,7 +91,7 @@ template <class R>
 R skeleton_of(R value) {
   auto each = [](auto& leaf) {
     if constexpr (std::is_same_v<std::remove_cvref_t<decltype(leaf)>, Tensor>) {
-      if (leaf.has_value()) leaf = leaf.type()->ghost();
+      if (leaf.has_value()) leaf = leaf.type()->abstract_tensor();
     }
   };
   each_leaf(value, each);

@@ -76,7 +76,7 @@ void require_zero_rule(const RuleCall& call, std::vector<Tensor> cotangents) {
     if (ct.has_value()) ct = full(ct.type(), 1);
   }
   for (const Tensor& x : call.pullback(cotangents)) {
-    if (!x.has_value() || (TensorAccess::is_ghost(x) && !observe(x))) continue;
+    if (!x.has_value() || (TensorAccess::is_abstract(x) && !observe(x))) continue;
     for (const std::complex<double> number : to_dense(x).to_vector<std::complex<double>>()) {
       if (number != 0.0)
         throw_not_linear(call, "it computes outside of tensors or adds a constant");
@@ -187,7 +187,7 @@ std::vector<Tensor> attach_around(BatchContext& batch, const RuleCall& call) {
   RuleCall around{.name = call.name,
                   .is_for_forward = call.is_for_forward,
                   .where = call.where,
-                  .tells_missing = call.tells_missing};
+                  .warns_of_missing = call.warns_of_missing};
   for (const Tensor& x : call.inputs) {
     around.inputs.push_back(batch.is_example(x) ? batch.batch_of(x) : x);
   }

@@ -45,7 +45,7 @@ struct RuleCall {
   bool is_for_forward = true;
   CallSite where = {};  // of the rule, for errors
   // Whether a missing cotangent may lead to other gradients than a cotangent of zeros.
-  bool tells_missing = true;
+  bool warns_of_missing = true;
 };
 // Checks the gradients that a pullback returned for inputs of these types; null for an absent
 // input.

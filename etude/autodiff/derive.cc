@@ -41,7 +41,7 @@ Tensor push(const Op& op, int wrt, Operands in, const Tensor& y, const Tensor& t
     const std::size_t source = program.sources[static_cast<std::size_t>(i)];
     list.add(source < in.size() ? in[source] : source == in.size() ? y : t);
   }
-  const int sparse = rows_operand(list.view());
+  const int sparse = slices_operand(list.view());
   if (sparse < 0) return run_program(partial, list.view(), real_attrs(attrs));
   // A sparse t with single numbers: the program is linear in t and runs on its rows.
   const Tensor rows = list.view()[static_cast<std::size_t>(sparse)].slices()->values;
@@ -120,7 +120,7 @@ Values linear_jvp(const Op& op, const JvpCall& call) {
   return out;
 }
 
-// Notes which of the given ghosts are read by calls.
+// Notes which of the given abstract tensors are read by calls.
 class ReadsContext final : public TypeContext {
  public:
   explicit ReadsContext(std::span<const Tensor> watched) : watched_(watched) {}
@@ -152,13 +152,14 @@ const Type* with_known_sizes(const Type* type) {
 
 Reads try_on_symbols(const Op& op, const Attrs& attrs, std::span<const Type* const> operands,
                      std::span<const Type* const> results, uint64_t wanted) {
-  std::vector<Tensor> ghosts, cotangents;
-  for (const Type* type : operands) ghosts.push_back(type == nullptr ? Tensor() : make_ghost(type));
+  std::vector<Tensor> abstract_tensors, cotangents;
+  for (const Type* type : operands)
+    abstract_tensors.push_back(type == nullptr ? Tensor() : make_abstract(type));
   for (const Type* type : results) {
-    ghosts.push_back(make_ghost(type));
-    cotangents.push_back(is_differentiable(type->dtype()) ? make_ghost(type) : Tensor());
+    abstract_tensors.push_back(make_abstract(type));
+    cotangents.push_back(is_differentiable(type->dtype()) ? make_abstract(type) : Tensor());
   }
-  const std::span<const Tensor> all(ghosts);
+  const std::span<const Tensor> all(abstract_tensors);
   ReadsContext context(all);
   const OperandList in(all.first(operands.size())), out(all.subspan(operands.size()));
   const OperandList cts{std::span<const Tensor>(cotangents)};

@@ -21,7 +21,7 @@ void FreshLeaves::operator()(Variable& leaf) { tape_.watch(leaf); }
 void LetGo::operator()(Tensor& leaf) const {
   if (!leaf.has_value() || TensorAccess::is_sparse(leaf)) return;
   const uint64_t id = TensorAccess::id(leaf);
-  leaf = make_ghost(leaf.type());
+  leaf = make_abstract(leaf.type());
   TensorAccess::rep(leaf)->id.store(id, std::memory_order_relaxed);
 }
 

@@ -83,7 +83,7 @@ GradientTape::GradientTape(TapeOptions options, CallSite where) : recorder_(opti
 }
 
 GradientTape::~GradientTape() {
-  if (states_ != nullptr) states_->tell_untaken();
+  if (states_ != nullptr) states_->warn_untaken();
 }
 
 Tape& internal::GradientTapeAccess::tape(GradientTape& tape) { return tape.recorder_->tape; }

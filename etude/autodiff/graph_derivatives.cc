@@ -21,7 +21,7 @@ namespace {
 
 // Outputs and cotangents of all chosen inputs in one graph: its first outputs are the outputs of
 // `graph`, and its first `effects` nodes with effects are the effects of `graph`.
-struct Joint {
+struct JointGraph {
   GraphRef graph;
   std::vector<bool> adds, is_rows;
   std::size_t effects = 0;
@@ -40,8 +40,9 @@ bool add_cotangent(std::vector<Tensor>& outputs, const Tensor& found, const Tens
   return is_rows;
 }
 
-Joint joint_graph(const Graph& graph, const Chosen& wanted, const Chosen& summed, bool keeps_rows) {
-  Joint joint;
+JointGraph joint_graph(const Graph& graph, const Chosen& wanted, const Chosen& summed,
+                       bool keeps_rows) {
+  JointGraph joint;
   TraceContext trace(graph.name(), {});
   const std::vector<Tensor> inputs = trace.add_arguments(graph);
   std::vector<Tensor> sources, outputs;
@@ -93,9 +94,9 @@ Joint joint_graph(const Graph& graph, const Chosen& wanted, const Chosen& summed
 
 // Cuts a joint graph: `inputs` of its inputs, `outputs` of its outputs and `effects` of its nodes
 // with effects belong to the first part.
-class Cut {
+class Partition {
  public:
-  Cut(const Graph& joint, std::size_t inputs, std::size_t outputs, std::size_t effects)
+  Partition(const Graph& joint, std::size_t inputs, std::size_t outputs, std::size_t effects)
       : joint_(joint),
         inputs_(inputs),
         outputs_(outputs),
@@ -103,9 +104,9 @@ class Cut {
         is_forward_(joint.value_count()),
         runs_forward_(joint.size()) {}
 
-  RefPtr<const GraphDerivative> make(Joint&& from) {
+  RefPtr<const GraphDerivative> make(JointGraph&& from) {
     find_forward();
-    find_kept();
+    find_residuals();
     auto out = make_ref<GraphDerivative>();
     out->forward = forward();
     out->backward = backward();
@@ -146,7 +147,7 @@ class Cut {
   }
 
   // The values of the first part that the second part reads, in order. Constants are in both.
-  void find_kept() {
+  void find_residuals() {
     std::vector<bool> is_read(joint_.value_count());
     for (std::size_t i = 0; i < joint_.size(); ++i) {
       const Graph::Node node = joint_.node(i);
@@ -159,7 +160,7 @@ class Cut {
       if (v != kNoValue) is_read[v] = true;
     }
     for (GraphValue v = 0; v < joint_.value_count(); ++v) {
-      if (is_read[v] && is_forward_[v]) (v < inputs_ ? read_ : kept_).push_back(v);
+      if (is_read[v] && is_forward_[v]) (v < inputs_ ? read_ : residuals_).push_back(v);
     }
   }
 
@@ -197,7 +198,7 @@ class Cut {
     }
     add_nodes(build, numbers, true);
     std::vector<Draft> outputs = numbered(numbers, joint_.outputs().first(outputs_));
-    for (const GraphValue v : kept_) outputs.push_back(numbers[v]);
+    for (const GraphValue v : residuals_) outputs.push_back(numbers[v]);
     return build.finish(outputs);
   }
 
@@ -207,8 +208,8 @@ class Cut {
     for (const GraphValue v : read_) {
       numbers[v] = build.add_input(joint_.inputs()[v].name, joint_.type(v));
     }
-    for (const GraphValue v : kept_) {
-      numbers[v] = build.add_input("kept" + std::to_string(v), joint_.type(v));
+    for (const GraphValue v : residuals_) {
+      numbers[v] = build.add_input("residual" + std::to_string(v), joint_.type(v));
     }
     for (std::size_t v = inputs_; v < joint_.inputs().size(); ++v) {
       numbers[v] = build.add_input(joint_.inputs()[v].name, joint_.inputs()[v].type);
@@ -219,9 +220,9 @@ class Cut {
 
   const Graph& joint_;
   const std::size_t inputs_, outputs_, effects_;
-  std::vector<bool> is_forward_;         // by value
-  std::vector<bool> runs_forward_;       // by node: some have no value
-  std::vector<GraphValue> read_, kept_;  // inputs, and results of the first part
+  std::vector<bool> is_forward_;              // by value
+  std::vector<bool> runs_forward_;            // by node: some have no value
+  std::vector<GraphValue> read_, residuals_;  // inputs, and results of the first part
 };
 
 }  // namespace
@@ -250,9 +251,9 @@ RefPtr<const GraphDerivative> derive(const Graph& graph, const Chosen& wanted, c
   const std::string what = fmt::format("{}derivative {} {}", keeps_rows ? "sparse " : "",
                                        wanted.to_string(), summed.to_string());
   return graph.kept<GraphDerivative>(what, [&] {
-    Joint joint = joint_graph(graph, wanted, summed, keeps_rows);
-    Cut cut(*joint.graph, graph.inputs().size(), graph.outputs().size(), joint.effects);
-    return cut.make(std::move(joint));
+    JointGraph joint = joint_graph(graph, wanted, summed, keeps_rows);
+    Partition partition(*joint.graph, graph.inputs().size(), graph.outputs().size(), joint.effects);
+    return partition.make(std::move(joint));
   });
 }
 

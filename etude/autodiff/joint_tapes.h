@@ -19,12 +19,12 @@ class Tape;
 namespace internal {
 
 // The tape of numbers, as the tape of tensors sees it.
-class NumberLane {
+class NumberTape {
  public:
-  NumberLane() = default;
-  NumberLane(const NumberLane&) = delete;
-  NumberLane& operator=(const NumberLane&) = delete;
-  virtual ~NumberLane() = default;
+  NumberTape() = default;
+  NumberTape(const NumberTape&) = delete;
+  NumberTape& operator=(const NumberTape&) = delete;
+  virtual ~NumberTape() = default;
   // Whether this thread records numbers there now. This recording begins and ends with the
   // recording of tensors.
   virtual bool is_recording() const = 0;
@@ -36,22 +36,22 @@ class NumberLane {
 
 // The tape of tensors, as the tape of numbers sees it. See the functions of the same name in Tape.
 // confined to the thread of the tape.
-class TensorLane {
+class TensorTape {
  public:
   // Refers to the tape of another owner, which must outlive it.
-  explicit TensorLane(Tape& tape) noexcept;
+  explicit TensorTape(Tape& tape) noexcept;
   // Owns a new tape, which records the calls of this thread until stop().
-  TensorLane();
-  TensorLane(TensorLane&& other) noexcept;
-  TensorLane& operator=(TensorLane&&) = delete;
-  ~TensorLane();
+  TensorTape();
+  TensorTape(TensorTape&& other) noexcept;
+  TensorTape& operator=(TensorTape&&) = delete;
+  ~TensorTape();
 
   void watch(const Tensor& x);
   void record(std::span<const Tensor> inputs, std::span<const Tensor> outputs, Pullback pullback,
               std::string_view name, CallSite where);
   void record_reading(const Tensor& x, Pullback pullback, CallSite where);
-  NumberLane* numbers() const noexcept;
-  void set_numbers(NumberLane* numbers) noexcept;
+  NumberTape* numbers() const noexcept;
+  void set_numbers(NumberTape* numbers) noexcept;
   void keep_numbers(std::shared_ptr<void> held);
   // The reverse pass, from the numbers that were read from tensors.
   void sweep() const;

@@ -102,7 +102,7 @@ struct MixedRun {
 
   MixedRun(bool is_persistent, const F& f, const X&... x)
       : tape({.persistent = is_persistent, .watch_variables = false}, {}) {
-    lane = &Crossings<T>::join(numbers, TensorLane(GradientTapeAccess::tape(tape)));
+    crossings = &Crossings<T>::join(numbers, TensorTape(GradientTapeAccess::tape(tape)));
     const RecordingScope<T> scope(numbers);
     MakeInputs<To, T> inputs(numbers, x...);
     lifted.emplace(lift_arguments<From, To>(inputs, x...));
@@ -142,11 +142,12 @@ struct MixedRun {
                                        std::vector<T>& cotangents, const X&... x) {
     LeafList sources{std::tuple<>()};
     each_differentiable([&](auto& a) { each_leaf(std::as_const(a), sources); });
-    LeafGradients tensors(lane->reverse_both(numbers, cotangents,
-                                             [&] {
-                                               return GradientTapeAccess::sweep(
-                                                   tape, targets, sources, {}, std::move(seeds));
-                                             }),
+    LeafGradients tensors(crossings->reverse_both(numbers, cotangents,
+                                                  [&] {
+                                                    return GradientTapeAccess::sweep(
+                                                        tape, targets, sources, {},
+                                                        std::move(seeds));
+                                                  }),
                           true);
     TakeMixed<T> take{tensors, {cotangents, 1}, &states};
     std::size_t argument = 0;
@@ -155,7 +156,7 @@ struct MixedRun {
       auto t = build_tangent(a, take);
       const bool arrived = tensors.take_arrived();
       if constexpr (Differentiable<A> && !HasScalar<A>) {
-        if (!arrived) tell_independent(type_name<F>(), argument, type_name<A>());
+        if (!arrived) warn_independent(type_name<F>(), argument, type_name<A>());
       }
       ++argument;
       return t;
@@ -165,7 +166,7 @@ struct MixedRun {
 
   GradientTape tape;
   ScalarTape<T> numbers;  // destroyed before the tape of tensors
-  Crossings<T>* lane = nullptr;
+  Crossings<T>* crossings = nullptr;
   std::optional<Lifted> lifted;
   AwaitedStates states;
   std::optional<Result> result;

@@ -50,22 +50,22 @@ Tensor tensor_of(const std::vector<T>& values, const Shape& shape, DType dtype, 
 // The crossings between numbers of type T and tensors in one derivative. Owned by the tape of
 // numbers.
 template <class T>
-class Crossings final : public ScalarCompanion<T>, public NumberLane {
+class Crossings final : public ScalarCompanion<T>, public NumberTape {
  public:
   // For a derivative that recorded only numbers so far: its tensors are recorded from now on.
-  static Crossings& beside(ScalarTape<T>& numbers) { return join(numbers, TensorLane()); }
+  static Crossings& beside(ScalarTape<T>& numbers) { return join(numbers, TensorTape()); }
   // For a derivative that recorded only tensors so far: numbers are recorded from now on, as long
   // as the tensors are.
   static Crossings& beside(Tape& tape) {
     auto numbers = std::make_shared<ScalarTape<T>>();
-    Crossings& made = join(*numbers, TensorLane(tape));
+    Crossings& made = join(*numbers, TensorTape(tape));
     numbers->start();
     made.tensors_.keep_numbers(std::move(numbers));
     return made;
   }
   // For a derivative that records both from the start. The tape of numbers must end first and must
   // not be moved.
-  static Crossings& join(ScalarTape<T>& numbers, TensorLane tensors) {
+  static Crossings& join(ScalarTape<T>& numbers, TensorTape tensors) {
     std::unique_ptr<Crossings> made(new Crossings(numbers, std::move(tensors)));
     Crossings& out = *made;
     numbers.set_companion(std::move(made));
@@ -188,7 +188,7 @@ class Crossings final : public ScalarCompanion<T>, public NumberLane {
     Sweep* outer_;
   };
 
-  Crossings(ScalarTape<T>& numbers, TensorLane tensors)
+  Crossings(ScalarTape<T>& numbers, TensorTape tensors)
       : numbers_(&numbers), tensors_(std::move(tensors)), anchor_(0.0F) {
     tensors_.set_numbers(this);
     tensors_.watch(anchor_);
@@ -201,7 +201,7 @@ class Crossings final : public ScalarCompanion<T>, public NumberLane {
   Sweep& sweep() const { return *find_sweep(); }
 
   ScalarTape<T>* numbers_;  // while recorded; a pullback moves it
-  TensorLane tensors_;
+  TensorTape tensors_;
   Tensor anchor_;  // placeholder of the numbers on the tape of tensors
 };
 
@@ -228,30 +228,30 @@ struct NumberCrossing<Active<T>> {
   }
   static Active<T> item(const Tensor& x, CallSite where) {
     const T value = x.item<T>(where);  // throws the error of x
-    Crossings<T>* lane = lane_of(x, where);
-    return lane != nullptr ? std::move(lane->leave(x, where)[0]) : Active<T>(value);
+    Crossings<T>* crossings = crossings_of(x, where);
+    return crossings != nullptr ? std::move(crossings->leave(x, where)[0]) : Active<T>(value);
   }
   static std::vector<Active<T>> elements(const Tensor& x, CallSite where) {
-    if (Crossings<T>* lane = lane_of(x, where)) return lane->leave(x, where);
+    if (Crossings<T>* crossings = crossings_of(x, where)) return crossings->leave(x, where);
     const std::vector<T> values = x.to_vector<T>(where);
     return {values.begin(), values.end()};
   }
 
  private:
   // The crossings of the tape that records the numbers of x; null: none.
-  static Crossings<T>* lane_of(const Tensor& x, CallSite where) {
+  static Crossings<T>* crossings_of(const Tensor& x, CallSite where) {
     Tape* tape = tape_that_follows(x, where);
     if (tape == nullptr) return nullptr;
-    NumberLane* numbers = TensorLane(*tape).numbers();
+    NumberTape* numbers = TensorTape(*tape).numbers();
     if (numbers == nullptr) {
       if (ScalarTape<T>::current() != nullptr) throw_two_derivatives(where);
       return &Crossings<T>::beside(*tape);
     }
-    auto* lane = dynamic_cast<Crossings<T>*>(numbers);
-    if (lane == nullptr) throw_two_derivatives(where);
-    if (!lane->is_recording()) lane->resume();
-    if (!lane->is_recording()) throw_two_derivatives(where);
-    return lane;
+    auto* crossings = dynamic_cast<Crossings<T>*>(numbers);
+    if (crossings == nullptr) throw_two_derivatives(where);
+    if (!crossings->is_recording()) crossings->resume();
+    if (!crossings->is_recording()) throw_two_derivatives(where);
+    return crossings;
   }
 };
 

@@ -197,7 +197,7 @@ auto jvp(const F& f, const X& primals, const tangent_t<X>& tangents,
     const internal::AwaitedStates states(fresh, false);
     auto value = internal::spread(
         fresh, [&](const auto&... x) { return internal::call_owned(f, internal::pass(x)...); });
-    internal::TellUntaken told(std::as_const(fresh));
+    internal::WarnUntaken told(std::as_const(fresh));
     static_assert(Differentiable<decltype(value)>, "etude: the result type is not Differentiable");
     static_cast<void>(sizeof(internal::ResultHasOwnTangent<decltype(value)>));
     internal::LeafGradients found(run.tangents(internal::LeafList(value)), true);

@@ -110,7 +110,7 @@ auto run_recomputed(const F& f, const X&... x) {
                 .results = values_of(LeafList(value)),
                 .name = "recompute_grad",
                 .is_for_forward = false,
-                .tells_missing = false};
+                .warns_of_missing = false};
   if (!is_followed(call)) return value;
   call.pullback = [f, record = std::move(record),
                    held = std::tuple<X...>(x...)](std::span<const Tensor> dy) {

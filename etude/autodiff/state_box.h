@@ -32,9 +32,9 @@ class StateBoxBase : public std::enable_shared_from_this<StateBoxBase> {
   StateBoxBase& operator=(const StateBoxBase&) = delete;
   virtual ~StateBoxBase() = default;
   // Passes the update on to the enclosing operator, whose copy of the model was copied. False if
-  // there is no such operator or no update. throws: as announce().
+  // there is no such operator or no update. throws: as update_state().
   virtual bool hand_on() = 0;
-  // True during the run of the operator. Copies that outlive it announce to no operator.
+  // True during the run of the operator. Copies that outlive it pass their update to no operator.
   bool is_open() const;
   void close() noexcept { is_open_ = false; }
   // The latest update; null or empty: none.
@@ -78,7 +78,7 @@ class StateBox final : public StateBoxBase {
     const T* mine = value();
     for (StateBox* box = outer_.get(); mine != nullptr && box != nullptr; box = box->outer_.get()) {
       if (!box->is_open() || !box->is_taken) continue;
-      box->hold(StateCheck<T>::announced(*mine, box->vmaps()));
+      box->hold(StateCheck<T>::with_update(*mine, box->vmaps()));
       return true;
     }
     return false;

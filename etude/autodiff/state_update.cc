@@ -22,7 +22,7 @@ int count_vmaps(const Context& inner) noexcept {
 }
 int count_vmaps() noexcept { return count_vmaps(ContextStack::top()); }
 
-Tensor announced_value(const Tensor& x, int vmaps) {
+Tensor updated_value(const Tensor& x, int vmaps) {
   if (!x.has_value()) return {};
   int inside = count_vmaps() - vmaps;
   for (const Context* c = &ContextStack::top(); c != nullptr && inside > 0; c = c->parent()) {
@@ -37,12 +37,12 @@ Tensor announced_value(const Tensor& x, int vmaps) {
   return stop_gradient(x);
 }
 
-void tell_untaken(std::string_view layer, std::string_view path, CallSite where) {
+void warn_untaken(std::string_view layer, std::string_view path, CallSite where) {
   if (dynamic_cast<TypeContext*>(&ContextStack::top()) != nullptr) return;  // nothing is trained
   const std::string name = path.empty() ? std::string(layer) : fmt::format("{} ({})", path, layer);
   warn_once(fmt::format("state {} {}:{}", name, where.file, where.line),
             fmt::format("{}: its state, such as running statistics, does not change, since no "
-                        "gradient took the update that the layer announced. Pass the model to "
+                        "gradient took the new state of the layer. Pass the model to "
                         "value_with_gradient or pullback as an argument, and its gradient to "
                         "optimizer.update or move; or run it in the inference phase\n  at {}:{}",
                         name, where.file, where.line));
@@ -64,9 +64,9 @@ const std::shared_ptr<StateBoxBase>* TapedStates::find(const void* layer) const 
   return found == boxes_->by_layer.end() ? nullptr : &found->second;
 }
 
-void TapedStates::tell_untaken() const {
+void TapedStates::warn_untaken() const {
   for (const auto& [address, box] : boxes_->by_layer) {
-    if (!box->is_taken) internal::tell_untaken(box->layer, "", box->where);
+    if (!box->is_taken) internal::warn_untaken(box->layer, "", box->where);
   }
 }
 

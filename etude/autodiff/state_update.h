@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// announce(): a layer whose operator() is const states the next value of its state
+// update_state(): a layer whose operator() is const states the next value of its state
 // (diff/layer_state.h); operators collect it.
 #pragma once
 
@@ -29,24 +29,24 @@ int count_vmaps(const Context& inner) noexcept;
 // The value without derivatives. `vmaps`: the number of vmaps around the operator that collects the
 // state.
 // throws: kInvalidArgument if x belongs to an example of a vmap inside that operator.
-Tensor announced_value(const Tensor& x, int vmaps);
+Tensor updated_value(const Tensor& x, int vmaps);
 // Warns once per layer and line, unless calls run on abstract tensors.
-void tell_untaken(std::string_view layer, std::string_view path, CallSite where);
+void warn_untaken(std::string_view layer, std::string_view path, CallSite where);
 // throws: kInvalidArgument unless both types are equal.
 void require_state_fits(const Tensor& was, const Tensor& now);
 
 template <class T>
-requires HasLeaf<T, Tensor, Marked::kWalk>::value struct StateCheck<T> {
+requires HasLeaf<T, Tensor, Marked::kVisit>::value struct StateCheck<T> {
   static void require_fit(const T& was, const T& now) {
     std::vector<const Tensor*> all;
-    for_each_leaf<Tensor, Marked::kWalk>(now, [&](const Tensor& x) { all.push_back(&x); });
+    for_each_leaf<Tensor, Marked::kVisit>(now, [&](const Tensor& x) { all.push_back(&x); });
     std::size_t i = 0;
-    for_each_leaf<Tensor, Marked::kWalk>(was, [&](const Tensor& x) {
+    for_each_leaf<Tensor, Marked::kVisit>(was, [&](const Tensor& x) {
       if (i < all.size()) require_state_fits(x, *all[i++]);
     });
   }
-  static T announced(T now, int vmaps) {
-    for_each_leaf<Tensor, Marked::kWalk>(now, [&](Tensor& x) { x = announced_value(x, vmaps); });
+  static T with_update(T now, int vmaps) {
+    for_each_leaf<Tensor, Marked::kVisit>(now, [&](Tensor& x) { x = updated_value(x, vmaps); });
     return now;
   }
 };
@@ -84,7 +84,7 @@ class TapedStates {
     return taken_from(*box);
   }
   // Warns of updates that no gradient() returned.
-  void tell_untaken() const;
+  void warn_untaken() const;
   std::uint64_t since() const noexcept { return since_; }
 
  private:
@@ -102,8 +102,8 @@ TapedStates* taped_states();
 // Calls fn for each tensor of a state.
 template <class T, class Fn>
 void each_state_tensor(T& value, Fn&& fn) {
-  if constexpr (HasLeaf<T, Tensor, Marked::kWalk>::value) {
-    for_each_leaf<Tensor, Marked::kWalk>(value, [&](auto& x) { fn(x); });
+  if constexpr (HasLeaf<T, Tensor, Marked::kVisit>::value) {
+    for_each_leaf<Tensor, Marked::kVisit>(value, [&](auto& x) { fn(x); });
   }
 }
 
@@ -177,9 +177,9 @@ namespace internal {
 // For operators that do not return state updates: warns of each update that reached a copy of
 // `model`, with its path, unless an enclosing operator takes it.
 template <class Model>
-class TellUntaken {
+class WarnUntaken {
  public:
-  explicit TellUntaken(const Model& model) : model_(model) {
+  explicit WarnUntaken(const Model& model) : model_(model) {
     if constexpr (holds_state<Model>()) each_leaf(model, *this);
   }
   template <class T>
@@ -189,11 +189,11 @@ class TellUntaken {
     const auto& box = StateAccess::box(x);
     if (box->value() == nullptr || box->hand_on()) return;
     std::string path;
-    for_each_leaf<LayerState<T>, Marked::kWalk>(
+    for_each_leaf<LayerState<T>, Marked::kVisit>(
         model_, [&](const std::string& at, const LayerState<T>& each) {
           if (&each == &x && at.find('/') != std::string::npos) path = at.substr(0, at.rfind('/'));
         });
-    tell_untaken(box->layer, path, box->where);
+    warn_untaken(box->layer, path, box->where);
   }
 
  private:
@@ -210,13 +210,13 @@ class TellUntaken {
 //         state; the errors of next().
 template <class T, class Fn>
 requires std::is_invocable_r_v<T, const Fn&, const T&>
-void announce(const LayerState<T>& state, std::string_view layer, const Fn& next,
-              CallSite where = CallSite::here()) {
+void update_state(const LayerState<T>& state, std::string_view layer, const Fn& next,
+                  CallSite where = CallSite::here()) {
   std::shared_ptr<internal::StateBox<T>> box = internal::StateAccess::box(state);
   if (box == nullptr || !box->is_open()) {
     internal::TapedStates* taped = internal::taped_states();
     if (internal::StateReplay::is_after(taped != nullptr ? taped->since() : 0)) return;
-    if (taped == nullptr) return internal::tell_untaken(layer, "", where);
+    if (taped == nullptr) return internal::warn_untaken(layer, "", where);
     box = taped->box(state);
   }
   if (box->is_frozen) return;
@@ -225,8 +225,17 @@ void announce(const LayerState<T>& state, std::string_view layer, const Fn& next
     box->where = where;
   }
   const T* latest = box->latest();
-  box->hold(internal::StateCheck<T>::announced(next(latest != nullptr ? *latest : state.value),
-                                               box->vmaps()));
+  box->hold(internal::StateCheck<T>::with_update(next(latest != nullptr ? *latest : state.value),
+                                                 box->vmaps()));
+}
+
+// A former name, which the next release drops.
+template <class T, class Fn>
+requires std::is_invocable_r_v<T, const Fn&, const T&>
+[[deprecated("announce() is update_state()")]] void announce(const LayerState<T>& state,
+                                                             std::string_view layer, const Fn& next,
+                                                             CallSite where = CallSite::here()) {
+  update_state(state, layer, next, where);
 }
 
 }  // namespace etude

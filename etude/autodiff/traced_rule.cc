@@ -18,13 +18,13 @@ namespace etude::internal {
 namespace {
 
 // A pullback as a graph. Its inputs are the cotangents that it takes, and then `kept`.
-struct TracedPullback {
+struct PullbackGraph {
   GraphRef graph;
-  std::vector<Tensor> kept;
+  std::vector<Tensor> residuals;
 };
 
 // `taken`: by result, whether the pullback takes its cotangent.
-TracedPullback trace_pullback(const RuleCall& call, const std::vector<bool>& taken) {
+PullbackGraph trace_pullback(const RuleCall& call, const std::vector<bool>& taken) {
   const ReadersPause quiet;
   TraceContext context(std::string(call.name) + "_rule", {});
   context.take_followed_values();
@@ -47,14 +47,14 @@ TracedPullback trace_pullback(const RuleCall& call, const std::vector<bool>& tak
                   "the pullback draws random numbers, but runs in a graph. Draw them before, and "
                   "let it capture them");
   }
-  TracedPullback out{std::move(traced.graph), {}};
-  for (const TracedVariable& v : traced.variables) {
+  PullbackGraph out{std::move(traced.graph), {}};
+  for (const GraphVariable& v : traced.variables) {
     ETUDE_REQUIRE(!v.is_written,
                   "the pullback assigns {}, but runs in a graph. Assign it outside of the rule",
                   v.name);
-    out.kept.push_back(variable_of(v.resource).read());
+    out.residuals.push_back(variable_of(v.resource).read());
   }
-  out.kept.insert(out.kept.end(), traced.captures.begin(), traced.captures.end());
+  out.residuals.insert(out.residuals.end(), traced.captures.begin(), traced.captures.end());
   return out;
 }
 
@@ -68,24 +68,24 @@ class RuleGraphs {
       if (moves(call.results[i])) moving_.push_back(i);
     }
     const std::size_t count = moving_.size();
-    if (!call.tells_missing || count == 1 || count > kMostResults) {
+    if (!call.warns_of_missing || count == 1 || count > kMostResults) {
       add(kEvery);
     } else {
       for (int64_t set = (int64_t{1} << count) - 1; set > 0; --set) add(set);
     }
-    if (traced_.size() == 1) kept_ = traced_[0].kept;
-    for (const TracedPullback& pullback : traced_) {
-      for (const Tensor& x : pullback.kept) {
-        if (place_of(x) == kept_.size()) kept_.push_back(x);
+    if (traced_.size() == 1) residuals_ = traced_[0].residuals;
+    for (const PullbackGraph& pullback : traced_) {
+      for (const Tensor& x : pullback.residuals) {
+        if (place_of(x) == residuals_.size()) residuals_.push_back(x);
       }
     }
-    for (const TracedPullback& pullback : traced_) {
-      rules_.push_back(traced_.size() == 1 ? pullback.graph : with_all_kept(pullback));
+    for (const PullbackGraph& pullback : traced_) {
+      rules_.push_back(traced_.size() == 1 ? pullback.graph : with_all_residuals(pullback));
     }
   }
   AttrObjects rules() const { return {rules_.begin(), rules_.end()}; }
   const std::vector<int64_t>& sets() const { return sets_; }
-  const std::vector<Tensor>& kept() const { return kept_; }
+  const std::vector<Tensor>& residuals() const { return residuals_; }
   const std::string& fault() const { return fault_; }
 
  private:
@@ -109,30 +109,31 @@ class RuleGraphs {
     }
   }
 
-  std::size_t place_of(const Tensor& kept) const {
+  std::size_t place_of(const Tensor& residual) const {
     std::size_t i = 0;
-    while (i < kept_.size() && TensorAccess::id(kept_[i]) != TensorAccess::id(kept)) ++i;
+    while (i < residuals_.size() && TensorAccess::id(residuals_[i]) != TensorAccess::id(residual))
+      ++i;
     return i;
   }
 
-  GraphRef with_all_kept(const TracedPullback& pullback) const {
-    const std::size_t cotangents = pullback.graph->inputs().size() - pullback.kept.size();
+  GraphRef with_all_residuals(const PullbackGraph& pullback) const {
+    const std::size_t cotangents = pullback.graph->inputs().size() - pullback.residuals.size();
     const auto own = pullback.graph->inputs().first(cotangents);
     std::vector<Graph::Input> inputs(own.begin(), own.end());
-    for (const Tensor& x : kept_) inputs.push_back({"kept", x.type()});
+    for (const Tensor& x : residuals_) inputs.push_back({"residual", x.type()});
     return make_graph(pullback.graph->name(), inputs, [&](std::span<const Tensor> in) {
       std::vector<Tensor> given(in.begin(), in.begin() + static_cast<std::ptrdiff_t>(cotangents));
-      for (const Tensor& x : pullback.kept) given.push_back(in[cotangents + place_of(x)]);
+      for (const Tensor& x : pullback.residuals) given.push_back(in[cotangents + place_of(x)]);
       return interpret(*pullback.graph, given);
     });
   }
 
   const RuleCall& call_;
   std::vector<std::size_t> moving_;  // the results that have cotangents
-  std::vector<TracedPullback> traced_;
+  std::vector<PullbackGraph> traced_;
   std::vector<GraphRef> rules_;
   std::vector<int64_t> sets_;
-  std::vector<Tensor> kept_;
+  std::vector<Tensor> residuals_;
   std::string fault_;
 };
 
@@ -164,7 +165,7 @@ std::vector<Tensor> trace_rule(const RuleCall& call) {
     return out;
   }
   const RuleGraphs rule(call);
-  operands.insert(operands.end(), rule.kept().begin(), rule.kept().end());
+  operands.insert(operands.end(), rule.residuals().begin(), rule.residuals().end());
   const GraphRef value = first_of(operands, results);
   const OperandList list{std::span<const Tensor>(operands)};
   const Values made = custom_call(

@@ -32,7 +32,7 @@ struct NoDerivative {
 };
 
 // Whether a walk visits NoDerivative fields.
-enum class Marked { kSkip, kWalk };
+enum class Marked { kSkip, kVisit };
 
 namespace internal {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sanitizers of this build, which g++ and clang announce differently.
+// The sanitizers of this build, which g++ and clang define differently.
 #pragma once
 
 namespace etude::internal {

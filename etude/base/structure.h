@@ -85,13 +85,13 @@ constexpr auto entries_by_key(Map& map) {
 }
 
 template <class Leaf, Marked marked, class Path, class Fn>
-class Walker {
+class LeafVisitor {
  public:
-  explicit constexpr Walker(Fn& fn, Path path = Path()) : fn_(fn), path_(std::move(path)) {}
+  explicit constexpr LeafVisitor(Fn& fn, Path path = Path()) : fn_(fn), path_(std::move(path)) {}
 
   // X may be const. The overloads below are for containers; the last one is for structs.
   template <class X>
-  constexpr void walk(X& x) {
+  constexpr void visit(X& x) {
     using T = std::remove_const_t<X>;
     if constexpr (std::is_same_v<T, Leaf>) {
       if constexpr (std::is_same_v<Path, NoPath>) {
@@ -107,80 +107,80 @@ class Walker {
 
  private:
   template <class Component, class X>
-  constexpr void walk_part(const Component& component, X& x) {
+  constexpr void visit_part(const Component& component, X& x) {
     if constexpr (HasLeaf<X, Leaf, marked>::value) {
       const std::size_t length = path_.enter(component);
-      walk(x);
+      visit(x);
       path_.leave(length);
     }
   }
 
   template <class X>
-  constexpr void walk_range(X& x) {
+  constexpr void visit_range(X& x) {
     std::size_t i = 0;
-    for (auto& element : x) walk_part(i++, element);
+    for (auto& element : x) visit_part(i++, element);
   }
 
   template <class X, std::size_t... I>
-  constexpr void walk_tuple(X& x, std::index_sequence<I...>) {
-    (walk_part(I, std::get<I>(x)), ...);
+  constexpr void visit_tuple(X& x, std::index_sequence<I...>) {
+    (visit_part(I, std::get<I>(x)), ...);
   }
 
   template <class X, std::size_t... I>
-  constexpr void walk_fields(X& x, std::index_sequence<I...>) {
+  constexpr void visit_fields(X& x, std::index_sequence<I...>) {
     [[maybe_unused]] auto all = fields(x);
-    (walk_part(field_name<std::remove_const_t<X>, I>, std::get<I>(all)), ...);
+    (visit_part(field_name<std::remove_const_t<X>, I>, std::get<I>(all)), ...);
   }
 
   template <class X, class T, class A>
   constexpr void look_into(X& x, std::vector<T, A>*) {
-    walk_range(x);
+    visit_range(x);
   }
   template <class X, class T, class A>
   constexpr void look_into(X& x, std::deque<T, A>*) {
-    walk_range(x);
+    visit_range(x);
   }
   template <class X, class T, std::size_t n>
   constexpr void look_into(X& x, std::array<T, n>*) {
-    walk_range(x);
+    visit_range(x);
   }
   template <class X, class T, std::size_t n>
   constexpr void look_into(X& x, T (*)[n]) {
-    walk_range(x);
+    visit_range(x);
   }
   template <class X, class T>
-  requires(GrowingSequence<T> || Valarray<T>) constexpr void look_into(X& x, T*) { walk_range(x); }
+  requires(GrowingSequence<T> || Valarray<T>) constexpr void look_into(X& x, T*) { visit_range(x); }
   template <class X, class T>
   constexpr void look_into(X& x, std::optional<T>*) {
-    if (x.has_value()) walk(*x);
+    if (x.has_value()) visit(*x);
   }
   template <class X, class T, class C, class A>
   constexpr void look_into(X& x, std::map<std::string, T, C, A>*) {
-    for (auto& [key, value] : x) walk_part(key, value);
+    for (auto& [key, value] : x) visit_part(key, value);
   }
   template <class X, class T, class H, class E, class A>
   constexpr void look_into(X& x, std::unordered_map<std::string, T, H, E, A>*) {
-    for (auto* entry : entries_by_key(x)) walk_part(entry->first, entry->second);
+    for (auto* entry : entries_by_key(x)) visit_part(entry->first, entry->second);
   }
   template <class X, class... T>
   constexpr void look_into(X& x, std::tuple<T...>*) {
-    walk_tuple(x, std::index_sequence_for<T...>());
+    visit_tuple(x, std::index_sequence_for<T...>());
   }
   template <class X, class A, class B>
   constexpr void look_into(X& x, std::pair<A, B>*) {
-    walk_tuple(x, std::make_index_sequence<2>());
+    visit_tuple(x, std::make_index_sequence<2>());
   }
   template <class X, class... T>
   constexpr void look_into(X& x, std::variant<T...>*) {
-    if (!x.valueless_by_exception()) std::visit([this](auto& held) { this->walk(held); }, x);
+    if (!x.valueless_by_exception()) std::visit([this](auto& held) { this->visit(held); }, x);
   }
   template <class X, class T>
   constexpr void look_into(X& x, NoDerivative<T>*) {
-    walk(x.value);
+    visit(x.value);
   }
   template <class X>
   constexpr void look_into(X& x, void*) {
-    walk_fields(x, std::make_index_sequence<field_count<std::remove_const_t<X>>()>());
+    visit_fields(x, std::make_index_sequence<field_count<std::remove_const_t<X>>()>());
   }
 
   Fn& fn_;
@@ -193,7 +193,7 @@ class Walker {
 template <class Leaf, class X, class Fn>
 void for_each_leaf_with(bool with_paths, X& x, Fn&& fn) {
   static_assert(HasLeaf<X, Leaf>::value, "etude: this structure can hold no such leaf");
-  Walker<Leaf, Marked::kSkip, OptionalPath, Fn>(fn, OptionalPath(with_paths)).walk(x);
+  LeafVisitor<Leaf, Marked::kSkip, OptionalPath, Fn>(fn, OptionalPath(with_paths)).visit(x);
 }
 
 }  // namespace internal
@@ -206,7 +206,7 @@ void for_each_leaf_with(bool with_paths, X& x, Fn&& fn) {
 // only.
 //
 //   for_each_leaf<Tensor>(model, [](const std::string& path, Tensor& t) { ... });
-//   for_each_leaf<Tensor, Marked::kWalk>(model, [](Tensor& t) { ... });
+//   for_each_leaf<Tensor, Marked::kVisit>(model, [](Tensor& t) { ... });
 //
 // throws: exceptions of fn.
 // cost:   one pass; without a path nothing is allocated.
@@ -215,11 +215,11 @@ constexpr void for_each_leaf(X& x, Fn&& fn) {
   using Argument = std::conditional_t<std::is_const_v<X>, const Leaf&, Leaf&>;
   static_assert(HasLeaf<X, Leaf, marked>::value, "etude: this structure can hold no such leaf");
   if constexpr (std::is_invocable_v<Fn&, const std::string&, Argument>) {
-    internal::Walker<Leaf, marked, internal::PathBuffer, Fn>(fn).walk(x);
+    internal::LeafVisitor<Leaf, marked, internal::PathBuffer, Fn>(fn).visit(x);
   } else {
     static_assert(std::is_invocable_v<Fn&, Argument>,
                   "etude: the function must take (const std::string& path, Leaf&) or (Leaf&)");
-    internal::Walker<Leaf, marked, internal::NoPath, Fn>(fn).walk(x);
+    internal::LeafVisitor<Leaf, marked, internal::NoPath, Fn>(fn).visit(x);
   }
 }
 
@@ -227,7 +227,8 @@ constexpr void for_each_leaf(X& x, Fn&& fn) {
 // structs without leaves. A struct comes before its fields. `fn` must accept any type.
 template <class X, class Fn>
 constexpr void for_each_struct(X& x, Fn&& fn) {
-  internal::Walker<internal::EveryStruct, Marked::kWalk, internal::PathBuffer, Fn>(fn).walk(x);
+  internal::LeafVisitor<internal::EveryStruct, Marked::kVisit, internal::PathBuffer, Fn>(fn).visit(
+      x);
 }
 
 // A copy of x with each leaf replaced by `fn(path, leaf)` or `fn(leaf)`.

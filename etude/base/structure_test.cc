@@ -84,7 +84,7 @@ static_assert(HasLeaf<const Model&, Leaf>::value && HasLeaf<Hidden, Leaf>::value
 static_assert(HasLeaf<std::vector<std::optional<Leaf>>, Leaf>::value);
 static_assert(!HasLeaf<Conv, std::string>::value && !HasLeaf<std::string, Leaf>::value);
 static_assert(!HasLeaf<NoDerivative<Leaf>, Leaf>::value);
-static_assert(HasLeaf<NoDerivative<Leaf>, Leaf, Marked::kWalk>::value);
+static_assert(HasLeaf<NoDerivative<Leaf>, Leaf, Marked::kVisit>::value);
 static_assert(HasLeaf<Tree, Leaf>::value && !HasLeaf<BareTree, Leaf>::value);
 static_assert(!HasLeaf<std::vector<bool>, Leaf>::value && !HasLeaf<std::tuple<>, Leaf>::value);
 static_assert(!HasLeaf<std::shared_ptr<Leaf>, Leaf>::value);
@@ -126,7 +126,7 @@ TEST(Structure, WalksListsValarraysAndCArrays) {
 }
 
 TEST(Structure, WalksMarkedFieldsWhenAsked) {
-  const auto found = leaves_of<Marked::kWalk>(make_model());
+  const auto found = leaves_of<Marked::kVisit>(make_model());
   ASSERT_EQ(found.size(), 18u);
   EXPECT_EQ(found.back(), std::make_pair(std::string("count"), 18));
 }
@@ -169,8 +169,8 @@ TEST(Structure, ChangesLeavesInPlace) {
 TEST(Structure, KeepsNoPathForAFunctionOfLeaves) {
   int sum = 0;
   auto add = [&](const Leaf& leaf) { sum += leaf.id; };
-  using Walker = internal::Walker<Leaf, Marked::kSkip, internal::NoPath, decltype(add)>;
-  static_assert(sizeof(Walker) == sizeof(void*));  // nothing but the function
+  using LeafVisitor = internal::LeafVisitor<Leaf, Marked::kSkip, internal::NoPath, decltype(add)>;
+  static_assert(sizeof(LeafVisitor) == sizeof(void*));  // nothing but the function
   const Model m = make_model();
   for_each_leaf<Leaf>(m, add);
   EXPECT_EQ(sum, 17 * 18 / 2);
@@ -198,7 +198,7 @@ TEST(Structure, MapsLeavesAndKeepsTheRest) {
   EXPECT_EQ(mapped.name, "net");
   EXPECT_EQ(m.conv1.filter.id, 1);
   const Model named =
-      map_leaves<Leaf, Marked::kWalk>(std::move(m), [](const std::string& path, Leaf leaf) {
+      map_leaves<Leaf, Marked::kVisit>(std::move(m), [](const std::string& path, Leaf leaf) {
         return path == "count" || path == "pair/1" ? Leaf{100} : leaf;
       });
   EXPECT_EQ(named.count.value.id, 100);

@@ -56,7 +56,7 @@ std::string key_of(const Program& program, const CompileOptions& options) {
   add(options.layout);
   add(options.isa);
   add(program.size);
-  add(program.truths & ((1u << program.operands) - 1));
+  add(program.bools & ((1u << program.operands) - 1));
   for (int i = 0; i < program.size; ++i) {
     const Node& node = program.nodes[static_cast<std::size_t>(i)];
     add(node.fn);

@@ -15,7 +15,7 @@
 namespace etude::codegen {
 namespace {
 
-using internal::Region;
+using internal::Cluster;
 using internal::SmallCall;
 
 // Numbers, each followed by a space; a list begins with its length.
@@ -43,9 +43,9 @@ class Writer {
   }
 };
 
-class RegionReader {
+class ClusterReader {
  public:
-  explicit RegionReader(std::string_view text) : text_(text) {}
+  explicit ClusterReader(std::string_view text) : text_(text) {}
 
   template <class... T>
   void numbers(T&... all) {
@@ -65,7 +65,7 @@ class RegionReader {
     text_.remove_prefix(size);
   }
   void expect_end() const {
-    ETUDE_REQUIRE(text_.empty(), "the compiler was sent more than a region: '{}'", text_);
+    ETUDE_REQUIRE(text_.empty(), "the compiler was sent more than a cluster: '{}'", text_);
   }
 
  private:
@@ -74,7 +74,7 @@ class RegionReader {
     const auto read = std::from_chars(text_.data(), text_.data() + text_.size(), out);
     const auto used = static_cast<std::size_t>(read.ptr - text_.data());
     ETUDE_REQUIRE(read.ec == std::errc() && used < text_.size() && *read.ptr == ' ',
-                  "the compiler received an invalid region: '{}' where a number is needed",
+                  "the compiler received an invalid cluster: '{}' where a number is needed",
                   text_.substr(0, 20));
     text_.remove_prefix(used + 1);
     return out;
@@ -83,7 +83,7 @@ class RegionReader {
   std::size_t length() {
     const int64_t out = next();
     ETUDE_REQUIRE(out >= 0 && static_cast<uint64_t>(out) <= text_.size(),
-                  "the compiler received an invalid region: a list of {} in {} characters", out,
+                  "the compiler received an invalid cluster: a list of {} in {} characters", out,
                   text_.size());
     return static_cast<std::size_t>(out);
   }
@@ -91,14 +91,14 @@ class RegionReader {
   std::string_view text_;
 };
 
-// The order of all parts of a region, for reading and writing: R is const for writing.
+// The order of all parts of a cluster, for reading and writing: R is const for writing.
 template <class Io, class P>
 void pass_place(Io& io, P& place) {
   io.numbers(place.value, place.slot, place.offset, place.stride);
 }
 template <class Io, class C>
 void pass_call(Io& io, C& what) {
-  io.numbers(what.kind, what.depth, what.strides[0], what.strides[1], what.fold);
+  io.numbers(what.kind, what.depth, what.strides[0], what.strides[1], what.combine);
   io.number(what.divisor);
   io.list(what.at, [&io](auto& list) { io.list(list, [&io](auto& k) { io.numbers(k); }); });
   io.list(what.params, [&io](auto& param) {
@@ -110,17 +110,17 @@ void pass_call(Io& io, C& what) {
   io.program(what.program);
 }
 template <class Io, class R>
-void pass_region(Io& io, R& region) {
-  io.numbers(region.is_loop, region.is_reverse);
-  io.list(region.values, [&io](auto& value) { io.numbers(value.count, value.is_truth); });
-  io.list(region.loads, [&io](auto& place) { pass_place(io, place); });
-  io.list(region.calls, [&io](auto& call) {
+void pass_cluster(Io& io, R& cluster) {
+  io.numbers(cluster.is_loop, cluster.is_reverse);
+  io.list(cluster.values, [&io](auto& value) { io.numbers(value.count, value.is_bool); });
+  io.list(cluster.loads, [&io](auto& place) { pass_place(io, place); });
+  io.list(cluster.calls, [&io](auto& call) {
     io.numbers(call.result);
     io.list(call.operands, [&io](auto& operand) { io.numbers(operand); });
     pass_call(io, call.what);
   });
-  io.list(region.stores, [&io](auto& place) { pass_place(io, place); });
-  io.list(region.carried, [&io](auto& c) {
+  io.list(cluster.stores, [&io](auto& place) { pass_place(io, place); });
+  io.list(cluster.carried, [&io](auto& c) {
     io.numbers(c.before, c.after);
     pass_place(io, c.from);
     pass_place(io, c.to);
@@ -129,19 +129,19 @@ void pass_region(Io& io, R& region) {
 
 }  // namespace
 
-Request request_of(Product product, const Region& region, const CompileOptions& options) {
+Request request_of(Product product, const Cluster& cluster, const CompileOptions& options) {
   Writer writer;
-  pass_region(writer, region);
-  return {product, "region", options, std::move(writer.text)};
+  pass_cluster(writer, cluster);
+  return {product, "cluster", options, std::move(writer.text)};
 }
 
-Region read_region(std::string_view source) {
-  RegionReader reader(source);
-  Region region;
-  pass_region(reader, region);
+Cluster read_cluster(std::string_view source) {
+  ClusterReader reader(source);
+  Cluster cluster;
+  pass_cluster(reader, cluster);
   reader.expect_end();
-  internal::check(region);
-  return region;
+  internal::check(cluster);
+  return cluster;
 }
 
 }  // namespace etude::codegen

@@ -68,7 +68,7 @@ class GdbEntry final : public ShownCode {
     entry_ = {list.first_entry, nullptr, object_.data(), object_.size()};
     if (list.first_entry != nullptr) list.first_entry->prev_entry = &entry_;
     list.first_entry = &entry_;
-    tell(1);
+    notify(1);
   }
   ~GdbEntry() override {
     const std::lock_guard lock(gdb_mutex());
@@ -76,11 +76,11 @@ class GdbEntry final : public ShownCode {
                                                           : __jit_debug_descriptor.first_entry;
     place = entry_.next_entry;
     if (entry_.next_entry != nullptr) entry_.next_entry->prev_entry = entry_.prev_entry;
-    tell(2);
+    notify(2);
   }
 
  private:
-  void tell(uint32_t action) {
+  void notify(uint32_t action) {
     __jit_debug_descriptor.relevant_entry = &entry_;
     __jit_debug_descriptor.action_flag = action;
     __jit_debug_register_code();

@@ -120,7 +120,7 @@ Cache& cache() {
   return *the_cache.load();
 }
 
-// The name of code for people: the text of its program, or "region".
+// The name of code for people: the text of its program, or "cluster".
 std::string name_of(const Request& request) {
   const std::size_t line = request.source.find('\n');
   const bool has_text = request.kind == "program" && line != std::string::npos;
@@ -173,29 +173,29 @@ CompiledProgram compile_cached(const scalar::Program& program, const CompileOpti
   return {cache().find_or(key, build), options};
 }
 
-CompiledRegion compile_region(const internal::Region& region, const CompileOptions& options) {
+CompiledCluster compile_cluster(const internal::Cluster& cluster, const CompileOptions& options) {
   check_options(options);
-  internal::check(region);
-  const std::string key = fmt::format("region {} {}\n{}", static_cast<int>(options.tier),
-                                      internal::name(options.isa), internal::to_string(region));
+  internal::check(cluster);
+  const std::string key = fmt::format("cluster {} {}\n{}", static_cast<int>(options.tier),
+                                      internal::name(options.isa), internal::to_string(cluster));
   const auto build = [&] {
-    return make_or_load(request_of(Product::kObject, region, options), key);
+    return make_or_load(request_of(Product::kObject, cluster, options), key);
   };
   return {cache().find_or(key, build)};
 }
 
-std::string region_ir_text(const internal::Region& region, const CompileOptions& options,
-                           bool optimized) {
+std::string cluster_ir_text(const internal::Cluster& cluster, const CompileOptions& options,
+                            bool optimized) {
   check_options(options);
-  internal::check(region);
+  internal::check(cluster);
   return Worker::of_process().make(
-      request_of(optimized ? Product::kOptimizedIr : Product::kIr, region, options));
+      request_of(optimized ? Product::kOptimizedIr : Product::kIr, cluster, options));
 }
 
-std::string region_assembly_text(const internal::Region& region, const CompileOptions& options) {
+std::string cluster_assembly_text(const internal::Cluster& cluster, const CompileOptions& options) {
   check_options(options);
-  internal::check(region);
-  return Worker::of_process().make(request_of(Product::kAssembly, region, options));
+  internal::check(cluster);
+  return Worker::of_process().make(request_of(Product::kAssembly, cluster, options));
 }
 
 std::string ir_text(const scalar::Program& program, const CompileOptions& options, bool optimized) {

@@ -91,19 +91,20 @@ CompiledProgram compile(const scalar::Program& program, const CompileOptions& op
 // (object_cache.h). The 256 most recently used programs are kept.
 CompiledProgram compile_cached(const scalar::Program& program, const CompileOptions& options = {});
 
-// The same for a region (plan/cluster.h); `layout` is ignored.
-struct CompiledRegion {
-  internal::RegionCode::Run run() const {
-    return reinterpret_cast<internal::RegionCode::Run>(code->entry());
+// The same for a cluster (plan/cluster.h); `layout` is ignored.
+struct CompiledCluster {
+  internal::ClusterCode::Run run() const {
+    return reinterpret_cast<internal::ClusterCode::Run>(code->entry());
   }
   std::shared_ptr<const Code> code;
 };
-// throws: kInternal for an invalid region.
-CompiledRegion compile_region(const internal::Region& region, const CompileOptions& options = {});
-std::string region_ir_text(const internal::Region& region, const CompileOptions& options = {},
-                           bool optimized = true);
-std::string region_assembly_text(const internal::Region& region,
-                                 const CompileOptions& options = {});
+// throws: kInternal for an invalid cluster.
+CompiledCluster compile_cluster(const internal::Cluster& cluster,
+                                const CompileOptions& options = {});
+std::string cluster_ir_text(const internal::Cluster& cluster, const CompileOptions& options = {},
+                            bool optimized = true);
+std::string cluster_assembly_text(const internal::Cluster& cluster,
+                                  const CompileOptions& options = {});
 
 // The code as text: LLVM IR before and after its passes, and assembler. For people.
 std::string ir_text(const scalar::Program& program, const CompileOptions& options = {},

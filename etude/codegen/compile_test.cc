@@ -68,15 +68,15 @@ TEST(Compile, RefusesFunctionsWithoutKernels) {
 
 TEST(Compile, RefusesNumbersForTruths) {
   Program p = program_of(Fn::kWhere);
-  p.truths = 0;
+  p.bools = 0;
   expect_refused(p, ErrorCode::kInvalidArgument,
-                 "'where', needs a truth for argument 0, but node 0 is a number");
+                 "'where', needs a bool for argument 0, but node 0 is a number");
   p = program_of(Fn::kAdd);
-  p.truths = 2;
+  p.bools = 2;
   expect_refused(p, ErrorCode::kInvalidArgument,
-                 "'add', needs a number for argument 1, but node 1 is a truth");
+                 "'add', needs a number for argument 1, but node 1 is a bool");
   p = program_of(Fn::kLess);
-  p.is_truth = false;
+  p.is_bool = false;
   expect_refused(p, ErrorCode::kInvalidArgument, "states that its result is a number");
 }
 
@@ -188,9 +188,9 @@ TEST_F(Compiled, CompilesOnManyThreads) {
       const Program& p = programs[which];
       const CompileOptions options = {.tier = k % 2 == 0 ? Tier::kFast : Tier::kBest};
       const CompiledProgram code = k % 3 == 0 ? compile(p, options) : compile_cached(p, options);
-      Bytes out(kCount * element_bytes(p.is_truth));
+      Bytes out(kCount * element_bytes(p.is_bool));
       code.dense()(out.data(), pointers(operands[which]).data(), params.data(), kCount);
-      if (first_difference(out, wants[which], p.is_truth) >= 0) ++wrong;
+      if (first_difference(out, wants[which], p.is_bool) >= 0) ++wrong;
     }
   };
   std::vector<std::thread> threads;

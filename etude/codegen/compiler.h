@@ -26,7 +26,7 @@ void wait_for_compile();
 struct CompilerReport {
   std::size_t fast = 0;      // programs that were made at Tier 1
   std::size_t best = 0;      // at Tier 2
-  std::size_t regions = 0;   // runs of small calls, and loops of them, at either tier
+  std::size_t clusters = 0;  // runs of small calls, and loops of them, at either tier
   std::size_t failed = 0;    // could not be made: they run on precompiled kernels
   std::size_t waiting = 0;   // requested, and not made yet
   double seconds = 0;        // of compiling

@@ -42,7 +42,7 @@ std::vector<Bytes> operands_of(const scalar::Program& program, std::size_t& coun
   std::vector<Bytes> operands = random_operands(program, random, count);
   std::size_t inner = 1;  // the first operand changes fastest
   for (std::size_t k = 0; k < operands.size(); ++k) {
-    if (operands[k].size() == count) continue;  // truths
+    if (operands[k].size() == count) continue;  // bools
     std::vector<float> values(special.size() * special.size());
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = special[i / inner % special.size()];
     const Bytes bytes = bytes_of(values);
@@ -85,7 +85,7 @@ TEST_P(Functions, HaveTheBitsOfThePrecompiledKernel) {
         const Bytes want = run_precompiled(program, isa, operands, {}, count);
         const Bytes got = run_compiled(program, {.tier = tier, .isa = isa}, operands, {}, count);
         mode.reset();
-        const std::ptrdiff_t at = first_difference(got, want, program.is_truth);
+        const std::ptrdiff_t at = first_difference(got, want, program.is_bool);
         ASSERT_EQ(at, -1) << to_string(program) << " on " << internal::name(isa) << ", tier "
                           << static_cast<int>(tier) << (flush ? ", denormals are 0" : "") << ": at"
                           << show(operands, count, at);

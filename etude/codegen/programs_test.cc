@@ -21,10 +21,10 @@ class RandomPrograms : public testing::TestWithParam<internal::Isa> {
 TEST_P(RandomPrograms, HaveTheBitsOfTheirNodes) {
   constexpr std::size_t kCount = 1003;  // whole vectors and a rest
   std::mt19937 random(11);
-  int truths = 0;
+  int bools = 0;
   for (int round = 0; round < 60; ++round) {
     const scalar::Program program = random_program(random, 1 + round);
-    truths += program.is_truth ? 1 : 0;
+    bools += program.is_bool ? 1 : 0;
     const std::vector<Bytes> operands = random_operands(program, random, kCount);
     const std::vector<double> params = {0.75, -3.1};
 #if !defined(__clang__)  // see functions_test.cc
@@ -35,10 +35,10 @@ TEST_P(RandomPrograms, HaveTheBitsOfTheirNodes) {
                                     .layout = round % 3 == 0 ? Layout::kStrided : Layout::kDense,
                                     .isa = GetParam()};
     const Bytes got = run_compiled(program, options, operands, params, kCount);
-    ASSERT_EQ(first_difference(got, want, program.is_truth), -1)
+    ASSERT_EQ(first_difference(got, want, program.is_bool), -1)
         << "program " << round << ": " << to_string(program);
   }
-  EXPECT_GT(truths, 5);
+  EXPECT_GT(bools, 5);
 }
 
 // Programs of few nodes keep several vectors in flight, long ones call shared functions.
@@ -55,7 +55,7 @@ TEST_P(RandomPrograms, HaveTheSameBitsInAllTiersAndLayouts) {
       for (const Layout layout : {Layout::kDense, Layout::kStrided}) {
         const Bytes got = run_compiled(program, {.tier = tier, .layout = layout, .isa = GetParam()},
                                        operands, params, kCount);
-        ASSERT_EQ(first_difference(got, want, program.is_truth), -1) << to_string(program);
+        ASSERT_EQ(first_difference(got, want, program.is_bool), -1) << to_string(program);
       }
     }
   }

@@ -82,13 +82,13 @@ Request read_request(std::string_view text) {
 Request request_of(Product product, const scalar::Program& program, const CompileOptions& options) {
   return {
       product, "program", options,
-      fmt::format("{} {} {}\n{}", program.operands, program.truths & ((1u << program.operands) - 1),
+      fmt::format("{} {} {}\n{}", program.operands, program.bools & ((1u << program.operands) - 1),
                   program.params, scalar::to_string(program))};
 }
 
 scalar::Program read_program(std::string_view source) {
   Line line(source);
-  const uint32_t operands = line.number(8), truths = line.number(255);
+  const uint32_t operands = line.number(8), bools = line.number(255);
   const uint32_t params = line.number(65535);
   const auto read = scalar::parse_program(line.rest());
   ETUDE_REQUIRE(read.has_value(), "the compiler received an invalid program: {}", line.rest());
@@ -100,8 +100,8 @@ scalar::Program read_program(std::string_view source) {
       operands, params, line.rest());
   out.operands = static_cast<int>(operands);
   out.params = static_cast<int>(params);
-  out.truths = truths;
-  out.is_truth = out.is_truth_node(out.size - 1);
+  out.bools = bools;
+  out.is_bool = out.is_bool_node(out.size - 1);
   scalar::check_program(out, static_cast<int>(operands));
   return out;
 }

@@ -29,15 +29,15 @@
 namespace etude::codegen {
 namespace {
 
-using internal::Region;
+using internal::Cluster;
 using internal::TieredCode;
 using Clock = std::chrono::steady_clock;
 
 std::shared_ptr<const Code> make_code(const scalar::Program& program, Tier tier) {
   return compile_cached(program, {.tier = tier}).code();
 }
-std::shared_ptr<const Code> make_code(const Region& region, Tier tier) {
-  return compile_region(region, {.tier = tier}).code;
+std::shared_ptr<const Code> make_code(const Cluster& cluster, Tier tier) {
+  return compile_cluster(cluster, {.tier = tier}).code;
 }
 
 class Server {
@@ -95,8 +95,8 @@ class Server {
     if (!failure.empty()) {
       ++report_.failed;
       report_.last_failure = std::move(failure);
-    } else if (std::holds_alternative<const Region*>(request.code->source())) {
-      ++report_.regions;
+    } else if (std::holds_alternative<const Cluster*>(request.code->source())) {
+      ++report_.clusters;
     } else {
       ++(request.tier == Tier::kFast ? report_.fast : report_.best);
     }
@@ -234,7 +234,7 @@ thread_local EndOfMain end_of_main;
 
 }  // namespace
 
-void make_soon(const TieredCode& code, Tier tier) noexcept {
+void make_in_background(const TieredCode& code, Tier tier) noexcept {
   try {
     server().ask({&code, tier});
   } catch (const std::exception&) {
@@ -250,7 +250,7 @@ void make_now(const TieredCode& code, Tier tier) noexcept {
   }
 }
 
-bool work_soon(std::function<void()> work) noexcept {
+bool work_in_background(std::function<void()> work) noexcept {
   try {
     end_of_main.is_armed = true;  // the first use makes the object, and so registers its destructor
     return server().ask(std::move(work));
@@ -270,8 +270,8 @@ std::string to_string(const CompilerReport& report) {
   std::string out =
       fmt::format("{} programs at Tier 1, {} at Tier 2, made in {:.1f} ms; {} waiting\n",
                   report.fast, report.best, 1e3 * report.seconds, report.waiting);
-  if (report.regions > 0) {
-    out += fmt::format("{} regions: runs of small calls, and loops of them\n", report.regions);
+  if (report.clusters > 0) {
+    out += fmt::format("{} clusters: runs of small calls, and loops of them\n", report.clusters);
   }
   if (report.failed > 0) {
     out += fmt::format("{} run on precompiled kernels; the latest since {}\n", report.failed,

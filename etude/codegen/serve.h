@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes machine code for programs of kernels and for regions of plans (core/op/tiered_code.h), and
+// Makes machine code for programs of kernels and for clusters of plans (core/op/tiered_code.h), and
 // does other background work (plan/background.h). etude/startup.cc connects lower folders with
 // these functions.
 #pragma once
@@ -12,10 +12,10 @@ namespace etude::codegen {
 
 // Makes code of this tier in the background, or before it returns. If that fails, precompiled
 // kernels run as before. thread-safe.
-void make_soon(const internal::TieredCode& code, internal::Tier tier) noexcept;
+void make_in_background(const internal::TieredCode& code, internal::Tier tier) noexcept;
 void make_now(const internal::TieredCode& code, internal::Tier tier) noexcept;
 
-// internal::do_soon(): see plan/background.h.
-bool work_soon(std::function<void()> work) noexcept;
+// internal::run_in_background(): see plan/background.h.
+bool work_in_background(std::function<void()> work) noexcept;
 
 }  // namespace etude::codegen

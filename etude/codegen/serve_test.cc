@@ -46,12 +46,12 @@ struct Data {
   }
   template <class F>
   Bytes result(F&& run) const {
-    Bytes out(n * (program.is_truth ? 1 : sizeof(float)));
+    Bytes out(n * (program.is_bool ? 1 : sizeof(float)));
     run(out.data(), in.data(), params.data(), n);
     return out;
   }
   bool is_same(const Bytes& a, const Bytes& b) const {
-    return first_difference(a, b, program.is_truth) < 0;
+    return first_difference(a, b, program.is_bool) < 0;
   }
   const Program& program;
   std::size_t n;
@@ -267,14 +267,14 @@ TEST_F(Served, ForksWhileCodeIsMade) {
 TEST_F(Served, TheProcessMayEndWhileCodeIsMade) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");  // a process that has compiled nothing yet
   for (const int wait_ms : {0, 2, 5, 10, 20, 40, 80}) {
-    const auto end_soon = [wait_ms] {
+    const auto end_while_waiting = [wait_ms] {
       const FusedProgram& hot = fused("add(multiply(x1, 7.5), exp(tanh(erf(x1))))");
       const Data data(hot.program(), 4096, 1);
       for (int i = 0; i < 1000; ++i) data.result([&](auto... args) { hot.run(args...); });
       std::this_thread::sleep_for(std::chrono::milliseconds(wait_ms));
       std::exit(0);
     };
-    EXPECT_EXIT(end_soon(), ::testing::ExitedWithCode(0), "") << wait_ms;
+    EXPECT_EXIT(end_while_waiting(), ::testing::ExitedWithCode(0), "") << wait_ms;
   }
 }
 

@@ -47,7 +47,7 @@ struct Case {
 };
 
 // Programs with many vectors in flight, with a single vector, with four although they are long, and
-// with calls; with and without truth values.
+// with calls; with and without bools.
 std::vector<Case> cases() {
   std::vector<Case> all = {{"add", program_of(Fn::kAdd)},       {"tanh", program_of(Fn::kTanh)},
                            {"where", program_of(Fn::kWhere)},   {"less", program_of(Fn::kLess)},
@@ -79,7 +79,7 @@ Bytes run_guarded(const CompiledProgram& code, const scalar::Program& program,
     in.push_back(copies.back()->data());
   }
   constexpr std::size_t kBefore = 64;
-  const Guarded result(kBefore + n * element_bytes(program.is_truth));
+  const Guarded result(kBefore + n * element_bytes(program.is_bool));
   auto* bytes = static_cast<std::byte*>(result.data());
   std::memset(bytes, 0xa5, kBefore);
   void* out = bytes + kBefore;
@@ -89,7 +89,7 @@ Bytes run_guarded(const CompiledProgram& code, const scalar::Program& program,
     code.strided()(out, in.data(), strides.data(), params.data(), n);
   }
   for (std::size_t i = 0; i < kBefore; ++i) EXPECT_EQ(bytes[i], std::byte{0xa5});
-  return {bytes + kBefore, bytes + kBefore + n * element_bytes(program.is_truth)};
+  return {bytes + kBefore, bytes + kBefore + n * element_bytes(program.is_bool)};
 }
 
 TEST_P(Tails, TouchNothingBehindTheLastElement) {
@@ -101,7 +101,7 @@ TEST_P(Tails, TouchNothingBehindTheLastElement) {
         const std::vector<Bytes> operands = random_operands(c.program, random, n);
         const Bytes want = run_precompiled(c.program, GetParam(), operands, {0.5, 2}, n);
         const Bytes got = run_guarded(code, c.program, operands, {}, n);
-        ASSERT_EQ(first_difference(got, want, c.program.is_truth), -1) << c.name << ", n " << n;
+        ASSERT_EQ(first_difference(got, want, c.program.is_bool), -1) << c.name << ", n " << n;
       }
     }
   }
@@ -120,7 +120,7 @@ TEST_P(Tails, SpreadOperandsOfOneElement) {
         std::vector<std::size_t> strides(operands_count, 1);
         for (std::size_t k = 0; k < operands_count; ++k) {
           if (k != single && single != operands_count) continue;
-          const std::size_t bytes = element_bytes(((c.program.truths >> k) & 1) != 0);
+          const std::size_t bytes = element_bytes(((c.program.bools >> k) & 1) != 0);
           strides[k] = 0;
           operands[k].resize(std::min(operands[k].size(), bytes));
           for (std::size_t i = 0; i < n; ++i) {
@@ -129,7 +129,7 @@ TEST_P(Tails, SpreadOperandsOfOneElement) {
         }
         const Bytes want = run_precompiled(c.program, GetParam(), spread, {0.5, 2}, n);
         const Bytes got = run_guarded(code, c.program, operands, strides, n);
-        ASSERT_EQ(first_difference(got, want, c.program.is_truth), -1)
+        ASSERT_EQ(first_difference(got, want, c.program.is_bool), -1)
             << c.name << ", n " << n << ", one element in operand " << single;
       }
     }
@@ -139,7 +139,7 @@ TEST_P(Tails, SpreadOperandsOfOneElement) {
 TEST_P(Tails, WriteOverAnOperand) {
   std::mt19937 random(6);
   for (const Case& c : cases()) {
-    if (c.program.is_truth || (c.program.truths & 1) != 0) continue;
+    if (c.program.is_bool || (c.program.bools & 1) != 0) continue;
     const CompiledProgram code = compile(c.program, {.isa = GetParam()});
     for (std::size_t n : {5u, 64u, 131u}) {
       std::vector<Bytes> operands = random_operands(c.program, random, n);

@@ -47,7 +47,7 @@ class ProgramGrower {
   explicit ProgramGrower(std::mt19937& random)
       : random_(random), builder_(nodes_.data(), nodes_.size()) {
     for (int i = 0; i < 3; ++i) values_.push_back(scalar::operand(builder_, i));
-    truths_.push_back(scalar::operand(builder_, 3));
+    bools_.push_back(scalar::operand(builder_, 3));
     for (int i = 0; i < 2; ++i) values_.push_back(scalar::param(builder_, i));
   }
 
@@ -56,19 +56,20 @@ class ProgramGrower {
     const Fn fn = random_() % 2 == 0 ? kPlain[random_() % kPlain.size()]
                                      : functions[random_() % functions.size()];
     if (is_logical(fn)) {
-      truths_.push_back(fn == Fn::kLogicalNot ? note(fn, truth()) : note(fn, truth(), truth()));
+      bools_.push_back(fn == Fn::kLogicalNot ? note(fn, boolean())
+                                             : note(fn, boolean(), boolean()));
     } else if (fn == Fn::kWhere) {
-      values_.push_back(where(truth(), value(), value()));
-    } else if (scalar::info(fn).is_truth) {
+      values_.push_back(where(boolean(), value(), value()));
+    } else if (scalar::info(fn).is_bool) {
       const Symbol x = fn == Fn::kSignbit ? operand() : value();
-      truths_.push_back(scalar::info(fn).arity == 1 ? note(fn, x) : note(fn, x, value()));
+      bools_.push_back(scalar::info(fn).arity == 1 ? note(fn, x) : note(fn, x, value()));
     } else {
       values_.push_back(call(fn));
     }
   }
 
   Program finish() {
-    const Symbol result = random_() % 4 == 0 ? truths_.back() : values_.back();
+    const Symbol result = random_() % 4 == 0 ? bools_.back() : values_.back();
     return scalar::finish(builder_, result.node_in(builder_), 4, 2, true);
   }
   std::size_t size() const { return builder_.size(); }
@@ -92,12 +93,12 @@ class ProgramGrower {
     return values_[values_.size() - 1 - back];
   }
   Symbol operand() { return values_[random_() % 3]; }
-  Symbol truth() { return truths_[random_() % truths_.size()]; }
+  Symbol boolean() { return bools_[random_() % bools_.size()]; }
 
   std::mt19937& random_;
   std::array<scalar::Node, scalar::kMaxRawNodes> nodes_;
   scalar::Builder builder_;
-  std::vector<Symbol> values_, truths_;
+  std::vector<Symbol> values_, bools_;
 };
 
 }  // namespace
@@ -194,8 +195,8 @@ std::vector<Bytes> random_operands(const Program& program, std::mt19937& random,
                                    std::size_t count) {
   std::vector<Bytes> out;
   for (int i = 0; i < program.operands; ++i) {
-    const bool truth = ((program.truths >> i) & 1) != 0;
-    if (truth) {
+    const bool is_bool = ((program.bools >> i) & 1) != 0;
+    if (is_bool) {
       out.emplace_back(count);
       for (std::byte& b : out.back()) b = std::byte(random() & 1);
       continue;
@@ -213,7 +214,7 @@ std::vector<const void*> pointers(const std::vector<Bytes>& operands) {
   return out;
 }
 
-std::size_t element_bytes(bool truth) { return truth ? 1 : sizeof(float); }
+std::size_t element_bytes(bool is_bool) { return is_bool ? 1 : sizeof(float); }
 
 Bytes run_precompiled(const Program& program, internal::Isa isa, const std::vector<Bytes>& operands,
                       const std::vector<double>& params, std::size_t count) {
@@ -231,7 +232,7 @@ Bytes run_precompiled(const Program& program, internal::Isa isa, const std::vect
       for (int a = 0; a < scalar::info(node.fn).arity; ++a) {
         in.push_back(values[node.args[static_cast<std::size_t>(a)]].data());
       }
-      Bytes out(count * element_bytes(program.is_truth_node(k)));
+      Bytes out(count * element_bytes(program.is_bool_node(k)));
       kernel_of(node.fn, isa)(out.data(), in.data(), nullptr, count);
       values.push_back(std::move(out));
     }
@@ -242,7 +243,7 @@ Bytes run_precompiled(const Program& program, internal::Isa isa, const std::vect
 Bytes run_compiled(const Program& program, const CompileOptions& options,
                    const std::vector<Bytes>& operands, const std::vector<double>& params,
                    std::size_t count) {
-  Bytes out(count * element_bytes(program.is_truth));
+  Bytes out(count * element_bytes(program.is_bool));
   const CompiledProgram code = compile(program, options);
   const std::vector<const void*> in = pointers(operands);
   if (options.layout == Layout::kDense) {
@@ -254,11 +255,11 @@ Bytes run_compiled(const Program& program, const CompileOptions& options,
   return out;
 }
 
-std::ptrdiff_t first_difference(const Bytes& a, const Bytes& b, bool truth) {
-  const std::size_t bytes = element_bytes(truth);
+std::ptrdiff_t first_difference(const Bytes& a, const Bytes& b, bool is_bool) {
+  const std::size_t bytes = element_bytes(is_bool);
   for (std::size_t i = 0; i * bytes < a.size(); ++i) {
     if (std::memcmp(a.data() + i * bytes, b.data() + i * bytes, bytes) == 0) continue;
-    if (truth) return static_cast<std::ptrdiff_t>(i);
+    if (is_bool) return static_cast<std::ptrdiff_t>(i);
     float x, y;
     std::memcpy(&x, a.data() + i * bytes, bytes);
     std::memcpy(&y, b.data() + i * bytes, bytes);

@@ -45,7 +45,7 @@ std::vector<Bytes> random_operands(const scalar::Program& program, std::mt19937&
 
 std::vector<const void*> pointers(const std::vector<Bytes>& operands);
 // Bytes of one element.
-std::size_t element_bytes(bool truth);
+std::size_t element_bytes(bool is_bool);
 
 // The result node by node, each computed by the precompiled kernel of the op of its function.
 Bytes run_precompiled(const scalar::Program& program, internal::Isa isa,
@@ -56,6 +56,6 @@ Bytes run_compiled(const scalar::Program& program, const CompileOptions& options
                    std::size_t count);
 
 // The index of the first difference, or -1. All NaNs count as equal.
-std::ptrdiff_t first_difference(const Bytes& a, const Bytes& b, bool truth);
+std::ptrdiff_t first_difference(const Bytes& a, const Bytes& b, bool is_bool);
 
 }  // namespace etude::codegen

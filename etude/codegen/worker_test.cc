@@ -48,8 +48,8 @@ TEST(Requests, AreReadAsTheyWereWritten) {
     EXPECT_EQ(scalar::to_string(again), scalar::to_string(program));
     EXPECT_EQ(again.operands, program.operands);
     EXPECT_EQ(again.params, program.params);
-    EXPECT_EQ(again.truths, program.truths);
-    EXPECT_EQ(again.is_truth, program.is_truth);
+    EXPECT_EQ(again.bools, program.bools);
+    EXPECT_EQ(again.is_bool, program.is_bool);
   }
 }
 
@@ -69,7 +69,7 @@ TEST(Requests, OthersAreRefused) {
   for (const auto& [text, fragment] : {
            std::pair{"2 0 0\nadd(x1, ", "received an invalid program: add(x1, "},
            {"1 0 0\nadd(x1, x2)", "of 1 operands and 0 parameters that reads more: add(x1, x2)"},
-           {"2 2 0\nadd(x1, x2)", "'add', needs a number for argument 1, but node 1 is a truth"},
+           {"2 2 0\nadd(x1, x2)", "'add', needs a number for argument 1, but node 1 is a bool"},
        }) {
     expect_error([&, text = text] { read_program(text); }, kWrong, {fragment});
   }

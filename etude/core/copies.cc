@@ -75,7 +75,7 @@ std::string ElementHolder::find(const SharedElements& elements) {
 }
 
 void note_copy(const Tensor& x, std::string_view by, CallSite where, std::string_view path) {
-  if (TensorAccess::is_ghost(x)) return;
+  if (TensorAccess::is_abstract(x)) return;
   count_deep_copy();
   CopyNote& latest = ThreadObject<CopyNote>::get();
   latest.elements = {TensorAccess::id(x), id_of(TensorAccess::rep(x)->buffer)};

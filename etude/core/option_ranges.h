@@ -7,8 +7,8 @@
 //
 //   struct HuberLossOptions {
 //     double delta = 1;
-//     static constexpr void ranges(const auto& row) {
-//       row("delta", &HuberLossOptions::delta, above(0));
+//     static constexpr void ranges(const auto& option) {
+//       option("delta", &HuberLossOptions::delta, above(0));
 //     }
 //   };
 //   internal::check_options("huber_loss", options, where);

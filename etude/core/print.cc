@@ -90,7 +90,7 @@ std::string internal::elements_text(const Tensor& x) {
       return std::string("<not computed: ") + error.what() + ">";
     }
   }
-  if (TensorAccess::is_ghost(x)) return "<not computed>";
+  if (TensorAccess::is_abstract(x)) return "<not computed>";
   if (x.size() == 0) return "[]";  // its other axes may be of any size
   return Printer(x, TensorAccess::data(x)).print(0, 0, x.size());
 }

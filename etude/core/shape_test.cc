@@ -153,20 +153,20 @@ TEST(Type, OneObjectForEqualProperties) {
 TEST(Type, ThreadsGetTheSameObject) {
   constexpr int kThreads = 4, kTypes = 500;
   std::vector<std::vector<const Type*>> seen(kThreads);
-  std::vector<std::vector<const void*>> ghosts(kThreads);
+  std::vector<std::vector<const void*>> abstract_tensors(kThreads);
   std::vector<std::thread> threads;
   for (std::size_t t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {
       for (int64_t i = 0; i < kTypes; ++i) {
         seen[t].push_back(intern_type(kInt16, {i, 77}));
-        ghosts[t].push_back(seen[t].back()->ghost().ref());
+        abstract_tensors[t].push_back(seen[t].back()->abstract_tensor().ref());
       }
     });
   }
   for (std::thread& thread : threads) thread.join();
   for (std::size_t t = 1; t < kThreads; ++t) {
     EXPECT_EQ(seen[t], seen[0]);
-    EXPECT_EQ(ghosts[t], ghosts[0]);
+    EXPECT_EQ(abstract_tensors[t], abstract_tensors[0]);
   }
   const std::set<const Type*> distinct(seen[0].begin(), seen[0].end());
   EXPECT_EQ(distinct.size(), static_cast<std::size_t>(kTypes));

@@ -73,20 +73,20 @@ ValueObserver::~ValueObserver() {
   *place = next_;
 }
 
-void announce_death(uint64_t id) noexcept {
+void notify_death(uint64_t id) noexcept {
   for (ValueObserver* o = first_observer; o != nullptr; o = o->next_) o->value_died(id);
 }
 
 void destroy(TensorRep* rep) noexcept {
   const uint64_t id = rep->id.load(std::memory_order_relaxed);
-  if (id != 0) announce_death(id);
+  if (id != 0) notify_death(id);
   delete rep->slices;
   release(rep->buffer);
   count_tensor(-1);
   free_block(rep, rep->block_bytes);
 }
 
-Tensor make_ghost(const Type* type) { return TensorAccess::adopt(new_rep(type, 0)); }
+Tensor make_abstract(const Type* type) { return TensorAccess::adopt(new_rep(type, 0)); }
 
 Tensor make_tensor(const Type* type) {
   const int64_t bytes = type->bytes();
@@ -154,7 +154,7 @@ void TensorAccess::forget_id(Tensor& x) noexcept {
   const uint64_t id = x.rep_->id.load(std::memory_order_relaxed);
   if (id == 0) return;
   x.rep_->id.store(0, std::memory_order_relaxed);
-  internal::announce_death(id);
+  internal::notify_death(id);
 }
 
 void* TensorAccess::writable(Tensor& x) {
@@ -233,7 +233,7 @@ namespace {
 Tensor readable(const Tensor& x, CallSite where = {}) {
   Tensor dense = to_dense(x);
   ETUDE_REQUIRE_CODE(kFailedPrecondition, internal::observe(dense, where), "{}",
-                     internal::explain_ghost(dense));
+                     internal::explain_abstract(dense));
   return dense;
 }
 
@@ -247,7 +247,7 @@ const void* Tensor::typed_data(DType wanted, CallSite where) const {
     ETUDE_REQUIRE_CODE(kFailedPrecondition, rep_->slices == nullptr,
                        "data() of a sparse value. Use to_vector");
     ETUDE_REQUIRE_CODE(kFailedPrecondition, internal::observe(*this, where), "{}",
-                       internal::explain_ghost(*this));
+                       internal::explain_abstract(*this));
     return rep_->data;
   });
 }
@@ -273,7 +273,7 @@ void Tensor::item_into(DType wanted, void* out, CallSite where) const {
 
 Tensor::operator bool() const {
   ETUDE_REQUIRE(size() == 1,
-                "the truth of a tensor of shape {} is ambiguous. Use any() or all() first",
+                "the truth value of a tensor of shape {} is ambiguous. Use any() or all() first",
                 shape().to_string());
   return item<bool>();
 }
@@ -297,7 +297,7 @@ Tensor make_slices(IndexedSlices slices) {
                 "values {} are no rows of dense_shape {}: all sizes but the first must be equal",
                 rows.to_string(), dense.to_string());
   const Type* type = intern_type(slices.values.dtype(), slices.dense_shape, slices.values.device());
-  Tensor out = internal::make_ghost(type);
+  Tensor out = internal::make_abstract(type);
   TensorAccess::rep(out)->slices = new internal::SlicesRep{std::move(slices)};
   return out;
 }

@@ -64,7 +64,7 @@ struct alignas(64) TensorRep {
   std::atomic<uint32_t> count{1};
   uint32_t block_bytes = 0;
   const Type* type = nullptr;
-  ElementsPointer data;         // null: a ghost, or slices that have not been made dense
+  ElementsPointer data;         // null: an abstract tensor, or slices that have not been made dense
   Buffer* buffer = nullptr;     // null: the payload follows this header
   std::atomic<uint64_t> id{0};  // value id; 0 until a context needs it
   SlicesRep* slices = nullptr;  // rows of a sparse gradient
@@ -278,8 +278,8 @@ namespace internal {
 
 // A new tensor with uninitialised elements. throws: kResourceExhausted.
 Tensor make_tensor(const Type* type);
-// A ghost: a tensor with a type and no elements.
-Tensor make_ghost(const Type* type);
+// An abstract tensor: a tensor with a type and no elements.
+Tensor make_abstract(const Type* type);
 // A tensor over row-major memory that `owner` keeps alive. The memory is never written: the first
 // write copies.
 Tensor make_tensor_over(const Type* type, const void* data, std::shared_ptr<const void> owner);

@@ -20,7 +20,7 @@ struct TensorAccess {
     return rep->count.load(std::memory_order_acquire) == 1 &&
            (rep->buffer == nullptr || rep->buffer->count.load(std::memory_order_acquire) == 1);
   }
-  static bool is_ghost(const Tensor& x) noexcept {
+  static bool is_abstract(const Tensor& x) noexcept {
     return x.rep_->data == nullptr && x.rep_->slices == nullptr;
   }
   static bool is_sparse(const Tensor& x) noexcept { return x.rep_->slices != nullptr; }

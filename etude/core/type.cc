@@ -76,11 +76,11 @@ std::string Type::to_string() const {
   return fmt::format("{}{}", name(dtype_), shape_.to_string());
 }
 
-const Tensor& Type::ghost() const {
-  if (Tensor* known = ghost_.load(std::memory_order_acquire)) return *known;
-  auto made = std::make_unique<Tensor>(internal::make_ghost(this));
+const Tensor& Type::abstract_tensor() const {
+  if (Tensor* known = abstract_tensor_.load(std::memory_order_acquire)) return *known;
+  auto made = std::make_unique<Tensor>(internal::make_abstract(this));
   Tensor* expected = nullptr;
-  if (ghost_.compare_exchange_strong(expected, made.get(), std::memory_order_acq_rel)) {
+  if (abstract_tensor_.compare_exchange_strong(expected, made.get(), std::memory_order_acq_rel)) {
     return *made.release();  // lives as long as the type, which is never destroyed
   }
   return *expected;

@@ -27,8 +27,8 @@ struct Device {
 
 class Tensor;
 
-// Made by intern_type only; compare pointers. thread-safe: immutable except for the ghost, which is
-// published once.
+// Made by intern_type only; compare pointers. thread-safe: immutable except for the abstract
+// tensor, which is published once.
 class Type {
  public:
   DType dtype() const noexcept { return dtype_; }
@@ -41,7 +41,7 @@ class Type {
   // "float32[2,3]".
   std::string to_string() const;
   // A tensor of this type without a value, for rules that read only the type.
-  const Tensor& ghost() const;
+  const Tensor& abstract_tensor() const;
   // The shape that host code gets during a trace. Never destroyed.
   const Shape& watched_shape() const noexcept { return watched_shape_; }
 
@@ -54,7 +54,7 @@ class Type {
   uint32_t id_;
   int64_t count_;
   int64_t bytes_;
-  mutable std::atomic<Tensor*> ghost_{nullptr};
+  mutable std::atomic<Tensor*> abstract_tensor_{nullptr};
   Shape shape_;
   Shape watched_shape_;
 };

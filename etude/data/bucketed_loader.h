@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// BucketedEpochs: Epochs (epochs.h) of samples of different sizes. Batches hold samples of similar
+// BucketedLoader: Loader (loader.h) of samples of different sizes. Batches hold samples of similar
 // size, so that there is little padding. For sequences and images in memory; streams:
 // Dataset::buckets.
 #pragma once
@@ -20,8 +20,8 @@ struct BucketOptions {
   std::int64_t batches_per_sort = 100;
   double value = 0;  // of the padding
 
-  static constexpr void ranges(const auto& row) {
-    row("batches_per_sort", &BucketOptions::batches_per_sort, at_least(1));
+  static constexpr void ranges(const auto& option) {
+    option("batches_per_sort", &BucketOptions::batches_per_sort, at_least(1));
   }
 };
 
@@ -44,22 +44,22 @@ struct ListStore {
 // Padded batches of single samples, which are pytrees of tensors without a sample axis. In each
 // epoch the batch with the largest sample comes first, so that a lack of memory shows at once.
 //
-//   data::BucketedEpochs epochs(sentences, [](const Tensor& s) { return s.shape()[0]; },
+//   data::BucketedLoader loader(sentences, [](const Tensor& s) { return s.shape()[0]; },
 //                               {.batch = 32, .seed = 1});
 //
-// Otherwise as Epochs.
+// Otherwise as Loader.
 template <class S>
-class BucketedEpochs : public internal::EpochSeries<S, internal::ListStore<S>> {
+class BucketedLoader : public internal::LoaderBase<S, internal::ListStore<S>> {
  public:
-  // `size` is called once for each sample. throws: as Epochs.
+  // `size` is called once for each sample. throws: as Loader.
   template <class Size>
-  BucketedEpochs(std::vector<S> samples, const Size& size, EpochsOptions options = {},
+  BucketedLoader(std::vector<S> samples, const Size& size, LoaderOptions options = {},
                  BucketOptions buckets = {}, CallSite where = CallSite::here())
-      : internal::EpochSeries<S, internal::ListStore<S>>(
+      : internal::LoaderBase<S, internal::ListStore<S>>(
             {std::make_shared<const std::vector<S>>(std::move(samples)), buckets.value}, options) {
-    etude::internal::located("BucketedEpochs", where, [&] {
-      etude::internal::check_options("BucketedEpochs", options, where);
-      etude::internal::check_options("BucketedEpochs", buckets, where);
+    etude::internal::located("BucketedLoader", where, [&] {
+      etude::internal::check_options("BucketedLoader", options, where);
+      etude::internal::check_options("BucketedLoader", buckets, where);
       std::vector<std::int64_t> sizes;
       for (const S& sample : *this->store().samples) {
         sizes.push_back(static_cast<std::int64_t>(size(sample)));
@@ -68,6 +68,11 @@ class BucketedEpochs : public internal::EpochSeries<S, internal::ListStore<S>> {
     });
   }
 };
+
+// A former name, which the next release drops.
+template <class S>
+using BucketedEpochs [[deprecated("data::BucketedEpochs is data::BucketedLoader")]] =
+    BucketedLoader<S>;
 
 }  // namespace data
 }  // namespace etude

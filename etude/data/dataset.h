@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Dataset: a pipeline of elements of any type, described once and iterated as often as needed. The
 // order of the elements is a function of the description, even if functions run in parallel, so an
-// iteration is resumed from the number of elements that it returned. Epochs (epochs.h) batch
+// iteration is resumed from the number of elements that it returned. Loader (loader.h) batch
 // samples in memory faster.
 #pragma once
 

@@ -79,20 +79,20 @@ Dataset<std::tuple<std::int64_t, T>> Dataset<T>::enumerate() const {
 }
 
 // The batches of a Dataset as an endless series of epochs, each in an order of its own. `fit` and
-// checkpoints take it in place of Epochs.
+// checkpoints take it in place of Loader.
 //
-//   data::DatasetEpochs batches(train.batch(32).prefetch(2));
+//   data::DatasetLoader batches(train.batch(32).prefetch(2));
 //   nn::fit(model, optimizer, batches, loss, {.epochs = 10});
 template <class S>
-class DatasetEpochs {
+class DatasetLoader {
  public:
   using Batch = S;
 
   // throws: kInvalidArgument for a Dataset without elements or without an end. cost: an iteration
   // of the Dataset, unless its size is known.
-  explicit DatasetEpochs(Dataset<S> data, CallSite where = CallSite::here())
+  explicit DatasetLoader(Dataset<S> data, CallSite where = CallSite::here())
       : data_(std::move(data)), walk_(data_) {
-    steps_ = etude::internal::located("DatasetEpochs", where,
+    steps_ = etude::internal::located("DatasetLoader", where,
                                       [&] { return internal::count_elements(*data_.stage()); });
   }
 
@@ -124,6 +124,10 @@ class DatasetEpochs {
   Position position_;
   std::int64_t steps_ = 0;
 };
+
+// A former name, which the next release drops.
+template <class S>
+using DatasetEpochs [[deprecated("data::DatasetEpochs is data::DatasetLoader")]] = DatasetLoader<S>;
 
 }  // namespace data
 }  // namespace etude

@@ -337,17 +337,17 @@ TEST(Dataset, BucketsBatchWhatIsOfLikeSize) {
 }
 
 // spec: E1, K3.c
-TEST(DatasetEpochs, AreEndlessAndSought) {
+TEST(DatasetLoader, AreEndlessAndSought) {
   for (const auto& source : {tensors(7), generated(7)}) {
     const auto data = source.shuffle(7, 1).batch(3).prefetch(1);
-    DatasetEpochs epochs(data);
+    DatasetLoader epochs(data);
     EXPECT_EQ(epochs.steps_per_epoch(), 3);
     std::vector<std::vector<std::int64_t>> all;
     for (int i = 0; i < 12; ++i) all.push_back(epochs.next().to_vector<std::int64_t>());
     EXPECT_EQ(epochs.position(), (Position{4, 0}));
     EXPECT_NE(all[0], all[3]);
     for (std::int64_t i = 0; i < 12; ++i) {
-      DatasetEpochs again(data);
+      DatasetLoader again(data);
       again.seek({i / 3, i % 3});
       for (std::int64_t k = i; k < 12; ++k) {
         EXPECT_EQ(again.next().to_vector<std::int64_t>(), all[static_cast<std::size_t>(k)]);
@@ -355,9 +355,9 @@ TEST(DatasetEpochs, AreEndlessAndSought) {
     }
     expect_error([&] { epochs.seek({0, 4}); }, ErrorCode::kOutOfRange, {"position 4"});
   }
-  expect_error([] { DatasetEpochs e(tensors(7).repeat()); }, ErrorCode::kInvalidArgument,
+  expect_error([] { DatasetLoader e(tensors(7).repeat()); }, ErrorCode::kInvalidArgument,
                {"has no end, so it makes no epochs"});
-  expect_error([] { DatasetEpochs e(tensors(0)); }, ErrorCode::kInvalidArgument,
+  expect_error([] { DatasetLoader e(tensors(0)); }, ErrorCode::kInvalidArgument,
                {"tensors(0) has no elements"});
 }
 

@@ -25,7 +25,7 @@ void shuffle(std::vector<std::int64_t>& order, std::uint64_t seed, std::int64_t 
 
 }  // namespace
 
-EpochOrder::EpochOrder(std::int64_t samples, const EpochsOptions& options)
+EpochOrder::EpochOrder(std::int64_t samples, const LoaderOptions& options)
     : samples_(samples), steps_(0), options_(options) {
   const auto& [rank, ranks] = std::tie(options.rank, options.ranks);
   ETUDE_REQUIRE(ranks >= 1 && rank >= 0 && rank < ranks,
@@ -42,7 +42,7 @@ EpochOrder::EpochOrder(std::int64_t samples, const EpochsOptions& options)
 }
 
 EpochOrder::EpochOrder(std::vector<std::int64_t> sizes, std::int64_t batches_per_sort,
-                       const EpochsOptions& options)
+                       const LoaderOptions& options)
     : EpochOrder(static_cast<std::int64_t>(sizes.size()), options) {
   sizes_ = std::move(sizes);
   batches_per_sort_ = batches_per_sort;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Epochs: an endless series of batches over samples in memory, shuffled for each epoch and prepared
+// Loader: an endless series of batches over samples in memory, shuffled for each epoch and prepared
 // in a background thread. The order is a function of seed and position, so a run can be stopped,
 // saved and resumed bit for bit.
 #pragma once
@@ -20,7 +20,7 @@
 namespace ETUDE_API etude {
 namespace data {
 
-struct EpochsOptions {
+struct LoaderOptions {
   std::int64_t batch = 32;
   std::uint64_t seed = 0;
   bool shuffle = true;
@@ -28,9 +28,9 @@ struct EpochsOptions {
   int prefetch = 2;                  // batches prepared ahead; 0: in the calling thread
   std::int64_t rank = 0, ranks = 1;  // workers of one seed get different batches, equally many
 
-  static constexpr void ranges(const auto& row) {
-    row("batch", &EpochsOptions::batch, at_least(1));
-    row("prefetch", &EpochsOptions::prefetch, at_least(0));
+  static constexpr void ranges(const auto& option) {
+    option("batch", &LoaderOptions::batch, at_least(1));
+    option("prefetch", &LoaderOptions::prefetch, at_least(0));
   }
 };
 
@@ -43,7 +43,7 @@ struct Position {
 
 // The number of epochs of a run. fit sets it and checkpoints store it, so that a run which
 // continues with another number is detected.
-struct EpochsPlan {
+struct LoaderPlan {
   std::int64_t epochs = 0;      // 0: not set
   std::string checkpoint = {};  // the file that it was read from, until fit has compared it
 };
@@ -55,11 +55,11 @@ class EpochOrder {
  public:
   EpochOrder() = default;
   // throws: kInvalidArgument for too few samples for a batch per rank, or a rank out of range.
-  EpochOrder(std::int64_t samples, const EpochsOptions& options);
+  EpochOrder(std::int64_t samples, const LoaderOptions& options);
   // Batches of samples of similar size: the samples of `batches_per_sort` batches are sorted. The
   // batch with the largest sample comes first, the smaller one last, the others in random order.
   EpochOrder(std::vector<std::int64_t> sizes, std::int64_t batches_per_sort,
-             const EpochsOptions& options);
+             const LoaderOptions& options);
 
   std::int64_t steps_per_epoch() const { return steps_; }
   // Valid until the next call. cost: O(samples) at the first step of an epoch.
@@ -70,7 +70,7 @@ class EpochOrder {
   void group_by_size(std::int64_t epoch);
 
   std::int64_t samples_ = 0, steps_ = 0;
-  EpochsOptions options_;
+  LoaderOptions options_;
   std::vector<std::int64_t> sizes_;  // of the samples; empty: ignored
   std::int64_t batches_per_sort_ = 0;
   std::int64_t shuffled_epoch_ = -1;
@@ -89,33 +89,33 @@ struct TensorStore {
   S take(std::span<const std::int64_t> rows) const { return take_samples(samples, rows); }
 };
 
-// The common part of Epochs and BucketedEpochs over the samples of a store.
+// The common part of Loader and BucketedLoader over the samples of a store.
 template <class S, class Store>
-class EpochSeries {
+class LoaderBase {
  public:
   using Batch = S;
 
-  EpochSeries(const EpochSeries& other)
+  LoaderBase(const LoaderBase& other)
       : store_(other.store_),
         options_(other.options_),
         order_(other.order_),
         made_(other.order_),
         position_(other.position_),
         plan_(other.plan_) {}
-  EpochSeries& operator=(const EpochSeries& other) {
-    if (this != &other) *this = EpochSeries(other);
+  LoaderBase& operator=(const LoaderBase& other) {
+    if (this != &other) *this = LoaderBase(other);
     return *this;
   }
   // The thread refers to members, so a move ends it; the next request for a batch restarts it.
-  EpochSeries(EpochSeries&& other) noexcept { take_over(other); }
-  EpochSeries& operator=(EpochSeries&& other) noexcept {
+  LoaderBase(LoaderBase&& other) noexcept { take_over(other); }
+  LoaderBase& operator=(LoaderBase&& other) noexcept {
     if (this != &other) take_over(other);
     return *this;
   }
 
   // Returns the next batch and advances the position. throws: kResourceExhausted.
   S next(CallSite where = CallSite::here()) {
-    return etude::internal::located("Epochs::next", where, [&] {
+    return etude::internal::located("Loader::next", where, [&] {
       S batch = options_.prefetch > 0 ? taken() : store_.take(order_.rows(position_));
       position_ = order_.after(position_);
       return batch;
@@ -124,23 +124,23 @@ class EpochSeries {
 
   std::int64_t steps_per_epoch() const { return order_.steps_per_epoch(); }
   std::int64_t samples() const { return store_.count(); }
-  const EpochsOptions& options() const { return options_; }
+  const LoaderOptions& options() const { return options_; }
   Position position() const { return position_; }
-  const EpochsPlan& plan() const { return plan_; }
-  void set_plan(EpochsPlan plan) { plan_ = std::move(plan); }
+  const LoaderPlan& plan() const { return plan_; }
+  void set_plan(LoaderPlan plan) { plan_ = std::move(plan); }
   // Continues after `step` batches of `epoch`, as if they had been taken.
   // throws: kOutOfRange for a step beyond the epoch.
   void seek(Position position, CallSite where = CallSite::here()) {
-    etude::internal::located("Epochs::seek", where,
+    etude::internal::located("Loader::seek", where,
                              [&] { static_cast<void>(order_.rows(position)); });
     position_ = position;
     ahead_.reset();
   }
 
  protected:
-  EpochSeries(Store store, const EpochsOptions& options)
+  LoaderBase(Store store, const LoaderOptions& options)
       : store_(std::move(store)), options_(options) {}
-  ~EpochSeries() = default;
+  ~LoaderBase() = default;
   const Store& store() const { return store_; }
   void set_order(EpochOrder order) {
     order_ = std::move(order);
@@ -162,7 +162,7 @@ class EpochSeries {
     return ahead_->take();
   }
 
-  void take_over(EpochSeries& other) noexcept {
+  void take_over(LoaderBase& other) noexcept {
     other.ahead_.reset();
     ahead_.reset();
     store_ = std::move(other.store_);
@@ -174,11 +174,11 @@ class EpochSeries {
   }
 
   Store store_;
-  EpochsOptions options_;
+  LoaderOptions options_;
   EpochOrder order_;
   EpochOrder made_;  // belongs to the background thread
   Position position_;
-  EpochsPlan plan_;
+  LoaderPlan plan_;
   std::unique_ptr<Prefetcher<S>> ahead_;  // last: ends before the members that it reads
 };
 
@@ -186,22 +186,22 @@ class EpochSeries {
 
 // A value: a copy continues from the same position independently.
 //
-//   data::Epochs epochs(train, {.batch = 128, .seed = 1});
-//   for (int i = 0; i < 10 * epochs.steps_per_epoch(); ++i) {
-//     const data::Samples batch = epochs.next();
+//   data::Loader loader(train, {.batch = 128, .seed = 1});
+//   for (int i = 0; i < 10 * loader.steps_per_epoch(); ++i) {
+//     const data::Samples batch = loader.next();
 //   }
 //
 // S is a pytree of tensors with equal first axes. Construction reads no sample.
 // threads: thread-compatible.
 template <class S>
-class Epochs : public internal::EpochSeries<S, internal::TensorStore<S>> {
+class Loader : public internal::LoaderBase<S, internal::TensorStore<S>> {
  public:
   // throws: kInvalidArgument for tensors that disagree in their number of samples, a batch below 1,
   //         or fewer samples than one batch unless the remainder is kept.
-  explicit Epochs(S samples, EpochsOptions options = {}, CallSite where = CallSite::here())
-      : internal::EpochSeries<S, internal::TensorStore<S>>({std::move(samples)}, options) {
-    etude::internal::located("Epochs", where, [&] {
-      etude::internal::check_options("Epochs", options, where);
+  explicit Loader(S samples, LoaderOptions options = {}, CallSite where = CallSite::here())
+      : internal::LoaderBase<S, internal::TensorStore<S>>({std::move(samples)}, options) {
+    etude::internal::located("Loader", where, [&] {
+      etude::internal::check_options("Loader", options, where);
       this->set_order(internal::EpochOrder(this->store().count(), options));
     });
   }
@@ -245,6 +245,11 @@ template <class S>
 Batches<S> batches(const S& samples, std::int64_t n, CallSite where = CallSite::here()) {
   return Batches<S>(samples, n < 1 ? 1 : n, where);
 }
+
+// Former names, which the next release drops.
+template <class S>
+using Epochs [[deprecated("data::Epochs is data::Loader")]] = Loader<S>;
+using EpochsOptions [[deprecated("data::EpochsOptions is data::LoaderOptions")]] = LoaderOptions;
 
 }  // namespace data
 }  // namespace etude

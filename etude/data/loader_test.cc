@@ -29,7 +29,7 @@ Samples numbered(int n) {
   return {Tensor(inputs, {n, 2}), Tensor(labels)};
 }
 
-std::vector<std::int32_t> labels_of(Epochs<Samples>& epochs, std::int64_t steps) {
+std::vector<std::int32_t> labels_of(Loader<Samples>& epochs, std::int64_t steps) {
   std::vector<std::int32_t> all;
   for (std::int64_t i = 0; i < steps; ++i) {
     const Samples batch = epochs.next();
@@ -45,8 +45,8 @@ std::vector<std::int32_t> labels_of(Epochs<Samples>& epochs, std::int64_t steps)
 }
 
 // spec: E1
-TEST(Epochs, EndlessAndShuffledAnewInEachEpoch) {
-  Epochs epochs(numbered(10), {.batch = 4, .seed = 3, .keep_remainder = true});
+TEST(Loader, EndlessAndShuffledAnewInEachEpoch) {
+  Loader epochs(numbered(10), {.batch = 4, .seed = 3, .keep_remainder = true});
   EXPECT_EQ(epochs.steps_per_epoch(), 3);
   const auto first = labels_of(epochs, 3), second = labels_of(epochs, 3);
   EXPECT_EQ(std::set(first.begin(), first.end()).size(), 10u);
@@ -56,8 +56,8 @@ TEST(Epochs, EndlessAndShuffledAnewInEachEpoch) {
 }
 
 // spec: E1
-TEST(Epochs, DropsTheRemainderUnlessAsked) {
-  Epochs epochs(numbered(10), {.batch = 4});
+TEST(Loader, DropsTheRemainderUnlessAsked) {
+  Loader epochs(numbered(10), {.batch = 4});
   EXPECT_EQ(epochs.steps_per_epoch(), 2);
   const auto labels = labels_of(epochs, 2);
   EXPECT_EQ(std::set(labels.begin(), labels.end()).size(), 8u);
@@ -65,9 +65,9 @@ TEST(Epochs, DropsTheRemainderUnlessAsked) {
 }
 
 // spec: E4
-TEST(Epochs, SeedDecidesTheOrder) {
-  Epochs a(numbered(50), {.batch = 5, .seed = 7}), b(numbered(50), {.batch = 5, .seed = 7});
-  Epochs c(numbered(50), {.batch = 5, .seed = 8}),
+TEST(Loader, SeedDecidesTheOrder) {
+  Loader a(numbered(50), {.batch = 5, .seed = 7}), b(numbered(50), {.batch = 5, .seed = 7});
+  Loader c(numbered(50), {.batch = 5, .seed = 8}),
       plain(numbered(50), {.batch = 5, .shuffle = false});
   const auto order = labels_of(a, 30);
   EXPECT_EQ(order, labels_of(b, 30));
@@ -78,7 +78,7 @@ TEST(Epochs, SeedDecidesTheOrder) {
 
 // A shuffle that favours places would show here: each of 6 values is first in a sixth of epochs.
 // spec: E4
-TEST(Epochs, ShufflesEvenly) {
+TEST(Loader, ShufflesEvenly) {
   internal::EpochOrder order(6, {.batch = 6, .seed = 1});
   std::array<int, 36> counts{};
   constexpr int kEpochs = 6000;
@@ -90,14 +90,14 @@ TEST(Epochs, ShufflesEvenly) {
 }
 
 // spec: K3.c
-TEST(Epochs, ResumesAtAnyPositionWithAndWithoutPrefetch) {
+TEST(Loader, ResumesAtAnyPositionWithAndWithoutPrefetch) {
   for (const int prefetch : {0, 1, 3}) {
-    const EpochsOptions options{
+    const LoaderOptions options{
         .batch = 3, .seed = 5, .keep_remainder = true, .prefetch = prefetch};
-    Epochs whole(numbered(10), options);
+    Loader whole(numbered(10), options);
     const auto expected = labels_of(whole, 9);
     for (int stop = 0; stop <= 8; ++stop) {
-      Epochs first(numbered(10), options), second(numbered(10), options);
+      Loader first(numbered(10), options), second(numbered(10), options);
       auto labels = labels_of(first, stop);
       second.seek(first.position());
       const auto rest = labels_of(second, 9 - stop);
@@ -109,17 +109,17 @@ TEST(Epochs, ResumesAtAnyPositionWithAndWithoutPrefetch) {
 
 // Workers with one seed share an epoch: no sample comes twice, and all have as many steps.
 // spec: E4
-TEST(Epochs, RanksHaveBatchesOfTheirOwn) {
+TEST(Loader, RanksHaveBatchesOfTheirOwn) {
   const Tensor numbers = arange(50.0);
   std::vector<double> all;
   for (const std::int64_t rank : {0, 1, 2}) {
-    Epochs<Tensor> epochs(numbers, {.batch = 4, .seed = 3, .rank = rank, .ranks = 3});
+    Loader<Tensor> epochs(numbers, {.batch = 4, .seed = 3, .rank = rank, .ranks = 3});
     EXPECT_EQ(epochs.steps_per_epoch(), 4);
     while (epochs.position().epoch == 0) {
       for (const double x : epochs.next().to_vector<double>()) all.push_back(x);
     }
     // The batches of the three ranks, in turn, are the batches of a single rank.
-    Epochs<Tensor> alone(numbers, {.batch = 4, .seed = 3});
+    Loader<Tensor> alone(numbers, {.batch = 4, .seed = 3});
     alone.seek({0, 3 + rank});
     epochs.seek({0, 1});
     EXPECT_TRUE(same_value(alone.next(), epochs.next()));
@@ -127,18 +127,18 @@ TEST(Epochs, RanksHaveBatchesOfTheirOwn) {
   std::sort(all.begin(), all.end());
   EXPECT_EQ(all.size(), 48U);
   EXPECT_EQ(std::unique(all.begin(), all.end()), all.end());
-  const auto refused = [&](EpochsOptions options, std::string_view text) {
-    expect_error([&] { Epochs<Tensor>(numbers, options); }, ErrorCode::kInvalidArgument, {text});
+  const auto refused = [&](LoaderOptions options, std::string_view text) {
+    expect_error([&] { Loader<Tensor>(numbers, options); }, ErrorCode::kInvalidArgument, {text});
   };
-  refused({.batch = 4, .rank = 2, .ranks = 2}, "Epochs: rank is 2 of 2 ranks, but must be from 0");
-  refused({.batch = 20, .ranks = 3}, "Epochs: 2 batches of 20 samples do not go round 3 ranks");
+  refused({.batch = 4, .rank = 2, .ranks = 2}, "Loader: rank is 2 of 2 ranks, but must be from 0");
+  refused({.batch = 20, .ranks = 3}, "Loader: 2 batches of 20 samples do not go round 3 ranks");
 }
 
-TEST(Epochs, CopiesAndMovesGoOnByThemselves) {
-  Epochs a(numbered(20), {.batch = 2, .seed = 1});
+TEST(Loader, CopiesAndMovesGoOnByThemselves) {
+  Loader a(numbered(20), {.batch = 2, .seed = 1});
   labels_of(a, 3);
-  Epochs copy = a;
-  Epochs moved = std::move(a);
+  Loader copy = a;
+  Loader moved = std::move(a);
   const auto expected = labels_of(copy, 12);
   EXPECT_EQ(labels_of(moved, 12), expected);
   copy = moved;
@@ -147,10 +147,10 @@ TEST(Epochs, CopiesAndMovesGoOnByThemselves) {
 
 // Batches are made ahead of time from the samples as they were given.
 // spec: V52.a
-TEST(Epochs, PrefetchHoldsWhatItReads) {
+TEST(Loader, PrefetchHoldsWhatItReads) {
   Samples samples = numbered(20);
-  Epochs<Samples> epochs(samples, {.batch = 2, .seed = 1, .prefetch = 3});
-  Epochs<Samples> undisturbed = epochs;
+  Loader<Samples> epochs(samples, {.batch = 2, .seed = 1, .prefetch = 3});
+  Loader<Samples> undisturbed = epochs;
   const auto expected = labels_of(undisturbed, 30);
   std::vector<std::int32_t> all;
   for (int i = 0; i < 30; ++i) {
@@ -162,7 +162,7 @@ TEST(Epochs, PrefetchHoldsWhatItReads) {
   EXPECT_EQ(all, expected);
 }
 
-TEST(Epochs, RefusesWhatCannotBeBatched) {
+TEST(Loader, RefusesWhatCannotBeBatched) {
   const auto message = [](auto make) -> std::string {
     try {
       make();
@@ -172,20 +172,20 @@ TEST(Epochs, RefusesWhatCannotBeBatched) {
     return "no error";
   };
   EXPECT_NE(message([] {
-              Epochs e(numbered(3), {.batch = 4});
+              Loader e(numbered(3), {.batch = 4});
             }).find("3 samples do not fill a batch of 4"),
             std::string::npos);
-  EXPECT_NE(message([] { Epochs e(numbered(3), {.batch = 0}); }).find("batch is 0"),
+  EXPECT_NE(message([] { Loader e(numbered(3), {.batch = 0}); }).find("batch is 0"),
             std::string::npos);
   Samples uneven = numbered(3);
   uneven.labels = numbered(4).labels;
-  EXPECT_NE(message([&] { Epochs e(uneven); }).find("'labels' has 4 samples"), std::string::npos);
-  Epochs fine(numbered(4), {.batch = 2});
+  EXPECT_NE(message([&] { Loader e(uneven); }).find("'labels' has 4 samples"), std::string::npos);
+  Loader fine(numbered(4), {.batch = 2});
   EXPECT_NE(message([&] { fine.seek({0, 2}); }).find("step 2 of epoch 0"), std::string::npos);
 }
 
 // spec: E2, E4
-TEST(BucketedEpochs, BatchSamplesOfLikeSizeTheLargestFirst) {
+TEST(BucketedLoader, BatchSamplesOfLikeSizeTheLargestFirst) {
   std::vector<Tensor> samples;  // of 1 to 100 elements
   for (int i = 0; i < 100; ++i) {
     const int n = 1 + i * 37 % 100;
@@ -193,8 +193,8 @@ TEST(BucketedEpochs, BatchSamplesOfLikeSizeTheLargestFirst) {
         Tensor(std::vector<float>(static_cast<std::size_t>(n), static_cast<float>(n))));
   }
   const auto size = [](const Tensor& x) { return x.size(); };
-  const EpochsOptions options{.batch = 8, .seed = 3, .keep_remainder = true};
-  const auto padding = [&](BucketedEpochs<Tensor>& epochs) {
+  const LoaderOptions options{.batch = 8, .seed = 3, .keep_remainder = true};
+  const auto padding = [&](BucketedLoader<Tensor>& epochs) {
     std::int64_t filled = 0;
     std::multiset<float> seen;
     for (std::int64_t step = 0; step < epochs.steps_per_epoch(); ++step) {
@@ -216,25 +216,25 @@ TEST(BucketedEpochs, BatchSamplesOfLikeSizeTheLargestFirst) {
     EXPECT_EQ(std::set(seen.begin(), seen.end()).size(), 100u);
     return filled;
   };
-  BucketedEpochs epochs(samples, size, options, {.value = -1});
-  BucketedEpochs unsorted(samples, size, options, {.batches_per_sort = 1, .value = -1});
+  BucketedLoader epochs(samples, size, options, {.value = -1});
+  BucketedLoader unsorted(samples, size, options, {.batches_per_sort = 1, .value = -1});
   EXPECT_EQ(epochs.steps_per_epoch(), 13);
   EXPECT_LT(3 * padding(epochs), padding(unsorted));
-  const auto lengths = [&](BucketedEpochs<Tensor>& from, int steps) {
+  const auto lengths = [&](BucketedLoader<Tensor>& from, int steps) {
     std::vector<std::int64_t> out;
     for (int i = 0; i < steps; ++i) out.push_back(from.next().shape()[1]);
     return out;
   };
   const auto second = lengths(epochs, 13), third = lengths(epochs, 13);
   EXPECT_NE(second, third);
-  BucketedEpochs again(samples, size, options, {.value = -1});
+  BucketedLoader again(samples, size, options, {.value = -1});
   again.seek({2, 0});
   EXPECT_EQ(lengths(again, 13), third);
   try {
-    BucketedEpochs bad(samples, size, options, {.batches_per_sort = 0});
+    BucketedLoader bad(samples, size, options, {.batches_per_sort = 0});
     FAIL();
   } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("BucketedEpochs: batches_per_sort is 0"),
+    EXPECT_NE(std::string(error.what()).find("BucketedLoader: batches_per_sort is 0"),
               std::string::npos);
   }
 }

@@ -32,8 +32,8 @@ struct MapOptions {
   OnError on_error = OnError::kThrow;
   std::uint64_t seed = 0;  // of draws in the function; each element has its own sequence
 
-  static constexpr void ranges(const auto& row) {
-    row("parallel", &MapOptions::parallel, at_least(1));
+  static constexpr void ranges(const auto& option) {
+    option("parallel", &MapOptions::parallel, at_least(1));
   }
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Computes a bounded number of values ahead of time in one background thread. Used by Epochs.
+// Computes a bounded number of values ahead of time in one background thread. Used by Loader.
 // Values come in the order of the calls, so nothing depends on timing.
 #pragma once
 

@@ -17,7 +17,7 @@ namespace {
 
 void require_elements(const Tensor& x) {
   ETUDE_REQUIRE_CODE(kFailedPrecondition, etude::internal::observe(x), "{}",
-                     etude::internal::explain_ghost(x));
+                     etude::internal::explain_abstract(x));
 }
 
 const char* bytes_of(const Tensor& x) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Samples as pytrees of tensors whose first axis counts the samples: their number, batches of
-// selected samples, and batches made of single samples. Used by Epochs and by hand-written loops.
+// selected samples, and batches made of single samples. Used by Loader and by hand-written loops.
 // Plain copies of rows: no op runs and nothing is recorded.
 #pragma once
 
@@ -58,7 +58,7 @@ std::int64_t count_rows(const Tensor& x, std::int64_t expected, const std::strin
 template <class S>
 std::int64_t sample_count(const S& samples) {
   std::int64_t count = -1;
-  for_each_leaf<Tensor, Marked::kWalk>(samples, [&](const std::string& path, const Tensor& x) {
+  for_each_leaf<Tensor, Marked::kVisit>(samples, [&](const std::string& path, const Tensor& x) {
     count = internal::count_rows(x, count, path);
   });
   return count < 0 ? 0 : count;
@@ -67,21 +67,21 @@ std::int64_t sample_count(const S& samples) {
 // The samples at `rows`, in that order, as a pytree of the same kind.
 template <class S>
 S take_samples(const S& samples, std::span<const std::int64_t> rows) {
-  return map_leaves<Tensor, Marked::kWalk>(samples,
-                                           [&](const Tensor& x) { return take_rows(x, rows); });
+  return map_leaves<Tensor, Marked::kVisit>(samples,
+                                            [&](const Tensor& x) { return take_rows(x, rows); });
 }
 
 // The samples [begin, end).
 template <class S>
 S slice_samples(const S& samples, std::int64_t begin, std::int64_t end) {
-  return map_leaves<Tensor, Marked::kWalk>(
+  return map_leaves<Tensor, Marked::kVisit>(
       samples, [&](const Tensor& x) { return slice_rows(x, begin, end); });
 }
 
 // Sample `i` alone; its tensors have no first axis.
 template <class S>
 S sample_at(const S& samples, std::int64_t i) {
-  return map_leaves<Tensor, Marked::kWalk>(samples, [&](const Tensor& x) { return row_at(x, i); });
+  return map_leaves<Tensor, Marked::kVisit>(samples, [&](const Tensor& x) { return row_at(x, i); });
 }
 
 namespace internal {
@@ -107,13 +107,13 @@ S join_samples(std::span<const S> samples, const Stack& stack) {
   Columns columns;
   for (const S& sample : samples) {
     columns.begin_sample();
-    for_each_leaf<Tensor, Marked::kWalk>(sample, [&](const Tensor& x) { columns.add(x); });
+    for_each_leaf<Tensor, Marked::kVisit>(sample, [&](const Tensor& x) { columns.add(x); });
   }
   if (samples.empty()) static_cast<void>(stack_rows({}));  // throws: a batch needs a sample
   std::size_t i = 0;
   S first = samples.front();
-  return map_leaves<Tensor, Marked::kWalk>(std::move(first),
-                                           [&](const Tensor&) { return stack(columns.at(i++)); });
+  return map_leaves<Tensor, Marked::kVisit>(std::move(first),
+                                            [&](const Tensor&) { return stack(columns.at(i++)); });
 }
 }  // namespace internal
 

@@ -179,8 +179,8 @@ class Active {
   }                                                                          \
   template <internal::PlainFor<T> N>                                         \
   ETUDE_INLINED friend Active operator/(const N& a, A b) {                   \
-    const T y = static_cast<T>(a) / b.value_, slope = -y / b.value_;         \
-    return record(y, give(b), slope);                                        \
+    const T y = static_cast<T>(a) / b.value_, partial = -y / b.value_;       \
+    return record(y, give(b), partial);                                      \
   }
   ETUDE_WITH_PLAIN(const Active&, lent, HeldSlot)
   ETUDE_WITH_PLAIN(Active&&, given, std::move)
@@ -303,7 +303,7 @@ class Active {
     }
     return Active(value, HeldSlot::of_result(place, writes));
   }
-  // The results of calls, with the slopes by the operands that may vary.
+  // The results of calls, with the partials by the operands that may vary.
   ETUDE_INLINED static Active record(const T& value, SlotOperand a, const T& da) {
     return result(value, Calls::place_of(Calls::checked(a), da));
   }

@@ -241,7 +241,7 @@ struct Tangent : internal::SlotsBase<T, internal::kHasListedFields<T>>::type {
 // A struct that is its own tangent.
 template <internal::StructOfTangents T>
 requires internal::kIsOwnTangent<T>
-struct DifferentiableTraits<T> : internal::MoveByWalks<T, DifferentiableTraits<T>> {
+struct DifferentiableTraits<T> : internal::MoveByLeaves<T, DifferentiableTraits<T>> {
   using Tangent = T;
   template <class Y, class Fn>
   static constexpr void each(Y& x, Fn& fn) {
@@ -259,7 +259,7 @@ struct DifferentiableTraits<T> : internal::MoveByWalks<T, DifferentiableTraits<T
 
 template <internal::StructOfTangents T>
 requires(!internal::kIsOwnTangent<T>) struct DifferentiableTraits<T>
-    : internal::MoveByWalks<T, DifferentiableTraits<T>> {
+    : internal::MoveByLeaves<T, DifferentiableTraits<T>> {
   using Tangent = etude::Tangent<T>;
   template <class Y, class Fn>
   static constexpr void each(Y& x, Fn& fn) {
@@ -277,7 +277,7 @@ requires(!internal::kIsOwnTangent<T>) struct DifferentiableTraits<T>
 
 template <class T>
 struct DifferentiableTraits<Tangent<T>>
-    : internal::MoveByWalks<Tangent<T>, DifferentiableTraits<Tangent<T>>> {
+    : internal::MoveByLeaves<Tangent<T>, DifferentiableTraits<Tangent<T>>> {
   using Tangent = etude::Tangent<T>;
   template <class Y, class Fn>
   static constexpr void each(Y& x, Fn& fn) {

@@ -23,9 +23,9 @@ namespace internal {
 template <class... T>
 concept SomeMove = (HasTangent<T> && ...) && (!Discrete<std::remove_cvref_t<T>> || ...);
 
-// Sequences of one element type, walked by index if they have one. Walks adds build().
-template <class X, class Walks>
-struct SequenceTraits : MoveByWalks<X, Walks> {
+// Sequences of one element type, walked by index if they have one. Leaves adds build().
+template <class X, class Leaves>
+struct SequenceTraits : MoveByLeaves<X, Leaves> {
   template <class Y, class Fn>
   static constexpr void each(Y& x, Fn& fn) {
     for (auto& element : x) each_leaf(element, fn);
@@ -90,7 +90,7 @@ struct ArrayTraits : SequenceTraits<X, ArrayTraits<X, T, n>> {
 
 // Pairs and tuples, including tuples of references.
 template <class X, class Out>
-struct TupleTraits : MoveByWalks<X, TupleTraits<X, Out>> {
+struct TupleTraits : MoveByLeaves<X, TupleTraits<X, Out>> {
   using Tangent = Out;
   template <class Y, class Fn>
   static constexpr void each(Y& x, Fn& fn) {
@@ -160,7 +160,7 @@ struct DifferentiableTraits<std::pair<A, B>>
 // An empty optional has an empty tangent.
 template <internal::SomeMove T>
 struct DifferentiableTraits<std::optional<T>>
-    : internal::MoveByWalks<std::optional<T>, DifferentiableTraits<std::optional<T>>> {
+    : internal::MoveByLeaves<std::optional<T>, DifferentiableTraits<std::optional<T>>> {
   using Tangent = std::optional<tangent_t<T>>;
   template <class Y, class Fn>
   static constexpr void each(Y& x, Fn& fn) {
@@ -182,7 +182,7 @@ namespace internal {
 
 // The tangent may lack keys; the values of missing keys do not move.
 template <class X, class Out>
-struct MapTraits : MoveByWalks<X, MapTraits<X, Out>> {
+struct MapTraits : MoveByLeaves<X, MapTraits<X, Out>> {
   using Tangent = Out;
   template <class Y, class Fn>
   static constexpr void each(Y& x, Fn& fn) {
@@ -220,7 +220,7 @@ struct DifferentiableTraits<std::unordered_map<Key, T, H, E, A>>
 template <class... T>
 requires internal::SomeMove<T...>
 struct DifferentiableTraits<std::variant<T...>>
-    : internal::MoveByWalks<std::variant<T...>, DifferentiableTraits<std::variant<T...>>> {
+    : internal::MoveByLeaves<std::variant<T...>, DifferentiableTraits<std::variant<T...>>> {
   using X = std::variant<T...>;
   using Tangent = std::variant<tangent_t<T>...>;
   template <class Y, class Fn>

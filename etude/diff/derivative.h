@@ -171,10 +171,10 @@ template <class D>
 struct VjpOfJoint {
   template <class... X>
   auto operator()(const X&... x) const {
-    std::tuple<tangent_t<X>...> slopes{zero_tangent(x)...};
-    auto value = std::apply([&](auto&... dx) { return D::joint(x..., dx...); }, slopes);
-    return std::pair{value, [slopes = std::move(slopes)](const auto& dy) {
-                       auto scale = slopes;
+    std::tuple<tangent_t<X>...> partials{zero_tangent(x)...};
+    auto value = std::apply([&](auto&... dx) { return D::joint(x..., dx...); }, partials);
+    return std::pair{value, [partials = std::move(partials)](const auto& dy) {
+                       auto scale = partials;
                        auto each = [&](auto& leaf) {
                          using scalar_math::strong_product;
                          leaf = strong_product(leaf, std::remove_reference_t<decltype(leaf)>(dy));

@@ -24,7 +24,7 @@ namespace ETUDE_API etude {
 //
 // threads: thread-compatible.
 // cost: zero derivatives are computed too. Each call checks its derivatives for NaN: the product of
-// a derivative of 0 and an infinite slope is 0, as in reverse mode.
+// a derivative of 0 and an infinite partial is 0, as in reverse mode.
 template <class T, std::size_t n, class Tag>
 class Dual {
  public:
@@ -202,9 +202,9 @@ class Dual {
     }
     (std::make_index_sequence<n>());
   }
-  // The result of a call with one or two numbers, and these slopes.
+  // The result of a call with one or two numbers, and these partials.
   ETUDE_INLINED static constexpr Dual of_one(const T& value, const Dual& a, const T& da) {
-    if constexpr (kChecksSlopes) {
+    if constexpr (kChecksPartials) {
       if (are_known(a) || is_plain(da)) [[likely]] {
         return along(value, [&](std::size_t i) {
           const T& d = a.derivatives_[i];
@@ -220,7 +220,7 @@ class Dual {
   }
   ETUDE_INLINED static constexpr Dual of_two(const T& value, const Dual& a, const T& da,
                                              const Dual& b, const T& db) {
-    if constexpr (kChecksSlopes) {
+    if constexpr (kChecksPartials) {
       if (is_plain(da * db)) [[likely]] {
         return along(
             value, [&](std::size_t i) { return a.derivatives_[i] * da + b.derivatives_[i] * db; });
@@ -247,12 +247,12 @@ class Dual {
       return strong_product(a.derivatives_[i], da) + strong_product(b.derivatives_[i], db);
     });
   }
-  // With more directions than slopes it is cheaper to check the slopes: for a finite, non-zero
-  // slope a strong product is a plain product. One check covers two slopes: their product is finite
-  // and non-zero only if both are.
-  static constexpr bool kChecksSlopes = std::is_floating_point_v<T> && (n > 2);
-  ETUDE_INLINED static constexpr bool is_plain(const T& slope) {
-    return internal::scalar_math::is_plain_factor(slope);
+  // With more directions than partials it is cheaper to check the partials: for a finite, non-zero
+  // partial a strong product is a plain product. One check covers two partials: their product is
+  // finite and non-zero only if both are.
+  static constexpr bool kChecksPartials = std::is_floating_point_v<T> && (n > 2);
+  ETUDE_INLINED static constexpr bool is_plain(const T& partial) {
+    return internal::scalar_math::is_plain_factor(partial);
   }
   // Not inlined, and by value, so that the fast path keeps its operands in registers.
   [[gnu::cold, gnu::noinline]] static constexpr Dual with_care(T value, Dual a, T da) {
@@ -266,11 +266,11 @@ class Dual {
   }
   // Strong products of plain numbers: plain products, recomputed carefully where they are NaN,
   // since a factor of 0 may be the cause.
-  ETUDE_INLINED static constexpr T product(const T& d, const T& slope) {
+  ETUDE_INLINED static constexpr T product(const T& d, const T& partial) {
     if (is_known_zero(d)) return T(0);
-    const T y = d * slope;
-    if (is_known(d) || is_known(slope) || !is_nan(y)) return y;
-    return internal::scalar_math::strong_product(d, slope);
+    const T y = d * partial;
+    if (is_known(d) || is_known(partial) || !is_nan(y)) return y;
+    return internal::scalar_math::strong_product(d, partial);
   }
   ETUDE_INLINED static constexpr T sum_of_products(const T& a, const T& da, const T& b,
                                                    const T& db) {
@@ -296,7 +296,7 @@ class Dual {
     return __builtin_constant_p(x) && internal::scalar_math::is_plain_factor(x);
   }
   // Whether all derivatives are known at compile time to be 0, or finite and non-zero, like those
-  // of an argument: then no slope is checked.
+  // of an argument: then no partial is checked.
   ETUDE_INLINED static constexpr bool are_known(const Dual& a) {
     return [&]<std::size_t... I>(std::index_sequence<I...>) {
       return ((is_known_zero(a.derivatives_[I]) || is_known(a.derivatives_[I])) && ...);

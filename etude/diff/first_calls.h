@@ -48,15 +48,15 @@ using RunNumber =
     Dual<CommonScalar<X...>, (kCount<X...> < kForwardCount ? kCount<X...> : kForwardCount), F>;
 // The gradient of f as a function of its arguments.
 template <class F, class... X>
-struct SlopeOf;
+struct PartialOf;
 // The number type of the gradient of f in a second derivative whose first derivative takes an
 // Outer.
 template <class Outer, class F, class... X>
 using SecondNumber = FirstNumber<F, lifted_t<X, CommonScalar<X...>, Outer>...>;
 template <class F, class... X>
-using HessianNumber = SecondNumber<RunNumber<SlopeOf<F, X...>, X...>, F, X...>;
+using HessianNumber = SecondNumber<RunNumber<PartialOf<F, X...>, X...>, F, X...>;
 template <class F, class X, class By>
-using HvpNumber = SecondNumber<TangentNumber<SlopeOf<F, X>, X, By>, F, X>;
+using HvpNumber = SecondNumber<TangentNumber<PartialOf<F, X>, X, By>, F, X>;
 
 }  // namespace internal
 

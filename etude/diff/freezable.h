@@ -68,7 +68,7 @@ struct AnyFreezable {
 // Whether a T can hold a Freezable.
 template <class T>
 constexpr bool holds_freezable() {
-  return finds_kind<AnyFreezable, Marked::kWalk, T>();
+  return finds_kind<AnyFreezable, Marked::kVisit, T>();
 }
 
 // Calls fn(path, part) for each Freezable in a structure that a walk over leaves visits. An outer

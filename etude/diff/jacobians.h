@@ -111,7 +111,7 @@ constexpr decltype(auto) kept_as(const Y& y) {
   }
 }
 template <class F, class... X>
-struct SlopeOf {
+struct PartialOf {
   const F& f;
   template <class... Y>
   constexpr auto operator()(const Y&... y) const {
@@ -119,7 +119,7 @@ struct SlopeOf {
   }
 };
 template <class F, class... X>
-constexpr SlopeOf<F, std::remove_cvref_t<X>...> slope_of(const F& f, const std::tuple<X...>&) {
+constexpr PartialOf<F, std::remove_cvref_t<X>...> partial_of(const F& f, const std::tuple<X...>&) {
   return {f};
 }
 
@@ -195,7 +195,7 @@ constexpr auto hessian(const F& f, const X&... x) {
     static_cast<void>(sizeof(internal::FunctionHasNoDerivative<fault, F, X...>));
     return internal::Refused();
   } else {
-    return etude::forward_jacobian(internal::SlopeOf<F, X...>{f}, x...);
+    return etude::forward_jacobian(internal::PartialOf<F, X...>{f}, x...);
   }
 }
 
@@ -210,16 +210,16 @@ constexpr auto hvp(const F& f, const X& x, const tangent_t<X>& v, CallSite = Cal
     static_cast<void>(sizeof(internal::FunctionHasNoDerivative<fault, F, X>));
     return internal::RefusedNumber();
   } else if constexpr (internal::IsTuple<X>::value) {
-    return internal::forward_tangent(internal::slope_of(f, x), x, v).second;
+    return internal::forward_tangent(internal::partial_of(f, x), x, v).second;
   } else {
-    return value_with_tangent(internal::SlopeOf<F, X>{f}, x, v).second;
+    return value_with_tangent(internal::PartialOf<F, X>{f}, x, v).second;
   }
 }
 template <class F, class... A>
 requires(internal::are_with_tangents<A...>()) constexpr auto hvp(const F& f, const A&... a) {
   return internal::with_halves(
       [&](const auto& x, const auto& v) {
-        return internal::forward_tangent(internal::slope_of(f, x), x, v).second;
+        return internal::forward_tangent(internal::partial_of(f, x), x, v).second;
       },
       a...);
 }

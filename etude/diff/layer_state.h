@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // State of layers that changes during training without a derivative, such as running statistics. A
-// layer is called as const, so it announces new state (autodiff/state_update.h). The operator that
-// runs the model collects the new state and returns it in the model's tangent; move() and
+// layer is called as const, so it states its next state (autodiff/state_update.h). The operator
+// that runs the model collects the new state and returns it in the model's tangent; move() and
 // optimisers apply it.
 //
 //   struct Counted {
 //     LayerState<Tensor> calls = Tensor(0.0F);
 //     Tensor operator()(const Tensor& x) const {
-//       if (is_training()) announce(calls, "Counted", [](const Tensor& n) { return n + 1.0F; });
-//       return x;
+//       if (is_training()) update_state(calls, "Counted", [](const Tensor& n) { return n + 1.0F;
+//       }); return x;
 //     }
 //   };
 //
@@ -38,7 +38,7 @@ struct StateCheck {
   // the state.
   // throws: kInvalidArgument if the value belongs to an example of a vmap nested inside that
   // operator.
-  static T announced(T now, int /*vmaps*/) { return now; }
+  static T with_update(T now, int /*vmaps*/) { return now; }
 };
 
 template <class T>
@@ -111,7 +111,7 @@ struct StateAccess {
 
 // Walks over leaves skip state, except for a functor with a member state().
 template <class X, class T>
-struct StateTraits : MoveByWalks<X, StateTraits<X, T>> {
+struct StateTraits : MoveByLeaves<X, StateTraits<X, T>> {
   using Tangent = NewState<T>;
   template <class Y, class Fn>
   static constexpr void each(Y& x, Fn& fn) {

@@ -258,17 +258,17 @@ struct MoveOfLeaf {
 };
 
 // zero and move of a composite, implemented with its walks.
-template <class T, class Walks>
-struct MoveByWalks {
+template <class T, class Leaves>
+struct MoveByLeaves {
   using Composite = void;
   static constexpr auto zero(const T& x) {
     constexpr ZeroOfLeaf kEach;
-    return Walks::build(x, kEach);
+    return Leaves::build(x, kEach);
   }
   template <class U>
   static constexpr void move(T& x, const U& by) {
     constexpr MoveOfLeaf kEach;
-    Walks::zip(x, by, kEach);
+    Leaves::zip(x, by, kEach);
   }
 };
 

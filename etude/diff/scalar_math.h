@@ -32,10 +32,10 @@ using std::abs, std::fabs, std::exp, std::exp2, std::expm1, std::log, std::log2,
     std::lerp, std::fmin, std::fmax, std::fdim, std::copysign, std::ceil, std::floor, std::round,
     std::trunc, std::rint, std::nearbyint, std::isnan, std::isinf, std::isfinite, std::signbit;
 
-using slopes::where, slopes::share_of, slopes::angle_slope, slopes::with_logarithm;
+using partials::where, partials::share_of, partials::angle_partial, partials::with_logarithm;
 
 // x * y by the chain rule: 0 if one factor is 0, even if the other is infinite or NaN. So a call
-// with a cotangent or slope of 0 adds nothing to a derivative, in all modes
+// with a cotangent or partial of 0 adds nothing to a derivative, in all modes
 // (docs/differentiable.md, "Singular points").
 template <std::floating_point T>
 constexpr T strong_product(const T& x, const T& y) {
@@ -89,7 +89,7 @@ concept PlainFor = is_plain_for<N, T>();
 
 namespace internal::scalar_math {
 
-// -1, 0 or 1: the slope of |x|. NaN for NaN.
+// -1, 0 or 1: the partial of |x|. NaN for NaN.
 template <class T>
 T sign_of(const T& x) {
   const T none = where(x == T(0), T(0), T(std::numeric_limits<double>::quiet_NaN()));

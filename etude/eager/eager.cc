@@ -145,7 +145,7 @@ class EagerContext final : public Context {
     if (op.def().data != nullptr) {
       for (std::size_t i = 0; i < in.size(); ++i) {
         if (!in[i].has_value() || TensorAccess::data(in[i]) != nullptr) continue;
-        if (!is_resource(in[i])) throw_ghost(op, i, in[i]);
+        if (!is_resource(in[i])) throw_abstract(op, i, in[i]);
       }
       check_types(op, in, attrs);
       const ContextScope scope(*this, where);
@@ -156,7 +156,7 @@ class EagerContext final : public Context {
     for (std::size_t i = 0; i < in.size(); ++i) {
       types.push_back(in[i].has_value() ? in[i].type() : nullptr);
       if (types.back() != nullptr && TensorAccess::data(in[i]) == nullptr)
-        throw_ghost(op, i, in[i]);
+        throw_abstract(op, i, in[i]);
     }
     DispatchEntry scratch;
     const DispatchEntry& entry = dispatch(op, attrs, types.data(), types.size(), scratch);
@@ -170,8 +170,8 @@ class EagerContext final : public Context {
     return out;
   }
 
-  [[noreturn]] static void throw_ghost(const Op& op, std::size_t i, const Tensor& x) {
-    ETUDE_THROW(kFailedPrecondition, "{}: {}", operand_text(op, i), explain_ghost(x));
+  [[noreturn]] static void throw_abstract(const Op& op, std::size_t i, const Tensor& x) {
+    ETUDE_THROW(kFailedPrecondition, "{}: {}", operand_text(op, i), explain_abstract(x));
   }
 };
 
@@ -275,7 +275,7 @@ bool run_cached(const Op& op, Operands in, const Attrs& attrs, Values& out) {
   for (std::size_t i = 0; i < in.size(); ++i) {
     const TensorRep* rep = TensorAccess::rep(in[i]);
     data[i] = rep != nullptr ? static_cast<const void*>(rep->data) : nullptr;
-    if (rep != nullptr && data[i] == nullptr) return false;  // a ghost, or slices
+    if (rep != nullptr && data[i] == nullptr) return false;  // an abstract tensor, or slices
     types[i] = rep != nullptr ? rep->type : nullptr;
   }
   const DispatchEntry& entry = latest_entry(op, id, types, in.size());

@@ -56,8 +56,8 @@ bool is_binary_graph(std::string_view bytes) noexcept;
 // levels deep.
 GraphRef read_binary(std::string_view bytes);
 
-// The same for a family, one graph for many sizes (family.h): the graphs that it was found from,
-// which determine it. Layout, in numbers of 8 bytes:
+// The same for a symbolic graph, one graph for many sizes (symbolic_graph.h): the graphs that it
+// was found from, which determine it. Layout, in numbers of 8 bytes:
 //
 //   offset  bytes
 //    0      8     89 45 54 46 0d 0a 1a 0a
@@ -66,9 +66,17 @@ GraphRef read_binary(std::string_view bytes);
 //   graphs        each at a multiple of 64, as above
 //
 // thread-safe. cost: linear; each of the two or three graphs holds its constants.
-std::string to_binary(const Family& family);
-bool is_binary_family(std::string_view bytes) noexcept;
-// throws: as read_binary(); kDataLoss for graphs that are not a family, naming the difference.
-FamilyRef read_binary_family(std::string_view bytes);
+std::string to_binary(const SymbolicGraph& symbolic);
+bool is_symbolic_binary(std::string_view bytes) noexcept;
+// throws: as read_binary(); kDataLoss for graphs that are not a symbolic graph, naming the
+// difference.
+SymbolicGraphRef read_symbolic_binary(std::string_view bytes);
+
+// Former names, which the next release drops.
+using FamilyRef [[deprecated("FamilyRef is SymbolicGraphRef")]] = SymbolicGraphRef;
+[[deprecated("read_binary_family() is read_symbolic_binary()")]] inline SymbolicGraphRef
+read_binary_family(std::string_view bytes) {
+  return read_symbolic_binary(bytes);
+}
 
 }  // namespace etude

@@ -15,7 +15,7 @@ inline constexpr std::string_view kBinaryMagic(
     "\x89"
     "ETG\r\n\x1a\n",
     8);
-inline constexpr std::string_view kFamilyMagic(
+inline constexpr std::string_view kSymbolicMagic(
     "\x89"
     "ETF\r\n\x1a\n",
     8);

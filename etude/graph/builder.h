@@ -32,7 +32,7 @@ class GraphBuilder {
   void merge_equal_nodes() { merges_ = true; }
 
   Draft add_input(std::string name, const Type* type, InputRole role = InputRole::kArgument);
-  // `value` must have elements: not a ghost and not sparse.
+  // `value` must have elements: not an abstract tensor and not sparse.
   Draft add_constant(Tensor value);
   // Results have consecutive numbers.
   struct Results {

@@ -18,7 +18,7 @@ namespace {
 constexpr int64_t kMostElements = 16;
 
 using Fact = std::optional<std::string>;
-using Known = std::map<std::vector<const Graph*>, std::shared_ptr<const FamilyParts>>;
+using Known = std::map<std::vector<const Graph*>, std::shared_ptr<const SymbolicParts>>;
 
 template <class T>
 bool all_equal(const std::vector<T>& items) {
@@ -27,7 +27,7 @@ bool all_equal(const std::vector<T>& items) {
 
 class Comparison {
  public:
-  Comparison(FamilyParts& parts, const SizePoints& points, Known& known)
+  Comparison(SymbolicParts& parts, const SizePoints& points, Known& known)
       : parts_(parts), points_(points), known_(known), names_(value_names(parts.first())) {}
 
   Fact find() {
@@ -248,10 +248,10 @@ class Comparison {
     return std::nullopt;
   }
 
-  Fact inner(FamilyParts::InnerSpot spot, const std::vector<const Graph*>& graphs) {
-    std::shared_ptr<const FamilyParts>& known = known_[graphs];
+  Fact inner(SymbolicParts::InnerSpot spot, const std::vector<const Graph*>& graphs) {
+    std::shared_ptr<const SymbolicParts>& known = known_[graphs];
     if (known == nullptr) {
-      auto made = std::make_shared<FamilyParts>();
+      auto made = std::make_shared<SymbolicParts>();
       for (const Graph* graph : graphs) made->graphs.emplace_back(graph);
       Comparison comparison(*made, points_, known_);
       if (Fact fact = comparison.find())
@@ -263,7 +263,7 @@ class Comparison {
     return std::nullopt;
   }
 
-  FamilyParts& parts_;
+  SymbolicParts& parts_;
   const SizePoints& points_;
   Known& known_;
   std::vector<std::string> names_;
@@ -271,7 +271,7 @@ class Comparison {
 
 }  // namespace
 
-std::string compare_graphs(FamilyParts& parts, const SizePoints& points) {
+std::string compare_graphs(SymbolicParts& parts, const SizePoints& points) {
   Known known;
   return Comparison(parts, points, known).find().value_or("");
 }

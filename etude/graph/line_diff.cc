@@ -40,7 +40,7 @@ Lines fewest(std::span<const std::string_view> a, std::span<const std::string_vi
     }
   }
   Lines out;
-  const auto tell = [&](char sign, std::string_view line) {
+  const auto add = [&](char sign, std::string_view line) {
     signs.push_back(sign);
     out.push_back(line);
   };
@@ -51,9 +51,9 @@ Lines fewest(std::span<const std::string_view> a, std::span<const std::string_vi
       ++k;
     } else if (k == b.size() ||
                (i < a.size() && common[(i + 1) * columns + k] >= common[i * columns + k + 1])) {
-      tell('-', a[i++]);
+      add('-', a[i++]);
     } else {
-      tell('+', b[k++]);
+      add('+', b[k++]);
     }
   }
   return out;

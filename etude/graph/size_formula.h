@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Numbers that depend on sizes: finds the formula over symbolic sizes that explains the numbers at
-// a few points. For families (family.h).
+// a few points. For symbolic graphs (symbolic_graph.h).
 #pragma once
 
 #include <cstddef>
@@ -54,8 +54,8 @@ struct RealFormula {
   std::string to_string(std::span<const std::string> names) const;
 };
 
-// A number of a family: all formulas of the simplest kind that explain the observed values. If they
-// disagree at other sizes, another point must decide.
+// A number of a symbolic graph: all formulas of the simplest kind that explain the observed values.
+// If they disagree at other sizes, another point must decide.
 template <class Formula, class Value>
 struct Explained {
   std::vector<Formula> formulas;

@@ -18,10 +18,10 @@
 namespace etude {
 namespace {
 
-using internal::FamilyParts;
 using internal::RealNumber;
 using internal::SizeNumber;
 using internal::SizePoints;
+using internal::SymbolicParts;
 
 constexpr std::size_t kMostKept = 32;
 // The smallest size: smaller sizes broadcast or are empty.
@@ -38,16 +38,16 @@ template <class... T>
 
 // The state of one instantiation, shared by the graph and the graphs in its attributes.
 struct Instantiated {
-  SizePoints points;  // of the graphs that the family was found from
-  std::map<const FamilyParts*, GraphRef> inner;
+  SizePoints points;  // of the graphs that the symbolic graph was found from
+  std::map<const SymbolicParts*, GraphRef> inner;
   bool has_rounded_size = false;  // a type has the rounded value of its formula
   bool has_split_unit = false;    // a number was 1 over an integer at all points, and is not here
 };
 
-// Substitutes sizes into the numbers of a family. throws: Refusal.
+// Substitutes sizes into the numbers of a symbolic graph. throws: Refusal.
 class Instantiation {
  public:
-  Instantiation(const FamilyParts& parts, std::span<const int64_t> sizes, Instantiated& shared)
+  Instantiation(const SymbolicParts& parts, std::span<const int64_t> sizes, Instantiated& shared)
       : parts_(parts),
         first_(parts.first()),
         sizes_(sizes),
@@ -89,13 +89,14 @@ class Instantiation {
     Shape shape = type->shape();
     for (; next_type_ < parts_.types.size() && parts_.types[next_type_].value == value;
          ++next_type_) {
-      const FamilyParts::TypeSpot& spot = parts_.types[next_type_];
+      const SymbolicParts::TypeSpot& spot = parts_.types[next_type_];
       shape.set(spot.axis, at_least_two(decided<int64_t>(spot.size)));
     }
     return intern_type(type->dtype(), shape, type->device());
   }
   static int64_t at_least_two(int64_t size) {
-    if (size < Family::kLeastSize) refuse("a size in it would be {}, which may broadcast", size);
+    if (size < SymbolicGraph::kLeastSize)
+      refuse("a size in it would be {}, which may broadcast", size);
     return size;
   }
 
@@ -104,7 +105,7 @@ class Instantiation {
     for (;
          next_constant_ < parts_.constants.size() && parts_.constants[next_constant_].constant == i;
          ++next_constant_) {
-      const FamilyParts::ConstantSpot& spot = parts_.constants[next_constant_];
+      const SymbolicParts::ConstantSpot& spot = parts_.constants[next_constant_];
       char* at = static_cast<char*>(TensorAccess::writable(value)) +
                  spot.element * itemsize(value.dtype());
       if (const auto* whole = std::get_if<SizeNumber>(&spot.number)) {
@@ -190,7 +191,7 @@ class Instantiation {
     differs = true;
     std::vector<AttrValue> values(node.attrs.values().begin(), node.attrs.values().end());
     for (; is_here(parts_.attrs, next_attr_); ++next_attr_) {
-      const FamilyParts::AttrSpot& spot = parts_.attrs[next_attr_];
+      const SymbolicParts::AttrSpot& spot = parts_.attrs[next_attr_];
       if (const auto* whole = std::get_if<SizeNumber>(&spot.number)) {
         put(values[spot.attr], spot.element, decided<int64_t>(*whole));
       } else {
@@ -198,7 +199,7 @@ class Instantiation {
       }
     }
     for (; is_here(parts_.inner, next_inner_); ++next_inner_) {
-      const FamilyParts::InnerSpot& spot = parts_.inner[next_inner_];
+      const SymbolicParts::InnerSpot& spot = parts_.inner[next_inner_];
       GraphRef& made = shared_.inner[spot.inner.get()];
       if (!made) made = Instantiation(*spot.inner, sizes_, shared_).run();
       using Object = internal::RefPtr<const AttrObject>;
@@ -215,7 +216,7 @@ class Instantiation {
     }
   }
 
-  const FamilyParts& parts_;
+  const SymbolicParts& parts_;
   const Graph& first_;
   std::span<const int64_t> sizes_;
   Instantiated& shared_;
@@ -224,8 +225,8 @@ class Instantiation {
 };
 
 // The axes of inputs that differ. Axes that are equal in each graph are one size.
-std::vector<Family::Size> find_sizes(std::span<const GraphRef> graphs) {
-  std::vector<Family::Size> out;
+std::vector<SymbolicGraph::Size> find_sizes(std::span<const GraphRef> graphs) {
+  std::vector<SymbolicGraph::Size> out;
   const auto inputs = graphs.front()->inputs();
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     for (int axis = 0; axis < inputs[i].type->rank(); ++axis) {
@@ -235,7 +236,7 @@ std::vector<Family::Size> find_sizes(std::span<const GraphRef> graphs) {
         seen.push_back(has_it ? graph->inputs()[i].type->shape()[axis] : -1);
       }
       if (std::ranges::all_of(seen, [&](int64_t s) { return s == seen.front(); })) continue;
-      auto size = std::ranges::find(out, seen, &Family::Size::seen);
+      auto size = std::ranges::find(out, seen, &SymbolicGraph::Size::seen);
       if (size == out.end()) {
         const std::size_t k = out.size();
         size =
@@ -247,9 +248,9 @@ std::vector<Family::Size> find_sizes(std::span<const GraphRef> graphs) {
   return out;
 }
 
-SizePoints points_of(std::span<const Family::Size> sizes) {
+SizePoints points_of(std::span<const SymbolicGraph::Size> sizes) {
   SizePoints out(sizes.front().seen.size());
-  for (const Family::Size& size : sizes) {
+  for (const SymbolicGraph::Size& size : sizes) {
     for (std::size_t k = 0; k < out.size(); ++k) out[k].push_back(size.seen[k]);
   }
   return out;
@@ -279,13 +280,14 @@ std::string read_difference(std::span<const std::vector<internal::SizeRead>> rea
 
 }  // namespace
 
-Family::Family(std::unique_ptr<const internal::FamilyParts> parts) : parts_(std::move(parts)) {}
-Family::~Family() = default;
+SymbolicGraph::SymbolicGraph(std::unique_ptr<const internal::SymbolicParts> parts)
+    : parts_(std::move(parts)) {}
+SymbolicGraph::~SymbolicGraph() = default;
 
-FamilyFound Family::of(std::span<const GraphRef> graphs,
-                       std::span<const std::vector<internal::SizeRead>> sizes_read) {
-  ETUDE_CHECK(graphs.size() >= 2, "a family of {} graphs", graphs.size());
-  auto parts = std::make_unique<FamilyParts>();
+SymbolicFound SymbolicGraph::of(std::span<const GraphRef> graphs,
+                                std::span<const std::vector<internal::SizeRead>> sizes_read) {
+  ETUDE_CHECK(graphs.size() >= 2, "a symbolic graph of {} graphs", graphs.size());
+  auto parts = std::make_unique<SymbolicParts>();
   parts->graphs.assign(graphs.begin(), graphs.end());
   parts->sizes = find_sizes(graphs);
   if (parts->sizes.empty()) return {{}, "the inputs have the same types"};
@@ -297,13 +299,13 @@ FamilyFound Family::of(std::span<const GraphRef> graphs,
   std::string difference = read_difference(sizes_read);
   if (difference.empty()) difference = internal::compare_graphs(*parts, points_of(parts->sizes));
   if (!difference.empty()) return {{}, std::move(difference)};
-  return {internal::make_ref<Family>(std::move(parts)), ""};
+  return {internal::make_ref<SymbolicGraph>(std::move(parts)), ""};
 }
 
-std::span<const Family::Size> Family::sizes() const noexcept { return parts_->sizes; }
-std::span<const GraphRef> Family::graphs() const noexcept { return parts_->graphs; }
+std::span<const SymbolicGraph::Size> SymbolicGraph::sizes() const noexcept { return parts_->sizes; }
+std::span<const GraphRef> SymbolicGraph::graphs() const noexcept { return parts_->graphs; }
 
-bool Family::may_take(std::size_t i, const Type* type) const {
+bool SymbolicGraph::may_take(std::size_t i, const Type* type) const {
   const Type* first = parts_->first().inputs()[i].type;
   if (type == nullptr || type->dtype() != first->dtype() || type->rank() != first->rank() ||
       type->device() != first->device()) {
@@ -319,7 +321,7 @@ bool Family::may_take(std::size_t i, const Type* type) const {
   return true;
 }
 
-std::vector<int64_t> Family::sizes_of(std::span<const Type* const> inputs) const {
+std::vector<int64_t> SymbolicGraph::sizes_of(std::span<const Type* const> inputs) const {
   if (inputs.size() != parts_->first().inputs().size()) return {};
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (!may_take(i, inputs[i])) return {};
@@ -335,8 +337,8 @@ std::vector<int64_t> Family::sizes_of(std::span<const Type* const> inputs) const
   return out;
 }
 
-FamilyGraph Family::at(std::span<const int64_t> sizes) const {
-  ETUDE_REQUIRE(sizes.size() == parts_->sizes.size(), "a family of {} sizes was given {}",
+GraphAtSizes SymbolicGraph::at(std::span<const int64_t> sizes) const {
+  ETUDE_REQUIRE(sizes.size() == parts_->sizes.size(), "a symbolic graph of {} sizes was given {}",
                 parts_->sizes.size(), sizes.size());
   const std::vector<int64_t> key(sizes.begin(), sizes.end());
   {
@@ -347,7 +349,7 @@ FamilyGraph Family::at(std::span<const int64_t> sizes) const {
   for (const int64_t size : sizes) {
     if (size < kLeastSize) return {{}, fmt::format("size {} may broadcast or is 0", size)};
   }
-  FamilyGraph out;
+  GraphAtSizes out;
   try {
     Instantiated shared{.points = points_of(parts_->sizes), .inner = {}};
     out.graph = Instantiation(*parts_, sizes, shared).run();
@@ -367,7 +369,7 @@ FamilyGraph Family::at(std::span<const int64_t> sizes) const {
   return out;
 }
 
-GraphRef Family::graph_for(std::span<const Tensor> inputs) const {
+GraphRef SymbolicGraph::graph_for(std::span<const Tensor> inputs) const {
   const Graph& first = parts_->first();
   ETUDE_REQUIRE(inputs.size() == first.inputs().size(),
                 "graph '{}' has {} inputs, but {} were given", first.name(), first.inputs().size(),
@@ -382,7 +384,7 @@ GraphRef Family::graph_for(std::span<const Tensor> inputs) const {
   const std::vector<int64_t> sizes = sizes_of(types);
   ETUDE_REQUIRE(!sizes.empty(), "the inputs of graph '{}' differ in sizes that are one in it: {}",
                 first.name(), to_string());
-  FamilyGraph made = at(sizes);
+  GraphAtSizes made = at(sizes);
   ETUDE_REQUIRE(made.graph, "graph '{}' does not serve the sizes [{}]: {}. Trace it at these sizes",
                 first.name(), fmt::join(sizes, ", "), made.refusal);
   return std::move(made.graph);
@@ -390,12 +392,12 @@ GraphRef Family::graph_for(std::span<const Tensor> inputs) const {
 
 namespace {
 
-// The values of a family's numbers in the graphs that it was found from.
+// The values of a symbolic graph's numbers in the graphs that it was found from.
 class SeenNumbers {
  public:
-  explicit SeenNumbers(std::span<const Family::Size> sizes) : points_(points_of(sizes)) {}
+  explicit SeenNumbers(std::span<const SymbolicGraph::Size> sizes) : points_(points_of(sizes)) {}
 
-  void add(const FamilyParts& parts) {
+  void add(const SymbolicParts& parts) {
     for (const auto& spot : parts.types) {
       if (!spot.size.formulas.empty()) values_.insert(seen(spot.size));
     }
@@ -403,10 +405,10 @@ class SeenNumbers {
     for (const auto& spot : parts.constants) values_.insert(seen_in(spot.number));
     for (const auto& spot : parts.inner) add(*spot.inner);
   }
-  bool has_all_of(const FamilyParts& parts) const {
+  bool has_all_of(const SymbolicParts& parts) const {
     const auto has = [this](const auto& spot) { return values_.contains(seen_in(spot.number)); };
     return std::ranges::all_of(parts.attrs, has) && std::ranges::all_of(parts.constants, has) &&
-           std::ranges::all_of(parts.inner, [this](const FamilyParts::InnerSpot& spot) {
+           std::ranges::all_of(parts.inner, [this](const SymbolicParts::InnerSpot& spot) {
              return has_all_of(*spot.inner);
            });
   }
@@ -430,7 +432,7 @@ class SeenNumbers {
 
 }  // namespace
 
-bool Family::takes_numbers_from(const Family& other) const {
+bool SymbolicGraph::takes_numbers_from(const SymbolicGraph& other) const {
   const auto same_seen = [](const Size& a, const Size& b) { return a.seen == b.seen; };
   if (!std::ranges::equal(sizes(), other.sizes(), same_seen)) return false;
   SeenNumbers known(sizes());
@@ -440,16 +442,16 @@ bool Family::takes_numbers_from(const Family& other) const {
 
 namespace {
 
-class FamilyPrinter {
+class SymbolicPrinter {
  public:
-  FamilyPrinter(const FamilyParts& parts, std::span<const std::string> names)
+  SymbolicPrinter(const SymbolicParts& parts, std::span<const std::string> names)
       : parts_(parts), names_(names), values_(internal::value_names(parts.first())) {}
 
   std::string type(GraphValue value) const {
     const Type* of = parts_.first().type(value);
     std::vector<std::string> sizes;
     for (const int64_t size : of->shape()) sizes.push_back(std::to_string(size));
-    for (const FamilyParts::TypeSpot& spot : parts_.types) {
+    for (const SymbolicParts::TypeSpot& spot : parts_.types) {
       if (spot.value != value) continue;
       const auto& formulas = spot.size.formulas;
       sizes[static_cast<std::size_t>(spot.axis)] =
@@ -465,12 +467,12 @@ class FamilyPrinter {
       if (i > 0 && parts_.types[i - 1].value == value) continue;
       text += fmt::format("  {}: {}\n", values_[value], type(value));
     }
-    for (const FamilyParts::ConstantSpot& spot : parts_.constants) {
+    for (const SymbolicParts::ConstantSpot& spot : parts_.constants) {
       text += fmt::format("  {} = constant: element {} is {}\n",
                           values_[parts_.first().first_constant() + spot.constant], spot.element,
                           formula(spot.number));
     }
-    for (const FamilyParts::AttrSpot& spot : parts_.attrs) {
+    for (const SymbolicParts::AttrSpot& spot : parts_.attrs) {
       const Graph::Node node = parts_.first().node(spot.node);
       text += fmt::format("  {} = {}: {}[{}] is {}\n", values_[node.first_result],
                           internal::op_text(node.op), node.attrs.defs()[spot.attr].name,
@@ -485,35 +487,35 @@ class FamilyPrinter {
   }
   std::string inner() const {
     std::string text;
-    std::vector<const FamilyParts*> seen;
-    for (const FamilyParts::InnerSpot& spot : parts_.inner) {
+    std::vector<const SymbolicParts*> seen;
+    for (const SymbolicParts::InnerSpot& spot : parts_.inner) {
       if (std::ranges::find(seen, spot.inner.get()) != seen.end()) continue;
       seen.push_back(spot.inner.get());
       text += fmt::format("in {}:\n{}", spot.inner->first().to_string(),
-                          FamilyPrinter(*spot.inner, names_).numbers());
+                          SymbolicPrinter(*spot.inner, names_).numbers());
     }
     return text;
   }
 
-  const FamilyParts& parts_;
+  const SymbolicParts& parts_;
   std::span<const std::string> names_;
   std::vector<std::string> values_;
 };
 
-std::vector<std::string> names_of(const FamilyParts& parts) {
+std::vector<std::string> names_of(const SymbolicParts& parts) {
   std::vector<std::string> names;
-  for (const Family::Size& size : parts.sizes) names.push_back(size.name);
+  for (const SymbolicGraph::Size& size : parts.sizes) names.push_back(size.name);
   return names;
 }
 
 }  // namespace
 
-std::string Family::input_text(std::size_t i) const {
+std::string SymbolicGraph::input_text(std::size_t i) const {
   const std::vector<std::string> names = names_of(*parts_);
-  return FamilyPrinter(*parts_, names).type(static_cast<GraphValue>(i));
+  return SymbolicPrinter(*parts_, names).type(static_cast<GraphValue>(i));
 }
 
-std::string Family::to_string() const {
+std::string SymbolicGraph::to_string() const {
   std::vector<std::string> given;
   for (const Size& size : parts_->sizes) {
     std::vector<std::string> axes;
@@ -524,7 +526,7 @@ std::string Family::to_string() const {
   }
   const std::vector<std::string> names = names_of(*parts_);
   return fmt::format("sizes of {}: {}\n{}", parts_->first().name(), fmt::join(given, "; "),
-                     FamilyPrinter(*parts_, names).numbers());
+                     SymbolicPrinter(*parts_, names).numbers());
 }
 
 }  // namespace etude

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Family: one graph for many sizes. Each number in it that depends on a size chosen by the caller
-// (a size in a type, a number in an attribute, elements of a small constant) is a formula over
-// symbolic sizes. A family is found by comparing graphs of one function traced at different sizes;
-// nothing is computed with unknown sizes.
+// SymbolicGraph: one graph for many sizes. Each number in it that depends on a size chosen by the
+// caller (a size in a type, a number in an attribute, elements of a small constant) is a formula
+// over symbolic sizes. A symbolic graph is found by comparing graphs of one function traced at
+// different sizes; nothing is computed with unknown sizes.
 //
 //   sizes of step: n is axis 0 of x, axis 0 of y
 //     %4: [n,10]
@@ -16,7 +16,7 @@
 // * at() substitutes sizes and runs the type rules, without host code. It refuses a type that
 //   differs from its formula, rounded up or down; a number for which the candidate formulas
 //   disagree; and a rounded size together with a number that may be 1 over it. Then the function
-//   must be traced at these sizes, and the family with that graph added covers more.
+//   must be traced at these sizes, and the symbolic graph with that graph added covers more.
 // * Sizes of 0 and 1, given or derived, are refused, since broadcasting depends on them.
 #pragma once
 
@@ -34,32 +34,32 @@
 
 namespace ETUDE_API etude {
 
-class Family;
-using FamilyRef = internal::RefPtr<const Family>;
+class SymbolicGraph;
+using SymbolicGraphRef = internal::RefPtr<const SymbolicGraph>;
 
 namespace internal {
-class FamilyParts;
+class SymbolicParts;
 }  // namespace internal
 
-// A family, or the reason why there is none.
-struct FamilyFound {
-  FamilyRef family;
+// A symbolic graph, or the reason why there is none.
+struct SymbolicFound {
+  SymbolicGraphRef symbolic;
   std::string difference;  // "node 3, %5 = reshape: ...  # train.cc:12"
 };
 // The graph at some sizes, or the reason why there is none.
-struct FamilyGraph {
+struct GraphAtSizes {
   GraphRef graph;
   std::string refusal;
 };
 
 // Immutable. thread-safe.
-class Family final : public internal::RefCounted {
+class SymbolicGraph final : public internal::RefCounted {
  public:
-  // The family of two or more graphs. `sizes_read` lists, in order, the sizes that host code read
-  // during each trace, and may be omitted; a read that differs makes the graphs different.
-  // cost: linear in the graphs.
-  static FamilyFound of(std::span<const GraphRef> graphs,
-                        std::span<const std::vector<internal::SizeRead>> sizes_read = {});
+  // The symbolic graph of two or more graphs. `sizes_read` lists, in order, the sizes that host
+  // code read during each trace, and may be omitted; a read that differs makes the graphs
+  // different. cost: linear in the graphs.
+  static SymbolicFound of(std::span<const GraphRef> graphs,
+                          std::span<const std::vector<internal::SizeRead>> sizes_read = {});
 
   static constexpr int64_t kLeastSize = 2;
   // A size that callers choose, and the axes of inputs that have it.
@@ -71,33 +71,33 @@ class Family final : public internal::RefCounted {
   std::span<const Size> sizes() const noexcept;
   // Whether input i may have this type: only symbolic sizes may differ.
   bool may_take(std::size_t i, const Type* type) const;
-  // The sizes for inputs of these types. Empty if the inputs do not match the family: they differ
-  // in more than symbolic sizes, or axes of one size differ.
+  // The sizes for inputs of these types. Empty if the inputs do not match the symbolic graph: they
+  // differ in more than symbolic sizes, or axes of one size differ.
   std::vector<int64_t> sizes_of(std::span<const Type* const> inputs) const;
   // The graph at these sizes. The most recent graphs are cached. cost: about a microsecond per
   // node.
-  FamilyGraph at(std::span<const int64_t> sizes) const;
+  GraphAtSizes at(std::span<const int64_t> sizes) const;
   // The graph for these inputs: at() their sizes.
   //
-  // throws: kInvalidArgument for inputs that do not match the family, naming the first; and for
-  // sizes without a graph, with the reason.
+  // throws: kInvalidArgument for inputs that do not match the symbolic graph, naming the first; and
+  // for sizes without a graph, with the reason.
   GraphRef graph_for(std::span<const Tensor> inputs) const;
-  // The graphs that the family was found from.
+  // The graphs that the symbolic graph was found from.
   std::span<const GraphRef> graphs() const noexcept;
-  // Whether each number that varies in this family, except sizes in types, has in its graphs the
-  // same values as a number or a type's size in the graphs of `other`. Then it follows the same
-  // formulas, and is valid where `other` is.
-  bool takes_numbers_from(const Family& other) const;
+  // Whether each number that varies in this symbolic graph, except sizes in types, has in its
+  // graphs the same values as a number or a type's size in the graphs of `other`. Then it follows
+  // the same formulas, and is valid where `other` is.
+  bool takes_numbers_from(const SymbolicGraph& other) const;
   // The type of input i: "float32[n,784]".
   std::string input_text(std::size_t i) const;
   // The text of the example above.
   std::string to_string() const;
 
-  explicit Family(std::unique_ptr<const internal::FamilyParts> parts);
-  ~Family() override;
+  explicit SymbolicGraph(std::unique_ptr<const internal::SymbolicParts> parts);
+  ~SymbolicGraph() override;
 
  private:
-  std::unique_ptr<const internal::FamilyParts> parts_;
+  std::unique_ptr<const internal::SymbolicParts> parts_;
   mutable std::mutex mutex_;
   mutable std::vector<std::pair<std::vector<int64_t>, GraphRef>> made_;  // most recent last
 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of a family, and the search for them. For family.cc and compare_graphs.cc.
+// The parts of a symbolic graph, and the search for them. For symbolic_graph.cc and
+// compare_graphs.cc.
 #pragma once
 
 #include <memory>
@@ -14,7 +15,7 @@ namespace etude::internal {
 
 // The numbers that differ, in order of their positions in the first graph; everything else is as in
 // that graph.
-class FamilyParts {
+class SymbolicParts {
  public:
   struct TypeSpot {
     GraphValue value;
@@ -32,11 +33,11 @@ class FamilyParts {
   };
   struct InnerSpot {  // a graph attribute, or an element of a list of graphs
     std::size_t node, attr, element;
-    std::shared_ptr<const FamilyParts> inner;
+    std::shared_ptr<const SymbolicParts> inner;
   };
 
   std::vector<GraphRef> graphs;
-  std::vector<Family::Size> sizes;
+  std::vector<SymbolicGraph::Size> sizes;
   std::vector<TypeSpot> types;
   std::vector<ConstantSpot> constants;
   std::vector<AttrSpot> attrs;
@@ -47,6 +48,6 @@ class FamilyParts {
 
 // Fills in everything except `graphs` and `sizes`: the differences between the graphs, explained by
 // `points`. Returns a difference that cannot be explained; "" if there is none.
-std::string compare_graphs(FamilyParts& parts, const SizePoints& points);
+std::string compare_graphs(SymbolicParts& parts, const SizePoints& points);
 
 }  // namespace etude::internal

@@ -63,7 +63,7 @@ class Verifier {
     for (GraphValue v = graph_.first_constant(); v < graph_.first_result(); ++v) {
       const Tensor& value = graph_.constants()[v - graph_.first_constant()];
       const bool has_elements =
-          value.has_value() && !TensorAccess::is_sparse(value) && !TensorAccess::is_ghost(value);
+          value.has_value() && !TensorAccess::is_sparse(value) && !TensorAccess::is_abstract(value);
       require(has_elements, [&] { return fmt::format("constant %{} has no elements", v); });
       require(value.type() == graph_.type(v), [&] {
         return fmt::format("constant %{} is {}, but holds {}", v,

@@ -105,9 +105,9 @@ TEST(Verify, OutputsExist) {
 }
 
 TEST(Verify, ConstantsHaveElementsOfTheirType) {
-  const GraphRef ghost = tests::layer_graph();
-  writable(ghost->constants()[0]) = intern_type(kFloat32, {})->ghost();
-  expect_fault(ghost, {"constant %4 has no elements"});
+  const GraphRef hollow = tests::layer_graph();
+  writable(hollow->constants()[0]) = intern_type(kFloat32, {})->abstract_tensor();
+  expect_fault(hollow, {"constant %4 has no elements"});
   const GraphRef other = tests::layer_graph();
   writable(other->constants()[0]) = Tensor(1);
   expect_fault(other, {"constant %4 is float32[], but holds int32[]"});

@@ -91,8 +91,8 @@ Tensor DenseCopy::make(DType dtype, std::span<const std::uint8_t> bytes) const {
   if (dtype == kBool) {  // anything else would be undefined behaviour later on
     const auto* bad = std::find_if(to, to + count, [](std::uint8_t byte) { return byte > 1; });
     ETUDE_REQUIRE_CODE(kDataLoss, bad == to + count,
-                       "{}: offset {}: truth {} of an array is {}, but must be 0 or 1", name,
-                       offset, bad - to, *bad);
+                       "{}: offset {}: bool {} of an array is {}, but must be 0 or 1", name, offset,
+                       bad - to, *bad);
   }
   return out;
 }

@@ -219,7 +219,7 @@ TEST(Npy, SaysWhatIsWrongWithAFile) {
        "without descr, fortran_order and shape"},
       {npy(good + "x", 8), ErrorCode::kDataLoss, "text after the header: x"},
       {npy(with("<f4", "|b1"), 2), ErrorCode::kDataLoss,
-       "truth 0 of an array is 7, but must be 0 or 1"},
+       "bool 0 of an array is 7, but must be 0 or 1"},
       {Bytes{'P', 'K'}, ErrorCode::kDataLoss, "it does not begin with \\x93NUMPY"},
   };
   for (const auto& row : rows)
@@ -229,7 +229,7 @@ TEST(Npy, SaysWhatIsWrongWithAFile) {
 TEST_F(Formats, ArraysAreWrittenForNumPy) {
   const Tensor x({{1.5, 2.5}, {3.5, -4.5}});
   const NamedTensors all = {
-      {"x", x}, {"truths", Tensor({true, false})}, {"empty", Tensor(std::vector<float>{}, {3, 0})}};
+      {"x", x}, {"bools", Tensor({true, false})}, {"empty", Tensor(std::vector<float>{}, {3, 0})}};
   save_npy(path("ours.npy"), x);
   save_npz(path("ours.npz"), all);
   save_npz(path("ours_deflated.npz"), all, {.compress = true});

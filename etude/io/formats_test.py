@@ -202,11 +202,11 @@ def check(folder):
     for name in ("ours.npz", "ours_deflated.npz"):
         with zipfile.ZipFile(folder / name) as archive:
             assert archive.testzip() is None, name
-            assert sorted(archive.namelist()) == ["empty.npy", "truths.npy", "x.npy"], archive.namelist()
+            assert sorted(archive.namelist()) == ["empty.npy", "bools.npy", "x.npy"], archive.namelist()
         if numpy:
             arrays = numpy.load(folder / name)
             assert arrays["x"].dtype == "<f4" and arrays["x"].tolist() == [[1.5, 2.5], [3.5, -4.5]]
-            assert arrays["truths"].dtype == bool and arrays["truths"].tolist() == [True, False]
+            assert arrays["bools"].dtype == bool and arrays["bools"].tolist() == [True, False]
             assert arrays["empty"].shape == (3, 0)
     if numpy:
         assert numpy.load(folder / "ours.npy").tolist() == [[1.5, 2.5], [3.5, -4.5]]

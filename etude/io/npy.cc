@@ -69,7 +69,7 @@ class HeaderReader {
       if (which == 3 || seen[which]) fail("another key", key);
       seen[which] = true;
       if (which == 0) header.descr = quoted();
-      if (which == 1) header.fortran_order = truth();
+      if (which == 1) header.fortran_order = boolean();
       if (which == 2) header.shape = sizes();
       if (!take(',')) {
         expect('}');
@@ -114,7 +114,7 @@ class HeaderReader {
     at_ = end + 1;
     return out;
   }
-  bool truth() {
+  bool boolean() {
     skip_space();
     for (const auto& [word, value] : {std::pair("True", true), std::pair("False", false)}) {
       if (!text_.substr(at_).starts_with(word)) continue;

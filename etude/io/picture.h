@@ -22,9 +22,9 @@ struct ImageGridOptions {
   std::int64_t margin = 1;   // pixels between images and around them
   double background = 1;
 
-  static constexpr void ranges(const auto& row) {
-    row("columns", &ImageGridOptions::columns, at_least(0));
-    row("margin", &ImageGridOptions::margin, at_least(0));
+  static constexpr void ranges(const auto& option) {
+    option("columns", &ImageGridOptions::columns, at_least(0));
+    option("margin", &ImageGridOptions::margin, at_least(0));
   }
 };
 // Joins images, row after row, into one image.
@@ -45,9 +45,9 @@ struct PlotOptions {
   bool log_y = false;  // a logarithmic axis; values <= 0 are left out
   int width = 640, height = 400;
 
-  static constexpr void ranges(const auto& row) {
-    row("width", &PlotOptions::width, within(160, 4096));
-    row("height", &PlotOptions::height, within(120, 4096));
+  static constexpr void ranges(const auto& option) {
+    option("width", &PlotOptions::width, within(160, 4096));
+    option("height", &PlotOptions::height, within(120, 4096));
   }
 };
 // Draws curves into one SVG file, with axes, round ticks and, for several curves, a legend. Values

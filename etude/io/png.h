@@ -22,8 +22,8 @@ struct PngOptions {
   // opaque.
   int channels = 0;
 
-  static constexpr void ranges(const auto& row) {
-    row("channels", &PngOptions::channels, within(0, 4));
+  static constexpr void ranges(const auto& option) {
+    option("channels", &PngOptions::channels, within(0, 4));
   }
 };
 

@@ -43,7 +43,7 @@ SafetensorsEntry entry_of(const std::string& name, const Tensor& x) {
   ETUDE_REQUIRE(x.has_value(), "tensor '{}' is absent and cannot be saved", name);
   ETUDE_REQUIRE_CODE(kFailedPrecondition, etude::internal::observe(x),
                      "tensor '{}' cannot be saved here: {}", name,
-                     etude::internal::explain_ghost(x));
+                     etude::internal::explain_abstract(x));
   SafetensorsEntry entry{.name = name, .dtype = "F64", .shape = x.shape().to_vector()};
   if (x.dtype() == kComplex128) {
     entry.shape.push_back(2);

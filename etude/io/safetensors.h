@@ -75,7 +75,7 @@ LoadReport fill_places(const std::vector<Place>& places, NamedTensors tensors,
 template <class S>
 NamedTensors named_tensors(const S& structure) {
   NamedTensors all;
-  for_each_leaf<Tensor, Marked::kWalk>(structure, [&](const std::string& path, const Tensor& x) {
+  for_each_leaf<Tensor, Marked::kVisit>(structure, [&](const std::string& path, const Tensor& x) {
     if (x.has_value()) all.emplace(path, x);
   });
   return all;
@@ -91,7 +91,7 @@ LoadReport assign_tensors(S& structure, NamedTensors tensors, const LoadOptions&
                           std::string_view source = "the tensors",
                           CallSite where = CallSite::here()) {
   std::vector<internal::Place> places;
-  for_each_leaf<Tensor, Marked::kWalk>(
+  for_each_leaf<Tensor, Marked::kVisit>(
       structure, [&](const std::string& path, Tensor& x) { internal::add_place(places, path, x); });
   return etude::internal::located("", where, [&] {
     return internal::fill_places(places, std::move(tensors), options, source);

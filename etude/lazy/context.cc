@@ -175,7 +175,7 @@ Values LazyContext::execute(const Op& op, Operands in, const Attrs& attrs, CallS
     if (types.back() == nullptr || TensorAccess::data(in[i]) != nullptr) continue;
     PendingMark* mark = pending_mark(in[i]);
     ETUDE_REQUIRE_CODE(kFailedPrecondition, mark != nullptr, "{}: {}", operand_text(op, i),
-                       explain_ghost(in[i]));
+                       explain_abstract(in[i]));
     if (!trace_->is_of(*mark)) mark->compute(where);
   }
   // Defaults have no graphs, whose nodes could have effects.

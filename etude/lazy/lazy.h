@@ -31,7 +31,7 @@ namespace ETUDE_API etude {
 struct LazyOptions {
   bool op_by_op = false;            // runs segments call by call, for debugging
   bool donate = true;               // memory of inputs without another owner may be reused
-  bool families = true;             // segments that differ only in sizes share a program
+  bool symbolic_shapes = true;      // segments that differ only in sizes share a program
   bool roll = true;                 // calls that repeat many times become a loop
   bool background = true;           // programs are compiled in the background; false: inline
   std::size_t max_nodes = 4096;     // a longer trace is cut

@@ -26,7 +26,7 @@ enum class LazyCount : std::size_t {
   kNodes,
   kCompiles,
   kHits,
-  kFamilyHits,
+  kSymbolicHits,
   kMisses,
   kCollisions,
   kPromotions,

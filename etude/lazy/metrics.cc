@@ -200,7 +200,7 @@ std::string LazyMetrics::to_string() const {
       "  cuts: {} by a look, {} by a barrier, {} automatic, {} by the end of a scope\n"
       "  observations: {}, {} of them from another thread; donations: {}; fallbacks: {}; before "
       "their program was ready: {}; beyond the limit of compiles: {}\n",
-      c.recorded, c.followed, c.dropped, c.nodes, c.executes, c.compiles, c.hits, c.family_hits,
+      c.recorded, c.followed, c.dropped, c.nodes, c.executes, c.compiles, c.hits, c.symbolic_hits,
       c.misses, c.collisions, c.promotions, c.observation_cuts, c.barrier_cuts, c.automatic_cuts,
       c.scope_cuts, c.observations, c.observed_elsewhere, c.donations, c.fallbacks, c.unready,
       c.over_limit);

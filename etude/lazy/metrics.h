@@ -22,7 +22,7 @@ struct LazyCounts {
   int64_t nodes = 0;               // calls in them
   int64_t compiles = 0;            // programs compiled
   int64_t hits = 0;                // segments whose program was cached
-  int64_t family_hits = 0;         // hits with new sizes: a plan was made, no pass ran
+  int64_t symbolic_hits = 0;       // hits with new sizes: a plan was made, no pass ran
   int64_t misses = 0;              // segments without a cached program
   int64_t collisions = 0;          // programs of different structure with equal hashes
   int64_t promotions = 0;          // constants that turned out to change

@@ -23,7 +23,7 @@
 namespace etude::internal {
 namespace {
 
-constexpr std::size_t kMostFamilies = 256;
+constexpr std::size_t kMostSymbolicGraphs = 256;
 constexpr int kMostWaiting = 64;  // requested programs
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
@@ -34,7 +34,7 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 // code (codegen/compiler.h), if passes are switched off here, or if decisions have a listener.
 bool makes_behind() {
   const bool wants_code = fixed_tier() > Tier::kNone;
-  return lazy_options().background && !wants_code && !hears_decisions() && !has_switches_here();
+  return lazy_options().background && !wants_code && !wants_decisions() && !has_switches_here();
 }
 
 }  // namespace
@@ -119,7 +119,8 @@ LazyProgramRef LazyPrograms::find_or_make(const LazySegment& segment) {
   }
   if (!is_behind) return program;
   waiting_.fetch_add(1);
-  if (!do_soon([order] { instance().make_behind(*order); })) make_behind(*order);
+  if (!run_in_background([order] { instance().make_in_background(*order); }))
+    make_in_background(*order);
   return program;
 }
 
@@ -139,14 +140,15 @@ void LazyPrograms::insert(const Key& key, const LazyProgramRef& program) {
   while (programs_.size() > most) remove(*programs_.back());
 }
 
-LazyFamily* LazyPrograms::find_family(const std::vector<uint64_t>& words) {
-  const auto known = std::ranges::find(families_, words, &LazyFamily::words);
-  if (known == families_.end()) return nullptr;
-  families_.splice(families_.begin(), families_, known);
-  return &families_.front();
+LazySymbolicGraph* LazyPrograms::find_symbolic(const std::vector<uint64_t>& words) {
+  const auto known = std::ranges::find(symbolic_graphs_, words, &LazySymbolicGraph::words);
+  if (known == symbolic_graphs_.end()) return nullptr;
+  symbolic_graphs_.splice(symbolic_graphs_.begin(), symbolic_graphs_, known);
+  return &symbolic_graphs_.front();
 }
 
-// A number that happens to be 2 at these sizes, and so a constant, may be an input of the family.
+// A number that happens to be 2 at these sizes, and so a constant, may be an input of the symbolic
+// graph.
 bool LazyPrograms::plan_with_input(Made& made, const LazyStructure& structure) {
   constexpr std::size_t kMostTried = 8;
   std::size_t tried = 0;
@@ -155,10 +157,10 @@ bool LazyPrograms::plan_with_input(Made& made, const LazyStructure& structure) {
     ++tried;
     std::vector<LazyNumber> numbers = made.numbers;
     numbers[i].is_input = true;
-    LazyFamily* const family = find_family(structure.common_words(numbers));
-    if (family == nullptr) continue;
+    LazySymbolicGraph* const symbolic = find_symbolic(structure.common_words(numbers));
+    if (symbolic == nullptr) continue;
     GraphRef graph = structure.graph(numbers);
-    made.planned = family->serve(graph);
+    made.planned = symbolic->serve(graph);
     if (!made.planned) continue;
     made.numbers = std::move(numbers);
     made.graph = std::move(graph);
@@ -184,25 +186,25 @@ bool LazyPrograms::may_compile(CallSite where) {
 }
 
 bool LazyPrograms::plan(Made& made, const LazyStructure& structure) {
-  if (lazy_options().families) {
-    const std::lock_guard lock(families_mutex_);
+  if (lazy_options().symbolic_shapes) {
+    const std::lock_guard lock(symbolic_mutex_);
     std::vector<uint64_t> words = structure.common_words(made.numbers);
-    LazyFamily* family = find_family(words);
-    if (family != nullptr) made.planned = family->serve(made.graph);
+    LazySymbolicGraph* symbolic = find_symbolic(words);
+    if (symbolic != nullptr) made.planned = symbolic->serve(made.graph);
     made.is_compiled = !made.planned && !plan_with_input(made, structure);
     if (made.is_compiled && !may_compile(structure.where)) return false;
     if (made.is_compiled) {
-      if (family == nullptr) {
-        family = &families_.emplace_front(std::move(words));
-        if (families_.size() > kMostFamilies) families_.pop_back();
+      if (symbolic == nullptr) {
+        symbolic = &symbolic_graphs_.emplace_front(std::move(words));
+        if (symbolic_graphs_.size() > kMostSymbolicGraphs) symbolic_graphs_.pop_back();
       }
-      made.planned = family->extend(made.graph);
+      made.planned = symbolic->extend(made.graph);
     }
   } else if (!may_compile(structure.where)) {
     return false;
   }
-  made.has_family = static_cast<bool>(made.planned);
-  if (!made.has_family) {
+  made.has_symbolic = static_cast<bool>(made.planned);
+  if (!made.has_symbolic) {
     made.planned = run_passes(lazy_options().roll ? *roll_repeats(*made.graph) : *made.graph);
   }
   made.plan = Plan::of_passed(*made.planned, structure.given);
@@ -236,9 +238,9 @@ void LazyPrograms::note_made(const Order& order, const Made& made, double second
       !like ? "it is the first"
             : fmt::format("like program {} but {}", like_number, difference(*made.graph, *like));
   if (!made.is_compiled) {
-    reason = "of a family: " + reason;
-  } else if (made.has_family) {
-    reason += "; its family serves further sizes";
+    reason = "of a symbolic graph: " + reason;
+  } else if (made.has_symbolic) {
+    reason += "; its symbolic graph serves further sizes";
   }
   uint64_t number = 0;
   {
@@ -256,17 +258,17 @@ void LazyPrograms::note_made(const Order& order, const Made& made, double second
   }
   LazyLog& log = LazyLog::instance();
   log.count(made.is_compiled ? LazyCount::kMisses : LazyCount::kHits);
-  log.count(made.is_compiled ? LazyCount::kCompiles : LazyCount::kFamilyHits);
+  log.count(made.is_compiled ? LazyCount::kCompiles : LazyCount::kSymbolicHits);
   if (!made.is_compiled) return;
   const std::string at = line_text(program.where);
   log.note_compile(seconds,
                    fmt::format("compile {}{}{}: {}", number, at.empty() ? "" : " at ", at, reason));
 }
 
-void LazyPrograms::make_behind(const Order& order) noexcept {
+void LazyPrograms::make_in_background(const Order& order) noexcept {
   waiting_.fetch_sub(1);
   lazy_this_thread();  // now, so that its first call is not recorded
-  const std::lock_guard one_at_a_time(behind_mutex_);
+  const std::lock_guard one_at_a_time(background_mutex_);
   {
     const std::lock_guard lock(mutex_);
     if (order.generation != generation_) return;
@@ -277,7 +279,7 @@ void LazyPrograms::make_behind(const Order& order) noexcept {
     if (make(order)) return;
   } catch (const Error& error) {
     is_to_stay = error.code() != ErrorCode::kResourceExhausted;  // it would fail again
-    tell_failed_program(error);
+    warn_failed_program(error);
   } catch (const std::exception&) {
   }
   order.program->state.store(LazyProgramPlan::State::kFailed, std::memory_order_release);
@@ -287,12 +289,12 @@ void LazyPrograms::make_behind(const Order& order) noexcept {
 }
 
 void LazyPrograms::clear(FunctionRef<void()> change) {
-  const std::lock_guard none_is_made(behind_mutex_);
+  const std::lock_guard none_is_made(background_mutex_);
   List old;
-  std::list<LazyFamily> families;
+  std::list<LazySymbolicGraph> symbolic_graphs;
   {
-    const std::lock_guard lock(families_mutex_);
-    families.swap(families_);
+    const std::lock_guard lock(symbolic_mutex_);
+    symbolic_graphs.swap(symbolic_graphs_);
   }
   const std::lock_guard lock(mutex_);
   ++generation_;

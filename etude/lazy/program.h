@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Programs of segments: a plan for each structure of a segment, found by a hash of 128 bits and by
 // the structure itself, so that a collision costs time but never correctness. Segments that differ
-// only in sizes share a family (family.h), and have a plan each.
+// only in sizes share a symbolic graph (symbolic_graphs.h), and have a plan each.
 //
-// Nothing waits for a program: a missing one is made in the background (soon.h), from a copy of the
-// structure, while the calls of the segment run one by one. So passes, planning and code generation
-// delay no thread, and values do not depend on whether program or calls ran.
+// Nothing waits for a program: a missing one is made in the background (plan/background.h), from a
+// copy of the structure, while the calls of the segment run one by one. So passes, planning and
+// code generation delay no thread, and values do not depend on whether program or calls ran.
 //
 // Invariant of readiness: the members of a program are written under `mutex_` before its state
 // becomes ready, and never after.
@@ -41,12 +41,12 @@ struct LazyProgramPlan final : RefCounted {
   CallSite where;
   std::atomic<State> state{State::kBeingMade};
   std::atomic<int64_t> uses{0};
-  // Of the segment that the program was made for. A family may have turned more of them into
-  // inputs.
+  // Of the segment that the program was made for. A symbolic graph may have turned more of them
+  // into inputs.
   std::vector<LazyNumber> numbers;
   // Once ready:
   GraphRef graph;    // as recorded
-  GraphRef planned;  // the planned graph: rolled (passes/roll.h) and passed, or of a family
+  GraphRef planned;  // the planned graph: rolled (passes/roll.h) and passed, or of a symbolic graph
   std::size_t planned_nodes = 0;
   RefPtr<const Plan> plan;
   uint64_t number = 0;
@@ -91,8 +91,8 @@ class LazyPrograms {
     std::vector<LazyNumber> numbers;
     GraphRef graph, planned;
     RefPtr<const Plan> plan;
-    bool is_compiled = true;  // false: passes ran for another segment of its family
-    bool has_family = false;
+    bool is_compiled = true;  // false: passes ran for another segment of its symbolic graph
+    bool has_symbolic = false;
   };
 
   static Key hash(const std::vector<uint64_t>& words);
@@ -100,15 +100,15 @@ class LazyPrograms {
                       const LazySegment& segment);
   // Returns false if the line has compiled too often.
   bool make(const Order& order);
-  void make_behind(const Order& order) noexcept;
+  void make_in_background(const Order& order) noexcept;
   void note_made(const Order& order, const Made& made, double seconds);
-  // Makes a plan, from a family if one serves it. Returns false if passes are necessary and not
-  // allowed.
+  // Makes a plan, from a symbolic graph if one serves it. Returns false if passes are necessary and
+  // not allowed.
   bool plan(Made& made, const LazyStructure& structure);
   bool plan_with_input(Made& made, const LazyStructure& structure);
   // Whether this line may compile once more; warns once if not.
   bool may_compile(CallSite where);
-  LazyFamily* find_family(const std::vector<uint64_t>& words);  // null: none
+  LazySymbolicGraph* find_symbolic(const std::vector<uint64_t>& words);  // null: none
   // Both are called with `mutex_` held. For a program that was dropped, nothing is removed.
   void insert(const Key& key, const LazyProgramRef& program);
   void remove(const LazyProgramPlan& program);
@@ -122,14 +122,14 @@ class LazyPrograms {
   std::map<std::string, std::size_t> compiles_by_line_;
   std::string latest_reason_;
 
-  std::atomic<int> waiting_{0};     // requested programs that have not begun
-  std::mutex behind_mutex_;         // held while a program is made in the background
-  std::mutex families_mutex_;       // of the following; held while passes run for a family
-  std::list<LazyFamily> families_;  // most recently used first
+  std::atomic<int> waiting_{0};  // requested programs that have not begun
+  std::mutex background_mutex_;  // held while a program is made in the background
+  std::mutex symbolic_mutex_;    // of the following; held while passes run for a symbolic graph
+  std::list<LazySymbolicGraph> symbolic_graphs_;  // most recently used first
 };
 
 // Reports once that a program failed by a fault of its own.
-void tell_failed_program(const Error& error);
+void warn_failed_program(const Error& error);
 
 // The first difference between two programs: "node 41 'reshape' has shape=[80,784], was ...".
 std::string difference(const Graph& now, const Graph& before);

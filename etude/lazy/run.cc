@@ -31,10 +31,10 @@ bool run_program(LazySegment& s) {
   for (std::size_t i = 0; i < s.numbers.size(); ++i) {
     if (program->numbers[i].is_input) list.add(s.numbers[i]);
   }
-  // Inputs of a family that represent a size: no step reads them.
+  // Inputs of a symbolic graph that represent a size: no step reads them.
   const auto planned = program->planned->inputs();
   for (std::size_t i = list.view().size(); i < planned.size(); ++i) {
-    list.add(planned[i].type->ghost());
+    list.add(planned[i].type->abstract_tensor());
   }
   given.resize(list.view().size());
   std::vector<const TensorRep*> before;
@@ -154,7 +154,7 @@ bool try_program(LazySegment& s) {
   try {
     return run_program(s);
   } catch (const Error& error) {
-    tell_failed_program(error);
+    warn_failed_program(error);
   } catch (const std::bad_alloc&) {
   }
   // Inputs are unchanged. Call by call, the failing call is known by its own line, and less memory
@@ -166,7 +166,7 @@ bool try_program(LazySegment& s) {
 
 }  // namespace
 
-void tell_failed_program(const Error& error) {
+void warn_failed_program(const Error& error) {
   if (error.code() != ErrorCode::kInternal) return;
   warn_once("a lazy program that failed",
             std::string("a lazy program failed, and its calls run one by one: ") + error.what());

@@ -35,7 +35,8 @@ struct LazyStructure {
   };
 
   explicit LazyStructure(const LazySegment& segment);
-  // The common part of the segments of a family (family.h): all but sizes and attributes.
+  // The common part of the segments of a symbolic graph (symbolic_graphs.h): all but sizes and
+  // attributes.
   std::vector<uint64_t> common_words(const std::vector<LazyNumber>& numbers) const;
   GraphRef graph(const std::vector<LazyNumber>& numbers) const;
 

@@ -14,10 +14,10 @@
 namespace etude::internal {
 namespace {
 
-std::vector<int64_t> sizes_in(const Family& family, const Graph& graph) {
+std::vector<int64_t> sizes_in(const SymbolicGraph& symbolic, const Graph& graph) {
   std::vector<const Type*> types;
   for (const Graph::Input& input : graph.inputs()) types.push_back(input.type);
-  return family.sizes_of(types);
+  return symbolic.sizes_of(types);
 }
 
 // Whether the list is the shape of the first result, and no operand has that many elements of this
@@ -49,8 +49,8 @@ GraphRef with_size_inputs(const GraphRef& graph) {
 }
 
 // Graph::same() ignores lines and names.
-bool is_at(const Family& family, std::span<const int64_t> sizes, const Graph& graph) {
-  const FamilyGraph found = family.at(sizes);
+bool is_at(const SymbolicGraph& symbolic, std::span<const int64_t> sizes, const Graph& graph) {
+  const GraphAtSizes found = symbolic.at(sizes);
   return found.graph && found.graph->same(graph);
 }
 
@@ -64,7 +64,7 @@ std::vector<GraphRef> each(const std::vector<GraphRef>& graphs, GraphRef (*form)
 
 }  // namespace
 
-GraphRef LazyFamily::serve(const GraphRef& graph) const {
+GraphRef LazySymbolicGraph::serve(const GraphRef& graph) const {
   if (!passed_) return {};
   const GraphRef given = has_size_inputs_ ? with_size_inputs(graph) : graph;
   const std::vector<int64_t> sizes = sizes_in(*recorded_, *given);
@@ -72,23 +72,23 @@ GraphRef LazyFamily::serve(const GraphRef& graph) const {
   return passed_->at(sizes).graph;
 }
 
-bool LazyFamily::find(const std::vector<GraphRef>& graphs, const std::vector<GraphRef>& starts,
-                      const char* without) {
-  FamilyFound recorded = Family::of(graphs);
-  if (!recorded.family) return false;
+bool LazySymbolicGraph::find(const std::vector<GraphRef>& graphs,
+                             const std::vector<GraphRef>& starts, const char* without) {
+  SymbolicFound recorded = SymbolicGraph::of(graphs);
+  if (!recorded.symbolic) return false;
   std::vector<GraphRef> made;
   {
     const PassScope off(without);
     for (const GraphRef& start : starts) made.push_back(run_passes(*start));
   }
-  FamilyFound passed = Family::of(made);
-  if (!passed.family || !passed.family->takes_numbers_from(*recorded.family)) return false;
-  recorded_ = std::move(recorded.family);
-  passed_ = std::move(passed.family);
+  SymbolicFound passed = SymbolicGraph::of(made);
+  if (!passed.symbolic || !passed.symbolic->takes_numbers_from(*recorded.symbolic)) return false;
+  recorded_ = std::move(recorded.symbolic);
+  passed_ = std::move(passed.symbolic);
   return true;
 }
 
-bool LazyFamily::find(const std::vector<GraphRef>& graphs) {
+bool LazySymbolicGraph::find(const std::vector<GraphRef>& graphs) {
   const std::vector<GraphRef> sized = each(graphs, with_size_inputs);
   const auto try_all = [&](const std::vector<GraphRef>& starts,
                            const std::vector<GraphRef>& sized_starts) {
@@ -110,7 +110,7 @@ bool LazyFamily::find(const std::vector<GraphRef>& graphs) {
   return try_all(graphs, sized);
 }
 
-GraphRef LazyFamily::extend(const GraphRef& graph) {
+GraphRef LazySymbolicGraph::extend(const GraphRef& graph) {
   if (failures_ >= kMostFailures) return {};
   std::erase_if(graphs_, [&](const GraphRef& known) { return known->same(*graph); });
   if (graphs_.size() >= kMostGraphs) graphs_.erase(graphs_.begin());
@@ -127,7 +127,7 @@ GraphRef LazyFamily::extend(const GraphRef& graph) {
   }
   const auto has_special = [](const Graph::Input& input) {
     return std::ranges::any_of(input.type->shape(),
-                               [](int64_t size) { return size < Family::kLeastSize; });
+                               [](int64_t size) { return size < SymbolicGraph::kLeastSize; });
   };
   if (std::ranges::any_of(graph->inputs(), has_special)) {
     graphs_.pop_back();

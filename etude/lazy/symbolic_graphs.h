@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Families of segments: one program for segments that differ only in sizes
+// Symbolic graphs of segments: one program for segments that differ only in sizes
 // (graph/symbolic_graph.h). A segment of further sizes needs a plan of its own, but no pass and no
 // code generation, since kernels take sizes as arguments.
 //
-// There are two families, found from the same segments: of the graphs as recorded, and of the
-// graphs after the passes. A segment of other sizes is served if
-// * the first family at its sizes equals the segment: attributes, types and constants are compared.
-//   The recorded graph is authoritative; formulas only decide where the second family is valid;
-// * each number that differs in the second family has a counterpart in the first: a number that
+// There are two symbolic graphs, found from the same segments: of the graphs as recorded, and of
+// the graphs after the passes. A segment of other sizes is served if
+// * the first symbolic graph at its sizes equals the segment: attributes, types and constants are
+// compared.
+//   The recorded graph is authoritative; formulas only decide where the second symbolic graph is
+//   valid;
+// * each number that differs in the second symbolic graph has a counterpart in the first: a number
+// that
 //   differs (or a size of a type) with the same values in all graphs. Both then have the same
 //   formulas, and the number is known from the recorded segment. So no pass may compute a new
 //   number from sizes: constants are not folded here.
-// A pass that treats two numbers as equal does so in all graphs of the family; then they have the
-// same formulas, and are equal in the segment as well.
+// A pass that treats two numbers as equal does so in all graphs of the symbolic graph; then they
+// have the same formulas, and are equal in the segment as well.
 //
 // Repeated calls become loops before the passes (passes/roll.h), unless the loops of graphs differ.
 //
@@ -32,14 +35,14 @@ namespace etude::internal {
 
 // Segments that agree except for sizes, as their graphs before any pass. Not thread-safe: under the
 // lock of the programs.
-class LazyFamily {
+class LazySymbolicGraph {
  public:
   // `words`: the common part of all its segments.
-  explicit LazyFamily(std::vector<uint64_t> words) : words_(std::move(words)) {}
+  explicit LazySymbolicGraph(std::vector<uint64_t> words) : words_(std::move(words)) {}
 
   const std::vector<uint64_t>& words() const noexcept { return words_; }
-  // The graph to plan for `graph`, a recorded segment; null if this family does not serve it. It
-  // may have further inputs after the inputs of `graph`, which no node reads.
+  // The graph to plan for `graph`, a recorded segment; null if this symbolic graph does not serve
+  // it. It may have further inputs after the inputs of `graph`, which no node reads.
   GraphRef serve(const GraphRef& graph) const;
   // Adds the graph of a segment without a program, and tries to find a program for all sizes.
   // Returns its graph for this segment, or null. cost: passes of all its graphs.
@@ -55,8 +58,8 @@ class LazyFamily {
 
   std::vector<uint64_t> words_;
   std::vector<GraphRef> graphs_;
-  FamilyRef recorded_, passed_;   // both or none
-  bool has_size_inputs_ = false;  // of these two
+  SymbolicGraphRef recorded_, passed_;  // both or none
+  bool has_size_inputs_ = false;        // of these two
   int failures_ = 0;
 };
 

@@ -31,7 +31,7 @@ bool LazyTrace::is_of(const PendingMark& mark) const noexcept {
 // A tensor with a mark that refers to no node yet.
 Tensor LazyTrace::make_handle(const Type* type) {
   if (type == nullptr) return {};
-  Tensor out = make_ghost(type);
+  Tensor out = make_abstract(type);
   TensorRep* rep = TensorAccess::rep(out);
   rep->buffer = new LazyMark(*this, rep);
   return out;

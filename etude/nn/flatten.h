@@ -18,25 +18,25 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-ETUDE_INTERNAL_WALKS(extern, nn::AvgPool2D);
-ETUDE_INTERNAL_WALKS(extern, nn::BatchNorm);
-ETUDE_INTERNAL_WALKS(extern, nn::Conv1D);
-ETUDE_INTERNAL_WALKS(extern, nn::Conv2D);
-ETUDE_INTERNAL_WALKS(extern, nn::Dense);
-ETUDE_INTERNAL_WALKS(extern, nn::DepthwiseConv2D);
-ETUDE_INTERNAL_WALKS(extern, nn::Dropout);
-ETUDE_INTERNAL_WALKS(extern, nn::Embedding);
-ETUDE_INTERNAL_WALKS(extern, nn::GlobalAvgPool2D);
-ETUDE_INTERNAL_WALKS(extern, nn::GroupNorm);
-ETUDE_INTERNAL_WALKS(extern, nn::LayerNorm);
-ETUDE_INTERNAL_WALKS(extern, nn::MaxPool2D);
-ETUDE_INTERNAL_WALKS(extern, nn::MultiHeadAttention);
-ETUDE_INTERNAL_WALKS(extern, nn::PositionalEmbedding);
-ETUDE_INTERNAL_WALKS(extern, nn::Recurrent<nn::GRUCell>);
-ETUDE_INTERNAL_WALKS(extern, nn::Recurrent<nn::LSTMCell>);
-ETUDE_INTERNAL_WALKS(extern, nn::ResidualBlock);
-ETUDE_INTERNAL_WALKS(extern, nn::RMSNorm);
-ETUDE_INTERNAL_WALKS(extern, nn::TransformerEncoderLayer);
+ETUDE_INTERNAL_FLATTEN(extern, nn::AvgPool2D);
+ETUDE_INTERNAL_FLATTEN(extern, nn::BatchNorm);
+ETUDE_INTERNAL_FLATTEN(extern, nn::Conv1D);
+ETUDE_INTERNAL_FLATTEN(extern, nn::Conv2D);
+ETUDE_INTERNAL_FLATTEN(extern, nn::Dense);
+ETUDE_INTERNAL_FLATTEN(extern, nn::DepthwiseConv2D);
+ETUDE_INTERNAL_FLATTEN(extern, nn::Dropout);
+ETUDE_INTERNAL_FLATTEN(extern, nn::Embedding);
+ETUDE_INTERNAL_FLATTEN(extern, nn::GlobalAvgPool2D);
+ETUDE_INTERNAL_FLATTEN(extern, nn::GroupNorm);
+ETUDE_INTERNAL_FLATTEN(extern, nn::LayerNorm);
+ETUDE_INTERNAL_FLATTEN(extern, nn::MaxPool2D);
+ETUDE_INTERNAL_FLATTEN(extern, nn::MultiHeadAttention);
+ETUDE_INTERNAL_FLATTEN(extern, nn::PositionalEmbedding);
+ETUDE_INTERNAL_FLATTEN(extern, nn::Recurrent<nn::GRUCell>);
+ETUDE_INTERNAL_FLATTEN(extern, nn::Recurrent<nn::LSTMCell>);
+ETUDE_INTERNAL_FLATTEN(extern, nn::ResidualBlock);
+ETUDE_INTERNAL_FLATTEN(extern, nn::RMSNorm);
+ETUDE_INTERNAL_FLATTEN(extern, nn::TransformerEncoderLayer);
 
 }  // namespace internal
 }  // namespace etude

@@ -42,8 +42,8 @@ struct VarianceScalingOptions {
   std::string mode = "fan_in";  // or "fan_out", "fan_avg": divisor of the variance
   std::string distribution = "truncated_normal";  // or "normal", "uniform"
 
-  static constexpr void ranges(const auto& row) {
-    row("scale", &VarianceScalingOptions::scale, above(0));
+  static constexpr void ranges(const auto& option) {
+    option("scale", &VarianceScalingOptions::scale, above(0));
   }
 };
 // Mean 0 and variance scale / fan, the general form of the above.

@@ -21,7 +21,7 @@ bool is_recorded() {
   return false;
 }
 
-[[gnu::cold, gnu::noinline]] void tell_unset_phase(std::string_view name, CallSite where) {
+[[gnu::cold, gnu::noinline]] void warn_unset_phase(std::string_view name, CallSite where) {
   const CallSite line = etude::internal::user_line(where);
   etude::internal::warn_once(
       "unset phase",
@@ -37,7 +37,7 @@ bool is_recorded() {
 
 bool is_trained(std::string_view name, CallSite where) {
   if (is_training()) return true;
-  if (!ambient().is_phase_set && is_recorded()) tell_unset_phase(name, where);
+  if (!ambient().is_phase_set && is_recorded()) warn_unset_phase(name, where);
   return false;
 }
 

@@ -65,8 +65,8 @@ class KeptTensors {
  private:
   template <class T>
   void add(const T& part) {
-    if constexpr (HasLeaf<T, Tensor, Marked::kWalk>::value) {
-      for_each_leaf<Tensor, Marked::kWalk>(part, [&](const Tensor& x) { all_.push_back(&x); });
+    if constexpr (HasLeaf<T, Tensor, Marked::kVisit>::value) {
+      for_each_leaf<Tensor, Marked::kVisit>(part, [&](const Tensor& x) { all_.push_back(&x); });
     }
   }
 
@@ -74,12 +74,12 @@ class KeptTensors {
 };
 
 // The model with all floating tensors in `dtype`, except the tensors of KeptTensors. Derivatives
-// pass through. Copies announce state to the operator of the original.
+// pass through. Copies pass state updates to the operator of the original.
 template <class Model>
 Model model_in(Model model, DType dtype) {
-  if constexpr (HasLeaf<Model, Tensor, Marked::kWalk>::value) {
+  if constexpr (HasLeaf<Model, Tensor, Marked::kVisit>::value) {
     const KeptTensors kept(model);
-    for_each_leaf<Tensor, Marked::kWalk>(model, [&](Tensor& x) {
+    for_each_leaf<Tensor, Marked::kVisit>(model, [&](Tensor& x) {
       if (!kept.holds(&x)) x = in_precision(x, dtype);
     });
   }

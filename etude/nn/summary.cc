@@ -81,7 +81,7 @@ SummaryScope::~SummaryScope() {
 Tensor SummaryScope::input(const TensorSpec& spec) const {
   ETUDE_REQUIRE(spec.shape.is_known(), "summary: the input shape {} has an unknown size",
                 spec.shape.to_string());
-  return etude::internal::make_ghost(intern_type(spec.dtype, spec.shape));
+  return etude::internal::make_abstract(intern_type(spec.dtype, spec.shape));
 }
 
 Summary SummaryScope::finish(const std::vector<Part>& parts, const Tensor& result) const {

@@ -129,9 +129,9 @@ TEST(Summary, ErrorsHaveOpAndLine) {
   const Error unknown = thrown_by([] { summary(Embedded(), {{kAny, 20}, kInt32}); });
   EXPECT_NE(std::string(unknown.what()).find("has an unknown size"), std::string::npos);
   EXPECT_STREQ(unknown.where().file, __FILE__);
-  const Function twice([](const Tensor& x) { return x + ones({3}); });
+  const Lambda twice([](const Tensor& x) { return x + ones({3}); });
   const Error inside = thrown_by([&] { summary(std::pair{twice, 1}.first, {2}); });
-  EXPECT_NE(std::string(inside.what()).find("Function: add: operands 'x1' and 'x2'"),
+  EXPECT_NE(std::string(inside.what()).find("Lambda: add: operands 'x1' and 'x2'"),
             std::string::npos)
       << inside.what();
   EXPECT_STREQ(inside.where().file, __FILE__);

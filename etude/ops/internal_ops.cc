@@ -21,7 +21,7 @@ void require_functions_take(DType dtype, const scalar::Program& program) {
   for (int i = 0; i < program.size && is_floating(dtype); ++i) {
     const scalar::Node& node = program.nodes[static_cast<std::size_t>(i)];
     const scalar::FnInfo& info = scalar::info(node.fn);
-    if (info.arity == 0 || program.is_truth_node(node.args[0])) continue;
+    if (info.arity == 0 || program.is_bool_node(node.args[0])) continue;
     ETUDE_REQUIRE(op(info.op).def().dtypes.contains(kFloat32),
                   "the program calls {}, which does not take {}", info.op, name(dtype));
   }
@@ -39,11 +39,11 @@ void require_program_fits(const TypeCall& call, const scalar::Program& program) 
                 "params has {} numbers, but the program reads {}", params, program.params);
   std::size_t first = given;  // operand with a value
   for (std::size_t i = 0; i < given; ++i) {
-    const bool truth = ((program.truths >> i) & 1) != 0;
-    if (!truth && first == given) first = i;
-    ETUDE_REQUIRE(truth ? call.dtype(i) == kBool : call.dtype(i) == call.dtype(first),
+    const bool is_bool = ((program.bools >> i) & 1) != 0;
+    if (!is_bool && first == given) first = i;
+    ETUDE_REQUIRE(is_bool ? call.dtype(i) == kBool : call.dtype(i) == call.dtype(first),
                   "element {} of 'xs' is {}, but must be {}", i, name(call.dtype(i)),
-                  name(truth ? kBool : call.dtype(first)));
+                  name(is_bool ? kBool : call.dtype(first)));
   }
   if (first < given) require_functions_take(call.dtype(first), program);
 }
@@ -55,9 +55,9 @@ Types fused_type(const TypeCall& call) {
   DType dtype = call.dtype(0);
   for (std::size_t i = 0; i < call.types.size(); ++i) {
     shape = broadcast(shape, call.shape(i));
-    if (((program.truths >> i) & 1) == 0) dtype = call.dtype(i);
+    if (((program.bools >> i) & 1) == 0) dtype = call.dtype(i);
   }
-  return {call.make(program.is_truth ? kBool : dtype, shape)};
+  return {call.make(program.is_bool ? kBool : dtype, shape)};
 }
 
 // One public op per node, with the same bits as the fused kernel.
@@ -65,7 +65,7 @@ Values lower_fused(Operands in, const Attrs& attrs) {
   const scalar::Program& program = *program_of(attrs).program;
   DType dtype = in[0].dtype();
   for (std::size_t i = 0; i < in.size(); ++i) {
-    if (((program.truths >> i) & 1) == 0) dtype = in[i].dtype();
+    if (((program.bools >> i) & 1) == 0) dtype = in[i].dtype();
   }
   std::vector<Tensor> nodes;
   for (int k = 0; k < program.size; ++k) {

@@ -264,7 +264,7 @@ TEST(Random, DerivativesByReparameterisation) {
 TEST(Random, UniformNumbersLieBelowTheEnd) {
   const std::vector<std::pair<double, double>> ranges = {{1, 2},       {-1, 1},  {0.125, 0.375},
                                                          {1000, 1001}, {-3, -2}, {-60000, 60000}};
-  const auto count = [](const Tensor& truths) { return count_nonzero(truths).item<int64_t>(); };
+  const auto count = [](const Tensor& bools) { return count_nonzero(bools).item<int64_t>(); };
   for (const DType dtype : {kFloat16, kBFloat16, kFloat32, kFloat64}) {
     for (const auto& [low, high] : ranges) {
       const Tensor from = astype(Tensor(low), dtype), to = astype(Tensor(high), dtype);

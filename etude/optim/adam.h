@@ -36,8 +36,8 @@ struct AdamOptions {
   double weight_decay = 0;  // times the parameter, added to the gradient
   bool amsgrad = false;     // divide by the highest variance so far
 
-  static constexpr void ranges(const auto& row) {
-    internal::decaying_adam_ranges<AdamOptions>(row);
+  static constexpr void ranges(const auto& option) {
+    internal::decaying_adam_ranges<AdamOptions>(option);
   }
 };
 
@@ -69,8 +69,8 @@ struct AdamWOptions {
   double weight_decay = 0.01;  // w -= lr weight_decay w, before the step of Adam
   bool amsgrad = false;
 
-  static constexpr void ranges(const auto& row) {
-    internal::decaying_adam_ranges<AdamWOptions>(row);
+  static constexpr void ranges(const auto& option) {
+    internal::decaying_adam_ranges<AdamWOptions>(option);
   }
 };
 

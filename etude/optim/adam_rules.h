@@ -20,7 +20,7 @@ struct AdaMaxOptions {
   double beta2 = 0.999;
   double eps = 1e-8;
 
-  static constexpr void ranges(const auto& row) { internal::adam_ranges<AdaMaxOptions>(row); }
+  static constexpr void ranges(const auto& option) { internal::adam_ranges<AdaMaxOptions>(option); }
 };
 // m as in Adam;  u = max(beta2 u, |g|);  w -= lr / (1 - beta1^t) m / (u + eps).
 class AdaMax : public internal::OptimizerWith<AdaMaxOptions> {
@@ -39,8 +39,8 @@ struct RAdamOptions {
   double decay = 0;
   double weight_decay = 0;  // times the parameter, added to the gradient
 
-  static constexpr void ranges(const auto& row) {
-    internal::decaying_adam_ranges<RAdamOptions>(row);
+  static constexpr void ranges(const auto& option) {
+    internal::decaying_adam_ranges<RAdamOptions>(option);
   }
 };
 // Adam that starts as momentum alone, until the variance of its scale is bounded (Liu et al. 2020).
@@ -61,9 +61,9 @@ struct NAdamOptions {
   double weight_decay = 0;
   double psi = 0.004;  // growth rate of the momentum, beta1 (1 - 0.96^(t psi) / 2)
 
-  static constexpr void ranges(const auto& row) {
-    internal::decaying_adam_ranges<NAdamOptions>(row);
-    row("psi", &NAdamOptions::psi, at_least(0));
+  static constexpr void ranges(const auto& option) {
+    internal::decaying_adam_ranges<NAdamOptions>(option);
+    option("psi", &NAdamOptions::psi, at_least(0));
   }
 };
 // Adam with Nesterov momentum (Dozat 2016).
@@ -82,9 +82,9 @@ struct AdaBeliefOptions {
   double eps = 1e-8;
   double weight_decay = 0;  // decoupled, as in AdamW
 
-  static constexpr void ranges(const auto& row) {
-    internal::adam_ranges<AdaBeliefOptions>(row);
-    row("weight_decay", &AdaBeliefOptions::weight_decay, at_least(0));
+  static constexpr void ranges(const auto& option) {
+    internal::adam_ranges<AdaBeliefOptions>(option);
+    option("weight_decay", &AdaBeliefOptions::weight_decay, at_least(0));
   }
 };
 // Adam with v = beta2 v + (1 - beta2) (g - m)^2 + eps (Zhuang et al. 2020).
@@ -104,10 +104,10 @@ struct YogiOptions {
   double initial_accumulator = 1e-6;
   double weight_decay = 0;  // times the parameter, added to the gradient
 
-  static constexpr void ranges(const auto& row) {
-    internal::adam_ranges<YogiOptions>(row);
-    row("initial_accumulator", &YogiOptions::initial_accumulator, at_least(0));
-    row("weight_decay", &YogiOptions::weight_decay, at_least(0));
+  static constexpr void ranges(const auto& option) {
+    internal::adam_ranges<YogiOptions>(option);
+    option("initial_accumulator", &YogiOptions::initial_accumulator, at_least(0));
+    option("weight_decay", &YogiOptions::weight_decay, at_least(0));
   }
 };
 // Adam with v -= (1 - beta2) sign(v - g^2) g^2, from initial_accumulator (Zaheer et al. 2018).
@@ -128,9 +128,9 @@ struct ScheduleFreeAdamWOptions {
   double eps = 1e-8;
   double weight_decay = 0;
 
-  static constexpr void ranges(const auto& row) {
-    internal::adam_ranges<ScheduleFreeAdamWOptions>(row);
-    row("weight_decay", &ScheduleFreeAdamWOptions::weight_decay, at_least(0));
+  static constexpr void ranges(const auto& option) {
+    internal::adam_ranges<ScheduleFreeAdamWOptions>(option);
+    option("weight_decay", &ScheduleFreeAdamWOptions::weight_decay, at_least(0));
   }
 };
 // The same with z -= lr (g / (sqrt(v / (1 - beta2^t)) + eps) + weight_decay w), v as in Adam.

@@ -20,12 +20,12 @@ struct RMSPropOptions {
   double momentum = 0;
   bool centered = false;  // divide by the standard deviation, not the root mean square
 
-  static constexpr void ranges(const auto& row) {
-    row("lr", &RMSPropOptions::lr, at_least(0));
-    row("rho", &RMSPropOptions::rho, up_to(0, 1));
-    row("eps", &RMSPropOptions::eps, at_least(0));
-    row("decay", &RMSPropOptions::decay, at_least(0));
-    row("momentum", &RMSPropOptions::momentum, up_to(0, 1));
+  static constexpr void ranges(const auto& option) {
+    option("lr", &RMSPropOptions::lr, at_least(0));
+    option("rho", &RMSPropOptions::rho, up_to(0, 1));
+    option("eps", &RMSPropOptions::eps, at_least(0));
+    option("decay", &RMSPropOptions::decay, at_least(0));
+    option("momentum", &RMSPropOptions::momentum, up_to(0, 1));
   }
 };
 // v = rho v + (1 - rho) g^2;  w -= lr g / (sqrt(v) + eps). Centred: v minus the square of the
@@ -43,10 +43,10 @@ struct AdaGradOptions {
   double initial_accumulator = 0.1;
   double eps = 1e-8;
 
-  static constexpr void ranges(const auto& row) {
-    row("lr", &AdaGradOptions::lr, at_least(0));
-    row("initial_accumulator", &AdaGradOptions::initial_accumulator, at_least(0));
-    row("eps", &AdaGradOptions::eps, at_least(0));
+  static constexpr void ranges(const auto& option) {
+    option("lr", &AdaGradOptions::lr, at_least(0));
+    option("initial_accumulator", &AdaGradOptions::initial_accumulator, at_least(0));
+    option("eps", &AdaGradOptions::eps, at_least(0));
   }
 };
 // a += g^2;  w -= lr g / (sqrt(initial_accumulator + a) + eps).
@@ -64,11 +64,11 @@ struct AdaDeltaOptions {
   double eps = 1e-6;
   double decay = 0;
 
-  static constexpr void ranges(const auto& row) {
-    row("lr", &AdaDeltaOptions::lr, at_least(0));
-    row("rho", &AdaDeltaOptions::rho, up_to(0, 1));
-    row("eps", &AdaDeltaOptions::eps, at_least(0));
-    row("decay", &AdaDeltaOptions::decay, at_least(0));
+  static constexpr void ranges(const auto& option) {
+    option("lr", &AdaDeltaOptions::lr, at_least(0));
+    option("rho", &AdaDeltaOptions::rho, up_to(0, 1));
+    option("eps", &AdaDeltaOptions::eps, at_least(0));
+    option("decay", &AdaDeltaOptions::decay, at_least(0));
   }
 };
 // v = rho v + (1 - rho) g^2;  d = g sqrt(u + eps) / sqrt(v + eps);  u = rho u + (1 - rho) d^2;
@@ -88,12 +88,12 @@ struct FTRLOptions {
   double l2 = 0;
   double beta = 0;
 
-  static constexpr void ranges(const auto& row) {
-    row("lr", &FTRLOptions::lr, above(0));
-    row("initial_accumulator", &FTRLOptions::initial_accumulator, at_least(0));
-    row("l1", &FTRLOptions::l1, at_least(0));
-    row("l2", &FTRLOptions::l2, at_least(0));
-    row("beta", &FTRLOptions::beta, at_least(0));
+  static constexpr void ranges(const auto& option) {
+    option("lr", &FTRLOptions::lr, above(0));
+    option("initial_accumulator", &FTRLOptions::initial_accumulator, at_least(0));
+    option("l1", &FTRLOptions::l1, at_least(0));
+    option("l2", &FTRLOptions::l2, at_least(0));
+    option("beta", &FTRLOptions::beta, at_least(0));
   }
 };
 // Follow the regularised leader, by coordinate (McMahan et al. 2013), with rates that fall with the

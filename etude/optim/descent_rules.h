@@ -19,11 +19,11 @@ struct LionOptions {
   double beta2 = 0.99;
   double weight_decay = 0;  // decoupled
 
-  static constexpr void ranges(const auto& row) {
-    row("lr", &LionOptions::lr, at_least(0));
-    row("beta1", &LionOptions::beta1, up_to(0, 1));
-    row("beta2", &LionOptions::beta2, up_to(0, 1));
-    row("weight_decay", &LionOptions::weight_decay, at_least(0));
+  static constexpr void ranges(const auto& option) {
+    option("lr", &LionOptions::lr, at_least(0));
+    option("beta1", &LionOptions::beta1, up_to(0, 1));
+    option("beta2", &LionOptions::beta2, up_to(0, 1));
+    option("weight_decay", &LionOptions::weight_decay, at_least(0));
   }
 };
 // w -= lr (sign(beta1 m + (1 - beta1) g) + weight_decay w);  m = beta2 m + (1 - beta2) g.
@@ -42,12 +42,12 @@ struct RpropOptions {
   double min_size = 1e-6;
   double max_size = 50;
 
-  static constexpr void ranges(const auto& row) {
-    row("lr", &RpropOptions::lr, above(0));
-    row("shrink", &RpropOptions::shrink, within(0, 1));
-    row("grow", &RpropOptions::grow, at_least(1));
-    row("min_size", &RpropOptions::min_size, at_least(0));
-    row("max_size", &RpropOptions::max_size, above(0));
+  static constexpr void ranges(const auto& option) {
+    option("lr", &RpropOptions::lr, above(0));
+    option("shrink", &RpropOptions::shrink, within(0, 1));
+    option("grow", &RpropOptions::grow, at_least(1));
+    option("min_size", &RpropOptions::min_size, at_least(0));
+    option("max_size", &RpropOptions::max_size, above(0));
   }
 };
 // Uses only the sign of the gradient; each element has its own step size. When the gradient changes
@@ -72,12 +72,12 @@ struct ASGDOptions {
   double start = 1e6;    // the first update whose weights are averaged
   double weight_decay = 0;
 
-  static constexpr void ranges(const auto& row) {
-    row("lr", &ASGDOptions::lr, at_least(0));
-    row("lambda", &ASGDOptions::lambda, at_least(0));
-    row("alpha", &ASGDOptions::alpha, at_least(0));
-    row("start", &ASGDOptions::start, at_least(0));
-    row("weight_decay", &ASGDOptions::weight_decay, at_least(0));
+  static constexpr void ranges(const auto& option) {
+    option("lr", &ASGDOptions::lr, at_least(0));
+    option("lambda", &ASGDOptions::lambda, at_least(0));
+    option("alpha", &ASGDOptions::alpha, at_least(0));
+    option("start", &ASGDOptions::start, at_least(0));
+    option("weight_decay", &ASGDOptions::weight_decay, at_least(0));
   }
 };
 // Averaged SGD (Polyak and Juditsky 1992): e = lr / (1 + lambda lr (t - 1))^alpha;
@@ -98,10 +98,10 @@ struct ScheduleFreeSGDOptions {
   double beta = 0.9;
   double weight_decay = 0;
 
-  static constexpr void ranges(const auto& row) {
-    row("lr", &ScheduleFreeSGDOptions::lr, at_least(0));
-    row("beta", &ScheduleFreeSGDOptions::beta, up_to(0, 1));
-    row("weight_decay", &ScheduleFreeSGDOptions::weight_decay, at_least(0));
+  static constexpr void ranges(const auto& option) {
+    option("lr", &ScheduleFreeSGDOptions::lr, at_least(0));
+    option("beta", &ScheduleFreeSGDOptions::beta, up_to(0, 1));
+    option("weight_decay", &ScheduleFreeSGDOptions::weight_decay, at_least(0));
   }
 };
 // z -= lr (g + weight_decay w);  x = (1 - 1/t) x + z / t;  w = (1 - beta) z + beta x, where z and x

@@ -3,8 +3,8 @@
 
 namespace etude::internal {
 
-ETUDE_INTERNAL_WALKS(, optim::Adam);
-ETUDE_INTERNAL_WALKS(, optim::AdamW);
-ETUDE_INTERNAL_WALKS(, optim::SGD);
+ETUDE_INTERNAL_FLATTEN(, optim::Adam);
+ETUDE_INTERNAL_FLATTEN(, optim::AdamW);
+ETUDE_INTERNAL_FLATTEN(, optim::SGD);
 
 }  // namespace etude::internal

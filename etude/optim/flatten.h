@@ -12,9 +12,9 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-ETUDE_INTERNAL_WALKS(extern, optim::Adam);
-ETUDE_INTERNAL_WALKS(extern, optim::AdamW);
-ETUDE_INTERNAL_WALKS(extern, optim::SGD);
+ETUDE_INTERNAL_FLATTEN(extern, optim::Adam);
+ETUDE_INTERNAL_FLATTEN(extern, optim::AdamW);
+ETUDE_INTERNAL_FLATTEN(extern, optim::SGD);
 
 }  // namespace internal
 }  // namespace etude

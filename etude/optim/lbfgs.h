@@ -32,14 +32,14 @@ struct LBFGSOptions {
   double curvature = 0.9;         // allowed slope after a step, relative to the initial one
   std::int64_t evaluations = 25;  // of one line search
 
-  static constexpr void ranges(const auto& row) {
-    row("iterations", &LBFGSOptions::iterations, at_least(0));
-    row("history", &LBFGSOptions::history, at_least(1));
-    row("gradient_limit", &LBFGSOptions::gradient_limit, at_least(0));
-    row("change_limit", &LBFGSOptions::change_limit, at_least(0));
-    row("armijo", &LBFGSOptions::armijo, within(0, 1));
-    row("curvature", &LBFGSOptions::curvature, within(0, 1));
-    row("evaluations", &LBFGSOptions::evaluations, at_least(1));
+  static constexpr void ranges(const auto& option) {
+    option("iterations", &LBFGSOptions::iterations, at_least(0));
+    option("history", &LBFGSOptions::history, at_least(1));
+    option("gradient_limit", &LBFGSOptions::gradient_limit, at_least(0));
+    option("change_limit", &LBFGSOptions::change_limit, at_least(0));
+    option("armijo", &LBFGSOptions::armijo, within(0, 1));
+    option("curvature", &LBFGSOptions::curvature, within(0, 1));
+    option("evaluations", &LBFGSOptions::evaluations, at_least(1));
   }
 };
 

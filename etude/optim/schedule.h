@@ -89,10 +89,10 @@ struct OneCycleOptions {
   double div = 25;         // starts at max / div
   double final_div = 1e4;  // ends at max / div / final_div
 
-  static constexpr void ranges(const auto& row) {
-    row("rise", &OneCycleOptions::rise, within(0, 1));
-    row("div", &OneCycleOptions::div, above(0));
-    row("final_div", &OneCycleOptions::final_div, above(0));
+  static constexpr void ranges(const auto& option) {
+    option("rise", &OneCycleOptions::rise, within(0, 1));
+    option("div", &OneCycleOptions::div, above(0));
+    option("final_div", &OneCycleOptions::final_div, above(0));
   }
 };
 // Rises to `max` and falls again in T updates, along half cosine waves.

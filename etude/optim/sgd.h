@@ -16,12 +16,12 @@ struct SGDOptions {
   double weight_decay = 0;  // times the parameter, added to the gradient
   double dampening = 0;     // of the gradient in the velocity, except in the first update
 
-  static constexpr void ranges(const auto& row) {
-    row("lr", &SGDOptions::lr, at_least(0));
-    row("momentum", &SGDOptions::momentum, up_to(0, 1));
-    row("decay", &SGDOptions::decay, at_least(0));
-    row("weight_decay", &SGDOptions::weight_decay, at_least(0));
-    row("dampening", &SGDOptions::dampening, within(0, 1));
+  static constexpr void ranges(const auto& option) {
+    option("lr", &SGDOptions::lr, at_least(0));
+    option("momentum", &SGDOptions::momentum, up_to(0, 1));
+    option("decay", &SGDOptions::decay, at_least(0));
+    option("weight_decay", &SGDOptions::weight_decay, at_least(0));
+    option("dampening", &SGDOptions::dampening, within(0, 1));
   }
 };
 

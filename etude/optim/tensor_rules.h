@@ -26,11 +26,11 @@ struct LARSOptions {
   double weight_decay = 1e-4;
   double trust = 1e-3;
 
-  static constexpr void ranges(const auto& row) {
-    row("lr", &LARSOptions::lr, at_least(0));
-    row("momentum", &LARSOptions::momentum, up_to(0, 1));
-    row("weight_decay", &LARSOptions::weight_decay, at_least(0));
-    row("trust", &LARSOptions::trust, above(0));
+  static constexpr void ranges(const auto& option) {
+    option("lr", &LARSOptions::lr, at_least(0));
+    option("momentum", &LARSOptions::momentum, up_to(0, 1));
+    option("weight_decay", &LARSOptions::weight_decay, at_least(0));
+    option("trust", &LARSOptions::trust, above(0));
   }
 };
 // Per tensor, k = trust |w| / (|g| + weight_decay |w|), or 1 if a norm is 0;
@@ -53,9 +53,9 @@ struct LAMBOptions {
   double eps = 1e-6;
   double weight_decay = 0.01;
 
-  static constexpr void ranges(const auto& row) {
-    internal::adam_ranges<LAMBOptions>(row);
-    row("weight_decay", &LAMBOptions::weight_decay, at_least(0));
+  static constexpr void ranges(const auto& option) {
+    internal::adam_ranges<LAMBOptions>(option);
+    option("weight_decay", &LAMBOptions::weight_decay, at_least(0));
   }
 };
 // r = mhat / (sqrt(vhat) + eps) + weight_decay w with the means of Adam;  w -= lr |w| / |r| r, with
@@ -78,13 +78,13 @@ struct MuonOptions {
   double beta2 = 0.95;         // of their variance
   double eps = 1e-8;           // added to its square root
 
-  static constexpr void ranges(const auto& row) {
-    row("lr", &MuonOptions::lr, at_least(0));
-    row("momentum", &MuonOptions::momentum, up_to(0, 1));
-    row("weight_decay", &MuonOptions::weight_decay, at_least(0));
-    row("vector_rate", &MuonOptions::vector_rate, at_least(0));
-    row("beta2", &MuonOptions::beta2, up_to(0, 1));
-    row("eps", &MuonOptions::eps, at_least(0));
+  static constexpr void ranges(const auto& option) {
+    option("lr", &MuonOptions::lr, at_least(0));
+    option("momentum", &MuonOptions::momentum, up_to(0, 1));
+    option("weight_decay", &MuonOptions::weight_decay, at_least(0));
+    option("vector_rate", &MuonOptions::vector_rate, at_least(0));
+    option("beta2", &MuonOptions::beta2, up_to(0, 1));
+    option("eps", &MuonOptions::eps, at_least(0));
   }
 };
 // Momentum whose matrices are made nearly orthogonal by five Newton-Schulz steps (Jordan et al.
@@ -110,13 +110,13 @@ struct AdafactorOptions {
   double threshold = 1;     // maximum of the RMS of a direction
   double weight_decay = 0;  // w -= lr weight_decay w
 
-  static constexpr void ranges(const auto& row) {
-    row("lr", &AdafactorOptions::lr, at_least(0));
-    row("fading", &AdafactorOptions::fading, at_least(0));
-    row("eps1", &AdafactorOptions::eps1, at_least(0));
-    row("eps2", &AdafactorOptions::eps2, at_least(0));
-    row("threshold", &AdafactorOptions::threshold, above(0));
-    row("weight_decay", &AdafactorOptions::weight_decay, at_least(0));
+  static constexpr void ranges(const auto& option) {
+    option("lr", &AdafactorOptions::lr, at_least(0));
+    option("fading", &AdafactorOptions::fading, at_least(0));
+    option("eps1", &AdafactorOptions::eps1, at_least(0));
+    option("eps2", &AdafactorOptions::eps2, at_least(0));
+    option("threshold", &AdafactorOptions::threshold, above(0));
+    option("weight_decay", &AdafactorOptions::weight_decay, at_least(0));
   }
 };
 // Steps scaled by variances. For matrices only the means of rows and of columns are stored: memory
@@ -137,10 +137,10 @@ struct ShampooOptions {
   double eps = 1e-4;        // times the unit matrix: start of the sums
   double weight_decay = 0;  // w -= lr weight_decay w
 
-  static constexpr void ranges(const auto& row) {
-    row("lr", &ShampooOptions::lr, at_least(0));
-    row("eps", &ShampooOptions::eps, above(0));
-    row("weight_decay", &ShampooOptions::weight_decay, at_least(0));
+  static constexpr void ranges(const auto& option) {
+    option("lr", &ShampooOptions::lr, at_least(0));
+    option("eps", &ShampooOptions::eps, above(0));
+    option("weight_decay", &ShampooOptions::weight_decay, at_least(0));
   }
 };
 // L += G G';  R += G' G;  w -= lr L^(-1/4) G R^(-1/4) (Gupta et al. 2018). The roots are computed

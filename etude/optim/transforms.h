@@ -73,11 +73,11 @@ struct LossScalingOptions {
   double backoff = 0.5;  // factor of the scale at an overflow
   std::int64_t every = 2000;
 
-  static constexpr void ranges(const auto& row) {
-    row("initial", &LossScalingOptions::initial, above(0));
-    row("growth", &LossScalingOptions::growth, at_least(1));
-    row("backoff", &LossScalingOptions::backoff, within(0, 1));
-    row("every", &LossScalingOptions::every, at_least(1));
+  static constexpr void ranges(const auto& option) {
+    option("initial", &LossScalingOptions::initial, above(0));
+    option("growth", &LossScalingOptions::growth, at_least(1));
+    option("backoff", &LossScalingOptions::backoff, within(0, 1));
+    option("every", &LossScalingOptions::every, at_least(1));
   }
 };
 // Divides gradients by the scale of the loss, RuleOptimizer::loss_scale(). An update with gradients

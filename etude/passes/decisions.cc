@@ -22,7 +22,7 @@ DecisionScope::DecisionScope() : outer_(std::exchange(ThreadObject<Listener>::ge
 DecisionScope::~DecisionScope() { ThreadObject<Listener>::find()->scope = outer_; }
 std::vector<Decision> DecisionScope::take() { return std::exchange(list_, {}); }
 
-bool hears_decisions() {
+bool wants_decisions() {
   const Listener* listener = ThreadObject<Listener>::find();
   return listener != nullptr && listener->scope != nullptr;
 }

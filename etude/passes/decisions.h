@@ -17,7 +17,7 @@ namespace etude::internal {
 
 // "fused: multiply (a.cc:3) joins add (a.cc:4): ..."
 struct Decision {
-  std::string_view who;  // the pass, or "regions"; static
+  std::string_view who;  // the pass, or "clusters"; static
   std::string text;
 };
 
@@ -33,18 +33,18 @@ class DecisionScope {
   std::vector<Decision> take();
 
  private:
-  friend bool hears_decisions();
+  friend bool wants_decisions();
   friend void add_decision(std::string_view who, std::string text);
   std::vector<Decision> list_;
   DecisionScope* outer_;
 };
 
-bool hears_decisions();
+bool wants_decisions();
 void add_decision(std::string_view who, std::string text);
 
 template <class... T>
-void tell_decision(std::string_view who, fmt::format_string<T...> text, T&&... args) {
-  if (hears_decisions()) add_decision(who, fmt::format(text, std::forward<T>(args)...));
+void report_decision(std::string_view who, fmt::format_string<T...> text, T&&... args) {
+  if (wants_decisions()) add_decision(who, fmt::format(text, std::forward<T>(args)...));
 }
 
 // "multiply (a.cc:3)"; the name alone if the line is unknown.

@@ -191,7 +191,7 @@ class Fuser {
     if (program != nullptr && node.results == 1 && is_float(node, *program)) programs_[i] = program;
   }
 
-  // float32 on the host, except truths: the operands that program kernels accept.
+  // float32 on the host, except bools: the operands that program kernels accept.
   bool is_float(const Graph::Node& node, const Program& program) const {
     const auto is = [this](GraphValue v, DType dtype) {
       return v != kNoValue && graph_.type(v)->dtype() == dtype &&
@@ -199,10 +199,10 @@ class Fuser {
     };
     if (node.operands.size() != static_cast<std::size_t>(program.operands)) return false;
     for (std::size_t i = 0; i < node.operands.size(); ++i) {
-      const bool is_truth = ((program.truths >> i) & 1) != 0;
-      if (!is(node.operands[i], is_truth ? kBool : kFloat32)) return false;
+      const bool is_bool = ((program.bools >> i) & 1) != 0;
+      if (!is(node.operands[i], is_bool ? kBool : kFloat32)) return false;
     }
-    return is(node.first_result, program.is_truth ? kBool : kFloat32);
+    return is(node.first_result, program.is_bool ? kBool : kFloat32);
   }
 
   void add(Run& run, std::size_t i) const {
@@ -248,30 +248,31 @@ class Fuser {
            graph_.type(v)->shape() == graph_.type(result)->shape();
   }
 
-  void tell(const Run& run, GraphValue v, std::string_view why) const {
-    if (!hears_decisions()) return;
-    tell_decision("fuse_elementwise", "{} stays apart from {}: {}",
-                  call_text(graph_.node(maker_[v])), call_text(graph_.node(run.root)), why);
+  void report(const Run& run, GraphValue v, std::string_view why) const {
+    if (!wants_decisions()) return;
+    report_decision("fuse_elementwise", "{} stays apart from {}: {}",
+                    call_text(graph_.node(maker_[v])), call_text(graph_.node(run.root)), why);
   }
   // Reports why element-wise calls that make operands of this finished chain did not join.
-  void tell_apart(const Run& run) const {
+  void report_apart(const Run& run) const {
     const GraphValue result = graph_.node(run.root).first_result;
     if (run.nodes.size() > 1) {
-      tell_decision("fuse_elementwise",
-                    "{} calls up to {} are one sweep over {}: {} functions, {} operands",
-                    run.nodes.size(), call_text(graph_.node(run.root)),
-                    graph_.type(result)->to_string(), run.functions, run.operands.size());
+      report_decision("fuse_elementwise",
+                      "{} calls up to {} are one sweep over {}: {} functions, {} operands",
+                      run.nodes.size(), call_text(graph_.node(run.root)),
+                      graph_.type(result)->to_string(), run.functions, run.operands.size());
     }
     for (const GraphValue v : run.operands) {
       if (maker_[v] == kNone || programs_[maker_[v]] == nullptr || group_[maker_[v]] == run.root) {
         continue;
       }
       if (graph_.type(v)->shape() != graph_.type(result)->shape()) {
-        tell(run, v, "its shape is another one, so that each element would be computed many times");
+        report(run, v,
+               "its shape is another one, so that each element would be computed many times");
       } else if (readers_[v] != run.reads.at(v)) {
-        tell(run, v,
-             fmt::format("{} others read its result, which must be in memory for them",
-                         readers_[v] - run.reads.at(v)));
+        report(run, v,
+               fmt::format("{} others read its result, which must be in memory for them",
+                           readers_[v] - run.reads.at(v)));
       }
     }
   }
@@ -313,12 +314,12 @@ class Fuser {
         continue;
       }
       refused.push_back(next);
-      tell(run, next,
-           has_room ? "its operands would hold more memory until then than its result does"
-                    : "together they have more operands or functions than one kernel takes");
+      report(run, next,
+             has_room ? "its operands would hold more memory until then than its result does"
+                      : "together they have more operands or functions than one kernel takes");
     }
     if (run.nodes.size() > 1) keep(run);
-    if (hears_decisions()) tell_apart(run);
+    if (wants_decisions()) report_apart(run);
   }
 
   void keep(const Run& run) {

@@ -23,9 +23,10 @@ class LoweringContext final : public Context {
                          CallSite where) {
     OperandList list;
     const Tensor absent;
-    std::vector<Tensor> ghosts;
-    for (const Draft d : operands) ghosts.push_back(d == kNone ? absent : ghost(d));
-    for (const Tensor& x : ghosts) list.add(x);
+    std::vector<Tensor> abstract_tensors;
+    for (const Draft d : operands)
+      abstract_tensors.push_back(d == kNone ? absent : abstract_tensor(d));
+    for (const Tensor& x : abstract_tensors) list.add(x);
     const BottomScope bottom(*this);
     std::vector<Draft> out;
     for (const Tensor& y : lower(op, list.view(), attrs, *this, where)) out.push_back(number(y));
@@ -38,15 +39,15 @@ class LoweringContext final : public Context {
     for (std::size_t i = 0; i < in.size(); ++i) operands.push_back(number(in[i]));
     const auto [first, count] = build_.append(op, attrs, operands, where);
     Values out;
-    for (uint32_t r = 0; r < count; ++r) out.push_back(ghost(first + r));
+    for (uint32_t r = 0; r < count; ++r) out.push_back(abstract_tensor(first + r));
     return out;
   }
 
  private:
   static constexpr Draft kNone = GraphBuilder::kNoDraft;
 
-  Tensor ghost(Draft draft) {
-    Tensor out = make_ghost(build_.type(draft));
+  Tensor abstract_tensor(Draft draft) {
+    Tensor out = make_abstract(build_.type(draft));
     drafts_.emplace(TensorAccess::id(out), draft);
     return out;
   }

@@ -245,12 +245,12 @@ class Recomputation {
       for (const GraphValue v : *list) add_step(uses_[v], at);
     }
     add_step(starts_[gap.value], at);
-    if (hears_decisions()) {
-      tell_decision("recompute_cheap",
-                    "{} is computed again before {}: {} bytes are not kept for {} "
-                    "nodes, and {} are read and written for it",
-                    call_text(graph_.node(lives_.maker[gap.value])), call_text(graph_.node(at)),
-                    lives_.bytes(gap.value), gap.before - gap.after, again.moved);
+    if (wants_decisions()) {
+      report_decision("recompute_cheap",
+                      "{} is computed again before {}: {} bytes are not kept for {} "
+                      "nodes, and {} are read and written for it",
+                      call_text(graph_.node(lives_.maker[gap.value])), call_text(graph_.node(at)),
+                      lives_.bytes(gap.value), gap.before - gap.after, again.moved);
     }
     curve_.add(gap.after + 1, at, -lives_.bytes(gap.value));
     for (const GraphValue v : again.made) {

@@ -195,8 +195,8 @@ GraphRef roll_once(const Graph& graph) {
     GraphRef made = rolling.run();
     if (rolling.too_large().empty()) {
       for (const RolledLoop& loop : loops) {
-        tell_decision("roll", "{} times {} calls from {} on are a loop", loop.count, loop.period,
-                      call_text(graph.node(loop.first)));
+        report_decision("roll", "{} times {} calls from {} on are a loop", loop.count, loop.period,
+                        call_text(graph.node(loop.first)));
       }
       return made;
     }

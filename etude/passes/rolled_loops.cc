@@ -267,7 +267,7 @@ class LoopFinder {
   bool settle(RolledLoop& l) {
     find_carried(l);
     leave_last_step(l);
-    return is_worth_it(l) && find_kept(l) && find_outside(l);
+    return is_worth_it(l) && find_residuals(l) && find_outside(l);
   }
 
   // Calls f(operand of the first step, operand of step k, Read) for each operand.
@@ -319,7 +319,7 @@ class LoopFinder {
     }
   }
 
-  bool find_kept(RolledLoop& l) const {
+  bool find_residuals(RolledLoop& l) const {
     for (GraphValue v = l.first_value; v < l.first_value + l.values; ++v) {
       if (is_from_outside(l, v)) continue;
       const std::size_t reads = reads_behind(l, v);

@@ -15,7 +15,7 @@ namespace internal {
 // thread: the caller may then run it. Pieces run in order, on one thread. wait_for_compile() waits
 // for them. fork() waits for the running piece; queued pieces run in the child as well. Defined in
 // etude/startup.cc. thread-safe.
-bool do_soon(std::function<void()> work) noexcept;
+bool run_in_background(std::function<void()> work) noexcept;
 
 }  // namespace internal
 }  // namespace etude

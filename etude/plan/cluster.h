@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Regions: runs of a plan's calls on a few elements each, or all steps of a loop of such calls,
+// Clusters: runs of a plan's calls on a few elements each, or all steps of a loop of such calls,
 // that are compiled to one function of machine code (docs/design/0016). The plan runs its steps
 // until the code is compiled; both compute the same bits. Used by plans and loops (plan.h);
 // codegen/ makes the code.
@@ -32,9 +32,9 @@ namespace etude::internal {
 // The computation of a call in terms of its elements, so that it can be inlined. Kernels describe
 // it (kernels/cpu/elementwise/small_calls.h): no op is named here.
 struct SmallCall {
-  enum class Kind : uint8_t { kProgram, kProduct, kFold, kMove };
-  enum class Fold : uint8_t { kSum, kProd, kMax, kMin };
-  static constexpr std::size_t kMostTold = 64;  // elements of an operand or of the result
+  enum class Kind : uint8_t { kProgram, kProduct, kCombine, kMove };
+  enum class Combine : uint8_t { kSum, kProd, kMax, kMin };
+  static constexpr std::size_t kMostDescribed = 64;  // elements of an operand or of the result
   using List = std::vector<uint16_t>;
   // [outer, size, inner] to [outer, inner], in the order of kernels/cpu/reduce/reduce.h.
   struct Axes {
@@ -52,20 +52,20 @@ struct SmallCall {
   // by `strides` elements.
   uint32_t depth = 0;
   std::array<uint32_t, 2> strides{};
-  // kFold: reductions one after another, then a division.
-  Fold fold = Fold::kSum;
+  // kCombine: reductions one after another, then a division.
+  Combine combine = Combine::kSum;
   std::vector<Axes> passes;
   float divisor = 1;
 };
 
-struct Region {
-  static constexpr std::size_t kMostElements = SmallCall::kMostTold;  // four vectors of 16
-  static constexpr std::size_t kMostSlots = 64;                       // of a loop
+struct Cluster {
+  static constexpr std::size_t kMostElements = SmallCall::kMostDescribed;  // four vectors of 16
+  static constexpr std::size_t kMostSlots = 64;                            // of a loop
   static constexpr std::size_t kMostWork = 2000;  // of one function, in units of work()
 
   struct Value {
     uint32_t count = 1;
-    bool is_truth = false;
+    bool is_bool = false;
   };
   struct Call {
     SmallCall what;
@@ -98,9 +98,9 @@ struct Region {
   std::vector<double> params() const;
 };
 
-// All but the parameters: regions with equal texts share a function.
-std::string to_string(const Region& region);
+// All but the parameters: clusters with equal texts share a function.
+std::string to_string(const Cluster& cluster);
 // throws: kInternal if an invariant is broken.
-void check(const Region& region);
+void check(const Cluster& cluster);
 
 }  // namespace etude::internal

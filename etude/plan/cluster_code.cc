@@ -11,16 +11,16 @@
 namespace etude::internal {
 namespace {
 
-// What to_string() tells, as bytes: plans ask for each region that they find.
+// What to_string() tells, as bytes: plans ask for each cluster that they find.
 class Key {
  public:
-  explicit Key(const Region& region) {
-    add(region.is_loop, region.is_reverse, region.values.size(), region.calls.size());
-    for (const Region::Value& value : region.values) add(value.count, value.is_truth);
-    add_places(region.loads);
-    add_places(region.stores);
-    for (const Region::Call& call : region.calls) add_call(call);
-    for (const Region::Carried& c : region.carried) {
+  explicit Key(const Cluster& cluster) {
+    add(cluster.is_loop, cluster.is_reverse, cluster.values.size(), cluster.calls.size());
+    for (const Cluster::Value& value : cluster.values) add(value.count, value.is_bool);
+    add_places(cluster.loads);
+    add_places(cluster.stores);
+    for (const Cluster::Call& call : cluster.calls) add_call(call);
+    for (const Cluster::Carried& c : cluster.carried) {
       add(c.before, c.after);
       const std::array places = {c.from, c.to};
       add_places(places);
@@ -33,11 +33,11 @@ class Key {
   void add(const T&... numbers) {
     (bytes.append(reinterpret_cast<const char*>(&numbers), sizeof numbers), ...);
   }
-  void add_places(std::span<const Region::Place> places) {
+  void add_places(std::span<const Cluster::Place> places) {
     add(places.size());
     for (const auto& p : places) add(p.value, p.slot, p.offset, p.stride);
   }
-  void add_call(const Region::Call& call) {
+  void add_call(const Cluster::Call& call) {
     const SmallCall& what = call.what;
     add(what.kind, call.result, call.operands.size(), what.at.size(), what.params.size());
     for (const uint32_t v : call.operands) add(v);
@@ -45,11 +45,12 @@ class Key {
       add(list.size());
       bytes.append(reinterpret_cast<const char*>(list.data()), list.size() * sizeof list[0]);
     }
-    add(what.depth, what.strides[0], what.strides[1], what.fold, what.divisor, what.passes.size());
+    add(what.depth, what.strides[0], what.strides[1], what.combine, what.divisor,
+        what.passes.size());
     for (const auto& p : what.passes) add(p.outer, p.size, p.inner);
     if (what.program == nullptr) return;
     const scalar::Program& program = *what.program;
-    add(program.size, program.operands, program.truths);
+    add(program.size, program.operands, program.bools);
     for (std::size_t k = 0; k < static_cast<std::size_t>(program.size); ++k) {
       const scalar::Node& node = program.nodes[k];
       add(node.fn, node.args[0], node.args[1], node.args[2], node.constant);
@@ -59,15 +60,15 @@ class Key {
 
 }  // namespace
 
-const RegionCode* RegionCode::of(Region region) {
+const ClusterCode* ClusterCode::of(Cluster cluster) {
   constexpr std::size_t kMost = 4096;
   static std::mutex mutex;
-  static auto* const all = new std::unordered_map<std::string, const RegionCode*>;
+  static auto* const all = new std::unordered_map<std::string, const ClusterCode*>;
 #ifdef ETUDE_ASSERTIONS
-  check(region);
+  check(cluster);
 #endif
-  const RegionCode* code = nullptr;
-  Key key(region);
+  const ClusterCode* code = nullptr;
+  Key key(cluster);
   {
     const std::lock_guard lock(mutex);
     const auto [at, is_new] = all->try_emplace(std::move(key.bytes), nullptr);
@@ -75,7 +76,7 @@ const RegionCode* RegionCode::of(Region region) {
       all->erase(at);
       return nullptr;
     }
-    if (is_new) at->second = new RegionCode(std::move(region));
+    if (is_new) at->second = new ClusterCode(std::move(cluster));
     code = at->second;
   }
   if (const std::optional<Tier> tier = fixed_tier(); tier && code->tier() < *tier) {

@@ -17,32 +17,32 @@ constexpr std::size_t kForEver = ~std::size_t{0};
 bool is_small(const Type* type) {
   const bool is_known = type->dtype() == kFloat32 || type->dtype() == kBool;
   return is_known && type->device() == Device() && type->count() >= 1 &&
-         type->count() <= static_cast<int64_t>(Region::kMostElements);
+         type->count() <= static_cast<int64_t>(Cluster::kMostElements);
 }
 
 }  // namespace
 
-// A region while it grows. Values are known by what they show, so that a value and a view of all of
-// it are one.
-class RegionMaker::Draft {
+// A cluster while it grows. Values are known by what they show, so that a value and a view of all
+// of it are one.
+class ClusterMaker::Draft {
  public:
-  explicit Draft(const RegionMaker& maker) : maker_(maker) {}
+  explicit Draft(const ClusterMaker& maker) : maker_(maker) {}
 
   // Value v, which is there already or is loaded from `place`.
-  uint32_t value(GraphValue v, const Region::Place& place) {
+  uint32_t value(GraphValue v, const Cluster::Place& place) {
     const Shown shown = *maker_.shown_[v];
     if (const auto known = ids_.find(shown); known != ids_.end()) return known->second;
     const Type* const type = maker_.graph_.type(v);
     const auto whole = roots_.find(shown.root);
     const uint32_t id = add(shown, type->dtype());
     if (whole == roots_.end()) {
-      region_.loads.push_back(place);
-      region_.loads.back().value = id;
-    } else {  // a part of what the region has made
+      cluster_.loads.push_back(place);
+      cluster_.loads.back().value = id;
+    } else {  // a part of what the cluster has made
       SmallCall part;
       auto& list = part.at.emplace_back(static_cast<std::size_t>(shown.count));
       std::iota(list.begin(), list.end(), static_cast<uint16_t>(shown.first));
-      region_.calls.push_back({std::move(part), {whole->second}, id});
+      cluster_.calls.push_back({std::move(part), {whole->second}, id});
     }
     return id;
   }
@@ -54,36 +54,36 @@ class RegionMaker::Draft {
   }
 
   void call(const SmallCall& what, std::vector<uint32_t> operands, uint32_t result) {
-    region_.calls.push_back({what, std::move(operands), result});
+    cluster_.calls.push_back({what, std::move(operands), result});
   }
 
-  Region& region() { return region_; }
+  Cluster& cluster() { return cluster_; }
 
  private:
   uint32_t add(const Shown& shown, DType dtype) {
-    const auto id = static_cast<uint32_t>(region_.values.size());
-    region_.values.push_back({static_cast<uint32_t>(shown.count), dtype == kBool});
+    const auto id = static_cast<uint32_t>(cluster_.values.size());
+    cluster_.values.push_back({static_cast<uint32_t>(shown.count), dtype == kBool});
     ids_.emplace(shown, id);
     return id;
   }
 
-  const RegionMaker& maker_;
-  Region region_;
+  const ClusterMaker& maker_;
+  Cluster cluster_;
   std::map<Shown, uint32_t> ids_;
   std::map<GraphValue, uint32_t> roots_;  // those made here
 };
 
-RegionMaker::RegionMaker(const Graph& graph, std::span<const RefPtr<Prepared>> calls)
+ClusterMaker::ClusterMaker(const Graph& graph, std::span<const RefPtr<Prepared>> calls)
     : graph_(graph),
       calls_(calls),
-      told_(graph.size()),
+      described_(graph.size()),
       shown_(graph.value_count()),
       last_read_(graph.value_count(), 0) {
   find_shown();
-  for (std::size_t i = 0; i < graph.size(); ++i) tell(i);
+  for (std::size_t i = 0; i < graph.size(); ++i) describe(i);
 }
 
-void RegionMaker::find_shown() {
+void ClusterMaker::find_shown() {
   std::vector<GraphValue> root(graph_.value_count());
   std::vector<int64_t> bytes(graph_.value_count(), 0);
   std::iota(root.begin(), root.end(), GraphValue{0});
@@ -110,7 +110,7 @@ void RegionMaker::find_shown() {
   }
 }
 
-void RegionMaker::tell(std::size_t i) {
+void ClusterMaker::describe(std::size_t i) {
   const Graph::Node node = graph_.node(i);
   if (is_view(i) || node.results != 1 || !shown_[node.first_result]) return;
   InlineVector<const Type*, 6> types;
@@ -119,27 +119,28 @@ void RegionMaker::tell(std::size_t i) {
     types.push_back(graph_.type(v));
   }
   SmallCall call;
-  if (tell_call(*calls_[i], {types.data(), types.size()}, call)) told_[i] = std::move(call);
+  if (describe_call(*calls_[i], {types.data(), types.size()}, call))
+    described_[i] = std::move(call);
 }
 
-std::size_t RegionMaker::work_of(std::size_t i) const {
-  return Region::work(*told_[i],
-                      static_cast<std::size_t>(graph_.type(graph_.node(i).first_result)->count()));
+std::size_t ClusterMaker::work_of(std::size_t i) const {
+  return Cluster::work(*described_[i],
+                       static_cast<std::size_t>(graph_.type(graph_.node(i).first_result)->count()));
 }
 
-std::vector<RegionMaker::Range> RegionMaker::ranges() const {
+std::vector<ClusterMaker::Range> ClusterMaker::ranges() const {
   std::vector<Range> out;
   for (std::size_t i = 0; i < graph_.size();) {
-    if (!told_[i] || work_of(i) > Region::kMostWork) {
+    if (!described_[i] || work_of(i) > Cluster::kMostWork) {
       ++i;
       continue;
     }
     Range range{i, i};
     std::size_t work = 0, calls = 0;
-    for (; i < graph_.size() && (told_[i] || is_view(i)); ++i) {
+    for (; i < graph_.size() && (described_[i] || is_view(i)); ++i) {
       if (is_view(i)) continue;
       work += work_of(i);
-      if (work > Region::kMostWork) break;
+      if (work > Cluster::kMostWork) break;
       ++calls;
       range.last = i + 1;
     }
@@ -148,28 +149,28 @@ std::vector<RegionMaker::Range> RegionMaker::ranges() const {
   return out;
 }
 
-std::string RegionMaker::why_not(std::size_t i) const {
+std::string ClusterMaker::why_not(std::size_t i) const {
   const Graph::Node node = graph_.node(i);
-  if (told_[i]) {
+  if (described_[i]) {
     const std::size_t work = work_of(i);
-    if (work <= Region::kMostWork)
-      return "the calls beside it are of no region, and it is one alone";
-    return fmt::format("its work is {}, of at most {} in one function", work, Region::kMostWork);
+    if (work <= Cluster::kMostWork)
+      return "the calls beside it are of no cluster, and it is one alone";
+    return fmt::format("its work is {}, of at most {} in one function", work, Cluster::kMostWork);
   }
   if (node.results != 1) return "it has several results";
   const auto too_large = [&](GraphValue v) {
     return fmt::format("{} is more than {} elements of float32 or bool",
-                       graph_.type(v)->to_string(), Region::kMostElements);
+                       graph_.type(v)->to_string(), Cluster::kMostElements);
   };
   if (!shown_[node.first_result]) return too_large(node.first_result);
   for (const GraphValue v : node.operands) {
     if (v == kNoValue) return "an operand is absent";
     if (!shown_[v]) return too_large(v);
   }
-  return "its kernel does not tell what it computes of each element";
+  return "its kernel does not describe how it computes an element";
 }
 
-Region RegionMaker::region_of(const Range& range, const SlotOf& slot_of) const {
+Cluster ClusterMaker::cluster_of(const Range& range, const SlotOf& slot_of) const {
   Draft draft(*this);
   for (std::size_t i = range.first; i < range.last; ++i) {
     if (is_view(i)) continue;
@@ -180,43 +181,43 @@ Region RegionMaker::region_of(const Range& range, const SlotOf& slot_of) const {
       operands.push_back(draft.value(node.operands[o], {.slot = slot}));
     }
     const uint32_t result = draft.make(node.first_result);
-    draft.call(*told_[i], std::move(operands), result);
+    draft.call(*described_[i], std::move(operands), result);
     if (last_read_[node.first_result] >= range.last) {
-      draft.region().stores.push_back({.value = result, .slot = slot_of(i, -1)});
+      draft.cluster().stores.push_back({.value = result, .slot = slot_of(i, -1)});
     }
   }
-  return std::move(draft.region());
+  return std::move(draft.cluster());
 }
 
-std::optional<Region> RegionMaker::loop_of(const LoopShape& loop) const {
+std::optional<Cluster> ClusterMaker::loop_of(const LoopShape& loop) const {
   std::size_t work = 0;
   for (std::size_t i = 0; i < graph_.size(); ++i) {
     if (is_view(i)) continue;
-    if (!told_[i]) return std::nullopt;
+    if (!described_[i]) return std::nullopt;
     work += work_of(i);
   }
   const std::size_t inputs = graph_.inputs().size(), outputs = graph_.outputs().size();
   const std::size_t slots = inputs + outputs + graph_.constants().size();
   const bool is_known = std::ranges::all_of(
       graph_.outputs(), [this](GraphValue v) { return v != kNoValue && shown_[v].has_value(); });
-  if (!is_known || work > Region::kMostWork || slots > Region::kMostSlots) return std::nullopt;
+  if (!is_known || work > Cluster::kMostWork || slots > Cluster::kMostSlots) return std::nullopt;
   for (GraphValue c = 0; c < loop.carried; ++c) {
     if (!shown_[c]) return std::nullopt;
   }
 
   Draft draft(*this);
-  Region& region = draft.region();
-  region.is_loop = true;
-  region.is_reverse = loop.is_reverse;
+  Cluster& cluster = draft.cluster();
+  cluster.is_loop = true;
+  cluster.is_reverse = loop.is_reverse;
   for (GraphValue c = 0; c < loop.carried; ++c) {
     const uint32_t before = draft.make(c);
-    region.carried.push_back({.before = before, .from = {before, c}});
+    cluster.carried.push_back({.before = before, .from = {before, c}});
   }
   const auto value = [&](GraphValue v) {
     const Shown& shown = *shown_[v];
     const Type* const type = graph_.type(shown.root);
     const bool is_constant = shown.root >= graph_.first_constant();
-    Region::Place place{.slot = static_cast<uint32_t>(shown.root + (is_constant ? outputs : 0))};
+    Cluster::Place place{.slot = static_cast<uint32_t>(shown.root + (is_constant ? outputs : 0))};
     place.offset = shown.first * itemsize(type->dtype());
     const bool is_row = shown.root >= loop.carried && shown.root < loop.carried + loop.rows;
     if (is_row) place.stride = type->bytes();
@@ -227,20 +228,20 @@ std::optional<Region> RegionMaker::loop_of(const LoopShape& loop) const {
     const Graph::Node node = graph_.node(i);
     std::vector<uint32_t> operands;
     for (const GraphValue v : node.operands) operands.push_back(value(v));
-    draft.call(*told_[i], std::move(operands), draft.make(node.first_result));
+    draft.call(*described_[i], std::move(operands), draft.make(node.first_result));
   }
   for (std::size_t y = 0; y < outputs; ++y) {
     const GraphValue v = graph_.outputs()[y];
-    Region::Place place{.value = value(v), .slot = static_cast<uint32_t>(inputs + y)};
+    Cluster::Place place{.value = value(v), .slot = static_cast<uint32_t>(inputs + y)};
     if (y < loop.carried) {
-      region.carried[y].after = place.value;
-      region.carried[y].to = place;
+      cluster.carried[y].after = place.value;
+      cluster.carried[y].to = place;
       continue;
     }
     place.stride = graph_.type(v)->bytes();
-    region.stores.push_back(place);
+    cluster.stores.push_back(place);
   }
-  return std::move(region);
+  return std::move(cluster);
 }
 
 }  // namespace etude::internal

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds the parts of a graph that can be regions (region.h), and makes them. Used by plans.
+// Finds the parts of a graph that can be clusters (cluster.h), and makes them. Used by plans.
 #pragma once
 
 #include <cstddef>
@@ -24,15 +24,15 @@ struct LoopShape {
 };
 
 // confined to the thread that made it; graph and calls outlive it.
-class RegionMaker {
+class ClusterMaker {
  public:
   // The prepared calls of the nodes.
-  RegionMaker(const Graph& graph, std::span<const RefPtr<Prepared>> calls);
+  ClusterMaker(const Graph& graph, std::span<const RefPtr<Prepared>> calls);
 
   struct Range {
     std::size_t first, last;  // nodes [first, last)
   };
-  // Maximal runs of nodes that can be regions, of at least two calls.
+  // Maximal runs of nodes that can be clusters, of at least two calls.
   std::vector<Range> ranges() const;
 
   // The reason why a node is in none of them, for people.
@@ -41,12 +41,12 @@ class RegionMaker {
 
   // The slot of operand o of a node; operand -1 is the result.
   using SlotOf = std::function<uint32_t(std::size_t node, int operand)>;
-  // A range as a region that reads and writes the places of its nodes' steps.
-  Region region_of(const Range& range, const SlotOf& slot_of) const;
+  // A range as a cluster that reads and writes the places of its nodes' steps.
+  Cluster cluster_of(const Range& range, const SlotOf& slot_of) const;
 
   // The whole graph as the steps of a loop; none if that is impossible. Its slots are the elements
   // of the inputs, of the outputs, and the constants, in this order.
-  std::optional<Region> loop_of(const LoopShape& loop) const;
+  std::optional<Cluster> loop_of(const LoopShape& loop) const;
 
  private:
   // The bytes that a value is a view of: `count` elements of `root` from `first` on.
@@ -57,15 +57,15 @@ class RegionMaker {
   };
   class Draft;
 
-  void tell(std::size_t node);
+  void describe(std::size_t node);
   void find_shown();
   std::size_t work_of(std::size_t node) const;
 
   const Graph& graph_;
   std::span<const RefPtr<Prepared>> calls_;
-  std::vector<std::optional<SmallCall>> told_;  // by node
-  std::vector<std::optional<Shown>> shown_;     // by value; none: too large, or another dtype
-  std::vector<std::size_t> last_read_;          // by root: its last reader
+  std::vector<std::optional<SmallCall>> described_;  // by node
+  std::vector<std::optional<Shown>> shown_;          // by value; none: too large, or another dtype
+  std::vector<std::size_t> last_read_;               // by root: its last reader
 };
 
 }  // namespace etude::internal

@@ -65,7 +65,7 @@ const Plan::Step* Plan::run_steps(const Frame& frame) const {
   if (stretches_.empty()) return run_range(frame, 0, steps_.size());
   for (const Stretch& s : stretches_) {
     if (s.code != nullptr) {
-      if (const RegionCode::Run run = s.code->take(kStepNs * (s.end - s.first))) {
+      if (const ClusterCode::Run run = s.code->take(kStepNs * (s.end - s.first))) {
         run(frame.pointers.data() + s.first_place, s.params.data(), 1);
         continue;
       }
@@ -85,32 +85,32 @@ const Plan::Step* Plan::run_range(const Frame& frame, std::size_t first, std::si
 }
 
 std::optional<LoopCode> Plan::loop_code(const LoopShape& loop) const {
-  if (!makes_regions()) return std::nullopt;
+  if (!makes_clusters()) return std::nullopt;
   std::vector<RefPtr<Prepared>> calls;
   for (std::size_t i = 0; i < graph_->size(); ++i) {
     const Graph::Node node = graph_->node(i);
     calls.push_back(prepare(node.op, node.attrs, operand_types(*graph_, node)));
   }
-  std::optional<Region> region = RegionMaker(*graph_, calls).loop_of(loop);
-  if (!region) return std::nullopt;
+  std::optional<Cluster> cluster = ClusterMaker(*graph_, calls).loop_of(loop);
+  if (!cluster) return std::nullopt;
   LoopCode out;
   out.inputs_ = graph_->inputs().size();
   out.outputs_ = graph_->outputs().size();
-  out.params_ = region->params();
+  out.params_ = cluster->params();
   for (const Tensor& constant : graph_->constants()) {
     out.constants_.push_back(TensorAccess::data(constant));
   }
-  out.code_ = RegionCode::of(std::move(*region));
+  out.code_ = ClusterCode::of(std::move(*cluster));
   if (out.code_ == nullptr) return std::nullopt;
   return out;
 }
 
 bool LoopCode::run(const void* const* in, void* const* out, std::size_t steps) const {
   if ((mode_word & (kModeProfile | kModeCancel)) != 0) return false;
-  const std::size_t calls = code_->region().calls.size();
-  const RegionCode::Run run = code_->take(kStepNs * steps * (calls + 1));
+  const std::size_t calls = code_->cluster().calls.size();
+  const ClusterCode::Run run = code_->take(kStepNs * steps * (calls + 1));
   if (run == nullptr) return false;
-  std::array<void*, Region::kMostSlots> slots;
+  std::array<void*, Cluster::kMostSlots> slots;
   auto at = slots.begin();
   for (std::size_t i = 0; i < inputs_; ++i) *at++ = const_cast<void*>(in[i]);
   at = std::copy_n(out, outputs_, at);
@@ -281,8 +281,8 @@ std::string Plan::place_text(const Place& place) const {
   return "none";
 }
 
-std::vector<Plan::RegionRange> Plan::regions() const {
-  std::vector<RegionRange> out;
+std::vector<Plan::ClusterRange> Plan::clusters() const {
+  std::vector<ClusterRange> out;
   for (const Stretch& s : stretches_) {
     if (s.code == nullptr) continue;
     out.push_back({steps_[s.first].node, steps_[s.end - 1].node + std::size_t{1}, s.code});
@@ -322,7 +322,7 @@ std::string Plan::to_string() const {
   }
   for (const Stretch& s : stretches_) {
     if (s.code == nullptr) continue;
-    text += fmt::format("  steps {} to {} are a region\n", s.first + 1, s.end);
+    text += fmt::format("  steps {} to {} are a cluster\n", s.first + 1, s.end);
   }
   return text;
 }

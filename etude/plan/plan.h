@@ -2,8 +2,8 @@
 // Plan: a graph made ready to run on the host. Its kernels are prepared, its intermediate values
 // have places in one block of memory (the arena), and a run is a loop over its steps: it looks up
 // no op and makes no tensor except the results. It computes the same bits as the separate calls.
-// Runs of small calls among the steps are regions (region.h); machine code replaces them once it is
-// compiled.
+// Runs of small calls among the steps are clusters (cluster.h); machine code replaces them once it
+// is compiled.
 //
 // Invariant of the places: two values share bytes only if the later one is written by a step that
 // is the last reader of the earlier one and whose kernel may write its result there, or by a later
@@ -54,7 +54,7 @@ class LoopCode {
 
  private:
   friend class Plan;
-  const RegionCode* code_ = nullptr;
+  const ClusterCode* code_ = nullptr;
   std::size_t inputs_ = 0, outputs_ = 0;
   std::vector<double> params_;
   std::vector<const void*> constants_;
@@ -97,16 +97,16 @@ class Plan final : public RefCounted {
   // Its steps and places. Valid as long as the plan.
   PlanLayout layout() const;
   // One step per line: "@64 float32[2,3] = matmul(x, @0 float32[4,3])  # train.cc:41", below it the
-  // calls that it replaces; then the regions.
+  // calls that it replaces; then the clusters.
   std::string to_string() const;
   // The graph that runs, after the passes. Valid as long as the plan.
   const Graph& graph() const noexcept { return *graph_; }
   // The ranges of nodes, [first, end), that compiled code may replace.
-  struct RegionRange {
+  struct ClusterRange {
     std::size_t first, end;
-    const RegionCode* code;
+    const ClusterCode* code;
   };
-  std::vector<RegionRange> regions() const;
+  std::vector<ClusterRange> clusters() const;
 
  private:
   friend class Planner;
@@ -126,10 +126,10 @@ class Plan final : public RefCounted {
     uint32_t operands;
     uint32_t node;
   };
-  // Steps [first, end): a region, if it has code or will have code.
+  // Steps [first, end): a cluster, if it has code or will have code.
   struct Stretch {
     std::size_t first = 0, end = 0;
-    const RegionCode* code = nullptr;
+    const ClusterCode* code = nullptr;
     uint32_t first_place = 0;    // its slots are the places from there on
     std::vector<double> params;  // of its calls
   };
@@ -187,7 +187,7 @@ class Plan final : public RefCounted {
   const Graph* graph_ = nullptr;  // after the passes
   GraphRef owned_;                // that graph, unless that graph caches the plan
   std::vector<Step> steps_;
-  std::vector<Stretch> stretches_;  // all steps, in order; empty without regions
+  std::vector<Stretch> stretches_;  // all steps, in order; empty without clusters
   std::vector<Place> places_;
   std::vector<RefPtr<const RefCounted>> held_;  // targets of pointers in `state.params`
   std::vector<Patch> input_patches_, output_patches_;

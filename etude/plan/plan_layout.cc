@@ -6,22 +6,22 @@
 namespace etude::internal {
 
 PlanLayout Plan::layout() const {
-  using Told = PlanLayout::Home;
-  const auto told = [](const Place& place) {
+  using Shown = PlanLayout::Home;
+  const auto shown_place = [](const Place& place) {
     const auto home = [&] {
       switch (place.home) {
         case Home::kInput:
-          return Told::kInput;
+          return Shown::kInput;
         case Home::kConstant:
-          return Told::kConstant;
+          return Shown::kConstant;
         case Home::kArena:
-          return Told::kArena;
+          return Shown::kArena;
         case Home::kOutput:
-          return Told::kMade;
+          return Shown::kMade;
         case Home::kNone:
           break;
       }
-      return Told::kNone;
+      return Shown::kNone;
     };
     return PlanLayout::Place{home(), place.index, place.offset};
   };
@@ -36,11 +36,11 @@ PlanLayout Plan::layout() const {
     to.node = step.node;
     const Place* const first = places_.data() + step.first_place;
     for (uint32_t i = 0; i < step.results + step.operands; ++i) {
-      (i < step.results ? to.results : to.operands).push_back(told(first[i]));
+      (i < step.results ? to.results : to.operands).push_back(shown_place(first[i]));
     }
   }
   for (const Output& output : outputs_) {
-    out.outputs.push_back({output.type, told(output.place), output.is_whole});
+    out.outputs.push_back({output.type, shown_place(output.place), output.is_whole});
   }
   return out;
 }

@@ -116,15 +116,15 @@ class Planner {
     find_rooms();
     place_roots();
     add_steps();
-    find_regions();
+    find_clusters();
 #ifdef ETUDE_ASSERTIONS
     plan_->verify_places();
 #endif
     plan_->share_arena();
-    tell_decision("memory",
-                  "an arena of {} bytes, where {} are alive at once at most; {} results may be "
-                  "written over inputs",
-                  plan_->arena_bytes_, plan_->live_bytes_, plan_->donations_.size());
+    report_decision("memory",
+                    "an arena of {} bytes, where {} are alive at once at most; {} results may be "
+                    "written over inputs",
+                    plan_->arena_bytes_, plan_->live_bytes_, plan_->donations_.size());
     return held_;
   }
 
@@ -442,49 +442,50 @@ class Planner {
     }
   }
 
-  void tell_regions(const RegionMaker& maker) const {
-    const std::vector<Plan::RegionRange> regions = plan_->regions();
+  void report_clusters(const ClusterMaker& maker) const {
+    const std::vector<Plan::ClusterRange> clusters = plan_->clusters();
     for (std::size_t i = 0; i < graph_.size(); ++i) {
-      const auto holds = [i](const Plan::RegionRange& r) { return r.first <= i && i < r.end; };
-      const auto region = std::ranges::find_if(regions, holds);
-      if (region != regions.end()) {
-        if (region->first != i) continue;
-        tell_decision("regions",
-                      "{} calls from {} on are one function once they have run for a "
-                      "millisecond",
-                      region->code->region().calls.size(), call_text(graph_.node(i)));
+      const auto holds = [i](const Plan::ClusterRange& r) { return r.first <= i && i < r.end; };
+      const auto cluster = std::ranges::find_if(clusters, holds);
+      if (cluster != clusters.end()) {
+        if (cluster->first != i) continue;
+        report_decision("clusters",
+                        "{} calls from {} on are one function once they have run for a "
+                        "millisecond",
+                        cluster->code->cluster().calls.size(), call_text(graph_.node(i)));
       } else if (!maker.is_view(i)) {
-        tell_decision("regions", "{} is of none: {}", call_text(graph_.node(i)), maker.why_not(i));
+        report_decision("clusters", "{} is of none: {}", call_text(graph_.node(i)),
+                        maker.why_not(i));
       }
     }
   }
 
   // Runs of steps that code may stand for. A step is a node, but for views, which have none.
-  void find_regions() {
-    if (!makes_regions()) return;
+  void find_clusters() {
+    if (!makes_clusters()) return;
     std::vector<std::size_t> step_of(graph_.size(), 0);
     for (std::size_t s = 0; s < plan_->steps_.size(); ++s) step_of[plan_->steps_[s].node] = s;
-    const RegionMaker maker(graph_, prepared_);
+    const ClusterMaker maker(graph_, prepared_);
     std::size_t done = 0;
     const auto add = [&](Plan::Stretch stretch) {
       done = stretch.end;
       plan_->stretches_.push_back(std::move(stretch));
     };
-    for (const RegionMaker::Range& range : maker.ranges()) {
+    for (const ClusterMaker::Range& range : maker.ranges()) {
       const std::size_t first = step_of[range.first], end = step_of[range.last - 1] + 1;
       const uint32_t base = plan_->steps_[first].first_place;
-      Region region = maker.region_of(range, [&](std::size_t node, int operand) {
+      Cluster cluster = maker.cluster_of(range, [&](std::size_t node, int operand) {
         const Plan::Step& step = plan_->steps_[step_of[node]];
         const uint32_t at = operand < 0 ? 0 : step.results + static_cast<uint32_t>(operand);
         return step.first_place + at - base;
       });
-      std::vector<double> params = region.params();
-      const RegionCode* const code = RegionCode::of(std::move(region));
+      std::vector<double> params = cluster.params();
+      const ClusterCode* const code = ClusterCode::of(std::move(cluster));
       if (code == nullptr) continue;
       if (done < first) add({.first = done, .end = first});
       add({first, end, code, base, std::move(params)});
     }
-    if (hears_decisions()) tell_regions(maker);
+    if (wants_decisions()) report_clusters(maker);
     if (done > 0 && done < plan_->steps_.size()) add({.first = done, .end = plan_->steps_.size()});
   }
 

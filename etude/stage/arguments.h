@@ -44,7 +44,7 @@ struct HostValue {
 };
 
 // A sparse tensor of a call, represented by its indices and its values.
-struct RowsArgument {
+struct SlicesArgument {
   Tensor* whole;
   std::size_t first;  // index of the first of its two tensors in the call
   IndexedSlices rows;
@@ -59,13 +59,13 @@ struct Arguments {
   InlineVector<HostValue, 2> objects;
   InlineVector<Variable*, 2> variables;  // equal words: the same object
   // Whether a sparse tensor is split into its indices and values; else it counts as a dense tensor.
-  bool splits_rows = false;
-  std::shared_ptr<std::deque<RowsArgument>> rows;  // null: none
+  bool splits_slices = false;
+  std::shared_ptr<std::deque<SlicesArgument>> rows;  // null: none
 
-  IndexedSlices& add_rows(Tensor& x);
+  IndexedSlices& add_slices(Tensor& x);
   // Puts the current values of its two tensors into each sparse tensor. `which`: one byte per
   // tensor of the call, true to include it; empty includes all.
-  void join_rows(const std::vector<uint8_t>& which = {}) const;
+  void join_slices(const std::vector<uint8_t>& which = {}) const;
   // Whether tensors i and k are the same object, or belong to one sparse tensor that was passed
   // twice.
   bool are_same(std::size_t i, std::size_t k) const;
@@ -167,20 +167,20 @@ class PathNames {
 };
 
 template <class Names>
-class ArgumentWalk {
+class ArgumentFlattener {
  public:
-  ArgumentWalk(Arguments& to, Names names) : to_(to), names_(std::move(names)) {}
+  ArgumentFlattener(Arguments& to, Names names) : to_(to), names_(std::move(names)) {}
 
   template <class X>
   void argument(std::string_view name, X& x) {
     [[maybe_unused]] const auto scope = names_.enter(name);
-    walk(x);
+    flatten(x);
   }
 
  private:
   // A flattening is the same for const X and X: one function serves both.
   template <class X>
-  void walk(X& given) {
+  void flatten(X& given) {
     using T = std::remove_const_t<X>;
     T& x = const_cast<T&>(given);
     if constexpr (std::is_same_v<T, Tensor>) {
@@ -197,7 +197,7 @@ class ArgumentWalk {
   }
 
   void tensor(Tensor& x) {
-    if (to_.splits_rows && x.has_value() && TensorAccess::is_sparse(x)) [[unlikely]] {
+    if (to_.splits_slices && x.has_value() && TensorAccess::is_sparse(x)) [[unlikely]] {
       rows(x);
       return;
     }
@@ -206,7 +206,7 @@ class ArgumentWalk {
   }
   // The positions and the dense shape of sparse rows are fixed in the graph.
   void rows(Tensor& x) {
-    IndexedSlices& slices = to_.add_rows(x);
+    IndexedSlices& slices = to_.add_slices(x);
     number(to_.tensors.size());
     part("indices", slices.indices);
     part("values", slices.values);
@@ -248,7 +248,7 @@ class ArgumentWalk {
   template <class Component, class X>
   void part(const Component& component, X& x) {
     [[maybe_unused]] const auto scope = names_.enter(component);
-    walk(x);
+    flatten(x);
   }
   template <class X>
   void range(X& x) {
@@ -329,7 +329,7 @@ class ArgumentWalk {
   template <class X, class T>
   void parts(X& x, std::optional<T>*) {
     word(x.has_value());
-    if (x.has_value()) walk(*x);
+    if (x.has_value()) flatten(*x);
   }
   template <class X, class T, class C, class A>
   void parts(X& x, std::map<std::string, T, C, A>*) {
@@ -362,7 +362,7 @@ class ArgumentWalk {
   template <class X, class... T>
   void parts(X& x, std::variant<T...>*) {
     word(x.index());
-    if (!x.valueless_by_exception()) std::visit([this](auto& held) { this->walk(held); }, x);
+    if (!x.valueless_by_exception()) std::visit([this](auto& held) { this->flatten(held); }, x);
   }
   template <class T>
   void parts(T& x, void*) {
@@ -383,15 +383,15 @@ class ArgumentWalk {
 
 template <class Names>
 template <class T>
-void ArgumentWalk<Names>::whole(T& x) {
+void ArgumentFlattener<Names>::whole(T& x) {
   if constexpr (IsNoDerivative<T>::value) {
-    walk(x.value);
+    flatten(x.value);
   } else if constexpr (Reflectable<T>) {
     fields_of(x, std::make_index_sequence<field_count<T>()>());
     if constexpr (HasHostValues<T>) {
       const auto others = FieldAccess::host_values(x);
       [[maybe_unused]] const auto scope = names_.enter("host_values");
-      walk(others);
+      flatten(others);
     } else {
       static_assert(!kHasListedFields<T> || fields_fill<T>(),
                     "etude: function(): this class has members that its ETUDE_FIELDS leave out, "
@@ -412,9 +412,9 @@ void ArgumentWalk<Names>::whole(T& x) {
 
 // Flattening of a struct of the library, compiled into the library: declared `extern` after the
 // struct and instantiated in a source file.
-#define ETUDE_INTERNAL_WALKS(linkage, T)                  \
-  linkage template void ArgumentWalk<NoNames>::whole(T&); \
-  linkage template void ArgumentWalk<PathNames>::whole(T&)
+#define ETUDE_INTERNAL_FLATTEN(linkage, T)                     \
+  linkage template void ArgumentFlattener<NoNames>::whole(T&); \
+  linkage template void ArgumentFlattener<PathNames>::whole(T&)
 
 }  // namespace internal
 }  // namespace etude

@@ -17,7 +17,7 @@ Tensor CallTimeValue::value() const {
                        "the thunk returns an absent tensor. Let it return a value");
     ETUDE_REQUIRE_CODE(kFailedPrecondition, observe(x),
                        "the thunk returns a value of a trace, but also runs after the trace: {}",
-                       explain_ghost(x));
+                       explain_abstract(x));
     ETUDE_REQUIRE_CODE(kUnimplemented, !TensorAccess::is_sparse(x),
                        "the thunk returns a sparse tensor. Let it return to_dense() of it");
     return x;

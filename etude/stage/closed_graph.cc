@@ -37,13 +37,14 @@ GraphRef closed_graph(const Graph& graph, std::span<const Tensor> captures) {
   });
 }
 
-FamilyRef closed_family(const Family& family, std::span<const Tensor> captures) {
+SymbolicGraphRef closed_symbolic_graph(const SymbolicGraph& symbolic,
+                                       std::span<const Tensor> captures) {
   std::vector<GraphRef> closed;
-  for (const GraphRef& graph : family.graphs()) closed.push_back(closed_graph(*graph, captures));
-  FamilyFound found = Family::of(closed);
-  ETUDE_CHECK(found.family, "graphs of a family with one set of captures are none: {}",
+  for (const GraphRef& graph : symbolic.graphs()) closed.push_back(closed_graph(*graph, captures));
+  SymbolicFound found = SymbolicGraph::of(closed);
+  ETUDE_CHECK(found.symbolic, "graphs of a symbolic graph with one set of captures are none: {}",
               found.difference);
-  return std::move(found.family);
+  return std::move(found.symbolic);
 }
 
 }  // namespace etude

@@ -20,7 +20,15 @@ namespace ETUDE_API etude {
 //
 // throws: kInvalidArgument for another number of captures, or for a capture of another type.
 GraphRef closed_graph(const Graph& graph, std::span<const Tensor> captures);
-// The same for all graphs of a family: trace.family() of a trace that serves many sizes.
-FamilyRef closed_family(const Family& family, std::span<const Tensor> captures);
+// The same for all graphs of a symbolic graph: trace.symbolic_graph() of a trace that serves many
+// sizes.
+SymbolicGraphRef closed_symbolic_graph(const SymbolicGraph& symbolic,
+                                       std::span<const Tensor> captures);
+
+// A former name, which the next release drops.
+[[deprecated("closed_family() is closed_symbolic_graph()")]] inline SymbolicGraphRef closed_family(
+    const SymbolicGraph& graph, std::span<const Tensor> captures) {
+  return closed_symbolic_graph(graph, captures);
+}
 
 }  // namespace etude

@@ -146,14 +146,14 @@ Tensor StepKeys::next_key() {
 
 bool is_tracing() noexcept { return TraceContext::innermost() != nullptr; }
 
-std::optional<bool> truth_of(std::string_view op, const Tensor& condition, CallSite where) {
+std::optional<bool> bool_of(std::string_view op, const Tensor& condition, CallSite where) {
   return located(op, where, [&]() -> std::optional<bool> {
     ETUDE_REQUIRE(condition.has_value(), "the condition is absent");
     ETUDE_REQUIRE(condition.dtype() == kBool && condition.size() == 1,
                   "the condition is {}, but must be a single bool. Compare, as in x > 0.0F, and "
                   "reduce with all() or any()",
                   condition.type()->to_string());
-    if (is_tracing() || TensorAccess::is_ghost(condition)) return std::nullopt;
+    if (is_tracing() || TensorAccess::is_abstract(condition)) return std::nullopt;
     return condition.item<bool>();
   });
 }
@@ -163,7 +163,7 @@ std::optional<std::size_t> index_of(const Tensor& index, std::size_t branches, C
     ETUDE_REQUIRE(index.has_value() && index.size() == 1 && is_integer(index.dtype()),
                   "the index is {}, but must be a single integer",
                   index.has_value() ? index.type()->to_string() : "absent");
-    if (is_tracing() || TensorAccess::is_ghost(index)) return std::nullopt;
+    if (is_tracing() || TensorAccess::is_abstract(index)) return std::nullopt;
     const auto i = index.item<int64_t>();
     ETUDE_REQUIRE_CODE(kOutOfRange, i >= 0 && i < static_cast<int64_t>(branches),
                        "operand 'index' is {}, but branches are 0 to {}", i, branches - 1);
@@ -207,10 +207,10 @@ namespace {
 
 // A branch or a body as it was traced. Inputs of the graph are the arguments, the keys of its
 // draws, the Variables that it reads, and the captures.
-struct TracedBody {
+struct BodyGraph {
   GraphRef graph;
   std::vector<Tensor> captures;
-  std::vector<TracedVariable> variables;
+  std::vector<GraphVariable> variables;
   std::size_t results = 0;          // outputs before the new values of Variables
   std::vector<bool> is_drawn = {};  // by key: whether the graph reads it
 
@@ -218,9 +218,9 @@ struct TracedBody {
 };
 
 // Draws of the body are derived from `key`; an absent key refuses them.
-TracedBody trace_body(std::string_view op, const std::string& name, const Tensor& key,
-                      std::span<const Tensor> like, std::span<const std::string> names,
-                      TensorBody body, CallSite where) {
+BodyGraph trace_body(std::string_view op, const std::string& name, const Tensor& key,
+                     std::span<const Tensor> like, std::span<const std::string> names,
+                     TensorBody body, CallSite where) {
   const ReadersPause quiet;
   TraceContext context(name, where);
   context.take_followed_values();
@@ -238,8 +238,8 @@ TracedBody trace_body(std::string_view op, const std::string& name, const Tensor
   }
   TracedGraph traced = context.finish(results);
   TraceContext::note_reads(traced.size_reads);
-  TracedBody out{traced.graph, std::move(traced.captures), std::move(traced.variables),
-                 results.size()};
+  BodyGraph out{traced.graph, std::move(traced.captures), std::move(traced.variables),
+                results.size()};
   for (std::size_t i = 0; i < out.graph->inputs().size(); ++i) {
     if (out.graph->inputs()[i].role != InputRole::kKey) continue;
     out.is_drawn.push_back(first_reader(*out.graph, i).has_value());
@@ -252,9 +252,9 @@ class Outside {
  public:
   explicit Outside(CallSite where) : where_(where) {}
 
-  void add(const TracedBody& body) {
+  void add(const BodyGraph& body) {
     draws = draws || body.draws();
-    for (const TracedVariable& v : body.variables) {
+    for (const GraphVariable& v : body.variables) {
       Used& used = find(v);
       used.is_written = used.is_written || v.is_written;
     }
@@ -268,7 +268,7 @@ class Outside {
     Tensor value;
     bool is_written = false;
   };
-  std::size_t place_of(const TracedVariable& v) const {
+  std::size_t place_of(const GraphVariable& v) const {
     const auto state = state_of(v.resource);
     std::size_t i = 0;
     while (i < variables.size() && variables[i].variable.ref() != state.get()) ++i;
@@ -299,7 +299,7 @@ class Outside {
   bool draws = false;
 
  private:
-  Used& find(const TracedVariable& v) {
+  Used& find(const GraphVariable& v) {
     const std::size_t at = place_of(v);
     if (at < variables.size()) return variables[at];
     const Variable variable = variable_of(v.resource);
@@ -316,21 +316,21 @@ struct Inside {
 };
 
 // The results of a body, and then the new values of all Variables that any body writes.
-std::vector<Tensor> run_body(const TracedBody& body, const Outside& outside, const Inside& inside,
+std::vector<Tensor> run_body(const BodyGraph& body, const Outside& outside, const Inside& inside,
                              std::span<const Tensor> arguments, bool is_condition) {
   std::vector<Tensor> in(arguments.begin(), arguments.end());
   for (std::size_t k = 0; k < body.is_drawn.size(); ++k) {
     const auto draw = static_cast<int64_t>(k);
     in.push_back(body.is_drawn[k] ? key_of_draw(inside.key, draw, is_condition) : unread_key());
   }
-  for (const TracedVariable& v : body.variables) {
+  for (const GraphVariable& v : body.variables) {
     if (v.is_read) in.push_back(inside.variables[outside.place_of(v)]);
   }
   for (const Tensor& x : body.captures) in.push_back(inside.captures[outside.place_of(x)]);
   std::vector<Tensor> out = interpret(*body.graph, in);
   std::vector<Tensor> after = inside.variables;
   std::size_t next = body.results;
-  for (const TracedVariable& v : body.variables) {
+  for (const GraphVariable& v : body.variables) {
     if (v.is_written) after[outside.place_of(v)] = out[next++];
   }
   out.resize(body.results);
@@ -351,7 +351,7 @@ class Layout {
     return operands_.size() - 1;
   }
   // An input for a row of the operand.
-  void add_rows(std::string name, const Tensor& operand) {
+  void add_slices(std::string name, const Tensor& operand) {
     inputs_.push_back({std::move(name), batching::example_type(operand.type())});
     operands_.push_back(operand);
   }
@@ -370,7 +370,7 @@ struct StagedSwitch::State {
   std::string op;
   Tensor key;
   CallSite where;
-  std::vector<TracedBody> branches;
+  std::vector<BodyGraph> branches;
 };
 
 StagedSwitch::StagedSwitch(std::string_view op, const Tensor& key, CallSite where)
@@ -386,13 +386,13 @@ std::vector<Tensor> StagedSwitch::run(const Tensor& index) {
   const CallSite where = state_->where;
   return located(state_->op, where, [&] {
     Outside outside(where);
-    for (const TracedBody& branch : state_->branches) outside.add(branch);
+    for (const BodyGraph& branch : state_->branches) outside.add(branch);
     Layout layout;
     if (outside.draws) layout.add("key", state_->key);
     for (const Outside::Used& used : outside.variables) layout.add(input_name(used), used.value);
     for (const Tensor& x : outside.captures) layout.add("capture", x);
     AttrObjects graphs;
-    for (const TracedBody& branch : state_->branches) {
+    for (const BodyGraph& branch : state_->branches) {
       const GraphRef graph =
           make_graph(branch.graph->name(), layout.inputs(), [&](std::span<const Tensor> in) {
             Inside inside;
@@ -423,7 +423,7 @@ namespace {
 // A loop whose bodies are traced: its carried values and its loop invariants.
 class LoopGraphs {
  public:
-  LoopGraphs(const StagedLoop& loop, const TracedBody& body, const Outside& outside,
+  LoopGraphs(const StagedLoop& loop, const BodyGraph& body, const Outside& outside,
              std::span<const Tensor> rows)
       : loop_(loop), body_(body), outside_(outside), rows_(rows.size()) {
     // A value that every step returns unchanged is loop-invariant.
@@ -434,7 +434,7 @@ class LoopGraphs {
     for (const std::size_t v : outside.variables_with(true)) add_variable(v);
     if (outside.draws) layout_.add("step", int64_scalar(loop.first_step));
     carried_ = layout_.size();
-    for (const Tensor& x : rows) layout_.add_rows("row", x);
+    for (const Tensor& x : rows) layout_.add_slices("row", x);
     first_fixed_ = layout_.size();
     for (const std::size_t c : fixed_) layout_.add(loop.names[c], loop.carried[c]);
     for (const std::size_t v : outside.variables_with(false)) add_variable(v);
@@ -445,7 +445,7 @@ class LoopGraphs {
   int64_t carried() const { return static_cast<int64_t>(carried_); }
   std::span<const Tensor> operands() const { return layout_.operands(); }
 
-  GraphRef condition(const TracedBody& condition) const {
+  GraphRef condition(const BodyGraph& condition) const {
     return make_graph(condition.graph->name(), layout_.inputs(), [&](std::span<const Tensor> in) {
       const Step step = unpack(in);
       std::vector<Tensor> says = run_body(condition, outside_, step.inside, step.state, true);
@@ -522,7 +522,7 @@ class LoopGraphs {
   }
 
   const StagedLoop& loop_;
-  const TracedBody& body_;
+  const BodyGraph& body_;
   const Outside& outside_;
   Layout layout_;
   std::vector<std::size_t> changing_, fixed_;  // of the state
@@ -538,15 +538,15 @@ std::vector<Tensor> run_while(StagedLoop loop, const LoopOptions& options, Tenso
     const auto trace = [&](const char* name, TensorBody f) {
       return trace_body(loop.op, name, loop.key, loop.carried, loop.names, f, loop.where);
     };
-    const TracedBody traced_condition = trace("condition", condition);
-    for (const TracedVariable& v : traced_condition.variables) {
+    const BodyGraph traced_condition = trace("condition", condition);
+    for (const GraphVariable& v : traced_condition.variables) {
       ETUDE_REQUIRE_CODE(kUnimplemented, !v.is_written,
                          "the condition assigns {}. Assign it in the body", v.name);
     }
     const Type* says = traced_condition.graph->output_types()[0];
     ETUDE_REQUIRE(says != nullptr && says->dtype() == kBool && says->count() == 1,
                   "the condition is {}, but must be a single bool", type_or_absent(says));
-    const TracedBody traced_body = trace("body", body);
+    const BodyGraph traced_body = trace("body", body);
     Outside outside(loop.where);
     outside.add(traced_condition);
     outside.add(traced_body);
@@ -570,10 +570,10 @@ std::vector<Tensor> run_scan(StagedLoop loop, std::span<const Tensor> given, int
     std::vector<Tensor> like = loop.carried;
     std::vector<std::string> names = loop.names;
     for (const Tensor& x : rows) {
-      like.push_back(batching::example_type(x.type())->ghost());
+      like.push_back(batching::example_type(x.type())->abstract_tensor());
       names.push_back("row");
     }
-    const TracedBody traced = trace_body(loop.op, "body", loop.key, like, names, body, loop.where);
+    const BodyGraph traced = trace_body(loop.op, "body", loop.key, like, names, body, loop.where);
     Outside outside(loop.where);
     outside.add(traced);
     const LoopGraphs graphs(loop, traced, outside, rows);

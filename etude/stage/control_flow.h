@@ -68,7 +68,7 @@ class StructureShape {
   StructureShape(std::string_view op, std::string_view what, const S& s, CallSite where)
       : StructureShape(op, what, where) {
     Arguments arguments;
-    ArgumentWalk<NoNames>(arguments, {}).argument("", s);
+    ArgumentFlattener<NoNames>(arguments, {}).argument("", s);
     key_ = TraceKey(arguments);
   }
   // Marks the tensors of `s`, the state before the first step, whose sizes may change as `shapes`
@@ -80,7 +80,7 @@ class StructureShape {
     if (shapes.empty()) return;
     ArgumentNames names;
     Arguments arguments;
-    ArgumentWalk<PathNames>(arguments, PathNames(names)).argument(what_, s);
+    ArgumentFlattener<PathNames>(arguments, PathNames(names)).argument(what_, s);
     set_open(names.tensors, shapes);
   }
   // throws: kInvalidArgument, naming the first part that differs. `then` and `now` name the moments
@@ -88,11 +88,11 @@ class StructureShape {
   template <class S>
   void require_same(const S& s, std::string_view then, std::string_view now) const {
     Arguments arguments;
-    ArgumentWalk<NoNames>(arguments, {}).argument("", s);
+    ArgumentFlattener<NoNames>(arguments, {}).argument("", s);
     if (key_.fits(arguments) || fits_open(arguments)) return;
     ArgumentNames names;
     Arguments again;
-    ArgumentWalk<PathNames>(again, PathNames(names)).argument(what_, s);
+    ArgumentFlattener<PathNames>(again, PathNames(names)).argument(what_, s);
     throw_change(again, names, then, now);
   }
 
@@ -117,14 +117,14 @@ std::vector<std::string> present_names(const Arguments& arguments, const Argumen
 template <class S>
 std::vector<Tensor> tensors_of(const S& s) {
   Arguments arguments;
-  ArgumentWalk<NoNames>(arguments, {}).argument("", s);
+  ArgumentFlattener<NoNames>(arguments, {}).argument("", s);
   return present_tensors(arguments);
 }
 // Replaces the tensors of `s`, in order.
 template <class S>
 void put_tensors(S& s, std::span<const Tensor> from) {
   Arguments arguments;
-  ArgumentWalk<NoNames>(arguments, {}).argument("", s);
+  ArgumentFlattener<NoNames>(arguments, {}).argument("", s);
   std::size_t next = 0;
   for (Tensor* x : arguments.tensors) {
     if (x->has_value()) *x = from[next++];
@@ -134,7 +134,7 @@ template <class S>
 std::vector<std::string> tensor_names(std::string_view what, const S& s) {
   ArgumentNames names;
   Arguments arguments;
-  ArgumentWalk<PathNames>(arguments, PathNames(names)).argument(what, s);
+  ArgumentFlattener<PathNames>(arguments, PathNames(names)).argument(what, s);
   return present_names(arguments, names);
 }
 
@@ -162,7 +162,7 @@ class StepKeys final : public KeySource {
 bool is_tracing() noexcept;
 // The value of a condition; none if it is not known before the graph runs.
 // throws: kInvalidArgument for anything but a single bool.
-std::optional<bool> truth_of(std::string_view op, const Tensor& condition, CallSite where);
+std::optional<bool> bool_of(std::string_view op, const Tensor& condition, CallSite where);
 // The same for the index of a branch. throws: kOutOfRange.
 std::optional<std::size_t> index_of(const Tensor& index, std::size_t branches, CallSite where);
 // The number of rows of the tensors. throws: kInvalidArgument, naming a tensor that differs.
@@ -257,9 +257,9 @@ void advance(F& body, S& state, const X&... x) {
 
 template <class S>
 constexpr void check_state() {
-  static_assert(HasLeaf<S, Tensor, Marked::kWalk>::value,
+  static_assert(HasLeaf<S, Tensor, Marked::kVisit>::value,
                 "etude: the state of a loop holds tensors: a loop in a graph carries nothing else");
-  static_assert(!HasLeaf<S, Variable, Marked::kWalk>::value,
+  static_assert(!HasLeaf<S, Variable, Marked::kVisit>::value,
                 "etude: the state of a loop is values; Variables are captured");
 }
 
@@ -402,7 +402,7 @@ auto branch_of(F& f) {
 template <class Then, class Else, class... X>
 auto cond(const Arg& predicate, Then&& then, Else&& otherwise, const X&... operands) {
   const Tensor choice = internal::materialize(predicate);
-  const std::optional<bool> known = internal::truth_of("cond", choice, predicate.where());
+  const std::optional<bool> known = internal::bool_of("cond", choice, predicate.where());
   const internal::StepKeys keys;
   auto branches = std::tuple(internal::branch_of<X...>(otherwise), internal::branch_of<X...>(then));
   using R = std::decay_t<std::invoke_result_t<decltype(std::get<1>(branches)), const X&...>>;
@@ -466,7 +466,7 @@ S while_loop(Condition&& condition, Body&& body, S init, const LoopOptions& opti
   for (; !internal::is_tracing() && step < last; ++step) {
     keys.start(step, true);
     const Tensor says = internal::call_on(condition, std::as_const(state));
-    const std::optional<bool> goes_on = internal::truth_of("while_loop", says, where);
+    const std::optional<bool> goes_on = internal::bool_of("while_loop", says, where);
     if (!goes_on) break;
     if (!*goes_on) return state;
     keys.start(step, false);

@@ -32,8 +32,8 @@ void check_created(const TraceContext& context, const std::string& function, boo
   }
 }
 
-Traced run_traced(const TraceContext& context, const HostRun& run, std::span<const Tensor> inputs,
-                  std::span<const Variable> variables) {
+TraceResult run_traced(const TraceContext& context, const HostRun& run,
+                       std::span<const Tensor> inputs, std::span<const Variable> variables) {
   try {
     return run(inputs, variables);
   } catch (...) {

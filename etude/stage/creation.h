@@ -23,8 +23,8 @@ struct NoGraph {
 };
 
 // The result of the host function in its trace. throws: the errors of the function, or NoGraph.
-Traced run_traced(const TraceContext& context, const HostRun& run, std::span<const Tensor> inputs,
-                  std::span<const Variable> variables);
+TraceResult run_traced(const TraceContext& context, const HostRun& run,
+                       std::span<const Tensor> inputs, std::span<const Variable> variables);
 
 // Checks that Variables are made only in the first of the two traces of a call.
 // throws: kFailedPrecondition otherwise, naming one.

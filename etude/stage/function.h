@@ -68,7 +68,9 @@ class GraphFunction {
   const std::vector<Tensor>& captures() const noexcept { return trace_->captures; }
   // The graph for all sizes that it serves (graph/symbolic_graph.h); null if it serves only its own
   // sizes.
-  const internal::RefPtr<const Family>& family() const noexcept { return trace_->family; }
+  const internal::RefPtr<const SymbolicGraph>& symbolic_graph() const noexcept {
+    return trace_->symbolic;
+  }
   // The text of the graph (graph/text/print.h), with types and without the elements of long
   // constants.
   std::string to_string() const;
@@ -159,8 +161,8 @@ using signature_of_t = typename internal::SignatureFor<F>::type;
 template <class Signature>
 class Function;
 
-// A graph of a Function, callable with tensors of its types, or of other sizes of its family, and
-// with the host values that it was made for. thread-safe.
+// A graph of a Function, callable with tensors of its types, or of other sizes of its symbolic
+// graph, and with the host values that it was made for. thread-safe.
 template <class Signature>
 class CallableGraph;
 template <class R, class... A>
@@ -184,7 +186,7 @@ template <class R, class... A>
 class Function<R(A...)> {
   static_assert((!std::is_rvalue_reference_v<A> && ...),
                 "etude: function(): take arguments by value or by reference, not by &&");
-  static_assert(!HasLeaf<R, Variable, Marked::kWalk>::value,
+  static_assert(!HasLeaf<R, Variable, Marked::kVisit>::value,
                 "etude: function(): a graph gives values; return v.read() instead of the Variable");
   static_assert((std::is_copy_constructible_v<std::decay_t<A>> && ...),
                 "etude: function(): arguments are copied while the function is traced");
@@ -306,7 +308,7 @@ class Function<R(A...)> {
         ++tensor;
       } else {
         Arguments own = new_arguments();
-        internal::ArgumentWalk<internal::NoNames>(own, {}).argument("", g);
+        internal::ArgumentFlattener<internal::NoNames>(own, {}).argument("", g);
         tensor += own.tensors.size();
       }
       ++argument;
@@ -347,7 +349,7 @@ class Function<R(A...)> {
   // Empty arguments, to be filled by a flattening. A signature states the types of dense tensors.
   Arguments new_arguments() const {
     Arguments out;
-    out.splits_rows = !core_->options().signature;
+    out.splits_slices = !core_->options().signature;
     return out;
   }
 
@@ -359,7 +361,7 @@ class Function<R(A...)> {
 
   template <class Names, class... X>
   void collect(Arguments& to, Names names, X&... args) const {
-    internal::ArgumentWalk<Names> walk(to, std::move(names));
+    internal::ArgumentFlattener<Names> walk(to, std::move(names));
     [[maybe_unused]] std::size_t i = 0;
     if constexpr (std::is_same_v<Names, internal::NoNames>) {
       (walk.argument("", args), ...);
@@ -400,21 +402,22 @@ class Function<R(A...)> {
   template <class X>
   std::size_t count_tensors(X& arg) const {
     Arguments own = new_arguments();
-    internal::ArgumentWalk<internal::NoNames>(own, {}).argument("", arg);
+    internal::ArgumentFlattener<internal::NoNames>(own, {}).argument("", arg);
     return own.tensors.size();
   }
 
   template <class Tuple, std::size_t... I>
-  internal::Traced run_host(const internal::ArgumentNames& names, std::span<const Tensor> inputs,
-                            std::span<const Variable> variables, Tuple& copies,
-                            std::index_sequence<I...>) const {
+  internal::TraceResult run_host(const internal::ArgumentNames& names,
+                                 std::span<const Tensor> inputs,
+                                 std::span<const Variable> variables, Tuple& copies,
+                                 std::index_sequence<I...>) const {
     Arguments before = new_arguments();
     collect(before, internal::NoNames(), std::get<I>(copies)...);
     const internal::TraceKey kept(before);
     for (std::size_t k = 0; k < inputs.size(); ++k) *before.tensors[k] = inputs[k];
-    before.join_rows();
+    before.join_slices();
     for (std::size_t k = 0; k < variables.size(); ++k) *before.variables[k] = variables[k];
-    internal::Traced out;
+    internal::TraceResult out;
     if constexpr ((internal::kIsInOut<A> || ...)) {
       (internal::mark_tensors(out.in_out, count_tensors(std::get<I>(copies)),
                               internal::kIsInOut<A>),
@@ -424,8 +427,8 @@ class Function<R(A...)> {
       (*host_)(static_cast<A>(std::get<I>(copies))...);
     } else {
       auto result = std::make_shared<R>((*host_)(static_cast<A>(std::get<I>(copies))...));
-      if constexpr (HasLeaf<R, Tensor, Marked::kWalk>::value) {
-        for_each_leaf<Tensor, Marked::kWalk>(*result, [&](Tensor& y) {
+      if constexpr (HasLeaf<R, Tensor, Marked::kVisit>::value) {
+        for_each_leaf<Tensor, Marked::kVisit>(*result, [&](Tensor& y) {
           if (y.has_value()) out.add_result(y);
         });
       }
@@ -440,9 +443,9 @@ class Function<R(A...)> {
           internal::throw_host_change(core_->name(), "the structure of arguments with Variables");
         }
         for (Tensor* x : after.tensors) {
-          if (x->has_value()) *x = x->type()->ghost();
+          if (x->has_value()) *x = x->type()->abstract_tensor();
         }
-        after.join_rows();
+        after.join_slices();
         out.fixes_sizes = after.rows != nullptr;
         out.arguments = std::make_shared<Tuple>(copies);
       } else if (const auto change = internal::find_change(kept, after, names); !change.empty()) {
@@ -453,10 +456,10 @@ class Function<R(A...)> {
   }
 
   template <class As, class X>
-  void add_outputs(internal::Traced& to, X& copy) const {
+  void add_outputs(internal::TraceResult& to, X& copy) const {
     if constexpr (internal::kIsInOut<As>) {
       Arguments own = new_arguments();
-      internal::ArgumentWalk<internal::NoNames>(own, {}).argument("", copy);
+      internal::ArgumentFlattener<internal::NoNames>(own, {}).argument("", copy);
       for (const Tensor* x : own.tensors) {
         if (x->has_value()) to.outputs.push_back(*x);
       }
@@ -468,8 +471,8 @@ class Function<R(A...)> {
     std::size_t next = 0;
     if constexpr (std::is_same_v<R, Tensor>) {
       if (result.has_value()) internal::put_result(result, out, next);
-    } else if constexpr (HasLeaf<R, Tensor, Marked::kWalk>::value) {
-      for_each_leaf<Tensor, Marked::kWalk>(result, [&](Tensor& y) {
+    } else if constexpr (HasLeaf<R, Tensor, Marked::kVisit>::value) {
+      for_each_leaf<Tensor, Marked::kVisit>(result, [&](Tensor& y) {
         if (y.has_value()) internal::put_result(y, out, next);
       });
     }
@@ -491,7 +494,7 @@ class Function<R(A...)> {
         if (trace.in_out[k] == 0 || !call.tensors[k]->has_value()) continue;
         *call.tensors[k] = std::move(out[next++]);
       }
-      call.join_rows(trace.in_out);
+      call.join_slices(trace.in_out);
     }
   }
 
@@ -509,11 +512,11 @@ class Function<R(A...)> {
   void take_anew(Values& out, std::size_t& next, X& arg) const {
     if constexpr (internal::kIsInOut<As>) {
       Arguments own = new_arguments();
-      internal::ArgumentWalk<internal::NoNames>(own, {}).argument("", arg);
+      internal::ArgumentFlattener<internal::NoNames>(own, {}).argument("", arg);
       for (Tensor* x : own.tensors) {
         if (x->has_value()) *x = std::move(out[next++]);
       }
-      own.join_rows();
+      own.join_slices();
     }
   }
 

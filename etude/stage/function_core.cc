@@ -131,7 +131,7 @@ namespace {
 // Whether the Variables are as in the trace: of the same types, and a Variable from outside is
 // among the arguments only if it was so in the trace.
 bool variables_fit(const Trace& trace, const Arguments& call) {
-  for (const TraceVariable& v : trace.variables) {
+  for (const VariableSlot& v : trace.variables) {
     const auto given =
         v.argument < 0 ? nullptr : call.variables[static_cast<std::size_t>(v.argument)];
     const std::shared_ptr<void> state = v.state.lock();
@@ -156,7 +156,7 @@ void note_use(const Trace& trace) {
 }  // namespace
 
 FunctionCore::FunctionCore(FunctionOptions options, std::type_index callable, CallSite where)
-    : options_(std::move(options)), kept_(TraceHistory::of(where, callable)) {
+    : options_(std::move(options)), kept_(RetraceMonitor::of(where, callable)) {
   if (options_.name.empty()) {
     const std::string_view file = where.file;
     options_.name = where.known()
@@ -200,9 +200,9 @@ TraceRef FunctionCore::find(const Arguments& call) const {
   return {};
 }
 
-TraceRef FunctionCore::find_relaxed(const Arguments& call, Refusal& refusal) {
+TraceRef FunctionCore::find_generalised(const Arguments& call, Refusal& refusal) {
   for (const TraceRef& trace : traces()) {
-    if (!trace->family || !variables_fit(*trace, call)) continue;
+    if (!trace->symbolic || !variables_fit(*trace, call)) continue;
     const TraceRef made = instance_of(*trace, call, refusal);
     if (!made) continue;
     if (options_.max_traces > 0) note_use(*trace);
@@ -227,10 +227,10 @@ void require_of_this_thread(const Arguments& call, const ArgumentNames& names,
   const bool follows_nothing = ContextStack::is_eager();
   for (std::size_t i = 0; i < call.tensors.size(); ++i) {
     const Tensor& x = *call.tensors[i];
-    const bool has_elements = !x.has_value() || !TensorAccess::is_ghost(x) || is_unrun(x);
+    const bool has_elements = !x.has_value() || !TensorAccess::is_abstract(x) || is_unrun(x);
     ETUDE_REQUIRE_CODE(
         kFailedPrecondition, has_elements || (trace_of(x) == nullptr && !follows_nothing),
-        "argument '{}' of function '{}': {}", names.tensors[i], function, explain_ghost(x));
+        "argument '{}' of function '{}': {}", names.tensors[i], function, explain_abstract(x));
   }
 }
 
@@ -245,8 +245,8 @@ TraceRef FunctionCore::find_or_trace(const Arguments& call, const ArgumentNames&
   if (TraceRef known = find(call)) return known;  // another thread made it meanwhile
   return or_first_run(first, lock, where, [&] {
     Refusal refusal;
-    TraceRef relaxed = options_.signature ? TraceRef() : find_relaxed(call, refusal);
-    if (relaxed) return relaxed;
+    TraceRef generalised = options_.signature ? TraceRef() : find_generalised(call, refusal);
+    if (generalised) return generalised;
     const TracingScope scope(*this, call);
     if (options_.signature) return find_signed(call, names, run, where);
     return trace_call(call, names, run, refusal, where);
@@ -264,11 +264,11 @@ TraceRef FunctionCore::trace_call(const Arguments& call, const ArgumentNames& na
   if (kept_->history->note_trace()) warn_of_traces(name(), traces(), TraceKey(call), names, where);
   if (general) keep(general);
   if (found || refusal.is_of_given_size) return keep_instance(found ? found : TraceRef(made));
-  if (options_.relax_shapes) relax(*made, call, traces());
-  if (made->family && !refusal.text.empty()) {
+  if (options_.relax_shapes) generalise(*made, call, traces());
+  if (made->symbolic && !refusal.text.empty()) {
     made->cause += "; the graph for other sizes does not serve it: " + refusal.text;
   } else if (!refusal.text.empty()) {
-    made->not_relaxed = std::move(refusal.text);
+    made->not_generalised = std::move(refusal.text);
   }
   keep(made);
   return TraceRef(made);
@@ -303,12 +303,12 @@ std::vector<Variable> stand_ins(const Arguments& call) {
 
 // The Variables of a graph that was traced with `used` as the Variables of the call. Sets `is_both`
 // for Variables that are reached both ways.
-std::vector<TraceVariable> trace_variables(const std::vector<TracedVariable>& found,
-                                           const Arguments& call, const std::vector<Variable>& used,
-                                           std::vector<bool>& is_both) {
-  std::vector<TraceVariable> out;
-  for (const TracedVariable& v : found) {
-    TraceVariable& made = out.emplace_back();
+std::vector<VariableSlot> trace_variables(const std::vector<GraphVariable>& found,
+                                          const Arguments& call, const std::vector<Variable>& used,
+                                          std::vector<bool>& is_both) {
+  std::vector<VariableSlot> out;
+  for (const GraphVariable& v : found) {
+    VariableSlot& made = out.emplace_back();
     made.type = v.resource.type();
     made.name = v.name;
     made.is_read = v.is_read;
@@ -353,7 +353,7 @@ RefPtr<Trace> FunctionCore::make(const Arguments& call, const ArgumentNames& nam
       const auto at = static_cast<std::size_t>(i);
       inputs[at] = context.add_argument(shown[at], trace->key.types[at]);
     }
-    Traced traced = run_traced(context, run, inputs, used);
+    TraceResult traced = run_traced(context, run, inputs, used);
     check_created(context, name(), is_first && attempt == 0);
     if (!context.created().empty()) continue;  // they exist now: traces again, to keep that graph
     TracedGraph made = context.finish(traced.outputs);
@@ -385,7 +385,7 @@ namespace {
 
 // The value of a call_time_value for this call, or its placeholder in an enclosing trace.
 // throws: kInvalidArgument if it has another type than the graph was made for.
-Tensor value_for_call(const TraceVariable& v, const std::string& function, CallSite where) {
+Tensor value_for_call(const VariableSlot& v, const std::string& function, CallSite where) {
   Tensor x = take_call_time_value(v.source);
   return located_in(function, where, [&] {
     ETUDE_REQUIRE(x.type() == v.type,
@@ -398,7 +398,7 @@ Tensor value_for_call(const TraceVariable& v, const std::string& function, CallS
 
 // Whether a call changes its arguments or Variables.
 bool is_changing(const Trace& trace) {
-  return std::ranges::any_of(trace.variables, &TraceVariable::is_written) ||
+  return std::ranges::any_of(trace.variables, &VariableSlot::is_written) ||
          std::ranges::any_of(trace.in_out, [](uint8_t comes_back) { return comes_back != 0; });
 }
 
@@ -412,7 +412,7 @@ Values FunctionCore::run(const Trace& trace, const Arguments& call, CallSite whe
   if (trace.variables.empty()) return run_locked(trace, call, {}, where);
   std::vector<Reached> all;
   std::vector<Variable> written;
-  for (const TraceVariable& v : trace.variables) {
+  for (const VariableSlot& v : trace.variables) {
     if (v.source != nullptr) {
       all.push_back({std::nullopt, value_for_call(v, name(), where)});
       continue;
@@ -475,7 +475,7 @@ Values FunctionCore::run_locked(const Trace& trace, const Arguments& call,
 std::vector<Variable> FunctionCore::variables() const {
   std::vector<Variable> out;
   for (const TraceRef& trace : traces()) {
-    for (const TraceVariable& v : trace->variables) {
+    for (const VariableSlot& v : trace->variables) {
       const std::shared_ptr<void> state = v.argument < 0 ? v.state.lock() : nullptr;
       if (state == nullptr) continue;
       const auto is_it = [&](const Variable& x) { return x.ref() == state.get(); };
@@ -491,11 +491,11 @@ std::string FunctionCore::cause_of(const TraceKey& key, const ArgumentNames& nam
   return difference_from(*known.back(), known.size(), key, names);
 }
 
-void Traced::add_result(Tensor& y) {
+void TraceResult::add_result(Tensor& y) {
   const std::optional<IndexedSlices> rows = y.slices();
   if (!rows) {
     outputs.push_back(y);
-    y = y.type()->ghost();
+    y = y.type()->abstract_tensor();
     return;
   }
   std::vector<int64_t> sizes = {0};
@@ -503,8 +503,8 @@ void Traced::add_result(Tensor& y) {
   outputs.push_back(rows->indices);
   outputs.push_back(rows->values);
   outputs.push_back(full(intern_type(y.dtype(), Shape(sizes), y.device()), 0));
-  y = make_slices(
-      {rows->indices.type()->ghost(), rows->values.type()->ghost(), rows->dense_shape, rows->from});
+  y = make_slices({rows->indices.type()->abstract_tensor(), rows->values.type()->abstract_tensor(),
+                   rows->dense_shape, rows->from});
 }
 
 void put_rows(Tensor& y, Values& out, std::size_t& next) {
@@ -568,7 +568,7 @@ std::string find_change(const TraceKey& kept, const Arguments& after, const Argu
 
 std::string GraphFunction::to_string() const {
   const std::string text = to_text(graph(), {.elide_constants = true, .types = true});
-  return trace_->family ? trace_->family->to_string() + text : text;
+  return trace_->symbolic ? trace_->symbolic->to_string() + text : text;
 }
 
 std::ostream& operator<<(std::ostream& out, const GraphFunction& function) {

@@ -27,7 +27,7 @@
 
 namespace ETUDE_API etude {
 
-class Family;  // graph/symbolic_graph.h
+class SymbolicGraph;  // graph/symbolic_graph.h
 
 struct FunctionOptions {
   std::string name = {};  // for display; default: the line that made it
@@ -87,7 +87,7 @@ struct Reached {
 
 // A Variable that a graph reads or assigns, which the function reaches from outside or the call
 // passes; or a call_time_value.
-struct TraceVariable {
+struct VariableSlot {
   std::weak_ptr<void> state;  // of a Variable from outside
   // Index among the Variables of the call; it may also be one from outside
   int32_t argument = -1;
@@ -99,21 +99,21 @@ struct TraceVariable {
 };
 
 // The facts about a trace besides its graph. All of them except the types in the key hold for the
-// graphs of a family at all sizes.
+// graphs of a symbolic graph at all sizes.
 struct TraceFacts {
   TraceKey key;
   ArgumentNames names;
   std::vector<Tensor> captures;
-  RefPtr<const TraceInfo> enclosing;     // the trace whose values it captures; null: none
-  bool has_examples = false;             // whether it captures examples of a vmap
-  std::vector<int32_t> inputs;           // graph input i is tensor inputs[i] of the call
-  std::vector<TraceVariable> variables;  // in the order of inputs, and of outputs after the results
-  std::size_t outputs = 0;               // without the values of Variables
-  std::vector<SizeRead> size_reads;      // sizes that host code read while it was traced
-  std::string cause;                     // why it was made, for explain()
-  CallSite where;                        // the call that it was made for
-  std::shared_ptr<const void> result;    // the result of the host function, with its structure
-  std::vector<uint8_t> in_out;           // by tensor of the call: whether it is returned
+  RefPtr<const TraceInfo> enclosing;    // the trace whose values it captures; null: none
+  bool has_examples = false;            // whether it captures examples of a vmap
+  std::vector<int32_t> inputs;          // graph input i is tensor inputs[i] of the call
+  std::vector<VariableSlot> variables;  // in the order of inputs, and of outputs after the results
+  std::size_t outputs = 0;              // without the values of Variables
+  std::vector<SizeRead> size_reads;     // sizes that host code read while it was traced
+  std::string cause;                    // why it was made, for explain()
+  CallSite where;                       // the call that it was made for
+  std::shared_ptr<const void> result;   // the result of the host function, with its structure
+  std::vector<uint8_t> in_out;          // by tensor of the call: whether it is returned
   std::shared_ptr<const void> arguments;  // all arguments after the call; null: same structure
   bool fixes_sizes = false;  // `arguments` has sparse rows, which store their dense shape
 };
@@ -128,17 +128,18 @@ struct Trace : RefCounted, TraceFacts {
   GraphRef graph;
   Attrs attrs;  // of the op `call`
   RefPtr<const Plan> plan;
-  std::size_t keys = 0;         // random keys to draw for a call, in this order
-  std::vector<uint8_t> given;   // by graph input: whether a result may take its memory
-  RefPtr<const Family> family;  // of this graph and others: serves sizes that were not traced
-  std::string not_relaxed;      // why earlier traces form no family with it, if tried
+  std::size_t keys = 0;        // random keys to draw for a call, in this order
+  std::vector<uint8_t> given;  // by graph input: whether a result may take its memory
+  RefPtr<const SymbolicGraph>
+      symbolic;                 // of this graph and others: serves sizes that were not traced
+  std::string not_generalised;  // why earlier traces form no symbolic graph with it, if tried
   mutable std::atomic<uint64_t> last_use{0};
 };
 using TraceRef = RefPtr<const Trace>;
 
 // The result of tracing: the tensors of results and of in-out arguments, the result itself, and the
 // arguments if the call changes the structure of one of them.
-struct Traced {
+struct TraceResult {
   std::vector<Tensor> outputs;
   std::vector<uint8_t> in_out;  // by tensor of the call: whether it belongs to an in-out argument
   std::shared_ptr<const void> result;
@@ -147,7 +148,7 @@ struct Traced {
 
   // Adds the outputs for y, and leaves in y the place that they are put into. Sparse rows are three
   // outputs: indices, values, and a tensor of no bytes whose type has the dense shape after its
-  // axis 0, so that each graph of a family knows it.
+  // axis 0, so that each graph of a symbolic graph knows it.
   void add_result(Tensor& y);
 };
 // Puts outputs from `next` on into the place that add_result() left.
@@ -179,7 +180,7 @@ class FirstRun {
 };
 
 using HostRun =
-    std::function<Traced(std::span<const Tensor> inputs, std::span<const Variable> variables)>;
+    std::function<TraceResult(std::span<const Tensor> inputs, std::span<const Variable> variables)>;
 
 // thread-safe.
 class FunctionCore {
@@ -213,7 +214,8 @@ class FunctionCore {
   // rectangular.
   Tensor read_host_data(const HostSource& source, std::size_t argument, std::size_t tensor,
                         CallSite where) const;
-  // This graph, or the graph of its family for the sizes of the call; null if neither serves it.
+  // This graph, or the graph of its symbolic graph for the sizes of the call; null if neither
+  // serves it.
   TraceRef fitting(const TraceRef& trace, const Arguments& call) const;
   // Runs the graph as one call. throws: as the calls in it, with the name of this function.
   Values run(const Trace& trace, const Arguments& call, CallSite where) const;
@@ -239,7 +241,7 @@ class FunctionCore {
   std::string cause_of(const TraceKey& key, const ArgumentNames& names) const;
   void keep(const TraceRef& trace);
   TraceRef keep_instance(const TraceRef& instance);
-  // find_or_trace() without a signature, where no family serves the call.
+  // find_or_trace() without a signature, where no symbolic graph serves the call.
   TraceRef trace_call(const Arguments& call, const ArgumentNames& names, const HostRun& run,
                       Refusal& refusal, CallSite where);
   // find_or_trace() with a signature. Keeps the first graph as a trace, the others as instances.
@@ -247,16 +249,17 @@ class FunctionCore {
                        CallSite where);
   TraceRef trace_signature(const Arguments& call, const ArgumentNames& names, const HostRun& run,
                            CallSite where);
-  // Traces at made-up sizes in place of the open ones, and their family. throws: as made_up_types()
-  // and make().
+  // Traces at made-up sizes in place of the open ones, and their symbolic graph. throws: as
+  // made_up_types() and make().
   MadeUpTraces trace_made_up(std::span<const TensorSpec> specs, const Arguments& call,
                              const ArgumentNames& names, const HostRun& run, CallSite where);
-  // A trace with a family, found at made-up sizes, that differs only in sizes from the call and
-  // from the only earlier trace (relax.h). Null: none exists or none is needed. Not kept.
+  // A trace with a symbolic graph, found at made-up sizes, that differs only in sizes from the call
+  // and from the only earlier trace (generalise.h). Null: none exists or none is needed. Not kept.
   RefPtr<Trace> trace_for_all_sizes(const Arguments& call, const ArgumentNames& names,
                                     const HostRun& run, CallSite where);
-  // The graph of a family that serves this call; else null, and `refusal` has the reason, if any.
-  TraceRef find_relaxed(const Arguments& call, Refusal& refusal);
+  // The graph of a symbolic graph that serves this call; else null, and `refusal` has the reason,
+  // if any.
+  TraceRef find_generalised(const Arguments& call, Refusal& refusal);
 
   FunctionOptions options_;
   // The lists of traces, and their lock. Defined in function_traces.h, which callers need not read.

@@ -26,7 +26,7 @@ std::vector<std::string> input_texts(const Trace& trace) {
       out.push_back(trace.names.tensors[k] + ": absent");
       continue;
     }
-    const std::string size = trace.family ? trace.family->input_text(given) : type->to_string();
+    const std::string size = trace.symbolic ? trace.symbolic->input_text(given) : type->to_string();
     out.push_back(trace.graph->inputs()[given++].name + ": " + size);
   }
   return out;
@@ -71,7 +71,7 @@ std::string FunctionCore::explain(const ExplainOptions& options) const {
     const std::size_t shown = options.all ? inputs[i - first].size() : kMostInputs;
     text += fmt::format("trace {} ({}), {} nodes: {}", i + 1,
                         shown_inputs(inputs, i - first, shown), t.graph->size(), t.cause);
-    if (!t.not_relaxed.empty()) text += "; for these sizes only: " + t.not_relaxed;
+    if (!t.not_generalised.empty()) text += "; for these sizes only: " + t.not_generalised;
     text += t.where.known() ? fmt::format("  # {}:{}\n", t.where.file, t.where.line) : "\n";
   }
   return text;
@@ -97,7 +97,8 @@ void Trace::set_graph(GraphRef made) {
 
 bool is_in_its_vmaps(const Trace& trace) {
   return std::ranges::all_of(trace.captures, [](const Tensor& x) {
-    return !TensorAccess::is_ghost(x) || trace_of(x) != nullptr || TraceContext::is_any_example(x);
+    return !TensorAccess::is_abstract(x) || trace_of(x) != nullptr ||
+           TraceContext::is_any_example(x);
   });
 }
 
@@ -133,7 +134,7 @@ void FunctionCore::keep(const TraceRef& trace) {
     kept_->traces.erase(std::ranges::min_element(kept_->traces, {}, [](const TraceRef& t) {
       return t->last_use.load(std::memory_order_relaxed);
     }));
-    kept_->instances.clear();  // some may be of its family
+    kept_->instances.clear();  // some may be of its symbolic graph
   }
   kept_->traces.push_back(trace);
 }

@@ -18,16 +18,16 @@ namespace etude::internal {
 bool is_in_its_vmaps(const Trace& trace);
 
 struct FunctionCore::Kept {
-  explicit Kept(std::shared_ptr<TraceHistory> of) : history(std::move(of)) {}
+  explicit Kept(std::shared_ptr<RetraceMonitor> of) : history(std::move(of)) {}
   // Drops the traces that can serve no further call: the enclosing trace or vmap has ended, or an
   // object that they were made for has been destroyed.
   void drop_useless() const;
 
-  std::shared_ptr<TraceHistory> history;
+  std::shared_ptr<RetraceMonitor> history;
   mutable std::shared_mutex mutex;  // of the lists of traces
   // Oldest first. Useless traces may be dropped at any time, even by readers.
   mutable std::vector<TraceRef> traces;
-  mutable std::vector<TraceRef> instances;  // of families, at sizes that were not traced
+  mutable std::vector<TraceRef> instances;  // of symbolic graphs, at sizes that were not traced
   bool was_traced = false;                  // under the lock for tracing
   // The functions, this one or nested ones, that first runs were made for. Under the lock for
   // tracing.

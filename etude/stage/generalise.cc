@@ -22,13 +22,13 @@ bool same_source(const CallTimeValue* a, const CallTimeValue* b) {
          std::string_view(a->where.file) == b->where.file;
 }
 
-bool same_variable(const TraceVariable& a, const TraceVariable& b) {
+bool same_variable(const VariableSlot& a, const VariableSlot& b) {
   return !a.state.owner_before(b.state) && !b.state.owner_before(a.state) &&
          a.argument == b.argument && a.type == b.type && a.is_read == b.is_read &&
          a.is_written == b.is_written && same_source(a.source.get(), b.source.get());
 }
 
-// The reason why two traces form no family, apart from their graphs; "" if none.
+// The reason why two traces form no symbolic graph, apart from their graphs; "" if none.
 std::string difference_outside(const Trace& a, const Trace& b) {
   if (a.enclosing || b.enclosing) return "it uses values of the function around it";
   if (a.has_examples || b.has_examples) return "it uses examples of a vmap around it";
@@ -42,11 +42,12 @@ std::string difference_outside(const Trace& a, const Trace& b) {
   return "";
 }
 
-FamilyFound family_of(const Trace& before, std::vector<GraphRef> graphs, const Trace& made) {
+SymbolicFound symbolic_graph_of(const Trace& before, std::vector<GraphRef> graphs,
+                                const Trace& made) {
   std::string difference = difference_outside(before, made);
   if (!difference.empty()) return {{}, std::move(difference)};
   graphs.push_back(made.graph);
-  return Family::of(graphs, std::vector{before.size_reads, made.size_reads});
+  return SymbolicGraph::of(graphs, std::vector{before.size_reads, made.size_reads});
 }
 
 std::vector<const Type*> types_of(const Trace& trace, const Arguments& call) {
@@ -73,7 +74,7 @@ std::optional<std::vector<TensorSpec>> common_specs(const TraceKey& before, cons
     const Shape& given = call.tensors[i]->type()->shape();
     for (int axis = 0; axis < given.rank(); ++axis) {
       if (given[axis] == type->shape()[axis]) continue;
-      has_special |= std::min(given[axis], type->shape()[axis]) < Family::kLeastSize;
+      has_special |= std::min(given[axis], type->shape()[axis]) < SymbolicGraph::kLeastSize;
       spec.shape.set(axis, kAny);
     }
   }
@@ -82,22 +83,23 @@ std::optional<std::vector<TensorSpec>> common_specs(const TraceKey& before, cons
 
 }  // namespace
 
-void relax(Trace& made, const Arguments& call, std::span<const TraceRef> before) {
+void generalise(Trace& made, const Arguments& call, std::span<const TraceRef> before) {
   int compared = 0;
   for (auto at = before.rbegin(); at != before.rend() && compared < kMostCompared; ++at) {
     const Trace& other = **at;
     if (!other.key.fits_but_sizes(call)) continue;
     ++compared;
     std::vector<GraphRef> graphs = {other.graph};
-    if (other.family) graphs.assign(other.family->graphs().begin(), other.family->graphs().end());
-    FamilyFound found = family_of(other, std::move(graphs), made);
-    if (!found.family && other.family) found = family_of(other, {other.graph}, made);
-    if (found.family) {
-      made.family = std::move(found.family);
-      made.not_relaxed.clear();
+    if (other.symbolic)
+      graphs.assign(other.symbolic->graphs().begin(), other.symbolic->graphs().end());
+    SymbolicFound found = symbolic_graph_of(other, std::move(graphs), made);
+    if (!found.symbolic && other.symbolic) found = symbolic_graph_of(other, {other.graph}, made);
+    if (found.symbolic) {
+      made.symbolic = std::move(found.symbolic);
+      made.not_generalised.clear();
       return;
     }
-    if (made.not_relaxed.empty()) made.not_relaxed = std::move(found.difference);
+    if (made.not_generalised.empty()) made.not_generalised = std::move(found.difference);
   }
 }
 
@@ -106,7 +108,7 @@ RefPtr<Trace> FunctionCore::trace_for_all_sizes(const Arguments& call, const Arg
   TraceRef before;
   for (const TraceRef& trace : traces()) {
     if (!trace->key.fits_but_sizes(call)) continue;
-    if (before || trace->family) return {};
+    if (before || trace->symbolic) return {};
     before = trace;
   }
   if (!before) return {};
@@ -119,20 +121,20 @@ RefPtr<Trace> FunctionCore::trace_for_all_sizes(const Arguments& call, const Arg
     return {};  // it may be for some sizes only; the call's own trace throws its errors
   }
   RefPtr<Trace> trace = made.traces[0];
-  if (!made.found.family || !difference_outside(*before, *trace).empty()) return {};
-  trace->family = std::move(made.found.family);
+  if (!made.found.symbolic || !difference_outside(*before, *trace).empty()) return {};
+  trace->symbolic = std::move(made.found.symbolic);
   trace->cause = cause_of(TraceKey(call), names);
   return trace;
 }
 
 TraceRef instance_of(const Trace& trace, const Arguments& call, Refusal& refusal) {
-  if (!trace.family || !trace.key.fits_but_sizes(call)) return {};
-  const std::vector<int64_t> sizes = trace.family->sizes_of(types_of(trace, call));
+  if (!trace.symbolic || !trace.key.fits_but_sizes(call)) return {};
+  const std::vector<int64_t> sizes = trace.symbolic->sizes_of(types_of(trace, call));
   if (sizes.empty()) return {};
-  FamilyGraph at = trace.family->at(sizes);
+  GraphAtSizes at = trace.symbolic->at(sizes);
   if (!at.graph) {
     refusal.text = std::move(at.refusal);
-    refusal.is_of_given_size = std::ranges::min(sizes) < Family::kLeastSize;
+    refusal.is_of_given_size = std::ranges::min(sizes) < SymbolicGraph::kLeastSize;
     return {};
   }
   auto made = make_ref<Trace>();

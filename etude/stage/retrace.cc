@@ -23,12 +23,12 @@ namespace {
 
 std::string type_text(const Type* type) { return type == nullptr ? "absent" : type->to_string(); }
 
-// The type of tensor i of the arguments: "float32[n,3]" in a family.
+// The type of tensor i of the arguments: "float32[n,3]" in a symbolic graph.
 std::string type_text(const Trace& trace, std::size_t i) {
   const Type* type = trace.key.types[i];
-  if (type == nullptr || !trace.family) return type_text(type);
+  if (type == nullptr || !trace.symbolic) return type_text(type);
   const auto input = std::ranges::find(trace.inputs, static_cast<int32_t>(i));
-  return trace.family->input_text(static_cast<std::size_t>(input - trace.inputs.begin()));
+  return trace.symbolic->input_text(static_cast<std::size_t>(input - trace.inputs.begin()));
 }
 
 std::string_view phase_text(Phase phase) {
@@ -104,7 +104,7 @@ std::string unfit_text(const Trace& trace, const TraceKey& key, const ArgumentNa
     const std::size_t at = input;
     input += is_there ? 1 : 0;
     if (key.types[i] == trace.key.types[i]) continue;
-    if (is_there && trace.family && trace.family->may_take(at, key.types[i])) continue;
+    if (is_there && trace.symbolic && trace.symbolic->may_take(at, key.types[i])) continue;
     return fmt::format("{} is {}, but the graph was made for {}", names.tensors[i],
                        type_text(key.types[i]), type_text(trace, i));
   }
@@ -124,20 +124,20 @@ void throw_unfit(const Trace& trace, const Arguments& call, const ArgumentNames&
   throw error;
 }
 
-std::shared_ptr<TraceHistory> TraceHistory::of(CallSite where, std::type_index callable) {
-  if (!where.known()) return std::make_shared<TraceHistory>();
+std::shared_ptr<RetraceMonitor> RetraceMonitor::of(CallSite where, std::type_index callable) {
+  if (!where.known()) return std::make_shared<RetraceMonitor>();
   struct Table {
     std::mutex mutex;
-    std::map<std::tuple<std::string, int, std::type_index>, std::shared_ptr<TraceHistory>> made;
+    std::map<std::tuple<std::string, int, std::type_index>, std::shared_ptr<RetraceMonitor>> made;
   };
   static Table* table = new Table;
   const std::lock_guard lock(table->mutex);
   auto& history = table->made[{where.file, where.line, callable}];
-  if (!history) history = std::make_shared<TraceHistory>();
+  if (!history) history = std::make_shared<RetraceMonitor>();
   return history;
 }
 
-bool TraceHistory::note_trace() {
+bool RetraceMonitor::note_trace() {
   const std::lock_guard lock(mutex_);
   const uint64_t now = calls_.load(std::memory_order_relaxed);
   at_[traces_++ % kTraces] = now;

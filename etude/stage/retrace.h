@@ -23,11 +23,11 @@ std::string difference_from(const Trace& trace, std::size_t n, const TraceKey& k
 // The calls and traces of all functions made of one callable type at one line, so that a function
 // that is made again for each call is detected. A helper that makes functions of its arguments has
 // one line, but its callables have different types. thread-safe.
-class TraceHistory {
+class RetraceMonitor {
  public:
   // The history of functions made at `where` of such a callable; a separate one for an unknown
   // line.
-  static std::shared_ptr<TraceHistory> of(CallSite where, std::type_index callable);
+  static std::shared_ptr<RetraceMonitor> of(CallSite where, std::type_index callable);
 
   // May miss concurrent calls: the warning then comes a call later.
   void note_call() noexcept {

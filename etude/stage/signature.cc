@@ -132,7 +132,7 @@ std::vector<Tensor> made_up_tensors(const Signature& signature, const Arguments&
                                     const std::string& function) {
   std::vector<Tensor> out;
   for (const Type* type : made_up_types(signature.tensors(), {}, 0))
-    out.push_back(make_ghost(type));
+    out.push_back(make_abstract(type));
   ETUDE_REQUIRE(out.size() == call.tensors.size() && call.variables.size() == 0,
                 "function '{}' has {} tensors and {} Variables in its arguments, but its signature "
                 "is {}. Pass arguments to trace()",
@@ -231,7 +231,7 @@ std::string size_text(const Signature& signature, const std::vector<RefPtr<Trace
   return first;
 }
 
-// throws: kFailedPrecondition if the graphs of a signature form no family, with the reason.
+// throws: kFailedPrecondition if the graphs of a signature form no symbolic graph, with the reason.
 [[noreturn]] void refuse_signature(const Signature& signature, const std::string& function,
                                    const std::vector<RefPtr<Trace>>& traces,
                                    const std::string& difference) {
@@ -279,7 +279,7 @@ MadeUpTraces FunctionCore::trace_made_up(std::span<const TensorSpec> specs, cons
   for (std::size_t point = 0; point < (is_open ? kMadeUpPoints : 1); ++point) {
     std::vector<Tensor> tensors;
     for (const Type* type : made_up_types(specs, given, point)) {
-      tensors.push_back(type == nullptr ? Tensor() : make_ghost(type));
+      tensors.push_back(type == nullptr ? Tensor() : make_abstract(type));
     }
     Arguments at(call);
     for (std::size_t i = 0; i < tensors.size(); ++i) at.tensors[i] = &tensors[i];
@@ -287,7 +287,7 @@ MadeUpTraces FunctionCore::trace_made_up(std::span<const TensorSpec> specs, cons
     graphs.push_back(made->graph);
     reads.push_back(made->size_reads);
   }
-  if (is_open) out.found = Family::of(graphs, reads);
+  if (is_open) out.found = SymbolicGraph::of(graphs, reads);
   return out;
 }
 
@@ -295,10 +295,10 @@ TraceRef FunctionCore::trace_signature(const Arguments& call, const ArgumentName
                                        const HostRun& run, CallSite where) {
   MadeUpTraces made = trace_made_up(options_.signature->tensors(), call, names, run, where);
   if (options_.signature->has_open_sizes()) {
-    if (!made.found.family) {
+    if (!made.found.symbolic) {
       refuse_signature(*options_.signature, name(), made.traces, made.found.difference);
     }
-    made.traces[0]->family = std::move(made.found.family);
+    made.traces[0]->symbolic = std::move(made.found.symbolic);
   }
   keep(made.traces[0]);
   return TraceRef(made.traces[0]);
@@ -308,10 +308,10 @@ TraceRef FunctionCore::find_signed(const Arguments& call, const ArgumentNames& n
                                    const HostRun& run, CallSite where) {
   require_signature(*options_.signature, call, name());
   Refusal refusal;
-  TraceRef found = find_relaxed(call, refusal);
+  TraceRef found = find_generalised(call, refusal);
   if (!found && refusal.text.empty()) {
     found = trace_signature(call, names, run, where);
-    if (found->family) found = find_relaxed(call, refusal);
+    if (found->symbolic) found = find_generalised(call, refusal);
   }
   return found ? found : keep_instance(make(call, names, run, where));
 }

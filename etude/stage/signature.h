@@ -73,7 +73,7 @@ namespace internal {
 inline constexpr std::size_t kMadeUpPoints = 3;
 // The tensor types at one of these points. Open sizes that are equal in `given`, where an absent
 // tensor is null, are one size; if `given` is empty, each is a size of its own. throws:
-// kInvalidArgument for more open sizes than a family supports.
+// kInvalidArgument for more open sizes than a symbolic graph supports.
 std::vector<const Type*> made_up_types(std::span<const TensorSpec> specs,
                                        std::span<const Type* const> given, std::size_t point);
 

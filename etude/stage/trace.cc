@@ -83,14 +83,14 @@ TraceContext::Draft TraceContext::number(const Tensor& x) {
 TraceContext::Draft TraceContext::capture(const Tensor& x) {
   ETUDE_CHECK(!TensorAccess::is_sparse(x), "a sparse value reached a trace");
   // A pending value is an operand of the call that runs this graph, or is fixed now.
-  const bool is_known = !TensorAccess::is_ghost(x) || (!takes_followed_ && observe(x));
+  const bool is_known = !TensorAccess::is_abstract(x) || (!takes_followed_ && observe(x));
   if (!is_known) {
     const TraceInfo* trace = trace_of(x);
     const bool is_own_example = trace == nullptr && is_of_function_ && is_any_example(x);
     const bool is_followed = is_own_example || (trace == nullptr && takes_followed_);
     has_examples_ = has_examples_ || is_own_example;
     ETUDE_REQUIRE_CODE(kFailedPrecondition, is_followed || is_around(trace), "{}",
-                       explain_ghost(x));
+                       explain_abstract(x));
     if (!is_followed) enclosing_ = RefPtr<const TraceInfo>(outer_->info_.get());
   }
   const std::string name = "capture" + std::to_string(captures_.size());
@@ -144,7 +144,7 @@ Tensor TraceContext::fixed_input(Draft value) const {
   if (const Tensor* constant = builder_.constant(value)) return *constant;
   const auto captured = std::ranges::find(captures_, value, &Capture::input);
   if (captured == captures_.end()) return {};
-  if (!TensorAccess::is_ghost(captured->value)) return captured->value;
+  if (!TensorAccess::is_abstract(captured->value)) return captured->value;
   return outer_ != nullptr ? outer_->fixed_value(captured->value) : Tensor();
 }
 
@@ -272,7 +272,8 @@ TracedGraph TraceContext::finish(std::span<const Tensor> outputs) {
   out.size_reads = size_reads_.list();
   for (Capture& c : captures_) {
     // A tensor without another owner is a constant of the function, such as the 0.5 of x * 0.5.
-    if (!TensorAccess::is_ghost(c.value) && (!has_outside_ || TensorAccess::is_unique(c.value))) {
+    if (!TensorAccess::is_abstract(c.value) &&
+        (!has_outside_ || TensorAccess::is_unique(c.value))) {
       builder_.make_constant(c.input, std::move(c.value));
     } else {
       out.captures.push_back(std::move(c.value));

@@ -26,7 +26,7 @@ namespace ETUDE_API etude {
 namespace internal {
 
 // A Variable that a graph reads or assigns, or a call_time_value, which is read like one.
-struct TracedVariable {
+struct GraphVariable {
   Tensor resource;          // its placeholder in the trace, for a call_time_value
   std::string name;         // "Variable 'w'", for messages
   bool is_read = false;     // its value is an input with InputRole::kVariable
@@ -37,9 +37,9 @@ struct TracedVariable {
 // A graph and the values of its captures at the time of the trace.
 struct TracedGraph {
   GraphRef graph;
-  std::vector<Tensor> captures;           // in the order of the inputs with InputRole::kCapture
-  std::vector<TracedVariable> variables;  // in the order of inputs, and of outputs
-  std::vector<SizeRead> size_reads;       // sizes that host code read
+  std::vector<Tensor> captures;          // in the order of the inputs with InputRole::kCapture
+  std::vector<GraphVariable> variables;  // in the order of inputs, and of outputs
+  std::vector<SizeRead> size_reads;      // sizes that host code read
   // The enclosing trace whose values it captures; null: none, so that it is valid anywhere.
   RefPtr<const TraceInfo> enclosing;
   bool has_examples = false;  // captures examples of a vmap, and serves that vmap only
@@ -113,7 +113,7 @@ class TraceContext final : public Context, public EnclosingTrace, private KeySou
   // The value of a Variable at this point of the program. This alone orders reads and assignments:
   // each value is the result of the node that made it.
   struct Held {
-    TracedVariable variable;
+    GraphVariable variable;
     Tensor first;     // the input; removed if nothing reads it
     Tensor assigned;  // the last assigned value, without derivatives; absent before
     Tensor current;   // the result of reads; absent before the first read and after an assignment

@@ -26,7 +26,7 @@ namespace {
 // Whether x has no elements and will have none: it is a placeholder of a trace, or an example of a
 // vmap.
 bool is_standing(const Tensor& x) noexcept {
-  return x.has_value() && TensorAccess::is_ghost(x) && !internal::is_unrun(x);
+  return x.has_value() && TensorAccess::is_abstract(x) && !internal::is_unrun(x);
 }
 
 }  // namespace
@@ -101,7 +101,7 @@ struct VariableCell : std::enable_shared_from_this<VariableCell> {
     try {
       Tensor initial = initialiser();
       ETUDE_REQUIRE_CODE(kFailedPrecondition, !is_standing(initial), "the initialiser of {}: {}",
-                         title(), explain_ghost(initial));
+                         title(), explain_abstract(initial));
       set_initial(std::move(initial));
     } catch (...) {
       is_running_initialiser = false;
@@ -211,7 +211,7 @@ const Tensor* VariableReplay::find_assigned(const Variable& variable) {
   return &state->use->values[++state->assigned];
 }
 
-void announce_read(const Variable& variable, const Tensor& snapshot) {
+void notify_read(const Variable& variable, const Tensor& snapshot) {
   const VariableReader* end =
       innermost_replay != nullptr && VariableReplay::find(variable) != nullptr
           ? innermost_replay->reader_before_
@@ -221,7 +221,7 @@ void announce_read(const Variable& variable, const Tensor& snapshot) {
   }
 }
 
-void announce_assignment(const Variable& variable, const Tensor& value) {
+void notify_assignment(const Variable& variable, const Tensor& value) {
   const VariableReader* end =
       VariableReplay::find_state(variable) != nullptr ? innermost_replay->reader_before_ : nullptr;
   for (VariableReader* r = first_reader; r != nullptr && r != end; r = r->next_) {
@@ -236,7 +236,7 @@ namespace {
 using internal::EnclosingTrace;
 using internal::located;
 
-void tell_trace(const Variable& made) {
+void notify_trace(const Variable& made) {
   if (EnclosingTrace* trace = EnclosingTrace::innermost()) trace->variable_made(made);
 }
 
@@ -283,7 +283,7 @@ Variable::Variable(Tensor initial, VariableOptions options, CallSite where)
       cell_->set_initial(std::move(initial));
     }
   });
-  tell_trace(*this);
+  notify_trace(*this);
 }
 
 Variable::Variable(Initialiser initialiser, VariableOptions options, CallSite where)
@@ -294,7 +294,7 @@ Variable::Variable(Initialiser initialiser, VariableOptions options, CallSite wh
   cell_->shape = options.shape;
   cell_->where = internal::user_line(where);
   cell_->initialiser = std::move(initialiser.run);
-  tell_trace(*this);
+  notify_trace(*this);
 }
 
 internal::VariableCell& Variable::cell() const {
@@ -316,7 +316,7 @@ Tensor Variable::read(CallSite where) const {
       return internal::read_resource(internal::resource_of(*this), where);
     });
   }
-  internal::announce_read(*this, snapshot);
+  internal::notify_read(*this, snapshot);
   return snapshot;
 }
 
@@ -330,7 +330,7 @@ Tensor Variable::located_assignment(const char* name, CallSite where, const Run&
   return located(name, where, [&] {
     const Tensor* replayed = internal::VariableReplay::find_assigned(*this);
     const Tensor value = replayed != nullptr ? *replayed : run();
-    internal::announce_assignment(*this, value);
+    internal::notify_assignment(*this, value);
     return value;
   });
 }
@@ -521,7 +521,7 @@ Tensor assign_now(const Variable& variable, const Tensor& x) {
 
 void assign_saved(const Variable& variable, const Tensor& value) {
   const Tensor* replayed = VariableReplay::find_assigned(variable);
-  announce_assignment(variable, replayed != nullptr ? *replayed : assign_now(variable, value));
+  notify_assignment(variable, replayed != nullptr ? *replayed : assign_now(variable, value));
 }
 
 VariableLock::VariableLock(std::vector<Variable> variables) : variables_(std::move(variables)) {

@@ -185,7 +185,7 @@ class VariableReader {
   VariableReader& operator=(const VariableReader&) = delete;
   virtual void variable_read(const Variable& variable, const Tensor& snapshot) = 0;
   virtual void variable_assigned(const Variable& variable, const Tensor& value);
-  // The state that layers announce whose model no operator copied; null: it collects none.
+  // The state updates of layers whose model no operator copied; null: it collects none.
   virtual TapedStates* states() { return nullptr; }
 
  protected:
@@ -196,8 +196,8 @@ class VariableReader {
 
  private:
   friend class VariableReplay;
-  friend void announce_read(const Variable& variable, const Tensor& snapshot);
-  friend void announce_assignment(const Variable& variable, const Tensor& value);
+  friend void notify_read(const Variable& variable, const Tensor& snapshot);
+  friend void notify_assignment(const Variable& variable, const Tensor& value);
   friend TapedStates* taped_states();
   VariableReader* next_ = nullptr;
   bool is_registered_ = false;

@@ -54,8 +54,8 @@ class VariableReplay {
   static const Tensor* find_assigned(const Variable& variable);
 
  private:
-  friend void announce_read(const Variable& variable, const Tensor& snapshot);
-  friend void announce_assignment(const Variable& variable, const Tensor& value);
+  friend void notify_read(const Variable& variable, const Tensor& snapshot);
+  friend void notify_assignment(const Variable& variable, const Tensor& value);
   struct State {
     const VariableUse* use;
     std::size_t assigned;

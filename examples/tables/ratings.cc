@@ -41,7 +41,7 @@ int main(int argc, char** argv) try {
   const Tensor known =
       concat({slice(liked, {0, 0}, {kUsers, 7}), slice(liked, {0, 8}, {kUsers, 20})}, {.axis = 1});
   const Tensor some = slice(users, {0, 0}, {kUsers, 19});
-  data::Epochs batches(Pair{flatten(some), flatten(known)}, {.batch = 200, .seed = 1});
+  data::Loader batches(Pair{flatten(some), flatten(known)}, {.batch = 200, .seed = 1});
 
   Model model;
   optim::Adam adam({.lr = 5e-3});

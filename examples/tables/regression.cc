@@ -28,7 +28,7 @@ int main(int argc, char** argv) try {
   const int64_t epochs = argc > 1 ? std::atoll(argv[1]) : 200;
   set_seed(7);
   const data::Samples train = friedman(2000), test = friedman(1000);
-  data::Epochs batches(train, {.batch = 50, .seed = 7});
+  data::Loader batches(train, {.batch = 50, .seed = 7});
   Net net;
   std::puts(nn::summary(net, {1, 13}).to_string().c_str());
   optim::RMSProp optimizer({.lr = optim::cosine(1e-2, epochs * batches.steps_per_epoch())});

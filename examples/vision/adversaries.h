@@ -28,7 +28,7 @@ inline Tensor distance(const Tensor& said, double real) {
 template <class Artist, class Critic>
 void compete(const std::string& name, Artist artist, Critic critic, int64_t latent, int64_t steps) {
   const data::FashionMnist images = data::fashion_mnist();
-  data::Epochs batches(images.train, {.batch = kBatch, .seed = 2});
+  data::Loader batches(images.train, {.batch = kBatch, .seed = 2});
   optim::Adam for_artist({.lr = 2e-4, .beta1 = 0.5}), for_critic({.lr = 2e-4, .beta1 = 0.5});
   // One graph: the critic from real and made images, the artist from the critic.
   const auto step = function(

@@ -39,7 +39,7 @@ Tensor distance(const Tensor& said, const Tensor& images) {
 // Trains `model`, and returns its reconstructions of the test images.
 template <class Model>
 Tensor train(const char* name, Model model, const data::FashionMnist& images, int64_t epochs) {
-  data::Epochs batches(images.train, {.batch = 128, .seed = 1});
+  data::Loader batches(images.train, {.batch = 128, .seed = 1});
   optim::Adam adam({.lr = optim::cosine(3e-3, epochs * batches.steps_per_epoch())});
   const auto step = function([](Model& m, optim::Adam& optimizer, const Tensor& x) {
     const auto [cost, slopes] =

@@ -31,7 +31,7 @@ const auto& loss = nn::softmax_cross_entropy;
 template <class Model>
 void throughput(Model model, const data::Samples& train, int64_t batch) {
   optim::SGD sgd({.lr = 1e-3, .momentum = 0.9});
-  data::Epochs batches(train, {.batch = batch, .seed = 1});
+  data::Loader batches(train, {.batch = batch, .seed = 1});
   const auto step = function([](Model& m, optim::SGD& optimizer, const data::Samples& b) {
     const PhaseScope training(Phase::kTraining);
     const auto [cost, slopes] =
@@ -53,7 +53,7 @@ void train(Model model, const data::Cifar10& images, int64_t epochs) {
   std::printf("%lld parameters\n",
               static_cast<long long>(nn::summary(model, {1, 32, 32, 3}).parameters));
   for (const int64_t batch : {10, 128}) throughput(model, images.train, batch);
-  data::Epochs batches(images.train, {.batch = 32, .seed = 1});
+  data::Loader batches(images.train, {.batch = 32, .seed = 1});
   optim::AdamW adam({.lr = optim::cosine(2e-3, epochs * batches.steps_per_epoch())});
   nn::fit(model, adam, batches, loss, {.epochs = epochs, .mode = nn::Mode::kStaged});
   const auto result = nn::evaluate(model, data::batches(images.test, 100), loss);

@@ -26,7 +26,7 @@ struct Net {
 
 struct Training {
   int64_t epochs;
-  data::Epochs<data::Samples> batches;
+  data::Loader<data::Samples> batches;
   Net net = {};
   optim::AdamW adam{{.lr = optim::cosine(3e-3, epochs* batches.steps_per_epoch())}};
 };
@@ -59,7 +59,7 @@ int main(int argc, char** argv) try {
   const data::FashionMnist images = data::fashion_mnist();
   for (const bool is_fit : {true, false}) {
     set_seed(1);
-    Training training{epochs, data::Epochs(images.train, {.batch = 64, .seed = 1})};
+    Training training{epochs, data::Loader(images.train, {.batch = 64, .seed = 1})};
     const double last = is_fit ? by_fit(training) : by_hand(training);
     const auto accuracy = [&](const data::Samples& of) {
       return nn::evaluate(training.net, data::batches(of, 500), nn::softmax_cross_entropy).accuracy;

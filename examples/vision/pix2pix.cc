@@ -21,7 +21,7 @@ int main(int argc, char** argv) try {
   const int steps = argc > 1 ? std::atoi(argv[1]) : 1200;
   set_seed(1);
   const data::FashionMnist images = data::fashion_mnist();
-  data::Epochs batches(images.train, {.batch = kBatch, .seed = 1});
+  data::Loader batches(images.train, {.batch = kBatch, .seed = 1});
   Painter painter;
   Critic critic{.a = {4, 2, 16, kDown}};
   optim::Adam for_painter({.lr = 1e-3, .beta1 = 0.5}), for_critic({.lr = 2e-4, .beta1 = 0.5});

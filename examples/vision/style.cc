@@ -40,7 +40,7 @@ int main(int argc, char** argv) try {
   const int steps = argc > 1 ? std::atoi(argv[1]) : 400;
   set_seed(1);
   const data::FashionMnist images = data::fashion_mnist();
-  data::Epochs batches(images.train, {.batch = kBatch, .seed = 1});
+  data::Loader batches(images.train, {.batch = kBatch, .seed = 1});
   const Eye eye;
   const Tensor style = waves();
   std::vector<Tensor> wanted;

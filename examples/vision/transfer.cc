@@ -55,7 +55,7 @@ int main(int argc, char** argv) try {
   const data::Samples test = stripes(300), few = stripes(60, 6), test_of_few = stripes(300, 6);
   nn::ConvNet net = small_net();
   const nn::ConvNet nothing = net;
-  data::Epochs batches(stripes(2000), {.batch = 32, .seed = 1});
+  data::Loader batches(stripes(2000), {.batch = 32, .seed = 1});
   optim::SGD sgd({.lr = optim::cosine(0.03, steps), .momentum = 0.9});
   const auto step = function([](nn::ConvNet& m, optim::SGD& optimizer, const data::Samples& b) {
     const auto cost = [&](const nn::ConvNet& x) {

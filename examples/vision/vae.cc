@@ -41,7 +41,7 @@ int main(int argc, char** argv) try {
   const int64_t epochs = argc > 1 ? std::atoll(argv[1]) : 10;
   set_seed(1);
   const data::FashionMnist images = data::fashion_mnist();
-  data::Epochs batches(images.train, {.batch = 128, .seed = 1});
+  data::Loader batches(images.train, {.batch = 128, .seed = 1});
   Vae vae;
   optim::Adam adam({.lr = 1e-3});
 

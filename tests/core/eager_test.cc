@@ -208,7 +208,7 @@ TEST(Eager, PrintingNeverThrows) {
   EXPECT_LT(large.size(), 2000u);
   expect_parts(large, {"...", "1000"});
   EXPECT_FALSE(Tensor().to_string().empty());
-  expect_parts(internal::make_ghost(intern_type(kFloat32, {2})).to_string(), {"float32"});
+  expect_parts(internal::make_abstract(intern_type(kFloat32, {2})).to_string(), {"float32"});
   EXPECT_FALSE(Tensor(std::vector<float>{}).to_string().empty());
 }
 

@@ -59,10 +59,10 @@ TEST(Sets, UniqueOfSpecialElements) {
   EXPECT_EQ(one.values.shape(), (Shape{1}));
   EXPECT_EQ(one.inverse_indices.shape(), (Shape{}));
   EXPECT_EQ(one.counts.to_vector<int64_t>(), (Ints{1}));
-  const auto truths = unique_counts(Tensor({true, false, true}));
-  EXPECT_EQ(truths.values.dtype(), kBool);
-  EXPECT_EQ(truths.values.to_vector<int>(), (std::vector<int>{0, 1}));
-  EXPECT_EQ(truths.counts.to_vector<int64_t>(), (Ints{1, 2}));
+  const auto bools = unique_counts(Tensor({true, false, true}));
+  EXPECT_EQ(bools.values.dtype(), kBool);
+  EXPECT_EQ(bools.values.to_vector<int>(), (std::vector<int>{0, 1}));
+  EXPECT_EQ(bools.counts.to_vector<int64_t>(), (Ints{1, 2}));
   using C = std::complex<float>;
   const auto numbers =
       unique_counts(Tensor(std::vector<C>{{1, 2}, {0, 1}, {1, -2}, {1, 2}, {0, 1}}));

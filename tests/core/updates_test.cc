@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// In-place updates of bits and truths; shapes and dtypes on streams.
+// In-place updates of bits and bools; shapes and dtypes on streams.
 #include <sstream>
 #include <vector>
 
@@ -17,7 +17,7 @@ namespace {
 
 using Ints = std::vector<int>;
 
-// {a & b, then | c, then ^ d} of bits and of truths.
+// {a & b, then | c, then ^ d} of bits and of bools.
 void expect_updates(const char* mode) {
   Tensor bits({12, 10, -1});
   const Tensor before = bits;
@@ -28,13 +28,13 @@ void expect_updates(const char* mode) {
   bits ^= bits;
   EXPECT_EQ(bits.to_vector<int>(), (Ints{0, 0, 0})) << mode;
   EXPECT_EQ(before.to_vector<int>(), (Ints{12, 10, -1})) << mode;
-  Tensor truths({true, true, false});
-  truths &= Tensor({true, false, true});
-  EXPECT_EQ(truths.to_vector<int>(), (Ints{1, 0, 0})) << mode;
-  truths |= Tensor({false, true, false});
-  truths ^= true;
-  EXPECT_EQ(truths.to_vector<int>(), (Ints{0, 0, 1})) << mode;
-  EXPECT_EQ(truths.dtype(), kBool) << mode;
+  Tensor bools({true, true, false});
+  bools &= Tensor({true, false, true});
+  EXPECT_EQ(bools.to_vector<int>(), (Ints{1, 0, 0})) << mode;
+  bools |= Tensor({false, true, false});
+  bools ^= true;
+  EXPECT_EQ(bools.to_vector<int>(), (Ints{0, 0, 1})) << mode;
+  EXPECT_EQ(bools.dtype(), kBool) << mode;
 }
 
 // spec: T7.d
@@ -53,16 +53,16 @@ TEST(Updates, BitsAndTruthsInPlace) {
 }
 
 TEST(Updates, BitsNeedIntegersOrBools) {
-  Tensor x({1.0, 2.0}), truths({true, false});
+  Tensor x({1.0, 2.0}), bools({true, false});
   const auto kInvalid = ErrorCode::kInvalidArgument;
   tests::expect_error([&] { x &= x; }, kInvalid, {"bitwise_and", "float32", "must be one of"});
   tests::expect_error(
       [&] {
-        truths |= Tensor({1, 2});
+        bools |= Tensor({1, 2});
       },
       kInvalid, {"bitwise_or", "int32", "bool", "keeps its dtype"});
   EXPECT_EQ(x.to_vector<int>(), (Ints{1, 2}));
-  EXPECT_EQ(truths.to_vector<int>(), (Ints{1, 0}));
+  EXPECT_EQ(bools.to_vector<int>(), (Ints{1, 0}));
 }
 
 TEST(Streams, ShapesAndDTypesPrint) {

@@ -19,16 +19,16 @@
 namespace etude {
 namespace {
 
-using internal::RegionCode;
+using internal::ClusterCode;
 using internal::Tier;
 using tests::TierScope;
 
 // How often code ran in the place of steps while f did. Builds without assertions do not count.
 template <class F>
 uint64_t runs_of(F&& f) {
-  const uint64_t before = RegionCode::runs();
+  const uint64_t before = ClusterCode::runs();
   f();
-  return RegionCode::runs() - before;
+  return ClusterCode::runs() - before;
 }
 void expect_runs(uint64_t got, uint64_t want) {
 #ifdef ETUDE_ASSERTIONS
@@ -44,7 +44,7 @@ Tensor numbers(uint64_t seed, const std::vector<int64_t>& shape) {
   return random::normal(shape);
 }
 
-class RegionRuns : public ::testing::TestWithParam<Tier> {
+class ClusterRuns : public ::testing::TestWithParam<Tier> {
  protected:
   void SetUp() override {
     if (!codegen::is_available()) GTEST_SKIP() << "this build generates no code";
@@ -64,23 +64,23 @@ std::pair<Tensor, Tensor> chain(const Tensor& x, const Tensor& w, const Tensor& 
   return {last, all};
 }
 
-TEST_P(RegionRuns, LoopsAreOneFunction) {
+TEST_P(ClusterRuns, LoopsAreOneFunction) {
   for (const int64_t n : {1, 2, 3, 7}) {
     SCOPED_TRACE(n);
     const Tensor x = numbers(1, {2, n}), w = numbers(2, {n, n}), rows = numbers(3, {5, n});
     const auto want = chain(x, w, rows);
     const TierScope tier(GetParam());
     const auto staged = function(chain);
-    const std::size_t made = compiler_report().regions;
+    const std::size_t made = compiler_report().clusters;
     std::pair<Tensor, Tensor> got;
     expect_runs(runs_of([&] { got = staged(x, w, rows); }), 1);
     EXPECT_TRUE(tests::same_numbers(got.first, want.first)) << got.first << want.first;
     EXPECT_TRUE(tests::same_numbers(got.second, want.second)) << got.second << want.second;
-    EXPECT_EQ(compiler_report().regions, made + 2);  // of the loop, and of one step
+    EXPECT_EQ(compiler_report().clusters, made + 2);  // of the loop, and of one step
   }
 }
 
-TEST_P(RegionRuns, RunsOfCallsAreOneFunction) {
+TEST_P(ClusterRuns, RunsOfCallsAreOneFunction) {
   for (const int64_t n : {1, 2, 3, 7, 8, 16, 17}) {
     SCOPED_TRACE(n);
     const auto f = [](const Tensor& x, const Tensor& y) {
@@ -101,7 +101,7 @@ TEST_P(RegionRuns, RunsOfCallsAreOneFunction) {
 
 // The backward loop starts at the end, and carries the cotangent sums of values that all steps
 // share.
-TEST_P(RegionRuns, DerivativesOfLoopsAreOneFunctionEach) {
+TEST_P(ClusterRuns, DerivativesOfLoopsAreOneFunctionEach) {
   const Tensor x = numbers(6, {2, 3}), w = numbers(7, {3, 3}), rows = numbers(8, {4, 3});
   const auto loss = [&rows](const Tensor& x, const Tensor& w) {
     return sum(square(fold(
@@ -125,7 +125,7 @@ TEST_P(RegionRuns, DerivativesOfLoopsAreOneFunctionEach) {
 #endif
 }
 
-TEST_P(RegionRuns, LargeValuesStaySteps) {
+TEST_P(ClusterRuns, LargeValuesStaySteps) {
   const TierScope tier(GetParam());
   const auto staged = function([](const Tensor& x) {
     return fold([](const Tensor& h, const Tensor& row) { return tanh(h) + row; }, x,
@@ -135,10 +135,10 @@ TEST_P(RegionRuns, LargeValuesStaySteps) {
   expect_runs(runs_of([&] { staged(x); }), 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Tiers, RegionRuns, ::testing::Values(Tier::kFast, Tier::kBest));
+INSTANTIATE_TEST_SUITE_P(Tiers, ClusterRuns, ::testing::Values(Tier::kFast, Tier::kBest));
 
 // At Tier 0 nothing is made; by itself it is once a loop has run for long enough, and then runs.
-TEST(Regions, AreEarned) {
+TEST(Clusters, AreEarned) {
   if (!codegen::is_available()) GTEST_SKIP() << "this build generates no code";
   const auto f = [](const Tensor& x, const Tensor& steps) {
     return fold([](const Tensor& x, const Tensor&) { return x + 1e-3 * (2.0 - x * x); }, x, steps);
@@ -153,17 +153,18 @@ TEST(Regions, AreEarned) {
   }
   const TierScope tier(std::nullopt);
   const Staged staged = function<Tensor(const Tensor&, const Tensor&)>(f);
-  const std::size_t made = compiler_report().regions;
+  const std::size_t made = compiler_report().clusters;
   expect_runs(runs_of([&] { staged(x, steps); }), 0);
   for (int call = 0; call < 20; ++call) EXPECT_TRUE(same_value(staged(x, steps), want));
   wait_for_compile();
-  EXPECT_GT(compiler_report().regions, made);
-  EXPECT_NE(to_string(compiler_report()).find(" regions: runs of small calls, and loops of them\n"),
-            std::string::npos);
+  EXPECT_GT(compiler_report().clusters, made);
+  EXPECT_NE(
+      to_string(compiler_report()).find(" clusters: runs of small calls, and loops of them\n"),
+      std::string::npos);
   expect_runs(runs_of([&] { EXPECT_TRUE(same_value(staged(x, steps), want)); }), 1);
 }
 
-TEST(Regions, AreShownByPlans) {
+TEST(Clusters, AreShownByPlans) {
   const TierScope tier(std::nullopt);
   const GraphRef graph = parse_graph(
       "graph f(x: float32[4], w: float32[4,4], v: float32[65]) -> (float32[4], float32[65])\n"
@@ -173,11 +174,11 @@ TEST(Regions, AreShownByPlans) {
       "  %6 = multiply(%4, %5)\n"
       "  return %6, %3\n");
   const std::string text = internal::Plan::of(*graph)->to_string();
-  EXPECT_NE(text.find("  steps 2 to 4 are a region\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("  steps 2 to 4 are a cluster\n"), std::string::npos) << text;
 }
 
 // A run that can be cancelled, or is profiled, goes step by step.
-TEST(Regions, LeaveWatchedRunsAlone) {
+TEST(Clusters, LeaveWatchedRunsAlone) {
   if (!codegen::is_available()) GTEST_SKIP() << "this build generates no code";
   const TierScope tier(Tier::kBest);
   const auto staged = function([](const Tensor& x) { return sum(exp(x)) * x; });

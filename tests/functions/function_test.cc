@@ -501,7 +501,7 @@ TEST(Function, FreesWhatItHolds) {
     f(ones({1000}));
     f(ones({1000}));
   }
-  EXPECT_LT(memory.stats().live_tensors, 16);  // ghosts of types and numbers live on
+  EXPECT_LT(memory.stats().live_tensors, 16);  // abstract tensors of types and numbers live on
   EXPECT_LT(memory.stats().live_bytes, 4000);
 }
 

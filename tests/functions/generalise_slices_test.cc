@@ -76,7 +76,7 @@ void expect_rows(const SliceCase& c, int64_t n, const std::vector<float>& got) {
   }
 }
 
-TEST(RelaxSlices, OneGraphWritesAllSizes) {
+TEST(GeneraliseSlices, OneGraphWritesAllSizes) {
   for (const SliceCase& c : write_cases()) {
     const auto f = function(c.body);
     for (const int64_t n : {13, 15, 8, 33, 3, 4, 9, 5}) {
@@ -91,7 +91,7 @@ TEST(RelaxSlices, OneGraphWritesAllSizes) {
 }
 
 // Ends beyond the sizes that were seen first.
-TEST(RelaxSlices, ASliceThatIsAllOfSmallSizesIsNotAllOfLargeOnes) {
+TEST(GeneraliseSlices, ASliceThatIsAllOfSmallSizesIsNotAllOfLargeOnes) {
   const auto first = function([](const Tensor& x) { return sum(x.at(slice({}, 6))); });
   const auto last = function([](const Tensor& x) { return sum(x.at(slice(-6, {}))); });
   const auto lowered = function([](const Tensor& x) { return sum(slice(x, {0}, {6})); });
@@ -103,7 +103,7 @@ TEST(RelaxSlices, ASliceThatIsAllOfSmallSizesIsNotAllOfLargeOnes) {
   }
 }
 
-TEST(RelaxSlices, WritesAreTheSameLazily) {
+TEST(GeneraliseSlices, WritesAreTheSameLazily) {
   for (const SliceCase& c : write_cases()) {
     const LazyScope scope;
     for (const int64_t n : {13, 15, 8, 33, 3, 4}) {
@@ -114,7 +114,7 @@ TEST(RelaxSlices, WritesAreTheSameLazily) {
 }
 
 // Sizes of results that are no multiples of the sizes.
-TEST(RelaxSlices, OneGraphReadsAllSizes) {
+TEST(GeneraliseSlices, OneGraphReadsAllSizes) {
   const auto f = function([](const Tensor& x) {
     return sum(x.at(slice(1, {}, 2))) + 1000.0F * sum(x.at(slice({}, 6))) +
            sum(x.at(slice(-1, {}, -4)) * 0.0F);
@@ -132,7 +132,7 @@ TEST(RelaxSlices, OneGraphReadsAllSizes) {
 }
 
 // 1 over the size of a part is a number of the graph: it never belongs to another size.
-TEST(RelaxSlices, MeansOfPartsAreRight) {
+TEST(GeneraliseSlices, MeansOfPartsAreRight) {
   const auto odd = function([](const Tensor& x) { return mean(x.at(slice(1, {}, 2))); });
   const auto capped = function([](const Tensor& x) { return mean(x.at(slice({}, 6))); });
   const auto slope = function([](const Tensor& x) {
@@ -150,7 +150,7 @@ TEST(RelaxSlices, MeansOfPartsAreRight) {
   }
 }
 
-TEST(RelaxSlices, GradientsOfClampedParts) {
+TEST(GeneraliseSlices, GradientsOfClampedParts) {
   const auto slope = function([](const Tensor& x) {
     return gradient([](const Tensor& v) { return sum(square(v.at(slice(-6, {})))); }, x);
   });
@@ -163,7 +163,7 @@ TEST(RelaxSlices, GradientsOfClampedParts) {
   }
 }
 
-TEST(RelaxSlices, AnIndexThatIsOutsideAtASizeIsAnErrorThere) {
+TEST(GeneraliseSlices, AnIndexThatIsOutsideAtASizeIsAnErrorThere) {
   const auto f = function([](const Tensor& x) {
     Tensor y = x;
     y.at(5) = 1.0F;
@@ -179,7 +179,7 @@ TEST(RelaxSlices, AnIndexThatIsOutsideAtASizeIsAnErrorThere) {
 }
 
 // spec: TC-14.a
-TEST(RelaxSlices, StridedWindowsHaveOneGraph) {
+TEST(GeneraliseSlices, StridedWindowsHaveOneGraph) {
   const auto pool = function([](const Tensor& x) { return nn::max_pool2d(x, {2, 2}); });
   for (const int64_t n : {8, 10, 9, 11, 20}) {
     const Tensor y = pool(reshape(numbers(n * n), {1, n, n, 1}));
@@ -189,7 +189,7 @@ TEST(RelaxSlices, StridedWindowsHaveOneGraph) {
   EXPECT_EQ(pool.trace_count(), 2u) << pool.explain();
 }
 
-TEST(RelaxSlices, ExplainsWhyAGraphForAllSizesDoesNotServe) {
+TEST(GeneraliseSlices, ExplainsWhyAGraphForAllSizesDoesNotServe) {
   const auto f = function([](const Tensor& x) { return mean(x, {.axis = {0}}); });
   for (const Shape& shape : {Shape({4, 8}), Shape({8, 16}), Shape({3, 4})}) f(ones(shape));
   ASSERT_EQ(f.trace_count(), 3u) << f.explain();

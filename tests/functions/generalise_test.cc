@@ -131,7 +131,7 @@ TEST(Relax, HostCodeThatLooksAtASizePinsItsAxis) {
   EXPECT_EQ(f.trace_count(), 5u);
   EXPECT_TRUE(contains(f.explain(), "host code looks at a size, which is 2 and 3  # "))
       << f.explain();
-  EXPECT_TRUE(contains(f.explain(), "relax_test.cc:")) << f.explain();
+  EXPECT_TRUE(contains(f.explain(), "generalise_test.cc:")) << f.explain();
   // The other axis is free.
   f(ones({6, 3}));
   f(ones({6, 4}));

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random programs at random sizes: a staged function has the bits of eager calls at each of them,
-// in values and gradients, whether a family serves it or a trace. Programs that look at no size are
-// served by families nearly always. Program n is made from seed n alone; a failure prints it:
+// in values and gradients, whether a symbolic graph serves it or a trace. Programs that look at no
+// size are served by symbolic graphs nearly always. Program n is made from seed n alone; a failure
+// prints it:
 //
 //   ETUDE_TEST_SEED=4711 ETUDE_TEST_CASES=1 build/dev/bin/random_sizes_test
 #include <cstdlib>
@@ -246,9 +247,9 @@ void check(const Program& program, uint64_t seed, Count& count) {
   }
 }
 
-// Calls at two sizes, which make a family, and then at further ones: `staged`, which runs f, has
-// the bits of `plain` at each. Counts how many of the further sizes were traced; at the smallest
-// sizes a program may have parts of size 1 or 0, which no family serves.
+// Calls at two sizes, which make a symbolic graph, and then at further ones: `staged`, which runs
+// f, has the bits of `plain` at each. Counts how many of the further sizes were traced; at the
+// smallest sizes a program may have parts of size 1 or 0, which no symbolic graph serves.
 constexpr int64_t kLeastCounted = 5;
 template <class F, class Staged, class Plain>
 void check_at_sizes(const Program& program, const F& f, const Staged& staged, const Plain& plain,
@@ -277,9 +278,9 @@ TEST(RandomSizes, GiveTheSameBitsAtAllSizes) {
     check(Program(seed, false), seed, blind);
     if (seed % 4 == 0) check(Program(seed, true), seed, looking);
   }
-  fmt::print("served by families: {} of {} calls; where host code looks at sizes: {} of {}\n",
-             blind.served, blind.served + blind.traced, looking.served,
-             looking.served + looking.traced);
+  fmt::print(
+      "served by symbolic graphs: {} of {} calls; where host code looks at sizes: {} of {}\n",
+      blind.served, blind.served + blind.traced, looking.served, looking.served + looking.traced);
   if (cases < 100) return;  // too few to count
   EXPECT_GT(blind.served, 19 * blind.traced);
 }
@@ -304,8 +305,9 @@ TEST(RandomSizes, GiveTheSameGradientsAtAllSizes) {
     const auto outside = [&](const Tensor& x, const Tensor& y) { return gradients(f, x, y); };
     check_at_sizes(program, f, outside, want, seed, around);
   }
-  fmt::print("gradients served by families: {} of {}, of staged programs: {} of {}\n", whole.served,
-             whole.served + whole.traced, around.served, around.served + around.traced);
+  fmt::print("gradients served by symbolic graphs: {} of {}, of staged programs: {} of {}\n",
+             whole.served, whole.served + whole.traced, around.served,
+             around.served + around.traced);
   EXPECT_EQ(whole.traced + around.traced, 0);
   EXPECT_GE(whole.served + around.served, static_cast<int>(8 * cases));
 }

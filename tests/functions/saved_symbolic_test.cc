@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Families as bytes: a function with open sizes, written and read, serves all sizes as before.
+// Symbolic graphs as bytes: a function with open sizes, written and read, serves all sizes as
+// before.
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -10,13 +11,13 @@
 #include "etude/etude.h"
 #include "tests/expect_error.h"
 
-namespace etude::saved_families_test {
+namespace etude::saved_symbolic_test {
 namespace {
 
 using tests::expect_error;
 
-Tensor run(const Family& family, const std::vector<Tensor>& inputs) {
-  return interpret(*family.graph_for(inputs), inputs)[0];
+Tensor run(const SymbolicGraph& symbolic, const std::vector<Tensor>& inputs) {
+  return interpret(*symbolic.graph_for(inputs), inputs)[0];
 }
 // 0, 1, 2, ... in rows of three: row i less the mean of its column is 3 * (i - (n - 1) / 2).
 Tensor counted(int64_t n) { return reshape(arange(3 * n, {.dtype = kFloat32}), {n, 3}); }
@@ -33,22 +34,22 @@ FunctionOptions with_open_rows() {
   return {.name = "f", .arg_names = {"x"}, .signature = Signature{TensorSpec{{kAny, 3}}}};
 }
 
-TEST(SavedFamilies, ASignatureWithOpenSizesServesAllSizesAfterwards) {
+TEST(SavedSymbolicGraphs, ASignatureWithOpenSizesServesAllSizesAfterwards) {
   const auto f = function([](const Tensor& x) { return centred(x); }, with_open_rows());
   const GraphFunction trace = f.trace();
-  ASSERT_TRUE(trace.family());
-  const std::string bytes = to_binary(*trace.family());
-  EXPECT_TRUE(is_binary_family(bytes));
+  ASSERT_TRUE(trace.symbolic_graph());
+  const std::string bytes = to_binary(*trace.symbolic_graph());
+  EXPECT_TRUE(is_symbolic_binary(bytes));
   EXPECT_FALSE(is_binary_graph(bytes));
-  const FamilyRef read = read_binary_family(bytes);
-  EXPECT_EQ(read->to_string(), trace.family()->to_string());
+  const SymbolicGraphRef read = read_symbolic_binary(bytes);
+  EXPECT_EQ(read->to_string(), trace.symbolic_graph()->to_string());
   EXPECT_EQ(to_binary(*read), bytes);
   for (const int64_t n : {2, 7, 33, 840}) expect_centred(run(*read, {counted(n)}), n, 1.0F);
 }
 
-TEST(SavedFamilies, WhatIsReadRunsInAllModesAndHasDerivatives) {
+TEST(SavedSymbolicGraphs, WhatIsReadRunsInAllModesAndHasDerivatives) {
   const auto f = function([](const Tensor& x) { return centred(x); }, with_open_rows());
-  const FamilyRef read = read_binary_family(to_binary(*f.trace().family()));
+  const SymbolicGraphRef read = read_symbolic_binary(to_binary(*f.trace().symbolic_graph()));
   const auto again = [&](const Tensor& x) { return run(*read, {x}); };
   // The sum of y * c has the gradient c less its mean.
   const auto slope = [&](const Tensor& x) {
@@ -67,24 +68,25 @@ TEST(SavedFamilies, WhatIsReadRunsInAllModesAndHasDerivatives) {
   }
 }
 
-TEST(SavedFamilies, CapturesBecomeConstants) {
+TEST(SavedSymbolicGraphs, CapturesBecomeConstants) {
   const Tensor scale = full({3}, 2.0F);
   const auto f = function([&](const Tensor& x) { return centred(x) * scale; });
   for (const int64_t n : {4, 6}) f(counted(n));
   const GraphFunction trace = f.traces().back();
-  ASSERT_TRUE(trace.family());
-  const FamilyRef read =
-      read_binary_family(to_binary(*closed_family(*trace.family(), trace.captures())));
+  ASSERT_TRUE(trace.symbolic_graph());
+  const SymbolicGraphRef read = read_symbolic_binary(
+      to_binary(*closed_symbolic_graph(*trace.symbolic_graph(), trace.captures())));
   for (const int64_t n : {3, 9}) expect_centred(run(*read, {counted(n)}), n, 2.0F);
 }
 
-TEST(SavedFamilies, SaysWhichInputsItDoesNotServe) {
+TEST(SavedSymbolicGraphs, SaysWhichInputsItDoesNotServe) {
   const auto f = function([](const Tensor& x, const Tensor& y) { return x + y; },
                           {.name = "f",
                            .arg_names = {"x", "y"},
                            .signature = Signature{TensorSpec{{kAny, 3}}, TensorSpec{{kAny, 3}}}});
   f(counted(2), counted(2));
-  const FamilyRef read = read_binary_family(to_binary(*f.traces().back().family()));
+  const SymbolicGraphRef read =
+      read_symbolic_binary(to_binary(*f.traces().back().symbolic_graph()));
   const auto refused = [&](const std::vector<Tensor>& inputs, const std::string& text) {
     expect_error([&] { read->graph_for(inputs); }, ErrorCode::kInvalidArgument, {text});
   };
@@ -97,20 +99,20 @@ TEST(SavedFamilies, SaysWhichInputsItDoesNotServe) {
 
 // Whatever is wrong with a file is an error, and no byte of it is left out of the checks but those
 // between graphs.
-TEST(SavedFamilies, DamagedBytesAreRefused) {
+TEST(SavedSymbolicGraphs, DamagedBytesAreRefused) {
   const auto f = function([](const Tensor& x) { return centred(x); }, with_open_rows());
-  const std::string bytes = to_binary(*f.trace().family());
+  const std::string bytes = to_binary(*f.trace().symbolic_graph());
   for (std::size_t size = 0; size < bytes.size(); ++size) {
-    expect_error([&] { read_binary_family(bytes.substr(0, size)); }, ErrorCode::kDataLoss, {""});
+    expect_error([&] { read_symbolic_binary(bytes.substr(0, size)); }, ErrorCode::kDataLoss, {""});
   }
-  expect_error([&] { read_binary_family(bytes + '\0'); }, ErrorCode::kDataLoss,
+  expect_error([&] { read_symbolic_binary(bytes + '\0'); }, ErrorCode::kDataLoss,
                {"but its graphs end at"});
   for (std::size_t at = 0; at < 16 + 3 * 8; ++at) {
     std::string damaged = bytes;
     damaged[at] = static_cast<char>(damaged[at] ^ 0x40);
-    expect_error([&] { read_binary_family(damaged); }, ErrorCode::kDataLoss, {""});
+    expect_error([&] { read_symbolic_binary(damaged); }, ErrorCode::kDataLoss, {""});
   }
-  // Two graphs that are no family.
+  // Two graphs that are no symbolic graph.
   std::string twice = bytes;
   const std::string graph = to_binary(f.trace().graph());
   const uint64_t numbers[] = {2, graph.size(), graph.size()};
@@ -119,9 +121,9 @@ TEST(SavedFamilies, DamagedBytesAreRefused) {
   twice += graph;
   twice.resize((twice.size() + 63) / 64 * 64);
   twice += graph;
-  expect_error([&] { read_binary_family(twice); }, ErrorCode::kDataLoss,
+  expect_error([&] { read_symbolic_binary(twice); }, ErrorCode::kDataLoss,
                {"the inputs have the same types"});
 }
 
 }  // namespace
-}  // namespace etude::saved_families_test
+}  // namespace etude::saved_symbolic_test

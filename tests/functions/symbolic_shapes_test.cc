@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Families of graphs: the graphs of programs at two sizes form a family, which has the bits of
-// eager calls at twenty further sizes.
+// Symbolic graphs of graphs: the graphs of programs at two sizes form a symbolic graph, which has
+// the bits of eager calls at twenty further sizes.
 #include <functional>
 #include <string>
 #include <vector>
@@ -133,19 +133,19 @@ GraphRef graph_at(const Case& c, const Sizes& sizes) {
   return GraphRef(&made.graph());
 }
 
-TEST(Families, GiveTheBitsOfEagerCallsAtFurtherSizes) {
+TEST(SymbolicShapes, GiveTheBitsOfEagerCallsAtFurtherSizes) {
   int covered = 0, refused = 0;
   for (const Case& c : cases()) {
     std::vector<GraphRef> graphs;
     for (const Sizes& sizes : c.traced) graphs.push_back(graph_at(c, sizes));
-    const FamilyFound found = Family::of(graphs);
-    ASSERT_TRUE(found.family) << c.name << ": " << found.difference;
+    const SymbolicFound found = SymbolicGraph::of(graphs);
+    ASSERT_TRUE(found.symbolic) << c.name << ": " << found.difference;
     for (int64_t i = 0; i < 20; ++i) {
       Sizes sizes;
       for (std::size_t k = 0; k < c.traced[0].size(); ++k) {
         sizes.push_back(c.traced[0][k] + i * (static_cast<int64_t>(k) + 1));
       }
-      const FamilyGraph at = found.family->at(sizes);
+      const GraphAtSizes at = found.symbolic->at(sizes);
       if (!at.graph) {
         ++refused;
         ADD_FAILURE() << c.name << " at " << fmt::format("{}", fmt::join(sizes, ",")) << ": "
@@ -168,7 +168,7 @@ TEST(Families, GiveTheBitsOfEagerCallsAtFurtherSizes) {
 
 GraphRef parsed(const std::string& text) { return parse_graph(text); }
 
-TEST(Families, SaysWhichNumbersFollow) {
+TEST(SymbolicShapes, SaysWhichNumbersFollow) {
   const auto text = [](int n) {
     return parsed(
         fmt::format("graph f(x: float32[{0},4]) -> (float32[{1}])\n"
@@ -178,25 +178,25 @@ TEST(Families, SaysWhichNumbersFollow) {
                     "  return %3\n",
                     n, 4 * n, 1.0 / n));
   };
-  const FamilyFound found = Family::of(std::vector{text(4), text(8)});
-  ASSERT_TRUE(found.family) << found.difference;
-  EXPECT_EQ(found.family->to_string(),
+  const SymbolicFound found = SymbolicGraph::of(std::vector{text(4), text(8)});
+  ASSERT_TRUE(found.symbolic) << found.difference;
+  EXPECT_EQ(found.symbolic->to_string(),
             "sizes of f: n is axis 0 of x\n"
             "  x: float32[n,4]\n"
             "  %2: float32[n,4]\n"
             "  %3: float32[4*n]\n"
             "  %1 = constant: element 0 is 1/(n)\n"
             "  %3 = reshape: shape[0] is 4*n\n");
-  const GraphRef at = found.family->at(Sizes{16}).graph;
+  const GraphRef at = found.symbolic->at(Sizes{16}).graph;
   ASSERT_TRUE(at);
   EXPECT_TRUE(at->same(*text(16)));
-  EXPECT_EQ(found.family->at(Sizes{16}).graph.get(), at.get());
-  EXPECT_EQ(found.family->at(Sizes{1}).refusal, "size 1 may broadcast or is 0");
+  EXPECT_EQ(found.symbolic->at(Sizes{16}).graph.get(), at.get());
+  EXPECT_EQ(found.symbolic->at(Sizes{1}).refusal, "size 1 may broadcast or is 0");
 }
 
-TEST(Families, TellsTheFirstNodeThatDiffers) {
+TEST(SymbolicShapes, TellsTheFirstNodeThatDiffers) {
   const auto difference = [](const std::string& a, const std::string& b) {
-    return Family::of(std::vector{parsed(a), parsed(b)}).difference;
+    return SymbolicGraph::of(std::vector{parsed(a), parsed(b)}).difference;
   };
   EXPECT_EQ(
       difference("graph f(x: float32[4]) -> (float32[])\n  %1 = sum(x)  # a.cc:3\n  return %1\n",
@@ -218,7 +218,7 @@ TEST(Families, TellsTheFirstNodeThatDiffers) {
 }
 
 // A number that two sizes explain equally well is not guessed.
-TEST(Families, AsksForAThirdGraphWhereTwoLeaveItOpen) {
+TEST(SymbolicShapes, AsksForAThirdGraphWhereTwoLeaveItOpen) {
   const auto text = [](int n, int m) {
     return parsed(
         fmt::format("graph f(x: float32[{0}], y: float32[{1}]) -> (float32[{0}])\n"
@@ -228,19 +228,19 @@ TEST(Families, AsksForAThirdGraphWhereTwoLeaveItOpen) {
                     "  return %4\n",
                     n, m));
   };
-  const FamilyFound two = Family::of(std::vector{text(4, 8), text(8, 16)});
-  ASSERT_TRUE(two.family) << two.difference;
-  EXPECT_EQ(two.family->at(Sizes{6, 20}).refusal,
+  const SymbolicFound two = SymbolicGraph::of(std::vector{text(4, 8), text(8, 16)});
+  ASSERT_TRUE(two.symbolic) << two.difference;
+  EXPECT_EQ(two.symbolic->at(Sizes{6, 20}).refusal,
             "a number in it follows from sizes in more than one way");
-  EXPECT_TRUE(two.family->at(Sizes{6, 12}).graph);  // where all agree
-  const FamilyFound three = Family::of(std::vector{text(4, 8), text(8, 16), text(6, 20)});
-  ASSERT_TRUE(three.family) << three.difference;
-  const FamilyGraph at = three.family->at(Sizes{5, 7});
+  EXPECT_TRUE(two.symbolic->at(Sizes{6, 12}).graph);  // where all agree
+  const SymbolicFound three = SymbolicGraph::of(std::vector{text(4, 8), text(8, 16), text(6, 20)});
+  ASSERT_TRUE(three.symbolic) << three.difference;
+  const GraphAtSizes at = three.symbolic->at(Sizes{5, 7});
   ASSERT_TRUE(at.graph) << at.refusal;
   EXPECT_TRUE(at.graph->same(*text(5, 7)));
 }
 
-TEST(Families, LooksIntoGraphsInAttributes) {
+TEST(SymbolicShapes, LooksIntoGraphsInAttributes) {
   const auto text = [](int n) {
     return parsed(
         fmt::format("graph f(x: float32[{0}]) -> (float32[])\n"
@@ -252,9 +252,9 @@ TEST(Families, LooksIntoGraphsInAttributes) {
                     "  return %2\n",
                     n));
   };
-  const FamilyFound found = Family::of(std::vector{text(4), text(8)});
-  ASSERT_TRUE(found.family) << found.difference;
-  const FamilyGraph at = found.family->at(Sizes{5});
+  const SymbolicFound found = SymbolicGraph::of(std::vector{text(4), text(8)});
+  ASSERT_TRUE(found.symbolic) << found.difference;
+  const GraphAtSizes at = found.symbolic->at(Sizes{5});
   ASSERT_TRUE(at.graph) << at.refusal;
   EXPECT_TRUE(at.graph->same(*text(5)));
 }

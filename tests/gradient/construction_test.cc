@@ -271,7 +271,7 @@ TEST(Construction, OptimisersMakeNothingAnew) {
 TEST(Construction, TrainingMakesNothingAnew) {
   Setting s;
   const data::Samples samples{random::normal({8, 3}), random::normal({8, 3})};
-  data::Epochs<data::Samples> data(samples, {.batch = 4});
+  data::Loader<data::Samples> data(samples, {.batch = 4});
   optim::SGD optimizer;
   const auto loss = [](const Tensor& y, const Tensor& want) { return mean(square(y - want)); };
   expect_untouched("fit", [&] { nn::fit(s.model, optimizer, data, loss, {.epochs = 2}); });

@@ -30,7 +30,7 @@ struct Counted {
   LayerState<Tensor> calls = Tensor(0.0F);
   Tensor operator()(const Tensor& x) const {
     if (is_training()) {
-      announce(calls, "Counted", [](const Tensor& n) { return n + 1.0F; });
+      update_state(calls, "Counted", [](const Tensor& n) { return n + 1.0F; });
     }
     return x * w;
   }
@@ -297,7 +297,8 @@ TEST(LayerState, VmapsMoveBatchesOfModels) {
     Tensor w;
     LayerState<Tensor> peak;
     Tensor operator()(const Tensor& x) const {
-      if (is_training()) announce(peak, "Scaled", [&](const Tensor& p) { return maximum(p, x); });
+      if (is_training())
+        update_state(peak, "Scaled", [&](const Tensor& p) { return maximum(p, x); });
       return x * w;
     }
   };
@@ -364,7 +365,7 @@ TEST(LayerState, WhatNobodyTakesIsToldOnce) {
   for (int i = 0; i < 2; ++i) alone(kX);
   expect_told(
       {"Counted: its state, such as running statistics, does not change, since no gradient "
-       "took the update that the layer announced. Pass the model to "
+       "took the new state of the layer. Pass the model to "
        "value_with_gradient or pullback as an argument, and its gradient to "
        "optimizer.update or move; or run it in the inference phase\n  at "});
   for (int i = 0; i < 2; ++i) jvp([](const Block& b) { return b(kX); }, net.list[0], {});
@@ -393,7 +394,7 @@ TEST(LayerState, MovesInModelsWithNumbers) {
   Mixed<double> model{{2.0F}, Tensor(0.0F), 3.0, {{}, true}, {}};
   const PhaseScope training(Phase::kTraining);
   const auto f = [](const auto& m) {
-    announce(m.calls, "Mixed", [](const Tensor& n) { return n + 1.0F; });
+    update_state(m.calls, "Mixed", [](const Tensor& n) { return n + 1.0F; });
     return sum(m.last(m.frozen.value(m.w)) * m.gain);
   };
   move(model, gradient(f, model));

@@ -107,7 +107,7 @@ TEST(LazyThreads, ManyLookAtOneTrace) {
 class SlowCompiler {
  public:
   SlowCompiler() {
-    is_there_ = internal::do_soon([this] {
+    is_there_ = internal::run_in_background([this] {
       begun_.count_down();
       gate_.wait();
       over_.count_down();
@@ -196,7 +196,7 @@ TEST(LazyBehind, FurtherSizesAndConstantsThatChange) {
   wait_for_compile();
   EXPECT_EQ(metrics.counts().promotions, 1);
   EXPECT_EQ(metrics.counts().unready, 5);
-  EXPECT_EQ(metrics.counts().family_hits, 1) << metrics.to_string();
+  EXPECT_EQ(metrics.counts().symbolic_hits, 1) << metrics.to_string();
   for (const int64_t n : {5, 7, 9}) EXPECT_TRUE(run(n, 2.0F)) << n;
   EXPECT_EQ(metrics.counts().unready, 5);
 }

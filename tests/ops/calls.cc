@@ -174,11 +174,11 @@ void add_program_calls(const Op& op, std::size_t attr, DType dtype, int seed,
       call.is_exempt =
           def == &other->def().scalar && !other->def().samples.no_gradient_check.empty();
       for (int i = 0; i < program->operands; ++i) {
-        const bool truth = (program->truths >> i) & 1;
+        const bool is_bool = (program->bools >> i) & 1;
         const auto range = range_of(*other, {}, program->sources[static_cast<std::size_t>(i)]);
         const Shape shape = i == 1 ? Shape{3} : Shape{2, 3};
-        call.operands.push_back(draw_tensor(draw, intern_type(truth ? kBool : dtype, shape), range,
-                                            other->def().samples.avoid));
+        call.operands.push_back(draw_tensor(draw, intern_type(is_bool ? kBool : dtype, shape),
+                                            range, other->def().samples.avoid));
       }
       std::vector<AttrValue> values(op.def().attrs.size());
       for (std::size_t a = 0; a < values.size(); ++a) {

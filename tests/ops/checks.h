@@ -76,7 +76,7 @@ void check_staged(const Call& call);     // as a graph: its plan, its gradient
 void check_tiers(const Call& call);      // in a run of element-wise calls, on tiles and as code
 void check_lazy(const Call& call);       // recorded and run later: values and gradient
 void check_graph(const Call& call);      // a graph of one node: verified, printed, parsed, run
-void check_family(const Call& call);     // as a graph at its sizes, made from graphs at others
+void check_symbolic(const Call& call);   // as a graph at its sizes, made from graphs at others
 void check_batch(const Call& call);      // all operands or one with three examples; gradients
 
 // ---- records
@@ -85,18 +85,18 @@ void check_lazy_error(const Op& op, std::size_t index);
 void check_samples(const Op& op);
 // The calls that throw are listed in refusals.txt, with their reasons.
 void check_refusals(const Op& op);
-// Rewrites refusals.txt and families.txt from all records.
+// Rewrites refusals.txt and symbolic_refusals.txt from all records.
 void write_lists();
 void check_undifferentiable(const Call& call);
 // The outcomes of the ways to vary the sizes of a call.
-struct FamilyCount {
-  int served = 0;                 // a family has its graph
-  int refused = 0;                // there is no family, or it refuses
+struct SymbolicCount {
+  int served = 0;                 // a symbolic graph has its graph
+  int refused = 0;                // there is no symbolic graph, or it refuses
   int fixed = 0;                  // the op takes no other sizes: its attributes hold them
   std::set<std::string> reasons;  // of those refused
 };
-FamilyCount count_families(const Call& call);
-// Refusals of families are listed in families.txt, with their reasons.
-void check_families(const Op& op);
+SymbolicCount count_families(const Call& call);
+// Refusals of symbolic graphs are listed in symbolic_refusals.txt, with their reasons.
+void check_symbolic_shapes(const Op& op);
 
 }  // namespace etude::matrix

@@ -165,7 +165,7 @@ TEST(Elementwise, Float32IsWithinTheUlpOfItsRecord) {
   }
 }
 
-// Operands of a program: bool bytes where it wants truths, floats of all kinds elsewhere.
+// Operands of a program: bool bytes where it wants bools, floats of all kinds elsewhere.
 std::vector<std::vector<std::byte>> program_operands(const scalar::Program& program,
                                                      std::size_t count, std::mt19937& random) {
   std::vector<std::vector<std::byte>> out;
@@ -178,7 +178,7 @@ std::vector<std::vector<std::byte>> program_operands(const scalar::Program& prog
     }
     const auto* bytes = reinterpret_cast<const std::byte*>(values.data());
     out.emplace_back(bytes, bytes + count * 4);
-    if (((program.truths >> i) & 1) == 0) continue;
+    if (((program.bools >> i) & 1) == 0) continue;
     for (std::size_t k = 0; k < count; ++k) out.back()[k] = std::byte(random() & 1);
   }
   return out;
@@ -195,7 +195,7 @@ std::vector<std::byte> run_kernel(const ScalarDef& def, std::size_t isa,
   std::vector<std::byte> out(n * 4 + kGuard, std::byte{0xA5});
   const FloatModeScope flush;
   def.by_isa[isa](out.data(), in.data(), params.data(), n);
-  if (def.program->is_truth) return out;
+  if (def.program->is_bool) return out;
   for (std::size_t i = 0; i < n; ++i) {
     float value;
     std::memcpy(&value, out.data() + i * 4, 4);
@@ -211,7 +211,7 @@ void expect_same_kernels(const ScalarDef& def, std::string_view what, std::mt199
   for (std::size_t n = 1; n <= 70; ++n) {
     const auto operands = program_operands(*def.program, n, random);
     const std::vector<std::byte> want = run_kernel(def, 0, operands, n);
-    const std::size_t written = n * (def.program->is_truth ? 1 : 4);
+    const std::size_t written = n * (def.program->is_bool ? 1 : 4);
     for (std::size_t i = written; i < want.size(); ++i) ASSERT_EQ(want[i], std::byte{0xA5}) << what;
     for (std::size_t isa = 1; isa <= best; ++isa) {
       if (def.by_isa[isa] == nullptr) continue;  // left out of sanitized builds

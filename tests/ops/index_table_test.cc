@@ -116,9 +116,9 @@ class Reference {
   void add(const Tensor& t) {
     if (t.dtype() != kBool) return add_array(t.to_vector<int64_t>(), t.shape());
     std::vector<Ints> found(static_cast<std::size_t>(t.rank()));
-    const std::vector<bool> truths = t.to_vector<bool>();
+    const std::vector<bool> bools = t.to_vector<bool>();
     for (int64_t i = 0; i < t.size(); ++i) {
-      if (!truths[static_cast<std::size_t>(i)]) continue;
+      if (!bools[static_cast<std::size_t>(i)]) continue;
       int64_t rest = i;
       for (int a = t.rank() - 1; a >= 0; rest /= t.shape()[a--]) {
         found[static_cast<std::size_t>(a)].push_back(rest % t.shape()[a]);
@@ -248,9 +248,9 @@ class RandomIndex {
       default:
         break;
     }
-    Ints truths(static_cast<std::size_t>(n));
-    for (int64_t& t : truths) t = below(2);
-    out.push_back(astype(Tensor(truths, Shape{n}), kBool));
+    Ints bools(static_cast<std::size_t>(n));
+    for (int64_t& t : bools) t = below(2);
+    out.push_back(astype(Tensor(bools, Shape{n}), kBool));
     return 1;
   }
   // Seldom outside.

@@ -70,8 +70,8 @@ TEST_P(Matrix, Tiers) {
 }
 TEST_P(Matrix, Lazy) { each_call(check_lazy); }
 TEST_P(Matrix, Graph) { each_call(check_graph); }
-TEST_P(Matrix, Family) { each_call(check_family); }
-TEST_P(Matrix, Families) { check_families(op()); }
+TEST_P(Matrix, SymbolicGraph) { each_call(check_symbolic); }
+TEST_P(Matrix, SymbolicShapes) { check_symbolic_shapes(op()); }
 TEST_P(Matrix, Batch) { each_call(check_batch); }
 TEST_P(Matrix, Tape) { each_call(check_tape); }
 TEST_P(Matrix, Jvp) { each_call(check_jvp, has_derivative); }
@@ -89,14 +89,14 @@ TEST_P(Matrix, Errors) {
 INSTANTIATE_TEST_SUITE_P(Ops, Matrix, testing::ValuesIn(Registry::global().ops()),
                          [](const auto& info) { return std::string(info.param->name()); });
 
-// A refusal is no failure of the columns above, so they would hold without any family.
+// A refusal is no failure of the columns above, so they would hold without any symbolic graph.
 TEST(MatrixFamilies, ServeNearlyAllCalls) {
-  FamilyCount all;
+  SymbolicCount all;
   int ops = 0;
   for (const Op* op : Registry::global().ops()) {
-    FamilyCount own;
+    SymbolicCount own;
     for (const Call& call : calls_of(*op, dtypes_of(*op).front())) {
-      const FamilyCount count = count_families(call);
+      const SymbolicCount count = count_families(call);
       own.served += count.served;
       own.refused += count.refused;
       own.fixed += count.fixed;
@@ -107,7 +107,8 @@ TEST(MatrixFamilies, ServeNearlyAllCalls) {
     all.fixed += own.fixed;
   }
   fmt::print(
-      "families serve {} variations of sizes, of {} ops; refused: {}; fixed by attributes: {}\n",
+      "symbolic graphs serve {} variations of sizes, of {} ops; refused: {}; fixed by attributes: "
+      "{}\n",
       all.served, ops, all.refused, all.fixed);
   EXPECT_GE(all.served, 1750);
   EXPECT_GE(ops, 210);

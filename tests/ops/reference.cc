@@ -207,7 +207,7 @@ std::vector<T> run(const scalar::Program& program, const std::vector<Tensor>& op
           if (is_next)
             value = std::nextafter(static_cast<float>(arg(0)), static_cast<float>(arg(1)));
         }
-        if (!scalar::info(node.fn).is_truth) value = keep<T>(value, dtype);
+        if (!scalar::info(node.fn).is_bool) value = keep<T>(value, dtype);
       }
     }
     out.push_back(nodes.back());
@@ -264,7 +264,7 @@ Expected evaluate(const scalar::Program& program, const std::vector<Tensor>& ope
                   const std::vector<double>& params, const Shape& result) {
   DType dtype = kBool;
   for (std::size_t i = 0; i < operands.size(); ++i) {
-    if (((program.truths >> i) & 1) == 0) dtype = operands[i].dtype();
+    if (((program.bools >> i) & 1) == 0) dtype = operands[i].dtype();
   }
   Expected out;
   if (is_complex(dtype)) {

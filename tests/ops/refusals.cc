@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checked lists of the calls that the matrix leaves out, with reasons. refusals.txt has the calls
-// that throw, so that a kernel that throws by mistake is not in the list. families.txt has the
-// calls whose graph no family makes.
+// that throw, so that a kernel that throws by mistake is not in the list. symbolic_refusals.txt has
+// the calls whose graph no symbolic graph makes.
 #include <algorithm>
 #include <fstream>
 #include <map>
@@ -66,7 +66,7 @@ std::vector<std::string> found_refusals(const Op& op) {
 }
 
 // One line for all dtypes that have it.
-std::vector<std::string> found_families(const Op& op) {
+std::vector<std::string> found_symbolic(const Op& op) {
   std::set<std::string> lines;
   for (const DType dtype : dtypes_of(op)) {
     for (const Call& call : calls_of(op, dtype)) {
@@ -93,10 +93,10 @@ constexpr List kRefusals = {
     found_refusals, "throws"};
 constexpr List kFamilies = {
     "tests/ops/symbolic_refusals.txt",
-    "# Calls of the op matrix of which no family gives the graph at other sizes: OP: WHY.\n"
+    "# Calls of the op matrix of which no symbolic graph gives the graph at other sizes: OP: WHY.\n"
     "# What is refused and is not here fails, and so does a line that has become untrue. A new\n"
     "# line needs its reason in the commit. Written with refusals.txt.\n",
-    found_families, "has no family"};
+    found_symbolic, "has no symbolic graph"};
 
 // The lines of an op in the checked list.
 std::vector<std::string> listed_lines(const List& list, const Op& op) {
@@ -130,7 +130,7 @@ void check(const List& list, const Op& op) {
 }  // namespace
 
 void check_refusals(const Op& op) { check(kRefusals, op); }
-void check_families(const Op& op) { check(kFamilies, op); }
+void check_symbolic_shapes(const Op& op) { check(kFamilies, op); }
 
 void write_lists() {
   for (const List& list : {kRefusals, kFamilies}) {

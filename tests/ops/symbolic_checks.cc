@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls at many sizes: a call is traced at made-up sizes, these graphs form a family, and the
-// family makes the graph at the sizes of the call without a trace. That graph must equal the traced
-// one, and have the bits of the call.
+// Calls at many sizes: a call is traced at made-up sizes, these graphs form a symbolic graph, and
+// the symbolic graph makes the graph at the sizes of the call without a trace. That graph must
+// equal the traced one, and have the bits of the call.
 //
 // Which sizes vary follows from the call alone: all that are greater than 1 at once, and each by
 // itself; operands that share a size share it at all points.
@@ -56,28 +56,29 @@ const Type* type_at(const Type* type, const Sizes& varied, std::size_t point) {
   return intern_type(type->dtype(), shape, type->device());
 }
 
-// The graph at the sizes of the call, of a family of graphs at others; or why there is none.
-FamilyGraph instance_of(const Call& call, std::span<const internal::TracedGraph> traced) {
+// The graph at the sizes of the call, of a symbolic graph of graphs at others; or why there is
+// none.
+GraphAtSizes instance_of(const Call& call, std::span<const internal::TracedGraph> traced) {
   std::vector<GraphRef> graphs;
   std::vector<std::vector<internal::SizeRead>> reads;
   for (const internal::TracedGraph& t : traced) {
     graphs.push_back(t.graph);
     reads.push_back(t.size_reads);
   }
-  const FamilyFound found = Family::of(graphs, reads);
-  if (!found.family) return {{}, found.difference};
+  const SymbolicFound found = SymbolicGraph::of(graphs, reads);
+  if (!found.symbolic) return {{}, found.difference};
   std::vector<const Type*> types;
   for (const Tensor& x : call.operands) {
     if (x.has_value()) types.push_back(x.type());
   }
-  const std::vector<int64_t> sizes = found.family->sizes_of(types);
-  if (sizes.empty()) return {{}, "the sizes of the sample are not of the family"};
-  return found.family->at(sizes);
+  const std::vector<int64_t> sizes = found.symbolic->sizes_of(types);
+  if (sizes.empty()) return {{}, "the sizes of the sample are not of the symbolic graph"};
+  return found.symbolic->at(sizes);
 }
 
 // The same for one variation: of two graphs, and of three where two leave a number open. Neither a
 // graph nor a reason if the op takes the call at these sizes alone.
-FamilyGraph instance_of(const Call& call, const Sizes& varied) {
+GraphAtSizes instance_of(const Call& call, const Sizes& varied) {
   std::vector<internal::TracedGraph> traced;
   for (std::size_t point = 0; point < kPoints; ++point) {
     std::vector<const Type*> types;
@@ -90,33 +91,34 @@ FamilyGraph instance_of(const Call& call, const Sizes& varied) {
       return {};
     }
   }
-  FamilyGraph out = instance_of(call, std::span(traced).first(2));
+  GraphAtSizes out = instance_of(call, std::span(traced).first(2));
   return out.graph ? out : instance_of(call, traced);
 }
 
 }  // namespace
 
-FamilyCount count_families(const Call& call) {
-  FamilyCount count;
+SymbolicCount count_families(const Call& call) {
+  SymbolicCount count;
   if (has_data_sizes(call)) return count;
   for (const Sizes& varied : variations_of(call)) {
-    const FamilyGraph found = instance_of(call, varied);
+    const GraphAtSizes found = instance_of(call, varied);
     ++(found.graph ? count.served : found.refusal.empty() ? count.fixed : count.refused);
     if (!found.refusal.empty()) count.reasons.insert(found.refusal);
   }
   return count;
 }
 
-void check_family(const Call& call) {
+void check_symbolic(const Call& call) {
   if (has_data_sizes(call)) return;
   const std::vector<Tensor> inputs = inputs_of(call);
   const Values want = dense_results(call);
   for (const Sizes& varied : variations_of(call)) {
-    const FamilyGraph found = instance_of(call, varied);
-    if (!found.graph) continue;  // counted, and its reason checked, by check_families
-    expect(found.graph->same(*graph_of(call)), call.label("family"),
+    const GraphAtSizes found = instance_of(call, varied);
+    if (!found.graph) continue;  // counted, and its reason checked, by check_symbolic_shapes
+    expect(found.graph->same(*graph_of(call)), call.label("symbolic graph"),
            [&] { return "another graph than a trace: " + found.graph->to_string(); });
-    compare_lists(call, "family", run_plan(*found.graph, inputs), {want.data(), want.size()});
+    compare_lists(call, "symbolic graph", run_plan(*found.graph, inputs),
+                  {want.data(), want.size()});
   }
 }
 

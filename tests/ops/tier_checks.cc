@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls as parts of runs of element-wise nodes, at each tier: on tiles, and as machine code of both
-// kinds (kernels/cpu/elementwise/fused_program.h); and as parts of regions (plan/cluster.h). All
+// kinds (kernels/cpu/elementwise/fused_program.h); and as parts of clusters (plan/cluster.h). All
 // give the bits of the calls one by one.
 #include <algorithm>
 
@@ -36,35 +36,35 @@ bool is_run(const Call& call, const Values& results) {
   const OpDef& def = call.op->def();
   if (def.kind != Kind::kElementwise || def.kernels.cpu != nullptr) return false;
   for (const Tensor& x : call.operands) {
-    const bool is_truth = x.has_value() && x.dtype() == kBool;
-    if (!x.has_value() || (x.dtype() != kFloat32 && !is_truth)) return false;
+    const bool is_bool = x.has_value() && x.dtype() == kBool;
+    if (!x.has_value() || (x.dtype() != kFloat32 && !is_bool)) return false;
   }
   return results[0].dtype() == kFloat32;
 }
 
 bool is_small(const Tensor& x) {
   return x.has_value() && x.type()->count() >= 1 &&
-         x.type()->count() <= static_cast<int64_t>(internal::Region::kMostElements);
+         x.type()->count() <= static_cast<int64_t>(internal::Cluster::kMostElements);
 }
 
-// The call and the two calls after it without fusion, as a region: machine code without memory in
+// The call and the two calls after it without fusion, as a cluster: machine code without memory in
 // between.
-void check_region(const Call& call, const GraphRef& graph, const std::vector<Tensor>& inputs,
-                  const Values& results, std::span<const Tensor> want) {
+void check_cluster(const Call& call, const GraphRef& graph, const std::vector<Tensor>& inputs,
+                   const Values& results, std::span<const Tensor> want) {
   const tests::TierScope scope(Tier::kBest);
   const PassScope apart("fuse_elementwise");
-  [[maybe_unused]] const uint64_t before = internal::RegionCode::runs();
+  [[maybe_unused]] const uint64_t before = internal::ClusterCode::runs();
   const std::vector<Tensor> got = run_plan(*graph, inputs);
   for (std::size_t i = 0; i < want.size(); ++i) {
-    expect(tests::same_numbers(got.at(i), want[i]), call.label("region"),
+    expect(tests::same_numbers(got.at(i), want[i]), call.label("cluster"),
            [&] { return fmt::format("got {}, want {}", show(got[i]), show(want[i])); });
   }
 #ifdef ETUDE_ASSERTIONS
   const bool is_one = is_run(call, results) && is_small(results[0]) &&
                       std::ranges::all_of(call.operands, is_small) && codegen::is_available();
-  const uint64_t runs = internal::RegionCode::runs() - before;
-  expect(!is_one || runs == 1, call.label("region"),
-         [&] { return fmt::format("{} regions ran, want 1", runs); });
+  const uint64_t runs = internal::ClusterCode::runs() - before;
+  expect(!is_one || runs == 1, call.label("cluster"),
+         [&] { return fmt::format("{} clusters ran, want 1", runs); });
 #else
   static_cast<void>(results);
 #endif
@@ -85,7 +85,7 @@ void check_tiers(const Call& call) {
       return with_calls_behind(y);
     });
   };
-  check_region(call, make(), inputs, results, want);
+  check_cluster(call, make(), inputs, results, want);
   for (const Tier tier : {Tier::kNone, Tier::kFast, Tier::kBest}) {
     const tests::TierScope scope(tier);
     const GraphRef graph = make();

@@ -177,8 +177,8 @@ void check_special(const Op& op, DType dtype) {
     for (int64_t k = 0; k < count; ++k)
       values.push_back(special[static_cast<std::size_t>(k / step) % special.size()]);
     step *= static_cast<int64_t>(special.size());
-    const bool truth = op.operand(i).dtypes == DTypeSet(kBool);
-    Tensor x = internal::make_tensor(intern_type(truth ? kBool : dtype, {count}));
+    const bool is_bool = op.operand(i).dtypes == DTypeSet(kBool);
+    Tensor x = internal::make_tensor(intern_type(is_bool ? kBool : dtype, {count}));
     internal::convert_elements(TensorAccess::writable(x), x.dtype(), values.data(), kFloat64,
                                count);
     call.operands.push_back(x);

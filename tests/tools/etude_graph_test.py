@@ -86,7 +86,7 @@ class GraphTest(unittest.TestCase):
                       "float32[400]: 2 functions, 2 operands\n", planned.stdout)
         self.assertIn("fuse_elementwise: tanh (model.cc:4) stays apart from multiply (model.cc:6): "
                       "1 others read its result, which must be in memory for them\n", planned.stdout)
-        self.assertIn("regions: sum (model.cc:5) is of none: float32[400] is more than 64 elements",
+        self.assertIn("clusters: sum (model.cc:5) is of none: float32[400] is more than 64 elements",
                       planned.stdout)
         self.assertNotIn("fuse_elementwise:", self.run_graph("plan", self.write("a", LINES)).stdout)
 
@@ -176,7 +176,7 @@ class GraphTest(unittest.TestCase):
         self.assertIn("input 'x' of graph 'layer' is missing",
                       self.run_graph("run", path, "--output", self.path("out")).stderr)
 
-    def test_run_of_a_family_takes_all_sizes(self):
+    def test_run_of_a_symbolic_graph_takes_all_sizes(self):
         graphs = []
         for n in (4, 6):
             text = self.write("a", f"graph f(x: float32[{n},2]) -> (float32[{2 * n}])\n"
@@ -185,15 +185,15 @@ class GraphTest(unittest.TestCase):
             with open(self.path("b"), "rb") as file:
                 graphs.append(file.read())
         parts = [b"\x89ETF\r\n\x1a\n" + struct.pack("<3Q", 2, *map(len, graphs)), *graphs]
-        family = b"".join(part.ljust((len(part) + 63) // 64 * 64, b"\0") for part in parts[:-1]) + parts[-1]
-        with open(self.path("family"), "wb") as file:
-            file.write(family)
+        symbolic = b"".join(part.ljust((len(part) + 63) // 64 * 64, b"\0") for part in parts[:-1]) + parts[-1]
+        with open(self.path("symbolic"), "wb") as file:
+            file.write(symbolic)
         write_file(self.path("in"), {"x": ("F32", [3, 2], [1.0, 2.0, 3.0, 4.0, 5.0, 6.0])})
-        done = self.run_graph("run", self.path("family"), "--inputs", self.path("in"), "--output", self.path("out"))
+        done = self.run_graph("run", self.path("symbolic"), "--inputs", self.path("in"), "--output", self.path("out"))
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(read_file(self.path("out")), {"y": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]})
-        self.assertIn("family: this is a family: a graph for many sizes. `etude graph run` takes it",
-                      self.run_graph("show", self.path("family")).stderr)
+        self.assertIn("symbolic: this is a symbolic graph: a graph for many sizes. `etude graph run` takes it",
+                      self.run_graph("show", self.path("symbolic")).stderr)
 
     def test_convert_and_back(self):
         text, binary, back = self.write("a", LAYER), self.path("b"), self.path("c")

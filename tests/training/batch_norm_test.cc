@@ -46,7 +46,7 @@ data::Samples samples(std::int64_t n) {
 struct Training {
   Net model;
   optim::Adam optimizer{{.lr = 1e-2}};
-  data::Epochs<data::Samples> data{samples(320), {.batch = 32, .seed = 4}};
+  data::Loader<data::Samples> data{samples(320), {.batch = 32, .seed = 4}};
 };
 Training fresh() {
   set_seed(11);
@@ -102,7 +102,7 @@ TEST(BatchNormTraining, LoopsByHandGiveTheSame) {
 
 TEST(BatchNormTraining, StatisticsFollowTheFormula) {
   Training run = fresh();
-  data::Epochs<data::Samples> again = run.data;
+  data::Loader<data::Samples> again = run.data;
   nn::fit(run.model, run.optimizer, run.data, nn::softmax_cross_entropy, {.epochs = 2});
   std::vector<double> mean(3, 0), variance(3, 1);
   while (again.position().epoch < 2) {

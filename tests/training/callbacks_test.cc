@@ -56,7 +56,7 @@ data::Samples samples(std::int64_t n) {
 struct Training {
   Net model;
   optim::SGD optimizer{{.lr = 0.1}};
-  data::Epochs<data::Samples> data{samples(80), {.batch = 8, .seed = 4}};
+  data::Loader<data::Samples> data{samples(80), {.batch = 8, .seed = 4}};
 };
 
 Training fresh() {
@@ -259,7 +259,7 @@ TEST(NonFinite, IsSkippedInGraphs) {
   const data::Samples bad{Tensor(inputs, {80, 3}), good.labels};
   const auto trained = [&](nn::Mode mode) {
     Training training = fresh();
-    data::Epochs<data::Samples> data(bad, {.batch = 8, .seed = 4});
+    data::Loader<data::Samples> data(bad, {.batch = 8, .seed = 4});
     const nn::History history =
         nn::fit(training.model, training.optimizer, data, nn::softmax_cross_entropy,
                 {.epochs = 2, .mode = mode, .on_non_finite = nn::NonFinite::kSkip});
@@ -386,8 +386,8 @@ TEST(Fit, ClassWeightsAndAccumulatedGradients) {
             .8);
   // Two batches of 8 equal a batch of 16, up to rounding of the mean.
   Training whole = fresh(), parts = fresh();
-  whole.data = data::Epochs<data::Samples>(all, {.batch = 16, .shuffle = false});
-  parts.data = data::Epochs<data::Samples>(all, {.batch = 8, .shuffle = false});
+  whole.data = data::Loader<data::Samples>(all, {.batch = 16, .shuffle = false});
+  parts.data = data::Loader<data::Samples>(all, {.batch = 8, .shuffle = false});
   parts.optimizer.add(optim::accumulate(2));
   nn::fit(whole.model, whole.optimizer, whole.data, nn::softmax_cross_entropy, {.epochs = 2});
   nn::fit(parts.model, parts.optimizer, parts.data, nn::softmax_cross_entropy, {.epochs = 2});

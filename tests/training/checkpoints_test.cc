@@ -52,7 +52,7 @@ data::Samples samples() {
 struct Training {
   Net model;
   optim::Adam optimizer{{.lr = 1e-2}};
-  data::Epochs<data::Samples> data{samples(), {.batch = 8, .seed = 2, .prefetch = 0}};
+  data::Loader<data::Samples> data{samples(), {.batch = 8, .seed = 2, .prefetch = 0}};
 };
 Training fresh(std::uint64_t seed = 3) {
   set_seed(seed);

@@ -43,7 +43,7 @@ data::Samples samples(std::int64_t n) {
 struct Training {
   Net model;
   optim::AdamW optimizer{{.lr = optim::cosine(3e-2, 60), .amsgrad = true}};
-  data::Epochs<data::Samples> data{samples(160), {.batch = 8, .seed = 4}};
+  data::Loader<data::Samples> data{samples(160), {.batch = 8, .seed = 4}};
 };
 
 Training fresh(std::uint64_t seed = 11) {
@@ -123,7 +123,7 @@ TEST(Fit, EventsComeInOrder) {
   const nn::Callback note = [&](nn::Event event, nn::FitState&) {
     order += "FfEeTtVvBbui"[static_cast<int>(event)];
   };
-  data::Epochs<data::Samples> two(samples(16), {.batch = 8});
+  data::Loader<data::Samples> two(samples(16), {.batch = 8});
   nn::fit(run.model, run.optimizer, two, nn::softmax_cross_entropy,
           {.epochs = 1, .validation = [] { return nn::Evaluation(); }, .callbacks = {note}});
   EXPECT_EQ(order, "FETBiubBiubtVivef");
@@ -176,7 +176,7 @@ TEST(Fit, CallbacksCallOffBatchPartEpochOrAll) {
 TEST(Fit, LiveTensorsAreBalanced) {
   Training run = fresh();
   // Without a thread that prepares batches, since the counters cover all threads.
-  data::Epochs<data::Samples> data(samples(160), {.batch = 8, .prefetch = 0});
+  data::Loader<data::Samples> data(samples(160), {.batch = 8, .prefetch = 0});
   nn::fit(run.model, run.optimizer, data, nn::softmax_cross_entropy, {.epochs = 1});
   wait_for_compile();  // of programs of other tests, whose constants are tensors
   const MemoryScope scope;
@@ -210,16 +210,16 @@ void expect_text(Fn fn, const std::string& text) {
 TEST(Checkpoint, AnotherSeedOrNumberOfEpochsIsNamed) {
   const internal::TempFolder folder;
   const auto path = folder.path() / "run.safetensors";
-  const auto go_on = [&](data::EpochsOptions options, nn::FitOptions fit) {
+  const auto go_on = [&](data::LoaderOptions options, nn::FitOptions fit) {
     Training run = fresh();
-    data::Epochs<data::Samples> data(run.data.next(), options);
+    data::Loader<data::Samples> data(run.data.next(), options);
     io::load_checkpoint(path, run.model, run.optimizer, data);
     nn::fit(run.model, run.optimizer, data, nn::softmax_cross_entropy, fit);
     return data.position().epoch;
   };
   Training run = fresh();
-  const data::EpochsOptions options{.batch = 2, .seed = 5};
-  data::Epochs<data::Samples> data(run.data.next(), options);
+  const data::LoaderOptions options{.batch = 2, .seed = 5};
+  data::Loader<data::Samples> data(run.data.next(), options);
   const nn::Callback stop = [](nn::Event event, nn::FitState& state) {
     if (event == nn::Event::kBatchEnd) state.cancel = nn::Cancel::kFit;
   };

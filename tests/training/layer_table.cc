@@ -53,16 +53,16 @@ Layer with_leaves(Layer layer, [[maybe_unused]] std::span<const Tensor> now) {
 }
 
 template <class Layer>
-internal::Arguments walked(Layer& layer) {
+internal::Arguments flattened(Layer& layer) {
   internal::Arguments arguments;
-  internal::ArgumentWalk<internal::NoNames>(arguments, {}).argument("", layer);
+  internal::ArgumentFlattener<internal::NoNames>(arguments, {}).argument("", layer);
   return arguments;
 }
 
 // Whether staged functions would take the same graph for two layers.
 template <class Layer>
 bool are_alike(const Layer& a, const Layer& b) {
-  const internal::Arguments of_a = walked(a), of_b = walked(b);
+  const internal::Arguments of_a = flattened(a), of_b = flattened(b);
   return internal::TraceKey(of_a).fits(of_b);
 }
 
@@ -82,7 +82,7 @@ void check_value(const Layer& layer, const Layer& other, const Tensor& x, const 
   copy = with_leaves(copy, changed);
   EXPECT_TRUE(same_numbers(call(layer, x), before)) << "a changed copy changes the original";
 
-  if constexpr (HasLeaf<Layer, Tensor, Marked::kWalk>::value) {
+  if constexpr (HasLeaf<Layer, Tensor, Marked::kVisit>::value) {
     io::save(layer, file_of("layer.safetensors"));
     io::load(copy, file_of("layer.safetensors"));
     EXPECT_TRUE(same_numbers(call(copy, x), before)) << "what is loaded is not what was saved";
@@ -189,7 +189,7 @@ void add_norms_and_shapes(Table& t, const Tensor& rows, const Tensor& images) {
   t.add("Reshape", Reshape({36, 3}), Reshape({3, 36}), images);
   t.add("Permute", Permute({3, 1, 2}), Permute({2, 1, 3}), images);
   t.add("RepeatVector", RepeatVector(3), RepeatVector(2), rows);
-  t.add("Function", nn::Function(relu), nn::Function(gelu), rows);
+  t.add("Lambda", nn::Lambda(relu), nn::Lambda(gelu), rows);
   t.add("Sequential", Sequential(Flatten(), Dropout(.5), Dense(108, 2)),
         Sequential(Flatten(), Dropout(.1), Dense(108, 2)), images);
   t.add("Dropout", Dropout(.5), Dropout(.25), rows);

@@ -20,9 +20,9 @@ struct Net {
   nn::MaxPool2D pool{2};
   nn::Dropout dropout{0.5};
   nn::Dense hidden{64, 8, {.activation = nn::gelu}};
-  nn::Sequential<nn::Dense, nn::Function> last{
+  nn::Sequential<nn::Dense, nn::Lambda> last{
       nn::Dense{8, 8, {.weight_init = nn::orthogonal(), .bias_init = nn::random_normal()}},
-      nn::Function{[](const Arg& x) { return tanh(x); }}};
+      nn::Lambda{[](const Arg& x) { return tanh(x); }}};
 
   Tensor operator()(const Tensor& x) const {
     const Tensor y = dropout(pool(norm(conv(x))));
@@ -48,7 +48,7 @@ void expect_own_lines(const Profile& profile) {
 
 TEST(Lines, OfAProfileOfTrainingAreTheUsers) {
   const ProfileScope scope;
-  data::Epochs data(samples(), {.batch = 8, .seed = 1});
+  data::Loader data(samples(), {.batch = 8, .seed = 1});
   Net model;
   optim::AdamW adam({.lr = 1e-3});
   optim::SGD sgd({.lr = 1e-3, .momentum = 0.9});
@@ -112,7 +112,7 @@ struct Failing {
 std::vector<Failing> failing_calls_of_data() {
   static const Tensor x({1.0, 2.0});
   static Tensor changing({1.0, 2.0});
-  static data::Epochs<Tensor> epochs(x, {.batch = 1});
+  static data::Loader<Tensor> epochs(x, {.batch = 1});
   static Variable variable(x);
   static nn::Dense dense(2, 3);
   static optim::Adam adam;
@@ -124,8 +124,8 @@ std::vector<Failing> failing_calls_of_data() {
       {"at, read", [] { changing.at(5).item<float>(); }},
       {"at, as an operand", [] { abs(changing.at(5)); }},
       {"at of a Variable", [] { Tensor y = variable.at(5); }},
-      {"Epochs", [] { data::Epochs(x, {.batch = 0}); }},
-      {"Epochs of nothing", [] { data::Epochs(Tensor(1.0)); }},
+      {"Loader", [] { data::Loader(x, {.batch = 0}); }},
+      {"Loader of nothing", [] { data::Loader(Tensor(1.0)); }},
       {"seek",
        [] {
          epochs.seek({0, 9});
@@ -169,7 +169,7 @@ std::vector<Failing> failing_calls_of_models() {
       {"AvgPool2D", [] { nn::AvgPool2D(0); }},
       {"BatchNorm", [] { nn::BatchNorm(0); }},
       {"Dropout", [] { nn::Dropout(1.5); }},
-      {"Function", [] { nn::Function({}); }},
+      {"Lambda", [] { nn::Lambda({}); }},
       {"summary",
        [] {
          nn::summary(dense, {1, 7});

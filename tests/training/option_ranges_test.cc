@@ -217,12 +217,12 @@ TEST(OptionRanges, OfLosses) {
 
 TEST(OptionRanges, OfTraining) {
   const data::Samples samples{.inputs = full({40, 1}, 0.5), .labels = full({40, 1}, 0.5)};
-  drive<data::EpochsOptions>("Epochs", [&](const auto& o) { data::Epochs(samples, o); },
+  drive<data::LoaderOptions>("Loader", [&](const auto& o) { data::Loader(samples, o); },
                              {"seed", "rank", "ranks"});
   drive<nn::FitOptions>("fit", [&](const auto& o) {
     nn::Dense model(1, 1);
     optim::SGD optimizer;
-    data::Epochs data(samples, {.batch = 2});
+    data::Loader data(samples, {.batch = 2});
     nn::fit(model, optimizer, data, nn::mean_squared_error, o);
   });
   drive<nn::EarlyStoppingOptions>("early_stopping", [](const auto& o) { nn::early_stopping(o); });
@@ -239,11 +239,11 @@ TEST(OptionRanges, OfTraining) {
   drive<nn::TensorboardOptions>("tensorboard", [](const auto& o) { nn::tensorboard("none", o); });
   const nn::Dense model(1, 1);
   drive<nn::FindRateOptions>("find_rate", [&](const auto& o) {
-    data::Epochs data(samples, {.batch = 2});
+    data::Loader data(samples, {.batch = 2});
     nn::find_rate(model, optim::SGD(), data, nn::mean_squared_error, o);
   });
   const optim::SGD optimizer;
-  const data::Epochs data(samples, {.batch = 2});
+  const data::Loader data(samples, {.batch = 2});
   drive<io::CheckpointOptions>(
       "checkpoints", [&](const auto& o) { io::checkpoints("none", model, optimizer, data, o); });
 }
@@ -254,9 +254,9 @@ TEST(OptionRanges, OfDataAndFiles) {
                           [&](const auto& o) { numbers.map([](std::int64_t i) { return i; }, o); },
                           {"seed", "rank", "ranks"});
   const auto size = [](const Tensor& x) { return x.size(); };
-  drive<data::BucketOptions>("BucketedEpochs",
+  drive<data::BucketOptions>("BucketedLoader",
                              [&](const auto& o) {
-                               data::BucketedEpochs(std::vector<Tensor>{Tensor({1.0})}, size,
+                               data::BucketedLoader(std::vector<Tensor>{Tensor({1.0})}, size,
                                                     {.batch = 1}, o);
                              },
                              {"value"});

@@ -115,7 +115,7 @@ TEST(UnsetPhase, IsNotToldWhoHasSetOne) {
   EXPECT_TRUE(told_by([] {
                 Net net;
                 optim::SGD optimizer({.lr = 0.1});
-                data::Epochs epochs(data::Samples{kInputs, ones({3, 1})}, {.batch = 3});
+                data::Loader epochs(data::Samples{kInputs, ones({3, 1})}, {.batch = 3});
                 nn::fit(net, optimizer, epochs, nn::mean_squared_error, {.epochs = 2});
                 static_cast<void>(nn::infer(net, kInputs));
               }).empty());

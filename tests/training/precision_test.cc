@@ -51,7 +51,7 @@ struct Training {
   explicit Training(const PrecisionPolicy& policy) : model(Net(), policy) {}
   Precision<Net> model;
   optim::Adam optimizer{{.lr = 1e-2}};
-  data::Epochs<data::Samples> data{samples(160), {.batch = 16, .seed = 4}};
+  data::Loader<data::Samples> data{samples(160), {.batch = 16, .seed = 4}};
 
   nn::History fit(Mode mode, std::int64_t epochs = 8) {
     return nn::fit(model, optimizer, data, nn::softmax_cross_entropy,

@@ -58,7 +58,7 @@ template <class With>
 struct Training {
   Net model;
   decltype(With::make()) optimizer = With::make();
-  data::Epochs<data::Samples> data{samples(75), {.batch = 8, .seed = 4, .keep_remainder = true}};
+  data::Loader<data::Samples> data{samples(75), {.batch = 8, .seed = 4, .keep_remainder = true}};
 
   nn::History fit(Mode mode, std::vector<nn::Callback> callbacks = {}) {
     return nn::fit(model, optimizer, data, nn::softmax_cross_entropy,
@@ -197,7 +197,7 @@ struct Refuses {
 TEST(StagedFitErrors, NameTheLineOfWhatCannotBeStaged) {
   Refuses model{.refuses = true};
   optim::SGD optimizer;
-  data::Epochs<data::Samples> data(samples(16), {.batch = 8});
+  data::Loader<data::Samples> data(samples(16), {.batch = 8});
   try {
     nn::fit(model, optimizer, data, nn::softmax_cross_entropy, {.mode = Mode::kStaged});
     FAIL();

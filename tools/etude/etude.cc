@@ -45,7 +45,7 @@ void show_op(const std::string& name) {
   print_section("operands", operand_lines(op));
   print_section("attributes", attr_lines(op));
   print_section("program, and tangents by operand", program_lines(op));
-  print_section("its gradient keeps, by operand", kept_lines(op));
+  print_section("its gradient keeps, by operand", residual_lines(op));
   if (!op.def().no_derivative.empty()) fmt::print("\nno derivative: {}\n", op.def().no_derivative);
   print_section("samples", sample_lines(op));
   print_section("errors", error_lines(op));

@@ -110,15 +110,15 @@ auto read_file(const std::string& file, const F& fn) {
   }
 }
 
-// The results of a graph; of a family those at the sizes of the inputs.
+// The results of a graph; of a symbolic graph those at the sizes of the inputs.
 std::vector<Tensor> results_of(const std::string& file, const std::string& inputs) {
-  if (!read_file(file, is_binary_family)) {
+  if (!read_file(file, is_symbolic_binary)) {
     const GraphRef graph = load_graph(file);
     return interpret(*graph, load_inputs(*graph, inputs));
   }
-  const FamilyRef family = read_file(file, read_binary_family);
-  const std::vector<Tensor> given = load_inputs(*family->graphs().front(), inputs);
-  return interpret(*family->graph_for(given), given);
+  const SymbolicGraphRef symbolic = read_file(file, read_symbolic_binary);
+  const std::vector<Tensor> given = load_inputs(*symbolic->graphs().front(), inputs);
+  return interpret(*symbolic->graph_for(given), given);
 }
 
 void run(const GraphOptions& options) {
@@ -131,7 +131,7 @@ void run(const GraphOptions& options) {
   io::save_safetensors(options.output, out);
 }
 
-// The code of each fused call and each region, as the compiler makes it for this machine.
+// The code of each fused call and each cluster, as the compiler makes it for this machine.
 void print_code(const internal::Plan& plan, bool assembly) {
   const Graph& graph = plan.graph();
   for (std::size_t i = 0; i < graph.size(); ++i) {
@@ -141,10 +141,11 @@ void print_code(const internal::Plan& plan, bool assembly) {
     fmt::print("\n; {}\n{}", internal::call_text(node),
                assembly ? codegen::assembly_text(*program) : codegen::ir_text(*program));
   }
-  for (const internal::Plan::RegionRange& range : plan.regions()) {
-    const internal::Region& region = range.code->region();
-    fmt::print("\n; the region from {} on\n{}", internal::call_text(graph.node(range.first)),
-               assembly ? codegen::region_assembly_text(region) : codegen::region_ir_text(region));
+  for (const internal::Plan::ClusterRange& range : plan.clusters()) {
+    const internal::Cluster& cluster = range.code->cluster();
+    fmt::print(
+        "\n; the cluster from {} on\n{}", internal::call_text(graph.node(range.first)),
+        assembly ? codegen::cluster_assembly_text(cluster) : codegen::cluster_ir_text(cluster));
   }
 }
 
@@ -173,8 +174,8 @@ void plan(const GraphOptions& options) {
 
 GraphRef load_graph(const std::string& file) {
   return read_file(file, [](std::string_view bytes) {
-    ETUDE_REQUIRE(!is_binary_family(bytes),
-                  "this is a family: a graph for many sizes. `etude graph run` takes it");
+    ETUDE_REQUIRE(!is_symbolic_binary(bytes),
+                  "this is a symbolic graph: a graph for many sizes. `etude graph run` takes it");
     return is_binary_graph(bytes) ? read_binary(bytes) : parse_graph(bytes);
   });
 }
@@ -206,8 +207,8 @@ void add_graph_commands(CLI::App& app) {
                          "first, what each pass did and how long it took");
   plan_command->add_flag("--why", options->why,
                          "what was decided by cost, and why: what is one sweep, what is computed "
-                         "again, what is a region");
-  plan_command->add_flag("--ir", options->ir, "the code of fused calls and regions, as of LLVM");
+                         "again, and which steps are a cluster");
+  plan_command->add_flag("--ir", options->ir, "the code of fused calls and clusters, as of LLVM");
   plan_command->add_flag("--asm", options->assembly, "the same for this machine, as assembly");
   plan_command->add_option("--html", options->html, "writes a page with a picture of the plan");
   plan_command->callback([options] { plan(*options); });

@@ -64,7 +64,7 @@ class Page {
 
   std::string text() const {
     std::string svg;
-    for (const auto& region : plan_.regions()) svg += frame(region);
+    for (const auto& cluster : plan_.clusters()) svg += frame(cluster);
     for (const Box& box : boxes_) svg += rectangle(box);
     for (const Edge& edge : edges_) svg += line(edge);
     return fmt::format(kPage, fmt::arg("name", internal::xml_text(graph_.name())),
@@ -82,7 +82,7 @@ body {{ font: 14px sans-serif; margin: 24px; color: #222; background: #fff }}
 svg text {{ font: 12px monospace }} pre {{ background: #f6f6f6; padding: 12px; overflow: auto }}
 .node {{ fill: #eef3fb; stroke: #4a6fa5 }} .fused {{ fill: #fdf1dc; stroke: #b9770e }}
 .input {{ fill: #eaf6ea; stroke: #3c7d3c }} .output {{ fill: #f6eaf6; stroke: #7d3c7d }}
-.region {{ fill: none; stroke: #a33; stroke-dasharray: 6 4 }} .edge {{ fill: none; stroke: #999 }}
+.cluster {{ fill: none; stroke: #a33; stroke-dasharray: 6 4 }} .edge {{ fill: none; stroke: #999 }}
 .bytes {{ fill: #666 }} .line {{ fill: #777 }} b {{ font-weight: 600 }}
 </style></head><body>
 <h1>plan of {name}</h1>
@@ -207,10 +207,10 @@ runs of small calls that become one function. Edges: how much is read.</p>
         y2 - 4 - 12 * (edge.place % 2), bytes_text(edge.bytes));
   }
 
-  // Around the boxes of a region.
-  std::string frame(const internal::Plan::RegionRange& region) const {
+  // Around the boxes of a cluster.
+  std::string frame(const internal::Plan::ClusterRange& cluster) const {
     int left = width_, top = height_, right = 0, bottom = 0;
-    for (std::size_t i = region.first; i < region.end; ++i) {
+    for (std::size_t i = cluster.first; i < cluster.end; ++i) {
       const Box& box = boxes_[first_node_ + i];
       left = std::min(left, box.x);
       top = std::min(top, box.y);
@@ -218,7 +218,7 @@ runs of small calls that become one function. Edges: how much is read.</p>
       bottom = std::max(bottom, box.y + box.height());
     }
     return fmt::format(
-        "<rect class=\"region\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" rx=\"8\"/>\n",
+        "<rect class=\"cluster\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" rx=\"8\"/>\n",
         left - 10, top - 10, right - left + 20, bottom - top + 20);
   }
 

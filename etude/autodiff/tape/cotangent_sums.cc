@@ -63,7 +63,7 @@ void CotangentSums::prepare_for_part(uint32_t slot, CallSite where) {
 
 // Rows are added to a dense sum one by one, in the same order as among themselves: the sum that a
 // loop continues is dense, and gets the bits of a sum that stays sparse.
-void CotangentSums::add_rows(uint32_t slot, const IndexedSlices& rows, CallSite where) {
+void CotangentSums::add_slices(uint32_t slot, const IndexedSlices& rows, CallSite where) {
   prepare_for_part(slot, where);
   set_index(sums_[slot], {IndexItem(rows.indices)}, Arg(rows.values), ScatterMode::kAdd, where);
 }
@@ -85,7 +85,7 @@ void CotangentSums::add(uint32_t slot, Tensor&& g, CallSite where) {
   if (TensorAccess::is_sparse(sum)) {
     sum = internal::add(to_dense(sum), g, where);
   } else if (TensorAccess::is_sparse(g) && g.type() == sum.type()) {
-    add_rows(slot, *g.slices(), where);
+    add_slices(slot, *g.slices(), where);
   } else {
     sum = internal::add(std::move(sum), g, where);
   }

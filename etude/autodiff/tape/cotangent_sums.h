@@ -34,7 +34,7 @@ class CotangentSums {
 
  private:
   void join(uint32_t slot);
-  void add_rows(uint32_t slot, const IndexedSlices& rows, CallSite where);
+  void add_slices(uint32_t slot, const IndexedSlices& rows, CallSite where);
 
   std::vector<Tensor> sums_;
   // Rows that are not joined yet. The rows of the sum come first.

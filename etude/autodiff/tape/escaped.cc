@@ -46,7 +46,7 @@ void note_escaped(uint64_t id, std::string_view op, CallSite made) {
   noted.order.pop_front();
 }
 
-void tell_escaped(Operands in, CallSite where) {
+void warn_escaped(Operands in, CallSite where) {
   for (std::size_t i = 0; i < in.size(); ++i) {
     const Tensor& x = in[i];
     if (!x.has_value()) continue;

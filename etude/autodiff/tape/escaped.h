@@ -18,6 +18,6 @@ void note_escaped(uint64_t id, std::string_view op, CallSite made);
 
 // Reports an operand of a call at `where` that was recorded so. thread-safe.
 // throws: kInvalidArgument for Severity::kError.
-void tell_escaped(Operands in, CallSite where);
+void warn_escaped(Operands in, CallSite where);
 
 }  // namespace etude::internal

@@ -318,7 +318,7 @@ void Tape::reset() {
 
 Values Tape::record_call(const Op& op, Operands in, const Attrs& attrs, CallSite where,
                          Context& parent) {
-  if (follows_escapes_) internal::tell_escaped(in, where);
+  if (follows_escapes_) internal::warn_escaped(in, where);
   collect();
   const Busy busy(*this);
   const std::size_t first = entries_.size();
@@ -329,8 +329,8 @@ Values Tape::record_call(const Op& op, Operands in, const Attrs& attrs, CallSite
     InlineVector<const Type*, 6> types;
     for (std::size_t i = 0; i < in.size(); ++i) types.push_back(entries_[first + i].type);
     const std::span<const Type* const> operands(types.data(), types.size());
-    if (op.def().keep != nullptr)
-      return record_keeping(op, in, attrs, where, parent, first, wanted);
+    if (op.def().residuals != nullptr)
+      return record_with_residuals(op, in, attrs, where, parent, first, wanted);
     const internal::Reads reads = internal::find_reads(op, attrs, operands, wanted);
     for (std::size_t i = 0; i < in.size(); ++i) {
       const bool is_read = (reads.operands >> std::min<std::size_t>(i, 63)) & 1;
@@ -391,19 +391,19 @@ std::size_t first_value(const OpDef& def, const Attrs& attrs, std::size_t visibl
 
 }  // namespace
 
-Values Tape::record_keeping(const Op& op, Operands in, const Attrs& attrs, CallSite where,
-                            Context& parent, std::size_t first, uint64_t wanted) {
+Values Tape::record_with_residuals(const Op& op, Operands in, const Attrs& attrs, CallSite where,
+                                   Context& parent, std::size_t first, uint64_t wanted) {
   InlineVector<const Type*, 6> types;
   for (std::size_t i = 0; i < in.size(); ++i) types.push_back(entries_[first + i].type);
   const std::span<const Type* const> operands(types.data(), types.size());
   const std::size_t visible = infer_types(op, operands, attrs).size();
-  KeptCall keeping = op.def().keep(operands, attrs, wanted);
+  ResidualCall residual_call = op.def().residuals(operands, attrs, wanted);
   for (std::size_t i = 0; i < in.size(); ++i) {
-    const bool is_read = (keeping.reads >> std::min<std::size_t>(i, 63)) & 1;
+    const bool is_read = (residual_call.reads >> std::min<std::size_t>(i, 63)) & 1;
     if (is_read) entries_[first + i].saved = in[i];
   }
-  Values out = parent.execute(op, in.without_expiring(), keeping.attrs, where);
-  const std::vector<const Graph*> graphs = graphs_of_results(op.def(), keeping.attrs);
+  Values out = parent.execute(op, in.without_expiring(), residual_call.attrs, where);
+  const std::vector<const Graph*> graphs = graphs_of_results(op.def(), residual_call.attrs);
   const std::size_t first_at = first_value(op.def(), attrs, visible);
   for (std::size_t i = 0; i < out.size(); ++i) {
     const std::size_t at = graphs.empty() || i < visible ? i : first_result(graphs, i, first_at);
@@ -414,7 +414,7 @@ Values Tape::record_keeping(const Op& op, Operands in, const Attrs& attrs, CallS
     }
   }
   finish_call({.op = &op,
-               .attrs = std::move(keeping.attrs),
+               .attrs = std::move(residual_call.attrs),
                .where = where,
                .inputs = static_cast<uint32_t>(in.size()),
                .keeps_result = true,

@@ -52,8 +52,8 @@ class Tape final {
   // cotangent of x; it runs whether or not cotangents arrived at other values.
   void record_reading(const Tensor& x, Pullback pullback, CallSite where);
   // The tape of numbers of the same derivative; null: none. `keep_numbers` takes its owner.
-  internal::NumberLane* numbers() const noexcept { return numbers_; }
-  void set_numbers(internal::NumberLane* numbers) noexcept { numbers_ = numbers; }
+  internal::NumberTape* numbers() const noexcept { return numbers_; }
+  void set_numbers(internal::NumberTape* numbers) noexcept { numbers_ = numbers; }
   void keep_numbers(std::shared_ptr<void> held) { held_numbers_ = std::move(held); }
   // Drops the records that serve this value only. Safe for values that are dead or unknown.
   void forget(const Tensor& x);
@@ -178,9 +178,9 @@ class Tape final {
   Values record_call(const Op& op, Operands in, const Attrs& attrs, CallSite where,
                      Context& parent);
   // The same for an op that is called in another form which returns the residuals of its rule as
-  // well (OpDef::keep).
-  Values record_keeping(const Op& op, Operands in, const Attrs& attrs, CallSite where,
-                        Context& parent, std::size_t first, uint64_t wanted);
+  // well (OpDef::residuals).
+  Values record_with_residuals(const Op& op, Operands in, const Attrs& attrs, CallSite where,
+                               Context& parent, std::size_t first, uint64_t wanted);
 
   // Records the results of calls for Diagnostics::escaped_value.
   void note_escapes() const;
@@ -231,7 +231,7 @@ class Tape final {
   std::size_t next_collect_ = 1024;
   std::vector<uint64_t> deaths_;
   std::vector<Tensor> readings_;  // placeholders of numbers that were read from values
-  internal::NumberLane* numbers_ = nullptr;
+  internal::NumberTape* numbers_ = nullptr;
   std::shared_ptr<void> held_numbers_;
   bool used_up_ = false;
   bool is_busy_ = false;

@@ -82,7 +82,9 @@ Values Tape::run_rule(const Record& record, std::span<const Tensor> cotangents, 
     for (std::size_t i = 0; i < size; ++i) {
       const Entry& e = entries[i];
       const Tensor& saved = options_.persistent ? held[i] : e.saved;
-      list.push_back(saved.has_value() ? &saved : e.type != nullptr ? &e.type->ghost() : &*absent);
+      list.push_back(saved.has_value()   ? &saved
+                     : e.type != nullptr ? &e.type->abstract_tensor()
+                                         : &*absent);
     }
     const OperandList cts{cotangents};
     const Op& op = *record.op;
@@ -144,7 +146,8 @@ bool Tape::run_simple(const Record& record, Tensor& ct, Values& back) const {
   const Entry* entries = entries_.data() + record.first;
   for (std::size_t i = 0; i < size; ++i) {
     if (entries[i].type == nullptr) return false;
-    values[i] = entries[i].saved.has_value() ? &entries[i].saved : &entries[i].type->ghost();
+    values[i] =
+        entries[i].saved.has_value() ? &entries[i].saved : &entries[i].type->abstract_tensor();
   }
   try {
     return internal::run_partials(*record.op, {values, size}, ct, record.wanted, back);

@@ -6,8 +6,8 @@
 namespace etude::scalar {
 namespace {
 
-// Whether argument `a` of the function must be a truth.
-bool wants_truth(Fn fn, int a) {
+// Whether argument `a` of the function must be a bool.
+bool wants_bool(Fn fn, int a) {
   if (fn == Fn::kWhere) return a == 0;
   return fn >= Fn::kLogicalAnd && fn <= Fn::kLogicalNot;
 }
@@ -31,10 +31,10 @@ void check_call(const Program& program, int i, const Node& node) {
     const int arg = node.args[static_cast<std::size_t>(a)];
     ETUDE_REQUIRE(arg < i, "node {} of the program, '{}', uses node {}, which is not before it", i,
                   info.op, arg);
-    const bool want = wants_truth(node.fn, a), is = program.is_truth_node(arg);
+    const bool want = wants_bool(node.fn, a), is = program.is_bool_node(arg);
     ETUDE_REQUIRE(want == is,
                   "node {} of the program, '{}', needs {} for argument {}, but node {} is {}", i,
-                  info.op, want ? "a truth" : "a number", a, arg, is ? "a truth" : "a number");
+                  info.op, want ? "a bool" : "a number", a, arg, is ? "a bool" : "a number");
   }
 }
 
@@ -54,10 +54,10 @@ void check_program(const Program& program, int most) {
     check_leaf(program, i, node);
     check_call(program, i, node);
   }
-  const bool is = program.is_truth_node(program.size - 1);
-  ETUDE_REQUIRE(program.is_truth == is,
+  const bool is = program.is_bool_node(program.size - 1);
+  ETUDE_REQUIRE(program.is_bool == is,
                 "the program states that its result is {}, but its last node is {}",
-                program.is_truth ? "a truth" : "a number", is ? "a truth" : "a number");
+                program.is_bool ? "a bool" : "a number", is ? "a bool" : "a number");
 }
 
 }  // namespace etude::scalar

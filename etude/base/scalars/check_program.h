@@ -9,7 +9,7 @@
 namespace ETUDE_API etude {
 namespace scalar {
 
-// throws: kInvalidArgument, naming the node, for an operand that follows its use, a truth in place
+// throws: kInvalidArgument, naming the node, for an operand that follows its use, a bool in place
 // of a number or the reverse, or a wrong number of nodes or operands.
 void check_program(const Program& program, int most_operands);
 

@@ -17,7 +17,7 @@
 #include "etude/version.h"
 
 namespace ETUDE_API etude {
-namespace internal::slopes {
+namespace internal::partials {
 
 constexpr scalar::Symbol sign_of(const scalar::Symbol& x) { return math::sign(x); }
 // With functions that complex numbers also have: they lack hypot and order, and only 0 has no
@@ -28,13 +28,13 @@ constexpr scalar::Symbol with_logarithm(const scalar::Symbol& a) {
   return where(math::logical_or(a == 0.0, is_negative), 1.0, a);
 }
 
-}  // namespace internal::slopes
+}  // namespace internal::partials
 
 namespace scalar {
 
 // The derivative of the call y = fn(a, b) by operand `which`.
-constexpr Symbol slope(Fn fn, int which, const Symbol& a, const Symbol& b, const Symbol& y) {
-  using namespace internal::slopes;  // NOLINT(google-build-using-namespace)
+constexpr Symbol partial(Fn fn, int which, const Symbol& a, const Symbol& b, const Symbol& y) {
+  using namespace internal::partials;  // NOLINT(google-build-using-namespace)
   using math::digamma, math::floor_divide, math::sigmoid;
   using T = Symbol;
   const Symbol& x = a;
@@ -59,7 +59,7 @@ constexpr Symbol slope(Fn fn, int which, const Symbol& a, const Symbol& b, const
 // Propagates the derivative by one operand from node to node of a program, and then a tangent.
 class Differentiator {
  public:
-  // With `by_result`, slopes of the last call read the result instead of recomputing it.
+  // With `by_result`, partials of the last call read the result instead of recomputing it.
   constexpr Differentiator(Builder& builder, const Program& program, int wrt, bool by_result)
       : builder_(builder), program_(program), wrt_(wrt), by_result_(by_result) {}
 
@@ -69,9 +69,9 @@ class Differentiator {
       const Node& node = program_.nodes[static_cast<std::size_t>(i)];
       node_[i] = node.fn == Fn::kConstant ? Symbol(node.constant) : copy(node);
       const bool last = i + 1 == program_.size;
-      slope_[i] = slope_of(node, last && by_result_ ? result : node_[i]);
+      partial_[i] = partial_of(node, last && by_result_ ? result : node_[i]);
     }
-    return times(t, slope_[program_.size - 1]);
+    return times(t, partial_[program_.size - 1]);
   }
 
  private:
@@ -86,20 +86,20 @@ class Differentiator {
     }
     return {&builder_, builder_.add(node)};
   }
-  constexpr Symbol slope_of(const Node& node, const Symbol& y) {
+  constexpr Symbol partial_of(const Node& node, const Symbol& y) {
     if (node.fn == Fn::kOperand) return node.args[0] == wrt_ ? 1.0 : 0.0;
     if (node.fn == Fn::kWhere) {
-      return scalar::where(at(node_, node, 0), at(slope_, node, 1), at(slope_, node, 2));
+      return scalar::where(at(node_, node, 0), at(partial_, node, 1), at(partial_, node, 2));
     }
     Symbol sum = 0.0;
     const int arity = info(node.fn).arity;
     for (int a = 0; a < arity; ++a) {
-      const Symbol& inner = at(slope_, node, a);
+      const Symbol& inner = at(partial_, node, a);
       if (inner.is_constant(0)) continue;  // no tangent arrives
       const Symbol b = arity > 1 ? at(node_, node, 1) : Symbol(0.0);
       const bool reciprocal = node.fn == Fn::kDivide && at(node_, node, 0).is_constant(1);
       const Symbol outer =
-          reciprocal ? -(y * y) : slope(node.fn, a, at(node_, node, 0), b, y);  // no division
+          reciprocal ? -(y * y) : partial(node.fn, a, at(node_, node, 0), b, y);  // no division
       sum = plus(sum, times(inner, outer));
     }
     return sum;
@@ -110,25 +110,25 @@ class Differentiator {
     return b.is_call(Fn::kNegative) ? a - b.arg(0) : a + b;
   }
 
-  // The product of a tangent, or an inner derivative, and a slope: a strong product. For a choice
-  // of slopes that include a constant it is a choice of products, so that a slope of 1 returns
+  // The product of a tangent, or an inner derivative, and a partial: a strong product. For a choice
+  // of partials that include a constant it is a choice of products, so that a partial of 1 returns
   // `by`.
-  static constexpr Symbol times(const Symbol& by, const Symbol& slope) {
-    if (slope.is_call(Fn::kNegative)) return -times(by, slope.arg(0));
-    if (slope.is_call(Fn::kWhere)) {
-      const Symbol a = slope.arg(1), b = slope.arg(2);
+  static constexpr Symbol times(const Symbol& by, const Symbol& partial) {
+    if (partial.is_call(Fn::kNegative)) return -times(by, partial.arg(0));
+    if (partial.is_call(Fn::kWhere)) {
+      const Symbol a = partial.arg(1), b = partial.arg(2);
       if (a.is_constant() || b.is_constant()) {
-        return scalar::where(slope.arg(0), times(by, a), times(by, b));
+        return scalar::where(partial.arg(0), times(by, a), times(by, b));
       }
     }
-    return strong_product(by, slope);
+    return strong_product(by, partial);
   }
 
   Builder& builder_;
   const Program& program_;
   int wrt_;
   bool by_result_;
-  std::array<Symbol, kMaxNodes> node_, slope_;
+  std::array<Symbol, kMaxNodes> node_, partial_;
 };
 
 // The partial by operand `wrt`: a program on the operands among (operands..., result, t) that it

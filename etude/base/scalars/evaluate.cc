@@ -11,7 +11,7 @@
 namespace etude::scalar {
 namespace {
 
-double truth(Fn fn, double a, double b) {
+double bool_value(Fn fn, double a, double b) {
   switch (fn) {
     case Fn::kEqual:
       return a == b;
@@ -95,7 +95,7 @@ double evaluate(const Program& program, std::span<const double> operands,
     } else if (node.fn == Fn::kWhere) {
       out = a != 0 ? b : at[node.args[2]];
     } else {
-      out = info(node.fn).is_truth ? truth(node.fn, a, b) : value(node.fn, a, b);
+      out = info(node.fn).is_bool ? bool_value(node.fn, a, b) : value(node.fn, a, b);
     }
   }
   return at[static_cast<std::size_t>(program.size - 1)];

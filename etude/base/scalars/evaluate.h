@@ -13,7 +13,7 @@ namespace scalar {
 struct Program;
 
 // The result of a program for values of its operands and numeric attributes, with the functions of
-// <cmath>; truths are 0 and 1.
+// <cmath>; bools are 0 and 1.
 //
 // throws: kUnimplemented for a function that exists for tensors only.
 // cost: a few nanoseconds per node.

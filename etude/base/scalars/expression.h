@@ -23,7 +23,7 @@ enum class Fn : uint8_t {
   kOperand,   // args[0]: index of the operand
   kParam,     // args[0]: index of the numeric attribute
   kConstant,  // the value
-  kWhere,     // args: a truth, the value if true, the value if false
+  kWhere,     // args: a bool, the value if true, the value if false
 #define ETUDE_UNARY(fn, f, dx) fn,
 #define ETUDE_BINARY(fn, f, da, db) fn,
 #define ETUDE_ROUNDING(fn, f) fn,
@@ -37,7 +37,7 @@ enum class Fn : uint8_t {
 struct FnInfo {
   std::string_view op;  // the op of this name is the function on tensors
   int arity;
-  bool is_truth;    // the result is bool, for any dtype of the operands
+  bool is_bool;     // the result is bool, for any dtype of the operands
   bool on_tensors;  // such an op exists
 };
 // Made once, not in each call: compilers limit the steps of a constant expression.
@@ -98,7 +98,7 @@ class Builder {
   std::size_t size_ = 0;
 };
 
-// A value, or a truth, in an expression under construction: a node, or a constant, which becomes a
+// A value, or a bool, in an expression under construction: a node, or a constant, which becomes a
 // node when another node needs it. Use operators, where, and the functions of <cmath>. Op records
 // use the functions of etude::math (expression_math.h).
 class Symbol {

@@ -6,7 +6,7 @@
 #include "etude/version.h"
 
 namespace ETUDE_API etude {
-namespace internal::slopes {
+namespace internal::partials {
 
 // Selects a number. Symbols have their own overload.
 template <class T>
@@ -14,10 +14,10 @@ constexpr T where(bool condition, const T& a, const T& b) {
   return condition ? a : b;
 }
 
-// The other component of a point, divided by the square of its distance from the origin: the slope
-// of the angle. Avoids the square, which may overflow or underflow. 0 at the origin.
+// The other component of a point, divided by the square of its distance from the origin: the
+// partial of the angle. Avoids the square, which may overflow or underflow. 0 at the origin.
 template <class T>
-constexpr T angle_slope(const T& other, const T& distance) {
+constexpr T angle_partial(const T& other, const T& distance) {
   return where(distance == T(0), T(0), other / distance / distance);
 }
 
@@ -55,9 +55,9 @@ constexpr T trigamma(const T& x) {
   const T series = inverse + f * (T(0.5) + inverse * (T(1.0 / 6) - f * (T(1.0 / 30) - tail)));
   const T right = sum + series;
   constexpr double kPi = 3.14159265358979323846;
-  const T slope = T(kPi) / sin(T(kPi) * (x - floor(x)));
-  return where(x < T(0.5), slope * slope - right, right);
+  const T partial = T(kPi) / sin(T(kPi) * (x - floor(x)));
+  return where(x < T(0.5), partial * partial - right, right);
 }
 
-}  // namespace internal::slopes
+}  // namespace internal::partials
 }  // namespace etude

@@ -24,9 +24,9 @@ TEST(ProgramText, IsReadAsItIsPrinted) {
   const Program program = *parse_program("where(x2, x1, p3)");
   EXPECT_EQ(program.operands, 2);
   EXPECT_EQ(program.params, 3);
-  EXPECT_EQ(program.truths, 2u);
-  EXPECT_FALSE(program.is_truth);
-  EXPECT_TRUE(parse_program("less(x1, x2)")->is_truth);
+  EXPECT_EQ(program.bools, 2u);
+  EXPECT_FALSE(program.is_bool);
+  EXPECT_TRUE(parse_program("less(x1, x2)")->is_bool);
 }
 
 TEST(ProgramText, NamesFunctionsThatHaveOps) {

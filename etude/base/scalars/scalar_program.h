@@ -25,14 +25,14 @@ struct Program {
   int size = 0;
   int operands = 0;  // operand indices are below this
   int params = 0;
-  uint32_t truths = 0;               // bit i: operand i is bool
-  bool is_truth = false;             // the result is bool
+  uint32_t bools = 0;                // bit i: operand i is bool
+  bool is_bool = false;              // the result is bool
   std::array<uint8_t, 8> sources{};  // operand i of this program is value sources[i] of its creator
 
-  constexpr bool is_truth_node(int i) const {
+  constexpr bool is_bool_node(int i) const {
     const Node& node = nodes[static_cast<std::size_t>(i)];
-    if (node.fn == Fn::kOperand) return (truths >> node.args[0]) & 1;
-    return info(node.fn).is_truth;
+    if (node.fn == Fn::kOperand) return (bools >> node.args[0]) & 1;
+    return info(node.fn).is_bool;
   }
 };
 
@@ -48,12 +48,12 @@ constexpr Symbol param(Builder& builder, int i) {
 }
 
 // Operands of where's condition and of the logical functions are bool.
-constexpr void mark_truths(Program& program, const Node& node) {
+constexpr void mark_bools(Program& program, const Node& node) {
   const bool logical = node.fn >= Fn::kLogicalAnd && node.fn <= Fn::kLogicalNot;
-  const int truths = node.fn == Fn::kWhere ? 1 : logical ? info(node.fn).arity : 0;
-  for (int a = 0; a < truths; ++a) {
+  const int bools = node.fn == Fn::kWhere ? 1 : logical ? info(node.fn).arity : 0;
+  for (int a = 0; a < bools; ++a) {
     const Node& arg = program.nodes[node.args[static_cast<std::size_t>(a)]];
-    if (arg.fn == Fn::kOperand) program.truths |= 1u << arg.args[0];
+    if (arg.fn == Fn::kOperand) program.bools |= 1u << arg.args[0];
   }
 }
 
@@ -98,8 +98,8 @@ constexpr Program finish(const Builder& raw, std::size_t result, int operands, i
     place[i] = static_cast<uint16_t>(out.size);
     out.nodes[static_cast<std::size_t>(out.size++)] = node;  // out of range: not constexpr
   }
-  for (int i = 0; i < out.size; ++i) mark_truths(out, out.nodes[static_cast<std::size_t>(i)]);
-  out.is_truth = out.is_truth_node(out.size - 1);
+  for (int i = 0; i < out.size; ++i) mark_bools(out, out.nodes[static_cast<std::size_t>(i)]);
+  out.is_bool = out.is_bool_node(out.size - 1);
   return out;
 }
 

@@ -41,9 +41,9 @@ constexpr Kind kKinds[] = {
      [](llvm::LLVMContext& context, const std::string& source, const CompileOptions& options) {
        return emit_module(context, kKernelName, read_program(source), options);
      }},
-    {"region",
+    {"cluster",
      [](llvm::LLVMContext& context, const std::string& source, const CompileOptions& options) {
-       return emit_region(context, kKernelName, read_region(source), options);
+       return emit_cluster(context, kKernelName, read_cluster(source), options);
      }},
 };
 

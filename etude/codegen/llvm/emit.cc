@@ -146,9 +146,11 @@ class KernelEmitter {
   Value* is_zero(Value* x) { return builder_.CreateICmpEQ(x, builder_.getInt64(0)); }
   bool is_strided() const { return options_.layout == Layout::kStrided; }
   const Node& node(int k) const { return program_.nodes[static_cast<std::size_t>(k)]; }
-  llvm::Type* element(bool truth) { return truth ? builder_.getInt8Ty() : builder_.getFloatTy(); }
+  llvm::Type* element(bool is_bool) {
+    return is_bool ? builder_.getInt8Ty() : builder_.getFloatTy();
+  }
   llvm::Type* vector(llvm::Type* type) { return llvm::FixedVectorType::get(type, lanes_); }
-  bool is_truth_operand(std::size_t k) const { return ((program_.truths >> k) & 1) != 0; }
+  bool is_bool_operand(std::size_t k) const { return ((program_.bools >> k) & 1) != 0; }
 
   void declare(const std::string& name) {
     llvm::Type *pointer = builder_.getPtrTy(), *size = builder_.getInt64Ty();
@@ -203,7 +205,7 @@ class KernelEmitter {
 
   // An operand of one element becomes a vector of it in the frame, which is read again and again.
   void spread_single(std::size_t k) {
-    llvm::Type* type = element(is_truth_operand(k));
+    llvm::Type* type = element(is_bool_operand(k));
     Value* stride = load_at(builder_.getInt64Ty(), strides_, builder_.getInt64Ty(), k);
     Value* single = is_zero(stride);
     llvm::IRBuilder<> at(&function_->getEntryBlock(), function_->getEntryBlock().begin());
@@ -269,33 +271,33 @@ class KernelEmitter {
   // An element of operand k.
   Value* element_at(std::size_t k, Value* i) {
     if (is_strided()) i = builder_.CreateAnd(i, steps_[k]);
-    return builder_.CreateGEP(element(is_truth_operand(k)), operands_[k], i);
+    return builder_.CreateGEP(element(is_bool_operand(k)), operands_[k], i);
   }
 
   // Elements of operand k from i on. Elements that the mask leaves out may lie beyond the end.
   Value* load(std::size_t k, Value* there, Value* i, Value* mask) {
-    const bool truth = is_truth_operand(k);
+    const bool is_bool = is_bool_operand(k);
     Value* from = element_at(k, i);
-    llvm::Type* type = vector(element(truth));
-    const llvm::Align align(truth ? 1 : 4);
+    llvm::Type* type = vector(element(is_bool));
+    const llvm::Align align(is_bool ? 1 : 4);
     Value* x = nullptr;
     if (mask == nullptr) {
       x = builder_.CreateAlignedLoad(type, from, align);
     } else {
       // The lanes beyond the end repeat an element of the operand, so that they raise no
       // floating-point exception of their own.
-      Value* first = builder_.CreateAlignedLoad(element(truth), element_at(k, there), align);
+      Value* first = builder_.CreateAlignedLoad(element(is_bool), element_at(k, there), align);
       x = builder_.CreateMaskedLoad(type, from, align, mask,
                                     builder_.CreateVectorSplat(lanes_, first));
     }
-    return truth ? builder_.CreateICmpNE(x, llvm::Constant::getNullValue(type)) : x;
+    return is_bool ? builder_.CreateICmpNE(x, llvm::Constant::getNullValue(type)) : x;
   }
 
   void store(Value* x, Value* i, Value* mask) {
-    llvm::Type* type = element(program_.is_truth);
-    if (program_.is_truth) x = builder_.CreateZExt(x, vector(type));
+    llvm::Type* type = element(program_.is_bool);
+    if (program_.is_bool) x = builder_.CreateZExt(x, vector(type));
     Value* to = builder_.CreateGEP(type, out_, i);
-    const llvm::Align align(program_.is_truth ? 1 : 4);
+    const llvm::Align align(program_.is_bool ? 1 : 4);
     if (mask == nullptr) {
       builder_.CreateAlignedStore(x, to, align);
     } else {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The function of a scalar program as an LLVM module, a loop over whole vectors and a masked rest;
-// and the function of a region.
+// and the function of a cluster.
 #pragma once
 
 #include <memory>
@@ -18,9 +18,9 @@ std::unique_ptr<llvm::Module> emit_module(llvm::LLVMContext& context, const std:
                                           const scalar::Program& program,
                                           const CompileOptions& options);
 
-// The function of a region, a RegionCode::Run. Region and options must be checked.
-std::unique_ptr<llvm::Module> emit_region(llvm::LLVMContext& context, const std::string& name,
-                                          const internal::Region& region,
-                                          const CompileOptions& options);
+// The function of a cluster, a ClusterCode::Run. Cluster and options must be checked.
+std::unique_ptr<llvm::Module> emit_cluster(llvm::LLVMContext& context, const std::string& name,
+                                           const internal::Cluster& cluster,
+                                           const CompileOptions& options);
 
 }  // namespace etude::codegen

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Regions as functions: values in registers, as vectors whose lanes beyond the value repeat its
+// Clusters as functions: values in registers, as vectors whose lanes beyond the value repeat its
 // elements. So no lane holds anything else, and a value of one element is in all lanes. Reads of
 // other elements are shuffles. Narrow values take narrow vectors, whose formulas have the same
 // bits.
@@ -20,8 +20,8 @@
 namespace etude::codegen {
 namespace {
 
+using internal::Cluster;
 using internal::Isa;
-using internal::Region;
 using internal::SmallCall;
 using llvm::BasicBlock;
 using llvm::Value;
@@ -57,15 +57,15 @@ struct Pick {
   }
 };
 
-class RegionEmitter {
+class ClusterEmitter {
  public:
-  RegionEmitter(llvm::Module& module, const Region& region, Isa isa)
-      : region_(region),
+  ClusterEmitter(llvm::Module& module, const Cluster& cluster, Isa isa)
+      : cluster_(cluster),
         isa_(isa),
         builder_(module.getContext()),
         entry_(module.getContext()),
         calls_(module, most_inline()),
-        values_(region.values.size()) {}
+        values_(cluster.values.size()) {}
 
   void emit(llvm::Module& module, const std::string& name) {
     llvm::Type *pointer = builder_.getPtrTy(), *size = builder_.getInt64Ty();
@@ -76,7 +76,7 @@ class RegionEmitter {
     builder_.SetInsertPoint(first);
     entry_.SetInsertPoint(builder_.CreateBr(body));
     builder_.SetInsertPoint(body);
-    region_.is_loop ? emit_loop(body) : emit_calls();
+    cluster_.is_loop ? emit_loop(body) : emit_calls();
     builder_.CreateRetVoid();
   }
 
@@ -90,9 +90,9 @@ class RegionEmitter {
 
   int most_inline() const {
     int total = 0;
-    for (const Region::Call& call : region_.calls) {
+    for (const Cluster::Call& call : cluster_.calls) {
       if (call.what.kind != SmallCall::Kind::kProgram) continue;
-      const Small out = room(region_.values[call.result].count);
+      const Small out = room(cluster_.values[call.result].count);
       const scalar::Program& program = *call.what.program;
       for (std::size_t k = 0; k < static_cast<std::size_t>(program.size); ++k) {
         const int count = instruction_count(isa_of(out.lanes), program.nodes[k].fn);
@@ -119,16 +119,16 @@ class RegionEmitter {
   // --- loops ---
 
   void emit_loop(BasicBlock* body) {
-    for (const Region::Place& load : region_.loads) {
+    for (const Cluster::Place& load : cluster_.loads) {
       if (load.stride == 0) values_[load.value] = load_at(entry_, load);
     }
     std::vector<Small> starts;
-    for (const Region::Carried& c : region_.carried) starts.push_back(load_at(entry_, c.from));
+    for (const Cluster::Carried& c : cluster_.carried) starts.push_back(load_at(entry_, c.from));
     BasicBlock* const before = entry_.GetInsertBlock();
     step_ = builder_.CreatePHI(builder_.getInt64Ty(), 2, "step");
     step_->addIncoming(builder_.getInt64(0), before);
     for (std::size_t c = 0; c < starts.size(); ++c) {
-      Small& value = values_[region_.carried[c].before] = starts[c];
+      Small& value = values_[cluster_.carried[c].before] = starts[c];
       for (Value*& part : value.parts) {
         llvm::PHINode* const phi = builder_.CreatePHI(part->getType(), 2);
         phi->addIncoming(part, before);
@@ -136,13 +136,13 @@ class RegionEmitter {
       }
     }
     row_ = step_;
-    if (region_.is_reverse) {
+    if (cluster_.is_reverse) {
       row_ = builder_.CreateSub(builder_.CreateSub(steps(), builder_.getInt64(1)), step_);
     }
     emit_calls();
-    for (const Region::Carried& c : region_.carried) value(c.after);
+    for (const Cluster::Carried& c : cluster_.carried) value(c.after);
     BasicBlock* const last = builder_.GetInsertBlock();
-    for (const Region::Carried& c : region_.carried) {
+    for (const Cluster::Carried& c : cluster_.carried) {
       const Small &phis = values_[c.before], &after = values_[c.after];
       for (std::size_t p = 0; p < phis.parts.size(); ++p) {
         llvm::cast<llvm::PHINode>(phis.parts[p])->addIncoming(after.parts[p], last);
@@ -153,26 +153,26 @@ class RegionEmitter {
     BasicBlock* const end = block("end");
     builder_.CreateCondBr(builder_.CreateICmpULT(next, steps()), body, end);
     builder_.SetInsertPoint(end);
-    for (const Region::Carried& c : region_.carried) store(values_[c.after], c.to);
+    for (const Cluster::Carried& c : cluster_.carried) store(values_[c.after], c.to);
   }
 
   void emit_calls() {
     std::size_t first_param = 0;
-    for (const Region::Call& call : region_.calls) {
+    for (const Cluster::Call& call : cluster_.calls) {
       std::vector<const Small*> operands;
       for (const uint32_t v : call.operands) value(v);
       for (const uint32_t v : call.operands) operands.push_back(&values_[v]);
       values_[call.result] = run(call, operands, first_param);
       first_param += call.what.params.size();
-      if (!region_.is_loop) store_all(call.result);
+      if (!cluster_.is_loop) store_all(call.result);
     }
-    for (std::size_t v = 0; v < values_.size() && region_.is_loop; ++v) {
+    for (std::size_t v = 0; v < values_.size() && cluster_.is_loop; ++v) {
       store_all(static_cast<uint32_t>(v));
     }
   }
 
   void store_all(uint32_t v) {
-    for (const Region::Place& to : region_.stores) {
+    for (const Cluster::Place& to : cluster_.stores) {
       if (to.value == v) store(value(v), to);
     }
   }
@@ -181,17 +181,19 @@ class RegionEmitter {
 
   const Small& value(uint32_t v) {
     if (!values_[v].is_given()) {
-      const auto load = std::ranges::find(region_.loads, v, &Region::Place::value);
-      ETUDE_CHECK(load != region_.loads.end(), "value {} of a region comes from nowhere", v);
+      const auto load = std::ranges::find(cluster_.loads, v, &Cluster::Place::value);
+      ETUDE_CHECK(load != cluster_.loads.end(), "value {} of a cluster comes from nowhere", v);
       values_[v] = load_at(builder_, *load);
     }
     return values_[v];
   }
 
-  bool is_truth(uint32_t v) const { return region_.values[v].is_truth; }
-  llvm::Type* element(bool truth) { return truth ? builder_.getInt8Ty() : builder_.getFloatTy(); }
+  bool is_bool(uint32_t v) const { return cluster_.values[v].is_bool; }
+  llvm::Type* element(bool boolean) {
+    return boolean ? builder_.getInt8Ty() : builder_.getFloatTy();
+  }
 
-  Value* address(llvm::IRBuilder<>& at, const Region::Place& place, int64_t more) {
+  Value* address(llvm::IRBuilder<>& at, const Cluster::Place& place, int64_t more) {
     Value*& base = slots_[place.slot];
     if (base == nullptr) {
       base = entry_.CreateLoad(builder_.getPtrTy(), entry_.CreateConstInBoundsGEP1_64(
@@ -205,13 +207,13 @@ class RegionEmitter {
     return at.CreateGEP(at.getInt8Ty(), base, offset);
   }
 
-  Small load_at(llvm::IRBuilder<>& at, const Region::Place& place) {
-    const bool truth = is_truth(place.value);
-    Small out = room(region_.values[place.value].count);
-    const unsigned bytes = truth ? 1 : 4;
+  Small load_at(llvm::IRBuilder<>& at, const Cluster::Place& place) {
+    const bool boolean = is_bool(place.value);
+    Small out = room(cluster_.values[place.value].count);
+    const unsigned bytes = boolean ? 1 : 4;
     for (unsigned p = 0; p < out.parts.size(); ++p) {
       const unsigned period = out.period(p);
-      auto* type = llvm::FixedVectorType::get(element(truth), period);
+      auto* type = llvm::FixedVectorType::get(element(boolean), period);
       Value* from = address(at, place, int64_t{p} * out.lanes * bytes);
       Value* part = at.CreateAlignedLoad(type, from, llvm::Align(bytes));
       llvm::SmallVector<int, 16> mask;
@@ -219,19 +221,19 @@ class RegionEmitter {
         mask.push_back(static_cast<int>(lane % period));
       }
       if (period != out.lanes) part = at.CreateShuffleVector(part, mask);
-      if (truth) part = at.CreateICmpNE(part, llvm::Constant::getNullValue(part->getType()));
+      if (boolean) part = at.CreateICmpNE(part, llvm::Constant::getNullValue(part->getType()));
       out.parts[p] = part;
     }
     return out;
   }
 
-  void store(const Small& x, const Region::Place& place) {
-    const bool truth = is_truth(place.value);
-    const unsigned bytes = truth ? 1 : 4;
+  void store(const Small& x, const Cluster::Place& place) {
+    const bool boolean = is_bool(place.value);
+    const unsigned bytes = boolean ? 1 : 4;
     for (unsigned p = 0; p < x.parts.size(); ++p) {
       const unsigned period = x.period(p);
       Value* part = x.parts[p];
-      if (truth) {
+      if (boolean) {
         part = builder_.CreateZExt(part, llvm::FixedVectorType::get(element(true), x.lanes));
       }
       llvm::SmallVector<int, 16> mask;
@@ -304,15 +306,15 @@ class RegionEmitter {
 
   using Operands = std::vector<const Small*>;
 
-  Small run(const Region::Call& call, const Operands& operands, std::size_t first_param) {
-    const unsigned count = region_.values[call.result].count;
+  Small run(const Cluster::Call& call, const Operands& operands, std::size_t first_param) {
+    const unsigned count = cluster_.values[call.result].count;
     switch (call.what.kind) {
       case SmallCall::Kind::kProgram:
         return run_program(call.what, operands, count, first_param);
       case SmallCall::Kind::kProduct:
         return run_product(call.what, operands, count);
-      case SmallCall::Kind::kFold:
-        return run_fold(call.what, *operands[0]);
+      case SmallCall::Kind::kCombine:
+        return run_combine(call.what, *operands[0]);
       case SmallCall::Kind::kMove:
         break;
     }
@@ -391,30 +393,31 @@ class RegionEmitter {
     });
   }
 
-  Value* fold(SmallCall::Fold fold, unsigned lanes, Value* x, Value* y) {
+  Value* combine(SmallCall::Combine combine, unsigned lanes, Value* x, Value* y) {
     constexpr Fn kFns[] = {Fn::kAdd, Fn::kMultiply, Fn::kMaximum, Fn::kMinimum};
     const std::array<Value*, 2> args = {x, y};
-    return calls_.call(place(lanes), kFns[static_cast<std::size_t>(fold)], args);
+    return calls_.call(place(lanes), kFns[static_cast<std::size_t>(combine)], args);
   }
-  Small fold(SmallCall::Fold how, const Small& x, const Small& y) {
+  Small combine(SmallCall::Combine how, const Small& x, const Small& y) {
     Small out = x;
     for (std::size_t p = 0; p < x.parts.size(); ++p) {
-      out.parts[p] = fold(how, x.lanes, x.parts[p], y.parts[p]);
+      out.parts[p] = combine(how, x.lanes, x.parts[p], y.parts[p]);
     }
     return out;
   }
   // The neutral element, as in kernels/cpu/simd/combine.inc.
-  static double identity(SmallCall::Fold how) {
+  static double identity(SmallCall::Combine how) {
     constexpr double kInfinity = std::numeric_limits<double>::infinity();
     constexpr double kOf[] = {-0.0, 1, -kInfinity, kInfinity};
     return kOf[static_cast<std::size_t>(how)];
   }
 
   // The tree of kernels/cpu/reduce/reduce.h.
-  Small run_fold(const SmallCall& call, const Small& whole) {
+  Small run_combine(const SmallCall& call, const Small& whole) {
     Small x = whole;
     for (const SmallCall::Axes& axes : call.passes) {
-      x = axes.inner == 1 ? fold_rows(call.fold, x, axes) : fold_columns(call.fold, x, axes);
+      x = axes.inner == 1 ? combine_rows(call.combine, x, axes)
+                          : combine_columns(call.combine, x, axes);
     }
     if (call.divisor == 1) return x;
     Value* const divisor = emit_constant(place(x.lanes), call.divisor);
@@ -423,7 +426,7 @@ class RegionEmitter {
   }
 
   // Partials by halves: j with j + 32, then j + 16, ...; of short rows j with j + 8 first.
-  Small fold_rows(SmallCall::Fold how, Small x, const SmallCall::Axes& axes) {
+  Small combine_rows(SmallCall::Combine how, Small x, const SmallCall::Axes& axes) {
     unsigned size = axes.size;
     for (unsigned width = size <= 16 ? 8 : 32; width >= 1; width /= 2) {
       if (size <= width) continue;
@@ -435,14 +438,14 @@ class RegionEmitter {
         const unsigned j = i % width + width;
         return j < size ? pick(x, i / width * size + j) : none;
       });
-      x = fold(how, low, high);
+      x = combine(how, low, high);
       size = width;
     }
     return x;
   }
 
   // Rows four by four, and the remaining rows one by one.
-  Small fold_columns(SmallCall::Fold how, const Small& x, const SmallCall::Axes& axes) {
+  Small combine_columns(SmallCall::Combine how, const Small& x, const SmallCall::Axes& axes) {
     const auto row = [&](unsigned r) {
       return gather(axes.outer * axes.inner, [&](unsigned i) {
         return pick(x, (i / axes.inner * axes.size + r) * axes.inner + i % axes.inner);
@@ -452,14 +455,15 @@ class RegionEmitter {
     for (Value*& part : out.parts) part = emit_constant(place(out.lanes), identity(how));
     unsigned r = 0;
     for (; r + 4 <= axes.size; r += 4) {
-      const Small low = fold(how, row(r), row(r + 1)), high = fold(how, row(r + 2), row(r + 3));
-      out = fold(how, out, fold(how, low, high));
+      const Small low = combine(how, row(r), row(r + 1)),
+                  high = combine(how, row(r + 2), row(r + 3));
+      out = combine(how, out, combine(how, low, high));
     }
-    for (; r < axes.size; ++r) out = fold(how, out, row(r));
+    for (; r < axes.size; ++r) out = combine(how, out, row(r));
     return out;
   }
 
-  const Region& region_;
+  const Cluster& cluster_;
   Isa isa_;
   llvm::IRBuilder<> builder_;
   llvm::IRBuilder<> entry_;  // before the end of the first block: values equal in all steps
@@ -474,10 +478,10 @@ class RegionEmitter {
 
 }  // namespace
 
-std::unique_ptr<llvm::Module> emit_region(llvm::LLVMContext& context, const std::string& name,
-                                          const Region& region, const CompileOptions& options) {
+std::unique_ptr<llvm::Module> emit_cluster(llvm::LLVMContext& context, const std::string& name,
+                                           const Cluster& cluster, const CompileOptions& options) {
   auto module = std::make_unique<llvm::Module>(name, context);
-  RegionEmitter(*module, region, options.isa).emit(*module, name);
+  ClusterEmitter(*module, cluster, options.isa).emit(*module, name);
   return module;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls of scalar functions in one module: short functions are inlined, long ones exist once and
-// are called. Shared by the emitters of programs and of regions.
+// are called. Shared by the emitters of programs and of clusters.
 #pragma once
 
 #include <map>

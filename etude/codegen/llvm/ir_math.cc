@@ -25,7 +25,7 @@ namespace {
 #undef VIA_DOUBLE_2
 
 template <scalar::Fn kFn>
-Value* emit_truth(std::span<Value* const> args) {
+Value* emit_bool(std::span<Value* const> args) {
   using enum scalar::Fn;
   if constexpr (kFn == kLogicalNot) {
     return (~M(args[0])).value;
@@ -57,7 +57,7 @@ Value* emit_function(scalar::Fn fn, std::span<Value* const> args) {
 #define ETUDE_OP_ROUNDING(fn, f) ETUDE_UNARY(fn, f, 0)
 #define ETUDE_OP_TRUTH(fn, f, arity) \
   case scalar::Fn::fn:               \
-    return emit_truth<scalar::Fn::fn>(args);
+    return emit_bool<scalar::Fn::fn>(args);
 #include "etude/base/scalars/scalar_functions.inc"
     default:
       ETUDE_CHECK(false, "no code for '{}'", scalar::info(fn).op);
@@ -73,10 +73,10 @@ int count_instructions(internal::Isa isa, scalar::Fn fn) {
   const IrPlace place{&builder, isa};
   const int arity = scalar::info(fn).arity;
   llvm::Type* number = place.float_vector();
-  llvm::Type* truth = llvm::FixedVectorType::get(builder.getInt1Ty(), place.lanes());
+  llvm::Type* boolean = llvm::FixedVectorType::get(builder.getInt1Ty(), place.lanes());
   const bool logical = fn >= scalar::Fn::kLogicalAnd && fn <= scalar::Fn::kLogicalNot;
-  std::vector<llvm::Type*> types(static_cast<std::size_t>(arity), logical ? truth : number);
-  if (fn == scalar::Fn::kWhere) types[0] = truth;
+  std::vector<llvm::Type*> types(static_cast<std::size_t>(arity), logical ? boolean : number);
+  if (fn == scalar::Fn::kWhere) types[0] = boolean;
   auto* function =
       llvm::Function::Create(llvm::FunctionType::get(builder.getVoidTy(), types, false),
                              llvm::Function::ExternalLinkage, "f", module);

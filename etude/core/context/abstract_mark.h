@@ -19,12 +19,12 @@ struct GhostMark : Buffer {
 // The count starts at 2, as for foreign memory, so that no tensor considers the mark its own
 // buffer.
 template <class Data>
-Tensor make_marked_ghost(const Type* type, Data data) {
+Tensor make_marked_abstract(const Type* type, Data data) {
   auto mark = std::make_unique<GhostMark<Data>>();
   mark->count = 2;
   mark->give_back = GhostMark<Data>::give_back_mark;
   mark->data = std::move(data);
-  Tensor out = make_ghost(type);
+  Tensor out = make_abstract(type);
   TensorAccess::rep(out)->buffer = mark.release();
   return out;
 }

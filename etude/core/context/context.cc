@@ -262,9 +262,9 @@ namespace {
 [[gnu::noinline]] Values execute_checked(const Op& op, Operands operands, const Attrs& attrs,
                                          CallSite where) {
   if (op.def().accepts_slices != 0) {
-    const int i = internal::rows_operand(operands);
+    const int i = internal::slices_operand(operands);
     if (i >= 0 && ((op.def().accepts_slices >> i) & 1) != 0) {
-      return internal::execute_on_rows(op, operands, i, attrs, where);
+      return internal::execute_on_slices(op, operands, i, attrs, where);
     }
   }
   const internal::Checked checked(op, operands, where);

@@ -17,7 +17,7 @@ PendingMark* pending_mark(const Tensor& x) noexcept {
 }
 
 bool is_unrun(const Tensor& x) noexcept {
-  return x.has_value() && TensorAccess::is_ghost(x) && pending_mark(x) != nullptr;
+  return x.has_value() && TensorAccess::is_abstract(x) && pending_mark(x) != nullptr;
 }
 
 bool observe(const Tensor& x, CallSite where) {

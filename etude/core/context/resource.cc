@@ -13,7 +13,7 @@ struct State {
 }  // namespace
 
 Tensor make_resource(const Type* type, std::weak_ptr<void> state) {
-  return make_marked_ghost(type, State{std::move(state)});
+  return make_marked_abstract(type, State{std::move(state)});
 }
 
 bool is_resource(const Tensor& x) noexcept { return find_mark<State>(x) != nullptr; }

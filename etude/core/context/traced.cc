@@ -25,7 +25,7 @@ std::string line_text(CallSite where) {
 
 Tensor make_traced(const Type* type, const RefPtr<const TraceInfo>& trace, std::string_view op,
                    CallSite where) {
-  return make_marked_ghost(type, Made{trace, op, where});
+  return make_marked_abstract(type, Made{trace, op, where});
 }
 
 const TraceInfo* trace_of(const Tensor& x) noexcept {
@@ -33,7 +33,7 @@ const TraceInfo* trace_of(const Tensor& x) noexcept {
   return made == nullptr ? nullptr : made->trace.get();
 }
 
-std::string explain_ghost(const Tensor& x) {
+std::string explain_abstract(const Tensor& x) {
   const Made* mark = find_mark<Made>(x);
   const std::string type = x.type()->to_string();
   if (mark == nullptr) {

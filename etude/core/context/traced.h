@@ -23,14 +23,15 @@ struct TraceInfo final : RefCounted {
   std::atomic<bool> is_over = false;
 };
 
-// A ghost (make_ghost) of `trace`, made at `where` by the op `op`; "" for an input of the function.
+// An abstract tensor (make_abstract) of `trace`, made at `where` by the op `op`; "" for an input of
+// the function.
 Tensor make_traced(const Type* type, const RefPtr<const TraceInfo>& trace, std::string_view op,
                    CallSite where);
 // The trace of x; null for another tensor.
 const TraceInfo* trace_of(const Tensor& x) noexcept;
-// Why a ghost has no elements, and the next step, for messages: "a float32[2] made by add at
-// train.cc:12 ...".
-std::string explain_ghost(const Tensor& x);
+// Why an abstract tensor has no elements, and the next step, for messages: "a float32[2] made by
+// add at train.cc:12 ...".
+std::string explain_abstract(const Tensor& x);
 
 }  // namespace internal
 }  // namespace etude

@@ -24,12 +24,12 @@ class ValueObserver {
   ~ValueObserver();
 
  private:
-  friend void announce_death(uint64_t id) noexcept;
+  friend void notify_death(uint64_t id) noexcept;
   ValueObserver* next_;
 };
 
 // Calls value_died of every observer of this thread.
-void announce_death(uint64_t id) noexcept;
+void notify_death(uint64_t id) noexcept;
 // A number that no other value or buffer has had. thread-safe.
 uint64_t new_value_id() noexcept;
 

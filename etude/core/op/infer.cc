@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Result types: by the record's rule, or by running its lowering on ghosts.
+// Result types: by the record's rule, or by running its lowering on abstract tensors.
 #include "etude/core/op/infer.h"
 
 #include "etude/base/check.h"
@@ -44,8 +44,8 @@ Types elementwise_types(const TypeCall& call) {
     if (call.op.operand(i).dtypes.empty()) like = call.types[i];
   }
   const DType own = like != nullptr ? like->dtype() : call.dtype(0);
-  const bool truth = call.op.def().result_dtype == ResultDType::kBool;
-  return {call.make(truth ? kBool : own, shape)};
+  const bool is_bool = call.op.def().result_dtype == ResultDType::kBool;
+  return {call.make(is_bool ? kBool : own, shape)};
 }
 
 // "operand 'x' is float32[2,3] and element 0 of 'ys' is int32[]".
@@ -96,7 +96,7 @@ Values TypeContext::execute(const Op& op, Operands operands, const Attrs& attrs,
   }
   Values out;
   for (const Type* type : infer_types(op, {types.data(), types.size()}, attrs)) {
-    out.push_back(make_ghost(type));
+    out.push_back(make_abstract(type));
   }
   return out;
 }
@@ -117,11 +117,12 @@ Types infer_types(const Op& op, std::span<const Type* const> operands, const Att
   if (def.kind == Kind::kElementwise) return elementwise_types({op, operands, attrs});
   internal::TypeContext types;
   const ContextScope scope(types, {});
-  OperandList ghosts;
+  OperandList abstract_tensors;
   const Tensor absent;
-  for (const Type* type : operands) ghosts.add(type == nullptr ? absent : type->ghost());
+  for (const Type* type : operands)
+    abstract_tensors.add(type == nullptr ? absent : type->abstract_tensor());
   Types out;
-  for (const Tensor& y : run_lowering(op, ghosts.view(), attrs)) out.push_back(y.type());
+  for (const Tensor& y : run_lowering(op, abstract_tensors.view(), attrs)) out.push_back(y.type());
   return out;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A context that knows only types: calls return ghosts. For shape inference, summaries and finding
-// the operands that a rule reads.
+// A context that knows only types: calls return abstract tensors. For shape inference, summaries
+// and finding the operands that a rule reads.
 #pragma once
 
 #include "etude/core/context/context.h"

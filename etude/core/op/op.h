@@ -43,7 +43,7 @@ struct OperandDef {
   OperandDef(const char* text, DTypeSet own);
 };
 
-// The kernel of a program on float32 values. Operands and results marked as truths are bool bytes.
+// The kernel of a program on float32 values. Operands and results marked as bools are bool bytes.
 // All operands have n elements.
 using ProgramKernel = void (*)(void* out, const void* const* in, const double* params,
                                std::size_t n);
@@ -134,8 +134,8 @@ struct OpDef {
   LowerRule lower = nullptr;
   TransposeRule transpose = nullptr;
   VjpRule vjp = nullptr;
-  KeepRule keep = nullptr;  // if `vjp` reads more than operands and results
-  bool takes_sums = false;  // `vjp` adds to the sum of an operand: VjpCall::take_sum()
+  ResidualRule residuals = nullptr;  // if `vjp` reads more than operands and results
+  bool takes_sums = false;           // `vjp` adds to the sum of an operand: VjpCall::take_sum()
   JvpRule jvp = nullptr;
   BatchRule batch =
       nullptr;  // not needed for element-wise ops and compositions (core/op/batching.h)

@@ -152,12 +152,12 @@ using VjpRule = Values (*)(const VjpCall&);
 
 // The call that a tape makes instead of a call with `attrs`. It has additional results at the end,
 // which only the reverse rule reads. `wanted` as in VjpCall.
-struct KeptCall {
+struct ResidualCall {
   Attrs attrs;
   uint64_t reads = 0;  // bit i: the rule reads operand i; bit 63: all from 63 on
 };
-using KeepRule = KeptCall (*)(std::span<const Type* const> operands, const Attrs& attrs,
-                              uint64_t wanted);
+using ResidualRule = ResidualCall (*)(std::span<const Type* const> operands, const Attrs& attrs,
+                                      uint64_t wanted);
 
 struct JvpCall {
   Operands in;

@@ -41,7 +41,7 @@ Tensor to_dense(const Tensor& x) {
 
 namespace internal {
 
-int rows_operand(Operands in) noexcept {
+int slices_operand(Operands in) noexcept {
   int found = -1;
   for (std::size_t i = 0; i < in.size(); ++i) {
     if (!in[i].has_value()) return -1;
@@ -65,7 +65,7 @@ Tensor with_rows(const Tensor& like, Tensor values) {
   return make_slices(std::move(rows));
 }
 
-Values execute_on_rows(const Op& op, Operands in, int i, const Attrs& attrs, CallSite where) {
+Values execute_on_slices(const Op& op, Operands in, int i, const Attrs& attrs, CallSite where) {
   const Tensor& sparse = in[static_cast<std::size_t>(i)];
   const Tensor values = sparse.slices()->values;
   OperandList list;

@@ -12,11 +12,11 @@ namespace internal {
 
 // The index of the only sparse operand if all others are single numbers, so that an element-wise op
 // that is linear in this operand can run on its rows; else -1.
-int rows_operand(Operands in) noexcept;
+int slices_operand(Operands in) noexcept;
 // The rows of the sparse tensor `like`, with other values.
 Tensor with_rows(const Tensor& like, Tensor values);
 // The call, run on the rows of operand i.
-Values execute_on_rows(const Op& op, Operands in, int i, const Attrs& attrs, CallSite where);
+Values execute_on_slices(const Op& op, Operands in, int i, const Attrs& attrs, CallSite where);
 
 // The line of the call whose rule or lowering is running; unknown outside of rules.
 CallSite rule_call_site() noexcept;

@@ -13,7 +13,7 @@
 namespace etude {
 namespace {
 
-using internal::rows_operand;
+using internal::slices_operand;
 using internal::with_rows;
 
 Tensor rows(const std::vector<int64_t>& indices, const std::vector<double>& values, int64_t width,
@@ -86,7 +86,7 @@ TEST(Slices, SizesThatDoNotAgreeAreRefused) {
 }
 
 int operand_of(std::initializer_list<const Tensor*> operands) {
-  return rows_operand(OperandList(operands).view());
+  return slices_operand(OperandList(operands).view());
 }
 
 TEST(Slices, OnlyNumbersMayStandBesideRows) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The quality of the machine code of a fused program or a region.
+// The quality of the machine code of a fused program or a cluster.
 #pragma once
 
 #include <cstdint>

@@ -20,7 +20,7 @@ void TieredCode::add_run(uint64_t ns) const noexcept {
   const Tier tier = spent < kForBest ? Tier::kFast : Tier::kBest;
   if (asked_for_.load(std::memory_order_relaxed) >= tier) return;
   if (asked_for_.exchange(tier) >= tier) return;
-  make_code_soon(*this, tier);
+  make_code_in_background(*this, tier);
 }
 
 void TieredCode::set_code(Tier tier, void* code, std::shared_ptr<const void> owner) const {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Machine code by tiers, of a scalar program or of a region. At first there is none, and
+// Machine code by tiers, of a scalar program or of a cluster. At first there is none, and
 // precompiled kernels run. Once enough time has gone into that, code of Tier 1 and later of Tier 2
 // is requested, made in the background, and swapped in by one atomic store. All tiers compute the
 // same bits. Used by FusedProgram (kernels/) and RegionCode (plan/); codegen/ makes the code.
@@ -17,13 +17,13 @@
 
 namespace etude::internal {
 
-struct Region;  // plan/cluster.h
+struct Cluster;  // plan/cluster.h
 
 // An object lives for the rest of the process. thread-safe.
 class TieredCode {
  public:
   // The description that code is made from; it belongs to the derived class.
-  using Source = std::variant<const scalar::Program*, const Region*>;
+  using Source = std::variant<const scalar::Program*, const Cluster*>;
 
   TieredCode(const TieredCode&) = delete;
   TieredCode& operator=(const TieredCode&) = delete;
@@ -65,7 +65,7 @@ class TieredCode {
 
 // Makes code of this tier and passes it to set_code(), in the background or before it returns.
 // Defined in etude/startup.cc. thread-safe.
-void make_code_soon(const TieredCode& code, Tier tier) noexcept;
+void make_code_in_background(const TieredCode& code, Tier tier) noexcept;
 void make_code_now(const TieredCode& code, Tier tier) noexcept;
 
 }  // namespace etude::internal

@@ -108,7 +108,7 @@ class Lanes {
   }
 #define ETUDE_ROUNDING(fn, f) ETUDE_LANEWISE(f)
 #include "etude/base/scalars/scalar_functions.inc"
-  // Further functions used in slopes.
+  // Further functions used in partials.
   ETUDE_LANEWISE(digamma)
   ETUDE_LANEWISE(sign_of)
 #undef ETUDE_LANEWISE

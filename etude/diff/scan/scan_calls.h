@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The operations in the body of a scan: calls (base/scalars/expression.h), their values and their
-// slopes, on numbers and on lanes. Used by scan_program.h.
+// partials, on numbers and on lanes. Used by scan_program.h.
 #pragma once
 
 #include <cmath>
@@ -20,7 +20,7 @@ namespace internal {
 using ScanFn = scalar::Fn;
 
 // The number of operands that a derivative passes to. Conditions and constants get none.
-constexpr int slopes_of(ScanFn fn) {
+constexpr int partials_of(ScanFn fn) {
   switch (fn) {
 #define ETUDE_UNARY(fn, f, dx)
 #define ETUDE_BINARY(fn, f, da, db)
@@ -30,7 +30,7 @@ constexpr int slopes_of(ScanFn fn) {
     case ScanFn::kWhere:
       return 2;
     default:
-      return scalar::info(fn).is_truth ? 0 : scalar::info(fn).arity;
+      return scalar::info(fn).is_bool ? 0 : scalar::info(fn).arity;
   }
 }
 // Operand i that a derivative passes to.
@@ -68,7 +68,7 @@ template <ScanFn fn, class T>
 }
 // The derivative by operand `which`, for the value y.
 template <ScanFn fn, int which, class T>
-[[gnu::always_inline]] inline T slope_of_call(const T& a, const T& b, const T& y) {
+[[gnu::always_inline]] inline T partial_of_call(const T& a, const T& b, const T& y) {
   using namespace scalar_math;  // NOLINT(google-build-using-namespace)
   [[maybe_unused]] const T& x = a;
   if constexpr (fn == ScanFn::kMultiply) return which == 0 ? b : a;
@@ -81,7 +81,7 @@ template <ScanFn fn, int which, class T>
 #include "etude/base/scalars/scalar_functions.inc"
 }
 
-// The value and the slope for numbers and all kinds of lanes.
+// The value and the partial for numbers and all kinds of lanes.
 template <ScanFn fn, class T>
 [[gnu::always_inline]] inline T scan_value(const T& a, const T& b) {
   if constexpr (kLaneByLane<fn, T>) {
@@ -91,11 +91,11 @@ template <ScanFn fn, class T>
   }
 }
 template <ScanFn fn, int which, class T>
-[[gnu::always_inline]] inline T scan_slope(const T& a, const T& b, const T& y) {
+[[gnu::always_inline]] inline T scan_partial(const T& a, const T& b, const T& y) {
   if constexpr (kLaneByLane<fn, T>) {
-    return T::of([&](std::size_t l) { return slope_of_call<fn, which>(a[l], b[l], y[l]); });
+    return T::of([&](std::size_t l) { return partial_of_call<fn, which>(a[l], b[l], y[l]); });
   } else {
-    return slope_of_call<fn, which>(a, b, y);
+    return partial_of_call<fn, which>(a, b, y);
   }
 }
 template <class T>

@@ -178,21 +178,21 @@ struct ScanProgram : ScanNoted<Body, State, Params, X...> {
     }
     for (std::size_t i = kInputs; i < kCount; ++i) {
       const scalar::Node& node = noted.nodes[i];
-      const int slopes = slopes_of(node.fn);
-      varies[i] = (slopes > 0 && varies[operand_of(node, 0)]) ||
-                  (slopes > 1 && varies[operand_of(node, 1)]);
+      const int partials = partials_of(node.fn);
+      varies[i] = (partials > 0 && varies[operand_of(node, 0)]) ||
+                  (partials > 1 && varies[operand_of(node, 1)]);
     }
     for (const std::uint16_t r : noted.results) found.arrives[r] = found.in_step[r] = varies[r];
     for (std::size_t i = kCount; i-- > 0;) {
       const scalar::Node& node = noted.nodes[i];
-      if (!found.arrives[i] || slopes_of(node.fn) == 0) continue;
+      if (!found.arrives[i] || partials_of(node.fn) == 0) continue;
       const auto arrive = [&](std::size_t operand) {
         if (!varies[operand]) return false;
         found.arrives[operand] = true;
         return !noted.is_fixed[i] && !std::exchange(found.in_step[operand], true);
       };
       found.first_a[i] = arrive(operand_of(node, 0));
-      if (slopes_of(node.fn) == 2) found.first_b[i] = arrive(operand_of(node, 1));
+      if (partials_of(node.fn) == 2) found.first_b[i] = arrive(operand_of(node, 1));
     }
     return found;
   }
@@ -368,7 +368,8 @@ struct ScanProgram : ScanNoted<Body, State, Params, X...> {
   template <std::size_t i, bool of_fixed, bool careful, class Values, class At>
   [[gnu::always_inline]] static void go_back(const Values& values, At& at) {
     constexpr scalar::Node node = kNode<i>;
-    if constexpr (noted.is_fixed[i] == of_fixed && arrivals.arrives[i] && slopes_of(node.fn) > 0) {
+    if constexpr (noted.is_fixed[i] == of_fixed && arrivals.arrives[i] &&
+                  partials_of(node.fn) > 0) {
       constexpr std::uint16_t to_a = operand_of(node, 0), to_b = operand_of(node, 1);
       using T = std::remove_cvref_t<decltype(at[0])>;
       constexpr bool first_a = arrivals.first_a[i], first_b = arrivals.first_b[i];
@@ -386,21 +387,21 @@ struct ScanProgram : ScanNoted<Body, State, Params, X...> {
       } else {
         const T& y = values[i];
         if constexpr (arrivals.varies[to_a]) {
-          arrive<to_a, first_a>(at, times<careful>(ct, scan_slope<node.fn, 0>(a, b, y)));
+          arrive<to_a, first_a>(at, times<careful>(ct, scan_partial<node.fn, 0>(a, b, y)));
         }
-        if constexpr (slopes_of(node.fn) == 2 && arrivals.varies[to_b]) {
-          arrive<to_b, first_b>(at, times<careful>(ct, scan_slope<node.fn, 1>(a, b, y)));
+        if constexpr (partials_of(node.fn) == 2 && arrivals.varies[to_b]) {
+          arrive<to_b, first_b>(at, times<careful>(ct, scan_partial<node.fn, 1>(a, b, y)));
         }
       }
     }
   }
   template <bool careful, class T>
-  [[gnu::always_inline]] static T times(const T& ct, const T& slope) {
+  [[gnu::always_inline]] static T times(const T& ct, const T& partial) {
     using scalar_math::strong_product;
     if constexpr (careful) {
-      return strong_product(ct, slope);
+      return strong_product(ct, partial);
     } else {
-      return ct * slope;
+      return ct * partial;
     }
   }
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The records of calls on active numbers (active.h): computes the place of the result from the
-// places of the operands and the slopes. A place holds the bits of a slot (slots.h); 0: the result
-// does not vary.
+// places of the operands and the partials. A place holds the bits of a slot (slots.h); 0: the
+// result does not vary.
 #pragma once
 
 #include <cstdint>

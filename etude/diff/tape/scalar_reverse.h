@@ -187,7 +187,7 @@ struct PulledScalars {
 
 // Warns, once for each function, that the result does not depend on an argument. `last` is the call
 // that ended the dependence of a number, if known.
-[[gnu::cold, gnu::noinline]] inline void tell_independent(std::string_view function,
+[[gnu::cold, gnu::noinline]] inline void warn_independent(std::string_view function,
                                                           std::size_t argument,
                                                           std::string_view type,
                                                           const char* last = nullptr) {
@@ -214,7 +214,7 @@ void check_dependence(const ScalarTape<T>& tape, std::uint32_t result,
     bool zero = true;
     for (std::uint32_t s = first; zero && s < end; ++s) zero = is_exact_zero(cotangents[s]);
     if (zero && count > 0 && !tape.depends(result, first, end))
-      tell_independent(type_name<F>(), argument, type_name<X>(), tape.last_end());
+      warn_independent(type_name<F>(), argument, type_name<X>(), tape.last_end());
     first = end;
   }
   ++argument;

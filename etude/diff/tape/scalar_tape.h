@@ -68,14 +68,14 @@ class ScalarTape : public TapeThreads<T>, public TapeRecorder<T> {
   // Makes this tape the innermost tape. stop() removes it from any position.
   void start() {
     outer_ = std::exchange(current(), this);
-    Threads::tell_current(key_);
+    Threads::warn_current(key_);
   }
   void stop() noexcept {
     ScalarTape** at = &current();
     while (*at != nullptr && *at != this) at = &(*at)->outer_;
     if (*at == nullptr) return;
     *at = std::exchange(outer_, nullptr);
-    Threads::tell_current(current() != nullptr ? current()->key_ : kNoKey);
+    Threads::warn_current(current() != nullptr ? current()->key_ : kNoKey);
     if (companion_ != nullptr) companion_->stop();
   }
 
@@ -121,7 +121,7 @@ class ScalarTape : public TapeThreads<T>, public TapeRecorder<T> {
                   "pass stop_gradient(x)");
     }
     ended = key;
-    if (tape != nullptr) tell_escaped();
+    if (tape != nullptr) warn_escaped();
   }
   // Whether slot `from` depends on a slot in [begin, end), which are inputs.
   bool depends(std::uint32_t from, std::uint32_t begin, std::uint32_t end) const {
@@ -187,7 +187,7 @@ class ScalarTape : public TapeThreads<T>, public TapeRecorder<T> {
     std::unique_ptr<const ScalarNote<T>> note;
   };
 
-  static void tell_escaped() {
+  static void warn_escaped() {
     diagnose(diagnostics().escaped_value, "escaped number", [] {
       return "a number of a derivative that has ended is used in another one: it is a constant "
              "there. Return it, pass it as an argument, or store stop_gradient() of it";

@@ -76,7 +76,7 @@ class TapeThreads {
     ThreadKey* next_ = nullptr;
   };
   // Not inlined: g++ 12 would inline less of the calling function, which ran a third slower.
-  [[gnu::noinline]] static void tell_current(std::uint64_t key) noexcept {
+  [[gnu::noinline]] static void warn_current(std::uint64_t key) noexcept {
     current_key() = key;
     if (ThreadKey* mine = kept_by_thread<ThreadKey>()) {
       mine->key.store(key, std::memory_order_relaxed);

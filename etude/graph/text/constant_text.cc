@@ -19,7 +19,7 @@ constexpr std::string_view kHex = "hex ";
 constexpr std::string_view kDigits = "0123456789abcdef";
 
 bool has_elements(const Tensor& x) {
-  return x.has_value() && !TensorAccess::is_sparse(x) && !TensorAccess::is_ghost(x);
+  return x.has_value() && !TensorAccess::is_sparse(x) && !TensorAccess::is_abstract(x);
 }
 
 // The positions of the brackets of a shape: the number of elements in one list of each axis.
@@ -135,8 +135,8 @@ std::string read_hex(const char*& at, const char* end, const Type* type, std::st
     const std::size_t high = kDigits.find(text[i]), low = kDigits.find(text[i + 1]);
     bytes += static_cast<char>(high << 4 | low);
   }
-  const auto is_truth = [](char byte) { return byte == 0 || byte == 1; };
-  if (type->dtype() == kBool && !std::ranges::all_of(bytes, is_truth)) {
+  const auto is_bool = [](char byte) { return byte == 0 || byte == 1; };
+  if (type->dtype() == kBool && !std::ranges::all_of(bytes, is_bool)) {
     return "the bytes of bool are 00 and 01";
   }
   at += given;

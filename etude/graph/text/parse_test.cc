@@ -342,15 +342,15 @@ TEST(ParseGraph, EqualGraphsAreOne) {
   std::string text =
       "graph main(x: int8[], y: int8[]) -> (int8[])\n"
       "  %2 = apply_sample(x, y, graph=@a0)\n  %3 = apply_sample(x, y, graph=@b0)\n  return %3\n";
-  for (const char family : {'a', 'b'}) {
+  for (const char which : {'a', 'b'}) {
     for (int i = 0; i < 60; ++i) {
       text += fmt::format(
           "graph {0}{1}(x: int8[], y: int8[]) -> (int8[])\n"
           "  %2 = apply_sample(x, y, graph=@{0}{2})\n  %3 = apply_sample(y, x, graph=@{0}{2})\n"
           "  return %3\n",
-          family, i, i + 1);
+          which, i, i + 1);
     }
-    text += fmt::format("graph {}60(x: int8[], y: int8[]) -> (int8[])\n  return x\n", family);
+    text += fmt::format("graph {}60(x: int8[], y: int8[]) -> (int8[])\n  return x\n", which);
   }
   const GraphRef graph = parse_graph(text);
   ASSERT_EQ(graph->size(), 2u);

@@ -25,10 +25,10 @@ struct CheckpointOptions {
   std::int64_t keep = 1;          // number of newest files to keep; 0: all
   Best best = Best::kNone;        // of equally good epochs the first is kept
 
-  static constexpr void ranges(const auto& row) {
-    row("every_steps", &CheckpointOptions::every_steps, at_least(0));
-    row("every_epochs", &CheckpointOptions::every_epochs, at_least(0));
-    row("keep", &CheckpointOptions::keep, at_least(0));
+  static constexpr void ranges(const auto& option) {
+    option("every_steps", &CheckpointOptions::every_steps, at_least(0));
+    option("every_epochs", &CheckpointOptions::every_epochs, at_least(0));
+    option("keep", &CheckpointOptions::keep, at_least(0));
   }
 };
 

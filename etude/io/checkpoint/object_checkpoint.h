@@ -60,8 +60,8 @@ struct ObjectCheckpointOptions {
   // maximum size of a file; one tensor may exceed it
   std::int64_t shard_bytes = std::int64_t{2} << 30;
 
-  static constexpr void ranges(const auto& row) {
-    row("shard_bytes", &ObjectCheckpointOptions::shard_bytes, at_least(1));
+  static constexpr void ranges(const auto& option) {
+    option("shard_bytes", &ObjectCheckpointOptions::shard_bytes, at_least(1));
   }
 };
 
@@ -121,9 +121,9 @@ struct CheckpointManagerOptions {
   std::string prefix = "checkpoint";
   std::int64_t shard_bytes = ObjectCheckpointOptions{}.shard_bytes;
 
-  static constexpr void ranges(const auto& row) {
-    row("max_to_keep", &CheckpointManagerOptions::max_to_keep, at_least(0));
-    row("shard_bytes", &CheckpointManagerOptions::shard_bytes, at_least(1));
+  static constexpr void ranges(const auto& option) {
+    option("max_to_keep", &CheckpointManagerOptions::max_to_keep, at_least(0));
+    option("shard_bytes", &CheckpointManagerOptions::shard_bytes, at_least(1));
   }
 };
 

@@ -408,8 +408,8 @@ TEST_F(ObjectCheckpoint, IteratorsGoOnWhereTheyWere) {
                {"the position is one in 'tensors(6) | batch(2)', but the data is 'tensors(6) | "
                 "batch(3)' now"});
 
-  data::Epochs epochs(Tensor(squares), {.batch = 2, .seed = 1});
-  data::DatasetEpochs shuffled(data::from_tensors(Tensor(squares)).shuffle(6, 1).batch(2));
+  data::Loader epochs(Tensor(squares), {.batch = 2, .seed = 1});
+  data::DatasetLoader shuffled(data::from_tensors(Tensor(squares)).shuffle(6, 1).batch(2));
   for (int i = 0; i < 4; ++i) epochs.next(), shuffled.next();
   Checkpoint both{{"epochs", epochs}, {"shuffled", shuffled}};
   both.write(path("y"));

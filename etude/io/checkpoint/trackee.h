@@ -133,8 +133,8 @@ Hooks position_hooks(T& object) {
 
 template <class T>
 TrackeePtr track_struct(T& object) {
-  constexpr bool kHasTensors = HasLeaf<T, Tensor, Marked::kWalk>::value;
-  constexpr bool kHasVariables = HasLeaf<T, Variable, Marked::kWalk>::value;
+  constexpr bool kHasTensors = HasLeaf<T, Tensor, Marked::kVisit>::value;
+  constexpr bool kHasVariables = HasLeaf<T, Variable, Marked::kVisit>::value;
   static_assert(
       kHasTensors || kHasVariables,
       "etude: a checkpoint can save Trackables, Variables, tensors, numbers, texts, what "
@@ -142,12 +142,12 @@ TrackeePtr track_struct(T& object) {
   return track_parts(&object, [&object] {
     std::vector<Part> parts;
     if constexpr (kHasTensors) {
-      for_each_leaf<Tensor, Marked::kWalk>(object, [&](const std::string& path, Tensor& x) {
+      for_each_leaf<Tensor, Marked::kVisit>(object, [&](const std::string& path, Tensor& x) {
         add_part(parts, path, track_tensor(x));
       });
     }
     if constexpr (kHasVariables) {
-      for_each_leaf<Variable, Marked::kWalk>(object, [&](const std::string& path, Variable& x) {
+      for_each_leaf<Variable, Marked::kVisit>(object, [&](const std::string& path, Variable& x) {
         add_part(parts, path, track_variable(x));
       });
     }

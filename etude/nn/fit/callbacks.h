@@ -34,8 +34,8 @@ struct Monitored {
   std::optional<bool> rises = {};
   double min_delta = 0;  // a gain of at most this is no improvement
 
-  static constexpr void ranges(const auto& row) {
-    row("min_delta", &Monitored::min_delta, at_least(0));
+  static constexpr void ranges(const auto& option) {
+    option("min_delta", &Monitored::min_delta, at_least(0));
   }
 };
 
@@ -46,8 +46,8 @@ struct EarlyStoppingOptions {
   Monitored monitor = {};
   std::int64_t patience = 5;
 
-  static constexpr void ranges(const auto& row) {
-    row("patience", &EarlyStoppingOptions::patience, at_least(1));
+  static constexpr void ranges(const auto& option) {
+    option("patience", &EarlyStoppingOptions::patience, at_least(1));
   }
 };
 // Stops the run after so many epochs in a row without an improvement.
@@ -61,11 +61,11 @@ struct PlateauOptions {
   std::int64_t cooldown = 0;  // epochs after a change that do not count
   double min_scale = 0;       // lower limit of the product of all factors
 
-  static constexpr void ranges(const auto& row) {
-    row("factor", &PlateauOptions::factor, within(0, 1));
-    row("patience", &PlateauOptions::patience, at_least(1));
-    row("cooldown", &PlateauOptions::cooldown, at_least(0));
-    row("min_scale", &PlateauOptions::min_scale, at_least(0));
+  static constexpr void ranges(const auto& option) {
+    option("factor", &PlateauOptions::factor, within(0, 1));
+    option("patience", &PlateauOptions::patience, at_least(1));
+    option("cooldown", &PlateauOptions::cooldown, at_least(0));
+    option("min_scale", &PlateauOptions::min_scale, at_least(0));
   }
 };
 
@@ -137,9 +137,9 @@ struct ProfileStepsOptions {
   std::int64_t first = 10;  // batch of the run, counted from 0
   std::int64_t steps = 5;
 
-  static constexpr void ranges(const auto& row) {
-    row("first", &ProfileStepsOptions::first, at_least(0));
-    row("steps", &ProfileStepsOptions::steps, at_least(1));
+  static constexpr void ranges(const auto& option) {
+    option("first", &ProfileStepsOptions::first, at_least(0));
+    option("steps", &ProfileStepsOptions::steps, at_least(1));
   }
 };
 // Profiles some batches (eager/profile.h), and writes a trace that Perfetto opens. throws: during
@@ -154,12 +154,12 @@ struct FindRateOptions {
   double smoothing = 0.9;  // of the losses: weight of the mean so far
   double divergence = 4;   // ends at a smoothed loss of so many times the lowest
 
-  static constexpr void ranges(const auto& row) {
-    row("low", &FindRateOptions::low, above(0));
-    row("high", &FindRateOptions::high, above(0));
-    row("steps", &FindRateOptions::steps, at_least(2));
-    row("smoothing", &FindRateOptions::smoothing, up_to(0, 1));
-    row("divergence", &FindRateOptions::divergence, above(1));
+  static constexpr void ranges(const auto& option) {
+    option("low", &FindRateOptions::low, above(0));
+    option("high", &FindRateOptions::high, above(0));
+    option("steps", &FindRateOptions::steps, at_least(2));
+    option("smoothing", &FindRateOptions::smoothing, up_to(0, 1));
+    option("divergence", &FindRateOptions::divergence, above(1));
   }
 };
 struct RateSearch {

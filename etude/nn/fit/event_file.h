@@ -60,8 +60,8 @@ struct TensorboardOptions {
   std::int64_t every_steps = 10;  // batches between two losses; 0: only losses of epochs
   bool histograms = true;         // of the tensors of the model after each epoch
 
-  static constexpr void ranges(const auto& row) {
-    row("every_steps", &TensorboardOptions::every_steps, at_least(0));
+  static constexpr void ranges(const auto& option) {
+    option("every_steps", &TensorboardOptions::every_steps, at_least(0));
   }
 };
 

@@ -32,7 +32,7 @@ namespace nn {
 
 // Trains `model` from the current position of `data` to the end of epoch options.epochs - 1.
 //
-// `data` is data::Epochs or any type with next(), position() and steps_per_epoch(); a batch has
+// `data` is data::Loader or any type with next(), position() and steps_per_epoch(); a batch has
 // `inputs` and `labels`. loss(predicted, labels) returns a scalar:
 //
 //   fit(model, opt, data, nn::softmax_cross_entropy, {.epochs = 10})

@@ -101,7 +101,7 @@ class SpectralNorm {
       Tensor u = vector.value;
       if (detail::is_trained("SpectralNorm", where)) {
         u = detail::power_step(weight, u);
-        announce(
+        update_state(
             vector, "SpectralNorm", [&](const Tensor&) { return u; }, where);
       }
       Layer now = layer;

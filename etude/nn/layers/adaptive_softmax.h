@@ -19,8 +19,8 @@ struct AdaptiveSoftmaxOptions {
   double divisor = 4;  // each cluster's projection is narrower by this factor
   Initializer weight_init = glorot_uniform;
 
-  static constexpr void ranges(const auto& row) {
-    row("divisor", &AdaptiveSoftmaxOptions::divisor, at_least(1));
+  static constexpr void ranges(const auto& option) {
+    option("divisor", &AdaptiveSoftmaxOptions::divisor, at_least(1));
   }
 };
 

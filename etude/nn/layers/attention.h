@@ -25,8 +25,8 @@ struct AttentionOptions {
   bool rotary = false;  // queries and keys are rotated by their positions
   Initializer weight_init = glorot_uniform;
 
-  static constexpr void ranges(const auto& row) {
-    row("dropout", &AttentionOptions::dropout, up_to(0, 1));
+  static constexpr void ranges(const auto& option) {
+    option("dropout", &AttentionOptions::dropout, up_to(0, 1));
   }
 };
 
@@ -86,10 +86,10 @@ struct TransformerOptions {
   Activation activation = {};  // default: gelu
   bool rotary = false;
 
-  static constexpr void ranges(const auto& row) {
-    row("hidden", &TransformerOptions::hidden, at_least(0));
-    row("dropout", &TransformerOptions::dropout, up_to(0, 1));
-    row("epsilon", &TransformerOptions::epsilon, at_least(0));
+  static constexpr void ranges(const auto& option) {
+    option("hidden", &TransformerOptions::hidden, at_least(0));
+    option("dropout", &TransformerOptions::dropout, up_to(0, 1));
+    option("epsilon", &TransformerOptions::epsilon, at_least(0));
   }
 };
 

@@ -23,8 +23,8 @@ struct ResidualOptions {
   // or "padding", x with strides and zeros as further channels, which has no parameters.
   std::string shortcut = "projection";
 
-  static constexpr void ranges(const auto& row) {
-    row("stride", &ResidualOptions::stride, at_least(1));
+  static constexpr void ranges(const auto& option) {
+    option("stride", &ResidualOptions::stride, at_least(1));
   }
 };
 
@@ -58,8 +58,8 @@ struct MLPOptions {
   Activation last = {};        // after the last layer
   double dropout = 0;          // after each activation between layers
 
-  static constexpr void ranges(const auto& row) {
-    row("dropout", &MLPOptions::dropout, up_to(0, 1));
+  static constexpr void ranges(const auto& option) {
+    option("dropout", &MLPOptions::dropout, up_to(0, 1));
   }
 };
 
@@ -99,10 +99,10 @@ struct InvertedResidualOptions {
   std::int64_t expansion = 6;
   std::int64_t squeezed = 0;  // channels of a SqueezeExcite; 0: none
 
-  static constexpr void ranges(const auto& row) {
-    row("stride", &InvertedResidualOptions::stride, at_least(1));
-    row("expansion", &InvertedResidualOptions::expansion, at_least(1));
-    row("squeezed", &InvertedResidualOptions::squeezed, at_least(0));
+  static constexpr void ranges(const auto& option) {
+    option("stride", &InvertedResidualOptions::stride, at_least(1));
+    option("expansion", &InvertedResidualOptions::expansion, at_least(1));
+    option("squeezed", &InvertedResidualOptions::squeezed, at_least(0));
   }
 };
 

@@ -34,11 +34,11 @@ struct ConvOptions {
   Initializer filter_init = glorot_uniform;
   Initializer bias_init = zeros;
 
-  static constexpr void ranges(const auto& row) {
-    row("strides", &ConvOptions::strides, at_least(1));
-    row("explicit_padding", &ConvOptions::explicit_padding, at_least(0));
-    row("dilations", &ConvOptions::dilations, at_least(1));
-    row("groups", &ConvOptions::groups, at_least(1));
+  static constexpr void ranges(const auto& option) {
+    option("strides", &ConvOptions::strides, at_least(1));
+    option("explicit_padding", &ConvOptions::explicit_padding, at_least(0));
+    option("dilations", &ConvOptions::dilations, at_least(1));
+    option("groups", &ConvOptions::groups, at_least(1));
   }
 };
 
@@ -92,9 +92,9 @@ struct TransposedConvOptions {
   Initializer filter_init = glorot_uniform;
   Initializer bias_init = zeros;
 
-  static constexpr void ranges(const auto& row) {
-    row("strides", &TransposedConvOptions::strides, at_least(1));
-    row("output_padding", &TransposedConvOptions::output_padding, at_least(0));
+  static constexpr void ranges(const auto& option) {
+    option("strides", &TransposedConvOptions::strides, at_least(1));
+    option("output_padding", &TransposedConvOptions::output_padding, at_least(0));
   }
 };
 
@@ -154,10 +154,10 @@ struct SeparableConvOptions {
   Initializer pointwise_init = glorot_uniform;
   Initializer bias_init = zeros;
 
-  static constexpr void ranges(const auto& row) {
-    row("multiplier", &SeparableConvOptions::multiplier, at_least(1));
-    row("strides", &SeparableConvOptions::strides, at_least(1));
-    row("dilations", &SeparableConvOptions::dilations, at_least(1));
+  static constexpr void ranges(const auto& option) {
+    option("multiplier", &SeparableConvOptions::multiplier, at_least(1));
+    option("strides", &SeparableConvOptions::strides, at_least(1));
+    option("dilations", &SeparableConvOptions::dilations, at_least(1));
   }
 };
 
@@ -190,8 +190,8 @@ struct LocalOptions {
   Initializer filter_init = glorot_uniform;
   Initializer bias_init = zeros;
 
-  static constexpr void ranges(const auto& row) {
-    row("strides", &LocalOptions::strides, at_least(1));
+  static constexpr void ranges(const auto& option) {
+    option("strides", &LocalOptions::strides, at_least(1));
   }
 };
 

@@ -181,9 +181,9 @@ TEST(LayerError, OpsInsideLayersAreNamedToo) {
 // spec: L12
 TEST(LayerError, TheLineOfAUsersFunctionStays) {
   const int line = __LINE__ + 1;
-  const Function function([](const Tensor& x) { return reshape(x, {7}); });
+  const Lambda function([](const Tensor& x) { return reshape(x, {7}); });
   const Error error = thrown_by([&] { function(zeros({2})); });
-  EXPECT_EQ(std::string(error.what()).find("Function: reshape: "), 0u) << error.what();
+  EXPECT_EQ(std::string(error.what()).find("Lambda: reshape: "), 0u) << error.what();
   EXPECT_EQ(error.where().line, line);
 }
 

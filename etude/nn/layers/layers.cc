@@ -35,12 +35,12 @@ Tensor Dense::operator()(const Tensor& x, CallSite where) const {
   });
 }
 
-Function::Function(Activation function, CallSite where) : function_(std::move(function)) {
-  etude::internal::located("Function", where,
+Lambda::Lambda(Activation function, CallSite where) : function_(std::move(function)) {
+  etude::internal::located("Lambda", where,
                            [&] { ETUDE_REQUIRE(!function_.is_empty(), "the function is empty"); });
 }
-Tensor Function::operator()(const Tensor& x, CallSite where) const {
-  return detail::run_layer(this, "Function", where, 0, [&] { return function_(x); });
+Tensor Lambda::operator()(const Tensor& x, CallSite where) const {
+  return detail::run_layer(this, "Lambda", where, 0, [&] { return function_(x); });
 }
 
 Tensor Flatten::operator()(const Tensor& x, CallSite where) const {

@@ -49,13 +49,13 @@ class Dense {
   Activation activation_;
 };
 
-// Any callable from tensor to tensor as a layer: Function(nn::relu).
-class Function {
+// Any callable from tensor to tensor as a layer: Lambda(nn::relu).
+class Lambda {
  public:
   // throws: kInvalidArgument for an empty function.
-  explicit Function(Activation function, CallSite where = CallSite::here());
+  explicit Lambda(Activation function, CallSite where = CallSite::here());
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
-  ETUDE_FIELDS(Function);
+  ETUDE_FIELDS(Lambda);
   ETUDE_HOST_VALUES(function_);
 
  private:

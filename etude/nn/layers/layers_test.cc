@@ -78,8 +78,8 @@ TEST(Reshaping, FlattenReshapeFunction) {
   const Tensor x = zeros({2, 3, 4});
   EXPECT_EQ(Flatten()(x).shape(), (Shape{2, 12}));
   EXPECT_EQ(Reshape({4, -1})(x).shape(), (Shape{2, 4, 3}));
-  expect_near(Function(relu)(Tensor({-1.0, 2.0})), {0, 2});
-  expect_error([] { Function{Activation()}; }, ErrorCode::kInvalidArgument,
+  expect_near(Lambda(relu)(Tensor({-1.0, 2.0})), {0, 2});
+  expect_error([] { Lambda{Activation()}; }, ErrorCode::kInvalidArgument,
                {"the function is empty"});
 }
 
@@ -149,7 +149,7 @@ TEST(Sequential, DrawsFromLeftToRightInBraces) {
 
 // spec: L25
 TEST(Sequential, NestsAndIndexes) {
-  Sequential model(Dense(2, 3), Function(relu),
+  Sequential model(Dense(2, 3), Lambda(relu),
                    Sequential(std::vector<Dense>{Dense(3, 3), Dense(3, 3)}, Dense(3, 1)));
   EXPECT_EQ(model(zeros({4, 2})).shape(), (Shape{4, 1}));
   EXPECT_EQ(model.size(), 3u);
@@ -162,7 +162,7 @@ TEST(Sequential, NestsAndIndexes) {
                                       "layers/2/layers/0/0/weight", "layers/2/layers/0/0/bias",
                                       "layers/2/layers/0/1/weight", "layers/2/layers/0/1/bias",
                                       "layers/2/layers/1/weight", "layers/2/layers/1/bias"}));
-  expect_near(sequenced(Tensor({-1.0, 2.0}), Function(relu), Function(relu)), {0, 2});
+  expect_near(sequenced(Tensor({-1.0, 2.0}), Lambda(relu), Lambda(relu)), {0, 2});
 }
 
 // spec: L26.a

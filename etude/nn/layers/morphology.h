@@ -21,9 +21,9 @@ struct MorphologyOptions {
   IntList rates = 1;              // distances between elements of the filter
   std::string padding = "valid";  // or "same"
 
-  static constexpr void ranges(const auto& row) {
-    row("strides", &MorphologyOptions::strides, at_least(1));
-    row("rates", &MorphologyOptions::rates, at_least(1));
+  static constexpr void ranges(const auto& option) {
+    option("strides", &MorphologyOptions::strides, at_least(1));
+    option("rates", &MorphologyOptions::rates, at_least(1));
   }
 };
 

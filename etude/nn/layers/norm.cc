@@ -69,7 +69,7 @@ Tensor BatchNorm::operator()(const Tensor& x, CallSite where) const {
     require_features(x);
     if (detail::is_trained("BatchNorm", where)) {
       return standardized(x, where, [&](const Tensor& mean, const Tensor& var) {
-        announce(
+        update_state(
             running, "BatchNorm", [&](const BatchStatistics& was) { return next(was, mean, var); },
             where);
       });

@@ -24,9 +24,9 @@ struct BatchNormOptions {
   double momentum = 0.99;  // of the running statistics
   double epsilon = 0.001;
 
-  static constexpr void ranges(const auto& row) {
-    row("momentum", &BatchNormOptions::momentum, within(0, 1));
-    row("epsilon", &BatchNormOptions::epsilon, at_least(0));
+  static constexpr void ranges(const auto& option) {
+    option("momentum", &BatchNormOptions::momentum, within(0, 1));
+    option("epsilon", &BatchNormOptions::epsilon, at_least(0));
   }
 };
 
@@ -68,8 +68,8 @@ struct LayerNormOptions {
   double epsilon = 0.001;
   bool offset = true;
 
-  static constexpr void ranges(const auto& row) {
-    row("epsilon", &LayerNormOptions::epsilon, at_least(0));
+  static constexpr void ranges(const auto& option) {
+    option("epsilon", &LayerNormOptions::epsilon, at_least(0));
   }
 };
 
@@ -114,8 +114,8 @@ struct GroupNormOptions {
   std::int64_t axis = -1;
   double epsilon = 0.001;
 
-  static constexpr void ranges(const auto& row) {
-    row("epsilon", &GroupNormOptions::epsilon, at_least(0));
+  static constexpr void ranges(const auto& option) {
+    option("epsilon", &GroupNormOptions::epsilon, at_least(0));
   }
 };
 

@@ -25,8 +25,8 @@ struct PoolOptions {
   IntList strides = {};  // default: the window
   std::string padding = "valid";
 
-  static constexpr void ranges(const auto& row) {
-    row("strides", &PoolOptions::strides, at_least(1));
+  static constexpr void ranges(const auto& option) {
+    option("strides", &PoolOptions::strides, at_least(1));
   }
 };
 

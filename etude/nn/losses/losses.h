@@ -75,8 +75,8 @@ struct HuberLossOptions {
   Tensor weights = {};
   double delta = 1;
 
-  static constexpr void ranges(const auto& row) {
-    row("delta", &HuberLossOptions::delta, above(0));
+  static constexpr void ranges(const auto& option) {
+    option("delta", &HuberLossOptions::delta, above(0));
   }
 };
 // The sum of d^2 / 2 where d = |p - e| is below delta, else of delta (d - delta / 2).
@@ -108,8 +108,8 @@ struct SigmoidCrossEntropyOptions {
   Tensor weights = {};
   double pos_weight = 1;  // weight of the terms with expected value 1
 
-  static constexpr void ranges(const auto& row) {
-    row("pos_weight", &SigmoidCrossEntropyOptions::pos_weight, at_least(0));
+  static constexpr void ranges(const auto& option) {
+    option("pos_weight", &SigmoidCrossEntropyOptions::pos_weight, at_least(0));
   }
 };
 // binary_cross_entropy of sigmoid(logits), without overflow or cancellation.
@@ -122,9 +122,9 @@ struct FocalLossOptions {
   double gamma = 2;
   double alpha = 0.25;  // weight of terms with expected value 1; others have 1 - alpha
 
-  static constexpr void ranges(const auto& row) {
-    row("gamma", &FocalLossOptions::gamma, at_least(0));
-    row("alpha", &FocalLossOptions::alpha, within(0, 1));
+  static constexpr void ranges(const auto& option) {
+    option("gamma", &FocalLossOptions::gamma, at_least(0));
+    option("alpha", &FocalLossOptions::alpha, within(0, 1));
   }
 };
 // sigmoid_cross_entropy with terms times (1 - q)^gamma, where q is the probability of the expected

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The common part of all losses around their terms. Used by losses.cc and more_losses.cc.
+// The common part of all losses around their terms. Used by losses.cc and task_losses.cc.
 #pragma once
 
 #include <optional>

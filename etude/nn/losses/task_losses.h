@@ -24,8 +24,8 @@ struct MarginOptions {
   Tensor weights = {};
   double margin = 1;
 
-  static constexpr void ranges(const auto& row) {
-    row("margin", &MarginOptions::margin, at_least(0));
+  static constexpr void ranges(const auto& option) {
+    option("margin", &MarginOptions::margin, at_least(0));
   }
 };
 // Per row (along the last axis): max(0, |a - p| - |a - n| + margin).
@@ -41,8 +41,8 @@ struct ZeroMarginOptions {
   Tensor weights = {};
   double margin = 0;
 
-  static constexpr void ranges(const auto& row) {
-    row("margin", &ZeroMarginOptions::margin, at_least(0));
+  static constexpr void ranges(const auto& option) {
+    option("margin", &ZeroMarginOptions::margin, at_least(0));
   }
 };
 // Per row: 1 - cos(x, y) where `same` is 1, max(0, cos(x, y) - margin) where it is -1.
@@ -59,8 +59,8 @@ struct InfoNceOptions {
   std::optional<Reduction> reduction = {};
   double temperature = 0.1;
 
-  static constexpr void ranges(const auto& row) {
-    row("temperature", &InfoNceOptions::temperature, above(0));
+  static constexpr void ranges(const auto& option) {
+    option("temperature", &InfoNceOptions::temperature, above(0));
   }
 };
 // Queries and keys [n, features]: the cross entropy of identifying the key of each query among all
@@ -72,7 +72,9 @@ struct GaussianNllOptions {
   Tensor weights = {};
   double eps = 1e-6;  // least variance
 
-  static constexpr void ranges(const auto& row) { row("eps", &GaussianNllOptions::eps, above(0)); }
+  static constexpr void ranges(const auto& option) {
+    option("eps", &GaussianNllOptions::eps, above(0));
+  }
 };
 // (log(v) + (p - e)^2 / v) / 2 for predicted means and variances, without the constant.
 Tensor gaussian_nll_loss(const Arg& predicted, const Arg& expected, const Tensor& variance,
@@ -83,8 +85,8 @@ struct QuantileOptions {
   Tensor weights = {};
   double quantile = 0.5;
 
-  static constexpr void ranges(const auto& row) {
-    row("quantile", &QuantileOptions::quantile, within(0, 1));
+  static constexpr void ranges(const auto& option) {
+    option("quantile", &QuantileOptions::quantile, within(0, 1));
   }
 };
 // max(q (e - p), (q - 1) (e - p)): minimal where p is the q-quantile.
@@ -96,7 +98,9 @@ struct SmoothL1Options {
   Tensor weights = {};
   double beta = 1;
 
-  static constexpr void ranges(const auto& row) { row("beta", &SmoothL1Options::beta, above(0)); }
+  static constexpr void ranges(const auto& option) {
+    option("beta", &SmoothL1Options::beta, above(0));
+  }
 };
 // d^2 / (2 beta) where d = |p - e| is below beta, else d - beta / 2.
 Tensor smooth_l1_loss(const Arg& predicted, const Arg& expected,
@@ -107,8 +111,8 @@ struct OverlapOptions {
   Tensor weights = {};
   double smooth = 1;
 
-  static constexpr void ranges(const auto& row) {
-    row("smooth", &OverlapOptions::smooth, at_least(0));
+  static constexpr void ranges(const auto& option) {
+    option("smooth", &OverlapOptions::smooth, at_least(0));
   }
 };
 // Per sample, for probabilities and masks [n, ..]: 1 - (2 |p e| + s) / (|p| + |e| + s); and 1 - (|p
@@ -131,8 +135,8 @@ struct CtcLossOptions {
   Tensor label_lengths = {};  // integers [n]; absent: all labels
   std::int64_t blank = 0;     // the class that means "no label"
 
-  static constexpr void ranges(const auto& row) {
-    row("blank", &CtcLossOptions::blank, at_least(0));
+  static constexpr void ranges(const auto& option) {
+    option("blank", &CtcLossOptions::blank, at_least(0));
   }
 };
 // Connectionist temporal classification (Graves et al. 2006): -log of the probability that the

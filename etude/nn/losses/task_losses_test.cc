@@ -11,7 +11,7 @@
 #include "etude/stage/function.h"
 #include "tests/expect_error.h"
 
-namespace etude::nn::more_losses_test {
+namespace etude::nn::task_losses_test {
 namespace {
 
 using Doubles = std::vector<double>;
@@ -280,7 +280,7 @@ TEST(CtcLoss, TooFewStepsAndNoLabels) {
 TEST(CtcLoss, MistakesAreNamed) {
   const Tensor x = etude::zeros({2, 3});
   const auto refused = [](const auto& fn, ErrorCode code, std::string_view text) {
-    expect_error(fn, code, {"ctc_loss", text, "more_losses_test.cc"});
+    expect_error(fn, code, {"ctc_loss", text, "task_losses_test.cc"});
   };
   const ErrorCode invalid = ErrorCode::kInvalidArgument;
   refused([&] { ctc_loss(x, etude::zeros({2})); }, invalid,
@@ -313,8 +313,8 @@ TEST(MoreLosses, BalancedClassWeights) {
   const Doubles want = {4. / 9, 0, 4. / 3};
   for (std::size_t i = 0; i < 3; ++i) EXPECT_NEAR(weights.to_vector<double>()[i], want[i], 1e-6);
   expect_error([] { balanced_class_weights(Tensor(Labels{3}), 3); }, ErrorCode::kOutOfRange,
-               {"balanced_class_weights: label 3 is outside [0, 3)", "more_losses_test.cc"});
+               {"balanced_class_weights: label 3 is outside [0, 3)", "task_losses_test.cc"});
 }
 
 }  // namespace
-}  // namespace etude::nn::more_losses_test
+}  // namespace etude::nn::task_losses_test

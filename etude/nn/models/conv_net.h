@@ -37,13 +37,13 @@ struct ConvUnitOptions {
   std::int64_t squeezed = 0;  // channels of a SqueezeExcite at the end; 0: none
   SqueezeExciteOptions squeeze = {};
 
-  static constexpr void ranges(const auto& row) {
-    row("window", &ConvUnitOptions::window, at_least(1));
-    row("stride", &ConvUnitOptions::stride, at_least(1));
-    row("groups", &ConvUnitOptions::groups, at_least(1));
-    row("epsilon", &ConvUnitOptions::epsilon, at_least(0));
-    row("momentum", &ConvUnitOptions::momentum, within(0, 1));
-    row("squeezed", &ConvUnitOptions::squeezed, at_least(0));
+  static constexpr void ranges(const auto& option) {
+    option("window", &ConvUnitOptions::window, at_least(1));
+    option("stride", &ConvUnitOptions::stride, at_least(1));
+    option("groups", &ConvUnitOptions::groups, at_least(1));
+    option("epsilon", &ConvUnitOptions::epsilon, at_least(0));
+    option("momentum", &ConvUnitOptions::momentum, within(0, 1));
+    option("squeezed", &ConvUnitOptions::squeezed, at_least(0));
   }
 };
 
@@ -116,8 +116,8 @@ struct ConvNetOptions {
   double dropout = 0;     // before the last layer of the head
   bool flattens = false;  // the head sees the whole image, not its mean
 
-  static constexpr void ranges(const auto& row) {
-    row("dropout", &ConvNetOptions::dropout, up_to(0, 1));
+  static constexpr void ranges(const auto& option) {
+    option("dropout", &ConvNetOptions::dropout, up_to(0, 1));
   }
 };
 

@@ -26,10 +26,10 @@ struct ImageOptions {
   std::int64_t in = 3;  // channels of the images
   double width = 1;     // factor for the width of all layers but the last
 
-  static constexpr void ranges(const auto& row) {
-    row("classes", &ImageOptions::classes, at_least(1));
-    row("in", &ImageOptions::in, at_least(1));
-    row("width", &ImageOptions::width, above(0));
+  static constexpr void ranges(const auto& option) {
+    option("classes", &ImageOptions::classes, at_least(1));
+    option("in", &ImageOptions::in, at_least(1));
+    option("width", &ImageOptions::width, above(0));
   }
 };
 

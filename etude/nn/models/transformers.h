@@ -32,16 +32,16 @@ struct TextEncoderOptions {
   bool pooler = true;
   double dropout = 0.1;
 
-  static constexpr void ranges(const auto& row) {
-    row("vocabulary", &TextEncoderOptions::vocabulary, at_least(1));
-    row("positions", &TextEncoderOptions::positions, at_least(1));
-    row("types", &TextEncoderOptions::types, at_least(1));
-    row("dim", &TextEncoderOptions::dim, at_least(1));
-    row("embedding", &TextEncoderOptions::embedding, at_least(0));
-    row("layers", &TextEncoderOptions::layers, at_least(1));
-    row("heads", &TextEncoderOptions::heads, at_least(1));
-    row("hidden", &TextEncoderOptions::hidden, at_least(0));
-    row("dropout", &TextEncoderOptions::dropout, up_to(0, 1));
+  static constexpr void ranges(const auto& option) {
+    option("vocabulary", &TextEncoderOptions::vocabulary, at_least(1));
+    option("positions", &TextEncoderOptions::positions, at_least(1));
+    option("types", &TextEncoderOptions::types, at_least(1));
+    option("dim", &TextEncoderOptions::dim, at_least(1));
+    option("embedding", &TextEncoderOptions::embedding, at_least(0));
+    option("layers", &TextEncoderOptions::layers, at_least(1));
+    option("heads", &TextEncoderOptions::heads, at_least(1));
+    option("hidden", &TextEncoderOptions::hidden, at_least(0));
+    option("dropout", &TextEncoderOptions::dropout, up_to(0, 1));
   }
 };
 
@@ -89,13 +89,13 @@ struct TextDecoderOptions {
   std::int64_t heads = 12;
   double dropout = 0.1;
 
-  static constexpr void ranges(const auto& row) {
-    row("vocabulary", &TextDecoderOptions::vocabulary, at_least(1));
-    row("positions", &TextDecoderOptions::positions, at_least(1));
-    row("dim", &TextDecoderOptions::dim, at_least(1));
-    row("layers", &TextDecoderOptions::layers, at_least(1));
-    row("heads", &TextDecoderOptions::heads, at_least(1));
-    row("dropout", &TextDecoderOptions::dropout, up_to(0, 1));
+  static constexpr void ranges(const auto& option) {
+    option("vocabulary", &TextDecoderOptions::vocabulary, at_least(1));
+    option("positions", &TextDecoderOptions::positions, at_least(1));
+    option("dim", &TextDecoderOptions::dim, at_least(1));
+    option("layers", &TextDecoderOptions::layers, at_least(1));
+    option("heads", &TextDecoderOptions::heads, at_least(1));
+    option("dropout", &TextDecoderOptions::dropout, up_to(0, 1));
   }
 };
 

@@ -116,9 +116,9 @@ TEST(ElementwiseValues, BitsAndTruths) {
   EXPECT_EQ((a << 2).to_vector<int>(), (std::vector<int>{48, -20}));
   EXPECT_EQ((a >> 1).to_vector<int>(), (std::vector<int>{6, -3}));
   EXPECT_EQ((a >> 40).to_vector<int>(), (std::vector<int>{0, -1}));
-  const Tensor truths = a > 0;
-  EXPECT_EQ((~truths).to_vector<int>(), (std::vector<int>{0, 1}));
-  EXPECT_EQ(logical_xor(truths, a < 0).to_vector<int>(), (std::vector<int>{1, 1}));
+  const Tensor bools = a > 0;
+  EXPECT_EQ((~bools).to_vector<int>(), (std::vector<int>{0, 1}));
+  EXPECT_EQ(logical_xor(bools, a < 0).to_vector<int>(), (std::vector<int>{1, 1}));
 }
 
 // spec: T7.a

@@ -32,7 +32,7 @@ struct CustomCall {
     ETUDE_REQUIRE(sets.empty() ? rules.size() <= 1 : rules.size() == sets.size(),
                   "has {} rules for {} sets of cotangents", rules.size(), sets.size());
   }
-  std::size_t first_kept() const { return results + inputs; }
+  std::size_t first_residual() const { return results + inputs; }
   std::string_view name() const { return attrs.text("name"); }
   // By result: whether rule number `rule` takes its cotangent.
   std::vector<bool> taken(std::size_t rule, std::span<const Type* const> types) const {
@@ -76,8 +76,8 @@ Types custom_type(const TypeCall& call) {
     for (std::size_t i = 0; i < taken.size(); ++i) {
       if (taken[i]) types.push_back(results[i]);
     }
-    const auto kept = call.types.subspan(custom.first_kept());
-    types.insert(types.end(), kept.begin(), kept.end());
+    const auto residuals = call.types.subspan(custom.first_residual());
+    types.insert(types.end(), residuals.begin(), residuals.end());
     const Graph& rule = *custom.rules[r];
     internal::require_inputs(rule, types);
     ETUDE_REQUIRE(rule.outputs().size() == custom.inputs,
@@ -94,13 +94,13 @@ Values custom_data(Operands in, const Attrs& attrs) {
   return out;
 }
 
-KeptCall keep_custom(std::span<const Type* const> operands, const Attrs& attrs, uint64_t) {
+ResidualCall custom_residuals(std::span<const Type* const> operands, const Attrs& attrs, uint64_t) {
   const CustomCall custom(attrs, operands.size());
-  std::vector<int64_t> kept;
-  for (std::size_t i = custom.first_kept(); i < operands.size(); ++i) {
-    kept.push_back(static_cast<int64_t>(i));
+  std::vector<int64_t> residuals;
+  for (std::size_t i = custom.first_residual(); i < operands.size(); ++i) {
+    residuals.push_back(static_cast<int64_t>(i));
   }
-  return {attrs, internal::operand_bits(kept)};
+  return {attrs, internal::operand_bits(residuals)};
 }
 
 // The nodes of the rule run one by one, like its calls in eager mode: contexts then add the
@@ -121,7 +121,7 @@ Values custom_vjp(const VjpCall& call) {
     in.push_back(arrived[i] ? call.cotangents[i] : internal::full(types[i], 0));
     if (is_run_again) in.back() = to_dense(in.back());
   }
-  for (std::size_t i = custom.first_kept(); i < call.in.size(); ++i) in.push_back(call.in[i]);
+  for (std::size_t i = custom.first_residual(); i < call.in.size(); ++i) in.push_back(call.in[i]);
   const Tensors found = interpret(*custom.rules[rule], in);
   Values out(call.in.size());
   for (std::size_t i = 0; i < custom.inputs; ++i) {
@@ -140,7 +140,7 @@ Values custom_jvp(const JvpCall& call) {
   const auto moved = part(tangents, at, custom.inputs);
   if (std::ranges::none_of(moved, &Tensor::has_value)) return Values(custom.results);
   const Tensors operands = list_of(call.in);
-  const auto kept = std::span(operands).subspan(at);
+  const auto residuals = std::span(operands).subspan(at);
   internal::RuleCall rule{.name = custom.name()};
   for (std::size_t i = 0; i < custom.results; ++i) rule.results.push_back(call.in[i]);
   for (std::size_t i = 0; i < custom.inputs; ++i) {
@@ -155,7 +155,7 @@ Values custom_jvp(const JvpCall& call) {
     for (const Tensor& ct : cotangents) {
       if (ct.has_value()) in.push_back(ct);
     }
-    append(in, kept);
+    append(in, residuals);
     return interpret(*graph, in);
   };
   Tensors out = internal::push_forward(rule, moved);
@@ -173,8 +173,8 @@ GraphRef batched_rule(const CustomCall& custom, std::size_t r, const BatchCall& 
     if (taken[i]) inputs.push_back({"dy", operands[i].type()});
   }
   const std::size_t cotangents = inputs.size();
-  for (std::size_t i = custom.first_kept(); i < operands.size(); ++i) {
-    inputs.push_back({"kept", operands[i].type()});
+  for (std::size_t i = custom.first_residual(); i < operands.size(); ++i) {
+    inputs.push_back({"residual", operands[i].type()});
   }
   std::vector<bool> is_example;
   for (std::size_t i = 0; i < custom.inputs; ++i) {
@@ -182,13 +182,14 @@ GraphRef batched_rule(const CustomCall& custom, std::size_t r, const BatchCall& 
   }
   return internal::make_graph(rule->name(), inputs, [&](std::span<const Tensor> in) {
     BatchContext batch(call.size);
-    Tensors kept(in.begin() + static_cast<std::ptrdiff_t>(cotangents), in.end());
-    for (std::size_t i = 0; i < kept.size(); ++i) {
-      if (call.is_batched(custom.first_kept() + i)) kept[i] = batch.example_of(kept[i]);
+    Tensors residuals(in.begin() + static_cast<std::ptrdiff_t>(cotangents), in.end());
+    for (std::size_t i = 0; i < residuals.size(); ++i) {
+      if (call.is_batched(custom.first_residual() + i))
+        residuals[i] = batch.example_of(residuals[i]);
     }
     const auto pull = [&](std::span<const Tensor> examples) {
       Tensors all(examples.begin(), examples.end());
-      append(all, kept);
+      append(all, residuals);
       return interpret(*rule, all);
     };
     return internal::pull_in(batch, pull, in.first(cotangents), is_example);
@@ -226,18 +227,18 @@ GraphSample custom_around(const AttrObject& object, std::span<const Tensor> inpu
   std::vector<bool> wanted;
   for (const Tensor& x : inputs) wanted.push_back(is_differentiable(x.dtype()));
   const auto pair = internal::derivative_of(*graph, Chosen(wanted));
-  Tensors kept;
+  Tensors residuals;
   for (const int64_t i : pair->read) {
-    kept.push_back(internal::identity(inputs[static_cast<std::size_t>(i)]));
+    residuals.push_back(internal::identity(inputs[static_cast<std::size_t>(i)]));
   }
   const Tensors all = interpret(*pair->forward, inputs);
-  append(kept, std::span(all).subspan(static_cast<std::size_t>(results)));
+  append(residuals, std::span(all).subspan(static_cast<std::size_t>(results)));
   Inputs of_rule;
   for (const Tensor& y : out.operands) {
     if (is_differentiable(y.dtype())) of_rule.push_back({"dy", y.type()});
   }
   const std::size_t cotangents = of_rule.size();
-  for (const Tensor& x : kept) of_rule.push_back({"kept", x.type()});
+  for (const Tensor& x : residuals) of_rule.push_back({"residual", x.type()});
   const GraphRef rule = internal::make_graph("rule", of_rule, [&](std::span<const Tensor> in) {
     Tensors given(in.begin() + static_cast<std::ptrdiff_t>(cotangents), in.end());
     append(given, in.first(cotangents));
@@ -247,7 +248,7 @@ GraphSample custom_around(const AttrObject& object, std::span<const Tensor> inpu
     if (wanted[i]) out.operands.push_back(inputs[i]);
   }
   const auto count = static_cast<int64_t>(out.operands.size()) - results;
-  append(out.operands, kept);
+  append(out.operands, residuals);
   out.attrs = {
       {"value", graph_value(internal::first_of(out.operands, static_cast<std::size_t>(results)))},
       {"rules", graphs_value({rule})},
@@ -280,7 +281,7 @@ void define_custom_calls(Registry& r) {
       .type = custom_type,
       .data = custom_data,
       .vjp = custom_vjp,
-      .keep = keep_custom,
+      .residuals = custom_residuals,
       .jvp = custom_jvp,
       .batch = custom_batch,
       .body = "value",

@@ -127,12 +127,12 @@ Types print_type(const TypeCall& call) {
 bool run_assert(const KernelCall& call) {
   const auto& p = *static_cast<const EffectParams*>(call.params);
   const int64_t own = p.types[0]->count();
-  const auto* truths = static_cast<const uint8_t*>(call.in[0]);
-  const auto* end = truths + p.count * own;
-  const auto* found = std::find(truths, end, uint8_t{0});
+  const auto* bools = static_cast<const uint8_t*>(call.in[0]);
+  const auto* end = bools + p.count * own;
+  const auto* found = std::find(bools, end, uint8_t{0});
   if (found == end) return true;
   return guarded([&] {
-    const int64_t at = found - truths;
+    const int64_t at = found - bools;
     const auto index = [](int64_t flat, std::span<const int64_t> sizes) {
       std::vector<int64_t> out(sizes.size());
       for (std::size_t axis = sizes.size(); axis-- > 0; flat /= sizes[axis]) {

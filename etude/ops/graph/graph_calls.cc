@@ -25,7 +25,8 @@ GraphRef backward_of(const Attrs& attrs) {
   return graph_of(attrs, "backward");
 }
 
-KeptCall keep_call(std::span<const Type* const> operands, const Attrs& attrs, uint64_t wanted) {
+ResidualCall call_residuals(std::span<const Type* const> operands, const Attrs& attrs,
+                            uint64_t wanted) {
   const GraphRef graph = graph_of(attrs, "graph");
   const Chosen chosen(wanted, operands.size());
   const auto pair = internal::sparse_derivative_of(*graph, chosen);
@@ -178,7 +179,7 @@ void define_graph_calls(Registry& r) {
             return internal::Plan::of(*graph_of(attrs, "graph"))->run(in);
           },
       .vjp = call_vjp,
-      .keep = keep_call,
+      .residuals = call_residuals,
       .takes_sums = true,
       .jvp = call_jvp,
       .batch = call_batch,

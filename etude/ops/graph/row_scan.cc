@@ -210,7 +210,7 @@ struct ScanDerivative {
     for (const std::size_t c : moved) add_inputs(inputs, all.subspan(c, 1), "ct_");
     for (const std::size_t i : summed_inputs) add_inputs(inputs, all.subspan(i, 1), "sum_");
     const std::size_t visible = scan.body->outputs().size();
-    for (std::size_t k = visible; k < types.size(); ++k) inputs.push_back({"kept", types[k]});
+    for (std::size_t k = visible; k < types.size(); ++k) inputs.push_back({"residual", types[k]});
     for (const auto& list : {carried_read, rows_read()}) {
       for (const int64_t i : list) add_inputs(inputs, all.subspan(static_cast<std::size_t>(i), 1));
     }
@@ -226,18 +226,18 @@ struct ScanDerivative {
     });
   }
 
-  Tensors step_back(std::span<const Tensor> in, std::size_t kept_count) const {
+  Tensors step_back(std::span<const Tensor> in, std::size_t residual_count) const {
     std::size_t at = 0;
     const auto cts = part(in, at, moved.size());
     const auto sums = part(in, at, summed_inputs.size());
-    const auto kept = part(in, at, kept_count);
+    const auto residuals = part(in, at, residual_count);
     const auto carried = part(in, at, carried_read.size());
     const auto rows = part(in, at, rows_read().size());
     const auto row_sums = part(in, at, summed_rows.size());
     const auto row_cts = part(in, at, in.size() - at - invariants_read().size());
     const auto invariants = part(in, at, invariants_read().size());
     Tensors given(carried.begin(), carried.end());  // inputs of the body, in their order
-    for (const auto& list : {rows, invariants, kept, cts, row_cts, row_sums, sums}) {
+    for (const auto& list : {rows, invariants, residuals, cts, row_cts, row_sums, sums}) {
       append(given, list);
     }
     const Tensors found = interpret(*pair->backward, given);
@@ -276,7 +276,7 @@ struct ScanDerivative {
   std::vector<bool> adds_row;                        // by row whose cotangent is wanted
 };
 
-KeptCall keep_scan(std::span<const Type* const> types, const Attrs& attrs, uint64_t bits) {
+ResidualCall scan_residuals(std::span<const Type* const> types, const Attrs& attrs, uint64_t bits) {
   const Scan scan(attrs, types.size());
   const ScanDerivative derivative(scan, wanted(bits, types));
   const std::vector<int64_t> sums(derivative.summed_inputs.begin(), derivative.summed_inputs.end());
@@ -506,7 +506,7 @@ void define_row_scan(Registry& r) {
       .type = scan_type,
       .kernels = {.cpu = prepare_scan},
       .vjp = scan_vjp,
-      .keep = keep_scan,
+      .residuals = scan_residuals,
       .takes_sums = true,
       .jvp = scan_jvp,
       .batch = scan_batch,

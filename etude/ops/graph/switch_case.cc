@@ -123,9 +123,9 @@ struct Aligned {
 // The derivatives of all branches, combined: the residuals of all branches share places.
 class SwitchDerivative {
  public:
-  // Results from `first_kept` on are kept values of derivatives before.
-  SwitchDerivative(const Graphs& branches, const Chosen& chosen, std::size_t first_kept)
-      : branches_(branches), chosen_(chosen), first_kept_(first_kept) {
+  // Results from `first_residual` on are kept values of derivatives before.
+  SwitchDerivative(const Graphs& branches, const Chosen& chosen, std::size_t first_residual)
+      : branches_(branches), chosen_(chosen), first_residual_(first_residual) {
     std::set<int64_t> read;
     for (const GraphRef& branch : branches_) {
       pairs_.push_back(internal::derivative_of(*branch, chosen, chosen));
@@ -173,7 +173,7 @@ class SwitchDerivative {
     Inputs inputs;
     const auto all = branches_[0]->inputs();
     for (const int64_t i : read_) add_inputs(inputs, all.subspan(static_cast<std::size_t>(i), 1));
-    for (const Place& place : places_) inputs.push_back({"kept", place.type});
+    for (const Place& place : places_) inputs.push_back({"residual", place.type});
     for (const Type* type : differentiable(branches_[0]->output_types())) {
       inputs.push_back({"ct", type});
     }
@@ -221,7 +221,7 @@ class SwitchDerivative {
     const auto outputs = pair.forward->output_types();
     const std::size_t visible = branches_[0]->outputs().size();
     for (std::size_t k = visible; k < outputs.size(); ++k) {
-      const std::size_t first = internal::first_output(*pair.forward, k, first_kept_);
+      const std::size_t first = internal::first_output(*pair.forward, k, first_residual_);
       const Place place{outputs[k], std::min(first, visible)};
       std::size_t p = 0;
       while (p < places_.size() && (is_taken[p] || places_[p] != place)) ++p;
@@ -236,14 +236,15 @@ class SwitchDerivative {
 
   const Graphs& branches_;
   const Chosen& chosen_;
-  std::size_t first_kept_;
+  std::size_t first_residual_;
   std::vector<internal::RefPtr<const internal::GraphDerivative>> pairs_;
   std::vector<int64_t> read_;                       // inputs of branches
   std::vector<Place> places_;                       // of residuals
   std::vector<std::vector<std::size_t>> place_of_;  // by branch
 };
 
-KeptCall keep_switch(std::span<const Type* const> types, const Attrs& attrs, uint64_t bits) {
+ResidualCall switch_residuals(std::span<const Type* const> types, const Attrs& attrs,
+                              uint64_t bits) {
   std::vector<bool> which = wanted(bits, types);
   which.erase(which.begin());
   const Chosen chosen(which);
@@ -378,7 +379,7 @@ void define_switch_case(Registry& r) {
       .type = switch_type,
       .kernels = {.cpu = prepare_switch},
       .vjp = switch_vjp,
-      .keep = keep_switch,
+      .residuals = switch_residuals,
       .takes_sums = true,
       .jvp = switch_jvp,
       .batch = switch_batch,

@@ -29,7 +29,7 @@ struct PassBack {
     std::fill_n(in_sums.begin(), carried + records, false);
     pair = internal::derivative_of(*body, Chosen(chosen), Chosen(in_sums));
     for (const int64_t i : pair->read) {
-      if (static_cast<std::size_t>(i) < carried) kept_carried.push_back(i);
+      if (static_cast<std::size_t>(i) < carried) carried_residuals.push_back(i);
     }
     for (std::size_t k = 0; k < to_records.size(); ++k) {
       if (pair->adds[moved.size() + k]) given.push_back(k);
@@ -40,14 +40,14 @@ struct PassBack {
   }
 
   // The number of residuals: the results of `pair->forward` after the outputs.
-  std::size_t kept() const { return pair->forward->outputs().size() - body->outputs().size(); }
+  std::size_t residuals() const { return pair->forward->outputs().size() - body->outputs().size(); }
 
   GraphRef body;
   std::size_t carried, records;
   std::vector<std::size_t> moved, to_records, summed;  // inputs that have a cotangent
   std::vector<bool> adds_sum;                          // by `summed`: whether the pass adds to it
   std::vector<std::size_t> given;                      // positions in `to_records` with a cotangent
-  std::vector<int64_t> kept_carried;
+  std::vector<int64_t> carried_residuals;
   internal::RefPtr<const internal::GraphDerivative> pair;
 };
 
@@ -58,13 +58,14 @@ class LoopBack {
     for (std::size_t p = 0; p < loop.passes(); ++p) {
       backs_.emplace_back(loop, p, wants_invariant);
       // Records of a pass: its own, its residuals, and carried values before the step.
-      std::size_t own = loop.records(p) + backs_[p].kept() + backs_[p].kept_carried.size();
+      std::size_t own =
+          loop.records(p) + backs_[p].residuals() + backs_[p].carried_residuals.size();
       first_record_.push_back(record_types_.size());
       const Types types = backs_[p].pair->forward->output_types();
       for (std::size_t i = loop.carried[p]; i < types.size(); ++i) {
         record_types_.push_back(types[i]);
       }
-      for (const int64_t c : backs_[p].kept_carried) {
+      for (const int64_t c : backs_[p].carried_residuals) {
         record_types_.push_back(backs_[p].body->inputs()[static_cast<std::size_t>(c)].type);
       }
       ETUDE_CHECK(first_record_[p] + own == record_types_.size(), "records do not add up");
@@ -120,7 +121,8 @@ class LoopBack {
       append(given, own_records(p, records));
       append(given, in.subspan(at));
       Tensors out = interpret(*internal::without_effects(*back.pair->forward), given);
-      for (const int64_t c : back.kept_carried) out.push_back(carried[static_cast<std::size_t>(c)]);
+      for (const int64_t c : back.carried_residuals)
+        out.push_back(carried[static_cast<std::size_t>(c)]);
       return out;
     });
   }
@@ -154,15 +156,15 @@ class LoopBack {
     const auto mine = records.subspan(first_own + loop_.records(p));
     const Tensors earlier = own_records(p, records);
     Tensors given;
-    std::size_t kept_carried = back.kept();
+    std::size_t carried_residuals = back.residuals();
     for (const int64_t input : back.pair->read) {
       const auto i = static_cast<std::size_t>(input);
-      given.push_back(i < back.carried ? mine[kept_carried++]
+      given.push_back(i < back.carried ? mine[carried_residuals++]
                       : i < back.carried + back.records
                           ? earlier[i - back.carried]
                           : invariants[i - back.carried - back.records]);
     }
-    append(given, mine.first(back.kept()));
+    append(given, mine.first(back.residuals()));
     append(given, carried.first(back.moved.size()));
     for (std::size_t r = 0; r < loop_.records(p); ++r) {
       const Type* type = record_types_[first_own + r];

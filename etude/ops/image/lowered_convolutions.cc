@@ -313,7 +313,8 @@ void define_conv3d(Registry& r) {
       .attrs = conv_attrs(true),
       .dtypes = kNumeric,
       .lower = lower_conv3d,
-      // The number of calls depends on the depth of the filter, so families serve few variations.
+      // The number of calls depends on the depth of the filter, so symbolic graphs serve few
+      // variations.
       .samples = {.calls = {{{"[1,4,4,4,4]", "[3,2,2,2,4]", "[4]"},
                              {{"padding", std::string("same")},
                               {"strides", Ints{2, 1, 2}},
@@ -432,7 +433,7 @@ void define_transposes(Registry& r) {
 
 }  // namespace
 
-void define_other_convolutions(Registry& r) {
+void define_lowered_convolutions(Registry& r) {
   define_conv1d(r);
   define_conv3d(r);
   define_depthwise(r);

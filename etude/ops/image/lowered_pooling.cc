@@ -243,7 +243,7 @@ void define_fractional(Registry& r) {
 
 }  // namespace
 
-void define_other_pooling(Registry& r) {
+void define_lowered_pooling(Registry& r) {
   define_one(r, "max_pool1d",
              "Largest element of each window of x [n, width, channels]; as max_pool2d.", kReal,
              lower_pool1d<Kind2d::kMax>, samples1d(), errors1d());

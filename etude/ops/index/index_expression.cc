@@ -255,7 +255,7 @@ void require_dtype(const Tensor& x, const Tensor& value) {
 void require_inside(const Parsed& p, const Shape& x) {
   for (std::size_t i = 0; i < p.arrays.size(); ++i) {
     const Tensor& t = p.arrays[i];
-    if (TensorAccess::is_ghost(t)) continue;
+    if (TensorAccess::is_abstract(t)) continue;
     const auto axis = static_cast<int>(p.region.axes[i]);
     const auto [least, largest] = kernels::cpu::integer_range(t);
     ETUDE_REQUIRE_CODE(kOutOfRange, least >= -x[axis] && largest < x[axis],

@@ -23,8 +23,8 @@ using tests::expect_error;
 Tensor iota(const Shape& shape) {
   return reshape(arange(static_cast<double>(shape.count()), {.dtype = kFloat32}), shape);
 }
-Tensor mask_of(const std::vector<int>& truths, const Shape& shape) {
-  return reshape(astype(Tensor(truths), kBool), shape);
+Tensor mask_of(const std::vector<int>& bools, const Shape& shape) {
+  return reshape(astype(Tensor(bools), kBool), shape);
 }
 
 // spec: T5.b
@@ -163,8 +163,8 @@ TEST(MaskedWrite, WritesInPlaceAndFailsWhole) {
       {"at: the mask has shape [3], but it indexes axes 0 to 0 of shape [2,3]"});
   expect_error([&] { x.at(x > 1.0) = astype(ones({}), kComplex64); }, ErrorCode::kInvalidArgument,
                {"the value is complex64, but the indexed tensor is float32"});
-  Tensor truths({true, false});
-  expect_error([&] { truths.at(truths) += true; }, ErrorCode::kInvalidArgument,
+  Tensor bools({true, false});
+  expect_error([&] { bools.at(bools) += true; }, ErrorCode::kInvalidArgument,
                {"+= and *= need numbers, but the indexed tensor is bool"});
   EXPECT_EQ(x.to_vector<float>(), (Floats{0, 1, 2, 3, 4, 5}));
 }

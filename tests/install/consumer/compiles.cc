@@ -8,7 +8,7 @@ struct Counted {
   etude::Tensor weight = etude::Tensor({2.0F, 3.0F});
   etude::LayerState<etude::Tensor> calls = etude::Tensor(0.0F);
   etude::Tensor operator()(const etude::Tensor& x) const {
-    announce(calls, "Counted", [](const etude::Tensor& n) { return n + 1.0F; });
+    update_state(calls, "Counted", [](const etude::Tensor& n) { return n + 1.0F; });
     return weight * x;
   }
 };

@@ -133,7 +133,7 @@ bool has_faults(const scalar::Program& program, DType dtype) {
   return std::any_of(
       program.nodes.begin(), program.nodes.begin() + program.size, [&](const scalar::Node& node) {
         const bool safe = std::find(std::begin(kSafe), std::end(kSafe), node.fn) != std::end(kSafe);
-        return !safe && !scalar::info(node.fn).is_truth;
+        return !safe && !scalar::info(node.fn).is_bool;
       });
 }
 
@@ -173,8 +173,8 @@ void prepare(const PrepareCall& call, const ScalarDef& def, std::vector<double> 
   p->dtype = kBool;
   for (std::size_t i = 0; i < call.types.size(); ++i) {
     const Type* type = call.types[i];
-    const bool truth = (def.program->truths >> i) & 1;
-    if (!truth) p->dtype = type->dtype();
+    const bool is_bool = (def.program->bools >> i) & 1;
+    if (!is_bool) p->dtype = type->dtype();
     p->in_bytes.push_back(itemsize(type->dtype()));
     p->plans.push_back(plan_broadcast(type->shape(), result->shape()));
     p->broadcasts = p->broadcasts || !p->plans.back().is_dense;
@@ -185,7 +185,7 @@ void prepare(const PrepareCall& call, const ScalarDef& def, std::vector<double> 
     // Writing over an operand is safe element by element.
     if (call.types[i] == result) call.out.in_place |= uint64_t{1} << i;
   }
-  const bool vector = p->dtype == kFloat32 || (p->dtype == kBool && !def.program->is_truth);
+  const bool vector = p->dtype == kFloat32 || (p->dtype == kBool && !def.program->is_bool);
   if (vector && p->dtype == kFloat32) choose_kernel(*p, def);
   p->tile = tile_for(p->plans);
   const bool small = !p->broadcasts && p->count <= kChunk;
@@ -199,22 +199,22 @@ void prepare(const PrepareCall& call, const ScalarDef& def, std::vector<double> 
 
 }  // namespace
 
-bool tell_elementwise(const Prepared& call, SmallCall& out) {
+bool describe_elementwise(const Prepared& call, SmallCall& out) {
   if (call.run != run_small && call.run != run_small_fused && call.run != run_elementwise) {
     return false;
   }
   const auto& p = *static_cast<const ElementwiseParams*>(call.state.params);
   const scalar::Program& program = *p.program;
   if (p.dtype != kFloat32 || (p.kernel == nullptr && p.fused == nullptr)) return false;
-  const auto bytes = [](bool is_truth) { return is_truth ? 1 : int64_t{sizeof(float)}; };
-  if (p.out_bytes != bytes(program.is_truth)) return false;
+  const auto bytes = [](bool is_bool) { return is_bool ? 1 : int64_t{sizeof(float)}; };
+  if (p.out_bytes != bytes(program.is_bool)) return false;
   for (std::size_t i = 0; i < p.in_bytes.size(); ++i) {
-    if (p.in_bytes[i] != bytes(((program.truths >> i) & 1) != 0)) return false;
+    if (p.in_bytes[i] != bytes(((program.bools >> i) & 1) != 0)) return false;
   }
   out.kind = SmallCall::Kind::kProgram;
   out.program = std::make_shared<scalar::Program>(program);
   out.params = p.params;
-  std::array<uint16_t, SmallCall::kMostTold> numbers;
+  std::array<uint16_t, SmallCall::kMostDescribed> numbers;
   std::iota(numbers.begin(), numbers.end(), uint16_t{0});
   for (const BroadcastPlan& plan : p.plans) {
     SmallCall::List& list = out.at.emplace_back();

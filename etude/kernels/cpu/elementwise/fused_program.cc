@@ -139,10 +139,10 @@ void FusedProgram::run_tiles(void* out, const void* const* in, const double* par
     const auto operand = [&](uint8_t place) -> const void* {
       if (place < kFirstOperand) return slot(place);
       const std::size_t i = place - kFirstOperand;
-      const std::size_t bytes = ((program_.truths >> i) & 1) != 0 ? 1 : sizeof(float);
+      const std::size_t bytes = ((program_.bools >> i) & 1) != 0 ? 1 : sizeof(float);
       return static_cast<const char*>(in[i]) + begin * bytes;
     };
-    char* const result = static_cast<char*>(out) + begin * (program_.is_truth ? 1 : sizeof(float));
+    char* const result = static_cast<char*>(out) + begin * (program_.is_bool ? 1 : sizeof(float));
     for (const Step& step : steps_) {
       const void* args[3] = {};
       for (std::size_t a = 0; a < step.operands; ++a) args[a] = operand(step.in[a]);

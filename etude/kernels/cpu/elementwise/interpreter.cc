@@ -27,7 +27,7 @@ using scalar::Program;
 
 constexpr int64_t kTile = 256;
 
-enum Purpose { kValues = 70, kTruths };
+enum Purpose { kValues = 70, kBools };
 
 template <class T, class F>
 void loop(T* out, const T* a, const T* b, int64_t n, F f) {
@@ -90,7 +90,7 @@ bool value_block(Fn fn, T* out, const T* a, const T* b, int64_t n) {
 }
 
 template <class T>
-void truth_block(Fn fn, uint8_t* out, const T* a, const T* b, int64_t n) {
+void bool_block(Fn fn, uint8_t* out, const T* a, const T* b, int64_t n) {
   const auto run = [&](auto f) {
     for (int64_t i = 0; i < n; ++i) out[i] = f(a[i], b[i]) ? 1 : 0;
   };
@@ -146,7 +146,7 @@ class Interpreter {
         is_bool_(is_bool),
         round_nodes_(round_nodes && !std::is_same_v<T, Stored>),
         values_(thread_scratch<T, kValues>(program.size * kTile)),
-        truths_(thread_scratch<uint8_t, kTruths>(program.size * kTile)) {
+        bools_(thread_scratch<uint8_t, kBools>(program.size * kTile)) {
     for (int k = 0; k < program_.size; ++k) {
       const Node& node = program_.nodes[static_cast<std::size_t>(k)];
       const bool constant = node.fn == Fn::kConstant;
@@ -169,7 +169,7 @@ class Interpreter {
 
  private:
   T* value(int k) { return values_ + k * kTile; }
-  uint8_t* truth(int k) { return truths_ + k * kTile; }
+  uint8_t* bools(int k) { return bools_ + k * kTile; }
 
   static T constant_of(double number) {
     T out{};
@@ -213,14 +213,14 @@ class Interpreter {
         return true;
       case Fn::kWhere:
         for (int64_t i = 0; i < n; ++i) {
-          value(k)[i] = truth(a)[i] != 0 ? value(b)[i] : value(node.args[2])[i];
+          value(k)[i] = bools(a)[i] != 0 ? value(b)[i] : value(node.args[2])[i];
         }
         return true;
       case Fn::kLogicalAnd:
       case Fn::kLogicalOr:
       case Fn::kLogicalXor:
       case Fn::kLogicalNot:
-        logical_block(node.fn, truth(k), truth(a), truth(b), n);
+        logical_block(node.fn, bools(k), bools(a), bools(b), n);
         return true;
       default:
         break;
@@ -231,8 +231,8 @@ class Interpreter {
         return true;
       }
     }
-    if (scalar::info(node.fn).is_truth) {
-      truth_block(node.fn, truth(k), value(a), value(b), n);
+    if (scalar::info(node.fn).is_bool) {
+      bool_block(node.fn, bools(k), value(a), value(b), n);
       return true;
     }
     if (!compute(node.fn, value(k), value(a), value(b), n)) return false;
@@ -241,8 +241,8 @@ class Interpreter {
   }
 
   void load(int k, const void* from, int64_t at, int64_t n) {
-    if (program_.is_truth_node(k)) {
-      std::copy_n(static_cast<const uint8_t*>(from) + at, n, truth(k));
+    if (program_.is_bool_node(k)) {
+      std::copy_n(static_cast<const uint8_t*>(from) + at, n, bools(k));
       return;
     }
     const Stored* p = static_cast<const Stored*>(from) + at;
@@ -251,8 +251,8 @@ class Interpreter {
 
   void store(void* out, int64_t at, int64_t n) {
     const int last = program_.size - 1;
-    if (program_.is_truth) {
-      std::copy_n(truth(last), n, static_cast<uint8_t*>(out) + at);
+    if (program_.is_bool) {
+      std::copy_n(bools(last), n, static_cast<uint8_t*>(out) + at);
       return;
     }
     Stored* p = static_cast<Stored*>(out) + at;
@@ -263,7 +263,7 @@ class Interpreter {
   bool is_bool_;
   bool round_nodes_;
   T* values_;
-  uint8_t* truths_;
+  uint8_t* bools_;
 };
 
 template <class T, class Stored>

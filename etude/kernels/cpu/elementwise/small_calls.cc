@@ -10,7 +10,7 @@ namespace {
 
 // Where the kernel moves elements to: it is run on their numbers.
 template <class Number>
-bool tell_numbers(const Prepared& call, std::span<const Type* const> operands, SmallCall& out) {
+bool describe_numbers(const Prepared& call, std::span<const Type* const> operands, SmallCall& out) {
   std::vector<std::vector<Number>> numbers;
   std::vector<const void*> in;
   std::size_t next = 0;
@@ -31,14 +31,16 @@ bool tell_numbers(const Prepared& call, std::span<const Type* const> operands, S
 
 }  // namespace
 
-bool tell_small_call(const Prepared& call, std::span<const Type* const> operands, SmallCall& out) {
-  if (tell_elementwise(call, out) || tell_product(call, out) || tell_reduce(call, out)) return true;
+bool describe_small_call(const Prepared& call, std::span<const Type* const> operands,
+                         SmallCall& out) {
+  if (describe_elementwise(call, out) || describe_product(call, out) || describe_reduce(call, out))
+    return true;
   if (!is_copy(call.run) && !is_broadcast(call.run) && !is_join(call.run)) return false;
   for (const Type* type : operands) {
     if (type->dtype() != call.results[0]->dtype()) return false;
   }
-  return call.results[0]->dtype() == kBool ? tell_numbers<uint8_t>(call, operands, out)
-                                           : tell_numbers<uint32_t>(call, operands, out);
+  return call.results[0]->dtype() == kBool ? describe_numbers<uint8_t>(call, operands, out)
+                                           : describe_numbers<uint32_t>(call, operands, out);
 }
 
 }  // namespace etude::kernels::cpu

@@ -13,12 +13,13 @@ namespace etude::kernels::cpu {
 using etude::internal::SmallCall;
 
 // Whether this prepared call can be described, for operands of these types.
-bool tell_small_call(const Prepared& call, std::span<const Type* const> operands, SmallCall& out);
+bool describe_small_call(const Prepared& call, std::span<const Type* const> operands,
+                         SmallCall& out);
 
 // Defined in the files of the kernels. Calls have one result.
-bool tell_elementwise(const Prepared& call, SmallCall& out);
-bool tell_product(const Prepared& call, SmallCall& out);
-bool tell_reduce(const Prepared& call, SmallCall& out);
+bool describe_elementwise(const Prepared& call, SmallCall& out);
+bool describe_product(const Prepared& call, SmallCall& out);
+bool describe_reduce(const Prepared& call, SmallCall& out);
 // Whether a kernel only copies bits of its operands, whatever they are.
 bool is_copy(KernelFn run);
 bool is_broadcast(KernelFn run);

@@ -11,7 +11,7 @@ namespace {
 
 std::size_t at(int64_t i) { return static_cast<std::size_t>(i); }
 
-const bool* truths_of(const Tensor& mask) {
+const bool* bools_of(const Tensor& mask) {
   return static_cast<const bool*>(TensorAccess::data(mask));
 }
 
@@ -73,13 +73,13 @@ void coordinates(std::span<const int64_t> places, int64_t stride, int64_t size, 
   for (std::size_t i = 0; i < places.size(); ++i) out[i] = places[i] / stride % size;
 }
 
-int64_t count_true(const Tensor& mask) { return count_true(truths_of(mask), mask.size()); }
+int64_t count_true(const Tensor& mask) { return count_true(bools_of(mask), mask.size()); }
 
 void take_true(const Tensor& mask, const Tensor& x, void* out) {
   const int64_t row = mask.size() == 0 ? 0 : x.nbytes() / mask.size();
   char* to = static_cast<char*>(out);
   const char* from = static_cast<const char*>(TensorAccess::data(x));
-  each_true(truths_of(mask), mask.size(), [&](int64_t at_x, int64_t at_y, int64_t n) {
+  each_true(bools_of(mask), mask.size(), [&](int64_t at_x, int64_t at_y, int64_t n) {
     std::memcpy(to + at_y * row, from + at_x * row, at(n * row));
   });
 }

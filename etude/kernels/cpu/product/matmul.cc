@@ -367,7 +367,7 @@ void matmul_float32(const MatmulPlan& p, float* out, const float* x, const float
 }
 
 // All routes of small products add the terms of an element from the first to the last.
-bool tell_product(const Prepared& call, SmallCall& out) {
+bool describe_product(const Prepared& call, SmallCall& out) {
   constexpr int64_t kDeepest = 32;
   if (call.run != run_one_tile && call.run != run_one_small && call.run != run_matmul) return false;
   const auto& params = *static_cast<const MatmulParams*>(call.state.params);

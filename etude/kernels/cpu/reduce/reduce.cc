@@ -38,7 +38,7 @@ struct ReduceParams : KernelParams {
   // Accumulators to results where these differ: half types and means.
   void (*finish)(void* out, const void* acc, int64_t n, double divisor) = nullptr;
   double divisor = 1;
-  std::optional<SmallCall::Fold> float_fold;  // of float32 to float32
+  std::optional<SmallCall::Combine> float_combine;  // of float32 to float32
 };
 
 const std::byte* at(const void* p, int64_t bytes) {
@@ -49,8 +49,8 @@ std::byte* at(void* p, int64_t bytes) { return static_cast<std::byte*>(p) + byte
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // Blocks [count][width] to one by pairs, into `out`.
-void fold_blocks(const ReduceLoops& loops, std::byte* blocks, int64_t count, int64_t width,
-                 void* out) {
+void combine_blocks(const ReduceLoops& loops, std::byte* blocks, int64_t count, int64_t width,
+                    void* out) {
   const int64_t bytes = width * loops.acc_bytes;
   for (; count > 1; count = ceil_div(count, 2)) {
     for (int64_t i = 0; i < count / 2; ++i) {
@@ -103,8 +103,8 @@ bool reduce_contiguous(const Pass& pass, const ReduceLoops& loops, void* acc, co
     }
   });
   for (int64_t row = 0; row < pass.outer; ++row) {
-    fold_blocks(loops, partial + row * blocks * loops.acc_bytes, blocks, 1,
-                at(acc, row * loops.acc_bytes));
+    combine_blocks(loops, partial + row * blocks * loops.acc_bytes, blocks, 1,
+                   at(acc, row * loops.acc_bytes));
   }
   return true;
 }
@@ -163,7 +163,7 @@ bool reduce_columns(const Pass& pass, const ReduceLoops& loops, void* acc, const
   if (blocks == 1) return true;
   const int64_t bytes = pass.inner * loops.acc_bytes;
   for (int64_t o = 0; o < pass.outer; ++o) {
-    fold_blocks(loops, at(partial, o * blocks * bytes), blocks, pass.inner, at(acc, o * bytes));
+    combine_blocks(loops, at(partial, o * blocks * bytes), blocks, pass.inner, at(acc, o * bytes));
   }
   return true;
 }
@@ -240,16 +240,16 @@ void finish_as(void* out, const void* acc, int64_t n, double divisor) {
   for (int64_t i = 0; i < n; ++i) to[i] = Out(from[i] / by);
 }
 
-SmallCall::Fold fold_of(Reduce reduce) {
+SmallCall::Combine combine_of(Reduce reduce) {
   switch (reduce) {
     case Reduce::kProd:
-      return SmallCall::Fold::kProd;
+      return SmallCall::Combine::kProd;
     case Reduce::kMax:
-      return SmallCall::Fold::kMax;
+      return SmallCall::Combine::kMax;
     case Reduce::kMin:
-      return SmallCall::Fold::kMin;
+      return SmallCall::Combine::kMin;
     default:
-      return SmallCall::Fold::kSum;
+      return SmallCall::Combine::kSum;
   }
 }
 
@@ -292,18 +292,19 @@ DType reduced_dtype(Reduce reduce, DType dtype) {
   return dtype;
 }
 
-bool tell_reduce(const Prepared& call, SmallCall& out) {
+bool describe_reduce(const Prepared& call, SmallCall& out) {
   if (call.run != run_reduce) return false;
   const auto& p = *static_cast<const ReduceParams*>(call.state.params);
-  if (!p.float_fold || p.is_empty) return false;
-  out.kind = SmallCall::Kind::kFold;
-  out.fold = *p.float_fold;
+  if (!p.float_combine || p.is_empty) return false;
+  out.kind = SmallCall::Kind::kCombine;
+  out.combine = *p.float_combine;
   for (std::size_t i = 0; i < p.pass_count; ++i) {
     const Pass& pass = p.passes[i];
     // Up to here a pass has one block, and its rows are not grouped.
     if (pass.size > 64 || pass.size == 1) return false;
     // Of numbers one by one, compilers take the larger by an instruction that makes 0 of denormals.
-    const bool is_extreme = out.fold == SmallCall::Fold::kMax || out.fold == SmallCall::Fold::kMin;
+    const bool is_extreme =
+        out.combine == SmallCall::Combine::kMax || out.combine == SmallCall::Combine::kMin;
     if (is_extreme && (pass.inner > 1 || pass.size > internal::kShortRow)) return false;
     out.passes.push_back({static_cast<uint32_t>(pass.outer), static_cast<uint32_t>(pass.size),
                           static_cast<uint32_t>(pass.inner)});
@@ -316,17 +317,17 @@ void prepare_reduce(const PrepareCall& call, Reduce reduce, std::span<const int>
   auto p = etude::internal::make_ref<ReduceParams>();
   const Shape& shape = call.shape(0);
   const Type* result = call.out.results[0];
-  const bool truth =
+  const bool is_bool =
       reduce == Reduce::kAll || reduce == Reduce::kAny || reduce == Reduce::kCountNonzero;
-  p->first = truth ? internal::truth_loops(reduce, call.dtype(0), true)
-                   : internal::arithmetic_loops(reduce, call.dtype(0), true);
-  p->later = truth ? internal::truth_loops(reduce, call.dtype(0), false)
-                   : internal::arithmetic_loops(reduce, call.dtype(0), false);
-  if (!truth && call.dtype(0) == kFloat32) {
+  p->first = is_bool ? internal::bool_loops(reduce, call.dtype(0), true)
+                     : internal::arithmetic_loops(reduce, call.dtype(0), true);
+  p->later = is_bool ? internal::bool_loops(reduce, call.dtype(0), false)
+                     : internal::arithmetic_loops(reduce, call.dtype(0), false);
+  if (!is_bool && call.dtype(0) == kFloat32) {
     internal::use_vector_loops(reduce, p->first);
     internal::use_vector_loops(reduce, p->later);
-    p->float_fold = fold_of(reduce);
-  } else if (!truth && (call.dtype(0) == kFloat16 || call.dtype(0) == kBFloat16)) {
+    p->float_combine = combine_of(reduce);
+  } else if (!is_bool && (call.dtype(0) == kFloat16 || call.dtype(0) == kBFloat16)) {
     internal::use_widening_loops(reduce, call.dtype(0), p->first);
     internal::use_vector_loops(reduce, p->later);
   }

@@ -18,7 +18,7 @@ namespace etude::kernels::cpu {
 enum class Reduce : uint8_t { kSum, kProd, kMax, kMin, kAll, kAny, kCountNonzero, kMean };
 
 // The result dtype of a reduction of `dtype`: sums and products of narrow integers widen to int32
-// or uint32, truth reductions are bool, counts int64.
+// or uint32, reductions of bools are bool, counts int64.
 DType reduced_dtype(Reduce reduce, DType dtype);
 
 // The kernel of a call that reduces operand 0 over `axes` (each in [0, rank), once).
@@ -48,7 +48,7 @@ struct ReduceLoops {
 
 // Plain loops for any dtype; for float32, vector loops replace the loops that read `in`.
 ReduceLoops arithmetic_loops(Reduce reduce, DType dtype, bool is_first);
-ReduceLoops truth_loops(Reduce reduce, DType dtype, bool is_first);
+ReduceLoops bool_loops(Reduce reduce, DType dtype, bool is_first);
 void use_vector_loops(Reduce reduce, ReduceLoops& loops);
 // The same for the first pass over a half type: rows are widened for the vector loops.
 void use_widening_loops(Reduce reduce, DType dtype, ReduceLoops& loops);

@@ -16,7 +16,7 @@ bool is_true(const bool& x) {
 }
 
 template <class T, bool kAll>
-struct Truth {
+struct Bools {
   using In = T;
   using Acc = uint8_t;
   static Acc identity() { return kAll; }
@@ -43,14 +43,14 @@ struct Count {
 
 template <class T>
 ReduceLoops loops_of(Reduce reduce) {
-  if (reduce == Reduce::kAll) return plain_loops<Truth<T, true>>();
-  if (reduce == Reduce::kAny) return plain_loops<Truth<T, false>>();
+  if (reduce == Reduce::kAll) return plain_loops<Bools<T, true>>();
+  if (reduce == Reduce::kAny) return plain_loops<Bools<T, false>>();
   return plain_loops<Count<T, true>>();
 }
 
 }  // namespace
 
-ReduceLoops truth_loops(Reduce reduce, DType dtype, bool is_first) {
+ReduceLoops bool_loops(Reduce reduce, DType dtype, bool is_first) {
   if (is_first) return visit_dtype(dtype, [&]<class T>() { return loops_of<T>(reduce); });
   if (reduce == Reduce::kCountNonzero) return plain_loops<Count<int64_t, false>>();
   return loops_of<bool>(reduce);

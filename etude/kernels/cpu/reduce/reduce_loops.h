@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The plain loops of reductions for any dtype, with the tree of reduce.h. Used by
-// reduce_arithmetic.cc and reduce_truth.cc.
+// reduce_arithmetic.cc and reduce_bool.cc.
 #pragma once
 
 #include <algorithm>

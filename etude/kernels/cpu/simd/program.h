@@ -113,7 +113,7 @@ constexpr std::array<scalar::Symbol, sizeof...(S)> list(const S&... s) {
 template <int kOperands, int kParams = 0, class F>
 ScalarDef scalar_of(F) {
   ScalarDef def = internal::scalar_def<internal::kScalarProgram<F, kOperands, kParams>>();
-  if constexpr (!internal::kScalarProgram<F, kOperands, kParams>.is_truth) {
+  if constexpr (!internal::kScalarProgram<F, kOperands, kParams>.is_bool) {
     def.derived = &internal::kDerivedPartials<F, kOperands, kParams>;
   }
   return def;

@@ -13,8 +13,8 @@
 namespace etude::kernels::cpu::internal {
 
 void use_vector_loops(Reduce reduce, ReduceLoops& loops) {
-  const auto fold = static_cast<std::size_t>(reduce == Reduce::kMean ? Reduce::kSum : reduce);
-  const ReduceLoops& vector = ETUDE_OF_BEST_ISA(etude::internal, kFoldLoops)[fold];
+  const auto combine = static_cast<std::size_t>(reduce == Reduce::kMean ? Reduce::kSum : reduce);
+  const ReduceLoops& vector = ETUDE_OF_BEST_ISA(etude::internal, kCombineLoops)[combine];
   loops.block = vector.block;
   loops.short_rows = vector.short_rows;
   loops.columns = vector.columns;
