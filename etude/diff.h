@@ -5,7 +5,8 @@
 //   auto [value, slope] = value_with_gradient([](auto x) { return x * sin(x); }, 2.0);
 #pragma once
 
-// The refusals come first: compilers list the includes that lead to a message.
+// Headers with static errors come first: before an error, compilers print the chain of includes
+// that leads to it.
 // clang-format off
 #include "etude/base/scalars/expression.h"
 #include "etude/diff/mixed_numbers.h"

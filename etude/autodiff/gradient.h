@@ -6,8 +6,9 @@
 //   move(model, -0.1 * grads);
 //
 // Arguments without a tangent (integers, texts) and those wrapped in no_derivative are left out.
-// One differentiable argument returns its tangent, several return a tuple. Unlike GradientTape,
-// parts that the result does not depend on get zeros of their shape.
+// For one differentiable argument the gradient is its tangent, for several a tuple of tangents. A
+// part on which the result does not depend has a gradient of zeros; GradientTape returns an absent
+// tensor for it.
 #pragma once
 
 #include <functional>
@@ -39,7 +40,7 @@ struct GradientTapeAccess {
                                    std::vector<Tensor> seeds = {}) {
     return tape.sweep(targets, sources, {.output_gradients = std::move(seeds)}, where);
   }
-  // An absent cotangent counts as no cotangent, not as ones.
+  // An absent cotangent counts as zeros. In sweep() an absent seed counts as ones.
   static std::vector<Tensor> sweep_arrived(GradientTape& tape, const LeafList& targets,
                                            std::span<const Tensor> cotangents,
                                            const LeafList& sources) {
@@ -73,7 +74,8 @@ struct LetGo {
   void operator()(T&) const {}
 };
 
-// Whether calls on tensors can be differentiated by these arguments.
+// Whether a tape on tensors can follow these arguments: each contains a tensor or a Variable, or
+// has no tangent.
 template <class X>
 inline constexpr bool kIsRecorded =
     !Differentiable<X> || HasLeaf<X, Tensor>::value || HasLeaf<X, Variable>::value;
@@ -106,8 +108,8 @@ using RefusalOfUnrecorded = typename decltype(refusal_of_unrecorded<X...>())::ty
 
 // throws: kInvalidArgument unless `value` is one floating or complex number.
 void require_scalar_result(const Tensor& value, CallSite where);
-// Warns once per call site that the result does not depend on an argument, and names where the
-// chain from one of its leaves ended.
+// Warns once per call site that the result does not depend on an argument. The warning names the
+// last value that depends on a leaf of the argument.
 void warn_independent(CallSite where, std::size_t argument, std::string_view type,
                       const GradientTape& tape, const Tensor& value, const LeafList& leaves);
 
@@ -129,8 +131,9 @@ std::tuple<tangent_t<X>...> build_all(const std::tuple<X...>& fresh, LeafGradien
 
 }  // namespace internal
 
-// A function of X... whose result is one number, borrowed for the duration of a call, and the line
-// of that call. A parameter type: lambdas and functions convert to it.
+// A function of X... that returns one number, with the line of the call that it was passed to.
+// Borrows the function for the duration of this call. A parameter type: lambdas and functions
+// convert to it.
 template <class... X>
 class ScalarFunction {
  public:

@@ -40,7 +40,7 @@ class Type {
   uint32_t id() const noexcept { return id_; }  // 1, 2, 3, ... in order of first use
   // "float32[2,3]".
   std::string to_string() const;
-  // A tensor of this type without a value, for rules that read only the type.
+  // The abstract tensor of this type, without elements: for rules that read only the type.
   const Tensor& abstract_tensor() const;
   // The shape that host code gets during a trace. Never destroyed.
   const Shape& watched_shape() const noexcept { return watched_shape_; }
@@ -69,7 +69,7 @@ struct TensorSpec {
 // throws: kInvalidArgument if the element count exceeds kMaxCount.
 const Type* intern_type(DType dtype, const Shape& shape, Device device = {});
 
-// Parses the output of to_string(). "[2,3]" without a name has the given dtype.
+// Parses the output of to_string(). A text without a dtype, such as "[2,3]", has the given dtype.
 // throws: kInvalidArgument, quoting the text.
 const Type* parse_type(std::string_view text, DType dtype = kFloat32);
 

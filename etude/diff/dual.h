@@ -23,8 +23,8 @@ namespace ETUDE_API etude {
 // numbers with different tags do not mix, except as values and derivatives of each other.
 //
 // threads: thread-compatible.
-// cost: zero derivatives are computed too. Each call checks its derivatives for NaN: the product of
-// a derivative of 0 and an infinite partial is 0, as in reverse mode.
+// cost: derivatives that are zero are computed like all others. Each call checks its derivatives
+// for NaN: the product of a derivative of 0 and an infinite partial is 0, as in reverse mode.
 template <class T, std::size_t n, class Tag>
 class Dual {
  public:
@@ -290,8 +290,8 @@ class Dual {
     if constexpr (n == 1) return false;
     return __builtin_constant_p(x) && x == T(0);
   }
-  // Whether x is known at compile time to be finite and non-zero, so that it makes no NaN of a
-  // number.
+  // Whether x is known at compile time to be finite and non-zero, so that its product with a number
+  // is not NaN.
   ETUDE_INLINED static constexpr bool is_known(const T& x) {
     return __builtin_constant_p(x) && internal::scalar_math::is_plain_factor(x);
   }

@@ -44,12 +44,13 @@ class Profile {
  public:
   // Longest own time first.
   std::vector<ProfileEntry> entries() const;
-  // The first `rows` of them, and the sum of all.
+  // A text table of the first `rows` entries, and the sum over all entries.
   std::string table(std::size_t rows = 30) const;
   // Chrome's trace event format. The first million calls are kept; the table counts all of them.
   //
-  // throws: if the file cannot be written; the old file stays. kNotFound without its folder,
-  //         kFailedPrecondition without access, kResourceExhausted on a full disk, else kDataLoss.
+  // throws: kNotFound if the folder does not exist, kFailedPrecondition without access,
+  //         kResourceExhausted on a full disk, kDataLoss for another failure. An old file then
+  //         stays as it is.
   void write_trace(const std::string& path) const;
 
  private:
@@ -61,8 +62,8 @@ class Profile {
 };
 
 // While alive, records the ops of this thread; of nested scopes only the innermost one records.
-// Calls then take about 230 ns more. Without a scope profiling costs nothing: its check is part of
-// the check for contexts. confined to the thread that made it.
+// Calls then take about 230 ns more. Without a scope, profiling costs nothing: the check for
+// contexts includes the check for it. confined to the thread that made it.
 class ProfileScope {
  public:
   ProfileScope();

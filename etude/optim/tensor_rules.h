@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Optimisers that use whole tensors: LARS and LAMB their norms, Muon, Adafactor and Shampoo their
-// matrices. Each step allocates a few tensors of the size of its parameter.
+// Optimisers that read whole tensors: LARS and LAMB read norms; Muon, Adafactor and Shampoo treat
+// tensors as matrices. Each step allocates a few tensors of the size of its parameter.
 //
-// Norms are right for elements of all sizes. Sums and means of squared gradients in the state
-// (LAMB, Adafactor, Shampoo, vectors in Muon) overflow as their formulas do: float32 gradients of
-// 1e19 and more lead to zero or NaN steps. clip_by_global_norm (transforms.h) reduces such
-// gradients first.
+// Norms are correct for elements of any magnitude. Sums and means of squared gradients in the state
+// (LAMB, Adafactor, Shampoo, vectors in Muon) may overflow: float32 gradients of 1e19 and more lead
+// to zero or NaN steps. clip_by_global_norm (transforms.h) reduces such gradients first.
 #pragma once
 
 #include <optional>
@@ -75,8 +74,8 @@ struct MuonOptions {
   double momentum = 0.95;
   double weight_decay = 0;     // w -= lr weight_decay w
   double vector_rate = 0.015;  // relative rate of tensors that are not matrices
-  double beta2 = 0.95;         // of their variance
-  double eps = 1e-8;           // added to its square root
+  double beta2 = 0.95;         // of the variance of such tensors
+  double eps = 1e-8;           // added to the root of this variance
 
   static constexpr void ranges(const auto& option) {
     option("lr", &MuonOptions::lr, at_least(0));
@@ -87,9 +86,10 @@ struct MuonOptions {
     option("eps", &MuonOptions::eps, at_least(0));
   }
 };
-// Momentum whose matrices are made nearly orthogonal by five Newton-Schulz steps (Jordan et al.
-// 2024): w -= lr sqrt(max(1, columns / rows)) O. A filter counts as the matrix of its last axis by
-// all others. Tensors with fewer axes take the step of AdamW.
+// w -= lr sqrt(max(1, columns / rows)) O, where O is the momentum, made nearly orthogonal by five
+// Newton-Schulz steps (Jordan et al. 2024). A filter counts as a matrix: its last axis is the
+// axis of columns, all other axes together are the axis of rows. Tensors with fewer than two axes
+// take the step of AdamW.
 class Muon : public internal::OptimizerWith<MuonOptions> {
  public:
   explicit Muon(MuonOptions options = {}, CallSite where = CallSite::here());
@@ -119,8 +119,9 @@ struct AdafactorOptions {
     option("weight_decay", &AdafactorOptions::weight_decay, at_least(0));
   }
 };
-// Steps scaled by variances. For matrices only the means of rows and of columns are stored: memory
-// of n + m numbers, not n m (Shazeer and Stern 2018). Axes before the last two are batches.
+// Divides gradients by the roots of their variances. The state of a matrix holds only the means of
+// rows and of columns: n + m numbers, not n m (Shazeer and Stern 2018). Axes before the last two
+// index a batch of matrices.
 class Adafactor : public internal::OptimizerWith<AdafactorOptions> {
  public:
   explicit Adafactor(AdafactorOptions options = {}, CallSite where = CallSite::here());
@@ -134,7 +135,7 @@ class Adafactor : public internal::OptimizerWith<AdafactorOptions> {
 
 struct ShampooOptions {
   Schedule lr = 0.1;
-  double eps = 1e-4;        // times the unit matrix: start of the sums
+  double eps = 1e-4;        // L and R start as eps times the unit matrix
   double weight_decay = 0;  // w -= lr weight_decay w
 
   static constexpr void ranges(const auto& option) {
@@ -144,9 +145,10 @@ struct ShampooOptions {
   }
 };
 // L += G G';  R += G' G;  w -= lr L^(-1/4) G R^(-1/4) (Gupta et al. 2018). The roots are computed
-// by Newton's iteration on products. A filter counts as the matrix of its last axis by all others.
-// Tensors with fewer axes take the step of AdaGrad, the same method with a diagonal sum.
-// cost: some 250 products of the sizes of L and R per matrix and step; keep matrices small.
+// by Newton's iteration on products. A filter counts as a matrix, as in Muon. Tensors with fewer
+// than two axes take the step of AdaGrad, the same method with a diagonal sum.
+// cost: some 250 products of matrices of the sizes of L and R, for each parameter in each step. So
+// matrices should be small.
 class Shampoo : public internal::OptimizerWith<ShampooOptions> {
  public:
   explicit Shampoo(ShampooOptions options = {}, CallSite where = CallSite::here());

@@ -14,9 +14,9 @@
 // bits. In both forms they are differentiated, batched and nested like any other call.
 //
 // Branches and bodies are callables on pytrees. They may read the values that they capture. Host
-// values in the pytrees stay fixed. Variables may be read and assigned in branches and bodies, once
-// per run of these. Each call takes one key of the thread's sequence of random keys; draws inside
-// are derived from it.
+// values in the pytrees stay fixed. Branches and bodies may read and assign Variables; an
+// assignment takes place once for each run of its branch or body. Each call takes one key of the
+// thread's sequence of random keys. Draws inside derive their keys from it.
 //
 // throws, all of them: the errors of branches and bodies; kInvalidArgument, naming the field, for
 // pytrees whose structure changes; kFailedPrecondition for a Variable that is made in a traced
@@ -50,17 +50,17 @@
 namespace ETUDE_API etude {
 
 struct LoopOptions {
-  // The maximum number of steps, whatever the condition returns; none: no limit.
+  // The loop ends after this number of steps, even if the condition is true. None: no limit.
   std::optional<std::int64_t> max_iterations = {};
-  // Tensors of the state, by path, whose sizes may change in a step, with kAny for such a size:
+  // Shapes of state tensors, by path; kAny marks a size that may change from step to step:
   // {{"state/rows", {kAny, 3}}}. Eager only: a graph has fixed sizes before it runs.
   std::map<std::string, Shape> shapes = {};
 };
 
 namespace internal {
 
-// The structure of a pytree and its types and host values, without the elements of its tensors: all
-// that must stay equal from step to step, or from branch to branch.
+// The structure, types and host values of a pytree. They must stay equal from step to step, or from
+// branch to branch; the elements of tensors may differ.
 class StructureShape {
  public:
   // `op` and `what` are names for messages: "while_loop", "state".
@@ -71,10 +71,9 @@ class StructureShape {
     ArgumentFlattener<NoNames>(arguments, {}).argument("", s);
     key_ = TraceKey(arguments);
   }
-  // Marks the tensors of `s`, the state before the first step, whose sizes may change as `shapes`
-  // states.
+  // Allows the changes of sizes in LoopOptions::shapes. `s` is the state before the first step.
   // throws: kInvalidArgument for a path without a tensor in s, and for a shape that does not fit
-  // it.
+  // the tensor.
   template <class S>
   void open_sizes(const S& s, const std::map<std::string, Shape>& shapes) {
     if (shapes.empty()) return;
@@ -83,8 +82,8 @@ class StructureShape {
     ArgumentFlattener<PathNames>(arguments, PathNames(names)).argument(what_, s);
     set_open(names.tensors, shapes);
   }
-  // throws: kInvalidArgument, naming the first part that differs. `then` and `now` name the moments
-  // of the two: "before the first step", "after a step".
+  // throws: kInvalidArgument, naming the first part of `s` that differs. The message contains the
+  // times of this structure, `then` ("before the first step"), and of `s`, `now` ("after a step").
   template <class S>
   void require_same(const S& s, std::string_view then, std::string_view now) const {
     Arguments arguments;
@@ -139,8 +138,8 @@ std::vector<std::string> tensor_names(std::string_view what, const S& s) {
 }
 
 // While alive, a random draw derives its key from one key of the sequence, the number of the step
-// and the number of the draw in it, so that draws are the same in every form of a loop. If the
-// sequence refuses draws, so does this. confined to its thread.
+// and the number of the draw in this step. So all forms of a loop draw the same numbers. If the
+// sequence refuses draws, next_key() does too. confined to its thread.
 class StepKeys final : public KeySource {
  public:
   StepKeys() : base_(next_key_or_none()), scope_(this) {}
@@ -174,7 +173,7 @@ void check_options(std::string_view op, const LoopOptions& options, CallSite whe
 // A branch or a body: takes placeholders of its arguments, returns its results.
 using TensorBody = FunctionRef<std::vector<Tensor>(std::span<const Tensor>)>;
 
-// Traces branches one by one, then makes the call. Implemented in control_flow.cc, like the loops.
+// Traces branches one by one, then makes the call. control_flow.cc implements it, and the loops.
 class StagedSwitch {
  public:
   StagedSwitch(std::string_view op, const Tensor& key, CallSite where);
@@ -189,7 +188,7 @@ class StagedSwitch {
   std::unique_ptr<State> state_;
 };
 
-// A loop before its first step.
+// A loop in a trace: all that run_while() and run_scan() need besides the bodies.
 struct StagedLoop {
   std::string_view op;
   std::vector<Tensor> carried;
@@ -206,11 +205,11 @@ std::vector<Tensor> run_scan(StagedLoop loop, std::span<const Tensor> rows, int6
 
 // The elements of a, then the elements of b.
 std::vector<Tensor> joined(std::span<const Tensor> a, std::span<const Tensor> b);
-// Whether some context tracks values by id, so that it matters which of them are the same.
+// Whether a context tracks values by id. Then one tensor differs from two equal tensors.
 bool follows_values() noexcept;
-// Makes each differentiable value a value with its own id. The cotangents of the state before a
-// step, of an output row or of a branch result are then summed before they reach the original
-// value, as in a graph.
+// Assigns a new id to each differentiable value, so that cotangents are summed in the order of a
+// graph: the cotangents of a state before a step, of an output row or of a branch result are summed
+// before they reach the original value.
 class OwnValues {
  public:
   explicit OwnValues(CallSite where) : where_(where) {}
@@ -287,11 +286,11 @@ class Rows {
   std::vector<Values> parts_;
   int64_t count_;
 };
-// The rows of each tensor, and row i of all; each is made once.
+// Cuts each tensor into its rows. take_row() moves row i of each tensor out: call it once per row.
 std::vector<Values> split_rows(std::span<const Tensor> xs);
 std::vector<Tensor> take_row(std::vector<Values>& rows, int64_t i);
 
-// Output rows of the steps, by tensor, stacked at the end.
+// Collects the output rows of all steps, and stacks them: one result per tensor of a row.
 class StackedRows {
  public:
   StackedRows();
@@ -439,14 +438,14 @@ auto switch_case(const Arg& index, std::tuple<Branch...> given, const X&... oper
   if constexpr (!std::is_same_v<R, internal::Nothing>) return out;
 }
 
-// Applies body(state) while condition(state), a single bool, is true; returns the last state. body
-// is (S) -> S or (S&); a std::tuple state is unpacked for functions that take its elements. Types
-// of tensors stay the same from step to step, except for the sizes that LoopOptions::shapes allows
-// to change.
+// Applies body(state) as long as condition(state), a single bool, is true; returns the last state.
+// The body returns the next state, or changes its argument: (S) -> S or (S&). A std::tuple state is
+// unpacked for functions that take its elements. Types of tensors stay the same from step to step,
+// except for the sizes that LoopOptions::shapes allows to change.
 //
-// A derivative runs the loop forwards once more and then backwards: memory grows with the steps
-// only while a derivative is taken. In a vmap whose examples need different numbers of steps, they
-// run one by one.
+// A derivative runs the loop forwards once more and then backwards, so memory grows with the number
+// of steps only while a derivative is taken. If the examples of a vmap need different numbers of
+// steps, they run one by one.
 template <class S, class Condition, class Body>
 S while_loop(Condition&& condition, Body&& body, S init, const LoopOptions& options = {},
              CallSite where = CallSite::here()) {
@@ -503,10 +502,10 @@ S while_loop(Condition&& condition, Body&& body, S init, const LoopOptions& opti
   return state;
 }
 
-// Calls body(state, x) for each row x along axis 0 of xs, in order; it returns a std::pair of the
-// next state and an output row. Returns the last state and all output rows, stacked along a new
-// axis 0. `xs` is a tensor, or a pytree of tensors with equal numbers of rows; x is then a row of
-// each.
+// Calls body(state, x) for each row x of `xs` along axis 0, in order. The body returns a std::pair
+// of the next state and an output row. scan() returns the last state and all output rows, stacked
+// along a new axis 0. `xs` is a tensor, or a pytree of tensors with equal numbers of rows; x is
+// then a pytree of rows.
 template <class S, class X, class Body>
 requires(
     !std::is_arithmetic_v<std::decay_t<Body>>)  // scan(steps, ...) on numbers is in diff/scan.h
@@ -560,7 +559,8 @@ requires(
   return std::pair<S, Row>(std::move(state), std::move(*of_all));
 }
 
-// Returns the last state of a scan() without output rows: body is (S, x) -> S or (S&, x).
+// A scan() without output rows: returns the last state. The body returns the next state, or changes
+// its argument: (S, x) -> S or (S&, x).
 template <class S, class X, class Body>
 S fold(Body&& body, S init, const X& xs, CallSite where = CallSite::here()) {
   internal::check_state<S>();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Options of tapes, and pullbacks of calls made elsewhere.
+// Options of tapes, and the type of pullbacks that a tape records.
 #pragma once
 
 #include <functional>
@@ -16,7 +16,7 @@ struct TapeOptions {
   bool watch_variables = true;  // trainable Variables are watched when they are read
 };
 
-// Maps cotangents of the results to cotangents of the inputs; an absent entry: no cotangent.
+// Maps cotangents of the results to cotangents of the inputs. An absent tensor means no cotangent.
 using Pullback = std::function<std::vector<Tensor>(std::span<const Tensor> output_gradients)>;
 
 }  // namespace etude

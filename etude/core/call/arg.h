@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arg: the parameter type of op operands. Takes a tensor, a host number, or any type readable as a
-// tensor (a Variable, a slice), and records the caller's line. Only a parameter type.
+// tensor (a Variable, a slice), and stores the line of the call. Use it only for parameters.
 #pragma once
 
 #include <concepts>
@@ -46,7 +46,7 @@ class OptionalArg {
   bool is_bool_ = false;
 };
 
-// Implicit on purpose: `a + b` records the line of `a`. Lives for one call.
+// The conversions are implicit on purpose: `a + b` stores the line of `a`. Lives for one call.
 class Arg {
  public:
   enum class Kind : uint8_t { kTensor, kInteger, kReal, kBool };
@@ -68,13 +68,13 @@ class Arg {
   template <ReadableAsTensor T>
   Arg(const T& value, CallSite where = CallSite::here())  // NOLINT(google-explicit-constructor)
       : tensor_(&held_), where_(where), held_(value.read()) {}
-  // A constant of a layer, read as its value.
+  // A NoDerivative, such as a constant of a layer: its value.
   template <class T>
   requires(std::same_as<T, Tensor> || ReadableAsTensor<T>)
       Arg(const NoDerivative<T>& constant,
           CallSite where = CallSite::here())  // NOLINT(google-explicit-constructor)
       : Arg(constant.value, where) {}
-  // A host number that a derivative records.
+  // A host number that a derivative tracks: a number on a tape, or with a tangent.
   template <internal::RecordedNumber S>
   Arg(const S& value, CallSite where = CallSite::here())  // NOLINT(google-explicit-constructor)
       : where_(where),

@@ -26,7 +26,7 @@ extern thread_local constinit CallSite user_call;
 // The line to show for a call made at `where`.
 inline CallSite user_line(CallSite where) noexcept { return where.known() ? where : user_call; }
 
-// Adds the name of the called function and the user's line to an error from below.
+// Adds the name of the called function and the user's line to `error`.
 [[gnu::cold]] void explain(Error& error, std::string_view name, CallSite where);
 // throws: an error of the function `name`, at the user's line.
 [[noreturn, gnu::cold]] void throw_of(std::string_view name, ErrorCode code,
@@ -52,7 +52,8 @@ class CallScope {
 
 namespace internal {
 
-// Runs `f` as the work of the function `name` that was called at `where`. An empty name adds none.
+// Runs `f` as the work of the function `name` that was called at `where`. Errors get the name,
+// unless it is empty, and the line.
 template <class F>
 decltype(auto) located(std::string_view name, CallSite where, F&& f) {
   const CallScope scope(where);

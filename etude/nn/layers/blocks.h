@@ -19,8 +19,8 @@ namespace nn {
 
 struct ResidualOptions {
   std::int64_t stride = 1;
-  // The shortcut where the shape changes: "projection", a convolution of 1 by 1 with normalisation,
-  // or "padding", x with strides and zeros as further channels, which has no parameters.
+  // The shortcut where the shape changes. "projection": a convolution of 1 by 1 with normalisation.
+  // "padding": x with strides, and zeros as further channels; it has no parameters.
   std::string shortcut = "projection";
 
   static constexpr void ranges(const auto& option) {
@@ -106,9 +106,9 @@ struct InvertedResidualOptions {
   }
 };
 
-// Expands by a convolution of 1 by 1, then a depthwise convolution of 3 by 3, then a projection of
-// 1 by 1. Each has normalisation, and all but the last relu6. The result is added to x if the
-// shapes are equal: M. Sandler et al., "MobileNetV2" (2018).
+// Three convolutions: an expansion of 1 by 1, a depthwise one of 3 by 3, and a projection of 1
+// by 1. Normalisation follows each of them, and relu6 follows the first two. The result is added to
+// x if the shapes are equal: M. Sandler et al., "MobileNetV2" (2018).
 class InvertedResidual {
  public:
   InvertedResidual(std::int64_t in, std::int64_t out, const InvertedResidualOptions& options = {},
@@ -131,7 +131,7 @@ class InvertedResidual {
 };
 
 // Projects squares of patch * patch pixels to vectors: A. Dosovitskiy et al., "An image is worth
-// 16x16 words" (2020). shapes: [n, h, w, in] to [n, h / patch * w / patch, dim].
+// 16x16 words" (2020). shapes: [n, h, w, in] to [n, (h / patch) (w / patch), dim].
 //
 // throws (call): kInvalidArgument for an image whose sides are not multiples of the patch.
 class PatchEmbedding {

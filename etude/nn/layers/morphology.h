@@ -41,13 +41,13 @@ struct MorphologySettings {
 
 }  // namespace detail
 
-// The largest sum of a window and the filter, as image::dilation2d: with a filter of zeros it is
+// The maximum over each window of x + filter, as image::dilation2d. With a filter of zeros it is
 // max pooling with these strides. shapes: filter [height, width, channels].
 //
 // throws (construction): kInvalidArgument for a filter of another rank, options out of their
-// ranges, a list of sizes that has not two elements, or another padding. throws (call):
-// kInvalidArgument for an input of another rank or other channels, and for one too small for a
-// result.
+// ranges, strides or rates that are neither one number nor two, or another padding. throws (call):
+// kInvalidArgument for an input of another rank or with other channels, and for an input that is
+// too small for a result.
 class Dilation2D {
  public:
   explicit Dilation2D(Tensor given, const MorphologyOptions& options = {},
@@ -63,7 +63,7 @@ class Dilation2D {
   detail::MorphologySettings settings_;
 };
 
-// The smallest difference of a window and the mirrored filter, as image::erosion2d. Otherwise as
+// The minimum over each window of x - the mirrored filter, as image::erosion2d. All else is as for
 // Dilation2D.
 class Erosion2D {
  public:

@@ -26,7 +26,8 @@ namespace nn {
 template <class State>
 struct RunOptions {
   std::optional<State> initial = {};  // default: zeros
-  // Integers [n]. After its length an example keeps its state, and its outputs are 0.
+  // The number of steps of each example, integers [n]; default: all steps. In later steps the state
+  // of the example does not change, and its outputs are 0.
   Tensor lengths = {};
 };
 // The outputs of all steps, [n, time, hidden..], and the state after the last step.
@@ -43,20 +44,22 @@ Tensor time_first(const Tensor& x);
 Tensor as_one_step(const Tensor& x);
 // x [n, time, ..] with the first `lengths` steps of each example reversed; the later steps stay.
 Tensor reversed(const Tensor& x, const Tensor& lengths);
-// [time, n, 1], true where a step is before the length of its example.
+// [time, n, 1]: true where the index of the step is less than the length of the example.
 // throws: kInvalidArgument unless lengths are integers [n].
 Tensor steps_within(const Tensor& lengths, std::int64_t n, std::int64_t time);
-// `now` where `mask` is true, else `was`.
+// Replaces the elements of `now` where `mask` is false: by `was`, or by 0 if `was` is absent.
 void keep_where(Tensor& now, const Tensor& mask, const Tensor& was);
-// The ways in which Bidirectional joins its outputs. throws: kInvalidArgument for another word.
+// throws: kInvalidArgument unless `merge` is an option of Bidirectional.
 void require_merge(const std::string& merge);
+// Joins the outputs of both directions by `merge`.
 Tensor merged(const Tensor& forward, const Tensor& backward, const std::string& merge);
 
 struct MaskedInputs {
   Tensor inputs, mask;
 };
 
-// cell.step for many steps: values that depend only on parameters are computed once.
+// Returns cell.step as a function for many steps. Values that depend only on parameters are
+// computed once, before the first step.
 template <class Cell>
 auto steps_of(const Cell& cell) {
   if constexpr (requires { cell.state_weight(); }) {

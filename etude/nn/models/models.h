@@ -2,7 +2,8 @@
 // Published models with their published sizes and random parameters. Convolutional models are
 // ConvNets (conv_net.h) for images [n, h, w, in]; transformers.h has models of text.
 //
-// throws, all of them: kInvalidArgument, with the published sizes, for another size.
+// throws, all of them: kInvalidArgument for a size that was not published; the message lists the
+// published sizes.
 #pragma once
 
 #include <cstdint>
@@ -34,8 +35,8 @@ struct ImageOptions {
 };
 
 // K. He et al., "Deep residual learning for image recognition" (2015): depths 18, 34, 50, 101 and
-// 152. S. Zagoruyko and N. Komodakis, "Wide residual networks" (2016), of depths 50 and 101: with
-// `inner` 2, which widens the middle of each block.
+// 152. S. Zagoruyko and N. Komodakis, "Wide residual networks" (2016): depths 50 and 101 with
+// `inner` = 2, a factor for the channels in the middle of each block.
 ConvNet resnet(int depth, const ImageOptions& options = {}, std::int64_t inner = 1,
                CallSite where = CallSite::here());
 // The same for images of 32 by 32: depth 6 n + 2, with projections where the shape changes.
@@ -109,9 +110,10 @@ class DLRM {
   ETUDE_FIELDS(DLRM, tables, bottom, top);
 };
 
-// H. Cheng et al., "Wide and deep learning for recommender systems" (2016): the sum of one number
-// per table row, plus an MLP of the embedded columns and the numbers. shapes: result [n, 1],
-// logits. `hidden` are the sizes of the MLP between the first and the last.
+// H. Cheng et al., "Wide and deep learning for recommender systems" (2016). Wide: a linear function
+// of the numbers, plus one learned number for each selected row. Deep: an MLP of the embedded
+// columns and the numbers, with the hidden sizes `hidden`. The result is their sum. shapes: result
+// [n, 1], logits.
 class WideAndDeep {
  public:
   WideAndDeep(const IntList& tables, std::int64_t dim, std::int64_t numbers, const IntList& hidden,
