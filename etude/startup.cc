@@ -40,12 +40,12 @@ void DispatchEntry::table_was_made() {
 }
 
 // kernels -> plan: kernels alone know their prepared parameters, so they describe their calls to
-// the search for regions.
+// the search for clusters.
 bool describe_call(const Prepared& call, std::span<const Type* const> operands, SmallCall& out) {
   return kernels::cpu::describe_small_call(call, operands, out);
 }
 
-// codegen -> plan and kernels: machine code of regions and of fused element-wise calls, which run
+// codegen -> plan and kernels: machine code of clusters and of fused element-wise calls, which run
 // without it at first.
 void make_code_in_background(const TieredCode& code, Tier tier) noexcept {
   codegen::make_in_background(code, tier);

@@ -80,7 +80,7 @@ class LeafGradients {
  public:
   explicit LeafGradients(std::vector<Tensor> found, bool all_zeros = false)
       : found_(std::move(found)), depth_(all_zeros ? 1 : 0) {}
-  // With gradients, the state updates that were announced while a tape recorded.
+  // Besides gradients, the state updates that layers made while a tape recorded.
   LeafGradients(std::vector<Tensor> found, const TapedStates* states)
       : found_(std::move(found)), depth_(0), states_(states) {}
   // Whether a gradient arrived since the last call.
@@ -101,7 +101,7 @@ class LeafGradients {
     }
     return zero_tangent(x);
   }
-  // The update announced for this layer; an update of an inner derivative stays as it is.
+  // The state update of this layer; an update of an inner derivative stays as it is.
   template <class T>
   NewState<T> state(const LayerState<T>& x) {
     const auto& box = StateAccess::box(x);
@@ -182,7 +182,7 @@ class GradientTape final : private internal::VariableReader {
 
   // Returns the gradient of the sum of all targets, in the structure of the sources. For a source
   // that the targets do not depend on it is absent, or zeros on request; inside a struct it is
-  // zeros. It contains the state updates that layers among the sources announced while the tape
+  // zeros. It contains the state updates that layers among the sources made while the tape
   // recorded.
   //
   // throws: kFailedPrecondition the second time on a tape that is not persistent; kInvalidArgument
@@ -279,7 +279,7 @@ class GradientTape final : private internal::VariableReader {
   internal::InPlace<Recorder, 304> recorder_;
   std::vector<Watched> variables_;
   std::uint64_t since_ = 0;                        // the start of recording
-  std::unique_ptr<internal::TapedStates> states_;  // null until something is announced
+  std::unique_ptr<internal::TapedStates> states_;  // null before the first update
 };
 
 namespace internal {

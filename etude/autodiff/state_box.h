@@ -45,7 +45,7 @@ class StateBoxBase : public std::enable_shared_from_this<StateBoxBase> {
 
   bool is_frozen = false;  // updates are dropped on purpose
   bool is_taken = true;    // the operator returns the update
-  std::string layer;       // that announced last, unless is_taken
+  std::string layer;       // of the last update, unless is_taken
   CallSite where;
 
  protected:

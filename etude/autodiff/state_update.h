@@ -57,7 +57,7 @@ NewState<T> taken_from(const StateBox<T>& box) {
   return value != nullptr ? NewState<T>{*value} : NewState<T>{};
 }
 
-// The state updates that layers themselves announced while a GradientTape recorded. No operator
+// The state updates that layers themselves made while a GradientTape recorded. No operator
 // copied these layers, so the key of an update is the address of its layer.
 class TapedStates {
  public:

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // State of layers that changes during training without a derivative, such as running statistics. A
-// layer is called as const, so it states its next state (autodiff/state_update.h). The operator
-// that runs the model collects the new state and returns it in the model's tangent; move() and
-// optimisers apply it.
+// layer is called as const, so it calls update_state() with its next state
+// (autodiff/state_update.h). The operator that runs the model collects the update and returns it in
+// the model's tangent; move() and optimisers apply it.
 //
 //   struct Counted {
 //     LayerState<Tensor> calls = Tensor(0.0F);
 //     Tensor operator()(const Tensor& x) const {
-//       if (is_training()) update_state(calls, "Counted", [](const Tensor& n) { return n + 1.0F;
-//       }); return x;
+//       const auto next = [](const Tensor& n) { return n + 1.0F; };
+//       if (is_training()) update_state(calls, "Counted", next);
+//       return x;
 //     }
 //   };
 //
@@ -47,7 +48,7 @@ struct StateAccess;
 
 }  // namespace internal
 
-// The tangent of a LayerState<T>: the announced new state, if any. In a sum the later state wins; a
+// The tangent of a LayerState<T>: the state update, if any. In a sum the later state wins; a
 // factor has no effect. Walks treat it like the LayerState.
 template <class T>
 struct NewState : NoDerivative<std::optional<T>> {

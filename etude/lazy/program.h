@@ -46,7 +46,7 @@ struct LazyProgramPlan final : RefCounted {
   std::vector<LazyNumber> numbers;
   // Once ready:
   GraphRef graph;    // as recorded
-  GraphRef planned;  // the planned graph: rolled (passes/roll.h) and passed, or of a symbolic graph
+  GraphRef planned;  // the planned graph: after roll() and the passes, or of a symbolic graph
   std::size_t planned_nodes = 0;
   RefPtr<const Plan> plan;
   uint64_t number = 0;

@@ -3,15 +3,13 @@
 // (graph/symbolic_graph.h). A segment of further sizes needs a plan of its own, but no pass and no
 // code generation, since kernels take sizes as arguments.
 //
-// There are two symbolic graphs, found from the same segments: of the graphs as recorded, and of
-// the graphs after the passes. A segment of other sizes is served if
+// There are two symbolic graphs, found from the same segments: one of the graphs as recorded, one
+// of the graphs after the passes. A segment of other sizes is served if
 // * the first symbolic graph at its sizes equals the segment: attributes, types and constants are
-// compared.
-//   The recorded graph is authoritative; formulas only decide where the second symbolic graph is
-//   valid;
+//   compared. The recorded graph is authoritative; formulas only decide where the second symbolic
+//   graph is valid;
 // * each number that differs in the second symbolic graph has a counterpart in the first: a number
-// that
-//   differs (or a size of a type) with the same values in all graphs. Both then have the same
+//   that differs (or a size of a type) with the same values in all graphs. Both then have the same
 //   formulas, and the number is known from the recorded segment. So no pass may compute a new
 //   number from sizes: constants are not folded here.
 // A pass that treats two numbers as equal does so in all graphs of the symbolic graph; then they

@@ -34,7 +34,7 @@ namespace internal {
 
 class Condition;
 
-// Applies the announced state updates to the layers of `model`, if `gradients` is a tangent of it.
+// Applies state updates to the layers of `model`, if `gradients` is a tangent of it.
 template <class Model, class Gradients>
 void take_state(Model& model, const Gradients& gradients) {
   if constexpr (etude::internal::holds_state<Model>()) {
@@ -78,7 +78,7 @@ class RuleOptimizer {
   // model; a tensor with an absent gradient does not change. A frozen part (Freezable) and its
   // state do not change, bit for bit. For a part with a tangent of its own (DifferentiableTraits)
   // the step is taken in its tangent, from 0, and its move() applies the result; it has no weight
-  // decay. Layers receive the state updates that they announced.
+  // decay. Layers receive their state updates.
   //
   // throws: kInvalidArgument, with the path, for gradients that do not fit the model, for an option
   //         or a rate of the schedule out of its range, for a group pattern that matches no tensor,

@@ -11,7 +11,7 @@
 namespace etude::internal {
 namespace {
 
-// What to_string() tells, as bytes: plans ask for each cluster that they find.
+// The content of to_string() as bytes: plans look up each cluster that they find.
 class Key {
  public:
   explicit Key(const Cluster& cluster) {

@@ -29,7 +29,7 @@ namespace {
 
 constexpr uint64_t kStepNs = 8;  // about what a step of a few elements takes
 
-// What the kernel of a node reported, told of this node, whatever op runs the plan.
+// Throws the fault that the kernel of a node reported, with the name and line of this node.
 [[noreturn]] void throw_fault_of(const Graph& graph, std::size_t at) {
   const Graph::Node node = graph.node(at);
   try {

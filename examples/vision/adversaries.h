@@ -34,7 +34,7 @@ void compete(const std::string& name, Artist artist, Critic critic, int64_t late
   const auto step = function(
       [latent](Artist& g, Critic& c, optim::Adam& of_g, optim::Adam& of_c, const Tensor& real) {
         const PhaseScope training(Phase::kTraining);
-        // Gradients by both networks, so that the announced state of all batch norms is taken. Each
+        // Gradients by both networks, so that the state updates of all batch norms are taken. Each
         // optimiser uses its part, and the graph drops the rest.
         const auto said = [&](const Critic& by, const Artist& of) {
           return by(of(random::normal({kBatch, latent})));

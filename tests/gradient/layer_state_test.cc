@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// State of layers: state announced in the training phase reaches the trained model once, in every
+// State of layers: a state update of the training phase reaches the trained model once, in every
 // mode and through every structure; a warning names state that is not taken.
 #include "etude/diff/layer_state.h"
 
@@ -145,7 +145,7 @@ TEST(LayerState, SumsKeepTheLater) {
   const PhaseScope training(Phase::kTraining);
   const auto f = [](const Counted& c) { return sum(c(kX)); };
   auto grads = gradient(f, layer);
-  grads += zero_tangent(layer);  // nothing was announced there
+  grads += zero_tangent(layer);  // without a state update
   EXPECT_EQ(grads[&Counted::calls].value->item<double>(), 1);
   grads += gradient([](const Counted& c) { return sum(c(c(kX))); }, layer);
   EXPECT_EQ((grads * 0.5)[&Counted::calls].value->item<double>(), 2);
@@ -163,7 +163,7 @@ TEST(LayerState, FrozenLayersKeepTheirs) {
   EXPECT_TRUE(warnings.told.empty());
 }
 
-// A tape identifies layers by their address; the announced state of a frozen layer is dropped
+// A tape identifies layers by their address; the state update of a frozen layer is dropped
 // without a warning.
 TEST(LayerState, TapesDropWhatFrozenLayersAnnounce) {
   const tests::Warnings warnings;

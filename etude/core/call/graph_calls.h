@@ -44,14 +44,14 @@ Values loop_graph(const AttrObject& condition, const AttrObjects& body, Operands
 // The attributes of a call with a custom rule (op custom_call).
 struct CustomCallAttrs {
   const AttrObject* value;  // a graph of all operands that returns the first `results` operands
-  // Each rule maps cotangents of differentiable results and the kept values to gradients of the
+  // Each rule maps cotangents of differentiable results and the residuals to gradients of the
   // inputs. Empty: derivatives are refused with the reason `fault`.
   AttrObjects rules;
   // The cotangents of each rule: bit i for differentiable result i. For another combination of
   // cotangents the derivative is refused with the reason `fault`. Empty: the only rule takes all
   // cotangents, with zeros for missing cotangents.
   std::vector<int64_t> sets;
-  int64_t results, inputs;  // numbers of operands; the remaining operands are kept values
+  int64_t results, inputs;  // numbers of operands; the remaining operands are residuals
   bool is_for_forward;      // whether forward mode uses the rule as well
   std::string name;         // for messages
   std::string fault;

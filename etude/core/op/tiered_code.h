@@ -2,7 +2,7 @@
 // Machine code by tiers, of a scalar program or of a cluster. At first there is none, and
 // precompiled kernels run. Once enough time has gone into that, code of Tier 1 and later of Tier 2
 // is requested, made in the background, and swapped in by one atomic store. All tiers compute the
-// same bits. Used by FusedProgram (kernels/) and RegionCode (plan/); codegen/ makes the code.
+// same bits. Used by FusedProgram (kernels/) and ClusterCode (plan/); codegen/ makes the code.
 #pragma once
 
 #include <array>

@@ -85,8 +85,8 @@ class WeightNorm {
 
 // A layer whose weight (or filter), seen as a matrix, is divided by its largest singular value: T.
 // Miyato et al., "Spectral normalization for generative adversarial networks" (2018). Each call of
-// the training phase makes one step of the power method and announces it, as BatchNorm announces
-// its statistics.
+// the training phase makes one step of the power method. The step is a state update, as are the
+// statistics of BatchNorm.
 template <class Layer>
 class SpectralNorm {
  public:

@@ -32,9 +32,9 @@ struct BatchNormOptions {
 
 // (x - mean) / sqrt(variance + epsilon) * scale + offset, per feature. Inference uses the running
 // statistics. The training phase uses the statistics of the batch, with the biased variance, and
-// announces the state update running += (batch - running) * (1 - momentum): the gradient of the
-// model holds it, and optimizer.update and move() apply it. A layer that is called twice announces
-// twice.
+// makes the state update running += (batch - running) * (1 - momentum): the gradient of the model
+// holds it, and optimizer.update and move() apply it. A layer that is called twice makes two
+// updates.
 //
 // throws (call): kInvalidArgument for an input whose axis has another size.
 class BatchNorm {
@@ -43,7 +43,7 @@ class BatchNorm {
                      CallSite where = CallSite::here());
 
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
-  // As in the training phase, but updates `statistics` at once and announces nothing: for
+  // As in the training phase, but updates `statistics` at once, without a state update: for
   // statistics that are kept outside of the model. No derivative passes through them.
   Tensor train(const Tensor& x, BatchStatistics& statistics,
                CallSite where = CallSite::here()) const;

@@ -123,7 +123,7 @@ struct Aligned {
 // The derivatives of all branches, combined: the residuals of all branches share places.
 class SwitchDerivative {
  public:
-  // Results from `first_residual` on are kept values of derivatives before.
+  // Results from `first_residual` on are residuals of earlier derivatives.
   SwitchDerivative(const Graphs& branches, const Chosen& chosen, std::size_t first_residual)
       : branches_(branches), chosen_(chosen), first_residual_(first_residual) {
     std::set<int64_t> read;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// With ETUDE_TIER=2 the function becomes machine code. A layer of one's own announces its state.
+// With ETUDE_TIER=2 the function becomes machine code. A layer of one's own updates its state.
 #include <cstdio>
 
 #include "etude/etude.h"
