@@ -202,7 +202,7 @@ def check(folder):
     for name in ("ours.npz", "ours_deflated.npz"):
         with zipfile.ZipFile(folder / name) as archive:
             assert archive.testzip() is None, name
-            assert sorted(archive.namelist()) == ["empty.npy", "bools.npy", "x.npy"], archive.namelist()
+            assert sorted(archive.namelist()) == ["bools.npy", "empty.npy", "x.npy"], archive.namelist()
         if numpy:
             arrays = numpy.load(folder / name)
             assert arrays["x"].dtype == "<f4" and arrays["x"].tolist() == [[1.5, 2.5], [3.5, -4.5]]

@@ -210,7 +210,9 @@ void define_random(Registry& r) {
       .samples = {.calls = {{{"uint64[2]"}, {{"shape", Ints{11}}}},
                             {{"uint64[2]"}, {{"shape", Ints{0}}}},
                             {{"uint64[3,2]"}, {{"shape", Ints{3, 11}}}}}},
-      .errors = {{{"uint64[2]"}, "shape [2,3] must have one axis", {{"shape", Ints{2, 3}}}}},
+      .errors = {{{"uint64[2]"},
+                  "shape [2,3] must have as many axes as the keys",
+                  {{"shape", Ints{2, 3}}}}},
   });
 }
 

@@ -297,7 +297,7 @@ void define_masks(Registry& r) {
                             {{"[2,3]", "bool[2]"}},
                             {{"[0,3]", "bool[0]"}}}},
       .errors = {{{"float32[2,3]", "bool[3]"},
-                  "the mask has shape [3] and operand 'x' has shape [2,3]"}},
+                  "the mask has shape [3], but operand 'x' has shape [2,3]"}},
   });
   r.define({
       .name = "unmask",
