@@ -150,7 +150,7 @@ TEST(Profile, TableAndTrace) {
   EXPECT_EQ(trace["otherData"]["left_out"], 0);
   const std::string text = etude::tests::error_of(
       ErrorCode::kNotFound, [&] { scope.profile().write_trace("/nonexistent/trace.json"); });
-  EXPECT_NE(text.find("beside '/nonexistent/trace.json': No such file or directory"),
+  EXPECT_NE(text.find("next to '/nonexistent/trace.json': No such file or directory"),
             std::string::npos)
       << text;
 }
