@@ -58,7 +58,7 @@ struct MixedHasNoDerivative {
       "their numbers, or use etude::Real");
 };
 
-// Combines the tangents of arguments from the tangents of their tensors and numbers.
+// Builds the tangents of arguments from the tangents of their tensors and numbers.
 template <class T>
 struct TakeMixed {
   LeafGradients& tensors;
@@ -88,7 +88,7 @@ struct TakeMixed {
   void leave() { tensors.leave(); }
 };
 
-// A run of a function with both tapes recording.
+// A run of a function. Both tapes record it: the tape of tensors and the tape of numbers.
 template <class F, class... X>
 struct MixedRun {
   using Types = MixedTypes<F, X...>;
@@ -111,8 +111,9 @@ struct MixedRun {
     each_differentiable([&](auto& a) { states.open(a); });
     result.emplace(apply_owned(f, *lifted));
     states.close();
+    // Checks the numbers of the result now, while the enclosing derivatives are known.
     const auto check = [&](const auto& leaf) { static_cast<void>(slot_of(leaf)); };
-    each_leaf(std::as_const(*result), check);  // while the enclosing derivatives are known
+    each_leaf(std::as_const(*result), check);
     tape.stop();
     if (is_persistent) GradientTapeAccess::freeze(tape);
   }
@@ -128,7 +129,7 @@ struct MixedRun {
     }
     (std::index_sequence_for<X...>());
   }
-  // The slot of a number of the result among the cotangents; 0 for other leaves.
+  // The slot on the tape of a number of the result: the index of its cotangent. 0 for other leaves.
   template <class S>
   std::uint32_t slot_of(const S& leaf) const {
     if constexpr (std::is_same_v<S, To>) {
@@ -137,7 +138,8 @@ struct MixedRun {
       return 0;
     }
   }
-  // The tangents of x... for cotangents of the tensors `targets`, and of numbers by slot.
+  // Runs the reverse pass and returns the tangents of x... `seeds` are the cotangents of the
+  // tensors `targets`. `cotangents` are the cotangents of the numbers, by slot.
   std::tuple<tangent_t<X>...> tangents(const LeafList& targets, std::vector<Tensor> seeds,
                                        std::vector<T>& cotangents, const X&... x) {
     LeafList sources{std::tuple<>()};
@@ -196,8 +198,8 @@ auto mixed_gradient(const F& f, const X&... x) {
 
 }  // namespace internal
 
-// Returns the value of f(x...), one number or a tensor of one element, and its gradient, in one run
-// of f.
+// Returns f(x...) and its gradient, from one run of f. The result of f must be one number, or a
+// tensor of one element.
 //
 // throws: kInvalidArgument if the result is a tensor of several elements; kUnimplemented where
 //   numbers are read from a tensor that an outer derivative differentiates; the errors of f.
@@ -261,7 +263,7 @@ struct PulledMixed {
 
 }  // namespace internal
 
-// Returns f(x...), of any differentiable type, and its pullback.
+// Returns f(x...) and its pullback. The result of f may have any differentiable type.
 template <class F, class... X>
 requires internal::MixedArguments<X...>
 auto value_with_pullback(const F& f, const X&... x) {
@@ -283,8 +285,8 @@ auto pullback(const F& f, const X&... x) { return value_with_pullback(f, x...).s
 
 namespace internal {
 
-// Conversions between numbers of forward mode and tensors: a context of the thread per derivative;
-// each derivative has its own Tag.
+// The context that converts between numbers of forward mode and tensors, while a derivative runs on
+// this thread. Each derivative has its own Tag, and so its own context.
 template <class Tag>
 class ForwardNumbers {
  public:
@@ -400,7 +402,7 @@ auto jvp(const F& f, const X& primals, const tangent_t<X>& tangents,
     if constexpr (internal::kIsOtherLeaf<Leaf>) {
       run(leaf, *next++);
     } else if constexpr (internal::TensorManifold<Leaf>) {
-      tangent_t<Leaf> along = zero_tangent(leaf);  // its numbers have moved
+      tangent_t<Leaf> along = zero_tangent(leaf);  // its numbers have their tangents already
       const auto take = [&](auto& part) {
         if constexpr (internal::kIsOtherLeaf<std::remove_cvref_t<decltype(part)>>) part = *next++;
       };

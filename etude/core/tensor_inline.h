@@ -14,7 +14,7 @@ struct TensorAccess {
   static internal::TensorRep* rep(const Tensor& x) noexcept { return x.rep_; }
   static Tensor adopt(internal::TensorRep* rep) noexcept { return Tensor(rep); }
   static const void* data(const Tensor& x) noexcept { return x.rep_->data; }
-  // Whether this is the only handle to its elements, so that writing them is invisible elsewhere.
+  // Whether this is the only handle to its elements. A write to them is then invisible elsewhere.
   static bool is_unique(const Tensor& x) noexcept {
     const internal::TensorRep* rep = x.rep_;
     return rep->count.load(std::memory_order_acquire) == 1 &&
@@ -29,9 +29,9 @@ struct TensorAccess {
   static uint64_t id_or_zero(const Tensor& x) noexcept {
     return x.rep_->id.load(std::memory_order_relaxed);
   }
-  // The elements for writing. Copies shared elements first. The value gets a new identity.
+  // Returns the elements for writing. Copies shared elements first. The value gets a new id.
   static void* writable(Tensor& x);
-  // Drops the identity of a value that is about to be overwritten.
+  // Drops the id of a value that is about to be overwritten.
   static void forget_id(Tensor& x) noexcept;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// scan: loops whose derivative is compiled. The body runs once on symbols at compile time. Its
-// derivative is straight-line code, and a loop keeps only its states.
+// scan: loops whose derivative is compiled. The body runs once on symbols, at compile time. Its
+// derivative is straight-line code. For the reverse pass, a loop stores only its states and the
+// elements of its sequences.
 //
 //   // Newton's law of cooling, by steps.
 //   double cooled(double start, double rate) {
@@ -39,7 +40,7 @@ namespace internal {
                                                " steps. Give one for each step");
 }
 
-// A recorded loop: its states, and its loop-invariant numbers.
+// A recorded loop: its states, and the numbers that do not change from step to step.
 template <class T, class Program, class Sequences>
 class ScanCall final : public ScalarNote<T> {
  public:
@@ -72,8 +73,8 @@ class ScanCall final : public ScalarNote<T> {
 
   const Sequences& sequences() const { return sequences_; }
 
-  std::size_t count;                          // of steps
-  KeptArray<State> states;                    // before each step, and the last
+  std::size_t count;                          // number of steps
+  KeptArray<State> states;                    // the state before each step; then the last state
   typename Program::template Nodes<T> fixed;  // values that are the same in all steps
   std::array<std::uint32_t, kState> state_slots, results;
   std::array<std::uint32_t, kParams> param_slots;
@@ -85,7 +86,8 @@ class ScanCall final : public ScalarNote<T> {
   Sequences sequences_;
 };
 
-// Sequences by value: the plain numbers of all steps in rows, and the slots of the varying numbers.
+// Copies of the sequences of a recorded loop: for each step, a row of plain numbers, and the tape
+// slots of the numbers that may vary.
 template <class T, class... X>
 class ScanSequences {
  public:
@@ -128,8 +130,8 @@ class ScanSequences {
     };
     (one(x), ...);
   }
-  // Adds the cotangents of one step to the slots of the numbers that may vary; slot 0 takes the
-  // rest.
+  // Adds the cotangents of one step to the slots of the numbers that may vary. Slot 0 collects the
+  // cotangents of constants; add() clears it.
   [[gnu::always_inline]] static void pass(const Slots& slots, const Row& ct, T* to) {
     std::size_t column = 0;
     [[maybe_unused]] const auto one = [&]<class Y>(std::type_identity<Y>) {
@@ -157,7 +159,8 @@ auto recorded_scan(ScalarTape<T>& tape, std::size_t steps, const State& state, c
   using Program = ScanProgram<Body, Varies, plain_argument_t<S, State>, plain_argument_t<S, Params>,
                               plain_argument_t<S, element_t<X>>...>;
   if constexpr (Program::kTerms.is_sum) {
-    // The sums take as much room as the tape has numbers.
+    // summed_scan() allocates as many cotangents as the tape has numbers. So the tape must be
+    // short, or the loop long.
     if (tape.size() <= 1024 || tape.size() / 16 <= steps)
       return summed_scan<Program>(tape, steps, state, params, x...);
   }
@@ -190,7 +193,8 @@ auto recorded_scan(ScalarTape<T>& tape, std::size_t steps, const State& state, c
   return out;
 }
 
-// Whether a loop sums up one number, of any type.
+// adds_up(): whether each step only adds a term to a state of one number. The scalar type may be
+// any; double replaces it for this test.
 template <class X, class First = typename ScalarIn<X>::type>
 struct PlainNumbers : std::type_identity<replace_scalar_t<X, First, double>> {};
 template <class X>
@@ -205,7 +209,7 @@ constexpr bool adds_up() {
   }
 }
 
-// The same on plain numbers, if the loop is a sum and all numbers have one type.
+// Whether the loop is such a sum and all its numbers are plain numbers of type T.
 template <class T, class Body, class State, class Params, class... X>
 constexpr bool adds_plain_numbers() {
   const auto is_plain = []<class Y>(std::type_identity<Y>) {
@@ -221,8 +225,9 @@ constexpr bool adds_plain_numbers() {
   return false;
 }
 
-// Whether the argument in the position of the parameters is the body, since there are no
-// parameters: a callable that is empty, or that has no tangent because it captures.
+// Whether P, the type in the place of the parameters, is the body of a scan without parameters: an
+// empty class, such as a lambda, or a class without a tangent, such as a lambda with captures.
+// Tuples and reflectable structs are parameters.
 template <class P>
 inline constexpr bool kIsScanBody = std::is_class_v<P> && !TupleLike<P> && !Reflectable<P> &&
                                     (std::is_empty_v<P> || !HasTangent<P>);
@@ -274,10 +279,11 @@ auto run_scan(std::size_t steps, const State& state, const Params& params, const
   return by_steps();
 }
 
-// The symbols for a Y that the body runs on. Ill-formed once the body has been compiled for them
-// (first_calls.h).
+// Y with symbols in place of its numbers.
 template <class Y>
 using symbols_t = replace_scalar_t<Y, typename ScalarIn<Y>::type, scalar::Symbol>;
+// Compiles the body for symbols. The type is then ill-formed, so that there is no overload
+// (first_calls.h).
 template <class Body, class... Y>
 using FirstStep = typename NoOverload<decltype(std::declval<const Body&>()(
     std::declval<const symbols_t<Y>&>()...))>::type;
@@ -305,15 +311,16 @@ requires(internal::kIsScanBody<Body>&&
 //
 // The body is generic and captures nothing. Its derivative is compiled by running the body on
 // symbols: it must select by where(condition, a, b) instead of branching on values, and its loops
-// must have constant bounds. Functions that the body calls must be constexpr, since it runs at
-// compile time.
+// must have constant bounds. Functions that the body calls must be constexpr, since the body runs
+// at compile time.
 //
 // throws: kInvalidArgument if a sequence does not have `steps` elements.
 // cost: a derivative keeps the states and the elements of sequences. Its reverse pass runs the body
 // and the derivative of the body once for each step. Values that depend on parameters only are
-// computed once. A loop that sums up one number, such as a sum over data, keeps nothing of its
-// steps and computes several at once. It adds to eight partial sums in turn, in all modes, so its
-// last digits differ from a plain loop. Windows (windows.h) are the fastest sequences for it.
+// computed once. If each step only adds a term to one number, as in a sum over data, the loop
+// stores nothing of its steps and computes several steps at once. Such a loop adds to eight partial
+// sums in turn, in all modes, so its last digits differ from a plain loop. Its fastest sequences
+// are windows (windows.h).
 template <class State, class Params, class Body, class... X>
 requires(!internal::kIsScanBody<Params>) auto scan(std::size_t steps, const State& state,
                                                    const Params& params, const Body& body,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// NumPy's files: one array (npy), or arrays by name (npz). Files are written whole or not at all,
-// and are not trusted when read: nothing in them runs, and arrays of Python objects are refused.
+// NumPy's files: one array (npy), or arrays with names (npz). A write replaces the whole file or
+// leaves it unchanged. Files need not be trusted: reading runs no code from them and refuses arrays
+// of Python objects.
 #pragma once
 
 #include <cstdint>
@@ -25,11 +26,14 @@ Tensor load_npy(const std::string& path, CallSite where = CallSite::here());
 Tensor parse_npy(std::span<const std::uint8_t> file, std::string_view name,
                  CallSite where = CallSite::here());
 
+// Writes x to an npy file.
+//
 // throws: kInvalidArgument for an absent tensor; kUnimplemented for bfloat16, which NumPy lacks;
-//         for the file: the errors of AtomicFile.
+//         the errors of AtomicFile if the file cannot be written.
 void save_npy(const std::string& path, const Tensor& x, CallSite where = CallSite::here());
 
-// Reads all arrays of an npz file, by name. throws: as load_npy, with the name of the entry.
+// Returns all arrays of an npz file with their names. throws: as load_npy; the message names the
+// entry.
 NamedTensors load_npz(const std::string& path, CallSite where = CallSite::here());
 // Parses the arrays in `file`, the content of a file with that `name`. throws: as load_npy.
 NamedTensors parse_npz(std::span<const std::uint8_t> file, std::string_view name,
@@ -38,7 +42,7 @@ NamedTensors parse_npz(std::span<const std::uint8_t> file, std::string_view name
 struct NpzOptions {
   bool compress = false;  // deflate, as numpy.savez_compressed
 };
-// throws: as save_npy.
+// Writes `tensors` to an npz file, one entry for each name. throws: as save_npy.
 void save_npz(const std::string& path, const NamedTensors& tensors, const NpzOptions& options = {},
               CallSite where = CallSite::here());
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parameters of a model with their gradients: its tensors without frozen parts; for a part with
-// a tangent of its own, the tensors of this tangent. Used by optimizer.h and lbfgs.h.
+// The parameters of a model with their gradients. The parameters are the tensors of the model;
+// tensors of frozen parts are marked. If a part of the model has its own tangent type, its
+// parameters are the tensors of a tangent. Used by optimizer.h and lbfgs.h.
 #pragma once
 
 #include <cstddef>
@@ -24,12 +25,13 @@ namespace internal {
 
 [[noreturn]] void throw_unpaired(std::size_t parameters, std::size_t gradients);
 void add_parameter(std::vector<Parameter>& out, Tensor& value, const std::string& path);
-// Marks the parameters that are tensors of frozen parts.
+// Marks the parameters that belong to frozen parts.
 void mark_frozen(std::vector<Parameter>& parameters, std::vector<const Tensor*> frozen);
-// Replaces the tensors of a part by those of the tangent that it moves along.
+// Replaces the tensors of a part in `out` by `tangent`, the tensors of the tangent along which the
+// part moves.
 void put_tangent(Parameters& out, MovedPart part, std::vector<Parameter> tangent);
 
-// Replaces the parts of a model that have a tangent of their own by these tangents.
+// Calls put_tangent() for each part of `model` that has its own tangent type.
 template <class Model>
 void put_tangents(Parameters& out, Model& model, bool with_paths) {
   for_each_struct(model, [&](const std::string& path, auto& part) {
@@ -49,7 +51,7 @@ void put_tangents(Parameters& out, Model& model, bool with_paths) {
   });
 }
 
-// The tensors of `model`, without gradients.
+// The parameters of `model`, without gradients.
 template <class Model>
 Parameters parameters_of(Model& model, bool with_paths) {
   Parameters out;
@@ -70,7 +72,8 @@ Parameters parameters_of(Model& model, bool with_paths) {
   return out;
 }
 
-// The tensors of `model` with those of its tangent `gradients`, which has no host numbers.
+// Pairs the parameters of `model` with the tensors of its tangent `gradients`. The tangent may hold
+// no host numbers.
 template <class Model, class Gradients>
 Parameters pair_up(Model& model, const Gradients& gradients, bool with_paths) {
   static_assert(!etude::internal::HasScalar<Gradients>,

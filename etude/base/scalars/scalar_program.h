@@ -25,9 +25,10 @@ struct Program {
   int size = 0;
   int operands = 0;  // operand indices are below this
   int params = 0;
-  uint32_t bools = 0;                // bit i: operand i is bool
-  bool is_bool = false;              // the result is bool
-  std::array<uint8_t, 8> sources{};  // operand i of this program is value sources[i] of its creator
+  uint32_t bools = 0;    // bit i: operand i is bool
+  bool is_bool = false;  // the result is bool
+  // Operand i was operand sources[i] before finish() renumbered the operands.
+  std::array<uint8_t, 8> sources{};
 
   constexpr bool is_bool_node(int i) const {
     const Node& node = nodes[static_cast<std::size_t>(i)];
@@ -36,7 +37,8 @@ struct Program {
   }
 };
 
-// "where(x1 > 0, x1, 0.2 * x1)" in calls: "where(greater(x1, 0), x1, multiply(p1, x1))".
+// The program as nested calls. p1 is the first numeric attribute: where(x1 > 0, x1, p1 * x1) is
+// printed as "where(greater(x1, 0), x1, multiply(p1, x1))".
 std::string to_string(const Program& program);
 
 // The node of operand i, or of numeric attribute i.
@@ -69,8 +71,9 @@ constexpr std::array<bool, kMaxRawNodes> nodes_of(const Builder& raw, std::size_
   return used;
 }
 
-// Keeps the nodes that `result` needs, makes the result the last node, and renumbers the used
-// operands from zero, unless all operands keep their numbers.
+// Returns the program that computes `result`: only the nodes that it needs, with `result` as the
+// last node. If `keep_all` is true, all operands keep their numbers. Otherwise the operands in use
+// are renumbered from zero.
 constexpr Program finish(const Builder& raw, std::size_t result, int operands, int params,
                          bool keep_all) {
   const std::array<bool, kMaxRawNodes> used = nodes_of(raw, result);
@@ -118,7 +121,8 @@ constexpr Program build() {
   return finish(builder, result.node_in(builder), kOperands, kParams, true);
 }
 
-// Whether each function has an op and kernels. Some functions exist for numbers only.
+// Whether all functions of the program have an op and kernels. Some functions exist for host
+// numbers only.
 constexpr bool runs_on_tensors(const Program& program) {
   for (int i = 0; i < program.size; ++i) {
     if (!info(program.nodes[static_cast<std::size_t>(i)].fn).on_tensors) return false;

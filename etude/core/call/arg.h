@@ -46,7 +46,8 @@ class OptionalArg {
   bool is_bool_ = false;
 };
 
-// The conversions are implicit on purpose: `a + b` stores the line of `a`. Lives for one call.
+// Constructors are implicit so that their argument `where` stores the line of the call: in `a + b`,
+// the line of `a`. Lives for one call.
 class Arg {
  public:
   enum class Kind : uint8_t { kTensor, kInteger, kReal, kBool };
@@ -68,7 +69,7 @@ class Arg {
   template <ReadableAsTensor T>
   Arg(const T& value, CallSite where = CallSite::here())  // NOLINT(google-explicit-constructor)
       : tensor_(&held_), where_(where), held_(value.read()) {}
-  // A NoDerivative, such as a constant of a layer: its value.
+  // The value of a NoDerivative, such as a constant of a layer.
   template <class T>
   requires(std::same_as<T, Tensor> || ReadableAsTensor<T>)
       Arg(const NoDerivative<T>& constant,
@@ -106,7 +107,7 @@ class Arg {
     return kind_ == Kind::kReal ? real_ : static_cast<double>(integer_);
   }
   int64_t integer() const noexcept { return integer_; }
-  // The tensor form of a recorded host number; absent otherwise.
+  // The tensor form of a host number that a derivative tracks; absent for a plain host number.
   const Tensor& followed() const noexcept { return held_; }
 
  private:

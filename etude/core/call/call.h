@@ -27,15 +27,15 @@ const Op& op(std::string_view name);
 // cost: 10 to 60 ns for tiny operands.
 Tensor call1(const Op& op, const Arg& x);
 Tensor call2(const Op& op, const Arg& x, const Arg& y);
-// Any operands and attributes; attributes in the order of the record. Host numbers take the dtype
-// of the first tensor among the operands that share a dtype.
+// Calls `op` with any operands and attributes. `attrs` are in the order of the record. Host numbers
+// take the dtype of the first tensor among the operands that share a dtype.
 Values call(const Op& op, std::span<const Arg* const> args, std::initializer_list<AttrView> attrs,
             CallSite where);
 Values call_list(const Op& op, std::span<const Tensor> operands,
                  std::initializer_list<AttrView> attrs, CallSite where);
 
-// The key of a draw with this probability: the given key, else the next key of the thread. Absent
-// if the draw needs no key.
+// Returns the random key of a call that draws with `probability`, such as dropout: `given` if it is
+// present, else the next key of the thread. Absent if no key is given and the probability is 0.
 OptionalArg key_for(const OptionalArg& given, double probability);
 
 inline Tensor only(Values values) { return std::move(values[0]); }

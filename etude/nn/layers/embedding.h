@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tables of rows: of words, of bags of words, of positions. The gradient of a table is sparse: it
-// has only the rows that were read (Tensor::slices), until it is combined with a dense tensor.
+// Layers with a table of rows: embeddings of words, of bags of words, and of positions. The
+// gradient of a table is sparse: it stores only the rows that were read (Tensor::slices). It
+// becomes dense when it is combined with a dense tensor.
 #pragma once
 
 #include <string>
@@ -33,9 +34,11 @@ class Embedding {
   ETUDE_FIELDS(Embedding, table);
 };
 
-// The sum, the mean or the elementwise maximum of the rows of each bag. shapes: ids [.., bag],
-// result [.., size]. throws: as Embedding; kInvalidArgument for another mode, and for ids without
-// an axis.
+// Returns the sum, the mean or the elementwise maximum of the rows of each bag. `mode` is "sum",
+// "mean" or "max". shapes: ids [.., bag], result [.., size].
+//
+// throws (construction): as Embedding; kInvalidArgument for an unknown mode. throws (call): as
+// Embedding; kInvalidArgument for ids of rank 0.
 class EmbeddingBag {
  public:
   EmbeddingBag(std::int64_t vocabulary, std::int64_t size, std::string mode = "mean",
@@ -50,12 +53,13 @@ class EmbeddingBag {
   std::string mode_;
 };
 
-// Adds to x [.., time, size] the row of each position. The rows are learned, or, if `learned` is
-// false, the sines and cosines of A. Vaswani et al., "Attention is all you need" (2017), section
-// 3.5, which are not parameters.
+// Adds a row for each position to x [.., time, size]. If `learned` is true, the rows are
+// parameters. Otherwise they are not parameters, but the sines and cosines of A. Vaswani et al.,
+// "Attention is all you need" (2017), section 3.5.
 //
-// throws (construction): kInvalidArgument for sizes below 1, and for an odd one without learning.
-// throws (call): kInvalidArgument for a longer input, or for another size of its last axis.
+// throws (construction): kInvalidArgument for a length or size below 1, and for an odd size if
+// `learned` is false. throws (call): kInvalidArgument if time exceeds the length, or if the last
+// axis of x has another size than the layer.
 class PositionalEmbedding {
  public:
   PositionalEmbedding(std::int64_t length, std::int64_t size, bool learned = true,
@@ -70,11 +74,13 @@ class PositionalEmbedding {
   std::int64_t length_, size_;
 };
 
-// Rotates pairs of x [.., time, size] by angles that grow with the position, as the op
-// rotary_embedding: for queries and keys of attention. `first` is the position of the first row.
+// Rotates pairs of elements of x [.., time, size] by angles that grow with the position, as the op
+// rotary_embedding does. Apply it to the queries and keys of attention. `first` is the position of
+// the first row.
 //
-// throws (construction): kInvalidArgument for an odd size. throws (call): kInvalidArgument for an
-// input of another size.
+// throws (construction): kInvalidArgument for a size that is odd or below 2, and for a base that is
+// not above 0. throws (call): kInvalidArgument if the last axis of x has another size than the
+// layer.
 class RotaryEmbedding {
  public:
   explicit RotaryEmbedding(std::int64_t size, double base = 10000,
