@@ -9,9 +9,8 @@
 //       T lr;
 //     };
 //     template <class T> struct State {};   // per element; the names are those of checkpoints
-//     // Sets the rates of update t, counted from 1, with learning rate lr. A rate of the name of
-//     an
-//     // option has its value already, `lr` has lr, and the others are 0. Not needed if they stay.
+//     // Sets the rates of update t, counted from 1, with learning rate lr. A rate with the name of
+//     // an option has its value already, `lr` has lr, and the others are 0. Optional.
 //     static void rates(const Options& o, double t, double lr, Rates<double>& r);
 //     // The formula of one element: parameter w, gradient g. On numbers it is the kernel, on
 //     // tensors the lowering of the op, so both compute the same bits.
