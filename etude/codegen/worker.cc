@@ -61,7 +61,7 @@ std::string processor_text() {
 #if defined(__x86_64__)
   struct Leaf {
     unsigned number, part;
-    bool has_b;  // that of leaf 1 tells of a core, not of all of them
+    bool has_b;  // leaf 1 describes one core in it, not the machine
   };
   constexpr Leaf kLeaves[] = {{0, 0, true},          {1, 0, false},        {7, 0, true},
                               {7, 1, true},          {0xd, 1, false},      {0x14, 0, true},

@@ -356,10 +356,12 @@ Values Tape::record_call(const Op& op, Operands in, const Attrs& attrs, CallSite
 
 namespace {
 
+using GraphList = InlineVector<const Graph*, 4>;
+
 // The graphs that return the results of a call, or rows of them: of a call, of a loop over rows, or
 // of branches.
-std::vector<const Graph*> graphs_of_results(const OpDef& def, const Attrs& attrs) {
-  std::vector<const Graph*> out;
+GraphList graphs_of_results(const OpDef& def, const Attrs& attrs) {
+  GraphList out;
   if (!def.takes_sums) return out;
   std::string_view name = def.body;
   if (name.empty() && def.loop.graphs.size() == 1) name = def.loop.graphs[0];
@@ -376,7 +378,7 @@ std::vector<const Graph*> graphs_of_results(const OpDef& def, const Attrs& attrs
 }
 
 // The first result, of those from `begin` <= i on, that is result i in all of the graphs.
-std::size_t first_result(std::span<const Graph* const> graphs, std::size_t i, std::size_t begin) {
+std::size_t first_result(const GraphList& graphs, std::size_t i, std::size_t begin) {
   const auto differs = [&](const Graph* g) { return g->outputs()[begin] != g->outputs()[i]; };
   while (std::ranges::any_of(graphs, differs)) ++begin;
   return begin;
@@ -403,7 +405,7 @@ Values Tape::record_with_residuals(const Op& op, Operands in, const Attrs& attrs
     if (is_read) entries_[first + i].saved = in[i];
   }
   Values out = parent.execute(op, in.without_expiring(), residual_call.attrs, where);
-  const std::vector<const Graph*> graphs = graphs_of_results(op.def(), residual_call.attrs);
+  const GraphList graphs = graphs_of_results(op.def(), residual_call.attrs);
   const std::size_t first_at = first_value(op.def(), attrs, visible);
   for (std::size_t i = 0; i < out.size(); ++i) {
     const std::size_t at = graphs.empty() || i < visible ? i : first_result(graphs, i, first_at);
