@@ -35,7 +35,7 @@ function(etude_precompile_library target)
     target_precompile_headers(
       etude_core
       PRIVATE ${ETUDE_PRECOMPILED_STANDARD} "\"etude/base/check.h\"" "\"etude/core/op/batching.h\""
-              "\"etude/core/call/builtin.h\"" "\"etude/core/call/call.h\"" "\"etude/core/call/call_scope.h\""
+              "\"etude/core/call/builtin.h\"" "\"etude/core/internal/call.h\"" "\"etude/core/call/call_scope.h\""
               "\"etude/core/context/context.h\"" "\"etude/core/op/registry.h\"")
   else()
     target_precompile_headers(${target} REUSE_FROM etude_core)

@@ -10,9 +10,9 @@
 // clang-format off
 #include "etude/base/scalars/expression.h"
 #include "etude/diff/mixed_numbers.h"
-#include "etude/diff/explain_type.h"
-#include "etude/diff/function_checks.h"
-#include "etude/diff/scan/scan_checks.h"
+#include "etude/diff/internal/explain_type.h"
+#include "etude/diff/internal/function_checks.h"
+#include "etude/diff/internal/scan/scan_checks.h"
 // clang-format on
 
 #include "etude/diff/any_differentiable.h"

@@ -10,7 +10,7 @@
 
 #include "etude/base/error.h"
 #include "etude/core/op/attr_view.h"
-#include "etude/core/call/call.h"
+#include "etude/core/internal/call.h"
 #include "etude/core/index.h"
 #include "etude/core/tensor.h"
 #include "etude/version.h"

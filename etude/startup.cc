@@ -6,7 +6,7 @@
 //
 // The functions of the call path are connected in the same way, but are defined where their work
 // is: the memory of tensors (core/buffer.h) in device/cpu/allocator.cc, the eager context and its
-// fast path (core/context/context.h, core/call/call.h) in eager/eager.cc, and set_index()
+// fast path (core/context/context.h, core/internal/call.h) in eager/eager.cc, and set_index()
 // (core/index.h) in ops/index/index_expression.cc.
 #include <utility>
 

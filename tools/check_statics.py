@@ -18,18 +18,18 @@ import cpp_functions
 NUMBERS = "a template over the number type, used without the library as well (etude/diff.h)"
 EXCEPTIONS = {
     ("etude/autodiff/mixed_operators.h", "context"): "a template over the function of one derivative",
-    ("etude/autodiff/numbers.h", "sweep"): NUMBERS,
+    ("etude/autodiff/internal/numbers.h", "sweep"): NUMBERS,
     ("etude/base/warning.h", "made"): "used without the library (etude/diff.h); a copy repeats warnings",
     ("etude/diff/aggregates.h", "place"): "its address alone is used, in constant expressions",
-    ("etude/diff/tape/kept_memory.h", "ended"): "says that `holder` of this copy is gone",
-    ("etude/diff/tape/kept_memory.h", "holder"): "a cache of memory of the thread",
-    ("etude/diff/tape/scalar_tape.h", "ended"): "a cache of the last answer",
-    ("etude/diff/tape/tape_recorder.h", "nothing_"): "a sentinel that is read and never written",
-    ("etude/diff/tape/tape_threads.h", "tape"): NUMBERS,
-    ("etude/diff/tape/tape_threads.h", "key"): NUMBERS,
-    ("etude/diff/tape/tape_threads.h", "last"): NUMBERS,
-    ("etude/diff/tape/tape_threads.h", "made"): NUMBERS,
-    ("etude/diff/tape/tape_threads.h", "head"): NUMBERS,
+    ("etude/diff/internal/tape/kept_memory.h", "ended"): "says that `holder` of this copy is gone",
+    ("etude/diff/internal/tape/kept_memory.h", "holder"): "a cache of memory of the thread",
+    ("etude/diff/internal/tape/scalar_tape.h", "ended"): "a cache of the last answer",
+    ("etude/diff/internal/tape/tape_recorder.h", "nothing_"): "a sentinel that is read and never written",
+    ("etude/diff/internal/tape/tape_threads.h", "tape"): NUMBERS,
+    ("etude/diff/internal/tape/tape_threads.h", "key"): NUMBERS,
+    ("etude/diff/internal/tape/tape_threads.h", "last"): NUMBERS,
+    ("etude/diff/internal/tape/tape_threads.h", "made"): NUMBERS,
+    ("etude/diff/internal/tape/tape_threads.h", "head"): NUMBERS,
 }
 ADVICE = "move it into a source of the library, make it constexpr, or list it in tools/check_statics.py with a reason"
 

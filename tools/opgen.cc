@@ -32,7 +32,7 @@ constexpr std::string_view kHead = R"(// SPDX-License-Identifier: Apache-2.0
 
 #include "etude/base/error.h"
 #include "etude/core/op/attr_view.h"
-#include "etude/core/call/call.h"
+#include "etude/core/internal/call.h"
 #include "etude/core/index.h"
 #include "etude/core/tensor.h"
 #include "etude/version.h"

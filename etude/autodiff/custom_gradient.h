@@ -11,13 +11,13 @@
 #include <utility>
 #include <vector>
 
-#include "etude/autodiff/captures.h"
-#include "etude/autodiff/custom_rule.h"
+#include "etude/autodiff/internal/captures.h"
+#include "etude/autodiff/internal/custom_rule.h"
 #include "etude/autodiff/gradient.h"
-#include "etude/autodiff/recompute.h"
-#include "etude/core/call/owned_result.h"
+#include "etude/autodiff/internal/recompute.h"
+#include "etude/core/internal/owned_result.h"
 #include "etude/core/context/context.h"
-#include "etude/diff/custom_call.h"
+#include "etude/diff/internal/custom_call.h"
 #include "etude/diff/custom_gradient.h"
 #include "etude/version.h"
 

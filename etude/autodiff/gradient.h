@@ -20,10 +20,10 @@
 
 #include "etude/autodiff/gradient_tape.h"
 #include "etude/autodiff/state_update.h"
-#include "etude/base/type_name.h"
+#include "etude/base/internal/type_name.h"
 #include "etude/core/call/call_scope.h"
-#include "etude/core/call/owned_result.h"
-#include "etude/diff/explain_type.h"
+#include "etude/core/internal/owned_result.h"
+#include "etude/diff/internal/explain_type.h"
 #include "etude/diff/operator_arguments.h"
 #include "etude/diff/scalar_operators.h"
 #include "etude/version.h"

@@ -15,8 +15,8 @@
 #include "etude/autodiff/state_update.h"
 #include "etude/autodiff/tangent.h"
 #include "etude/autodiff/tape/tape_options.h"
-#include "etude/base/in_place.h"
-#include "etude/diff/replace_scalars.h"
+#include "etude/base/internal/in_place.h"
+#include "etude/diff/internal/replace_scalars.h"
 #include "etude/variables/variable.h"
 #include "etude/version.h"
 

@@ -6,7 +6,7 @@
 #include "etude/autodiff/derive.h"
 #include "etude/base/check.h"
 #include "etude/core/call/builtin.h"
-#include "etude/core/context/mode.h"
+#include "etude/core/internal/mode.h"
 #include "etude/core/op/slices.h"
 
 namespace etude {

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "etude/core/context/context.h"
-#include "etude/core/context/followed_values.h"
+#include "etude/core/internal/followed_values.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

@@ -20,9 +20,9 @@
 #include <vector>
 
 #include "etude/autodiff/jvp.h"
-#include "etude/autodiff/numbers.h"
+#include "etude/autodiff/internal/numbers.h"
 #include "etude/autodiff/operators.h"
-#include "etude/core/call/owned_result.h"
+#include "etude/core/internal/owned_result.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

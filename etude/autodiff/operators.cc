@@ -5,7 +5,7 @@
 #include "etude/autodiff/tape/tape.h"
 #include "etude/base/check.h"
 #include "etude/core/call/builtin.h"
-#include "etude/core/call/call.h"
+#include "etude/core/internal/call.h"
 #include "etude/core/call/call_scope.h"
 #include "etude/core/context/context.h"
 #include "etude/core/context/size_decision.h"

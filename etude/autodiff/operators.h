@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "etude/autodiff/gradient.h"
-#include "etude/base/in_place.h"
+#include "etude/base/internal/in_place.h"
 #include "etude/core/call/call_scope.h"
-#include "etude/core/call/owned_result.h"
+#include "etude/core/internal/owned_result.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include "etude/autodiff/state_box.h"
+#include "etude/autodiff/internal/state_box.h"
 #include "etude/base/call_site.h"
-#include "etude/base/in_place.h"
+#include "etude/base/internal/in_place.h"
 #include "etude/base/structure.h"
 #include "etude/core/context/context.h"
 #include "etude/core/tensor.h"

@@ -3,7 +3,7 @@
 
 #include "etude/core/call/arg.h"
 #include "etude/core/call/builtin.h"
-#include "etude/core/call/call.h"
+#include "etude/core/internal/call.h"
 #include "etude/core/context/context.h"
 #include "etude/core/dtype_functions.h"
 #include "etude/core/index.h"

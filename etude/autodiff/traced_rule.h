@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "etude/autodiff/custom_rule.h"
+#include "etude/autodiff/internal/custom_rule.h"
 #include "etude/core/tensor.h"
 #include "etude/graph/graph.h"
 #include "etude/version.h"

@@ -13,7 +13,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "etude/base/field_count.h"
+#include "etude/base/internal/field_count.h"
 #include "etude/version.h"
 
 // Lists the fields of a class, in any section of its body, in place of reflection:
@@ -65,7 +65,7 @@
 #define ETUDE_INTERNAL_RESCAN(...) __VA_ARGS__
 
 // Lists the values that identify a class, besides its fields, as an argument of a function
-// (stage/arguments.h). It means
+// (stage/internal/arguments.h). It means
 //
 //   auto host_values() const { return std::tie(stride_, activation_); }
 //
@@ -155,7 +155,7 @@ constexpr auto read_fields(T& v) {
   } else if constexpr (n == 0) {
     return std::tuple<>();
   }
-#include "etude/base/fields_arms.inc"
+#include "etude/base/internal/fields_arms.inc"
 }
 
 // The reason why fields() cannot read a T. Without a message, for callers that explain more.

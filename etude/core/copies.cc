@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "etude/base/thread_object.h"
-#include "etude/core/context/value_observer.h"
+#include "etude/core/internal/value_observer.h"
 
 namespace etude {
 namespace internal {

@@ -10,7 +10,7 @@
 
 #include <gtest/gtest.h>
 
-#include "etude/core/convert.h"
+#include "etude/core/internal/convert.h"
 #include "etude/core/dtype_functions.h"
 #include "tests/expect_error.h"
 

@@ -23,7 +23,7 @@ inline constexpr int64_t kMaxCount = int64_t{1} << 48;
 
 namespace internal {
 // Reports to the current trace that host code reads this size of a tensor
-// (core/context/size_reads.h).
+// (core/internal/size_reads.h).
 [[gnu::cold]] void note_size(int64_t size) noexcept;
 }  // namespace internal
 
@@ -65,7 +65,7 @@ class Shape {
   std::string to_string() const;
   bool operator==(const Shape& other) const noexcept;
 
-  // The same sizes. Reads of a watched shape are reported to the trace (core/context/size_reads.h).
+  // The same sizes. Reads of a watched shape are reported to the trace (core/internal/size_reads.h).
   Shape watched(bool is_watched = true) const noexcept {
     Shape out(*this);
     out.is_watched_ = is_watched;

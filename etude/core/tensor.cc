@@ -11,9 +11,9 @@
 #include "etude/core/call/call_scope.h"
 #include "etude/core/context/ambient.h"
 #include "etude/core/context/pending.h"
-#include "etude/core/context/traced.h"
-#include "etude/core/context/value_observer.h"
-#include "etude/core/convert.h"
+#include "etude/core/internal/traced.h"
+#include "etude/core/internal/value_observer.h"
+#include "etude/core/internal/convert.h"
 #include "etude/core/copies.h"
 
 namespace etude {

@@ -18,7 +18,7 @@
 
 #include "etude/base/call_site.h"
 #include "etude/core/buffer.h"
-#include "etude/core/context/size_reads.h"
+#include "etude/core/internal/size_reads.h"
 #include "etude/core/literal.h"
 #include "etude/core/type.h"
 #include "etude/version.h"
@@ -74,7 +74,7 @@ static_assert(sizeof(TensorRep) == 64);
 void destroy(TensorRep* rep) noexcept;
 
 // Numbers recorded by a derivative (diff/active.h). They convert to tensors that depend on them,
-// and tensors convert back to them. autodiff/numbers.h specialises it.
+// and tensors convert back to them. autodiff/internal/numbers.h specialises it.
 template <class S>
 struct NumberCrossing {
   static constexpr bool kIsNumber = false;
@@ -162,7 +162,7 @@ class Tensor {
   bool has_value() const noexcept { return rep_ != nullptr; }
 
   // throws (all below): kFailedPrecondition on an absent tensor. During a trace, sizes that host
-  // code reads are noted (core/context/size_reads.h).
+  // code reads are noted (core/internal/size_reads.h).
   const Type* type(CallSite where = CallSite::here()) const {
     if (where.known()) note_sizes(where);
     return checked()->type;

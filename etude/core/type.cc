@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "etude/base/check.h"
-#include "etude/base/hash.h"
+#include "etude/base/internal/hash.h"
 #include "etude/base/intern_table.h"
 #include "etude/core/tensor.h"
 

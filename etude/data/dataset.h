@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "etude/core/call/call_scope.h"
-#include "etude/core/call/owned_result.h"
+#include "etude/core/internal/owned_result.h"
 #include "etude/data/dataset_iterator.h"
 #include "etude/data/pipeline.h"
 #include "etude/data/rows.h"

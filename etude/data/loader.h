@@ -13,7 +13,7 @@
 
 #include "etude/core/call/call_scope.h"
 #include "etude/core/option_ranges.h"
-#include "etude/data/prefetch.h"
+#include "etude/data/internal/prefetch.h"
 #include "etude/data/rows.h"
 #include "etude/version.h"
 

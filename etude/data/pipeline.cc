@@ -6,7 +6,7 @@
 
 #include "etude/base/philox.h"
 #include "etude/data/pipeline_stages.h"
-#include "etude/data/prefetch.h"
+#include "etude/data/internal/prefetch.h"
 #include "etude/device/cpu/parallel.h"
 
 namespace etude::data::internal {

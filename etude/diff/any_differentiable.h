@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "etude/base/error.h"
-#include "etude/base/type_name.h"
+#include "etude/base/internal/type_name.h"
 #include "etude/diff/tangent_math.h"
 #include "etude/version.h"
 

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "etude/base/call_site.h"
-#include "etude/diff/custom_call.h"
+#include "etude/diff/internal/custom_call.h"
 #include "etude/diff/scalar_operators.h"
 #include "etude/version.h"
 

@@ -20,8 +20,8 @@
 #include <type_traits>
 #include <utility>
 
-#include "etude/diff/custom_call.h"
-#include "etude/diff/override_check.h"
+#include "etude/diff/internal/custom_call.h"
+#include "etude/diff/internal/override_check.h"
 #include "etude/diff/scalar_operators.h"
 #include "etude/version.h"
 

@@ -12,7 +12,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "etude/diff/inlining.h"
+#include "etude/diff/internal/inlining.h"
 #include "etude/diff/protocol.h"
 #include "etude/diff/scalar_math.h"
 #include "etude/version.h"

@@ -12,9 +12,9 @@
 #include <type_traits>
 #include <utility>
 
-#include "etude/diff/function_checks.h"
+#include "etude/diff/internal/function_checks.h"
 #include "etude/diff/operator_arguments.h"
-#include "etude/diff/tape/scalar_runs.h"
+#include "etude/diff/internal/tape/scalar_runs.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

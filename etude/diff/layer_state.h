@@ -43,7 +43,7 @@ struct StateCheck {
 };
 
 template <class T>
-class StateBox;  // autodiff/state_box.h
+class StateBox;  // autodiff/internal/state_box.h
 struct StateAccess;
 
 }  // namespace internal

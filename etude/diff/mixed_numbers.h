@@ -10,7 +10,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "etude/base/type_name.h"
+#include "etude/base/internal/type_name.h"
 #include "etude/diff/active.h"
 #include "etude/diff/dual.h"
 #include "etude/version.h"

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "etude/base/error.h"
-#include "etude/diff/inlining.h"
+#include "etude/diff/internal/inlining.h"
 #include "etude/diff/protocol.h"
 #include "etude/version.h"
 

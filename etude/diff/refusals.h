@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "etude/base/call_site.h"
-#include "etude/diff/explain_type.h"
-#include "etude/diff/function_checks.h"
+#include "etude/diff/internal/explain_type.h"
+#include "etude/diff/internal/function_checks.h"
 #include "etude/diff/mixed_numbers.h"
 #include "etude/diff/operator_arguments.h"
 #include "etude/diff/protocol.h"

@@ -11,7 +11,7 @@
 #include <numbers>
 #include <type_traits>
 
-#include "etude/base/scalars/partials.h"
+#include "etude/base/internal/partials.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "etude/base/scalars/expression.h"
-#include "etude/diff/replace_scalars.h"
-#include "etude/diff/scan/scan_calls.h"
+#include "etude/diff/internal/replace_scalars.h"
+#include "etude/diff/internal/scan/scan_calls.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

@@ -5,7 +5,7 @@
 #include <memory>
 #include <utility>
 
-#include "etude/core/context/mode.h"
+#include "etude/core/internal/mode.h"
 
 namespace etude {
 namespace {

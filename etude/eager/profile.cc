@@ -13,9 +13,9 @@
 
 #include <fmt/format.h>
 
-#include "etude/base/hash.h"
+#include "etude/base/internal/hash.h"
 #include "etude/core/buffer.h"
-#include "etude/core/context/mode.h"
+#include "etude/core/internal/mode.h"
 #include "etude/core/op/op.h"
 #include "etude/eager/profiler.h"
 #include "etude/files/atomic_file.h"

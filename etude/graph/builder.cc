@@ -5,7 +5,7 @@
 #include <unordered_set>
 
 #include "etude/base/check.h"
-#include "etude/base/hash.h"
+#include "etude/base/internal/hash.h"
 #include "etude/core/context/context.h"
 #include "etude/core/op/op.h"
 

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "etude/core/convert.h"
+#include "etude/core/internal/convert.h"
 #include "etude/graph/symbolic_parts.h"
 #include "etude/graph/text/names.h"
 

@@ -10,7 +10,7 @@
 
 #include <fmt/format.h>
 
-#include "etude/core/convert.h"
+#include "etude/core/internal/convert.h"
 
 namespace etude::internal {
 namespace {

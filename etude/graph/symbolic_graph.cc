@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "etude/base/check.h"
-#include "etude/core/convert.h"
+#include "etude/core/internal/convert.h"
 #include "etude/graph/builder.h"
 #include "etude/graph/check_call.h"
 #include "etude/graph/symbolic_parts.h"

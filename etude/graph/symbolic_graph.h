@@ -28,7 +28,7 @@
 #include <utility>
 #include <vector>
 
-#include "etude/core/context/size_reads.h"
+#include "etude/core/internal/size_reads.h"
 #include "etude/graph/graph.h"
 #include "etude/version.h"
 

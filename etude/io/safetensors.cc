@@ -7,7 +7,7 @@
 
 #include "etude/base/check.h"
 #include "etude/core/context/pending.h"
-#include "etude/core/context/traced.h"
+#include "etude/core/internal/traced.h"
 #include "etude/files/atomic_file.h"
 #include "etude/files/mapped_file.h"
 #include "etude/io/safetensors_format.h"

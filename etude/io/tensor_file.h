@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "etude/base/function_ref.h"
+#include "etude/base/internal/function_ref.h"
 #include "etude/io/safetensors.h"
 #include "etude/io/safetensors_format.h"
 

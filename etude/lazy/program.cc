@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 
 #include "etude/base/check.h"
-#include "etude/base/hash.h"
+#include "etude/base/internal/hash.h"
 #include "etude/base/warning.h"
 #include "etude/core/op/tier.h"
 #include "etude/passes/decisions.h"

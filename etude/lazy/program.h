@@ -21,8 +21,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "etude/base/function_ref.h"
-#include "etude/base/ref_ptr.h"
+#include "etude/base/internal/function_ref.h"
+#include "etude/base/internal/ref_ptr.h"
 #include "etude/graph/graph.h"
 #include "etude/lazy/lazy.h"
 #include "etude/lazy/metrics.h"

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "etude/base/check.h"
-#include "etude/core/convert.h"
+#include "etude/core/internal/convert.h"
 #include "etude/graph/builder.h"
 
 namespace etude::internal {

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "etude/base/check.h"
-#include "etude/core/op/infer.h"
+#include "etude/core/internal/infer.h"
 
 namespace etude::nn {
 namespace {

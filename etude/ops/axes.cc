@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "etude/base/check.h"
-#include "etude/core/call/call.h"
+#include "etude/core/internal/call.h"
 #include "etude/core/context/context.h"
 #include "etude/ops/calls.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that steer derivatives: a value under a new identity, and a value that carries none.
 #include "etude/core/call/graph_calls.h"
-#include "etude/core/context/mode.h"
+#include "etude/core/internal/mode.h"
 #include "etude/core/op/batching.h"
 #include "etude/ops/families.h"
 #include "etude/ops/graph/graph_attrs.h"

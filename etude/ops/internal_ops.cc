@@ -2,7 +2,7 @@
 // Ops that contexts and derived rules call, without a public function.
 #include "etude/base/check.h"
 #include "etude/core/call/builtin.h"
-#include "etude/core/call/call.h"
+#include "etude/core/internal/call.h"
 #include "etude/core/op/batching.h"
 #include "etude/kernels/cpu/elementwise/elementwise.h"
 #include "etude/kernels/cpu/simd/program.h"

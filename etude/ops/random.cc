@@ -11,7 +11,7 @@
 #include "etude/base/check.h"
 #include "etude/base/philox.h"
 #include "etude/core/call/builtin.h"
-#include "etude/core/call/call.h"
+#include "etude/core/internal/call.h"
 #include "etude/core/call/call_scope.h"
 #include "etude/core/context/context.h"
 #include "etude/core/dtype_functions.h"

@@ -2,7 +2,7 @@
 // Adam, AdamW and AMSGrad: steps scaled by running means of gradients and of their squares.
 #pragma once
 
-#include "etude/optim/optimizer.h"
+#include "etude/optim/internal/optimizer.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

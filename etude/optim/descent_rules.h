@@ -5,7 +5,7 @@
 
 #include <string_view>
 
-#include "etude/optim/optimizer.h"
+#include "etude/optim/internal/optimizer.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

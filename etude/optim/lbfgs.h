@@ -17,7 +17,7 @@
 #include "etude/core/call/call_scope.h"
 #include "etude/core/option_ranges.h"
 #include "etude/core/tensor.h"
-#include "etude/optim/optimizer.h"
+#include "etude/optim/internal/optimizer.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

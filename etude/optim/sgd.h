@@ -2,7 +2,7 @@
 // Gradient descent, optionally with momentum.
 #pragma once
 
-#include "etude/optim/optimizer.h"
+#include "etude/optim/internal/optimizer.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

@@ -13,7 +13,7 @@
 
 #include "etude/base/call_site.h"
 #include "etude/base/fields.h"
-#include "etude/base/function_ref.h"
+#include "etude/base/internal/function_ref.h"
 #include "etude/core/tensor.h"
 #include "etude/version.h"
 

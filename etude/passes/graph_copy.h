@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "etude/base/function_ref.h"
+#include "etude/base/internal/function_ref.h"
 #include "etude/core/call/values.h"
 #include "etude/core/op/op.h"
 #include "etude/graph/builder.h"

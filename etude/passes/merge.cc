@@ -5,7 +5,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "etude/base/hash.h"
+#include "etude/base/internal/hash.h"
 #include "etude/passes/graph_copy.h"
 
 namespace etude::internal {

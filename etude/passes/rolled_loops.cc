@@ -9,7 +9,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "etude/base/hash.h"
+#include "etude/base/internal/hash.h"
 #include "etude/passes/graph_copy.h"
 #include "etude/passes/repeats.h"
 

@@ -13,7 +13,7 @@
 #include "etude/base/check.h"
 #include "etude/core/call/builtin.h"
 #include "etude/core/call/call_scope.h"
-#include "etude/core/context/mode.h"
+#include "etude/core/internal/mode.h"
 #include "etude/device/cpu/float_mode.h"
 #include "etude/eager/cancel.h"
 #include "etude/eager/dispatch.h"

@@ -4,7 +4,7 @@
 #include "etude/base/check.h"
 #include "etude/core/call/call_scope.h"
 #include "etude/core/context/pending.h"
-#include "etude/core/context/traced.h"
+#include "etude/core/internal/traced.h"
 #include "etude/stage/trace.h"
 #include "etude/variables/init_scope.h"
 

@@ -20,7 +20,7 @@
 #include <utility>
 
 #include "etude/base/call_site.h"
-#include "etude/core/call/owned_result.h"
+#include "etude/core/internal/owned_result.h"
 #include "etude/core/tensor.h"
 #include "etude/version.h"
 

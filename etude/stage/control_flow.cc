@@ -9,7 +9,7 @@
 #include "etude/core/call/builtin.h"
 #include "etude/core/call/call_scope.h"
 #include "etude/core/call/graph_calls.h"
-#include "etude/core/context/mode.h"
+#include "etude/core/internal/mode.h"
 #include "etude/core/context/resource.h"
 #include "etude/core/op/batching.h"
 #include "etude/stage/function.h"

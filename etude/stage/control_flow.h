@@ -38,12 +38,12 @@
 #include <utility>
 #include <vector>
 
-#include "etude/base/function_ref.h"
+#include "etude/base/internal/function_ref.h"
 #include "etude/base/structure.h"
 #include "etude/core/call/arg.h"
-#include "etude/core/call/owned_result.h"
+#include "etude/core/internal/owned_result.h"
 #include "etude/core/context/ambient.h"
-#include "etude/stage/arguments.h"
+#include "etude/stage/internal/arguments.h"
 #include "etude/stage/function_core.h"
 #include "etude/version.h"
 

@@ -49,9 +49,9 @@
 #include <vector>
 
 #include "etude/base/structure.h"
-#include "etude/core/call/owned_result.h"
+#include "etude/core/internal/owned_result.h"
 #include "etude/stage/function_core.h"
-#include "etude/stage/given.h"
+#include "etude/stage/internal/given.h"
 #include "etude/variables/init_scope.h"
 #include "etude/version.h"
 

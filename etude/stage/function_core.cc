@@ -12,7 +12,7 @@
 #include "etude/base/thread_object.h"
 #include "etude/core/call/builtin.h"
 #include "etude/core/call/call_scope.h"
-#include "etude/core/context/mode.h"
+#include "etude/core/internal/mode.h"
 #include "etude/core/context/pending.h"
 #include "etude/core/context/resource.h"
 #include "etude/graph/text/print.h"

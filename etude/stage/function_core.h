@@ -13,16 +13,16 @@
 #include <vector>
 
 #include "etude/base/call_site.h"
-#include "etude/base/in_place.h"
+#include "etude/base/internal/in_place.h"
 #include "etude/core/call/values.h"
 #include "etude/core/context/ambient.h"
-#include "etude/core/context/traced.h"
+#include "etude/core/internal/traced.h"
 #include "etude/core/op/attrs.h"
 #include "etude/graph/graph.h"
-#include "etude/stage/arguments.h"
+#include "etude/stage/internal/arguments.h"
 #include "etude/stage/call_time.h"
 #include "etude/stage/signature.h"
-#include "etude/stage/tracing_lock.h"
+#include "etude/stage/internal/tracing_lock.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

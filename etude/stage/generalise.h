@@ -3,7 +3,7 @@
 // (graph/symbolic_graph.h), which serves further sizes without tracing. Used by function_core.cc.
 //
 // A symbolic graph requires that the graphs agree, use the same outside tensors and Variables, and
-// that host code read no size that differs (core/context/size_reads.h), since its decisions are
+// that host code read no size that differs (core/internal/size_reads.h), since its decisions are
 // fixed in the graph. An axis whose size was read keeps a trace for each size.
 //
 // A graph at a size of 0 or 1 is no evidence about other sizes, since broadcasting depends on them.

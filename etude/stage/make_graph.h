@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "etude/base/function_ref.h"
+#include "etude/base/internal/function_ref.h"
 #include "etude/graph/graph.h"
 #include "etude/version.h"
 

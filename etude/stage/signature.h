@@ -21,7 +21,7 @@
 
 #include "etude/base/call_site.h"
 #include "etude/core/type.h"
-#include "etude/stage/arguments.h"
+#include "etude/stage/internal/arguments.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

@@ -15,7 +15,7 @@
 
 #include "etude/core/context/ambient.h"
 #include "etude/core/context/context.h"
-#include "etude/core/context/traced.h"
+#include "etude/core/internal/traced.h"
 #include "etude/graph/builder.h"
 #include "etude/stage/call_time.h"
 #include "etude/variables/enclosing_trace.h"

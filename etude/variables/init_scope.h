@@ -5,10 +5,10 @@
 #include <type_traits>
 #include <utility>
 
-#include "etude/core/call/owned_result.h"
+#include "etude/core/internal/owned_result.h"
 #include "etude/core/context/ambient.h"
 #include "etude/core/context/context.h"
-#include "etude/core/context/size_reads.h"
+#include "etude/core/internal/size_reads.h"
 #include "etude/variables/variable.h"
 #include "etude/version.h"
 

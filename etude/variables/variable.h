@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "etude/core/call/owned_result.h"
+#include "etude/core/internal/owned_result.h"
 #include "etude/core/index.h"
 #include "etude/core/tensor.h"
 #include "etude/diff/differentiable.h"

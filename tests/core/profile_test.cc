@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "etude/autodiff/gradient.h"
-#include "etude/core/context/mode.h"
+#include "etude/core/internal/mode.h"
 #include "etude/ops.h"
 #include "etude/stage/function.h"
 #include "tests/expect_error.h"

@@ -20,19 +20,19 @@ FOR_OPS = "for records of ops and contexts of one's own"
 NOT_FOR_USERS = {
     "etude/base/scalars/differentiate.h": FOR_OPS,
     "etude/base/scalars/evaluate.h": FOR_OPS,
-    "etude/base/hash.h": FOR_OPS,
+    "etude/base/internal/hash.h": FOR_OPS,
     "etude/base/philox.h": FOR_OPS,
     "etude/base/scalars/scalar_program.h": FOR_OPS,
     "etude/core/op/batching.h": FOR_OPS,
-    "etude/core/convert.h": FOR_OPS,
-    "etude/core/op/infer.h": FOR_OPS,
-    "etude/core/context/mode.h": FOR_OPS,
+    "etude/core/internal/convert.h": FOR_OPS,
+    "etude/core/internal/infer.h": FOR_OPS,
+    "etude/core/internal/mode.h": FOR_OPS,
     "etude/core/op/op.h": FOR_OPS,
     "etude/core/op/registry.h": FOR_OPS,
     "etude/core/op/rules.h": FOR_OPS,
     "etude/device/cpu/float_mode.h": "for kernels that are run by hand",
     "etude/autodiff/tape/tape.h": FOR_OPS,
-    "etude/autodiff/tape/value_table.h": FOR_OPS,
+    "etude/autodiff/internal/value_table.h": FOR_OPS,
 }
 HIDDEN = {"internal", "detail"}
 NAMESPACE = re.compile(r"(?:inline\s+)?namespace\s+(?:ETUDE_API\s+)?([\w:]*)$")

@@ -15,7 +15,7 @@
 
 #include "etude/core/context/context.h"
 #include "etude/etude.h"
-#include "etude/stage/tracing_lock.h"
+#include "etude/stage/internal/tracing_lock.h"
 #include "tests/expect_error.h"
 
 namespace etude {

@@ -8,7 +8,7 @@
 #include "etude/autodiff/gradient.h"
 #include "etude/autodiff/gradient_check.h"
 #include "etude/core/call/builtin.h"
-#include "etude/core/call/call.h"
+#include "etude/core/internal/call.h"
 #include "etude/ops.h"
 #include "etude/stage/function.h"
 #include "tests/gradient/expect.h"

@@ -11,7 +11,7 @@
 #include <fmt/format.h>
 
 #include "etude/base/sanitizers.h"
-#include "etude/core/convert.h"
+#include "etude/core/internal/convert.h"
 
 namespace etude::matrix {
 namespace {

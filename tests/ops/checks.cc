@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "etude/core/convert.h"
+#include "etude/core/internal/convert.h"
 #include "etude/plan/plan.h"
 
 namespace etude::matrix {

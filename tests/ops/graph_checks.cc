@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "etude/core/call/run.h"
-#include "etude/core/op/infer.h"
+#include "etude/core/internal/infer.h"
 #include "etude/core/op/registry.h"
 #include "etude/graph/binary.h"
 #include "etude/graph/builder.h"

@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "etude/stage/tracing_lock.h"
+#include "etude/stage/internal/tracing_lock.h"
 
 namespace pairs {
 namespace {

@@ -16,7 +16,7 @@
 
 #include "etude/core/buffer.h"
 #include "etude/core/context/context.h"
-#include "etude/core/convert.h"
+#include "etude/core/internal/convert.h"
 #include "etude/core/op/registry.h"
 #include "etude/ops.h"
 #include "tests/ops/checks.h"

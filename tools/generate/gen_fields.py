@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes etude/base/fields_arms.inc: one structured binding per number of fields.
+"""Writes etude/base/internal/fields_arms.inc: one structured binding per number of fields.
 
 Arms stand side by side, by eights: one inside the other, 64 deep, they take compilers twice as long to read.
 
@@ -11,9 +11,9 @@ import pathlib
 import sys
 import textwrap
 
-MAX_FIELDS = 64  # as kMaxFields in etude/base/field_count.h
+MAX_FIELDS = 64  # as kMaxFields in etude/base/internal/field_count.h
 GROUP = 8
-TARGET = pathlib.Path(__file__).resolve().parents[2] / "etude/base/fields_arms.inc"
+TARGET = pathlib.Path(__file__).resolve().parents[2] / "etude/base/internal/fields_arms.inc"
 
 
 def wrap(text):

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "etude/autodiff/captures.h"
+#include "etude/autodiff/internal/captures.h"
 
 #include <utility>
 
 #include "etude/autodiff/traced_rule.h"
 #include "etude/core/context/resource.h"
-#include "etude/core/context/value_observer.h"
+#include "etude/core/internal/value_observer.h"
 #include "etude/core/op/op.h"
 #include "etude/stage/trace.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "etude/autodiff/custom_rule.h"
+#include "etude/autodiff/internal/custom_rule.h"
 
 #include <algorithm>
 #include <complex>
@@ -9,14 +9,14 @@
 #include <fmt/format.h>
 
 #include "etude/autodiff/batch.h"
-#include "etude/autodiff/captures.h"
+#include "etude/autodiff/internal/captures.h"
 #include "etude/autodiff/jvp.h"
 #include "etude/autodiff/tape/tape.h"
 #include "etude/autodiff/traced_rule.h"
 #include "etude/base/check.h"
 #include "etude/base/warning.h"
 #include "etude/core/call/builtin.h"
-#include "etude/core/call/call.h"
+#include "etude/core/internal/call.h"
 #include "etude/core/call/call_scope.h"
 #include "etude/core/call/graph_calls.h"
 #include "etude/core/context/pending.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "etude/autodiff/joint_tapes.h"
+#include "etude/autodiff/internal/joint_tapes.h"
 
 #include <optional>
 #include <utility>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "etude/autodiff/numbers.h"
+#include "etude/autodiff/internal/numbers.h"
 
 #include "etude/autodiff/jvp.h"
 #include "etude/autodiff/tape/tape.h"

@@ -17,11 +17,11 @@
 #include <utility>
 #include <vector>
 
-#include "etude/autodiff/joint_tapes.h"
+#include "etude/autodiff/internal/joint_tapes.h"
 #include "etude/base/error.h"
 #include "etude/core/create.h"
 #include "etude/core/tensor.h"
-#include "etude/diff/tape/scalar_reverse.h"
+#include "etude/diff/internal/tape/scalar_reverse.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "etude/autodiff/recompute.h"
+#include "etude/autodiff/internal/recompute.h"
 
 #include <algorithm>
 #include <cstddef>

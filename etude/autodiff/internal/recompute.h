@@ -10,13 +10,13 @@
 #include <utility>
 #include <vector>
 
-#include "etude/autodiff/captures.h"
-#include "etude/autodiff/custom_rule.h"
+#include "etude/autodiff/internal/captures.h"
+#include "etude/autodiff/internal/custom_rule.h"
 #include "etude/autodiff/gradient.h"
-#include "etude/autodiff/state_box.h"
-#include "etude/core/call/owned_result.h"
+#include "etude/autodiff/internal/state_box.h"
+#include "etude/core/internal/owned_result.h"
 #include "etude/core/context/ambient.h"
-#include "etude/variables/variable_replay.h"
+#include "etude/variables/internal/variable_replay.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "etude/autodiff/state_box.h"
+#include "etude/autodiff/internal/state_box.h"
 
 #include <algorithm>
 #include <atomic>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of a tape against a map that is in no hurry.
-#include "etude/autodiff/tape/value_table.h"
+#include "etude/autodiff/internal/value_table.h"
 
 #include <algorithm>
 #include <map>

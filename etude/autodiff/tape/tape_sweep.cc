@@ -2,14 +2,14 @@
 // The backward sweep of a tape, and explanations of gradients that are absent.
 #include <algorithm>
 
-#include "etude/autodiff/custom_rule.h"
+#include "etude/autodiff/internal/custom_rule.h"
 #include "etude/autodiff/derive.h"
 #include "etude/autodiff/tape/cotangent_sums.h"
 #include "etude/autodiff/tape/tape.h"
 #include "etude/base/check.h"
 #include "etude/base/permanent.h"
 #include "etude/core/call/builtin.h"
-#include "etude/core/context/mode.h"
+#include "etude/core/internal/mode.h"
 #include "etude/core/op/registry.h"
 #include "etude/device/cpu/float_mode.h"
 #include "etude/stage/trace.h"

@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "etude/base/field_faults.h"
+#include "etude/base/internal/field_faults.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

@@ -12,7 +12,7 @@
 
 #include "etude/base/scalars/expression.h"
 #include "etude/base/scalars/expression_math.h"
-#include "etude/base/scalars/partials.h"
+#include "etude/base/internal/partials.h"
 #include "etude/base/scalars/scalar_program.h"
 #include "etude/version.h"
 

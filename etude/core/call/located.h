@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "etude/core/call/call_scope.h"
-#include "etude/core/context/mode.h"
+#include "etude/core/internal/mode.h"
 #include "etude/core/op/op.h"
 
 namespace etude::internal {

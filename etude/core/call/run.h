@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "etude/core/call/call.h"
+#include "etude/core/internal/call.h"
 #include "etude/core/context/context.h"
 #include "etude/core/op/op.h"
 #include "etude/version.h"

@@ -6,7 +6,7 @@
 #include <initializer_list>
 #include <span>
 
-#include "etude/base/inline_vector.h"
+#include "etude/base/internal/inline_vector.h"
 #include "etude/core/tensor.h"
 #include "etude/version.h"
 

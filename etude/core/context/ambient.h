@@ -99,7 +99,7 @@ class KeyScope {
 }  // namespace internal
 
 // While alive, layers run in this phase. Without a scope they run as in inference, and a gradient
-// warns (nn/phase.h). confined to the thread that made it.
+// warns (nn/internal/phase.h). confined to the thread that made it.
 class PhaseScope {
  public:
   explicit PhaseScope(Phase phase) noexcept

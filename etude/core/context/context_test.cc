@@ -11,9 +11,9 @@
 #include <gtest/gtest.h>
 
 #include "etude/core/context/ambient.h"
-#include "etude/core/context/followed_values.h"
-#include "etude/core/context/mode.h"
-#include "etude/core/context/value_observer.h"
+#include "etude/core/internal/followed_values.h"
+#include "etude/core/internal/mode.h"
+#include "etude/core/internal/value_observer.h"
 #include "etude/core/op/registry.h"
 #include "etude/core/op/slices.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "etude/core/convert.h"
+#include "etude/core/internal/convert.h"
 
 #include <cmath>
 #include <cstring>

@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "etude/core/context/value_observer.h"
+#include "etude/core/internal/value_observer.h"
 #include "etude/core/tensor.h"
 #include "etude/version.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Result types: by the record's rule, or by running its lowering on abstract tensors.
-#include "etude/core/op/infer.h"
+#include "etude/core/internal/infer.h"
 
 #include "etude/base/check.h"
 #include "etude/core/call/located.h"

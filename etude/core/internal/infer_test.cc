@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The checks of operands before a rule runs.
-#include "etude/core/op/infer.h"
+#include "etude/core/internal/infer.h"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "etude/core/context/size_reads.h"
+#include "etude/core/internal/size_reads.h"
 
 #include <utility>
 
 #include "etude/core/call/call_scope.h"
-#include "etude/core/context/mode.h"
+#include "etude/core/internal/mode.h"
 #include "etude/core/context/size_decision.h"
 #include "etude/core/shape.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "etude/core/context/traced.h"
+#include "etude/core/internal/traced.h"
 
 #include <thread>
 

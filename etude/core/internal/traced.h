@@ -8,7 +8,7 @@
 #include <string>
 
 #include "etude/base/call_site.h"
-#include "etude/base/ref_ptr.h"
+#include "etude/base/internal/ref_ptr.h"
 #include "etude/core/tensor.h"
 #include "etude/version.h"
 

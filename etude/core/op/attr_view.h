@@ -14,7 +14,7 @@
 #include <variant>
 #include <vector>
 
-#include "etude/base/ref_ptr.h"
+#include "etude/base/internal/ref_ptr.h"
 #include "etude/core/dtype.h"
 #include "etude/core/shape.h"
 #include "etude/version.h"

@@ -7,7 +7,7 @@
 #include <functional>
 
 #include "etude/base/check.h"
-#include "etude/base/hash.h"
+#include "etude/base/internal/hash.h"
 #include "etude/core/op/exact_text.h"
 #include "etude/core/op/op.h"
 

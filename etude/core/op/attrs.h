@@ -12,7 +12,7 @@
 #include <variant>
 #include <vector>
 
-#include "etude/base/ref_ptr.h"
+#include "etude/base/internal/ref_ptr.h"
 #include "etude/core/op/attr_view.h"
 #include "etude/version.h"
 

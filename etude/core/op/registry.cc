@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "etude/base/check.h"
-#include "etude/core/call/call.h"
+#include "etude/core/internal/call.h"
 
 namespace etude {
 namespace {

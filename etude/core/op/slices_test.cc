@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "etude/core/call/call.h"
+#include "etude/core/internal/call.h"
 #include "tests/expect_error.h"
 
 namespace etude {

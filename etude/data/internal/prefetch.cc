@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "etude/data/prefetch.h"
+#include "etude/data/internal/prefetch.h"
 
 #include <condition_variable>
 #include <cstddef>

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "etude/base/function_ref.h"
+#include "etude/base/internal/function_ref.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "etude/base/error.h"
-#include "etude/diff/tape/scalar_reverse.h"
+#include "etude/diff/internal/tape/scalar_reverse.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

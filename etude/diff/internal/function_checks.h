@@ -13,10 +13,10 @@
 #include <type_traits>
 #include <utility>
 
-#include "etude/diff/explain_type.h"
+#include "etude/diff/internal/explain_type.h"
 #include "etude/diff/mixed_numbers.h"
 #include "etude/diff/operator_arguments.h"
-#include "etude/diff/replace_scalars.h"
+#include "etude/diff/internal/replace_scalars.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

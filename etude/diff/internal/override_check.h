@@ -10,7 +10,7 @@
 #include <typeinfo>
 
 #include "etude/base/error.h"
-#include "etude/base/type_name.h"
+#include "etude/base/internal/type_name.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

@@ -10,7 +10,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "etude/io/checkpoint/trackee.h"
+#include "etude/io/internal/trackee.h"
 #include "etude/io/safetensors.h"
 #include "etude/variables/variable.h"
 #include "etude/version.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "etude/kernels/cpu/halves.h"
 
-#include "etude/core/convert.h"
+#include "etude/core/internal/convert.h"
 
 #define ISA_NAMESPACE etude::kernels::cpu
 #define ISA_PRELUDE "etude/kernels/cpu/simd/vec.inc"

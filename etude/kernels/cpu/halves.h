@@ -49,7 +49,7 @@ void store_row(T* out, const C* in, int64_t n) {
     narrow_row(out, in, n);
 }
 
-// Does the same as convert_elements of core/convert.h, using the loops above between a half type
+// Does the same as convert_elements of core/internal/convert.h, using the loops above between a half type
 // and float32.
 void convert_row(void* out, DType out_dtype, const void* in, DType in_dtype, int64_t n);
 

@@ -20,7 +20,7 @@
 #include "etude/core/context/ambient.h"
 #include "etude/core/option_ranges.h"
 #include "etude/nn/fit/fit_state.h"
-#include "etude/nn/fit/fit_step.h"
+#include "etude/nn/internal/fit_step.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

@@ -23,7 +23,7 @@
 #include "etude/core/tensor.h"
 #include "etude/lazy/lazy.h"
 #include "etude/nn/fit/fit_state.h"
-#include "etude/nn/fit/fit_step.h"
+#include "etude/nn/internal/fit_step.h"
 #include "etude/nn/parts.h"
 #include "etude/version.h"
 

@@ -14,7 +14,7 @@
 #include "etude/base/structure.h"
 #include "etude/core/call/arg.h"
 #include "etude/core/call/call_scope.h"
-#include "etude/core/call/owned_result.h"
+#include "etude/core/internal/owned_result.h"
 #include "etude/core/call/values.h"
 #include "etude/core/context/ambient.h"
 #include "etude/core/tensor.h"

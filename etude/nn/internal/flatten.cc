@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "etude/nn/flatten.h"
+#include "etude/nn/internal/flatten.h"
 
 namespace etude::internal {
 

@@ -12,7 +12,7 @@
 #include "etude/nn/layers/norm.h"
 #include "etude/nn/layers/pooling.h"
 #include "etude/nn/layers/recurrent.h"
-#include "etude/stage/arguments.h"
+#include "etude/stage/internal/arguments.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

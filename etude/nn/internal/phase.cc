@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "etude/nn/phase.h"
+#include "etude/nn/internal/phase.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include "etude/core/call/call_scope.h"
 #include "etude/core/context/ambient.h"
 #include "etude/core/context/context.h"
-#include "etude/core/context/mode.h"
+#include "etude/core/internal/mode.h"
 
 namespace etude::nn::detail {
 namespace {

@@ -12,7 +12,7 @@
 #include "etude/nn/init.h"
 #include "etude/nn/layer.h"
 #include "etude/nn/layers/layers.h"
-#include "etude/nn/phase.h"
+#include "etude/nn/internal/phase.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

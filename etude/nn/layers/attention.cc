@@ -3,7 +3,7 @@
 
 #include "etude/base/check.h"
 #include "etude/core/call/builtin.h"
-#include "etude/nn/phase.h"
+#include "etude/nn/internal/phase.h"
 #include "etude/ops.h"
 
 namespace etude::nn {

@@ -6,7 +6,7 @@
 #include "etude/base/check.h"
 #include "etude/core/call/call_scope.h"
 #include "etude/core/option_ranges.h"
-#include "etude/nn/phase.h"
+#include "etude/nn/internal/phase.h"
 #include "etude/ops.h"
 #include "etude/ops/random.h"
 

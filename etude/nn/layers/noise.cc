@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "etude/core/option_ranges.h"
-#include "etude/nn/phase.h"
+#include "etude/nn/internal/phase.h"
 #include "etude/ops.h"
 #include "etude/ops/random.h"
 

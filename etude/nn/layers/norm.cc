@@ -7,7 +7,7 @@
 #include "etude/autodiff/state_update.h"
 #include "etude/base/check.h"
 #include "etude/nn/init.h"
-#include "etude/nn/phase.h"
+#include "etude/nn/internal/phase.h"
 #include "etude/ops.h"
 
 namespace etude::nn {

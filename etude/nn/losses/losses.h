@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "etude/core/call/arg.h"
-#include "etude/core/call/owned_result.h"
+#include "etude/core/internal/owned_result.h"
 #include "etude/core/option_ranges.h"
 #include "etude/core/tensor.h"
 #include "etude/version.h"

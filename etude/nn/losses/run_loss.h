@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "etude/base/function_ref.h"
+#include "etude/base/internal/function_ref.h"
 #include "etude/core/call/arg.h"
 #include "etude/core/tensor.h"
 #include "etude/nn/losses/losses.h"

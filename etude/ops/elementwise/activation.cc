@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "etude/base/check.h"
-#include "etude/core/call/call.h"
+#include "etude/core/internal/call.h"
 #include "etude/core/context/context.h"
 #include "etude/kernels/cpu/simd/program.h"
 #include "etude/ops/calls.h"

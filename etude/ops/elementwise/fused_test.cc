@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "etude/core/call/builtin.h"
-#include "etude/core/call/call.h"
+#include "etude/core/internal/call.h"
 #include "etude/graph/text/programs.h"
 #include "etude/kernels/cpu/elementwise/elementwise.h"
 #include "etude/ops.h"

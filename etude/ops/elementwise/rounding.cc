@@ -5,7 +5,7 @@
 
 #include "etude/core/call/arg.h"
 #include "etude/core/call/builtin.h"
-#include "etude/core/call/call.h"
+#include "etude/core/internal/call.h"
 #include "etude/core/context/context.h"
 #include "etude/kernels/cpu/simd/program.h"
 #include "etude/ops.h"

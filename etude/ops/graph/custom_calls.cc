@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "etude/autodiff/batch.h"
-#include "etude/autodiff/custom_rule.h"
+#include "etude/autodiff/internal/custom_rule.h"
 #include "etude/autodiff/traced_rule.h"
 #include "etude/base/check.h"
 #include "etude/core/op/batching.h"

@@ -4,7 +4,7 @@
 #include <ranges>
 
 #include "etude/base/check.h"
-#include "etude/core/context/mode.h"
+#include "etude/core/internal/mode.h"
 #include "etude/ops/families.h"
 #include "etude/ops/graph/graph_attrs.h"
 

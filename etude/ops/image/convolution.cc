@@ -3,7 +3,7 @@
 // so that derivatives of every order exist.
 #include "etude/base/check.h"
 #include "etude/core/call/builtin.h"
-#include "etude/core/call/call.h"
+#include "etude/core/internal/call.h"
 #include "etude/core/op/batching.h"
 #include "etude/kernels/cpu/conv/conv.h"
 #include "etude/ops/calls.h"

@@ -3,7 +3,7 @@
 // gradient on arrays that are seen with other axes, so their kernels and derivatives are the same:
 // a third axis goes into the batch, and its part of the filter into the channels.
 #include "etude/base/check.h"
-#include "etude/core/call/call.h"
+#include "etude/core/internal/call.h"
 #include "etude/ops.h"
 #include "etude/ops/calls.h"
 #include "etude/ops/families.h"

@@ -8,7 +8,7 @@
 
 #include "etude/base/check.h"
 #include "etude/base/philox.h"
-#include "etude/core/call/call.h"
+#include "etude/core/internal/call.h"
 #include "etude/core/context/size_decision.h"
 #include "etude/ops.h"
 #include "etude/ops/calls.h"

@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "etude/core/call/builtin.h"
-#include "etude/core/call/call.h"
+#include "etude/core/internal/call.h"
 #include "etude/ops.h"
 #include "etude/ops/axes.h"
 #include "etude/ops/calls.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "etude/base/check.h"
-#include "etude/core/call/call.h"
+#include "etude/core/internal/call.h"
 #include "etude/core/call/call_scope.h"
 #include "etude/core/call/run.h"
 #include "etude/core/context/context.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "etude/base/check.h"
-#include "etude/core/call/call.h"
+#include "etude/core/internal/call.h"
 #include "etude/core/context/context.h"
 #include "etude/core/copies.h"
 #include "etude/kernels/cpu/simd/program.h"

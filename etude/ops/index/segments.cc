@@ -2,7 +2,7 @@
 // Reductions of the rows that share an id. Ids outside [0, num) drop their rows.
 #include "etude/base/check.h"
 #include "etude/core/call/builtin.h"
-#include "etude/core/call/call.h"
+#include "etude/core/internal/call.h"
 #include "etude/core/op/batching.h"
 #include "etude/ops.h"
 #include "etude/ops/calls.h"

@@ -3,7 +3,7 @@
 // distinct depends on the data; membership has the shape of its operand.
 #include "etude/base/check.h"
 #include "etude/core/call/builtin.h"
-#include "etude/core/call/call.h"
+#include "etude/core/internal/call.h"
 #include "etude/ops.h"
 #include "etude/ops/calls.h"
 #include "etude/ops/families.h"

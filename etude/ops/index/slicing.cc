@@ -4,7 +4,7 @@
 
 #include "etude/base/check.h"
 #include "etude/core/call/builtin.h"
-#include "etude/core/call/call.h"
+#include "etude/core/internal/call.h"
 #include "etude/core/op/batching.h"
 #include "etude/kernels/cpu/index/copy.h"
 #include "etude/ops.h"

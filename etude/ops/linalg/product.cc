@@ -2,7 +2,7 @@
 // Products of matrices and vectors.
 #include "etude/base/check.h"
 #include "etude/core/call/builtin.h"
-#include "etude/core/call/call.h"
+#include "etude/core/internal/call.h"
 #include "etude/core/op/batching.h"
 #include "etude/kernels/cpu/product/matmul.h"
 #include "etude/ops.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "etude/base/check.h"
-#include "etude/core/call/call.h"
+#include "etude/core/internal/call.h"
 #include "etude/core/op/batching.h"
 #include "etude/kernels/cpu/reduce/standardize.h"
 #include "etude/ops.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "etude/optim/flatten.h"
+#include "etude/optim/internal/flatten.h"
 
 namespace etude::internal {
 

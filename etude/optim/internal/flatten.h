@@ -6,7 +6,7 @@
 
 #include "etude/optim/adam.h"
 #include "etude/optim/sgd.h"
-#include "etude/stage/arguments.h"
+#include "etude/stage/internal/arguments.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "etude/optim/optimizer.h"
+#include "etude/optim/internal/optimizer.h"
 
 #include <algorithm>
 
 #include "etude/base/check.h"
-#include "etude/core/call/call.h"
+#include "etude/core/internal/call.h"
 #include "etude/core/call/call_scope.h"
 #include "etude/core/call/run.h"
-#include "etude/core/context/traced.h"
+#include "etude/core/internal/traced.h"
 #include "etude/kernels/cpu/optimizer/optimizer_rules.h"
 #include "etude/kernels/cpu/optimizer/schedules.h"
 #include "etude/optim/transform_run.h"

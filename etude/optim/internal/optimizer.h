@@ -21,7 +21,7 @@
 #include "etude/core/tensor.h"
 #include "etude/diff/differentiable.h"
 #include "etude/diff/mixed_numbers.h"
-#include "etude/optim/parameters.h"
+#include "etude/optim/internal/parameters.h"
 #include "etude/optim/schedule.h"
 #include "etude/optim/slots.h"
 #include "etude/optim/transforms.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "etude/optim/parameters.h"
+#include "etude/optim/internal/parameters.h"
 
 #include <algorithm>
 #include <functional>

@@ -15,7 +15,7 @@
 #include "etude/base/structure.h"
 #include "etude/core/tensor.h"
 #include "etude/diff/freezable.h"
-#include "etude/diff/function_checks.h"
+#include "etude/diff/internal/function_checks.h"
 #include "etude/optim/slots.h"
 #include "etude/version.h"
 

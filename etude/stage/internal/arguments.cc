@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "etude/stage/arguments.h"
+#include "etude/stage/internal/arguments.h"
 
 namespace etude::internal {
 

@@ -18,9 +18,9 @@
 
 #include "etude/base/fields.h"
 #include "etude/base/has_leaf.h"
-#include "etude/base/inline_vector.h"
+#include "etude/base/internal/inline_vector.h"
 #include "etude/base/structure.h"
-#include "etude/base/type_name.h"
+#include "etude/base/internal/type_name.h"
 #include "etude/core/dtype.h"
 #include "etude/core/tensor.h"
 #include "etude/variables/variable.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "etude/stage/given.h"
+#include "etude/stage/internal/given.h"
 
 #include <cmath>
 #include <cstring>
@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "etude/base/check.h"
-#include "etude/core/convert.h"
+#include "etude/core/internal/convert.h"
 #include "etude/core/literal_reader.h"
 
 namespace etude::internal {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "etude/stage/tracing_lock.h"
+#include "etude/stage/internal/tracing_lock.h"
 
 #include <algorithm>
 #include <atomic>

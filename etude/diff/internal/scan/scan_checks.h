@@ -6,7 +6,7 @@
 #include <type_traits>
 
 #include "etude/diff/protocol.h"
-#include "etude/diff/replace_scalars.h"
+#include "etude/diff/internal/replace_scalars.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

@@ -11,8 +11,8 @@
 
 #include "etude/diff/active.h"
 #include "etude/diff/protocol.h"
-#include "etude/diff/replace_scalars.h"
-#include "etude/diff/tape/scalar_tape.h"
+#include "etude/diff/internal/replace_scalars.h"
+#include "etude/diff/internal/tape/scalar_tape.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

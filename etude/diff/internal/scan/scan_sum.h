@@ -18,10 +18,10 @@
 
 #include "etude/diff/active.h"
 #include "etude/diff/protocol.h"
-#include "etude/diff/scan/lanes.h"
-#include "etude/diff/scan/scan_rows.h"
-#include "etude/diff/tape/scalar_reverse.h"
-#include "etude/diff/tape/scalar_tape.h"
+#include "etude/diff/internal/scan/lanes.h"
+#include "etude/diff/internal/scan/scan_rows.h"
+#include "etude/diff/internal/tape/scalar_reverse.h"
+#include "etude/diff/internal/tape/scalar_tape.h"
 #include "etude/diff/windows.h"
 #include "etude/version.h"
 

@@ -6,9 +6,9 @@
 
 #include <cstdint>
 
-#include "etude/diff/inlining.h"
-#include "etude/diff/tape/scalar_tape.h"
-#include "etude/diff/tape/slots.h"
+#include "etude/diff/internal/inlining.h"
+#include "etude/diff/internal/tape/scalar_tape.h"
+#include "etude/diff/internal/tape/slots.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

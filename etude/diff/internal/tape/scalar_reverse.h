@@ -12,11 +12,11 @@
 #include <vector>
 
 #include "etude/base/error.h"
-#include "etude/base/type_name.h"
+#include "etude/base/internal/type_name.h"
 #include "etude/diff/active.h"
-#include "etude/diff/explain_type.h"
-#include "etude/diff/tape/scalar_runs.h"
-#include "etude/diff/tape/scalar_tape.h"
+#include "etude/diff/internal/explain_type.h"
+#include "etude/diff/internal/tape/scalar_runs.h"
+#include "etude/diff/internal/tape/scalar_tape.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

@@ -13,9 +13,9 @@
 
 #include "etude/diff/differentiable.h"
 #include "etude/diff/dual.h"
-#include "etude/diff/function_checks.h"
+#include "etude/diff/internal/function_checks.h"
 #include "etude/diff/operator_arguments.h"
-#include "etude/diff/replace_scalars.h"
+#include "etude/diff/internal/replace_scalars.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

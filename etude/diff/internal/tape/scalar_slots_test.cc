@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "etude/diff/scalar_expect.h"
-#include "etude/diff/tape/slots.h"
+#include "etude/diff/internal/tape/slots.h"
 #include "tests/expect_error.h"
 
 namespace etude {

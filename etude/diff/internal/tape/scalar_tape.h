@@ -13,10 +13,10 @@
 
 #include "etude/base/error.h"
 #include "etude/base/warning.h"
-#include "etude/diff/tape/slots.h"
-#include "etude/diff/tape/tape_recorder.h"
-#include "etude/diff/tape/tape_sweep.h"
-#include "etude/diff/tape/tape_threads.h"
+#include "etude/diff/internal/tape/slots.h"
+#include "etude/diff/internal/tape/tape_recorder.h"
+#include "etude/diff/internal/tape/tape_sweep.h"
+#include "etude/diff/internal/tape/tape_threads.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

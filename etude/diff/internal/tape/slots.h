@@ -27,7 +27,7 @@
 #include <utility>
 
 #include "etude/base/error.h"
-#include "etude/diff/inlining.h"
+#include "etude/diff/internal/inlining.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

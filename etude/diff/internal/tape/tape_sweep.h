@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "etude/diff/scalar_math.h"
-#include "etude/diff/tape/tape_recorder.h"
+#include "etude/diff/internal/tape/tape_recorder.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

@@ -8,8 +8,8 @@
 #include <mutex>
 #include <utility>
 
-#include "etude/diff/tape/kept_memory.h"
-#include "etude/diff/tape/slots.h"
+#include "etude/diff/internal/tape/kept_memory.h"
+#include "etude/diff/internal/tape/slots.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

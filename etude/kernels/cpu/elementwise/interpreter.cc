@@ -12,7 +12,7 @@
 #include <type_traits>
 
 #include "etude/base/check.h"
-#include "etude/core/convert.h"
+#include "etude/core/internal/convert.h"
 #include "etude/kernels/cpu/elementwise/elementwise.h"
 #include "etude/kernels/cpu/elementwise/scalar_math.h"
 #include "etude/kernels/cpu/halves.h"

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "etude/core/convert.h"
+#include "etude/core/internal/convert.h"
 #include "etude/device/cpu/parallel.h"
 #include "etude/kernels/cpu/elementwise/broadcast.h"
 #include "etude/kernels/cpu/scratch.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "etude/core/convert.h"
+#include "etude/core/internal/convert.h"
 #include "etude/device/cpu/parallel.h"
 #include "etude/kernels/cpu/elementwise/broadcast.h"
 #include "etude/kernels/cpu/elementwise/small_calls.h"

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <vector>
 
-#include "etude/core/convert.h"
+#include "etude/core/internal/convert.h"
 #include "etude/device/cpu/parallel.h"
 #include "etude/kernels/cpu/elementwise/broadcast.h"
 

@@ -9,7 +9,7 @@
 #include <limits>
 #include <string>
 
-#include "etude/base/function_ref.h"
+#include "etude/base/internal/function_ref.h"
 #include "etude/core/op/op.h"
 #include "etude/kernels/cpu/lapack/lapack.h"
 
