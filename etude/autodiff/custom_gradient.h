@@ -11,14 +11,14 @@
 #include <utility>
 #include <vector>
 
+#include "etude/autodiff/gradient.h"
 #include "etude/autodiff/internal/captures.h"
 #include "etude/autodiff/internal/custom_rule.h"
-#include "etude/autodiff/gradient.h"
 #include "etude/autodiff/internal/recompute.h"
-#include "etude/core/internal/owned_result.h"
 #include "etude/core/context/context.h"
-#include "etude/diff/internal/custom_call.h"
+#include "etude/core/internal/owned_result.h"
 #include "etude/diff/custom_gradient.h"
+#include "etude/diff/internal/custom_call.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

@@ -9,8 +9,8 @@
 #include "etude/core/call/builtin.h"
 #include "etude/core/call/call_key.h"
 #include "etude/core/call/run.h"
-#include "etude/core/internal/mode.h"
 #include "etude/core/internal/infer.h"
+#include "etude/core/internal/mode.h"
 #include "etude/core/op/slices.h"
 
 namespace etude::internal {

@@ -11,8 +11,8 @@
 #include "etude/base/check.h"
 #include "etude/base/warning.h"
 #include "etude/core/call/builtin.h"
-#include "etude/core/internal/call.h"
 #include "etude/core/call/call_scope.h"
+#include "etude/core/internal/call.h"
 #include "etude/core/internal/convert.h"
 #include "etude/core/op/batching.h"
 

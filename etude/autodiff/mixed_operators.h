@@ -19,9 +19,9 @@
 #include <utility>
 #include <vector>
 
-#include "etude/autodiff/jvp.h"
 #include "etude/autodiff/internal/numbers.h"
-#include "etude/autodiff/operators.h"
+#include "etude/autodiff/jvp.h"
+#include "etude/autodiff/tensor_operators.h"
 #include "etude/core/internal/owned_result.h"
 #include "etude/version.h"
 

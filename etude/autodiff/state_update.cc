@@ -7,8 +7,8 @@
 #include "etude/base/check.h"
 #include "etude/base/warning.h"
 #include "etude/core/call/builtin.h"
-#include "etude/core/internal/call.h"
 #include "etude/core/context/context.h"
+#include "etude/core/internal/call.h"
 #include "etude/core/internal/infer.h"
 
 namespace etude::internal {

@@ -3,10 +3,10 @@
 
 #include "etude/core/call/arg.h"
 #include "etude/core/call/builtin.h"
-#include "etude/core/internal/call.h"
 #include "etude/core/context/context.h"
 #include "etude/core/dtype_functions.h"
 #include "etude/core/index.h"
+#include "etude/core/internal/call.h"
 #include "etude/core/length.h"
 
 namespace etude {

@@ -13,8 +13,8 @@
 
 #include <gtest/gtest.h>
 
-#include "etude/base/internal/hash.h"
 #include "etude/base/intern_table.h"
+#include "etude/base/internal/hash.h"
 #include "etude/base/thread_object.h"
 #include "etude/base/thread_table.h"
 

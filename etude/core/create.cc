@@ -3,8 +3,8 @@
 
 #include "etude/base/check.h"
 #include "etude/core/call/builtin.h"
-#include "etude/core/internal/call.h"
 #include "etude/core/call/call_scope.h"
+#include "etude/core/internal/call.h"
 #include "etude/core/internal/convert.h"
 #include "etude/core/literal_reader.h"
 

@@ -10,8 +10,8 @@
 
 #include <gtest/gtest.h>
 
-#include "etude/core/internal/convert.h"
 #include "etude/core/dtype_functions.h"
+#include "etude/core/internal/convert.h"
 #include "tests/expect_error.h"
 
 namespace etude {

@@ -65,7 +65,8 @@ class Shape {
   std::string to_string() const;
   bool operator==(const Shape& other) const noexcept;
 
-  // The same sizes. Reads of a watched shape are reported to the trace (core/internal/size_reads.h).
+  // The same sizes. Reads of a watched shape are reported to the trace
+  // (core/internal/size_reads.h).
   Shape watched(bool is_watched = true) const noexcept {
     Shape out(*this);
     out.is_watched_ = is_watched;

@@ -11,10 +11,10 @@
 #include "etude/core/call/call_scope.h"
 #include "etude/core/context/ambient.h"
 #include "etude/core/context/pending.h"
+#include "etude/core/copies.h"
+#include "etude/core/internal/convert.h"
 #include "etude/core/internal/traced.h"
 #include "etude/core/internal/value_observer.h"
-#include "etude/core/internal/convert.h"
-#include "etude/core/copies.h"
 
 namespace etude {
 namespace internal {

@@ -6,12 +6,12 @@
 #include "etude/core/bit_updates.h"
 #include "etude/core/call/arg.h"
 #include "etude/core/call/builtin.h"
-#include "etude/core/internal/call.h"
 #include "etude/core/call/call_scope.h"
 #include "etude/core/call/graph_calls.h"
 #include "etude/core/call/run.h"
 #include "etude/core/copies.h"
 #include "etude/core/index.h"
+#include "etude/core/internal/call.h"
 #include "etude/core/length.h"
 #include "etude/core/op/promotion.h"
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "etude/base/check.h"
-#include "etude/base/internal/hash.h"
 #include "etude/base/intern_table.h"
+#include "etude/base/internal/hash.h"
 #include "etude/core/tensor.h"
 
 namespace etude {

@@ -5,8 +5,8 @@
 #include <deque>
 
 #include "etude/base/philox.h"
-#include "etude/data/pipeline_stages.h"
 #include "etude/data/internal/prefetch.h"
+#include "etude/data/pipeline_stages.h"
 #include "etude/device/cpu/parallel.h"
 
 namespace etude::data::internal {

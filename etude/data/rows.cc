@@ -9,8 +9,8 @@
 #include "etude/base/check.h"
 #include "etude/core/call/call_scope.h"
 #include "etude/core/context/pending.h"
-#include "etude/core/internal/traced.h"
 #include "etude/core/dtype.h"
+#include "etude/core/internal/traced.h"
 
 namespace etude::data {
 namespace {

@@ -18,10 +18,10 @@
 
 #include "etude/base/error.h"
 #include "etude/diff/internal/inlining.h"
-#include "etude/diff/protocol.h"
-#include "etude/diff/scalar_math.h"
 #include "etude/diff/internal/tape/active_calls.h"
 #include "etude/diff/internal/tape/scalar_tape.h"
+#include "etude/diff/protocol.h"
+#include "etude/diff/scalar_math.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

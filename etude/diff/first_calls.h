@@ -13,8 +13,8 @@
 #include <utility>
 
 #include "etude/diff/internal/function_checks.h"
-#include "etude/diff/operator_arguments.h"
 #include "etude/diff/internal/tape/scalar_runs.h"
+#include "etude/diff/operator_arguments.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

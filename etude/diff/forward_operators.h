@@ -11,8 +11,8 @@
 
 #include "etude/base/call_site.h"
 #include "etude/diff/dual.h"
-#include "etude/diff/refusals.h"
 #include "etude/diff/internal/tape/scalar_runs.h"
+#include "etude/diff/refusals.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

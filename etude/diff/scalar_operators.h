@@ -29,10 +29,10 @@
 
 #include "etude/base/call_site.h"
 #include "etude/diff/first_calls.h"
-#include "etude/diff/refusals.h"
-#include "etude/diff/std_functions.h"
 #include "etude/diff/internal/tape/scalar_reverse.h"
 #include "etude/diff/internal/tape/scalar_runs.h"
+#include "etude/diff/refusals.h"
+#include "etude/diff/std_functions.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

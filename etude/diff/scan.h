@@ -21,14 +21,14 @@
 #include <vector>
 
 #include "etude/base/error.h"
-#include "etude/diff/internal/custom_call.h"
 #include "etude/diff/first_calls.h"
+#include "etude/diff/internal/custom_call.h"
 #include "etude/diff/internal/scan/scan_checks.h"
-#include "etude/diff/scan_program.h"
 #include "etude/diff/internal/scan/scan_rows.h"
 #include "etude/diff/internal/scan/scan_sum.h"
-#include "etude/diff/std_functions.h"
 #include "etude/diff/internal/tape/scalar_reverse.h"
+#include "etude/diff/scan_program.h"
+#include "etude/diff/std_functions.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

@@ -15,8 +15,8 @@
 
 #include "etude/base/scalars/expression.h"
 #include "etude/base/scalars/expression_math.h"
-#include "etude/diff/mixed_numbers.h"
 #include "etude/diff/internal/replace_scalars.h"
+#include "etude/diff/mixed_numbers.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

@@ -5,8 +5,8 @@
 #include <numeric>
 
 #include "etude/base/check.h"
-#include "etude/core/internal/call.h"
 #include "etude/core/context/context.h"
+#include "etude/core/internal/call.h"
 #include "etude/ops/calls.h"
 
 namespace etude::ops {

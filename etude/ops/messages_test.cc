@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "etude/autodiff/batch.h"
-#include "etude/autodiff/operators.h"
+#include "etude/autodiff/gradient.h"
 #include "etude/core/call/builtin.h"
 #include "etude/core/op/registry.h"
 #include "etude/ops.h"

@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "etude/autodiff/operators.h"
+#include "etude/autodiff/gradient.h"
 #include "etude/base/philox.h"
 #include "etude/device/cpu/parallel.h"
 #include "etude/ops.h"

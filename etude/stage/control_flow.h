@@ -41,10 +41,10 @@
 #include "etude/base/internal/function_ref.h"
 #include "etude/base/structure.h"
 #include "etude/core/call/arg.h"
-#include "etude/core/internal/owned_result.h"
 #include "etude/core/context/ambient.h"
-#include "etude/stage/internal/arguments.h"
+#include "etude/core/internal/owned_result.h"
 #include "etude/stage/function_core.h"
+#include "etude/stage/internal/arguments.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

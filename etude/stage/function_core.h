@@ -19,10 +19,10 @@
 #include "etude/core/internal/traced.h"
 #include "etude/core/op/attrs.h"
 #include "etude/graph/graph.h"
-#include "etude/stage/internal/arguments.h"
 #include "etude/stage/call_time.h"
-#include "etude/stage/signature.h"
+#include "etude/stage/internal/arguments.h"
 #include "etude/stage/internal/tracing_lock.h"
+#include "etude/stage/signature.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

@@ -5,9 +5,9 @@
 #include <type_traits>
 #include <utility>
 
-#include "etude/core/internal/owned_result.h"
 #include "etude/core/context/ambient.h"
 #include "etude/core/context/context.h"
+#include "etude/core/internal/owned_result.h"
 #include "etude/core/internal/size_reads.h"
 #include "etude/variables/variable.h"
 #include "etude/version.h"

@@ -8,16 +8,16 @@
 
 #include "etude/base/check.h"
 #include "etude/core/call/builtin.h"
-#include "etude/core/internal/call.h"
 #include "etude/core/call/call_scope.h"
 #include "etude/core/context/context.h"
-#include "etude/core/internal/mode.h"
 #include "etude/core/context/pending.h"
 #include "etude/core/context/resource.h"
+#include "etude/core/internal/call.h"
+#include "etude/core/internal/mode.h"
 #include "etude/core/internal/traced.h"
 #include "etude/variables/enclosing_trace.h"
-#include "etude/variables/open_shape.h"
 #include "etude/variables/internal/variable_replay.h"
+#include "etude/variables/open_shape.h"
 #include "etude/variables/variable_state.h"
 
 namespace etude {

@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "etude/core/internal/owned_result.h"
 #include "etude/core/index.h"
+#include "etude/core/internal/owned_result.h"
 #include "etude/core/tensor.h"
 #include "etude/diff/differentiable.h"
 #include "etude/version.h"

@@ -7,8 +7,8 @@
 
 #include <fmt/format.h>
 
-#include "etude/autodiff/internal/custom_rule.h"
 #include "etude/autodiff/graph_derivatives.h"
+#include "etude/autodiff/internal/custom_rule.h"
 #include "etude/core/call/builtin.h"
 #include "etude/stage/make_graph.h"
 #include "tests/ops/checks.h"

@@ -16,10 +16,10 @@
 #include "etude/base/check.h"
 #include "etude/base/warning.h"
 #include "etude/core/call/builtin.h"
-#include "etude/core/internal/call.h"
 #include "etude/core/call/call_scope.h"
 #include "etude/core/call/graph_calls.h"
 #include "etude/core/context/pending.h"
+#include "etude/core/internal/call.h"
 #include "etude/lazy/lazy.h"
 #include "etude/stage/trace.h"
 

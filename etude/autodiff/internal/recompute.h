@@ -10,12 +10,12 @@
 #include <utility>
 #include <vector>
 
+#include "etude/autodiff/gradient.h"
 #include "etude/autodiff/internal/captures.h"
 #include "etude/autodiff/internal/custom_rule.h"
-#include "etude/autodiff/gradient.h"
 #include "etude/autodiff/internal/state_box.h"
-#include "etude/core/internal/owned_result.h"
 #include "etude/core/context/ambient.h"
+#include "etude/core/internal/owned_result.h"
 #include "etude/variables/internal/variable_replay.h"
 #include "etude/version.h"
 

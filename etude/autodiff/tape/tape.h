@@ -11,13 +11,13 @@
 #include <vector>
 
 #include "etude/autodiff/internal/joint_tapes.h"
-#include "etude/autodiff/tape/tape_options.h"
 #include "etude/autodiff/internal/value_table.h"
+#include "etude/autodiff/tape/tape_options.h"
 #include "etude/base/error.h"
 #include "etude/base/internal/ref_ptr.h"
 #include "etude/core/context/context.h"
-#include "etude/core/internal/value_observer.h"
 #include "etude/core/copies.h"
+#include "etude/core/internal/value_observer.h"
 #include "etude/core/op/attrs.h"
 #include "etude/version.h"
 

@@ -2,8 +2,8 @@
 // The backward sweep of a tape, and explanations of gradients that are absent.
 #include <algorithm>
 
-#include "etude/autodiff/internal/custom_rule.h"
 #include "etude/autodiff/derive.h"
+#include "etude/autodiff/internal/custom_rule.h"
 #include "etude/autodiff/tape/cotangent_sums.h"
 #include "etude/autodiff/tape/tape.h"
 #include "etude/base/check.h"

@@ -10,9 +10,9 @@
 #include <cstdint>
 #include <numbers>
 
+#include "etude/base/internal/partials.h"
 #include "etude/base/scalars/expression.h"
 #include "etude/base/scalars/expression_math.h"
-#include "etude/base/internal/partials.h"
 #include "etude/base/scalars/scalar_program.h"
 #include "etude/version.h"
 

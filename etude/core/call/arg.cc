@@ -6,8 +6,8 @@
 
 #include "etude/base/check.h"
 #include "etude/core/call/builtin.h"
-#include "etude/core/internal/call.h"
 #include "etude/core/context/ambient.h"
+#include "etude/core/internal/call.h"
 #include "etude/core/internal/convert.h"
 
 namespace etude::internal {

@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
-#include "etude/core/internal/call.h"
 #include "etude/core/context/context.h"
+#include "etude/core/internal/call.h"
 #include "etude/core/op/op.h"
 #include "etude/version.h"
 

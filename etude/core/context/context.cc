@@ -8,8 +8,8 @@
 #include "etude/core/call/builtin.h"
 #include "etude/core/call/call_scope.h"
 #include "etude/core/call/located.h"
-#include "etude/core/internal/mode.h"
 #include "etude/core/context/precision_scope.h"
+#include "etude/core/internal/mode.h"
 #include "etude/core/op/promotion.h"
 #include "etude/core/op/slices.h"
 

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "etude/core/call/call_scope.h"
-#include "etude/core/internal/mode.h"
 #include "etude/core/context/size_decision.h"
+#include "etude/core/internal/mode.h"
 #include "etude/core/shape.h"
 
 namespace etude::internal {

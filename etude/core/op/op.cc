@@ -7,8 +7,8 @@
 #include <optional>
 
 #include "etude/base/check.h"
-#include "etude/base/internal/hash.h"
 #include "etude/base/intern_table.h"
+#include "etude/base/internal/hash.h"
 #include "etude/base/thread_table.h"
 
 namespace etude {

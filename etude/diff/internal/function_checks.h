@@ -14,9 +14,9 @@
 #include <utility>
 
 #include "etude/diff/internal/explain_type.h"
+#include "etude/diff/internal/replace_scalars.h"
 #include "etude/diff/mixed_numbers.h"
 #include "etude/diff/operator_arguments.h"
-#include "etude/diff/internal/replace_scalars.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

@@ -49,8 +49,8 @@ void store_row(T* out, const C* in, int64_t n) {
     narrow_row(out, in, n);
 }
 
-// Does the same as convert_elements of core/internal/convert.h, using the loops above between a half type
-// and float32.
+// Does the same as convert_elements of core/internal/convert.h, using the loops above between a
+// half type and float32.
 void convert_row(void* out, DType out_dtype, const void* in, DType in_dtype, int64_t n);
 
 }  // namespace etude::kernels::cpu

@@ -10,9 +10,9 @@
 #include "etude/base/has_leaf.h"
 #include "etude/diff/layer_state.h"
 #include "etude/nn/init.h"
+#include "etude/nn/internal/phase.h"
 #include "etude/nn/layer.h"
 #include "etude/nn/layers/layers.h"
-#include "etude/nn/internal/phase.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "etude/base/check.h"
-#include "etude/core/internal/call.h"
 #include "etude/core/context/context.h"
+#include "etude/core/internal/call.h"
 #include "etude/kernels/cpu/simd/program.h"
 #include "etude/ops/calls.h"
 #include "etude/ops/families.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whether tensors are equal, exactly or nearly, element by element and as a whole.
 #include "etude/core/call/builtin.h"
-#include "etude/core/internal/call.h"
 #include "etude/core/context/context.h"
+#include "etude/core/internal/call.h"
 #include "etude/kernels/cpu/simd/program.h"
 #include "etude/ops.h"
 #include "etude/ops/calls.h"

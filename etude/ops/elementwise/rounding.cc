@@ -5,8 +5,8 @@
 
 #include "etude/core/call/arg.h"
 #include "etude/core/call/builtin.h"
-#include "etude/core/internal/call.h"
 #include "etude/core/context/context.h"
+#include "etude/core/internal/call.h"
 #include "etude/kernels/cpu/simd/program.h"
 #include "etude/ops.h"
 #include "etude/ops/calls.h"

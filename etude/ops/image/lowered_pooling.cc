@@ -8,8 +8,8 @@
 
 #include "etude/base/check.h"
 #include "etude/base/philox.h"
-#include "etude/core/internal/call.h"
 #include "etude/core/context/size_decision.h"
+#include "etude/core/internal/call.h"
 #include "etude/ops.h"
 #include "etude/ops/calls.h"
 #include "etude/ops/families.h"

@@ -3,8 +3,8 @@
 // in row-major order, by an op that is linear and so has derivatives of its own.
 #include "etude/base/check.h"
 #include "etude/base/permanent.h"
-#include "etude/core/internal/call.h"
 #include "etude/core/context/context.h"
+#include "etude/core/internal/call.h"
 #include "etude/core/op/batching.h"
 #include "etude/kernels/cpu/conv/pool.h"
 #include "etude/ops/calls.h"

@@ -3,12 +3,12 @@
 #include <algorithm>
 
 #include "etude/base/check.h"
-#include "etude/core/internal/call.h"
 #include "etude/core/call/call_scope.h"
 #include "etude/core/call/run.h"
 #include "etude/core/context/context.h"
 #include "etude/core/copies.h"
 #include "etude/core/index.h"
+#include "etude/core/internal/call.h"
 #include "etude/core/op/promotion.h"
 #include "etude/ops.h"
 #include "etude/ops/index/index_plan.h"

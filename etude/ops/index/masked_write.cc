@@ -4,9 +4,9 @@
 #include <algorithm>
 
 #include "etude/base/check.h"
-#include "etude/core/internal/call.h"
 #include "etude/core/context/context.h"
 #include "etude/core/copies.h"
+#include "etude/core/internal/call.h"
 #include "etude/kernels/cpu/simd/program.h"
 #include "etude/ops/axes.h"
 #include "etude/ops/calls.h"

@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "etude/autodiff/batch.h"
-#include "etude/autodiff/operators.h"
+#include "etude/autodiff/gradient.h"
 #include "etude/ops.h"
 #include "etude/variables/variable.h"
 #include "tests/expect_error.h"

@@ -4,9 +4,9 @@
 #include <algorithm>
 
 #include "etude/base/check.h"
-#include "etude/core/internal/call.h"
 #include "etude/core/call/call_scope.h"
 #include "etude/core/call/run.h"
+#include "etude/core/internal/call.h"
 #include "etude/core/internal/traced.h"
 #include "etude/kernels/cpu/optimizer/optimizer_rules.h"
 #include "etude/kernels/cpu/optimizer/schedules.h"

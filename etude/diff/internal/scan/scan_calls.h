@@ -10,8 +10,8 @@
 #include <numbers>
 
 #include "etude/base/scalars/expression.h"
-#include "etude/diff/scalar_math.h"
 #include "etude/diff/internal/scan/lanes.h"
+#include "etude/diff/scalar_math.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

@@ -5,8 +5,8 @@
 
 #include <type_traits>
 
-#include "etude/diff/protocol.h"
 #include "etude/diff/internal/replace_scalars.h"
+#include "etude/diff/protocol.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

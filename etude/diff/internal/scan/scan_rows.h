@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "etude/diff/active.h"
-#include "etude/diff/protocol.h"
 #include "etude/diff/internal/replace_scalars.h"
 #include "etude/diff/internal/tape/scalar_tape.h"
+#include "etude/diff/protocol.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

@@ -17,11 +17,11 @@
 #include <vector>
 
 #include "etude/diff/active.h"
-#include "etude/diff/protocol.h"
 #include "etude/diff/internal/scan/lanes.h"
 #include "etude/diff/internal/scan/scan_rows.h"
 #include "etude/diff/internal/tape/scalar_reverse.h"
 #include "etude/diff/internal/tape/scalar_tape.h"
+#include "etude/diff/protocol.h"
 #include "etude/diff/windows.h"
 #include "etude/version.h"
 

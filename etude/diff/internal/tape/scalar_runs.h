@@ -14,8 +14,8 @@
 #include "etude/diff/differentiable.h"
 #include "etude/diff/dual.h"
 #include "etude/diff/internal/function_checks.h"
-#include "etude/diff/operator_arguments.h"
 #include "etude/diff/internal/replace_scalars.h"
+#include "etude/diff/operator_arguments.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

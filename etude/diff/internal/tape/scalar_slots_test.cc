@@ -4,8 +4,8 @@
 #include <functional>
 #include <utility>
 
-#include "etude/diff/scalar_expect.h"
 #include "etude/diff/internal/tape/slots.h"
+#include "etude/diff/scalar_expect.h"
 #include "tests/expect_error.h"
 
 namespace etude {

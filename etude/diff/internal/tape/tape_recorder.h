@@ -13,9 +13,9 @@
 
 #include "etude/base/error.h"
 #include "etude/diff/internal/inlining.h"
-#include "etude/diff/scalar_math.h"
 #include "etude/diff/internal/tape/kept_memory.h"
 #include "etude/diff/internal/tape/slots.h"
+#include "etude/diff/scalar_math.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

@@ -8,8 +8,8 @@
 #include <type_traits>
 #include <vector>
 
-#include "etude/diff/scalar_math.h"
 #include "etude/diff/internal/tape/tape_recorder.h"
+#include "etude/diff/scalar_math.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

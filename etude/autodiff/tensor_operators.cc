@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "etude/autodiff/operators.h"
+#include "etude/autodiff/tensor_operators.h"
 
 #include "etude/autodiff/jvp.h"
 #include "etude/autodiff/tape/tape.h"
 #include "etude/base/check.h"
 #include "etude/core/call/builtin.h"
-#include "etude/core/internal/call.h"
 #include "etude/core/call/call_scope.h"
 #include "etude/core/context/context.h"
 #include "etude/core/context/size_decision.h"
+#include "etude/core/internal/call.h"
 
 namespace etude {
 namespace {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "etude/autodiff/gradient.h"
+#include "etude/autodiff/tensor_gradient.h"
 
 #include "etude/base/check.h"
 #include "etude/base/warning.h"
 #include "etude/core/call/builtin.h"
-#include "etude/core/internal/call.h"
 #include "etude/core/call/call_scope.h"
 #include "etude/core/context/context.h"
+#include "etude/core/internal/call.h"
 
 namespace etude::internal {
 

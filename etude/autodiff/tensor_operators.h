@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "etude/autodiff/gradient.h"
+#include "etude/autodiff/tensor_gradient.h"
 #include "etude/base/internal/in_place.h"
 #include "etude/core/call/call_scope.h"
 #include "etude/core/internal/owned_result.h"
@@ -288,5 +288,3 @@ X hessian(const std::type_identity_t<internal::MapOf<X>>& f, const X& x,
 }
 
 }  // namespace etude
-
-#include "etude/autodiff/mixed_operators.h"
