@@ -19,7 +19,7 @@
 #include "etude/core/tensor.h"
 #include "etude/data/bucketed_loader.h"
 #include "etude/data/cifar.h"
-#include "etude/data/dataset.h"
+#include "etude/data/dataset_sources.h"
 #include "etude/data/fashion_mnist.h"
 #include "etude/data/idx.h"
 #include "etude/data/loader.h"

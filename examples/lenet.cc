@@ -13,8 +13,8 @@ using namespace etude;
 volatile std::sig_atomic_t interrupted = 0;
 
 int main(int argc, char** argv) try {
-  std::int64_t epochs = 10, steps = -1;
-  std::uint64_t seed = 1;
+  int64_t epochs = 10, steps = -1;
+  uint64_t seed = 1;
   int threads = 0;
   std::string save = "lenet.safetensors", resume, mode = "eager";
   CLI::App app("Trains LeNet on Fashion-MNIST");

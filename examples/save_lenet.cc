@@ -13,7 +13,7 @@ using namespace etude;
 
 int main(int argc, char** argv) try {
   std::string checkpoint, output = "lenet.graph";
-  std::int64_t batch = 1;
+  int64_t batch = 1;
   CLI::App app("Writes LeNet as a graph");
   app.add_option("--checkpoint", checkpoint,
                  "of ./dev train; without, weights are as at its start");

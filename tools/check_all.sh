@@ -86,6 +86,7 @@ check sizes python3 tools/check_sizes.py
 check lists python3 tools/check_lists.py
 check words python3 tools/check_words.py
 check api python3 tools/check_api.py
+check headers python3 tools/check_headers.py
 check statics python3 tools/check_statics.py
 check readme python3 tools/check_readme.py
 check rows python3 tools/rows.py --check

@@ -7,7 +7,7 @@ members and namespaces for the library itself (`internal`, `detail`) are left ou
 """
 import re
 
-HIDDEN = {"internal", "detail", "backend"}
+HIDDEN = {"internal"}
 PLUMBING = r"\s*(ETUDE_FIELDS\(|friend class|auto host_values|static constexpr void ranges)"
 LABEL = re.compile(r"(shapes|types|dtypes|units|throws|threads|cost|Layout)( \([^)]*\))?:")
 

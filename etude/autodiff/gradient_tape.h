@@ -278,7 +278,7 @@ class GradientTape final : private internal::VariableReader {
   struct Recorder;  // the tape and its context
   internal::InPlace<Recorder, 304> recorder_;
   std::vector<Watched> variables_;
-  std::uint64_t since_ = 0;                        // the start of recording
+  uint64_t since_ = 0;                             // the start of recording
   std::unique_ptr<internal::TapedStates> states_;  // null before the first update
 };
 

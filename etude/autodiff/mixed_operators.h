@@ -131,7 +131,7 @@ struct MixedRun {
   }
   // The slot on the tape of a number of the result: the index of its cotangent. 0 for other leaves.
   template <class S>
-  std::uint32_t slot_of(const S& leaf) const {
+  uint32_t slot_of(const S& leaf) const {
     if constexpr (std::is_same_v<S, To>) {
       return leaf.slot_on(numbers);
     } else {
@@ -232,7 +232,7 @@ struct PulledMixed {
   auto pull(const tangent_t<Result>& cotangent, CallSite where) {
     using T = typename Run::T;
     Cotangents<T> cotangents(run.numbers.size());
-    std::vector<std::uint32_t> slots;
+    std::vector<uint32_t> slots;
     const auto collect = [&](const auto& leaf) {
       if constexpr (Scalar<std::remove_cvref_t<decltype(leaf)>>) slots.push_back(run.slot_of(leaf));
     };

@@ -52,7 +52,7 @@ struct TapedStates::Boxes {
   std::unordered_map<const void*, std::shared_ptr<StateBoxBase>> by_layer;
 };
 
-TapedStates::TapedStates(int vmaps, std::uint64_t since) : vmaps_(vmaps), since_(since) {}
+TapedStates::TapedStates(int vmaps, uint64_t since) : vmaps_(vmaps), since_(since) {}
 TapedStates::~TapedStates() = default;
 
 std::shared_ptr<StateBoxBase>& TapedStates::place(const void* layer) {

@@ -62,7 +62,7 @@ NewState<T> taken_from(const StateBox<T>& box) {
 class TapedStates {
  public:
   // Of a tape that began to record at `since`, with `vmaps` vmaps around it.
-  TapedStates(int vmaps, std::uint64_t since);
+  TapedStates(int vmaps, uint64_t since);
   ~TapedStates();
   template <class T>
   std::shared_ptr<StateBox<T>> box(const LayerState<T>& x) {
@@ -85,14 +85,14 @@ class TapedStates {
   }
   // Warns of updates that no gradient() returned.
   void warn_untaken() const;
-  std::uint64_t since() const noexcept { return since_; }
+  uint64_t since() const noexcept { return since_; }
 
  private:
   std::shared_ptr<StateBoxBase>& place(const void* layer);
   const std::shared_ptr<StateBoxBase>* find(const void* layer) const;  // null: none
 
   int vmaps_;
-  std::uint64_t since_;
+  uint64_t since_;
   struct Boxes;
   InPlace<Boxes, 64> boxes_;
 };
@@ -165,7 +165,7 @@ class AwaitedStates {
  private:
   std::vector<std::shared_ptr<StateBoxBase>> boxes_;
   int vmaps_ = 0;
-  std::uint64_t since_ = 0;
+  uint64_t since_ = 0;
   bool is_taken_ = true;
   bool is_frozen_ = false;
 };

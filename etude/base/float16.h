@@ -24,24 +24,24 @@ constexpr float round_to_odd(double x) {
   if (size > kMax && size < kInfinity) return x < 0 ? -kMax : kMax;  // odd; a cast is undefined
   const float nearest = static_cast<float>(x);
   if (static_cast<double>(nearest) == x || x != x) return nearest;
-  std::uint32_t bits = std::bit_cast<std::uint32_t>(nearest);
+  uint32_t bits = std::bit_cast<uint32_t>(nearest);
   const double rounded = nearest < 0 ? -static_cast<double>(nearest) : static_cast<double>(nearest);
   if (rounded > size) --bits;  // back to the float below in magnitude
   return std::bit_cast<float>(bits | 1);
 }
 
 // value / 2^shift, rounded to nearest, ties to even. shift is in [1, 31].
-constexpr std::uint32_t shift_to_nearest_even(std::uint32_t value, int shift) {
-  const std::uint32_t half = std::uint32_t{1} << (shift - 1);
-  const std::uint32_t kept_is_odd = value >> shift & 1;
+constexpr uint32_t shift_to_nearest_even(uint32_t value, int shift) {
+  const uint32_t half = uint32_t{1} << (shift - 1);
+  const uint32_t kept_is_odd = value >> shift & 1;
   return (value + (half - 1) + kept_is_odd) >> shift;
 }
 
-constexpr std::uint16_t float16_bits(float x) {
-  const std::uint32_t bits = std::bit_cast<std::uint32_t>(x);
-  const std::uint32_t sign = bits >> 16 & 0x8000;
-  const std::uint32_t size = bits & 0x7fffffff;
-  std::uint32_t result = 0;
+constexpr uint16_t float16_bits(float x) {
+  const uint32_t bits = std::bit_cast<uint32_t>(x);
+  const uint32_t sign = bits >> 16 & 0x8000;
+  const uint32_t size = bits & 0x7fffffff;
+  uint32_t result = 0;
   if (size > 0x7f800000) {  // NaN: the high bits of the payload, made quiet
     result = 0x7e00 | (size >> 13 & 0x3ff);
   } else if (size >= 0x47800000) {  // 65536 and more, infinity
@@ -50,15 +50,15 @@ constexpr std::uint16_t float16_bits(float x) {
     result = shift_to_nearest_even(size - 0x38000000, 13);
   } else if (size >= 0x33000000) {  // subnormal: 2^-25 and more
     const int exponent = static_cast<int>(size >> 23);
-    const std::uint32_t mantissa = (size & 0x7fffff) | 0x800000;
+    const uint32_t mantissa = (size & 0x7fffff) | 0x800000;
     result = shift_to_nearest_even(mantissa, 126 - exponent);
   }
-  return static_cast<std::uint16_t>(sign | result);
+  return static_cast<uint16_t>(sign | result);
 }
 
-constexpr float float16_value(std::uint16_t half) {
-  const std::uint32_t sign = (half & 0x8000u) << 16;
-  const std::uint32_t size = half & 0x7fffu;
+constexpr float float16_value(uint16_t half) {
+  const uint32_t sign = (half & 0x8000u) << 16;
+  const uint32_t size = half & 0x7fffu;
   if (size > 0x7c00) {  // NaN, made quiet
     return std::bit_cast<float>(sign | 0x7fc00000 | (size & 0x3ff) << 13);
   }
@@ -68,26 +68,24 @@ constexpr float float16_value(std::uint16_t half) {
   return sign != 0 ? -value : value;
 }
 
-constexpr std::uint16_t bfloat16_bits(float x) {
-  const std::uint32_t bits = std::bit_cast<std::uint32_t>(x);
+constexpr uint16_t bfloat16_bits(float x) {
+  const uint32_t bits = std::bit_cast<uint32_t>(x);
   if ((bits & 0x7fffffff) > 0x7f800000) {  // NaN: made quiet, and not rounded to infinity
-    return static_cast<std::uint16_t>(bits >> 16 | 0x40);
+    return static_cast<uint16_t>(bits >> 16 | 0x40);
   }
-  return static_cast<std::uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+  return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-constexpr float bfloat16_value(std::uint16_t bits) {
-  return std::bit_cast<float>(std::uint32_t{bits} << 16);
-}
+constexpr float bfloat16_value(uint16_t bits) { return std::bit_cast<float>(uint32_t{bits} << 16); }
 
 struct Binary16Format {
-  static constexpr std::uint16_t bits(float x) { return float16_bits(x); }
-  static constexpr float value(std::uint16_t bits) { return float16_value(bits); }
+  static constexpr uint16_t bits(float x) { return float16_bits(x); }
+  static constexpr float value(uint16_t bits) { return float16_value(bits); }
 };
 
 struct BFloat16Format {
-  static constexpr std::uint16_t bits(float x) { return bfloat16_bits(x); }
-  static constexpr float value(std::uint16_t bits) { return bfloat16_value(bits); }
+  static constexpr uint16_t bits(float x) { return bfloat16_bits(x); }
+  static constexpr float value(uint16_t bits) { return bfloat16_value(bits); }
 };
 
 // The common part of the two types.
@@ -101,23 +99,23 @@ class ShortFloat {
   template <std::integral T>
   explicit constexpr ShortFloat(T x) : ShortFloat(static_cast<double>(x)) {}
 
-  static constexpr ShortFloat from_bits(std::uint16_t bits) {
+  static constexpr ShortFloat from_bits(uint16_t bits) {
     ShortFloat result{};
     result.bits_ = bits;
     return result;
   }
-  constexpr std::uint16_t bits() const { return bits_; }
+  constexpr uint16_t bits() const { return bits_; }
 
   // Exact; NaN stays NaN.
   constexpr operator float() const {  // NOLINT(google-explicit-constructor): nothing is lost
     return Format::value(bits_);
   }
   constexpr ShortFloat operator-() const {
-    return from_bits(static_cast<std::uint16_t>(bits_ ^ 0x8000));
+    return from_bits(static_cast<uint16_t>(bits_ ^ 0x8000));
   }
 
  private:
-  std::uint16_t bits_;
+  uint16_t bits_;
 };
 
 }  // namespace internal

@@ -22,7 +22,7 @@ static_assert(!std::is_convertible_v<float, Float16> && std::is_convertible_v<Fl
 static_assert(-Float16(2.5f) == -2.5f);
 
 // The value of a finite pattern by the definition of the format, without its bit tricks.
-double defined_value(std::uint16_t bits, int exponent_bits) {
+double defined_value(uint16_t bits, int exponent_bits) {
   const int mantissa_bits = 15 - exponent_bits;
   const int bias = (1 << (exponent_bits - 1)) - 1;
   const int exponent = (bits & 0x7fff) >> mantissa_bits;
@@ -37,7 +37,7 @@ template <class T, int exponent_bits>
 void check_all_patterns() {
   constexpr int kInfinity = (0x7fff >> (15 - exponent_bits)) << (15 - exponent_bits);
   for (int i = 0; i < 65536; ++i) {
-    const auto bits = static_cast<std::uint16_t>(i);
+    const auto bits = static_cast<uint16_t>(i);
     const T x = T::from_bits(bits);
     const float value = x;
     ASSERT_EQ(std::signbit(value), i >= 0x8000) << i;
@@ -66,8 +66,8 @@ template <class T, int exponent_bits>
 void check_all_gaps() {
   constexpr int kInfinity = (0x7fff >> (15 - exponent_bits)) << (15 - exponent_bits);
   for (int i = 0; i < kInfinity; ++i) {
-    const auto low = static_cast<std::uint16_t>(i), high = static_cast<std::uint16_t>(i + 1);
-    const std::uint16_t even = i % 2 == 0 ? low : high;
+    const auto low = static_cast<uint16_t>(i), high = static_cast<uint16_t>(i + 1);
+    const uint16_t even = i % 2 == 0 ? low : high;
     // One step above the largest finite value represents infinity.
     const double middle =
         (defined_value(low, exponent_bits) + defined_value(high, exponent_bits)) / 2;
@@ -118,15 +118,15 @@ TEST(Float16, Limits) { check_limits<Float16>(); }
 TEST(BFloat16, Limits) { check_limits<BFloat16>(); }
 
 #if defined(__x86_64__)
-__attribute__((target("f16c"))) std::uint16_t hardware_bits(float x) {
+__attribute__((target("f16c"))) uint16_t hardware_bits(float x) {
   const __m128i packed = _mm_cvtps_ph(_mm_set_ss(x), _MM_FROUND_TO_NEAREST_INT);
-  return static_cast<std::uint16_t>(_mm_extract_epi16(packed, 0));
+  return static_cast<uint16_t>(_mm_extract_epi16(packed, 0));
 }
 
 TEST(Float16, AgreesWithTheProcessor) {
   if (!__builtin_cpu_supports("avx2")) GTEST_SKIP() << "needs F16C";  // every AVX2 unit has it
-  for (std::uint64_t bits = 0; bits <= 0xffffffff; bits += 1021) {
-    const float x = std::bit_cast<float>(static_cast<std::uint32_t>(bits));
+  for (uint64_t bits = 0; bits <= 0xffffffff; bits += 1021) {
+    const float x = std::bit_cast<float>(static_cast<uint32_t>(bits));
     ASSERT_EQ(Float16(x).bits(), hardware_bits(x)) << bits;
   }
 }

@@ -14,8 +14,8 @@ namespace ETUDE_API etude {
 
 // Streams of one seed are independent: 2^64 streams of 2^64 blocks of four words each.
 struct PhiloxKey {
-  std::uint64_t seed = 0;
-  std::uint64_t stream = 0;
+  uint64_t seed = 0;
+  uint64_t stream = 0;
   constexpr bool operator==(const PhiloxKey&) const = default;
 };
 
@@ -23,23 +23,23 @@ struct PhiloxKey {
 // the low 32 bits first.
 //
 // cost: 20 multiplications, no branch.
-constexpr std::array<std::uint32_t, 4> philox(PhiloxKey key, std::uint64_t block) {
-  constexpr std::uint64_t kMultiplier0 = 0xD2511F53, kMultiplier1 = 0xCD9E8D57;
-  constexpr std::uint32_t kWeyl0 = 0x9E3779B9, kWeyl1 = 0xBB67AE85;  // golden ratio, sqrt(3) - 1
+constexpr std::array<uint32_t, 4> philox(PhiloxKey key, uint64_t block) {
+  constexpr uint64_t kMultiplier0 = 0xD2511F53, kMultiplier1 = 0xCD9E8D57;
+  constexpr uint32_t kWeyl0 = 0x9E3779B9, kWeyl1 = 0xBB67AE85;  // golden ratio, sqrt(3) - 1
   constexpr int kRounds = 10;
-  std::uint32_t c0 = static_cast<std::uint32_t>(block);
-  std::uint32_t c1 = static_cast<std::uint32_t>(block >> 32);
-  std::uint32_t c2 = static_cast<std::uint32_t>(key.stream);
-  std::uint32_t c3 = static_cast<std::uint32_t>(key.stream >> 32);
-  std::uint32_t k0 = static_cast<std::uint32_t>(key.seed);
-  std::uint32_t k1 = static_cast<std::uint32_t>(key.seed >> 32);
+  uint32_t c0 = static_cast<uint32_t>(block);
+  uint32_t c1 = static_cast<uint32_t>(block >> 32);
+  uint32_t c2 = static_cast<uint32_t>(key.stream);
+  uint32_t c3 = static_cast<uint32_t>(key.stream >> 32);
+  uint32_t k0 = static_cast<uint32_t>(key.seed);
+  uint32_t k1 = static_cast<uint32_t>(key.seed >> 32);
   for (int round = 0; round < kRounds; ++round) {
-    const std::uint64_t product0 = kMultiplier0 * c0;
-    const std::uint64_t product1 = kMultiplier1 * c2;
-    c0 = static_cast<std::uint32_t>(product1 >> 32) ^ c1 ^ k0;
-    c1 = static_cast<std::uint32_t>(product1);
-    c2 = static_cast<std::uint32_t>(product0 >> 32) ^ c3 ^ k1;
-    c3 = static_cast<std::uint32_t>(product0);
+    const uint64_t product0 = kMultiplier0 * c0;
+    const uint64_t product1 = kMultiplier1 * c2;
+    c0 = static_cast<uint32_t>(product1 >> 32) ^ c1 ^ k0;
+    c1 = static_cast<uint32_t>(product1);
+    c2 = static_cast<uint32_t>(product0 >> 32) ^ c3 ^ k1;
+    c3 = static_cast<uint32_t>(product0);
     k0 += kWeyl0;
     k1 += kWeyl1;
   }
@@ -48,25 +48,23 @@ constexpr std::array<std::uint32_t, 4> philox(PhiloxKey key, std::uint64_t block
 
 // The key derived from this key and a number: a block of the cipher with the complemented stream,
 // which no draw uses.
-constexpr PhiloxKey fold_in(PhiloxKey key, std::uint64_t number) {
-  const std::array<std::uint32_t, 4> words = philox({key.seed, ~key.stream}, number);
-  return {words[0] | std::uint64_t{words[1]} << 32, words[2] | std::uint64_t{words[3]} << 32};
+constexpr PhiloxKey fold_in(PhiloxKey key, uint64_t number) {
+  const std::array<uint32_t, 4> words = philox({key.seed, ~key.stream}, number);
+  return {words[0] | uint64_t{words[1]} << 32, words[2] | uint64_t{words[3]} << 32};
 }
 
 // The random word of element `index`: word index % 4 of block index / 4. A loop over elements
 // should call `philox` once per block instead.
-constexpr std::uint32_t random_bits(PhiloxKey key, std::uint64_t index) {
+constexpr uint32_t random_bits(PhiloxKey key, uint64_t index) {
   return philox(key, index / 4)[index % 4];
 }
 
 // A multiple of 2^-24 in [0, 1), from the high 24 bits.
-constexpr float uniform_float(std::uint32_t bits) {
-  return static_cast<float>(bits >> 8) * 0x1p-24f;
-}
+constexpr float uniform_float(uint32_t bits) { return static_cast<float>(bits >> 8) * 0x1p-24f; }
 
 // A multiple of 2^-53 in [0, 1), from the high 53 of the 64 bits (hi, lo).
-constexpr double uniform_double(std::uint32_t hi, std::uint32_t lo) {
-  const std::uint64_t bits = (std::uint64_t{hi} << 32 | lo) >> 11;
+constexpr double uniform_double(uint32_t hi, uint32_t lo) {
+  const uint64_t bits = (uint64_t{hi} << 32 | lo) >> 11;
   return static_cast<double>(bits) * 0x1p-53;
 }
 

@@ -8,7 +8,7 @@
 namespace etude {
 namespace {
 
-using Block = std::array<std::uint32_t, 4>;
+using Block = std::array<uint32_t, 4>;
 
 // The known answers of the Random123 library, version 1.14.
 static_assert(philox({0, 0}, 0) == Block{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8});
@@ -19,12 +19,12 @@ static_assert(philox({0x299f31d0a4093822, 0x0370734413198a2e}, 0x85a308d3243f6a8
 
 TEST(Philox, ElementsAreTheWordsOfBlocks) {
   const PhiloxKey key{42, 7};
-  for (std::uint64_t index = 0; index < 40; ++index) {
+  for (uint64_t index = 0; index < 40; ++index) {
     EXPECT_EQ(random_bits(key, index), philox(key, index / 4)[index % 4]);
   }
   EXPECT_NE(philox({42, 7}, 0), philox({42, 8}, 0));
   EXPECT_NE(philox({42, 7}, 0), philox({43, 7}, 0));
-  EXPECT_NE(philox({42, 7}, 0), philox({42, 7}, std::uint64_t{1} << 32));
+  EXPECT_NE(philox({42, 7}, 0), philox({42, 7}, uint64_t{1} << 32));
 }
 
 TEST(Philox, UniformStaysBelowOne) {
@@ -43,7 +43,7 @@ TEST(Philox, MomentsOfTheUniformDistribution) {
   const int n = 1 << 20;
   double sum = 0, squares = 0;
   for (int i = 0; i < n; ++i) {
-    const double u = uniform_float(random_bits(key, static_cast<std::uint64_t>(i)));
+    const double u = uniform_float(random_bits(key, static_cast<uint64_t>(i)));
     sum += u;
     squares += u * u;
   }

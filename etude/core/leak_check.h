@@ -43,7 +43,7 @@ class LeakCheck {
   }
 
   // The number of tensors alive now minus the number at the start.
-  std::int64_t more_tensors() const { return scope_.stats().live_tensors; }
+  int64_t more_tensors() const { return scope_.stats().live_tensors; }
 
  private:
   Report report_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Templates and low-level access for tensor.h. Include tensor.h instead.
+// Templates and low-level access for tensor.h. The end of tensor.h includes it; include that.
 #pragma once
 
 #include <utility>

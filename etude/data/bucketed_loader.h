@@ -17,7 +17,7 @@ namespace data {
 struct BucketOptions {
   // The number of batches that are sorted together: 1 keeps the random order; more means less
   // padding and less randomness.
-  std::int64_t batches_per_sort = 100;
+  int64_t batches_per_sort = 100;
   double value = 0;  // of the padding
 
   static constexpr void ranges(const auto& option) {
@@ -31,10 +31,10 @@ template <class S>
 struct ListStore {
   std::shared_ptr<const std::vector<S>> samples;
   double value = 0;
-  std::int64_t count() const { return static_cast<std::int64_t>(samples->size()); }
-  S take(std::span<const std::int64_t> rows) const {
+  int64_t count() const { return static_cast<int64_t>(samples->size()); }
+  S take(std::span<const int64_t> rows) const {
     std::vector<S> chosen;
-    for (const std::int64_t row : rows) chosen.push_back((*samples)[static_cast<std::size_t>(row)]);
+    for (const int64_t row : rows) chosen.push_back((*samples)[static_cast<std::size_t>(row)]);
     return collate_padded(std::span<const S>(chosen), value);
   }
 };
@@ -60,9 +60,9 @@ class BucketedLoader : public internal::LoaderBase<S, internal::ListStore<S>> {
     etude::internal::located("BucketedLoader", where, [&] {
       etude::internal::check_options("BucketedLoader", options, where);
       etude::internal::check_options("BucketedLoader", buckets, where);
-      std::vector<std::int64_t> sizes;
+      std::vector<int64_t> sizes;
       for (const S& sample : *this->store().samples) {
-        sizes.push_back(static_cast<std::int64_t>(size(sample)));
+        sizes.push_back(static_cast<int64_t>(size(sample)));
       }
       this->set_order(internal::EpochOrder(std::move(sizes), buckets.batches_per_sort, options));
     });

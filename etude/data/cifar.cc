@@ -24,7 +24,7 @@ fs::path folder_of(const Cifar10Options& options) {
 }
 
 // throws: kDataLoss unless the file is a number of whole records.
-void check_records(std::span<const std::uint8_t> file, std::string_view name) {
+void check_records(std::span<const uint8_t> file, std::string_view name) {
   const std::size_t rest = file.size() % kRecord;
   ETUDE_REQUIRE_CODE(
       kDataLoss, !file.empty() && rest == 0,
@@ -39,15 +39,15 @@ void check_records(std::span<const std::uint8_t> file, std::string_view name) {
 }
 
 // Bytes of checked records: plane by plane in the file, pixel by pixel in tensors.
-Samples samples_of(std::span<const std::uint8_t> records) {
+Samples samples_of(std::span<const uint8_t> records) {
   const std::size_t count = records.size() / kRecord;
   Samples out;
-  out.inputs = etude::internal::make_tensor(
-      intern_type(kFloat32, {static_cast<std::int64_t>(count), 32, 32, 3}));
+  out.inputs =
+      etude::internal::make_tensor(intern_type(kFloat32, {static_cast<int64_t>(count), 32, 32, 3}));
   auto* pixel = static_cast<float*>(TensorAccess::writable(out.inputs));
-  std::vector<std::int32_t> labels;
+  std::vector<int32_t> labels;
   for (std::size_t k = 0; k < count; ++k) {
-    const std::uint8_t* record = records.data() + k * kRecord;
+    const uint8_t* record = records.data() + k * kRecord;
     labels.push_back(record[0]);
     for (std::size_t i = 0; i < kPlane; ++i) {
       for (std::size_t colour = 0; colour < kColours; ++colour)
@@ -58,20 +58,20 @@ Samples samples_of(std::span<const std::uint8_t> records) {
   return out;
 }
 
-std::vector<std::uint8_t> read_records(const fs::path& path) {
+std::vector<uint8_t> read_records(const fs::path& path) {
   ETUDE_REQUIRE_CODE(
       kNotFound, fs::exists(path),
       "CIFAR-10: there is no '{}'. Unpack cifar-10-binary.tar.gz, and set ETUDE_DATA "
       "to the folder that holds cifar-10-batches-bin/",
       path.string());
-  std::vector<std::uint8_t> bytes = internal::read_file(path.string());
+  std::vector<uint8_t> bytes = internal::read_file(path.string());
   check_records(bytes, path.string());
   return bytes;
 }
 
 }  // namespace
 
-Samples parse_cifar10(std::span<const std::uint8_t> file, std::string_view name, CallSite where) {
+Samples parse_cifar10(std::span<const uint8_t> file, std::string_view name, CallSite where) {
   return etude::internal::located("", where, [&] {
     check_records(file, name);
     return samples_of(file);
@@ -81,7 +81,7 @@ Samples parse_cifar10(std::span<const std::uint8_t> file, std::string_view name,
 Cifar10 cifar10(const Cifar10Options& options, CallSite where) {
   return etude::internal::located("", where, [&] {
     const fs::path folder = folder_of(options);
-    std::vector<std::uint8_t> train;
+    std::vector<uint8_t> train;
     for (int k = 1; k <= 5; ++k) {
       const auto part = read_records(folder / fmt::format("data_batch_{}.bin", k));
       train.insert(train.end(), part.begin(), part.end());

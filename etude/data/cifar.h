@@ -40,7 +40,7 @@ Cifar10 cifar10(const Cifar10Options& options = {}, CallSite where = CallSite::h
 //
 // throws: kDataLoss for a length that is not a positive number of whole records, and for a label
 //         outside [0,10); both with the byte offset in the file.
-Samples parse_cifar10(std::span<const std::uint8_t> file, std::string_view name,
+Samples parse_cifar10(std::span<const uint8_t> file, std::string_view name,
                       CallSite where = CallSite::here());
 
 }  // namespace data

@@ -12,19 +12,19 @@
 namespace etude::data {
 namespace {
 
-using Bytes = std::vector<std::uint8_t>;
+using Bytes = std::vector<uint8_t>;
 
 // A record whose byte i of colour c is 50 c + i % 50.
-Bytes record(std::uint8_t label) {
+Bytes record(uint8_t label) {
   Bytes bytes = {label};
   for (int colour = 0; colour < 3; ++colour) {
-    for (int i = 0; i < 1024; ++i) bytes.push_back(static_cast<std::uint8_t>(50 * colour + i % 50));
+    for (int i = 0; i < 1024; ++i) bytes.push_back(static_cast<uint8_t>(50 * colour + i % 50));
   }
   return bytes;
 }
-Bytes records(std::initializer_list<std::uint8_t> labels) {
+Bytes records(std::initializer_list<uint8_t> labels) {
   Bytes all;
-  for (const std::uint8_t label : labels) {
+  for (const uint8_t label : labels) {
     const Bytes one = record(label);
     all.insert(all.end(), one.begin(), one.end());
   }
@@ -51,7 +51,7 @@ class Folder {
 TEST(Cifar, PlanesBecomePixels) {
   const Samples found = parse_cifar10(records({3, 9}), "x.bin");
   EXPECT_EQ(found.inputs.shape(), (Shape{2, 32, 32, 3}));
-  EXPECT_EQ(found.labels.to_vector<std::int32_t>(), (std::vector<std::int32_t>{3, 9}));
+  EXPECT_EQ(found.labels.to_vector<int32_t>(), (std::vector<int32_t>{3, 9}));
   const std::vector<float> values = found.inputs.to_vector<float>();
   for (const std::size_t i : {0U, 1U, 33U, 1023U}) {
     for (const std::size_t colour : {0U, 1U, 2U}) {
@@ -63,17 +63,17 @@ TEST(Cifar, PlanesBecomePixels) {
 
 TEST(Cifar, TheFilesOfTheSetAreJoined) {
   const Folder folder;
-  for (std::uint8_t k = 1; k <= 5; ++k)
+  for (uint8_t k = 1; k <= 5; ++k)
     folder.write("data_batch_" + std::to_string(k) + ".bin", records({k, 0}));
   etude::tests::expect_error(
       [&] { cifar10({folder.path()}); }, ErrorCode::kNotFound,
       {"CIFAR-10: there is no '", "test_batch.bin'", "set ETUDE_DATA", "cifar_test.cc"});
   folder.write("test_batch.bin", records({7}));
   const Cifar10 found = cifar10({folder.path()});
-  EXPECT_EQ(found.train.labels.to_vector<std::int32_t>(),
-            (std::vector<std::int32_t>{1, 0, 2, 0, 3, 0, 4, 0, 5, 0}));
+  EXPECT_EQ(found.train.labels.to_vector<int32_t>(),
+            (std::vector<int32_t>{1, 0, 2, 0, 3, 0, 4, 0, 5, 0}));
   EXPECT_EQ(found.train.inputs.shape(), (Shape{10, 32, 32, 3}));
-  EXPECT_EQ(found.test.labels.to_vector<std::int32_t>(), std::vector<std::int32_t>{7});
+  EXPECT_EQ(found.test.labels.to_vector<int32_t>(), std::vector<int32_t>{7});
 }
 
 // Any prefix, and a wrong label, is an error with file and byte.

@@ -77,20 +77,18 @@ class Dataset {
   }
   // Shuffles: each element is drawn at random from the next `buffer` elements; the order is uniform
   // if `buffer` holds all of them. Each epoch of repeat() has its own order.
-  Dataset shuffle(std::int64_t buffer, std::uint64_t seed = 0,
-                  CallSite where = CallSite::here()) const {
+  Dataset shuffle(int64_t buffer, uint64_t seed = 0, CallSite where = CallSite::here()) const {
     internal::check_count("Dataset::shuffle", "buffer", buffer, 1, where);
     return Dataset(internal::shuffle_stage(stage_, buffer, seed));
   }
   // Stacks `n` pytrees of tensors along a new first axis. throws: during iteration,
   // kInvalidArgument for elements of different types.
-  Dataset batch(std::int64_t n, BatchOptions options = {},
-                CallSite where = CallSite::here()) const {
+  Dataset batch(int64_t n, BatchOptions options = {}, CallSite where = CallSite::here()) const {
     internal::check_count("Dataset::batch", "n", n, 1, where);
     return Dataset(internal::group_stage(stage_, n, options.drop_remainder, joined(), "batch"));
   }
   // The same, but axes of different sizes are padded to the largest of the batch.
-  Dataset padded_batch(std::int64_t n, PadOptions options = {},
+  Dataset padded_batch(int64_t n, PadOptions options = {},
                        CallSite where = CallSite::here()) const {
     internal::check_count("Dataset::padded_batch", "n", n, 1, where);
     return Dataset(internal::group_stage(stage_, n, options.drop_remainder, padded(options.value),
@@ -100,13 +98,13 @@ class Dataset {
   // bounds[i] and makes batches of batches[i]; one more bucket holds larger sizes. The remainder
   // comes at the end in smaller batches, the largest elements first.
   template <class F>
-  Dataset buckets(F size, std::vector<std::int64_t> bounds, std::vector<std::int64_t> batches,
+  Dataset buckets(F size, std::vector<int64_t> bounds, std::vector<int64_t> batches,
                   PadOptions options = {}, CallSite where = CallSite::here()) const {
     return etude::internal::located("Dataset::buckets", where, [&] {
       return Dataset(internal::bucket_stage(
           stage_,
           [size = std::move(size)](const internal::Element& element) mutable {
-            return static_cast<std::int64_t>(size(std::as_const(internal::value_in<T>(element))));
+            return static_cast<int64_t>(size(std::as_const(internal::value_in<T>(element))));
           },
           std::move(bounds), std::move(batches), options.drop_remainder, padded(options.value)));
     });
@@ -115,14 +113,14 @@ class Dataset {
   Dataset unbatch() const {
     return flat_map([](T batch) {
       auto shared = std::make_shared<const T>(std::move(batch));
-      const std::int64_t count = sample_count(*shared);
+      const int64_t count = sample_count(*shared);
       return Dataset(internal::indexed_stage(
-          count, [shared](std::int64_t i) { return internal::element_of(sample_at(*shared, i)); },
+          count, [shared](int64_t i) { return internal::element_of(sample_at(*shared, i)); },
           "rows"));
     });
   }
   // Groups of `n` elements, as vectors.
-  Dataset<std::vector<T>> window(std::int64_t n, BatchOptions options = {},
+  Dataset<std::vector<T>> window(int64_t n, BatchOptions options = {},
                                  CallSite where = CallSite::here()) const {
     internal::check_count("Dataset::window", "n", n, 1, where);
     const auto join = [](const std::vector<internal::Element>& elements) {
@@ -132,20 +130,20 @@ class Dataset {
         internal::group_stage(stage_, n, options.drop_remainder, join, "window"));
   }
   // Repeats all elements `times` times; by default without end.
-  Dataset repeat(std::int64_t times = internal::kEndless, CallSite where = CallSite::here()) const {
+  Dataset repeat(int64_t times = internal::kEndless, CallSite where = CallSite::here()) const {
     internal::check_count("Dataset::repeat", "times", times, 0, where);
     return Dataset(internal::repeat_stage(stage_, times));
   }
   // Returns epoch `number` of repeat().
-  Dataset epoch(std::int64_t number, CallSite where = CallSite::here()) const {
+  Dataset epoch(int64_t number, CallSite where = CallSite::here()) const {
     internal::check_count("Dataset::epoch", "number", number, 0, where);
     return Dataset(internal::pass_stage(stage_, number));
   }
-  Dataset take(std::int64_t n, CallSite where = CallSite::here()) const {
+  Dataset take(int64_t n, CallSite where = CallSite::here()) const {
     internal::check_count("Dataset::take", "n", n, 0, where);
     return Dataset(internal::take_stage(stage_, n));
   }
-  Dataset skip(std::int64_t n, CallSite where = CallSite::here()) const {
+  Dataset skip(int64_t n, CallSite where = CallSite::here()) const {
     internal::check_count("Dataset::skip", "n", n, 0, where);
     return Dataset(internal::skip_stage(stage_, n));
   }
@@ -154,13 +152,13 @@ class Dataset {
   }
   // Every count-th element, starting at `rank`: the share of one of `count` workers. Put it before
   // expensive stages. throws: kInvalidArgument for a rank out of range.
-  Dataset shard(std::int64_t rank, std::int64_t count, CallSite where = CallSite::here()) const {
+  Dataset shard(int64_t rank, int64_t count, CallSite where = CallSite::here()) const {
     return etude::internal::located("Dataset::shard", where, [&] {
       return Dataset(internal::shard_stage(stage_, rank, count));
     });
   }
   // Prepares up to n elements ahead in a background thread. Changes neither elements nor positions.
-  Dataset prefetch(std::int64_t n, CallSite where = CallSite::here()) const {
+  Dataset prefetch(int64_t n, CallSite where = CallSite::here()) const {
     internal::check_count("Dataset::prefetch", "n", n, 0, where);
     return Dataset(internal::prefetch_stage(stage_, n));
   }
@@ -173,7 +171,7 @@ class Dataset {
   // Interleaves the Datasets open(element): one element of each in turn, `cycle` Datasets at a
   // time.
   template <class F>
-  auto interleave(F open, std::int64_t cycle, CallSite where = CallSite::here()) const {
+  auto interleave(F open, int64_t cycle, CallSite where = CallSite::here()) const {
     using Inner = std::remove_cvref_t<std::invoke_result_t<F&, T>>;
     internal::check_count("Dataset::interleave", "cycle", cycle, 1, where);
     return Inner(internal::interleave_stage(
@@ -189,7 +187,7 @@ class Dataset {
     return interleave(std::move(open), 1);
   }
   // Each element with its index, from 0.
-  Dataset<std::tuple<std::int64_t, T>> enumerate() const;
+  Dataset<std::tuple<int64_t, T>> enumerate() const;
 
   DatasetIterator<T> iterate() const { return DatasetIterator<T>(*this); }
   class Iterator {
@@ -210,8 +208,8 @@ class Dataset {
   std::nullptr_t end() const { return nullptr; }
 
   // The number of elements; none if it is unknown before an iteration, or infinite.
-  std::optional<std::int64_t> size() const {
-    const std::int64_t n = stage_->size();
+  std::optional<int64_t> size() const {
+    const int64_t n = stage_->size();
     if (n < 0 || n == internal::kEndless) return std::nullopt;
     return n;
   }
@@ -236,5 +234,3 @@ class Dataset {
 
 }  // namespace data
 }  // namespace etude
-
-#include "etude/data/dataset_sources.h"

@@ -38,8 +38,8 @@ std::vector<T> values_in(const std::vector<Element>& elements) {
   return values;
 }
 // throws: kInvalidArgument, "Dataset::batch: n is 0, but must be at least 1".
-inline void check_count(std::string_view method, std::string_view name, std::int64_t n,
-                        std::int64_t least, CallSite where) {
+inline void check_count(std::string_view method, std::string_view name, int64_t n, int64_t least,
+                        CallSite where) {
   etude::internal::check_range(method, name, static_cast<double>(n),
                                at_least(static_cast<double>(least)), where);
 }
@@ -70,13 +70,13 @@ class DatasetIterator {
   }
 
   // The number of elements returned so far: all that must be saved to resume here.
-  std::int64_t position() const { return walk_.position(); }
+  int64_t position() const { return walk_.position(); }
   // Continues after the first `position` elements, as if they had been taken.
   //
   // throws: kOutOfRange for a position beyond the end.
   // cost:   functions of map do not run again, except for elements in a shuffle buffer. Filters,
   //         buckets, generators and maps that skip errors process all earlier elements again.
-  void seek(std::int64_t position, CallSite where = CallSite::here()) {
+  void seek(int64_t position, CallSite where = CallSite::here()) {
     etude::internal::located("DatasetIterator::seek", where, [&] { walk_.seek(position); });
   }
   // The elements skipped since the start of the iteration, or since a `seek` backwards.

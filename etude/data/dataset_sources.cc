@@ -3,9 +3,9 @@
 
 namespace etude::data {
 
-Dataset<std::int64_t> count_up(std::int64_t n) {
-  return Dataset<std::int64_t>(internal::indexed_stage(
-      n < 0 ? 0 : n, [](std::int64_t i) { return internal::element_of(i); },
+Dataset<int64_t> count_up(int64_t n) {
+  return Dataset<int64_t>(internal::indexed_stage(
+      n < 0 ? 0 : n, [](int64_t i) { return internal::element_of(i); },
       n == internal::kEndless ? "count" : "count(" + std::to_string(n) + ")"));
 }
 

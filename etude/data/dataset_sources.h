@@ -16,28 +16,28 @@ namespace data {
 // throws: kInvalidArgument for tensors that disagree in their number of samples.
 template <class S>
 Dataset<S> from_tensors(S samples, CallSite where = CallSite::here()) {
-  const std::int64_t count =
+  const int64_t count =
       etude::internal::located("from_tensors", where, [&] { return sample_count(samples); });
   auto shared = std::make_shared<const S>(std::move(samples));
   return Dataset<S>(internal::indexed_stage(
-      count, [shared](std::int64_t i) { return internal::element_of(sample_at(*shared, i)); },
+      count, [shared](int64_t i) { return internal::element_of(sample_at(*shared, i)); },
       "tensors(" + std::to_string(count) + ")"));
 }
 
 template <class T>
 Dataset<T> from_list(std::vector<T> values) {
   auto shared = std::make_shared<const std::vector<T>>(std::move(values));
-  const auto count = static_cast<std::int64_t>(shared->size());
+  const auto count = static_cast<int64_t>(shared->size());
   return Dataset<T>(internal::indexed_stage(
       count,
-      [shared](std::int64_t i) {
+      [shared](int64_t i) {
         return internal::element_of<T>(T((*shared)[static_cast<std::size_t>(i)]));
       },
       "list(" + std::to_string(count) + ")"));
 }
 
 // 0, 1, .. n - 1; without end by default.
-Dataset<std::int64_t> count_up(std::int64_t n = internal::kEndless);
+Dataset<int64_t> count_up(int64_t n = internal::kEndless);
 
 // The elements of a generator. `open` is called for each iteration; it returns a function that
 // returns a std::optional, empty at the end. Resuming an iteration runs the generator again, so it
@@ -74,7 +74,7 @@ Dataset<std::tuple<T...>> zip(const Dataset<T>&... parts) {
 }
 
 template <class T>
-Dataset<std::tuple<std::int64_t, T>> Dataset<T>::enumerate() const {
+Dataset<std::tuple<int64_t, T>> Dataset<T>::enumerate() const {
   return zip(count_up(), *this);
 }
 
@@ -106,7 +106,7 @@ class DatasetLoader {
     if (++position_.step == steps_) seek({position_.epoch + 1, 0}, where);
     return std::move(*batch);
   }
-  std::int64_t steps_per_epoch() const { return steps_; }
+  int64_t steps_per_epoch() const { return steps_; }
   Position position() const { return position_; }
   // throws: kOutOfRange for a step beyond the epoch.
   void seek(Position position, CallSite where = CallSite::here()) {
@@ -122,7 +122,7 @@ class DatasetLoader {
   Dataset<S> data_;
   DatasetIterator<S> walk_;
   Position position_;
-  std::int64_t steps_ = 0;
+  int64_t steps_ = 0;
 };
 
 // A former name, which the next release drops.

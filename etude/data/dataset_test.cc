@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pipelines against sequences worked out by hand, and each of them resumed at every element.
-#include "etude/data/dataset.h"
-
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -12,50 +10,51 @@
 
 #include <gtest/gtest.h>
 
+#include "etude/data/dataset_sources.h"
 #include "etude/ops/random.h"
 #include "tests/expect_error.h"
 
 namespace etude::data {
 namespace {
 
-using Numbers = std::vector<std::int64_t>;
+using Numbers = std::vector<int64_t>;
 using tests::expect_error;
 using tests::message_of;
 
-Dataset<Tensor> tensors(std::int64_t n) {
+Dataset<Tensor> tensors(int64_t n) {
   Numbers values;
-  for (std::int64_t i = 0; i < n; ++i) values.push_back(i);
+  for (int64_t i = 0; i < n; ++i) values.push_back(i);
   return from_tensors(Tensor(values));
 }
 // As a source that cannot skip and does not know its size.
-Dataset<Tensor> generated(std::int64_t n) {
+Dataset<Tensor> generated(int64_t n) {
   return from_generator([n] {
-    return [n, i = std::int64_t{0}]() mutable -> std::optional<Tensor> {
+    return [n, i = int64_t{0}]() mutable -> std::optional<Tensor> {
       if (i == n) return std::nullopt;
       return Tensor(Numbers{i++}, Shape{});
     };
   });
 }
 Tensor square(const Tensor& x) {
-  const auto v = x.item<std::int64_t>();
+  const auto v = x.item<int64_t>();
   return Tensor(Numbers{v * v}, Shape{});
 }
-bool is_odd(const Tensor& x) { return x.item<std::int64_t>() % 2 == 1; }
+bool is_odd(const Tensor& x) { return x.item<int64_t>() % 2 == 1; }
 
-std::string text_of(DatasetIterator<Tensor>& walk, std::int64_t most = 1000) {
+std::string text_of(DatasetIterator<Tensor>& walk, int64_t most = 1000) {
   std::string text;
   for (; most > 0; --most) {
     const auto x = walk.next();
     if (!x.has_value()) break;
     std::string part;
-    for (const auto v : x->to_vector<std::int64_t>()) {
+    for (const auto v : x->to_vector<int64_t>()) {
       part += (part.empty() ? "" : " ") + std::to_string(v);
     }
     text += (text.empty() ? "" : " ") + (x->rank() == 0 ? part : "[" + part + "]");
   }
   return text;
 }
-std::string text_of(const Dataset<Tensor>& data, std::int64_t most = 1000) {
+std::string text_of(const Dataset<Tensor>& data, int64_t most = 1000) {
   auto walk = data.iterate();
   return text_of(walk, most);
 }
@@ -64,8 +63,8 @@ using Case = std::pair<Dataset<Tensor>, std::string>;
 std::vector<Case> cases(const Dataset<Tensor>& six) {
   const auto first = [](const auto& pair) { return std::get<0>(pair); };
   const auto pair = [](const auto& both) {
-    return Tensor(Numbers{std::get<0>(both).template item<std::int64_t>(),
-                          std::get<1>(both).template item<std::int64_t>()});
+    return Tensor(Numbers{std::get<0>(both).template item<int64_t>(),
+                          std::get<1>(both).template item<int64_t>()});
   };
   const auto last = [](const std::vector<Tensor>& window) { return window.back(); };
   const MapOptions parallel{.parallel = 4};
@@ -97,9 +96,8 @@ std::vector<Case> cases(const Dataset<Tensor>& six) {
        "0 1 2 3 4 5"},
       {six.cache(), "0 1 2 3 4 5"},
       {six.cache().repeat(2).batch(5), "[0 1 2 3 4] [5 0 1 2 3] [4 5]"},
-      {six.take(3).flat_map([](const Tensor& x) { return tensors(x.item<std::int64_t>()); }),
-       "0 0 1"},
-      {six.take(4).interleave([](const Tensor& x) { return tensors(x.item<std::int64_t>()); }, 2),
+      {six.take(3).flat_map([](const Tensor& x) { return tensors(x.item<int64_t>()); }), "0 0 1"},
+      {six.take(4).interleave([](const Tensor& x) { return tensors(x.item<int64_t>()); }, 2),
        "0 0 0 1 1 2"},
       {six.shuffle(1), "0 1 2 3 4 5"},
       {six.window(4).map(last), "3 5"},
@@ -116,10 +114,10 @@ TEST(Dataset, PipelinesGiveWhatTheySayAndAreResumedAnywhere) {
       EXPECT_EQ(text_of(data), expected) << name << ", once more";
       auto whole = data.iterate();
       const std::string all = text_of(whole);
-      const std::int64_t count = whole.position();
+      const int64_t count = whole.position();
       EXPECT_EQ(data.size().value_or(count), count) << name;
       EXPECT_FALSE(whole.next().has_value()) << name;  // exhausted stays so
-      for (std::int64_t stop = 0; stop <= count; ++stop) {
+      for (int64_t stop = 0; stop <= count; ++stop) {
         auto first = data.iterate(), second = data.iterate();
         std::string text = text_of(first, stop);
         EXPECT_EQ(first.position(), stop) << name;
@@ -139,16 +137,16 @@ TEST(Dataset, PipelinesGiveWhatTheySayAndAreResumedAnywhere) {
 // spec: T19, E4
 TEST(Dataset, ShufflesDifferByEpochAndSeedAndAreResumed) {
   for (const auto& source : {tensors(20), generated(20)}) {
-    for (const std::int64_t buffer : {2, 7, 20, 100}) {
+    for (const int64_t buffer : {2, 7, 20, 100}) {
       const auto data = source.shuffle(buffer, 5).repeat(3).batch(20);
       auto walk = data.iterate();
-      std::set<std::vector<std::int64_t>> orders;
+      std::set<std::vector<int64_t>> orders;
       for (int epoch = 0; epoch < 3; ++epoch) {
-        auto order = walk.next()->to_vector<std::int64_t>();
+        auto order = walk.next()->to_vector<int64_t>();
         auto alone = source.shuffle(buffer, 5).epoch(epoch).batch(20).iterate();
-        EXPECT_EQ(alone.next()->to_vector<std::int64_t>(), order);
+        EXPECT_EQ(alone.next()->to_vector<int64_t>(), order);
         for (std::size_t i = 0; i < 20; ++i) {
-          EXPECT_LE(order[i], static_cast<std::int64_t>(i) + buffer - 1);  // no further ahead
+          EXPECT_LE(order[i], static_cast<int64_t>(i) + buffer - 1);  // no further ahead
         }
         orders.insert(order);
         std::sort(order.begin(), order.end());
@@ -158,7 +156,7 @@ TEST(Dataset, ShufflesDifferByEpochAndSeedAndAreResumed) {
       EXPECT_NE(text_of(source.shuffle(buffer, 5)), text_of(source.shuffle(buffer, 6)));
       const auto flat = source.shuffle(buffer, 5).map(square, {.parallel = 3}).repeat(3);
       const std::string all = text_of(flat);
-      for (std::int64_t stop = 0; stop <= 60; ++stop) {
+      for (int64_t stop = 0; stop <= 60; ++stop) {
         auto first = flat.iterate(), second = flat.iterate();
         const std::string begin = text_of(first, stop);
         second.seek(stop);
@@ -175,7 +173,7 @@ TEST(Dataset, ShufflesDifferByEpochAndSeedAndAreResumed) {
 TEST(Dataset, ShufflesEvenly) {
   std::array<int, 6> counts{};
   for (const Tensor& x : tensors(6).shuffle(6, 2).repeat(3000).shard(0, 6)) {
-    ++counts[static_cast<std::size_t>(x.item<std::int64_t>())];
+    ++counts[static_cast<std::size_t>(x.item<int64_t>())];
   }
   for (const int count : counts) EXPECT_NEAR(count, 500, 100);
 }
@@ -184,13 +182,13 @@ TEST(Dataset, ShufflesEvenly) {
 // spec: T19
 TEST(Dataset, ParallelMapsKeepTheOrderAndDrawAlike) {
   const auto noisy = [](const Tensor& x) {
-    const auto v = x.item<std::int64_t>();
+    const auto v = x.item<int64_t>();
     std::this_thread::sleep_for(std::chrono::microseconds(100 * ((8 - v % 8) % 8)));
     const double draw = random::uniform({1}).item<double>();
-    return Tensor(Numbers{v, static_cast<std::int64_t>(draw * 1e6)});
+    return Tensor(Numbers{v, static_cast<int64_t>(draw * 1e6)});
   };
   const std::string one = text_of(tensors(40).map(noisy, {.seed = 3}).epoch(2));
-  for (const std::int64_t parallel : {2, 7, 64}) {
+  for (const int64_t parallel : {2, 7, 64}) {
     const auto data = tensors(40).map(noisy, {.parallel = parallel, .seed = 3}).epoch(2);
     EXPECT_EQ(text_of(data), one) << parallel;
     EXPECT_EQ(text_of(data.prefetch(3)), one) << parallel;
@@ -207,7 +205,7 @@ TEST(Dataset, ParallelMapsKeepTheOrderAndDrawAlike) {
 }
 
 Tensor fails_at_odd(const Tensor& x) {
-  const auto v = x.item<std::int64_t>();
+  const auto v = x.item<int64_t>();
   if (v == 3) throw std::runtime_error("three is broken");
   if (v == 5) throw Error(ErrorCode::kDataLoss, "five is torn");
   return x;
@@ -215,8 +213,8 @@ Tensor fails_at_odd(const Tensor& x) {
 
 // spec: T19
 TEST(Dataset, ErrorsNameTheElementAndComeInTheirTurn) {
-  for (const std::int64_t parallel : {1, 4, 16}) {
-    for (const std::int64_t ahead : {0, 2}) {
+  for (const int64_t parallel : {1, 4, 16}) {
+    for (const int64_t ahead : {0, 2}) {
       const auto data = tensors(8).map(fails_at_odd, {.parallel = parallel}).prefetch(ahead);
       auto walk = data.iterate();
       EXPECT_EQ(text_of(walk, 3), "0 1 2");
@@ -250,7 +248,7 @@ TEST(Dataset, ErrorsNameTheElementAndComeInTheirTurn) {
 
 // spec: T19
 TEST(Dataset, BadElementsAreSkippedAndCountedIfAsked) {
-  for (const std::int64_t parallel : {1, 3}) {
+  for (const int64_t parallel : {1, 3}) {
     const auto data =
         tensors(8).map(fails_at_odd, {.parallel = parallel, .on_error = OnError::kSkip});
     EXPECT_EQ(data.size(), std::nullopt);
@@ -286,7 +284,7 @@ TEST(Dataset, ResumingMakesNoElementAgain) {
   EXPECT_LE(made, 21);
 }
 
-Samples sized(std::int64_t n) {
+Samples sized(int64_t n) {
   return {Tensor(std::vector<float>(static_cast<std::size_t>(2 * n)), Shape{n, 2}),
           Tensor(static_cast<int>(n))};
 }
@@ -316,7 +314,7 @@ TEST(Dataset, PaddedBatchesFillUpToTheLargest) {
 // spec: E2
 TEST(Dataset, BucketsBatchWhatIsOfLikeSize) {
   std::vector<Samples> samples;
-  for (const std::int64_t n : {3, 9, 1, 4, 20, 2, 7, 8, 5}) samples.push_back(sized(n));
+  for (const int64_t n : {3, 9, 1, 4, 20, 2, 7, 8, 5}) samples.push_back(sized(n));
   const auto size = [](const Samples& s) { return s.inputs.shape()[0]; };
   const auto data = from_list(samples).buckets(size, {4, 8}, {3, 2, 2});
   std::string text;
@@ -342,15 +340,15 @@ TEST(DatasetLoader, AreEndlessAndSought) {
     const auto data = source.shuffle(7, 1).batch(3).prefetch(1);
     DatasetLoader epochs(data);
     EXPECT_EQ(epochs.steps_per_epoch(), 3);
-    std::vector<std::vector<std::int64_t>> all;
-    for (int i = 0; i < 12; ++i) all.push_back(epochs.next().to_vector<std::int64_t>());
+    std::vector<std::vector<int64_t>> all;
+    for (int i = 0; i < 12; ++i) all.push_back(epochs.next().to_vector<int64_t>());
     EXPECT_EQ(epochs.position(), (Position{4, 0}));
     EXPECT_NE(all[0], all[3]);
-    for (std::int64_t i = 0; i < 12; ++i) {
+    for (int64_t i = 0; i < 12; ++i) {
       DatasetLoader again(data);
       again.seek({i / 3, i % 3});
-      for (std::int64_t k = i; k < 12; ++k) {
-        EXPECT_EQ(again.next().to_vector<std::int64_t>(), all[static_cast<std::size_t>(k)]);
+      for (int64_t k = i; k < 12; ++k) {
+        EXPECT_EQ(again.next().to_vector<int64_t>(), all[static_cast<std::size_t>(k)]);
       }
     }
     expect_error([&] { epochs.seek({0, 4}); }, ErrorCode::kOutOfRange, {"position 4"});

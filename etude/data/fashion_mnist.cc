@@ -38,7 +38,7 @@ IdxArray read(const fs::path& folder, const std::string& name) {
 Samples read_samples(const fs::path& folder, const std::string& part, bool standardize) {
   const IdxArray images = read(folder, part + "-images-idx3-ubyte");
   const IdxArray labels = read(folder, part + "-labels-idx1-ubyte");
-  constexpr std::uint8_t kUint8 = 0x08;
+  constexpr uint8_t kUint8 = 0x08;
   ETUDE_REQUIRE_CODE(kDataLoss,
                      images.type_code == kUint8 && images.shape.size() == 3 &&
                          images.shape[1] == 28 && images.shape[2] == 28,
@@ -51,7 +51,7 @@ Samples read_samples(const fs::path& folder, const std::string& part, bool stand
       folder.string(), images.shape[0]);
   ETUDE_REQUIRE_CODE(kDataLoss,
                      std::all_of(labels.bytes.begin(), labels.bytes.end(),
-                                 [](std::uint8_t label) { return label < 10; }),
+                                 [](uint8_t label) { return label < 10; }),
                      "Fashion-MNIST: a {} label in {} is outside [0,10)", part, folder.string());
 
   std::array<float, 256> levels{};
@@ -63,8 +63,8 @@ Samples read_samples(const fs::path& folder, const std::string& part, bool stand
   out.inputs = etude::internal::make_tensor(intern_type(kFloat32, {images.shape[0], 28, 28, 1}));
   auto* pixels = static_cast<float*>(TensorAccess::writable(out.inputs));
   std::transform(images.bytes.begin(), images.bytes.end(), pixels,
-                 [&](std::uint8_t level) { return levels[level]; });
-  out.labels = Tensor(std::vector<std::int32_t>(labels.bytes.begin(), labels.bytes.end()));
+                 [&](uint8_t level) { return levels[level]; });
+  out.labels = Tensor(std::vector<int32_t>(labels.bytes.begin(), labels.bytes.end()));
   return out;
 }
 

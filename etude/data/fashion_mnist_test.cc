@@ -25,13 +25,13 @@ TEST(FashionMnist, LoadsThePackage) {
   EXPECT_EQ(data.train.labels.type()->to_string(), "int32[60000]");
   EXPECT_EQ(data.test.inputs.type()->to_string(), "float32[10000,28,28,1]");
   std::array<int, 10> counts{};
-  for (const std::int32_t label : data.train.labels.data<std::int32_t>()) {
+  for (const int32_t label : data.train.labels.data<int32_t>()) {
     ++counts[static_cast<std::size_t>(label)];
   }
   for (const int count : counts) EXPECT_EQ(count, 6000);
-  const auto first = data.train.labels.data<std::int32_t>().first(5);
-  EXPECT_EQ(std::vector<std::int32_t>(first.begin(), first.end()),
-            (std::vector<std::int32_t>{9, 0, 0, 3, 0}));
+  const auto first = data.train.labels.data<int32_t>().first(5);
+  EXPECT_EQ(std::vector<int32_t>(first.begin(), first.end()),
+            (std::vector<int32_t>{9, 0, 0, 3, 0}));
   const auto pixels = data.train.inputs.data<float>();
   const auto [low, high] = std::minmax_element(pixels.begin(), pixels.end());
   EXPECT_EQ(*low, 0.0f);

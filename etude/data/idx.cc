@@ -19,26 +19,26 @@ namespace {
 using internal::kMaxBytes;
 using internal::read_file;
 constexpr std::size_t kMaxRank = 32;
-constexpr std::uint64_t kMaxInflation = 1032;  // no deflate stream grows by more: zlib, "Maximum
-                                               // Compression Factor"
+constexpr uint64_t kMaxInflation = 1032;  // no deflate stream grows by more: zlib, "Maximum
+                                          // Compression Factor"
 
 // Reads the bytes of a plain file in order.
 class PlainSource {
  public:
-  explicit PlainSource(std::span<const std::uint8_t> file) : rest_(file) {}
+  explicit PlainSource(std::span<const uint8_t> file) : rest_(file) {}
   static constexpr std::string_view kUnit = "byte";
 
   // Fills `out`, and returns how many bytes there were: fewer only at the end.
-  std::size_t read(std::span<std::uint8_t> out) {
+  std::size_t read(std::span<uint8_t> out) {
     const std::size_t n = std::min(out.size(), rest_.size());
     std::copy_n(rest_.begin(), n, out.begin());
     rest_ = rest_.subspan(n);
     return n;
   }
   // No fewer bytes than are left.
-  std::uint64_t bound() const { return rest_.size(); }
+  uint64_t bound() const { return rest_.size(); }
   // Throws if more bytes follow.
-  void finish(std::string_view name, std::uint64_t offset) {
+  void finish(std::string_view name, uint64_t offset) {
     ETUDE_REQUIRE_CODE(kDataLoss, rest_.empty(),
                        "'{}': the sizes in the header end the file at byte {}, but {} more bytes "
                        "follow",
@@ -46,13 +46,13 @@ class PlainSource {
   }
 
  private:
-  std::span<const std::uint8_t> rest_;
+  std::span<const uint8_t> rest_;
 };
 
 // Inflates the bytes of a gzip file in order.
 class GzipSource {
  public:
-  GzipSource(std::span<const std::uint8_t> file, std::string_view name)
+  GzipSource(std::span<const uint8_t> file, std::string_view name)
       : file_(file), rest_(file), name_(name) {
     constexpr int kGzipWindow = 15 + 16;  // zlib: 32 KiB, gzip header required
     const int status = inflateInit2(&stream_, kGzipWindow);
@@ -64,7 +64,7 @@ class GzipSource {
   GzipSource& operator=(const GzipSource&) = delete;
   static constexpr std::string_view kUnit = "inflated byte";
 
-  std::size_t read(std::span<std::uint8_t> out) {
+  std::size_t read(std::span<uint8_t> out) {
     std::size_t done = 0;
     while (done < out.size() && !ended_) {
       const std::size_t wanted = std::min(out.size() - done, kStep);
@@ -76,10 +76,10 @@ class GzipSource {
     return done;
   }
 
-  std::uint64_t bound() const { return (std::uint64_t{file_.size()} + 1) * kMaxInflation; }
+  uint64_t bound() const { return (uint64_t{file_.size()} + 1) * kMaxInflation; }
 
-  void finish(std::string_view name, std::uint64_t offset) {
-    std::uint8_t extra = 0;  // also makes zlib read and check the checksum
+  void finish(std::string_view name, uint64_t offset) {
+    uint8_t extra = 0;  // also makes zlib read and check the checksum
     const std::size_t more = read({&extra, 1});
     ETUDE_REQUIRE_CODE(kDataLoss, more == 0,
                        "'{}': the sizes in the header end the data at inflated byte {}, but more "
@@ -115,14 +115,14 @@ class GzipSource {
                        stream_.msg != nullptr ? stream_.msg : "needs a dictionary");
   }
 
-  std::span<const std::uint8_t> file_, rest_;
+  std::span<const uint8_t> file_, rest_;
   std::string_view name_;
   z_stream stream_ = {};
   bool ended_ = false;
 };
 
 // The size of one element, or 0 for an unknown code.
-std::size_t element_size(std::uint8_t type_code) {
+std::size_t element_size(uint8_t type_code) {
   switch (type_code) {
     case 0x08:
     case 0x09:
@@ -140,8 +140,8 @@ std::size_t element_size(std::uint8_t type_code) {
 }
 
 template <class Source>
-void read_header_bytes(Source& source, std::string_view name, std::uint64_t offset,
-                       std::span<std::uint8_t> out) {
+void read_header_bytes(Source& source, std::string_view name, uint64_t offset,
+                       std::span<uint8_t> out) {
   const std::size_t n = source.read(out);
   ETUDE_REQUIRE_CODE(kDataLoss, n == out.size(),
                      "'{}': the data ends at {} {}, inside the header of an IDX file, which needs "
@@ -150,15 +150,15 @@ void read_header_bytes(Source& source, std::string_view name, std::uint64_t offs
 }
 
 // The number of bytes of all elements; throws when it is more than `kMaxBytes`.
-std::uint64_t declared_bytes(const IdxArray& array, std::string_view name) {
-  std::uint64_t bytes = element_size(array.type_code);
+uint64_t declared_bytes(const IdxArray& array, std::string_view name) {
+  uint64_t bytes = element_size(array.type_code);
   bool empty = false;
-  for (const std::int64_t size : array.shape) {
+  for (const int64_t size : array.shape) {
     if (size == 0) {
       empty = true;  // the other sizes must be sane all the same
       continue;
     }
-    const bool overflows = __builtin_mul_overflow(bytes, static_cast<std::uint64_t>(size), &bytes);
+    const bool overflows = __builtin_mul_overflow(bytes, static_cast<uint64_t>(size), &bytes);
     ETUDE_REQUIRE_CODE(kDataLoss, !overflows && bytes <= kMaxBytes,
                        "'{}': the sizes {} at byte 4 declare more than the limit of {} bytes", name,
                        fmt::join(array.shape, " x "), kMaxBytes);
@@ -168,18 +168,18 @@ std::uint64_t declared_bytes(const IdxArray& array, std::string_view name) {
 
 // Reads the elements in steps, so that memory is bounded by the actual size of the source.
 template <class Source>
-std::vector<std::uint8_t> read_elements(Source& source, std::string_view name, std::uint64_t offset,
-                                        std::uint64_t bytes) {
-  constexpr std::uint64_t kFirstStep = std::uint64_t{1} << 20;
+std::vector<uint8_t> read_elements(Source& source, std::string_view name, uint64_t offset,
+                                   uint64_t bytes) {
+  constexpr uint64_t kFirstStep = uint64_t{1} << 20;
   ETUDE_REQUIRE_CODE(
       kDataLoss, bytes <= source.bound(),
       "'{}': the header declares {} bytes of elements from {} {}, but the file holds "
       "no more than {}",
       name, bytes, Source::kUnit, offset, source.bound());
-  std::vector<std::uint8_t> result;
+  std::vector<uint8_t> result;
   while (result.size() < bytes) {
     const std::size_t have = result.size();
-    const std::uint64_t step = std::max<std::uint64_t>({kFirstStep, have, source.bound() / 1000});
+    const uint64_t step = std::max<uint64_t>({kFirstStep, have, source.bound() / 1000});
     result.resize(have + static_cast<std::size_t>(std::min(bytes - have, step)));
     const std::size_t n = source.read(std::span(result).subspan(have));
     ETUDE_REQUIRE_CODE(kDataLoss, have + n == result.size(),
@@ -191,7 +191,7 @@ std::vector<std::uint8_t> read_elements(Source& source, std::string_view name, s
 }
 
 // From big-endian to the host's order.
-void swap_elements(std::vector<std::uint8_t>& bytes, std::size_t size) {
+void swap_elements(std::vector<uint8_t>& bytes, std::size_t size) {
   if (std::endian::native == std::endian::big || size == 1) return;
   for (std::size_t i = 0; i < bytes.size(); i += size) {
     std::reverse(bytes.data() + i, bytes.data() + i + size);
@@ -200,7 +200,7 @@ void swap_elements(std::vector<std::uint8_t>& bytes, std::size_t size) {
 
 template <class Source>
 IdxArray parse(Source& source, std::string_view name) {
-  std::array<std::uint8_t, 4> magic;
+  std::array<uint8_t, 4> magic;
   read_header_bytes(source, name, 0, magic);
   ETUDE_REQUIRE(magic[0] == 0 && magic[1] == 0,
                 "'{}' is not an IDX file: it starts with {:02x} {:02x}, not with 00 00", name,
@@ -215,14 +215,14 @@ IdxArray parse(Source& source, std::string_view name) {
   ETUDE_REQUIRE_CODE(kDataLoss, rank >= 1 && rank <= kMaxRank,
                      "'{}': the number of axes at {} 3 is {}; it must be from 1 to {}", name,
                      Source::kUnit, rank, kMaxRank);
-  std::array<std::uint8_t, 4 * kMaxRank> sizes;
+  std::array<uint8_t, 4 * kMaxRank> sizes;
   read_header_bytes(source, name, 4, std::span(sizes).first(4 * rank));
   for (std::size_t axis = 0; axis < rank; ++axis) {
-    const std::uint8_t* s = sizes.data() + 4 * axis;
-    array.shape.push_back(std::int64_t{s[0]} << 24 | s[1] << 16 | s[2] << 8 | s[3]);
+    const uint8_t* s = sizes.data() + 4 * axis;
+    array.shape.push_back(int64_t{s[0]} << 24 | s[1] << 16 | s[2] << 8 | s[3]);
   }
-  const std::uint64_t offset = 4 + 4 * rank;
-  const std::uint64_t bytes = declared_bytes(array, name);
+  const uint64_t offset = 4 + 4 * rank;
+  const uint64_t bytes = declared_bytes(array, name);
   array.bytes = read_elements(source, name, offset, bytes);
   source.finish(name, offset + bytes);
   swap_elements(array.bytes, element_size(array.type_code));
@@ -231,7 +231,7 @@ IdxArray parse(Source& source, std::string_view name) {
 
 }  // namespace
 
-IdxArray parse_idx(std::span<const std::uint8_t> file, std::string_view name, CallSite where) {
+IdxArray parse_idx(std::span<const uint8_t> file, std::string_view name, CallSite where) {
   return etude::internal::located("", where, [&] {
     if (file.size() >= 2 && file[0] == 0x1f && file[1] == 0x8b) {
       GzipSource source(file, name);

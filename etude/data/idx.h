@@ -18,10 +18,10 @@ namespace ETUDE_API etude {
 namespace data {
 
 struct IdxArray {
-  std::uint8_t type_code = 0;  // 0x08 uint8, 0x09 int8, 0x0B int16, 0x0C int32, 0x0D float32,
-                               // 0x0E float64
-  std::vector<std::int64_t> shape;
-  std::vector<std::uint8_t> bytes;  // the elements in row-major order, in the host's byte order
+  uint8_t type_code = 0;  // 0x08 uint8, 0x09 int8, 0x0B int16, 0x0C int32, 0x0D float32,
+                          // 0x0E float64
+  std::vector<int64_t> shape;
+  std::vector<uint8_t> bytes;  // the elements in row-major order, in the host's byte order
 };
 
 // Reads the array in the file at `path`.
@@ -35,7 +35,7 @@ IdxArray read_idx(const std::string& path, CallSite where = CallSite::here());
 //
 // throws: as read_idx.
 // cost:   memory within a small factor of the size of the data.
-IdxArray parse_idx(std::span<const std::uint8_t> file, std::string_view name,
+IdxArray parse_idx(std::span<const uint8_t> file, std::string_view name,
                    CallSite where = CallSite::here());
 
 }  // namespace data

@@ -15,7 +15,7 @@
 namespace etude::data {
 namespace {
 
-using Bytes = std::vector<std::uint8_t>;
+using Bytes = std::vector<uint8_t>;
 
 Bytes gzipped(const Bytes& plain) {
   z_stream stream = {};
@@ -52,14 +52,14 @@ TEST(Idx, ReadsBytes) {
   for (const Bytes& file : {kMatrix, gzipped(kMatrix)}) {
     const IdxArray array = parse_idx(file, "some.idx");
     EXPECT_EQ(array.type_code, 0x08);
-    EXPECT_EQ(array.shape, (std::vector<std::int64_t>{2, 3}));
+    EXPECT_EQ(array.shape, (std::vector<int64_t>{2, 3}));
     EXPECT_EQ(array.bytes, (Bytes{1, 2, 3, 4, 5, 6}));
   }
 }
 
 template <class T>
-void expect_elements(std::uint8_t type_code, const Bytes& big_endian, std::vector<T> want) {
-  Bytes file = {0, 0, type_code, 1, 0, 0, 0, static_cast<std::uint8_t>(want.size())};
+void expect_elements(uint8_t type_code, const Bytes& big_endian, std::vector<T> want) {
+  Bytes file = {0, 0, type_code, 1, 0, 0, 0, static_cast<uint8_t>(want.size())};
   file.insert(file.end(), big_endian.begin(), big_endian.end());
   const IdxArray array = parse_idx(file, "some.idx");
   ASSERT_EQ(array.bytes.size(), want.size() * sizeof(T));
@@ -69,9 +69,9 @@ void expect_elements(std::uint8_t type_code, const Bytes& big_endian, std::vecto
 }
 
 TEST(Idx, SwapsElementsToTheHostsOrder) {
-  expect_elements<std::int8_t>(0x09, {0xff, 2}, {-1, 2});
-  expect_elements<std::int16_t>(0x0B, {0xff, 0xfe, 1, 2}, {-2, 0x102});
-  expect_elements<std::int32_t>(0x0C, {1, 2, 3, 4}, {0x01020304});
+  expect_elements<int8_t>(0x09, {0xff, 2}, {-1, 2});
+  expect_elements<int16_t>(0x0B, {0xff, 0xfe, 1, 2}, {-2, 0x102});
+  expect_elements<int32_t>(0x0C, {1, 2, 3, 4}, {0x01020304});
   expect_elements<float>(0x0D, {0x3f, 0xc0, 0, 0, 0xbf, 0x80, 0, 0}, {1.5f, -1.0f});
   expect_elements<double>(0x0E, {0x40, 0x04, 0, 0, 0, 0, 0, 0}, {2.5});
 }
@@ -80,7 +80,7 @@ TEST(Idx, ReadsAnEmptyArray) {
   const Bytes file = {0, 0, 0x0D, 2, 0, 0, 0, 0, 0, 0, 0, 28};
   for (const Bytes& form : {file, gzipped(file)}) {
     const IdxArray array = parse_idx(form, "some.idx");
-    EXPECT_EQ(array.shape, (std::vector<std::int64_t>{0, 28}));
+    EXPECT_EQ(array.shape, (std::vector<int64_t>{0, 28}));
     EXPECT_TRUE(array.bytes.empty());
   }
 }
@@ -138,7 +138,7 @@ TEST(Idx, RejectsHugeSizesWithoutTakingMemory) {
   expect_error(three, ErrorCode::kDataLoss, "4294967295 x 4294967295", "limit of 4294967296");
   expect_error(gzipped(three), ErrorCode::kDataLoss, "limit of 4294967296");
   Bytes with_zero = three;
-  std::fill_n(with_zero.begin() + 4, 4, std::uint8_t{0});
+  std::fill_n(with_zero.begin() + 4, 4, uint8_t{0});
   expect_error(with_zero, ErrorCode::kDataLoss, "limit of 4294967296");
   const Bytes below = {0, 0, 0x08, 1, 0xff, 0xff, 0xff, 0xff, 7};
   expect_error(below, ErrorCode::kDataLoss, "4294967295 bytes", "from byte 8", "no more than 1");
@@ -147,8 +147,8 @@ TEST(Idx, RejectsHugeSizesWithoutTakingMemory) {
 
 TEST(Idx, ReadsAFileLargerThanOneStep) {
   Bytes file = {0, 0, 0x08, 1, 0, 0x30, 0, 0};
-  for (std::uint32_t i = 0; i < 0x300000; ++i) {
-    file.push_back(static_cast<std::uint8_t>(i * i >> 3));
+  for (uint32_t i = 0; i < 0x300000; ++i) {
+    file.push_back(static_cast<uint8_t>(i * i >> 3));
   }
   const Bytes want(file.begin() + 8, file.end());
   EXPECT_EQ(parse_idx(file, "some.idx").bytes, want);

@@ -21,12 +21,12 @@ namespace ETUDE_API etude {
 namespace data {
 
 struct LoaderOptions {
-  std::int64_t batch = 32;
-  std::uint64_t seed = 0;
+  int64_t batch = 32;
+  uint64_t seed = 0;
   bool shuffle = true;
-  bool keep_remainder = false;       // a last, smaller batch if the size does not divide
-  int prefetch = 2;                  // batches prepared ahead; 0: in the calling thread
-  std::int64_t rank = 0, ranks = 1;  // workers of one seed get different batches, equally many
+  bool keep_remainder = false;  // a last, smaller batch if the size does not divide
+  int prefetch = 2;             // batches prepared ahead; 0: in the calling thread
+  int64_t rank = 0, ranks = 1;  // workers of one seed get different batches, equally many
 
   static constexpr void ranges(const auto& option) {
     option("batch", &LoaderOptions::batch, at_least(1));
@@ -36,15 +36,15 @@ struct LoaderOptions {
 
 // The position in a series of batches: `step` batches of epoch `epoch` are done.
 struct Position {
-  std::int64_t epoch = 0;
-  std::int64_t step = 0;
+  int64_t epoch = 0;
+  int64_t step = 0;
   friend bool operator==(const Position&, const Position&) = default;
 };
 
 // The number of epochs of a run. fit sets it and checkpoints store it, so that a run which
 // continues with another number is detected.
 struct LoaderPlan {
-  std::int64_t epochs = 0;      // 0: not set
+  int64_t epochs = 0;           // 0: not set
   std::string checkpoint = {};  // the file that it was read from, until fit has compared it
 };
 
@@ -55,26 +55,25 @@ class EpochOrder {
  public:
   EpochOrder() = default;
   // throws: kInvalidArgument for too few samples for a batch per rank, or a rank out of range.
-  EpochOrder(std::int64_t samples, const LoaderOptions& options);
+  EpochOrder(int64_t samples, const LoaderOptions& options);
   // Batches of samples of similar size: the samples of `batches_per_sort` batches are sorted. The
   // batch with the largest sample comes first, the smaller one last, the others in random order.
-  EpochOrder(std::vector<std::int64_t> sizes, std::int64_t batches_per_sort,
-             const LoaderOptions& options);
+  EpochOrder(std::vector<int64_t> sizes, int64_t batches_per_sort, const LoaderOptions& options);
 
-  std::int64_t steps_per_epoch() const { return steps_; }
+  int64_t steps_per_epoch() const { return steps_; }
   // Valid until the next call. cost: O(samples) at the first step of an epoch.
-  std::span<const std::int64_t> rows(Position at);
+  std::span<const int64_t> rows(Position at);
   Position after(Position at) const;
 
  private:
-  void group_by_size(std::int64_t epoch);
+  void group_by_size(int64_t epoch);
 
-  std::int64_t samples_ = 0, steps_ = 0;
+  int64_t samples_ = 0, steps_ = 0;
   LoaderOptions options_;
-  std::vector<std::int64_t> sizes_;  // of the samples; empty: ignored
-  std::int64_t batches_per_sort_ = 0;
-  std::int64_t shuffled_epoch_ = -1;
-  std::vector<std::int64_t> order_;
+  std::vector<int64_t> sizes_;  // of the samples; empty: ignored
+  int64_t batches_per_sort_ = 0;
+  int64_t shuffled_epoch_ = -1;
+  std::vector<int64_t> order_;
 };
 
 }  // namespace internal
@@ -85,8 +84,8 @@ namespace internal {
 template <class S>
 struct TensorStore {
   S samples;
-  std::int64_t count() const { return sample_count(samples); }
-  S take(std::span<const std::int64_t> rows) const { return take_samples(samples, rows); }
+  int64_t count() const { return sample_count(samples); }
+  S take(std::span<const int64_t> rows) const { return take_samples(samples, rows); }
 };
 
 // The common part of Loader and BucketedLoader over the samples of a store.
@@ -122,8 +121,8 @@ class LoaderBase {
     });
   }
 
-  std::int64_t steps_per_epoch() const { return order_.steps_per_epoch(); }
-  std::int64_t samples() const { return store_.count(); }
+  int64_t steps_per_epoch() const { return order_.steps_per_epoch(); }
+  int64_t samples() const { return store_.count(); }
   const LoaderOptions& options() const { return options_; }
   Position position() const { return position_; }
   const LoaderPlan& plan() const { return plan_; }
@@ -212,14 +211,14 @@ class Loader : public internal::LoaderBase<S, internal::TensorStore<S>> {
 template <class S>
 class Batches {
  public:
-  Batches(const S& samples, std::int64_t n, CallSite where)
+  Batches(const S& samples, int64_t n, CallSite where)
       : samples_(&samples),
         n_(n),
         size_(etude::internal::located("batches", where, [&] { return sample_count(samples); })) {}
 
   class Iterator {
    public:
-    Iterator(const Batches* all, std::int64_t at) : all_(all), at_(at) {}
+    Iterator(const Batches* all, int64_t at) : all_(all), at_(at) {}
     S operator*() const {
       return slice_samples(*all_->samples_, at_, std::min(at_ + all_->n_, all_->size_));
     }
@@ -231,18 +230,18 @@ class Batches {
 
    private:
     const Batches* all_;
-    std::int64_t at_;
+    int64_t at_;
   };
   Iterator begin() const { return {this, 0}; }
   Iterator end() const { return {this, size_}; }
 
  private:
   const S* samples_;
-  std::int64_t n_, size_;
+  int64_t n_, size_;
 };
 
 template <class S>
-Batches<S> batches(const S& samples, std::int64_t n, CallSite where = CallSite::here()) {
+Batches<S> batches(const S& samples, int64_t n, CallSite where = CallSite::here()) {
   return Batches<S>(samples, n < 1 ? 1 : n, where);
 }
 

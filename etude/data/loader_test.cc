@@ -20,7 +20,7 @@ using etude::tests::expect_error;
 
 Samples numbered(int n) {
   std::vector<float> inputs;
-  std::vector<std::int32_t> labels;
+  std::vector<int32_t> labels;
   for (int i = 0; i < n; ++i) {
     inputs.push_back(static_cast<float>(i));
     inputs.push_back(static_cast<float>(-i));
@@ -29,11 +29,11 @@ Samples numbered(int n) {
   return {Tensor(inputs, {n, 2}), Tensor(labels)};
 }
 
-std::vector<std::int32_t> labels_of(Loader<Samples>& epochs, std::int64_t steps) {
-  std::vector<std::int32_t> all;
-  for (std::int64_t i = 0; i < steps; ++i) {
+std::vector<int32_t> labels_of(Loader<Samples>& epochs, int64_t steps) {
+  std::vector<int32_t> all;
+  for (int64_t i = 0; i < steps; ++i) {
     const Samples batch = epochs.next();
-    const auto labels = batch.labels.data<std::int32_t>();
+    const auto labels = batch.labels.data<int32_t>();
     const auto inputs = batch.inputs.data<float>();
     for (std::size_t k = 0; k < labels.size(); ++k) {
       EXPECT_EQ(inputs[2 * k], static_cast<float>(labels[k]));
@@ -112,7 +112,7 @@ TEST(Loader, ResumesAtAnyPositionWithAndWithoutPrefetch) {
 TEST(Loader, RanksHaveBatchesOfTheirOwn) {
   const Tensor numbers = arange(50.0);
   std::vector<double> all;
-  for (const std::int64_t rank : {0, 1, 2}) {
+  for (const int64_t rank : {0, 1, 2}) {
     Loader<Tensor> epochs(numbers, {.batch = 4, .seed = 3, .rank = rank, .ranks = 3});
     EXPECT_EQ(epochs.steps_per_epoch(), 4);
     while (epochs.position().epoch == 0) {
@@ -152,10 +152,10 @@ TEST(Loader, PrefetchHoldsWhatItReads) {
   Loader<Samples> epochs(samples, {.batch = 2, .seed = 1, .prefetch = 3});
   Loader<Samples> undisturbed = epochs;
   const auto expected = labels_of(undisturbed, 30);
-  std::vector<std::int32_t> all;
+  std::vector<int32_t> all;
   for (int i = 0; i < 30; ++i) {
     *static_cast<float*>(TensorAccess::writable(samples.inputs)) = 1000;
-    *static_cast<std::int32_t*>(TensorAccess::writable(samples.labels)) = -1;
+    *static_cast<int32_t*>(TensorAccess::writable(samples.labels)) = -1;
     const auto labels = labels_of(epochs, 1);  // compares inputs with labels
     all.insert(all.end(), labels.begin(), labels.end());
   }
@@ -195,9 +195,9 @@ TEST(BucketedLoader, BatchSamplesOfLikeSizeTheLargestFirst) {
   const auto size = [](const Tensor& x) { return x.size(); };
   const LoaderOptions options{.batch = 8, .seed = 3, .keep_remainder = true};
   const auto padding = [&](BucketedLoader<Tensor>& epochs) {
-    std::int64_t filled = 0;
+    int64_t filled = 0;
     std::multiset<float> seen;
-    for (std::int64_t step = 0; step < epochs.steps_per_epoch(); ++step) {
+    for (int64_t step = 0; step < epochs.steps_per_epoch(); ++step) {
       const Tensor batch = epochs.next();
       EXPECT_EQ(batch.shape()[0], step == 12 ? 4 : 8);
       EXPECT_TRUE(step != 0 || batch.shape()[1] == 100);
@@ -209,7 +209,7 @@ TEST(BucketedLoader, BatchSamplesOfLikeSizeTheLargestFirst) {
         for (std::size_t i = 0; i < width; ++i) {
           EXPECT_EQ(values[row + i], static_cast<float>(i) < n ? n : -1);
         }
-        filled += static_cast<std::int64_t>(width) - static_cast<std::int64_t>(n);
+        filled += static_cast<int64_t>(width) - static_cast<int64_t>(n);
       }
     }
     EXPECT_EQ(seen.size(), 100u);
@@ -221,7 +221,7 @@ TEST(BucketedLoader, BatchSamplesOfLikeSizeTheLargestFirst) {
   EXPECT_EQ(epochs.steps_per_epoch(), 13);
   EXPECT_LT(3 * padding(epochs), padding(unsorted));
   const auto lengths = [&](BucketedLoader<Tensor>& from, int steps) {
-    std::vector<std::int64_t> out;
+    std::vector<int64_t> out;
     for (int i = 0; i < steps; ++i) out.push_back(from.next().shape()[1]);
     return out;
   };
@@ -267,15 +267,15 @@ TEST(Prefetcher, EndsWhileValuesWait) {
 // spec: E3
 TEST(Rows, BatchesInOrderShareStorage) {
   const Samples all = numbered(7);
-  std::vector<std::int64_t> sizes;
-  std::vector<std::int32_t> labels;
+  std::vector<int64_t> sizes;
+  std::vector<int32_t> labels;
   for (const Samples& batch : batches(all, 3)) {
     sizes.push_back(batch.inputs.shape()[0]);
-    const auto part = batch.labels.to_vector<std::int32_t>();
+    const auto part = batch.labels.to_vector<int32_t>();
     labels.insert(labels.end(), part.begin(), part.end());
   }
-  EXPECT_EQ(sizes, (std::vector<std::int64_t>{3, 3, 1}));
-  EXPECT_EQ(labels, (std::vector<std::int32_t>{0, 1, 2, 3, 4, 5, 6}));
+  EXPECT_EQ(sizes, (std::vector<int64_t>{3, 3, 1}));
+  EXPECT_EQ(labels, (std::vector<int32_t>{0, 1, 2, 3, 4, 5, 6}));
 }
 
 // spec: E3
@@ -298,7 +298,7 @@ TEST(Rows, CollatesStructsOfTensors) {
 
 // spec: E3
 TEST(Rows, TakeByIndexListChecksTheIndex) {
-  const std::vector<std::int64_t> rows = {2, 0, 2}, outside = {3};
+  const std::vector<int64_t> rows = {2, 0, 2}, outside = {3};
   EXPECT_TRUE(same_value(take_samples(numbered(3), rows).labels, Tensor({2, 0, 2})));
   EXPECT_THROW(take_samples(numbered(3), outside), Error);
 }

@@ -11,7 +11,7 @@
 
 namespace etude::data::internal {
 
-void rethrow_for_element(std::string_view stage, std::int64_t index) {
+void rethrow_for_element(std::string_view stage, int64_t index) {
   try {
     throw;
   } catch (const Error& error) {
@@ -28,8 +28,8 @@ void rethrow_for_element(std::string_view stage, std::int64_t index) {
   }
 }
 
-std::int64_t Cursor::skip(std::int64_t n) {
-  std::int64_t done = 0;
+int64_t Cursor::skip(int64_t n) {
+  int64_t done = 0;
   while (done < n && next() != nullptr) ++done;
   return done;
 }
@@ -40,8 +40,8 @@ void throw_empty(const std::string& text, CallSite where) {
   throw error;
 }
 
-std::int64_t count_elements(const Stage& stage) {
-  std::int64_t size = stage.size();
+int64_t count_elements(const Stage& stage) {
+  int64_t size = stage.size();
   ETUDE_REQUIRE(size != kEndless, "{} has no end, so it makes no epochs. Leave out its repeat",
                 stage.text());
   if (size == kUnknownSize) {
@@ -74,7 +74,7 @@ Element PipelineWalk::next() {
   }
 }
 
-void PipelineWalk::seek(std::int64_t position) {
+void PipelineWalk::seek(int64_t position) {
   ETUDE_REQUIRE_CODE(kOutOfRange, position >= 0, "position {} was requested; the first is 0",
                      position);
   if (position < position_ || failure_ != nullptr) start();
@@ -95,18 +95,17 @@ namespace {
 
 class IndexedCursor final : public Cursor {
  public:
-  IndexedCursor(std::int64_t size, const std::function<Element(std::int64_t)>& at)
-      : size_(size), at_(at) {}
+  IndexedCursor(int64_t size, const std::function<Element(int64_t)>& at) : size_(size), at_(at) {}
   Element next() override { return index_ < size_ ? at_(index_++) : nullptr; }
-  std::int64_t skip(std::int64_t n) override {
-    const std::int64_t done = std::min(n, size_ - index_);
+  int64_t skip(int64_t n) override {
+    const int64_t done = std::min(n, size_ - index_);
     index_ += done;
     return done;
   }
 
  private:
-  std::int64_t size_, index_ = 0;
-  std::function<Element(std::int64_t)> at_;
+  int64_t size_, index_ = 0;
+  std::function<Element(int64_t)> at_;
 };
 
 class GeneratedCursor final : public Cursor {
@@ -142,14 +141,14 @@ class MapCursor final : public Cursor {
     }
   }
 
-  std::int64_t skip(std::int64_t n) override {
+  int64_t skip(int64_t n) override {
     if (options_.on_error == OnError::kSkip) return Cursor::skip(n);  // f decides which count
-    std::int64_t done = 0;
+    int64_t done = 0;
     for (; done < n && !ready_.empty(); ++done) {
       if (!ready_.front().is_ours) std::rethrow_exception(ready_.front().error);
       ready_.pop_front();
     }
-    const std::int64_t more = from_->skip(n - done);
+    const int64_t more = from_->skip(n - done);
     index_ += more;
     return done + more;
   }
@@ -158,12 +157,12 @@ class MapCursor final : public Cursor {
   struct Slot {
     Element value;
     std::exception_ptr error;
-    std::int64_t index = 0;
+    int64_t index = 0;
     bool is_ours = true;  // the error is f's, not one of a stage before
   };
 
   void fill() {
-    while (static_cast<std::int64_t>(ready_.size()) < options_.parallel && !ended_) {
+    while (static_cast<int64_t>(ready_.size()) < options_.parallel && !ended_) {
       try {
         Element element = from_->next();
         if (element == nullptr) break;
@@ -178,16 +177,16 @@ class MapCursor final : public Cursor {
       }
     }
     constexpr double kAnyTime = 1e6;  // us: the cost of f is unknown, and one element is a chunk
-    parallel_for(static_cast<std::int64_t>(ready_.size()), kAnyTime,
-                 [this](std::int64_t i) { run(ready_[static_cast<std::size_t>(i)]); });
+    parallel_for(static_cast<int64_t>(ready_.size()), kAnyTime,
+                 [this](int64_t i) { run(ready_[static_cast<std::size_t>(i)]); });
   }
 
   void run(Slot& slot) const {
     if (slot.error != nullptr) return;
-    constexpr std::uint64_t kMapStream = 0x6D61'7000;  // apart from shuffles of the same seed
+    constexpr uint64_t kMapStream = 0x6D61'7000;  // apart from shuffles of the same seed
     const PhiloxKey key =
-        fold_in(fold_in({options_.seed, kMapStream}, static_cast<std::uint64_t>(walk_.pass)),
-                static_cast<std::uint64_t>(slot.index));
+        fold_in(fold_in({options_.seed, kMapStream}, static_cast<uint64_t>(walk_.pass)),
+                static_cast<uint64_t>(slot.index));
     const SeedScope seed{Generator(key.seed, key.stream)};
     const PhaseScope phase(walk_.phase);
     try {
@@ -211,7 +210,7 @@ class MapCursor final : public Cursor {
   MapOptions options_;
   Walk walk_;
   std::deque<Slot> ready_;
-  std::int64_t index_ = 0;
+  int64_t index_ = 0;
   bool ended_ = false;
 };
 
@@ -230,12 +229,12 @@ class FilterCursor final : public Cursor {
  private:
   std::unique_ptr<Cursor> from_;
   std::function<bool(const Element&)> keep_;
-  std::int64_t index_ = 0;
+  int64_t index_ = 0;
 };
 
 class PrefetchCursor final : public Cursor {
  public:
-  PrefetchCursor(std::unique_ptr<Cursor> from, std::int64_t n) : from_(std::move(from)), n_(n) {}
+  PrefetchCursor(std::unique_ptr<Cursor> from, int64_t n) : from_(std::move(from)), n_(n) {}
   Element next() override {
     if (ended_) return nullptr;
     if (queue_ == nullptr) {
@@ -246,13 +245,11 @@ class PrefetchCursor final : public Cursor {
     ended_ = element == nullptr;
     return element;
   }
-  std::int64_t skip(std::int64_t n) override {
-    return queue_ == nullptr ? from_->skip(n) : Cursor::skip(n);
-  }
+  int64_t skip(int64_t n) override { return queue_ == nullptr ? from_->skip(n) : Cursor::skip(n); }
 
  private:
   std::unique_ptr<Cursor> from_;
-  std::int64_t n_;
+  int64_t n_;
   bool ended_ = false;
   std::unique_ptr<PrefetchQueue> queue_;  // last: its thread ends before the members that it reads
 };
@@ -290,8 +287,7 @@ class CacheCursor final : public Cursor {
 class InterleaveCursor final : public Cursor {
  public:
   using Open = std::function<StagePtr(Element)>;
-  InterleaveCursor(std::unique_ptr<Cursor> from, const Open& open, std::int64_t cycle,
-                   const Walk& walk)
+  InterleaveCursor(std::unique_ptr<Cursor> from, const Open& open, int64_t cycle, const Walk& walk)
       : from_(std::move(from)), open_(open), cycle_(cycle), walk_(walk) {}
 
   Element next() override {
@@ -306,9 +302,9 @@ class InterleaveCursor final : public Cursor {
     return nullptr;
   }
 
-  std::int64_t skip(std::int64_t n) override {
+  int64_t skip(int64_t n) override {
     if (cycle_ > 1) return Cursor::skip(n);
-    std::int64_t done = 0;
+    int64_t done = 0;
     while (done < n && fill()) {
       done += inner_[0]->skip(n - done);
       if (done < n) inner_[0].reset();
@@ -320,7 +316,7 @@ class InterleaveCursor final : public Cursor {
   // Puts a cursor at this turn; false when all has ended.
   bool fill() {
     inner_.resize(static_cast<std::size_t>(cycle_));
-    for (std::int64_t tried = 0; tried < cycle_; ++tried) {
+    for (int64_t tried = 0; tried < cycle_; ++tried) {
       if (inner_[turn_] != nullptr) return true;
       if (Element element = from_->next(); element != nullptr) {
         inner_[turn_] = for_element("interleave", index_++, [&] {
@@ -335,7 +331,7 @@ class InterleaveCursor final : public Cursor {
 
   std::unique_ptr<Cursor> from_;
   Open open_;
-  std::int64_t cycle_, index_ = 0;
+  int64_t cycle_, index_ = 0;
   Walk walk_;
   std::vector<std::unique_ptr<Cursor>> inner_;
   std::size_t turn_ = 0;
@@ -343,8 +339,7 @@ class InterleaveCursor final : public Cursor {
 
 }  // namespace
 
-StagePtr indexed_stage(std::int64_t size, std::function<Element(std::int64_t)> at,
-                       std::string text) {
+StagePtr indexed_stage(int64_t size, std::function<Element(int64_t)> at, std::string text) {
   return make_stage({}, size, std::move(text),
                     [size, at = std::move(at)](const auto&, const Walk&) {
                       return std::make_unique<IndexedCursor>(size, at);
@@ -364,7 +359,7 @@ StagePtr source_stage(std::function<std::unique_ptr<Cursor>()> open, std::string
 }
 
 StagePtr map_stage(StagePtr from, Make f, MapOptions options) {
-  const std::int64_t size = options.on_error == OnError::kSkip ? kUnknownSize : from->size();
+  const int64_t size = options.on_error == OnError::kSkip ? kUnknownSize : from->size();
   const char* text = options.on_error == OnError::kSkip ? "map(skip bad)" : "map";
   return make_stage({std::move(from)}, size, text,
                     [f = std::move(f), options](const auto& before, const Walk& walk) {
@@ -379,34 +374,34 @@ StagePtr filter_stage(StagePtr from, std::function<bool(const Element&)> keep) {
                     });
 }
 
-StagePtr prefetch_stage(StagePtr from, std::int64_t n) {
+StagePtr prefetch_stage(StagePtr from, int64_t n) {
   // Changes no element, so the text is the text of the previous stage.
   class PrefetchStage final : public Stage {
    public:
-    PrefetchStage(StagePtr before, std::int64_t count) : from_(std::move(before)), n_(count) {}
+    PrefetchStage(StagePtr before, int64_t count) : from_(std::move(before)), n_(count) {}
     std::unique_ptr<Cursor> open(const Walk& walk) const override {
       return std::make_unique<PrefetchCursor>(from_->open(walk), n_);
     }
-    std::int64_t size() const override { return from_->size(); }
+    int64_t size() const override { return from_->size(); }
     std::string text() const override { return from_->text(); }
 
    private:
     StagePtr from_;
-    std::int64_t n_;
+    int64_t n_;
   };
   if (n == 0) return from;
   return std::make_shared<PrefetchStage>(std::move(from), n);
 }
 
 StagePtr cache_stage(StagePtr from, std::function<Element(const Element&)> copy) {
-  const std::int64_t size = from->size();
+  const int64_t size = from->size();
   return make_stage({std::move(from)}, size, "cache",
                     [copy = std::move(copy), state = std::make_shared<CacheState>()](
                         const auto& before, const Walk& walk) -> std::unique_ptr<Cursor> {
                       const std::lock_guard lock(state->mutex);
                       if (const auto kept = state->elements; kept != nullptr) {
                         return std::make_unique<IndexedCursor>(
-                            static_cast<std::int64_t>(kept->size()), [kept, copy](std::int64_t i) {
+                            static_cast<int64_t>(kept->size()), [kept, copy](int64_t i) {
                               return copy((*kept)[static_cast<std::size_t>(i)]);
                             });
                       }
@@ -414,8 +409,7 @@ StagePtr cache_stage(StagePtr from, std::function<Element(const Element&)> copy)
                     });
 }
 
-StagePtr interleave_stage(StagePtr from, std::function<StagePtr(Element)> open,
-                          std::int64_t cycle) {
+StagePtr interleave_stage(StagePtr from, std::function<StagePtr(Element)> open, int64_t cycle) {
   return make_stage({std::move(from)}, kUnknownSize, fmt::format("interleave({})", cycle),
                     [open = std::move(open), cycle](const auto& before, const Walk& walk) {
                       return std::make_unique<InterleaveCursor>(before[0]->open(walk), open, cycle,

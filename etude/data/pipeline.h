@@ -20,7 +20,7 @@
 namespace ETUDE_API etude {
 namespace data {
 
-enum class OnError : std::uint8_t {
+enum class OnError : uint8_t {
   kThrow,  // the error names the element
   kSkip,   // skips and counts the element; transient errors (memory, Ctrl-C) are thrown
 };
@@ -28,9 +28,9 @@ enum class OnError : std::uint8_t {
 struct MapOptions {
   // The number of elements in work at a time, on the threads of the library; 1: one by one in the
   // calling thread. Results come in the order of the elements.
-  std::int64_t parallel = 1;
+  int64_t parallel = 1;
   OnError on_error = OnError::kThrow;
-  std::uint64_t seed = 0;  // of draws in the function; each element has its own sequence
+  uint64_t seed = 0;  // of draws in the function; each element has its own sequence
 
   static constexpr void ranges(const auto& option) {
     option("parallel", &MapOptions::parallel, at_least(1));
@@ -39,7 +39,7 @@ struct MapOptions {
 
 // Elements that OnError::kSkip removed from an iteration, including those met by a prefetch.
 struct Skipped {
-  std::int64_t count = 0;
+  int64_t count = 0;
   std::vector<std::string> first;  // messages of the first few
 };
 
@@ -48,11 +48,11 @@ namespace internal {
 using Element = std::shared_ptr<void>;  // a value of the stage's element type; null: the end
 class SkipLog;
 
-inline constexpr std::int64_t kUnknownSize = -1;
-inline constexpr std::int64_t kEndless = std::numeric_limits<std::int64_t>::max();
+inline constexpr int64_t kUnknownSize = -1;
+inline constexpr int64_t kEndless = std::numeric_limits<int64_t>::max();
 
 struct Walk {
-  std::int64_t pass = 0;  // seeds shuffles and draws
+  int64_t pass = 0;  // seeds shuffles and draws
   Phase phase = Phase::kInference;
   std::shared_ptr<SkipLog> log;
 };
@@ -64,7 +64,7 @@ class Cursor {
   // The next element. Null at the end and from then on.
   virtual Element next() = 0;
   // Skips n elements, without computing them where possible; returns the number skipped.
-  virtual std::int64_t skip(std::int64_t n);
+  virtual int64_t skip(int64_t n);
 };
 
 // threads: thread-safe to open.
@@ -72,49 +72,47 @@ class Stage {
  public:
   virtual ~Stage() = default;
   virtual std::unique_ptr<Cursor> open(const Walk& walk) const = 0;
-  virtual std::int64_t size() const = 0;  // kUnknownSize; kEndless
-  virtual std::string text() const = 0;   // "tensors(10) | shuffle(4, seed 1) | batch(2)"
+  virtual int64_t size() const = 0;      // kUnknownSize; kEndless
+  virtual std::string text() const = 0;  // "tensors(10) | shuffle(4, seed 1) | batch(2)"
 };
 using StagePtr = std::shared_ptr<const Stage>;
 
 using Make = std::function<Element(Element)>;
 // Elements at(0) .. at(size - 1). `at` is called from several threads.
-StagePtr indexed_stage(std::int64_t size, std::function<Element(std::int64_t)> at,
-                       std::string text);
+StagePtr indexed_stage(int64_t size, std::function<Element(int64_t)> at, std::string text);
 // The results of the function that `open` returns, until it returns null.
 StagePtr generated_stage(std::function<std::function<Element()>()> open, std::string text);
 // Cursors made by `open`; for sources that can skip.
 StagePtr source_stage(std::function<std::unique_ptr<Cursor>()> open, std::string text);
 StagePtr map_stage(StagePtr from, Make f, MapOptions options);
 StagePtr filter_stage(StagePtr from, std::function<bool(const Element&)> keep);
-StagePtr shuffle_stage(StagePtr from, std::int64_t buffer, std::uint64_t seed);
+StagePtr shuffle_stage(StagePtr from, int64_t buffer, uint64_t seed);
 // Passes `n` elements at a time to `join`.
 using Join = std::function<Element(std::vector<Element>)>;
-StagePtr group_stage(StagePtr from, std::int64_t n, bool drop_remainder, Join join,
-                     std::string text);
+StagePtr group_stage(StagePtr from, int64_t n, bool drop_remainder, Join join, std::string text);
 // Bucket i holds elements with sizes in (bounds[i - 1], bounds[i]]; the last bucket holds larger
 // ones. A full bucket is passed to `join`; at the end all are, the bucket of the largest sizes
 // first.
-StagePtr bucket_stage(StagePtr from, std::function<std::int64_t(const Element&)> size,
-                      std::vector<std::int64_t> bounds, std::vector<std::int64_t> batches,
+StagePtr bucket_stage(StagePtr from, std::function<int64_t(const Element&)> size,
+                      std::vector<int64_t> bounds, std::vector<int64_t> batches,
                       bool drop_remainder, Join join);
-StagePtr repeat_stage(StagePtr from, std::int64_t times);
-StagePtr take_stage(StagePtr from, std::int64_t n);
-StagePtr skip_stage(StagePtr from, std::int64_t n);
+StagePtr repeat_stage(StagePtr from, int64_t times);
+StagePtr take_stage(StagePtr from, int64_t n);
+StagePtr skip_stage(StagePtr from, int64_t n);
 StagePtr zip_stage(std::vector<StagePtr> from, Join join);
 StagePtr concatenate_stage(std::vector<StagePtr> from);
 // The elements i with i % count == rank.
-StagePtr shard_stage(StagePtr from, std::int64_t rank, std::int64_t count);
-StagePtr prefetch_stage(StagePtr from, std::int64_t n);
+StagePtr shard_stage(StagePtr from, int64_t rank, int64_t count);
+StagePtr prefetch_stage(StagePtr from, int64_t n);
 // Caches the elements of the first iteration that reaches its end; `copy` copies an element.
 StagePtr cache_stage(StagePtr from, std::function<Element(const Element&)> copy);
 // The elements of the stages open(element): one of each in turn, `cycle` stages at a time.
-StagePtr interleave_stage(StagePtr from, std::function<StagePtr(Element)> open, std::int64_t cycle);
+StagePtr interleave_stage(StagePtr from, std::function<StagePtr(Element)> open, int64_t cycle);
 // Numbers iterations from `pass`.
-StagePtr pass_stage(StagePtr from, std::int64_t pass);
+StagePtr pass_stage(StagePtr from, int64_t pass);
 
 // The number of elements of an iteration. throws: kInvalidArgument if there are none, or no end.
-std::int64_t count_elements(const Stage& stage);
+int64_t count_elements(const Stage& stage);
 [[noreturn]] void throw_empty(const std::string& text, CallSite where);
 
 // An iteration that knows its position. confined to one thread at a time.
@@ -123,9 +121,9 @@ class PipelineWalk {
   explicit PipelineWalk(StagePtr stage);
   // Null at the end. throws: the errors of stages; every later call throws the same error.
   Element next();
-  std::int64_t position() const { return position_; }
+  int64_t position() const { return position_; }
   // throws: kOutOfRange, naming both, for a position beyond the end.
-  void seek(std::int64_t position);
+  void seek(int64_t position);
   Skipped skipped() const;
   const Stage& stage() const { return *stage_; }
 
@@ -135,7 +133,7 @@ class PipelineWalk {
   StagePtr stage_;
   std::shared_ptr<SkipLog> log_;
   std::unique_ptr<Cursor> cursor_;
-  std::int64_t position_ = 0;
+  int64_t position_ = 0;
   std::exception_ptr failure_;
 };
 

@@ -14,12 +14,12 @@ namespace {
 // elements: only elements that stay in the buffer are made when a walk is resumed.
 class ShuffleCursor final : public Cursor {
  public:
-  ShuffleCursor(std::unique_ptr<Cursor> from, std::int64_t size, std::int64_t buffer,
-                std::uint64_t seed, std::int64_t pass)
+  ShuffleCursor(std::unique_ptr<Cursor> from, int64_t size, int64_t buffer, uint64_t seed,
+                int64_t pass)
       : from_(std::move(from)),
         size_(size),
         buffer_(static_cast<std::size_t>(buffer)),
-        key_{seed, static_cast<std::uint64_t>(pass)} {}
+        key_{seed, static_cast<uint64_t>(pass)} {}
 
   Element next() override {
     while (slots_.size() < buffer_ && !ended_) {
@@ -34,13 +34,13 @@ class ShuffleCursor final : public Cursor {
     return take().element;
   }
 
-  std::int64_t skip(std::int64_t n) override {
+  int64_t skip(int64_t n) override {
     if (!is_finite(size_)) return Cursor::skip(n);
-    std::int64_t read = read_;  // elements of the previous stage that will have been read
+    int64_t read = read_;  // elements of the previous stage that will have been read
     const auto fill = [&] {
       while (slots_.size() < buffer_ && read < size_) slots_.push_back({read++, nullptr});
     };
-    std::int64_t done = 0;
+    int64_t done = 0;
     for (; done < n; ++done) {
       fill();
       if (slots_.empty()) break;
@@ -52,13 +52,13 @@ class ShuffleCursor final : public Cursor {
 
  private:
   struct Slot {
-    std::int64_t index;
+    int64_t index;
     Element element;
   };
 
   Slot take() {
-    const auto words = philox(key_, static_cast<std::uint64_t>(given_++));
-    const std::uint64_t word = std::uint64_t{words[0]} << 32 | words[1];
+    const auto words = philox(key_, static_cast<uint64_t>(given_++));
+    const uint64_t word = uint64_t{words[0]} << 32 | words[1];
     // The high product has a bias below n / 2^64.
     const auto pick =
         static_cast<std::size_t>((static_cast<unsigned __int128>(word) * slots_.size()) >> 64);
@@ -69,7 +69,7 @@ class ShuffleCursor final : public Cursor {
   }
 
   // Makes the elements of the buffer that were passed over, and goes to `read`.
-  void make_missing(std::int64_t read) {
+  void make_missing(int64_t read) {
     std::vector<Slot*> missing;
     for (Slot& slot : slots_) {
       if (slot.element == nullptr) missing.push_back(&slot);
@@ -88,44 +88,44 @@ class ShuffleCursor final : public Cursor {
   }
 
   std::unique_ptr<Cursor> from_;
-  std::int64_t size_;
+  int64_t size_;
   std::size_t buffer_;
   PhiloxKey key_;
   std::vector<Slot> slots_;
-  std::int64_t read_ = 0, given_ = 0;
+  int64_t read_ = 0, given_ = 0;
   bool ended_ = false;
 };
 
 class GroupCursor final : public Cursor {
  public:
-  GroupCursor(std::unique_ptr<Cursor> from, std::int64_t n, bool drop, const Join& join)
+  GroupCursor(std::unique_ptr<Cursor> from, int64_t n, bool drop, const Join& join)
       : from_(std::move(from)), n_(n), drop_(drop), join_(join) {}
   Element next() override {
     if (ended_) return nullptr;
     std::vector<Element> group;
-    while (static_cast<std::int64_t>(group.size()) < n_) {
+    while (static_cast<int64_t>(group.size()) < n_) {
       Element element = from_->next();
       if (element == nullptr) break;
       group.push_back(std::move(element));
     }
-    ended_ = static_cast<std::int64_t>(group.size()) < n_;
+    ended_ = static_cast<int64_t>(group.size()) < n_;
     if (group.empty() || (ended_ && drop_)) return nullptr;
     return for_element("batch", index_++, [&] { return join_(std::move(group)); });
   }
-  std::int64_t skip(std::int64_t n) override {
+  int64_t skip(int64_t n) override {
     if (ended_) return 0;
-    std::int64_t wanted = 0;
+    int64_t wanted = 0;
     if (__builtin_mul_overflow(n, n_, &wanted)) wanted = kEndless;
-    const std::int64_t read = from_->skip(wanted);
+    const int64_t read = from_->skip(wanted);
     ended_ = read < wanted;
-    const std::int64_t done = read / n_ + (read % n_ != 0 && !drop_);
+    const int64_t done = read / n_ + (read % n_ != 0 && !drop_);
     index_ += done;
     return done;
   }
 
  private:
   std::unique_ptr<Cursor> from_;
-  std::int64_t n_, index_ = 0;
+  int64_t n_, index_ = 0;
   bool drop_, ended_ = false;
   Join join_;
 };
@@ -133,8 +133,8 @@ class GroupCursor final : public Cursor {
 class BucketCursor final : public Cursor {
  public:
   struct Rule {
-    std::function<std::int64_t(const Element&)> size;
-    std::vector<std::int64_t> bounds, batches;
+    std::function<int64_t(const Element&)> size;
+    std::vector<int64_t> bounds, batches;
     bool drop;
     Join join;
   };
@@ -148,13 +148,12 @@ class BucketCursor final : public Cursor {
         ended_ = true;
         break;
       }
-      const std::int64_t size =
-          for_element("buckets", read_++, [&] { return rule_->size(element); });
+      const int64_t size = for_element("buckets", read_++, [&] { return rule_->size(element); });
       const auto& bounds = rule_->bounds;
       const auto at = static_cast<std::size_t>(
           std::lower_bound(bounds.begin(), bounds.end(), size) - bounds.begin());
       buckets_[at].push_back(std::move(element));
-      if (static_cast<std::int64_t>(buckets_[at].size()) == rule_->batches[at]) return give(at);
+      if (static_cast<int64_t>(buckets_[at].size()) == rule_->batches[at]) return give(at);
     }
     for (std::size_t at = rule_->drop ? 0 : buckets_.size(); at-- > 0;) {
       if (!buckets_[at].empty()) return give(at);
@@ -172,13 +171,13 @@ class BucketCursor final : public Cursor {
   std::unique_ptr<Cursor> from_;
   std::shared_ptr<const Rule> rule_;
   std::vector<std::vector<Element>> buckets_;
-  std::int64_t read_ = 0, index_ = 0;
+  int64_t read_ = 0, index_ = 0;
   bool ended_ = false;
 };
 
 class RepeatCursor final : public Cursor {
  public:
-  RepeatCursor(StagePtr from, std::int64_t times, Walk walk)
+  RepeatCursor(StagePtr from, int64_t times, Walk walk)
       : from_(std::move(from)), times_(times), walk_(std::move(walk)), first_pass_(walk_.pass) {
     if (times_ != kEndless) first_pass_ *= times_;
   }
@@ -195,18 +194,18 @@ class RepeatCursor final : public Cursor {
     return nullptr;
   }
 
-  std::int64_t skip(std::int64_t n) override {
-    std::int64_t done = 0;
-    const std::int64_t size = from_->size();
+  int64_t skip(int64_t n) override {
+    int64_t done = 0;
+    const int64_t size = from_->size();
     if (is_finite(size) && size > 0 && n > size - at_ && epoch_ < times_) {
-      const std::int64_t epochs = std::min((n - (size - at_)) / size, times_ - epoch_ - 1);
+      const int64_t epochs = std::min((n - (size - at_)) / size, times_ - epoch_ - 1);
       done = size - at_ + epochs * size;
       epoch_ += epochs + 1;
       cursor_.reset();
       at_ = 0;
     }
     while (done < n && open()) {
-      const std::int64_t more = cursor_->skip(n - done);
+      const int64_t more = cursor_->skip(n - done);
       done += more;
       at_ += more;
       if (done < n && !end_epoch()) break;
@@ -236,39 +235,39 @@ class RepeatCursor final : public Cursor {
   }
 
   StagePtr from_;
-  std::int64_t times_;
+  int64_t times_;
   Walk walk_;
-  std::int64_t first_pass_, epoch_ = 0, at_ = 0;
+  int64_t first_pass_, epoch_ = 0, at_ = 0;
   std::unique_ptr<Cursor> cursor_;
 };
 
 class TakeCursor final : public Cursor {
  public:
-  TakeCursor(std::unique_ptr<Cursor> from, std::int64_t n) : from_(std::move(from)), left_(n) {}
+  TakeCursor(std::unique_ptr<Cursor> from, int64_t n) : from_(std::move(from)), left_(n) {}
   Element next() override {
     if (left_ == 0) return nullptr;
     --left_;
     return from_->next();
   }
-  std::int64_t skip(std::int64_t n) override {
-    const std::int64_t done = from_->skip(std::min(n, left_));
+  int64_t skip(int64_t n) override {
+    const int64_t done = from_->skip(std::min(n, left_));
     left_ -= done;
     return done;
   }
 
  private:
   std::unique_ptr<Cursor> from_;
-  std::int64_t left_;
+  int64_t left_;
 };
 
 class SkipCursor final : public Cursor {
  public:
-  SkipCursor(std::unique_ptr<Cursor> from, std::int64_t n) : from_(std::move(from)), ahead_(n) {}
+  SkipCursor(std::unique_ptr<Cursor> from, int64_t n) : from_(std::move(from)), ahead_(n) {}
   Element next() override {
     go();
     return from_->next();
   }
-  std::int64_t skip(std::int64_t n) override {
+  int64_t skip(int64_t n) override {
     go();
     return from_->skip(n);
   }
@@ -278,7 +277,7 @@ class SkipCursor final : public Cursor {
     if (ahead_ > 0) from_->skip(std::exchange(ahead_, 0));
   }
   std::unique_ptr<Cursor> from_;
-  std::int64_t ahead_;
+  int64_t ahead_;
 };
 
 class ZipCursor final : public Cursor {
@@ -294,9 +293,9 @@ class ZipCursor final : public Cursor {
     }
     return ended_ ? nullptr : join_(std::move(parts));
   }
-  std::int64_t skip(std::int64_t n) override {
+  int64_t skip(int64_t n) override {
     for (const auto& cursor : from_) {
-      const std::int64_t done = cursor->skip(n);
+      const int64_t done = cursor->skip(n);
       ended_ = ended_ || done < n;
       n = done;
     }
@@ -320,8 +319,8 @@ class ConcatenateCursor final : public Cursor {
     }
     return nullptr;
   }
-  std::int64_t skip(std::int64_t n) override {
-    std::int64_t done = 0;
+  int64_t skip(int64_t n) override {
+    int64_t done = 0;
     while (done < n && open()) {
       done += cursor_->skip(n - done);
       if (done < n) leave();
@@ -348,41 +347,41 @@ class ConcatenateCursor final : public Cursor {
 
 class ShardCursor final : public Cursor {
  public:
-  ShardCursor(std::unique_ptr<Cursor> from, std::int64_t rank, std::int64_t count)
+  ShardCursor(std::unique_ptr<Cursor> from, int64_t rank, int64_t count)
       : from_(std::move(from)), count_(count), ahead_(rank) {}
   Element next() override {
     if (ahead_ > 0 && from_->skip(ahead_) < ahead_) return nullptr;
     ahead_ = count_ - 1;
     return from_->next();
   }
-  std::int64_t skip(std::int64_t n) override {
+  int64_t skip(int64_t n) override {
     if (n == 0) return 0;
-    std::int64_t wanted = 0;  // up to and with the n-th element of ours
+    int64_t wanted = 0;  // up to and with the n-th element of ours
     if (__builtin_mul_overflow(n - 1, count_, &wanted) ||
         __builtin_add_overflow(wanted, ahead_ + 1, &wanted)) {
       wanted = kEndless;
     }
-    const std::int64_t read = from_->skip(wanted);
-    const std::int64_t done = read > ahead_ ? 1 + (read - ahead_ - 1) / count_ : 0;
+    const int64_t read = from_->skip(wanted);
+    const int64_t done = read > ahead_ ? 1 + (read - ahead_ - 1) / count_ : 0;
     if (read == wanted) ahead_ = count_ - 1;
     return done;
   }
 
  private:
   std::unique_ptr<Cursor> from_;
-  std::int64_t count_, ahead_;  // elements of others before the next of ours
+  int64_t count_, ahead_;  // elements of others before the next of ours
 };
 
-std::int64_t times_size(std::int64_t size, std::int64_t times) {
+int64_t times_size(int64_t size, int64_t times) {
   if (size == kUnknownSize || size == 0) return size;
-  std::int64_t product = 0;
+  int64_t product = 0;
   return __builtin_mul_overflow(size, times, &product) ? kEndless : product;
 }
 
 }  // namespace
 
-StagePtr shuffle_stage(StagePtr from, std::int64_t buffer, std::uint64_t seed) {
-  const std::int64_t size = from->size();
+StagePtr shuffle_stage(StagePtr from, int64_t buffer, uint64_t seed) {
+  const int64_t size = from->size();
   return make_stage({std::move(from)}, size, fmt::format("shuffle({}, seed {})", buffer, seed),
                     [size, buffer, seed](const auto& before, const Walk& walk) {
                       return std::make_unique<ShuffleCursor>(before[0]->open(walk), size, buffer,
@@ -390,9 +389,8 @@ StagePtr shuffle_stage(StagePtr from, std::int64_t buffer, std::uint64_t seed) {
                     });
 }
 
-StagePtr group_stage(StagePtr from, std::int64_t n, bool drop_remainder, Join join,
-                     std::string text) {
-  std::int64_t size = from->size();
+StagePtr group_stage(StagePtr from, int64_t n, bool drop_remainder, Join join, std::string text) {
+  int64_t size = from->size();
   if (is_finite(size)) size = size / n + (size % n != 0 && !drop_remainder);
   text += fmt::format("({}{})", n, drop_remainder ? ", drop remainder" : "");
   return make_stage(
@@ -402,15 +400,15 @@ StagePtr group_stage(StagePtr from, std::int64_t n, bool drop_remainder, Join jo
       });
 }
 
-StagePtr bucket_stage(StagePtr from, std::function<std::int64_t(const Element&)> size,
-                      std::vector<std::int64_t> bounds, std::vector<std::int64_t> batches,
+StagePtr bucket_stage(StagePtr from, std::function<int64_t(const Element&)> size,
+                      std::vector<int64_t> bounds, std::vector<int64_t> batches,
                       bool drop_remainder, Join join) {
   ETUDE_REQUIRE(std::is_sorted(bounds.begin(), bounds.end()),
                 "the bounds {} of buckets do not rise", fmt::join(bounds, ", "));
   ETUDE_REQUIRE(batches.size() == bounds.size() + 1,
                 "{} bounds make {} buckets, but {} batch sizes are given", bounds.size(),
                 bounds.size() + 1, batches.size());
-  for (const std::int64_t n : batches) ETUDE_REQUIRE(n >= 1, "a bucket has a batch of {}", n);
+  for (const int64_t n : batches) ETUDE_REQUIRE(n >= 1, "a bucket has a batch of {}", n);
   std::string text =
       fmt::format("buckets({}; {})", fmt::join(bounds, ", "), fmt::join(batches, ", "));
   auto rule = std::make_shared<const BucketCursor::Rule>(BucketCursor::Rule{
@@ -421,26 +419,26 @@ StagePtr bucket_stage(StagePtr from, std::function<std::int64_t(const Element&)>
                     });
 }
 
-StagePtr repeat_stage(StagePtr from, std::int64_t times) {
-  const std::int64_t size = times_size(from->size(), times);
+StagePtr repeat_stage(StagePtr from, int64_t times) {
+  const int64_t size = times_size(from->size(), times);
   const std::string text = times == kEndless ? "repeat" : fmt::format("repeat({})", times);
   return make_stage({std::move(from)}, size, text, [times](const auto& before, const Walk& walk) {
     return std::make_unique<RepeatCursor>(before[0], times, walk);
   });
 }
 
-StagePtr take_stage(StagePtr from, std::int64_t n) {
-  const std::int64_t before_size = from->size();
-  const std::int64_t size = before_size == kUnknownSize ? kUnknownSize : std::min(n, before_size);
+StagePtr take_stage(StagePtr from, int64_t n) {
+  const int64_t before_size = from->size();
+  const int64_t size = before_size == kUnknownSize ? kUnknownSize : std::min(n, before_size);
   return make_stage({std::move(from)}, size, fmt::format("take({})", n),
                     [n](const auto& before, const Walk& walk) {
                       return std::make_unique<TakeCursor>(before[0]->open(walk), n);
                     });
 }
 
-StagePtr skip_stage(StagePtr from, std::int64_t n) {
-  std::int64_t size = from->size();
-  if (is_finite(size)) size = std::max<std::int64_t>(0, size - n);
+StagePtr skip_stage(StagePtr from, int64_t n) {
+  int64_t size = from->size();
+  if (is_finite(size)) size = std::max<int64_t>(0, size - n);
   return make_stage({std::move(from)}, size, fmt::format("skip({})", n),
                     [n](const auto& before, const Walk& walk) {
                       return std::make_unique<SkipCursor>(before[0]->open(walk), n);
@@ -456,7 +454,7 @@ std::string joined_text(std::string_view name, const std::vector<StagePtr>& from
 }  // namespace
 
 StagePtr zip_stage(std::vector<StagePtr> from, Join join) {
-  std::int64_t size = kEndless;
+  int64_t size = kEndless;
   for (const StagePtr& stage : from) {
     if (size != kUnknownSize) {
       size = stage->size() == kUnknownSize ? kUnknownSize : std::min(size, stage->size());
@@ -472,9 +470,9 @@ StagePtr zip_stage(std::vector<StagePtr> from, Join join) {
 }
 
 StagePtr concatenate_stage(std::vector<StagePtr> from) {
-  std::int64_t size = 0;
+  int64_t size = 0;
   for (const StagePtr& stage : from) {
-    const std::int64_t more = stage->size();
+    const int64_t more = stage->size();
     if (size == kUnknownSize || more == kUnknownSize) {
       size = kUnknownSize;
     } else if (__builtin_add_overflow(size, more, &size)) {
@@ -488,10 +486,10 @@ StagePtr concatenate_stage(std::vector<StagePtr> from) {
                     });
 }
 
-StagePtr shard_stage(StagePtr from, std::int64_t rank, std::int64_t count) {
+StagePtr shard_stage(StagePtr from, int64_t rank, int64_t count) {
   ETUDE_REQUIRE(count >= 1 && rank >= 0 && rank < count,
                 "shard {} of {} was requested; ranks are 0 to {}", rank, count, count - 1);
-  std::int64_t size = from->size();
+  int64_t size = from->size();
   if (is_finite(size)) size = size / count + (size % count > rank);
   return make_stage({std::move(from)}, size, fmt::format("shard({} of {})", rank, count),
                     [rank, count](const auto& before, const Walk& walk) {
@@ -499,8 +497,8 @@ StagePtr shard_stage(StagePtr from, std::int64_t rank, std::int64_t count) {
                     });
 }
 
-StagePtr pass_stage(StagePtr from, std::int64_t pass) {
-  const std::int64_t size = from->size();
+StagePtr pass_stage(StagePtr from, int64_t pass) {
+  const int64_t size = from->size();
   return make_stage({std::move(from)}, size, fmt::format("epoch({})", pass),
                     [pass](const auto& before, const Walk& walk) {
                       Walk later = walk;

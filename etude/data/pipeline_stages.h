@@ -27,18 +27,18 @@ class SkipLog {
   }
 
  private:
-  static constexpr std::int64_t kKept = 8;
+  static constexpr int64_t kKept = 8;
   mutable std::mutex mutex_;
   Skipped skipped_;
 };
 
 // Throws the current exception as an Error, prefixed by the index of the element. An exception of
 // another type is nested in it.
-[[noreturn]] void rethrow_for_element(std::string_view stage, std::int64_t index);
+[[noreturn]] void rethrow_for_element(std::string_view stage, int64_t index);
 
 // Runs f as the work on an element.
 template <class F>
-decltype(auto) for_element(std::string_view stage, std::int64_t index, F&& f) {
+decltype(auto) for_element(std::string_view stage, int64_t index, F&& f) {
   try {
     return f();
   } catch (...) {
@@ -49,9 +49,9 @@ decltype(auto) for_element(std::string_view stage, std::int64_t index, F&& f) {
 // A stage with cursors of type C, made from the previous cursor, the iteration and `rest`.
 class StageFrom : public Stage {
  public:
-  StageFrom(std::vector<StagePtr> from, std::int64_t size, std::string text)
+  StageFrom(std::vector<StagePtr> from, int64_t size, std::string text)
       : from_(std::move(from)), size_(size), text_(std::move(text)) {}
-  std::int64_t size() const override { return size_; }
+  int64_t size() const override { return size_; }
   std::string text() const override {
     return from_.size() == 1 ? from_[0]->text() + " | " + text_ : text_;
   }
@@ -62,14 +62,14 @@ class StageFrom : public Stage {
 
  private:
   std::vector<StagePtr> from_;
-  std::int64_t size_;
+  int64_t size_;
   std::string text_;
 };
 
 template <class Open>
 class OpenedStage final : public StageFrom {
  public:
-  OpenedStage(std::vector<StagePtr> from, std::int64_t size, std::string text, Open open)
+  OpenedStage(std::vector<StagePtr> from, int64_t size, std::string text, Open open)
       : StageFrom(std::move(from), size, std::move(text)), open_(std::move(open)) {}
   std::unique_ptr<Cursor> open(const Walk& walk) const override { return open_(all_from(), walk); }
 
@@ -79,12 +79,12 @@ class OpenedStage final : public StageFrom {
 
 // `open` is called with the previous stages and the iteration.
 template <class Open>
-StagePtr make_stage(std::vector<StagePtr> from, std::int64_t size, std::string text, Open open) {
+StagePtr make_stage(std::vector<StagePtr> from, int64_t size, std::string text, Open open) {
   return std::make_shared<OpenedStage<Open>>(std::move(from), size, std::move(text),
                                              std::move(open));
 }
 
 // Whether `size` is a finite number of elements.
-constexpr bool is_finite(std::int64_t size) { return size >= 0 && size != kEndless; }
+constexpr bool is_finite(int64_t size) { return size >= 0 && size != kEndless; }
 
 }  // namespace etude::data::internal

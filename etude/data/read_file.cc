@@ -11,7 +11,7 @@
 
 namespace etude::data::internal {
 
-std::vector<std::uint8_t> read_file(const std::string& name) {
+std::vector<uint8_t> read_file(const std::string& name) {
   std::error_code error;
   const auto status = std::filesystem::status(name, error);
   ETUDE_REQUIRE_CODE(kNotFound, std::filesystem::status_known(status) && exists(status),
@@ -21,9 +21,9 @@ std::vector<std::uint8_t> read_file(const std::string& name) {
   std::ifstream stream(name, std::ios::binary | std::ios::ate);
   ETUDE_REQUIRE(stream.is_open(), "'{}' cannot be opened: {}", name, std::strerror(errno));
   const std::streamoff size = stream.tellg();
-  ETUDE_REQUIRE_CODE(kDataLoss, size >= 0 && static_cast<std::uint64_t>(size) <= kMaxBytes,
+  ETUDE_REQUIRE_CODE(kDataLoss, size >= 0 && static_cast<uint64_t>(size) <= kMaxBytes,
                      "'{}' has {} bytes; the limit is {}", name, size, kMaxBytes);
-  std::vector<std::uint8_t> bytes(static_cast<std::size_t>(size));
+  std::vector<uint8_t> bytes(static_cast<std::size_t>(size));
   stream.seekg(0);
   stream.read(reinterpret_cast<char*>(bytes.data()), size);
   ETUDE_REQUIRE_CODE(kDataLoss, stream.gcount() == size, "'{}': reading stopped at byte {} of {}",

@@ -25,25 +25,23 @@ const char* bytes_of(const Tensor& x) {
   return static_cast<const char*>(TensorAccess::data(x));
 }
 
-Tensor make_rows(const Tensor& like, std::int64_t rows) {
+Tensor make_rows(const Tensor& like, int64_t rows) {
   Shape shape = like.shape();
   shape.set(0, rows);
   return etude::internal::make_tensor(intern_type(like.dtype(), shape, like.device()));
 }
 
-std::int64_t row_bytes(const Tensor& x) {
-  return x.shape()[0] == 0 ? 0 : x.nbytes() / x.shape()[0];
-}
+int64_t row_bytes(const Tensor& x) { return x.shape()[0] == 0 ? 0 : x.nbytes() / x.shape()[0]; }
 
 }  // namespace
 
-Tensor take_rows(const Tensor& x, std::span<const std::int64_t> rows, CallSite where) {
+Tensor take_rows(const Tensor& x, std::span<const int64_t> rows, CallSite where) {
   return etude::internal::located("take_rows", where, [&] {
-    const std::int64_t count = internal::count_rows(x, -1, "");
-    Tensor out = make_rows(x, static_cast<std::int64_t>(rows.size()));
+    const int64_t count = internal::count_rows(x, -1, "");
+    Tensor out = make_rows(x, static_cast<int64_t>(rows.size()));
     const auto bytes = static_cast<std::size_t>(row_bytes(x));
     char* to = static_cast<char*>(TensorAccess::writable(out));
-    for (const std::int64_t row : rows) {
+    for (const int64_t row : rows) {
       ETUDE_REQUIRE_CODE(kOutOfRange, row >= 0 && row < count,
                          "sample {} was requested, but there are {}: 0 to {}", row, count,
                          count - 1);
@@ -54,9 +52,9 @@ Tensor take_rows(const Tensor& x, std::span<const std::int64_t> rows, CallSite w
   });
 }
 
-Tensor slice_rows(const Tensor& x, std::int64_t begin, std::int64_t end, CallSite where) {
+Tensor slice_rows(const Tensor& x, int64_t begin, int64_t end, CallSite where) {
   return etude::internal::located("slice_rows", where, [&] {
-    const std::int64_t count = internal::count_rows(x, -1, "");
+    const int64_t count = internal::count_rows(x, -1, "");
     ETUDE_REQUIRE_CODE(kOutOfRange, 0 <= begin && begin <= end && end <= count,
                        "samples [{}, {}) were requested, but there are {}", begin, end, count);
     if (!etude::internal::is_unrun(x)) require_elements(x);
@@ -71,8 +69,8 @@ Tensor stack_rows(std::span<const Tensor* const> rows, CallSite where) {
   return etude::internal::located("stack_rows", where, [&] {
     ETUDE_REQUIRE(!rows.empty(), "a batch needs at least one sample");
     const Type* type = rows[0]->type();
-    Shape shape{static_cast<std::int64_t>(rows.size())};
-    for (const std::int64_t size : type->shape().sizes()) shape.push_back(size);
+    Shape shape{static_cast<int64_t>(rows.size())};
+    for (const int64_t size : type->shape().sizes()) shape.push_back(size);
     Tensor out = etude::internal::make_tensor(intern_type(type->dtype(), shape, type->device()));
     const auto bytes = static_cast<std::size_t>(type->bytes());
     char* to = static_cast<char*>(TensorAccess::writable(out));
@@ -88,14 +86,14 @@ Tensor stack_rows(std::span<const Tensor* const> rows, CallSite where) {
   });
 }
 
-Tensor row_at(const Tensor& x, std::int64_t row, CallSite where) {
+Tensor row_at(const Tensor& x, int64_t row, CallSite where) {
   return etude::internal::located("row_at", where, [&] {
-    const std::int64_t count = internal::count_rows(x, -1, "");
+    const int64_t count = internal::count_rows(x, -1, "");
     ETUDE_REQUIRE_CODE(kOutOfRange, row >= 0 && row < count,
                        "sample {} was requested, but there are {}: 0 to {}", row, count, count - 1);
     if (!etude::internal::is_unrun(x)) require_elements(x);
     Shape shape;
-    for (const std::int64_t size : x.shape().sizes().subspan(1)) shape.push_back(size);
+    for (const int64_t size : x.shape().sizes().subspan(1)) shape.push_back(size);
     return etude::internal::with_type(x, intern_type(x.dtype(), shape, x.device()),
                                       row * row_bytes(x));
   });
@@ -106,8 +104,8 @@ namespace {
 // The largest size of each axis, after an axis for the rows.
 Shape padded_shape(std::span<const Tensor* const> rows) {
   const Type* type = rows[0]->type();
-  Shape shape{static_cast<std::int64_t>(rows.size())};
-  for (const std::int64_t size : type->shape().sizes()) shape.push_back(size);
+  Shape shape{static_cast<int64_t>(rows.size())};
+  for (const int64_t size : type->shape().sizes()) shape.push_back(size);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const Type* other = rows[i]->type();
     ETUDE_REQUIRE(other->dtype() == type->dtype() && other->rank() == type->rank(),
@@ -122,8 +120,8 @@ Shape padded_shape(std::span<const Tensor* const> rows) {
 }
 
 // Copies runs along the last axis of x into the corner of `to`, whose sizes are `sizes`.
-void copy_corner(const char* from, char* to, std::span<const std::int64_t> x,
-                 std::span<const std::int64_t> sizes, std::size_t element) {
+void copy_corner(const char* from, char* to, std::span<const int64_t> x,
+                 std::span<const int64_t> sizes, std::size_t element) {
   if (x.empty()) {
     std::memcpy(to, from, element);
     return;
@@ -177,7 +175,7 @@ Tensor stack_padded(std::span<const Tensor* const> rows, double value, CallSite 
     const auto sizes = shape.sizes().subspan(1);
     const std::size_t element = static_cast<std::size_t>(itemsize(type->dtype()));
     std::size_t bytes = element;
-    for (const std::int64_t size : sizes) bytes *= static_cast<std::size_t>(size);
+    for (const int64_t size : sizes) bytes *= static_cast<std::size_t>(size);
     for (const Tensor* row : rows) {
       if (row->size() > 0) copy_corner(bytes_of(*row), to, row->shape().sizes(), sizes, element);
       to += bytes;
@@ -200,7 +198,7 @@ std::span<const Tensor* const> Columns::at(std::size_t place) const {
   return {rows_[place].data(), rows_[place].size()};
 }
 
-std::int64_t count_rows(const Tensor& x, std::int64_t expected, const std::string& path) {
+int64_t count_rows(const Tensor& x, int64_t expected, const std::string& path) {
   const std::string name = path.empty() ? "the tensor" : "'" + path + "'";
   ETUDE_REQUIRE(x.has_value(), "{} is absent, so it holds no samples", name);
   ETUDE_REQUIRE(x.rank() > 0, "{} is a scalar; the first axis has to count the samples", name);

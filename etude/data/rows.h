@@ -26,11 +26,9 @@ struct Samples {
 // throws: kInvalidArgument for a scalar; kOutOfRange for a row out of range; kFailedPrecondition
 //         for a tensor without elements, as in a function that is being traced.
 // cost:   one copy of the rows.
-Tensor take_rows(const Tensor& x, std::span<const std::int64_t> rows,
-                 CallSite where = CallSite::here());
+Tensor take_rows(const Tensor& x, std::span<const int64_t> rows, CallSite where = CallSite::here());
 // Rows [begin, end) of x. throws and cost: as above.
-Tensor slice_rows(const Tensor& x, std::int64_t begin, std::int64_t end,
-                  CallSite where = CallSite::here());
+Tensor slice_rows(const Tensor& x, int64_t begin, int64_t end, CallSite where = CallSite::here());
 // Stacks tensors of one type along a new first axis.
 //
 // throws: kInvalidArgument for an empty list or differing types, with the index of the first one;
@@ -38,7 +36,7 @@ Tensor slice_rows(const Tensor& x, std::int64_t begin, std::int64_t end,
 Tensor stack_rows(std::span<const Tensor* const> rows, CallSite where = CallSite::here());
 
 // Row `row` of x without the first axis. throws: as above. cost: none where storage is shared.
-Tensor row_at(const Tensor& x, std::int64_t row, CallSite where = CallSite::here());
+Tensor row_at(const Tensor& x, int64_t row, CallSite where = CallSite::here());
 // stack_rows of tensors of one dtype and rank, each padded at the end with `value` to the largest
 // size of each axis.
 //
@@ -49,15 +47,15 @@ Tensor stack_padded(std::span<const Tensor* const> rows, double value,
 namespace internal {
 // Size of the first axis. throws: kInvalidArgument for a scalar, or unless it is `expected` (if >=
 // 0).
-std::int64_t count_rows(const Tensor& x, std::int64_t expected, const std::string& path);
+int64_t count_rows(const Tensor& x, int64_t expected, const std::string& path);
 }  // namespace internal
 
 // The number of samples in a pytree of tensors.
 //
 // throws: kInvalidArgument if two tensors disagree, naming the path of the second.
 template <class S>
-std::int64_t sample_count(const S& samples) {
-  std::int64_t count = -1;
+int64_t sample_count(const S& samples) {
+  int64_t count = -1;
   for_each_leaf<Tensor, Marked::kVisit>(samples, [&](const std::string& path, const Tensor& x) {
     count = internal::count_rows(x, count, path);
   });
@@ -66,21 +64,21 @@ std::int64_t sample_count(const S& samples) {
 
 // The samples at `rows`, in that order, as a pytree of the same kind.
 template <class S>
-S take_samples(const S& samples, std::span<const std::int64_t> rows) {
+S take_samples(const S& samples, std::span<const int64_t> rows) {
   return map_leaves<Tensor, Marked::kVisit>(samples,
                                             [&](const Tensor& x) { return take_rows(x, rows); });
 }
 
 // The samples [begin, end).
 template <class S>
-S slice_samples(const S& samples, std::int64_t begin, std::int64_t end) {
+S slice_samples(const S& samples, int64_t begin, int64_t end) {
   return map_leaves<Tensor, Marked::kVisit>(
       samples, [&](const Tensor& x) { return slice_rows(x, begin, end); });
 }
 
 // Sample `i` alone; its tensors have no first axis.
 template <class S>
-S sample_at(const S& samples, std::int64_t i) {
+S sample_at(const S& samples, int64_t i) {
   return map_leaves<Tensor, Marked::kVisit>(samples, [&](const Tensor& x) { return row_at(x, i); });
 }
 

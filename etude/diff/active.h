@@ -73,11 +73,11 @@ class Active {
     return input(value, tape, tape.new_input());
   }
 
-  static Active input(const T& value, const internal::ScalarTape<T>& tape, std::uint32_t slot) {
+  static Active input(const T& value, const internal::ScalarTape<T>& tape, uint32_t slot) {
     return Active(value, HeldSlot::shared(tape.key(), slot, tape.writes(slot)));
   }
   // The result of a call: `slot` belongs to this number only.
-  static Active computed(const T& value, const internal::ScalarTape<T>& tape, std::uint32_t slot) {
+  static Active computed(const T& value, const internal::ScalarTape<T>& tape, uint32_t slot) {
     return Active(value,
                   HeldSlot::of_result(tape.key() | internal::kOwnsSlot | slot, tape.writes(slot)));
   }
@@ -85,7 +85,7 @@ class Active {
   const T& value() const { return value_; }
   // The slot on the tape; 0 if the number does not depend on the tape's inputs.
   // throws: kInvalidArgument if it depends on inputs of an outer tape.
-  std::uint32_t slot_on(const internal::ScalarTape<T>& tape) const {
+  uint32_t slot_on(const internal::ScalarTape<T>& tape) const {
     if (Calls::on(place_.bits(), tape.key())) {
       tape.check_read(place_);
       return place_.slot();
@@ -296,7 +296,7 @@ class Active {
   ETUDE_INLINED static SlotOperand given(Active& a) { return a.place_.given(); }
 
   // A result with this slot; 0: the result does not vary.
-  ETUDE_INLINED static Active result(const T& value, std::uint64_t place) {
+  ETUDE_INLINED static Active result(const T& value, uint64_t place) {
     internal::SlotWrites writes;
     if constexpr (internal::kChecksSlots) {
       if (place != 0) writes = Tape::current()->writes(Calls::slot_of(place));
@@ -309,7 +309,7 @@ class Active {
   }
   ETUDE_INLINED static Active record(const T& value, SlotOperand a, const T& da, SlotOperand b,
                                      const T& db) {
-    const std::uint64_t first = Calls::checked(a), second = Calls::checked(b);
+    const uint64_t first = Calls::checked(a), second = Calls::checked(b);
     return result(value, Calls::place_of(first, da, second, db));
   }
   // value = a + constant: a copy of a, or a itself, with another value.
@@ -330,12 +330,12 @@ class Active {
   }
   ETUDE_INLINED static Active sum(const T& x, SlotOperand a, const T& y, SlotOperand b) {
     const T value = x + y;
-    const std::uint64_t first = Calls::checked(a), second = Calls::checked(b);
+    const uint64_t first = Calls::checked(a), second = Calls::checked(b);
     return result(value, Calls::place_of_sum(first, second));
   }
   ETUDE_INLINED static Active difference(const T& x, SlotOperand a, const T& y, SlotOperand b) {
     const T value = x - y;
-    const std::uint64_t first = Calls::checked(a), second = Calls::checked(b);
+    const uint64_t first = Calls::checked(a), second = Calls::checked(b);
     return result(value, Calls::place_of_difference(first, second));
   }
 

@@ -12,7 +12,7 @@
 #include "etude/diff/first_calls.h"
 #include "etude/diff/forward_operators.h"
 #include "etude/diff/refusals.h"
-#include "etude/diff/scalar_operators.h"
+#include "etude/diff/scalar_gradient.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

@@ -48,7 +48,7 @@ constexpr T strong_product(const T& x, const T& y) {
 template <std::floating_point T>
 constexpr bool is_plain_factor(const T& x) {
   if constexpr (std::is_same_v<T, double> || std::is_same_v<T, float>) {
-    using Bits = std::conditional_t<std::is_same_v<T, double>, std::uint64_t, std::uint32_t>;
+    using Bits = std::conditional_t<std::is_same_v<T, double>, uint64_t, uint32_t>;
     constexpr Bits infinite = std::bit_cast<Bits>(std::numeric_limits<T>::infinity()) << 1;
     return static_cast<Bits>((std::bit_cast<Bits>(x) << 1) - 1) < infinite - 1;  // one comparison
   } else {

@@ -76,11 +76,11 @@ class ScanCall final : public ScalarNote<T> {
   std::size_t count;                          // number of steps
   KeptArray<State> states;                    // the state before each step; then the last state
   typename Program::template Nodes<T> fixed;  // values that are the same in all steps
-  std::array<std::uint32_t, kState> state_slots, results;
-  std::array<std::uint32_t, kParams> param_slots;
+  std::array<uint32_t, kState> state_slots, results;
+  std::array<uint32_t, kParams> param_slots;
 
  private:
-  static void add(std::vector<T>& cotangents, std::uint32_t slot, const T& ct) {
+  static void add(std::vector<T>& cotangents, uint32_t slot, const T& ct) {
     if (slot != 0) cotangents[slot] += ct;
   }
   Sequences sequences_;
@@ -94,7 +94,7 @@ class ScanSequences {
   static constexpr std::size_t kAll = (std::size_t{0} + ... + kWidth<X>);
   static constexpr bool kVary = (kMayVary<X> || ...);
   using Row = std::array<T, kAll>;
-  using Slots = std::array<std::uint32_t, kAll>;
+  using Slots = std::array<uint32_t, kAll>;
 
   ScanSequences(std::size_t steps, const ScalarTape<T>& tape, const X&... x)
       : rows_(kAll > 0 ? steps : 0), slots_(kVary ? steps : 0) {

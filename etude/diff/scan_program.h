@@ -50,7 +50,7 @@ struct ScanNoted {
   struct Noted {
     std::array<scalar::Node, kMostScanNodes> nodes{};
     std::size_t count = 0;
-    std::array<std::uint16_t, kState> results{};
+    std::array<uint16_t, kState> results{};
     // Whether a node depends on parameters and constants only, and so is loop-invariant.
     std::array<bool, kMostScanNodes> is_fixed{};
   };
@@ -62,7 +62,7 @@ struct ScanNoted {
       return Out{new_symbols<std::remove_cvref_t<Part>>(builder)...};
     };
     if constexpr (std::is_same_v<Out, scalar::Symbol>) {
-      const auto number = static_cast<std::uint16_t>(builder.size());
+      const auto number = static_cast<uint16_t>(builder.size());
       return scalar::Symbol(&builder, builder.add({ScanFn::kOperand, {number}, 0}));
     } else if constexpr (std::is_empty_v<Out>) {
       return Out{};
@@ -122,7 +122,7 @@ struct ScanNoted {
   struct Terms {
     bool is_sum = false;
     std::size_t count = 0;
-    std::array<std::uint16_t, kMostScanNodes> nodes{};
+    std::array<uint16_t, kMostScanNodes> nodes{};
   };
   static constexpr Terms terms() {
     if (kState != 1) return {};
@@ -182,7 +182,7 @@ struct ScanProgram : ScanNoted<Body, State, Params, X...> {
       varies[i] = (partials > 0 && varies[operand_of(node, 0)]) ||
                   (partials > 1 && varies[operand_of(node, 1)]);
     }
-    for (const std::uint16_t r : noted.results) found.arrives[r] = found.in_step[r] = varies[r];
+    for (const uint16_t r : noted.results) found.arrives[r] = found.in_step[r] = varies[r];
     for (std::size_t i = kCount; i-- > 0;) {
       const scalar::Node& node = noted.nodes[i];
       if (!found.arrives[i] || partials_of(node.fn) == 0) continue;
@@ -323,7 +323,7 @@ struct ScanProgram : ScanNoted<Body, State, Params, X...> {
     [[gnu::always_inline]] static void seed(T* at, const std::array<T, kState>& ct,
                                             std::index_sequence<I...>) {
       const auto one = [&]<std::size_t i>() {
-        constexpr std::uint16_t r = noted.results[i];
+        constexpr uint16_t r = noted.results[i];
         constexpr bool first = [] {
           for (std::size_t j = 0; j < i; ++j) {
             if (noted.results[j] == noted.results[i]) return false;
@@ -370,7 +370,7 @@ struct ScanProgram : ScanNoted<Body, State, Params, X...> {
     constexpr scalar::Node node = kNode<i>;
     if constexpr (noted.is_fixed[i] == of_fixed && arrivals.arrives[i] &&
                   partials_of(node.fn) > 0) {
-      constexpr std::uint16_t to_a = operand_of(node, 0), to_b = operand_of(node, 1);
+      constexpr uint16_t to_a = operand_of(node, 0), to_b = operand_of(node, 1);
       using T = std::remove_cvref_t<decltype(at[0])>;
       constexpr bool first_a = arrivals.first_a[i], first_b = arrivals.first_b[i];
       const T ct = at[i];

@@ -229,9 +229,9 @@ void expect_windows(std::size_t size, std::size_t steps) {
 TEST(Windows, AreReadAndDifferentiated) {
   for (const std::size_t steps : {0u, 1u, 7u, 64u, 65u, 200u}) {
     expect_windows<1, std::size_t>(5, steps);
-    expect_windows<2, std::uint8_t>(6, steps);    // two and four are vectors of the machine
-    expect_windows<3, std::int16_t>(300, steps);  // more numbers than steps
-    expect_windows<4, std::int64_t>(9, steps);
+    expect_windows<2, uint8_t>(6, steps);    // two and four are vectors of the machine
+    expect_windows<3, int16_t>(300, steps);  // more numbers than steps
+    expect_windows<4, int64_t>(9, steps);
   }
 }
 
@@ -277,10 +277,10 @@ TEST(Windows, BeyondTheNumbersAreErrors) {
     EXPECT_EQ(error_of<int>(4, 6, with_gradient),
               "windows: element 1 begins at 4 and has 3 numbers, but there are 6. Let it begin at "
               "0 to 3");
-    EXPECT_EQ(error_of<std::int8_t>(-1, 6, with_gradient),
+    EXPECT_EQ(error_of<int8_t>(-1, 6, with_gradient),
               "windows: element 1 begins at -1 and has 3 numbers, but there are 6. Let it begin at "
               "0 to 3");
-    EXPECT_EQ(error_of<std::int64_t>(std::int64_t{1} << 32, 6, with_gradient),
+    EXPECT_EQ(error_of<int64_t>(int64_t{1} << 32, 6, with_gradient),
               "windows: element 1 begins at 4294967296 and has 3 numbers, but there are 6. Let it "
               "begin at 0 to 3");
     EXPECT_EQ(error_of<std::size_t>(0, 2, with_gradient),

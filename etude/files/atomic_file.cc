@@ -96,7 +96,7 @@ void AtomicFile::require_open() const {
                      state_ == State::kCommitted ? "committed" : "given up after an error");
 }
 
-void AtomicFile::write(std::span<const std::uint8_t> bytes) {
+void AtomicFile::write(std::span<const uint8_t> bytes) {
   constexpr std::size_t kMaxStep = std::size_t{1} << 30;  // Linux writes less than 2 GiB at once
   require_open();
   while (!bytes.empty()) {
@@ -105,12 +105,12 @@ void AtomicFile::write(std::span<const std::uint8_t> bytes) {
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) fail("write", errno);
     bytes = bytes.subspan(static_cast<std::size_t>(n));
-    size_bytes_ += static_cast<std::uint64_t>(n);
+    size_bytes_ += static_cast<uint64_t>(n);
   }
 }
 
 void AtomicFile::write(std::string_view text) {
-  write(std::span(reinterpret_cast<const std::uint8_t*>(text.data()), text.size()));
+  write(std::span(reinterpret_cast<const uint8_t*>(text.data()), text.size()));
 }
 
 void AtomicFile::commit() {

@@ -41,7 +41,7 @@ class AtomicFile {
   // Appends; not buffered.
   //
   // throws: as above; kFailedPrecondition after `commit` or after an error.
-  void write(std::span<const std::uint8_t> bytes);
+  void write(std::span<const uint8_t> bytes);
   void write(std::string_view text);
 
   // Makes the content durable (fsync), renames it into place, makes the new name durable (fsync of
@@ -52,7 +52,7 @@ class AtomicFile {
   void commit();
 
   // Bytes written so far.
-  std::uint64_t size_bytes() const { return size_bytes_; }
+  uint64_t size_bytes() const { return size_bytes_; }
 
  private:
   enum class State { kOpen, kFailed, kCommitted };
@@ -63,7 +63,7 @@ class AtomicFile {
   std::filesystem::path path_, folder_, temporary_;
   AtomicFileOptions options_;
   int descriptor_ = -1;
-  std::uint64_t size_bytes_ = 0;
+  uint64_t size_bytes_ = 0;
   State state_ = State::kOpen;
 };
 

@@ -12,20 +12,20 @@
 namespace etude::internal {
 namespace {
 
-constexpr std::uint32_t kPolynomial = 0x82F63B78;  // bits reversed
+constexpr uint32_t kPolynomial = 0x82F63B78;  // bits reversed
 
-using Table = std::array<std::array<std::uint32_t, 256>, 8>;
+using Table = std::array<std::array<uint32_t, 256>, 8>;
 // Row k: the effect of a byte that k more bytes follow.
 constexpr Table make_table() {
   Table table{};
-  for (std::uint32_t i = 0; i < 256; ++i) {
-    std::uint32_t crc = i;
+  for (uint32_t i = 0; i < 256; ++i) {
+    uint32_t crc = i;
     for (int bit = 0; bit < 8; ++bit) crc = crc >> 1 ^ ((crc & 1) != 0 ? kPolynomial : 0);
     table[0][i] = crc;
   }
   for (std::size_t row = 1; row < 8; ++row) {
     for (std::size_t i = 0; i < 256; ++i) {
-      const std::uint32_t crc = table[row - 1][i];
+      const uint32_t crc = table[row - 1][i];
       table[row][i] = crc >> 8 ^ table[0][crc & 0xFF];
     }
   }
@@ -33,8 +33,8 @@ constexpr Table make_table() {
 }
 constexpr Table kTable = make_table();
 
-std::uint64_t word_at(const std::uint8_t* at) {
-  std::uint64_t word = 0;
+uint64_t word_at(const uint8_t* at) {
+  uint64_t word = 0;
   std::memcpy(&word, at, sizeof(word));
   return word;
 }
@@ -44,11 +44,11 @@ std::uint64_t word_at(const std::uint8_t* at) {
 constexpr std::size_t kStream = 4096;  // bytes of one of the three streams
 
 // Moves a checksum over kStream zero bytes: a linear map of its bits, as four tables of its bytes.
-using Shift = std::array<std::array<std::uint32_t, 256>, 4>;
+using Shift = std::array<std::array<uint32_t, 256>, 4>;
 Shift make_shift() {
-  std::array<std::uint32_t, 32> column{};  // of each bit
+  std::array<uint32_t, 32> column{};  // of each bit
   for (std::size_t bit = 0; bit < 32; ++bit) {
-    std::uint32_t crc = std::uint32_t{1} << bit;
+    uint32_t crc = uint32_t{1} << bit;
     for (std::size_t i = 0; i < kStream; ++i) crc = crc >> 8 ^ kTable[0][crc & 0xFF];
     column[bit] = crc;
   }
@@ -63,20 +63,20 @@ Shift make_shift() {
   return shift;
 }
 
-std::uint32_t shifted(const Shift& shift, std::uint64_t crc) {
+uint32_t shifted(const Shift& shift, uint64_t crc) {
   return shift[0][crc & 0xFF] ^ shift[1][crc >> 8 & 0xFF] ^ shift[2][crc >> 16 & 0xFF] ^
          shift[3][crc >> 24 & 0xFF];
 }
 
 // The instruction takes 3 cycles and one can begin in each, so three streams run side by side.
-[[gnu::target("sse4.2")]] std::uint32_t crc32c_by_instruction(std::uint32_t start,
-                                                              std::span<const std::uint8_t> bytes) {
+[[gnu::target("sse4.2")]] uint32_t crc32c_by_instruction(uint32_t start,
+                                                         std::span<const uint8_t> bytes) {
   static const Shift shift = make_shift();
-  std::uint64_t crc = ~start;
-  const std::uint8_t* at = bytes.data();
+  uint64_t crc = ~start;
+  const uint8_t* at = bytes.data();
   std::size_t rest = bytes.size();
   for (; rest >= 3 * kStream; at += 3 * kStream, rest -= 3 * kStream) {
-    std::uint64_t second = 0, third = 0;
+    uint64_t second = 0, third = 0;
     for (std::size_t i = 0; i < kStream; i += 8) {
       crc = _mm_crc32_u64(crc, word_at(at + i));
       second = _mm_crc32_u64(second, word_at(at + kStream + i));
@@ -86,7 +86,7 @@ std::uint32_t shifted(const Shift& shift, std::uint64_t crc) {
     crc = shifted(shift, crc) ^ third;
   }
   for (; rest >= 8; at += 8, rest -= 8) crc = _mm_crc32_u64(crc, word_at(at));
-  auto last = static_cast<std::uint32_t>(crc);
+  auto last = static_cast<uint32_t>(crc);
   for (; rest > 0; ++at, --rest) last = _mm_crc32_u8(last, *at);
   return ~last;
 }
@@ -95,12 +95,12 @@ std::uint32_t shifted(const Shift& shift, std::uint64_t crc) {
 
 }  // namespace
 
-std::uint32_t crc32c_by_table(std::uint32_t start, std::span<const std::uint8_t> bytes) {
-  std::uint32_t crc = ~start;
-  const std::uint8_t* at = bytes.data();
+uint32_t crc32c_by_table(uint32_t start, std::span<const uint8_t> bytes) {
+  uint32_t crc = ~start;
+  const uint8_t* at = bytes.data();
   std::size_t rest = bytes.size();
   for (; rest >= 8; at += 8, rest -= 8) {
-    const std::uint64_t word = word_at(at) ^ crc;
+    const uint64_t word = word_at(at) ^ crc;
     crc = 0;
     for (std::size_t i = 0; i < 8; ++i) crc ^= kTable[7 - i][word >> (8 * i) & 0xFF];
   }
@@ -108,7 +108,7 @@ std::uint32_t crc32c_by_table(std::uint32_t start, std::span<const std::uint8_t>
   return ~crc;
 }
 
-std::uint32_t crc32c(std::uint32_t crc, std::span<const std::uint8_t> bytes) {
+uint32_t crc32c(uint32_t crc, std::span<const uint8_t> bytes) {
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("sse4.2")) return crc32c_by_instruction(crc, bytes);
 #endif

@@ -13,11 +13,11 @@ namespace etude::internal {
 //
 // cost: with the CPU's instruction, three streams at a time; without it, 8 table look-ups per
 //       8 bytes.
-std::uint32_t crc32c(std::uint32_t crc, std::span<const std::uint8_t> bytes);
-inline std::uint32_t crc32c(std::uint32_t crc, std::string_view text) {
-  return crc32c(crc, std::span(reinterpret_cast<const std::uint8_t*>(text.data()), text.size()));
+uint32_t crc32c(uint32_t crc, std::span<const uint8_t> bytes);
+inline uint32_t crc32c(uint32_t crc, std::string_view text) {
+  return crc32c(crc, std::span(reinterpret_cast<const uint8_t*>(text.data()), text.size()));
 }
 // The same with tables only. For tests.
-std::uint32_t crc32c_by_table(std::uint32_t crc, std::span<const std::uint8_t> bytes);
+uint32_t crc32c_by_table(uint32_t crc, std::span<const uint8_t> bytes);
 
 }  // namespace etude::internal

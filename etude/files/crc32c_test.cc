@@ -14,7 +14,7 @@ namespace {
 
 TEST(Crc32c, IsThatOfOthers) {
   const auto bytes = [](std::string_view text) {
-    return std::span(reinterpret_cast<const std::uint8_t*>(text.data()), text.size());
+    return std::span(reinterpret_cast<const uint8_t*>(text.data()), text.size());
   };
   EXPECT_EQ(crc32c(0, "123456789"), 0xE3069283u);  // RFC 3720, B.4
   EXPECT_EQ(crc32c(0, std::string(32, '\0')), 0x8A9136AAu);

@@ -47,11 +47,11 @@ MappedFile::MappedFile(const std::filesystem::path& path) {
   if (size_ == 0) return;
   void* data = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file.number(), 0);
   if (data == MAP_FAILED) fail(path, errno);
-  data_ = static_cast<const std::uint8_t*>(data);
+  data_ = static_cast<const uint8_t*>(data);
 }
 
 MappedFile::~MappedFile() {
-  if (data_ != nullptr) ::munmap(const_cast<std::uint8_t*>(data_), size_);
+  if (data_ != nullptr) ::munmap(const_cast<uint8_t*>(data_), size_);
 }
 
 }  // namespace etude::internal

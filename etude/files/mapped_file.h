@@ -21,10 +21,10 @@ class MappedFile {
   MappedFile& operator=(const MappedFile&) = delete;
 
   // Valid as long as this object. A new file renamed into place does not change it.
-  std::span<const std::uint8_t> bytes() const { return {data_, size_}; }
+  std::span<const uint8_t> bytes() const { return {data_, size_}; }
 
  private:
-  const std::uint8_t* data_ = nullptr;
+  const uint8_t* data_ = nullptr;
   std::size_t size_ = 0;
 };
 

@@ -16,14 +16,13 @@
 namespace etude::internal {
 namespace {
 
-constexpr png_uint_32 kMostAlong = 1'000'000;  // pixels along an axis, as libpng has it
-constexpr std::uint64_t kMostPixels = std::uint64_t{1}
-                                      << 28;  // 1 GiB of red, green, blue and alpha
+constexpr png_uint_32 kMostAlong = 1'000'000;        // pixels along an axis, as libpng has it
+constexpr uint64_t kMostPixels = uint64_t{1} << 28;  // 1 GiB of red, green, blue and alpha
 
 // The input of libpng, and its error message. It reports errors by longjmp, so all objects with a
 // destructor are in frames outside of those with a setjmp.
 struct Source {
-  std::span<const std::uint8_t> file;
+  std::span<const uint8_t> file;
   std::size_t at = 0;
   char message[160] = "";
 };
@@ -101,7 +100,7 @@ class PngReader {
 };
 
 struct Sink {
-  std::vector<std::uint8_t> bytes;
+  std::vector<uint8_t> bytes;
   char message[160] = "";
 };
 
@@ -135,34 +134,34 @@ bool write_rows(png_structp png, png_infop info, png_uint_32 width, png_uint_32 
   return true;
 }
 
-std::vector<std::uint8_t> levels_of(const Tensor& image) {
+std::vector<uint8_t> levels_of(const Tensor& image) {
   observe(image);
   if (image.dtype() == kUInt8) {
-    const auto data = image.data<std::uint8_t>();
+    const auto data = image.data<uint8_t>();
     return {data.begin(), data.end()};
   }
-  std::vector<std::uint8_t> out;
+  std::vector<uint8_t> out;
   for (const float level : image.to_vector<float>()) {
     const float scaled = level * 255.0F + 0.5F;
-    out.push_back(scaled > 0 ? static_cast<std::uint8_t>(std::min(scaled, 255.0F)) : 0);
+    out.push_back(scaled > 0 ? static_cast<uint8_t>(std::min(scaled, 255.0F)) : 0);
   }
   return out;
 }
 
 }  // namespace
 
-Tensor image_of_png(std::span<const std::uint8_t> file, std::string_view name, int channels) {
+Tensor image_of_png(std::span<const uint8_t> file, std::string_view name, int channels) {
   Source source{.file = file};
   const PngReader reader(source);
   const auto require = [&](bool holds) {
     ETUDE_REQUIRE_CODE(kDataLoss, holds, "{}: offset {}: {}", name, source.at, source.message);
   };
   require(read_info(reader.png(), reader.info(), channels));
-  const std::uint64_t height = png_get_image_height(reader.png(), reader.info());
-  const std::uint64_t width = png_get_image_width(reader.png(), reader.info());
-  const std::uint64_t row_bytes = png_get_rowbytes(reader.png(), reader.info());
+  const uint64_t height = png_get_image_height(reader.png(), reader.info());
+  const uint64_t width = png_get_image_width(reader.png(), reader.info());
+  const uint64_t row_bytes = png_get_rowbytes(reader.png(), reader.info());
   // A pixel takes at least one bit of the inflated data, and no deflate stream grows by more.
-  constexpr std::uint64_t kMostGrowth = 1032;
+  constexpr uint64_t kMostGrowth = 1032;
   ETUDE_REQUIRE_CODE(
       kDataLoss, height * width / 8 <= (file.size() + 1) * kMostGrowth,
       "{}: offset {}: the header declares {} x {} pixels, more than {} bytes can hold", name,
@@ -171,11 +170,11 @@ Tensor image_of_png(std::span<const std::uint8_t> file, std::string_view name, i
                      "{}: the image has {} x {} pixels; the limit is {} in all", name, height,
                      width, kMostPixels);
   Tensor out = make_tensor(
-      intern_type(kUInt8, Shape{static_cast<std::int64_t>(height), static_cast<std::int64_t>(width),
-                                static_cast<std::int64_t>(row_bytes / width)}));
-  auto* bytes = static_cast<std::uint8_t*>(TensorAccess::writable(out));
+      intern_type(kUInt8, Shape{static_cast<int64_t>(height), static_cast<int64_t>(width),
+                                static_cast<int64_t>(row_bytes / width)}));
+  auto* bytes = static_cast<uint8_t*>(TensorAccess::writable(out));
   std::vector<png_bytep> rows(height);
-  for (std::uint64_t i = 0; i < height; ++i) rows[i] = bytes + i * row_bytes;
+  for (uint64_t i = 0; i < height; ++i) rows[i] = bytes + i * row_bytes;
   require(read_rows(reader.png(), rows.data()));
   ETUDE_REQUIRE_CODE(kDataLoss, source.at == file.size(),
                      "{}: the image ends at offset {}, but {} more bytes follow", name, source.at,
@@ -183,10 +182,10 @@ Tensor image_of_png(std::span<const std::uint8_t> file, std::string_view name, i
   return out;
 }
 
-std::vector<std::uint8_t> png_of_image(const Tensor& image) {
+std::vector<uint8_t> png_of_image(const Tensor& image) {
   ETUDE_REQUIRE(image.has_value(), "there is no image: the tensor has no value");
   const Shape& shape = image.shape();
-  const std::int64_t channels = shape.rank() == 3 ? shape[2] : 1;
+  const int64_t channels = shape.rank() == 3 ? shape[2] : 1;
   ETUDE_REQUIRE((shape.rank() == 2 || shape.rank() == 3) && channels >= 1 && channels <= 4 &&
                     shape[0] >= 1 && shape[1] >= 1 && shape[0] <= kMostAlong &&
                     shape[1] <= kMostAlong,
@@ -195,10 +194,9 @@ std::vector<std::uint8_t> png_of_image(const Tensor& image) {
                 image.type()->to_string());
   ETUDE_REQUIRE(image.dtype() == kUInt8 || is_floating(image.dtype()),
                 "the image is {}, but must be uint8 or of floats; cast it", name(image.dtype()));
-  std::vector<std::uint8_t> levels = levels_of(image);
+  std::vector<uint8_t> levels = levels_of(image);
   std::vector<png_bytep> rows;
-  for (std::int64_t i = 0; i < shape[0]; ++i)
-    rows.push_back(levels.data() + i * shape[1] * channels);
+  for (int64_t i = 0; i < shape[0]; ++i) rows.push_back(levels.data() + i * shape[1] * channels);
   Sink sink;
   png_structp png =
       png_create_write_struct(PNG_LIBPNG_VER_STRING, &sink, note_write_error, ignore_warning);

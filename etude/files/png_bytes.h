@@ -17,11 +17,11 @@ namespace etude::internal {
 //
 // throws: kDataLoss, with name and offset, for a damaged file or another format;
 //         kResourceExhausted for more than 2^28 pixels.
-Tensor image_of_png(std::span<const std::uint8_t> file, std::string_view name, int channels);
+Tensor image_of_png(std::span<const uint8_t> file, std::string_view name, int channels);
 
 // The file of an image as io::write_png takes them.
 //
 // throws: kInvalidArgument for another shape or dtype, and for an image without pixels.
-std::vector<std::uint8_t> png_of_image(const Tensor& image);
+std::vector<uint8_t> png_of_image(const Tensor& image);
 
 }  // namespace etude::internal

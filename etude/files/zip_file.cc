@@ -14,17 +14,17 @@
 namespace etude::internal {
 namespace {
 
-constexpr std::uint32_t kLocalMark = 0x04034b50, kDirectoryMark = 0x02014b50, kEndMark = 0x06054b50,
-                        kEnd64Mark = 0x06064b50, kLocator64Mark = 0x07064b50;
-constexpr std::uint64_t kLocalBytes = 30, kDirectoryBytes = 46, kEndBytes = 22, kEnd64Bytes = 56,
-                        kLocator64Bytes = 20;
-constexpr std::uint32_t kNone32 = 0xFFFFFFFF;
-constexpr std::uint16_t kNone16 = 0xFFFF;
-constexpr std::uint64_t kMaxInflation = 1032;  // no deflate stream grows by more
-constexpr int kRawDeflate = -15;               // zlib: a window of 32 KiB, no header
+constexpr uint32_t kLocalMark = 0x04034b50, kDirectoryMark = 0x02014b50, kEndMark = 0x06054b50,
+                   kEnd64Mark = 0x06064b50, kLocator64Mark = 0x07064b50;
+constexpr uint64_t kLocalBytes = 30, kDirectoryBytes = 46, kEndBytes = 22, kEnd64Bytes = 56,
+                   kLocator64Bytes = 20;
+constexpr uint32_t kNone32 = 0xFFFFFFFF;
+constexpr uint16_t kNone16 = 0xFFFF;
+constexpr uint64_t kMaxInflation = 1032;  // no deflate stream grows by more
+constexpr int kRawDeflate = -15;          // zlib: a window of 32 KiB, no header
 
-std::uint64_t number(const std::uint8_t* at, int bytes) {
-  std::uint64_t value = 0;
+uint64_t number(const uint8_t* at, int bytes) {
+  uint64_t value = 0;
   for (int i = bytes; i-- > 0;) value = value << 8 | at[i];
   return value;
 }
@@ -32,23 +32,23 @@ std::uint64_t number(const std::uint8_t* at, int bytes) {
 // Reads consecutive little-endian numbers.
 class Fields {
  public:
-  explicit Fields(const std::uint8_t* at) : at_(at) {}
-  std::uint16_t two() { return static_cast<std::uint16_t>(take(2)); }
-  std::uint32_t four() { return static_cast<std::uint32_t>(take(4)); }
-  std::uint64_t eight() { return take(8); }
+  explicit Fields(const uint8_t* at) : at_(at) {}
+  uint16_t two() { return static_cast<uint16_t>(take(2)); }
+  uint32_t four() { return static_cast<uint32_t>(take(4)); }
+  uint64_t eight() { return take(8); }
   void pass(int bytes) { at_ += bytes; }
 
  private:
-  std::uint64_t take(int bytes) {
-    const std::uint64_t value = number(at_, bytes);
+  uint64_t take(int bytes) {
+    const uint64_t value = number(at_, bytes);
     at_ += bytes;
     return value;
   }
-  const std::uint8_t* at_;
+  const uint8_t* at_;
 };
 
-void put(std::vector<std::uint8_t>& out, std::uint64_t value, int bytes) {
-  for (int i = 0; i < bytes; ++i) out.push_back(static_cast<std::uint8_t>(value >> (8 * i)));
+void put(std::vector<uint8_t>& out, uint64_t value, int bytes) {
+  for (int i = 0; i < bytes; ++i) out.push_back(static_cast<uint8_t>(value >> (8 * i)));
 }
 
 // Fuzzed builds accept any checksum; else fuzzers would not get past one.
@@ -58,17 +58,17 @@ constexpr bool kChecks = false;
 constexpr bool kChecks = true;
 #endif
 
-std::uint32_t crc_of(std::uint32_t crc, std::span<const std::uint8_t> bytes) {
-  return static_cast<std::uint32_t>(crc32_z(crc, bytes.data(), bytes.size()));
+uint32_t crc_of(uint32_t crc, std::span<const uint8_t> bytes) {
+  return static_cast<uint32_t>(crc32_z(crc, bytes.data(), bytes.size()));
 }
 
 // Sizes and a position beyond 32 bits are in an extra field, in this order; false if it is damaged.
-bool read_zip64(std::span<const std::uint8_t> extra, ZipEntry& entry, std::uint64_t& header) {
+bool read_zip64(std::span<const uint8_t> extra, ZipEntry& entry, uint64_t& header) {
   for (std::size_t i = 0; i + 4 <= extra.size();) {
-    const std::uint64_t id = number(extra.data() + i, 2), length = number(extra.data() + i + 2, 2);
+    const uint64_t id = number(extra.data() + i, 2), length = number(extra.data() + i + 2, 2);
     if (length > extra.size() - i - 4) return false;
-    std::uint64_t used = 0;
-    for (std::uint64_t* value : {&entry.bytes, &entry.packed_bytes, &header}) {
+    uint64_t used = 0;
+    for (uint64_t* value : {&entry.bytes, &entry.packed_bytes, &header}) {
       if (id != 1 || *value != kNone32) continue;
       if (used + 8 > length) return false;
       *value = number(extra.data() + i + 4 + used, 8);
@@ -81,12 +81,12 @@ bool read_zip64(std::span<const std::uint8_t> extra, ZipEntry& entry, std::uint6
 
 }  // namespace
 
-ZipReader::ZipReader(std::span<const std::uint8_t> file, std::string_view name)
+ZipReader::ZipReader(std::span<const uint8_t> file, std::string_view name)
     : file_(file), name_(name) {
   // The end record is followed by a comment, mostly an empty one.
-  std::optional<std::uint64_t> end;
-  for (std::uint64_t back = kEndBytes; back <= kEndBytes + kNone16 && back <= file.size(); ++back) {
-    const std::uint8_t* at = file.data() + file.size() - back;
+  std::optional<uint64_t> end;
+  for (uint64_t back = kEndBytes; back <= kEndBytes + kNone16 && back <= file.size(); ++back) {
+    const uint8_t* at = file.data() + file.size() - back;
     if (number(at, 4) == kEndMark && number(at + 20, 2) == back - kEndBytes) {
       end = file.size() - back;
       break;
@@ -97,13 +97,13 @@ ZipReader::ZipReader(std::span<const std::uint8_t> file, std::string_view name)
                      "cut off, or no archive",
                      name, file.size());
   Fields fields(file.data() + *end + 4);
-  const std::uint16_t disk = fields.two(), first_disk = fields.two();
+  const uint16_t disk = fields.two(), first_disk = fields.two();
   fields.pass(2);
-  std::uint64_t count = fields.two(), bytes = fields.four(), begin = fields.four();
-  std::uint64_t directory_end = *end;
+  uint64_t count = fields.two(), bytes = fields.four(), begin = fields.four();
+  uint64_t directory_end = *end;
   if (*end >= kLocator64Bytes &&
       number(file.data() + *end - kLocator64Bytes, 4) == kLocator64Mark) {
-    const std::uint64_t at = number(file.data() + *end - kLocator64Bytes + 8, 8);
+    const uint64_t at = number(file.data() + *end - kLocator64Bytes + 8, 8);
     ETUDE_REQUIRE_CODE(kDataLoss,
                        at <= *end - kLocator64Bytes && *end - kLocator64Bytes - at >= kEnd64Bytes &&
                            number(file.data() + at, 4) == kEnd64Mark,
@@ -125,8 +125,8 @@ ZipReader::ZipReader(std::span<const std::uint8_t> file, std::string_view name)
   check_places();
 }
 
-void ZipReader::read_directory(std::uint64_t begin, std::uint64_t end, std::uint64_t count) {
-  std::uint64_t at = begin;
+void ZipReader::read_directory(uint64_t begin, uint64_t end, uint64_t count) {
+  uint64_t at = begin;
   std::unordered_set<std::string> names;
   const auto require = [&](bool holds, std::string_view what) {
     ETUDE_REQUIRE_CODE(kDataLoss, holds, "{}: offset {}: {}", name_, at, what);
@@ -135,20 +135,20 @@ void ZipReader::read_directory(std::uint64_t begin, std::uint64_t end, std::uint
     require(end - at >= kDirectoryBytes && number(file_.data() + at, 4) == kDirectoryMark,
             "no entry of the directory is here");
     Fields fields(file_.data() + at + 8);
-    const std::uint16_t flags = fields.two(), method = fields.two();
+    const uint16_t flags = fields.two(), method = fields.two();
     fields.pass(4);
     ZipEntry entry;
     entry.crc = fields.four();
     entry.packed_bytes = fields.four();
     entry.bytes = fields.four();
-    const std::uint64_t name_bytes = fields.two(), extra_bytes = fields.two(),
-                        comment_bytes = fields.two();
+    const uint64_t name_bytes = fields.two(), extra_bytes = fields.two(),
+                   comment_bytes = fields.two();
     fields.pass(8);
-    std::uint64_t header = fields.four();
-    const std::uint64_t rest = end - at - kDirectoryBytes;
+    uint64_t header = fields.four();
+    const uint64_t rest = end - at - kDirectoryBytes;
     require(name_bytes + extra_bytes + comment_bytes <= rest,
             "the entry extends beyond the directory");
-    const std::uint8_t* text = file_.data() + at + kDirectoryBytes;
+    const uint8_t* text = file_.data() + at + kDirectoryBytes;
     entry.name.assign(reinterpret_cast<const char*>(text), name_bytes);
     ETUDE_REQUIRE_CODE(kUnimplemented, (flags & 1) == 0 && (method == 0 || method == 8),
                        "{}: offset {}: entry '{:.100}' is {}, which Etude does not read", name_, at,
@@ -194,27 +194,26 @@ const ZipEntry* ZipReader::find(std::string_view name) const {
   return found == entries_.end() ? nullptr : &*found;
 }
 
-std::span<const std::uint8_t> ZipReader::read(const ZipEntry& entry,
-                                              std::vector<std::uint8_t>& room) const {
-  std::span<const std::uint8_t> bytes = file_.subspan(entry.begin, entry.packed_bytes);
+std::span<const uint8_t> ZipReader::read(const ZipEntry& entry, std::vector<uint8_t>& room) const {
+  std::span<const uint8_t> bytes = file_.subspan(entry.begin, entry.packed_bytes);
   if (entry.is_deflated) {
     z_stream stream = {};
     ETUDE_REQUIRE_CODE(kResourceExhausted, inflateInit2(&stream, kRawDeflate) == Z_OK,
                        "{}: zlib could not start", name_);
     room.resize(entry.bytes);
-    constexpr std::uint64_t kStep = std::uint64_t{1} << 30;  // fits zlib's uInt
-    std::uint64_t read = 0, made = 0;
+    constexpr uint64_t kStep = uint64_t{1} << 30;  // fits zlib's uInt
+    uint64_t read = 0, made = 0;
     int status = Z_OK;
     while (status == Z_OK) {
-      const std::uint64_t give = std::min(bytes.size() - read, kStep);
-      const std::uint64_t take = std::min(entry.bytes - made, kStep);
-      std::uint8_t none = 0;  // where an empty entry goes: zlib wants a place
+      const uint64_t give = std::min(bytes.size() - read, kStep);
+      const uint64_t take = std::min(entry.bytes - made, kStep);
+      uint8_t none = 0;  // where an empty entry goes: zlib wants a place
       stream.next_in = const_cast<Bytef*>(bytes.data() + read);  // zlib does not write to it
       stream.avail_in = static_cast<uInt>(give);
       stream.next_out = take == 0 ? &none : room.data() + made;
       stream.avail_out = static_cast<uInt>(take);
       status = inflate(&stream, Z_NO_FLUSH);
-      const std::uint64_t step = give - stream.avail_in + take - stream.avail_out;
+      const uint64_t step = give - stream.avail_in + take - stream.avail_out;
       read += give - stream.avail_in;
       made += take - stream.avail_out;
       if (status == Z_OK && step == 0) status = Z_BUF_ERROR;
@@ -236,7 +235,7 @@ std::span<const std::uint8_t> ZipReader::read(const ZipEntry& entry,
 namespace {
 
 // The fields that a local header and the directory share, up to the length of the name.
-void put_common(std::vector<std::uint8_t>& out, const ZipEntry& entry, bool is_large) {
+void put_common(std::vector<uint8_t>& out, const ZipEntry& entry, bool is_large) {
   put(out, is_large ? 45 : 20, 2);  // the version that is needed
   put(out, 0x0800, 2);              // names are UTF-8
   put(out, entry.is_deflated ? 8 : 0, 2);
@@ -248,8 +247,7 @@ void put_common(std::vector<std::uint8_t>& out, const ZipEntry& entry, bool is_l
   put(out, entry.name.size(), 2);
 }
 
-std::vector<std::uint8_t> deflated(std::span<const std::uint8_t> head,
-                                   std::span<const std::uint8_t> body) {
+std::vector<uint8_t> deflated(std::span<const uint8_t> head, std::span<const uint8_t> body) {
   z_stream stream = {};
   constexpr int kMemory = 8;  // zlib's default
   ETUDE_REQUIRE_CODE(kResourceExhausted,
@@ -257,9 +255,9 @@ std::vector<std::uint8_t> deflated(std::span<const std::uint8_t> head,
                                   Z_DEFAULT_STRATEGY) == Z_OK,
                      "zlib could not start");
   constexpr std::size_t kStep = std::size_t{1} << 20;
-  std::vector<std::uint8_t> out;
+  std::vector<uint8_t> out;
   for (const auto& [part, flush] : {std::pair(head, Z_NO_FLUSH), std::pair(body, Z_FINISH)}) {
-    std::span<const std::uint8_t> rest = part;
+    std::span<const uint8_t> rest = part;
     bool is_done = false;
     while (!is_done) {
       const std::size_t give = std::min(rest.size(), kStep), made = out.size();
@@ -281,11 +279,11 @@ std::vector<std::uint8_t> deflated(std::span<const std::uint8_t> head,
 
 }  // namespace
 
-void ZipWriter::add(const std::string& name, std::span<const std::uint8_t> head,
-                    std::span<const std::uint8_t> body, bool deflate) {
+void ZipWriter::add(const std::string& name, std::span<const uint8_t> head,
+                    std::span<const uint8_t> body, bool deflate) {
   ETUDE_REQUIRE(name.size() < kNone16, "the name '{:.40}...' has {} bytes; an archive takes {}",
                 name, name.size(), kNone16 - 1);
-  std::vector<std::uint8_t> packed;
+  std::vector<uint8_t> packed;
   if (deflate) packed = deflated(head, body);
   ZipEntry entry{.name = name};
   entry.bytes = head.size() + body.size();
@@ -293,7 +291,7 @@ void ZipWriter::add(const std::string& name, std::span<const std::uint8_t> head,
   entry.crc = crc_of(crc_of(0, head), body);
   entry.is_deflated = deflate;
   const bool is_large = entry.bytes >= kNone32 || entry.packed_bytes >= kNone32;
-  std::vector<std::uint8_t> header;
+  std::vector<uint8_t> header;
   put(header, kLocalMark, 4);
   put_common(header, entry, is_large);
   put(header, is_large ? 20 : 0, 2);
@@ -304,7 +302,7 @@ void ZipWriter::add(const std::string& name, std::span<const std::uint8_t> head,
     put(header, entry.bytes, 8);
     put(header, entry.packed_bytes, 8);
   }
-  const std::uint64_t offset = file_.size_bytes();
+  const uint64_t offset = file_.size_bytes();
   file_.write(header);
   if (deflate) {
     file_.write(packed);
@@ -316,8 +314,8 @@ void ZipWriter::add(const std::string& name, std::span<const std::uint8_t> head,
 }
 
 void ZipWriter::finish() {
-  const std::uint64_t begin = file_.size_bytes();
-  std::vector<std::uint8_t> out;
+  const uint64_t begin = file_.size_bytes();
+  std::vector<uint8_t> out;
   for (const auto& [entry, header] : written_) {
     const bool is_large =
         entry.bytes >= kNone32 || entry.packed_bytes >= kNone32 || header >= kNone32;
@@ -336,7 +334,7 @@ void ZipWriter::finish() {
     put(out, entry.packed_bytes, 8);
     put(out, header, 8);
   }
-  const std::uint64_t bytes = out.size(), count = written_.size(), end = begin + bytes;
+  const uint64_t bytes = out.size(), count = written_.size(), end = begin + bytes;
   const bool is_large = count >= kNone16 || end >= kNone32;
   if (is_large) {
     put(out, kEnd64Mark, 4);
@@ -344,7 +342,7 @@ void ZipWriter::finish() {
     put(out, 45, 2);
     put(out, 45, 2);
     put(out, 0, 8);
-    for (const std::uint64_t value : {count, count, bytes, begin}) put(out, value, 8);
+    for (const uint64_t value : {count, count, bytes, begin}) put(out, value, 8);
     put(out, kLocator64Mark, 4);
     put(out, 0, 4);
     put(out, end, 8);

@@ -16,10 +16,10 @@ namespace etude::internal {
 
 struct ZipEntry {
   std::string name;
-  std::uint64_t begin = 0;         // offset of its data in the file
-  std::uint64_t packed_bytes = 0;  // in the file
-  std::uint64_t bytes = 0;         // after inflating
-  std::uint32_t crc = 0;
+  uint64_t begin = 0;         // offset of its data in the file
+  uint64_t packed_bytes = 0;  // in the file
+  uint64_t bytes = 0;         // after inflating
+  uint32_t crc = 0;
   bool is_deflated = false;
 };
 
@@ -28,7 +28,7 @@ class ZipReader {
  public:
   // throws: kDataLoss, with file and offset, when it is truncated or not an archive; kUnimplemented
   //         for methods and forms that Etude lacks.
-  ZipReader(std::span<const std::uint8_t> file, std::string_view name);
+  ZipReader(std::span<const uint8_t> file, std::string_view name);
 
   const std::vector<ZipEntry>& entries() const { return entries_; }
   // Null if there is no entry of that name.
@@ -36,13 +36,13 @@ class ZipReader {
   // The bytes of an entry; `room` holds them if they were deflated.
   //
   // throws: kDataLoss, with file and offset, when they are damaged.
-  std::span<const std::uint8_t> read(const ZipEntry& entry, std::vector<std::uint8_t>& room) const;
+  std::span<const uint8_t> read(const ZipEntry& entry, std::vector<uint8_t>& room) const;
 
  private:
-  void read_directory(std::uint64_t begin, std::uint64_t end, std::uint64_t count);
+  void read_directory(uint64_t begin, uint64_t end, uint64_t count);
   void check_places();
 
-  std::span<const std::uint8_t> file_;
+  std::span<const uint8_t> file_;
   std::string_view name_;
   std::vector<ZipEntry> entries_;
 };
@@ -52,15 +52,15 @@ class ZipWriter {
  public:
   explicit ZipWriter(AtomicFile& file) : file_(file) {}
   // Adds an entry whose data is `head` followed by `body`.
-  void add(const std::string& name, std::span<const std::uint8_t> head,
-           std::span<const std::uint8_t> body, bool deflate);
+  void add(const std::string& name, std::span<const uint8_t> head, std::span<const uint8_t> body,
+           bool deflate);
   // Writes the directory; nothing may be added after it.
   void finish();
 
  private:
   struct Written {
     ZipEntry entry;
-    std::uint64_t header;  // offset of its local header
+    uint64_t header;  // offset of its local header
   };
   AtomicFile& file_;
   std::vector<Written> written_;

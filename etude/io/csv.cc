@@ -26,7 +26,7 @@ using csv::Kind;
 using etude::internal::number_as;
 using etude::internal::whole_at;
 
-constexpr std::int64_t kSample = 1000;  // rows from which the total number is estimated
+constexpr int64_t kSample = 1000;  // rows from which the total number is estimated
 constexpr std::size_t kMaxColumns = 100'000;
 
 // Requests few large pages instead of many small ones, for memory that is about to be filled. Only
@@ -61,7 +61,7 @@ class CsvReader {
     at_ = begin_;
     read_header();
     const char* first = at_;
-    const std::int64_t first_line = line_;
+    const int64_t first_line = line_;
     read_rows();
     if (std::any_of(columns_.begin(), columns_.end(),
                     [](const Column& c) { return c.turns_text; })) {
@@ -112,7 +112,7 @@ class CsvReader {
       return {start, static_cast<std::size_t>(at_ - start)};
     }
     const char* start = at_++;
-    const std::int64_t lines = line_;
+    const int64_t lines = line_;
     unquoted_.clear();
     for (;;) {
       const auto* quote =
@@ -136,7 +136,7 @@ class CsvReader {
   void read_header() {
     skip_empty_lines();
     const char* start = at_;
-    const std::int64_t line = line_;
+    const int64_t line = line_;
     std::vector<std::string> names;
     try {
       while (at_ != end_) {
@@ -171,7 +171,7 @@ class CsvReader {
       ETUDE_REQUIRE_CODE(kDataLoss, twice == sorted.end(),
                          "{}: the header at line {} has two columns '{}'. Pass header=false and "
                          "name them by number",
-                         name_, std::max<std::int64_t>(1, line_ - 1),
+                         name_, std::max<int64_t>(1, line_ - 1),
                          twice == sorted.end() ? "" : *twice);
     }
     for (const std::string& column : options_.columns) at(column).is_kept = true;
@@ -219,7 +219,7 @@ class CsvReader {
       skip_empty_lines();
       if (at_ == end_) return;
       const char* start = at_;
-      const std::int64_t line = line_;
+      const int64_t line = line_;
       try {
         read_row();
         if (++rows_ == kSample) make_room(first);
@@ -233,8 +233,8 @@ class CsvReader {
   }
 
   // Continues after the line where the row began: a wrong quote may have swallowed lines.
-  void skip_bad_row(const BadRow& row, const char* start, std::int64_t line) {
-    constexpr std::int64_t kKept = 8;
+  void skip_bad_row(const BadRow& row, const char* start, int64_t line) {
+    constexpr int64_t kKept = 8;
     if (++skipped_.count <= kKept) skipped_.first.push_back(row.message);
     for (Column& column : columns_) column.resize(static_cast<std::size_t>(rows_));
     at_ = std::find_if(start, end_, [](char c) { return c == '\n' || c == '\r'; });
@@ -282,7 +282,7 @@ class CsvReader {
         return;
       }
     } else if (column.is_whole()) {
-      std::int64_t value = 0;
+      int64_t value = 0;
       const char* stop = whole_at(at_, end_, value);
       if (stop != nullptr && is_cell_end(stop) && column.takes(value)) {
         at_ = stop;
@@ -375,7 +375,7 @@ class CsvReader {
   char delimiter_ = options_.delimiter;
   std::array<bool, 256> may_be_missing_{};  // by the first byte of a cell, 0 for an empty one
   std::vector<Column> columns_;
-  std::int64_t rows_ = 0, line_ = 1;
+  int64_t rows_ = 0, line_ = 1;
   std::string unquoted_;
   data::Skipped skipped_;
 };
@@ -401,7 +401,7 @@ Tensor CsvTable::matrix(const std::vector<std::string>& names, DType dtype, Call
     for (const CsvColumn& c : columns) {
       if (names.empty() && c.values.has_value()) chosen.push_back(&c);
     }
-    const auto width = static_cast<std::int64_t>(chosen.size());
+    const auto width = static_cast<int64_t>(chosen.size());
     Tensor out = etude::internal::make_tensor(intern_type(dtype, Shape{rows, width}));
     for (std::size_t i = 0; i < chosen.size(); ++i) {
       ETUDE_REQUIRE(chosen[i]->values.has_value(), "column '{}' is text; leave it out",

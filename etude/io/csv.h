@@ -31,11 +31,11 @@ struct CsvColumn {
   std::string name;
   Tensor values;                   // [rows]; absent for text
   std::vector<std::string> texts;  // [rows] for text, else empty
-  std::int64_t missing = 0;        // cells without a value: NaN, or ""
+  int64_t missing = 0;             // cells without a value: NaN, or ""
 };
 
 struct CsvTable {
-  std::int64_t rows = 0;
+  int64_t rows = 0;
   std::vector<CsvColumn> columns;
   data::Skipped skipped;
 

@@ -38,8 +38,8 @@ bool is_exact(std::string_view number, double value) {
   if (std::abs(value) < kInexact) return true;
   if (std::abs(value) >= 18446744073709551616.0) return false;  // 2^64
   const bool is_negative = number.starts_with('-');
-  const auto size = number_in<std::uint64_t>(number.substr(is_negative ? 1 : 0));
-  return size && *size == static_cast<std::uint64_t>(std::abs(value));
+  const auto size = number_in<uint64_t>(number.substr(is_negative ? 1 : 0));
+  return size && *size == static_cast<uint64_t>(std::abs(value));
 }
 
 // The tensor that has the vector as its storage.
@@ -84,12 +84,12 @@ void Column::ask_for(DType wanted) {
   visit_dtype(wanted, [&]<class T>() {
     if constexpr (std::is_same_v<T, bool>) {
       kind = Kind::kBool;
-    } else if constexpr (std::is_same_v<T, std::uint64_t>) {
+    } else if constexpr (std::is_same_v<T, uint64_t>) {
       kind = Kind::kUnsigned;
     } else if constexpr (kIsWhole<T>) {
       kind = Kind::kInt;
-      low = static_cast<std::int64_t>(std::numeric_limits<T>::min());
-      high = static_cast<std::int64_t>(std::numeric_limits<T>::max());
+      low = static_cast<int64_t>(std::numeric_limits<T>::min());
+      high = static_cast<int64_t>(std::numeric_limits<T>::max());
     } else {
       ETUDE_REQUIRE(!etude::internal::kIsComplex<T>, "column '{}': CSV has no numbers of dtype {}",
                     name, etude::name(wanted));
@@ -100,15 +100,14 @@ void Column::ask_for(DType wanted) {
 
 void Column::widen() {
   floats.reserve(ints.size());
-  for (const std::int64_t bits : ints) {
+  for (const int64_t bits : ints) {
     const bool is_unsigned = kind == Kind::kUnsigned;
-    const double value = is_unsigned ? static_cast<double>(static_cast<std::uint64_t>(bits))
-                                     : static_cast<double>(bits);
+    const double value =
+        is_unsigned ? static_cast<double>(static_cast<uint64_t>(bits)) : static_cast<double>(bits);
     floats.push_back(value);
     if (std::abs(value) < kInexact || !inexact.empty()) continue;
-    note_inexact(
-        is_unsigned ? std::to_string(static_cast<std::uint64_t>(bits)) : std::to_string(bits),
-        value);
+    note_inexact(is_unsigned ? std::to_string(static_cast<uint64_t>(bits)) : std::to_string(bits),
+                 value);
   }
   ints = {};
   kind = Kind::kFloat;
@@ -116,9 +115,9 @@ void Column::widen() {
 
 void Column::find_kind(std::string_view number) {
   const bool is_first = floats.empty();  // no missing cell came before
-  if (number_in<std::int64_t>(number)) {
+  if (number_in<int64_t>(number)) {
     kind = is_first ? Kind::kInt : Kind::kFloat;
-  } else if (number_in<std::uint64_t>(number)) {
+  } else if (number_in<uint64_t>(number)) {
     kind = is_first ? Kind::kUnsigned : Kind::kFloat;
   } else if (number_in<double>(number)) {
     kind = Kind::kFloat;
@@ -131,10 +130,10 @@ void Column::find_kind(std::string_view number) {
 
 void Column::make_room_for(std::string_view number) {
   if (is_fixed || !is_whole()) return;
-  if (kind == Kind::kInt && number_in<std::int64_t>(number)) return;
-  if (number_in<std::uint64_t>(number) &&
+  if (kind == Kind::kInt && number_in<int64_t>(number)) return;
+  if (number_in<uint64_t>(number) &&
       (kind == Kind::kUnsigned ||
-       std::all_of(ints.begin(), ints.end(), [](std::int64_t value) { return value >= 0; }))) {
+       std::all_of(ints.begin(), ints.end(), [](int64_t value) { return value >= 0; }))) {
     kind = Kind::kUnsigned;
   } else if (number_in<double>(number)) {
     widen();
@@ -143,14 +142,14 @@ void Column::make_room_for(std::string_view number) {
 
 bool Column::add(std::string_view number) {
   if (kind == Kind::kInt) {
-    const auto value = number_in<std::int64_t>(number);
+    const auto value = number_in<int64_t>(number);
     const bool fits = value && takes(*value);
     if (fits) ints.push_back(*value);
     return fits;
   }
   if (kind == Kind::kUnsigned) {
-    const auto value = number_in<std::uint64_t>(number);
-    if (value) ints.push_back(static_cast<std::int64_t>(*value));
+    const auto value = number_in<uint64_t>(number);
+    if (value) ints.push_back(static_cast<int64_t>(*value));
     return value.has_value();
   }
   if (kind == Kind::kBool) {
@@ -195,17 +194,17 @@ void Column::warn_of_lost_digits(std::string_view file) const {
                   name));
 }
 
-Tensor Column::take_values(std::int64_t rows) {
+Tensor Column::take_values(int64_t rows) {
   const DType made = dtype_of(*this);
   const Type* type = intern_type(made, Shape{rows});
-  constexpr std::int64_t kLarge = 4096;  // below, a tensor is one block of memory
+  constexpr int64_t kLarge = 4096;  // below, a tensor is one block of memory
   if (rows >= kLarge && made == kFloat64) return over(std::move(floats), type);
   if (rows >= kLarge && (made == kInt64 || made == kUInt64)) return over(std::move(ints), type);
   Tensor out = etude::internal::make_tensor(type);
   visit_dtype(made, [&]<class T>() {
     auto* to = static_cast<T*>(TensorAccess::writable(out));
     if constexpr (std::is_integral_v<T>) {
-      for (const std::int64_t value : ints) *to++ = static_cast<T>(value);
+      for (const int64_t value : ints) *to++ = static_cast<T>(value);
     } else if constexpr (etude::internal::kIsHalf<T>) {
       for (const double value : floats) *to++ = T(static_cast<float>(value));
     } else if constexpr (!etude::internal::kIsComplex<T>) {

@@ -17,7 +17,7 @@ namespace etude::io::csv {
 
 // The narrowest kind that fits all cells so far; kNone: no value yet. kUnsigned: whole numbers >=
 // 0, some of them beyond int64.
-enum class Kind : std::uint8_t { kNone, kInt, kUnsigned, kFloat, kBool, kText };
+enum class Kind : uint8_t { kNone, kInt, kUnsigned, kFloat, kBool, kText };
 
 // Reuses freed tensor memory: new pages would take as long as parsing.
 template <class T>
@@ -44,18 +44,18 @@ struct Column {
   std::optional<DType> dtype;  // as requested
   Kind kind = Kind::kNone;
   bool is_kept = true;
-  bool is_fixed = false;           // the kind was requested, or is text
-  bool turns_text = false;         // must be read again
-  std::int64_t low = 0, high = 0;  // of a requested kInt
-  Values<std::int64_t> ints;
+  bool is_fixed = false;      // the kind was requested, or is text
+  bool turns_text = false;    // must be read again
+  int64_t low = 0, high = 0;  // of a requested kInt
+  Values<int64_t> ints;
   Values<double> floats;
   std::vector<std::string> texts;
-  std::int64_t missing = 0;
+  int64_t missing = 0;
   std::string inexact;  // the first whole number that float64 cannot represent
 
   bool is_whole() const { return kind == Kind::kInt || kind == Kind::kUnsigned; }
   // Whether `value` may be added to `ints` unchanged.
-  bool takes(std::int64_t value) const {
+  bool takes(int64_t value) const {
     if (kind == Kind::kUnsigned) return value >= 0;
     return kind == Kind::kInt && (!is_fixed || (value >= low && value <= high));
   }
@@ -76,7 +76,7 @@ struct Column {
   // Warns, once per file and column, that whole numbers became float64 and lost digits.
   void warn_of_lost_digits(std::string_view file) const;
   // Moves the values into a tensor [rows].
-  Tensor take_values(std::int64_t rows);
+  Tensor take_values(int64_t rows);
 };
 
 // From here on float64 cannot represent every whole number.

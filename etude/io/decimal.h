@@ -21,34 +21,33 @@ namespace etude::internal {
 inline bool is_digit(char c) { return static_cast<unsigned char>(c - '0') < 10; }
 
 // Reads up to 8 digits at `at`; `count` is their number. They fit 32 bits.
-inline std::uint64_t digits_at(const char* at, int& count) {
-  std::uint64_t word = 0;
+inline uint64_t digits_at(const char* at, int& count) {
+  uint64_t word = 0;
   std::memcpy(&word, at, sizeof(word));
   word ^= 0x3030303030303030;  // digits are 0 to 9 now
-  const std::uint64_t others =
+  const uint64_t others =
       ((word & 0x7F7F7F7F7F7F7F7F) + 0x7676767676767676) | word;  // the high bit of non-digits
   count = std::countr_zero(others & 0x8080808080808080) / 8;      // 8 if all are digits
   if (count == 0) return 0;
   word <<= 8 * (8 - count);  // zeros at the front
   word = word * 10 + (word >> 8);
-  constexpr std::uint64_t kPairs = 0x000000FF000000FF;
+  constexpr uint64_t kPairs = 0x000000FF000000FF;
   return ((word & kPairs) * 0x000F424000000064 + (word >> 16 & kPairs) * 0x0000271000000001) >> 32 &
          0xFFFFFFFF;
 }
 
 // Adds the digits at `at` to `value`, which may overflow, and returns their end.
-inline const char* read_digits(const char* at, const char* end, std::uint64_t& value) {
-  constexpr std::array<std::uint64_t, 9> kPower = {1,      10,      100,      1000,     10000,
-                                                   100000, 1000000, 10000000, 100000000};
+inline const char* read_digits(const char* at, const char* end, uint64_t& value) {
+  constexpr std::array<uint64_t, 9> kPower = {1,      10,      100,      1000,     10000,
+                                              100000, 1000000, 10000000, 100000000};
   while (end - at >= 8) {
     int count = 0;
-    const std::uint64_t digits = digits_at(at, count);
+    const uint64_t digits = digits_at(at, count);
     value = value * kPower[static_cast<std::size_t>(count)] + digits;
     at += count;
     if (count < 8) return at;
   }
-  for (; at != end && is_digit(*at); ++at)
-    value = value * 10 + static_cast<std::uint64_t>(*at - '0');
+  for (; at != end && is_digit(*at); ++at) value = value * 10 + static_cast<uint64_t>(*at - '0');
   return at;
 }
 
@@ -56,7 +55,7 @@ inline const char* read_digits(const char* at, const char* end, std::uint64_t& v
 // 2^53 over a power of ten up to 10^22. Source: W. Clinger, "How to read floating point numbers
 // accurately", 1990.
 struct Decimal {
-  std::uint64_t digits = 0;
+  uint64_t digits = 0;
   int scale = 0;  // digits after the point
   bool is_negative = false;
   const char* end = nullptr;  // null: not a number
@@ -93,7 +92,7 @@ inline constexpr std::array<T, 23> kPowers = {T(1e0),  T(1e1),  T(1e2),  T(1e3),
 template <class T>
 const char* number_as(const char* at, const char* end, double& value) {
   constexpr int kMostScale = sizeof(T) == 4 ? 10 : 22;  // powers that T represents exactly
-  constexpr std::uint64_t kMostWhole = std::uint64_t{1} << std::numeric_limits<T>::digits;
+  constexpr uint64_t kMostWhole = uint64_t{1} << std::numeric_limits<T>::digits;
   const Decimal decimal = decimal_at(at, end);
   if (decimal.end != nullptr && decimal.digits <= kMostWhole && decimal.scale <= kMostScale) {
     const T size =
@@ -107,17 +106,17 @@ const char* number_as(const char* at, const char* end, double& value) {
   return problem == std::errc() && std::isfinite(number) ? stop : nullptr;
 }
 // Reads the whole number at `at`; null if there is none.
-inline const char* whole_at(const char* at, const char* end, std::int64_t& value) {
+inline const char* whole_at(const char* at, const char* end, int64_t& value) {
   constexpr std::ptrdiff_t kMostDigits = 18;  // fit 63 bits
   const bool is_negative = at != end && *at == '-';
   const char* first = at + is_negative;
-  std::uint64_t digits = 0;
+  uint64_t digits = 0;
   const char* stop = read_digits(first, end, digits);
   if (stop == first || stop - first > kMostDigits) {
     const auto [last, problem] = std::from_chars(at, end, value);
     return problem == std::errc() ? last : nullptr;
   }
-  value = is_negative ? -static_cast<std::int64_t>(digits) : static_cast<std::int64_t>(digits);
+  value = is_negative ? -static_cast<int64_t>(digits) : static_cast<int64_t>(digits);
   return stop;
 }
 

@@ -10,13 +10,13 @@
 
 namespace etude::internal {
 
-std::uint64_t DenseCopy::checked_bytes() const {
+uint64_t DenseCopy::checked_bytes() const {
   ETUDE_REQUIRE_CODE(kUnimplemented, shape.size() <= static_cast<std::size_t>(kMaxRank),
                      "{}: an array has {} axes; Etude's tensors have up to {}", name, shape.size(),
                      kMaxRank);
-  std::int64_t bytes = static_cast<std::int64_t>(element);
+  int64_t bytes = static_cast<int64_t>(element);
   bool is_empty = false;
-  for (const std::int64_t size : shape) {
+  for (const int64_t size : shape) {
     ETUDE_REQUIRE_CODE(kDataLoss, size >= 0, "{}: an array has a size of {}", name, size);
     is_empty = is_empty || size == 0;
     const bool overflows = size > 0 && __builtin_mul_overflow(bytes, size, &bytes);
@@ -24,21 +24,21 @@ std::uint64_t DenseCopy::checked_bytes() const {
                        "{}: the sizes {} of an array make more than 2^63 bytes", name,
                        fmt::join(shape, " x "));
   }
-  return is_empty ? 0 : static_cast<std::uint64_t>(bytes);
+  return is_empty ? 0 : static_cast<uint64_t>(bytes);
 }
 
-std::vector<std::int64_t> DenseCopy::rows_first() const {
-  std::vector<std::int64_t> out(shape.size(), 1);
+std::vector<int64_t> DenseCopy::rows_first() const {
+  std::vector<int64_t> out(shape.size(), 1);
   for (std::size_t axis = shape.size(); axis-- > 1;) {
-    out[axis - 1] = out[axis] * std::max<std::int64_t>(1, shape[axis]);
+    out[axis - 1] = out[axis] * std::max<int64_t>(1, shape[axis]);
   }
   return out;
 }
 
-std::vector<std::int64_t> DenseCopy::columns_first() const {
-  std::vector<std::int64_t> out(shape.size(), 1);
+std::vector<int64_t> DenseCopy::columns_first() const {
+  std::vector<int64_t> out(shape.size(), 1);
   for (std::size_t axis = 1; axis < shape.size(); ++axis) {
-    out[axis] = out[axis - 1] * std::max<std::int64_t>(1, shape[axis - 1]);
+    out[axis] = out[axis - 1] * std::max<int64_t>(1, shape[axis - 1]);
   }
   return out;
 }
@@ -46,15 +46,14 @@ std::vector<std::int64_t> DenseCopy::columns_first() const {
 namespace {
 
 // Copies the elements below an axis, and returns the place after them.
-std::uint8_t* copy_axis(const DenseCopy& copy, const std::uint8_t* from, std::size_t axis,
-                        std::uint8_t* to) {
+uint8_t* copy_axis(const DenseCopy& copy, const uint8_t* from, std::size_t axis, uint8_t* to) {
   const std::size_t element = copy.element;
   if (axis == copy.shape.size()) {
     std::memcpy(to, from, element);
     return to + element;
   }
   const auto step = static_cast<std::size_t>(copy.strides[axis]) * element;
-  for (std::int64_t i = 0; i < copy.shape[axis]; ++i) {
+  for (int64_t i = 0; i < copy.shape[axis]; ++i) {
     to = copy_axis(copy, from + static_cast<std::size_t>(i) * step, axis + 1, to);
   }
   return to;
@@ -62,23 +61,23 @@ std::uint8_t* copy_axis(const DenseCopy& copy, const std::uint8_t* from, std::si
 
 }  // namespace
 
-Tensor DenseCopy::make(DType dtype, std::span<const std::uint8_t> bytes) const {
+Tensor DenseCopy::make(DType dtype, std::span<const uint8_t> bytes) const {
   Tensor out = make_tensor(intern_type(dtype, Shape(shape)));
-  const std::uint64_t count = checked_bytes() / element;
+  const uint64_t count = checked_bytes() / element;
   if (count == 0) return out;
-  std::int64_t last = first;
+  int64_t last = first;
   bool fits = first >= 0;
   for (std::size_t axis = 0; axis < shape.size(); ++axis) {
-    std::int64_t way = 0;
+    int64_t way = 0;
     fits = fits && strides[axis] >= 0 &&
            !__builtin_mul_overflow(shape[axis] - 1, strides[axis], &way) &&
            !__builtin_add_overflow(last, way, &last);
   }
-  ETUDE_REQUIRE_CODE(kDataLoss, fits && static_cast<std::uint64_t>(last) < bytes.size() / element,
+  ETUDE_REQUIRE_CODE(kDataLoss, fits && static_cast<uint64_t>(last) < bytes.size() / element,
                      "{}: offset {}: an array reads elements {} to {} of {} that there are", name,
                      offset, first, last, bytes.size() / element);
-  auto* to = static_cast<std::uint8_t*>(TensorAccess::writable(out));
-  const std::uint8_t* from = bytes.data() + static_cast<std::uint64_t>(first) * element;
+  auto* to = static_cast<uint8_t*>(TensorAccess::writable(out));
+  const uint8_t* from = bytes.data() + static_cast<uint64_t>(first) * element;
   if (strides == rows_first()) {
     std::memcpy(to, from, count * element);
   } else {
@@ -89,7 +88,7 @@ Tensor DenseCopy::make(DType dtype, std::span<const std::uint8_t> bytes) const {
     for (std::size_t i = 0; i < count * element; i += part) std::reverse(to + i, to + i + part);
   }
   if (dtype == kBool) {  // anything else would be undefined behaviour later on
-    const auto* bad = std::find_if(to, to + count, [](std::uint8_t byte) { return byte > 1; });
+    const auto* bad = std::find_if(to, to + count, [](uint8_t byte) { return byte > 1; });
     ETUDE_REQUIRE_CODE(kDataLoss, bad == to + count,
                        "{}: offset {}: bool {} of an array is {}, but must be 0 or 1", name, offset,
                        bad - to, *bad);

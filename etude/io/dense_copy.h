@@ -13,27 +13,27 @@
 namespace etude::internal {
 
 struct DenseCopy {
-  std::string_view name;                   // of the file, for errors
-  std::uint64_t offset = 0;                // of the elements in it, for errors
-  std::uint64_t element = 1;               // bytes
-  std::vector<std::int64_t> shape = {};    // any numbers; `checked_bytes` refuses invalid ones
-  std::vector<std::int64_t> strides = {};  // in elements, of at least 0
-  std::int64_t first = 0;                  // the element at index 0, 0, ...
+  std::string_view name;              // of the file, for errors
+  uint64_t offset = 0;                // of the elements in it, for errors
+  uint64_t element = 1;               // bytes
+  std::vector<int64_t> shape = {};    // any numbers; `checked_bytes` refuses invalid ones
+  std::vector<int64_t> strides = {};  // in elements, of at least 0
+  int64_t first = 0;                  // the element at index 0, 0, ...
   bool swap_bytes = false;
   bool is_complex = false;  // two numbers per element, each byte-swapped separately
 
   // The size in bytes of all elements when dense.
   //
   // throws: kDataLoss for a size below 0 or more than 2^63 bytes; kUnimplemented for too many axes.
-  std::uint64_t checked_bytes() const;
-  std::vector<std::int64_t> rows_first() const;
-  std::vector<std::int64_t> columns_first() const;
+  uint64_t checked_bytes() const;
+  std::vector<int64_t> rows_first() const;
+  std::vector<int64_t> columns_first() const;
   // Makes the tensor of the elements in `bytes`. Call `checked_bytes` first, and bound its result
   // by the file.
   //
   // throws: kDataLoss, with file and offset, for elements outside of `bytes`, or bools that are
   //         neither 0 nor 1.
-  Tensor make(DType dtype, std::span<const std::uint8_t> bytes) const;
+  Tensor make(DType dtype, std::span<const uint8_t> bytes) const;
 };
 
 }  // namespace etude::internal

@@ -7,7 +7,7 @@
 
 #include <benchmark/benchmark.h>
 
-#include "etude/data/dataset.h"
+#include "etude/data/dataset_sources.h"
 #include "etude/files/crc32c.h"
 #include "etude/io/checkpoint/object_checkpoint.h"
 #include "etude/io/csv.h"
@@ -56,7 +56,7 @@ void csv(benchmark::State& state) {
     return state.SkipWithError("another table came out");
   }
   for (auto _ : state) benchmark::DoNotOptimize(parse_csv(text, "table"));
-  state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(text.size()));
+  state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(text.size()));
   state.SetItemsProcessed(state.iterations() * rows);
 }
 BENCHMARK(csv)->Arg(1000)->Arg(1000000)->Unit(benchmark::kMillisecond);
@@ -68,8 +68,8 @@ void image_folder_to_batches(benchmark::State& state) {
   fs::create_directory(folder.path() + "/class");
   std::mt19937 random(1);
   for (int i = 0; i < kImages; ++i) {
-    std::vector<std::uint8_t> levels(kSize * kSize * 3);
-    for (auto& level : levels) level = static_cast<std::uint8_t>(random() % 64);
+    std::vector<uint8_t> levels(kSize * kSize * 3);
+    for (auto& level : levels) level = static_cast<uint8_t>(random() % 64);
     write_png(folder.path() + "/class/" + std::to_string(i) + ".png",
               Tensor(levels, {kSize, kSize, 3}));
   }
@@ -78,7 +78,7 @@ void image_folder_to_batches(benchmark::State& state) {
           .map([](const ImageFile& file) { return load_image(file); }, {.parallel = state.range(0)})
           .batch(32);
   for (auto _ : state) {
-    std::int64_t seen = 0;
+    int64_t seen = 0;
     for (const data::Samples& batch : data) seen += batch.inputs.shape()[0];
     if (seen != kImages) return state.SkipWithError("images are missing");
   }
@@ -87,12 +87,12 @@ void image_folder_to_batches(benchmark::State& state) {
 BENCHMARK(image_folder_to_batches)->Arg(1)->Arg(16)->Unit(benchmark::kMillisecond)->UseRealTime();
 
 void checksum(benchmark::State& state) {
-  const std::vector<std::uint8_t> bytes(1 << 24, 7);
+  const std::vector<uint8_t> bytes(1 << 24, 7);
   if (etude::internal::crc32c(0, bytes) != etude::internal::crc32c_by_table(0, bytes)) {
     return state.SkipWithError("two checksums of the same bytes");
   }
   for (auto _ : state) benchmark::DoNotOptimize(etude::internal::crc32c(0, bytes));
-  state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(bytes.size()));
+  state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(bytes.size()));
 }
 BENCHMARK(checksum);
 
@@ -112,7 +112,7 @@ void checkpoint(benchmark::State& state, bool save) {
       all.restore(folder.path());
     }
   }
-  state.SetBytesProcessed(state.iterations() * (std::int64_t{16} << 24));
+  state.SetBytesProcessed(state.iterations() * (int64_t{16} << 24));
 }
 BENCHMARK_CAPTURE(checkpoint, save, true)->Unit(benchmark::kMillisecond)->UseRealTime();
 BENCHMARK_CAPTURE(checkpoint, load, false)->Unit(benchmark::kMillisecond)->UseRealTime();

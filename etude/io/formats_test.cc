@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 using etude::internal::TempFolder;
 using tests::expect_error;
 using tests::message_of;
-using Bytes = std::vector<std::uint8_t>;
+using Bytes = std::vector<uint8_t>;
 
 Bytes content(const fs::path& path) {
   std::ifstream stream(path, std::ios::binary);
@@ -99,7 +99,7 @@ TEST_F(Formats, ImagesOfAllKindsAreTheirPixels) {
 }
 
 TEST_F(Formats, DamagedImagesNameFileAndOffset) {
-  const auto parse = [](std::span<const std::uint8_t> file, const char* name) {
+  const auto parse = [](std::span<const uint8_t> file, const char* name) {
     decode_png(file, name);
   };
   expect_torn(path("rgb_8.png"), parse);
@@ -163,14 +163,13 @@ TEST_F(Formats, ArraysOfNumPy) {
   for (const std::string name : {"stored.npz", "deflated.npz"}) {
     const NamedTensors all = load_npz(path(name));
     ASSERT_EQ(all.size(), 2u);
-    EXPECT_TRUE(same_value(all.at("a"), Tensor(std::vector<std::int32_t>{1, -2})));
+    EXPECT_TRUE(same_value(all.at("a"), Tensor(std::vector<int32_t>{1, -2})));
     EXPECT_TRUE(same_value(all.at("b/c"), Tensor(std::vector<double>{0.5, -1}, {1, 2})));
-    expect_torn(path(name), [](std::span<const std::uint8_t> file, const char* torn) {
-      parse_npz(file, torn);
-    });
+    expect_torn(path(name),
+                [](std::span<const uint8_t> file, const char* torn) { parse_npz(file, torn); });
   }
-  std::vector<std::int64_t> counted(24);
-  for (std::size_t i = 0; i < 24; ++i) counted[i] = static_cast<std::int64_t>(i);
+  std::vector<int64_t> counted(24);
+  for (std::size_t i = 0; i < 24; ++i) counted[i] = static_cast<int64_t>(i);
   for (const auto& entry : fs::directory_iterator(folder_->path())) {
     const std::string name = entry.path().filename().string();
     if (!name.starts_with("numpy_")) continue;  // where NumPy is installed
@@ -178,14 +177,14 @@ TEST_F(Formats, ArraysOfNumPy) {
     EXPECT_EQ(x.shape(), (Shape{2, 3, 4})) << name;
     EXPECT_NE(name.find(etude::name(x.dtype())), std::string::npos) << name;
     if (x.dtype() != kBool && !is_complex(x.dtype())) {
-      EXPECT_EQ(x.to_vector<std::int64_t>(), counted) << name;
+      EXPECT_EQ(x.to_vector<int64_t>(), counted) << name;
     }
   }
 }
 
 Bytes npy(const std::string& header, std::size_t data_bytes, char version = 1) {
-  Bytes out = {0x93, 'N', 'U', 'M', 'P', 'Y', static_cast<std::uint8_t>(version), 0};
-  out.push_back(static_cast<std::uint8_t>(header.size()));
+  Bytes out = {0x93, 'N', 'U', 'M', 'P', 'Y', static_cast<uint8_t>(version), 0};
+  out.push_back(static_cast<uint8_t>(header.size()));
   out.push_back(0);
   out.insert(out.end(), header.begin(), header.end());
   out.resize(out.size() + data_bytes, 7);
@@ -257,8 +256,8 @@ TEST_F(Formats, PyTorchFilesAreReadWithoutRunningThem) {
     is("model/fc.weight", Tensor({{0.0, 1.0, 2.0}, {3.0, 4.0, 5.0}}));
     is("model/fc.turned", Tensor({{0.0, 3.0}, {1.0, 4.0}, {2.0, 5.0}}));
     is("model/fc.tail", Tensor({4.0, 5.0}));
-    is("model/steps", Tensor(std::vector<std::int64_t>{-7}, Shape{}));
-    is("list/1/1", Tensor(std::vector<std::int64_t>{-7}, Shape{}));
+    is("model/steps", Tensor(std::vector<int64_t>{-7}, Shape{}));
+    is("list/1/1", Tensor(std::vector<int64_t>{-7}, Shape{}));
     EXPECT_EQ(file.tensors.at("model/fc.half").dtype(), kBFloat16);
     EXPECT_EQ(file.tensors.at("model/fc.half").to_vector<float>(), (std::vector<float>{1.5, -2}));
     EXPECT_EQ(file.metadata, (Metadata{{"best", "true"},
@@ -279,9 +278,8 @@ TEST_F(Formats, PyTorchFilesAreReadWithoutRunningThem) {
   expect_error(load("torch_wide.pt"), ErrorCode::kResourceExhausted,
                {"tensor 'w' of 4000000000 bytes shows elements many times over"});
   expect_error(load("stored.npz"), ErrorCode::kDataLoss, {"none of PyTorch: it has no data.pkl"});
-  expect_torn(path("torch_2.pt"), [](std::span<const std::uint8_t> file, const char* name) {
-    parse_torch(file, name);
-  });
+  expect_torn(path("torch_2.pt"),
+              [](std::span<const uint8_t> file, const char* name) { parse_torch(file, name); });
 }
 
 // spec: K1.b
@@ -375,14 +373,14 @@ TEST(Csv, WholeNumbersKeepAllDigitsOrWarn) {
   const Tensor large =
       parse_csv("id\n7\n" + half + "\n8\n" + most + "\n", "x.csv").column("id").values;
   ASSERT_EQ(large.dtype(), kUInt64);
-  EXPECT_EQ(large.to_vector<std::uint64_t>(),
-            (std::vector<std::uint64_t>{7, 9223372036854775808U, 8, 18446744073709551615U}));
+  EXPECT_EQ(large.to_vector<uint64_t>(),
+            (std::vector<uint64_t>{7, 9223372036854775808U, 8, 18446744073709551615U}));
   std::string many = "id\n";
   for (int i = 0; i < 5000; ++i) many += most + "\n";
-  EXPECT_EQ(parse_csv(many, "x.csv").columns[0].values.to_vector<std::uint64_t>().back(),
+  EXPECT_EQ(parse_csv(many, "x.csv").columns[0].values.to_vector<uint64_t>().back(),
             18446744073709551615U);
   const CsvOptions asked{.dtypes = {{"id", kUInt64}}};
-  EXPECT_EQ(parse_csv("id\n" + most + "\n", "x.csv", asked).columns[0].values.item<std::uint64_t>(),
+  EXPECT_EQ(parse_csv("id\n" + most + "\n", "x.csv", asked).columns[0].values.item<uint64_t>(),
             18446744073709551615U);
   expect_error([&] { parse_csv("id\n-1\n", "x.csv", asked); }, ErrorCode::kDataLoss,
                {"'-1' is no uint64"});

@@ -20,8 +20,8 @@ namespace {
 using nlohmann::json;
 
 template <std::size_t kBytes>
-using Word = std::conditional_t<kBytes == 2, std::uint16_t,
-                                std::conditional_t<kBytes == 4, std::uint32_t, std::uint64_t>>;
+using Word =
+    std::conditional_t<kBytes == 2, uint16_t, std::conditional_t<kBytes == 4, uint32_t, uint64_t>>;
 
 using etude::internal::kIsComplex;
 template <class T>
@@ -64,16 +64,15 @@ T integer_of(const json& element) {
   constexpr auto low = std::numeric_limits<T>::min();
   constexpr auto high = std::numeric_limits<T>::max();
   const bool is_unsigned = element.is_number_unsigned();
-  const bool fits =
-      element.is_number_integer() &&
-      (is_unsigned ? element.get<std::uint64_t>() <= static_cast<std::uint64_t>(high)
-                   : element.get<std::int64_t>() >= static_cast<std::int64_t>(low) &&
-                         (std::is_signed_v<T> &&
-                          element.get<std::int64_t>() <= static_cast<std::int64_t>(high)));
+  const bool fits = element.is_number_integer() &&
+                    (is_unsigned ? element.get<uint64_t>() <= static_cast<uint64_t>(high)
+                                 : element.get<int64_t>() >= static_cast<int64_t>(low) &&
+                                       (std::is_signed_v<T> &&
+                                        element.get<int64_t>() <= static_cast<int64_t>(high)));
   ETUDE_REQUIRE_CODE(kDataLoss, fits, "the element {} is no integer from {} to {}",
                      element.dump().substr(0, 40), low, high);
-  return is_unsigned ? static_cast<T>(element.get<std::uint64_t>())
-                     : static_cast<T>(element.get<std::int64_t>());
+  return is_unsigned ? static_cast<T>(element.get<uint64_t>())
+                     : static_cast<T>(element.get<int64_t>());
 }
 
 template <class T>
@@ -109,11 +108,11 @@ T value_of(const json& element) {
 Shape shape_of(const json& sizes) {
   ETUDE_REQUIRE_CODE(kDataLoss, sizes.is_array() && sizes.size() <= kMaxRank,
                      "\"shape\" is no list of at most {} sizes", kMaxRank);
-  std::vector<std::int64_t> out;
+  std::vector<int64_t> out;
   for (const json& size : sizes) {
-    const bool fits = size.is_number_unsigned() && size.get<std::uint64_t>() < (1ull << 40);
+    const bool fits = size.is_number_unsigned() && size.get<uint64_t>() < (1ull << 40);
     ETUDE_REQUIRE_CODE(kDataLoss, fits, "{} is no size", size.dump().substr(0, 40));
-    out.push_back(size.get<std::int64_t>());
+    out.push_back(size.get<int64_t>());
   }
   return Shape(out);
 }
@@ -121,7 +120,7 @@ Shape shape_of(const json& sizes) {
 // Whether `shape` has just the elements of a list, whose length memory bounds.
 bool has_count(const Shape& shape, std::size_t count) {
   std::size_t product = 1;
-  for (const std::int64_t size : shape) {
+  for (const int64_t size : shape) {
     if (size == 0) return count == 0;
     if (product > count) return false;
     product *= static_cast<std::size_t>(size);
@@ -183,7 +182,7 @@ std::string describe(const Tensor& x, CallSite where) {
     ETUDE_REQUIRE(x.has_value(), "the tensor is absent");
     constexpr double kInfinity = std::numeric_limits<double>::infinity();
     double low = kInfinity, high = -kInfinity, mean = 0, squares = 0;
-    std::int64_t finite = 0;
+    int64_t finite = 0;
     visit_dtype(x.dtype(), [&]<class T>() {
       for (const T& element : x.data<T>()) {
         double v = 0;

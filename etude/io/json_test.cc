@@ -42,9 +42,9 @@ TEST(Json, DigitsBringBackTheSameNumber) {
   EXPECT_TRUE(same_value(from_json(to_json(x)), x));
   const Tensor y(std::vector<double>{0.1, 5e-324, -1.7976931348623157e308, 1.0 / 3});
   EXPECT_TRUE(same_value(from_json(to_json(y)), y));
-  const Tensor z(std::vector<std::int64_t>{INT64_MIN, INT64_MAX});
+  const Tensor z(std::vector<int64_t>{INT64_MIN, INT64_MAX});
   EXPECT_TRUE(same_value(from_json(to_json(z)), z));
-  const Tensor u(std::vector<std::uint64_t>{UINT64_MAX});
+  const Tensor u(std::vector<uint64_t>{UINT64_MAX});
   EXPECT_TRUE(same_value(from_json(to_json(u)), u));
   Tensor random = random::normal({200});
   EXPECT_TRUE(same_value(from_json(to_json(random)), random));

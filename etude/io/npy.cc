@@ -47,15 +47,15 @@ constexpr std::array<std::pair<std::string_view, DType>, 14> kCodes = {{{"b1", k
 struct Header {
   std::string descr;
   bool fortran_order = false;
-  std::vector<std::int64_t> shape;
-  std::uint64_t data = 0;  // offset
+  std::vector<int64_t> shape;
+  uint64_t data = 0;  // offset
 };
 
 // Reads {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }, which is all that a header may
 // be: keys in any order, each once.
 class HeaderReader {
  public:
-  HeaderReader(std::string_view text, std::uint64_t offset, std::string_view name)
+  HeaderReader(std::string_view text, uint64_t offset, std::string_view name)
       : text_(text), offset_(offset), name_(name) {}
 
   Header read() {
@@ -123,12 +123,12 @@ class HeaderReader {
     }
     fail("neither True nor False here", "");
   }
-  std::vector<std::int64_t> sizes() {
-    std::vector<std::int64_t> out;
+  std::vector<int64_t> sizes() {
+    std::vector<int64_t> out;
     expect('(');
     while (!take(')')) {
       skip_space();
-      std::int64_t size = 0;
+      int64_t size = 0;
       const char* from = text_.data() + at_;
       const auto [end, problem] = std::from_chars(from, text_.data() + text_.size(), size);
       if (problem != std::errc() || size < 0) fail("no size here", "");
@@ -144,19 +144,18 @@ class HeaderReader {
   }
 
   std::string_view text_;
-  std::uint64_t offset_;
+  uint64_t offset_;
   std::string_view name_;
   std::size_t at_ = 0;
 };
 
-Header read_header(std::span<const std::uint8_t> file, std::string_view name) {
+Header read_header(std::span<const uint8_t> file, std::string_view name) {
   constexpr std::size_t kVersion = kMagic.size(), kLength = kVersion + 2;
   const auto magic = file.first(std::min(kVersion, file.size()));
-  ETUDE_REQUIRE_CODE(
-      kDataLoss,
-      std::equal(magic.begin(), magic.end(), kMagic.begin(),
-                 [](std::uint8_t a, char b) { return a == static_cast<std::uint8_t>(b); }),
-      "{}: offset 0: it is no npy file: it does not begin with \\x93NUMPY", name);
+  ETUDE_REQUIRE_CODE(kDataLoss,
+                     std::equal(magic.begin(), magic.end(), kMagic.begin(),
+                                [](uint8_t a, char b) { return a == static_cast<uint8_t>(b); }),
+                     "{}: offset 0: it is no npy file: it does not begin with \\x93NUMPY", name);
   const auto require = [&](std::size_t bytes) {
     ETUDE_REQUIRE_CODE(kDataLoss, file.size() >= bytes,
                        "{}: offset {}: the file is cut off in the header of the npy file", name,
@@ -181,7 +180,7 @@ Header read_header(std::span<const std::uint8_t> file, std::string_view name) {
   return header;
 }
 
-Tensor parse_array(std::span<const std::uint8_t> file, std::string_view name) {
+Tensor parse_array(std::span<const uint8_t> file, std::string_view name) {
   const Header header = read_header(file, name);
   const char order = header.descr.empty() ? ' ' : header.descr[0];
   const auto code = std::find_if(kCodes.begin(), kCodes.end(), [&](const auto& row) {
@@ -191,11 +190,11 @@ Tensor parse_array(std::span<const std::uint8_t> file, std::string_view name) {
       kUnimplemented,
       code != kCodes.end() && std::string_view("<>|=").find(order) != std::string_view::npos,
       "{}: the array has dtype '{:.40}', which Etude has not", name, header.descr);
-  const auto element = static_cast<std::uint64_t>(itemsize(code->second));
-  const std::uint64_t held = file.size() - header.data;
+  const auto element = static_cast<uint64_t>(itemsize(code->second));
+  const uint64_t held = file.size() - header.data;
   etude::internal::DenseCopy copy{.name = name, .offset = header.data, .element = element};
   copy.shape = header.shape;
-  const std::uint64_t bytes = copy.checked_bytes();
+  const uint64_t bytes = copy.checked_bytes();
   ETUDE_REQUIRE_CODE(kDataLoss, bytes == held,
                      "{}: offset {}: the header declares {} bytes of elements, but {} follow", name,
                      header.data, bytes, held);
@@ -206,7 +205,7 @@ Tensor parse_array(std::span<const std::uint8_t> file, std::string_view name) {
 }
 
 // The header before the elements, padded to a multiple of 64 bytes, as NumPy does.
-std::vector<std::uint8_t> make_header(const Tensor& x, std::string_view name) {
+std::vector<uint8_t> make_header(const Tensor& x, std::string_view name) {
   ETUDE_REQUIRE(x.has_value(), "tensor '{}' is absent and cannot be saved", name);
   const auto code = std::find_if(kCodes.begin(), kCodes.end(),
                                  [&](const auto& row) { return row.second == x.dtype(); });
@@ -214,7 +213,7 @@ std::vector<std::uint8_t> make_header(const Tensor& x, std::string_view name) {
                      "tensor '{}' is {}, which NumPy has not; save it as float32", name,
                      etude::name(x.dtype()));
   std::string shape;
-  for (const std::int64_t size : x.shape().to_vector()) shape += std::to_string(size) + ", ";
+  for (const int64_t size : x.shape().to_vector()) shape += std::to_string(size) + ", ";
   if (x.rank() > 1) shape.resize(shape.size() - 2);
   if (x.rank() == 1) shape.pop_back();
   std::string text = fmt::format("{{'descr': '{}{}', 'fortran_order': False, 'shape': ({}), }}",
@@ -222,10 +221,10 @@ std::vector<std::uint8_t> make_header(const Tensor& x, std::string_view name) {
   constexpr std::size_t kStart = kMagic.size() + 2 + 2, kAlignment = 64;
   text.append((kAlignment - (kStart + text.size() + 1) % kAlignment) % kAlignment, ' ');
   text += '\n';
-  std::vector<std::uint8_t> out(kMagic.begin(), kMagic.end());
+  std::vector<uint8_t> out(kMagic.begin(), kMagic.end());
   for (const std::size_t byte :
        {std::size_t{1}, std::size_t{0}, text.size() % 256, text.size() / 256}) {
-    out.push_back(static_cast<std::uint8_t>(byte));
+    out.push_back(static_cast<uint8_t>(byte));
   }
   out.insert(out.end(), text.begin(), text.end());
   return out;
@@ -233,7 +232,7 @@ std::vector<std::uint8_t> make_header(const Tensor& x, std::string_view name) {
 
 }  // namespace
 
-Tensor parse_npy(std::span<const std::uint8_t> file, std::string_view name, CallSite where) {
+Tensor parse_npy(std::span<const uint8_t> file, std::string_view name, CallSite where) {
   return etude::internal::located("load_npy", where, [&] { return parse_array(file, name); });
 }
 
@@ -246,7 +245,7 @@ Tensor load_npy(const std::string& path, CallSite where) {
 
 void save_npy(const std::string& path, const Tensor& x, CallSite where) {
   etude::internal::located("save_npy", where, [&] {
-    const std::vector<std::uint8_t> header = make_header(x, path);
+    const std::vector<uint8_t> header = make_header(x, path);
     etude::internal::AtomicFile file(path);
     file.write(header);
     if (x.nbytes() > 0) file.write(bytes_of(x));
@@ -254,7 +253,7 @@ void save_npy(const std::string& path, const Tensor& x, CallSite where) {
   });
 }
 
-NamedTensors parse_npz(std::span<const std::uint8_t> file, std::string_view name, CallSite where) {
+NamedTensors parse_npz(std::span<const uint8_t> file, std::string_view name, CallSite where) {
   return etude::internal::located("load_npz", where, [&] {
     const etude::internal::ZipReader archive(file, name);
     NamedTensors out;
@@ -262,7 +261,7 @@ NamedTensors parse_npz(std::span<const std::uint8_t> file, std::string_view name
       constexpr std::string_view kSuffix = ".npy";
       std::string key = entry.name;
       if (key.ends_with(kSuffix)) key.resize(key.size() - kSuffix.size());
-      std::vector<std::uint8_t> room;
+      std::vector<uint8_t> room;
       Tensor x = parse_array(archive.read(entry, room),
                              fmt::format("{}: entry '{:.100}'", name, entry.name));
       ETUDE_REQUIRE_CODE(kDataLoss, out.emplace(key, std::move(x)).second,

@@ -23,7 +23,7 @@ namespace io {
 //         not an npy file; kUnimplemented for a dtype that Etude lacks.
 Tensor load_npy(const std::string& path, CallSite where = CallSite::here());
 // Parses the array in `file`, the content of a file with that `name`. throws: as load_npy.
-Tensor parse_npy(std::span<const std::uint8_t> file, std::string_view name,
+Tensor parse_npy(std::span<const uint8_t> file, std::string_view name,
                  CallSite where = CallSite::here());
 
 // Writes x to an npy file.
@@ -36,7 +36,7 @@ void save_npy(const std::string& path, const Tensor& x, CallSite where = CallSit
 // entry.
 NamedTensors load_npz(const std::string& path, CallSite where = CallSite::here());
 // Parses the arrays in `file`, the content of a file with that `name`. throws: as load_npy.
-NamedTensors parse_npz(std::span<const std::uint8_t> file, std::string_view name,
+NamedTensors parse_npz(std::span<const uint8_t> file, std::string_view name,
                        CallSite where = CallSite::here());
 
 struct NpzOptions {

@@ -54,8 +54,7 @@ bool is_sizes(const PickleValue& value) {
 
 class PickleMachine {
  public:
-  PickleMachine(Pickle& out, std::span<const std::uint8_t> bytes, std::uint64_t offset,
-                std::string_view name)
+  PickleMachine(Pickle& out, std::span<const uint8_t> bytes, uint64_t offset, std::string_view name)
       : values_(out.values_), bytes_(bytes), offset_(offset), name_(name) {}
 
   const PickleValue* run() {
@@ -80,7 +79,7 @@ class PickleMachine {
                 name_, offset_ + op_at_, what);
   }
 
-  std::span<const std::uint8_t> take(std::uint64_t n) {
+  std::span<const uint8_t> take(uint64_t n) {
     if (n > bytes_.size() - at_) {
       op_at_ = bytes_.size();
       fail("the pickle is cut off here");
@@ -89,13 +88,13 @@ class PickleMachine {
     at_ += n;
     return out;
   }
-  std::uint64_t number(int n) {
-    std::uint64_t value = 0;
-    const auto part = take(static_cast<std::uint64_t>(n));
+  uint64_t number(int n) {
+    uint64_t value = 0;
+    const auto part = take(static_cast<uint64_t>(n));
     for (std::size_t i = part.size(); i-- > 0;) value = value << 8 | part[i];
     return value;
   }
-  std::string text(std::uint64_t n) {
+  std::string text(uint64_t n) {
     const auto part = take(n);
     return {part.begin(), part.end()};
   }
@@ -116,12 +115,12 @@ class PickleMachine {
     return &values_.back();
   }
   void push(PickleValue* value) { stack_.push_back(value); }
-  void push_text(std::uint64_t n) {
+  void push_text(uint64_t n) {
     PickleValue* value = make(Kind::kText);
     value->text = text(n);
     push(value);
   }
-  void push_whole(std::int64_t number, Kind kind = Kind::kWhole) {
+  void push_whole(int64_t number, Kind kind = Kind::kWhole) {
     PickleValue* value = make(kind);
     value->whole = number;
     push(value);
@@ -163,14 +162,14 @@ class PickleMachine {
     if (kind == Kind::kDict && items.size() % 2 != 0) fail("a key has no value");
     to->items.insert(to->items.end(), items.begin(), items.end());
   }
-  void remember(std::uint64_t key) { memo_[key] = top(); }
-  void recall(std::uint64_t key) {
+  void remember(uint64_t key) { memo_[key] = top(); }
+  void recall(uint64_t key) {
     const auto found = memo_.find(key);
     if (found == memo_.end()) fail("a value is recalled that was not kept");
     push(found->second);
   }
 
-  void step(std::uint64_t op) {
+  void step(uint64_t op) {
     if (step_values(op) || step_containers(op)) return;
     switch (op) {
       case 0x80:  // PROTO
@@ -219,7 +218,7 @@ class PickleMachine {
     }
   }
 
-  bool step_values(std::uint64_t op) {
+  bool step_values(uint64_t op) {
     switch (op) {
       case 'N':
         push(make(Kind::kNone));
@@ -229,26 +228,26 @@ class PickleMachine {
         push_whole(op == 0x88, Kind::kTruth);
         return true;
       case 'K':  // BININT1
-        push_whole(static_cast<std::int64_t>(number(1)));
+        push_whole(static_cast<int64_t>(number(1)));
         return true;
       case 'M':  // BININT2
-        push_whole(static_cast<std::int64_t>(number(2)));
+        push_whole(static_cast<int64_t>(number(2)));
         return true;
       case 'J':  // BININT
-        push_whole(static_cast<std::int32_t>(number(4)));
+        push_whole(static_cast<int32_t>(number(4)));
         return true;
       case 0x8a: {  // LONG1
-        const std::uint64_t n = number(1);
+        const uint64_t n = number(1);
         if (n > 8) refuse("the pickle has a whole number of more than 64 bits");
-        std::uint64_t value = number(static_cast<int>(n));
-        if (n > 0 && n < 8 && (value >> (8 * n - 1)) != 0) value |= ~std::uint64_t{0} << (8 * n);
-        push_whole(static_cast<std::int64_t>(value));
+        uint64_t value = number(static_cast<int>(n));
+        if (n > 0 && n < 8 && (value >> (8 * n - 1)) != 0) value |= ~uint64_t{0} << (8 * n);
+        push_whole(static_cast<int64_t>(value));
         return true;
       }
       case 'G': {  // BINFLOAT, big-endian
         const auto part = take(8);
-        std::uint64_t value = 0;
-        for (const std::uint8_t byte : part) value = value << 8 | byte;
+        uint64_t value = 0;
+        for (const uint8_t byte : part) value = value << 8 | byte;
         PickleValue* made = make(Kind::kReal);
         made->real = std::bit_cast<double>(value);
         push(made);
@@ -268,7 +267,7 @@ class PickleMachine {
     }
   }
 
-  bool step_containers(std::uint64_t op) {
+  bool step_containers(uint64_t op) {
     switch (op) {
       case '}':  // EMPTY_DICT
         push(make(Kind::kDict));
@@ -364,17 +363,17 @@ class PickleMachine {
   }
 
   std::deque<PickleValue>& values_;
-  std::span<const std::uint8_t> bytes_;
-  std::uint64_t offset_;
+  std::span<const uint8_t> bytes_;
+  uint64_t offset_;
   std::string_view name_;
-  std::uint64_t at_ = 0, op_at_ = 0;
+  uint64_t at_ = 0, op_at_ = 0;
   bool is_stopped_ = false;
   std::vector<PickleValue*> stack_;
   std::vector<std::size_t> marks_;
-  std::unordered_map<std::uint64_t, PickleValue*> memo_;
+  std::unordered_map<uint64_t, PickleValue*> memo_;
 };
 
-Pickle::Pickle(std::span<const std::uint8_t> bytes, std::uint64_t offset, std::string_view name)
+Pickle::Pickle(std::span<const uint8_t> bytes, uint64_t offset, std::string_view name)
     : root_(PickleMachine(*this, bytes, offset, name).run()) {}
 
 }  // namespace etude::internal

@@ -17,7 +17,7 @@
 namespace etude::internal {
 
 struct PickleValue {
-  enum class Kind : std::uint8_t {
+  enum class Kind : uint8_t {
     kNone,
     kTruth,    // whole
     kWhole,    // whole
@@ -32,7 +32,7 @@ struct PickleValue {
   };
   Kind kind = Kind::kNone;
   DType dtype = kFloat32;
-  std::int64_t whole = 0;
+  int64_t whole = 0;
   double real = 0;
   std::string text;
   std::vector<const PickleValue*> items;
@@ -45,7 +45,7 @@ class Pickle {
   //
   // throws: kDataLoss, with file and offset, for truncated or invalid pickles; kUnimplemented for
   //         unknown instructions and names.
-  Pickle(std::span<const std::uint8_t> bytes, std::uint64_t offset, std::string_view name);
+  Pickle(std::span<const uint8_t> bytes, uint64_t offset, std::string_view name);
   Pickle(const Pickle&) = delete;
   Pickle& operator=(const Pickle&) = delete;
   const PickleValue& root() const { return *root_; }

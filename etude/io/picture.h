@@ -18,8 +18,8 @@ namespace ETUDE_API etude {
 namespace io {
 
 struct ImageGridOptions {
-  std::int64_t columns = 0;  // 0: as many as make the grid nearly square
-  std::int64_t margin = 1;   // pixels between images and around them
+  int64_t columns = 0;  // 0: as many as make the grid nearly square
+  int64_t margin = 1;   // pixels between images and around them
   double background = 1;
 
   static constexpr void ranges(const auto& option) {

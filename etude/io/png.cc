@@ -13,8 +13,8 @@
 
 namespace etude::io {
 
-Tensor decode_png(std::span<const std::uint8_t> file, std::string_view name,
-                  const PngOptions& options, CallSite where) {
+Tensor decode_png(std::span<const uint8_t> file, std::string_view name, const PngOptions& options,
+                  CallSite where) {
   etude::internal::check_options("read_png", options, where);
   return etude::internal::located("read_png", where, [&] {
     return etude::internal::image_of_png(file, name, options.channels);
@@ -31,7 +31,7 @@ Tensor read_png(const std::string& path, const PngOptions& options, CallSite whe
 
 void write_png(const std::string& path, const Tensor& image, CallSite where) {
   etude::internal::located("write_png", where, [&] {
-    const std::vector<std::uint8_t> bytes = etude::internal::png_of_image(image);
+    const std::vector<uint8_t> bytes = etude::internal::png_of_image(image);
     etude::internal::AtomicFile file(path);
     file.write(bytes);
     file.commit();
@@ -59,7 +59,7 @@ ImageFolder image_folder(const std::string& path, CallSite where) {
       for (const std::string& name : sorted(folder, [](const fs::directory_entry& entry) {
              return entry.path().extension() == ".png";
            })) {
-        out.files.push_back({(folder / name).string(), static_cast<std::int32_t>(i)});
+        out.files.push_back({(folder / name).string(), static_cast<int32_t>(i)});
       }
     }
     ETUDE_REQUIRE_CODE(kNotFound, !out.files.empty(),
@@ -70,11 +70,11 @@ ImageFolder image_folder(const std::string& path, CallSite where) {
 
 data::Samples load_image(const ImageFile& file, const PngOptions& options, CallSite where) {
   const Tensor levels = read_png(file.path, options, where);
-  const auto from = levels.data<std::uint8_t>();
+  const auto from = levels.data<uint8_t>();
   data::Samples out;
   out.inputs = etude::internal::make_tensor(intern_type(kFloat32, levels.shape()));
   std::transform(from.begin(), from.end(), static_cast<float*>(TensorAccess::writable(out.inputs)),
-                 [](std::uint8_t level) { return static_cast<float>(level) / 255.0F; });
+                 [](uint8_t level) { return static_cast<float>(level) / 255.0F; });
   out.labels = Tensor(file.label);
   return out;
 }

@@ -39,7 +39,7 @@ struct PngOptions {
 Tensor read_png(const std::string& path, const PngOptions& options = {},
                 CallSite where = CallSite::here());
 // Decodes the image in `file`, the content of a file with that `name`. throws: as read_png.
-Tensor decode_png(std::span<const std::uint8_t> file, std::string_view name,
+Tensor decode_png(std::span<const uint8_t> file, std::string_view name,
                   const PngOptions& options = {}, CallSite where = CallSite::here());
 
 // Writes an image, [height, width] or [height, width, channels] of 1 to 4 channels: uint8, or
@@ -51,7 +51,7 @@ void write_png(const std::string& path, const Tensor& image, CallSite where = Ca
 
 struct ImageFile {
   std::string path;
-  std::int32_t label = 0;
+  int32_t label = 0;
 };
 // A folder with one subfolder for each class.
 struct ImageFolder {

@@ -61,7 +61,7 @@ const Type* type_of(const SafetensorsEntry& entry, bool is_complex128, const std
   ETUDE_REQUIRE_CODE(kUnimplemented, known != kDTypes.end(),
                      "{}: tensor '{}' has dtype {}, which Etude has not", file, entry.name,
                      entry.dtype);
-  std::vector<std::int64_t> shape = entry.shape;
+  std::vector<int64_t> shape = entry.shape;
   DType dtype = known->second;
   if (is_complex128) {
     ETUDE_REQUIRE_CODE(kDataLoss, dtype == kFloat64 && !shape.empty() && shape.back() == 2,
@@ -78,13 +78,13 @@ const Type* type_of(const SafetensorsEntry& entry, bool is_complex128, const std
 }
 
 // A bool is one byte that is 0 or 1; anything else would be undefined behaviour later on.
-void require_bools(const Tensor& x, const SafetensorsEntry& entry, std::uint64_t offset,
+void require_bools(const Tensor& x, const SafetensorsEntry& entry, uint64_t offset,
                    const std::string& file) {
   const auto bytes = bytes_of(x);
   const auto bad = std::find_if(bytes.begin(), bytes.end(), [](auto byte) { return byte > 1; });
   ETUDE_REQUIRE_CODE(kDataLoss, bad == bytes.end(),
                      "{}: offset {}: a bool of tensor '{}' is {}, but must be 0 or 1", file,
-                     offset + static_cast<std::uint64_t>(bad - bytes.begin()), entry.name, *bad);
+                     offset + static_cast<uint64_t>(bad - bytes.begin()), entry.name, *bad);
 }
 
 bool is_below(std::string_view path, std::string_view folder) {
@@ -107,7 +107,7 @@ void save_safetensors(const std::string& path, const NamedTensors& tensors,
     for (const auto& [name, tensor] : tensors) entry_of(name, tensor);  // before there is a file
     etude::internal::AtomicFile file(path);
     etude::internal::write_tensors(tensors, metadata,
-                                   [&](std::span<const std::uint8_t> bytes) { file.write(bytes); });
+                                   [&](std::span<const uint8_t> bytes) { file.write(bytes); });
     file.commit();
   });
 }
@@ -183,10 +183,9 @@ LoadReport fill_places(const std::vector<Place>& places, NamedTensors tensors,
 
 namespace etude::internal {
 
-std::span<const std::uint8_t> bytes_of(const Tensor& x) {
+std::span<const uint8_t> bytes_of(const Tensor& x) {
   observe(x);
-  return {static_cast<const std::uint8_t*>(TensorAccess::data(x)),
-          static_cast<std::size_t>(x.nbytes())};
+  return {static_cast<const uint8_t*>(TensorAccess::data(x)), static_cast<std::size_t>(x.nbytes())};
 }
 
 void append_paths(std::string& text, std::string_view what, const std::vector<std::string>& paths) {
@@ -198,7 +197,7 @@ void append_paths(std::string& text, std::string_view what, const std::vector<st
 }
 
 void write_tensors(const io::NamedTensors& tensors, const io::Metadata& metadata,
-                   FunctionRef<void(std::span<const std::uint8_t>)> write) {
+                   FunctionRef<void(std::span<const uint8_t>)> write) {
   std::vector<SafetensorsEntry> entries;
   io::Metadata all = metadata;
   for (const auto& [name, tensor] : tensors) {
@@ -209,14 +208,14 @@ void write_tensors(const io::NamedTensors& tensors, const io::Metadata& metadata
     }
   }
   const std::string header = make_safetensors_header(entries, all);
-  write({reinterpret_cast<const std::uint8_t*>(header.data()), header.size()});
+  write({reinterpret_cast<const uint8_t*>(header.data()), header.size()});
   for (const SafetensorsEntry& entry : entries) {
     const auto bytes = bytes_of(tensors.at(entry.name));
     if (!bytes.empty()) write(bytes);
   }
 }
 
-TensorFile::TensorFile(std::span<const std::uint8_t> bytes, const std::string& name)
+TensorFile::TensorFile(std::span<const uint8_t> bytes, const std::string& name)
     : bytes_(bytes), name_(name), header_(parse_safetensors_header(bytes, name)) {
   for (const SafetensorsEntry& entry : header_.entries) {
     entries_.emplace(entry.name, &entry);
@@ -231,7 +230,7 @@ Tensor TensorFile::read(const std::string& name) const {
                      name);
   const SafetensorsEntry& entry = *found->second;
   Tensor x = make_tensor(io::type_of(entry, is_complex128_.at(name), name_));
-  const std::uint64_t offset = header_.data_offset + entry.begin;
+  const uint64_t offset = header_.data_offset + entry.begin;
   if (entry.end > entry.begin) {
     std::memcpy(TensorAccess::writable(x), bytes_.data() + offset, entry.end - entry.begin);
   }

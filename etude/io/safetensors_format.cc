@@ -20,14 +20,14 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::uint64_t kLengthBytes = 8;
-constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;
+constexpr uint64_t kLengthBytes = 8;
+constexpr uint64_t kMaxHeaderBytes = 100'000'000;
 constexpr std::size_t kMaxRank = 64;
 constexpr std::string_view kMetadataKey = "__metadata__";
 
 struct Dtype {
   std::string_view name;
-  std::uint64_t bytes;
+  uint64_t bytes;
 };
 constexpr std::array<Dtype, 14> kDtypes = {{{"BOOL", 1},
                                             {"U8", 1},
@@ -51,15 +51,14 @@ std::string known_dtypes() {
 }
 
 // The bytes of a tensor, or nothing when they do not fit 63 bits. Sizes must not be negative.
-std::optional<std::uint64_t> tensor_bytes(const SafetensorsEntry& entry) {
-  constexpr auto kMax = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
-  std::uint64_t bytes = safetensors_element_bytes(entry.dtype);
+std::optional<uint64_t> tensor_bytes(const SafetensorsEntry& entry) {
+  constexpr auto kMax = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
+  uint64_t bytes = safetensors_element_bytes(entry.dtype);
   bool empty = false;
-  for (const std::int64_t size : entry.shape) {
+  for (const int64_t size : entry.shape) {
     if (size == 0) {
       empty = true;  // the other sizes must be sane all the same
-    } else if (__builtin_mul_overflow(bytes, static_cast<std::uint64_t>(size), &bytes) ||
-               bytes > kMax) {
+    } else if (__builtin_mul_overflow(bytes, static_cast<uint64_t>(size), &bytes) || bytes > kMax) {
       return std::nullopt;
     }
   }
@@ -125,9 +124,9 @@ class HeaderReader final : public nlohmann::json_sax<Json> {
   bool number_unsigned(number_unsigned_t value) override {
     if (place_ == Place::kShape) {
       require(entry_.shape.size() < kMaxRank, "a shape of more than 64 axes");
-      require(value <= static_cast<number_unsigned_t>(std::numeric_limits<std::int64_t>::max()),
+      require(value <= static_cast<number_unsigned_t>(std::numeric_limits<int64_t>::max()),
               "a size of more than 63 bits");
-      entry_.shape.push_back(static_cast<std::int64_t>(value));
+      entry_.shape.push_back(static_cast<int64_t>(value));
     } else if (place_ == Place::kOffsets && offsets_ < 2) {
       (offsets_++ == 0 ? entry_.begin : entry_.end) = value;
     } else {
@@ -280,7 +279,7 @@ class HeaderReader final : public nlohmann::json_sax<Json> {
 
   [[noreturn]] void fail(std::string_view what) const {
     ETUDE_THROW(kDataLoss, "'{}': the header is not that of a safetensors file near byte {}: {}",
-                name_, kLengthBytes + static_cast<std::uint64_t>(reached_ - text_.data()), what);
+                name_, kLengthBytes + static_cast<uint64_t>(reached_ - text_.data()), what);
   }
   [[noreturn]] void unexpected(std::string_view what) const {
     fail(fmt::format("there is {} where {} must be", what, expected()));
@@ -303,14 +302,14 @@ class HeaderReader final : public nlohmann::json_sax<Json> {
 };
 
 // Checks that shape, dtype and place of one tensor agree, and that it lies within the data.
-void check_entry(const SafetensorsEntry& entry, std::uint64_t data_bytes, std::string_view name) {
+void check_entry(const SafetensorsEntry& entry, uint64_t data_bytes, std::string_view name) {
   ETUDE_REQUIRE_CODE(kUnimplemented, safetensors_element_bytes(entry.dtype) != 0,
                      "'{}': tensor '{:.100}' has the unknown dtype '{:.100}'; known are {}", name,
                      entry.name, entry.dtype, known_dtypes());
   ETUDE_REQUIRE_CODE(kDataLoss, entry.begin <= entry.end && entry.end <= data_bytes,
                      "'{}': tensor '{:.100}' lies at [{}, {}) of the data, which has {} bytes",
                      name, entry.name, entry.begin, entry.end, data_bytes);
-  const std::optional<std::uint64_t> bytes = tensor_bytes(entry);
+  const std::optional<uint64_t> bytes = tensor_bytes(entry);
   ETUDE_REQUIRE_CODE(
       kDataLoss, bytes == entry.end - entry.begin,
       "'{}': tensor '{:.100}' of type {}[{}] needs {} bytes, but lies at [{}, {}) of the "
@@ -321,12 +320,12 @@ void check_entry(const SafetensorsEntry& entry, std::uint64_t data_bytes, std::s
 }
 
 // Sorts the tensors by their place, and checks that they cover the data.
-void check_cover(std::vector<SafetensorsEntry>& entries, std::uint64_t data_bytes,
+void check_cover(std::vector<SafetensorsEntry>& entries, uint64_t data_bytes,
                  std::string_view name) {
   std::stable_sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) {
     return std::tie(a.begin, a.end) < std::tie(b.begin, b.end);
   });
-  std::uint64_t covered = 0;
+  uint64_t covered = 0;
   for (const SafetensorsEntry& entry : entries) {
     ETUDE_REQUIRE_CODE(
         kDataLoss, entry.begin == covered,
@@ -350,9 +349,9 @@ std::string quoted(const std::string& text) {
 
 // Sets the place of each entry; they must be sorted.
 void lay_out(std::vector<SafetensorsEntry>& entries) {
-  std::uint64_t offset = 0;
+  uint64_t offset = 0;
   for (SafetensorsEntry& entry : entries) {
-    const std::optional<std::uint64_t> bytes = tensor_bytes(entry);
+    const std::optional<uint64_t> bytes = tensor_bytes(entry);
     entry.begin = offset;
     const bool overflows = !bytes || __builtin_add_overflow(offset, *bytes, &offset);
     ETUDE_REQUIRE(!overflows, "tensor '{}' of type {}[{}] is too large for a file", entry.name,
@@ -372,7 +371,7 @@ void check_writable(const std::vector<SafetensorsEntry>& entries) {
                   entry.dtype, known_dtypes());
     ETUDE_REQUIRE(entry.shape.size() <= kMaxRank, "tensor '{}' has {} axes; the limit is {}",
                   entry.name, entry.shape.size(), kMaxRank);
-    for (const std::int64_t size : entry.shape) {
+    for (const int64_t size : entry.shape) {
       ETUDE_REQUIRE(size >= 0, "tensor '{}' of type {}[{}] has a negative size", entry.name,
                     entry.dtype, fmt::join(entry.shape, ","));
     }
@@ -381,18 +380,17 @@ void check_writable(const std::vector<SafetensorsEntry>& entries) {
 
 }  // namespace
 
-std::uint64_t safetensors_element_bytes(std::string_view dtype) {
+uint64_t safetensors_element_bytes(std::string_view dtype) {
   const auto found = std::find_if(kDtypes.begin(), kDtypes.end(),
                                   [&](const Dtype& known) { return known.name == dtype; });
   return found == kDtypes.end() ? 0 : found->bytes;
 }
 
-SafetensorsHeader parse_safetensors_header(std::span<const std::uint8_t> file,
-                                           std::string_view name) {
+SafetensorsHeader parse_safetensors_header(std::span<const uint8_t> file, std::string_view name) {
   ETUDE_REQUIRE_CODE(kDataLoss, file.size() >= kLengthBytes,
                      "'{}' has {} bytes; a safetensors file starts with 8 bytes of length", name,
                      file.size());
-  std::uint64_t length = 0;
+  uint64_t length = 0;
   for (std::size_t i = kLengthBytes; i-- > 0;) length = length << 8 | file[i];
   ETUDE_REQUIRE_CODE(kDataLoss, length <= kMaxHeaderBytes,
                      "'{}': bytes 0 to 7 give a header of {} bytes; the limit is {}", name, length,
@@ -405,7 +403,7 @@ SafetensorsHeader parse_safetensors_header(std::span<const std::uint8_t> file,
   const std::string_view text(reinterpret_cast<const char*>(file.data()) + kLengthBytes, length);
   SafetensorsHeader header = HeaderReader(name, text).read();
   header.data_offset = kLengthBytes + length;
-  const std::uint64_t data_bytes = file.size() - header.data_offset;
+  const uint64_t data_bytes = file.size() - header.data_offset;
   for (const SafetensorsEntry& entry : header.entries) check_entry(entry, data_bytes, name);
   check_cover(header.entries, data_bytes, name);
   return header;
@@ -415,8 +413,8 @@ std::string make_safetensors_header(std::vector<SafetensorsEntry>& entries,
                                     const std::map<std::string, std::string>& metadata) {
   check_writable(entries);
   std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) {
-    const std::uint64_t a_bytes = safetensors_element_bytes(a.dtype);
-    const std::uint64_t b_bytes = safetensors_element_bytes(b.dtype);
+    const uint64_t a_bytes = safetensors_element_bytes(a.dtype);
+    const uint64_t b_bytes = safetensors_element_bytes(b.dtype);
     return std::tie(b_bytes, a.name) < std::tie(a_bytes, b.name);
   });
   lay_out(entries);
@@ -438,7 +436,7 @@ std::string make_safetensors_header(std::vector<SafetensorsEntry>& entries,
   }
   text += '}';
   text.append((8 - text.size() % 8) % 8, ' ');
-  const std::uint64_t length = text.size() - kLengthBytes;
+  const uint64_t length = text.size() - kLengthBytes;
   ETUDE_REQUIRE_CODE(
       kResourceExhausted, length <= kMaxHeaderBytes,
       "{} tensors and {} metadata entries need a header of {} bytes; the limit is {}",

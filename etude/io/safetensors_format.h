@@ -17,19 +17,19 @@ namespace etude::internal {
 struct SafetensorsEntry {
   std::string name;
   std::string dtype;  // BOOL U8 I8 U16 I16 U32 I32 U64 I64 F16 BF16 F32 F64 C64
-  std::vector<std::int64_t> shape;
-  std::uint64_t begin = 0, end = 0;  // bytes, counted from the data's start
+  std::vector<int64_t> shape;
+  uint64_t begin = 0, end = 0;  // bytes, counted from the data's start
   bool operator==(const SafetensorsEntry&) const = default;
 };
 
 struct SafetensorsHeader {
   std::vector<SafetensorsEntry> entries;  // in the order of the data, which they cover exactly
   std::map<std::string, std::string> metadata;
-  std::uint64_t data_offset = 0;  // of the data's start in the file; need not be aligned
+  uint64_t data_offset = 0;  // of the data's start in the file; need not be aligned
 };
 
 // The size of one element, or 0 for an unknown dtype.
-std::uint64_t safetensors_element_bytes(std::string_view dtype);
+uint64_t safetensors_element_bytes(std::string_view dtype);
 
 // Parses the header of `file`, the whole content of a file called `name`.
 //
@@ -38,8 +38,7 @@ std::uint64_t safetensors_element_bytes(std::string_view dtype);
 //         sizes, positions that do not fit the shapes, holes or overlaps in the data, bytes after
 //         it; kUnimplemented for an unknown dtype.
 // cost:   linear in the header; the data is not touched.
-SafetensorsHeader parse_safetensors_header(std::span<const std::uint8_t> file,
-                                           std::string_view name);
+SafetensorsHeader parse_safetensors_header(std::span<const uint8_t> file, std::string_view name);
 
 // Returns the bytes before the data in a file with these entries. Sorts them by falling element
 // size, then name, and sets `begin` and `end`: the data has to be written in this order. The length

@@ -10,12 +10,12 @@
 namespace etude::internal {
 namespace {
 
-using Bytes = std::vector<std::uint8_t>;
+using Bytes = std::vector<uint8_t>;
 
 // A file of a header with the right length, and zeros as data.
 Bytes file_of(std::string_view json, std::size_t data_bytes) {
   Bytes file;
-  for (int i = 0; i < 8; ++i) file.push_back(static_cast<std::uint8_t>(json.size() >> (8 * i)));
+  for (int i = 0; i < 8; ++i) file.push_back(static_cast<uint8_t>(json.size() >> (8 * i)));
   file.insert(file.end(), json.begin(), json.end());
   file.resize(file.size() + data_bytes);
   return file;
@@ -205,9 +205,9 @@ TEST(SafetensorsFormat, RefusesToWriteWhatNobodyCanRead) {
   expect_not_written({{"a", "F8", {1}, 0, 0}}, "unknown dtype 'F8'");
   expect_not_written({{"a", "U8", {-1}, 0, 0}}, "U8[-1] has a negative size");
   expect_not_written({{"a\xff", "U8", {1}, 0, 0}}, "'a?' is not UTF-8");
-  const std::int64_t huge = std::numeric_limits<std::int64_t>::max();
+  const int64_t huge = std::numeric_limits<int64_t>::max();
   expect_not_written({{"a", "F32", {huge}, 0, 0}}, "too large");
-  expect_not_written({{"a", "U8", std::vector<std::int64_t>(65, 1), 0, 0}}, "65 axes");
+  expect_not_written({{"a", "U8", std::vector<int64_t>(65, 1), 0, 0}}, "65 axes");
 }
 
 }  // namespace

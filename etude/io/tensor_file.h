@@ -16,7 +16,7 @@
 namespace etude::internal {
 
 // The bytes of x, which is computed first if it is pending; valid as long as x lives.
-std::span<const std::uint8_t> bytes_of(const Tensor& x);
+std::span<const uint8_t> bytes_of(const Tensor& x);
 
 // Appends a line with the number of `paths` and the word `what` for them, and a line for each of
 // the first twelve; nothing if there are no paths.
@@ -26,13 +26,13 @@ void append_paths(std::string& text, std::string_view what, const std::vector<st
 //
 // throws: kInvalidArgument for an absent tensor or a name that is not UTF-8.
 void write_tensors(const io::NamedTensors& tensors, const io::Metadata& metadata,
-                   FunctionRef<void(std::span<const std::uint8_t>)> write);
+                   FunctionRef<void(std::span<const uint8_t>)> write);
 
 // Reads a file; `bytes`, its content, must outlive it.
 class TensorFile {
  public:
   // throws: kDataLoss, with file and offset, when it is truncated or not a safetensors file.
-  TensorFile(std::span<const std::uint8_t> bytes, const std::string& name);
+  TensorFile(std::span<const uint8_t> bytes, const std::string& name);
   const io::Metadata& metadata() const { return header_.metadata; }
   const std::map<std::string, const SafetensorsEntry*>& entries() const { return entries_; }
   // Returns a copy. throws: kNotFound; kDataLoss for bools that are neither 0 nor 1; kUnimplemented
@@ -40,7 +40,7 @@ class TensorFile {
   Tensor read(const std::string& name) const;
 
  private:
-  std::span<const std::uint8_t> bytes_;
+  std::span<const uint8_t> bytes_;
   std::string name_;
   SafetensorsHeader header_;
   std::map<std::string, const SafetensorsEntry*> entries_;

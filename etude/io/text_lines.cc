@@ -35,8 +35,8 @@ class LinesCursor final : public data::internal::Cursor {
       return data::internal::element_of(std::move(text));
     }
   }
-  std::int64_t skip(std::int64_t n) override {
-    std::int64_t done = 0;
+  int64_t skip(int64_t n) override {
+    int64_t done = 0;
     for (; done < n && at_ != end_; ++done) pass_line();
     return done;
   }
@@ -54,7 +54,7 @@ class LinesCursor final : public data::internal::Cursor {
   std::string path_;
   etude::internal::MappedFile file_;
   const char *begin_, *at_, *end_;
-  std::int64_t passed_ = 0;  // lines
+  int64_t passed_ = 0;  // lines
 };
 
 template <class T>

@@ -22,8 +22,8 @@ data::Dataset<std::string> text_lines(const std::string& path);
 // A line with its position.
 struct TextLine {
   std::string file, text;
-  std::int64_t number = 1;  // counted from 1
-  std::int64_t offset = 0;  // of its first byte
+  int64_t number = 1;  // counted from 1
+  int64_t offset = 0;  // of its first byte
 };
 // The same with their positions.
 data::Dataset<TextLine> numbered_lines(const std::string& path);

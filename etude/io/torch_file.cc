@@ -20,12 +20,12 @@ using etude::internal::ZipReader;
 using PickleKind = PickleValue::Kind;
 
 constexpr int kMostLevels = 100;  // of dicts in dicts
-constexpr std::uint64_t kMostTextBytes = std::uint64_t{256} << 20;
-constexpr std::int64_t kMostValues = 1'000'000;  // of all dicts; one value may be in many places
+constexpr uint64_t kMostTextBytes = uint64_t{256} << 20;
+constexpr int64_t kMostValues = 1'000'000;  // of all dicts; one value may be in many places
 
 class TorchReader {
  public:
-  TorchReader(std::span<const std::uint8_t> file, std::string_view name)
+  TorchReader(std::span<const uint8_t> file, std::string_view name)
       : name_(name), archive_(file, name), room_left_(file.size() * 8 + kFreeRoom) {
     constexpr std::string_view kProgram = "/data.pkl";
     for (const ZipEntry& entry : archive_.entries()) {
@@ -38,14 +38,14 @@ class TorchReader {
     ETUDE_REQUIRE_CODE(kDataLoss, program_ != nullptr,
                        "{}: it is a zip archive, but none of PyTorch: it has no data.pkl", name);
     if (const ZipEntry* order = archive_.find(folder_ + "/byteorder"); order != nullptr) {
-      std::vector<std::uint8_t> room;
+      std::vector<uint8_t> room;
       const auto bytes = archive_.read(*order, room);
       swap_bytes_ = std::string(bytes.begin(), bytes.end()) == "big";
     }
   }
 
   SafetensorsFile read() {
-    std::vector<std::uint8_t> room;
+    std::vector<uint8_t> room;
     const auto bytes = archive_.read(*program_, room);
     const Pickle pickle(bytes, program_->begin, name_);
     add(pickle.root(), "", 0);
@@ -53,11 +53,11 @@ class TorchReader {
   }
 
  private:
-  static constexpr std::uint64_t kFreeRoom = std::uint64_t{64} << 20;
+  static constexpr uint64_t kFreeRoom = uint64_t{64} << 20;
   struct Storage {
-    std::span<const std::uint8_t> bytes;
-    std::vector<std::uint8_t> room;
-    std::uint64_t offset = 0;
+    std::span<const uint8_t> bytes;
+    std::vector<uint8_t> room;
+    uint64_t offset = 0;
   };
 
   void add(const PickleValue& value, const std::string& path, int level) {
@@ -127,20 +127,20 @@ class TorchReader {
   Tensor tensor(const PickleValue& value, const std::string& path) {
     const Storage& from = storage(*value.items[0], path);
     etude::internal::DenseCopy copy{.name = name_, .offset = from.offset};
-    copy.element = static_cast<std::uint64_t>(itemsize(value.dtype));
+    copy.element = static_cast<uint64_t>(itemsize(value.dtype));
     for (const PickleValue* size : value.items[1]->items) copy.shape.push_back(size->whole);
     for (const PickleValue* stride : value.items[2]->items) copy.strides.push_back(stride->whole);
     copy.first = value.whole;
     copy.swap_bytes = swap_bytes_;
     copy.is_complex = is_complex(value.dtype);
-    const std::uint64_t bytes = copy.checked_bytes();
+    const uint64_t bytes = copy.checked_bytes();
     ETUDE_REQUIRE_CODE(
         kResourceExhausted, bytes <= room_left_,
         "{}: offset {}: tensor '{:.200}' of {} bytes shows elements many times over, "
         "and {} bytes are left for those; save a copy of it",
         name_, from.offset, path, bytes, room_left_);
     room_left_ -= bytes;
-    const auto held = static_cast<std::uint64_t>(value.items[0]->whole);
+    const auto held = static_cast<uint64_t>(value.items[0]->whole);
     ETUDE_REQUIRE_CODE(
         kDataLoss, held <= from.bytes.size() / copy.element,
         "{}: offset {}: storage '{:.100}' has {} bytes, fewer than {} elements of {}", name_,
@@ -155,12 +155,12 @@ class TorchReader {
   bool swap_bytes_ = false;
   std::unordered_map<std::string, Storage> storages_;
   SafetensorsFile out_;
-  std::int64_t count_ = 0;
-  std::uint64_t room_left_, text_bytes_ = 0;
+  int64_t count_ = 0;
+  uint64_t room_left_, text_bytes_ = 0;
 };
 
-SafetensorsFile parse_state(std::span<const std::uint8_t> file, std::string_view name) {
-  constexpr std::uint8_t kProtocol = 0x80;
+SafetensorsFile parse_state(std::span<const uint8_t> file, std::string_view name) {
+  constexpr uint8_t kProtocol = 0x80;
   ETUDE_REQUIRE_CODE(kUnimplemented, file.size() < 2 || file[0] != kProtocol,
                      "{}: it is a pickle without a zip archive, as PyTorch wrote it before version "
                      "1.6. Write it again in Python: torch.save(torch.load(path), path)",
@@ -170,8 +170,7 @@ SafetensorsFile parse_state(std::span<const std::uint8_t> file, std::string_view
 
 }  // namespace
 
-SafetensorsFile parse_torch(std::span<const std::uint8_t> file, std::string_view name,
-                            CallSite where) {
+SafetensorsFile parse_torch(std::span<const uint8_t> file, std::string_view name, CallSite where) {
   return etude::internal::located("load_torch", where, [&] { return parse_state(file, name); });
 }
 

@@ -30,7 +30,7 @@ namespace io {
 // cost:   one pass over the file; memory for the tensors and a small factor of its pickle.
 SafetensorsFile load_torch(const std::string& path, CallSite where = CallSite::here());
 // Parses the tensors in `file`, the content of a file with that `name`. throws: as load_torch.
-SafetensorsFile parse_torch(std::span<const std::uint8_t> file, std::string_view name,
+SafetensorsFile parse_torch(std::span<const uint8_t> file, std::string_view name,
                             CallSite where = CallSite::here());
 
 }  // namespace io

@@ -41,7 +41,7 @@ Tensor normal_of(const Shape& shape, double variance) {
 }
 
 Tensor filled(const Shape& shape, double value) {
-  return internal::full(intern_type(ambient().default_dtype, shape), value);
+  return etude::internal::full(intern_type(ambient().default_dtype, shape), value);
 }
 
 // Makes the columns of a matrix [rows, columns] orthonormal, rows >= columns: Gram-Schmidt, twice
@@ -70,10 +70,9 @@ Tensor orthogonal_of(const Shape& shape, double gain) {
   const std::size_t rows =
       static_cast<std::size_t>(shape.count()) / std::max<std::size_t>(columns, 1);
   const std::size_t tall = std::max(rows, columns), narrow = std::min(rows, columns);
-  std::vector<double> a =
-      random::normal({static_cast<std::int64_t>(tall), static_cast<std::int64_t>(narrow)},
-                     {.dtype = kFloat64})
-          .to_vector<double>();
+  std::vector<double> a = random::normal({static_cast<int64_t>(tall), static_cast<int64_t>(narrow)},
+                                         {.dtype = kFloat64})
+                              .to_vector<double>();
   orthonormalize(a, tall, narrow);
   std::vector<double> values(rows * columns);
   for (std::size_t i = 0; i < rows; ++i) {
@@ -82,7 +81,7 @@ Tensor orthogonal_of(const Shape& shape, double gain) {
       values[i * columns + j] = gain * value;
     }
   }
-  return internal::cast(Tensor(values, shape), ambient().default_dtype);
+  return etude::internal::cast(Tensor(values, shape), ambient().default_dtype);
 }
 
 }  // namespace
@@ -157,14 +156,14 @@ Initializer orthogonal(double gain) {
 Tensor identity(const Shape& shape) {
   ETUDE_REQUIRE(shape.rank() >= 2, "identity: the shape {} has no two axes", shape.to_string());
   const int last = shape.rank() - 1;
-  std::int64_t middle = 0;  // of the receptive field, in row-major order
+  int64_t middle = 0;  // of the receptive field, in row-major order
   for (int axis = 0; axis < last - 1; ++axis) middle = middle * shape[axis] + (shape[axis] - 1) / 2;
-  const std::int64_t in = shape[last - 1], out = shape[last];
+  const int64_t in = shape[last - 1], out = shape[last];
   std::vector<float> values(static_cast<std::size_t>(shape.count()), 0.0f);
-  for (std::int64_t i = 0; i < std::min(in, out) && !values.empty(); ++i) {
+  for (int64_t i = 0; i < std::min(in, out) && !values.empty(); ++i) {
     values[static_cast<std::size_t>((middle * in + i) * out + i)] = 1;
   }
-  return internal::cast(Tensor(values, shape), ambient().default_dtype);
+  return etude::internal::cast(Tensor(values, shape), ambient().default_dtype);
 }
 
 }  // namespace etude::nn

@@ -42,7 +42,7 @@ LayerError LayerError::inside(const char* container, std::size_t index) const {
 
 LayerError LayerError::with_path(std::string path) const { return {*this, std::move(path)}; }
 
-namespace detail {
+namespace internal {
 
 LayerObserver*& layer_observer() {
   struct Innermost {
@@ -57,7 +57,7 @@ Error restated(const Error& error, const std::string& name, CallSite where) {
   return out;
 }
 
-void require_input(const Tensor& x, int rank, std::int64_t features, const Tensor& parameter,
+void require_input(const Tensor& x, int rank, int64_t features, const Tensor& parameter,
                    const char* parameter_name) {
   const bool rank_fits = rank >= 0 ? x.rank() == rank : x.rank() >= -rank;
   const bool fits = rank_fits && (features < 0 || x.shape()[x.rank() - 1] == features);
@@ -72,5 +72,5 @@ void require_input(const Tensor& x, int rank, std::int64_t features, const Tenso
               x.shape().to_string(), needed);
 }
 
-}  // namespace detail
+}  // namespace internal
 }  // namespace etude::nn

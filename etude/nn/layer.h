@@ -52,11 +52,11 @@ class Activation {
   Tensor operator()(Tensor x) const { return function_ ? function_(x) : x; }
   bool is_empty() const { return !function_; }
   // Equal for equal functions: copies, and uses of one op or captureless lambda.
-  std::uint64_t host_key() const { return key_; }
+  uint64_t host_key() const { return key_; }
 
  private:
   template <class F>
-  static std::uint64_t key_of(const F& function) {
+  static uint64_t key_of(const F& function) {
     if constexpr (std::is_pointer_v<F>) {
       return reinterpret_cast<std::uintptr_t>(function);
     } else if constexpr (std::is_empty_v<F>) {
@@ -68,7 +68,7 @@ class Activation {
   }
 
   std::function<Tensor(const Tensor&)> function_;
-  std::uint64_t key_ = 0;
+  uint64_t key_ = 0;
 };
 
 // The identity of a layer. Its class distinguishes it from its first field, and from an adjacent
@@ -112,14 +112,14 @@ class LayerError : public Error {
   Error cause_;
 };
 
-namespace detail {
+namespace internal {
 
 // Observes calls of layers, to find their result shapes; see summary.h.
 class LayerObserver {
  public:
   virtual ~LayerObserver() = default;
   virtual void called(const LayerId& layer, const char* kind, const Shape& result,
-                      std::int64_t flops) = 0;
+                      int64_t flops) = 0;
 };
 // The observer of this thread; null: none.
 LayerObserver*& layer_observer();
@@ -134,8 +134,7 @@ const Tensor& shown(const R& result) {
 // Runs the computation of a layer called at `where`: reports the result and its `flops` per element
 // to the observer, and adds the layer's name to errors. throws: LayerError for every Error.
 template <class Layer, class Fn>
-auto run_layer(const Layer* layer, const char* kind, CallSite where, std::int64_t flops,
-               const Fn& fn) {
+auto run_layer(const Layer* layer, const char* kind, CallSite where, int64_t flops, const Fn& fn) {
   const CallScope scope(where);
   try {
     auto result = fn();
@@ -168,9 +167,9 @@ Error restated(const Error& error, const std::string& name, CallSite where);
 
 // throws: kInvalidArgument, stating the requirement and the shape of x, unless x has `rank` axes
 //         (rank < 0: at least -rank) and its last axis has `features` elements (any if negative).
-void require_input(const Tensor& x, int rank, std::int64_t features, const Tensor& parameter,
+void require_input(const Tensor& x, int rank, int64_t features, const Tensor& parameter,
                    const char* parameter_name);
 
-}  // namespace detail
+}  // namespace internal
 }  // namespace nn
 }  // namespace etude

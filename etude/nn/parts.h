@@ -16,17 +16,17 @@
 
 namespace ETUDE_API etude {
 namespace nn {
-namespace detail {
+namespace internal {
 
 // A part of the model that may be a layer.
 struct Part {
   std::string path;  // "" for the model itself
   LayerId id;
-  std::int64_t parameters, bytes;
+  int64_t parameters, bytes;
 };
 
 template <class T>
-void count_parameters(const T& x, std::int64_t& parameters, std::int64_t& bytes) {
+void count_parameters(const T& x, int64_t& parameters, int64_t& bytes) {
   if constexpr (HasLeaf<T, Tensor>::value) {
     for_each_leaf<Tensor>(x, [&](const Tensor& leaf) {
       parameters += leaf.has_value() ? leaf.size() : 0;
@@ -63,7 +63,7 @@ Tensor call_model(const Model& model, const Tensor& x, CallSite where) {
   }
 }
 
-}  // namespace detail
+}  // namespace internal
 
 // model(x) in the inference phase: dropout is the identity, normalisation uses running statistics.
 //
@@ -72,7 +72,7 @@ template <class Model>
 Tensor infer(const Model& model, const Tensor& x, CallSite where = CallSite::here()) {
   const PhaseScope inference(Phase::kInference);
   const CallScope scope(where);
-  return detail::call_model(model, x, where);
+  return internal::call_model(model, x, where);
 }
 
 }  // namespace nn

@@ -8,7 +8,7 @@
 #include "etude/core/option_ranges.h"
 #include "etude/ops.h"
 
-namespace etude::nn::detail {
+namespace etude::nn::internal {
 
 Tensor in_precision(const Tensor& x, DType dtype) {
   if (!x.has_value() || !is_floating(x.dtype()) || x.dtype() == dtype) return x;
@@ -41,8 +41,7 @@ class WatchedCopy::Translator final : public LayerObserver {
       original_of_.emplace(copies[i].id, originals[i].id);
     }
   }
-  void called(const LayerId& layer, const char* kind, const Shape& result,
-              std::int64_t flops) override {
+  void called(const LayerId& layer, const char* kind, const Shape& result, int64_t flops) override {
     const auto found = original_of_.find(layer);
     outer_->called(found == original_of_.end() ? layer : found->second, kind, result, flops);
   }
@@ -64,4 +63,4 @@ WatchedCopy::~WatchedCopy() {
   if (translator_ != nullptr) layer_observer() = outer_;
 }
 
-}  // namespace etude::nn::detail
+}  // namespace etude::nn::internal

@@ -33,7 +33,7 @@ struct PrecisionPolicy {
 inline constexpr PrecisionPolicy kMixedBFloat16{.compute = kBFloat16};
 inline constexpr PrecisionPolicy kMixedFloat16{.compute = kFloat16};
 
-namespace detail {
+namespace internal {
 
 // x in another floating dtype; integer and absent tensors are unchanged.
 Tensor in_precision(const Tensor& x, DType dtype);
@@ -116,7 +116,7 @@ class WatchedCopy {
   LayerObserver* outer_ = nullptr;
 };
 
-}  // namespace detail
+}  // namespace internal
 
 // A layer or model under a policy. Each call casts the parameters and floating inputs to the
 // compute dtype, and the results to the output dtype. The layers inside do not mix precisions: an
@@ -131,21 +131,21 @@ class Precision {
  public:
   explicit Precision(Layer given, PrecisionPolicy policy = kMixedBFloat16,
                      CallSite where = CallSite::here())
-      : layer((detail::check_policy(policy, where),
-               detail::model_in(std::move(given), policy.parameter))),
+      : layer((internal::check_policy(policy, where),
+               internal::model_in(std::move(given), policy.parameter))),
         policy_(policy) {
     if constexpr (etude::internal::holds_state<Layer>()) {
-      const detail::StateIn cast{detail::state_dtype(policy.parameter)};
+      const internal::StateIn cast{internal::state_dtype(policy.parameter)};
       etude::internal::each_leaf(layer, cast);
     }
   }
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const {
-    return detail::run_layer(this, "Precision", where, 0, [&] {
+    return internal::run_layer(this, "Precision", where, 0, [&] {
       const PrecisionScope scope;
-      const Layer now = detail::model_in(layer, policy_.compute);
-      const detail::WatchedCopy watched(layer, now);
-      const Tensor y = detail::call_model(now, detail::in_precision(x, policy_.compute), where);
-      return detail::in_precision(y, policy_.output);
+      const Layer now = internal::model_in(layer, policy_.compute);
+      const internal::WatchedCopy watched(layer, now);
+      const Tensor y = internal::call_model(now, internal::in_precision(x, policy_.compute), where);
+      return internal::in_precision(y, policy_.output);
     });
   }
   const PrecisionPolicy& policy() const { return policy_; }

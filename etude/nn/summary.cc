@@ -9,7 +9,7 @@
 namespace etude::nn {
 namespace {
 
-std::string grouped(std::int64_t number) {
+std::string grouped(int64_t number) {
   std::string digits = std::to_string(number);
   for (auto at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > 0; at -= 3) {
     digits.insert(static_cast<std::size_t>(at), ",");
@@ -39,7 +39,7 @@ std::string Summary::to_string() const {
                             grouped(parameters), grouped(bytes), grouped(flops));
 }
 
-namespace detail {
+namespace internal {
 
 const Part* part_of(const std::vector<Part>& parts, const LayerId& layer) {
   const Part* at_address = nullptr;
@@ -55,11 +55,10 @@ struct SummaryScope::State final : LayerObserver {
     LayerId layer;
     const char* kind;
     Shape result;
-    std::int64_t flops;
+    int64_t flops;
   };
 
-  void called(const LayerId& layer, const char* kind, const Shape& result,
-              std::int64_t flops) override {
+  void called(const LayerId& layer, const char* kind, const Shape& result, int64_t flops) override {
     calls.push_back({layer, kind, result, flops});
   }
 
@@ -105,5 +104,5 @@ Summary SummaryScope::finish(const std::vector<Part>& parts, const Tensor& resul
   return out;
 }
 
-}  // namespace detail
+}  // namespace internal
 }  // namespace etude::nn

@@ -19,24 +19,24 @@ struct LayerSummary {
   std::string path;  // "conv1", "layers/0"; "" for the model itself
   std::string kind;  // "Conv2D"
   Shape result;
-  std::int64_t parameters = 0;
-  std::int64_t bytes = 0;
-  std::int64_t flops = 0;
+  int64_t parameters = 0;
+  int64_t bytes = 0;
+  int64_t flops = 0;
 };
 struct Summary {
   std::vector<LayerSummary> layers;
   Shape result;
-  std::int64_t parameters = 0;  // of the whole model, including those outside of layers
-  std::int64_t bytes = 0;
+  int64_t parameters = 0;  // of the whole model, including those outside of layers
+  int64_t bytes = 0;
   // Of the forward pass for this input: 2 per multiply-add in Dense and convolutions, 2 per element
   // in normalisations; other ops count 0.
-  std::int64_t flops = 0;
+  int64_t flops = 0;
 
   // A table with one line per layer, then the totals.
   std::string to_string() const;
 };
 
-namespace detail {
+namespace internal {
 
 // While alive, calls of this thread run on abstract tensors, and calls of layers are recorded.
 class SummaryScope {
@@ -54,7 +54,7 @@ class SummaryScope {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace detail
+}  // namespace internal
 
 // The layers that model(x) calls for an x of this shape, with the batch axis, and dtype:
 // summary(model, {1, 28, 28, 1}), summary(embedding, {{8, 20}, kInt32}).
@@ -64,9 +64,9 @@ class SummaryScope {
 template <class Model>
 Summary summary(const Model& model, const TensorSpec& input, CallSite where = CallSite::here()) {
   return etude::internal::located("", where, [&] {
-    const detail::SummaryScope scope;
-    return scope.finish(detail::find_parts(model),
-                        detail::call_model(model, scope.input(input), where));
+    const internal::SummaryScope scope;
+    return scope.finish(internal::find_parts(model),
+                        internal::call_model(model, scope.input(input), where));
   });
 }
 template <class Model>
@@ -82,10 +82,10 @@ Summary summary(const Model& model, const Shape& input_shape, CallSite where = C
 template <class Make>
 Summary summary_of(const Make& make, const TensorSpec& input, CallSite where = CallSite::here()) {
   return etude::internal::located("", where, [&] {
-    const detail::SummaryScope scope;
+    const internal::SummaryScope scope;
     const auto model = make();
-    return scope.finish(detail::find_parts(model),
-                        detail::call_model(model, scope.input(input), where));
+    return scope.finish(internal::find_parts(model),
+                        internal::call_model(model, scope.input(input), where));
   });
 }
 template <class Make>

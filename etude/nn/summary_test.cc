@@ -44,7 +44,7 @@ struct Holder {
 TEST(Summary, FindsLayersInContainersOfAllKinds) {
   const Summary found = summary(Holder(), {1, 2});
   std::vector<std::string> paths;
-  std::int64_t parameters = 0;
+  int64_t parameters = 0;
   for (const LayerSummary& layer : found.layers) {
     paths.push_back(layer.path);
     parameters += layer.parameters;
@@ -72,7 +72,7 @@ struct Shared {
 
 void expect_shared(const Summary& found, const std::string& prefix) {
   // Four maps of 4 to 4 with biases, one of 8 to 3, one of 3 to 2.
-  std::map<std::string, std::pair<std::string, std::int64_t>> want{
+  std::map<std::string, std::pair<std::string, int64_t>> want{
       {"attention", {"MultiHeadAttention", 80}},
       {"tail/layers/0", {"Flatten", 0}},
       {"tail/layers/1", {"Dense", 27}},

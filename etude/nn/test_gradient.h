@@ -29,7 +29,7 @@ Model moved_along(Model model, const std::map<std::string, Tensor>& slopes, doub
 template <class Model, class Loss>
 void expect_gradient(const Model& model, const Loss& loss, double step = 2e-3,
                      double tolerance = 0.1) {
-  const internal::StateReplay nobody_takes_state({});
+  const etude::internal::StateReplay nobody_takes_state({});
   std::map<std::string, Tensor> slopes;
   double square_sum = 0;
   const auto tangent = gradient(loss, model);

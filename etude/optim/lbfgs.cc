@@ -90,7 +90,7 @@ class LineSearch {
     }
     return lower(std::move(last));
   }
-  std::int64_t evaluations() const { return evaluations_; }
+  int64_t evaluations() const { return evaluations_; }
 
  private:
   Point point(double at) {
@@ -130,7 +130,7 @@ class LineSearch {
   const LBFGSOptions& options_;
   Point start_;
   Vector direction_;
-  std::int64_t evaluations_ = 0;
+  int64_t evaluations_ = 0;
 };
 
 struct Pair {

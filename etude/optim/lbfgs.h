@@ -24,13 +24,13 @@ namespace ETUDE_API etude {
 namespace optim {
 
 struct LBFGSOptions {
-  std::int64_t iterations = 100;
-  std::int64_t history = 10;      // number of stored pairs of step and gradient change
-  double gradient_limit = 1e-7;   // converged when no gradient element is larger
-  double change_limit = 1e-12;    // converged when the relative decrease is not larger
-  double armijo = 1e-4;           // required decrease, relative to the initial slope
-  double curvature = 0.9;         // allowed slope after a step, relative to the initial one
-  std::int64_t evaluations = 25;  // of one line search
+  int64_t iterations = 100;
+  int64_t history = 10;          // number of stored pairs of step and gradient change
+  double gradient_limit = 1e-7;  // converged when no gradient element is larger
+  double change_limit = 1e-12;   // converged when the relative decrease is not larger
+  double armijo = 1e-4;          // required decrease, relative to the initial slope
+  double curvature = 0.9;        // allowed slope after a step, relative to the initial one
+  int64_t evaluations = 25;      // of one line search
 
   static constexpr void ranges(const auto& option) {
     option("iterations", &LBFGSOptions::iterations, at_least(0));
@@ -45,7 +45,7 @@ struct LBFGSOptions {
 
 struct LBFGSResult {
   double value = 0;
-  std::int64_t iterations = 0, evaluations = 0;
+  int64_t iterations = 0, evaluations = 0;
   bool has_converged = false;  // by one of the limits
   std::string why;             // the reason of the end
 };

@@ -16,19 +16,19 @@ namespace {
 using optimizer::make_schedule;
 using optimizer::ScheduleTree;
 
-void require_length(std::string_view schedule, std::int64_t T, CallSite site) {
+void require_length(std::string_view schedule, int64_t T, CallSite site) {
   etude::internal::located(schedule, site, [&] {
     ETUDE_REQUIRE(T >= 1, "{} updates are asked for, but at least 1 is needed", T);
   });
 }
 
-double real(std::int64_t n) { return static_cast<double>(n); }
+double real(int64_t n) { return static_cast<double>(n); }
 
 Schedule formula(std::string_view name, std::vector<double> numbers) {
   return Schedule(make_schedule(name, std::move(numbers)));
 }
 
-void require_rising(std::string_view schedule, const std::vector<std::int64_t>& bounds,
+void require_rising(std::string_view schedule, const std::vector<int64_t>& bounds,
                     std::size_t parts, CallSite site) {
   etude::internal::located(schedule, site, [&] {
     ETUDE_REQUIRE(parts == bounds.size() + 1, "{} bounds separate {} parts, but {} are given",
@@ -48,17 +48,16 @@ std::vector<ScheduleTree> trees(const std::vector<Schedule>& parts) {
 Schedule::Schedule(ScheduleTree tree)
     : tree_(std::make_shared<const ScheduleTree>(std::move(tree))) {}
 
-std::shared_ptr<const ScheduleTree> Schedule::of_host(
-    std::function<double(std::int64_t)> function) {
+std::shared_ptr<const ScheduleTree> Schedule::of_host(std::function<double(int64_t)> function) {
   return std::make_shared<const ScheduleTree>(ScheduleTree{
-      .host = std::make_shared<const std::function<double(std::int64_t)>>(std::move(function))});
+      .host = std::make_shared<const std::function<double(int64_t)>>(std::move(function))});
 }
 
 ScheduleTree Schedule::tree() const {
   return tree_ == nullptr ? make_schedule("constant", {constant_}) : *tree_;
 }
 
-double Schedule::evaluate(std::int64_t update) const { return value_at(*tree_, update); }
+double Schedule::evaluate(int64_t update) const { return value_at(*tree_, update); }
 
 bool Schedule::equals(const Schedule& other) const {
   if (tree_ == nullptr || other.tree_ == nullptr) {
@@ -69,14 +68,14 @@ bool Schedule::equals(const Schedule& other) const {
 
 Schedule constant(double value) { return {value}; }
 
-Schedule piecewise(std::vector<std::int64_t> bounds, std::vector<double> values, CallSite site) {
+Schedule piecewise(std::vector<int64_t> bounds, std::vector<double> values, CallSite site) {
   require_rising("piecewise", bounds, values.size(), site);
   std::vector<double> numbers(bounds.begin(), bounds.end());
   numbers.insert(numbers.end(), values.begin(), values.end());
   return formula("piecewise", std::move(numbers));
 }
 
-Schedule step(double base, double factor, std::int64_t every, CallSite site) {
+Schedule step(double base, double factor, int64_t every, CallSite site) {
   require_length("step", every, site);
   return formula("step", {base, factor, real(every)});
 }
@@ -85,17 +84,17 @@ Schedule exponential(double base, double rate) { return formula("exponential", {
 
 Schedule inverse_time(double base, double rate) { return formula("inverse_time", {base, rate}); }
 
-Schedule polynomial(double base, double end, double power, std::int64_t T, CallSite site) {
+Schedule polynomial(double base, double end, double power, int64_t T, CallSite site) {
   require_length("polynomial", T, site);
   return formula("polynomial", {base, end, power, real(T)});
 }
 
-Schedule cosine(double base, std::int64_t T, double end, CallSite site) {
+Schedule cosine(double base, int64_t T, double end, CallSite site) {
   require_length("cosine", T, site);
   return formula("cosine", {base, end, real(T)});
 }
 
-Schedule cosine_restarts(double base, std::int64_t T, double mult, double end, CallSite site) {
+Schedule cosine_restarts(double base, int64_t T, double mult, double end, CallSite site) {
   require_length("cosine_restarts", T, site);
   etude::internal::located("cosine_restarts", site, [&] {
     ETUDE_REQUIRE(mult >= 1, "mult is {}, but must be at least 1", mult);
@@ -103,12 +102,12 @@ Schedule cosine_restarts(double base, std::int64_t T, double mult, double end, C
   return formula("cosine_restarts", {base, real(T), mult, end});
 }
 
-Schedule linear_warmup(double base, std::int64_t T, CallSite site) {
+Schedule linear_warmup(double base, int64_t T, CallSite site) {
   require_length("linear_warmup", T, site);
   return formula("linear_warmup", {base, real(T)});
 }
 
-Schedule one_cycle(double max, std::int64_t T, OneCycleOptions options, CallSite site) {
+Schedule one_cycle(double max, int64_t T, OneCycleOptions options, CallSite site) {
   require_length("one_cycle", T, site);
   etude::internal::check_options("one_cycle", options, site);
   const double start = max / options.div, end = start / options.final_div;
@@ -116,7 +115,7 @@ Schedule one_cycle(double max, std::int64_t T, OneCycleOptions options, CallSite
   return formula("one_cycle", {start, max, end, top, last});
 }
 
-Schedule inverse_sqrt(double base, std::int64_t warmup, CallSite site) {
+Schedule inverse_sqrt(double base, int64_t warmup, CallSite site) {
   require_length("inverse_sqrt", warmup, site);
   return formula("inverse_sqrt", {base, real(warmup)});
 }
@@ -126,13 +125,13 @@ Schedule chain(std::vector<Schedule> factors) {
   return Schedule(make_schedule("chain", {}, trees(factors)));
 }
 
-Schedule join(std::vector<Schedule> parts, std::vector<std::int64_t> bounds, CallSite site) {
+Schedule join(std::vector<Schedule> parts, std::vector<int64_t> bounds, CallSite site) {
   require_rising("join", bounds, parts.size(), site);
   return Schedule(
       make_schedule("join", std::vector<double>(bounds.begin(), bounds.end()), trees(parts)));
 }
 
-Schedule warmup(std::int64_t T, Schedule then, CallSite site) {
+Schedule warmup(int64_t T, Schedule then, CallSite site) {
   require_length("warmup", T, site);
   const double base = then(0);
   return join({linear_warmup(base, T, site), std::move(then)}, {T}, site);
@@ -162,7 +161,7 @@ Schedule segments(const std::vector<Segment>& parts, CallSite where) {
   return etude::internal::located("segments", where, [&] {
     ETUDE_REQUIRE(!parts.empty(), "there are no segments");
     std::vector<Schedule> all;
-    std::vector<std::int64_t> bounds;
+    std::vector<int64_t> bounds;
     for (const Segment& part : parts) {
       all.push_back(of_segment(part));
       bounds.push_back((bounds.empty() ? 0 : bounds.back()) + part.updates);

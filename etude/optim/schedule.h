@@ -33,13 +33,12 @@ class Schedule {
       T constant)  // NOLINT(google-explicit-constructor): a number is a schedule
       : constant_(static_cast<double>(constant)) {}
   template <class F>
-  requires(std::is_invocable_r_v<double, const F&, std::int64_t> && !std::same_as<F, Schedule>)
-      Schedule(
-          F function)  // NOLINT(google-explicit-constructor): so is a function of the update number
+  requires(std::is_invocable_r_v<double, const F&, int64_t> && !std::same_as<F, Schedule>) Schedule(
+      F function)  // NOLINT(google-explicit-constructor): so is a function of the update number
       : tree_(of_host(std::move(function))) {}
   explicit Schedule(optimizer::ScheduleTree tree);
 
-  double operator()(std::int64_t update) const {
+  double operator()(int64_t update) const {
     return tree_ == nullptr ? constant_ : evaluate(update);
   }
   // The number, if the schedule is a constant.
@@ -52,8 +51,8 @@ class Schedule {
 
  private:
   static std::shared_ptr<const optimizer::ScheduleTree> of_host(
-      std::function<double(std::int64_t)> function);
-  double evaluate(std::int64_t update) const;
+      std::function<double(int64_t)> function);
+  double evaluate(int64_t update) const;
   bool equals(const Schedule& other) const;
 
   double constant_ = 0;
@@ -65,24 +64,24 @@ class Schedule {
 
 Schedule constant(double value);
 // values[0] before bounds[0], values[1] before bounds[1], ..., the last value from then on.
-Schedule piecewise(std::vector<std::int64_t> bounds, std::vector<double> values,
+Schedule piecewise(std::vector<int64_t> bounds, std::vector<double> values,
                    CallSite where = CallSite::here());
 // base times factor^floor(t / every).
-Schedule step(double base, double factor, std::int64_t every, CallSite where = CallSite::here());
+Schedule step(double base, double factor, int64_t every, CallSite where = CallSite::here());
 // base times rate^t.
 Schedule exponential(double base, double rate);
 // base / (1 + rate t).
 Schedule inverse_time(double base, double rate);
 // From base to `end` in T updates, along a power of the remaining fraction.
-Schedule polynomial(double base, double end, double power, std::int64_t T,
+Schedule polynomial(double base, double end, double power, int64_t T,
                     CallSite where = CallSite::here());
 // Half a cosine wave from base to `end` in T updates, then `end`.
-Schedule cosine(double base, std::int64_t T, double end = 0, CallSite where = CallSite::here());
+Schedule cosine(double base, int64_t T, double end = 0, CallSite where = CallSite::here());
 // Repeats cosine(); each period is `mult` times as long as the one before.
-Schedule cosine_restarts(double base, std::int64_t T, double mult = 1, double end = 0,
+Schedule cosine_restarts(double base, int64_t T, double mult = 1, double end = 0,
                          CallSite where = CallSite::here());
 // Rises linearly to base, which it reaches at update T - 1 and keeps.
-Schedule linear_warmup(double base, std::int64_t T, CallSite where = CallSite::here());
+Schedule linear_warmup(double base, int64_t T, CallSite where = CallSite::here());
 
 struct OneCycleOptions {
   double rise = 0.3;       // fraction of T in which the value rises
@@ -96,23 +95,23 @@ struct OneCycleOptions {
   }
 };
 // Rises to `max` and falls again in T updates, along half cosine waves.
-Schedule one_cycle(double max, std::int64_t T, OneCycleOptions options = {},
+Schedule one_cycle(double max, int64_t T, OneCycleOptions options = {},
                    CallSite where = CallSite::here());
 // Rises like linear_warmup, then falls with the inverse square root of the update number.
-Schedule inverse_sqrt(double base, std::int64_t warmup, CallSite where = CallSite::here());
+Schedule inverse_sqrt(double base, int64_t warmup, CallSite where = CallSite::here());
 
 // The product of schedules: chain({cosine(0.1, 100), step(1, 0.5, 30)}).
 Schedule chain(std::vector<Schedule> factors);
 // Concatenates schedules: schedule i runs, from its own update 0, until bounds[i].
-Schedule join(std::vector<Schedule> parts, std::vector<std::int64_t> bounds,
+Schedule join(std::vector<Schedule> parts, std::vector<int64_t> bounds,
               CallSite where = CallSite::here());
 // Runs T updates that rise linearly to the first value of `then`; then `then` from its update 0.
-Schedule warmup(std::int64_t T, Schedule then, CallSite where = CallSite::here());
+Schedule warmup(int64_t T, Schedule then, CallSite where = CallSite::here());
 
 struct Segment {
   std::string shape = "linear";  // or "cosine", "exponential", "constant", which stays at start
   double start = 0, end = 0;
-  std::int64_t updates = 1;
+  int64_t updates = 1;
 };
 // Concatenates segments, each from its start to its end; then the end of the last one.
 // throws: kInvalidArgument for another shape, and for ends that an exponential cannot have.

@@ -16,7 +16,7 @@ namespace {
 struct Row {
   const char* name;
   Schedule schedule;
-  std::vector<std::pair<std::int64_t, double>> values;
+  std::vector<std::pair<int64_t, double>> values;
 };
 
 // spec: LR1, LR2, LR3, LR4, LR5, LR6, LR7, LR8, LR9, LR10
@@ -55,7 +55,7 @@ TEST(Schedule, SegmentsByShape) {
                                    {"linear", .1, .3, 4},
                                    {"cosine", .3, .1, 10},
                                    {"exponential", .1, .001, 2}});
-  const std::vector<std::pair<std::int64_t, double>> values = {
+  const std::vector<std::pair<int64_t, double>> values = {
       {0, .1},  {1, .1},  {2, .1},   {4, .2},    {6, .3},
       {11, .2}, {16, .1}, {17, .01}, {18, .001}, {99, .001}};
   for (const auto& [update, value] : values) EXPECT_NEAR(parts(update), value, 1e-12) << update;
@@ -78,7 +78,7 @@ TEST(Schedule, SegmentsByShape) {
 }
 
 TEST(Schedule, NumbersAndFunctionsAreSchedules) {
-  const Schedule number = 3, function = [](std::int64_t t) { return 0.5 * static_cast<double>(t); };
+  const Schedule number = 3, function = [](int64_t t) { return 0.5 * static_cast<double>(t); };
   EXPECT_EQ(number(7), 3.0);
   EXPECT_EQ(function(7), 3.5);
 }
@@ -87,7 +87,7 @@ TEST(Schedule, NumbersAndFunctionsAreSchedules) {
 TEST(Schedule, FormulasAreThoseOfNumbers) {
   const Schedule falls = exponential(.1, .93), bends = polynomial(.1, .01, 1.7, 40);
   const Schedule wave = cosine(.3, 70, .02);
-  for (std::int64_t t = 0; t < 80; ++t) {
+  for (int64_t t = 0; t < 80; ++t) {
     const auto at = static_cast<double>(t);
     EXPECT_EQ(falls(t), .1 * std::pow(.93, at));
     EXPECT_EQ(bends(t), (.1 - .01) * std::pow(1 - std::min(at / 40, 1.0), 1.7) + .01);
@@ -127,7 +127,7 @@ TEST(Schedule, ReadsBackFromFormulasAndNumbers) {
     EXPECT_EQ(optimizer::formulas_of(schedule.tree()), text);
     const Schedule read(optimizer::read_schedule(text, optimizer::numbers_of(schedule.tree())));
     EXPECT_EQ(read.tree(), schedule.tree());
-    for (std::int64_t t = 0; t < 20; ++t) EXPECT_EQ(read(t), schedule(t)) << text;
+    for (int64_t t = 0; t < 20; ++t) EXPECT_EQ(read(t), schedule(t)) << text;
   }
 }
 
@@ -136,7 +136,7 @@ TEST(Schedule, AreEqualWhereTheirNumbersAre) {
   EXPECT_EQ(cosine(.1, 10), cosine(.1, 10));
   EXPECT_NE(cosine(.1, 10), cosine(.1, 11));
   EXPECT_NE(Schedule(0.1), cosine(.1, 10));
-  const auto half = [](std::int64_t) { return 0.5; };
+  const auto half = [](int64_t) { return 0.5; };
   const Schedule host = half, copy = host, other = half;
   EXPECT_EQ(host, copy);
   EXPECT_NE(host, other);

@@ -17,9 +17,7 @@ std::string name_of(const std::string& path, std::size_t index) {
   return path.empty() ? fmt::format("number {}", index) : "'" + path + "'";
 }
 
-Tensor count_of(std::int64_t updates) {
-  return Tensor(std::vector<std::int64_t>{updates}, Shape{});
-}
+Tensor count_of(int64_t updates) { return Tensor(std::vector<int64_t>{updates}, Shape{}); }
 
 Tensor started(const StateStart& start, const Tensor& value) {
   return start.is_parameter ? value : etude::internal::full(start.type, start.value);
@@ -37,15 +35,15 @@ Slots::~Slots() = default;
 
 Slots::Slots(std::vector<std::string> names) : names_(std::move(names)), count_(count_of(0)) {}
 
-std::int64_t Slots::updates() const {
+int64_t Slots::updates() const {
   const void* data = is_traced() ? nullptr : TensorAccess::data(count_);
-  return data != nullptr ? *static_cast<const std::int64_t*>(data) : count_.item<std::int64_t>();
+  return data != nullptr ? *static_cast<const int64_t*>(data) : count_.item<int64_t>();
 }
 
 void Slots::count_update() {
-  const std::int64_t updates = this->updates();
+  const int64_t updates = this->updates();
   if (TensorAccess::is_unique(count_)) {
-    *static_cast<std::int64_t*>(TensorAccess::writable(count_)) = updates + 1;
+    *static_cast<int64_t*>(TensorAccess::writable(count_)) = updates + 1;
   } else {
     count_ = count_of(updates + 1);
   }
@@ -159,7 +157,7 @@ State Slots::state() const {
 void Slots::restore(State state) {
   const auto updates = state.find(kUpdates);
   ETUDE_REQUIRE(updates != state.end(), "the state has no entry '{}'", kUpdates);
-  const auto count = updates->second.item<std::int64_t>();
+  const auto count = updates->second.item<int64_t>();
   state.erase(updates);
   std::map<std::string, Tensor> numbers;
   for (auto it = state.begin(); it != state.end();) {

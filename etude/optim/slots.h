@@ -71,7 +71,7 @@ class Slots {
   ~Slots();
 
   // throws: kFailedPrecondition while a function is traced that has them as an argument.
-  std::int64_t updates() const;
+  int64_t updates() const;
   // The number of updates, int64[]; without elements while such a function is traced.
   const Tensor& count() const { return count_; }
   bool is_traced() const {

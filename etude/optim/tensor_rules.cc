@@ -28,7 +28,7 @@ Tensor number(double value) { return Tensor(std::vector<double>{value}, Shape{})
 // A rate of an update, float64[].
 template <class Rates>
 Tensor rate_in(const Tensor& rates, double Rates::*rate) {
-  return get_index(rates, {static_cast<std::int64_t>(optimizer::place_of(rate))}, {});
+  return get_index(rates, {static_cast<int64_t>(optimizer::place_of(rate))}, {});
 }
 
 // The rates of an update with some of them multiplied.
@@ -85,10 +85,10 @@ namespace {
 
 // A filter as the matrix of its last axis by all others.
 struct Matrix {
-  std::int64_t rows, columns;
+  int64_t rows, columns;
 };
 Matrix matrix_of(const Tensor& x) {
-  const std::int64_t columns = x.shape()[x.rank() - 1];
+  const int64_t columns = x.shape()[x.rank() - 1];
   return {x.size() / columns, columns};
 }
 
@@ -147,7 +147,7 @@ StateStart Adafactor::start_of(std::string_view state, const Tensor& value) cons
   const bool is_matrix = value.rank() > 1;
   if (is_matrix == (state == "variance")) return {};
   if (!is_matrix) return {value.type()};
-  std::vector<std::int64_t> sizes = value.shape().to_vector();
+  std::vector<int64_t> sizes = value.shape().to_vector();
   sizes[sizes.size() - (state == "rows" ? 1 : 2)] = 1;
   return {intern_type(value.dtype(), Shape(sizes))};
 }
@@ -180,7 +180,7 @@ namespace {
 // (a + eps 1)^(-1/4) of a positive matrix by the coupled iteration of Newton: m goes to 1. Its
 // eigenvalues begin below 5/2; small ones grow by (5/4)^4 in each step, so that 40 reach 1e-15.
 Tensor inverse_fourth_root(const Tensor& a, double eps) {
-  const std::int64_t n = a.shape()[0];
+  const int64_t n = a.shape()[0];
   const Tensor unit = eye(n, {.cols = n, .dtype = a.dtype()}), whole = a + eps * unit;
   const Tensor scale = 2.5 / norm(whole);
   Tensor m = whole * scale, root = unit * sqrt(sqrt(scale));
@@ -202,7 +202,7 @@ StateStart Shampoo::start_of(std::string_view state, const Tensor& value) const 
   if (is_matrix == (state == "squares")) return {};
   if (!is_matrix) return {value.type()};
   const Matrix size = matrix_of(value);
-  const std::int64_t n = state == "left" ? size.rows : size.columns;
+  const int64_t n = state == "left" ? size.rows : size.columns;
   return {intern_type(value.dtype(), Shape{n, n})};
 }
 void Shampoo::run_step(const Step& step) const {

@@ -40,7 +40,7 @@ struct TransformRun {
   // The state of that name of parameter i.
   Tensor& state(const char* name, std::size_t i) const;
   // Whether the integer x, int64[], has this remainder modulo `divisor`.
-  Condition has_remainder(const Tensor& x, std::int64_t divisor, std::int64_t remainder) const;
+  Condition has_remainder(const Tensor& x, int64_t divisor, int64_t remainder) const;
 };
 
 // The initial value of the state of that name, which comes after the states of the rule.

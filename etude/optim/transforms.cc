@@ -49,10 +49,9 @@ Tensor& TransformRun::state(const char* name, std::size_t i) const {
   return slots[i][static_cast<std::size_t>(k)];
 }
 
-Condition TransformRun::has_remainder(const Tensor& x, std::int64_t divisor,
-                                      std::int64_t remainder) const {
+Condition TransformRun::has_remainder(const Tensor& x, int64_t divisor, int64_t remainder) const {
   if (is_traced()) return Condition(etude::remainder(x, divisor) == remainder);
-  return Condition(x.item<std::int64_t>() % divisor == remainder);
+  return Condition(x.item<int64_t>() % divisor == remainder);
 }
 
 namespace {
@@ -65,9 +64,7 @@ void each_gradient(TransformRun& run, const Fn& fn) {
   }
 }
 
-Tensor int64_scalar(std::int64_t value) {
-  return Tensor(std::vector<std::int64_t>{value}, Shape{});
-}
+Tensor int64_scalar(int64_t value) { return Tensor(std::vector<int64_t>{value}, Shape{}); }
 Tensor float64_scalar(double value) { return Tensor(std::vector<double>{value}, Shape{}); }
 
 // The squares of tensors over that of their scale, float64.
@@ -112,8 +109,8 @@ void run_clip_by_global_norm(TransformRun& run, const Transform& self) {
 void run_centralize(TransformRun& run, const Transform&) {
   each_gradient(run, [&](std::size_t, Tensor& g) {
     if (g.rank() < 2) return;
-    std::vector<std::int64_t> axes;
-    for (std::int64_t axis = 0; axis + 1 < g.rank(); ++axis) axes.push_back(axis);
+    std::vector<int64_t> axes;
+    for (int64_t axis = 0; axis + 1 < g.rank(); ++axis) axes.push_back(axis);
     g = g - mean(g, {.axis = axes, .keepdims = true});
   });
 }
@@ -132,7 +129,7 @@ constexpr const char* kCalls = "accumulated_calls";  // since the last update
 void run_accumulate(TransformRun& run, const Transform& self) {
   const double n = self.number(0);
   Tensor& calls = run.slots.number(kCalls);
-  const auto period = static_cast<std::int64_t>(n);
+  const auto period = static_cast<int64_t>(n);
   const Condition due = run.has_remainder(calls, period, period - 1);
   each_gradient(run, [&](std::size_t i, Tensor& g) {
     Tensor& kept = run.state("accumulated", i);
@@ -140,7 +137,7 @@ void run_accumulate(TransformRun& run, const Transform& self) {
     kept = due.pick(zeros_like(g), g);
   });
   calls = due.pick(int64_scalar(0),
-                   run.is_traced() ? calls + 1 : int64_scalar(calls.item<std::int64_t>() + 1));
+                   run.is_traced() ? calls + 1 : int64_scalar(calls.item<int64_t>() + 1));
   run.due = run.due && due;
 }
 
@@ -150,7 +147,7 @@ constexpr const char* kFiniteCalls = "finite_calls";
 // An overflow multiplies the scale by backoff, `every` updates without one by growth.
 void run_loss_scaling(TransformRun& run, const Transform& self) {
   const double growth = self.number(1), backoff = self.number(2);
-  const auto every = static_cast<std::int64_t>(self.number(3));
+  const auto every = static_cast<int64_t>(self.number(3));
   Tensor& scale = run.slots.number(kLossScale);
   Tensor& calls = run.slots.number(kFiniteCalls);
   Tensor finite;
@@ -178,13 +175,13 @@ void run_ema(TransformRun& run, const Transform& self) {
 
 // Of updates start, start + every, ... the mean, by its n-th step to the weights.
 void run_swa(TransformRun& run, const Transform& self) {
-  const auto start = static_cast<std::int64_t>(self.number(0));
-  const auto every = static_cast<std::int64_t>(self.number(1));
+  const auto start = static_cast<int64_t>(self.number(0));
+  const auto every = static_cast<int64_t>(self.number(1));
   const bool is_traced = run.is_traced();
   const Tensor since =
       is_traced ? run.slots.count() - start : int64_scalar(run.slots.updates() - start);
   const Condition begins =
-      is_traced ? Condition(since >= 0) : Condition(since.item<std::int64_t>() >= 0);
+      is_traced ? Condition(since >= 0) : Condition(since.item<int64_t>() >= 0);
   const Condition counts = run.due && begins && run.has_remainder(since, every, 0);
   if (counts.is_never()) return;
   const Tensor n = cast(since, kFloat64) / static_cast<double>(every) + 1.0;
@@ -197,7 +194,7 @@ void run_swa(TransformRun& run, const Transform& self) {
 
 void run_lookahead(TransformRun& run, const Transform& self) {
   const Condition syncs =
-      run.due && run.has_remainder(run.slots.count(), static_cast<std::int64_t>(self.number(0)), 0);
+      run.due && run.has_remainder(run.slots.count(), static_cast<int64_t>(self.number(0)), 0);
   if (syncs.is_never()) return;
   each_gradient(run, [&](std::size_t i, const Tensor&) {
     Tensor& slow = run.state("slow", i);
@@ -318,7 +315,7 @@ Transform checked(std::string_view transform, std::initializer_list<Checked> num
   return {transform, std::move(values)};
 }
 
-double number(std::int64_t n) { return static_cast<double>(n); }
+double number(int64_t n) { return static_cast<double>(n); }
 
 }  // namespace
 
@@ -335,7 +332,7 @@ Transform centralize() { return {"centralize", {}}; }
 Transform add_noise(double eta, double gamma, CallSite where) {
   return checked("add_noise", {{"eta", eta, at_least(0)}, {"gamma", gamma, at_least(0)}}, where);
 }
-Transform accumulate(std::int64_t n, CallSite where) {
+Transform accumulate(int64_t n, CallSite where) {
   return checked("accumulate", {{"n", number(n), at_least(1)}}, where);
 }
 Transform loss_scaling(const LossScalingOptions& options, CallSite where) {
@@ -347,11 +344,11 @@ Transform freeze(std::string pattern) { return {"freeze", {}, std::move(pattern)
 Transform ema(double decay, CallSite where) {
   return checked("ema", {{"decay", decay, within(0, 1)}}, where);
 }
-Transform swa(std::int64_t start, std::int64_t every, CallSite where) {
+Transform swa(int64_t start, int64_t every, CallSite where) {
   return checked(
       "swa", {{"start", number(start), at_least(1)}, {"every", number(every), at_least(1)}}, where);
 }
-Transform lookahead(std::int64_t k, double alpha, CallSite where) {
+Transform lookahead(int64_t k, double alpha, CallSite where) {
   return checked("lookahead", {{"k", number(k), at_least(1)}, {"alpha", alpha, within(0, 1)}},
                  where);
 }

@@ -65,13 +65,13 @@ Transform add_noise(double eta, double gamma = 0.55, CallSite where = CallSite::
 // state "accumulated", which survives ends of epochs and checkpoints; waiting() is their number. If
 // training ends between two updates they are unused, and nn::fit warns. To use every batch, take a
 // number of batches that n divides.
-Transform accumulate(std::int64_t n, CallSite where = CallSite::here());
+Transform accumulate(int64_t n, CallSite where = CallSite::here());
 
 struct LossScalingOptions {
   double initial = 65536;
   double growth = 2;     // factor of the scale after `every` updates without overflow
   double backoff = 0.5;  // factor of the scale at an overflow
-  std::int64_t every = 2000;
+  int64_t every = 2000;
 
   static constexpr void ranges(const auto& option) {
     option("initial", &LossScalingOptions::initial, above(0));
@@ -94,10 +94,10 @@ Transform freeze(std::string pattern);
 Transform ema(double decay, CallSite where = CallSite::here());
 // State "swa": the mean of the weights after update `start` and after every `every` further
 // updates.
-Transform swa(std::int64_t start, std::int64_t every = 1, CallSite where = CallSite::here());
+Transform swa(int64_t start, int64_t every = 1, CallSite where = CallSite::here());
 // Every k updates the slow weights move by alpha towards the weights, which are then set to them
 // (Zhang et al. 2019). State "slow".
-Transform lookahead(std::int64_t k = 5, double alpha = 0.5, CallSite where = CallSite::here());
+Transform lookahead(int64_t k = 5, double alpha = 0.5, CallSite where = CallSite::here());
 
 // Whether a pattern matches the tensor of that path. `*` matches any characters, including '/'. A
 // pattern without it matches a tensor or a whole part: "encoder" also means "encoder/*".

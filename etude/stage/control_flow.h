@@ -51,7 +51,7 @@ namespace ETUDE_API etude {
 
 struct LoopOptions {
   // The loop ends after this number of steps, even if the condition is true. None: no limit.
-  std::optional<std::int64_t> max_iterations = {};
+  std::optional<int64_t> max_iterations = {};
   // Shapes of state tensors, by path; kAny marks a size that may change from step to step:
   // {{"state/rows", {kAny, 3}}}. Eager only: a graph has fixed sizes before it runs.
   std::map<std::string, Shape> shapes = {};

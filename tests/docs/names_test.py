@@ -34,7 +34,7 @@ NOT_FOR_USERS = {
     "etude/autodiff/tape/tape.h": FOR_OPS,
     "etude/autodiff/internal/value_table.h": FOR_OPS,
 }
-HIDDEN = {"internal", "detail"}
+HIDDEN = {"internal"}
 NAMESPACE = re.compile(r"(?:inline\s+)?namespace\s+(?:ETUDE_API\s+)?([\w:]*)$")
 TYPE = re.compile(r"(?:class|struct|union|enum\s+class|enum|concept)\s+(?:ETUDE_API\s+)?(\w+)(?!\w)\s*(<)?")
 ATTRIBUTE = re.compile(r"\[\[.*?\]\]")

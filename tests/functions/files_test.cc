@@ -130,7 +130,7 @@ TEST(FilesInFunctions, AVariableThatATraceMakesIsRestored) {
 }
 
 TEST(FilesInFunctions, SamplesAreTensorsWithElements) {
-  const std::vector<std::int64_t> rows = {1, 0};
+  const std::vector<int64_t> rows = {1, 0};
   expect_error([&] { traced([&](const Tensor& x) { return data::take_rows(x, rows); }); },
                ErrorCode::kFailedPrecondition, {"take_rows", "which is being traced"});
   expect_error([] { traced([](const Tensor& x) { return data::slice_rows(x, 0, 1); }); },

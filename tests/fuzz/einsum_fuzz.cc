@@ -11,7 +11,7 @@
 #include "etude/base/error.h"
 #include "etude/ops/linalg/einsum_equation.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const std::size_t count = std::min<std::size_t>(data[0] % 8, size - 1);
   std::vector<int> ranks;

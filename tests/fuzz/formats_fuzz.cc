@@ -20,7 +20,7 @@
 namespace {
 
 using namespace etude::io;
-using Bytes = std::span<const std::uint8_t>;
+using Bytes = std::span<const uint8_t>;
 
 void read_csv_text(std::string_view text) {
   static_cast<void>(parse_csv(text, "fuzz"));
@@ -67,7 +67,7 @@ void read(char kind, Bytes bytes) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   try {
     read(static_cast<char>(data[0]), {data + 1, size - 1});

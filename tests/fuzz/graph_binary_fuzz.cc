@@ -56,7 +56,7 @@ std::string with_header(std::string bytes) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, std::size_t size) {
   static const std::vector<std::string> files = [] {
     std::vector<std::string> out;
     for (const std::string_view text : kTexts) {

@@ -24,7 +24,7 @@ inline constexpr std::string_view kNamesAndConstants =
     "  return %6\n";
 
 // The file with edits. Each has four bytes: the kind, the position (two bytes) and the new byte.
-inline std::string edited(std::string file, const std::uint8_t* data, std::size_t size) {
+inline std::string edited(std::string file, const uint8_t* data, std::size_t size) {
   for (; size >= 4 && !file.empty(); data += 4, size -= 4) {
     const std::size_t at = (data[1] * 256u + data[2]) % file.size();
     switch (data[0] % 5) {

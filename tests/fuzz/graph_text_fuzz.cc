@@ -75,7 +75,7 @@ std::vector<std::string> make_texts() {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, std::size_t size) {
   static const std::vector<std::string> texts = make_texts();
   if (size < 2) return 0;
   const std::size_t pick = (data[0] * 256u + data[1]) % (texts.size() + 1);

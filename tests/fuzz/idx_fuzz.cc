@@ -8,7 +8,7 @@
 #include "etude/data/cifar.h"
 #include "etude/data/idx.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, std::size_t size) {
   try {
     etude::data::parse_idx({data, size}, "fuzz.idx");
   } catch (const etude::Error&) {

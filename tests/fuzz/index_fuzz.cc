@@ -10,7 +10,7 @@ namespace {
 
 class Bytes {
  public:
-  Bytes(const std::uint8_t* data, std::size_t size) : data_(data), size_(size) {}
+  Bytes(const uint8_t* data, std::size_t size) : data_(data), size_(size) {}
   bool empty() const { return size_ == 0; }
   int64_t next() {
     if (size_ == 0) return 0;
@@ -26,7 +26,7 @@ class Bytes {
   }
 
  private:
-  const std::uint8_t* data_;
+  const uint8_t* data_;
   std::size_t size_;
 };
 
@@ -62,7 +62,7 @@ etude::IndexItem item(Bytes& in) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, std::size_t size) {
   Bytes in(data, size);
   etude::Shape shape;
   for (int64_t rank = in.next() % 5; rank > 0; --rank) shape.push_back(in.next() % 4);

@@ -9,7 +9,7 @@
 #include "etude/codegen/load_object.h"
 #include "etude/codegen/test_object.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   std::string bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
   if (data[0] % 2 == 1) {

@@ -19,7 +19,7 @@ using etude::internal::SafetensorsHeader;
 void check_round_trip(SafetensorsHeader header) {
   const std::string text =
       etude::internal::make_safetensors_header(header.entries, header.metadata);
-  std::vector<std::uint8_t> file(text.begin(), text.end());
+  std::vector<uint8_t> file(text.begin(), text.end());
   if (!header.entries.empty()) file.resize(text.size() + header.entries.back().end);
   const SafetensorsHeader again = etude::internal::parse_safetensors_header(file, "again");
   if (again.entries != header.entries || again.metadata != header.metadata) std::abort();
@@ -27,7 +27,7 @@ void check_round_trip(SafetensorsHeader header) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, std::size_t size) {
   SafetensorsHeader header;
   try {
     header = etude::internal::parse_safetensors_header({data, size}, "fuzz.safetensors");

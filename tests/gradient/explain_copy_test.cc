@@ -12,7 +12,7 @@ namespace {
 
 // Too large for storage in the header's block, so that each copy is a buffer.
 Tensor large(float value = 1) { return Tensor(std::vector<float>(4096, value)); }
-std::int64_t copies(auto&& write) {
+int64_t copies(auto&& write) {
   const MemoryScope scope;
   write();
   return scope.stats().deep_copies;

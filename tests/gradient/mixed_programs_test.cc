@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kNumbers = 4, kTensors = 3, kElements = 3;
 
-enum class Step : std::uint8_t {
+enum class Step : uint8_t {
   kMultiply,
   kAdd,
   kAddInPlace,

@@ -147,7 +147,7 @@ TEST(RuleCaptures, AreNotToldOfPartsOfArguments) {
     return std::pair{sum(dense), [like = dense * 0.0F](const Tensor& dy) { return like + dy; }};
   });
   const auto f = [&](const Tensor& t) {
-    return rule(make_slices({Tensor(std::vector<std::int32_t>{2, 0}), t, Shape{3, 2}}));
+    return rule(make_slices({Tensor(std::vector<int32_t>{2, 0}), t, Shape{3, 2}}));
   };
   const auto told = warnings_of([&] {
     expect_values(gradient(f)(values), {1, 1, 1, 1});

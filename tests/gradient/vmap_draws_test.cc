@@ -19,7 +19,7 @@ using tests::expect_error;
 using Floats = std::vector<float>;
 using Map = std::function<Tensor(const Tensor&)>;
 
-constexpr std::uint64_t kSeed = 7;
+constexpr uint64_t kSeed = 7;
 const VmapOptions kDifferent{.randomness = "different"}, kSame{.randomness = "same"};
 
 Tensor rows() { return Tensor(Floats{1, 2, 3, 0.5F, 0, -1, 4, 4, 4, -2, 1, 0}, Shape{4, 3}); }
@@ -114,7 +114,7 @@ void expect_in_all_modes(const Map& f, const VmapOptions& options, const Tensor&
 }
 
 // The key of draw d after SeedScope(kSeed).
-Tensor key_of(std::uint64_t draw) {
+Tensor key_of(uint64_t draw) {
   Generator generator(kSeed);
   generator.position = draw;
   return generator.next_key();
@@ -124,7 +124,7 @@ Tensor key_of(std::uint64_t draw) {
 Tensor in_a_loop(const std::function<Tensor(const Tensor&, const Tensor&)>& f, const Tensor& xs,
                  const Tensor& key) {
   std::vector<Tensor> out;
-  for (std::int64_t i = 0; i < xs.shape()[0]; ++i) {
+  for (int64_t i = 0; i < xs.shape()[0]; ++i) {
     out.push_back(f(xs.at(i), random::fold_in(key, i)));
   }
   return stack(out);
@@ -143,7 +143,7 @@ TEST(VmapDraws, AreTheSameForAllExamplesIfAskedFor) {
   for (const Draw& draw : kDraws) {
     SCOPED_TRACE(draw.name);
     std::vector<Tensor> want;
-    for (std::int64_t i = 0; i < 4; ++i) want.push_back(draw.of(rows().at(i), key_of(0)));
+    for (int64_t i = 0; i < 4; ++i) want.push_back(draw.of(rows().at(i), key_of(0)));
     expect_in_all_modes([&](const Tensor& x) { return draw.of(x, {}); }, kSame, rows(),
                         stack(want));
   }
@@ -156,7 +156,7 @@ TEST(VmapDraws, OfAStagedFunctionAtManySizes) {
   const auto drawn = [](const Tensor& x, const Tensor& key) {
     return x + random::uniform({}, {.key = key});
   };
-  for (const std::int64_t n : {2, 3, 5, 8, 13, 4}) {
+  for (const int64_t n : {2, 3, 5, 8, 13, 4}) {
     const SeedScope seed(kSeed);
     EXPECT_TRUE(same_value(f(zeros({n})), in_a_loop(drawn, zeros({n}), key_of(0)))) << n;
   }
@@ -168,7 +168,7 @@ TEST(VmapDraws, TakeOneKeyOfTheSequenceEach) {
     return x + first * random::uniform({3});
   };
   std::vector<Tensor> want;
-  for (std::int64_t i = 0; i < 4; ++i) {
+  for (int64_t i = 0; i < 4; ++i) {
     want.push_back(rows().at(i) + random::normal({3}, {.key = random::fold_in(key_of(0), i)}) *
                                       random::uniform({3}, {.key = random::fold_in(key_of(1), i)}));
   }
@@ -208,19 +208,18 @@ TEST(VmapDraws, OfNestedVmapsDifferByBothIndices) {
   const auto draw = [](const Tensor& key) { return random::uniform({}, {.key = key}); };
   const Tensor key = key_of(0);
   const auto expect_keys = [&](const Tensor& got, const auto& key_at) {
-    for (std::int64_t i = 0; i < 2; ++i) {
-      for (std::int64_t j = 0; j < 3; ++j) {
+    for (int64_t i = 0; i < 2; ++i) {
+      for (int64_t j = 0; j < 3; ++j) {
         EXPECT_TRUE(same_value(got.at(i, j), draw(key_at(i, j)))) << i << " " << j;
       }
     }
   };
-  expect_keys(nested(kDifferent, kDifferent), [&](std::int64_t i, std::int64_t j) {
-    return random::fold_in(random::fold_in(key, i), j);
-  });
+  expect_keys(nested(kDifferent, kDifferent),
+              [&](int64_t i, int64_t j) { return random::fold_in(random::fold_in(key, i), j); });
   expect_keys(nested(kDifferent, kSame),
-              [&](std::int64_t i, std::int64_t) { return random::fold_in(key, i); });
+              [&](int64_t i, int64_t) { return random::fold_in(key, i); });
   expect_keys(nested(kSame, kDifferent),
-              [&](std::int64_t, std::int64_t j) { return random::fold_in(key, j); });
+              [&](int64_t, int64_t j) { return random::fold_in(key, j); });
   for (const VmapOptions& other : {kSame, kDifferent}) {
     expect_error([&] { nested(other, {}); }, ErrorCode::kFailedPrecondition, {"random.uniform: "});
     expect_error([&] { nested({}, other); }, ErrorCode::kFailedPrecondition, {"random.uniform: "});
@@ -229,7 +228,7 @@ TEST(VmapDraws, OfNestedVmapsDifferByBothIndices) {
 
 // Keys in loops and branches: the key of the loop, with the numbers of step and draw folded in.
 TEST(VmapDraws, OfLoopsAndBranches) {
-  const auto key_in = [](std::int64_t example, std::int64_t step) {
+  const auto key_in = [](int64_t example, int64_t step) {
     return random::fold_in(random::fold_in(random::fold_in(key_of(0), example), step), 0);
   };
   const Map loop = [](const Tensor& n) {
@@ -241,10 +240,9 @@ TEST(VmapDraws, OfLoopsAndBranches) {
   };
   const Tensor steps(Floats{1, 2, 3, 0});
   std::vector<Tensor> want;
-  for (std::int64_t i = 0; i < 4; ++i) {
+  for (int64_t i = 0; i < 4; ++i) {
     Tensor sum(0.0F);
-    for (std::int64_t step = 0; step < static_cast<std::int64_t>(steps.at(i).item<float>());
-         ++step) {
+    for (int64_t step = 0; step < static_cast<int64_t>(steps.at(i).item<float>()); ++step) {
       sum = sum + random::uniform({}, {.key = key_in(i, step)});
     }
     want.push_back(sum);
@@ -258,8 +256,8 @@ TEST(VmapDraws, OfLoopsAndBranches) {
         .second;
   };
   std::vector<Tensor> all;
-  for (std::int64_t i = 0; i < 4; ++i) {
-    for (std::int64_t step = 0; step < 3; ++step) {
+  for (int64_t i = 0; i < 4; ++i) {
+    for (int64_t step = 0; step < 3; ++step) {
       all.push_back(rows().at(i, step) + random::uniform({}, {.key = key_in(i, step)}));
     }
   }
@@ -270,7 +268,7 @@ TEST(VmapDraws, OfLoopsAndBranches) {
         x > 1.5F, [] { return random::uniform({}); }, [] { return -random::uniform({}); });
   };
   std::vector<Tensor> chosen;
-  for (std::int64_t i = 0; i < 4; ++i) {
+  for (int64_t i = 0; i < 4; ++i) {
     const Tensor key = random::fold_in(random::fold_in(key_of(0), i), 0);
     const Tensor drawn = random::uniform({}, {.key = key});
     chosen.push_back(steps.at(i).item<float>() > 1.5F ? drawn : -drawn);
@@ -341,7 +339,7 @@ TEST(VmapDraws, OfOtherKeysAreNotRefused) {
                       [](const Tensor& s) { return s + s + 1.0F; }, sum);
   };
   std::vector<Tensor> want;
-  for (std::int64_t i = 0; i < 4; ++i) want.push_back(loop(rows().at(i)));
+  for (int64_t i = 0; i < 4; ++i) want.push_back(loop(rows().at(i)));
   expect_in_all_modes(loop, {}, rows(), stack(want));
   const auto staged = function(loop);
   const Map calls = [&](const Tensor& x) { return staged(x); };
@@ -362,20 +360,20 @@ TEST(VmapDraws, WithKeysThatAreExamples) {
   for (const Draw& draw : kDraws) {
     SCOPED_TRACE(draw.name);
     std::vector<Tensor> want;
-    for (std::int64_t i = 0; i < 4; ++i) want.push_back(draw.of(rows().at(i), keys.at(i)));
+    for (int64_t i = 0; i < 4; ++i) want.push_back(draw.of(rows().at(i), keys.at(i)));
     EXPECT_TRUE(same_value(vmap(draw.of)(rows(), keys), stack(want)));
   }
   const auto more = [](const Tensor& key) {
     return random::normal({2}, {.key = random::split(random::fold_in(key, 5), 3).at(2)});
   };
   std::vector<Tensor> want;
-  for (std::int64_t i = 0; i < 4; ++i) want.push_back(more(keys.at(i)));
+  for (int64_t i = 0; i < 4; ++i) want.push_back(more(keys.at(i)));
   EXPECT_TRUE(same_value(vmap(more)(keys), stack(want)));
 }
 
 // One batched program: as many calls for a hundred examples as for two.
 TEST(VmapDraws, AreOneCallForAllExamples) {
-  const auto calls = [](const Draw& draw, std::int64_t n) {
+  const auto calls = [](const Draw& draw, int64_t n) {
     const Tensor x = ones({n, 3});
     tests::RecordingContext context({&x, 1});
     const Tensor y = vmap([&](const Tensor& a) { return draw.of(a, {}); }, kDifferent)(x);
@@ -386,9 +384,9 @@ TEST(VmapDraws, AreOneCallForAllExamples) {
 
 // Where a mask keeps an element, that is multiplied by 2, and so is its cotangent.
 TEST(VmapDraws, OfDropoutInDerivatives) {
-  const auto masks = [](std::int64_t n) {
+  const auto masks = [](int64_t n) {
     std::vector<Tensor> out;
-    for (std::int64_t i = 0; i < n; ++i) {
+    for (int64_t i = 0; i < n; ++i) {
       const Tensor kept =
           random::bernoulli(Tensor(0.5F), {6}, {.key = random::fold_in(key_of(0), i)});
       out.push_back(where(kept, 2.0F, 0.0F));
@@ -448,7 +446,7 @@ TEST(VmapDraws, OfPullbacksAfterTheVmap) {
     return gradient([&](const Tensor& x) { return sum(vmap(noisy, options)(x)); }, ones({4}));
   };
   const Tensor different = slopes(kDifferent), same = slopes(kSame);
-  for (std::int64_t i = 0; i < 4; ++i) {
+  for (int64_t i = 0; i < 4; ++i) {
     EXPECT_TRUE(
         same_value(different.at(i), random::uniform({}, {.key = random::fold_in(key_of(0), i)})));
     EXPECT_TRUE(same_value(same.at(i), random::uniform({}, {.key = key_of(0)})));

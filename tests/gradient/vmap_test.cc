@@ -16,17 +16,17 @@ namespace {
 using Floats = std::vector<float>;
 
 Tensor square(const Tensor& x) { return x * x; }
-Tensor matrix(const Floats& values, std::int64_t rows) {
-  const auto columns = static_cast<std::int64_t>(values.size()) / rows;
+Tensor matrix(const Floats& values, int64_t rows) {
+  const auto columns = static_cast<int64_t>(values.size()) / rows;
   return Tensor(values, Shape{rows, columns});
 }
-std::vector<std::int64_t> sizes(const Tensor& x) { return x.shape().to_vector(); }
+std::vector<int64_t> sizes(const Tensor& x) { return x.shape().to_vector(); }
 
 TEST(Vmap, OfTheGradientOfASquare) {
   const Tensor x(Floats{1, 2, 3});
   const Tensor g = vmap([](const Tensor& a) { return gradient(square, a); })(x);
   EXPECT_EQ(g.to_vector<float>(), (Floats{2, 4, 6}));
-  EXPECT_EQ(sizes(g), (std::vector<std::int64_t>{3}));
+  EXPECT_EQ(sizes(g), (std::vector<int64_t>{3}));
   EXPECT_EQ(vmap(gradient(square))(x).to_vector<float>(), (Floats{2, 4, 6}));
   EXPECT_EQ(vmap(gradient(gradient(square)))(x).to_vector<float>(), (Floats{2, 2, 2}));
 }
@@ -45,7 +45,7 @@ TEST(Vmap, LeavesWhatIsTheSameForAllExamples) {
 
 // One batched program: as many calls for a thousand examples as for two.
 TEST(Vmap, RunsTheFunctionOnce) {
-  const auto calls = [](std::int64_t n) {
+  const auto calls = [](int64_t n) {
     const Tensor x = ones({n, 4});
     int runs = 0;
     tests::RecordingContext context({&x, 1});
@@ -73,7 +73,7 @@ TEST(Vmap, GivesGradientsForEachExample) {
   const auto each = vmap([&](const Tensor& one, const Tensor& want) {
     return gradient([&](const Dense& m) { return loss(m, one, want); }, layer);
   })(x, y);
-  EXPECT_EQ(sizes(each.weight), (std::vector<std::int64_t>{2, 3, 2}));
+  EXPECT_EQ(sizes(each.weight), (std::vector<int64_t>{2, 3, 2}));
   for (int i = 0; i < 2; ++i) {
     const auto alone = gradient([&](const Dense& m) { return loss(m, x.at(i), y.at(i)); }, layer);
     EXPECT_TRUE(allclose(each.weight.at(i), alone.weight).item<bool>());
@@ -107,7 +107,7 @@ TEST(Vmap, Nests) {
   const Tensor x(Floats{1, 2, 3}), y(Floats{10, 20});
   const Tensor table =
       vmap([&](const Tensor& a) { return vmap([&](const Tensor& b) { return a * b; })(y); })(x);
-  EXPECT_EQ(sizes(table), (std::vector<std::int64_t>{3, 2}));
+  EXPECT_EQ(sizes(table), (std::vector<int64_t>{3, 2}));
   EXPECT_EQ(table.to_vector<float>(), (Floats{10, 20, 20, 40, 30, 60}));
   // The hessian of each example: the gradient of each element of the gradient.
   const Tensor points = matrix({1, 2, 3, 4}, 2);
@@ -236,7 +236,7 @@ TEST(Vmap, OfStructures) {
 
 TEST(Vmap, WritesAndReadsByIndexPerExample) {
   const Tensor x = matrix({1, 2, 3, 4, 5, 6}, 2);
-  const Tensor which(std::vector<std::int64_t>{2, 0});
+  const Tensor which(std::vector<int64_t>{2, 0});
   const auto f = [](const Tensor& row, const Tensor& i) {
     Tensor y = row;
     y.at(i) = 0.0;

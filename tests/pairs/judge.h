@@ -17,7 +17,7 @@
 namespace pairs {
 
 // The sources that programs read; a gradient is taken with respect to each.
-enum Source : std::uint8_t { kArgument, kCaptured, kVariable, kFieldA, kFieldB, kSources };
+enum Source : uint8_t { kArgument, kCaptured, kVariable, kFieldA, kFieldB, kSources };
 inline constexpr const char* kSourceNames[] = {"x", "w", "v", "s.a", "s.b"};
 using Point = std::array<std::array<double, kLength>, kSources>;
 

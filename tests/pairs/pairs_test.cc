@@ -24,7 +24,7 @@ namespace pairs {
 namespace {
 
 struct Options {
-  std::uint64_t programs = 3000, from = 0, seed = 1;
+  uint64_t programs = 3000, from = 0, seed = 1;
   int jobs = 1;
   std::string with;  // programs without this feature are passed by; empty: none is
   bool survey = false;
@@ -64,7 +64,7 @@ class Report {
     impossible_ = read_list("tests/pairs/impossible.txt", false, names_);
   }
 
-  void add(std::uint64_t number, const Program& program, const Outcome& outcome) {
+  void add(uint64_t number, const Program& program, const Outcome& outcome) {
     std::vector<std::string> path;
     for (const Level& level : program.levels) path.push_back(names_[level.feature]);
     std::string title;
@@ -145,8 +145,8 @@ class Report {
     return found;
   }
 
-  void show(std::uint64_t number, const Program& program, const std::string& title,
-            const Wrong& wrong, bool listed) {
+  void show(uint64_t number, const Program& program, const std::string& title, const Wrong& wrong,
+            bool listed) {
     if (!listed && !seen_.insert(title + " " + wrong.kind).second && !options_.survey) return;
     std::printf("%s: %s%s\n  %s\n  --from %llu --programs 1 --seed %llu\n", title.c_str(),
                 wrong.kind.c_str(), listed ? " (listed)" : "", wrong.detail.c_str(),
@@ -168,8 +168,8 @@ class Report {
 int run(const Options& options) {
   Report report(options);
   std::vector<Program> programs;
-  std::vector<std::uint64_t> numbers;
-  for (std::uint64_t i = 0; i < options.programs; ++i) {
+  std::vector<uint64_t> numbers;
+  for (uint64_t i = 0; i < options.programs; ++i) {
     Program made = make_program(options.seed, options.from + i, features().size());
     if (!report.is_wanted(made)) continue;
     programs.push_back(std::move(made));

@@ -11,7 +11,7 @@ using Kind = Expression::Kind;
 
 class Maker {
  public:
-  explicit Maker(std::uint64_t seed) : bits_(seed) {}
+  explicit Maker(uint64_t seed) : bits_(seed) {}
 
   std::size_t below(std::size_t n) { return static_cast<std::size_t>(bits_() % n); }
 
@@ -76,13 +76,13 @@ std::string to_text(const Expression& e) {
 
 }  // namespace
 
-Program make_program(std::uint64_t seed, std::uint64_t number, std::size_t features) {
+Program make_program(uint64_t seed, uint64_t number, std::size_t features) {
   Maker maker(seed * 1000003 + number);
   Program out;
-  const std::uint64_t pairs = features * features;
+  const uint64_t pairs = features * features;
   std::vector<std::size_t> chosen;
   if (number < pairs || number % 2 == 0) {
-    const std::uint64_t pair = number < pairs ? number : maker.below(pairs);
+    const uint64_t pair = number < pairs ? number : maker.below(pairs);
     chosen = {pair / features, pair % features};
   } else {
     chosen = {maker.below(features), maker.below(features), maker.below(features)};

@@ -14,15 +14,7 @@ namespace pairs {
 
 // A tree of calls on the parameters that are in sight.
 struct Expression {
-  enum class Kind : std::uint8_t {
-    kParameter,
-    kSin,
-    kExp,
-    kAdd,
-    kSubtract,
-    kMultiply,
-    kTimesNumber
-  };
+  enum class Kind : uint8_t { kParameter, kSin, kExp, kAdd, kSubtract, kMultiply, kTimesNumber };
   Kind kind = Kind::kParameter;
   std::size_t parameter = 0;
   double number = 0;
@@ -44,7 +36,7 @@ struct Program {
 
 // The program with that number: all ordered pairs of features first, then pairs and triples by
 // chance.
-Program make_program(std::uint64_t seed, std::uint64_t number, std::size_t features);
+Program make_program(uint64_t seed, uint64_t number, std::size_t features);
 // As C++-like text. `names[i]` is a feature.
 std::string to_text(const Program& program, const std::vector<std::string>& names);
 

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <random>
 
-#include "etude/core/tensor_inline.h"
+#include "etude/core/tensor.h"
 
 namespace etude::tests {
 namespace {

@@ -31,11 +31,11 @@ struct Net {
 };
 
 // Far from mean 0 and variance 1. The class is whether the first number is above its mean.
-data::Samples samples(std::int64_t n) {
+data::Samples samples(int64_t n) {
   std::vector<float> inputs;
-  std::vector<std::int32_t> labels;
-  for (std::int64_t i = 0; i < n; ++i) {
-    for (std::int64_t k = 0; k < 3; ++k) {
+  std::vector<int32_t> labels;
+  for (int64_t i = 0; i < n; ++i) {
+    for (int64_t k = 0; k < 3; ++k) {
       inputs.push_back(40 + 9 * std::sin(static_cast<float>(7 * i + 5 * k * k + i * k)));
     }
     labels.push_back(inputs[inputs.size() - 3] > 40 ? 1 : 0);
@@ -147,7 +147,7 @@ TEST(BatchNormTraining, CheckpointsGoOnBitForBit) {
   const internal::TempFolder folder;
   const std::string file = (folder.path() / "checkpoint").string();
   Training whole = fresh(), part = fresh();
-  const auto epochs = [](Training& run, std::int64_t n) {
+  const auto epochs = [](Training& run, int64_t n) {
     nn::fit(run.model, run.optimizer, run.data, nn::softmax_cross_entropy,
             {.epochs = n, .prolong = true});
   };
@@ -180,7 +180,7 @@ TEST(BatchNormTraining, ACopyThatIsTrainedLeavesTheOriginal) {
 // spec: V32.b, V32.c
 TEST(BatchNormTraining, AssignmentRollsBackModelAndOptimiser) {
   Training training = fresh();
-  const auto fit_to = [&](std::int64_t epochs) {
+  const auto fit_to = [&](int64_t epochs) {
     nn::fit(training.model, training.optimizer, training.data, nn::softmax_cross_entropy,
             {.epochs = epochs});
   };

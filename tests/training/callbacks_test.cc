@@ -39,12 +39,12 @@ struct Net {
 };
 
 // The class is whether the numbers of a row sum to more than 0.
-data::Samples samples(std::int64_t n) {
+data::Samples samples(int64_t n) {
   std::vector<float> inputs;
-  std::vector<std::int32_t> labels;
-  for (std::int64_t i = 0; i < n; ++i) {
+  std::vector<int32_t> labels;
+  for (int64_t i = 0; i < n; ++i) {
     float sum = 0;
-    for (std::int64_t k = 0; k < 3; ++k) {
+    for (int64_t k = 0; k < 3; ++k) {
       inputs.push_back(std::sin(static_cast<float>(7 * i + 5 * k * k + i * k)));
       sum += inputs.back();
     }
@@ -72,7 +72,7 @@ std::function<nn::Evaluation()> losses(std::vector<double> values) {
   };
 }
 
-nn::History run(Training& training, std::int64_t epochs, std::vector<nn::Callback> callbacks,
+nn::History run(Training& training, int64_t epochs, std::vector<nn::Callback> callbacks,
                 std::function<nn::Evaluation()> validation = {}) {
   return nn::fit(
       training.model, training.optimizer, training.data, nn::softmax_cross_entropy,
@@ -401,7 +401,7 @@ TEST(Fit, ClassWeightsAndAccumulatedGradients) {
 TEST(Fit, WarnsOfGradientsThatWaitAtTheEnd) {
   for (const nn::Mode mode : {nn::Mode::kEager, nn::Mode::kStaged, nn::Mode::kLazy}) {
     const tests::Warnings heard;
-    for (const std::int64_t n : {2, 3}) {
+    for (const int64_t n : {2, 3}) {
       Training training = fresh();
       training.optimizer.add(optim::accumulate(n));
       nn::fit(training.model, training.optimizer, training.data, nn::softmax_cross_entropy,
@@ -478,7 +478,7 @@ TEST(EventFile, IsReadByAnotherReader) {
   {
     nn::EventFile file(folder);
     file.scalar("loss", .125, 1);
-    file.scalar("loss", -3, std::int64_t{1} << 40);
+    file.scalar("loss", -3, int64_t{1} << 40);
     file.histogram("w", Tensor({1.0, 2.0, 2.0, 4.0, INFINITY}), 2);
     file.histogram("flat", Tensor({5.0, 5.0}), 3);
     file.text("note", "two words", 0);

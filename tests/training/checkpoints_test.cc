@@ -39,7 +39,7 @@ struct Net {
 
 data::Samples samples() {
   std::vector<float> inputs;
-  std::vector<std::int32_t> labels;
+  std::vector<int32_t> labels;
   for (int i = 0; i < 40; ++i) {
     inputs.push_back(std::sin(static_cast<float>(3 * i)));
     inputs.push_back(std::cos(static_cast<float>(5 * i)));
@@ -54,7 +54,7 @@ struct Training {
   optim::Adam optimizer{{.lr = 1e-2}};
   data::Loader<data::Samples> data{samples(), {.batch = 8, .seed = 2, .prefetch = 0}};
 };
-Training fresh(std::uint64_t seed = 3) {
+Training fresh(uint64_t seed = 3) {
   set_seed(seed);
   return {};
 }
@@ -69,7 +69,7 @@ class Checkpoints : public ::testing::Test {
     }
     return out;
   }
-  nn::History train(Training& run, std::int64_t epochs, const io::CheckpointOptions& options,
+  nn::History train(Training& run, int64_t epochs, const io::CheckpointOptions& options,
                     std::vector<double> validation = {}) const {
     std::size_t epoch = 0;
     nn::FitOptions fit{
@@ -189,7 +189,7 @@ TEST_F(Checkpoints, TheBestByLossIsTheLowest) {
       if (value(i) < value(lowest)) lowest = i;
     }
     io::load_checkpoint(folder_ / "best.safetensors", best.model, best.optimizer, best.data);
-    EXPECT_EQ(best.optimizer.updates(), static_cast<std::int64_t>(5 * (lowest + 1)));
+    EXPECT_EQ(best.optimizer.updates(), static_cast<int64_t>(5 * (lowest + 1)));
   }
 }
 

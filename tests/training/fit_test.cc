@@ -26,12 +26,12 @@ struct Net {
 };
 
 // The class is whether the numbers of a row sum to more than 0.
-data::Samples samples(std::int64_t n) {
+data::Samples samples(int64_t n) {
   std::vector<float> inputs;
-  std::vector<std::int32_t> labels;
-  for (std::int64_t i = 0; i < n; ++i) {
+  std::vector<int32_t> labels;
+  for (int64_t i = 0; i < n; ++i) {
     float sum = 0;
-    for (std::int64_t k = 0; k < 3; ++k) {
+    for (int64_t k = 0; k < 3; ++k) {
       inputs.push_back(std::sin(static_cast<float>(7 * i + 5 * k * k + i * k)));
       sum += inputs.back();
     }
@@ -46,7 +46,7 @@ struct Training {
   data::Loader<data::Samples> data{samples(160), {.batch = 8, .seed = 4}};
 };
 
-Training fresh(std::uint64_t seed = 11) {
+Training fresh(uint64_t seed = 11) {
   set_seed(seed);
   return {};
 }

@@ -92,9 +92,9 @@ void check_value(const Layer& layer, const Layer& other, const Tensor& x, const 
 template <class Layer, class Call>
 CallOn in_16_bits(const Layer& layer, const Call& call) {
   return [=](std::span<const Tensor> now, const Tensor& v) {
-    using nn::detail::in_precision;
+    using nn::internal::in_precision;
     const PrecisionScope scope;
-    const Layer narrow = nn::detail::model_in(with_leaves(layer, now), kBFloat16);
+    const Layer narrow = nn::internal::model_in(with_leaves(layer, now), kBFloat16);
     return in_precision(call(narrow, in_precision(v, kBFloat16)), kFloat32);
   };
 }
@@ -255,7 +255,7 @@ void add_sequences(Table& t, const Tensor& lines) {
   for (Embedding* rows : {&encoder.words, &encoder.places, &encoder.kinds})
     rows->table = rows->table * 50.0F;
   t.add("TextEncoder", encoder, TextEncoder(shared), ids);
-  const auto decoder = [](std::int64_t layers) {
+  const auto decoder = [](int64_t layers) {
     TextDecoder made({.vocabulary = 5, .positions = 4, .dim = 4, .layers = layers, .heads = 2});
     for (Embedding* rows : {&made.words, &made.places}) rows->table = rows->table * 50.0F;
     return made;

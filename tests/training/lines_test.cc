@@ -131,7 +131,7 @@ std::vector<Failing> failing_calls_of_data() {
          epochs.seek({0, 9});
        }},
       {"batches", [] { data::batches(Tensor(1.0), 3); }},
-      {"take_rows", [] { data::take_rows(x, std::vector<std::int64_t>{7}); }},
+      {"take_rows", [] { data::take_rows(x, std::vector<int64_t>{7}); }},
       {"slice_rows", [] { data::slice_rows(x, 1, 9); }},
       {"stack_rows", [] { data::stack_rows({}); }},
       {"read_idx", [] { data::read_idx("none"); }},

@@ -27,7 +27,7 @@ void set(T& option, double value) {
   if constexpr (std::is_arithmetic_v<T>) {
     option = static_cast<T>(value);
   } else if constexpr (std::is_same_v<T, IntList>) {
-    option = IntList(static_cast<std::int64_t>(value));
+    option = IntList(static_cast<int64_t>(value));
   } else {
     option = T(value);
   }
@@ -251,7 +251,7 @@ TEST(OptionRanges, OfTraining) {
 TEST(OptionRanges, OfDataAndFiles) {
   const auto numbers = data::count_up(3);
   drive<data::MapOptions>("Dataset::map",
-                          [&](const auto& o) { numbers.map([](std::int64_t i) { return i; }, o); },
+                          [&](const auto& o) { numbers.map([](int64_t i) { return i; }, o); },
                           {"seed", "rank", "ranks"});
   const auto size = [](const Tensor& x) { return x.size(); };
   drive<data::BucketOptions>("BucketedLoader",
@@ -278,7 +278,7 @@ TEST(OptionRanges, OfPictures) {
 }
 
 TEST(OptionRanges, ARateBelowZeroIsRefusedAtItsUpdate) {
-  optim::SGD optimizer({.lr = [](std::int64_t t) { return t < 1 ? 0.1 : -0.1; }});
+  optim::SGD optimizer({.lr = [](int64_t t) { return t < 1 ? 0.1 : -0.1; }});
   Tensor w({1.0}), g({1.0});
   optimizer.update(w, g);
   try {

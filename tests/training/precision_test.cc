@@ -35,11 +35,11 @@ struct Net {
   Tensor operator()(const Tensor& x) const { return output(dropout(hidden(input(x)))); }
 };
 
-data::Samples samples(std::int64_t n) {
+data::Samples samples(int64_t n) {
   std::vector<float> inputs;
-  std::vector<std::int32_t> labels;
-  for (std::int64_t i = 0; i < n; ++i) {
-    for (std::int64_t k = 0; k < 3; ++k) {
+  std::vector<int32_t> labels;
+  for (int64_t i = 0; i < n; ++i) {
+    for (int64_t k = 0; k < 3; ++k) {
       inputs.push_back(4 + std::sin(static_cast<float>(7 * i + 5 * k * k + i * k)));
     }
     labels.push_back(inputs[inputs.size() - 3] > 4 ? 1 : 0);
@@ -53,7 +53,7 @@ struct Training {
   optim::Adam optimizer{{.lr = 1e-2}};
   data::Loader<data::Samples> data{samples(160), {.batch = 16, .seed = 4}};
 
-  nn::History fit(Mode mode, std::int64_t epochs = 8) {
+  nn::History fit(Mode mode, int64_t epochs = 8) {
     return nn::fit(model, optimizer, data, nn::softmax_cross_entropy,
                    {.epochs = epochs, .mode = mode});
   }

@@ -39,8 +39,8 @@ Tensor loss_of(const Tensor& y) { return mean(square(y - waves(y.shape()))); }
 
 // As many elements of y as `shape` has, bounded.
 Tensor spread(const Tensor& y, const Shape& shape, DType dtype) {
-  std::vector<std::int64_t> index;
-  for (std::int64_t i = 0; i < shape.count(); ++i) index.push_back(i * 7 % y.size());
+  std::vector<int64_t> index;
+  for (int64_t i = 0; i < shape.count(); ++i) index.push_back(i * 7 % y.size());
   return reshape(tanh(take(reshape(astype(y, dtype), {-1}), Tensor(index))), IntList(shape));
 }
 
@@ -99,7 +99,7 @@ std::vector<Chain> random_chains() {
 
 struct Nowhere {
   struct Position {
-    std::int64_t epoch = 0, step = 0;
+    int64_t epoch = 0, step = 0;
   };
   static Position position() { return {}; }
   static void seek(Position) {}

@@ -30,11 +30,11 @@ struct Net {
   Tensor operator()(const Tensor& x) const { return output(dropout(hidden(input(x)))); }
 };
 
-data::Samples samples(std::int64_t n) {
+data::Samples samples(int64_t n) {
   std::vector<float> inputs;
-  std::vector<std::int32_t> labels;
-  for (std::int64_t i = 0; i < n; ++i) {
-    for (std::int64_t k = 0; k < 3; ++k) {
+  std::vector<int32_t> labels;
+  for (int64_t i = 0; i < n; ++i) {
+    for (int64_t k = 0; k < 3; ++k) {
       inputs.push_back(4 + std::sin(static_cast<float>(7 * i + 5 * k * k + i * k)));
     }
     labels.push_back(inputs[inputs.size() - 3] > 4 ? 1 : 0);
@@ -66,7 +66,7 @@ struct Training {
   }
 };
 template <class With>
-Training<With> fresh(std::uint64_t seed = 11) {
+Training<With> fresh(uint64_t seed = 11) {
   set_seed(seed);
   return {};
 }

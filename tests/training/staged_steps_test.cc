@@ -53,7 +53,7 @@ template <class Optimizer>
 void expect_same_steps(const Optimizer& fresh, const char* what) {
   const PhaseScope training(Phase::kTraining);
   set_seed(7);
-  const Tensor x = random::normal({5, 3}), y(std::vector<std::int32_t>{0, 1, 1, 0, 1});
+  const Tensor x = random::normal({5, 3}), y(std::vector<int32_t>{0, 1, 1, 0, 1});
   Net eager, staged = eager;
   Optimizer eager_optimizer = fresh, staged_optimizer = fresh;
   set_seed(8);
@@ -115,7 +115,7 @@ TEST(StagedSteps, OfEveryOptimiserAndScheduleGiveTheBitsOfEagerOnes) {
 }
 
 TEST(StagedSteps, GoOnAfterEagerOnesAndBeforeThem) {
-  const Tensor x = ones({2, 3}), y(std::vector<std::int32_t>{0, 1});
+  const Tensor x = ones({2, 3}), y(std::vector<int32_t>{0, 1});
   Net eager, mixed = eager;
   Adam a({.lr = exponential(0.1, 0.9)}), b = a;
   const auto step = function(train<Adam>);
@@ -130,7 +130,7 @@ TEST(StagedSteps, GoOnAfterEagerOnesAndBeforeThem) {
 
 // The state of another optimiser is its own.
 TEST(StagedSteps, CopiesOfAnOptimiserGoOnByThemselves) {
-  const Tensor x = ones({2, 3}), y(std::vector<std::int32_t>{0, 1});
+  const Tensor x = ones({2, 3}), y(std::vector<int32_t>{0, 1});
   Net net;
   Adam a;
   const auto step = function(train<Adam>);
@@ -144,7 +144,7 @@ TEST(StagedSteps, CopiesOfAnOptimiserGoOnByThemselves) {
 }
 
 TEST(StagedSteps, OptionsDecideWhichGraphServes) {
-  const Tensor x = ones({2, 3}), y(std::vector<std::int32_t>{0, 1});
+  const Tensor x = ones({2, 3}), y(std::vector<int32_t>{0, 1});
   Net net;
   SGD optimizer({.lr = 0.1});
   const auto step = function(train<SGD>, {.name = "step", .arg_names = {"net", "sgd", "x", "y"}});
@@ -160,9 +160,9 @@ TEST(StagedSteps, OptionsDecideWhichGraphServes) {
 }
 
 TEST(StagedSteps, MistakesAreNamed) {
-  const Tensor x = ones({2, 3}), y(std::vector<std::int32_t>{0, 1});
+  const Tensor x = ones({2, 3}), y(std::vector<int32_t>{0, 1});
   Net net;
-  Adam host({.lr = chain({1, [](std::int64_t) { return 0.1; }})});
+  Adam host({.lr = chain({1, [](int64_t) { return 0.1; }})});
   const auto step = function(train<Adam>);
   expect_error([&] { step(net, host, x, y); }, ErrorCode::kInvalidArgument,
                {"Adam::update", "lr is a function of the host", "staged_steps_test.cc"});

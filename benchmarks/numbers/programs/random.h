@@ -11,12 +11,12 @@ namespace etude::bench::numbers {
 // Source: Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators", 2014 (SplitMix64).
 class Random {
  public:
-  explicit Random(std::uint64_t seed) : state_(seed) {}
+  explicit Random(uint64_t seed) : state_(seed) {}
 
   // Evenly spread over [low, high).
   double uniform(double low, double high) {
     state_ += 0x9e3779b97f4a7c15;
-    std::uint64_t z = state_;
+    uint64_t z = state_;
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
     z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
     z ^= z >> 31;
@@ -29,7 +29,7 @@ class Random {
   }
 
  private:
-  std::uint64_t state_;
+  uint64_t state_;
 };
 
 }  // namespace etude::bench::numbers

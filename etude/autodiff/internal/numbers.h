@@ -83,7 +83,7 @@ class Crossings final : public ScalarCompanion<T>, public NumberTape {
   // Returns a tensor that depends on the numbers.
   Tensor enter(std::span<const Active<T>> numbers, const Shape& shape, DType dtype,
                CallSite where) {
-    std::vector<std::uint32_t> slots;
+    std::vector<uint32_t> slots;
     std::vector<T> values;
     for (const Active<T>& x : numbers) {
       slots.push_back(x.slot_on(*numbers_));
@@ -104,7 +104,7 @@ class Crossings final : public ScalarCompanion<T>, public NumberTape {
   // Returns the elements of x as numbers that depend on it.
   std::vector<Active<T>> leave(const Tensor& x, CallSite where) {
     std::vector<Active<T>> out;
-    std::vector<std::uint32_t> slots;
+    std::vector<uint32_t> slots;
     for (const T& value : x.to_vector<T>(where)) {
       slots.push_back(numbers_->new_input());
       out.push_back(Active<T>::computed(value, *numbers_, slots.back()));
@@ -113,7 +113,7 @@ class Crossings final : public ScalarCompanion<T>, public NumberTape {
                  type = x.type()](std::span<const Tensor>) -> std::vector<Tensor> {
       std::vector<T>& cotangents = sweep().down_to(at);
       std::vector<T> each;
-      for (const std::uint32_t s : slots) each.push_back(std::exchange(cotangents[s], T(0)));
+      for (const uint32_t s : slots) each.push_back(std::exchange(cotangents[s], T(0)));
       return {tensor_of(each, type->shape(), type->dtype(), {})};
     };
     tensors_.record_reading(x, std::move(back), where);

@@ -25,8 +25,8 @@ Latest latest() {
 
 }  // namespace
 
-std::uint64_t next_moment() noexcept {
-  static constinit std::atomic<std::uint64_t> latest{0};
+uint64_t next_moment() noexcept {
+  static constinit std::atomic<uint64_t> latest{0};
   return latest.fetch_add(1, std::memory_order_relaxed) + 1;
 }
 
@@ -79,7 +79,7 @@ StateReplay::StateReplay(std::vector<StateUse> uses)
     : uses_(std::move(uses)), outer_(std::exchange(latest_replay(), this)) {}
 StateReplay::~StateReplay() { latest_replay() = outer_; }
 
-bool StateReplay::is_after(std::uint64_t moment) noexcept {
+bool StateReplay::is_after(uint64_t moment) noexcept {
   return latest().replay != nullptr && moment < latest().replay->since_;
 }
 

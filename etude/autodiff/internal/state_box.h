@@ -21,7 +21,7 @@ namespace internal {
 int count_vmaps() noexcept;
 
 // A point in time, shared by all threads: it orders the starts of boxes and runs.
-std::uint64_t next_moment() noexcept;
+uint64_t next_moment() noexcept;
 
 // Holds the state update of one layer, for the copies that one run of an operator makes. While a
 // function runs again, boxes from before that run show it their content of the first run; updates
@@ -49,7 +49,7 @@ class StateBoxBase : public std::enable_shared_from_this<StateBoxBase> {
   CallSite where;
 
  protected:
-  StateBoxBase(int vmaps, std::uint64_t since) : vmaps_(vmaps), since_(since) {}
+  StateBoxBase(int vmaps, uint64_t since) : vmaps_(vmaps), since_(since) {}
 
  private:
   friend class StateHistory;
@@ -57,7 +57,7 @@ class StateBoxBase : public std::enable_shared_from_this<StateBoxBase> {
   std::any value_;
   bool is_open_ = true;
   int vmaps_;
-  std::uint64_t since_;
+  uint64_t since_;
 };
 
 template <class T>
@@ -65,7 +65,7 @@ class StateBox final : public StateBoxBase {
  public:
   // Of an operator that began at `since`, with `vmaps` vmaps around it. `outer`: the box of the
   // model that it copied; null: none.
-  StateBox(std::shared_ptr<StateBox> outer, int vmaps, std::uint64_t since)
+  StateBox(std::shared_ptr<StateBox> outer, int vmaps, uint64_t since)
       : StateBoxBase(vmaps, since), outer_(std::move(outer)) {}
   // null: no update.
   const T* value() const { return std::any_cast<T>(held()); }
@@ -109,7 +109,7 @@ class StateHistory {
   // For the histories on this thread that began after the box and after the innermost replay.
   static void note(const StateBoxBase& box, const std::any* value);
   std::vector<StateUse> uses_;
-  std::uint64_t since_ = next_moment();
+  uint64_t since_ = next_moment();
   StateHistory* outer_;
 };
 
@@ -123,7 +123,7 @@ class StateReplay {
   ~StateReplay();
   // Whether a function that began after `moment` is being replayed: warnings about earlier objects
   // are not repeated.
-  static bool is_after(std::uint64_t moment) noexcept;
+  static bool is_after(uint64_t moment) noexcept;
 
  private:
   friend class StateBoxBase;
@@ -132,7 +132,7 @@ class StateReplay {
   static StateReplay* of(const StateBoxBase& box) noexcept;
   StateUse* find(const StateBoxBase& box) noexcept;
   std::vector<StateUse> uses_;
-  std::uint64_t since_ = next_moment();
+  uint64_t since_ = next_moment();
   StateReplay* outer_;
 };
 

@@ -110,7 +110,7 @@ std::tuple<tangent_t<X>...> call_pullback(const Pull& pull, const tangent_t<R>& 
 template <class T>
 struct TakeSlots {
   const std::vector<T>& cotangents;
-  const std::uint32_t* next;
+  const uint32_t* next;
   template <class Leaf>
   T operator()(const Leaf&) {
     return cotangents[*next++];
@@ -134,11 +134,11 @@ class PulledCall final : public ScalarNote<T> {
   void reverse(std::vector<T>& cotangents) const override {
     using scalar_math::is_exact_zero;
     bool arrived = false;
-    for (const std::uint32_t slot : results) arrived |= !is_exact_zero(cotangents[slot]);
+    for (const uint32_t slot : results) arrived |= !is_exact_zero(cotangents[slot]);
     if (!arrived) return;
     TakeSlots<T> take{cotangents, results.data()};
     const auto given = call_pullback<Pull, R, X...>(pull_, build_tangent(value_, take), x_);
-    for (const std::uint32_t slot : results)
+    for (const uint32_t slot : results)
       cotangents[slot] = T(0);  // an earlier call may have written it
     std::size_t count = 0;
     auto add = [&](const T& leaf) {
@@ -149,7 +149,7 @@ class PulledCall final : public ScalarNote<T> {
     if (count != arguments.size()) throw_rule_size(count, arguments.size());
   }
 
-  std::vector<std::uint32_t> results, arguments;
+  std::vector<uint32_t> results, arguments;
 
  private:
   Pull pull_;
@@ -162,7 +162,7 @@ class PulledCall final : public ScalarNote<T> {
 template <class T>
 struct CollectSlots {
   const ScalarTape<T>& tape;
-  std::vector<std::uint32_t>& slots;
+  std::vector<uint32_t>& slots;
   void operator()(const Active<T>& leaf) { slots.push_back(leaf.slot_on(tape)); }
   template <class Other>
   void operator()(const Other&) {
@@ -171,7 +171,7 @@ struct CollectSlots {
 };
 
 template <class T, class R>
-auto as_inputs(const R& value, ScalarTape<T>* tape, std::vector<std::uint32_t>& slots) {
+auto as_inputs(const R& value, ScalarTape<T>* tape, std::vector<uint32_t>& slots) {
   auto input = [&](const T& v) {
     if (tape == nullptr) return Active<T>(v);
     const Active<T> made = Active<T>::input(v, *tape);
@@ -190,12 +190,12 @@ auto reverse_custom(const Rule& rule, const X&... x) {
   using R = std::decay_t<decltype(made.first)>;
   using Pull = std::decay_t<decltype(made.second)>;
   ScalarTape<T>* tape = ScalarTape<T>::current();
-  std::vector<std::uint32_t> arguments, results;
+  std::vector<uint32_t> arguments, results;
   bool varies = false;
   if (tape != nullptr) {
     CollectSlots<T> collect{*tape, arguments};
     (each_leaf(x, collect), ...);
-    for (const std::uint32_t slot : arguments) varies |= slot != 0;
+    for (const uint32_t slot : arguments) varies |= slot != 0;
   }
   auto lifted = as_inputs<T>(made.first, varies ? tape : nullptr, results);
   if (varies) {
@@ -219,7 +219,7 @@ Active<T> reverse_statement(const Rule& rule, const X&... x) {
   auto made = std::apply(rule, plain);
   ScalarTape<T>* tape = ScalarTape<T>::current();
   if (tape == nullptr) return made.first;
-  std::array<std::uint32_t, sizeof...(X)> slots{};
+  std::array<uint32_t, sizeof...(X)> slots{};
   std::size_t next = 0;
   const auto slot_of = [&]<class Y>(const Y& y) {
     if constexpr (std::is_same_v<Y, S>) slots[next] = y.slot_on(*tape);
@@ -229,7 +229,7 @@ Active<T> reverse_statement(const Rule& rule, const X&... x) {
   if (std::all_of(slots.begin(), slots.end(), [](auto s) { return s == 0; })) return made.first;
   using Pull = std::decay_t<decltype(made.second)>;
   const auto slopes = call_pullback<Pull, T, plain_argument_t<S, X>...>(made.second, T(1), plain);
-  const std::uint32_t target = tape->new_slot();
+  const uint32_t target = tape->new_slot();
   tape->set(target, T(0), 0);  // an earlier call may have written the slot
   next = 0;
   const auto add = [&](const T& slope) {

@@ -22,21 +22,21 @@ Tensor take(NamedTensors& all, const std::string& name, const Type* type, std::s
 
 }  // namespace
 
-void add_run(NamedTensors& all, std::int64_t epoch, std::int64_t step) {
+void add_run(NamedTensors& all, int64_t epoch, int64_t step) {
   const Generator& generator = ambient().generator;
-  all["position"] = Tensor(std::vector<std::int64_t>{epoch, step});
+  all["position"] = Tensor(std::vector<int64_t>{epoch, step});
   all["generator"] =
-      Tensor(std::vector<std::uint64_t>{generator.seed, generator.stream, generator.position});
+      Tensor(std::vector<uint64_t>{generator.seed, generator.stream, generator.position});
 }
 
 Run take_run(NamedTensors& all, std::string_view file) {
   const Tensor position = take(all, "position", intern_type(kInt64, {2}), file);
   const Tensor saved = take(all, "generator", intern_type(kUInt64, {3}), file);
-  const auto words = saved.data<std::uint64_t>();
+  const auto words = saved.data<uint64_t>();
   Generator generator(words[0], words[1]);
   generator.position = words[2];
   ambient().generator = generator;
-  const auto at = position.data<std::int64_t>();
+  const auto at = position.data<int64_t>();
   return {at[0], at[1]};
 }
 
@@ -44,7 +44,7 @@ namespace {
 
 struct Setting {
   const char* key;
-  std::int64_t RunSettings::*value;
+  int64_t RunSettings::*value;
   const char* name;
 };
 constexpr std::array kSettings = {
@@ -63,8 +63,8 @@ void add_settings(Metadata& metadata, const RunSettings& settings) {
   metadata[kEpochs] = std::to_string(settings.epochs);
 }
 
-std::int64_t check_settings(const Metadata& metadata, const RunSettings& settings,
-                            std::string_view file) {
+int64_t check_settings(const Metadata& metadata, const RunSettings& settings,
+                       std::string_view file) {
   for (const Setting& s : kSettings) {
     const auto kept = metadata.find(s.key);
     const std::string now = std::to_string(settings.*s.value);

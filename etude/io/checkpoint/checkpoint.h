@@ -15,26 +15,26 @@ namespace io {
 namespace internal {
 // Adds the entries outside of the model, "position" and "generator", which is the generator of this
 // thread.
-void add_run(NamedTensors& all, std::int64_t epoch, std::int64_t step);
+void add_run(NamedTensors& all, int64_t epoch, int64_t step);
 struct Run {
-  std::int64_t epoch, step;
+  int64_t epoch, step;
 };
 // Removes these entries and restores the generator. throws: kDataLoss if they are missing or
 // invalid.
 Run take_run(NamedTensors& all, std::string_view file);
 // The order of samples and the length of the run; stored as metadata.
 struct RunSettings {
-  std::int64_t seed, batch, samples, shuffle, keep_remainder, ranks, epochs;
+  int64_t seed, batch, samples, shuffle, keep_remainder, ranks, epochs;
 };
 void add_settings(Metadata& metadata, const RunSettings& settings);
 // Returns the stored number of epochs, 0 if there is none.
 // throws: kInvalidArgument, naming both values, for data with other settings.
-std::int64_t check_settings(const Metadata& metadata, const RunSettings& settings,
-                            std::string_view file);
+int64_t check_settings(const Metadata& metadata, const RunSettings& settings,
+                       std::string_view file);
 template <class Data>
 RunSettings settings_of(const Data& data) {
   const auto& options = data.options();
-  return {static_cast<std::int64_t>(options.seed),
+  return {static_cast<int64_t>(options.seed),
           options.batch,
           data.samples(),
           options.shuffle,
@@ -73,7 +73,7 @@ void load_checkpoint(const std::string& path, Model& model, Optimizer& optimizer
                      CallSite where = CallSite::here()) {
   etude::internal::located("", where, [&] {
     auto [all, metadata] = load_safetensors(path);
-    std::int64_t epochs = 0;
+    int64_t epochs = 0;
     if constexpr (requires { data.plan(); }) {
       epochs = internal::check_settings(metadata, internal::settings_of(data), path);
     }

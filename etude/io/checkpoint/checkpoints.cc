@@ -23,16 +23,16 @@ constexpr const char* kBestName = "best.safetensors";
 constexpr const char* kScore = "etude.best";  // metadata: the score of the best epoch
 
 struct Saved {
-  std::int64_t updates;
+  int64_t updates;
   fs::path path;
 };
 
 // The number in "step-00000469.safetensors"; nothing for another name.
-std::optional<std::int64_t> updates_in(const std::string& name) {
+std::optional<int64_t> updates_in(const std::string& name) {
   if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) return {};
   if (name.size() <= kPrefix.size() + kSuffix.size()) return {};
   const char* end = name.data() + name.size() - kSuffix.size();
-  std::int64_t updates = 0;
+  int64_t updates = 0;
   const auto [rest, code] = std::from_chars(name.data() + kPrefix.size(), end, updates);
   if (code != std::errc() || rest != end) return {};
   return updates;
@@ -97,14 +97,14 @@ class Checkpoints {
   }
 
   void save() {
-    const std::int64_t updates = run_.updates();
+    const int64_t updates = run_.updates();
     if (updates == last_) return;
     run_.save((folder_ / fmt::format("{}{:08}{}", kPrefix, updates, kSuffix)).string(), {});
     last_ = updates;
     if (options_.keep == 0) return;
     const std::vector<Saved> files = saved_in(folder_);
-    const auto superfluous = static_cast<std::int64_t>(files.size()) - options_.keep;
-    for (std::int64_t i = 0; i < superfluous; ++i) {
+    const auto superfluous = static_cast<int64_t>(files.size()) - options_.keep;
+    for (int64_t i = 0; i < superfluous; ++i) {
       std::error_code none;  // a file that stays does no harm
       fs::remove(files[static_cast<std::size_t>(i)].path, none);
     }
@@ -131,7 +131,7 @@ class Checkpoints {
   fs::path folder_;
   CheckpointOptions options_;
   internal::CheckpointRun run_;
-  std::int64_t last_ = -1, batches_ = 0;
+  int64_t last_ = -1, batches_ = 0;
   std::size_t losses_ = 0;
   double best_ = -INFINITY;
 };

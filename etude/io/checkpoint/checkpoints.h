@@ -20,10 +20,10 @@ namespace io {
 enum class Best : uint8_t { kNone, kLoss, kValidationLoss, kValidationAccuracy };
 
 struct CheckpointOptions {
-  std::int64_t every_steps = 0;   // batches between two files; 0: not by batches
-  std::int64_t every_epochs = 1;  // epochs between two files; 0: not by epochs
-  std::int64_t keep = 1;          // number of newest files to keep; 0: all
-  Best best = Best::kNone;        // of equally good epochs the first is kept
+  int64_t every_steps = 0;   // batches between two files; 0: not by batches
+  int64_t every_epochs = 1;  // epochs between two files; 0: not by epochs
+  int64_t keep = 1;          // number of newest files to keep; 0: all
+  Best best = Best::kNone;   // of equally good epochs the first is kept
 
   static constexpr void ranges(const auto& option) {
     option("every_steps", &CheckpointOptions::every_steps, at_least(0));
@@ -36,7 +36,7 @@ namespace internal {
 // The part that does not depend on the model.
 struct CheckpointRun {
   std::function<void(const std::string&, const Metadata&)> save;
-  std::function<std::int64_t()> updates;
+  std::function<int64_t()> updates;
   std::function<Metadata()> settings;  // of the data
 };
 nn::Callback checkpoint_callback(const std::string& folder, const CheckpointOptions& options,

@@ -24,9 +24,9 @@ fs::path folder_of(const fs::path& path) {
 }
 
 // The number in "PREFIX-12"; nothing for another name.
-std::optional<std::int64_t> number_in(const std::string& name, const std::string& prefix) {
+std::optional<int64_t> number_in(const std::string& name, const std::string& prefix) {
   if (!name.starts_with(prefix + "-")) return std::nullopt;
-  std::int64_t number = 0;
+  int64_t number = 0;
   const char *begin = name.data() + prefix.size() + 1, *end = name.data() + name.size();
   const auto [rest, problem] = std::from_chars(begin, end, number);
   if (problem != std::errc() || rest != end || number < 1) return std::nullopt;
@@ -34,7 +34,7 @@ std::optional<std::int64_t> number_in(const std::string& name, const std::string
 }
 
 struct Numbered {
-  std::int64_t number;
+  int64_t number;
   std::string path;
 };
 // The whole checkpoints of a folder, by their numbers.
@@ -133,7 +133,7 @@ std::string Checkpoint::save(const std::string& prefix, const ObjectCheckpointOp
                              CallSite where) {
   etude::internal::check_options("Checkpoint::save", options, where);
   return etude::internal::located("Checkpoint::save", where, [&] {
-    const std::int64_t counter = counter_ + 1;
+    const int64_t counter = counter_ + 1;
     const std::string path = fmt::format("{}-{}", prefix, counter);
     internal::write_graph(path, internal::track_core(core()),
                           {.shard_bytes = options.shard_bytes, .counter = counter});
@@ -191,8 +191,8 @@ std::string CheckpointManager::save(CallSite where) {
   if (options_.max_to_keep == 0) return path;
   std::vector<Numbered> all = numbered_in(folder_, options_.prefix);
   std::erase_if(all, [&](const Numbered& one) { return one.path == path; });
-  const auto superfluous = static_cast<std::int64_t>(all.size()) + 1 - options_.max_to_keep;
-  for (std::int64_t i = 0; i < superfluous; ++i) {
+  const auto superfluous = static_cast<int64_t>(all.size()) + 1 - options_.max_to_keep;
+  for (int64_t i = 0; i < superfluous; ++i) {
     internal::remove_checkpoint(all[static_cast<std::size_t>(i)].path);
   }
   return path;

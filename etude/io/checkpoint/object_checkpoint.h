@@ -58,7 +58,7 @@ class RestoreStatus {
 
 struct ObjectCheckpointOptions {
   // maximum size of a file; one tensor may exceed it
-  std::int64_t shard_bytes = std::int64_t{2} << 30;
+  int64_t shard_bytes = int64_t{2} << 30;
 
   static constexpr void ranges(const auto& option) {
     option("shard_bytes", &ObjectCheckpointOptions::shard_bytes, at_least(1));
@@ -106,20 +106,20 @@ class Checkpoint : public Trackable {
   //         Variable in a function that is being traced. Nothing is restored then.
   RestoreStatus restore(const std::string& path, CallSite where = CallSite::here());
 
-  std::int64_t save_counter() const { return counter_; }
+  int64_t save_counter() const { return counter_; }
 
  private:
   friend class CheckpointManager;
-  std::int64_t counter_ = 0;
+  int64_t counter_ = 0;
 };
 
 // The path of the latest checkpoint saved in a folder; "" if there is none, or no folder.
 std::string latest_checkpoint(const std::string& folder);
 
 struct CheckpointManagerOptions {
-  std::int64_t max_to_keep = 5;  // 0: all
+  int64_t max_to_keep = 5;  // 0: all
   std::string prefix = "checkpoint";
-  std::int64_t shard_bytes = ObjectCheckpointOptions{}.shard_bytes;
+  int64_t shard_bytes = ObjectCheckpointOptions{}.shard_bytes;
 
   static constexpr void ranges(const auto& option) {
     option("max_to_keep", &CheckpointManagerOptions::max_to_keep, at_least(0));

@@ -13,7 +13,7 @@
 #include "etude/autodiff/gradient.h"
 #include "etude/base/warning.h"
 #include "etude/core/context/ambient.h"
-#include "etude/data/dataset.h"
+#include "etude/data/dataset_sources.h"
 #include "etude/nn/layers/layers.h"
 #include "etude/ops.h"
 #include "etude/optim/adam.h"
@@ -334,7 +334,7 @@ float step(Line& line, optim::Adam& adam) {
 TEST_F(ObjectCheckpoint, OptimisersAndHostStateComeBack) {
   Line line;
   optim::Adam adam({.lr = 0.1});
-  std::int64_t epoch = 3;
+  int64_t epoch = 3;
   double best = 0.25;
   bool done = true;
   std::string name = "run é";

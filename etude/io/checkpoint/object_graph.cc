@@ -26,12 +26,12 @@ constexpr std::string_view kShardPrefix = "shard-";
 constexpr int kFormat = 1;
 
 // Shards of other writes to the same folder have other numbers, so that none is written over.
-std::int64_t next_generation(const fs::path& folder) {
-  std::int64_t last = 0;
+int64_t next_generation(const fs::path& folder) {
+  int64_t last = 0;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();
     if (!name.starts_with(kShardPrefix)) continue;
-    std::int64_t number = 0;
+    int64_t number = 0;
     const char* begin = name.data() + kShardPrefix.size();
     if (std::from_chars(begin, name.data() + name.size(), number).ec == std::errc()) {
       last = std::max(last, number);
@@ -42,13 +42,13 @@ std::int64_t next_generation(const fs::path& folder) {
 
 // Values in the order of the nodes, a new shard where one would grow beyond the limit.
 std::vector<NamedTensors> in_shards(const LiveGraph& live, std::vector<SavedNode>& nodes,
-                                    std::int64_t shard_bytes) {
+                                    int64_t shard_bytes) {
   std::vector<NamedTensors> shards;
-  std::int64_t bytes = 0;
+  int64_t bytes = 0;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     for (auto& [attribute, value] : live.objects[i]->values()) {
       nodes[i].attributes.push_back(attribute);
-      const std::int64_t more = value.nbytes();
+      const int64_t more = value.nbytes();
       if (shards.empty() || (bytes > 0 && bytes + more > shard_bytes)) {
         shards.emplace_back();
         bytes = 0;
@@ -73,7 +73,7 @@ json json_of(const std::vector<SavedNode>& nodes) {
 Shard write_shard(const fs::path& path, const NamedTensors& tensors) {
   Shard shard{.file = path.filename().string()};
   etude::internal::AtomicFile file(path);
-  etude::internal::write_tensors(tensors, {}, [&](std::span<const std::uint8_t> bytes) {
+  etude::internal::write_tensors(tensors, {}, [&](std::span<const uint8_t> bytes) {
     shard.crc = etude::internal::crc32c(shard.crc, bytes);
     file.write(bytes);
   });
@@ -132,11 +132,11 @@ class ManifestReader {
     return out;
   }
 
-  std::int64_t number(const json& from, const char* name) const {
+  int64_t number(const json& from, const char* name) const {
     const auto at = from.is_object() ? from.find(name) : from.end();
     require(from.is_object() && at != from.end() && is_number(*at), 0,
             fmt::format("'{}' is missing or no number", name));
-    return at->get<std::int64_t>();
+    return at->get<int64_t>();
   }
   const std::string& text(const json& from) const {
     require(from.is_string(), 0, "a name is missing");
@@ -149,8 +149,7 @@ class ManifestReader {
     return *at;
   }
   static bool is_number(const json& value) {
-    return value.is_number_unsigned() &&
-           value.get<std::uint64_t>() <= static_cast<std::uint64_t>(INT64_MAX);
+    return value.is_number_unsigned() && value.get<uint64_t>() <= static_cast<uint64_t>(INT64_MAX);
   }
   void require(bool holds, std::size_t offset, std::string_view what) const {
     ETUDE_REQUIRE_CODE(kDataLoss, holds, "{}: offset {}: {}", path_, offset, what);
@@ -166,11 +165,11 @@ std::vector<SavedNode> read_nodes(const ManifestReader& reader, const json& list
     SavedNode& node = nodes.emplace_back();
     for (const json& edge : reader.list(entry, "edges")) {
       reader.require(edge.is_array() && edge.size() == 2 && ManifestReader::is_number(edge[1]) &&
-                         edge[1].get<std::uint64_t>() < list.size(),
+                         edge[1].get<uint64_t>() < list.size(),
                      0, "an edge leads nowhere");
       const std::string& name = reader.text(edge[0]);
       reader.require(node.edge(name) == nullptr, 0, "two edges have one name");
-      node.edges.emplace_back(name, edge[1].get<std::int64_t>());
+      node.edges.emplace_back(name, edge[1].get<int64_t>());
     }
     for (const json& attribute : reader.list(entry, "values")) {
       node.attributes.push_back(reader.text(attribute));
@@ -199,7 +198,7 @@ std::vector<SavedNode> read_nodes(const ManifestReader& reader, const json& list
 
 }  // namespace
 
-const std::int64_t* SavedNode::edge(const std::string& name) const {
+const int64_t* SavedNode::edge(const std::string& name) const {
   const auto at = std::find_if(edges.begin(), edges.end(),
                                [&](const auto& edge) { return edge.first == name; });
   return at == edges.end() ? nullptr : &at->second;
@@ -232,7 +231,7 @@ void write_graph(const std::string& path, const TrackeePtr& root, const WriteOpt
   ETUDE_REQUIRE_CODE(kFailedPrecondition, !code && fs::is_directory(folder),
                      "checkpoint '{}': the folder cannot be made: {}", path,
                      code ? code.message() : "there is a file of that name");
-  const std::int64_t generation = next_generation(folder);
+  const int64_t generation = next_generation(folder);
   std::vector<Shard> written;
   json tensors = json::array(), files = json::array();
   for (std::size_t i = 0; i < shards.size(); ++i) {
@@ -281,7 +280,7 @@ SavedGraph::SavedGraph(std::string path, std::string_view manifest) : path_(std:
   nodes_ = read_nodes(reader, reader.list(body, "nodes"));
   for (const json& entry : reader.list(body, "shards")) {
     Shard& shard = shards_.emplace_back();
-    shard.bytes = static_cast<std::uint64_t>(reader.number(entry, "bytes"));
+    shard.bytes = static_cast<uint64_t>(reader.number(entry, "bytes"));
     const auto file = entry.find("file"), crc = entry.find("crc32c");
     reader.require(file != entry.end() && crc != entry.end(), 0, "a shard has no file");
     shard.file = reader.text(*file);
@@ -295,7 +294,7 @@ SavedGraph::SavedGraph(std::string path, std::string_view manifest) : path_(std:
   }
   for (const json& entry : reader.list(body, "tensors")) {
     reader.require(entry.is_array() && entry.size() == 2 && ManifestReader::is_number(entry[1]) &&
-                       entry[1].get<std::uint64_t>() < shards_.size(),
+                       entry[1].get<uint64_t>() < shards_.size(),
                    0, "a value lies in no shard");
     shard_of_[reader.text(entry[0])] = entry[1].get<std::size_t>();
   }

@@ -19,10 +19,10 @@
 namespace etude::io::internal {
 
 struct SavedNode {
-  std::vector<std::pair<std::string, std::int64_t>> edges;
+  std::vector<std::pair<std::string, int64_t>> edges;
   std::vector<std::string> attributes;  // of its values
   std::string path;                     // the shortest from the root: escaped names, joined by '/'
-  const std::int64_t* edge(const std::string& name) const;
+  const int64_t* edge(const std::string& name) const;
 };
 
 // An edge name in keys: '%', '/' and '.' are escaped as %25, %2F and %2E.
@@ -38,8 +38,8 @@ struct LiveGraph {
 };
 
 struct WriteOptions {
-  std::int64_t shard_bytes = 0;
-  std::int64_t counter = 0;
+  int64_t shard_bytes = 0;
+  int64_t counter = 0;
 };
 // Writes the objects to the folder `path`. Its files count only after the manifest is in place; an
 // older checkpoint there stays whole until then.
@@ -54,8 +54,8 @@ void remove_checkpoint(const std::string& path);
 
 struct Shard {
   std::string file;
-  std::uint64_t bytes = 0;
-  std::uint32_t crc = 0;
+  uint64_t bytes = 0;
+  uint32_t crc = 0;
 };
 
 // The content of a folder. Values stay in the files until they are requested.
@@ -69,7 +69,7 @@ class SavedGraph {
   SavedGraph(std::string path, std::string_view manifest);
   const std::string& path() const { return path_; }
   const std::vector<SavedNode>& nodes() const { return nodes_; }
-  std::int64_t counter() const { return counter_; }
+  int64_t counter() const { return counter_; }
 
   // The shards while they are read. throws: kDataLoss, with the file, for a damaged shard.
   class Files {
@@ -89,7 +89,7 @@ class SavedGraph {
 
  private:
   std::string path_;
-  std::int64_t counter_ = 0;
+  int64_t counter_ = 0;
   std::vector<SavedNode> nodes_;
   std::vector<Shard> shards_;
   std::map<std::string, std::size_t> shard_of_;  // by key
@@ -108,14 +108,14 @@ class Restore {
   //
   // throws: kInvalidArgument for values of another type, naming all of them; nothing is then
   // changed.
-  static void match(const std::shared_ptr<Restore>& self, const TrackeePtr& to, std::int64_t node,
+  static void match(const std::shared_ptr<Restore>& self, const TrackeePtr& to, int64_t node,
                     SavedGraph::Files& files);
 
   // The objects that `from` reaches release their values, which another object will take.
   void release(const TrackeePtr& from);
 
   const SavedGraph& graph() const { return *graph_; }
-  std::int64_t order() const { return order_; }
+  int64_t order() const { return order_; }
   std::weak_ptr<TrackableCore> root() const { return root_; }
   void be_silent() { is_silent_ = true; }
 
@@ -127,25 +127,25 @@ class Restore {
  private:
   struct Job {
     TrackeePtr to;
-    std::int64_t node;
+    int64_t node;
     NamedTensors values;
   };
   struct Match {
-    std::int64_t node;
+    int64_t node;
     std::optional<std::weak_ptr<const void>> life;  // another object may reuse the address
     bool holds() const { return !life || !life->expired(); }
   };
   using Matches = std::map<Identity, Match>;
   void give(Job& job) const;
-  std::vector<Job> find(const TrackeePtr& to, std::int64_t node, Matches& matched,
-                        std::set<std::int64_t>& taken, std::vector<std::string>& doubled) const;
+  std::vector<Job> find(const TrackeePtr& to, int64_t node, Matches& matched,
+                        std::set<int64_t>& taken, std::vector<std::string>& doubled) const;
 
   std::shared_ptr<const SavedGraph> graph_;
   std::weak_ptr<TrackableCore> root_;
-  std::int64_t order_;
+  int64_t order_;
   Matches matched_;
-  std::set<std::int64_t> taken_;
-  std::map<std::int64_t, std::set<std::string>> left_;  // attributes that their object did not take
+  std::set<int64_t> taken_;
+  std::map<int64_t, std::set<std::string>> left_;  // attributes that their object did not take
   std::vector<std::string> doubled_;
   bool is_silent_ = false;
 };
@@ -155,7 +155,7 @@ class TrackableCore : public std::enable_shared_from_this<TrackableCore> {
  public:
   struct Pending {
     std::shared_ptr<Restore> restore;
-    std::int64_t node;
+    int64_t node;
   };
   const std::vector<Edge>& edges() const { return edges_; }
   void attach(const std::string& name, TrackeePtr to, bool replaces);

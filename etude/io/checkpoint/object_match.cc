@@ -11,22 +11,22 @@
 namespace etude::io::internal {
 namespace {
 
-std::int64_t next_order() {
-  static std::atomic<std::int64_t> order{0};
+int64_t next_order() {
+  static std::atomic<int64_t> order{0};
   return ++order;
 }
 
 }  // namespace
 
 LiveGraph::LiveGraph(const TrackeePtr& root) {
-  std::map<Identity, std::int64_t> ids;
+  std::map<Identity, int64_t> ids;
   ids[root->identity()] = 0;
   objects.push_back(root);
   nodes.emplace_back();
   for (std::size_t i = 0; i < objects.size(); ++i) {  // grows meanwhile: breadth first
     for (const Edge& edge : objects[i]->edges()) {
       const auto [at, is_new] =
-          ids.try_emplace(edge.to->identity(), static_cast<std::int64_t>(objects.size()));
+          ids.try_emplace(edge.to->identity(), static_cast<int64_t>(objects.size()));
       if (is_new) {
         objects.push_back(edge.to);
         SavedNode& made = nodes.emplace_back();
@@ -53,11 +53,11 @@ Restore::~Restore() {
   }
 }
 
-std::vector<Restore::Job> Restore::find(const TrackeePtr& to, std::int64_t node, Matches& matched,
-                                        std::set<std::int64_t>& taken,
+std::vector<Restore::Job> Restore::find(const TrackeePtr& to, int64_t node, Matches& matched,
+                                        std::set<int64_t>& taken,
                                         std::vector<std::string>& doubled) const {
   std::vector<Job> jobs;
-  std::deque<std::pair<TrackeePtr, std::int64_t>> queue{{to, node}};
+  std::deque<std::pair<TrackeePtr, int64_t>> queue{{to, node}};
   while (!queue.empty()) {
     const auto [object, id] = queue.front();
     queue.pop_front();
@@ -74,20 +74,20 @@ std::vector<Restore::Job> Restore::find(const TrackeePtr& to, std::int64_t node,
     }
     jobs.push_back({object, id, {}});
     for (const Edge& edge : object->edges()) {
-      if (const std::int64_t* next = saved.edge(edge.name)) queue.emplace_back(edge.to, *next);
+      if (const int64_t* next = saved.edge(edge.name)) queue.emplace_back(edge.to, *next);
     }
   }
   return jobs;
 }
 
-void Restore::match(const std::shared_ptr<Restore>& self, const TrackeePtr& to, std::int64_t node,
+void Restore::match(const std::shared_ptr<Restore>& self, const TrackeePtr& to, int64_t node,
                     SavedGraph::Files& files) {
   auto matched = self->matched_;
   auto taken = self->taken_;
   auto doubled = self->doubled_;
   std::vector<Job> jobs = self->find(to, node, matched, taken, doubled);
   std::string unfit;
-  std::map<std::int64_t, std::set<std::string>> left;
+  std::map<int64_t, std::set<std::string>> left;
   for (Job& job : jobs) {
     const SavedNode& saved = self->graph_->nodes()[static_cast<std::size_t>(job.node)];
     if (saved.attributes.empty()) continue;
@@ -145,7 +145,7 @@ void Restore::release(const TrackeePtr& from) {
 
 std::vector<std::string> Restore::restored() const {
   std::vector<std::string> out;
-  for (const std::int64_t id : taken_) {
+  for (const int64_t id : taken_) {
     const SavedNode& saved = graph_->nodes()[static_cast<std::size_t>(id)];
     if (!saved.attributes.empty() && !left_.contains(id)) out.push_back(saved.path);
   }
@@ -155,7 +155,7 @@ std::vector<std::string> Restore::restored() const {
 std::vector<std::string> Restore::unused() const {
   std::vector<std::string> out;
   for (std::size_t i = 0; i < graph_->nodes().size(); ++i) {
-    const auto id = static_cast<std::int64_t>(i);
+    const auto id = static_cast<int64_t>(i);
     const SavedNode& saved = graph_->nodes()[i];
     if (!saved.attributes.empty() && (!taken_.contains(id) || left_.contains(id))) {
       out.push_back(saved.path);
@@ -185,7 +185,7 @@ void TrackableCore::attach(const std::string& name, TrackeePtr to, bool replaces
   for (const Pending& pending : std::vector<Pending>(pending_)) {
     const SavedGraph& graph = pending.restore->graph();
     const SavedNode& saved = graph.nodes()[static_cast<std::size_t>(pending.node)];
-    const std::int64_t* node = saved.edge(name);
+    const int64_t* node = saved.edge(name);
     if (node == nullptr) continue;
     if (at != edges_.end()) pending.restore->release(at->to);
     SavedGraph::Files files(graph);

@@ -31,7 +31,7 @@ Json environment() {
 
 }  // namespace
 
-std::string run_record(std::int64_t updates, const Metadata& settings) {
+std::string run_record(int64_t updates, const Metadata& settings) {
   const Generator& generator = ambient().generator;
 #ifdef ETUDE_ASSERTIONS
   constexpr bool kAssertions = true;

@@ -14,6 +14,6 @@ namespace etude::io::internal {
 // assertions, instruction set, threads, environment variables of Etude, the generator of this
 // thread, the number of updates so far, and `settings`. Two runs of one program with equal records
 // compute the same bits.
-std::string run_record(std::int64_t updates, const Metadata& settings);
+std::string run_record(int64_t updates, const Metadata& settings);
 
 }  // namespace etude::io::internal

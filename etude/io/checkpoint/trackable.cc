@@ -39,7 +39,7 @@ class CoreTrackee final : public Trackee {
 // The latest restore of each Variable: a later call wins, in any order of edges.
 class LastRestores {
  public:
-  bool note(const Variable& variable, std::int64_t order) {
+  bool note(const Variable& variable, int64_t order) {
     const std::lock_guard lock(mutex_);
     if (orders_.size() > 2 * live_ + kFree) {
       std::erase_if(orders_, [](const auto& entry) { return entry.second.cell.expired(); });
@@ -59,7 +59,7 @@ class LastRestores {
   static constexpr std::size_t kFree = 1000;
   struct Last {
     std::weak_ptr<void> cell;  // another Variable may lie where one was
-    std::int64_t order = 0;
+    int64_t order = 0;
   };
   std::mutex mutex_;
   std::map<const void*, Last> orders_;
@@ -99,7 +99,7 @@ class VariableTrackee final : public Trackee {
   std::optional<std::weak_ptr<const void>> life() const override {
     return etude::internal::weak_state(variable_);
   }
-  bool note_restore(std::int64_t order) const override {
+  bool note_restore(int64_t order) const override {
     return LastRestores::global().note(variable_, order);
   }
 
@@ -207,7 +207,7 @@ class KeepingTrackee final : public Trackee {
   NamedTensors values() const override { return node_->values(); }
   std::string refuse(const NamedTensors& values) const override { return node_->refuse(values); }
   void restore(NamedTensors values) const override { node_->restore(std::move(values)); }
-  bool note_restore(std::int64_t order) const override { return node_->note_restore(order); }
+  bool note_restore(int64_t order) const override { return node_->note_restore(order); }
   std::optional<std::weak_ptr<const void>> life() const override { return node_->life(); }
   std::shared_ptr<TrackableCore> core() const override { return node_->core(); }
 
@@ -243,13 +243,13 @@ TrackeePtr track_generator(Generator& generator) {
   return track_hooks({&generator, ""},
                      {.save =
                           [&generator] {
-                            const std::vector<std::uint64_t> words{generator.seed, generator.stream,
-                                                                   generator.position};
+                            const std::vector<uint64_t> words{generator.seed, generator.stream,
+                                                              generator.position};
                             return NamedTensors{{"", Tensor(words)}};
                           },
                       .restore =
                           [&generator](NamedTensors values) {
-                            const auto words = values.at("").to_vector<std::uint64_t>();
+                            const auto words = values.at("").to_vector<uint64_t>();
                             generator = Generator(words.at(0), words.at(1));
                             generator.position = words.at(2);
                           }});
@@ -257,10 +257,10 @@ TrackeePtr track_generator(Generator& generator) {
 
 namespace {
 Tensor tensor_of(const std::string& text) {
-  return Tensor(std::vector<std::uint8_t>(text.begin(), text.end()));
+  return Tensor(std::vector<uint8_t>(text.begin(), text.end()));
 }
 std::string text_of(const Tensor& tensor) {
-  const auto bytes = tensor.data<std::uint8_t>();
+  const auto bytes = tensor.data<uint8_t>();
   return {bytes.begin(), bytes.end()};
 }
 }  // namespace
@@ -274,22 +274,22 @@ TrackeePtr track_text(std::string& text) {
                       .restore = [&text](NamedTensors values) { text = text_of(values.at("")); }});
 }
 
-NamedTensors position_values(std::vector<std::int64_t> numbers, const std::string& pipeline) {
+NamedTensors position_values(std::vector<int64_t> numbers, const std::string& pipeline) {
   NamedTensors out{{"position", Tensor(numbers)}};
   if (!pipeline.empty()) out.emplace("pipeline", tensor_of(pipeline));
   return out;
 }
 
-std::vector<std::int64_t> position_in(const NamedTensors& values, std::size_t count,
-                                      const std::string& pipeline) {
+std::vector<int64_t> position_in(const NamedTensors& values, std::size_t count,
+                                 const std::string& pipeline) {
   const auto at = values.find("position"), text = values.find("pipeline");
-  ETUDE_REQUIRE(at != values.end() && at->second.size() == static_cast<std::int64_t>(count),
+  ETUDE_REQUIRE(at != values.end() && at->second.size() == static_cast<int64_t>(count),
                 "the saved state is no position of this kind");
   const std::string saved = text == values.end() ? "" : text_of(text->second);
   ETUDE_REQUIRE(saved == pipeline,
                 "the position is one in '{}', but the data is '{}' now. Make it as it was", saved,
                 pipeline);
-  return at->second.to_vector<std::int64_t>();
+  return at->second.to_vector<int64_t>();
 }
 
 }  // namespace internal

@@ -58,7 +58,7 @@ class Trackee {
   virtual std::string refuse(const NamedTensors&) const { return ""; }
   virtual void restore(NamedTensors) const {}
   // Records that restore number `order` is about to assign values; false if a later restore did.
-  virtual bool note_restore(std::int64_t) const { return true; }
+  virtual bool note_restore(int64_t) const { return true; }
   // Expires with the object. None for a borrowed object, which lives as long as the graph.
   virtual std::optional<std::weak_ptr<const void>> life() const { return std::nullopt; }
   // For Trackables: the place where restores wait for edges.
@@ -94,10 +94,10 @@ concept HasPosition = requires(T& object) {
 };
 
 // The numbers of a position, with the stages of a Dataset as text.
-NamedTensors position_values(std::vector<std::int64_t> numbers, const std::string& pipeline);
+NamedTensors position_values(std::vector<int64_t> numbers, const std::string& pipeline);
 // throws: kInvalidArgument for another pipeline, naming both, or for another count of numbers.
-std::vector<std::int64_t> position_in(const NamedTensors& values, std::size_t count,
-                                      const std::string& pipeline);
+std::vector<int64_t> position_in(const NamedTensors& values, std::size_t count,
+                                 const std::string& pipeline);
 
 template <class T>
 std::string pipeline_of(T& object) {
@@ -114,7 +114,7 @@ Hooks position_hooks(T& object) {
   constexpr bool kIsNumber = std::integral<std::remove_cvref_t<decltype(object.position())>>;
   const auto save = [&object] {
     if constexpr (kIsNumber) {
-      return position_values({static_cast<std::int64_t>(object.position())}, pipeline_of(object));
+      return position_values({static_cast<int64_t>(object.position())}, pipeline_of(object));
     } else {
       return position_values({object.position().epoch, object.position().step},
                              pipeline_of(object));
@@ -124,7 +124,7 @@ Hooks position_hooks(T& object) {
     if constexpr (kIsNumber) {
       object.seek(position_in(values, 1, pipeline_of(object))[0]);
     } else {
-      const std::vector<std::int64_t> at = position_in(values, 2, pipeline_of(object));
+      const std::vector<int64_t> at = position_in(values, 2, pipeline_of(object));
       object.seek({at[0], at[1]});
     }
   };

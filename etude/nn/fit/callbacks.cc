@@ -30,7 +30,7 @@ void stop(FitState& state, std::string why) {
 
 }  // namespace
 
-namespace detail {
+namespace internal {
 
 bool Monitor::improves(const EpochRecord& epoch) {
   const double value = number_of(epoch, what_.name);
@@ -51,7 +51,7 @@ Callback plateau(const PlateauOptions& options, const std::function<void(double)
   check_monitored("reduce_on_plateau", options.monitor, where);
   struct Run {
     Monitor monitor;
-    std::int64_t waited = 0, rest = 0;
+    int64_t waited = 0, rest = 0;
   };
   auto run = std::make_shared<Run>(Run{Monitor(options.monitor)});
   return [=](Event event, FitState& state) {
@@ -109,16 +109,16 @@ void require_rate(double rate, CallSite where) {
   });
 }
 
-}  // namespace detail
+}  // namespace internal
 
 Callback early_stopping(const EarlyStoppingOptions& options, CallSite where) {
   check_options("early_stopping", options, where);
-  detail::check_monitored("early_stopping", options.monitor, where);
+  internal::check_monitored("early_stopping", options.monitor, where);
   struct Run {
-    detail::Monitor monitor;
-    std::int64_t waited = 0;
+    internal::Monitor monitor;
+    int64_t waited = 0;
   };
-  auto run = std::make_shared<Run>(Run{detail::Monitor(options.monitor)});
+  auto run = std::make_shared<Run>(Run{internal::Monitor(options.monitor)});
   return [run, patience = options.patience](Event event, FitState& state) {
     if (event != Event::kEpochEnd) return;
     run->waited = run->monitor.improves(state.history.epochs.back()) ? 0 : run->waited + 1;
@@ -202,7 +202,7 @@ Callback time_limit(double seconds, CallSite where) {
 Callback profile_steps(std::string path, const ProfileStepsOptions& options, CallSite where) {
   check_options("profile_steps", options, where);
   struct Run {
-    std::int64_t batch = 0;
+    int64_t batch = 0;
     std::optional<ProfileScope> scope;
   };
   return [run = std::make_shared<Run>(), path = std::move(path), options](Event event, FitState&) {

@@ -44,7 +44,7 @@ struct Monitored {
 
 struct EarlyStoppingOptions {
   Monitored monitor = {};
-  std::int64_t patience = 5;
+  int64_t patience = 5;
 
   static constexpr void ranges(const auto& option) {
     option("patience", &EarlyStoppingOptions::patience, at_least(1));
@@ -57,9 +57,9 @@ Callback early_stopping(const EarlyStoppingOptions& options = {},
 struct PlateauOptions {
   Monitored monitor = {.min_delta = 1e-4};
   double factor = 0.1;
-  std::int64_t patience = 10;
-  std::int64_t cooldown = 0;  // epochs after a change that do not count
-  double min_scale = 0;       // lower limit of the product of all factors
+  int64_t patience = 10;
+  int64_t cooldown = 0;  // epochs after a change that do not count
+  double min_scale = 0;  // lower limit of the product of all factors
 
   static constexpr void ranges(const auto& option) {
     option("factor", &PlateauOptions::factor, within(0, 1));
@@ -69,7 +69,7 @@ struct PlateauOptions {
   }
 };
 
-namespace detail {
+namespace internal {
 
 // Remembers the best number so far.
 class Monitor {
@@ -89,7 +89,7 @@ void check_monitored(std::string_view owner, const Monitored& what, CallSite whe
 Callback plateau(const PlateauOptions& options, const std::function<void(double)>& scale,
                  const std::function<double()>& now, CallSite where);
 
-}  // namespace detail
+}  // namespace internal
 
 // Multiplies the rate by `factor` after `patience` epochs in a row without an improvement, with
 // optimizer.scale_rate(): resumed runs keep the lower rate, and graphs stay valid. The optimiser is
@@ -97,7 +97,7 @@ Callback plateau(const PlateauOptions& options, const std::function<void(double)
 template <class Optimizer>
 Callback reduce_on_plateau(Optimizer& optimizer, const PlateauOptions& options = {},
                            CallSite where = CallSite::here()) {
-  return detail::plateau(
+  return internal::plateau(
       options, [&optimizer](double factor) { optimizer.scale_rate(factor); },
       [&optimizer] { return optimizer.rate_scale(); }, where);
 }
@@ -106,12 +106,12 @@ Callback reduce_on_plateau(Optimizer& optimizer, const PlateauOptions& options =
 // unchanged tensors. The model is borrowed. To save the best model to a file: io::checkpoints.
 template <class Model>
 Callback keep_best(Model& model, const Monitored& what = {}, CallSite where = CallSite::here()) {
-  detail::check_monitored("keep_best", what, where);
+  internal::check_monitored("keep_best", what, where);
   struct Kept {
-    detail::Monitor monitor;
+    internal::Monitor monitor;
     std::optional<Model> best;
   };
-  auto kept = std::make_shared<Kept>(Kept{detail::Monitor(what), {}});
+  auto kept = std::make_shared<Kept>(Kept{internal::Monitor(what), {}});
   return [kept, &model](Event event, FitState& state) {
     if (event == Event::kEpochEnd && kept->monitor.improves(state.history.epochs.back())) {
       kept->best.emplace(model);
@@ -134,8 +134,8 @@ Callback csv_log(std::string path, const CsvLogOptions& options = {});
 Callback time_limit(double seconds, CallSite where = CallSite::here());
 
 struct ProfileStepsOptions {
-  std::int64_t first = 10;  // batch of the run, counted from 0
-  std::int64_t steps = 5;
+  int64_t first = 10;  // batch of the run, counted from 0
+  int64_t steps = 5;
 
   static constexpr void ranges(const auto& option) {
     option("first", &ProfileStepsOptions::first, at_least(0));
@@ -150,7 +150,7 @@ Callback profile_steps(std::string path, const ProfileStepsOptions& options = {}
 struct FindRateOptions {
   double low = 1e-6;
   double high = 10;
-  std::int64_t steps = 100;
+  int64_t steps = 100;
   double smoothing = 0.9;  // of the losses: weight of the mean so far
   double divergence = 4;   // ends at a smoothed loss of so many times the lowest
 
@@ -167,7 +167,7 @@ struct RateSearch {
   double suggested = 0;  // the rate of the steepest fall of the loss over log(rate); 0: none
 };
 
-namespace detail {
+namespace internal {
 // The state of a rate search.
 class RateSearcher {
  public:
@@ -184,7 +184,7 @@ class RateSearcher {
   double mean_ = 0;
 };
 void require_rate(double rate, CallSite where);
-}  // namespace detail
+}  // namespace internal
 
 // Trains copies of model and optimiser with a rate that rises from low to high; returns the losses.
 // The position of the data is restored.
@@ -198,13 +198,13 @@ RateSearch find_rate(Model model, Optimizer optimizer, Data& data, const Loss& l
   const CallScope scope(where);
   const PhaseScope training(Phase::kTraining);
   const auto start = data.position();
-  detail::RateSearcher search(options);
+  internal::RateSearcher search(options);
   while (const std::optional<double> rate = search.next()) {
-    detail::require_rate(optimizer.rate(), where);
+    internal::require_rate(optimizer.rate(), where);
     optimizer.scale_rate(*rate / optimizer.rate());
     const auto batch = data.next();
-    const auto [given, gradients] = detail::infer(model, batch.inputs, batch.labels, loss,
-                                                  detail::loss_scale(optimizer), false, where);
+    const auto [given, gradients] = internal::infer(model, batch.inputs, batch.labels, loss,
+                                                    internal::loss_scale(optimizer), false, where);
     if (!search.add(given.loss.template item<double>())) break;
     optimizer.update(model, gradients, where);
   }

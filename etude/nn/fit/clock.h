@@ -4,11 +4,11 @@
 
 #include <chrono>
 
-namespace etude::nn::detail {
+namespace etude::nn::internal {
 
 // Seconds since a fixed moment.
 inline double now_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-}  // namespace etude::nn::detail
+}  // namespace etude::nn::internal

@@ -22,8 +22,8 @@ namespace etude::nn {
 namespace {
 
 // CRC-32C as records of TensorFlow have it: rotated, and with a constant added.
-std::uint32_t masked_crc(std::string_view bytes) {
-  const std::uint32_t c = etude::internal::crc32c(0, bytes);
+uint32_t masked_crc(std::string_view bytes) {
+  const uint32_t c = etude::internal::crc32c(0, bytes);
   return ((c >> 15) | (c << 17)) + 0xA282EAD8U;
 }
 
@@ -38,28 +38,28 @@ void put(std::string& out, T value) {
 // A message of protocol buffers, field by field.
 class Message {
  public:
-  Message& integer(std::uint32_t field, std::uint64_t value) {
+  Message& integer(uint32_t field, uint64_t value) {
     key(field, 0);
     varint(value);
     return *this;
   }
-  Message& real(std::uint32_t field, double value) {
+  Message& real(uint32_t field, double value) {
     key(field, 1);
     put(bytes_, value);
     return *this;
   }
-  Message& number(std::uint32_t field, float value) {
+  Message& number(uint32_t field, float value) {
     key(field, 5);
     put(bytes_, value);
     return *this;
   }
-  Message& bytes(std::uint32_t field, std::string_view value) {
+  Message& bytes(uint32_t field, std::string_view value) {
     key(field, 2);
     varint(value.size());
     bytes_ += value;
     return *this;
   }
-  Message& reals(std::uint32_t field, const std::vector<double>& values) {
+  Message& reals(uint32_t field, const std::vector<double>& values) {
     std::string packed;
     for (const double value : values) put(packed, value);
     return bytes(field, packed);
@@ -67,8 +67,8 @@ class Message {
   const std::string& text() const { return bytes_; }
 
  private:
-  void key(std::uint32_t field, std::uint32_t kind) { varint(field << 3 | kind); }
-  void varint(std::uint64_t value) {
+  void key(uint32_t field, uint32_t kind) { varint(field << 3 | kind); }
+  void varint(uint64_t value) {
     for (; value >= 0x80; value >>= 7) bytes_ += static_cast<char>(value | 0x80);
     bytes_ += static_cast<char>(value);
   }
@@ -85,8 +85,7 @@ std::string file_name() {
   static std::atomic<int> serial = 0;
   std::array<char, 256> host{};
   if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '\0';
-  return fmt::format("events.out.tfevents.{:010}.{}.{}.{}",
-                     static_cast<std::int64_t>(unix_seconds()),
+  return fmt::format("events.out.tfevents.{:010}.{}.{}.{}", static_cast<int64_t>(unix_seconds()),
                      host[0] != '\0' ? host.data() : "localhost", ::getpid(), serial++);
 }
 
@@ -127,7 +126,7 @@ std::string histogram_message(const std::vector<double>& values) {
 
 // tensorflow.Summary.Value of a text: a tensor of one string, for the plugin "text".
 std::string text_value(std::string_view tag, std::string_view text) {
-  constexpr std::uint64_t kString = 7, kTensorClass = 2;
+  constexpr uint64_t kString = 7, kTensorClass = 2;
   const std::string plugin = Message().bytes(1, "text").text();
   const std::string metadata = Message().bytes(1, plugin).integer(4, kTensorClass).text();
   const std::string tensor = Message().integer(1, kString).bytes(2, "").bytes(8, text).text();
@@ -157,53 +156,52 @@ void EventFile::require(bool is_done) const {
 // Length, its checksum, the bytes and theirs.
 void EventFile::record(std::string_view event) {
   std::string out;
-  put(out, static_cast<std::uint64_t>(event.size()));
+  put(out, static_cast<uint64_t>(event.size()));
   put(out, masked_crc(out));
   out += event;
   put(out, masked_crc(event));
   require(std::fwrite(out.data(), 1, out.size(), file_.get()) == out.size());
 }
 
-void EventFile::add(std::int64_t step, std::string_view value) {
+void EventFile::add(int64_t step, std::string_view value) {
   const std::string summary = Message().bytes(1, value).text();
   record(Message()
              .real(1, unix_seconds())
-             .integer(2, static_cast<std::uint64_t>(step))
+             .integer(2, static_cast<uint64_t>(step))
              .bytes(5, summary)
              .text());
 }
 
-void EventFile::scalar(std::string_view tag, double value, std::int64_t step) {
+void EventFile::scalar(std::string_view tag, double value, int64_t step) {
   add(step, Message().bytes(1, tag).number(2, static_cast<float>(value)).text());
 }
 
-void EventFile::histogram(std::string_view tag, const Tensor& values, std::int64_t step) {
+void EventFile::histogram(std::string_view tag, const Tensor& values, int64_t step) {
   const std::string message = histogram_message(values.to_vector<double>());
   add(step, Message().bytes(1, tag).bytes(5, message).text());
 }
 
-void EventFile::image(std::string_view tag, const Tensor& image, std::int64_t step,
-                      CallSite where) {
-  const std::vector<std::uint8_t> file = etude::internal::located(
+void EventFile::image(std::string_view tag, const Tensor& image, int64_t step, CallSite where) {
+  const std::vector<uint8_t> file = etude::internal::located(
       "EventFile::image", where, [&] { return etude::internal::png_of_image(image); });
-  const std::int64_t channels = image.rank() == 3 ? image.shape()[2] : 1;
+  const int64_t channels = image.rank() == 3 ? image.shape()[2] : 1;
   const std::string message =
       Message()
-          .integer(1, static_cast<std::uint64_t>(image.shape()[0]))
-          .integer(2, static_cast<std::uint64_t>(image.shape()[1]))
-          .integer(3, static_cast<std::uint64_t>(channels))
+          .integer(1, static_cast<uint64_t>(image.shape()[0]))
+          .integer(2, static_cast<uint64_t>(image.shape()[1]))
+          .integer(3, static_cast<uint64_t>(channels))
           .bytes(4, {reinterpret_cast<const char*>(file.data()), file.size()})
           .text();
   add(step, Message().bytes(1, tag).bytes(4, message).text());
 }
 
-void EventFile::text(std::string_view tag, std::string_view text, std::int64_t step) {
+void EventFile::text(std::string_view tag, std::string_view text, int64_t step) {
   add(step, text_value(tag, text));
 }
 
 void EventFile::flush() { require(std::fflush(file_.get()) == 0); }
 
-namespace detail {
+namespace internal {
 
 Callback event_callback(std::string folder, const TensorboardOptions& options,
                         AddHistograms histograms, CallSite where) {
@@ -213,7 +211,7 @@ Callback event_callback(std::string folder, const TensorboardOptions& options,
     TensorboardOptions options;
     AddHistograms histograms;
     std::optional<EventFile> file;
-    std::int64_t batches = 0;
+    int64_t batches = 0;
   };
   auto run = std::make_shared<Run>(
       Run{std::move(folder), options, std::move(histograms), std::nullopt, 0});
@@ -221,14 +219,14 @@ Callback event_callback(std::string folder, const TensorboardOptions& options,
     if (!run->file) run->file.emplace(run->folder);
     EventFile& file = *run->file;
     if (event == Event::kBatchEnd) {
-      const std::int64_t every = run->options.every_steps;
-      if (++run->batches % std::max<std::int64_t>(every, 1) != 0 || every == 0) return;
+      const int64_t every = run->options.every_steps;
+      if (++run->batches % std::max<int64_t>(every, 1) != 0 || every == 0) return;
       file.scalar("batch/loss", state.batch_loss, run->batches);
       if (!state.history.gradient_norms.empty()) {
         file.scalar("batch/gradient_norm", state.gradient_norm, run->batches);
       }
     } else if (event == Event::kEpochEnd) {
-      const auto epoch = static_cast<std::int64_t>(state.epoch + 1);
+      const auto epoch = static_cast<int64_t>(state.epoch + 1);
       for (const auto& [name, value] : numbers_of(state.history.epochs.back())) {
         file.scalar("epoch/" + name, value, epoch);
       }
@@ -240,10 +238,10 @@ Callback event_callback(std::string folder, const TensorboardOptions& options,
   };
 }
 
-}  // namespace detail
+}  // namespace internal
 
 Callback tensorboard(std::string folder, const TensorboardOptions& options, CallSite where) {
-  return detail::event_callback(std::move(folder), options, nullptr, where);
+  return internal::event_callback(std::move(folder), options, nullptr, where);
 }
 
 }  // namespace etude::nn

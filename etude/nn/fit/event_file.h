@@ -33,14 +33,14 @@ class EventFile {
   explicit EventFile(const std::string& folder, CallSite where = CallSite::here());
 
   // throws (all): kFailedPrecondition, with the path, if the file cannot be written.
-  void scalar(std::string_view tag, double value, std::int64_t step);
+  void scalar(std::string_view tag, double value, int64_t step);
   // Of all finite elements.
-  void histogram(std::string_view tag, const Tensor& values, std::int64_t step);
+  void histogram(std::string_view tag, const Tensor& values, int64_t step);
   // [height, width] or [height, width, channels] of 1 to 4 channels: uint8, or floats where 0 is
   // black and 1 is full; values outside are clamped. throws: kInvalidArgument for another shape.
-  void image(std::string_view tag, const Tensor& image, std::int64_t step,
+  void image(std::string_view tag, const Tensor& image, int64_t step,
              CallSite where = CallSite::here());
-  void text(std::string_view tag, std::string_view text, std::int64_t step);
+  void text(std::string_view tag, std::string_view text, int64_t step);
   void flush();
   const std::string& path() const { return path_; }
 
@@ -48,7 +48,7 @@ class EventFile {
   struct Close {
     void operator()(std::FILE* file) const { std::fclose(file); }
   };
-  void add(std::int64_t step, std::string_view summary);
+  void add(int64_t step, std::string_view summary);
   void record(std::string_view event);
   void require(bool is_done) const;
 
@@ -57,19 +57,19 @@ class EventFile {
 };
 
 struct TensorboardOptions {
-  std::int64_t every_steps = 10;  // batches between two losses; 0: only losses of epochs
-  bool histograms = true;         // of the tensors of the model after each epoch
+  int64_t every_steps = 10;  // batches between two losses; 0: only losses of epochs
+  bool histograms = true;    // of the tensors of the model after each epoch
 
   static constexpr void ranges(const auto& option) {
     option("every_steps", &TensorboardOptions::every_steps, at_least(0));
   }
 };
 
-namespace detail {
-using AddHistograms = std::function<void(EventFile&, std::int64_t)>;
+namespace internal {
+using AddHistograms = std::function<void(EventFile&, int64_t)>;
 Callback event_callback(std::string folder, const TensorboardOptions& options,
                         AddHistograms histograms, CallSite where);
-}  // namespace detail
+}  // namespace internal
 
 // Logs "batch/loss" (and "batch/gradient_norm"), and all numbers_of() an epoch as "epoch/loss" and
 // so on. Steps are batches and epochs of this run, from 1.
@@ -80,13 +80,13 @@ Callback tensorboard(std::string folder, const TensorboardOptions& options = {},
 template <class Model>
 Callback tensorboard(std::string folder, const Model& model, const TensorboardOptions& options = {},
                      CallSite where = CallSite::here()) {
-  detail::AddHistograms histograms = [&model](EventFile& file, std::int64_t step) {
+  internal::AddHistograms histograms = [&model](EventFile& file, int64_t step) {
     for_each_leaf<Tensor>(model, [&](const std::string& path, const Tensor& x) {
       if (x.has_value()) file.histogram("model/" + path, x, step);
     });
   };
-  return detail::event_callback(std::move(folder), options,
-                                options.histograms ? std::move(histograms) : nullptr, where);
+  return internal::event_callback(std::move(folder), options,
+                                  options.histograms ? std::move(histograms) : nullptr, where);
 }
 
 }  // namespace nn

@@ -40,9 +40,9 @@ double number_of(const EpochRecord& epoch, const std::string& name) {
   ETUDE_THROW(kInvalidArgument, "an epoch has no number '{}', but {}", name, names);
 }
 
-namespace detail {
-void require_same_epochs(const FitOptions& options, std::int64_t epochs,
-                         const std::string& checkpoint, CallSite where) {
+namespace internal {
+void require_same_epochs(const FitOptions& options, int64_t epochs, const std::string& checkpoint,
+                         CallSite where) {
   if (checkpoint.empty() || epochs == 0 || epochs == options.epochs || options.prolong) return;
   etude::internal::located("fit", where, [&] {
     ETUDE_THROW(kInvalidArgument,
@@ -74,7 +74,7 @@ Tensor joined_rows(const std::vector<Tensor>& parts, CallSite where) {
   });
 }
 
-void warn_of_waiting(std::int64_t gradients, CallSite where) {
+void warn_of_waiting(int64_t gradients, CallSite where) {
   if (gradients == 0) return;
   const std::string place = fmt::format("{}:{}", where.file, where.line);
   etude::internal::warn_once(
@@ -84,7 +84,7 @@ void warn_of_waiting(std::int64_t gradients, CallSite where) {
                   place, gradients, gradients == 1 ? "gradient waits" : "gradients wait"));
 }
 
-FitRun::FitRun(const FitOptions& options, std::int64_t steps) : options_(options) {
+FitRun::FitRun(const FitOptions& options, int64_t steps) : options_(options) {
   state_.epochs = options.epochs;
   state_.steps = steps;
 }
@@ -96,13 +96,13 @@ bool FitRun::emit(Event event, Cancel scope) {
   return state_.cancel < scope;
 }
 
-void FitRun::start_epoch(std::int64_t epoch, std::int64_t step) {
+void FitRun::start_epoch(int64_t epoch, int64_t step) {
   state_.epoch = epoch;
   state_.step = step;
   state_.loss.reset();
   state_.accuracy.reset();
   state_.metrics = options_.metrics;
-  started_ = detail::now_seconds();
+  started_ = internal::now_seconds();
 }
 
 bool FitRun::end_batch() {
@@ -133,7 +133,7 @@ void FitRun::end_epoch() {
     emit(Event::kValidationEnd, Cancel::kEpoch);
     state_.is_validating = false;
   }
-  record.seconds = detail::now_seconds() - started_;
+  record.seconds = internal::now_seconds() - started_;
   const double score = record.has_validation ? record.validation_loss : record.loss;
   is_best_ = std::isfinite(score) && (!has_best_ || score < best_);
   if (is_best_) best_ = score;
@@ -176,5 +176,5 @@ bool FitRun::may_update(const Inference& given, const Tensor& labels) {
   return emit(Event::kInferenceEnd, Cancel::kBatch) && emit(Event::kUpdateStart, Cancel::kBatch);
 }
 
-}  // namespace detail
+}  // namespace internal
 }  // namespace etude::nn

@@ -49,16 +49,16 @@ History fit(Model& model, Optimizer& optimizer, Data& data, const Loss& loss,
   const CallScope scope(where);
   etude::internal::check_options("fit", options, where);
   if constexpr (requires { data.plan(); }) {
-    detail::require_same_epochs(options, data.plan().epochs, data.plan().checkpoint, where);
+    internal::require_same_epochs(options, data.plan().epochs, data.plan().checkpoint, where);
     data.set_plan({.epochs = options.epochs});
   }
   lazy_barrier({}, where);
-  detail::FitRun run(options, data.steps_per_epoch());
-  const detail::TrainingStep<Model, Optimizer, Loss> step(options, loss, where);
-  detail::BestState<Model, Optimizer> best(options, model, optimizer);
+  internal::FitRun run(options, data.steps_per_epoch());
+  const internal::TrainingStep<Model, Optimizer, Loss> step(options, loss, where);
+  internal::BestState<Model, Optimizer> best(options, model, optimizer);
   run.emit(Event::kFitStart, Cancel::kFit);
   while (data.position().epoch < options.epochs && !run.is_cancelled(Cancel::kFit)) {
-    const std::int64_t epoch = data.position().epoch;
+    const int64_t epoch = data.position().epoch;
     run.start_epoch(epoch, data.position().step);
     if (run.emit(Event::kEpochStart, Cancel::kEpoch) &&
         run.emit(Event::kTrainingStart, Cancel::kPart)) {
@@ -77,7 +77,7 @@ History fit(Model& model, Optimizer& optimizer, Data& data, const Loss& loss,
     best.keep(run, model, optimizer);
   }
   run.emit(Event::kFitEnd, Cancel::kFit);
-  detail::warn_of_waiting(optimizer, where);
+  internal::warn_of_waiting(optimizer, where);
   run.state().history.was_cancelled = run.is_cancelled(Cancel::kFit);
   return std::move(run.state().history);
 }
@@ -93,10 +93,10 @@ Evaluation evaluate(const Model& model, const Batches& batches, const Loss& loss
   Evaluation out;
   Mean mean;
   for (const auto& batch : batches) {
-    const Tensor predicted = detail::call_model(model, batch.inputs, where);
-    const Tensor value = detail::call_loss(loss, predicted, batch.labels);
+    const Tensor predicted = internal::call_model(model, batch.inputs, where);
+    const Tensor value = internal::call_loss(loss, predicted, batch.labels);
     for (auto& [name, metric] : metrics) metric.update(predicted, batch.labels, where);
-    if (metrics.empty() && detail::has_classes(predicted, batch.labels)) {
+    if (metrics.empty() && internal::has_classes(predicted, batch.labels)) {
       out.confusion.update(predicted, batch.labels);
     }
     lazy_barrier({}, where);
@@ -118,13 +118,13 @@ Tensor predict(const Model& model, const Batches& batches, CallSite where = Call
   std::vector<Tensor> all;
   for (const auto& batch : batches) {
     if constexpr (requires { batch.inputs; }) {
-      all.push_back(detail::call_model(model, batch.inputs, where));
+      all.push_back(internal::call_model(model, batch.inputs, where));
     } else {
-      all.push_back(detail::call_model(model, batch, where));
+      all.push_back(internal::call_model(model, batch, where));
     }
     lazy_barrier({}, where);
   }
-  return detail::joined_rows(all, where);
+  return internal::joined_rows(all, where);
 }
 
 }  // namespace nn

@@ -40,7 +40,7 @@ enum class Cancel : uint8_t { kNothing, kBatch, kPart, kEpoch, kFit };
 using Numbers = std::map<std::string, double>;
 
 struct EpochRecord {
-  std::int64_t epoch = 0;
+  int64_t epoch = 0;
   double loss = 0, accuracy = 0;  // means over the training batches of this run
   double validation_loss = 0, validation_accuracy = 0;
   bool has_validation = false;
@@ -59,16 +59,16 @@ struct History {
   std::vector<EpochRecord> epochs;
   std::vector<float> batch_losses;
   std::vector<float> gradient_norms;  // by batch, if FitOptions requests them
-  std::int64_t skipped_batches = 0;   // whose loss is not finite
+  int64_t skipped_batches = 0;        // whose loss is not finite
   bool was_cancelled = false;
   std::string why = {};  // reason of the stop, set by fit or a callback of the library
 };
 
 // The state of a run as callbacks see it. They may change only `cancel` and `history.why`.
 struct FitState {
-  std::int64_t epoch = 0, epochs = 0;  // from 0
-  std::int64_t step = 0, steps = 0;    // batches done in this epoch, and its batches
-  std::int64_t batch_size = 0;
+  int64_t epoch = 0, epochs = 0;  // from 0
+  int64_t step = 0, steps = 0;    // batches done in this epoch, and its batches
+  int64_t batch_size = 0;
   bool is_validating = false;
   double batch_loss = 0;
   double gradient_norm = 0;  // of this batch, if FitOptions requests it
@@ -111,7 +111,7 @@ enum class Mode : uint8_t { kEager, kStaged, kLazy };
 enum class NonFinite : uint8_t { kGoOn, kStop, kSkip, kRestoreBest };
 
 struct FitOptions {
-  std::int64_t epochs = 1;
+  int64_t epochs = 1;
   Mode mode = Mode::kEager;
   // Continues from a checkpoint of a run of another number of epochs. Schedules made for the old
   // number must be made again.

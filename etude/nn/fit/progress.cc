@@ -22,7 +22,7 @@ double seconds_since(Clock::time_point start) {
 }
 
 std::string duration(double seconds) {
-  const auto whole = static_cast<std::int64_t>(std::ceil(seconds));
+  const auto whole = static_cast<int64_t>(std::ceil(seconds));
   return whole < 3600 ? fmt::format("{}:{:02}", whole / 60, whole % 60)
                       : fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
 }
@@ -58,23 +58,23 @@ class Progress {
   // One line at most, for any width of the terminal: a bar that is redrawn must not wrap.
   void draw_bar(const FitState& state) {
     shown_ = Clock::now();
-    const std::int64_t steps = std::max<std::int64_t>(state.steps, 1);
-    const double per_step = seconds_since(start_) / static_cast<double>(std::max<std::int64_t>(
-                                                        state.step - first_step_, 1));
+    const int64_t steps = std::max<int64_t>(state.steps, 1);
+    const double per_step =
+        seconds_since(start_) / static_cast<double>(std::max<int64_t>(state.step - first_step_, 1));
     const auto left =
         static_cast<double>(steps - state.step + (state.epochs - state.epoch - 1) * steps);
     std::string text =
         fmt::format("{:>3}%  loss {:.4f}{}  {:.0f}/s  {} left", 100 * state.step / steps,
                     state.loss.result(), accuracy(state), rate(), duration(per_step * left));
     const std::string head = title(state);
-    const auto room = static_cast<std::int64_t>(columns()) -
-                      static_cast<std::int64_t>(head.size() + text.size()) - 3;
-    const std::int64_t width = std::clamp<std::int64_t>(room, 0, 24);
+    const auto room =
+        static_cast<int64_t>(columns()) - static_cast<int64_t>(head.size() + text.size()) - 3;
+    const int64_t width = std::clamp<int64_t>(room, 0, 24);
     std::string bar;
-    for (std::int64_t i = 0; i < width; ++i) bar += i < width * state.step / steps ? "━" : "┄";
+    for (int64_t i = 0; i < width; ++i) bar += i < width * state.step / steps ? "━" : "┄";
     if (room < -1)
       text.resize(static_cast<std::size_t>(
-          std::max<std::int64_t>(static_cast<std::int64_t>(text.size()) + room + 1, 0)));
+          std::max<int64_t>(static_cast<int64_t>(text.size()) + room + 1, 0)));
     write(fmt::format("\r{} {}{}{}\x1b[K", head, bar, bar.empty() ? "" : " ", text));
   }
 
@@ -123,7 +123,7 @@ class Progress {
   bool has_bar_;
   int columns_;
   Clock::time_point start_ = Clock::now(), shown_ = start_;
-  std::int64_t samples_ = 0, first_step_ = 0;
+  int64_t samples_ = 0, first_step_ = 0;
 };
 
 // The points of a curve: means of parts of the values, on a scale for most of them. A few high

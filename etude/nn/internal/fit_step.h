@@ -26,7 +26,7 @@
 
 namespace ETUDE_API etude {
 namespace nn {
-namespace detail {
+namespace internal {
 
 // The results of a step before the update. The norm is computed on request.
 struct Inference {
@@ -36,7 +36,7 @@ struct Inference {
 // The parts of fit that do not depend on the model: events, history, time.
 class FitRun {
  public:
-  FitRun(const FitOptions& options, std::int64_t steps);
+  FitRun(const FitOptions& options, int64_t steps);
   FitRun(const FitRun&) = delete;
   FitRun& operator=(const FitRun&) = delete;
   ~FitRun();
@@ -44,7 +44,7 @@ class FitRun {
   // Calls the callbacks. Returns false if one of them cancelled `scope` or a larger part.
   bool emit(Event event, Cancel scope);
   bool is_cancelled(Cancel scope) const { return state_.cancel >= scope; }
-  void start_epoch(std::int64_t epoch, std::int64_t step);
+  void start_epoch(int64_t epoch, int64_t step);
   void end_epoch();
   // Returns false if the training part ends here.
   bool end_batch();
@@ -68,8 +68,8 @@ class FitRun {
 
 // throws: kInvalidArgument for a checkpoint of a run of another number of epochs, unless the
 // options prolong it.
-void require_same_epochs(const FitOptions& options, std::int64_t epochs,
-                         const std::string& checkpoint, CallSite where);
+void require_same_epochs(const FitOptions& options, int64_t epochs, const std::string& checkpoint,
+                         CallSite where);
 
 bool has_classes(const Tensor& predicted, const Tensor& labels);
 
@@ -99,7 +99,7 @@ Tensor loss_scale(const Optimizer& optimizer) {
 Tensor scaled_loss(const Tensor& loss, const Tensor& scale);
 
 // Warns, once per line, if gradients wait in the optimiser at the end of a run.
-void warn_of_waiting(std::int64_t gradients, CallSite where);
+void warn_of_waiting(int64_t gradients, CallSite where);
 template <class Optimizer>
 void warn_of_waiting(const Optimizer& optimizer, CallSite where) {
   if constexpr (requires { optimizer.waiting(); }) warn_of_waiting(optimizer.waiting(), where);
@@ -258,6 +258,6 @@ class BestState {
   std::optional<std::pair<Model, Optimizer>> kept_;
 };
 
-}  // namespace detail
+}  // namespace internal
 }  // namespace nn
 }  // namespace etude

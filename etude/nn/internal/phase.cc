@@ -10,7 +10,7 @@
 #include "etude/core/context/context.h"
 #include "etude/core/internal/mode.h"
 
-namespace etude::nn::detail {
+namespace etude::nn::internal {
 namespace {
 
 bool is_recorded() {
@@ -41,4 +41,4 @@ bool is_trained(std::string_view name, CallSite where) {
   return false;
 }
 
-}  // namespace etude::nn::detail
+}  // namespace etude::nn::internal

@@ -8,7 +8,7 @@
 #include "etude/version.h"
 
 namespace ETUDE_API etude {
-namespace nn::detail {
+namespace nn::internal {
 
 // Whether the layer `name` behaves as in training. Without a phase, as in a hand-written loop, it
 // does not; a warning is then printed for the first such layer of the process that a tape of this
@@ -17,5 +17,5 @@ namespace nn::detail {
 // threads: safe. cost: one read of ambient() in training; else also of the contexts of this thread.
 bool is_trained(std::string_view name, CallSite where);
 
-}  // namespace nn::detail
+}  // namespace nn::internal
 }  // namespace etude

@@ -22,7 +22,7 @@ Tensor length_of(const Tensor& v) { return sqrt(maximum(sum(v * v), kLeast)); }
 
 }  // namespace
 
-namespace detail {
+namespace internal {
 
 Tensor column_lengths(const Tensor& weight) {
   const Tensor matrix = as_matrix(weight);
@@ -55,14 +55,14 @@ Tensor over_spectral_norm(const Tensor& weight, const Tensor& u) {
   return weight / in_dtype(largest, weight.dtype());
 }
 
-Tensor unit_vector(std::int64_t size) {
+Tensor unit_vector(int64_t size) {
   const Tensor v = random::normal({size}, {.dtype = kFloat32});
   return v / length_of(v);
 }
 
-}  // namespace detail
+}  // namespace internal
 
-LoRA::LoRA(Dense base_layer, std::int64_t rank, double alpha, CallSite where)
+LoRA::LoRA(Dense base_layer, int64_t rank, double alpha, CallSite where)
     : base{std::move(base_layer)}, factor_(alpha / static_cast<double>(rank)) {
   etude::internal::check_range("LoRA", "rank", static_cast<double>(rank), at_least(1), where);
   const Shape& weight = base.value.weight.shape();
@@ -70,8 +70,8 @@ LoRA::LoRA(Dense base_layer, std::int64_t rank, double alpha, CallSite where)
   up = zeros({rank, weight[weight.rank() - 1]});
 }
 Tensor LoRA::operator()(const Tensor& x, CallSite where) const {
-  const std::int64_t flops = 2 * down.shape()[1];
-  return detail::run_layer(this, "LoRA", where, flops, [&] {
+  const int64_t flops = 2 * down.shape()[1];
+  return internal::run_layer(this, "LoRA", where, flops, [&] {
     const Tensor fixed = base.value(x, where);
     return fixed + matmul(matmul(x, down), up) * factor_;
   });
@@ -94,9 +94,9 @@ QuantizedDense::QuantizedDense(const Dense& layer, CallSite where)
   });
 }
 Tensor QuantizedDense::operator()(const Tensor& x, CallSite where) const {
-  const std::int64_t flops = 2 * weight.value.shape()[0];
-  return detail::run_layer(this, "QuantizedDense", where, flops, [&] {
-    detail::require_input(x, -1, weight.value.shape()[0], weight.value, "weight");
+  const int64_t flops = 2 * weight.value.shape()[0];
+  return internal::run_layer(this, "QuantizedDense", where, flops, [&] {
+    internal::require_input(x, -1, weight.value.shape()[0], weight.value, "weight");
     Tensor y = matmul({x, where}, astype(weight.value, x.dtype())) * factor.value;
     if (bias.value.has_value()) y = y + bias.value;
     return activation_(std::move(y));

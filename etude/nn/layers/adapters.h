@@ -24,7 +24,7 @@ struct NoDerivative<nn::Dense> {
 };
 
 namespace nn {
-namespace detail {
+namespace internal {
 
 // The tensor that a layer multiplies its input by.
 template <class Layer>
@@ -57,9 +57,9 @@ Tensor column_lengths(const Tensor& weight);
 Tensor power_step(const Tensor& weight, const Tensor& u);
 Tensor over_spectral_norm(const Tensor& weight, const Tensor& u);
 // A random vector of length 1, drawn from the generator of this thread.
-Tensor unit_vector(std::int64_t size);
+Tensor unit_vector(int64_t size);
 
-}  // namespace detail
+}  // namespace internal
 
 // A layer whose weight (or filter) has column lengths that are a separate parameter: T. Salimans
 // and D. Kingma, "Weight normalization" (2016). `layer` holds the directions. Initially the product
@@ -68,13 +68,14 @@ template <class Layer>
 class WeightNorm {
  public:
   explicit WeightNorm(Layer given)
-      : layer(std::move(given)), magnitude(detail::column_lengths(detail::main_weight(layer))) {}
+      : layer(std::move(given)),
+        magnitude(internal::column_lengths(internal::main_weight(layer))) {}
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const {
-    return detail::run_layer(this, "WeightNorm", where, 0, [&] {
-      const detail::Unobserved inner;
+    return internal::run_layer(this, "WeightNorm", where, 0, [&] {
+      const internal::Unobserved inner;
       Layer now = layer;
-      detail::main_weight(now) = detail::with_lengths(detail::main_weight(layer), magnitude);
-      return detail::call_layer(now, x, where);
+      internal::main_weight(now) = internal::with_lengths(internal::main_weight(layer), magnitude);
+      return internal::call_layer(now, x, where);
     });
   }
 
@@ -91,22 +92,22 @@ template <class Layer>
 class SpectralNorm {
  public:
   explicit SpectralNorm(Layer given) : layer(std::move(given)) {
-    const Shape& weight = detail::main_weight(layer).shape();
-    vector.value = detail::unit_vector(weight[weight.rank() - 1]);
+    const Shape& weight = internal::main_weight(layer).shape();
+    vector.value = internal::unit_vector(weight[weight.rank() - 1]);
   }
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const {
-    return detail::run_layer(this, "SpectralNorm", where, 0, [&] {
-      const detail::Unobserved inner;
-      const Tensor& weight = detail::main_weight(layer);
+    return internal::run_layer(this, "SpectralNorm", where, 0, [&] {
+      const internal::Unobserved inner;
+      const Tensor& weight = internal::main_weight(layer);
       Tensor u = vector.value;
-      if (detail::is_trained("SpectralNorm", where)) {
-        u = detail::power_step(weight, u);
+      if (internal::is_trained("SpectralNorm", where)) {
+        u = internal::power_step(weight, u);
         update_state(
             vector, "SpectralNorm", [&](const Tensor&) { return u; }, where);
       }
       Layer now = layer;
-      detail::main_weight(now) = detail::over_spectral_norm(weight, u);
-      return detail::call_layer(now, x, where);
+      internal::main_weight(now) = internal::over_spectral_norm(weight, u);
+      return internal::call_layer(now, x, where);
     });
   }
 
@@ -122,7 +123,7 @@ class SpectralNorm {
 // throws (construction): kInvalidArgument for a rank below 1. throws (call): as Dense.
 class LoRA {
  public:
-  LoRA(Dense base_layer, std::int64_t rank, double alpha = 1, CallSite where = CallSite::here());
+  LoRA(Dense base_layer, int64_t rank, double alpha = 1, CallSite where = CallSite::here());
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
   // Returns one Dense layer with the same results, up to rounding, if the activation is the
   // identity.

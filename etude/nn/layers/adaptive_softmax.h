@@ -42,7 +42,7 @@ class AdaptiveSoftmax {
     Tensor up;    // [narrow, classes of the cluster]
   };
 
-  AdaptiveSoftmax(std::int64_t features, std::int64_t classes, std::vector<std::int64_t> cutoffs,
+  AdaptiveSoftmax(int64_t features, int64_t classes, std::vector<int64_t> cutoffs,
                   const AdaptiveSoftmaxOptions& options = {}, CallSite where = CallSite::here());
 
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
@@ -61,7 +61,7 @@ class AdaptiveSoftmax {
  private:
   Tensor head_log_probabilities(const Tensor& x) const;
 
-  std::vector<std::int64_t> bounds_;  // the cutoffs, then the number of classes
+  std::vector<int64_t> bounds_;  // the cutoffs, then the number of classes
 };
 
 }  // namespace nn

@@ -10,12 +10,11 @@ namespace etude::nn {
 namespace {
 
 // bool[queries, keys], true where a query may see a key if the last query sees all of them.
-Tensor up_to_query(std::int64_t queries, std::int64_t keys) {
+Tensor up_to_query(int64_t queries, int64_t keys) {
   return tril(etude::internal::full(intern_type(kBool, {queries, keys}), 1), {.k = keys - queries});
 }
 
-std::int64_t checked_heads(std::int64_t dim, std::int64_t heads, const AttentionOptions& options,
-                           CallSite where) {
+int64_t checked_heads(int64_t dim, int64_t heads, const AttentionOptions& options, CallSite where) {
   etude::internal::check_options("MultiHeadAttention", options, where);
   return etude::internal::located("MultiHeadAttention", where, [&] {
     ETUDE_REQUIRE(dim >= 1 && heads >= 1 && dim % heads == 0,
@@ -27,7 +26,7 @@ std::int64_t checked_heads(std::int64_t dim, std::int64_t heads, const Attention
   });
 }
 
-Dense projection(std::int64_t dim, const AttentionOptions& options, CallSite where) {
+Dense projection(int64_t dim, const AttentionOptions& options, CallSite where) {
   return Dense(dim, dim, {.bias = options.bias, .weight_init = options.weight_init}, where);
 }
 
@@ -41,13 +40,13 @@ const TransformerOptions& checked(const char* layer, const TransformerOptions& o
   return options;
 }
 
-Dense up_of(std::int64_t dim, const TransformerOptions& options, CallSite where) {
+Dense up_of(int64_t dim, const TransformerOptions& options, CallSite where) {
   const Activation activation =
       options.activation.is_empty() ? Activation(gelu) : options.activation;
   return Dense(dim, options.hidden > 0 ? options.hidden : 4 * dim, {.activation = activation},
                where);
 }
-Dense down_of(std::int64_t dim, const TransformerOptions& options, CallSite where) {
+Dense down_of(int64_t dim, const TransformerOptions& options, CallSite where) {
   return Dense(options.hidden > 0 ? options.hidden : 4 * dim, dim, {}, where);
 }
 
@@ -61,8 +60,8 @@ Tensor with_part(const Tensor& x, const LayerNorm& norm, bool norm_first, const 
 
 }  // namespace
 
-MultiHeadAttention::MultiHeadAttention(std::int64_t dim, std::int64_t heads,
-                                       const AttentionOptions& options, CallSite where)
+MultiHeadAttention::MultiHeadAttention(int64_t dim, int64_t heads, const AttentionOptions& options,
+                                       CallSite where)
     : query((checked_heads(dim, heads, options, where), projection(dim, options, where))),
       key(projection(dim, options, where)),
       value(projection(dim, options, where)),
@@ -79,7 +78,7 @@ Tensor MultiHeadAttention::heads_of(const Dense& by, const Tensor& x, CallSite w
   return permute_dims(reshape(y, {s[0], s[1], heads_, s[2] / heads_}), {0, 2, 1, 3});
 }
 
-Tensor MultiHeadAttention::turned(const Tensor& heads, std::int64_t first) const {
+Tensor MultiHeadAttention::turned(const Tensor& heads, int64_t first) const {
   if (!rotary_) return heads;
   const Tensor positions =
       arange(static_cast<double>(first),
@@ -89,7 +88,7 @@ Tensor MultiHeadAttention::turned(const Tensor& heads, std::int64_t first) const
 
 Tensor MultiHeadAttention::joined(const Tensor& q, const Tensor& k, const Tensor& v,
                                   const Tensor& mask, bool causal, CallSite where) const {
-  const bool drops = dropout_ != 0 && detail::is_trained("MultiHeadAttention", where);
+  const bool drops = dropout_ != 0 && internal::is_trained("MultiHeadAttention", where);
   const Tensor heads = scaled_dot_product_attention(
       {q, where}, k, v, {.causal = causal, .dropout = drops ? dropout_ : 0, .mask = mask});
   const Tensor rows = permute_dims(heads, {0, 2, 1, 3});
@@ -99,9 +98,9 @@ Tensor MultiHeadAttention::joined(const Tensor& q, const Tensor& k, const Tensor
 
 Tensor MultiHeadAttention::attend(const Tensor& x, const Tensor& memory, const Tensor& mask,
                                   CallSite where) const {
-  return detail::run_layer(this, "MultiHeadAttention", where, 0, [&] {
-    detail::require_input(x, 3, query.weight.shape()[0], query.weight, "query weight");
-    detail::require_input(memory, 3, key.weight.shape()[0], key.weight, "key weight");
+  return internal::run_layer(this, "MultiHeadAttention", where, 0, [&] {
+    internal::require_input(x, 3, query.weight.shape()[0], query.weight, "query weight");
+    internal::require_input(memory, 3, key.weight.shape()[0], key.weight, "key weight");
     const bool is_self = &x == &memory;
     Tensor seen = mask;
     if (causal_ && !is_self) {
@@ -114,9 +113,9 @@ Tensor MultiHeadAttention::attend(const Tensor& x, const Tensor& memory, const T
 }
 
 Tensor MultiHeadAttention::extend(const Tensor& x, AttentionCache& cache, CallSite where) const {
-  return detail::run_layer(this, "MultiHeadAttention", where, 0, [&] {
-    detail::require_input(x, 3, query.weight.shape()[0], query.weight, "query weight");
-    const std::int64_t first = cache.length();
+  return internal::run_layer(this, "MultiHeadAttention", where, 0, [&] {
+    internal::require_input(x, 3, query.weight.shape()[0], query.weight, "query weight");
+    const int64_t first = cache.length();
     AttentionCache now{turned(heads_of(key, x, where), first), heads_of(value, x, where)};
     if (first > 0) {
       now.keys = concat({cache.keys, now.keys}, {.axis = 2});
@@ -130,7 +129,7 @@ Tensor MultiHeadAttention::extend(const Tensor& x, AttentionCache& cache, CallSi
   });
 }
 
-TransformerEncoderLayer::TransformerEncoderLayer(std::int64_t dim, std::int64_t heads,
+TransformerEncoderLayer::TransformerEncoderLayer(int64_t dim, int64_t heads,
                                                  const TransformerOptions& options, CallSite where)
     : attention(dim, heads,
                 attention_options(checked("TransformerEncoderLayer", options, where),
@@ -146,8 +145,8 @@ TransformerEncoderLayer::TransformerEncoderLayer(std::int64_t dim, std::int64_t 
 template <class Attend>
 Tensor TransformerEncoderLayer::with_attention(const Tensor& x, CallSite where,
                                                const Attend& attend) const {
-  return detail::run_layer(this, "TransformerEncoderLayer", where, 0, [&] {
-    detail::require_input(x, 3, attention_norm.scale.shape()[0], attention_norm.scale, "scale");
+  return internal::run_layer(this, "TransformerEncoderLayer", where, 0, [&] {
+    internal::require_input(x, 3, attention_norm.scale.shape()[0], attention_norm.scale, "scale");
     const Tensor seen = with_part(x, attention_norm, norm_first_, dropout, where, attend);
     return with_part(seen, dense_norm, norm_first_, dropout, where,
                      [&](const Tensor& t) { return down(up(t, where), where); });
@@ -165,7 +164,7 @@ Tensor TransformerEncoderLayer::extend(const Tensor& x, AttentionCache& cache,
                         [&](const Tensor& t) { return attention.extend(t, cache, where); });
 }
 
-TransformerDecoderLayer::TransformerDecoderLayer(std::int64_t dim, std::int64_t heads,
+TransformerDecoderLayer::TransformerDecoderLayer(int64_t dim, int64_t heads,
                                                  const TransformerOptions& options, CallSite where)
     : attention(dim, heads,
                 attention_options(checked("TransformerDecoderLayer", options, where), true,
@@ -182,8 +181,8 @@ TransformerDecoderLayer::TransformerDecoderLayer(std::int64_t dim, std::int64_t 
 
 Tensor TransformerDecoderLayer::operator()(const Tensor& x, const Tensor& memory,
                                            CallSite where) const {
-  return detail::run_layer(this, "TransformerDecoderLayer", where, 0, [&] {
-    detail::require_input(x, 3, attention_norm.scale.shape()[0], attention_norm.scale, "scale");
+  return internal::run_layer(this, "TransformerDecoderLayer", where, 0, [&] {
+    internal::require_input(x, 3, attention_norm.scale.shape()[0], attention_norm.scale, "scale");
     Tensor y = with_part(x, attention_norm, norm_first_, dropout, where,
                          [&](const Tensor& t) { return attention.attend(t, t, {}, where); });
     y = with_part(y, cross_norm, norm_first_, dropout, where,

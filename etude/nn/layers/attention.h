@@ -34,7 +34,7 @@ struct AttentionOptions {
 // [n, heads, time, dim / heads], absent before the first position.
 struct AttentionCache {
   Tensor keys, values;
-  std::int64_t length() const { return keys.has_value() ? keys.shape()[2] : 0; }
+  int64_t length() const { return keys.has_value() ? keys.shape()[2] : 0; }
 };
 
 // For each head, softmax(q k^T / sqrt(size)) v of its part of the projections; then a projection of
@@ -45,7 +45,7 @@ struct AttentionCache {
 // for an input of another size.
 class MultiHeadAttention {
  public:
-  MultiHeadAttention(std::int64_t dim, std::int64_t heads, const AttentionOptions& options = {},
+  MultiHeadAttention(int64_t dim, int64_t heads, const AttentionOptions& options = {},
                      CallSite where = CallSite::here());
 
   // Self-attention of x.
@@ -68,20 +68,20 @@ class MultiHeadAttention {
 
  private:
   Tensor heads_of(const Dense& projection, const Tensor& x, CallSite where) const;
-  Tensor turned(const Tensor& heads, std::int64_t first) const;
+  Tensor turned(const Tensor& heads, int64_t first) const;
   Tensor joined(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask, bool causal,
                 CallSite where) const;
 
-  std::int64_t heads_;
+  int64_t heads_;
   double dropout_;
   bool causal_, rotary_;
 };
 
 struct TransformerOptions {
-  std::int64_t hidden = 0;  // of the feed-forward part; 0: four times dim
-  double dropout = 0;       // of weights, and of the output of each part
-  bool causal = false;      // for the encoder; the decoder is always causal
-  bool norm_first = true;   // normalises the input of each part; else each sum
+  int64_t hidden = 0;      // of the feed-forward part; 0: four times dim
+  double dropout = 0;      // of weights, and of the output of each part
+  bool causal = false;     // for the encoder; the decoder is always causal
+  bool norm_first = true;  // normalises the input of each part; else each sum
   double epsilon = 1e-5;
   Activation activation = {};  // default: gelu
   bool rotary = false;
@@ -97,8 +97,7 @@ struct TransformerOptions {
 // dim]. throws: as MultiHeadAttention.
 class TransformerEncoderLayer {
  public:
-  TransformerEncoderLayer(std::int64_t dim, std::int64_t heads,
-                          const TransformerOptions& options = {},
+  TransformerEncoderLayer(int64_t dim, int64_t heads, const TransformerOptions& options = {},
                           CallSite where = CallSite::here());
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const {
     return encode(x, {}, where);
@@ -127,8 +126,7 @@ class TransformerEncoderLayer {
 // its input. throws: as MultiHeadAttention.
 class TransformerDecoderLayer {
  public:
-  TransformerDecoderLayer(std::int64_t dim, std::int64_t heads,
-                          const TransformerOptions& options = {},
+  TransformerDecoderLayer(int64_t dim, int64_t heads, const TransformerOptions& options = {},
                           CallSite where = CallSite::here());
   Tensor operator()(const Tensor& x, const Tensor& memory, CallSite where = CallSite::here()) const;
 

@@ -9,7 +9,7 @@
 namespace etude::nn {
 namespace {
 
-const ResidualOptions& checked(std::int64_t in, std::int64_t out, const ResidualOptions& options,
+const ResidualOptions& checked(int64_t in, int64_t out, const ResidualOptions& options,
                                CallSite where) {
   etude::internal::check_options("ResidualBlock", options, where);
   etude::internal::located("ResidualBlock", where, [&] {
@@ -23,20 +23,19 @@ const ResidualOptions& checked(std::int64_t in, std::int64_t out, const Residual
 }
 
 // Without bias, since a normalisation follows.
-Conv2D conv_of(std::int64_t window, std::int64_t in, std::int64_t out, std::int64_t stride,
-               CallSite where) {
+Conv2D conv_of(int64_t window, int64_t in, int64_t out, int64_t stride, CallSite where) {
   return Conv2D(window, in, out,
                 {.strides = stride, .padding = "same", .bias = false, .filter_init = he_normal},
                 where);
 }
 
-std::int64_t channels_of(const Tensor& filter) { return filter.shape()[3]; }
+int64_t channels_of(const Tensor& filter) { return filter.shape()[3]; }
 
 Activation or_else(const Activation& given, const Activation& unless) {
   return given.is_empty() ? unless : given;
 }
 
-std::vector<std::int64_t> checked_sizes(const IntList& sizes, CallSite where) {
+std::vector<int64_t> checked_sizes(const IntList& sizes, CallSite where) {
   return etude::internal::located("MLP", where, [&] {
     ETUDE_REQUIRE(sizes.values().size() >= 2, "{} sizes; needed are two at least",
                   sizes.values().size());
@@ -46,7 +45,7 @@ std::vector<std::int64_t> checked_sizes(const IntList& sizes, CallSite where) {
 
 }  // namespace
 
-ResidualBlock::ResidualBlock(std::int64_t in, std::int64_t out, const ResidualOptions& options,
+ResidualBlock::ResidualBlock(int64_t in, int64_t out, const ResidualOptions& options,
                              CallSite where)
     : conv1(conv_of(3, in, out, checked(in, out, options, where).stride, where)),
       norm1(out, {}, where),
@@ -60,14 +59,14 @@ ResidualBlock::ResidualBlock(std::int64_t in, std::int64_t out, const ResidualOp
 }
 
 Tensor ResidualBlock::operator()(const Tensor& x, CallSite where) const {
-  return detail::run_layer(this, "ResidualBlock", where, 0, [&] {
+  return internal::run_layer(this, "ResidualBlock", where, 0, [&] {
     const Tensor inner = relu(norm1(conv1(x, where), where));
     Tensor beside = x;
     if (shortcut) {
       beside = (*shortcut_norm)((*shortcut)(x, where), where);
     } else {
       const Shape& s = x.shape();
-      const std::int64_t more = channels_of(conv1.filter) - s[3];
+      const int64_t more = channels_of(conv1.filter) - s[3];
       if (stride_ > 1)
         beside = slice(beside, {0, 0, 0}, {s[0], s[1], s[2]}, {.step = {1, stride_, stride_}});
       if (more > 0) beside = pad(beside, {0, 0, 0, 0, 0, 0, more / 2, more - more / 2});
@@ -78,7 +77,7 @@ Tensor ResidualBlock::operator()(const Tensor& x, CallSite where) const {
 
 MLP::MLP(const IntList& sizes, const MLPOptions& options, CallSite where)
     : dropout((etude::internal::check_options("MLP", options, where), options.dropout), where) {
-  const std::vector<std::int64_t> all = checked_sizes(sizes, where);
+  const std::vector<int64_t> all = checked_sizes(sizes, where);
   const Activation between = or_else(options.activation, relu);
   for (std::size_t i = 0; i + 1 < all.size(); ++i) {
     const bool is_last = i + 2 == all.size();
@@ -88,7 +87,7 @@ MLP::MLP(const IntList& sizes, const MLPOptions& options, CallSite where)
 }
 
 Tensor MLP::operator()(const Tensor& x, CallSite where) const {
-  return detail::run_layer(this, "MLP", where, 0, [&] {
+  return internal::run_layer(this, "MLP", where, 0, [&] {
     Tensor y = x;
     for (std::size_t i = 0; i < layers.size(); ++i) {
       y = layers[i](y, where);
@@ -98,23 +97,23 @@ Tensor MLP::operator()(const Tensor& x, CallSite where) const {
   });
 }
 
-SqueezeExcite::SqueezeExcite(std::int64_t channels, std::int64_t squeezed,
+SqueezeExcite::SqueezeExcite(int64_t channels, int64_t squeezed,
                              const SqueezeExciteOptions& options, CallSite where)
     : squeeze(channels, squeezed, {.activation = or_else(options.activation, relu)}, where),
       excite(squeezed, channels, {.activation = or_else(options.gate, sigmoid)}, where) {}
 
 Tensor SqueezeExcite::operator()(const Tensor& x, CallSite where) const {
-  return detail::run_layer(this, "SqueezeExcite", where, 1, [&] {
-    detail::require_input(x, -3, squeeze.weight.shape()[0], squeeze.weight, "squeeze weight");
-    std::vector<std::int64_t> inner;
+  return internal::run_layer(this, "SqueezeExcite", where, 1, [&] {
+    internal::require_input(x, -3, squeeze.weight.shape()[0], squeeze.weight, "squeeze weight");
+    std::vector<int64_t> inner;
     for (int axis = 1; axis + 1 < x.rank(); ++axis) inner.push_back(axis);
     const Tensor mean_of = mean(x, {.axis = inner});
     return x * expand_dims(excite(squeeze(mean_of, where), where), inner);
   });
 }
 
-InvertedResidual::InvertedResidual(std::int64_t in, std::int64_t out,
-                                   const InvertedResidualOptions& options, CallSite where)
+InvertedResidual::InvertedResidual(int64_t in, int64_t out, const InvertedResidualOptions& options,
+                                   CallSite where)
     : depthwise((etude::internal::check_options("InvertedResidual", options, where), 3),
                 in * options.expansion, 1,
                 {.strides = options.stride, .padding = "same", .bias = false}, where),
@@ -131,7 +130,7 @@ InvertedResidual::InvertedResidual(std::int64_t in, std::int64_t out,
 }
 
 Tensor InvertedResidual::operator()(const Tensor& x, CallSite where) const {
-  return detail::run_layer(this, "InvertedResidual", where, 0, [&] {
+  return internal::run_layer(this, "InvertedResidual", where, 0, [&] {
     Tensor y = x;
     if (expand) y = relu6((*expand_norm)((*expand)(y, where), where));
     y = relu6(depthwise_norm(depthwise(y, where), where));
@@ -141,14 +140,13 @@ Tensor InvertedResidual::operator()(const Tensor& x, CallSite where) const {
   });
 }
 
-PatchEmbedding::PatchEmbedding(std::int64_t patch, std::int64_t in, std::int64_t dim,
-                               CallSite where)
+PatchEmbedding::PatchEmbedding(int64_t patch, int64_t in, int64_t dim, CallSite where)
     : projection(patch, in, dim, {.strides = patch}, where) {}
 
 Tensor PatchEmbedding::operator()(const Tensor& x, CallSite where) const {
-  return detail::run_layer(this, "PatchEmbedding", where, 0, [&] {
-    detail::require_input(x, 4, projection.filter.shape()[2], projection.filter, "filter");
-    const std::int64_t patch = projection.filter.shape()[0];
+  return internal::run_layer(this, "PatchEmbedding", where, 0, [&] {
+    internal::require_input(x, 4, projection.filter.shape()[2], projection.filter, "filter");
+    const int64_t patch = projection.filter.shape()[0];
     ETUDE_REQUIRE(x.shape()[1] % patch == 0 && x.shape()[2] % patch == 0,
                   "the input has shape {}, whose height and width are no multiples of the patch {}",
                   x.shape().to_string(), patch);

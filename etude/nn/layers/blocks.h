@@ -18,7 +18,7 @@ namespace ETUDE_API etude {
 namespace nn {
 
 struct ResidualOptions {
-  std::int64_t stride = 1;
+  int64_t stride = 1;
   // The shortcut where the shape changes. "projection": a convolution of 1 by 1 with normalisation.
   // "padding": x with strides, and zeros as further channels; it has no parameters.
   std::string shortcut = "projection";
@@ -36,7 +36,7 @@ struct ResidualOptions {
 // padding to fewer channels. throws (call): as Conv2D.
 class ResidualBlock {
  public:
-  ResidualBlock(std::int64_t in, std::int64_t out, const ResidualOptions& options = {},
+  ResidualBlock(int64_t in, int64_t out, const ResidualOptions& options = {},
                 CallSite where = CallSite::here());
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
 
@@ -50,7 +50,7 @@ class ResidualBlock {
   ETUDE_HOST_VALUES(stride_);
 
  private:
-  std::int64_t stride_;
+  int64_t stride_;
 };
 
 struct MLPOptions {
@@ -86,8 +86,8 @@ struct SqueezeExciteOptions {
 // "Squeeze-and-excitation networks" (2017). shapes: x and result [n, .., channels].
 class SqueezeExcite {
  public:
-  SqueezeExcite(std::int64_t channels, std::int64_t squeezed,
-                const SqueezeExciteOptions& options = {}, CallSite where = CallSite::here());
+  SqueezeExcite(int64_t channels, int64_t squeezed, const SqueezeExciteOptions& options = {},
+                CallSite where = CallSite::here());
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
 
   Dense squeeze, excite;
@@ -95,9 +95,9 @@ class SqueezeExcite {
 };
 
 struct InvertedResidualOptions {
-  std::int64_t stride = 1;
-  std::int64_t expansion = 6;
-  std::int64_t squeezed = 0;  // channels of a SqueezeExcite; 0: none
+  int64_t stride = 1;
+  int64_t expansion = 6;
+  int64_t squeezed = 0;  // channels of a SqueezeExcite; 0: none
 
   static constexpr void ranges(const auto& option) {
     option("stride", &InvertedResidualOptions::stride, at_least(1));
@@ -111,7 +111,7 @@ struct InvertedResidualOptions {
 // x if the shapes are equal: M. Sandler et al., "MobileNetV2" (2018).
 class InvertedResidual {
  public:
-  InvertedResidual(std::int64_t in, std::int64_t out, const InvertedResidualOptions& options = {},
+  InvertedResidual(int64_t in, int64_t out, const InvertedResidualOptions& options = {},
                    CallSite where = CallSite::here());
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
 
@@ -136,8 +136,7 @@ class InvertedResidual {
 // throws (call): kInvalidArgument for an image whose sides are not multiples of the patch.
 class PatchEmbedding {
  public:
-  PatchEmbedding(std::int64_t patch, std::int64_t in, std::int64_t dim,
-                 CallSite where = CallSite::here());
+  PatchEmbedding(int64_t patch, int64_t in, int64_t dim, CallSite where = CallSite::here());
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
 
   Conv2D projection;

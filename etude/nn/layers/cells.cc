@@ -13,14 +13,14 @@ namespace etude::nn {
 namespace {
 
 // A weight whose first rows are for the input and whose last are for the state.
-Tensor joint_weight(std::int64_t input, std::int64_t hidden, std::int64_t columns,
-                    const Initializer& of_input, const Initializer& of_state) {
+Tensor joint_weight(int64_t input, int64_t hidden, int64_t columns, const Initializer& of_input,
+                    const Initializer& of_state) {
   ETUDE_REQUIRE(input >= 1 && hidden >= 1,
                 "{} inputs and {} hidden numbers; both must be at least 1", input, hidden);
   return concat({of_input({input, columns}), of_state({hidden, columns})});
 }
 
-void require_state(const Tensor& state, const Tensor& inputs, std::int64_t hidden,
+void require_state(const Tensor& state, const Tensor& inputs, int64_t hidden,
                    const Tensor& weight) {
   const int last = state.rank() - 1;
   ETUDE_REQUIRE(state.rank() == inputs.rank() && state.shape()[last] == hidden,
@@ -29,23 +29,22 @@ void require_state(const Tensor& state, const Tensor& inputs, std::int64_t hidde
                 state.shape().to_string(), inputs.rank(), hidden, weight.shape().to_string());
 }
 
-Tensor rows(const Tensor& weight, std::int64_t begin, std::int64_t end) {
+Tensor rows(const Tensor& weight, int64_t begin, int64_t end) {
   return slice(weight, {begin}, {end});
 }
 
 // x times the first rows of a joint weight, plus bias.
-Tensor joint_inputs(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                    std::int64_t hidden) {
-  const std::int64_t input = weight.shape()[0] - hidden;
-  detail::require_input(x, -2, input, weight, "weight");
+Tensor joint_inputs(const Tensor& x, const Tensor& weight, const Tensor& bias, int64_t hidden) {
+  const int64_t input = weight.shape()[0] - hidden;
+  internal::require_input(x, -2, input, weight, "weight");
   return matmul(x, rows(weight, 0, input)) + bias;
 }
 
-Tensor last_rows(const Tensor& weight, std::int64_t hidden) {
+Tensor last_rows(const Tensor& weight, int64_t hidden) {
   return rows(weight, weight.shape()[0] - hidden, weight.shape()[0]);
 }
 
-Tensor zero_rows(std::int64_t n, std::int64_t hidden, DType dtype) {
+Tensor zero_rows(int64_t n, int64_t hidden, DType dtype) {
   return etude::internal::full(intern_type(dtype, {n, hidden}), 0);
 }
 
@@ -68,14 +67,14 @@ LSTMState gated(const Tensor& all, const Tensor& was, double forget_bias) {
 
 }  // namespace
 
-SimpleRNNCell::SimpleRNNCell(std::int64_t input, std::int64_t hidden, const CellOptions& options,
+SimpleRNNCell::SimpleRNNCell(int64_t input, int64_t hidden, const CellOptions& options,
                              CallSite where) {
   etude::internal::located("SimpleRNNCell", where, [&] {
     weight = joint_weight(input, hidden, hidden, options.weight_init, options.recurrent_init);
     bias = options.bias_init({hidden});
   });
 }
-Tensor SimpleRNNCell::zero_state(std::int64_t n, DType dtype) const {
+Tensor SimpleRNNCell::zero_state(int64_t n, DType dtype) const {
   return zero_rows(n, weight.shape()[1], dtype);
 }
 Tensor SimpleRNNCell::inputs(const Tensor& x) const {
@@ -88,19 +87,18 @@ Tensor SimpleRNNCell::step(const Tensor& inputs, const Tensor& state,
   return etude::tanh(inputs + matmul(state, state_weight));
 }
 Tensor SimpleRNNCell::operator()(const Tensor& x, const Tensor& state, CallSite where) const {
-  return detail::run_layer(this, "SimpleRNNCell", where, 2 * weight.shape()[0],
-                           [&] { return step(inputs(x), state); });
+  return internal::run_layer(this, "SimpleRNNCell", where, 2 * weight.shape()[0],
+                             [&] { return step(inputs(x), state); });
 }
 
-LSTMCell::LSTMCell(std::int64_t input, std::int64_t hidden, const LSTMCellOptions& options,
-                   CallSite where)
+LSTMCell::LSTMCell(int64_t input, int64_t hidden, const LSTMCellOptions& options, CallSite where)
     : forget_bias_(options.forget_bias) {
   etude::internal::located("LSTMCell", where, [&] {
     weight = joint_weight(input, hidden, 4 * hidden, options.weight_init, options.recurrent_init);
     bias = options.bias_init({4 * hidden});
   });
 }
-LSTMState LSTMCell::zero_state(std::int64_t n, DType dtype) const {
+LSTMState LSTMCell::zero_state(int64_t n, DType dtype) const {
   const Tensor zero = zero_rows(n, weight.shape()[1] / 4, dtype);
   return {zero, zero};
 }
@@ -110,18 +108,17 @@ Tensor LSTMCell::inputs(const Tensor& x) const {
 Tensor LSTMCell::state_weight() const { return last_rows(weight, weight.shape()[1] / 4); }
 LSTMState LSTMCell::step(const Tensor& inputs, const LSTMState& state,
                          const Tensor& state_weight) const {
-  const std::int64_t hidden = weight.shape()[1] / 4;
+  const int64_t hidden = weight.shape()[1] / 4;
   require_state(state.h, inputs, hidden, weight);
   require_state(state.c, inputs, hidden, weight);
   return gated(inputs + matmul(state.h, state_weight), state.c, forget_bias_);
 }
 LSTMState LSTMCell::operator()(const Tensor& x, const LSTMState& state, CallSite where) const {
-  return detail::run_layer(this, "LSTMCell", where, 8 * weight.shape()[0],
-                           [&] { return step(inputs(x), state); });
+  return internal::run_layer(this, "LSTMCell", where, 8 * weight.shape()[0],
+                             [&] { return step(inputs(x), state); });
 }
 
-GRUCell::GRUCell(std::int64_t input, std::int64_t hidden, const CellOptions& options,
-                 CallSite where) {
+GRUCell::GRUCell(int64_t input, int64_t hidden, const CellOptions& options, CallSite where) {
   etude::internal::located("GRUCell", where, [&] {
     ETUDE_REQUIRE(input >= 1 && hidden >= 1,
                   "{} inputs and {} hidden numbers; both must be at least 1", input, hidden);
@@ -131,15 +128,15 @@ GRUCell::GRUCell(std::int64_t input, std::int64_t hidden, const CellOptions& opt
     recurrent_bias = options.bias_init({3 * hidden});
   });
 }
-Tensor GRUCell::zero_state(std::int64_t n, DType dtype) const {
+Tensor GRUCell::zero_state(int64_t n, DType dtype) const {
   return zero_rows(n, recurrent.shape()[0], dtype);
 }
 Tensor GRUCell::inputs(const Tensor& x) const {
-  detail::require_input(x, -2, weight.shape()[0], weight, "weight");
+  internal::require_input(x, -2, weight.shape()[0], weight, "weight");
   return matmul(x, weight) + bias;
 }
 Tensor GRUCell::step(const Tensor& inputs, const Tensor& state) const {
-  const std::int64_t hidden = recurrent.shape()[0];
+  const int64_t hidden = recurrent.shape()[0];
   require_state(state, inputs, hidden, recurrent);
   const std::vector<Tensor> own = split(matmul(state, recurrent) + recurrent_bias, 3, {.axis = -1});
   const std::vector<Tensor> given = split(inputs, 3, {.axis = -1});
@@ -148,17 +145,17 @@ Tensor GRUCell::step(const Tensor& inputs, const Tensor& state) const {
   return z * state + (1.0 - z) * next;
 }
 Tensor GRUCell::operator()(const Tensor& x, const Tensor& state, CallSite where) const {
-  return detail::run_layer(this, "GRUCell", where, 6 * (weight.shape()[0] + recurrent.shape()[0]),
-                           [&] { return step(inputs(x), state); });
+  return internal::run_layer(this, "GRUCell", where, 6 * (weight.shape()[0] + recurrent.shape()[0]),
+                             [&] { return step(inputs(x), state); });
 }
 
-ConvLSTM2DCell::ConvLSTM2DCell(const IntList& window, std::int64_t in, std::int64_t out,
+ConvLSTM2DCell::ConvLSTM2DCell(const IntList& window, int64_t in, int64_t out,
                                const LSTMCellOptions& options, CallSite where)
     : forget_bias_(options.forget_bias) {
   etude::internal::located("ConvLSTM2DCell", where, [&] {
     ETUDE_REQUIRE(in >= 1 && out >= 1, "{} input and {} output channels; both must be at least 1",
                   in, out);
-    const std::vector<std::int64_t> size = detail::sizes_of(window, 2, "the window");
+    const std::vector<int64_t> size = internal::sizes_of(window, 2, "the window");
     filter = options.weight_init({size[0], size[1], in, 4 * out});
     recurrent = options.recurrent_init({size[0], size[1], out, 4 * out});
     bias = options.bias_init({4 * out});
@@ -171,8 +168,8 @@ LSTMState ConvLSTM2DCell::zero_state(const Shape& x, DType dtype) const {
   return {zero, zero};
 }
 Tensor ConvLSTM2DCell::inputs(const Tensor& x) const {
-  detail::require_input(x, -4, filter.shape()[2], filter, "filter");
-  std::vector<std::int64_t> shape = x.shape().to_vector();
+  internal::require_input(x, -4, filter.shape()[2], filter, "filter");
+  std::vector<int64_t> shape = x.shape().to_vector();
   const std::size_t last = shape.size() - 1;
   const Tensor y = conv2d(reshape(x, {-1, shape[last - 2], shape[last - 1], shape[last]}), filter,
                           {.padding = "same", .bias = bias});
@@ -180,7 +177,7 @@ Tensor ConvLSTM2DCell::inputs(const Tensor& x) const {
   return reshape(y, shape);
 }
 LSTMState ConvLSTM2DCell::step(const Tensor& inputs, const LSTMState& state) const {
-  const std::int64_t out = recurrent.shape()[2];
+  const int64_t out = recurrent.shape()[2];
   require_state(state.h, inputs, out, recurrent);
   require_state(state.c, inputs, out, recurrent);
   return gated(inputs + conv2d(state.h, recurrent, {.padding = "same"}), state.c, forget_bias_);
@@ -188,9 +185,9 @@ LSTMState ConvLSTM2DCell::step(const Tensor& inputs, const LSTMState& state) con
 LSTMState ConvLSTM2DCell::operator()(const Tensor& x, const LSTMState& state,
                                      CallSite where) const {
   const Shape& f = filter.shape();
-  return detail::run_layer(this, "ConvLSTM2DCell", where,
-                           8 * f[0] * f[1] * (f[2] + recurrent.shape()[2]),
-                           [&] { return step(inputs(x), state); });
+  return internal::run_layer(this, "ConvLSTM2DCell", where,
+                             8 * f[0] * f[1] * (f[2] + recurrent.shape()[2]),
+                             [&] { return step(inputs(x), state); });
 }
 
 }  // namespace etude::nn

@@ -29,10 +29,10 @@ struct CellOptions {
 class SimpleRNNCell {
  public:
   using State = Tensor;
-  SimpleRNNCell(std::int64_t input, std::int64_t hidden, const CellOptions& options = {},
+  SimpleRNNCell(int64_t input, int64_t hidden, const CellOptions& options = {},
                 CallSite where = CallSite::here());
   State operator()(const Tensor& x, const State& state, CallSite where = CallSite::here()) const;
-  State zero_state(std::int64_t n, DType dtype = kFloat32) const;
+  State zero_state(int64_t n, DType dtype = kFloat32) const;
   Tensor inputs(const Tensor& x) const;
   // The rows of the weight that multiply the state. A run of many steps takes them once.
   Tensor state_weight() const;
@@ -63,10 +63,10 @@ struct LSTMCellOptions {
 class LSTMCell {
  public:
   using State = LSTMState;
-  LSTMCell(std::int64_t input, std::int64_t hidden, const LSTMCellOptions& options = {},
+  LSTMCell(int64_t input, int64_t hidden, const LSTMCellOptions& options = {},
            CallSite where = CallSite::here());
   State operator()(const Tensor& x, const State& state, CallSite where = CallSite::here()) const;
-  State zero_state(std::int64_t n, DType dtype = kFloat32) const;
+  State zero_state(int64_t n, DType dtype = kFloat32) const;
   Tensor inputs(const Tensor& x) const;
   Tensor state_weight() const;
   State step(const Tensor& inputs, const State& state, const Tensor& state_weight) const;
@@ -91,10 +91,10 @@ class LSTMCell {
 class GRUCell {
  public:
   using State = Tensor;
-  GRUCell(std::int64_t input, std::int64_t hidden, const CellOptions& options = {},
+  GRUCell(int64_t input, int64_t hidden, const CellOptions& options = {},
           CallSite where = CallSite::here());
   State operator()(const Tensor& x, const State& state, CallSite where = CallSite::here()) const;
-  State zero_state(std::int64_t n, DType dtype = kFloat32) const;
+  State zero_state(int64_t n, DType dtype = kFloat32) const;
   Tensor inputs(const Tensor& x) const;
   State step(const Tensor& inputs, const State& state) const;
   static const Tensor& output(const State& state) { return state; }
@@ -109,7 +109,7 @@ class GRUCell {
 class ConvLSTM2DCell {
  public:
   using State = LSTMState;
-  ConvLSTM2DCell(const IntList& window, std::int64_t in, std::int64_t out,
+  ConvLSTM2DCell(const IntList& window, int64_t in, int64_t out,
                  const LSTMCellOptions& options = {}, CallSite where = CallSite::here());
   State operator()(const Tensor& x, const State& state, CallSite where = CallSite::here()) const;
   // For inputs of shape `x`.

@@ -11,30 +11,30 @@
 namespace etude::nn {
 namespace {
 
-using detail::name_of;
 using etude::internal::op;
 using etude::internal::run;
-using Sizes = std::vector<std::int64_t>;
+using internal::name_of;
+using Sizes = std::vector<int64_t>;
 
-void require_channels(std::int64_t in, std::int64_t out) {
+void require_channels(int64_t in, int64_t out) {
   ETUDE_REQUIRE(in >= 1 && out >= 1, "{} input and {} output channels; both must be at least 1", in,
                 out);
 }
 
 void require_axes(const IntList& list, int axes, const char* what) {
-  static_cast<void>(detail::sizes_of(list, axes, what, 0));
+  static_cast<void>(internal::sizes_of(list, axes, what, 0));
 }
 
-Shape joined(Sizes window, std::int64_t a, std::int64_t b) {
+Shape joined(Sizes window, int64_t a, int64_t b) {
   window.push_back(a);
   window.push_back(b);
   return window;
 }
 
-detail::ConvSettings settings_of(const ConvOptions& options, int axes) {
+internal::ConvSettings settings_of(const ConvOptions& options, int axes) {
   require_axes(options.strides, axes, "strides");
   require_axes(options.dilations, axes, "dilations");
-  detail::ConvSettings s;
+  internal::ConvSettings s;
   s.strides = options.strides, s.explicit_padding = options.explicit_padding;
   s.dilations = options.dilations, s.padding = options.padding;
   s.groups = options.groups, s.activation = options.activation;
@@ -48,10 +48,9 @@ const Op& conv_op() {
 
 }  // namespace
 
-namespace detail {
+namespace internal {
 
-std::vector<std::int64_t> sizes_of(const IntList& list, int axes, const char* what,
-                                   std::int64_t least) {
+std::vector<int64_t> sizes_of(const IntList& list, int axes, const char* what, int64_t least) {
   Sizes sizes = list.values();
   const auto count = static_cast<std::size_t>(axes);
   if (sizes.size() == 1) sizes.resize(count, sizes[0]);
@@ -62,11 +61,11 @@ std::vector<std::int64_t> sizes_of(const IntList& list, int axes, const char* wh
   return sizes;
 }
 
-}  // namespace detail
+}  // namespace internal
 
 template <int axes>
-Conv<axes>::Conv(const IntList& window, std::int64_t in, std::int64_t out,
-                 const ConvOptions& options, CallSite where) {
+Conv<axes>::Conv(const IntList& window, int64_t in, int64_t out, const ConvOptions& options,
+                 CallSite where) {
   const char* name = name_of<axes>("Conv1D", "Conv2D", "Conv3D");
   etude::internal::check_options(name, options, where);
   etude::internal::located(name, where, [&] {
@@ -75,17 +74,16 @@ Conv<axes>::Conv(const IntList& window, std::int64_t in, std::int64_t out,
                   "{} groups must divide {} input and {} output channels", options.groups, in, out);
     settings_ = settings_of(options, axes);
     filter = options.filter_init(
-        joined(detail::sizes_of(window, axes, "the window"), in / options.groups, out));
+        joined(internal::sizes_of(window, axes, "the window"), in / options.groups, out));
     if (options.bias) bias = options.bias_init({out});
   });
 }
 
 template <int axes>
 Tensor Conv<axes>::operator()(const Tensor& x, CallSite where) const {
-  const std::int64_t flops =
-      2 * filter.size() / std::max<std::int64_t>(filter.shape()[axes + 1], 1);
-  return detail::run_layer(this, name_of<axes>("Conv1D", "Conv2D", "Conv3D"), where, flops, [&] {
-    detail::require_input(x, axes + 2, filter.shape()[axes] * settings_.groups, filter, "filter");
+  const int64_t flops = 2 * filter.size() / std::max<int64_t>(filter.shape()[axes + 1], 1);
+  return internal::run_layer(this, name_of<axes>("Conv1D", "Conv2D", "Conv3D"), where, flops, [&] {
+    internal::require_input(x, axes + 2, filter.shape()[axes] * settings_.groups, filter, "filter");
     return settings_.activation(
         run(conv_op<axes>(), {&x, &filter, &bias},
             {settings_.strides, settings_.padding, settings_.explicit_padding, settings_.dilations,
@@ -95,7 +93,7 @@ Tensor Conv<axes>::operator()(const Tensor& x, CallSite where) const {
 }
 
 template <int axes>
-TransposedConv<axes>::TransposedConv(const IntList& window, std::int64_t in, std::int64_t out,
+TransposedConv<axes>::TransposedConv(const IntList& window, int64_t in, int64_t out,
                                      const TransposedConvOptions& options, CallSite where)
     : strides_(options.strides),
       output_padding_(options.output_padding),
@@ -107,7 +105,7 @@ TransposedConv<axes>::TransposedConv(const IntList& window, std::int64_t in, std
     require_channels(in, out);
     require_axes(strides_, axes, "strides");
     require_axes(output_padding_, axes, "output_padding");
-    filter = options.filter_init(joined(detail::sizes_of(window, axes, "the window"), out, in));
+    filter = options.filter_init(joined(internal::sizes_of(window, axes, "the window"), out, in));
     if (options.bias) bias = options.bias_init({out});
   });
 }
@@ -116,12 +114,11 @@ template <int axes>
 Tensor TransposedConv<axes>::operator()(const Tensor& x, CallSite where) const {
   const char* name = name_of<axes>("TransposedConv1D", "TransposedConv2D", "TransposedConv3D");
   // Each pixel of x is multiplied with the whole filter: counted by the elements of the result.
-  std::int64_t steps = 1;
-  for (const std::int64_t stride : detail::sizes_of(strides_, axes, "strides")) steps *= stride;
-  const std::int64_t flops =
-      2 * filter.size() / std::max<std::int64_t>(filter.shape()[axes] * steps, 1);
-  return detail::run_layer(this, name, where, flops, [&] {
-    detail::require_input(x, axes + 2, filter.shape()[axes + 1], filter, "filter");
+  int64_t steps = 1;
+  for (const int64_t stride : internal::sizes_of(strides_, axes, "strides")) steps *= stride;
+  const int64_t flops = 2 * filter.size() / std::max<int64_t>(filter.shape()[axes] * steps, 1);
+  return internal::run_layer(this, name, where, flops, [&] {
+    internal::require_input(x, axes + 2, filter.shape()[axes + 1], filter, "filter");
     const Op& transpose = axes == 1   ? op<"conv_transpose1d">()
                           : axes == 2 ? op<"conv_transpose2d">()
                                       : op<"conv_transpose3d">();
@@ -130,7 +127,7 @@ Tensor TransposedConv<axes>::operator()(const Tensor& x, CallSite where) const {
   });
 }
 
-DepthwiseConv2D::DepthwiseConv2D(const IntList& window, std::int64_t in, std::int64_t multiplier,
+DepthwiseConv2D::DepthwiseConv2D(const IntList& window, int64_t in, int64_t multiplier,
                                  const ConvOptions& options, CallSite where) {
   etude::internal::check_options("DepthwiseConv2D", options, where);
   etude::internal::located("DepthwiseConv2D", where, [&] {
@@ -138,15 +135,16 @@ DepthwiseConv2D::DepthwiseConv2D(const IntList& window, std::int64_t in, std::in
     ETUDE_REQUIRE(options.groups == 1,
                   "groups is {}, but the groups are the channels. Leave it out", options.groups);
     settings_ = settings_of(options, 2);
-    filter = options.filter_init(joined(detail::sizes_of(window, 2, "the window"), in, multiplier));
+    filter =
+        options.filter_init(joined(internal::sizes_of(window, 2, "the window"), in, multiplier));
     if (options.bias) bias = options.bias_init({in * multiplier});
   });
 }
 
 Tensor DepthwiseConv2D::operator()(const Tensor& x, CallSite where) const {
-  const std::int64_t flops = 2 * filter.shape()[0] * filter.shape()[1];
-  return detail::run_layer(this, "DepthwiseConv2D", where, flops, [&] {
-    detail::require_input(x, 4, filter.shape()[2], filter, "filter");
+  const int64_t flops = 2 * filter.shape()[0] * filter.shape()[1];
+  return internal::run_layer(this, "DepthwiseConv2D", where, flops, [&] {
+    internal::require_input(x, 4, filter.shape()[2], filter, "filter");
     return settings_.activation(depthwise_conv2d({x, where}, filter,
                                                  {.strides = settings_.strides,
                                                   .padding = settings_.padding,
@@ -157,7 +155,7 @@ Tensor DepthwiseConv2D::operator()(const Tensor& x, CallSite where) const {
 }
 
 template <int axes>
-SeparableConv<axes>::SeparableConv(const IntList& window, std::int64_t in, std::int64_t out,
+SeparableConv<axes>::SeparableConv(const IntList& window, int64_t in, int64_t out,
                                    const SeparableConvOptions& options, CallSite where) {
   const char* name = name_of<axes>("SeparableConv1D", "SeparableConv2D", "");
   etude::internal::check_options(name, options, where);
@@ -169,7 +167,7 @@ SeparableConv<axes>::SeparableConv(const IntList& window, std::int64_t in, std::
                              .activation = options.activation},
                             axes);
     depthwise = options.depthwise_init(
-        joined(detail::sizes_of(window, axes, "the window"), in, options.multiplier));
+        joined(internal::sizes_of(window, axes, "the window"), in, options.multiplier));
     pointwise = options.pointwise_init(joined(Sizes(axes, 1), in * options.multiplier, out));
     if (options.bias) bias = options.bias_init({out});
   });
@@ -179,10 +177,10 @@ template <int axes>
 Tensor SeparableConv<axes>::operator()(const Tensor& x, CallSite where) const {
   const char* name = name_of<axes>("SeparableConv1D", "SeparableConv2D", "");
   const Shape& f = depthwise.shape();
-  const std::int64_t inner = f[axes] * f[axes + 1], out = pointwise.shape()[axes + 1];
-  const std::int64_t flops = 2 * inner + 2 * depthwise.size() / std::max<std::int64_t>(out, 1);
-  return detail::run_layer(this, name, where, flops, [&] {
-    detail::require_input(x, axes + 2, f[axes], depthwise, "depthwise filter");
+  const int64_t inner = f[axes] * f[axes + 1], out = pointwise.shape()[axes + 1];
+  const int64_t flops = 2 * inner + 2 * depthwise.size() / std::max<int64_t>(out, 1);
+  return internal::run_layer(this, name, where, flops, [&] {
+    internal::require_input(x, axes + 2, f[axes], depthwise, "depthwise filter");
     const bool is_flat = axes == 1;  // then it runs as an image of height 1
     const auto tall = [&](const Tensor& t, int at) { return is_flat ? expand_dims(t, {at}) : t; };
     const auto with_one = [&](const IntList& list) {
@@ -198,18 +196,17 @@ Tensor SeparableConv<axes>::operator()(const Tensor& x, CallSite where) const {
 }
 
 template <int axes>
-LocallyConnected<axes>::LocallyConnected(const IntList& image, const IntList& window,
-                                         std::int64_t in, std::int64_t out,
-                                         const LocalOptions& options, CallSite where)
+LocallyConnected<axes>::LocallyConnected(const IntList& image, const IntList& window, int64_t in,
+                                         int64_t out, const LocalOptions& options, CallSite where)
     : activation_(options.activation) {
   const char* name = name_of<axes>("LocallyConnected1D", "LocallyConnected2D", "");
   etude::internal::check_options(name, options, where);
   etude::internal::located(name, where, [&] {
     require_channels(in, out);
-    image_ = detail::sizes_of(image, axes, "the image");
-    window_ = detail::sizes_of(window, axes, "the window");
-    strides_ = detail::sizes_of(options.strides, axes, "strides");
-    std::int64_t places = 1, depth = in;
+    image_ = internal::sizes_of(image, axes, "the image");
+    window_ = internal::sizes_of(window, axes, "the window");
+    strides_ = internal::sizes_of(options.strides, axes, "strides");
+    int64_t places = 1, depth = in;
     for (std::size_t i = 0; i < image_.size(); ++i) {
       ETUDE_REQUIRE(window_[i] <= image_[i], "the window has the size {}, but the image only {}",
                     window_[i], image_[i]);
@@ -226,23 +223,23 @@ template <int axes>
 Tensor LocallyConnected<axes>::operator()(const Tensor& x, CallSite where) const {
   const char* name = name_of<axes>("LocallyConnected1D", "LocallyConnected2D", "");
   const Shape& f = filter.shape();
-  return detail::run_layer(this, name, where, 2 * f[1], [&] {
-    std::int64_t taps = 1;
+  return internal::run_layer(this, name, where, 2 * f[1], [&] {
+    int64_t taps = 1;
     Sizes shape{x.rank() > 0 ? x.shape()[0] : 0};
     for (std::size_t i = 0; i < image_.size(); ++i) {
       taps *= window_[i];
       shape.push_back(image_[i]);
     }
     shape.push_back(f[1] / taps);
-    detail::require_input(x, axes + 2, shape.back(), filter, "filter");
+    internal::require_input(x, axes + 2, shape.back(), filter, "filter");
     ETUDE_REQUIRE(x.shape() == Shape(shape),
                   "the input has shape {}, but the layer was made for {}", x.shape().to_string(),
                   Shape(shape).to_string());
     // The pixels of each tap; then one product for each place.
     std::vector<Tensor> seen;
-    for (std::int64_t tap = 0; tap < taps; ++tap) {
+    for (int64_t tap = 0; tap < taps; ++tap) {
       Sizes start(1, 0), stop(1, shape[0]), step(1, 1);
-      std::int64_t rest = tap;
+      int64_t rest = tap;
       for (std::size_t i = image_.size(); i-- > 0; rest /= window_[i]) {
         start.insert(start.begin() + 1, rest % window_[i]);
         stop.insert(stop.begin() + 1, start[1] + (places_[i] - 1) * strides_[i] + 1);

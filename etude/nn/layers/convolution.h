@@ -28,7 +28,7 @@ struct ConvOptions {
   std::string padding = "valid";  // or "same"
   IntList explicit_padding = {};  // replaces `padding`: before and after each axis in turn
   IntList dilations = 1;
-  std::int64_t groups = 1;
+  int64_t groups = 1;
   Activation activation = {};
   bool bias = true;
   Initializer filter_init = glorot_uniform;
@@ -42,20 +42,20 @@ struct ConvOptions {
   }
 };
 
-namespace detail {
+namespace internal {
 
 // The options of a convolution that its call needs, without parameters.
 struct ConvSettings {
   IntList strides, explicit_padding, dilations;
   std::string padding;
-  std::int64_t groups = 1;
+  int64_t groups = 1;
   Activation activation;
 
   ETUDE_HOST_VALUES(strides, explicit_padding, dilations, padding, groups, activation);
   ETUDE_FIELDS(ConvSettings);
 };
 
-}  // namespace detail
+}  // namespace internal
 
 // activation(conv(x, filter) + bias). shapes: filter [window.., in / groups, out], bias [out].
 //
@@ -64,7 +64,7 @@ struct ConvSettings {
 template <int axes>
 class Conv {
  public:
-  Conv(const IntList& window, std::int64_t in, std::int64_t out, const ConvOptions& options = {},
+  Conv(const IntList& window, int64_t in, int64_t out, const ConvOptions& options = {},
        CallSite where = CallSite::here());
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
 
@@ -74,7 +74,7 @@ class Conv {
   ETUDE_HOST_VALUES(settings_);
 
  private:
-  detail::ConvSettings settings_;
+  internal::ConvSettings settings_;
 };
 using Conv1D = Conv<1>;
 using Conv2D = Conv<2>;
@@ -104,7 +104,7 @@ struct TransposedConvOptions {
 template <int axes>
 class TransposedConv {
  public:
-  TransposedConv(const IntList& window, std::int64_t in, std::int64_t out,
+  TransposedConv(const IntList& window, int64_t in, int64_t out,
                  const TransposedConvOptions& options = {}, CallSite where = CallSite::here());
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
 
@@ -130,7 +130,7 @@ extern template class TransposedConv<3>;
 // groups is the number of channels.
 class DepthwiseConv2D {
  public:
-  DepthwiseConv2D(const IntList& window, std::int64_t in, std::int64_t multiplier = 1,
+  DepthwiseConv2D(const IntList& window, int64_t in, int64_t multiplier = 1,
                   const ConvOptions& options = {}, CallSite where = CallSite::here());
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
 
@@ -140,11 +140,11 @@ class DepthwiseConv2D {
   ETUDE_HOST_VALUES(settings_);
 
  private:
-  detail::ConvSettings settings_;
+  internal::ConvSettings settings_;
 };
 
 struct SeparableConvOptions {
-  std::int64_t multiplier = 1;
+  int64_t multiplier = 1;
   IntList strides = 1;
   std::string padding = "valid";  // or "same"
   IntList dilations = 1;
@@ -166,7 +166,7 @@ struct SeparableConvOptions {
 template <int axes>
 class SeparableConv {
  public:
-  SeparableConv(const IntList& window, std::int64_t in, std::int64_t out,
+  SeparableConv(const IntList& window, int64_t in, int64_t out,
                 const SeparableConvOptions& options = {}, CallSite where = CallSite::here());
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
 
@@ -176,7 +176,7 @@ class SeparableConv {
   ETUDE_HOST_VALUES(settings_);
 
  private:
-  detail::ConvSettings settings_;
+  internal::ConvSettings settings_;
 };
 using SeparableConv1D = SeparableConv<1>;
 using SeparableConv2D = SeparableConv<2>;
@@ -202,7 +202,7 @@ struct LocalOptions {
 template <int axes>
 class LocallyConnected {
  public:
-  LocallyConnected(const IntList& image, const IntList& window, std::int64_t in, std::int64_t out,
+  LocallyConnected(const IntList& image, const IntList& window, int64_t in, int64_t out,
                    const LocalOptions& options = {}, CallSite where = CallSite::here());
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
 
@@ -213,7 +213,7 @@ class LocallyConnected {
 
  private:
   // Sizes along each axis: of the image, of the window, of the strides, of the result.
-  std::vector<std::int64_t> image_, window_, strides_, places_;
+  std::vector<int64_t> image_, window_, strides_, places_;
   Activation activation_;
 };
 using LocallyConnected1D = LocallyConnected<1>;
@@ -221,13 +221,12 @@ using LocallyConnected2D = LocallyConnected<2>;
 extern template class LocallyConnected<1>;
 extern template class LocallyConnected<2>;
 
-namespace detail {
+namespace internal {
 
 // Expands one size to all axes, or takes one size per axis.
 // throws: kInvalidArgument for another number of sizes, and for one below `least`.
-std::vector<std::int64_t> sizes_of(const IntList& list, int axes, const char* what,
-                                   std::int64_t least = 1);
+std::vector<int64_t> sizes_of(const IntList& list, int axes, const char* what, int64_t least = 1);
 
-}  // namespace detail
+}  // namespace internal
 }  // namespace nn
 }  // namespace etude

@@ -10,17 +10,17 @@
 namespace etude::nn {
 namespace {
 
-Tensor table_of(std::int64_t rows, std::int64_t size, const Initializer& init) {
+Tensor table_of(int64_t rows, int64_t size, const Initializer& init) {
   ETUDE_REQUIRE(rows >= 1 && size >= 1, "{} rows of size {}; both must be at least 1", rows, size);
   return init({rows, size});
 }
 
 // Row p: sin(p r_i) and cos(p r_i) in turn, r_i = 10000^(-2 i / size).
-Tensor waves(std::int64_t length, std::int64_t size) {
+Tensor waves(int64_t length, int64_t size) {
   std::vector<float> values;
   values.reserve(static_cast<std::size_t>(length * size));
-  for (std::int64_t p = 0; p < length; ++p) {
-    for (std::int64_t i = 0; i < size; ++i) {
+  for (int64_t p = 0; p < length; ++p) {
+    for (int64_t i = 0; i < size; ++i) {
       const double rate =
           std::pow(1e4, -static_cast<double>(i / 2 * 2) / static_cast<double>(size));
       const double angle = static_cast<double>(p) * rate;
@@ -32,18 +32,18 @@ Tensor waves(std::int64_t length, std::int64_t size) {
 
 }  // namespace
 
-Embedding::Embedding(std::int64_t vocabulary, std::int64_t size, const EmbeddingOptions& options,
+Embedding::Embedding(int64_t vocabulary, int64_t size, const EmbeddingOptions& options,
                      CallSite where) {
   etude::internal::located("Embedding", where,
                            [&] { table = table_of(vocabulary, size, options.init); });
 }
 Tensor Embedding::operator()(const Tensor& ids, CallSite where) const {
-  return detail::run_layer(this, "Embedding", where, 0, [&] {
+  return internal::run_layer(this, "Embedding", where, 0, [&] {
     return embedding_lookup({table, where}, ids);
   });
 }
 
-EmbeddingBag::EmbeddingBag(std::int64_t vocabulary, std::int64_t size, std::string mode,
+EmbeddingBag::EmbeddingBag(int64_t vocabulary, int64_t size, std::string mode,
                            const EmbeddingOptions& options, CallSite where)
     : mode_(std::move(mode)) {
   etude::internal::located("EmbeddingBag", where, [&] {
@@ -53,16 +53,15 @@ EmbeddingBag::EmbeddingBag(std::int64_t vocabulary, std::int64_t size, std::stri
   });
 }
 Tensor EmbeddingBag::operator()(const Tensor& ids, CallSite where) const {
-  return detail::run_layer(this, "EmbeddingBag", where, 1, [&] {
-    detail::require_input(ids, -1, -1, table, "table");
+  return internal::run_layer(this, "EmbeddingBag", where, 1, [&] {
+    internal::require_input(ids, -1, -1, table, "table");
     const Tensor rows = embedding_lookup({table, where}, ids);
     if (mode_ == "max") return max(rows, {.axis = -2});
     return mode_ == "sum" ? sum(rows, {.axis = -2}) : mean(rows, {.axis = -2});
   });
 }
 
-PositionalEmbedding::PositionalEmbedding(std::int64_t length, std::int64_t size, bool learned,
-                                         CallSite where)
+PositionalEmbedding::PositionalEmbedding(int64_t length, int64_t size, bool learned, CallSite where)
     : length_(length), size_(size) {
   etude::internal::located("PositionalEmbedding", where, [&] {
     ETUDE_REQUIRE(length >= 1 && size >= 1, "length {} and size {}; both must be at least 1",
@@ -72,9 +71,9 @@ PositionalEmbedding::PositionalEmbedding(std::int64_t length, std::int64_t size,
   });
 }
 Tensor PositionalEmbedding::operator()(const Tensor& x, CallSite where) const {
-  return detail::run_layer(this, "PositionalEmbedding", where, 1, [&] {
-    detail::require_input(x, -2, size_, table, "table");
-    const std::int64_t time = x.shape()[x.rank() - 2];
+  return internal::run_layer(this, "PositionalEmbedding", where, 1, [&] {
+    internal::require_input(x, -2, size_, table, "table");
+    const int64_t time = x.shape()[x.rank() - 2];
     ETUDE_REQUIRE(time <= length_, "the input has shape {} with {} positions, but the layer has {}",
                   x.shape().to_string(), time, length_);
     if (!table.has_value()) return Arg(x, where) + astype(waves(time, size_), x.dtype());
@@ -82,7 +81,7 @@ Tensor PositionalEmbedding::operator()(const Tensor& x, CallSite where) const {
   });
 }
 
-RotaryEmbedding::RotaryEmbedding(std::int64_t size, double base, CallSite where)
+RotaryEmbedding::RotaryEmbedding(int64_t size, double base, CallSite where)
     : size_(size), base_(base) {
   etude::internal::located("RotaryEmbedding", where, [&] {
     ETUDE_REQUIRE(size >= 2 && size % 2 == 0, "the size {}; needed is an even one", size);
@@ -92,10 +91,10 @@ RotaryEmbedding::RotaryEmbedding(std::int64_t size, double base, CallSite where)
 Tensor RotaryEmbedding::operator()(const Tensor& x, CallSite where) const {
   return from(x, 0, where);
 }
-Tensor RotaryEmbedding::from(const Tensor& x, std::int64_t first, CallSite where) const {
-  return detail::run_layer(this, "RotaryEmbedding", where, 3, [&] {
-    detail::require_input(x, -2, size_, {}, "");
-    const std::int64_t time = x.shape()[x.rank() - 2];
+Tensor RotaryEmbedding::from(const Tensor& x, int64_t first, CallSite where) const {
+  return internal::run_layer(this, "RotaryEmbedding", where, 3, [&] {
+    internal::require_input(x, -2, size_, {}, "");
+    const int64_t time = x.shape()[x.rank() - 2];
     const Tensor positions = arange(static_cast<double>(first),
                                     {.stop = static_cast<double>(first + time), .dtype = kInt64});
     return rotary_embedding({x, where}, positions, {.base = base_});

@@ -26,7 +26,7 @@ struct EmbeddingOptions {
 // ids that are not integers, kOutOfRange for an id without a row.
 class Embedding {
  public:
-  Embedding(std::int64_t vocabulary, std::int64_t size, const EmbeddingOptions& options = {},
+  Embedding(int64_t vocabulary, int64_t size, const EmbeddingOptions& options = {},
             CallSite where = CallSite::here());
   Tensor operator()(const Tensor& ids, CallSite where = CallSite::here()) const;
 
@@ -41,7 +41,7 @@ class Embedding {
 // Embedding; kInvalidArgument for ids of rank 0.
 class EmbeddingBag {
  public:
-  EmbeddingBag(std::int64_t vocabulary, std::int64_t size, std::string mode = "mean",
+  EmbeddingBag(int64_t vocabulary, int64_t size, std::string mode = "mean",
                const EmbeddingOptions& options = {}, CallSite where = CallSite::here());
   Tensor operator()(const Tensor& ids, CallSite where = CallSite::here()) const;
 
@@ -62,7 +62,7 @@ class EmbeddingBag {
 // axis of x has another size than the layer.
 class PositionalEmbedding {
  public:
-  PositionalEmbedding(std::int64_t length, std::int64_t size, bool learned = true,
+  PositionalEmbedding(int64_t length, int64_t size, bool learned = true,
                       CallSite where = CallSite::here());
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
 
@@ -71,7 +71,7 @@ class PositionalEmbedding {
   ETUDE_HOST_VALUES(length_, size_);
 
  private:
-  std::int64_t length_, size_;
+  int64_t length_, size_;
 };
 
 // Rotates pairs of elements of x [.., time, size] by angles that grow with the position, as the op
@@ -83,15 +83,14 @@ class PositionalEmbedding {
 // layer.
 class RotaryEmbedding {
  public:
-  explicit RotaryEmbedding(std::int64_t size, double base = 10000,
-                           CallSite where = CallSite::here());
+  explicit RotaryEmbedding(int64_t size, double base = 10000, CallSite where = CallSite::here());
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
-  Tensor from(const Tensor& x, std::int64_t first, CallSite where = CallSite::here()) const;
+  Tensor from(const Tensor& x, int64_t first, CallSite where = CallSite::here()) const;
   ETUDE_FIELDS(RotaryEmbedding);
   ETUDE_HOST_VALUES(size_, base_);
 
  private:
-  std::int64_t size_;
+  int64_t size_;
   double base_;
 };
 

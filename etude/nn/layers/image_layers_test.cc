@@ -27,7 +27,7 @@ namespace {
 using etude::tests::drawn;
 using etude::tests::expect_error;
 using etude::tests::message_of;
-using Sizes = std::vector<std::int64_t>;
+using Sizes = std::vector<int64_t>;
 
 void expect_close(const Tensor& got, const Tensor& want, double tolerance = 1e-5) {
   ASSERT_EQ(got.shape(), want.shape());
@@ -36,34 +36,34 @@ void expect_close(const Tensor& got, const Tensor& want, double tolerance = 1e-5
 
 // How a window lies on an axis.
 struct Axis {
-  std::int64_t stride = 1, dilation = 1, before = 0, after = 0;
+  int64_t stride = 1, dilation = 1, before = 0, after = 0;
 };
 
 // The sum that defines a convolution of x [n, d, h, w, c] with filter [kd, kh, kw, c / groups, o].
 std::vector<double> direct(const Tensor& x, const Tensor& filter, const std::array<Axis, 3>& axes,
-                           std::int64_t groups) {
+                           int64_t groups) {
   const Shape &s = x.shape(), &f = filter.shape();
   const std::vector<double> a = x.to_vector<double>(), b = filter.to_vector<double>();
-  std::array<std::int64_t, 3> out{};
+  std::array<int64_t, 3> out{};
   for (int i = 0; i < 3; ++i) {
     const Axis& at = axes[static_cast<std::size_t>(i)];
     out[static_cast<std::size_t>(i)] =
         (s[i + 1] + at.before + at.after - (f[i] - 1) * at.dilation - 1) / at.stride + 1;
   }
   std::vector<double> y;
-  for (std::int64_t at = 0; at < s[0] * out[0] * out[1] * out[2] * f[4]; ++at) {
-    const std::int64_t o = at % f[4], w = at / f[4] % out[2], h = at / f[4] / out[2] % out[1];
-    const std::int64_t d = at / f[4] / out[2] / out[1] % out[0];
-    const std::int64_t n = at / f[4] / out[2] / out[1] / out[0];
+  for (int64_t at = 0; at < s[0] * out[0] * out[1] * out[2] * f[4]; ++at) {
+    const int64_t o = at % f[4], w = at / f[4] % out[2], h = at / f[4] / out[2] % out[1];
+    const int64_t d = at / f[4] / out[2] / out[1] % out[0];
+    const int64_t n = at / f[4] / out[2] / out[1] / out[0];
     double sum = 0;
-    for (std::int64_t tap = 0; tap < f[0] * f[1] * f[2] * f[3]; ++tap) {
-      const std::int64_t c = tap % f[3], kw = tap / f[3] % f[2], kh = tap / f[3] / f[2] % f[1];
-      const std::int64_t kd = tap / f[3] / f[2] / f[1];
-      const std::int64_t z = d * axes[0].stride + kd * axes[0].dilation - axes[0].before;
-      const std::int64_t r = h * axes[1].stride + kh * axes[1].dilation - axes[1].before;
-      const std::int64_t q = w * axes[2].stride + kw * axes[2].dilation - axes[2].before;
+    for (int64_t tap = 0; tap < f[0] * f[1] * f[2] * f[3]; ++tap) {
+      const int64_t c = tap % f[3], kw = tap / f[3] % f[2], kh = tap / f[3] / f[2] % f[1];
+      const int64_t kd = tap / f[3] / f[2] / f[1];
+      const int64_t z = d * axes[0].stride + kd * axes[0].dilation - axes[0].before;
+      const int64_t r = h * axes[1].stride + kh * axes[1].dilation - axes[1].before;
+      const int64_t q = w * axes[2].stride + kw * axes[2].dilation - axes[2].before;
       if (z < 0 || z >= s[1] || r < 0 || r >= s[2] || q < 0 || q >= s[3]) continue;
-      const std::int64_t channel = o / (f[4] / groups) * f[3] + c;
+      const int64_t channel = o / (f[4] / groups) * f[3] + c;
       sum +=
           a[static_cast<std::size_t>((((n * s[1] + z) * s[2] + r) * s[3] + q) * s[4] + channel)] *
           b[static_cast<std::size_t>(tap * f[4] + o)];
@@ -84,7 +84,7 @@ TEST(Convolutions, OverOneAndThreeAxesAreTheirSums) {
                          direct(reshape(x, {2, 1, 1, 9, 4}), reshape(line.filter, {1, 1, 3, 2, 6}),
                                 {Axis(), Axis(), Axis{2, 2, 3, 1}}, 2));
   const Tensor volume = drawn({2, 5, 4, 6, 4});
-  for (const std::int64_t groups : {1, 2}) {
+  for (const int64_t groups : {1, 2}) {
     const Conv3D conv({2, 3, 2}, 4, 6,
                       {.strides = {2, 1, 3},
                        .explicit_padding = {1, 2, 0, 1, 1, 0},
@@ -127,9 +127,9 @@ TEST(Convolutions, DepthwiseAndSeparableOnesAreTheirSums) {
 // spec: T13, L5
 TEST(Convolutions, DepthwiseOnesOfManyChannelsAreThoseOfFloat64) {
   const SeedScope seed(13);
-  for (const std::int64_t channels : {16, 70}) {
-    for (const std::int64_t stride : {1, 2, 3}) {
-      for (const std::int64_t dilation : {1, 2}) {
+  for (const int64_t channels : {16, 70}) {
+    for (const int64_t stride : {1, 2, 3}) {
+      for (const int64_t dilation : {1, 2}) {
         for (const char* padding : {"same", "valid"}) {
           DepthwiseConv2D layer({3, 2}, channels, 1,
                                 {.strides = {stride, 1 + stride / 2},
@@ -177,7 +177,7 @@ TEST(Convolutions, TransposedOnesAreTheGradientsInX) {
       TransposedConv3D({3, 2, 2}, 2, 3, {.strides = {2, 1, 3}, .output_padding = {1, 0, 2}}),
       Conv3D({3, 2, 2}, 3, 2, {.strides = {2, 1, 3}, .bias = false}), {2, 2, 3, 2, 2},
       {2, 6, 4, 7, 3});
-  for (const std::int64_t size : {2, 5}) {  // below and above the stride
+  for (const int64_t size : {2, 5}) {  // below and above the stride
     expect_transpose(TransposedConv3D(size, 2, 3, {.strides = 3, .padding = "same"}),
                      Conv3D(size, 3, 2, {.strides = 3, .padding = "same", .bias = false}),
                      {1, 2, 2, 1, 2}, {1, 6, 6, 3, 3});
@@ -221,7 +221,7 @@ TEST(Pooling, OverThreeAxesIsThatOfAllElementsOfAWindow) {
       for (int w = 0; w < 2; ++w) {
         const Tensor window =
             x.at(kAll, slice(2 * d, 2 * d + 2), slice(h, h + 3), slice(3 * w, 3 * w + 2));
-        const std::vector<std::int64_t> inner{1, 2, 3};
+        const std::vector<int64_t> inner{1, 2, 3};
         EXPECT_TRUE(same_value(Tensor(highest.at(kAll, d, h, w)), max(window, {.axis = inner})));
         expect_close(Tensor(average.at(kAll, d, h, w)), mean(window, {.axis = inner}));
       }
@@ -258,7 +258,7 @@ TEST(Pooling, FractionalRegionsCoverTheImage) {
   const SeedScope seed(6);
   for (const bool pseudo_random : {false, true}) {
     for (const bool overlapping : {false, true}) {
-      for (std::int64_t s = 0; s < 20; ++s) {
+      for (int64_t s = 0; s < 20; ++s) {
         const FractionalMaxPool2D pool(
             {1, 1.4, 1.9, 1},
             {.pseudo_random = pseudo_random, .overlapping = overlapping, .seed = s});
@@ -268,9 +268,9 @@ TEST(Pooling, FractionalRegionsCoverTheImage) {
         ASSERT_EQ(y.shape(), (Shape{1, 9, 5, 1}));
         const std::vector<double> ends = y.to_vector<double>();
         EXPECT_EQ(ends.back(), 13 * 11 - 1);
-        std::int64_t was = overlapping ? 0 : -1;
+        int64_t was = overlapping ? 0 : -1;
         for (int row = 0; row < 9; ++row) {  // regions are one or two rows, or one more
-          const auto end = static_cast<std::int64_t>(ends[static_cast<std::size_t>(row * 5)]) / 11;
+          const auto end = static_cast<int64_t>(ends[static_cast<std::size_t>(row * 5)]) / 11;
           EXPECT_GE(end - was, row == 8 && overlapping ? 0 : 1) << s;
           EXPECT_LE(end - was, 2) << s;
           was = end;
@@ -429,10 +429,10 @@ struct ResNet {
 };
 ResNet make_resnet(int blocks_per_stage, const char* shortcut) {
   ResNet model;
-  std::int64_t in = 16;
-  for (const std::int64_t out : {16, 32, 64}) {
+  int64_t in = 16;
+  for (const int64_t out : {16, 32, 64}) {
     for (int i = 0; i < blocks_per_stage; ++i) {
-      const std::int64_t stride = i == 0 && out > 16 ? 2 : 1;
+      const int64_t stride = i == 0 && out > 16 ? 2 : 1;
       model.blocks.emplace_back(in, out, ResidualOptions{.stride = stride, .shortcut = shortcut});
       in = out;
     }
@@ -497,7 +497,7 @@ TEST(Adapters, WeightsAreNormalisedAdaptedAndQuantised) {
 
   SpectralNorm spectral(dense);
   Tensor u = spectral.vector.value;
-  for (int i = 0; i < 300; ++i) u = detail::power_step(dense.weight, u);
+  for (int i = 0; i < 300; ++i) u = internal::power_step(dense.weight, u);
   spectral.vector.value = u;
   // The largest singular value squared is the largest eigenvalue of W^T W, which u belongs to.
   const Tensor square_of = matmul(dense.weight, dense.weight, {.transpose_x = true});

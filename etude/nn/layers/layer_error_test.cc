@@ -83,7 +83,7 @@ struct Batch {
   Tensor inputs, labels;
 };
 struct Position {
-  std::int64_t epoch = 0, step = 0;
+  int64_t epoch = 0, step = 0;
 };
 // One batch, again and again.
 struct Data {
@@ -95,7 +95,7 @@ struct Data {
   }
   Position position() const { return at; }
   void seek(Position position) { at = position; }
-  std::int64_t steps_per_epoch() const { return 1; }
+  int64_t steps_per_epoch() const { return 1; }
 };
 
 struct NoOptimizer {

@@ -31,11 +31,11 @@ struct LayerRow {
 
 using etude::tests::expect_error;
 using Calls = std::vector<std::pair<std::string, std::function<Tensor()>>>;
-using Ids = std::vector<std::int64_t>;
+using Ids = std::vector<int64_t>;
 
-Tensor at(const Shape& shape, std::int64_t seed) {
+Tensor at(const Shape& shape, int64_t seed) {
   std::vector<double> values;
-  for (std::int64_t k = 0; k < shape.count(); ++k) {
+  for (int64_t k = 0; k < shape.count(); ++k) {
     values.push_back(static_cast<double>((k * 37 + seed * 29 + k * k % 11 * 5) % 97) / 48.5 - 1);
   }
   return reshape(Tensor(values), shape);

@@ -13,13 +13,13 @@
 
 namespace ETUDE_API etude {
 namespace nn {
-namespace detail {
+namespace internal {
 
 // [n, time, ..] as [n * time, ..]; and y split into the steps of such an x.
 Tensor fold_time(const Tensor& x);
 Tensor unfold_time(const Tensor& y, const Tensor& x);
 
-}  // namespace detail
+}  // namespace internal
 
 struct DenseOptions {
   Activation activation = {};
@@ -35,7 +35,7 @@ struct DenseOptions {
 // an input of another size.
 class Dense {
  public:
-  Dense(std::int64_t in, std::int64_t out, const DenseOptions& options = {},
+  Dense(int64_t in, int64_t out, const DenseOptions& options = {},
         CallSite where = CallSite::here());
 
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
@@ -72,13 +72,13 @@ class Flatten {
 // [n, ..] to [n, shape..]; one size may be -1.
 class Reshape {
  public:
-  explicit Reshape(std::vector<std::int64_t> shape) : shape_(std::move(shape)) {}
+  explicit Reshape(std::vector<int64_t> shape) : shape_(std::move(shape)) {}
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
   ETUDE_FIELDS(Reshape);
   ETUDE_HOST_VALUES(shape_);
 
  private:
-  std::vector<std::int64_t> shape_;
+  std::vector<int64_t> shape_;
 };
 
 // Permutes the axes after the first: `axes` numbers them from 1. Permute({2, 1}) swaps two.
@@ -87,25 +87,25 @@ class Reshape {
 // throws (call): kInvalidArgument for an input of another rank.
 class Permute {
  public:
-  explicit Permute(std::vector<std::int64_t> axes, CallSite where = CallSite::here());
+  explicit Permute(std::vector<int64_t> axes, CallSite where = CallSite::here());
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
   ETUDE_FIELDS(Permute);
   ETUDE_HOST_VALUES(axes_);
 
  private:
-  std::vector<std::int64_t> axes_;
+  std::vector<int64_t> axes_;
 };
 
 // [n, ..] to [n, times, ..]. throws (construction): kInvalidArgument for times below 1.
 class RepeatVector {
  public:
-  explicit RepeatVector(std::int64_t times, CallSite where = CallSite::here());
+  explicit RepeatVector(int64_t times, CallSite where = CallSite::here());
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
   ETUDE_FIELDS(RepeatVector);
   ETUDE_HOST_VALUES(times_);
 
  private:
-  std::int64_t times_;
+  int64_t times_;
 };
 
 // A step of x [n, time, features] whose features all equal `value` is padding: it becomes 0.
@@ -132,7 +132,7 @@ class Masking {
 // an input with other features.
 class PReLU {
  public:
-  explicit PReLU(std::int64_t features = 1, Initializer slope_init = constant(0.25),
+  explicit PReLU(int64_t features = 1, Initializer slope_init = constant(0.25),
                  CallSite where = CallSite::here());
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
 
@@ -147,8 +147,8 @@ class PReLU {
 // inputs of other sizes.
 class Bilinear {
  public:
-  Bilinear(std::int64_t left, std::int64_t right, std::int64_t out,
-           const DenseOptions& options = {}, CallSite where = CallSite::here());
+  Bilinear(int64_t left, int64_t right, int64_t out, const DenseOptions& options = {},
+           CallSite where = CallSite::here());
   Tensor operator()(const Tensor& x, const Tensor& y, CallSite where = CallSite::here()) const;
 
   Tensor weight;
@@ -167,8 +167,8 @@ class TimeDistributed {
  public:
   explicit TimeDistributed(Layer given) : layer(std::move(given)) {}
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const {
-    return detail::run_layer(this, "TimeDistributed", where, 0, [&] {
-      return detail::unfold_time(detail::call_layer(layer, detail::fold_time(x), where), x);
+    return internal::run_layer(this, "TimeDistributed", where, 0, [&] {
+      return internal::unfold_time(internal::call_layer(layer, internal::fold_time(x), where), x);
     });
   }
 

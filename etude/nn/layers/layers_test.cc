@@ -219,7 +219,7 @@ struct ConvNorm {
   BatchNorm norm;
   Tensor operator()(const Tensor& x) const { return norm(conv(x)); }
 };
-ConvNorm conv_norm(std::int64_t size, std::int64_t in, std::int64_t out, std::int64_t stride) {
+ConvNorm conv_norm(int64_t size, int64_t in, int64_t out, int64_t stride) {
   return {Conv2D(size, in, out, {.strides = stride, .padding = "same", .bias = false}),
           BatchNorm(out)};
 }
@@ -243,8 +243,8 @@ struct ResNet56 {
   }
   static std::vector<Block> all_blocks() {
     std::vector<Block> blocks;
-    for (std::int64_t in = 16, i = 0; i < 27; ++i) {
-      const std::int64_t out = 16 << (i / 9), stride = out / in;
+    for (int64_t in = 16, i = 0; i < 27; ++i) {
+      const int64_t out = 16 << (i / 9), stride = out / in;
       blocks.push_back({conv_norm(3, in, out, stride), conv_norm(3, out, out, 1), {}});
       if (stride > 1) blocks.back().shortcut = conv_norm(1, in, out, stride);
       in = out;
@@ -334,9 +334,9 @@ TEST(Initialisers, OrthogonalAndIdentity) {
     const bool is_tall = q.shape()[0] >= q.shape()[1];
     const Tensor product =
         is_tall ? matmul(q, q, {.transpose_x = true}) : matmul(q, q, {.transpose_y = true});
-    const std::int64_t n = product.shape()[0];
+    const int64_t n = product.shape()[0];
     std::vector<double> want(static_cast<std::size_t>(n * n), 0);
-    for (std::int64_t i = 0; i < n; ++i) want[static_cast<std::size_t>(i * n + i)] = 4;
+    for (int64_t i = 0; i < n; ++i) want[static_cast<std::size_t>(i * n + i)] = 4;
     expect_near(product, want, 1e-5);
     const SeedScope other(4);
     EXPECT_FALSE(same_value(orthogonal(2)(shape), x));

@@ -9,15 +9,15 @@ namespace etude::nn {
 namespace {
 
 // A sum, or a difference, and a comparison for each element of a window.
-std::int64_t flops_of(const Tensor& filter) { return 2 * filter.shape()[0] * filter.shape()[1]; }
+int64_t flops_of(const Tensor& filter) { return 2 * filter.shape()[0] * filter.shape()[1]; }
 
 void require_channels(const Tensor& x, const Tensor& filter) {
-  detail::require_input(x, 4, filter.shape()[2], filter, "filter");
+  internal::require_input(x, 4, filter.shape()[2], filter, "filter");
 }
 
 }  // namespace
 
-namespace detail {
+namespace internal {
 
 MorphologySettings::MorphologySettings(const char* layer, const Tensor& filter,
                                        const MorphologyOptions& given, CallSite where)
@@ -34,10 +34,10 @@ MorphologySettings::MorphologySettings(const char* layer, const Tensor& filter,
   });
 }
 
-}  // namespace detail
+}  // namespace internal
 
 Tensor Dilation2D::operator()(const Tensor& x, CallSite where) const {
-  return detail::run_layer(this, "Dilation2D", where, flops_of(filter), [&] {
+  return internal::run_layer(this, "Dilation2D", where, flops_of(filter), [&] {
     require_channels(x, filter);
     const MorphologyOptions& o = settings_.options;
     return image::dilation2d({x, where}, filter,
@@ -46,7 +46,7 @@ Tensor Dilation2D::operator()(const Tensor& x, CallSite where) const {
 }
 
 Tensor Erosion2D::operator()(const Tensor& x, CallSite where) const {
-  return detail::run_layer(this, "Erosion2D", where, flops_of(filter), [&] {
+  return internal::run_layer(this, "Erosion2D", where, flops_of(filter), [&] {
     require_channels(x, filter);
     const MorphologyOptions& o = settings_.options;
     return image::erosion2d({x, where}, filter,

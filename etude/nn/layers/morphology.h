@@ -27,7 +27,7 @@ struct MorphologyOptions {
   }
 };
 
-namespace detail {
+namespace internal {
 
 // The options of both layers, without the filter.
 struct MorphologySettings {
@@ -39,7 +39,7 @@ struct MorphologySettings {
   ETUDE_FIELDS(MorphologySettings);
 };
 
-}  // namespace detail
+}  // namespace internal
 
 // The maximum over each window of x + filter, as image::dilation2d. With a filter of zeros it is
 // max pooling with these strides. shapes: filter [height, width, channels].
@@ -60,7 +60,7 @@ class Dilation2D {
   ETUDE_HOST_VALUES(settings_);
 
  private:
-  detail::MorphologySettings settings_;
+  internal::MorphologySettings settings_;
 };
 
 // The minimum over each window of x - the mirrored filter, as image::erosion2d. All else is as for
@@ -77,7 +77,7 @@ class Erosion2D {
   ETUDE_HOST_VALUES(settings_);
 
  private:
-  detail::MorphologySettings settings_;
+  internal::MorphologySettings settings_;
 };
 
 }  // namespace nn

@@ -34,8 +34,8 @@ GaussianNoise::GaussianNoise(double stddev, CallSite where) : stddev_(stddev) {
   etude::internal::check_range("GaussianNoise", "stddev", stddev, at_least(0), where);
 }
 Tensor GaussianNoise::operator()(const Tensor& x, CallSite where) const {
-  return detail::run_layer(this, "GaussianNoise", where, 0, [&] {
-    if (stddev_ == 0 || !detail::is_trained("GaussianNoise", where)) return x;
+  return internal::run_layer(this, "GaussianNoise", where, 0, [&] {
+    if (stddev_ == 0 || !internal::is_trained("GaussianNoise", where)) return x;
     return Arg(x, where) + normal_like(x, 0, stddev_);
   });
 }
@@ -43,16 +43,16 @@ Tensor GaussianNoise::operator()(const Tensor& x, CallSite where) const {
 GaussianDropout::GaussianDropout(double p, CallSite where)
     : p_(checked("GaussianDropout", p, where)) {}
 Tensor GaussianDropout::operator()(const Tensor& x, CallSite where) const {
-  return detail::run_layer(this, "GaussianDropout", where, 0, [&] {
-    if (p_ == 0 || !detail::is_trained("GaussianDropout", where)) return x;
+  return internal::run_layer(this, "GaussianDropout", where, 0, [&] {
+    if (p_ == 0 || !internal::is_trained("GaussianDropout", where)) return x;
     return Arg(x, where) * normal_like(x, 1, std::sqrt(p_ / (1 - p_)));
   });
 }
 
 AlphaDropout::AlphaDropout(double p, CallSite where) : p_(checked("AlphaDropout", p, where)) {}
 Tensor AlphaDropout::operator()(const Tensor& x, CallSite where) const {
-  return detail::run_layer(this, "AlphaDropout", where, 0, [&] {
-    if (p_ == 0 || !detail::is_trained("AlphaDropout", where)) return x;
+  return internal::run_layer(this, "AlphaDropout", where, 0, [&] {
+    if (p_ == 0 || !internal::is_trained("AlphaDropout", where)) return x;
     // The value of selu far below 0: minus scale times alpha.
     constexpr double kLowest = -1.0507009873554805 * 1.6732632423543772;
     const double kept = 1 - p_;
@@ -66,9 +66,9 @@ Tensor AlphaDropout::operator()(const Tensor& x, CallSite where) const {
 SpatialDropout::SpatialDropout(double p, CallSite where)
     : p_(checked("SpatialDropout", p, where)) {}
 Tensor SpatialDropout::operator()(const Tensor& x, CallSite where) const {
-  return detail::run_layer(this, "SpatialDropout", where, 0, [&] {
-    detail::require_input(x, -3, -1, {}, "");
-    if (p_ == 0 || !detail::is_trained("SpatialDropout", where)) return x;
+  return internal::run_layer(this, "SpatialDropout", where, 0, [&] {
+    internal::require_input(x, -3, -1, {}, "");
+    if (p_ == 0 || !internal::is_trained("SpatialDropout", where)) return x;
     Shape shape = x.shape();
     for (int axis = 1; axis + 1 < shape.rank(); ++axis) shape.set(axis, 1);
     return dropped(x, p_, shape, where);
@@ -78,9 +78,9 @@ Tensor SpatialDropout::operator()(const Tensor& x, CallSite where) const {
 StochasticDepth::StochasticDepth(double p, CallSite where)
     : p_(checked("StochasticDepth", p, where)) {}
 Tensor StochasticDepth::operator()(const Tensor& x, CallSite where) const {
-  return detail::run_layer(this, "StochasticDepth", where, 0, [&] {
-    detail::require_input(x, -1, -1, {}, "");
-    if (p_ == 0 || !detail::is_trained("StochasticDepth", where)) return x;
+  return internal::run_layer(this, "StochasticDepth", where, 0, [&] {
+    internal::require_input(x, -1, -1, {}, "");
+    if (p_ == 0 || !internal::is_trained("StochasticDepth", where)) return x;
     Shape shape = x.shape();
     for (int axis = 1; axis < shape.rank(); ++axis) shape.set(axis, 1);
     return dropped(x, p_, shape, where);

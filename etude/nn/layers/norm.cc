@@ -12,7 +12,7 @@
 
 namespace etude::nn {
 
-BatchNorm::BatchNorm(std::int64_t features, const BatchNormOptions& options, CallSite where)
+BatchNorm::BatchNorm(int64_t features, const BatchNormOptions& options, CallSite where)
     : options_(options) {
   etude::internal::check_options("BatchNorm", options, where);
   etude::internal::located("BatchNorm", where, [&] {
@@ -50,8 +50,8 @@ Tensor BatchNorm::standardized(const Tensor& x, CallSite where, const Fn& moved)
 }
 
 // throws: kInvalidArgument unless x has as many features on the axis as the scale.
-static void require_on_axis(const Tensor& x, std::int64_t of_features, const Tensor& scale) {
-  detail::require_input(x, -2, -1, scale, "scale");
+static void require_on_axis(const Tensor& x, int64_t of_features, const Tensor& scale) {
+  internal::require_input(x, -2, -1, scale, "scale");
   const int axis = normalize_axis(of_features, x.rank());
   ETUDE_REQUIRE(x.shape()[axis] == scale.shape()[0],
                 "the input has shape {} with {} features on axis {}, but the layer has "
@@ -65,9 +65,9 @@ void BatchNorm::require_features(const Tensor& x) const {
 }
 
 Tensor BatchNorm::operator()(const Tensor& x, CallSite where) const {
-  return detail::run_layer(this, "BatchNorm", where, 2, [&] {
+  return internal::run_layer(this, "BatchNorm", where, 2, [&] {
     require_features(x);
-    if (detail::is_trained("BatchNorm", where)) {
+    if (internal::is_trained("BatchNorm", where)) {
       return standardized(x, where, [&](const Tensor& mean, const Tensor& var) {
         update_state(
             running, "BatchNorm", [&](const BatchStatistics& was) { return next(was, mean, var); },
@@ -87,7 +87,7 @@ Tensor BatchNorm::operator()(const Tensor& x, CallSite where) const {
 }
 
 Tensor BatchNorm::train(const Tensor& x, BatchStatistics& statistics, CallSite where) const {
-  return detail::run_layer(this, "BatchNorm", where, 2, [&] {
+  return internal::run_layer(this, "BatchNorm", where, 2, [&] {
     require_features(x);
     return standardized(x, where, [&](const Tensor& mean, const Tensor& var) {
       statistics = next(statistics, mean, var);
@@ -114,8 +114,8 @@ LayerNorm::LayerNorm(const IntList& shape, const LayerNormOptions& options, Call
 }
 
 Tensor LayerNorm::operator()(const Tensor& x, CallSite where) const {
-  return detail::run_layer(this, "LayerNorm", where, 2, [&] {
-    detail::require_input(x, -scale.rank(), -1, scale, "scale");
+  return internal::run_layer(this, "LayerNorm", where, 2, [&] {
+    internal::require_input(x, -scale.rank(), -1, scale, "scale");
     std::vector<int> axes = normalize_axes(axes_, x.rank());
     std::sort(axes.begin(), axes.end());
     Shape found;
@@ -128,7 +128,7 @@ Tensor LayerNorm::operator()(const Tensor& x, CallSite where) const {
   });
 }
 
-RMSNorm::RMSNorm(std::int64_t size, double epsilon, CallSite where) : epsilon_(epsilon) {
+RMSNorm::RMSNorm(int64_t size, double epsilon, CallSite where) : epsilon_(epsilon) {
   etude::internal::check_range("RMSNorm", "epsilon", epsilon, at_least(0), where);
   etude::internal::located("RMSNorm", where, [&] {
     ETUDE_REQUIRE(size >= 1, "the size {}; needed is at least 1", size);
@@ -137,13 +137,13 @@ RMSNorm::RMSNorm(std::int64_t size, double epsilon, CallSite where) : epsilon_(e
 }
 
 Tensor RMSNorm::operator()(const Tensor& x, CallSite where) const {
-  return detail::run_layer(this, "RMSNorm", where, 2, [&] {
-    detail::require_input(x, -1, scale.shape()[0], scale, "scale");
+  return internal::run_layer(this, "RMSNorm", where, 2, [&] {
+    internal::require_input(x, -1, scale.shape()[0], scale, "scale");
     return rms_normalize({x, where}, {-1}, {.epsilon = epsilon_, .scale = scale});
   });
 }
 
-GroupNorm::GroupNorm(std::int64_t features, std::int64_t groups, const GroupNormOptions& options,
+GroupNorm::GroupNorm(int64_t features, int64_t groups, const GroupNormOptions& options,
                      CallSite where)
     : groups_(groups), options_(options) {
   etude::internal::check_options("GroupNorm", options, where);
@@ -157,7 +157,7 @@ GroupNorm::GroupNorm(std::int64_t features, std::int64_t groups, const GroupNorm
 }
 
 Tensor GroupNorm::operator()(const Tensor& x, CallSite where) const {
-  return detail::run_layer(this, "GroupNorm", where, 2, [&] {
+  return internal::run_layer(this, "GroupNorm", where, 2, [&] {
     require_on_axis(x, options_.axis, scale);
     return group_normalize(
         {x, where}, groups_,
@@ -165,7 +165,7 @@ Tensor GroupNorm::operator()(const Tensor& x, CallSite where) const {
   });
 }
 
-InstanceNorm::InstanceNorm(std::int64_t features, const GroupNormOptions& options, CallSite where)
+InstanceNorm::InstanceNorm(int64_t features, const GroupNormOptions& options, CallSite where)
     : options_(options) {
   etude::internal::check_options("InstanceNorm", options, where);
   etude::internal::located("InstanceNorm", where, [&] {
@@ -177,7 +177,7 @@ InstanceNorm::InstanceNorm(std::int64_t features, const GroupNormOptions& option
 }
 
 Tensor InstanceNorm::operator()(const Tensor& x, CallSite where) const {
-  return detail::run_layer(this, "InstanceNorm", where, 2, [&] {
+  return internal::run_layer(this, "InstanceNorm", where, 2, [&] {
     require_on_axis(x, options_.axis, scale);
     return instance_normalize(
         {x, where},

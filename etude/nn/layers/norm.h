@@ -20,7 +20,7 @@ struct BatchStatistics {
 };
 
 struct BatchNormOptions {
-  std::int64_t axis = -1;
+  int64_t axis = -1;
   double momentum = 0.99;  // of the running statistics
   double epsilon = 0.001;
 
@@ -39,7 +39,7 @@ struct BatchNormOptions {
 // throws (call): kInvalidArgument for an input whose axis has another size.
 class BatchNorm {
  public:
-  explicit BatchNorm(std::int64_t features, const BatchNormOptions& options = {},
+  explicit BatchNorm(int64_t features, const BatchNormOptions& options = {},
                      CallSite where = CallSite::here());
 
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
@@ -90,7 +90,7 @@ class LayerNorm {
   ETUDE_HOST_VALUES(axes_, epsilon_);
 
  private:
-  std::vector<std::int64_t> axes_;
+  std::vector<int64_t> axes_;
   double epsilon_;
 };
 
@@ -99,7 +99,7 @@ class LayerNorm {
 // throws: as LayerNorm.
 class RMSNorm {
  public:
-  explicit RMSNorm(std::int64_t size, double epsilon = 0.001, CallSite where = CallSite::here());
+  explicit RMSNorm(int64_t size, double epsilon = 0.001, CallSite where = CallSite::here());
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
 
   Tensor scale;
@@ -111,7 +111,7 @@ class RMSNorm {
 };
 
 struct GroupNormOptions {
-  std::int64_t axis = -1;
+  int64_t axis = -1;
   double epsilon = 0.001;
 
   static constexpr void ranges(const auto& option) {
@@ -126,7 +126,7 @@ struct GroupNormOptions {
 // 0. throws (call): kInvalidArgument for an input whose axis has another size.
 class GroupNorm {
  public:
-  GroupNorm(std::int64_t features, std::int64_t groups, const GroupNormOptions& options = {},
+  GroupNorm(int64_t features, int64_t groups, const GroupNormOptions& options = {},
             CallSite where = CallSite::here());
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
 
@@ -135,14 +135,14 @@ class GroupNorm {
   ETUDE_HOST_VALUES(groups_, options_);
 
  private:
-  std::int64_t groups_;
+  int64_t groups_;
   GroupNormOptions options_;
 };
 
 // GroupNorm with one group per feature.
 class InstanceNorm {
  public:
-  explicit InstanceNorm(std::int64_t features, const GroupNormOptions& options = {},
+  explicit InstanceNorm(int64_t features, const GroupNormOptions& options = {},
                         CallSite where = CallSite::here());
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
 

@@ -10,10 +10,10 @@
 namespace etude::nn {
 namespace {
 
-using detail::name_of;
 using etude::internal::op;
 using etude::internal::run;
-using Sizes = std::vector<std::int64_t>;
+using internal::name_of;
+using Sizes = std::vector<int64_t>;
 
 // "MaxPool1D", "MaxPool2D" or "MaxPool3D". As long as the text of the family.
 #define ETUDE_NAME(family) name_of<axes>(#family "1D", #family "2D", #family "3D")
@@ -27,7 +27,7 @@ Sizes all_widths(const IntList& widths, int axes) {
                 "{} widths; needed are one, or {}: before and after each axis in turn",
                 given.size(), count);
   Sizes all{0, 0};
-  for (const std::int64_t width : given) {
+  for (const int64_t width : given) {
     ETUDE_REQUIRE(width >= 0, "the width {}; needed is at least 0", width);
     all.push_back(width);
   }
@@ -48,16 +48,16 @@ IntList checked_window(const char* name, const IntList& window, const PoolOption
   etude::internal::check_options(name, options, where);
   return etude::internal::located(name, where, [&] {
     if (options.strides.is_given()) {
-      static_cast<void>(detail::sizes_of(options.strides, axes, "strides"));
+      static_cast<void>(internal::sizes_of(options.strides, axes, "strides"));
     }
-    return IntList(detail::sizes_of(window, axes, "the window"));
+    return IntList(internal::sizes_of(window, axes, "the window"));
   });
 }
 
 template <int axes>
 Tensor pooled(const Op& pool, const Tensor& x, const IntList& window, const PoolOptions& options,
               CallSite where) {
-  detail::require_input(x, axes + 2, -1, {}, "");
+  internal::require_input(x, axes + 2, -1, {}, "");
   return run(pool, {&x}, {window, options.strides, options.padding, none}, where);
 }
 
@@ -69,7 +69,7 @@ MaxPool<axes>::MaxPool(const IntList& window, PoolOptions options, CallSite wher
       options_(std::move(options)) {}
 template <int axes>
 Tensor MaxPool<axes>::operator()(const Tensor& x, CallSite where) const {
-  return detail::run_layer(this, ETUDE_NAME(MaxPool), where, 0, [&] {
+  return internal::run_layer(this, ETUDE_NAME(MaxPool), where, 0, [&] {
     const Op& pool = axes == 1   ? op<"max_pool1d">()
                      : axes == 2 ? op<"max_pool2d">()
                                  : op<"max_pool3d">();
@@ -83,7 +83,7 @@ AvgPool<axes>::AvgPool(const IntList& window, PoolOptions options, CallSite wher
       options_(std::move(options)) {}
 template <int axes>
 Tensor AvgPool<axes>::operator()(const Tensor& x, CallSite where) const {
-  return detail::run_layer(this, ETUDE_NAME(AvgPool), where, 0, [&] {
+  return internal::run_layer(this, ETUDE_NAME(AvgPool), where, 0, [&] {
     const Op& pool = axes == 1   ? op<"avg_pool1d">()
                      : axes == 2 ? op<"avg_pool2d">()
                                  : op<"avg_pool3d">();
@@ -93,15 +93,15 @@ Tensor AvgPool<axes>::operator()(const Tensor& x, CallSite where) const {
 
 template <int axes>
 Tensor GlobalMaxPool<axes>::operator()(const Tensor& x, CallSite where) const {
-  return detail::run_layer(this, ETUDE_NAME(GlobalMaxPool), where, 0, [&] {
-    detail::require_input(x, axes + 2, -1, {}, "");
+  return internal::run_layer(this, ETUDE_NAME(GlobalMaxPool), where, 0, [&] {
+    internal::require_input(x, axes + 2, -1, {}, "");
     return max({x, where}, {.axis = inner_axes(axes)});
   });
 }
 template <int axes>
 Tensor GlobalAvgPool<axes>::operator()(const Tensor& x, CallSite where) const {
-  return detail::run_layer(this, ETUDE_NAME(GlobalAvgPool), where, 0, [&] {
-    detail::require_input(x, axes + 2, -1, {}, "");
+  return internal::run_layer(this, ETUDE_NAME(GlobalAvgPool), where, 0, [&] {
+    internal::require_input(x, axes + 2, -1, {}, "");
     return mean({x, where}, {.axis = inner_axes(axes)});
   });
 }
@@ -121,8 +121,8 @@ FractionalMaxPool2D::FractionalMaxPool2D(std::vector<double> ratio,
   });
 }
 Tensor FractionalMaxPool2D::operator()(const Tensor& x, CallSite where) const {
-  return detail::run_layer(this, "FractionalMaxPool2D", where, 0, [&] {
-    detail::require_input(x, 4, -1, {}, "");
+  return internal::run_layer(this, "FractionalMaxPool2D", where, 0, [&] {
+    internal::require_input(x, 4, -1, {}, "");
     return fractional_max_pool2d({x, where}, ratio_,
                                  {.pseudo_random = options_.pseudo_random,
                                   .overlapping = options_.overlapping,
@@ -133,14 +133,14 @@ Tensor FractionalMaxPool2D::operator()(const Tensor& x, CallSite where) const {
 template <int axes>
 UpSampling<axes>::UpSampling(const IntList& size, CallSite where)
     : size_(etude::internal::located(ETUDE_NAME(UpSampling), where,
-                                     [&] { return detail::sizes_of(size, axes, "size"); })) {}
+                                     [&] { return internal::sizes_of(size, axes, "size"); })) {}
 template <int axes>
 Tensor UpSampling<axes>::operator()(const Tensor& x, CallSite where) const {
-  return detail::run_layer(this, ETUDE_NAME(UpSampling), where, 0, [&] {
-    detail::require_input(x, axes + 2, -1, {}, "");
+  return internal::run_layer(this, ETUDE_NAME(UpSampling), where, 0, [&] {
+    internal::require_input(x, axes + 2, -1, {}, "");
     Tensor y = x;
     for (int axis = axes; axis >= 1; --axis) {
-      const std::int64_t times = size_[static_cast<std::size_t>(axis - 1)];
+      const int64_t times = size_[static_cast<std::size_t>(axis - 1)];
       if (times > 1) y = repeat({y, where}, times, {.axis = axis});
     }
     return y;
@@ -153,8 +153,8 @@ ZeroPadding<axes>::ZeroPadding(const IntList& widths, CallSite where)
                                        [&] { return all_widths(widths, axes); })) {}
 template <int axes>
 Tensor ZeroPadding<axes>::operator()(const Tensor& x, CallSite where) const {
-  return detail::run_layer(this, ETUDE_NAME(ZeroPadding), where, 0, [&] {
-    detail::require_input(x, axes + 2, -1, {}, "");
+  return internal::run_layer(this, ETUDE_NAME(ZeroPadding), where, 0, [&] {
+    internal::require_input(x, axes + 2, -1, {}, "");
     return pad({x, where}, widths_);
   });
 }
@@ -165,12 +165,12 @@ Cropping<axes>::Cropping(const IntList& widths, CallSite where)
                                        [&] { return all_widths(widths, axes); })) {}
 template <int axes>
 Tensor Cropping<axes>::operator()(const Tensor& x, CallSite where) const {
-  return detail::run_layer(this, ETUDE_NAME(Cropping), where, 0, [&] {
-    detail::require_input(x, axes + 2, -1, {}, "");
+  return internal::run_layer(this, ETUDE_NAME(Cropping), where, 0, [&] {
+    internal::require_input(x, axes + 2, -1, {}, "");
     Sizes start, stop;
     for (int axis = 0; axis < x.rank(); ++axis) {
       const auto at = static_cast<std::size_t>(2 * axis);
-      const std::int64_t size = x.shape()[axis];
+      const int64_t size = x.shape()[axis];
       ETUDE_REQUIRE(widths_[at] + widths_[at + 1] <= size,
                     "{} and {} elements cannot be taken from axis {} of an input of shape {}",
                     widths_[at], widths_[at + 1], axis, x.shape().to_string());
@@ -185,15 +185,15 @@ ETUDE_INTERNAL_POOLS(, 1);
 ETUDE_INTERNAL_POOLS(, 2);
 ETUDE_INTERNAL_POOLS(, 3);
 
-PixelShuffle::PixelShuffle(std::int64_t block, CallSite where) : block_(block) {
+PixelShuffle::PixelShuffle(int64_t block, CallSite where) : block_(block) {
   etude::internal::check_range("PixelShuffle", "block", static_cast<double>(block), at_least(1),
                                where);
 }
 Tensor PixelShuffle::operator()(const Tensor& x, CallSite where) const {
-  return detail::run_layer(this, "PixelShuffle", where, 0, [&] {
-    detail::require_input(x, 4, -1, {}, "");
+  return internal::run_layer(this, "PixelShuffle", where, 0, [&] {
+    internal::require_input(x, 4, -1, {}, "");
     const Shape& s = x.shape();
-    const std::int64_t b = block_, channels = s[3] / (b * b);
+    const int64_t b = block_, channels = s[3] / (b * b);
     ETUDE_REQUIRE(channels * b * b == s[3],
                   "the input has shape {}, whose {} channels are no multiple of {}", s.to_string(),
                   s[3], b * b);

@@ -90,7 +90,7 @@ using GlobalAvgPool3D = GlobalAvgPool<3>;
 struct FractionalMaxPoolOptions {
   bool pseudo_random = false;  // regions from one number per axis; else shuffled sizes
   bool overlapping = false;
-  std::int64_t seed = 0;  // the same regions for the same seed and size, in every call
+  int64_t seed = 0;  // the same regions for the same seed and size, in every call
 };
 // The maximum of each of size / ratio regions along height and width, as the op
 // fractional_max_pool2d. `ratio` has one number for each axis: 1 for examples and channels.
@@ -120,7 +120,7 @@ class UpSampling {
   ETUDE_HOST_VALUES(size_);
 
  private:
-  std::vector<std::int64_t> size_;
+  std::vector<int64_t> size_;
 };
 using UpSampling1D = UpSampling<1>;
 using UpSampling2D = UpSampling<2>;
@@ -137,7 +137,7 @@ class ZeroPadding {
   ETUDE_HOST_VALUES(widths_);
 
  private:
-  std::vector<std::int64_t> widths_;  // of all axes of x
+  std::vector<int64_t> widths_;  // of all axes of x
 };
 using ZeroPadding1D = ZeroPadding<1>;
 using ZeroPadding2D = ZeroPadding<2>;
@@ -153,7 +153,7 @@ class Cropping {
   ETUDE_HOST_VALUES(widths_);
 
  private:
-  std::vector<std::int64_t> widths_;
+  std::vector<int64_t> widths_;
 };
 using Cropping1D = Cropping<1>;
 using Cropping2D = Cropping<2>;
@@ -175,13 +175,13 @@ ETUDE_INTERNAL_POOLS(extern, 3);
 // become a block of pixels, row by row.
 class PixelShuffle {
  public:
-  explicit PixelShuffle(std::int64_t block, CallSite where = CallSite::here());
+  explicit PixelShuffle(int64_t block, CallSite where = CallSite::here());
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
   ETUDE_FIELDS(PixelShuffle);
   ETUDE_HOST_VALUES(block_);
 
  private:
-  std::int64_t block_;
+  int64_t block_;
 };
 
 }  // namespace nn

@@ -7,12 +7,12 @@
 
 namespace etude::nn {
 
-namespace detail {
+namespace internal {
 
 Tensor time_first(const Tensor& x) { return swapaxes(x, 0, 1); }
 Tensor as_one_step(const Tensor& x) { return expand_dims(x, {1}); }
 
-Tensor steps_within(const Tensor& lengths, std::int64_t n, std::int64_t time) {
+Tensor steps_within(const Tensor& lengths, int64_t n, int64_t time) {
   ETUDE_REQUIRE(is_integer(lengths.dtype()) && lengths.shape() == Shape{n},
                 "the lengths are {}, but must be integers [{}]", lengths.type()->to_string(), n);
   const Tensor steps = arange(static_cast<double>(time), {.dtype = kInt64});
@@ -22,7 +22,7 @@ Tensor steps_within(const Tensor& lengths, std::int64_t n, std::int64_t time) {
 
 Tensor reversed(const Tensor& x, const Tensor& lengths) {
   if (!lengths.has_value()) return flip(x, {.axis = 1});
-  const std::int64_t n = x.shape()[0], time = x.shape()[1];
+  const int64_t n = x.shape()[0], time = x.shape()[1];
   const Tensor steps = reshape(arange(static_cast<double>(time), {.dtype = kInt64}), {1, time});
   const Tensor ends = reshape(astype(lengths, kInt64), {n, 1});
   const Tensor from = where(steps < ends, ends - steps - 1, steps);
@@ -30,7 +30,7 @@ Tensor reversed(const Tensor& x, const Tensor& lengths) {
 }
 
 void keep_where(Tensor& now, const Tensor& mask, const Tensor& was) {
-  std::vector<std::int64_t> shape(static_cast<std::size_t>(now.rank()), 1);
+  std::vector<int64_t> shape(static_cast<std::size_t>(now.rank()), 1);
   shape[0] = mask.shape()[0];
   const Tensor each = etude::internal::reshaped(mask, shape);
   now = was.has_value() ? where(each, now, was)
@@ -52,7 +52,7 @@ Tensor merged(const Tensor& forward, const Tensor& backward, const std::string& 
   return merge == "sum" ? sum : sum * 0.5;
 }
 
-}  // namespace detail
+}  // namespace internal
 
 ETUDE_INTERNAL_RECURRENT(, SimpleRNNCell);
 ETUDE_INTERNAL_RECURRENT(, LSTMCell);

@@ -37,7 +37,7 @@ struct SequenceResult {
   State last;
 };
 
-namespace detail {
+namespace internal {
 
 // [n, time, ..] as [time, n, ..], and back; [n, ..] as [n, 1, ..].
 Tensor time_first(const Tensor& x);
@@ -46,7 +46,7 @@ Tensor as_one_step(const Tensor& x);
 Tensor reversed(const Tensor& x, const Tensor& lengths);
 // [time, n, 1]: true where the index of the step is less than the length of the example.
 // throws: kInvalidArgument unless lengths are integers [n].
-Tensor steps_within(const Tensor& lengths, std::int64_t n, std::int64_t time);
+Tensor steps_within(const Tensor& lengths, int64_t n, int64_t time);
 // Replaces the elements of `now` where `mask` is false: by `was`, or by 0 if `was` is absent.
 void keep_where(Tensor& now, const Tensor& mask, const Tensor& was);
 // throws: kInvalidArgument unless `merge` is an option of Bidirectional.
@@ -74,7 +74,7 @@ auto steps_of(const Cell& cell) {
   }
 }
 
-}  // namespace detail
+}  // namespace internal
 
 struct RecurrentOptions {
   bool last_output = false;  // a call returns only the output of the last step
@@ -108,7 +108,7 @@ class Recurrent {
   // Zeros for steps with the shape and dtype of x.
   State first_state(const Tensor& x) const {
     if constexpr (requires { cell.zero_state(Shape(), x.dtype()); }) {
-      std::vector<std::int64_t> step = x.shape().to_vector();
+      std::vector<int64_t> step = x.shape().to_vector();
       step.erase(step.begin() + 1);
       return cell.zero_state(Shape(step), x.dtype());
     } else {
@@ -132,7 +132,7 @@ class Bidirectional {
       : forward(std::move(forward_cell)),
         backward(std::move(backward_cell)),
         merge_(std::move(merge)) {
-    etude::internal::located("Bidirectional", where, [&] { detail::require_merge(merge_); });
+    etude::internal::located("Bidirectional", where, [&] { internal::require_merge(merge_); });
   }
 
   // shapes: x [n, time, input]. With lengths, each example is read backward from its last step.
@@ -152,14 +152,14 @@ class Bidirectional {
 template <class Cell>
 auto Recurrent<Cell>::run(const Tensor& x, const RunOptions<State>& options, CallSite where) const
     -> SequenceResult<State> {
-  return detail::run_layer(this, "Recurrent", where, 0, [&] {
-    detail::require_input(x, -3, -1, {}, "");
-    const std::int64_t n = x.shape()[0], time = x.shape()[1];
+  return internal::run_layer(this, "Recurrent", where, 0, [&] {
+    internal::require_input(x, -3, -1, {}, "");
+    const int64_t n = x.shape()[0], time = x.shape()[1];
     State state = options.initial ? *options.initial : first_state(x);
-    const Tensor inputs = cell.inputs(detail::time_first(x));
-    const auto step_of = detail::steps_of(cell);
+    const Tensor inputs = cell.inputs(internal::time_first(x));
+    const auto step_of = internal::steps_of(cell);
     const auto finish = [&](std::pair<State, Tensor> all) {
-      return SequenceResult<State>{detail::time_first(all.second), std::move(all.first)};
+      return SequenceResult<State>{internal::time_first(all.second), std::move(all.first)};
     };
     if (!options.lengths.has_value()) {
       return finish(scan(
@@ -170,16 +170,16 @@ auto Recurrent<Cell>::run(const Tensor& x, const RunOptions<State>& options, Cal
           },
           std::move(state), inputs, where));
     }
-    const detail::MaskedInputs masked{inputs, detail::steps_within(options.lengths, n, time)};
+    const internal::MaskedInputs masked{inputs, internal::steps_within(options.lengths, n, time)};
     return finish(scan(
-        [&](const State& s, const detail::MaskedInputs& step) {
+        [&](const State& s, const internal::MaskedInputs& step) {
           State next = step_of(step.inputs, s);
           Tensor output = Cell::output(next);
-          detail::keep_where(output, step.mask, Tensor());
+          internal::keep_where(output, step.mask, Tensor());
           const std::vector<Tensor> was = etude::internal::tensors_of(s);
           std::size_t i = 0;
           for_each_leaf<Tensor>(next,
-                                [&](Tensor& t) { detail::keep_where(t, step.mask, was[i++]); });
+                                [&](Tensor& t) { internal::keep_where(t, step.mask, was[i++]); });
           return std::pair(std::move(next), std::move(output));
         },
         std::move(state), masked, where));
@@ -198,7 +198,7 @@ std::vector<Tensor> Recurrent<Cell>::operator()(const std::vector<Tensor>& steps
   std::vector<Tensor> outputs;
   std::optional<State> state;
   for (const Tensor& x : steps) {
-    if (!state) state = first_state(detail::as_one_step(x));
+    if (!state) state = first_state(internal::as_one_step(x));
     state = cell(x, *state, where);
     outputs.push_back(Cell::output(*state));
   }
@@ -208,13 +208,13 @@ std::vector<Tensor> Recurrent<Cell>::operator()(const std::vector<Tensor>& steps
 
 template <class Cell>
 Tensor Bidirectional<Cell>::run(const Tensor& x, const Tensor& lengths, CallSite where) const {
-  return detail::run_layer(this, "Bidirectional", where, 0, [&] {
-    detail::require_input(x, -3, -1, {}, "");
+  return internal::run_layer(this, "Bidirectional", where, 0, [&] {
+    internal::require_input(x, -3, -1, {}, "");
     const Tensor ahead = forward.run(x, {.initial = {}, .lengths = lengths}, where).outputs;
     const Tensor back =
-        backward.run(detail::reversed(x, lengths), {.initial = {}, .lengths = lengths}, where)
+        backward.run(internal::reversed(x, lengths), {.initial = {}, .lengths = lengths}, where)
             .outputs;
-    return detail::merged(ahead, detail::reversed(back, lengths), merge_);
+    return internal::merged(ahead, internal::reversed(back, lengths), merge_);
   });
 }
 

@@ -87,7 +87,7 @@ TEST(Positions, WavesRotationsAndLearnedRows) {
   // Products depend on differences of positions.
   const SeedScope seed(1);
   const Tensor q = drawn({1, 4}), k = drawn({1, 4});
-  const auto product = [&](std::int64_t i, std::int64_t j) {
+  const auto product = [&](int64_t i, int64_t j) {
     return sum(turn.from(q, i) * turn.from(k, j)).item<float>();
   };
   EXPECT_NEAR(product(7, 4), product(23, 20), 1e-4);
@@ -280,8 +280,8 @@ TEST(Recurrent, RunsConvolutionalCells) {
 Tensor attended(const Tensor& q, const Tensor& k, const Tensor& v, bool causal) {
   const double scale = 1 / std::sqrt(static_cast<double>(q.shape()[1]));
   std::vector<Tensor> rows;
-  for (std::int64_t i = 0; i < q.shape()[0]; ++i) {
-    const std::int64_t seen = causal ? i + 1 + k.shape()[0] - q.shape()[0] : k.shape()[0];
+  for (int64_t i = 0; i < q.shape()[0]; ++i) {
+    const int64_t seen = causal ? i + 1 + k.shape()[0] - q.shape()[0] : k.shape()[0];
     const Tensor weights = exp(matmul(k, reshape(q.at(i), {-1, 1})) * scale).at(slice(0, seen));
     rows.push_back(sum(weights / sum(weights) * v.at(slice(0, seen)), {.axis = 0}));
   }

@@ -13,7 +13,7 @@
 namespace ETUDE_API etude {
 namespace nn {
 
-namespace detail {
+namespace internal {
 
 // Applies layers in order and numbers them in errors: "Sequential[2] (Dense): ...".
 class LayerChain {
@@ -50,13 +50,13 @@ class LayerChain {
   std::size_t index_ = 0;
 };
 
-}  // namespace detail
+}  // namespace internal
 
 // Passes x through `layers`, from left to right. throws: the errors of the layers, with the index
 // of the layer: "sequenced[2] (Conv2D): ...".
 template <class... Layer>
 Tensor sequenced(const Arg& x, const Layer&... layers) {
-  detail::LayerChain chain("sequenced", etude::internal::materialize(x), x.where());
+  internal::LayerChain chain("sequenced", etude::internal::materialize(x), x.where());
   (chain.apply(layers), ...);
   return chain.result();
 }
@@ -75,7 +75,7 @@ class Sequential {
   explicit Sequential(Layer... layer) : layers(std::move(layer)...) {}
 
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const {
-    detail::LayerChain chain("Sequential", x, where);
+    internal::LayerChain chain("Sequential", x, where);
     std::apply([&](const Layer&... layer) { (chain.apply(layer), ...); }, layers);
     return chain.result();
   }

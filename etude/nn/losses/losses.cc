@@ -12,8 +12,8 @@
 
 namespace etude::nn {
 
-using detail::last_sum;
-using detail::run_loss;
+using internal::last_sum;
+using internal::run_loss;
 
 namespace {
 
@@ -66,16 +66,16 @@ Tensor margin(const Tensor& p, const Tensor& e) { return maximum(1.0 - e * p, 0.
 
 }  // namespace
 
-void detail::require_for_terms(const char* operand, const Tensor& x, const Tensor& terms) {
+void internal::require_for_terms(const char* operand, const Tensor& x, const Tensor& terms) {
   ETUDE_REQUIRE(broadcasts_to(x.shape(), terms.shape()),
                 "operand '{}' has shape {}, which does not broadcast to the shape {} of the terms. "
                 "Reshape it",
                 operand, x.shape().to_string(), terms.shape().to_string());
 }
 
-Tensor detail::run_loss(const char* name, const Arg& predicted, const Arg& expected,
-                        const std::optional<Reduction>& reduction, const char* otherwise,
-                        const Tensor& weights, LossTerms terms, Expects expects) {
+Tensor internal::run_loss(const char* name, const Arg& predicted, const Arg& expected,
+                          const std::optional<Reduction>& reduction, const char* otherwise,
+                          const Tensor& weights, LossTerms terms, Expects expects) {
   const CallScope scope(predicted.where());
   Tensor p, e;
   try {
@@ -100,7 +100,7 @@ Reduction::Reduction(const std::string& name) : name_(name) {
 Reduction::Reduction(const char* name) : Reduction(std::string(name)) {}
 
 Tensor Reduction::operator()(const Tensor& terms, const Tensor& weights) const {
-  if (weights.has_value()) detail::require_for_terms("weights", weights, terms);
+  if (weights.has_value()) internal::require_for_terms("weights", weights, terms);
   const Tensor weighted = weights.has_value() ? terms * weights : terms;
   if (function_) return function_(weighted);
   if (name_ == "none") return weighted;
@@ -199,7 +199,7 @@ Tensor nll_loss(const Arg& log_probabilities, const Arg& labels, const LossOptio
         const Tensor column = expand_dims(e, {-1});
         return -squeeze(take_along_axis(p, column, {.axis = -1}), {-1});
       },
-      detail::Expects::kLabels);
+      internal::Expects::kLabels);
 }
 
 // Both terms apart: (1 - e) z + softplus(-z) would lose small results to cancellation.

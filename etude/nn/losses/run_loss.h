@@ -10,7 +10,7 @@
 #include "etude/nn/losses/losses.h"
 #include "etude/ops.h"
 
-namespace etude::nn::detail {
+namespace etude::nn::internal {
 
 using LossTerms = etude::internal::FunctionRef<Tensor(const Tensor& p, const Tensor& e)>;
 
@@ -30,4 +30,4 @@ Tensor run_loss(const char* name, const Arg& predicted, const Arg& expected,
 // throws: kInvalidArgument unless x broadcasts to the shape of the terms.
 void require_for_terms(const char* operand, const Tensor& x, const Tensor& terms);
 
-}  // namespace etude::nn::detail
+}  // namespace etude::nn::internal

@@ -11,9 +11,9 @@
 namespace etude::nn {
 namespace {
 
-using detail::last_sum;
-using detail::run_loss;
 using etude::internal::check_options;
+using internal::last_sum;
+using internal::run_loss;
 
 // The small number keeps the root differentiable where both are equal.
 Tensor distance(const Tensor& x, const Tensor& y) { return sqrt(last_sum(square(x - y + 1e-6))); }
@@ -33,7 +33,7 @@ Tensor triplet_margin_loss(const Arg& anchor, const Arg& positive, const Tensor&
   return run_loss("triplet_margin_loss", anchor, positive, options.reduction, "mean",
                   options.weights, [&](const Tensor& a, const Tensor& p) {
                     const Tensor near = distance(a, p), far = distance(a, negative);
-                    detail::require_for_terms("negative", far, near);
+                    internal::require_for_terms("negative", far, near);
                     return positive_part(near - far + options.margin);
                   });
 }
@@ -43,7 +43,7 @@ Tensor contrastive_loss(const Arg& x, const Arg& y, const Tensor& same,
   return run_loss("contrastive_loss", x, y, options.reduction, "mean", options.weights,
                   [&](const Tensor& a, const Tensor& b) {
                     const Tensor d = distance(a, b), is_same = astype(same, d.dtype());
-                    detail::require_for_terms("same", same, d);
+                    internal::require_for_terms("same", same, d);
                     const Tensor near = square(d), far = square(positive_part(options.margin - d));
                     return 0.5 * (is_same * near + (1.0 - is_same) * far);
                   });
@@ -54,7 +54,7 @@ Tensor cosine_embedding_loss(const Arg& x, const Arg& y, const Tensor& same,
   return run_loss("cosine_embedding_loss", x, y, options.reduction, "mean", options.weights,
                   [&](const Tensor& a, const Tensor& b) {
                     const Tensor c = cosine(a, b);
-                    detail::require_for_terms("same", same, c);
+                    internal::require_for_terms("same", same, c);
                     return where(same > 0, 1.0 - c, positive_part(c - options.margin));
                   });
 }
@@ -64,7 +64,7 @@ Tensor margin_ranking_loss(const Arg& x, const Arg& y, const Tensor& order,
   return run_loss("margin_ranking_loss", x, y, options.reduction, "mean", options.weights,
                   [&](const Tensor& a, const Tensor& b) {
                     const Tensor d = a - b;
-                    detail::require_for_terms("order", order, d);
+                    internal::require_for_terms("order", order, d);
                     return positive_part(options.margin - astype(order, a.dtype()) * d);
                   });
 }
@@ -74,11 +74,11 @@ Tensor multi_margin_loss(const Arg& scores, const Arg& labels, const MarginOptio
       "multi_margin_loss", scores, labels, options.reduction, "mean", options.weights,
       [&](const Tensor& x, const Tensor& y) {
         const Tensor right = take_along_axis(x, expand_dims(y, {-1}), {.axis = -1});
-        const std::int64_t classes = x.shape()[x.rank() - 1];
+        const int64_t classes = x.shape()[x.rank() - 1];
         const Tensor others = 1.0 - one_hot(y, classes, {.dtype = x.dtype()});
         return mean(others * positive_part(options.margin - right + x), {.axis = -1});
       },
-      detail::Expects::kLabels);
+      internal::Expects::kLabels);
 }
 
 Tensor info_nce_loss(const Arg& queries, const Arg& keys, const InfoNceOptions& options) {
@@ -103,7 +103,7 @@ Tensor gaussian_nll_loss(const Arg& predicted, const Arg& expected, const Tensor
   return run_loss("gaussian_nll_loss", predicted, expected, options.reduction, "mean",
                   options.weights, [&](const Tensor& p, const Tensor& e) {
                     const Tensor v = maximum(variance, options.eps), squares = square(p - e);
-                    detail::require_for_terms("variance", variance, squares);
+                    internal::require_for_terms("variance", variance, squares);
                     return 0.5 * (log(v) + squares / v);
                   });
 }
@@ -172,15 +172,15 @@ Tensor filled(const Shape& shape, double value, DType dtype) {
 }
 
 // x with its columns moved to the right; the new columns are kNever.
-Tensor shifted(const Tensor& x, std::int64_t by) {
-  const std::int64_t rows = x.shape()[0], columns = x.shape()[1];
+Tensor shifted(const Tensor& x, int64_t by) {
+  const int64_t rows = x.shape()[0], columns = x.shape()[1];
   if (by >= columns) return full_like(x, kNever);
   const Tensor edge = filled({rows, by}, kNever, x.dtype());
   return concat({edge, slice(x, {0, 0}, {rows, columns - by})}, {.axis = 1});
 }
 
 // Lengths as int64 [n, 1], all `most` where absent.
-Tensor lengths_of(const char* name, const Tensor& given, std::int64_t n, std::int64_t most) {
+Tensor lengths_of(const char* name, const Tensor& given, int64_t n, int64_t most) {
   if (!given.has_value()) return filled({n, 1}, static_cast<double>(most), kInt64);
   ETUDE_REQUIRE(is_integer(given.dtype()) && given.shape() == Shape({n}),
                 "{} are {}, but need integers [{}]", name, given.type()->to_string(), n);
@@ -194,8 +194,8 @@ struct CtcStep {
 
 // Log probabilities by place: 2 u + 1 for label u, even ones for the blanks around.
 Tensor ctc_terms(const Tensor& logits, const Tensor& labels, const CtcLossOptions& options) {
-  const std::int64_t n = logits.shape()[0], steps = logits.shape()[1];
-  const std::int64_t most = labels.shape()[1], places = 2 * most + 1;
+  const int64_t n = logits.shape()[0], steps = logits.shape()[1];
+  const int64_t most = labels.shape()[1], places = 2 * most + 1;
   const Tensor until = lengths_of("logit_lengths", options.logit_lengths, n, steps);
   const Tensor length = lengths_of("label_lengths", options.label_lengths, n, most);
   const Tensor place = expand_dims(astype(arange(static_cast<double>(places)), kInt64), {0});
@@ -243,7 +243,7 @@ Tensor ctc_loss(const Arg& logits, const Arg& labels, const CtcLossOptions& opti
                         "logits have shape {} and labels are {}, but need [n, steps, "
                         "classes] and integers [n, labels], or both without n",
                         x.shape().to_string(), y.type()->to_string());
-                    const std::int64_t classes = x.shape()[x.rank() - 1];
+                    const int64_t classes = x.shape()[x.rank() - 1];
                     ETUDE_REQUIRE(options.blank < classes, "blank is {}, but there are {} classes",
                                   options.blank, classes);
                     return is_one ? ctc_terms(expand_dims(x, {0}), expand_dims(y, {0}), options)
@@ -251,10 +251,10 @@ Tensor ctc_loss(const Arg& logits, const Arg& labels, const CtcLossOptions& opti
                   });
 }
 
-Tensor balanced_class_weights(const Tensor& labels, std::int64_t classes, CallSite where) {
+Tensor balanced_class_weights(const Tensor& labels, int64_t classes, CallSite where) {
   return etude::internal::located("balanced_class_weights", where, [&] {
     const Tensor ids = astype(reshape(labels, {-1}), kInt64);
-    for (const std::int64_t id : ids.to_vector<std::int64_t>()) {
+    for (const int64_t id : ids.to_vector<int64_t>()) {
       ETUDE_REQUIRE_CODE(kOutOfRange, id >= 0 && id < classes, "label {} is outside [0, {})", id,
                          classes);
     }

@@ -133,7 +133,7 @@ struct CtcLossOptions {
   std::optional<Reduction> reduction = {};
   Tensor logit_lengths = {};  // integers [n]; absent: all steps
   Tensor label_lengths = {};  // integers [n]; absent: all labels
-  std::int64_t blank = 0;     // the class that means "no label"
+  int64_t blank = 0;          // the class that means "no label"
 
   static constexpr void ranges(const auto& option) {
     option("blank", &CtcLossOptions::blank, at_least(0));
@@ -150,7 +150,7 @@ Tensor ctc_loss(const Arg& logits, const Arg& labels, const CtcLossOptions& opti
 // Class weights that give all classes equal total weight, n / (classes * samples of the class), for
 // SoftmaxCrossEntropyOptions::class_weights; 0 for classes without samples.
 // throws: kOutOfRange for labels outside of [0, classes).
-Tensor balanced_class_weights(const Tensor& labels, std::int64_t classes,
+Tensor balanced_class_weights(const Tensor& labels, int64_t classes,
                               CallSite where = CallSite::here());
 
 }  // namespace nn

@@ -169,7 +169,7 @@ TEST(MoreLosses, QuantileAndMultiMargin) {
   const Tensor p(Doubles{1, 2, 3, 4, 5, 6, 7, 8}), e(Doubles{.1, .2, .3, .4, .4, .3, .2, .1});
   EXPECT_NEAR(quantile_loss(p, e, {.quantile = .9}).item<double>(), .425, 1e-9);
   // Label 3 of 0.1 0.2 0.4 0.8: (0.3 + 0.4 + 0.6) / 4.
-  const Tensor scores(Doubles{.1, .2, .4, .8}, {1, 4}), label(std::vector<std::int64_t>{3});
+  const Tensor scores(Doubles{.1, .2, .4, .8}, {1, 4}), label(std::vector<int64_t>{3});
   EXPECT_NEAR(multi_margin_loss(scores, label).item<double>(), .325, 1e-9);
   const Tensor slope =
       gradient_of([&](const Tensor& x) { return multi_margin_loss(x, label); }, scores);
@@ -177,20 +177,20 @@ TEST(MoreLosses, QuantileAndMultiMargin) {
   for (std::size_t i = 0; i < 4; ++i) EXPECT_NEAR(slope.to_vector<double>()[i], want[i], 1e-12);
 }
 
-using Labels = std::vector<std::int64_t>;
+using Labels = std::vector<int64_t>;
 
 // The probability of all ways to spell labels in so many steps, one by one.
-double probability_of(const std::vector<Doubles>& p, const Labels& labels, std::int64_t blank) {
-  const auto classes = static_cast<std::int64_t>(p[0].size());
+double probability_of(const std::vector<Doubles>& p, const Labels& labels, int64_t blank) {
+  const auto classes = static_cast<int64_t>(p[0].size());
   double sum = 0;
-  std::int64_t ways = 1;
+  int64_t ways = 1;
   for (std::size_t t = 0; t < p.size(); ++t) ways *= classes;
-  for (std::int64_t way = 0; way < ways; ++way) {
+  for (int64_t way = 0; way < ways; ++way) {
     Labels spelled;
-    std::int64_t last = blank, rest = way;
+    int64_t last = blank, rest = way;
     double product = 1;
     for (const Doubles& step : p) {
-      const std::int64_t k = rest % classes;
+      const int64_t k = rest % classes;
       rest /= classes;
       product *= step[static_cast<std::size_t>(k)];
       if (k != blank && k != last) spelled.push_back(k);
@@ -225,7 +225,7 @@ TEST(CtcLoss, IsTheProbabilityOfAllSpellings) {
   const Doubles logits = waves(15);
   const struct {
     Labels labels;
-    std::int64_t blank;
+    int64_t blank;
   } rows[] = {{{1, 2}, 0}, {{1, 1}, 0}, {{2, 2, 1}, 0}, {{1}, 2}, {{0, 1, 0}, 2}};
   for (const auto& [labels, blank] : rows) {
     const double want = -std::log(probability_of(probabilities(logits, 5), labels, blank));

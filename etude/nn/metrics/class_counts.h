@@ -7,18 +7,18 @@
 
 #include "etude/core/tensor.h"
 
-namespace etude::nn::detail {
+namespace etude::nn::internal {
 
 // [classes * classes + 1], int64: counts of predicted class (column) by label (row), then the
 // number of labels out of range.
 Tensor confusion_counts(const Tensor& predicted, const Tensor& labels);
 // Reads the counts back, without the last. throws: kOutOfRange if there are labels out of range.
-std::vector<std::int64_t> read_confusion(const Tensor& counts);
+std::vector<int64_t> read_confusion(const Tensor& counts);
 // The number of classes of such counts.
-std::int64_t classes_of(const Tensor& counts);
+int64_t classes_of(const Tensor& counts);
 // A number of samples as a tensor, int64[].
-inline Tensor count_tensor(std::int64_t n) { return Tensor(std::vector<std::int64_t>{n}, Shape{}); }
+inline Tensor count_tensor(int64_t n) { return Tensor(std::vector<int64_t>{n}, Shape{}); }
 // of / all; 0 if all is 0.
 inline double part(double of, double all) { return all > 0 ? of / all : 0; }
 
-}  // namespace etude::nn::detail
+}  // namespace etude::nn::internal

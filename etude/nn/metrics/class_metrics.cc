@@ -16,14 +16,14 @@
 namespace etude::nn::metrics {
 namespace {
 
-using detail::part;
+using internal::part;
 using Numbers = std::vector<double>;
 
 // Labels may be integers.
 Tensor above(const Tensor& x, double threshold) { return astype(x, kFloat64) > threshold; }
 
 std::vector<Tensor> confusion(const Tensor& predicted, const Tensor& expected) {
-  return {detail::confusion_counts(predicted, expected)};
+  return {internal::confusion_counts(predicted, expected)};
 }
 
 // Of a class: how many were right, were predicted, had the label.
@@ -32,8 +32,8 @@ struct Counts {
 };
 
 std::vector<Counts> counts_of_confusion(const Tensor& counts) {
-  const std::vector<std::int64_t> all = detail::read_confusion(counts);
-  const auto classes = static_cast<std::size_t>(detail::classes_of(counts));
+  const std::vector<int64_t> all = internal::read_confusion(counts);
+  const auto classes = static_cast<std::size_t>(internal::classes_of(counts));
   std::vector<Counts> out(classes);
   for (std::size_t label = 0; label < classes; ++label) {
     for (std::size_t k = 0; k < classes; ++k) {
@@ -57,7 +57,7 @@ std::vector<Tensor> threshold_counts(const Tensor& predicted, const Tensor& expe
 }
 
 std::vector<Counts> counts_of_threshold(const Tensor& counts) {
-  const std::vector<std::int64_t> all = counts.to_vector<std::int64_t>();
+  const std::vector<int64_t> all = counts.to_vector<int64_t>();
   const std::size_t classes = all.size() / 3;
   std::vector<Counts> out;
   for (std::size_t k = 0; k < classes; ++k) {
@@ -115,7 +115,7 @@ Numbers right_part(std::span<const Tensor> parts) {
   return {part(parts[0].item<double>(), parts[1].item<double>())};
 }
 std::vector<Tensor> right_parts(const Tensor& is_right) {
-  return {etude::sum(astype(is_right, kInt64)), detail::count_tensor(is_right.size())};
+  return {etude::sum(astype(is_right, kInt64)), internal::count_tensor(is_right.size())};
 }
 
 }  // namespace
@@ -131,7 +131,7 @@ Metric accuracy() {
           }};
 }
 
-Metric top_k(std::int64_t k) {
+Metric top_k(int64_t k) {
   return {"top_k", Joined::kSum,
           [k](const Tensor& predicted, const Tensor& expected) {
             ETUDE_REQUIRE(predicted.rank() == 2 && k >= 1 && k <= predicted.shape()[1],
@@ -198,7 +198,7 @@ std::vector<Tensor> ranking_parts(const Tensor& predicted, const Tensor& expecte
                 "scores have shape {}, but need [n] or [n, classes]",
                 predicted.shape().to_string());
   Tensor scores = predicted.rank() == 1 ? expand_dims(predicted, {1}) : predicted;
-  const std::int64_t classes = scores.shape()[1];
+  const int64_t classes = scores.shape()[1];
   Tensor labels = expected;
   if (labels.rank() == 1) {
     labels = classes > 1 ? one_hot(astype(labels, kInt64), classes) : expand_dims(labels, {1});
@@ -287,7 +287,7 @@ Metric pr_auc() { return ranking("pr_auc", precision_recall_area<false>); }
 Metric average_precision() { return ranking("average_precision", precision_recall_area<true>); }
 
 // Parts: by bin how many there are, how many are right, and the sum of confidences.
-Metric calibration_error(std::int64_t bins, CallSite where) {
+Metric calibration_error(int64_t bins, CallSite where) {
   etude::internal::check_range("calibration_error", "bins", static_cast<double>(bins), at_least(1),
                                where);
   const auto parts = [bins](const Tensor& predicted, const Tensor& expected) {
@@ -303,8 +303,8 @@ Metric calibration_error(std::int64_t bins, CallSite where) {
     }
     confidence = astype(confidence, kFloat64);
     // Bin k holds confidences in (k / bins, (k + 1) / bins].
-    const Tensor bin = clip(astype(ceil(confidence * bins), kInt64) - 1,
-                            {.min = std::int64_t{0}, .max = bins - 1});
+    const Tensor bin =
+        clip(astype(ceil(confidence * bins), kInt64) - 1, {.min = int64_t{0}, .max = bins - 1});
     const auto sum_of = [&](const Tensor& x) { return segment_sum(x, bin, bins); };
     return std::vector<Tensor>{sum_of(ones_like(confidence)), sum_of(astype(right, kFloat64)),
                                sum_of(confidence)};

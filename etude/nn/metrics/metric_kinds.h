@@ -23,7 +23,7 @@ namespace metrics {
 Metric accuracy();
 // The fraction of rows whose label is among the k highest scores; needs [n, classes] with classes
 // >= k.
-Metric top_k(std::int64_t k);
+Metric top_k(int64_t k);
 // Matthews' correlation of labels and predictions, for any number of classes (Gorodkin 2004).
 Metric matthews();
 
@@ -58,7 +58,7 @@ Metric pr_auc();
 Metric average_precision();
 // The mean difference of confidence and accuracy over bins of equal width (Guo et al. 2017).
 // shapes: probabilities [n, classes], or [n] of class 1; integer labels [n].
-Metric calibration_error(std::int64_t bins = 15, CallSite where = CallSite::here());
+Metric calibration_error(int64_t bins = 15, CallSite where = CallSite::here());
 
 // Numbers. shapes: predicted and expected are equal, or broadcast.
 Metric mean_squared_error();
@@ -75,14 +75,14 @@ Metric max();
 
 // Sequences. exp of the mean cross entropy of logits [.., classes] with integer labels [..]; and
 // that mean in bits. Labels equal to ignore_index are ignored.
-Metric perplexity(std::optional<std::int64_t> ignore_index = {});
-Metric bits_per_character(std::optional<std::int64_t> ignore_index = {});
+Metric perplexity(std::optional<int64_t> ignore_index = {});
+Metric bits_per_character(std::optional<int64_t> ignore_index = {});
 // shapes of both: integers [n, length]; lengths may differ. Elements after the first `end` of a row
 // are ignored.
 // The number of edits from predicted to expected rows, divided by the length of the expected rows.
-Metric edit_distance(std::int64_t end = 0);
+Metric edit_distance(int64_t end = 0);
 // Papineni et al. 2002, over the corpus, for n-grams of 1 to `order` words.
-Metric bleu(std::int64_t order = 4, std::int64_t end = 0, CallSite where = CallSite::here());
+Metric bleu(int64_t order = 4, int64_t end = 0, CallSite where = CallSite::here());
 
 // Images [n, height, width, channels]: the mean local similarity with a Gaussian window of 11 and
 // standard deviation 1.5, without borders (Wang et al. 2004).

@@ -21,13 +21,11 @@ using Numbers = std::vector<double>;
 using etude::tests::expect_error;
 
 // Rows of tensors from `first` to before `last`.
-Tensor part(const Tensor& x, std::int64_t first, std::int64_t last) {
-  return slice(x, {first}, {last});
-}
+Tensor part(const Tensor& x, int64_t first, int64_t last) { return slice(x, {first}, {last}); }
 
-Tensor ids(const std::vector<std::int64_t>& values) { return Tensor(values); }
-Tensor ids(const std::vector<std::int64_t>& values, std::int64_t columns) {
-  return Tensor(values, {static_cast<std::int64_t>(values.size()) / columns, columns});
+Tensor ids(const std::vector<int64_t>& values) { return Tensor(values); }
+Tensor ids(const std::vector<int64_t>& values, int64_t columns) {
+  return Tensor(values, {static_cast<int64_t>(values.size()) / columns, columns});
 }
 
 struct Row {
@@ -150,7 +148,7 @@ void expect_numbers(const Numbers& got, const Numbers& want, const std::string& 
 void expect_row(const Row& row) {
   Metric whole = row.metric, batches = row.metric, first = row.metric, second = row.metric;
   EXPECT_TRUE(std::isnan(whole.result())) << row.name;
-  const std::int64_t n = row.predicted.shape()[0];
+  const int64_t n = row.predicted.shape()[0];
   whole.update(row.predicted, row.expected);
   expect_numbers(whole.results(), row.want, row.name);
   if (n > 1) {

@@ -46,15 +46,15 @@ class Confusion {
   void update(const Tensor& predicted, const Tensor& labels, CallSite where = CallSite::here());
 
   double accuracy() const;
-  std::int64_t samples() const;
-  std::int64_t classes() const { return classes_; }
+  int64_t samples() const;
+  int64_t classes() const { return classes_; }
   // The number of samples of class `label` that were predicted as class `predicted`.
-  std::int64_t count(std::int64_t label, std::int64_t predicted) const;
+  int64_t count(int64_t label, int64_t predicted) const;
   // Of a class: the fraction of its predictions that are right; the fraction of its samples that
   // are found.
-  double precision(std::int64_t label) const;
-  double recall(std::int64_t label) const;
-  double f1(std::int64_t label) const;
+  double precision(int64_t label) const;
+  double recall(int64_t label) const;
+  double f1(int64_t label) const;
   void reset() { *this = {}; }
   // throws: kInvalidArgument for another number of classes.
   void merge(const Confusion& other);
@@ -66,11 +66,11 @@ class Confusion {
   struct ClassCounts {
     double right = 0, labelled = 0, predicted = 0;
   };
-  void require_classes(std::int64_t classes);
-  std::vector<std::int64_t> counts() const;
-  ClassCounts of_class(std::int64_t label) const;
+  void require_classes(int64_t classes);
+  std::vector<int64_t> counts() const;
+  ClassCounts of_class(int64_t label) const;
 
-  std::int64_t classes_ = 0;
+  int64_t classes_ = 0;
   Tensor counts_;  // [label, predicted], flat; last the labels out of range
 };
 
@@ -78,12 +78,12 @@ class Confusion {
 class Throughput {
  public:
   Throughput() { reset(); }
-  void update(std::int64_t samples) { samples_ += samples; }
+  void update(int64_t samples) { samples_ += samples; }
   double result() const;
   void reset();
 
  private:
-  std::int64_t samples_ = 0;
+  int64_t samples_ = 0;
   double started_ = 0;  // seconds of a steady clock
 };
 

@@ -14,7 +14,7 @@
 namespace etude::nn::metrics {
 namespace {
 
-using detail::part;
+using internal::part;
 using Numbers = std::vector<double>;
 
 Tensor as_double(const Tensor& x) { return astype(x, kFloat64); }
@@ -28,7 +28,7 @@ Metric mean_metric(const char* name, const Terms& terms, const Finish& finish) {
   return {name, Joined::kSum,
           [terms](const Tensor& predicted, const Tensor& expected) {
             const Tensor all = terms(predicted, expected);
-            return std::vector<Tensor>{etude::sum(all), detail::count_tensor(all.size())};
+            return std::vector<Tensor>{etude::sum(all), internal::count_tensor(all.size())};
           },
           [finish](std::span<const Tensor> sums) {
             return Numbers{finish(part(sums[0].item<double>(), sums[1].item<double>()))};
@@ -69,7 +69,7 @@ Metric psnr(double range) {
 Metric r2() {
   const auto parts = [](const Tensor& predicted, const Tensor& expected) {
     const Tensor e = as_double(expected), middle = etude::mean(e);
-    return std::vector<Tensor>{detail::count_tensor(e.size()), middle,
+    return std::vector<Tensor>{internal::count_tensor(e.size()), middle,
                                etude::sum(square(e - middle)),
                                etude::sum(squares(predicted, expected))};
   };
@@ -100,7 +100,7 @@ Metric max() {
 
 namespace {
 
-Metric entropy_metric(const char* name, std::optional<std::int64_t> ignore_index,
+Metric entropy_metric(const char* name, std::optional<int64_t> ignore_index,
                       double (*finish)(double)) {
   return {name, Joined::kSum,
           [ignore_index](const Tensor& logits, const Tensor& labels) {
@@ -115,19 +115,19 @@ Metric entropy_metric(const char* name, std::optional<std::int64_t> ignore_index
           }};
 }
 
-using Row = std::vector<std::int64_t>;
+using Row = std::vector<int64_t>;
 
 // The rows of all pairs of batches, each up to its first `end`.
-std::vector<std::pair<Row, Row>> rows_of(std::span<const Tensor> parts, std::int64_t end) {
+std::vector<std::pair<Row, Row>> rows_of(std::span<const Tensor> parts, int64_t end) {
   std::vector<std::pair<Row, Row>> out;
-  const auto row = [end](const Row& all, std::int64_t i, std::int64_t length) {
+  const auto row = [end](const Row& all, int64_t i, int64_t length) {
     const auto begin = all.begin() + i * length;
     return Row(begin, std::find(begin, begin + length, end));
   };
   for (std::size_t k = 0; k < parts.size(); k += 2) {
-    const Row predicted = parts[k].to_vector<std::int64_t>();
-    const Row expected = parts[k + 1].to_vector<std::int64_t>();
-    for (std::int64_t i = 0; i < parts[k].shape()[0]; ++i) {
+    const Row predicted = parts[k].to_vector<int64_t>();
+    const Row expected = parts[k + 1].to_vector<int64_t>();
+    for (int64_t i = 0; i < parts[k].shape()[0]; ++i) {
       out.emplace_back(row(predicted, i, parts[k].shape()[1]),
                        row(expected, i, parts[k + 1].shape()[1]));
     }
@@ -195,14 +195,14 @@ double bleu_of(const std::vector<std::pair<Row, Row>>& rows, std::size_t order) 
 
 }  // namespace
 
-Metric perplexity(std::optional<std::int64_t> ignore_index) {
+Metric perplexity(std::optional<int64_t> ignore_index) {
   return entropy_metric("perplexity", ignore_index, [](double x) { return std::exp(x); });
 }
-Metric bits_per_character(std::optional<std::int64_t> ignore_index) {
+Metric bits_per_character(std::optional<int64_t> ignore_index) {
   return entropy_metric("bits_per_character", ignore_index, [](double x) { return x / M_LN2; });
 }
 
-Metric edit_distance(std::int64_t end) {
+Metric edit_distance(int64_t end) {
   return {"edit_distance", Joined::kAll, sequence_parts, [end](std::span<const Tensor> parts) {
             double sum = 0, length = 0;
             for (const auto& [predicted, expected] : rows_of(parts, end)) {
@@ -212,14 +212,14 @@ Metric edit_distance(std::int64_t end) {
             return Numbers{part(sum, length)};
           }};
 }
-Metric bleu(std::int64_t order, std::int64_t end, CallSite where) {
+Metric bleu(int64_t order, int64_t end, CallSite where) {
   etude::internal::check_range("bleu", "order", static_cast<double>(order), at_least(1), where);
   return {"bleu", Joined::kAll, sequence_parts, [order, end](std::span<const Tensor> parts) {
             return Numbers{bleu_of(rows_of(parts, end), static_cast<std::size_t>(order))};
           }};
 }
 
-constexpr std::int64_t kWindow = 11;
+constexpr int64_t kWindow = 11;
 constexpr double kMiddle = 5;
 
 // Weighted means over windows, channel by channel: the Gauss window is the product of two lines.
@@ -233,7 +233,7 @@ Metric ssim(double range) {
     const Shape& shape = predicted.shape();
     Numbers line;
     double total = 0;
-    for (std::int64_t i = 0; i < kWindow; ++i) {
+    for (int64_t i = 0; i < kWindow; ++i) {
       const auto off = static_cast<double>(i) - kMiddle;
       line.push_back(std::exp(-off * off / (2 * 1.5 * 1.5)));
       total += line.back();
@@ -254,7 +254,7 @@ Metric ssim(double range) {
     const double c1 = 0.01 * 0.01 * range * range, c2 = 0.03 * 0.03 * range * range;
     const Tensor similar =
         (2.0 * mx * my + c1) * (2.0 * xy + c2) / ((mx * mx + my * my + c1) * (xx + yy + c2));
-    return std::vector<Tensor>{etude::sum(similar), detail::count_tensor(similar.size())};
+    return std::vector<Tensor>{etude::sum(similar), internal::count_tensor(similar.size())};
   };
   return {"ssim", Joined::kSum, parts, [](std::span<const Tensor> sums) {
             return Numbers{part(sums[0].item<double>(), sums[1].item<double>())};
@@ -268,7 +268,7 @@ struct Moments {
 };
 // From the sums of rows and of their products, and the number of rows.
 Moments moments_of(std::span<const Tensor> sums) {
-  const auto n = static_cast<double>(sums[2].item<std::int64_t>());
+  const auto n = static_cast<double>(sums[2].item<int64_t>());
   ETUDE_REQUIRE(n >= 2, "there are {} rows of features, but a covariance needs two at least", n);
   const Tensor mean = sums[0] / n;
   return {mean, (sums[1] - outer(mean, mean) * n) / (n - 1)};
@@ -291,7 +291,7 @@ Metric frechet_distance() {
                     predicted.shape().to_string(), expected.shape().to_string());
       const Tensor x = as_double(given);
       out.insert(out.end(), {etude::sum(x, {.axis = 0}), matmul(x, x, {.transpose_x = true}),
-                             detail::count_tensor(x.shape()[0])});
+                             internal::count_tensor(x.shape()[0])});
     }
     return out;
   };

@@ -25,13 +25,12 @@ using Blocks = std::vector<ConvBlock>;
 inline ConvBlock chain_of(Path path) { return ConvBlock({std::move(path)}); }
 
 // The nearest multiple of 8, but at least nine tenths of `channels`: as in "MobileNetV2".
-inline std::int64_t rounded(double channels) {
-  const auto near = std::max<std::int64_t>(8, static_cast<std::int64_t>(channels + 4) / 8 * 8);
+inline int64_t rounded(double channels) {
+  const auto near = std::max<int64_t>(8, static_cast<int64_t>(channels + 4) / 8 * 8);
   return static_cast<double>(near) < 0.9 * channels ? near + 8 : near;
 }
-inline std::int64_t scaled(std::int64_t channels, const ImageOptions& options) {
-  return std::max<std::int64_t>(
-      1, static_cast<std::int64_t>(static_cast<double>(channels) * options.width));
+inline int64_t scaled(int64_t channels, const ImageOptions& options) {
+  return std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(channels) * options.width));
 }
 
 // Checks the options and runs `make`; errors name `model`.

@@ -33,28 +33,27 @@ Tensor fitted(const Tensor& x, const Shape& s) {
                 "the input has {} channels, but a block that adds it to its result has only {}",
                 was[3], s[3]);
   const auto stride = [&](int axis) {
-    return std::max<std::int64_t>(1,
-                                  (was[axis] + s[axis] - 1) / std::max<std::int64_t>(s[axis], 1));
+    return std::max<int64_t>(1, (was[axis] + s[axis] - 1) / std::max<int64_t>(s[axis], 1));
   };
   const Tensor y =
       slice(x, {0, 0, 0}, {was[0], was[1], was[2]}, {.step = {1, stride(1), stride(2)}});
-  const std::int64_t more = s[3] - was[3];
+  const int64_t more = s[3] - was[3];
   return pad(y, {0, 0, 0, 0, 0, 0, more / 2, more - more / 2});
 }
 
-std::vector<Tensor> halves(const Tensor& x, std::int64_t count) {
+std::vector<Tensor> halves(const Tensor& x, int64_t count) {
   const Shape& s = x.shape();
   ETUDE_REQUIRE(s[3] % count == 0, "the input has {} channels, which {} paths cannot share", s[3],
                 count);
   std::vector<Tensor> parts;
-  const std::int64_t share = s[3] / count;
-  for (std::int64_t k = 0; k < count; ++k)
+  const int64_t share = s[3] / count;
+  for (int64_t k = 0; k < count; ++k)
     parts.push_back(slice(x, {0, 0, 0, k * share}, {s[0], s[1], s[2], (k + 1) * share}));
   return parts;
 }
 
 // Channels 0, share, 2 share .., 1, share + 1, ..
-Tensor shuffled(const Tensor& x, std::int64_t count) {
+Tensor shuffled(const Tensor& x, int64_t count) {
   const Shape& s = x.shape();
   const Tensor rows = reshape(x, {s[0], s[1], s[2], count, s[3] / count});
   return reshape(permute_dims(rows, {0, 1, 2, 4, 3}), {s[0], s[1], s[2], s[3]});
@@ -62,7 +61,7 @@ Tensor shuffled(const Tensor& x, std::int64_t count) {
 
 }  // namespace
 
-void ConvUnit::add_norm(std::int64_t channels, const ConvUnitOptions& options, CallSite where) {
+void ConvUnit::add_norm(int64_t channels, const ConvUnitOptions& options, CallSite where) {
   etude::internal::located("ConvUnit", where, [&] {
     ETUDE_REQUIRE(options.norm == "batch" || options.norm == "group" || options.norm == "none",
                   "norm is '{}', but must be 'batch', 'group' or 'none'", options.norm);
@@ -76,8 +75,7 @@ void ConvUnit::add_norm(std::int64_t channels, const ConvUnitOptions& options, C
   activation_ = options.activation;
 }
 
-ConvUnit::ConvUnit(std::int64_t in, std::int64_t out, const ConvUnitOptions& options,
-                   CallSite where)
+ConvUnit::ConvUnit(int64_t in, int64_t out, const ConvUnitOptions& options, CallSite where)
     : standardize_(options.standardize) {
   etude::internal::check_options("ConvUnit", options, where);
   conv.emplace(options.window, in, out,
@@ -91,24 +89,24 @@ ConvUnit::ConvUnit(std::int64_t in, std::int64_t out, const ConvUnitOptions& opt
   if (options.squeezed > 0) squeeze.emplace(out, options.squeezed, options.squeeze, where);
 }
 
-ConvUnit ConvUnit::plain(std::int64_t channels, const ConvUnitOptions& options, CallSite where) {
+ConvUnit ConvUnit::plain(int64_t channels, const ConvUnitOptions& options, CallSite where) {
   etude::internal::check_options("ConvUnit", options, where);
   ConvUnit unit;
   unit.add_norm(channels, options, where);
   return unit;
 }
 
-static void check_pool(std::int64_t window, std::int64_t stride, CallSite where) {
+static void check_pool(int64_t window, int64_t stride, CallSite where) {
   etude::internal::check_options("ConvUnit", ConvUnitOptions{.window = window, .stride = stride},
                                  where);
 }
-ConvUnit ConvUnit::max_pool(std::int64_t window, std::int64_t stride, CallSite where) {
+ConvUnit ConvUnit::max_pool(int64_t window, int64_t stride, CallSite where) {
   check_pool(window, stride, where);
   ConvUnit unit;
   unit.pool_ = "max", unit.window_ = window, unit.stride_ = stride;
   return unit;
 }
-ConvUnit ConvUnit::avg_pool(std::int64_t window, std::int64_t stride, CallSite where) {
+ConvUnit ConvUnit::avg_pool(int64_t window, int64_t stride, CallSite where) {
   ConvUnit unit = max_pool(window, stride, where);
   unit.pool_ = "avg";
   return unit;
@@ -129,8 +127,8 @@ Tensor ConvUnit::convolved(const Tensor& x, CallSite where) const {
 }
 
 Tensor ConvUnit::operator()(const Tensor& x, CallSite where) const {
-  return detail::run_layer(this, "ConvUnit", where, 0, [&] {
-    detail::require_input(x, 4, -1, {}, "");
+  return internal::run_layer(this, "ConvUnit", where, 0, [&] {
+    internal::require_input(x, 4, -1, {}, "");
     Tensor y = x;
     if (norm_first_) y = normalized(y, where);
     if (conv) y = convolved(y, where);
@@ -154,7 +152,7 @@ ConvBlock::ConvBlock(std::vector<Path> given, ConvBlockOptions options, Path fir
 Tensor ConvBlock::joined(std::vector<Tensor> parts) const {
   if (options_.join == "concat") {
     const Tensor y = parts.size() == 1 ? parts[0] : concat(parts, {.axis = 3});
-    return options_.shuffles ? shuffled(y, static_cast<std::int64_t>(parts.size())) : y;
+    return options_.shuffles ? shuffled(y, static_cast<int64_t>(parts.size())) : y;
   }
   Tensor y = parts[0];
   for (std::size_t i = 1; i < parts.size(); ++i) y = y + parts[i];
@@ -162,10 +160,10 @@ Tensor ConvBlock::joined(std::vector<Tensor> parts) const {
 }
 
 Tensor ConvBlock::operator()(const Tensor& x, CallSite where) const {
-  return detail::run_layer(this, "ConvBlock", where, 0, [&] {
-    detail::require_input(x, 4, -1, {}, "");
+  return internal::run_layer(this, "ConvBlock", where, 0, [&] {
+    internal::require_input(x, 4, -1, {}, "");
     const Tensor begun = through(before, x, where);
-    const auto count = static_cast<std::int64_t>(paths.size());
+    const auto count = static_cast<int64_t>(paths.size());
     const std::vector<Tensor> shares =
         options_.splits ? halves(begun, count) : std::vector<Tensor>(paths.size(), begun);
     std::vector<Tensor> parts;
@@ -196,8 +194,8 @@ Tensor ConvNet::features(const Tensor& x, CallSite where) const {
 }
 
 Tensor ConvNet::operator()(const Tensor& x, CallSite where) const {
-  return detail::run_layer(this, "ConvNet", where, 0, [&] {
-    detail::require_input(x, 4, -1, {}, "");
+  return internal::run_layer(this, "ConvNet", where, 0, [&] {
+    internal::require_input(x, 4, -1, {}, "");
     Tensor y = features(x, where);
     for (std::size_t i = 0; i < head.size(); ++i)
       y = head[i](i + 1 == head.size() ? dropout(y, where) : y, where);

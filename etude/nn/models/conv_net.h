@@ -23,9 +23,9 @@ namespace ETUDE_API etude {
 namespace nn {
 
 struct ConvUnitOptions {
-  std::int64_t window = 3;
-  std::int64_t stride = 1;
-  std::int64_t groups = 1;
+  int64_t window = 3;
+  int64_t stride = 1;
+  int64_t groups = 1;
   std::string padding = "same";  // or "valid"
   bool bias = false;
   std::string norm = "batch";  // or "group", of 32 groups, or "none"
@@ -34,7 +34,7 @@ struct ConvUnitOptions {
   double epsilon = 0.001;      // of the normalisation
   double momentum = 0.99;
   Activation activation = {};
-  std::int64_t squeezed = 0;  // channels of a SqueezeExcite at the end; 0: none
+  int64_t squeezed = 0;  // channels of a SqueezeExcite at the end; 0: none
   SqueezeExciteOptions squeeze = {};
 
   static constexpr void ranges(const auto& option) {
@@ -51,16 +51,14 @@ struct ConvUnitOptions {
 // w, in] to [n, h / stride, w / stride, out].
 class ConvUnit {
  public:
-  ConvUnit(std::int64_t in, std::int64_t out, const ConvUnitOptions& options = {},
+  ConvUnit(int64_t in, int64_t out, const ConvUnitOptions& options = {},
            CallSite where = CallSite::here());
   // Normalisation and activation without a convolution; options of convolutions are ignored.
-  static ConvUnit plain(std::int64_t channels, const ConvUnitOptions& options,
+  static ConvUnit plain(int64_t channels, const ConvUnitOptions& options,
                         CallSite where = CallSite::here());
   // The maximum or the mean of windows.
-  static ConvUnit max_pool(std::int64_t window, std::int64_t stride,
-                           CallSite where = CallSite::here());
-  static ConvUnit avg_pool(std::int64_t window, std::int64_t stride,
-                           CallSite where = CallSite::here());
+  static ConvUnit max_pool(int64_t window, int64_t stride, CallSite where = CallSite::here());
+  static ConvUnit avg_pool(int64_t window, int64_t stride, CallSite where = CallSite::here());
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
 
   std::optional<Conv2D> conv;
@@ -72,12 +70,12 @@ class ConvUnit {
 
  private:
   ConvUnit() = default;
-  void add_norm(std::int64_t channels, const ConvUnitOptions& options, CallSite where);
+  void add_norm(int64_t channels, const ConvUnitOptions& options, CallSite where);
   Tensor normalized(const Tensor& x, CallSite where) const;
   Tensor convolved(const Tensor& x, CallSite where) const;
 
   std::string pool_;  // "max", "avg" or ""
-  std::int64_t window_ = 1, stride_ = 1;
+  int64_t window_ = 1, stride_ = 1;
   bool norm_first_ = false, standardize_ = false;
   Activation activation_;
 };

@@ -23,9 +23,9 @@ namespace nn {
 namespace models {
 
 struct ImageOptions {
-  std::int64_t classes = 1000;
-  std::int64_t in = 3;  // channels of the images
-  double width = 1;     // factor for the width of all layers but the last
+  int64_t classes = 1000;
+  int64_t in = 3;    // channels of the images
+  double width = 1;  // factor for the width of all layers but the last
 
   static constexpr void ranges(const auto& option) {
     option("classes", &ImageOptions::classes, at_least(1));
@@ -37,7 +37,7 @@ struct ImageOptions {
 // K. He et al., "Deep residual learning for image recognition" (2015): depths 18, 34, 50, 101 and
 // 152. S. Zagoruyko and N. Komodakis, "Wide residual networks" (2016): depths 50 and 101 with
 // `inner` = 2, a factor for the channels in the middle of each block.
-ConvNet resnet(int depth, const ImageOptions& options = {}, std::int64_t inner = 1,
+ConvNet resnet(int depth, const ImageOptions& options = {}, int64_t inner = 1,
                CallSite where = CallSite::here());
 // The same for images of 32 by 32: depth 6 n + 2, with projections where the shape changes.
 ConvNet resnet_cifar(int depth, const ImageOptions& options = {.classes = 10},
@@ -45,8 +45,7 @@ ConvNet resnet_cifar(int depth, const ImageOptions& options = {.classes = 10},
 // K. He et al., "Identity mappings in deep residual networks" (2016): depths 50, 101, 152.
 ConvNet resnet_v2(int depth, const ImageOptions& options = {}, CallSite where = CallSite::here());
 // Wide residual networks for images of 32 by 32: depth 6 n + 4.
-ConvNet wide_resnet_cifar(int depth, std::int64_t widen,
-                          const ImageOptions& options = {.classes = 10},
+ConvNet wide_resnet_cifar(int depth, int64_t widen, const ImageOptions& options = {.classes = 10},
                           CallSite where = CallSite::here());
 // A. Kolesnikov et al., "Big transfer" (2019): ResNet V2 with group norms and standardised filters;
 // depths 50, 101, 152.
@@ -57,7 +56,7 @@ ConvNet big_transfer(int depth, const ImageOptions& options = {},
 ConvNet densenet(int depth, const ImageOptions& options = {}, CallSite where = CallSite::here());
 // K. Simonyan and A. Zisserman, "Very deep convolutional networks" (2014): depths 11, 13, 16, 19;
 // images of 224 by 224, or of `image` by `image`, a multiple of 32.
-ConvNet vgg(int depth, const ImageOptions& options = {}, std::int64_t image = 224,
+ConvNet vgg(int depth, const ImageOptions& options = {}, int64_t image = 224,
             CallSite where = CallSite::here());
 // F. Iandola et al., "SqueezeNet" (2016): versions "1.0" and "1.1".
 ConvNet squeezenet(const std::string& version, const ImageOptions& options = {},
@@ -80,7 +79,7 @@ ConvNet shufflenet_v2(const ImageOptions& options = {}, CallSite where = CallSit
 // [n, 16, 112, 112, 3] to [n, classes].
 class C3D {
  public:
-  explicit C3D(std::int64_t classes = 487, CallSite where = CallSite::here());
+  explicit C3D(int64_t classes = 487, CallSite where = CallSite::here());
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
 
   std::vector<Conv3D> convs;
@@ -101,8 +100,8 @@ struct Columns {
 // `top` omits its first size, which follows from the others.
 class DLRM {
  public:
-  DLRM(const IntList& tables, std::int64_t dim, const IntList& bottom_sizes,
-       const IntList& top_sizes, CallSite where = CallSite::here());
+  DLRM(const IntList& tables, int64_t dim, const IntList& bottom_sizes, const IntList& top_sizes,
+       CallSite where = CallSite::here());
   Tensor operator()(const Columns& x, CallSite where = CallSite::here()) const;
 
   std::vector<Embedding> tables;
@@ -116,7 +115,7 @@ class DLRM {
 // [n, 1], logits.
 class WideAndDeep {
  public:
-  WideAndDeep(const IntList& tables, std::int64_t dim, std::int64_t numbers, const IntList& hidden,
+  WideAndDeep(const IntList& tables, int64_t dim, int64_t numbers, const IntList& hidden,
               CallSite where = CallSite::here());
   Tensor operator()(const Columns& x, CallSite where = CallSite::here()) const;
 

@@ -4,10 +4,10 @@
 namespace etude::nn::models {
 namespace {
 
-ConvUnitOptions conv(std::int64_t window, std::int64_t stride, Activation activation = {}) {
+ConvUnitOptions conv(int64_t window, int64_t stride, Activation activation = {}) {
   return {.window = window, .stride = stride, .activation = std::move(activation)};
 }
-ConvUnitOptions depthwise(std::int64_t window, std::int64_t stride, std::int64_t channels,
+ConvUnitOptions depthwise(int64_t window, int64_t stride, int64_t channels,
                           Activation activation = {}) {
   ConvUnitOptions options = conv(window, stride, std::move(activation));
   options.groups = channels;
@@ -16,9 +16,9 @@ ConvUnitOptions depthwise(std::int64_t window, std::int64_t stride, std::int64_t
 
 // Wider, a depthwise convolution, and narrower; added to x where the shape is the same.
 struct Inverted {
-  std::int64_t window, in, middle, out, stride;
+  int64_t window, in, middle, out, stride;
   Activation activation;
-  std::int64_t squeezed = 0;
+  int64_t squeezed = 0;
   SqueezeExciteOptions squeeze = {};
 };
 ConvBlock inverted(const Inverted& i) {
@@ -33,9 +33,9 @@ ConvBlock inverted(const Inverted& i) {
 
 // A row of table 1 or 2 of "Searching for MobileNetV3".
 struct Row {
-  std::int64_t window, middle, out;
+  int64_t window, middle, out;
   bool squeezes, is_swish;
-  std::int64_t stride;
+  int64_t stride;
 };
 constexpr Row kLarge[] = {
     {3, 16, 16, false, false, 1}, {3, 64, 24, false, false, 2}, {3, 72, 24, false, false, 1},
@@ -49,14 +49,14 @@ constexpr Row kSmall[] = {
     {5, 120, 48, true, true, 1}, {5, 144, 48, true, true, 1},  {5, 288, 96, true, true, 2},
     {5, 576, 96, true, true, 1}, {5, 576, 96, true, true, 1}};
 
-ConvNet mobilenet_v3_of(std::span<const Row> rows, std::int64_t last, const ImageOptions& options) {
-  const auto wide = [&](std::int64_t channels) {
+ConvNet mobilenet_v3_of(std::span<const Row> rows, int64_t last, const ImageOptions& options) {
+  const auto wide = [&](int64_t channels) {
     return rounded(static_cast<double>(channels) * options.width);
   };
-  std::int64_t in = wide(16);
+  int64_t in = wide(16);
   Blocks blocks = {chain_of({ConvUnit(options.in, in, conv(3, 2, hard_swish))})};
   for (const Row& row : rows) {
-    const std::int64_t middle = wide(row.middle);
+    const int64_t middle = wide(row.middle);
     blocks.push_back(
         inverted({.window = row.window,
                   .in = in,
@@ -69,7 +69,7 @@ ConvNet mobilenet_v3_of(std::span<const Row> rows, std::int64_t last, const Imag
     in = wide(row.out);
   }
   blocks.push_back(chain_of({ConvUnit(in, 6 * in, conv(1, 1, hard_swish))}));
-  const std::int64_t hidden = wide(last);
+  const int64_t hidden = wide(last);
   return ConvNet(
       std::move(blocks),
       {Dense(6 * in, hidden, {.activation = hard_swish}), Dense(hidden, options.classes)},
@@ -77,8 +77,8 @@ ConvNet mobilenet_v3_of(std::span<const Row> rows, std::int64_t last, const Imag
 }
 
 // As many channels on both sides, mixed with a depthwise convolution between.
-ConvBlock shuffle_unit(std::int64_t in, std::int64_t out, std::int64_t stride) {
-  const std::int64_t half = out / 2, seen = stride == 1 ? half : in;
+ConvBlock shuffle_unit(int64_t in, int64_t out, int64_t stride) {
+  const int64_t half = out / 2, seen = stride == 1 ? half : in;
   Path main =
       Path{ConvUnit(seen, half, conv(1, 1, relu)), ConvUnit(half, half, depthwise(3, stride, half)),
            ConvUnit(half, half, conv(1, 1, relu))};
@@ -95,15 +95,15 @@ ConvBlock shuffle_unit(std::int64_t in, std::int64_t out, std::int64_t stride) {
 ConvNet mobilenet(const ImageOptions& options, CallSite where) {
   return make_model("mobilenet", options, where, [&] {
     struct Pair {
-      std::int64_t out, stride;
+      int64_t out, stride;
     };
     constexpr Pair kPairs[] = {{64, 1},  {128, 2},  {128, 1}, {256, 2}, {256, 1},
                                {512, 2}, {512, 1},  {512, 1}, {512, 1}, {512, 1},
                                {512, 1}, {1024, 2}, {1024, 1}};
-    std::int64_t in = scaled(32, options);
+    int64_t in = scaled(32, options);
     Blocks blocks = {chain_of({ConvUnit(options.in, in, conv(3, 2, relu6))})};
     for (const auto& [channels, stride] : kPairs) {
-      const std::int64_t out = scaled(channels, options);
+      const int64_t out = scaled(channels, options);
       blocks.push_back(chain_of({ConvUnit(in, in, depthwise(3, stride, in, relu6)),
                                  ConvUnit(in, out, conv(1, 1, relu6))}));
       in = out;
@@ -115,15 +115,15 @@ ConvNet mobilenet(const ImageOptions& options, CallSite where) {
 ConvNet mobilenet_v2(const ImageOptions& options, CallSite where) {
   return make_model("mobilenet_v2", options, where, [&] {
     struct Part {
-      std::int64_t expansion, out, count, stride;
+      int64_t expansion, out, count, stride;
     };
     constexpr Part kParts[] = {{1, 16, 1, 1}, {6, 24, 2, 2},  {6, 32, 3, 2}, {6, 64, 4, 2},
                                {6, 96, 3, 1}, {6, 160, 3, 2}, {6, 320, 1, 1}};
-    std::int64_t in = rounded(32 * options.width);
+    int64_t in = rounded(32 * options.width);
     Blocks blocks = {chain_of({ConvUnit(options.in, in, conv(3, 2, relu6))})};
     for (const Part& part : kParts) {
-      const std::int64_t out = rounded(static_cast<double>(part.out) * options.width);
-      for (std::int64_t k = 0; k < part.count; ++k, in = out)
+      const int64_t out = rounded(static_cast<double>(part.out) * options.width);
+      for (int64_t k = 0; k < part.count; ++k, in = out)
         blocks.push_back(inverted({.window = 3,
                                    .in = in,
                                    .middle = in * part.expansion,
@@ -131,7 +131,7 @@ ConvNet mobilenet_v2(const ImageOptions& options, CallSite where) {
                                    .stride = k == 0 ? part.stride : 1,
                                    .activation = relu6}));
     }
-    const std::int64_t last = rounded(1280 * std::max(1.0, options.width));
+    const int64_t last = rounded(1280 * std::max(1.0, options.width));
     blocks.push_back(chain_of({ConvUnit(in, last, conv(1, 1, relu6))}));
     return ConvNet(std::move(blocks), {Dense(last, options.classes)}, {.dropout = 0.2});
   });
@@ -160,29 +160,28 @@ ConvNet efficientnet(int b, const ImageOptions& options, CallSite where) {
                                                          {7, {2, 3.1}},
                                                          {8, {2.2, 3.6}}});
     struct Part {
-      std::int64_t expansion, window, stride, out, count;
+      int64_t expansion, window, stride, out, count;
     };
     constexpr Part kParts[] = {{1, 3, 1, 16, 1}, {6, 3, 2, 24, 2},  {6, 5, 2, 40, 2},
                                {6, 3, 2, 80, 3}, {6, 5, 1, 112, 3}, {6, 5, 2, 192, 4},
                                {6, 3, 1, 320, 1}};
     const double wider = width * options.width;
-    std::int64_t in = rounded(32 * wider);
+    int64_t in = rounded(32 * wider);
     Blocks blocks = {chain_of({ConvUnit(options.in, in, conv(3, 2, silu))})};
     for (const Part& part : kParts) {
-      const std::int64_t out = rounded(static_cast<double>(part.out) * wider);
-      const auto count =
-          static_cast<std::int64_t>(std::ceil(static_cast<double>(part.count) * depth));
-      for (std::int64_t k = 0; k < count; ++k, in = out)
+      const int64_t out = rounded(static_cast<double>(part.out) * wider);
+      const auto count = static_cast<int64_t>(std::ceil(static_cast<double>(part.count) * depth));
+      for (int64_t k = 0; k < count; ++k, in = out)
         blocks.push_back(inverted({.window = part.window,
                                    .in = in,
                                    .middle = in * part.expansion,
                                    .out = out,
                                    .stride = k == 0 ? part.stride : 1,
                                    .activation = silu,
-                                   .squeezed = std::max<std::int64_t>(1, in / 4),
+                                   .squeezed = std::max<int64_t>(1, in / 4),
                                    .squeeze = {.activation = silu}}));
     }
-    const std::int64_t last = rounded(1280 * wider);
+    const int64_t last = rounded(1280 * wider);
     blocks.push_back(chain_of({ConvUnit(in, last, conv(1, 1, silu))}));
     return ConvNet(std::move(blocks), {Dense(last, options.classes)},
                    {.dropout = std::min(0.5, 0.2 + 0.05 * b)});
@@ -191,7 +190,7 @@ ConvNet efficientnet(int b, const ImageOptions& options, CallSite where) {
 
 ConvNet shufflenet_v2(const ImageOptions& options, CallSite where) {
   return make_model("shufflenet_v2", options, where, [&] {
-    using Widths = std::vector<std::int64_t>;
+    using Widths = std::vector<int64_t>;
     const Widths widths = published<double, Widths>("width", options.width,
                                                     {{0.5, {48, 96, 192, 1024}},
                                                      {1, {116, 232, 464, 1024}},
@@ -199,9 +198,9 @@ ConvNet shufflenet_v2(const ImageOptions& options, CallSite where) {
                                                      {2, {244, 488, 976, 2048}}});
     Blocks blocks = {
         chain_of({ConvUnit(options.in, 24, conv(3, 2, relu)), ConvUnit::max_pool(3, 2)})};
-    std::int64_t in = 24;
+    int64_t in = 24;
     for (const int part : {0, 1, 2}) {
-      const std::int64_t out = widths[static_cast<std::size_t>(part)];
+      const int64_t out = widths[static_cast<std::size_t>(part)];
       for (int k = 0; k < (part == 1 ? 8 : 4); ++k, in = out)
         blocks.push_back(shuffle_unit(in, out, k == 0 ? 2 : 1));
     }

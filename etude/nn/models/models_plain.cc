@@ -5,19 +5,19 @@ namespace etude::nn::models {
 namespace {
 
 // Without normalisation, with bias.
-ConvUnitOptions biased(std::int64_t window, std::int64_t stride = 1) {
+ConvUnitOptions biased(int64_t window, int64_t stride = 1) {
   return {.window = window, .stride = stride, .bias = true, .norm = "none", .activation = relu};
 }
-ConvUnitOptions normed(std::int64_t window, std::int64_t stride = 1, Activation activation = {}) {
+ConvUnitOptions normed(int64_t window, int64_t stride = 1, Activation activation = {}) {
   return {.window = window, .stride = stride, .activation = std::move(activation)};
 }
-ConvUnitOptions pre(std::int64_t window) {
+ConvUnitOptions pre(int64_t window) {
   return {.window = window, .norm_first = true, .epsilon = 1e-5, .activation = relu};
 }
 
 // Two windows see the few channels of a first one. In braces, which draw their weights from left to
 // right; the order of arguments in parentheses is the compiler's.
-ConvBlock fire(std::int64_t in, std::int64_t squeezed, std::int64_t out) {
+ConvBlock fire(int64_t in, int64_t squeezed, int64_t out) {
   return ConvBlock{
       {Path{ConvUnit(squeezed, out, biased(1))}, Path{ConvUnit(squeezed, out, biased(3))}},
       {.join = "concat"},
@@ -25,7 +25,7 @@ ConvBlock fire(std::int64_t in, std::int64_t squeezed, std::int64_t out) {
 }
 
 // Depthwise, then pointwise with normalisation.
-void add_separable(Path& path, std::int64_t in, std::int64_t out, Activation activation = {}) {
+void add_separable(Path& path, int64_t in, int64_t out, Activation activation = {}) {
   path.emplace_back(in, in, ConvUnitOptions{.groups = in, .norm = "none"});
   path.emplace_back(in, out, normed(1, 1, std::move(activation)));
 }
@@ -33,7 +33,7 @@ void add_relu(Path& path) {
   path.push_back(ConvUnit::plain(1, {.norm = "none", .activation = relu}));
 }
 
-ConvBlock xception_down(std::int64_t in, std::int64_t middle, std::int64_t out, bool has_relu) {
+ConvBlock xception_down(int64_t in, int64_t middle, int64_t out, bool has_relu) {
   Path path;
   if (has_relu) add_relu(path);
   add_separable(path, in, middle, relu);
@@ -49,8 +49,8 @@ ConvNet densenet(int depth, const ImageOptions& options, CallSite where) {
     using Counts = std::vector<int>;
     const Counts counts = published<int, Counts>(
         "depth", depth, {{121, {6, 12, 24, 16}}, {169, {6, 12, 32, 32}}, {201, {6, 12, 48, 32}}});
-    const std::int64_t growth = scaled(32, options);
-    std::int64_t in = 2 * growth;
+    const int64_t growth = scaled(32, options);
+    int64_t in = 2 * growth;
     Blocks blocks = {
         chain_of({ConvUnit(options.in, in, normed(7, 2, relu)), ConvUnit::max_pool(3, 2)})};
     for (std::size_t part = 0; part < counts.size(); ++part) {
@@ -67,7 +67,7 @@ ConvNet densenet(int depth, const ImageOptions& options, CallSite where) {
   });
 }
 
-ConvNet vgg(int depth, const ImageOptions& options, std::int64_t image, CallSite where) {
+ConvNet vgg(int depth, const ImageOptions& options, int64_t image, CallSite where) {
   return make_model("vgg", options, where, [&] {
     using Counts = std::vector<int>;
     const Counts counts = published<int, Counts>("depth", depth,
@@ -78,7 +78,7 @@ ConvNet vgg(int depth, const ImageOptions& options, std::int64_t image, CallSite
     ETUDE_REQUIRE(image >= 32 && image % 32 == 0, "images of {} by {}; needed is a multiple of 32",
                   image, image);
     Blocks blocks;
-    std::int64_t in = options.in, out = scaled(64, options);
+    int64_t in = options.in, out = scaled(64, options);
     for (std::size_t part = 0; part < counts.size(); ++part) {
       Path path;
       for (int k = 0; k < counts[part]; ++k, in = out) path.emplace_back(in, out, biased(3));
@@ -86,7 +86,7 @@ ConvNet vgg(int depth, const ImageOptions& options, std::int64_t image, CallSite
       blocks.push_back(ConvBlock({std::move(path)}));
       if (part < 3) out *= 2;
     }
-    const std::int64_t seen = in * (image / 32) * (image / 32), hidden = scaled(4096, options);
+    const int64_t seen = in * (image / 32) * (image / 32), hidden = scaled(4096, options);
     return ConvNet(std::move(blocks),
                    {Dense(seen, hidden, {.activation = relu}),
                     Dense(hidden, hidden, {.activation = relu}), Dense(hidden, options.classes)},
@@ -98,14 +98,14 @@ ConvNet squeezenet(const std::string& version, const ImageOptions& options, Call
   return make_model("squeezenet", options, where, [&] {
     const bool is_first =
         published<std::string, bool>("version", version, {{"1.0", true}, {"1.1", false}});
-    const std::int64_t base = scaled(16, options);
-    std::int64_t in = is_first ? 6 * base : 4 * base;
+    const int64_t base = scaled(16, options);
+    int64_t in = is_first ? 6 * base : 4 * base;
     Blocks blocks = {chain_of(
         {ConvUnit(options.in, in, biased(is_first ? 7 : 3, 2)), ConvUnit::max_pool(3, 2)})};
     const std::vector<int> pools = is_first ? std::vector{2, 6} : std::vector{1, 3};
-    constexpr std::int64_t kSqueezed[] = {1, 1, 2, 2, 3, 3, 4, 4};
+    constexpr int64_t kSqueezed[] = {1, 1, 2, 2, 3, 3, 4, 4};
     for (int k = 0; k < 8; ++k) {
-      const std::int64_t squeezed = kSqueezed[k] * base;
+      const int64_t squeezed = kSqueezed[k] * base;
       blocks.push_back(fire(in, squeezed, 4 * squeezed));
       in = 8 * squeezed;
       if (std::ranges::find(pools, k) != pools.end())
@@ -118,8 +118,8 @@ ConvNet squeezenet(const std::string& version, const ImageOptions& options, Call
 
 ConvNet xception(const ImageOptions& options, CallSite where) {
   return make_model("xception", options, where, [&] {
-    const auto wide = [&](std::int64_t channels) { return scaled(channels, options); };
-    const std::int64_t middle = wide(728);
+    const auto wide = [&](int64_t channels) { return scaled(channels, options); };
+    const int64_t middle = wide(728);
     Blocks blocks = {chain_of({ConvUnit(options.in, wide(32), normed(3, 2, relu)),
                                ConvUnit(wide(32), wide(64), normed(3, 1, relu))})};
     blocks.push_back(xception_down(wide(64), wide(128), wide(128), false));
@@ -142,9 +142,9 @@ ConvNet xception(const ImageOptions& options, CallSite where) {
   });
 }
 
-C3D::C3D(std::int64_t classes, CallSite where) : dropout(0.5, where) {
-  std::int64_t in = 3;
-  for (const std::int64_t out : {64, 128, 256, 256, 512, 512, 512, 512}) {
+C3D::C3D(int64_t classes, CallSite where) : dropout(0.5, where) {
+  int64_t in = 3;
+  for (const int64_t out : {64, 128, 256, 256, 512, 512, 512, 512}) {
     convs.emplace_back(3, in, out, ConvOptions{.padding = "same", .activation = relu}, where);
     in = out;
   }
@@ -154,7 +154,7 @@ C3D::C3D(std::int64_t classes, CallSite where) : dropout(0.5, where) {
 }
 
 Tensor C3D::operator()(const Tensor& x, CallSite where) const {
-  return detail::run_layer(this, "C3D", where, 0, [&] {
+  return internal::run_layer(this, "C3D", where, 0, [&] {
     Tensor y = x;
     for (std::size_t i = 0; i < convs.size(); ++i) {
       y = convs[i](y, where);

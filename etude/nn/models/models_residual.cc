@@ -16,7 +16,7 @@ Counts counts_of(int depth, bool bottlenecks_only) {
 }
 
 // With the numbers that batch normalisation has in PyTorch.
-ConvUnitOptions torch_conv(std::int64_t window, std::int64_t stride, Activation activation = {}) {
+ConvUnitOptions torch_conv(int64_t window, int64_t stride, Activation activation = {}) {
   return {.window = window,
           .stride = stride,
           .epsilon = 1e-5,
@@ -25,7 +25,7 @@ ConvUnitOptions torch_conv(std::int64_t window, std::int64_t stride, Activation 
 }
 
 // Normalisation, activation, convolution.
-ConvUnitOptions pre(std::int64_t window, std::int64_t stride) {
+ConvUnitOptions pre(int64_t window, int64_t stride) {
   ConvUnitOptions options = torch_conv(window, stride, relu);
   options.norm_first = true;
   return options;
@@ -36,13 +36,12 @@ ConvUnitOptions bare(ConvUnitOptions options) {
   return options;
 }
 
-ConvBlock stem(std::int64_t in, std::int64_t out, const ConvUnitOptions& options) {
+ConvBlock stem(int64_t in, int64_t out, const ConvUnitOptions& options) {
   return chain_of({ConvUnit(in, out, options), ConvUnit::max_pool(3, 2)});
 }
 
 // Convolutions of 3 by 3, or with a narrow middle, added to x or its projection.
-ConvBlock residual(std::int64_t in, std::int64_t middle, std::int64_t out, std::int64_t stride,
-                   bool has_bottleneck) {
+ConvBlock residual(int64_t in, int64_t middle, int64_t out, int64_t stride, bool has_bottleneck) {
   Path path = has_bottleneck ? Path{ConvUnit(in, middle, torch_conv(1, 1, relu)),
                                     ConvUnit(middle, middle, torch_conv(3, stride, relu)),
                                     ConvUnit(middle, out, torch_conv(1, 1))}
@@ -69,8 +68,8 @@ struct PreStyle {
   }
 };
 
-ConvBlock pre_bottleneck(std::int64_t in, std::int64_t middle, std::int64_t out,
-                         std::int64_t stride, const PreStyle& style) {
+ConvBlock pre_bottleneck(int64_t in, int64_t middle, int64_t out, int64_t stride,
+                         const PreStyle& style) {
   Path path;
   if (style.inner_first) {
     path = Path{ConvUnit(in, middle, style.of(bare(torch_conv(1, 1)))),
@@ -89,9 +88,9 @@ ConvBlock pre_bottleneck(std::int64_t in, std::int64_t middle, std::int64_t out,
 }
 
 ConvNet pre_resnet(int depth, const ImageOptions& options, const PreStyle& style) {
-  const std::int64_t base = scaled(64, options);
+  const int64_t base = scaled(64, options);
   Blocks blocks = {stem(options.in, base, style.of(bare(torch_conv(7, 2)), true))};
-  std::int64_t in = base, middle = base;
+  int64_t in = base, middle = base;
   for (const int count : counts_of(depth, true)) {
     for (int k = 0; k < count; ++k, in = 4 * middle)
       blocks.push_back(
@@ -104,15 +103,15 @@ ConvNet pre_resnet(int depth, const ImageOptions& options, const PreStyle& style
 
 }  // namespace
 
-ConvNet resnet(int depth, const ImageOptions& options, std::int64_t inner, CallSite where) {
+ConvNet resnet(int depth, const ImageOptions& options, int64_t inner, CallSite where) {
   return make_model("resnet", options, where, [&] {
-    const std::int64_t base = scaled(64, options);
+    const int64_t base = scaled(64, options);
     const Counts counts = counts_of(depth, inner != 1);
     const bool has_bottleneck = depth >= 50;
     Blocks blocks = {stem(options.in, base, torch_conv(7, 2, relu))};
-    std::int64_t in = base, width = base;
+    int64_t in = base, width = base;
     for (const int count : counts) {
-      const std::int64_t out = has_bottleneck ? 4 * width : width;
+      const int64_t out = has_bottleneck ? 4 * width : width;
       for (int k = 0; k < count; ++k, in = out)
         blocks.push_back(
             residual(in, width * inner, out, k == 0 && width > base ? 2 : 1, has_bottleneck));
@@ -126,10 +125,10 @@ ConvNet resnet_cifar(int depth, const ImageOptions& options, CallSite where) {
   return make_model("resnet_cifar", options, where, [&] {
     ETUDE_REQUIRE(depth >= 8 && depth % 6 == 2, "the depth {}; needed is 6 n + 2, such as 56",
                   depth);
-    const std::int64_t base = scaled(16, options);
+    const int64_t base = scaled(16, options);
     Blocks blocks = {chain_of({ConvUnit(options.in, base, torch_conv(3, 1, relu))})};
-    std::int64_t in = base;
-    for (const std::int64_t out : {base, 2 * base, 4 * base}) {
+    int64_t in = base;
+    for (const int64_t out : {base, 2 * base, 4 * base}) {
       for (int k = 0; k < depth / 6; ++k, in = out) {
         blocks.push_back(residual(in, out, out, in == out ? 1 : 2, false));
       }
@@ -138,19 +137,18 @@ ConvNet resnet_cifar(int depth, const ImageOptions& options, CallSite where) {
   });
 }
 
-ConvNet wide_resnet_cifar(int depth, std::int64_t widen, const ImageOptions& options,
-                          CallSite where) {
+ConvNet wide_resnet_cifar(int depth, int64_t widen, const ImageOptions& options, CallSite where) {
   return make_model("wide_resnet_cifar", options, where, [&] {
     ETUDE_REQUIRE(depth >= 10 && depth % 6 == 4 && widen >= 1,
                   "the depth {} and {} times the width; needed are a depth of 6 n + 4, such as 28, "
                   "and a width of at least 1",
                   depth, widen);
-    const std::int64_t base = scaled(16, options);
+    const int64_t base = scaled(16, options);
     Blocks blocks = {chain_of({ConvUnit(options.in, base, bare(torch_conv(3, 1)))})};
-    std::int64_t in = base;
-    for (const std::int64_t out : {base * widen, 2 * base * widen, 4 * base * widen}) {
+    int64_t in = base;
+    for (const int64_t out : {base * widen, 2 * base * widen, 4 * base * widen}) {
       for (int k = 0; k < depth / 6; ++k, in = out) {
-        const std::int64_t stride = k == 0 && out > base * widen ? 2 : 1;
+        const int64_t stride = k == 0 && out > base * widen ? 2 : 1;
         Path path =
             Path{ConvUnit(in, out, bare(torch_conv(3, stride))), ConvUnit(out, out, pre(3, 1))};
         Path before = Path{ConvUnit::plain(in, torch_conv(1, 1, relu))};

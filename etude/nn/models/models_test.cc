@@ -19,7 +19,7 @@ namespace {
 using etude::tests::expect_message;
 
 template <class Make>
-void expect_count(std::int64_t published, const Make& make, std::int64_t image = 224) {
+void expect_count(int64_t published, const Make& make, int64_t image = 224) {
   const Summary found = summary_of(make, {2, image, image, 3});
   EXPECT_EQ(found.parameters, published);
   EXPECT_EQ(found.result.to_string(), "[2,1000]");
@@ -29,7 +29,7 @@ void expect_count(std::int64_t published, const Make& make, std::int64_t image =
 // Counts are from the models of torchvision, and from Keras (trainable parameters) where it is
 // named.
 TEST(Models, ResidualNetworksHaveThePublishedCounts) {
-  const std::pair<int, std::int64_t> depths[] = {
+  const std::pair<int, int64_t> depths[] = {
       {18, 11689512}, {34, 21797672}, {50, 25557032}, {101, 44549160}, {152, 60192808}};
   for (const auto& [depth, count] : depths) expect_count(count, [&] { return resnet(depth); });
   expect_count(68883240, [] { return resnet(50, {}, 2); });
@@ -71,7 +71,7 @@ TEST(Models, MobileNetworksHaveThePublishedCounts) {
   expect_count(3503624, [] { return shufflenet_v2({.width = 1.5}); });
   expect_count(7393996, [] { return shufflenet_v2({.width = 2}); });
   struct Row {
-    std::int64_t count, image;
+    int64_t count, image;
   };
   const Row rows[] = {{5288548, 224},  {7794184, 240},  {9109994, 260},
                       {12233232, 300}, {19341616, 380}, {30389784, 456},
@@ -111,7 +111,7 @@ TEST(Models, VideoAndTablesHaveTheirCounts) {
   const SeedScope seed(1);
   const Columns x{random::normal({4, 5}), Tensor({{0, 1, 2}, {9, 19, 29}, {1, 1, 1}, {5, 0, 7}})};
   const DLRM dlrm(tables, 8, {5, 16, 8}, {16, 1});
-  std::int64_t count = 0;
+  int64_t count = 0;
   for_each_leaf<Tensor>(dlrm, [&](const Tensor& t) { count += t.size(); });
   // Tables, 5-16-8, and 8 numbers with the products of 6 pairs of 4 vectors into 16 and 1.
   EXPECT_EQ(count, 60 * 8 + 5 * 16 + 16 + 16 * 8 + 8 + 14 * 16 + 16 + 16 + 1);
@@ -138,7 +138,7 @@ TEST(Models, DlrmMultipliesAllPairs) {
   EXPECT_FLOAT_EQ(y.item<float>(), 2 + 40 + 1000 + 6000 - 10000);
 }
 
-void expect_gradient_of(const char* name, ConvNet net, std::int64_t image) {
+void expect_gradient_of(const char* name, ConvNet net, int64_t image) {
   SCOPED_TRACE(name);
   const PhaseScope training(Phase::kTraining);
   const Tensor x = random::normal({4, image, image, 3}), labels = Tensor({0, 1, 2, 3});
@@ -241,7 +241,7 @@ TEST(ConvNet, WrongPartsAreRefused) {
 TEST(ConvNet, ShufflesChannels) {
   const ConvBlock block({{}, {}}, {.join = "concat", .splits = true, .shuffles = true});
   const Tensor x = reshape(arange(4), {1, 1, 1, 4});
-  EXPECT_EQ(block(x).to_vector<std::int64_t>(), (std::vector<std::int64_t>{0, 2, 1, 3}));
+  EXPECT_EQ(block(x).to_vector<int64_t>(), (std::vector<int64_t>{0, 2, 1, 3}));
 }
 
 // With stride 2, each second pixel, and a zero before and after the channel.

@@ -13,7 +13,7 @@ namespace {
 
 const etude::internal::Permanent<EmbeddingOptions> kSmallRows{{.init = random_normal(0, 0.02)}};
 
-std::int64_t embedding_of(const TextEncoderOptions& options) {
+int64_t embedding_of(const TextEncoderOptions& options) {
   return options.embedding > 0 ? options.embedding : options.dim;
 }
 
@@ -27,11 +27,11 @@ const TextDecoderOptions& checked(const TextDecoderOptions& options, CallSite wh
 }
 
 // Rows [first, first + time) of a table of positions.
-Tensor rows_at(const Embedding& places, const Tensor& ids, std::int64_t first, const char* model) {
+Tensor rows_at(const Embedding& places, const Tensor& ids, int64_t first, const char* model) {
   ETUDE_REQUIRE(ids.rank() == 2, "{}: ids have the shape {}; needed is [n, time]", model,
                 ids.shape().to_string());
   const Shape& s = places.table.shape();
-  const std::int64_t end = first + ids.shape()[1];
+  const int64_t end = first + ids.shape()[1];
   ETUDE_REQUIRE(end <= s[0], "{}: the text has {} tokens, but there are {} positions", model, end,
                 s[0]);
   return slice(places.table, {first, 0}, {end, s[1]});
@@ -50,7 +50,7 @@ TextEncoder::TextEncoder(const TextEncoderOptions& options, CallSite where)
       repeats_(options.shared ? options.layers : 1) {
   if (options.embedding > 0)
     projection.emplace(options.embedding, options.dim, DenseOptions{}, where);
-  for (std::int64_t k = 0; k < (options.shared ? 1 : options.layers); ++k) {
+  for (int64_t k = 0; k < (options.shared ? 1 : options.layers); ++k) {
     layers.emplace_back(options.dim, options.heads,
                         TransformerOptions{.hidden = options.hidden,
                                            .dropout = options.dropout,
@@ -63,7 +63,7 @@ TextEncoder::TextEncoder(const TextEncoderOptions& options, CallSite where)
 }
 
 Tensor TextEncoder::encode(const TokenBatch& tokens, CallSite where) const {
-  return detail::run_layer(this, "TextEncoder", where, 0, [&] {
+  return internal::run_layer(this, "TextEncoder", where, 0, [&] {
     const Tensor at = rows_at(places, tokens.ids, 0, "TextEncoder");
     Tensor x = words(tokens.ids, where) + at;
     x = x + (tokens.types.has_value() ? kinds(tokens.types, where)
@@ -73,7 +73,7 @@ Tensor TextEncoder::encode(const TokenBatch& tokens, CallSite where) const {
     // Of shape [n, heads, time, keys]: the same for all heads and all that look.
     const Tensor seen = tokens.mask.has_value() ? expand_dims(tokens.mask, {1, 2}) : Tensor();
     for (const TransformerEncoderLayer& layer : layers) {
-      for (std::int64_t k = 0; k < repeats_; ++k) x = layer.encode(x, seen, where);
+      for (int64_t k = 0; k < repeats_; ++k) x = layer.encode(x, seen, where);
     }
     return x;
   });
@@ -81,7 +81,7 @@ Tensor TextEncoder::encode(const TokenBatch& tokens, CallSite where) const {
 
 Tensor TextEncoder::pooled(const TokenBatch& tokens, CallSite where) const {
   const Tensor all = encode(tokens, where);
-  return detail::run_layer(this, "TextEncoder", where, 0, [&] {
+  return internal::run_layer(this, "TextEncoder", where, 0, [&] {
     ETUDE_REQUIRE(pooler.has_value(), "this encoder was made without a pooler; needed is .pooler");
     const Shape& s = all.shape();
     return (*pooler)(reshape(slice(all, {0, 0, 0}, {s[0], 1, s[2]}), {s[0], s[2]}), where);
@@ -93,7 +93,7 @@ TextDecoder::TextDecoder(const TextDecoderOptions& options, CallSite where)
       places(options.positions, options.dim, *kSmallRows, where),
       norm(options.dim, {.epsilon = 1e-5}, where),
       dropout(options.dropout, where) {
-  for (std::int64_t k = 0; k < options.layers; ++k) {
+  for (int64_t k = 0; k < options.layers; ++k) {
     layers.emplace_back(
         options.dim, options.heads,
         TransformerOptions{.dropout = options.dropout, .causal = true, .activation = gelu_by_tanh},
@@ -101,7 +101,7 @@ TextDecoder::TextDecoder(const TextDecoderOptions& options, CallSite where)
   }
 }
 
-Tensor TextDecoder::embedded(const Tensor& ids, std::int64_t first, CallSite where) const {
+Tensor TextDecoder::embedded(const Tensor& ids, int64_t first, CallSite where) const {
   const Tensor at = rows_at(places, ids, first, "TextDecoder");
   return dropout(words(ids, where) + at, where);
 }
@@ -111,7 +111,7 @@ Tensor TextDecoder::logits(const Tensor& x, CallSite where) const {
 }
 
 Tensor TextDecoder::operator()(const Tensor& ids, CallSite where) const {
-  return detail::run_layer(this, "TextDecoder", where, 0, [&] {
+  return internal::run_layer(this, "TextDecoder", where, 0, [&] {
     Tensor x = embedded(ids, 0, where);
     for (const TransformerEncoderLayer& layer : layers) x = layer(x, where);
     return logits(x, where);
@@ -120,7 +120,7 @@ Tensor TextDecoder::operator()(const Tensor& ids, CallSite where) const {
 
 Tensor TextDecoder::extend(const Tensor& ids, std::vector<AttentionCache>& caches,
                            CallSite where) const {
-  return detail::run_layer(this, "TextDecoder", where, 0, [&] {
+  return internal::run_layer(this, "TextDecoder", where, 0, [&] {
     ETUDE_REQUIRE(caches.empty() || caches.size() == layers.size(),
                   "{} caches for {} layers; needed is one for each, or none at first",
                   caches.size(), layers.size());

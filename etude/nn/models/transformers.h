@@ -20,15 +20,15 @@ namespace ETUDE_API etude {
 namespace nn {
 
 struct TextEncoderOptions {
-  std::int64_t vocabulary = 30522;
-  std::int64_t positions = 512;  // maximum length of a text
-  std::int64_t types = 2;        // kinds of tokens, such as question and answer
-  std::int64_t dim = 768;
-  std::int64_t embedding = 0;  // size of token vectors before a projection to dim; 0: no projection
-  std::int64_t layers = 12;
-  std::int64_t heads = 12;
-  std::int64_t hidden = 0;  // of the feed-forward parts; 0: four times dim
-  bool shared = false;      // all layers share one set of parameters
+  int64_t vocabulary = 30522;
+  int64_t positions = 512;  // maximum length of a text
+  int64_t types = 2;        // kinds of tokens, such as question and answer
+  int64_t dim = 768;
+  int64_t embedding = 0;  // size of token vectors before a projection to dim; 0: no projection
+  int64_t layers = 12;
+  int64_t heads = 12;
+  int64_t hidden = 0;   // of the feed-forward parts; 0: four times dim
+  bool shared = false;  // all layers share one set of parameters
   bool pooler = true;
   double dropout = 0.1;
 
@@ -78,15 +78,15 @@ class TextEncoder {
   ETUDE_HOST_VALUES(repeats_);
 
  private:
-  std::int64_t repeats_;  // of each layer
+  int64_t repeats_;  // of each layer
 };
 
 struct TextDecoderOptions {
-  std::int64_t vocabulary = 50257;
-  std::int64_t positions = 1024;
-  std::int64_t dim = 768;
-  std::int64_t layers = 12;
-  std::int64_t heads = 12;
+  int64_t vocabulary = 50257;
+  int64_t positions = 1024;
+  int64_t dim = 768;
+  int64_t layers = 12;
+  int64_t heads = 12;
   double dropout = 0.1;
 
   static constexpr void ranges(const auto& option) {
@@ -121,7 +121,7 @@ class TextDecoder {
   ETUDE_FIELDS(TextDecoder, words, places, layers, norm, dropout);
 
  private:
-  Tensor embedded(const Tensor& ids, std::int64_t first, CallSite where) const;
+  Tensor embedded(const Tensor& ids, int64_t first, CallSite where) const;
   Tensor logits(const Tensor& x, CallSite where) const;
 };
 

@@ -17,7 +17,7 @@ namespace {
 using etude::tests::expect_message;
 
 template <class Make>
-void expect_count(std::int64_t published, std::int64_t last, const Make& make) {
+void expect_count(int64_t published, int64_t last, const Make& make) {
   const Summary found = summary_of(make, {{2, 16}, kInt32});
   EXPECT_EQ(found.parameters, published);
   EXPECT_EQ(found.result, (Shape{2, 16, last}));

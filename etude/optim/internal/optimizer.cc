@@ -94,9 +94,9 @@ Tensor RuleOptimizer::loss_scale() const {
   return scale == nullptr ? Tensor() : *scale;
 }
 
-std::int64_t RuleOptimizer::waiting() const {
+int64_t RuleOptimizer::waiting() const {
   const Tensor* calls = slots_.find_number("accumulated_calls");
-  return calls == nullptr ? 0 : calls->item<std::int64_t>();
+  return calls == nullptr ? 0 : calls->item<int64_t>();
 }
 
 void RuleOptimizer::take_averages(const std::vector<Parameter>& parameters, std::string_view name,
@@ -127,7 +127,7 @@ RateOptions RuleOptimizer::rate_options() const {
   return out;
 }
 
-double RuleOptimizer::rate_of(const RateOptions& options, std::int64_t t) const {
+double RuleOptimizer::rate_of(const RateOptions& options, int64_t t) const {
   const double rate = options.lr(t - 1) * rate_scale();
   etude::internal::check_range(optimizer_, "lr", rate, at_least(0), {});
   return optimizer::decayed(rate, options.decay, t);
@@ -135,7 +135,7 @@ double RuleOptimizer::rate_of(const RateOptions& options, std::int64_t t) const 
 
 Tensor RuleOptimizer::host_rates(const RateOptions& options) const {
   const optimizer::RateFormula formula = optimizer::rate_formula(rule_);
-  const std::int64_t t = updates() + 1;
+  const int64_t t = updates() + 1;
   std::vector<double> rates(optimizer::kRates);
   formula.write(options.others.data(), static_cast<double>(t), rate_of(options, t), rates.data());
   return Tensor(rates);
@@ -227,7 +227,7 @@ Attrs rule_attrs(std::string_view rule) {
 void run_rule(const Attrs& rule, const Step& step) {
   OperandList list({&step.parameter, &step.gradient, &step.rates});
   for (const Tensor& state : step.states) list.add(state);
-  constexpr std::uint64_t kParameterAndState = 0b111001;
+  constexpr uint64_t kParameterAndState = 0b111001;
   Values out = execute(etude::internal::op<"rule_update">(),
                        list.view(step.may_overwrite ? kParameterAndState : 0), rule, {});
   step.parameter = std::move(out[0]);

@@ -118,7 +118,7 @@ class RuleOptimizer {
   Tensor loss_scale() const;
   // The number of gradients that wait for an update by accumulate(); 0 without it. throws: as
   // updates().
-  std::int64_t waiting() const;
+  int64_t waiting() const;
 
   // Returns a copy of the model with the averages of its tensors: "ema" and "swa" of transforms,
   // "slow" of lookahead, "average" of ASGD and the schedule-free optimisers. Tensors without an
@@ -134,7 +134,7 @@ class RuleOptimizer {
 
   // The number of updates. throws: kFailedPrecondition while a function is traced that has this
   // optimiser as an argument: the number is known when the function runs.
-  std::int64_t updates() const { return slots_.updates(); }
+  int64_t updates() const { return slots_.updates(); }
   State state() const { return slots_.state(); }
   // throws: kInvalidArgument for the state of another kind of optimiser, or of other transforms.
   void restore(State state, CallSite where = CallSite::here());
@@ -170,7 +170,7 @@ class RuleOptimizer {
   void update_all(Parameters parameters, CallSite where);
   // The rate of update t, counted from 1: lr / (1 + decay (t - 1)), scaled. throws:
   // kInvalidArgument for a negative one.
-  double rate_of(const RateOptions& options, std::int64_t t) const;
+  double rate_of(const RateOptions& options, int64_t t) const;
   void take_averages(const std::vector<Parameter>& parameters, std::string_view name,
                      CallSite where) const;
   // The rates of the next update by group, at once or as values of the trace; then the count as

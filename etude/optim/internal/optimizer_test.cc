@@ -361,7 +361,7 @@ struct Model {
   std::vector<Tensor> more;
 };
 
-Tensor ramp(std::int64_t n, float scale) {
+Tensor ramp(int64_t n, float scale) {
   std::vector<float> values(static_cast<std::size_t>(n));
   for (std::size_t i = 0; i < values.size(); ++i) {
     values[i] = scale * (static_cast<float>(i % 97) - 40.0f);

@@ -34,7 +34,7 @@ constexpr int partials_of(ScanFn fn) {
   }
 }
 // Operand i that a derivative passes to.
-constexpr std::uint16_t operand_of(const scalar::Node& node, int i) {
+constexpr uint16_t operand_of(const scalar::Node& node, int i) {
   return node.args[static_cast<std::size_t>(node.fn == ScanFn::kWhere ? i + 1 : i)];
 }
 

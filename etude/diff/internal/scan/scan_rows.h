@@ -31,7 +31,7 @@ constexpr void fill_row(const X& x, T* row) {
   each_leaf(x, each);
 }
 template <class T, class X>
-void fill_slots(const ScalarTape<T>& tape, const X& x, std::uint32_t* slots) {
+void fill_slots(const ScalarTape<T>& tape, const X& x, uint32_t* slots) {
   auto each = [&](const auto& v) {
     if constexpr (std::is_same_v<std::remove_cvref_t<decltype(v)>, Active<T>>) {
       *slots++ = v.slot_on(tape);
@@ -49,7 +49,7 @@ constexpr auto row_of(const X& x) {
 }
 template <class T, class X>
 auto slots_of(const ScalarTape<T>& tape, const X& x) {
-  std::array<std::uint32_t, scalar_count<X>()> slots{};
+  std::array<uint32_t, scalar_count<X>()> slots{};
   fill_slots(tape, x, slots.data());
   return slots;
 }
@@ -66,7 +66,7 @@ inline constexpr std::size_t kWidth = scalar_count<element_t<X>>();
 // The numbers of a result as new numbers of the tape, with `slots`.
 template <class Plain, class T, std::size_t n>
 auto results_of(ScalarTape<T>& tape, const Plain& like, const std::array<T, n>& values,
-                std::array<std::uint32_t, n>& slots) {
+                std::array<uint32_t, n>& slots) {
   using S = Active<T>;
   std::size_t next = 0;
   auto input = [&](const T&) {

@@ -75,7 +75,7 @@ class SumReader {
  private:
   const ScalarTape<T>* tape_;
   const X& x_;
-  std::uint32_t slots_[kMayVary<X> ? kWidth<X> : 1][kMayVary<X> ? kBlock : 1];
+  uint32_t slots_[kMayVary<X> ? kWidth<X> : 1][kMayVary<X> ? kBlock : 1];
 };
 
 template <class T, class X>
@@ -177,7 +177,7 @@ class SumReader<T, Windows<n, Numbers, Begins>, kBlock> {
  private:
   using Number = typename Windows<n, Numbers, Begins>::Number;
   using WholeNumber = std::remove_cvref_t<decltype(std::declval<const Begins&>()[0])>;
-  using Begin = std::conditional_t<sizeof(WholeNumber) <= 4, std::uint32_t, std::uint64_t>;
+  using Begin = std::conditional_t<sizeof(WholeNumber) <= 4, uint32_t, uint64_t>;
   // The windows must begin before this index, and at a non-negative index.
   std::size_t limit() const {
     constexpr auto most = static_cast<std::size_t>(std::numeric_limits<WholeNumber>::max());
@@ -197,7 +197,7 @@ class SumReader<T, Windows<n, Numbers, Begins>, kBlock> {
   const Windows<n, Numbers, Begins>& x_;
   std::size_t size_, sums_;
   KeptArray<T, SumReader> memory_;  // the numbers, then their sums
-  KeptArray<std::uint32_t, SumReader> slots_;
+  KeptArray<uint32_t, SumReader> slots_;
   const T* numbers_;
   Begin begins_[kBlock];
 };
@@ -345,9 +345,9 @@ template <class... X, class T, std::size_t kSize, class F>
 template <class Plain, class T>
 auto combined(ScalarTape<T>& tape, const Plain& like, const T& value,
               const std::vector<T>& by_slot) {
-  const std::uint32_t target = tape.new_input();
-  const auto size = static_cast<std::uint32_t>(by_slot.size());
-  std::uint32_t slot = 1;
+  const uint32_t target = tape.new_input();
+  const auto size = static_cast<uint32_t>(by_slot.size());
+  uint32_t slot = 1;
   while (slot < size && by_slot[slot] == T(0)) ++slot;
   if (slot < size) tape.set(target, by_slot[slot], slot);
   while (++slot < size) {

@@ -21,31 +21,29 @@ class ActiveCalls {
 
  public:
   // Whether a, or both, depend on arguments of the derivative that is being computed.
-  static bool on(std::uint64_t a, std::uint64_t key = Tape::current_key()) {
+  static bool on(uint64_t a, uint64_t key = Tape::current_key()) {
     return ((a ^ key) >> kSlotBits) == 0;
   }
-  static bool both_on(std::uint64_t a, std::uint64_t b) {
-    const std::uint64_t key = Tape::current_key();
+  static bool both_on(uint64_t a, uint64_t b) {
+    const uint64_t key = Tape::current_key();
     return (((a ^ key) | (b ^ key)) >> kSlotBits) == 0;
   }
-  ETUDE_INLINED static std::uint32_t slot_of(std::uint64_t place) {
-    return static_cast<std::uint32_t>(place);
-  }
-  ETUDE_INLINED static bool owns(std::uint64_t place) { return (place & kOwnsSlot) != 0; }
+  ETUDE_INLINED static uint32_t slot_of(uint64_t place) { return static_cast<uint32_t>(place); }
+  ETUDE_INLINED static bool owns(uint64_t place) { return (place & kOwnsSlot) != 0; }
   // From here on operands and results are bits, with one bit for whether a call may overwrite the
   // slot.
-  ETUDE_INLINED static std::uint64_t checked(SlotOperand a) {
+  ETUDE_INLINED static uint64_t checked(SlotOperand a) {
     if constexpr (kChecksSlots) {
       if (on(a.bits())) Tape::current()->check_read(a);
     }
     return a.bits();
   }
-  static std::uint64_t new_place(Tape* tape) {
+  static uint64_t new_place(Tape* tape) {
     return Tape::current_key() | kOwnsSlot | tape->new_slot();
   }
 
   // The place of the result of a call with one operand that may vary.
-  ETUDE_INLINED static std::uint64_t place_of(std::uint64_t a, const T& da) {
+  ETUDE_INLINED static uint64_t place_of(uint64_t a, const T& da) {
     if (!on(a)) [[unlikely]] {
       check_ended(Tape::current(), a);
       return 0;
@@ -55,21 +53,20 @@ class ActiveCalls {
       tape->scale_last(da);
       return a;
     }
-    const std::uint64_t place = owns(a) ? a : new_place(tape);
+    const uint64_t place = owns(a) ? a : new_place(tape);
     tape->set(slot_of(place), da, slot_of(a));
     return place;
   }
   // The same with two operands that may vary.
-  ETUDE_INLINED static std::uint64_t place_of(std::uint64_t a, const T& da, std::uint64_t b,
-                                              const T& db) {
+  ETUDE_INLINED static uint64_t place_of(uint64_t a, const T& da, uint64_t b, const T& db) {
     if (!both_on(a, b)) [[unlikely]]
       return place_of_one(a, da, b, db);
     Tape* tape = Tape::current();
-    const std::uint64_t place = owns(a) ? a : owns(b) ? b : new_place(tape);
+    const uint64_t place = owns(a) ? a : owns(b) ? b : new_place(tape);
     tape->set(slot_of(place), da, slot_of(a), db, slot_of(b));
     return place;
   }
-  ETUDE_INLINED static std::uint64_t place_of_sum(std::uint64_t a, std::uint64_t b) {
+  ETUDE_INLINED static uint64_t place_of_sum(uint64_t a, uint64_t b) {
     if (!both_on(a, b)) [[unlikely]]
       return place_of_moved(a, b);
     Tape* tape = Tape::current();
@@ -89,11 +86,11 @@ class ActiveCalls {
       }
       return b;
     }
-    const std::uint64_t place = new_place(tape);
+    const uint64_t place = new_place(tape);
     tape->set(slot_of(place), T(1), slot_of(a), T(1), slot_of(b));
     return place;
   }
-  ETUDE_INLINED static std::uint64_t place_of_difference(std::uint64_t a, std::uint64_t b) {
+  ETUDE_INLINED static uint64_t place_of_difference(uint64_t a, uint64_t b) {
     if (!both_on(a, b)) [[unlikely]]
       return on(b) ? place_of_one(a, T(1), b, T(-1)) : place_of_moved(a, b);
     Tape* tape = Tape::current();
@@ -111,32 +108,31 @@ class ActiveCalls {
       tape->fill_last(T(1), slot_of(a));
       return b;
     }
-    const std::uint64_t place = owns(b) ? b : new_place(tape);
+    const uint64_t place = owns(b) ? b : new_place(tape);
     tape->set(slot_of(place), T(1), slot_of(a), T(-1), slot_of(b));
     return place;
   }
   // The same if at most one of two operands belongs to the derivative. By value, so that the
   // numbers need not be in memory.
-  [[gnu::noinline]] static std::uint64_t place_of_one(std::uint64_t a, T da, std::uint64_t b,
-                                                      T db) {
+  [[gnu::noinline]] static uint64_t place_of_one(uint64_t a, T da, uint64_t b, T db) {
     const bool second = on(b);
     check_ended(Tape::current(), second ? a : b);
     return second ? place_of(b, db) : place_of(a, da);
   }
   // The same for a sum: an owned slot is kept, a lent slot is copied to a new slot.
-  [[gnu::noinline]] static std::uint64_t place_of_moved(std::uint64_t a, std::uint64_t b) {
+  [[gnu::noinline]] static uint64_t place_of_moved(uint64_t a, uint64_t b) {
     const bool second = on(b);
     check_ended(Tape::current(), second ? a : b);
-    const std::uint64_t place = second ? b : a;
+    const uint64_t place = second ? b : a;
     return on(place) && owns(place) ? place : place_of(place, T(1));
   }
   // throws: kInvalidArgument, kFailedPrecondition if the number belongs to an outer derivative, or
   // to a derivative of another thread.
-  static void check_ended(const Tape* tape, std::uint64_t place) {
+  static void check_ended(const Tape* tape, uint64_t place) {
     if (place != 0) [[unlikely]]
       check_foreign(tape, place);
   }
-  [[gnu::noinline]] static void check_foreign(const Tape* tape, std::uint64_t place) {
+  [[gnu::noinline]] static void check_foreign(const Tape* tape, uint64_t place) {
     if (place == kMovedFrom) {
       if (tape != nullptr) throw_moved_from();
     } else {

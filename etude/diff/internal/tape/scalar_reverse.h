@@ -123,7 +123,7 @@ T number_as(const S& x) {
 template <class To, class T>
 struct MakeInputs {
   ScalarTape<T>& tape;
-  std::uint32_t next;  // 0: the tape's next slot
+  uint32_t next;  // 0: the tape's next slot
 
   template <class... X>
   explicit MakeInputs(ScalarTape<T>& on, const X&... x) : tape(on), next(0) {
@@ -168,7 +168,7 @@ struct PulledScalars {
     const auto number = [&](const auto&) { ++count; };
     each_leaf(cotangent, number);
     if (count != slots.size()) throw_cotangent_size(count, slots.size());
-    const std::uint32_t* slot = slots.data();
+    const uint32_t* slot = slots.data();
     const auto seed = [&](const auto&, const auto& ct) {
       cotangents.values()[*slot++] += number_as<T>(ct);
     };
@@ -180,9 +180,9 @@ struct PulledScalars {
   }
 
   ScalarTape<T> tape;
-  std::vector<std::uint32_t> slots;  // of the numbers of the result
-  R value;                           // for the shapes of its cotangents
-  std::tuple<X...> arguments;        // for the shapes of their tangents
+  std::vector<uint32_t> slots;  // of the numbers of the result
+  R value;                      // for the shapes of its cotangents
+  std::tuple<X...> arguments;   // for the shapes of their tangents
 };
 
 // Warns, once for each function, that the result does not depend on an argument. `last` is the call
@@ -202,17 +202,16 @@ struct PulledScalars {
 }
 // Reports each argument that the result does not depend on. `first` is the slot of the first input.
 template <class F, class T, class X>
-void check_dependence(const ScalarTape<T>& tape, std::uint32_t result,
-                      const std::vector<T>& cotangents, std::uint32_t& first, std::size_t& argument,
-                      const X& x) {
+void check_dependence(const ScalarTape<T>& tape, uint32_t result, const std::vector<T>& cotangents,
+                      uint32_t& first, std::size_t& argument, const X& x) {
   if constexpr (Differentiable<X>) {
     std::size_t count = 0;
     CountNumbers numbers{count};
     static_cast<void>(build_tangent(x, numbers));
-    const std::uint32_t end = first + static_cast<std::uint32_t>(count);
+    const uint32_t end = first + static_cast<uint32_t>(count);
     using scalar_math::is_exact_zero;
     bool zero = true;
-    for (std::uint32_t s = first; zero && s < end; ++s) zero = is_exact_zero(cotangents[s]);
+    for (uint32_t s = first; zero && s < end; ++s) zero = is_exact_zero(cotangents[s]);
     if (zero && count > 0 && !tape.depends(result, first, end))
       warn_independent(type_name<F>(), argument, type_name<X>(), tape.last_end());
     first = end;
@@ -236,11 +235,11 @@ template <class F, class... X>
     static_cast<void>(number_of(made).slot_on(tape));  // before outer tapes become unknown
     return made;
   }();
-  const std::uint32_t slot = number_of(result).slot_on(tape);
+  const uint32_t slot = number_of(result).slot_on(tape);
   Cotangents<T> cotangents(tape.size());
   cotangents.values()[slot] = T(1);
   tape.reverse(cotangents.values());
-  std::uint32_t first = 1;
+  uint32_t first = 1;
   std::size_t argument = 0;
   (check_dependence<F>(tape, slot, cotangents.values(), first, argument, x), ...);
   return std::pair{plain_result<To, typename Types::From>(result),

@@ -90,14 +90,14 @@ class ScalarTape : public TapeThreads<T>, public TapeRecorder<T> {
   ~ScalarTape() = default;
 
   // The key of the numbers of this tape: the tape's number, above kSlotBits.
-  std::uint64_t key() const { return key_; }
+  uint64_t key() const { return key_; }
   // The tape of tensors; null: numbers alone.
   ScalarCompanion<T>* companion() const { return companion_.get(); }
   void set_companion(std::unique_ptr<ScalarCompanion<T>> companion) {
     companion_ = std::move(companion);
   }
   // Whether the tape with this key is outside this tape.
-  bool is_around(std::uint64_t key) const {
+  bool is_around(uint64_t key) const {
     const ScalarTape* tape = outer_;
     while (tape != nullptr && tape->key_ != key) tape = tape->outer_;
     return tape != nullptr;
@@ -105,15 +105,14 @@ class ScalarTape : public TapeThreads<T>, public TapeRecorder<T> {
   // Refuses numbers whose dependence would be lost: of an outer tape, or of a tape that another
   // thread records. A number of an ended tape is plain. `tape` is the tape of this thread, or null.
   // throws: kInvalidArgument, kFailedPrecondition if the tape with this key has not ended.
-  [[gnu::noinline, gnu::cold]] static void require_ended(const ScalarTape* tape,
-                                                         std::uint64_t key) {
+  [[gnu::noinline, gnu::cold]] static void require_ended(const ScalarTape* tape, uint64_t key) {
     if (tape != nullptr && tape->is_around(key)) {
       throw Error(ErrorCode::kInvalidArgument,
                   "gradient: a number of an outer derivative is used in an inner one whose own "
                   "argument is plain. Make the inner argument from the outer one: "
                   "decltype(x)(1.0) for 1.0");
     }
-    thread_local constinit std::uint64_t ended = 0;  // a key that is known to have ended
+    thread_local constinit uint64_t ended = 0;  // a key that is known to have ended
     if (ended != key && Threads::is_recorded_somewhere(key)) {
       throw Error(ErrorCode::kFailedPrecondition,
                   "gradient: a number of a derivative that one thread takes is used on another, "
@@ -124,7 +123,7 @@ class ScalarTape : public TapeThreads<T>, public TapeRecorder<T> {
     if (tape != nullptr) warn_escaped();
   }
   // Whether slot `from` depends on a slot in [begin, end), which are inputs.
-  bool depends(std::uint32_t from, std::uint32_t begin, std::uint32_t end) const {
+  bool depends(uint32_t from, uint32_t begin, uint32_t end) const {
     if (from == 0) return false;
     // Notes and tensors are not searched.
     if (!notes_.empty() || companion_ != nullptr) return true;
@@ -133,7 +132,7 @@ class ScalarTape : public TapeThreads<T>, public TapeRecorder<T> {
     this->each_run_back(
         this->last_place(), this->first_place(),
         [&](const auto* first, const auto* last) { reach_back(first, last, reached); });
-    for (std::uint32_t s = begin; s < end; ++s) {
+    for (uint32_t s = begin; s < end; ++s) {
       if (reached[s]) return true;
     }
     return false;
@@ -201,7 +200,7 @@ class ScalarTape : public TapeThreads<T>, public TapeRecorder<T> {
 
   std::vector<Note> notes_;
   std::unique_ptr<ScalarCompanion<T>> companion_;
-  std::uint64_t key_ = 0;
+  uint64_t key_ = 0;
   const char* last_end_ = nullptr;
   ScalarTape* outer_ = nullptr;
 };

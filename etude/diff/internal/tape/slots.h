@@ -42,34 +42,34 @@ inline constexpr bool kChecksSlots = false;
 // The number of writes to a slot; empty if slots are not checked.
 template <bool is_kept>
 struct WriteCount {
-  std::uint32_t writes = 0;
+  uint32_t writes = 0;
   bool operator==(const WriteCount&) const = default;
 };
 template <>
 struct WriteCount<false> {
-  constexpr explicit WriteCount(std::uint32_t = 0) {}
+  constexpr explicit WriteCount(uint32_t = 0) {}
   bool operator==(const WriteCount&) const = default;
 };
 using SlotWrites = WriteCount<kChecksSlots>;
 
 // The key of a tape in the bits from kSlotBits, the slot in the low bits, and kOwnsSlot between.
 inline constexpr int kSlotBits = 33;
-inline constexpr std::uint64_t kOwnsSlot = std::uint64_t{1} << 32;
+inline constexpr uint64_t kOwnsSlot = uint64_t{1} << 32;
 // Keys that no tape has.
-inline constexpr std::uint64_t kNoKey = ~std::uint64_t{1} << kSlotBits;
-inline constexpr std::uint64_t kMovedFrom = ~std::uint64_t{0} << kSlotBits;
+inline constexpr uint64_t kNoKey = ~uint64_t{1} << kSlotBits;
+inline constexpr uint64_t kMovedFrom = ~uint64_t{0} << kSlotBits;
 
 // The slot of an operand, for a call that reads it, and may write to it if owns().
 class SlotOperand {
  public:
-  SlotOperand(std::uint64_t bits, SlotWrites writes) : bits_(bits), writes_(writes) {}
+  SlotOperand(uint64_t bits, SlotWrites writes) : bits_(bits), writes_(writes) {}
   bool owns() const { return (bits_ & kOwnsSlot) != 0; }
-  std::uint32_t slot() const { return static_cast<std::uint32_t>(bits_); }
-  std::uint64_t bits() const { return bits_; }
+  uint32_t slot() const { return static_cast<uint32_t>(bits_); }
+  uint64_t bits() const { return bits_; }
   SlotWrites writes() const { return writes_; }
 
  private:
-  std::uint64_t bits_;
+  uint64_t bits_;
   [[no_unique_address]] SlotWrites writes_;
 };
 
@@ -79,11 +79,11 @@ class SlotOperand {
 class HeldSlot {
  public:
   HeldSlot() = default;
-  static HeldSlot shared(std::uint64_t key, std::uint32_t slot, SlotWrites writes) {
+  static HeldSlot shared(uint64_t key, uint32_t slot, SlotWrites writes) {
     return {key | slot, writes};
   }
   // The slot of a result. `bits`: a key, kOwnsSlot and a slot, new or given by an operand.
-  ETUDE_INLINED static HeldSlot of_result(std::uint64_t bits, SlotWrites writes) {
+  ETUDE_INLINED static HeldSlot of_result(uint64_t bits, SlotWrites writes) {
     return {bits, writes};
   }
   HeldSlot(const HeldSlot& other) : bits_(other.bits_ & ~kOwnsSlot), writes_(other.writes_) {
@@ -110,15 +110,15 @@ class HeldSlot {
   ETUDE_INLINED SlotOperand replaced() const { return {bits_, writes_}; }
 
   bool owns() const { return (bits_ & kOwnsSlot) != 0; }
-  std::uint32_t slot() const { return static_cast<std::uint32_t>(bits_); }
-  std::uint64_t key() const { return bits_ >> kSlotBits << kSlotBits; }
-  std::uint64_t bits() const { return bits_; }
+  uint32_t slot() const { return static_cast<uint32_t>(bits_); }
+  uint64_t key() const { return bits_ >> kSlotBits << kSlotBits; }
+  uint64_t bits() const { return bits_; }
   SlotWrites writes() const { return writes_; }
 
  private:
-  HeldSlot(std::uint64_t bits, SlotWrites writes) : bits_(bits), writes_(writes) {}
+  HeldSlot(uint64_t bits, SlotWrites writes) : bits_(bits), writes_(writes) {}
 
-  mutable std::uint64_t bits_ = 0;
+  mutable uint64_t bits_ = 0;
   [[no_unique_address]] SlotWrites writes_;
 };
 
@@ -127,7 +127,7 @@ class HeldSlot {
               "gradient: a number is used after std::move took it elsewhere, so its derivative is "
               "lost. Copy it instead of moving it");
 }
-[[noreturn, gnu::cold, gnu::noinline]] inline void throw_written(std::uint32_t slot) {
+[[noreturn, gnu::cold, gnu::noinline]] inline void throw_written(uint32_t slot) {
   throw Error(ErrorCode::kInternal,
               "gradient: slot " + std::to_string(slot) +
                   " of a tape was written while a number held it, so the derivative by that number "

@@ -25,9 +25,9 @@ namespace internal {
 // operands. Slot 0 represents constants.
 template <class T>
 struct ScalarCall {
-  static constexpr std::uint32_t kAdds = 0x80000000u;  // target flag: add instead of set
+  static constexpr uint32_t kAdds = 0x80000000u;  // target flag: add instead of set
   T partials[2];
-  std::uint32_t target, operands[2];
+  uint32_t target, operands[2];
 };
 
 // Calls in order, and slots. A call reuses the slot that an operand releases, so the number of
@@ -69,7 +69,7 @@ class TapeRecorder {
   }
 
   // The number of writes to a slot, if they are counted.
-  SlotWrites writes(std::uint32_t slot) const {
+  SlotWrites writes(uint32_t slot) const {
     if constexpr (kChecksSlots) {
       return SlotWrites{slot < writes_.elements().size() ? writes_.elements()[slot] : 0};
     } else {
@@ -85,41 +85,41 @@ class TapeRecorder {
   }
 
   // A slot that no call has written yet. throws: kResourceExhausted for more than 2^31 slots.
-  std::uint32_t new_input() { return new_inputs(1); }
+  uint32_t new_input() { return new_inputs(1); }
   // The first of `count` such consecutive slots.
-  std::uint32_t new_inputs(std::size_t count) {
+  uint32_t new_inputs(std::size_t count) {
     if (most_ > size_) size_ = most_;
     if (count >= kMostSlots - size_) [[unlikely]]
       throw_full();
-    return std::exchange(size_, size_ + static_cast<std::uint32_t>(count));
+    return std::exchange(size_, size_ + static_cast<uint32_t>(count));
   }
   // A slot for the next call, which throws if the tape is full. A free slot may have been written.
-  std::uint32_t new_slot() { return size_++; }
+  uint32_t new_slot() { return size_++; }
 
   // Records target = ... with one or two operands, which may be the target itself.
-  void set(std::uint32_t target, const T& p, std::uint32_t s) { put(target, p, s, T(0), 0); }
-  void set(std::uint32_t target, const T& p0, std::uint32_t s0, const T& p1, std::uint32_t s1) {
+  void set(uint32_t target, const T& p, uint32_t s) { put(target, p, s, T(0), 0); }
+  void set(uint32_t target, const T& p0, uint32_t s0, const T& p1, uint32_t s1) {
     put(target, p0, s0, p1, s1);
   }
   // Records target += p times s. A call of two terms reads both operands before writing, so neither
   // may be the target, which the first term changes.
-  void add(std::uint32_t target, const T& p, std::uint32_t s) {
+  void add(uint32_t target, const T& p, uint32_t s) {
     if (next_[-1].target == (target | kAdds) && next_[-1].operands[1] == 0 && s != target) {
       fill_last(p, s);
     } else {
       put(target | kAdds, p, s, T(0), 0);
     }
   }
-  void add(std::uint32_t target, const T& p0, std::uint32_t s0, const T& p1, std::uint32_t s1) {
+  void add(uint32_t target, const T& p0, uint32_t s0, const T& p1, uint32_t s1) {
     put(target | kAdds, p0, s0, p1, s1);
   }
   // Whether the last call set s; and whether it had only one operand.
-  bool just_set(std::uint32_t s) const { return next_[-1].target == s; }
-  bool just_set_from_one(std::uint32_t s) const {
+  bool just_set(uint32_t s) const { return next_[-1].target == s; }
+  bool just_set_from_one(uint32_t s) const {
     return next_[-1].target == s && next_[-1].operands[1] == 0;
   }
   // Adds a second operand to the last call.
-  void fill_last(const T& p, std::uint32_t s) {
+  void fill_last(const T& p, uint32_t s) {
     next_[-1].partials[1] = p;
     next_[-1].operands[1] = s;
     note_write(next_[-1].target);
@@ -138,7 +138,7 @@ class TapeRecorder {
     note_write(next_[-1].target);
   }
   // Adds the value of the last call to another slot instead. Its own slot becomes free.
-  void add_last_to(std::uint32_t target) {
+  void add_last_to(uint32_t target) {
     Call& last = next_[-1];
     if (last.target + 1 == size_) {
       if (size_ > most_) most_ = size_;
@@ -156,7 +156,7 @@ class TapeRecorder {
 
  protected:
   using Call = ScalarCall<T>;
-  static constexpr std::uint32_t kAdds = Call::kAdds;
+  static constexpr uint32_t kAdds = Call::kAdds;
 
   // A position between two calls.
   struct Place {
@@ -183,7 +183,7 @@ class TapeRecorder {
  private:
   static constexpr std::size_t kChunk = 2048;      // calls: 64 KiB with double
   static constexpr std::size_t kMostSpare = 4096;  // chunks: 256 MiB with double
-  static constexpr std::uint32_t kMostSlots = kAdds - kChunk;
+  static constexpr uint32_t kMostSlots = kAdds - kChunk;
   using Chunk = std::unique_ptr<Call[]>;  // the first call is a sentinel: it set no slot
 
   // The chunks that a thread keeps. Their list is reused by its next tape.
@@ -198,8 +198,7 @@ class TapeRecorder {
                 "a tape of scalars holds 2^31 numbers at most. Differentiate parts of the program "
                 "by themselves, or write a derivative for its inner loop");
   }
-  ETUDE_INLINED void put(std::uint32_t target, const T& p0, std::uint32_t s0, const T& p1,
-                         std::uint32_t s1) {
+  ETUDE_INLINED void put(uint32_t target, const T& p0, uint32_t s0, const T& p1, uint32_t s1) {
     if (next_ == end_) [[unlikely]]
       grow();
     Call& call = *next_;
@@ -211,10 +210,10 @@ class TapeRecorder {
     ++next_;
     note_write(target);
   }
-  void note_write(std::uint32_t target) {
+  void note_write(uint32_t target) {
     if constexpr (kChecksSlots) {
       const std::size_t slot = target & ~kAdds;
-      std::vector<std::uint32_t>& writes = writes_.elements();
+      std::vector<uint32_t>& writes = writes_.elements();
       if (slot >= writes.size()) writes.resize(slot + slot / 2 + 1);
       ++writes[slot];
     }
@@ -239,13 +238,13 @@ class TapeRecorder {
 
   std::vector<Chunk> chunks_;
   struct NoCounts {};
-  [[no_unique_address]] std::conditional_t<kChecksSlots, KeptVector<std::uint32_t, SlotWrites>,
+  [[no_unique_address]] std::conditional_t<kChecksSlots, KeptVector<uint32_t, SlotWrites>,
                                            NoCounts>
       writes_;                    // by slot, of any number before
   inline static Call nothing_{};  // sentinel before the first chunk
   Call* next_ = &nothing_ + 1;
   Call* end_ = &nothing_ + 1;
-  std::uint32_t size_ = 1, most_ = 0;
+  uint32_t size_ = 1, most_ = 0;
 };
 
 }  // namespace internal

@@ -19,7 +19,7 @@ namespace internal {
 // cotangent 0 is skipped. A partial of 0 propagates 0, even for an infinite cotangent.
 template <class T>
 void sweep_back(const ScalarCall<T>* begin, const ScalarCall<T>* at, T* cotangents) {
-  constexpr std::uint32_t kAdds = ScalarCall<T>::kAdds;
+  constexpr uint32_t kAdds = ScalarCall<T>::kAdds;
   using scalar_math::is_exact_zero, scalar_math::strong_product;
   while (at != begin) {
     --at;
@@ -48,10 +48,10 @@ void sweep_back(const ScalarCall<T>* begin, const ScalarCall<T>* at, T* cotangen
 // Adds the slots that the slots in `reached` were computed from by the calls of [begin, at).
 template <class T>
 void reach_back(const ScalarCall<T>* begin, const ScalarCall<T>* at, std::vector<bool>& reached) {
-  constexpr std::uint32_t kAdds = ScalarCall<T>::kAdds;
+  constexpr uint32_t kAdds = ScalarCall<T>::kAdds;
   while (at != begin) {
     --at;
-    const std::uint32_t target = at->target & ~kAdds;
+    const uint32_t target = at->target & ~kAdds;
     if (!reached[target]) continue;
     if ((at->target & kAdds) == 0) reached[target] = false;
     reached[at->operands[0]] = reached[at->operands[1]] = true;

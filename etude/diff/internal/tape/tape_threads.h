@@ -29,16 +29,16 @@ class TapeThreads {
   }
   // The key of that tape; kNoKey if none. Read by each call, which often does not need the tape
   // itself.
-  static std::uint64_t& current_key() {
-    thread_local constinit std::uint64_t key = kNoKey;
+  static uint64_t& current_key() {
+    thread_local constinit uint64_t key = kNoKey;
     return key;
   }
 
  protected:
   // Process-wide, increasing; 0 is no key.
-  static std::uint64_t next_key() {
-    static constinit std::atomic<std::uint64_t> last = 0;
-    std::uint64_t key = 0;
+  static uint64_t next_key() {
+    static constinit std::atomic<uint64_t> last = 0;
+    uint64_t key = 0;
     while (key == 0 || key == kNoKey || key == kMovedFrom) {
       key = (last.fetch_add(1, std::memory_order_relaxed) + 1) << kSlotBits;
     }
@@ -70,19 +70,19 @@ class TapeThreads {
     }
     const ThreadKey* next() const { return next_; }
 
-    std::atomic<std::uint64_t> key = kNoKey;
+    std::atomic<uint64_t> key = kNoKey;
 
    private:
     ThreadKey* next_ = nullptr;
   };
   // Not inlined: g++ 12 would inline less of the calling function, which ran a third slower.
-  [[gnu::noinline]] static void warn_current(std::uint64_t key) noexcept {
+  [[gnu::noinline]] static void warn_current(uint64_t key) noexcept {
     current_key() = key;
     if (ThreadKey* mine = kept_by_thread<ThreadKey>()) {
       mine->key.store(key, std::memory_order_relaxed);
     }
   }
-  static bool is_recorded_somewhere(std::uint64_t key) {
+  static bool is_recorded_somewhere(uint64_t key) {
     const std::lock_guard lock(ThreadKey::mutex());
     for (const ThreadKey* t = ThreadKey::first(); t != nullptr; t = t->next()) {
       if (t->key.load(std::memory_order_relaxed) == key) return true;

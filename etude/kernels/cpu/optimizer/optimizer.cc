@@ -72,7 +72,7 @@ struct RateParams : KernelParams {
 
 bool run_rates(const KernelCall& call) {
   const auto& p = *static_cast<const RateParams*>(call.params);
-  const std::int64_t done = *static_cast<const std::int64_t*>(call.in[0]);
+  const int64_t done = *static_cast<const int64_t*>(call.in[0]);
   const double scale = p.is_scaled ? *static_cast<const double*>(call.in[1]) : 1;
   const double lr = optimizer::value_at(p.schedule, done) * scale;
   if (!(lr >= 0)) {
@@ -81,7 +81,7 @@ bool run_rates(const KernelCall& call) {
   }
   p.write(p.options.data(), static_cast<double>(done + 1),
           optimizer::decayed(lr, p.decay, done + 1), static_cast<double*>(call.out[0]));
-  *static_cast<std::int64_t*>(call.out[1]) = done + 1;
+  *static_cast<int64_t*>(call.out[1]) = done + 1;
   return true;
 }
 

@@ -53,7 +53,7 @@ struct RateFormula {
 RateFormula rate_formula(std::string_view rule);
 
 // The learning rate of update t, counted from 1, decayed by `decay`.
-inline double decayed(double lr, double decay, std::int64_t t) {
+inline double decayed(double lr, double decay, int64_t t) {
   return lr / (1 + decay * static_cast<double>(t - 1));
 }
 

@@ -14,7 +14,7 @@ namespace etude::optimizer {
 
 struct ScheduleFormula {
   std::string_view name;
-  double (*at)(const ScheduleTree& tree, std::int64_t update);
+  double (*at)(const ScheduleTree& tree, int64_t update);
   int numbers;        // kMany: as many as there are
   int parts;          // kMany: at least one
   bool is_separated;  // the numbers are bounds between the parts
@@ -25,7 +25,7 @@ namespace {
 constexpr int kMany = -1;
 constexpr int kDeepest = 32;  // trees that are read; each level is a call
 
-double real(std::int64_t n) { return static_cast<double>(n); }
+double real(int64_t n) { return static_cast<double>(n); }
 
 // From `a` at part 0 to `b` at part 1, along half a wave; of numbers, or in a formula.
 template <class S>
@@ -41,28 +41,28 @@ constexpr scalar::Program kProgram = scalar::build<F, 1, kNumbers>();
 template <int kNumbers, class F>
 constexpr ScheduleFormula row(std::string_view name, F) {
   return {name,
-          [](const ScheduleTree& tree, std::int64_t update) {
+          [](const ScheduleTree& tree, int64_t update) {
             const double t = real(update);
             return scalar::evaluate(kProgram<F, kNumbers>, {&t, 1}, tree.numbers);
           },
           kNumbers, 0, false};
 }
 
-double constant_at(const ScheduleTree& tree, std::int64_t) { return tree.numbers[0]; }
+double constant_at(const ScheduleTree& tree, int64_t) { return tree.numbers[0]; }
 
 // The part that `update` falls into.
-std::size_t part_of(std::span<const double> bounds, std::int64_t update) {
+std::size_t part_of(std::span<const double> bounds, int64_t update) {
   return static_cast<std::size_t>(std::ranges::upper_bound(bounds, real(update)) - bounds.begin());
 }
 
 // Numbers: n bounds, then n + 1 values.
-double piecewise_at(const ScheduleTree& tree, std::int64_t update) {
+double piecewise_at(const ScheduleTree& tree, int64_t update) {
   const std::span all(tree.numbers);
   const auto bounds = all.first(all.size() / 2);
   return all[bounds.size() + part_of(bounds, update)];
 }
 
-double restarts_at(const ScheduleTree& tree, std::int64_t update) {
+double restarts_at(const ScheduleTree& tree, int64_t update) {
   const double base = tree.numbers[0], mult = tree.numbers[2], end = tree.numbers[3];
   double length = tree.numbers[1], at = real(update);
   if (mult == 1) return half_wave(base, end, std::fmod(at, length) / length);
@@ -70,16 +70,16 @@ double restarts_at(const ScheduleTree& tree, std::int64_t update) {
   return half_wave(base, end, at / length);
 }
 
-double product_at(const ScheduleTree& tree, std::int64_t update) {
+double product_at(const ScheduleTree& tree, int64_t update) {
   double product = 1;
   for (const ScheduleTree& factor : tree.parts) product *= value_at(factor, update);
   return product;
 }
 
-double joined_at(const ScheduleTree& tree, std::int64_t update) {
+double joined_at(const ScheduleTree& tree, int64_t update) {
   const std::size_t part = part_of(tree.numbers, update);
   const double start = part == 0 ? 0 : tree.numbers[part - 1];
-  return value_at(tree.parts[part], update - static_cast<std::int64_t>(start));
+  return value_at(tree.parts[part], update - static_cast<int64_t>(start));
 }
 
 constexpr ScheduleFormula kFormulas[] = {
@@ -155,7 +155,7 @@ class Reader {
     ScheduleTree tree{.formula = &formula_of(name)};
     const int fixed = tree.formula->numbers;
     const double count = fixed == kMany ? take(1, name)[0] : fixed;
-    ETUDE_REQUIRE(count >= 0 && count <= real(static_cast<std::int64_t>(numbers_.size())),
+    ETUDE_REQUIRE(count >= 0 && count <= real(static_cast<int64_t>(numbers_.size())),
                   "the schedule '{}' has too few numbers", name);
     const auto own = take(static_cast<std::size_t>(count), name);
     tree.numbers.assign(own.begin(), own.end());
@@ -185,7 +185,7 @@ class Reader {
 
 void add_numbers(const ScheduleTree& tree, std::vector<double>& to) {
   if (tree.formula->numbers == kMany) {
-    to.push_back(real(static_cast<std::int64_t>(tree.numbers.size())));
+    to.push_back(real(static_cast<int64_t>(tree.numbers.size())));
   }
   to.insert(to.end(), tree.numbers.begin(), tree.numbers.end());
   for (const ScheduleTree& part : tree.parts) add_numbers(part, to);
@@ -206,7 +206,7 @@ ScheduleTree make_schedule(std::string_view formula, std::vector<double> numbers
   return tree;
 }
 
-double value_at(const ScheduleTree& tree, std::int64_t update) {
+double value_at(const ScheduleTree& tree, int64_t update) {
   return tree.host ? (*tree.host)(update) : tree.formula->at(tree, update);
 }
 

@@ -21,7 +21,7 @@ struct ScheduleTree {
   std::vector<double> numbers = {};
   std::vector<ScheduleTree> parts = {};
   // A host function, which a graph cannot hold; the other members are then unset.
-  std::shared_ptr<const std::function<double(std::int64_t)>> host = nullptr;
+  std::shared_ptr<const std::function<double(int64_t)>> host = nullptr;
 
   bool operator==(const ScheduleTree& other) const;
 };
@@ -31,7 +31,7 @@ struct ScheduleTree {
 ScheduleTree make_schedule(std::string_view formula, std::vector<double> numbers,
                            std::vector<ScheduleTree> parts = {});
 // The value for an update, counted from 0.
-double value_at(const ScheduleTree& tree, std::int64_t update);
+double value_at(const ScheduleTree& tree, int64_t update);
 // Whether it contains a host function.
 bool needs_host(const ScheduleTree& tree);
 

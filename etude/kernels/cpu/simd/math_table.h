@@ -52,7 +52,7 @@ struct MathFn {
 // The function that generated code calls for large arguments. On lanes(isa) floats: y, with the
 // values of sin(x + ahead pi / 2), or of tan(x), in the lanes where |x| is large, infinite or NaN.
 struct LargeAngles {
-  void (*sin)(const float* x, float* y, std::int32_t ahead);
+  void (*sin)(const float* x, float* y, int32_t ahead);
   void (*tan)(const float* x, float* y);
 };
 constexpr int lanes(Isa isa) { return isa == Isa::kPortable ? 4 : isa == Isa::kAvx2 ? 8 : 16; }

@@ -55,9 +55,9 @@ double ulps(float got, double want) {
   return std::isnan(error) ? 1e9 : error;
 }
 
-std::uint32_t stride() {
+uint32_t stride() {
   const char* setting = std::getenv("ETUDE_MATH_STRIDE");
-  return setting == nullptr ? 4099 : static_cast<std::uint32_t>(std::strtoul(setting, nullptr, 10));
+  return setting == nullptr ? 4099 : static_cast<uint32_t>(std::strtoul(setting, nullptr, 10));
 }
 
 // Zeros, infinities, NaN, denormals, powers of two and their neighbours, and multiples of pi / 4.
@@ -85,11 +85,11 @@ template <class Body>
 void for_each_block(Body body) {
   std::vector<float> block = edges();
   body(block);
-  const std::uint64_t step = stride();
-  for (std::uint64_t at = 0; at < (1ull << 32);) {
+  const uint64_t step = stride();
+  for (uint64_t at = 0; at < (1ull << 32);) {
     block.clear();
     for (; block.size() < 65536 && at < (1ull << 32); at += step) {
-      const float x = std::bit_cast<float>(static_cast<std::uint32_t>(at));
+      const float x = std::bit_cast<float>(static_cast<uint32_t>(at));
       if (!std::isnan(x)) block.push_back(x);
     }
     if (!block.empty()) body(block);
@@ -148,7 +148,7 @@ void expect_same_bits(const char* name, const std::vector<float>& x,
     find(isa, name).run(other.data(), x.data(), second, x.size());
     if (std::memcmp(first.data(), other.data(), x.size() * sizeof(float)) == 0) continue;
     for (std::size_t i = 0; i < x.size(); ++i) {
-      ASSERT_EQ(std::bit_cast<std::uint32_t>(first[i]), std::bit_cast<std::uint32_t>(other[i]))
+      ASSERT_EQ(std::bit_cast<uint32_t>(first[i]), std::bit_cast<uint32_t>(other[i]))
           << name << "(" << x[i] << (y == nullptr ? "" : fmt::format(", {}", (*y)[i]))
           << "): " << first[i] << " and " << other[i];
     }
@@ -205,8 +205,8 @@ Pairs make_pairs() {
   std::uniform_real_distribution<float> moderate(-20, 20);
   const int count = internal::kHasAddressSanitizer ? 1 << 16 : 1 << 19;
   for (int i = 0; i < count; ++i) {
-    const float a = std::bit_cast<float>(static_cast<std::uint32_t>(random()));
-    const float b = std::bit_cast<float>(static_cast<std::uint32_t>(random()));
+    const float a = std::bit_cast<float>(static_cast<uint32_t>(random()));
+    const float b = std::bit_cast<float>(static_cast<uint32_t>(random()));
     x.insert(x.end(), {a, moderate(random), std::abs(moderate(random)), std::nextafter(1.0f, a)});
     y.insert(y.end(), {b, moderate(random), moderate(random), moderate(random) * 1e6f});
   }
