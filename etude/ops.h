@@ -61,8 +61,8 @@ Tensor asarray(const Arg& x, const AsarrayOptions& options = {});
 
 // A tensor of the shape of x whose elements are all `value`.
 inline Tensor full_like(const Arg& x, const Arg& value) {
-  static const Op& op = internal::op("full_like");
-  return internal::call2(op, x, value);
+  static const Op& op = etude::internal::op("full_like");
+  return etude::internal::call2(op, x, value);
 }
 
 // A tensor of the given shape whose elements are all `value`, of its dtype.
@@ -73,180 +73,180 @@ Tensor astype(const Arg& x, const DType& dtype);
 
 // Sum of x1 and x2, element by element with broadcasting.
 inline Tensor add(const Arg& x1, const Arg& x2) {
-  static const Op& op = internal::op("add");
-  return internal::call2(op, x1, x2);
+  static const Op& op = etude::internal::op("add");
+  return etude::internal::call2(op, x1, x2);
 }
 inline Tensor operator+(const Arg& x1, const Arg& x2) { return add(x1, x2); }
 
 // Difference x1 - x2, element by element with broadcasting.
 inline Tensor subtract(const Arg& x1, const Arg& x2) {
-  static const Op& op = internal::op("subtract");
-  return internal::call2(op, x1, x2);
+  static const Op& op = etude::internal::op("subtract");
+  return etude::internal::call2(op, x1, x2);
 }
 inline Tensor operator-(const Arg& x1, const Arg& x2) { return subtract(x1, x2); }
 
 // Product of x1 and x2, element by element with broadcasting.
 inline Tensor multiply(const Arg& x1, const Arg& x2) {
-  static const Op& op = internal::op("multiply");
-  return internal::call2(op, x1, x2);
+  static const Op& op = etude::internal::op("multiply");
+  return etude::internal::call2(op, x1, x2);
 }
 inline Tensor operator*(const Arg& x1, const Arg& x2) { return multiply(x1, x2); }
 
 // (x1 - x2) * (x1 - x2), element by element with broadcasting.
 inline Tensor squared_difference(const Arg& x1, const Arg& x2) {
-  static const Op& op = internal::op("squared_difference");
-  return internal::call2(op, x1, x2);
+  static const Op& op = etude::internal::op("squared_difference");
+  return etude::internal::call2(op, x1, x2);
 }
 
 // Quotient x1 / x2. Integers and bools become float32 first: 7 / 2 is 3.5.
 inline Tensor divide(const Arg& x1, const Arg& x2) {
-  static const Op& op = internal::op("divide");
-  return internal::call2(op, x1, x2);
+  static const Op& op = etude::internal::op("divide");
+  return etude::internal::call2(op, x1, x2);
 }
 inline Tensor operator/(const Arg& x1, const Arg& x2) { return divide(x1, x2); }
 
 // The largest integer not above x1 / x2, in the dtype of the operands: -7 by 2 is -4. A zero among
 // integer divisors is an error.
 inline Tensor floor_divide(const Arg& x1, const Arg& x2) {
-  static const Op& op = internal::op("floor_divide");
-  return internal::call2(op, x1, x2);
+  static const Op& op = etude::internal::op("floor_divide");
+  return etude::internal::call2(op, x1, x2);
 }
 
 // x1 - x2 * floor(x1 / x2): it has the sign of x2, so the remainder of -7 by 3 is 2. A zero among
 // integer divisors is an error.
 inline Tensor remainder(const Arg& x1, const Arg& x2) {
-  static const Op& op = internal::op("remainder");
-  return internal::call2(op, x1, x2);
+  static const Op& op = etude::internal::op("remainder");
+  return etude::internal::call2(op, x1, x2);
 }
 inline Tensor operator%(const Arg& x1, const Arg& x2) { return remainder(x1, x2); }
 
 // 1 / x. Integers become float32 first.
 inline Tensor reciprocal(const Arg& x) {
-  static const Op& op = internal::op("reciprocal");
-  return internal::call1(op, x);
+  static const Op& op = etude::internal::op("reciprocal");
+  return etude::internal::call1(op, x);
 }
 
 // x1 to the power x2, element by element with broadcasting. Negative exponents of integers are an
 // error. The gradient by x2 is 0 where x1 <= 0: no power near it is real, or moves with x2.
 inline Tensor pow(const Arg& x1, const Arg& x2) {
-  static const Op& op = internal::op("pow");
-  return internal::call2(op, x1, x2);
+  static const Op& op = etude::internal::op("pow");
+  return etude::internal::call2(op, x1, x2);
 }
 
 // x * x.
 inline Tensor square(const Arg& x) {
-  static const Op& op = internal::op("square");
-  return internal::call1(op, x);
+  static const Op& op = etude::internal::op("square");
+  return etude::internal::call1(op, x);
 }
 
 // sqrt(x1 * x1 + x2 * x2) without overflow on the way. Its gradient at (0, 0) is 0.
 inline Tensor hypot(const Arg& x1, const Arg& x2) {
-  static const Op& op = internal::op("hypot");
-  return internal::call2(op, x1, x2);
+  static const Op& op = etude::internal::op("hypot");
+  return etude::internal::call2(op, x1, x2);
 }
 
 // -x; integers wrap.
 inline Tensor negative(const Arg& x) {
-  static const Op& op = internal::op("negative");
-  return internal::call1(op, x);
+  static const Op& op = etude::internal::op("negative");
+  return etude::internal::call1(op, x);
 }
 inline Tensor operator-(const Arg& x) { return negative(x); }
 
 // x itself.
 inline Tensor positive(const Arg& x) {
-  static const Op& op = internal::op("positive");
-  return internal::call1(op, x);
+  static const Op& op = etude::internal::op("positive");
+  return etude::internal::call1(op, x);
 }
 inline Tensor operator+(const Arg& x) { return positive(x); }
 
 // The magnitude of x1 with the sign of x2, which zeros have too.
 inline Tensor copysign(const Arg& x1, const Arg& x2) {
-  static const Op& op = internal::op("copysign");
-  return internal::call2(op, x1, x2);
+  static const Op& op = etude::internal::op("copysign");
+  return etude::internal::call2(op, x1, x2);
 }
 
 // The number next to x1 in the direction of x2.
 inline Tensor nextafter(const Arg& x1, const Arg& x2) {
-  static const Op& op = internal::op("nextafter");
-  return internal::call2(op, x1, x2);
+  static const Op& op = etude::internal::op("nextafter");
+  return etude::internal::call2(op, x1, x2);
 }
 
 // The larger of x1 and x2, NaN if one is NaN. Equal operands share the gradient.
 inline Tensor maximum(const Arg& x1, const Arg& x2) {
-  static const Op& op = internal::op("maximum");
-  return internal::call2(op, x1, x2);
+  static const Op& op = etude::internal::op("maximum");
+  return etude::internal::call2(op, x1, x2);
 }
 
 // The smaller of x1 and x2, NaN if one is NaN. Equal operands share the gradient.
 inline Tensor minimum(const Arg& x1, const Arg& x2) {
-  static const Op& op = internal::op("minimum");
-  return internal::call2(op, x1, x2);
+  static const Op& op = etude::internal::op("minimum");
+  return etude::internal::call2(op, x1, x2);
 }
 
 // Whether x1 and x2 are equal, element by element with broadcasting; NaN equals nothing.
 inline Tensor equal(const Arg& x1, const Arg& x2) {
-  static const Op& op = internal::op("equal");
-  return internal::call2(op, x1, x2);
+  static const Op& op = etude::internal::op("equal");
+  return etude::internal::call2(op, x1, x2);
 }
 inline Tensor operator==(const Arg& x1, const Arg& x2) { return equal(x1, x2); }
 
 // Whether x1 and x2 differ, element by element with broadcasting; NaN differs from all.
 inline Tensor not_equal(const Arg& x1, const Arg& x2) {
-  static const Op& op = internal::op("not_equal");
-  return internal::call2(op, x1, x2);
+  static const Op& op = etude::internal::op("not_equal");
+  return etude::internal::call2(op, x1, x2);
 }
 inline Tensor operator!=(const Arg& x1, const Arg& x2) { return not_equal(x1, x2); }
 
 // Whether x1 < x2, element by element with broadcasting.
 inline Tensor less(const Arg& x1, const Arg& x2) {
-  static const Op& op = internal::op("less");
-  return internal::call2(op, x1, x2);
+  static const Op& op = etude::internal::op("less");
+  return etude::internal::call2(op, x1, x2);
 }
 inline Tensor operator<(const Arg& x1, const Arg& x2) { return less(x1, x2); }
 
 // Whether x1 <= x2, element by element with broadcasting.
 inline Tensor less_equal(const Arg& x1, const Arg& x2) {
-  static const Op& op = internal::op("less_equal");
-  return internal::call2(op, x1, x2);
+  static const Op& op = etude::internal::op("less_equal");
+  return etude::internal::call2(op, x1, x2);
 }
 inline Tensor operator<=(const Arg& x1, const Arg& x2) { return less_equal(x1, x2); }
 
 // Whether x1 > x2, element by element with broadcasting.
 inline Tensor greater(const Arg& x1, const Arg& x2) {
-  static const Op& op = internal::op("greater");
-  return internal::call2(op, x1, x2);
+  static const Op& op = etude::internal::op("greater");
+  return etude::internal::call2(op, x1, x2);
 }
 inline Tensor operator>(const Arg& x1, const Arg& x2) { return greater(x1, x2); }
 
 // Whether x1 >= x2, element by element with broadcasting.
 inline Tensor greater_equal(const Arg& x1, const Arg& x2) {
-  static const Op& op = internal::op("greater_equal");
-  return internal::call2(op, x1, x2);
+  static const Op& op = etude::internal::op("greater_equal");
+  return etude::internal::call2(op, x1, x2);
 }
 inline Tensor operator>=(const Arg& x1, const Arg& x2) { return greater_equal(x1, x2); }
 
 // Whether x1 and x2 both hold.
 inline Tensor logical_and(const Arg& x1, const Arg& x2) {
-  static const Op& op = internal::op("logical_and");
-  return internal::call2(op, x1, x2);
+  static const Op& op = etude::internal::op("logical_and");
+  return etude::internal::call2(op, x1, x2);
 }
 
 // Whether x1 or x2 holds, or both.
 inline Tensor logical_or(const Arg& x1, const Arg& x2) {
-  static const Op& op = internal::op("logical_or");
-  return internal::call2(op, x1, x2);
+  static const Op& op = etude::internal::op("logical_or");
+  return etude::internal::call2(op, x1, x2);
 }
 
 // Whether exactly one of x1 and x2 holds.
 inline Tensor logical_xor(const Arg& x1, const Arg& x2) {
-  static const Op& op = internal::op("logical_xor");
-  return internal::call2(op, x1, x2);
+  static const Op& op = etude::internal::op("logical_xor");
+  return etude::internal::call2(op, x1, x2);
 }
 
 // Whether x does not hold.
 inline Tensor logical_not(const Arg& x) {
-  static const Op& op = internal::op("logical_not");
-  return internal::call1(op, x);
+  static const Op& op = etude::internal::op("logical_not");
+  return etude::internal::call1(op, x);
 }
 
 // x1 where the condition holds, else x2, with broadcasting.
@@ -254,93 +254,93 @@ Tensor where(const Arg& condition, const Arg& x1, const Arg& x2);
 
 // The bits that x1 and x2 share.
 inline Tensor bitwise_and(const Arg& x1, const Arg& x2) {
-  static const Op& op = internal::op("bitwise_and");
-  return internal::call2(op, x1, x2);
+  static const Op& op = etude::internal::op("bitwise_and");
+  return etude::internal::call2(op, x1, x2);
 }
 inline Tensor operator&(const Arg& x1, const Arg& x2) { return bitwise_and(x1, x2); }
 
 // The bits of x1 and of x2.
 inline Tensor bitwise_or(const Arg& x1, const Arg& x2) {
-  static const Op& op = internal::op("bitwise_or");
-  return internal::call2(op, x1, x2);
+  static const Op& op = etude::internal::op("bitwise_or");
+  return etude::internal::call2(op, x1, x2);
 }
 inline Tensor operator|(const Arg& x1, const Arg& x2) { return bitwise_or(x1, x2); }
 
 // The bits in which x1 and x2 differ.
 inline Tensor bitwise_xor(const Arg& x1, const Arg& x2) {
-  static const Op& op = internal::op("bitwise_xor");
-  return internal::call2(op, x1, x2);
+  static const Op& op = etude::internal::op("bitwise_xor");
+  return etude::internal::call2(op, x1, x2);
 }
 inline Tensor operator^(const Arg& x1, const Arg& x2) { return bitwise_xor(x1, x2); }
 
 // x with every bit turned over.
 inline Tensor bitwise_invert(const Arg& x) {
-  static const Op& op = internal::op("bitwise_invert");
-  return internal::call1(op, x);
+  static const Op& op = etude::internal::op("bitwise_invert");
+  return etude::internal::call1(op, x);
 }
 inline Tensor operator~(const Arg& x) { return bitwise_invert(x); }
 
 // The bits of x1 moved up by x2 places; 0 if x2 is negative or at least the number of bits.
 inline Tensor bitwise_left_shift(const Arg& x1, const Arg& x2) {
-  static const Op& op = internal::op("bitwise_left_shift");
-  return internal::call2(op, x1, x2);
+  static const Op& op = etude::internal::op("bitwise_left_shift");
+  return etude::internal::call2(op, x1, x2);
 }
 inline Tensor operator<<(const Arg& x1, const Arg& x2) { return bitwise_left_shift(x1, x2); }
 
 // The bits of x1 moved down by x2 places, keeping its sign; only the sign is left if x2 is negative
 // or at least the number of bits.
 inline Tensor bitwise_right_shift(const Arg& x1, const Arg& x2) {
-  static const Op& op = internal::op("bitwise_right_shift");
-  return internal::call2(op, x1, x2);
+  static const Op& op = etude::internal::op("bitwise_right_shift");
+  return etude::internal::call2(op, x1, x2);
 }
 inline Tensor operator>>(const Arg& x1, const Arg& x2) { return bitwise_right_shift(x1, x2); }
 
 // The largest integer not above x, in the dtype of x.
 inline Tensor floor(const Arg& x) {
-  static const Op& op = internal::op("floor");
-  return internal::call1(op, x);
+  static const Op& op = etude::internal::op("floor");
+  return etude::internal::call1(op, x);
 }
 
 // The smallest integer not below x, in the dtype of x.
 inline Tensor ceil(const Arg& x) {
-  static const Op& op = internal::op("ceil");
-  return internal::call1(op, x);
+  static const Op& op = etude::internal::op("ceil");
+  return etude::internal::call1(op, x);
 }
 
 // The integer nearest to x, in the dtype of x; halves go to the even one.
 inline Tensor round(const Arg& x) {
-  static const Op& op = internal::op("round");
-  return internal::call1(op, x);
+  static const Op& op = etude::internal::op("round");
+  return etude::internal::call1(op, x);
 }
 
 // x without its fraction, in the dtype of x.
 inline Tensor trunc(const Arg& x) {
-  static const Op& op = internal::op("trunc");
-  return internal::call1(op, x);
+  static const Op& op = etude::internal::op("trunc");
+  return etude::internal::call1(op, x);
 }
 
 // Whether x is neither infinite nor NaN.
 inline Tensor isfinite(const Arg& x) {
-  static const Op& op = internal::op("isfinite");
-  return internal::call1(op, x);
+  static const Op& op = etude::internal::op("isfinite");
+  return etude::internal::call1(op, x);
 }
 
 // Whether x is infinite.
 inline Tensor isinf(const Arg& x) {
-  static const Op& op = internal::op("isinf");
-  return internal::call1(op, x);
+  static const Op& op = etude::internal::op("isinf");
+  return etude::internal::call1(op, x);
 }
 
 // Whether x is NaN.
 inline Tensor isnan(const Arg& x) {
-  static const Op& op = internal::op("isnan");
-  return internal::call1(op, x);
+  static const Op& op = etude::internal::op("isnan");
+  return etude::internal::call1(op, x);
 }
 
 // Whether x is negative, -0 and NaN by their sign bit.
 inline Tensor signbit(const Arg& x) {
-  static const Op& op = internal::op("signbit");
-  return internal::call1(op, x);
+  static const Op& op = etude::internal::op("signbit");
+  return etude::internal::call1(op, x);
 }
 
 struct ClipOptions {
@@ -362,226 +362,226 @@ Tensor nan_to_num(const Arg& x, const NanToNumOptions& options = {});
 
 // e to the power x.
 inline Tensor exp(const Arg& x) {
-  static const Op& op = internal::op("exp");
-  return internal::call1(op, x);
+  static const Op& op = etude::internal::op("exp");
+  return etude::internal::call1(op, x);
 }
 
 // 2 to the power x.
 inline Tensor exp2(const Arg& x) {
-  static const Op& op = internal::op("exp2");
-  return internal::call1(op, x);
+  static const Op& op = etude::internal::op("exp2");
+  return etude::internal::call1(op, x);
 }
 
 // 10 to the power x.
 inline Tensor exp10(const Arg& x) {
-  static const Op& op = internal::op("exp10");
-  return internal::call1(op, x);
+  static const Op& op = etude::internal::op("exp10");
+  return etude::internal::call1(op, x);
 }
 
 // exp(x) - 1, exact to the last digits near x = 0.
 inline Tensor expm1(const Arg& x) {
-  static const Op& op = internal::op("expm1");
-  return internal::call1(op, x);
+  static const Op& op = etude::internal::op("expm1");
+  return etude::internal::call1(op, x);
 }
 
 // Natural logarithm of x.
 inline Tensor log(const Arg& x) {
-  static const Op& op = internal::op("log");
-  return internal::call1(op, x);
+  static const Op& op = etude::internal::op("log");
+  return etude::internal::call1(op, x);
 }
 
 // Logarithm of x to base 2.
 inline Tensor log2(const Arg& x) {
-  static const Op& op = internal::op("log2");
-  return internal::call1(op, x);
+  static const Op& op = etude::internal::op("log2");
+  return etude::internal::call1(op, x);
 }
 
 // Logarithm of x to base 10.
 inline Tensor log10(const Arg& x) {
-  static const Op& op = internal::op("log10");
-  return internal::call1(op, x);
+  static const Op& op = etude::internal::op("log10");
+  return etude::internal::call1(op, x);
 }
 
 // log(1 + x), exact to the last digits near x = 0.
 inline Tensor log1p(const Arg& x) {
-  static const Op& op = internal::op("log1p");
-  return internal::call1(op, x);
+  static const Op& op = etude::internal::op("log1p");
+  return etude::internal::call1(op, x);
 }
 
 // log(1 - exp(x)) for x below 0, exact to the last digits everywhere: log1mexp(-1) is -0.4586751.
 inline Tensor log1mexp(const Arg& x) {
-  static const Op& op = internal::op("log1mexp");
-  return internal::call1(op, x);
+  static const Op& op = etude::internal::op("log1mexp");
+  return etude::internal::call1(op, x);
 }
 
 // log(exp(x1) + exp(x2)) without overflow on the way.
 inline Tensor logaddexp(const Arg& x1, const Arg& x2) {
-  static const Op& op = internal::op("logaddexp");
-  return internal::call2(op, x1, x2);
+  static const Op& op = etude::internal::op("logaddexp");
+  return etude::internal::call2(op, x1, x2);
 }
 
 // Square root of x. Its gradient at 0 is infinite, but 0 where nothing flows back.
 inline Tensor sqrt(const Arg& x) {
-  static const Op& op = internal::op("sqrt");
-  return internal::call1(op, x);
+  static const Op& op = etude::internal::op("sqrt");
+  return etude::internal::call1(op, x);
 }
 
 // 1 / sqrt(x).
 inline Tensor rsqrt(const Arg& x) {
-  static const Op& op = internal::op("rsqrt");
-  return internal::call1(op, x);
+  static const Op& op = etude::internal::op("rsqrt");
+  return etude::internal::call1(op, x);
 }
 
 // Cube root of x; the principal one of a complex number.
 inline Tensor cbrt(const Arg& x) {
-  static const Op& op = internal::op("cbrt");
-  return internal::call1(op, x);
+  static const Op& op = etude::internal::op("cbrt");
+  return etude::internal::call1(op, x);
 }
 
 // Sine of x in radians.
 inline Tensor sin(const Arg& x) {
-  static const Op& op = internal::op("sin");
-  return internal::call1(op, x);
+  static const Op& op = etude::internal::op("sin");
+  return etude::internal::call1(op, x);
 }
 
 // Cosine of x in radians.
 inline Tensor cos(const Arg& x) {
-  static const Op& op = internal::op("cos");
-  return internal::call1(op, x);
+  static const Op& op = etude::internal::op("cos");
+  return etude::internal::call1(op, x);
 }
 
 // Tangent of x in radians.
 inline Tensor tan(const Arg& x) {
-  static const Op& op = internal::op("tan");
-  return internal::call1(op, x);
+  static const Op& op = etude::internal::op("tan");
+  return etude::internal::call1(op, x);
 }
 
 // The angle between -pi/2 and pi/2 whose sine is x.
 inline Tensor asin(const Arg& x) {
-  static const Op& op = internal::op("asin");
-  return internal::call1(op, x);
+  static const Op& op = etude::internal::op("asin");
+  return etude::internal::call1(op, x);
 }
 
 // The angle between 0 and pi whose cosine is x.
 inline Tensor acos(const Arg& x) {
-  static const Op& op = internal::op("acos");
-  return internal::call1(op, x);
+  static const Op& op = etude::internal::op("acos");
+  return etude::internal::call1(op, x);
 }
 
 // The angle between -pi/2 and pi/2 whose tangent is x.
 inline Tensor atan(const Arg& x) {
-  static const Op& op = internal::op("atan");
-  return internal::call1(op, x);
+  static const Op& op = etude::internal::op("atan");
+  return etude::internal::call1(op, x);
 }
 
 // The angle of the point (x2, x1), between -pi and pi: atan(x1 / x2) in the right quadrant. Its
 // gradient at (0, 0) is 0.
 inline Tensor atan2(const Arg& x1, const Arg& x2) {
-  static const Op& op = internal::op("atan2");
-  return internal::call2(op, x1, x2);
+  static const Op& op = etude::internal::op("atan2");
+  return etude::internal::call2(op, x1, x2);
 }
 
 // Hyperbolic sine of x.
 inline Tensor sinh(const Arg& x) {
-  static const Op& op = internal::op("sinh");
-  return internal::call1(op, x);
+  static const Op& op = etude::internal::op("sinh");
+  return etude::internal::call1(op, x);
 }
 
 // Hyperbolic cosine of x.
 inline Tensor cosh(const Arg& x) {
-  static const Op& op = internal::op("cosh");
-  return internal::call1(op, x);
+  static const Op& op = etude::internal::op("cosh");
+  return etude::internal::call1(op, x);
 }
 
 // Hyperbolic tangent of x.
 inline Tensor tanh(const Arg& x) {
-  static const Op& op = internal::op("tanh");
-  return internal::call1(op, x);
+  static const Op& op = etude::internal::op("tanh");
+  return etude::internal::call1(op, x);
 }
 
 // The number whose hyperbolic sine is x.
 inline Tensor asinh(const Arg& x) {
-  static const Op& op = internal::op("asinh");
-  return internal::call1(op, x);
+  static const Op& op = etude::internal::op("asinh");
+  return etude::internal::call1(op, x);
 }
 
 // The number, not negative, whose hyperbolic cosine is x.
 inline Tensor acosh(const Arg& x) {
-  static const Op& op = internal::op("acosh");
-  return internal::call1(op, x);
+  static const Op& op = etude::internal::op("acosh");
+  return etude::internal::call1(op, x);
 }
 
 // The number whose hyperbolic tangent is x.
 inline Tensor atanh(const Arg& x) {
-  static const Op& op = internal::op("atanh");
-  return internal::call1(op, x);
+  static const Op& op = etude::internal::op("atanh");
+  return etude::internal::call1(op, x);
 }
 
 // Error function of x.
 inline Tensor erf(const Arg& x) {
-  static const Op& op = internal::op("erf");
-  return internal::call1(op, x);
+  static const Op& op = etude::internal::op("erf");
+  return etude::internal::call1(op, x);
 }
 
 // 1 - erf(x), without cancellation for large x.
 inline Tensor erfc(const Arg& x) {
-  static const Op& op = internal::op("erfc");
-  return internal::call1(op, x);
+  static const Op& op = etude::internal::op("erfc");
+  return etude::internal::call1(op, x);
 }
 
 // The number whose erf is x, for x between -1 and 1.
 inline Tensor erfinv(const Arg& x) {
-  static const Op& op = internal::op("erfinv");
-  return internal::call1(op, x);
+  static const Op& op = etude::internal::op("erfinv");
+  return etude::internal::call1(op, x);
 }
 
 // Logarithm of the absolute value of the gamma function of x.
 inline Tensor lgamma(const Arg& x) {
-  static const Op& op = internal::op("lgamma");
-  return internal::call1(op, x);
+  static const Op& op = etude::internal::op("lgamma");
+  return etude::internal::call1(op, x);
 }
 
 // Derivative of lgamma at x.
 inline Tensor digamma(const Arg& x) {
-  static const Op& op = internal::op("digamma");
-  return internal::call1(op, x);
+  static const Op& op = etude::internal::op("digamma");
+  return etude::internal::call1(op, x);
 }
 
 // x with its imaginary part negated; real x comes back as it is.
 inline Tensor conj(const Arg& x) {
-  static const Op& op = internal::op("conj");
-  return internal::call1(op, x);
+  static const Op& op = etude::internal::op("conj");
+  return etude::internal::call1(op, x);
 }
 
 // Real part of x, a real tensor; real x comes back as it is.
 inline Tensor real(const Arg& x) {
-  static const Op& op = internal::op("real");
-  return internal::call1(op, x);
+  static const Op& op = etude::internal::op("real");
+  return etude::internal::call1(op, x);
 }
 
 // Imaginary part of x, a real tensor; zeros for real x.
 inline Tensor imag(const Arg& x) {
-  static const Op& op = internal::op("imag");
-  return internal::call1(op, x);
+  static const Op& op = etude::internal::op("imag");
+  return etude::internal::call1(op, x);
 }
 
 // Absolute value of x, a real tensor; the smallest integer of a signed dtype wraps. Its gradient at
 // 0 is 0.
 inline Tensor abs(const Arg& x) {
-  static const Op& op = internal::op("abs");
-  return internal::call1(op, x);
+  static const Op& op = etude::internal::op("abs");
+  return etude::internal::call1(op, x);
 }
 
 // -1, 0 or 1 by the sign of x; x / abs(x) of complex x.
 inline Tensor sign(const Arg& x) {
-  static const Op& op = internal::op("sign");
-  return internal::call1(op, x);
+  static const Op& op = etude::internal::op("sign");
+  return etude::internal::call1(op, x);
 }
 
 // Angle of x in the complex plane, between -pi and pi. Integers become float32 first.
 inline Tensor angle(const Arg& x) {
-  static const Op& op = internal::op("angle");
-  return internal::call1(op, x);
+  static const Op& op = etude::internal::op("angle");
+  return etude::internal::call1(op, x);
 }
 
 struct SumOptions {
@@ -738,8 +738,8 @@ Tensor permute_dims(const Arg& x, const IntList& axes);
 
 // x with its last two axes swapped.
 inline Tensor matrix_transpose(const Arg& x) {
-  static const Op& op = internal::op("matrix_transpose");
-  return internal::call1(op, x);
+  static const Op& op = etude::internal::op("matrix_transpose");
+  return etude::internal::call1(op, x);
 }
 
 // x with the axes `source` put at the places `destination`; the others keep their order.
@@ -821,8 +821,8 @@ std::vector<Tensor> nonzero(const Arg& x);
 
 // The rows of x at which the mask holds; the mask has the leading axes of x.
 inline Tensor boolean_mask(const Arg& x, const Arg& mask) {
-  static const Op& op = internal::op("boolean_mask");
-  return internal::call2(op, x, mask);
+  static const Op& op = etude::internal::op("boolean_mask");
+  return etude::internal::call2(op, x, mask);
 }
 
 // Row k of the result is the sum of the rows of x whose id is k. `ids` has the leading axes of x.
@@ -905,8 +905,8 @@ Tensor allclose(const Arg& x1, const Arg& x2, const AllcloseOptions& options = {
 
 // Whether x1 and x2 have the same shape and equal elements; a bool scalar.
 inline Tensor array_equal(const Arg& x1, const Arg& x2) {
-  static const Op& op = internal::op("array_equal");
-  return internal::call2(op, x1, x2);
+  static const Op& op = etude::internal::op("array_equal");
+  return etude::internal::call2(op, x1, x2);
 }
 
 struct MatmulOptions {
@@ -927,14 +927,14 @@ Tensor vecdot(const Arg& x, const Arg& y, const VecdotOptions& options = {});
 // Sum over the last axis of x and the last but one of y, or its only one; a scalar multiplies. For
 // matrices this is matmul.
 inline Tensor dot(const Arg& x, const Arg& y) {
-  static const Op& op = internal::op("dot");
-  return internal::call2(op, x, y);
+  static const Op& op = etude::internal::op("dot");
+  return etude::internal::call2(op, x, y);
 }
 
 // All products of the elements of x [m] and y [n]: [m, n].
 inline Tensor outer(const Arg& x, const Arg& y) {
-  static const Op& op = internal::op("outer");
-  return internal::call2(op, x, y);
+  static const Op& op = etude::internal::op("outer");
+  return etude::internal::call2(op, x, y);
 }
 
 // Sum of products over chosen axes. axes is a count n, for the last n of x and the first n of y, or
@@ -958,8 +958,8 @@ Tensor cosine_distance(const Arg& x, const Arg& y, const CosineDistanceOptions& 
 // Euclidean distances between the points x [.., m, d] and y [.., n, d]: [.., m, n]. Where points
 // are equal the gradient is 0.
 inline Tensor cdist(const Arg& x, const Arg& y) {
-  static const Op& op = internal::op("cdist");
-  return internal::call2(op, x, y);
+  static const Op& op = etude::internal::op("cdist");
+  return etude::internal::call2(op, x, y);
 }
 
 // Sums of products over named axes: einsum("bik,bkj->bij", {x, y}). A letter names an axis of every
@@ -1086,8 +1086,8 @@ Tensor argmin(const Arg& x, const ArgminOptions& options = {});
 // imaginary parts. Each NaN is distinct and comes last; -0 and 0 are equal. The sizes of results
 // depend on data, so staged functions refuse it.
 inline Tensor unique_values(const Arg& x) {
-  static const Op& op = internal::op("unique_values");
-  return internal::call1(op, x);
+  static const Op& op = etude::internal::op("unique_values");
+  return etude::internal::call1(op, x);
 }
 
 struct UniqueCountsResult {
@@ -1262,14 +1262,14 @@ Tensor central_crop(const Arg& x, const double& fraction);
 
 // x [.., h, w, c] mirrored from left to right.
 inline Tensor flip_left_right(const Arg& x) {
-  static const Op& op = internal::op("flip_left_right");
-  return internal::call1(op, x);
+  static const Op& op = etude::internal::op("flip_left_right");
+  return etude::internal::call1(op, x);
 }
 
 // x [.., h, w, c] mirrored from top to bottom.
 inline Tensor flip_up_down(const Arg& x) {
-  static const Op& op = internal::op("flip_up_down");
-  return internal::call1(op, x);
+  static const Op& op = etude::internal::op("flip_up_down");
+  return etude::internal::call1(op, x);
 }
 
 struct Dilation2dOptions {
@@ -1306,20 +1306,20 @@ Tensor adjust_hue(const Arg& x, const double& delta);
 
 // 0.2989 red + 0.587 green + 0.114 blue, as one channel (the luma of ITU-R BT.601).
 inline Tensor rgb_to_grayscale(const Arg& x) {
-  static const Op& op = internal::op("rgb_to_grayscale");
-  return internal::call1(op, x);
+  static const Op& op = etude::internal::op("rgb_to_grayscale");
+  return etude::internal::call1(op, x);
 }
 
 // Red, green and blue as hue in turns, saturation and value.
 inline Tensor rgb_to_hsv(const Arg& x) {
-  static const Op& op = internal::op("rgb_to_hsv");
-  return internal::call1(op, x);
+  static const Op& op = etude::internal::op("rgb_to_hsv");
+  return etude::internal::call1(op, x);
 }
 
 // The inverse of rgb_to_hsv.
 inline Tensor hsv_to_rgb(const Arg& x) {
-  static const Op& op = internal::op("hsv_to_rgb");
-  return internal::call1(op, x);
+  static const Op& op = etude::internal::op("hsv_to_rgb");
+  return etude::internal::call1(op, x);
 }
 
 struct PsnrOptions {
@@ -1355,8 +1355,8 @@ Tensor cholesky(const Arg& x, const CholeskyOptions& options = {});
 // x with a x = b for square a [.., n, n] and b [n], [.., n, k], or [.., n] with the leading axes of
 // a where that cannot be read as [.., n, k]; leading axes broadcast.
 inline Tensor solve(const Arg& a, const Arg& b) {
-  static const Op& op = internal::op("solve");
-  return internal::call2(op, a, b);
+  static const Op& op = etude::internal::op("solve");
+  return etude::internal::call2(op, a, b);
 }
 
 struct TriangularSolveOptions {
@@ -1370,16 +1370,16 @@ Tensor triangular_solve(const Arg& a, const Arg& b, const TriangularSolveOptions
 
 // The inverse of each matrix of a [.., n, n].
 inline Tensor inv(const Arg& a) {
-  static const Op& op = internal::op("inv");
-  return internal::call1(op, a);
+  static const Op& op = etude::internal::op("inv");
+  return etude::internal::call1(op, a);
 }
 
 // The determinant of each matrix of x [.., n, n]; 1 for empty matrices. Its gradient is the matrix
 // of cofactors. No derivative divides by the determinant, so it may be 0. The derivative of order k
 // costs n^k.
 inline Tensor det(const Arg& x) {
-  static const Op& op = internal::op("det");
-  return internal::call1(op, x);
+  static const Op& op = etude::internal::op("det");
+  return etude::internal::call1(op, x);
 }
 
 struct SlogdetResult {
@@ -1391,8 +1391,8 @@ SlogdetResult slogdet(const Arg& x);
 
 // The logarithm of the absolute value of the determinant of each matrix.
 inline Tensor logdet(const Arg& x) {
-  static const Op& op = internal::op("logdet");
-  return internal::call1(op, x);
+  static const Op& op = etude::internal::op("logdet");
+  return etude::internal::call1(op, x);
 }
 
 struct QrOptions {
@@ -1416,8 +1416,8 @@ EighResult eigh(const Arg& x);
 
 // The eigenvalues of symmetric or hermitian x in ascending order, from its lower half.
 inline Tensor eigvalsh(const Arg& x) {
-  static const Op& op = internal::op("eigvalsh");
-  return internal::call1(op, x);
+  static const Op& op = etude::internal::op("eigvalsh");
+  return etude::internal::call1(op, x);
 }
 
 struct SvdOptions {
@@ -1434,8 +1434,8 @@ SvdResult svd(const Arg& x, const SvdOptions& options = {});
 
 // The singular values of each matrix of x, in descending order.
 inline Tensor svdvals(const Arg& x) {
-  static const Op& op = internal::op("svdvals");
-  return internal::call1(op, x);
+  static const Op& op = etude::internal::op("svdvals");
+  return etude::internal::call1(op, x);
 }
 
 struct PinvOptions {
@@ -1521,50 +1521,50 @@ namespace nn {
 
 // 1 / (1 + exp(-x)).
 inline Tensor sigmoid(const Arg& x) {
-  static const Op& op = internal::op("sigmoid");
-  return internal::call1(op, x);
+  static const Op& op = etude::internal::op("sigmoid");
+  return etude::internal::call1(op, x);
 }
 
 // log(sigmoid(x)), without overflow: about x for very negative x.
 inline Tensor log_sigmoid(const Arg& x) {
-  static const Op& op = internal::op("log_sigmoid");
-  return internal::call1(op, x);
+  static const Op& op = etude::internal::op("log_sigmoid");
+  return etude::internal::call1(op, x);
 }
 
 // log(1 + exp(x)), without overflow: about x for large x.
 inline Tensor softplus(const Arg& x) {
-  static const Op& op = internal::op("softplus");
-  return internal::call1(op, x);
+  static const Op& op = etude::internal::op("softplus");
+  return etude::internal::call1(op, x);
 }
 
 // x / (1 + |x|).
 inline Tensor softsign(const Arg& x) {
-  static const Op& op = internal::op("softsign");
-  return internal::call1(op, x);
+  static const Op& op = etude::internal::op("softsign");
+  return etude::internal::call1(op, x);
 }
 
 // x * sigmoid(x), also called swish.
 inline Tensor silu(const Arg& x) {
-  static const Op& op = internal::op("silu");
-  return internal::call1(op, x);
+  static const Op& op = etude::internal::op("silu");
+  return etude::internal::call1(op, x);
 }
 
 // x * tanh(softplus(x)).
 inline Tensor mish(const Arg& x) {
-  static const Op& op = internal::op("mish");
-  return internal::call1(op, x);
+  static const Op& op = etude::internal::op("mish");
+  return etude::internal::call1(op, x);
 }
 
 // The larger of x and 0. Its gradient at 0 is 0.
 inline Tensor relu(const Arg& x) {
-  static const Op& op = internal::op("relu");
-  return internal::call1(op, x);
+  static const Op& op = etude::internal::op("relu");
+  return etude::internal::call1(op, x);
 }
 
 // x between 0 and 6. Its gradient at both ends is 0.
 inline Tensor relu6(const Arg& x) {
-  static const Op& op = internal::op("relu6");
-  return internal::call1(op, x);
+  static const Op& op = etude::internal::op("relu6");
+  return etude::internal::call1(op, x);
 }
 
 struct LeakyReluOptions {
@@ -1581,20 +1581,20 @@ Tensor elu(const Arg& x, const EluOptions& options = {});
 
 // scale * elu(x, alpha), with the constants that keep mean 0 and variance 1.
 inline Tensor selu(const Arg& x) {
-  static const Op& op = internal::op("selu");
-  return internal::call1(op, x);
+  static const Op& op = etude::internal::op("selu");
+  return etude::internal::call1(op, x);
 }
 
 // relu6(x + 3) / 6.
 inline Tensor hard_sigmoid(const Arg& x) {
-  static const Op& op = internal::op("hard_sigmoid");
-  return internal::call1(op, x);
+  static const Op& op = etude::internal::op("hard_sigmoid");
+  return etude::internal::call1(op, x);
 }
 
 // x * relu6(x + 3) / 6.
 inline Tensor hard_swish(const Arg& x) {
-  static const Op& op = internal::op("hard_swish");
-  return internal::call1(op, x);
+  static const Op& op = etude::internal::op("hard_swish");
+  return etude::internal::call1(op, x);
 }
 
 struct GeluOptions {
@@ -1871,8 +1871,8 @@ Tensor rotary_embedding(const Arg& x, const Arg& positions, const RotaryEmbeddin
 // The rows of table [rows, size] that `ids` name: [ids.., size]. The gradient of the table is
 // sparse: the rows that were taken.
 inline Tensor embedding_lookup(const Arg& table, const Arg& ids) {
-  static const Op& op = internal::op("embedding_lookup");
-  return internal::call2(op, table, ids);
+  static const Op& op = etude::internal::op("embedding_lookup");
+  return etude::internal::call2(op, table, ids);
 }
 
 }  // namespace nn

@@ -113,7 +113,7 @@ class Function {
     return out;
   }
   std::string definition() const {
-    return fmt::format("{} {}({}) {{\n  static const Op& op = internal::op(\"{}\");\n{}}}\n",
+    return fmt::format("{} {}({}) {{\n  static const Op& op = etude::internal::op(\"{}\");\n{}}}\n",
                        result_type(), op_.name(), parameters(false), op_.name(), body());
   }
   // The eager fast path: one or two operands and nothing else. A call of the others takes long
@@ -204,19 +204,19 @@ class Function {
     std::string call;
     std::string before;
     if (op_.is_variadic() && operands.size() == 1) {
-      call = fmt::format("internal::call_list(op, {}.items(), {}, {})", operands[0].name, attrs(),
-                         site());
+      call = fmt::format("etude::internal::call_list(op, {}.items(), {}, {})", operands[0].name,
+                         attrs(), site());
     } else if (is_inline()) {
       return operands.size() == 1
-                 ? fmt::format("  return internal::call1(op, {});\n", operands[0].name)
-                 : fmt::format("  return internal::call2(op, {}, {});\n", operands[0].name,
+                 ? fmt::format("  return etude::internal::call1(op, {});\n", operands[0].name)
+                 : fmt::format("  return etude::internal::call2(op, {}, {});\n", operands[0].name,
                                operands[1].name);
     } else if (operands.empty()) {
-      call = fmt::format("internal::call(op, {{}}, {}, {})", attrs(), site());
+      call = fmt::format("etude::internal::call(op, {{}}, {}, {})", attrs(), site());
     } else {
       before = fixed_arguments();
-      call = fmt::format("internal::call{}(op, args, {}, {})", op_.is_variadic() ? "_list" : "",
-                         attrs(), site());
+      call = fmt::format("etude::internal::call{}(op, args, {}, {})",
+                         op_.is_variadic() ? "_list" : "", attrs(), site());
     }
     return before + finish(call);
   }
@@ -237,15 +237,15 @@ class Function {
                    ? fmt::format(
                          "  args.insert(args.end(), {0}.items().begin(), {0}.items().end());\n",
                          d.name)
-                   : fmt::format("  args.push_back(internal::materialize({}));\n", d.name);
+                   : fmt::format("  args.push_back(etude::internal::materialize({}));\n", d.name);
       }
       return out;
     }
     for (const OperandDef& d : op_.def().operands) {
       if (draws(d)) {
         out += fmt::format(
-            "  const OptionalArg drawn = internal::located(op.name(), {2}, [&] {{ return "
-            "internal::key_for(options.{0}, options.{1}); }});\n"
+            "  const OptionalArg drawn = etude::internal::located(op.name(), {2}, [&] {{ return "
+            "etude::internal::key_for(options.{0}, options.{1}); }});\n"
             "  const Arg {0}_arg(drawn, {2});\n",
             d.name, kProbability, site());
       } else if (d.optional) {
@@ -257,8 +257,8 @@ class Function {
   }
 
   std::string finish(const std::string& call) const {
-    if (any_number()) return fmt::format("  return internal::list({});\n", call);
-    if (!named_results()) return fmt::format("  return internal::only({});\n", call);
+    if (any_number()) return fmt::format("  return etude::internal::list({});\n", call);
+    if (!named_results()) return fmt::format("  return etude::internal::only({});\n", call);
     std::string moves;
     for (std::size_t i = 0; i < result_count(); ++i)
       moves += fmt::format("{}std::move(y[{}])", i > 0 ? ", " : "", i);

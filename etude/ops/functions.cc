@@ -9,601 +9,601 @@
 namespace etude {
 
 Tensor zeros(const IntList& shape, const ZerosOptions& options, CallSite where) {
-  static const Op& op = internal::op("zeros");
-  return internal::only(internal::call(op, {}, {shape, options.dtype}, where));
+  static const Op& op = etude::internal::op("zeros");
+  return etude::internal::only(etude::internal::call(op, {}, {shape, options.dtype}, where));
 }
 
 Tensor ones(const IntList& shape, const OnesOptions& options, CallSite where) {
-  static const Op& op = internal::op("ones");
-  return internal::only(internal::call(op, {}, {shape, options.dtype}, where));
+  static const Op& op = etude::internal::op("ones");
+  return etude::internal::only(etude::internal::call(op, {}, {shape, options.dtype}, where));
 }
 
 Tensor empty(const IntList& shape, const EmptyOptions& options, CallSite where) {
-  static const Op& op = internal::op("empty");
-  return internal::only(internal::call(op, {}, {shape, options.dtype}, where));
+  static const Op& op = etude::internal::op("empty");
+  return etude::internal::only(etude::internal::call(op, {}, {shape, options.dtype}, where));
 }
 
 Tensor zeros_like(const Arg& x, const ZerosLikeOptions& options) {
-  static const Op& op = internal::op("zeros_like");
+  static const Op& op = etude::internal::op("zeros_like");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.dtype}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.dtype}, x.where()));
 }
 
 Tensor ones_like(const Arg& x, const OnesLikeOptions& options) {
-  static const Op& op = internal::op("ones_like");
+  static const Op& op = etude::internal::op("ones_like");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.dtype}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.dtype}, x.where()));
 }
 
 Tensor empty_like(const Arg& x, const EmptyLikeOptions& options) {
-  static const Op& op = internal::op("empty_like");
+  static const Op& op = etude::internal::op("empty_like");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.dtype}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.dtype}, x.where()));
 }
 
 Tensor asarray(const Arg& x, const AsarrayOptions& options) {
-  static const Op& op = internal::op("asarray");
+  static const Op& op = etude::internal::op("asarray");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.dtype}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.dtype}, x.where()));
 }
 
 Tensor full(const IntList& shape, const Arg& value) {
-  static const Op& op = internal::op("full");
+  static const Op& op = etude::internal::op("full");
   const Arg* const args[] = {&value};
-  return internal::only(internal::call(op, args, {shape}, value.where()));
+  return etude::internal::only(etude::internal::call(op, args, {shape}, value.where()));
 }
 
 Tensor astype(const Arg& x, const DType& dtype) {
-  static const Op& op = internal::op("astype");
+  static const Op& op = etude::internal::op("astype");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {dtype}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {dtype}, x.where()));
 }
 
 Tensor where(const Arg& condition, const Arg& x1, const Arg& x2) {
-  static const Op& op = internal::op("where");
+  static const Op& op = etude::internal::op("where");
   const Arg* const args[] = {&condition, &x1, &x2};
-  return internal::only(internal::call(op, args, {}, condition.where()));
+  return etude::internal::only(etude::internal::call(op, args, {}, condition.where()));
 }
 
 Tensor clip(const Arg& x, const ClipOptions& options) {
-  static const Op& op = internal::op("clip");
+  static const Op& op = etude::internal::op("clip");
   const Arg min_arg(options.min, x.where());
   const Arg max_arg(options.max, x.where());
   const Arg* const args[] = {&x, &min_arg, &max_arg};
-  return internal::only(internal::call(op, args, {}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {}, x.where()));
 }
 
 Tensor nan_to_num(const Arg& x, const NanToNumOptions& options) {
-  static const Op& op = internal::op("nan_to_num");
+  static const Op& op = etude::internal::op("nan_to_num");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.nan, options.posinf, options.neginf}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.nan, options.posinf, options.neginf}, x.where()));
 }
 
 Tensor sum(const Arg& x, const SumOptions& options) {
-  static const Op& op = internal::op("sum");
+  static const Op& op = etude::internal::op("sum");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.axis, options.keepdims}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.axis, options.keepdims}, x.where()));
 }
 
 Tensor mean(const Arg& x, const MeanOptions& options) {
-  static const Op& op = internal::op("mean");
+  static const Op& op = etude::internal::op("mean");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.axis, options.keepdims}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.axis, options.keepdims}, x.where()));
 }
 
 Tensor sum_to(const Arg& x, const IntList& shape) {
-  static const Op& op = internal::op("sum_to");
+  static const Op& op = etude::internal::op("sum_to");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {shape}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {shape}, x.where()));
 }
 
 Tensor prod(const Arg& x, const ProdOptions& options) {
-  static const Op& op = internal::op("prod");
+  static const Op& op = etude::internal::op("prod");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.axis, options.keepdims}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.axis, options.keepdims}, x.where()));
 }
 
 Tensor max(const Arg& x, const MaxOptions& options) {
-  static const Op& op = internal::op("max");
+  static const Op& op = etude::internal::op("max");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.axis, options.keepdims}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.axis, options.keepdims}, x.where()));
 }
 
 Tensor min(const Arg& x, const MinOptions& options) {
-  static const Op& op = internal::op("min");
+  static const Op& op = etude::internal::op("min");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.axis, options.keepdims}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.axis, options.keepdims}, x.where()));
 }
 
 Tensor all(const Arg& x, const AllOptions& options) {
-  static const Op& op = internal::op("all");
+  static const Op& op = etude::internal::op("all");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.axis, options.keepdims}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.axis, options.keepdims}, x.where()));
 }
 
 Tensor any(const Arg& x, const AnyOptions& options) {
-  static const Op& op = internal::op("any");
+  static const Op& op = etude::internal::op("any");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.axis, options.keepdims}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.axis, options.keepdims}, x.where()));
 }
 
 Tensor count_nonzero(const Arg& x, const CountNonzeroOptions& options) {
-  static const Op& op = internal::op("count_nonzero");
+  static const Op& op = etude::internal::op("count_nonzero");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.axis, options.keepdims}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.axis, options.keepdims}, x.where()));
 }
 
 Tensor arange(const double& start, const ArangeOptions& options, CallSite where) {
-  static const Op& op = internal::op("arange");
-  return internal::only(internal::call(op, {}, {start, options.stop, options.step, options.dtype}, where));
+  static const Op& op = etude::internal::op("arange");
+  return etude::internal::only(etude::internal::call(op, {}, {start, options.stop, options.step, options.dtype}, where));
 }
 
 Tensor linspace(const Arg& start, const Arg& stop, const int64_t& num, const LinspaceOptions& options) {
-  static const Op& op = internal::op("linspace");
+  static const Op& op = etude::internal::op("linspace");
   const Arg* const args[] = {&start, &stop};
-  return internal::only(internal::call(op, args, {num, options.endpoint}, start.where()));
+  return etude::internal::only(etude::internal::call(op, args, {num, options.endpoint}, start.where()));
 }
 
 Tensor arange_like(const Arg& x, const ArangeLikeOptions& options) {
-  static const Op& op = internal::op("arange_like");
+  static const Op& op = etude::internal::op("arange_like");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.axis, options.dtype}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.axis, options.dtype}, x.where()));
 }
 
 Tensor sequence_mask(const Arg& lengths, const Arg& x, const SequenceMaskOptions& options) {
-  static const Op& op = internal::op("sequence_mask");
+  static const Op& op = etude::internal::op("sequence_mask");
   const Arg* const args[] = {&lengths, &x};
-  return internal::only(internal::call(op, args, {options.axis}, lengths.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.axis}, lengths.where()));
 }
 
 Tensor eye(const int64_t& rows, const EyeOptions& options, CallSite where) {
-  static const Op& op = internal::op("eye");
-  return internal::only(internal::call(op, {}, {rows, options.cols, options.k, options.batch_shape, options.dtype}, where));
+  static const Op& op = etude::internal::op("eye");
+  return etude::internal::only(etude::internal::call(op, {}, {rows, options.cols, options.k, options.batch_shape, options.dtype}, where));
 }
 
 Tensor one_hot(const Arg& indices, const int64_t& depth, const OneHotOptions& options) {
-  static const Op& op = internal::op("one_hot");
+  static const Op& op = etude::internal::op("one_hot");
   const Arg* const args[] = {&indices};
-  return internal::only(internal::call(op, args, {depth, options.on, options.off, options.axis, options.dtype}, indices.where()));
+  return etude::internal::only(etude::internal::call(op, args, {depth, options.on, options.off, options.axis, options.dtype}, indices.where()));
 }
 
 Tensor tril(const Arg& x, const TrilOptions& options) {
-  static const Op& op = internal::op("tril");
+  static const Op& op = etude::internal::op("tril");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.k}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.k}, x.where()));
 }
 
 Tensor triu(const Arg& x, const TriuOptions& options) {
-  static const Op& op = internal::op("triu");
+  static const Op& op = etude::internal::op("triu");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.k}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.k}, x.where()));
 }
 
 std::vector<Tensor> meshgrid(const Args& xs, const MeshgridOptions& options) {
-  static const Op& op = internal::op("meshgrid");
-  return internal::list(internal::call_list(op, xs.items(), {options.indexing}, xs.where()));
+  static const Op& op = etude::internal::op("meshgrid");
+  return etude::internal::list(etude::internal::call_list(op, xs.items(), {options.indexing}, xs.where()));
 }
 
 Tensor reshape(const Arg& x, const IntList& shape) {
-  static const Op& op = internal::op("reshape");
+  static const Op& op = etude::internal::op("reshape");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {shape}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {shape}, x.where()));
 }
 
 Tensor expand_dims(const Arg& x, const IntList& axis) {
-  static const Op& op = internal::op("expand_dims");
+  static const Op& op = etude::internal::op("expand_dims");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {axis}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {axis}, x.where()));
 }
 
 Tensor squeeze(const Arg& x, const IntList& axis) {
-  static const Op& op = internal::op("squeeze");
+  static const Op& op = etude::internal::op("squeeze");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {axis}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {axis}, x.where()));
 }
 
 Tensor flatten(const Arg& x, const FlattenOptions& options) {
-  static const Op& op = internal::op("flatten");
+  static const Op& op = etude::internal::op("flatten");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.start, options.end}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.start, options.end}, x.where()));
 }
 
 Tensor permute_dims(const Arg& x, const IntList& axes) {
-  static const Op& op = internal::op("permute_dims");
+  static const Op& op = etude::internal::op("permute_dims");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {axes}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {axes}, x.where()));
 }
 
 Tensor moveaxis(const Arg& x, const IntList& source, const IntList& destination) {
-  static const Op& op = internal::op("moveaxis");
+  static const Op& op = etude::internal::op("moveaxis");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {source, destination}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {source, destination}, x.where()));
 }
 
 Tensor swapaxes(const Arg& x, const int64_t& axis1, const int64_t& axis2) {
-  static const Op& op = internal::op("swapaxes");
+  static const Op& op = etude::internal::op("swapaxes");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {axis1, axis2}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {axis1, axis2}, x.where()));
 }
 
 Tensor flip(const Arg& x, const FlipOptions& options) {
-  static const Op& op = internal::op("flip");
+  static const Op& op = etude::internal::op("flip");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.axis}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.axis}, x.where()));
 }
 
 Tensor broadcast_to(const Arg& x, const IntList& shape) {
-  static const Op& op = internal::op("broadcast_to");
+  static const Op& op = etude::internal::op("broadcast_to");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {shape}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {shape}, x.where()));
 }
 
 std::vector<Tensor> broadcast_arrays(const Args& xs) {
-  static const Op& op = internal::op("broadcast_arrays");
-  return internal::list(internal::call_list(op, xs.items(), {}, xs.where()));
+  static const Op& op = etude::internal::op("broadcast_arrays");
+  return etude::internal::list(etude::internal::call_list(op, xs.items(), {}, xs.where()));
 }
 
 Tensor tile(const Arg& x, const IntList& repetitions) {
-  static const Op& op = internal::op("tile");
+  static const Op& op = etude::internal::op("tile");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {repetitions}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {repetitions}, x.where()));
 }
 
 Tensor repeat(const Arg& x, const int64_t& n, const RepeatOptions& options) {
-  static const Op& op = internal::op("repeat");
+  static const Op& op = etude::internal::op("repeat");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {n, options.axis}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {n, options.axis}, x.where()));
 }
 
 Tensor concat(const Args& xs, const ConcatOptions& options) {
-  static const Op& op = internal::op("concat");
-  return internal::only(internal::call_list(op, xs.items(), {options.axis}, xs.where()));
+  static const Op& op = etude::internal::op("concat");
+  return etude::internal::only(etude::internal::call_list(op, xs.items(), {options.axis}, xs.where()));
 }
 
 Tensor stack(const Args& xs, const StackOptions& options) {
-  static const Op& op = internal::op("stack");
-  return internal::only(internal::call_list(op, xs.items(), {options.axis}, xs.where()));
+  static const Op& op = etude::internal::op("stack");
+  return etude::internal::only(etude::internal::call_list(op, xs.items(), {options.axis}, xs.where()));
 }
 
 std::vector<Tensor> split(const Arg& x, const IntList& parts_or_sizes, const SplitOptions& options) {
-  static const Op& op = internal::op("split");
+  static const Op& op = etude::internal::op("split");
   const Arg* const args[] = {&x};
-  return internal::list(internal::call(op, args, {parts_or_sizes, options.axis}, x.where()));
+  return etude::internal::list(etude::internal::call(op, args, {parts_or_sizes, options.axis}, x.where()));
 }
 
 std::vector<Tensor> unstack(const Arg& x, const UnstackOptions& options) {
-  static const Op& op = internal::op("unstack");
+  static const Op& op = etude::internal::op("unstack");
   const Arg* const args[] = {&x};
-  return internal::list(internal::call(op, args, {options.axis}, x.where()));
+  return etude::internal::list(etude::internal::call(op, args, {options.axis}, x.where()));
 }
 
 Tensor slice(const Arg& x, const IntList& start, const IntList& stop, const SliceOptions& options) {
-  static const Op& op = internal::op("slice");
+  static const Op& op = etude::internal::op("slice");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {start, stop, options.step}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {start, stop, options.step}, x.where()));
 }
 
 Tensor roll(const Arg& x, const IntList& shift, const RollOptions& options) {
-  static const Op& op = internal::op("roll");
+  static const Op& op = etude::internal::op("roll");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {shift, options.axis}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {shift, options.axis}, x.where()));
 }
 
 Tensor take(const Arg& x, const Arg& indices, const TakeOptions& options) {
-  static const Op& op = internal::op("take");
+  static const Op& op = etude::internal::op("take");
   const Arg* const args[] = {&x, &indices};
-  return internal::only(internal::call(op, args, {options.axis}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.axis}, x.where()));
 }
 
 std::vector<Tensor> nonzero(const Arg& x) {
-  static const Op& op = internal::op("nonzero");
+  static const Op& op = etude::internal::op("nonzero");
   const Arg* const args[] = {&x};
-  return internal::list(internal::call(op, args, {}, x.where()));
+  return etude::internal::list(etude::internal::call(op, args, {}, x.where()));
 }
 
 Tensor segment_sum(const Arg& x, const Arg& ids, const int64_t& num) {
-  static const Op& op = internal::op("segment_sum");
+  static const Op& op = etude::internal::op("segment_sum");
   const Arg* const args[] = {&x, &ids};
-  return internal::only(internal::call(op, args, {num}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {num}, x.where()));
 }
 
 Tensor segment_mean(const Arg& x, const Arg& ids, const int64_t& num) {
-  static const Op& op = internal::op("segment_mean");
+  static const Op& op = etude::internal::op("segment_mean");
   const Arg* const args[] = {&x, &ids};
-  return internal::only(internal::call(op, args, {num}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {num}, x.where()));
 }
 
 Tensor segment_max(const Arg& x, const Arg& ids, const int64_t& num) {
-  static const Op& op = internal::op("segment_max");
+  static const Op& op = etude::internal::op("segment_max");
   const Arg* const args[] = {&x, &ids};
-  return internal::only(internal::call(op, args, {num}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {num}, x.where()));
 }
 
 Tensor segment_min(const Arg& x, const Arg& ids, const int64_t& num) {
-  static const Op& op = internal::op("segment_min");
+  static const Op& op = etude::internal::op("segment_min");
   const Arg* const args[] = {&x, &ids};
-  return internal::only(internal::call(op, args, {num}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {num}, x.where()));
 }
 
 Tensor segment_prod(const Arg& x, const Arg& ids, const int64_t& num) {
-  static const Op& op = internal::op("segment_prod");
+  static const Op& op = etude::internal::op("segment_prod");
   const Arg* const args[] = {&x, &ids};
-  return internal::only(internal::call(op, args, {num}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {num}, x.where()));
 }
 
 Tensor scatter(const Arg& x, const Arg& indices, const Arg& updates, const ScatterOptions& options) {
-  static const Op& op = internal::op("scatter");
+  static const Op& op = etude::internal::op("scatter");
   const Arg* const args[] = {&x, &indices, &updates};
-  return internal::only(internal::call(op, args, {options.mode}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.mode}, x.where()));
 }
 
 Tensor gather_nd(const Arg& x, const Arg& indices, const GatherNdOptions& options) {
-  static const Op& op = internal::op("gather_nd");
+  static const Op& op = etude::internal::op("gather_nd");
   const Arg* const args[] = {&x, &indices};
-  return internal::only(internal::call(op, args, {options.batch_dims}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.batch_dims}, x.where()));
 }
 
 Tensor take_along_axis(const Arg& x, const Arg& indices, const TakeAlongAxisOptions& options) {
-  static const Op& op = internal::op("take_along_axis");
+  static const Op& op = etude::internal::op("take_along_axis");
   const Arg* const args[] = {&x, &indices};
-  return internal::only(internal::call(op, args, {options.axis}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.axis}, x.where()));
 }
 
 Tensor pad(const Arg& x, const IntList& widths, const PadOptions& options) {
-  static const Op& op = internal::op("pad");
+  static const Op& op = etude::internal::op("pad");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {widths, options.mode, options.value}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {widths, options.mode, options.value}, x.where()));
 }
 
 Tensor searchsorted(const Arg& sorted, const Arg& x, const SearchsortedOptions& options) {
-  static const Op& op = internal::op("searchsorted");
+  static const Op& op = etude::internal::op("searchsorted");
   const Arg* const args[] = {&sorted, &x};
-  return internal::only(internal::call(op, args, {options.side}, sorted.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.side}, sorted.where()));
 }
 
 Tensor bincount(const Arg& x, const BincountOptions& options) {
-  static const Op& op = internal::op("bincount");
+  static const Op& op = etude::internal::op("bincount");
   const Arg weights_arg(options.weights, x.where());
   const Arg* const args[] = {&x, &weights_arg};
-  return internal::only(internal::call(op, args, {options.minlength}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.minlength}, x.where()));
 }
 
 Tensor isclose(const Arg& x1, const Arg& x2, const IscloseOptions& options) {
-  static const Op& op = internal::op("isclose");
+  static const Op& op = etude::internal::op("isclose");
   const Arg* const args[] = {&x1, &x2};
-  return internal::only(internal::call(op, args, {options.rtol, options.atol, options.equal_nan}, x1.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.rtol, options.atol, options.equal_nan}, x1.where()));
 }
 
 Tensor allclose(const Arg& x1, const Arg& x2, const AllcloseOptions& options) {
-  static const Op& op = internal::op("allclose");
+  static const Op& op = etude::internal::op("allclose");
   const Arg* const args[] = {&x1, &x2};
-  return internal::only(internal::call(op, args, {options.rtol, options.atol, options.equal_nan}, x1.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.rtol, options.atol, options.equal_nan}, x1.where()));
 }
 
 Tensor matmul(const Arg& x, const Arg& y, const MatmulOptions& options) {
-  static const Op& op = internal::op("matmul");
+  static const Op& op = etude::internal::op("matmul");
   const Arg* const args[] = {&x, &y};
-  return internal::only(internal::call(op, args, {options.transpose_x, options.transpose_y}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.transpose_x, options.transpose_y}, x.where()));
 }
 
 Tensor vecdot(const Arg& x, const Arg& y, const VecdotOptions& options) {
-  static const Op& op = internal::op("vecdot");
+  static const Op& op = etude::internal::op("vecdot");
   const Arg* const args[] = {&x, &y};
-  return internal::only(internal::call(op, args, {options.axis}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.axis}, x.where()));
 }
 
 Tensor tensordot(const Arg& x, const Arg& y, const IntList& axes) {
-  static const Op& op = internal::op("tensordot");
+  static const Op& op = etude::internal::op("tensordot");
   const Arg* const args[] = {&x, &y};
-  return internal::only(internal::call(op, args, {axes}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {axes}, x.where()));
 }
 
 Tensor cosine_similarity(const Arg& x, const Arg& y, const CosineSimilarityOptions& options) {
-  static const Op& op = internal::op("cosine_similarity");
+  static const Op& op = etude::internal::op("cosine_similarity");
   const Arg* const args[] = {&x, &y};
-  return internal::only(internal::call(op, args, {options.axis, options.epsilon}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.axis, options.epsilon}, x.where()));
 }
 
 Tensor cosine_distance(const Arg& x, const Arg& y, const CosineDistanceOptions& options) {
-  static const Op& op = internal::op("cosine_distance");
+  static const Op& op = etude::internal::op("cosine_distance");
   const Arg* const args[] = {&x, &y};
-  return internal::only(internal::call(op, args, {options.axis, options.epsilon}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.axis, options.epsilon}, x.where()));
 }
 
 Tensor einsum(const std::string& equation, const Args& xs) {
-  static const Op& op = internal::op("einsum");
-  return internal::only(internal::call_list(op, xs.items(), {equation}, xs.where()));
+  static const Op& op = etude::internal::op("einsum");
+  return etude::internal::only(etude::internal::call_list(op, xs.items(), {equation}, xs.where()));
 }
 
 Tensor logsumexp(const Arg& x, const LogsumexpOptions& options) {
-  static const Op& op = internal::op("logsumexp");
+  static const Op& op = etude::internal::op("logsumexp");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.axis, options.keepdims}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.axis, options.keepdims}, x.where()));
 }
 
 Tensor cumulative_sum(const Arg& x, const CumulativeSumOptions& options) {
-  static const Op& op = internal::op("cumulative_sum");
+  static const Op& op = etude::internal::op("cumulative_sum");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.axis, options.exclusive, options.reverse, options.include_initial}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.axis, options.exclusive, options.reverse, options.include_initial}, x.where()));
 }
 
 Tensor cumulative_prod(const Arg& x, const CumulativeProdOptions& options) {
-  static const Op& op = internal::op("cumulative_prod");
+  static const Op& op = etude::internal::op("cumulative_prod");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.axis, options.exclusive, options.reverse, options.include_initial}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.axis, options.exclusive, options.reverse, options.include_initial}, x.where()));
 }
 
 Tensor var(const Arg& x, const VarOptions& options) {
-  static const Op& op = internal::op("var");
+  static const Op& op = etude::internal::op("var");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.axis, options.correction, options.keepdims}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.axis, options.correction, options.keepdims}, x.where()));
 }
 
 Tensor std(const Arg& x, const StdOptions& options) {
-  static const Op& op = internal::op("std");
+  static const Op& op = etude::internal::op("std");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.axis, options.correction, options.keepdims}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.axis, options.correction, options.keepdims}, x.where()));
 }
 
 MomentsResult moments(const Arg& x, const MomentsOptions& options) {
-  static const Op& op = internal::op("moments");
+  static const Op& op = etude::internal::op("moments");
   const Arg* const args[] = {&x};
-  Values y = internal::call(op, args, {options.axis, options.keepdims}, x.where());
+  Values y = etude::internal::call(op, args, {options.axis, options.keepdims}, x.where());
   return {std::move(y[0]), std::move(y[1])};
 }
 
 Tensor norm(const Arg& x, const NormOptions& options) {
-  static const Op& op = internal::op("norm");
+  static const Op& op = etude::internal::op("norm");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.ord, options.axis, options.keepdims}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.ord, options.axis, options.keepdims}, x.where()));
 }
 
 Tensor diff(const Arg& x, const DiffOptions& options) {
-  static const Op& op = internal::op("diff");
+  static const Op& op = etude::internal::op("diff");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.axis, options.n}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.axis, options.n}, x.where()));
 }
 
 Tensor sort(const Arg& x, const SortOptions& options) {
-  static const Op& op = internal::op("sort");
+  static const Op& op = etude::internal::op("sort");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.axis, options.descending, options.stable}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.axis, options.descending, options.stable}, x.where()));
 }
 
 Tensor argsort(const Arg& x, const ArgsortOptions& options) {
-  static const Op& op = internal::op("argsort");
+  static const Op& op = etude::internal::op("argsort");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.axis, options.descending, options.stable}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.axis, options.descending, options.stable}, x.where()));
 }
 
 TopKResult top_k(const Arg& x, const int64_t& k, const TopKOptions& options) {
-  static const Op& op = internal::op("top_k");
+  static const Op& op = etude::internal::op("top_k");
   const Arg* const args[] = {&x};
-  Values y = internal::call(op, args, {k, options.axis}, x.where());
+  Values y = etude::internal::call(op, args, {k, options.axis}, x.where());
   return {std::move(y[0]), std::move(y[1])};
 }
 
 Tensor argmax(const Arg& x, const ArgmaxOptions& options) {
-  static const Op& op = internal::op("argmax");
+  static const Op& op = etude::internal::op("argmax");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.axis, options.keepdims}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.axis, options.keepdims}, x.where()));
 }
 
 Tensor argmin(const Arg& x, const ArgminOptions& options) {
-  static const Op& op = internal::op("argmin");
+  static const Op& op = etude::internal::op("argmin");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.axis, options.keepdims}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.axis, options.keepdims}, x.where()));
 }
 
 UniqueCountsResult unique_counts(const Arg& x) {
-  static const Op& op = internal::op("unique_counts");
+  static const Op& op = etude::internal::op("unique_counts");
   const Arg* const args[] = {&x};
-  Values y = internal::call(op, args, {}, x.where());
+  Values y = etude::internal::call(op, args, {}, x.where());
   return {std::move(y[0]), std::move(y[1])};
 }
 
 UniqueInverseResult unique_inverse(const Arg& x) {
-  static const Op& op = internal::op("unique_inverse");
+  static const Op& op = etude::internal::op("unique_inverse");
   const Arg* const args[] = {&x};
-  Values y = internal::call(op, args, {}, x.where());
+  Values y = etude::internal::call(op, args, {}, x.where());
   return {std::move(y[0]), std::move(y[1])};
 }
 
 UniqueAllResult unique_all(const Arg& x) {
-  static const Op& op = internal::op("unique_all");
+  static const Op& op = etude::internal::op("unique_all");
   const Arg* const args[] = {&x};
-  Values y = internal::call(op, args, {}, x.where());
+  Values y = etude::internal::call(op, args, {}, x.where());
   return {std::move(y[0]), std::move(y[1]), std::move(y[2]), std::move(y[3])};
 }
 
 Tensor isin(const Arg& x1, const Arg& x2, const IsinOptions& options) {
-  static const Op& op = internal::op("isin");
+  static const Op& op = etude::internal::op("isin");
   const Arg* const args[] = {&x1, &x2};
-  return internal::only(internal::call(op, args, {options.invert}, x1.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.invert}, x1.where()));
 }
 
 namespace fft {
 
 Tensor fft(const Arg& x, const FftOptions& options) {
-  static const Op& op = internal::op("fft");
+  static const Op& op = etude::internal::op("fft");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.n, options.axis, options.norm}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.n, options.axis, options.norm}, x.where()));
 }
 
 Tensor ifft(const Arg& x, const IfftOptions& options) {
-  static const Op& op = internal::op("ifft");
+  static const Op& op = etude::internal::op("ifft");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.n, options.axis, options.norm}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.n, options.axis, options.norm}, x.where()));
 }
 
 Tensor rfft(const Arg& x, const RfftOptions& options) {
-  static const Op& op = internal::op("rfft");
+  static const Op& op = etude::internal::op("rfft");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.n, options.axis, options.norm}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.n, options.axis, options.norm}, x.where()));
 }
 
 Tensor irfft(const Arg& x, const IrfftOptions& options) {
-  static const Op& op = internal::op("irfft");
+  static const Op& op = etude::internal::op("irfft");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.n, options.axis, options.norm}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.n, options.axis, options.norm}, x.where()));
 }
 
 Tensor hfft(const Arg& x, const HfftOptions& options) {
-  static const Op& op = internal::op("hfft");
+  static const Op& op = etude::internal::op("hfft");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.n, options.axis, options.norm}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.n, options.axis, options.norm}, x.where()));
 }
 
 Tensor ihfft(const Arg& x, const IhfftOptions& options) {
-  static const Op& op = internal::op("ihfft");
+  static const Op& op = etude::internal::op("ihfft");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.n, options.axis, options.norm}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.n, options.axis, options.norm}, x.where()));
 }
 
 Tensor fftn(const Arg& x, const FftnOptions& options) {
-  static const Op& op = internal::op("fftn");
+  static const Op& op = etude::internal::op("fftn");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.s, options.axes, options.norm}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.s, options.axes, options.norm}, x.where()));
 }
 
 Tensor ifftn(const Arg& x, const IfftnOptions& options) {
-  static const Op& op = internal::op("ifftn");
+  static const Op& op = etude::internal::op("ifftn");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.s, options.axes, options.norm}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.s, options.axes, options.norm}, x.where()));
 }
 
 Tensor rfftn(const Arg& x, const RfftnOptions& options) {
-  static const Op& op = internal::op("rfftn");
+  static const Op& op = etude::internal::op("rfftn");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.s, options.axes, options.norm}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.s, options.axes, options.norm}, x.where()));
 }
 
 Tensor irfftn(const Arg& x, const IrfftnOptions& options) {
-  static const Op& op = internal::op("irfftn");
+  static const Op& op = etude::internal::op("irfftn");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.s, options.axes, options.norm}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.s, options.axes, options.norm}, x.where()));
 }
 
 Tensor fftshift(const Arg& x, const FftshiftOptions& options) {
-  static const Op& op = internal::op("fftshift");
+  static const Op& op = etude::internal::op("fftshift");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.axes}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.axes}, x.where()));
 }
 
 Tensor ifftshift(const Arg& x, const IfftshiftOptions& options) {
-  static const Op& op = internal::op("ifftshift");
+  static const Op& op = etude::internal::op("ifftshift");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.axes}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.axes}, x.where()));
 }
 
 Tensor fftfreq(const int64_t& n, const FftfreqOptions& options, CallSite where) {
-  static const Op& op = internal::op("fftfreq");
-  return internal::only(internal::call(op, {}, {n, options.d, options.dtype}, where));
+  static const Op& op = etude::internal::op("fftfreq");
+  return etude::internal::only(etude::internal::call(op, {}, {n, options.d, options.dtype}, where));
 }
 
 Tensor rfftfreq(const int64_t& n, const RfftfreqOptions& options, CallSite where) {
-  static const Op& op = internal::op("rfftfreq");
-  return internal::only(internal::call(op, {}, {n, options.d, options.dtype}, where));
+  static const Op& op = etude::internal::op("rfftfreq");
+  return etude::internal::only(etude::internal::call(op, {}, {n, options.d, options.dtype}, where));
 }
 
 }  // namespace fft
@@ -611,81 +611,81 @@ Tensor rfftfreq(const int64_t& n, const RfftfreqOptions& options, CallSite where
 namespace image {
 
 Tensor resize(const Arg& x, const IntList& size, const ResizeOptions& options) {
-  static const Op& op = internal::op("resize");
+  static const Op& op = etude::internal::op("resize");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {size, options.method, options.antialias, options.centers}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {size, options.method, options.antialias, options.centers}, x.where()));
 }
 
 Tensor depth_to_space(const Arg& x, const int64_t& block) {
-  static const Op& op = internal::op("depth_to_space");
+  static const Op& op = etude::internal::op("depth_to_space");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {block}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {block}, x.where()));
 }
 
 Tensor space_to_depth(const Arg& x, const int64_t& block) {
-  static const Op& op = internal::op("space_to_depth");
+  static const Op& op = etude::internal::op("space_to_depth");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {block}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {block}, x.where()));
 }
 
 Tensor crop(const Arg& x, const int64_t& top, const int64_t& left, const int64_t& height, const int64_t& width) {
-  static const Op& op = internal::op("crop");
+  static const Op& op = etude::internal::op("crop");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {top, left, height, width}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {top, left, height, width}, x.where()));
 }
 
 Tensor central_crop(const Arg& x, const double& fraction) {
-  static const Op& op = internal::op("central_crop");
+  static const Op& op = etude::internal::op("central_crop");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {fraction}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {fraction}, x.where()));
 }
 
 Tensor dilation2d(const Arg& x, const Arg& filter, const Dilation2dOptions& options) {
-  static const Op& op = internal::op("dilation2d");
+  static const Op& op = etude::internal::op("dilation2d");
   const Arg* const args[] = {&x, &filter};
-  return internal::only(internal::call(op, args, {options.strides, options.padding, options.explicit_padding, options.dilations}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.strides, options.padding, options.explicit_padding, options.dilations}, x.where()));
 }
 
 Tensor erosion2d(const Arg& x, const Arg& filter, const Erosion2dOptions& options) {
-  static const Op& op = internal::op("erosion2d");
+  static const Op& op = etude::internal::op("erosion2d");
   const Arg* const args[] = {&x, &filter};
-  return internal::only(internal::call(op, args, {options.strides, options.padding, options.explicit_padding, options.dilations}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.strides, options.padding, options.explicit_padding, options.dilations}, x.where()));
 }
 
 Tensor adjust_brightness(const Arg& x, const double& delta) {
-  static const Op& op = internal::op("adjust_brightness");
+  static const Op& op = etude::internal::op("adjust_brightness");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {delta}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {delta}, x.where()));
 }
 
 Tensor adjust_contrast(const Arg& x, const double& factor) {
-  static const Op& op = internal::op("adjust_contrast");
+  static const Op& op = etude::internal::op("adjust_contrast");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {factor}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {factor}, x.where()));
 }
 
 Tensor adjust_saturation(const Arg& x, const double& factor) {
-  static const Op& op = internal::op("adjust_saturation");
+  static const Op& op = etude::internal::op("adjust_saturation");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {factor}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {factor}, x.where()));
 }
 
 Tensor adjust_hue(const Arg& x, const double& delta) {
-  static const Op& op = internal::op("adjust_hue");
+  static const Op& op = etude::internal::op("adjust_hue");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {delta}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {delta}, x.where()));
 }
 
 Tensor psnr(const Arg& x, const Arg& y, const PsnrOptions& options) {
-  static const Op& op = internal::op("psnr");
+  static const Op& op = etude::internal::op("psnr");
   const Arg* const args[] = {&x, &y};
-  return internal::only(internal::call(op, args, {options.max_value}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.max_value}, x.where()));
 }
 
 Tensor ssim(const Arg& x, const Arg& y, const SsimOptions& options) {
-  static const Op& op = internal::op("ssim");
+  static const Op& op = etude::internal::op("ssim");
   const Arg* const args[] = {&x, &y};
-  return internal::only(internal::call(op, args, {options.max_value, options.filter_size, options.filter_sigma, options.k1, options.k2}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.max_value, options.filter_size, options.filter_sigma, options.k1, options.k2}, x.where()));
 }
 
 }  // namespace image
@@ -693,115 +693,115 @@ Tensor ssim(const Arg& x, const Arg& y, const SsimOptions& options) {
 namespace linalg {
 
 Tensor cholesky(const Arg& x, const CholeskyOptions& options) {
-  static const Op& op = internal::op("cholesky");
+  static const Op& op = etude::internal::op("cholesky");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.upper}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.upper}, x.where()));
 }
 
 Tensor triangular_solve(const Arg& a, const Arg& b, const TriangularSolveOptions& options) {
-  static const Op& op = internal::op("triangular_solve");
+  static const Op& op = etude::internal::op("triangular_solve");
   const Arg* const args[] = {&a, &b};
-  return internal::only(internal::call(op, args, {options.lower, options.transpose, options.unit}, a.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.lower, options.transpose, options.unit}, a.where()));
 }
 
 SlogdetResult slogdet(const Arg& x) {
-  static const Op& op = internal::op("slogdet");
+  static const Op& op = etude::internal::op("slogdet");
   const Arg* const args[] = {&x};
-  Values y = internal::call(op, args, {}, x.where());
+  Values y = etude::internal::call(op, args, {}, x.where());
   return {std::move(y[0]), std::move(y[1])};
 }
 
 QrResult qr(const Arg& x, const QrOptions& options) {
-  static const Op& op = internal::op("qr");
+  static const Op& op = etude::internal::op("qr");
   const Arg* const args[] = {&x};
-  Values y = internal::call(op, args, {options.mode}, x.where());
+  Values y = etude::internal::call(op, args, {options.mode}, x.where());
   return {std::move(y[0]), std::move(y[1])};
 }
 
 EighResult eigh(const Arg& x) {
-  static const Op& op = internal::op("eigh");
+  static const Op& op = etude::internal::op("eigh");
   const Arg* const args[] = {&x};
-  Values y = internal::call(op, args, {}, x.where());
+  Values y = etude::internal::call(op, args, {}, x.where());
   return {std::move(y[0]), std::move(y[1])};
 }
 
 SvdResult svd(const Arg& x, const SvdOptions& options) {
-  static const Op& op = internal::op("svd");
+  static const Op& op = etude::internal::op("svd");
   const Arg* const args[] = {&x};
-  Values y = internal::call(op, args, {options.full_matrices}, x.where());
+  Values y = etude::internal::call(op, args, {options.full_matrices}, x.where());
   return {std::move(y[0]), std::move(y[1]), std::move(y[2])};
 }
 
 Tensor pinv(const Arg& x, const PinvOptions& options) {
-  static const Op& op = internal::op("pinv");
+  static const Op& op = etude::internal::op("pinv");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.rtol}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.rtol}, x.where()));
 }
 
 Tensor matrix_rank(const Arg& x, const MatrixRankOptions& options) {
-  static const Op& op = internal::op("matrix_rank");
+  static const Op& op = etude::internal::op("matrix_rank");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.rtol}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.rtol}, x.where()));
 }
 
 Tensor lstsq(const Arg& a, const Arg& b, const LstsqOptions& options) {
-  static const Op& op = internal::op("lstsq");
+  static const Op& op = etude::internal::op("lstsq");
   const Arg* const args[] = {&a, &b};
-  return internal::only(internal::call(op, args, {options.rtol}, a.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.rtol}, a.where()));
 }
 
 Tensor diagonal(const Arg& x, const DiagonalOptions& options) {
-  static const Op& op = internal::op("diagonal");
+  static const Op& op = etude::internal::op("diagonal");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.offset}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.offset}, x.where()));
 }
 
 Tensor set_diagonal(const Arg& x, const Arg& v, const SetDiagonalOptions& options) {
-  static const Op& op = internal::op("set_diagonal");
+  static const Op& op = etude::internal::op("set_diagonal");
   const Arg* const args[] = {&x, &v};
-  return internal::only(internal::call(op, args, {options.offset}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.offset}, x.where()));
 }
 
 Tensor diag(const Arg& v, const DiagOptions& options) {
-  static const Op& op = internal::op("diag");
+  static const Op& op = etude::internal::op("diag");
   const Arg* const args[] = {&v};
-  return internal::only(internal::call(op, args, {options.offset}, v.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.offset}, v.where()));
 }
 
 Tensor band_part(const Arg& x, const int64_t& lower, const int64_t& upper) {
-  static const Op& op = internal::op("band_part");
+  static const Op& op = etude::internal::op("band_part");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {lower, upper}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {lower, upper}, x.where()));
 }
 
 Tensor trace(const Arg& x, const TraceOptions& options) {
-  static const Op& op = internal::op("trace");
+  static const Op& op = etude::internal::op("trace");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.offset}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.offset}, x.where()));
 }
 
 Tensor matrix_power(const Arg& x, const int64_t& n) {
-  static const Op& op = internal::op("matrix_power");
+  static const Op& op = etude::internal::op("matrix_power");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {n}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {n}, x.where()));
 }
 
 Tensor matrix_norm(const Arg& x, const MatrixNormOptions& options) {
-  static const Op& op = internal::op("matrix_norm");
+  static const Op& op = etude::internal::op("matrix_norm");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.ord, options.keepdims}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.ord, options.keepdims}, x.where()));
 }
 
 Tensor vector_norm(const Arg& x, const VectorNormOptions& options) {
-  static const Op& op = internal::op("vector_norm");
+  static const Op& op = etude::internal::op("vector_norm");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.ord, options.axis, options.keepdims}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.ord, options.axis, options.keepdims}, x.where()));
 }
 
 Tensor cross(const Arg& x, const Arg& y, const CrossOptions& options) {
-  static const Op& op = internal::op("cross");
+  static const Op& op = etude::internal::op("cross");
   const Arg* const args[] = {&x, &y};
-  return internal::only(internal::call(op, args, {options.axis}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.axis}, x.where()));
 }
 
 }  // namespace linalg
@@ -809,197 +809,197 @@ Tensor cross(const Arg& x, const Arg& y, const CrossOptions& options) {
 namespace nn {
 
 Tensor leaky_relu(const Arg& x, const LeakyReluOptions& options) {
-  static const Op& op = internal::op("leaky_relu");
+  static const Op& op = etude::internal::op("leaky_relu");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.slope}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.slope}, x.where()));
 }
 
 Tensor elu(const Arg& x, const EluOptions& options) {
-  static const Op& op = internal::op("elu");
+  static const Op& op = etude::internal::op("elu");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.alpha}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.alpha}, x.where()));
 }
 
 Tensor gelu(const Arg& x, const GeluOptions& options) {
-  static const Op& op = internal::op("gelu");
+  static const Op& op = etude::internal::op("gelu");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.approximate}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.approximate}, x.where()));
 }
 
 Tensor scaled_dot_product_attention(const Arg& q, const Arg& k, const Arg& v, const ScaledDotProductAttentionOptions& options) {
-  static const Op& op = internal::op("scaled_dot_product_attention");
+  static const Op& op = etude::internal::op("scaled_dot_product_attention");
   const Arg mask_arg(options.mask, q.where());
   const Arg bias_arg(options.bias, q.where());
-  const OptionalArg drawn = internal::located(op.name(), q.where(), [&] { return internal::key_for(options.key, options.dropout); });
+  const OptionalArg drawn = etude::internal::located(op.name(), q.where(), [&] { return etude::internal::key_for(options.key, options.dropout); });
   const Arg key_arg(drawn, q.where());
   const Arg* const args[] = {&q, &k, &v, &mask_arg, &bias_arg, &key_arg};
-  return internal::only(internal::call(op, args, {options.causal, options.scale, options.dropout}, q.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.causal, options.scale, options.dropout}, q.where()));
 }
 
 Tensor conv2d(const Arg& x, const Arg& filter, const Conv2dOptions& options) {
-  static const Op& op = internal::op("conv2d");
+  static const Op& op = etude::internal::op("conv2d");
   const Arg bias_arg(options.bias, x.where());
   const Arg* const args[] = {&x, &filter, &bias_arg};
-  return internal::only(internal::call(op, args, {options.strides, options.padding, options.explicit_padding, options.dilations, options.groups}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.strides, options.padding, options.explicit_padding, options.dilations, options.groups}, x.where()));
 }
 
 Tensor conv1d(const Arg& x, const Arg& filter, const Conv1dOptions& options) {
-  static const Op& op = internal::op("conv1d");
+  static const Op& op = etude::internal::op("conv1d");
   const Arg bias_arg(options.bias, x.where());
   const Arg* const args[] = {&x, &filter, &bias_arg};
-  return internal::only(internal::call(op, args, {options.strides, options.padding, options.explicit_padding, options.dilations, options.groups}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.strides, options.padding, options.explicit_padding, options.dilations, options.groups}, x.where()));
 }
 
 Tensor conv3d(const Arg& x, const Arg& filter, const Conv3dOptions& options) {
-  static const Op& op = internal::op("conv3d");
+  static const Op& op = etude::internal::op("conv3d");
   const Arg bias_arg(options.bias, x.where());
   const Arg* const args[] = {&x, &filter, &bias_arg};
-  return internal::only(internal::call(op, args, {options.strides, options.padding, options.explicit_padding, options.dilations, options.groups}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.strides, options.padding, options.explicit_padding, options.dilations, options.groups}, x.where()));
 }
 
 Tensor depthwise_conv2d(const Arg& x, const Arg& filter, const DepthwiseConv2dOptions& options) {
-  static const Op& op = internal::op("depthwise_conv2d");
+  static const Op& op = etude::internal::op("depthwise_conv2d");
   const Arg bias_arg(options.bias, x.where());
   const Arg* const args[] = {&x, &filter, &bias_arg};
-  return internal::only(internal::call(op, args, {options.strides, options.padding, options.explicit_padding, options.dilations}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.strides, options.padding, options.explicit_padding, options.dilations}, x.where()));
 }
 
 Tensor conv_transpose1d(const Arg& x, const Arg& filter, const ConvTranspose1dOptions& options) {
-  static const Op& op = internal::op("conv_transpose1d");
+  static const Op& op = etude::internal::op("conv_transpose1d");
   const Arg bias_arg(options.bias, x.where());
   const Arg* const args[] = {&x, &filter, &bias_arg};
-  return internal::only(internal::call(op, args, {options.strides, options.padding, options.output_padding}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.strides, options.padding, options.output_padding}, x.where()));
 }
 
 Tensor conv_transpose2d(const Arg& x, const Arg& filter, const ConvTranspose2dOptions& options) {
-  static const Op& op = internal::op("conv_transpose2d");
+  static const Op& op = etude::internal::op("conv_transpose2d");
   const Arg bias_arg(options.bias, x.where());
   const Arg* const args[] = {&x, &filter, &bias_arg};
-  return internal::only(internal::call(op, args, {options.strides, options.padding, options.output_padding}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.strides, options.padding, options.output_padding}, x.where()));
 }
 
 Tensor conv_transpose3d(const Arg& x, const Arg& filter, const ConvTranspose3dOptions& options) {
-  static const Op& op = internal::op("conv_transpose3d");
+  static const Op& op = etude::internal::op("conv_transpose3d");
   const Arg bias_arg(options.bias, x.where());
   const Arg* const args[] = {&x, &filter, &bias_arg};
-  return internal::only(internal::call(op, args, {options.strides, options.padding, options.output_padding}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.strides, options.padding, options.output_padding}, x.where()));
 }
 
 Tensor max_pool2d(const Arg& x, const IntList& window, const MaxPool2dOptions& options) {
-  static const Op& op = internal::op("max_pool2d");
+  static const Op& op = etude::internal::op("max_pool2d");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {window, options.strides, options.padding, options.explicit_padding}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {window, options.strides, options.padding, options.explicit_padding}, x.where()));
 }
 
 Tensor avg_pool2d(const Arg& x, const IntList& window, const AvgPool2dOptions& options) {
-  static const Op& op = internal::op("avg_pool2d");
+  static const Op& op = etude::internal::op("avg_pool2d");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {window, options.strides, options.padding, options.explicit_padding}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {window, options.strides, options.padding, options.explicit_padding}, x.where()));
 }
 
 Tensor max_pool1d(const Arg& x, const IntList& window, const MaxPool1dOptions& options) {
-  static const Op& op = internal::op("max_pool1d");
+  static const Op& op = etude::internal::op("max_pool1d");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {window, options.strides, options.padding, options.explicit_padding}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {window, options.strides, options.padding, options.explicit_padding}, x.where()));
 }
 
 Tensor max_pool3d(const Arg& x, const IntList& window, const MaxPool3dOptions& options) {
-  static const Op& op = internal::op("max_pool3d");
+  static const Op& op = etude::internal::op("max_pool3d");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {window, options.strides, options.padding, options.explicit_padding}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {window, options.strides, options.padding, options.explicit_padding}, x.where()));
 }
 
 Tensor avg_pool1d(const Arg& x, const IntList& window, const AvgPool1dOptions& options) {
-  static const Op& op = internal::op("avg_pool1d");
+  static const Op& op = etude::internal::op("avg_pool1d");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {window, options.strides, options.padding, options.explicit_padding}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {window, options.strides, options.padding, options.explicit_padding}, x.where()));
 }
 
 Tensor avg_pool3d(const Arg& x, const IntList& window, const AvgPool3dOptions& options) {
-  static const Op& op = internal::op("avg_pool3d");
+  static const Op& op = etude::internal::op("avg_pool3d");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {window, options.strides, options.padding, options.explicit_padding}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {window, options.strides, options.padding, options.explicit_padding}, x.where()));
 }
 
 Tensor fractional_max_pool2d(const Arg& x, const std::vector<double>& ratio, const FractionalMaxPool2dOptions& options) {
-  static const Op& op = internal::op("fractional_max_pool2d");
+  static const Op& op = etude::internal::op("fractional_max_pool2d");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {ratio, options.pseudo_random, options.overlapping, options.seed}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {ratio, options.pseudo_random, options.overlapping, options.seed}, x.where()));
 }
 
 Tensor softmax(const Arg& x, const SoftmaxOptions& options) {
-  static const Op& op = internal::op("softmax");
+  static const Op& op = etude::internal::op("softmax");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.axis}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.axis}, x.where()));
 }
 
 Tensor log_softmax(const Arg& x, const LogSoftmaxOptions& options) {
-  static const Op& op = internal::op("log_softmax");
+  static const Op& op = etude::internal::op("log_softmax");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.axis}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.axis}, x.where()));
 }
 
 Tensor softmax_cross_entropy(const Arg& logits, const Arg& labels, const SoftmaxCrossEntropyOptions& options) {
-  static const Op& op = internal::op("softmax_cross_entropy");
+  static const Op& op = etude::internal::op("softmax_cross_entropy");
   const Arg class_weights_arg(options.class_weights, logits.where());
   const Arg* const args[] = {&logits, &labels, &class_weights_arg};
-  return internal::only(internal::call(op, args, {options.reduction, options.label_smoothing, options.ignore_index}, logits.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.reduction, options.label_smoothing, options.ignore_index}, logits.where()));
 }
 
 Tensor batch_normalize(const Arg& x, const Arg& mean, const Arg& var, const Arg& offset, const Arg& scale, const BatchNormalizeOptions& options) {
-  static const Op& op = internal::op("batch_normalize");
+  static const Op& op = etude::internal::op("batch_normalize");
   const Arg* const args[] = {&x, &mean, &var, &offset, &scale};
-  return internal::only(internal::call(op, args, {options.axis, options.epsilon}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.axis, options.epsilon}, x.where()));
 }
 
 BatchStandardizeResult batch_standardize(const Arg& x, const Arg& offset, const Arg& scale, const BatchStandardizeOptions& options) {
-  static const Op& op = internal::op("batch_standardize");
+  static const Op& op = etude::internal::op("batch_standardize");
   const Arg* const args[] = {&x, &offset, &scale};
-  Values y = internal::call(op, args, {options.axis, options.epsilon}, x.where());
+  Values y = etude::internal::call(op, args, {options.axis, options.epsilon}, x.where());
   return {std::move(y[0]), std::move(y[1]), std::move(y[2])};
 }
 
 Tensor layer_normalize(const Arg& x, const IntList& axes, const LayerNormalizeOptions& options) {
-  static const Op& op = internal::op("layer_normalize");
+  static const Op& op = etude::internal::op("layer_normalize");
   const Arg scale_arg(options.scale, x.where());
   const Arg offset_arg(options.offset, x.where());
   const Arg* const args[] = {&x, &scale_arg, &offset_arg};
-  return internal::only(internal::call(op, args, {axes, options.epsilon}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {axes, options.epsilon}, x.where()));
 }
 
 Tensor group_normalize(const Arg& x, const int64_t& groups, const GroupNormalizeOptions& options) {
-  static const Op& op = internal::op("group_normalize");
+  static const Op& op = etude::internal::op("group_normalize");
   const Arg scale_arg(options.scale, x.where());
   const Arg offset_arg(options.offset, x.where());
   const Arg* const args[] = {&x, &scale_arg, &offset_arg};
-  return internal::only(internal::call(op, args, {groups, options.axis, options.epsilon}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {groups, options.axis, options.epsilon}, x.where()));
 }
 
 Tensor instance_normalize(const Arg& x, const InstanceNormalizeOptions& options) {
-  static const Op& op = internal::op("instance_normalize");
+  static const Op& op = etude::internal::op("instance_normalize");
   const Arg scale_arg(options.scale, x.where());
   const Arg offset_arg(options.offset, x.where());
   const Arg* const args[] = {&x, &scale_arg, &offset_arg};
-  return internal::only(internal::call(op, args, {options.axis, options.epsilon}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.axis, options.epsilon}, x.where()));
 }
 
 Tensor rms_normalize(const Arg& x, const IntList& axes, const RmsNormalizeOptions& options) {
-  static const Op& op = internal::op("rms_normalize");
+  static const Op& op = etude::internal::op("rms_normalize");
   const Arg scale_arg(options.scale, x.where());
   const Arg* const args[] = {&x, &scale_arg};
-  return internal::only(internal::call(op, args, {axes, options.epsilon}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {axes, options.epsilon}, x.where()));
 }
 
 Tensor l2_normalize(const Arg& x, const L2NormalizeOptions& options) {
-  static const Op& op = internal::op("l2_normalize");
+  static const Op& op = etude::internal::op("l2_normalize");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.axis, options.epsilon}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.axis, options.epsilon}, x.where()));
 }
 
 Tensor rotary_embedding(const Arg& x, const Arg& positions, const RotaryEmbeddingOptions& options) {
-  static const Op& op = internal::op("rotary_embedding");
+  static const Op& op = etude::internal::op("rotary_embedding");
   const Arg* const args[] = {&x, &positions};
-  return internal::only(internal::call(op, args, {options.base}, x.where()));
+  return etude::internal::only(etude::internal::call(op, args, {options.base}, x.where()));
 }
 
 }  // namespace nn
