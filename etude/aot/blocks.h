@@ -37,7 +37,7 @@ class TwinScope {
   static inline thread_local constinit int open_ = 0;
 };
 
-// thread-safe. A block of 0 bytes counts as one byte.
+// threads: thread-safe. A block of 0 bytes counts as one byte.
 void note_block(void* begin, std::size_t bytes) noexcept;
 void forget_block(void* begin) noexcept;
 // The block that contains the address or ends at it; unknown if there is none.

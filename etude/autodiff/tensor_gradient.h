@@ -138,9 +138,9 @@ template <class... X>
 class ScalarFunction {
  public:
   template <class F>
-  requires(!std::is_same_v<F, ScalarFunction>) ScalarFunction(const F& f,
-                                                              CallSite where = CallSite::here())
-      : where_(where) {  // NOLINT(google-explicit-constructor): a parameter type
+  requires(!std::is_same_v<F, ScalarFunction>)
+      ScalarFunction(const F& f, CallSite where = CallSite::here())
+      : where_(where) {
     internal::require_owned<const F&, Plain<X>...>();
     constexpr bool gives_tensor =
         std::is_convertible_v<std::invoke_result_t<const F&, Plain<X>...>, Tensor>;

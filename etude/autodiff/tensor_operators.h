@@ -262,7 +262,7 @@ class MapOf : public std::function<X(const X&)> {
  public:
   template <class F>
   requires(std::is_invocable_r_v<X, const F&, const X&> && !std::is_same_v<F, MapOf>)
-      MapOf(const F& f)  // NOLINT(google-explicit-constructor): a parameter type
+      MapOf(const F& f)
       : std::function<X(const X&)>(f) {
     require_owned<const F&, const X&>();
   }

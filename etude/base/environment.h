@@ -14,7 +14,7 @@ namespace internal {
 // The index in `choices` of the value of environment variable `name`. Returns -1 if it is unset or
 // empty, and for another word; then a warning names the allowed words.
 //
-// threads: safe while no thread changes the environment.
+// threads: thread-safe while no thread changes the environment.
 int environment_choice(const char* name, std::span<const std::string_view> choices);
 
 }  // namespace internal

@@ -107,9 +107,7 @@ class ShortFloat {
   constexpr uint16_t bits() const { return bits_; }
 
   // Exact; NaN stays NaN.
-  constexpr operator float() const {  // NOLINT(google-explicit-constructor): nothing is lost
-    return Format::value(bits_);
-  }
+  constexpr operator float() const { return Format::value(bits_); }
   constexpr ShortFloat operator-() const {
     return from_bits(static_cast<uint16_t>(bits_ ^ 0x8000));
   }

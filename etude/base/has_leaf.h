@@ -26,9 +26,7 @@ namespace ETUDE_API etude {
 template <class T>
 struct NoDerivative {
   T value{};
-  constexpr operator const T&() const {  // NOLINT(google-explicit-constructor): reads as a T
-    return value;
-  }
+  constexpr operator const T&() const { return value; }
 };
 
 // Whether a walk visits NoDerivative fields.

@@ -16,8 +16,8 @@ namespace ETUDE_API etude {
 namespace internal {
 
 // Items are never removed, and pointers to them stay valid. Hash and Equal accept items and lookup
-// keys (both have `is_transparent`). thread-safe: 16 parts with a lock each; readers share the
-// lock.
+// keys (both have `is_transparent`). threads: thread-safe: 16 parts with a lock each; readers share
+// the lock.
 template <class Item, class Hash, class Equal>
 class InternTable {
  public:

@@ -45,7 +45,7 @@ inline WarningState& warning_state() {
   return *made;
 }
 
-// Prints the warning or passes it to the handler. threads: safe.
+// Prints the warning or passes it to the handler. threads: thread-safe.
 [[gnu::cold]] inline void warn(std::string_view message) {
   WarningHandler handler;
   {
@@ -56,7 +56,7 @@ inline WarningState& warning_state() {
   std::fprintf(stderr, "etude: warning: %.*s\n", static_cast<int>(message.size()), message.data());
 }
 
-// Whether the process sees this key for the first time. threads: safe.
+// Whether the process sees this key for the first time. threads: thread-safe.
 [[gnu::cold]] inline bool see_first(std::string_view key) {
   std::string entry(1, '\0');
   entry.append(key).push_back('\0');
@@ -66,7 +66,7 @@ inline WarningState& warning_state() {
   seen += entry;
   return true;
 }
-// Warns the first time that this key is seen. threads: safe.
+// Warns the first time that this key is seen. threads: thread-safe.
 inline void warn_once(std::string_view key, std::string_view message) {
   if (see_first(key)) warn(message);
 }
@@ -90,7 +90,7 @@ template <class Make>
 }  // namespace internal
 
 // Sends warnings to `handler` and returns the previous handler. An empty handler means the standard
-// error stream. threads: safe.
+// error stream. threads: thread-safe.
 inline WarningHandler set_warning_handler(WarningHandler handler) {
   const std::lock_guard lock(internal::warning_state().mutex);
   return std::exchange(internal::warning_state().handler, std::move(handler));
@@ -100,7 +100,7 @@ inline WarningHandler set_warning_handler(WarningHandler handler) {
 //
 //   set_diagnostics({.independent_result = Severity::kError});  // in tests
 //
-// threads: safe.
+// threads: thread-safe.
 inline Diagnostics set_diagnostics(Diagnostics wanted) {
   const std::lock_guard lock(internal::warning_state().mutex);
   return std::exchange(internal::warning_state().diagnostics, wanted);

@@ -20,7 +20,7 @@
 namespace ETUDE_API etude {
 
 // Returns when all requested code is made, and all programs of lazy calls (lazy/lazy.h): for
-// benchmarks. thread-safe.
+// benchmarks. threads: thread-safe.
 void wait_for_compile();
 
 struct CompilerReport {
@@ -32,7 +32,7 @@ struct CompilerReport {
   double seconds = 0;        // of compiling
   std::string last_failure;  // the reason of the latest failure; "": none
 };
-// thread-safe.
+// threads: thread-safe.
 CompilerReport compiler_report();
 // As lines: the number of programs made, the time, and the reason if none are made.
 std::string to_string(const CompilerReport& report);

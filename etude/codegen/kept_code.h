@@ -14,11 +14,11 @@ struct KeptCode {
   std::string object;  // the object file that the compiler made of it
 };
 
-// From now on linked code is recorded, for the rest of the process. thread-safe.
+// From now on linked code is recorded, for the rest of the process. threads: thread-safe.
 void keep_code() noexcept;
-// Records code, if recording is on. thread-safe.
+// Records code, if recording is on. threads: thread-safe.
 void note_code(const void* entry, const Request& request, const std::string& object);
-// The recorded code that begins at `entry`; null: none. thread-safe.
+// The recorded code that begins at `entry`; null: none. threads: thread-safe.
 std::shared_ptr<const KeptCode> kept_code(const void* entry);
 
 }  // namespace etude::codegen

@@ -21,7 +21,7 @@ namespace etude::codegen {
 // threads: thread-safe.
 std::shared_ptr<const Code> load_object(std::string_view object, std::string_view name = "");
 
-// The function of this name that object files may call; null: none. thread-safe.
+// The function of this name that object files may call; null: none. threads: thread-safe.
 const void* imported_function(std::string_view name);
 
 }  // namespace etude::codegen

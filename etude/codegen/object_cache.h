@@ -16,7 +16,7 @@
 
 namespace etude::codegen {
 
-// thread-safe.
+// threads: thread-safe.
 class ObjectCache {
  public:
   // "": no folder.

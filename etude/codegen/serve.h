@@ -11,7 +11,7 @@
 namespace etude::codegen {
 
 // Makes code of this tier in the background, or before it returns. If that fails, precompiled
-// kernels run as before. thread-safe.
+// kernels run as before. threads: thread-safe.
 void make_in_background(const internal::TieredCode& code, internal::Tier tier) noexcept;
 void make_now(const internal::TieredCode& code, internal::Tier tier) noexcept;
 

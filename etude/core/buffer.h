@@ -24,13 +24,14 @@ struct MemoryStats {
   int64_t limit_bytes = 0;     // 0: no limit
 };
 
-// thread-safe. cost: sums the counters of all threads.
+// threads: thread-safe. cost: sums the counters of all threads.
 MemoryStats memory_stats();
 // Resets peak_bytes to live_bytes.
 void reset_peak_memory();
-// Allocations beyond the limit fail with kResourceExhausted. 0 removes the limit. thread-safe.
+// Allocations beyond the limit fail with kResourceExhausted. 0 removes the limit. threads:
+// thread-safe.
 void set_memory_limit(int64_t bytes);
-// Returns cached blocks to the system. thread-safe.
+// Returns cached blocks to the system. threads: thread-safe.
 void trim_memory();
 
 namespace internal {
@@ -46,7 +47,7 @@ struct PeakWatch {
 };
 }  // namespace internal
 
-// Counts the allocations since its construction. thread-safe reads; counts all threads.
+// Counts the allocations since its construction. threads: thread-safe reads; counts all threads.
 //
 //   MemoryScope scope;
 //   x += y;

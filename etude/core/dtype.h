@@ -64,9 +64,7 @@ class DTypeSet {
  public:
   constexpr DTypeSet() = default;
   constexpr explicit DTypeSet(uint32_t bits) : bits_(bits) {}
-  constexpr DTypeSet(DType d)
-      : bits_(1u << static_cast<int>(d)) {
-  }  // NOLINT(google-explicit-constructor): a dtype is a set of one
+  constexpr DTypeSet(DType d) : bits_(1u << static_cast<int>(d)) {}
   constexpr bool contains(DType d) const { return (bits_ >> static_cast<int>(d)) & 1; }
   constexpr bool empty() const { return bits_ == 0; }
   friend constexpr DTypeSet operator|(DTypeSet a, DTypeSet b) {

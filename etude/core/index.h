@@ -36,7 +36,7 @@ inline constexpr Slice kAll;
 class IndexItem {
  public:
   using Value = std::variant<int64_t, Slice, NewAxis, Ellipsis, Tensor>;
-  // NOLINTBEGIN(google-explicit-constructor): x.at(0, slice(1))
+
   template <std::integral T>
   IndexItem(T index, CallSite where = CallSite::here())
       : IndexItem(Number{static_cast<int64_t>(index)}, where) {}
@@ -46,7 +46,7 @@ class IndexItem {
   IndexItem(const Tensor& t, CallSite where = CallSite::here());
   template <ReadableAsTensor T>
   IndexItem(const T& t, CallSite where = CallSite::here()) : IndexItem(Tensor(t.read()), where) {}
-  // NOLINTEND(google-explicit-constructor)
+
   IndexItem(const IndexItem& other);
   IndexItem(IndexItem&& other) noexcept;
   IndexItem& operator=(const IndexItem& other);
@@ -85,7 +85,7 @@ class TensorSlice {
   Tensor read(CallSite where = CallSite::here()) const {
     return get_index(target_, index_, where.known() ? where : index_[0].where());
   }
-  operator Tensor() const { return read(); }  // NOLINT(google-explicit-constructor): it is a tensor
+  operator Tensor() const { return read(); }
   const TensorSlice& operator=(const Arg& value) const {
     set_index(target_, index_, value, ScatterMode::kSet, value.where());
     return *this;

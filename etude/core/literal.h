@@ -17,7 +17,6 @@ class Literal {
  public:
   enum class Kind : uint8_t { kBool, kInteger, kReal, kList };
 
-  // NOLINTBEGIN(google-explicit-constructor): a parameter type
   template <class T>
   requires std::is_arithmetic_v<T> Literal(T value)
       : Literal(std::is_same_v<T, bool>       ? Kind::kBool
@@ -26,7 +25,7 @@ class Literal {
                 static_cast<double>(value),
                 std::is_integral_v<T> ? static_cast<int64_t>(value) : 0) {}
   Literal(std::initializer_list<Literal> items);
-  // NOLINTEND(google-explicit-constructor)
+
   Literal(const Literal& other);
   Literal& operator=(const Literal&) = delete;
   ~Literal();

@@ -31,12 +31,9 @@ namespace internal {
 class Shape {
  public:
   constexpr Shape() = default;
-  Shape(std::initializer_list<int64_t>
-            sizes);  // NOLINT(google-explicit-constructor): {2, 3} is a shape
-  Shape(std::span<const int64_t>
-            sizes);  // NOLINT(google-explicit-constructor): a list of sizes is a shape
-  Shape(const std::vector<int64_t>& sizes)
-      : Shape(std::span(sizes.data(), sizes.size())) {}  // NOLINT(google-explicit-constructor)
+  Shape(std::initializer_list<int64_t> sizes);
+  Shape(std::span<const int64_t> sizes);
+  Shape(const std::vector<int64_t>& sizes) : Shape(std::span(sizes.data(), sizes.size())) {}
 
   int rank() const noexcept { return rank_; }
   bool is_scalar() const noexcept { return rank_ == 0; }

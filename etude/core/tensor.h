@@ -35,14 +35,12 @@ namespace internal {
 struct SlicesRep;
 
 // The address of a value's elements; null while the value has none. The creator of the value sets
-// it. publish() sets it once for a value that other threads can already see. thread-safe to read.
-// Not a std::atomic: the creator's stores are plain stores, since no other thread sees the value
-// yet.
+// it. publish() sets it once for a value that other threads can already see. threads: thread-safe
+// to read. Not a std::atomic: the creator's stores are plain stores, since no other thread sees the
+// value yet.
 class ElementsPointer {
  public:
-  operator void*() const noexcept {  // NOLINT(google-explicit-constructor): it is a pointer
-    return __atomic_load_n(&at_, __ATOMIC_ACQUIRE);
-  }
+  operator void*() const noexcept { return __atomic_load_n(&at_, __ATOMIC_ACQUIRE); }
   template <class T>
   explicit operator T*() const noexcept {
     return static_cast<T*>(__atomic_load_n(&at_, __ATOMIC_ACQUIRE));
@@ -111,16 +109,14 @@ class Tensor {
   // double: the default dtype (core/context/ambient.h), initially float32. A template, so that
   // {0.5} is not a number: the row Tensor({0.5}) has one axis.
   template <internal::LiteralNumber T>
-  Tensor(T value)  // NOLINT(google-explicit-constructor): numbers are tensors
-      : Tensor(of_number(value)) {}
+  Tensor(T value) : Tensor(of_number(value)) {}
   // Nested literals: Tensor({{1.0, 2.0}, {3.0, 4.0}}) is [2, 2] of the default dtype.
   // throws: kInvalidArgument for ragged nesting, naming the level.
   Tensor(std::initializer_list<Literal> rows, CallSite where = CallSite::here());
   // Host data keeps its dtype: std::vector<double> is float64. The default shape has one axis.
   // throws: kInvalidArgument if the number of elements does not match the shape.
   template <class T>
-  Tensor(const std::vector<T>& values,
-         CallSite where = CallSite::here());  // NOLINT(google-explicit-constructor)
+  Tensor(const std::vector<T>& values, CallSite where = CallSite::here());
   template <class T>
   Tensor(std::span<const T> values, const Shape& shape, CallSite where = CallSite::here());
   template <class T>

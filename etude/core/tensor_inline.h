@@ -24,7 +24,7 @@ struct TensorAccess {
     return x.rep_->data == nullptr && x.rep_->slices == nullptr;
   }
   static bool is_sparse(const Tensor& x) noexcept { return x.rep_->slices != nullptr; }
-  // The id of the value, assigned on first use. thread-safe.
+  // The id of the value, assigned on first use. threads: thread-safe.
   static uint64_t id(const Tensor& x);
   static uint64_t id_or_zero(const Tensor& x) noexcept {
     return x.rep_->id.load(std::memory_order_relaxed);

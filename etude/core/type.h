@@ -27,8 +27,8 @@ struct Device {
 
 class Tensor;
 
-// Made by intern_type only; compare pointers. thread-safe: immutable except for the abstract
-// tensor, which is published once.
+// Made by intern_type only; compare pointers. threads: thread-safe: immutable except for the
+// abstract tensor, which is published once.
 class Type {
  public:
   DType dtype() const noexcept { return dtype_; }
@@ -65,7 +65,7 @@ struct TensorSpec {
   DType dtype = kFloat32;
 };
 
-// The unique Type object of these properties. thread-safe.
+// The unique Type object of these properties. threads: thread-safe.
 // throws: kInvalidArgument if the element count exceeds kMaxCount.
 const Type* intern_type(DType dtype, const Shape& shape, Device device = {});
 

@@ -58,15 +58,14 @@ class Active {
   using Value = T;
 
   Active() = default;
-  Active(const T& value) : value_(value) {}  // NOLINT(google-explicit-constructor): as a number
+  Active(const T& value) : value_(value) {}
   Active(const Active& other) = default;
   Active(Active&& other) noexcept = default;
   // By value: an assigned temporary keeps ownership of its slot.
   Active& operator=(Active other) { return take(std::move(other)); }
   ~Active() = default;
   template <internal::PlainFor<T> N>
-  requires(!std::is_same_v<N, T>) Active(const N& value)  // NOLINT(google-explicit-constructor)
-      : value_(static_cast<T>(value)) {}
+  requires(!std::is_same_v<N, T>) Active(const N& value) : value_(static_cast<T>(value)) {}
 
   // An input of the tape.
   static Active input(const T& value, internal::ScalarTape<T>& tape) {

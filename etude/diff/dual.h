@@ -32,12 +32,11 @@ class Dual {
   static constexpr std::size_t kDirections = n;
 
   Dual() = default;
-  constexpr Dual(const T& value) : value_(value) {}  // NOLINT(google-explicit-constructor)
+  constexpr Dual(const T& value) : value_(value) {}
   constexpr Dual(const T& value, const std::array<T, n>& derivatives)
       : value_(value), derivatives_(derivatives) {}
   template <internal::PlainFor<T> N>
-  requires(!std::is_same_v<N, T>) constexpr Dual(const N& value)
-      : value_(static_cast<T>(value)) {}  // NOLINT(google-explicit-constructor)
+  requires(!std::is_same_v<N, T>) constexpr Dual(const N& value) : value_(static_cast<T>(value)) {}
 
   // A number whose derivative is 1 along direction k and 0 along the others.
   static constexpr Dual unit(const T& value, std::size_t k) {

@@ -22,7 +22,7 @@ struct Freezable {
   T value{};
   bool frozen = false;
 
-  constexpr operator const T&() const { return value; }  // NOLINT(google-explicit-constructor)
+  constexpr operator const T&() const { return value; }
 };
 
 template <internal::HasTangent T>

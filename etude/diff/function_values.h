@@ -47,7 +47,7 @@ class DifferentiableFunction<R(A...)> {
   DifferentiableFunction() = default;
   template <class F>
   requires(!std::is_same_v<F, DifferentiableFunction> && std::is_invocable_v<const F&, const A&...>)
-      DifferentiableFunction(F f)  // NOLINT(google-explicit-constructor): wraps f
+      DifferentiableFunction(F f)
       : code_(std::make_shared<Holder<F>>(std::move(f))) {}
 
   // throws: kFailedPrecondition if it holds no function.
@@ -201,9 +201,7 @@ class Linear {
   using Value = T;
   Linear() = default;
   template <class N>
-  requires(std::is_arithmetic_v<N>)
-      Linear(N constant)  // NOLINT(google-explicit-constructor): as a number
-      : x_(static_cast<T>(constant)) {}
+  requires(std::is_arithmetic_v<N>) Linear(N constant) : x_(static_cast<T>(constant)) {}
   explicit Linear(const Active<T>& x) : x_(x) {}
   const Active<T>& number() const { return x_; }
 

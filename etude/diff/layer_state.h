@@ -61,8 +61,7 @@ struct NewState : NoDerivative<std::optional<T>> {
 template <class T>
 struct LayerState : NoDerivative<T> {
   LayerState() = default;
-  LayerState(T given)  // NOLINT(google-explicit-constructor): reads as a T
-      : NoDerivative<T>{std::move(given)} {}
+  LayerState(T given) : NoDerivative<T>{std::move(given)} {}
 
   // Applies new state; called by move(). throws: kInvalidArgument for new state of other types.
   void take(const NewState<T>& now) {

@@ -53,9 +53,7 @@ struct RefusedNumber {
 
   template <class T>
   requires std::is_default_constructible_v<T>
-  constexpr operator T() const {  // NOLINT(google-explicit-constructor): used as a T
-    return T();
-  }
+  constexpr operator T() const { return T(); }
 
 #define ETUDE_UNARY(fn, f, dx) \
   friend constexpr RefusedNumber f(const RefusedNumber& x) { return x; }

@@ -10,7 +10,7 @@
 
 namespace ETUDE_API etude {
 
-// A request to stop. Copies share one state. thread-safe.
+// A request to stop. Copies share one state. threads: thread-safe.
 class Cancellation {
  public:
   Cancellation();

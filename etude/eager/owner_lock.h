@@ -17,7 +17,7 @@
 namespace etude::internal {
 
 // A mutex (Lockable except try_lock) owned by the thread that makes it. Not recursive.
-// thread-safe.
+// threads: thread-safe.
 class OwnerLock {
  public:
   OwnerLock() noexcept : owner_(&token_) {}

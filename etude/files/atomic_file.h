@@ -22,7 +22,7 @@ struct AtomicFileOptions {
   bool is_durable = true;   // commit waits until the content is on the disk
 };
 
-// thread-compatible.
+// threads: thread-compatible.
 class AtomicFile {
  public:
   // Creates the temporary file in the folder of `path`, which must exist. A file at `path` stays

@@ -9,7 +9,7 @@
 
 namespace etude::internal {
 
-// thread-safe to read.
+// threads: thread-safe to read.
 class MappedFile {
  public:
   // throws: kNotFound when there is no file, kInvalidArgument when it is no regular file,

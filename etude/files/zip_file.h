@@ -23,7 +23,8 @@ struct ZipEntry {
   bool is_deflated = false;
 };
 
-// The content of an archive; `file` and `name`, its name, must outlive it. thread-safe to read.
+// The content of an archive; `file` and `name`, its name, must outlive it. threads: thread-safe to
+// read.
 class ZipReader {
  public:
   // throws: kDataLoss, with file and offset, when it is truncated or not an archive; kUnimplemented

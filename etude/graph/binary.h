@@ -40,7 +40,7 @@
 
 namespace ETUDE_API etude {
 
-// thread-safe. cost: linear.
+// threads: thread-safe. cost: linear.
 std::string to_binary(const Graph& graph);
 
 // Whether the bytes begin like a graph in binary form.
@@ -65,7 +65,7 @@ GraphRef read_binary(std::string_view bytes);
 //   16            number of bytes of each
 //   graphs        each at a multiple of 64, as above
 //
-// thread-safe. cost: linear; each of the two or three graphs holds its constants.
+// threads: thread-safe. cost: linear; each of the two or three graphs holds its constants.
 std::string to_binary(const SymbolicGraph& symbolic);
 bool is_symbolic_binary(std::string_view bytes) noexcept;
 // throws: as read_binary(); kDataLoss for graphs that are not a symbolic graph, naming the

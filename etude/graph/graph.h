@@ -51,7 +51,7 @@ using GraphValue = uint32_t;
 // An absent operand or output.
 inline constexpr GraphValue kNoValue = ~GraphValue{0};
 
-// Immutable once made by a GraphBuilder (builder.h). thread-safe.
+// Immutable once made by a GraphBuilder (builder.h). threads: thread-safe.
 class Graph final : public AttrObject {
  public:
   struct Input {
@@ -113,8 +113,8 @@ class Graph final : public AttrObject {
 
   // An object cached in this graph under the key `what`, such as its plan or its derivative. The
   // first request calls `make`, which returns a RefPtr<const T>. The object dies with the graph and
-  // must not own it. thread-safe. `make` runs under a lock of this graph, so it must not request
-  // another object of the same graph.
+  // must not own it. threads: thread-safe. `make` runs under a lock of this graph, so it must not
+  // request another object of the same graph.
   template <class T, class Make>
   internal::RefPtr<const T> kept(std::string_view what, Make&& make) const {
     const std::lock_guard lock(kept_mutex_);

@@ -52,7 +52,7 @@ struct GraphAtSizes {
   std::string refusal;
 };
 
-// Immutable. thread-safe.
+// Immutable. threads: thread-safe.
 class SymbolicGraph final : public internal::RefCounted {
  public:
   // The symbolic graph of two or more graphs. `sizes_read` lists, in order, the sizes that host

@@ -25,7 +25,7 @@ struct BlockAllocator {
   using value_type = T;
   BlockAllocator() = default;
   template <class U>
-  BlockAllocator(const BlockAllocator<U>&) noexcept {}  // NOLINT(google-explicit-constructor)
+  BlockAllocator(const BlockAllocator<U>&) noexcept {}
   T* allocate(std::size_t n) {
     return static_cast<T*>(etude::internal::allocate_block(n * sizeof(T)));
   }

@@ -55,7 +55,7 @@ struct LazyCompile {
   std::string text;
 };
 
-// thread-safe.
+// threads: thread-safe.
 struct LazyLog {
   static LazyLog& instance();
 

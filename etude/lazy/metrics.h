@@ -58,7 +58,7 @@ struct LazyProgram {
 };
 
 // The counts since it was made, or since reset(), over all threads. Calls recorded by another
-// thread count from its next cut on. thread-safe to read.
+// thread count from its next cut on. threads: thread-safe to read.
 class LazyMetrics {
  public:
   LazyMetrics() { reset(); }

@@ -57,7 +57,7 @@ struct LazyProgramPlan final : RefCounted {
 };
 using LazyProgramRef = RefPtr<LazyProgramPlan>;
 
-// thread-safe.
+// threads: thread-safe.
 class LazyPrograms {
  public:
   static LazyPrograms& instance();

@@ -172,8 +172,8 @@ struct DeadNodes {
   LazyBefore* first_before = nullptr;
 };
 
-// The pending trace of a thread. thread-safe except record(), run_all() and cut_if_long(), which
-// only its thread calls.
+// The pending trace of a thread. threads: thread-safe except record(), run_all() and cut_if_long(),
+// which only its thread calls.
 class LazyTrace {
  public:
   LazyTrace() = default;

@@ -39,12 +39,12 @@ class Activation {
  public:
   Activation() = default;
   template <class Options>
-  Activation(Tensor (*op)(const Arg&, const Options&))  // NOLINT(google-explicit-constructor)
+  Activation(Tensor (*op)(const Arg&, const Options&))
       : function_([op](const Tensor& x) { return op(x, Options{}); }),
         key_(reinterpret_cast<std::uintptr_t>(op)) {}
   template <class F>
   requires(std::is_invocable_r_v<Tensor, const F&, const Tensor&> && !std::same_as<F, Activation>)
-      Activation(F function)  // NOLINT(google-explicit-constructor): any callable is one
+      Activation(F function)
       : function_(function), key_(key_of(function)) {
     etude::internal::require_owned<const F&, const Tensor&>();
   }

@@ -21,7 +21,7 @@
 namespace ETUDE_API etude {
 
 // Iterates over the rows of a tensor. A model of std::input_iterator; its end is
-// std::default_sentinel. Copies share the rows. thread-compatible.
+// std::default_sentinel. Copies share the rows. threads: thread-compatible.
 class RowIterator {
  public:
   using value_type = Tensor;

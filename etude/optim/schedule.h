@@ -29,12 +29,11 @@ namespace optim {
 class Schedule {
  public:
   template <class T>
-  requires std::integral<T> || std::floating_point<T> Schedule(
-      T constant)  // NOLINT(google-explicit-constructor): a number is a schedule
+  requires std::integral<T> || std::floating_point<T> Schedule(T constant)
       : constant_(static_cast<double>(constant)) {}
   template <class F>
-  requires(std::is_invocable_r_v<double, const F&, int64_t> && !std::same_as<F, Schedule>) Schedule(
-      F function)  // NOLINT(google-explicit-constructor): so is a function of the update number
+  requires(std::is_invocable_r_v<double, const F&, int64_t> && !std::same_as<F, Schedule>)
+      Schedule(F function)
       : tree_(of_host(std::move(function))) {}
   explicit Schedule(optimizer::ScheduleTree tree);
 

@@ -45,7 +45,7 @@ std::string to_string(std::span<const PassReport> reports);
 // verifier checks the result of each pass.
 //
 // throws: kInvalidArgument if ETUDE_PASSES_OFF names no pass; kInternal, naming the pass that broke
-// the graph; the errors of a lowering. thread-safe. cost: linear in the graph.
+// the graph; the errors of a lowering. threads: thread-safe. cost: linear in the graph.
 GraphRef run_passes(const Graph& graph, std::vector<PassReport>* reports = nullptr);
 
 // While alive, this thread plans graphs without `off`: names of passes or rules, separated by

@@ -15,7 +15,7 @@ struct Repeat {
   std::size_t first = 0, period = 0, count = 0;
 };
 
-// thread-compatible.
+// threads: thread-compatible.
 class RepeatFinder {
  public:
   // Finds stretches of at least `least_count` repetitions, in which all but the first have at least

@@ -14,7 +14,7 @@ namespace internal {
 // Queues `work`, which may not throw, on the background thread. Returns false if there is no such
 // thread: the caller may then run it. Pieces run in order, on one thread. wait_for_compile() waits
 // for them. fork() waits for the running piece; queued pieces run in the child as well. Defined in
-// etude/startup.cc. thread-safe.
+// etude/startup.cc. threads: thread-safe.
 bool run_in_background(std::function<void()> work) noexcept;
 
 }  // namespace internal

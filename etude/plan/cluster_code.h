@@ -21,7 +21,7 @@ bool describe_call(const Prepared& call, std::span<const Type* const> operands, 
 // Whether plans look for clusters.
 inline bool makes_clusters() noexcept { return fixed_tier() != Tier::kNone; }
 
-// The code of one cluster, for the rest of the process. thread-safe.
+// The code of one cluster, for the rest of the process. threads: thread-safe.
 class ClusterCode : public TieredCode {
  public:
   // `slots` are laid out as the cluster states; `steps` is at least 1, and 1 unless it is a loop.

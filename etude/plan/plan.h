@@ -60,8 +60,8 @@ class LoopCode {
   std::vector<const void*> constants_;
 };
 
-// thread-safe: concurrent runs have an arena each. Large idle arenas pass to other plans that need
-// one (plan_frames.cc).
+// threads: thread-safe: concurrent runs have an arena each. Large idle arenas pass to other plans
+// that need one (plan_frames.cc).
 class Plan final : public RefCounted {
  public:
   // The plan of this graph, made on first use and cached by it. Valid as long as the graph. throws:

@@ -24,17 +24,15 @@ class Printed {
  public:
   template <class T>
   requires std::convertible_to<const T&, std::string_view> Printed(
-      const T& text, CallSite where = CallSite::here())  // NOLINT(google-explicit-constructor)
+      const T& text, CallSite where = CallSite::here())
       : text_(std::string_view(text)), where_(where) {}
   template <class T>
-  requires std::is_arithmetic_v<T> Printed(
-      T number, CallSite where = CallSite::here())  // NOLINT(google-explicit-constructor)
+  requires std::is_arithmetic_v<T> Printed(T number, CallSite where = CallSite::here())
       : text_(text_of(number)), where_(where) {}
-  Printed(const Tensor& x,
-          CallSite where = CallSite::here())  // NOLINT(google-explicit-constructor)
+  Printed(const Tensor& x, CallSite where = CallSite::here())
       : tensor_(x), is_tensor_(true), where_(where) {}
   template <ReadableAsTensor T>
-  Printed(const T& x, CallSite where = CallSite::here())  // NOLINT(google-explicit-constructor)
+  Printed(const T& x, CallSite where = CallSite::here())
       : tensor_(x.read()), is_tensor_(true), where_(where) {}
 
   bool is_tensor() const noexcept { return is_tensor_; }
@@ -74,7 +72,7 @@ class Printed {
 // In a function it prints when the function runs; texts and host numbers have their values from the
 // trace. In a vmap whose examples an argument depends on, it prints a line per example, in order.
 // Derivatives do not print again: when steps of a loop are run again, prints are left out. Only
-// recompute_grad, which runs its function again, repeats them. thread-safe: lines are not
+// recompute_grad, which runs its function again, repeats them. threads: thread-safe: lines are not
 // interleaved.
 void print(const Printed& first, const std::convertible_to<Printed> auto&... others);
 
@@ -89,8 +87,8 @@ void assert_true(const Tensor& condition, std::string_view message,
 // Receives the lines of print(), without the line end; an empty sink means standard output. An
 // exception of the sink fails the call that prints.
 using PrintSink = std::function<void(std::string_view line)>;
-// Sets the sink of the process; returns the previous one. thread-safe: waits for a line that is
-// being written.
+// Sets the sink of the process; returns the previous one. threads: thread-safe: waits for a line
+// that is being written.
 //
 // throws: kFailedPrecondition inside a sink, and so does print().
 PrintSink set_print_sink(PrintSink sink);

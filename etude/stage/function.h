@@ -57,7 +57,7 @@
 
 namespace ETUDE_API etude {
 
-// One graph of a function: a value. thread-safe.
+// One graph of a function: a value. threads: thread-safe.
 class GraphFunction {
  public:
   explicit GraphFunction(internal::TraceRef trace) : trace_(std::move(trace)) {}
@@ -162,7 +162,7 @@ template <class Signature>
 class Function;
 
 // A graph of a Function, callable with tensors of its types, or of other sizes of its symbolic
-// graph, and with the host values that it was made for. thread-safe.
+// graph, and with the host values that it was made for. threads: thread-safe.
 template <class Signature>
 class CallableGraph;
 template <class R, class... A>

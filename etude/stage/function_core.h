@@ -46,7 +46,7 @@ struct ExplainOptions {
 };
 
 // While true, calls of all functions run their host function, even if graphs exist. For inspecting
-// values while debugging. thread-safe.
+// values while debugging. threads: thread-safe.
 void run_functions_eagerly(bool eagerly) noexcept;
 bool functions_run_eagerly() noexcept;
 
@@ -182,7 +182,7 @@ class FirstRun {
 using HostRun =
     std::function<TraceResult(std::span<const Tensor> inputs, std::span<const Variable> variables)>;
 
-// thread-safe.
+// threads: thread-safe.
 class FunctionCore {
  public:
   // `callable`: the type of the host function.

@@ -22,7 +22,7 @@ std::string difference_from(const Trace& trace, std::size_t n, const TraceKey& k
 
 // The calls and traces of all functions made of one callable type at one line, so that a function
 // that is made again for each call is detected. A helper that makes functions of its arguments has
-// one line, but its callables have different types. thread-safe.
+// one line, but its callables have different types. threads: thread-safe.
 class RetraceMonitor {
  public:
   // The history of functions made at `where` of such a callable; a separate one for an unknown

@@ -40,8 +40,8 @@ class Signature {
  public:
   class Spec {
    public:
-    Spec(TensorSpec tensor);      // NOLINT(google-explicit-constructor)
-    Spec(VariableSpec variable);  // NOLINT(google-explicit-constructor)
+    Spec(TensorSpec tensor);
+    Spec(VariableSpec variable);
     Spec(std::string name, TensorSpec tensor);
 
     const std::variant<TensorSpec, VariableSpec>& type() const noexcept { return type_; }

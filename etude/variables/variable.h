@@ -64,7 +64,7 @@ class Variable {
   //
   // throws: kFailedPrecondition before initialisation, and for a handle that was moved from.
   Tensor read(CallSite where = CallSite::here()) const;
-  operator Tensor() const { return read(); }  // NOLINT(google-explicit-constructor): reads
+  operator Tensor() const { return read(); }
 
   // Replaces or updates the value, in place if no snapshot is alive. Returns the new value. No
   // derivative passes through an assignment.
@@ -132,7 +132,7 @@ class VariableSlice {
     if (!where.known()) where = index_[0].where();
     return get_index(variable_.read(where), index_, where);
   }
-  operator Tensor() const { return read(); }  // NOLINT(google-explicit-constructor): reads
+  operator Tensor() const { return read(); }
   const VariableSlice& operator=(const Arg& x) const {
     assign(x);
     return *this;

@@ -15,8 +15,7 @@ namespace pairs {
 
 class Number {
  public:
-  Number(long double value = 0)
-      : parts_{value} {}  // NOLINT(google-explicit-constructor): acts as one
+  Number(long double value = 0) : parts_{value} {}
 
   // The number that moves along generator k.
   static Number along(std::size_t k, long double value) {

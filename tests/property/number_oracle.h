@@ -22,9 +22,7 @@ class Step {
 
   Step() = default;
   template <class N>
-  requires(std::is_arithmetic_v<N>)
-      Step(N value)  // NOLINT(google-explicit-constructor): as a number
-      : z_(static_cast<long double>(value)) {}
+  requires(std::is_arithmetic_v<N>) Step(N value) : z_(static_cast<long double>(value)) {}
   explicit Step(Complex z) : z_(z) {}
   Step(long double value, long double slope) : z_(value, slope * kSize) {}
 

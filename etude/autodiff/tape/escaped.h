@@ -13,10 +13,10 @@
 namespace etude::internal {
 
 // Records a result of a finished derivative, by value id: made by the op `op` at `made`. The latest
-// 65,536 are stored. thread-safe.
+// 65,536 are stored. threads: thread-safe.
 void note_escaped(uint64_t id, std::string_view op, CallSite made);
 
-// Reports an operand of a call at `where` that was recorded so. thread-safe.
+// Reports an operand of a call at `where` that was recorded so. threads: thread-safe.
 // throws: kInvalidArgument for Severity::kError.
 void warn_escaped(Operands in, CallSite where);
 

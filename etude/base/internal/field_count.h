@@ -23,13 +23,11 @@ inline constexpr std::size_t kMaxFields = 64;  // as MAX_FIELDS in tools/generat
 template <class Owner>
 struct AnyField {
   template <class T>
-  requires(!__is_base_of(T, Owner)) constexpr operator T&()
-      const& noexcept {  // NOLINT(google-explicit-constructor): that is its use
+  requires(!__is_base_of(T, Owner)) constexpr operator T&() const& noexcept {
     __builtin_unreachable();
   }
   template <class T>
-  requires(!__is_base_of(T, Owner)) constexpr operator T&&()
-      const&& noexcept {  // NOLINT(google-explicit-constructor): as above
+  requires(!__is_base_of(T, Owner)) constexpr operator T&&() const&& noexcept {
     __builtin_unreachable();
   }
 };
@@ -39,7 +37,7 @@ template <class Owner>
 struct AnyBase {
   template <class T>
   requires(__is_base_of(T, Owner) && !std::is_same_v<T, Owner>) constexpr operator T&&()
-      const&& noexcept {  // NOLINT(google-explicit-constructor): as above
+      const&& noexcept {
     __builtin_unreachable();
   }
 };

@@ -21,7 +21,7 @@ class FunctionRef<R(A...)> {
   template <class F>
   requires(!std::is_same_v<std::remove_cvref_t<F>, FunctionRef> &&
            std::is_invocable_r_v<R, F&, A...>) FunctionRef(F&& f)
-  noexcept  // NOLINT(google-explicit-constructor): a parameter type
+  noexcept
       : object_(const_cast<void*>(static_cast<const void*>(std::addressof(f)))),
         call_([](void* object, A... args) -> R {
           return (*static_cast<std::remove_reference_t<F>*>(object))(std::forward<A>(args)...);

@@ -24,7 +24,7 @@ inline constexpr bool kIsRelocatable = std::is_trivially_copyable_v<T> || requir
   typename T::Relocatable;
 };
 
-// Grows to the heap beyond N. Elements must move without throwing. thread-compatible.
+// Grows to the heap beyond N. Elements must move without throwing. threads: thread-compatible.
 template <class T, std::size_t N>
 class InlineVector {
  public:

@@ -13,7 +13,7 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// Base of reference-counted objects made with `new`. thread-safe counts.
+// Base of reference-counted objects made with `new`. threads: thread-safe counts.
 class RefCounted {
  public:
   RefCounted() = default;
@@ -33,7 +33,7 @@ class RefCounted {
   mutable std::atomic<uint32_t> count_{0};
 };
 
-// A handle to a reference-counted object. thread-compatible, like std::shared_ptr.
+// A handle to a reference-counted object. threads: thread-compatible, like std::shared_ptr.
 template <class T>
 class RefPtr {
  public:
@@ -45,7 +45,7 @@ class RefPtr {
   RefPtr(RefPtr&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
   template <class U>
   requires std::is_convertible_v<U*, T*> RefPtr(const RefPtr<U>& other)
-  noexcept : RefPtr(other.get()) {}  // NOLINT(google-explicit-constructor): like a pointer
+  noexcept : RefPtr(other.get()) {}
   RefPtr& operator=(RefPtr other) noexcept {
     std::swap(object_, other.object_);
     return *this;

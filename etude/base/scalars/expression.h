@@ -105,9 +105,7 @@ class Symbol {
  public:
   constexpr Symbol() = default;
   template <class N>
-  requires(std::is_arithmetic_v<N>)
-      // NOLINTNEXTLINE(google-explicit-constructor): a number is one
-      constexpr Symbol(N constant)
+  requires(std::is_arithmetic_v<N>) constexpr Symbol(N constant)
       : constant_(static_cast<double>(constant)) {}
   constexpr Symbol(Builder* builder, uint16_t node) : builder_(builder), node_(node) {}
 

@@ -28,15 +28,13 @@ concept ReadableAsTensor = requires(const T& x) {
 class OptionalArg {
  public:
   OptionalArg() = default;
-  OptionalArg(Tensor value) : tensor_(std::move(value)) {}  // NOLINT(google-explicit-constructor)
+  OptionalArg(Tensor value) : tensor_(std::move(value)) {}
   template <ReadableAsTensor T>
-  OptionalArg(const T& value) : tensor_(value.read()) {}  // NOLINT(google-explicit-constructor)
+  OptionalArg(const T& value) : tensor_(value.read()) {}
   template <std::floating_point T>
-  OptionalArg(T value)
-      : real_(static_cast<double>(value)) {}  // NOLINT(google-explicit-constructor)
+  OptionalArg(T value) : real_(static_cast<double>(value)) {}
   template <std::integral T>
-  OptionalArg(T value)  // NOLINT(google-explicit-constructor)
-      : integer_(static_cast<int64_t>(value)), is_bool_(std::same_as<T, bool>) {}
+  OptionalArg(T value) : integer_(static_cast<int64_t>(value)), is_bool_(std::same_as<T, bool>) {}
 
  private:
   friend class Arg;
@@ -52,32 +50,29 @@ class Arg {
  public:
   enum class Kind : uint8_t { kTensor, kInteger, kReal, kBool };
 
-  Arg(const Tensor& value,
-      CallSite where = CallSite::here())  // NOLINT(google-explicit-constructor)
-      : tensor_(&value), where_(where) {}
+  Arg(const Tensor& value, CallSite where = CallSite::here()) : tensor_(&value), where_(where) {}
   // An expiring operand: the result may reuse its storage.
-  Arg(Tensor&& value, CallSite where = CallSite::here())  // NOLINT(google-explicit-constructor)
+  Arg(Tensor&& value, CallSite where = CallSite::here())
       : tensor_(&value), where_(where), expiring_(true) {}
   template <std::floating_point T>
-  Arg(T value, CallSite where = CallSite::here())  // NOLINT(google-explicit-constructor)
+  Arg(T value, CallSite where = CallSite::here())
       : where_(where), real_(static_cast<double>(value)), kind_(Kind::kReal) {}
   template <std::integral T>
-  Arg(T value, CallSite where = CallSite::here())  // NOLINT(google-explicit-constructor)
+  Arg(T value, CallSite where = CallSite::here())
       : where_(where),
         integer_(static_cast<int64_t>(value)),
         kind_(std::same_as<T, bool> ? Kind::kBool : Kind::kInteger) {}
   template <ReadableAsTensor T>
-  Arg(const T& value, CallSite where = CallSite::here())  // NOLINT(google-explicit-constructor)
+  Arg(const T& value, CallSite where = CallSite::here())
       : tensor_(&held_), where_(where), held_(value.read()) {}
   // The value of a NoDerivative, such as a constant of a layer.
   template <class T>
   requires(std::same_as<T, Tensor> || ReadableAsTensor<T>)
-      Arg(const NoDerivative<T>& constant,
-          CallSite where = CallSite::here())  // NOLINT(google-explicit-constructor)
+      Arg(const NoDerivative<T>& constant, CallSite where = CallSite::here())
       : Arg(constant.value, where) {}
   // A host number that a derivative tracks: a number on a tape, or with a tangent.
   template <internal::RecordedNumber S>
-  Arg(const S& value, CallSite where = CallSite::here())  // NOLINT(google-explicit-constructor)
+  Arg(const S& value, CallSite where = CallSite::here())
       : where_(where),
         real_(internal::NumberCrossing<S>::real(value)),
         kind_(Kind::kReal),
@@ -125,11 +120,9 @@ class Arg {
 // A list of operands for variadic ops: concat({a, b}). Lives for one call.
 class Args {
  public:
-  Args(std::initializer_list<Tensor> list,
-       CallSite where = CallSite::here())  // NOLINT(google-explicit-constructor)
+  Args(std::initializer_list<Tensor> list, CallSite where = CallSite::here())
       : items_(list.begin(), list.end()), where_(where) {}
-  Args(const std::vector<Tensor>& list,
-       CallSite where = CallSite::here())  // NOLINT(google-explicit-constructor)
+  Args(const std::vector<Tensor>& list, CallSite where = CallSite::here())
       : items_(list), where_(where) {}
 
   const std::vector<Tensor>& items() const noexcept { return items_; }

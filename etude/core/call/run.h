@@ -22,7 +22,6 @@ namespace internal {
 // A string as a template argument.
 template <std::size_t size>
 struct OpName {
-  // NOLINTNEXTLINE(google-explicit-constructor)
   consteval OpName(const char (&name)[size]) {
     for (std::size_t i = 0; i < size; ++i) text[i] = name[i];
   }
@@ -41,12 +40,9 @@ const Op& op() {
 class GivenAttrs {
  public:
   GivenAttrs() = default;
-  GivenAttrs(std::initializer_list<AttrView> list)  // NOLINT(google-explicit-constructor)
-      : form_(Form::kViews), views_(list) {}
-  GivenAttrs(const std::vector<AttrValue>& list)  // NOLINT(google-explicit-constructor)
-      : form_(Form::kValues), values_(list) {}
-  GivenAttrs(const Attrs& set)  // NOLINT(google-explicit-constructor)
-      : form_(Form::kSet), set_(&set) {}
+  GivenAttrs(std::initializer_list<AttrView> list) : form_(Form::kViews), views_(list) {}
+  GivenAttrs(const std::vector<AttrValue>& list) : form_(Form::kValues), values_(list) {}
+  GivenAttrs(const Attrs& set) : form_(Form::kSet), set_(&set) {}
 
   Attrs of(const Op& op) const {
     switch (form_) {

@@ -32,9 +32,9 @@ class PendingMark : public Buffer {
   // Another tensor for the same result, with its own identity and without elements.
   virtual Tensor again() = 0;
   // The tensor that owns the elements, once they exist. A writer with the only handle may take it.
-  // thread-safe.
+  // threads: thread-safe.
   virtual Tensor take_value() = 0;
-  // The number of recorded calls that the elements wait for. thread-safe.
+  // The number of recorded calls that the elements wait for. threads: thread-safe.
   virtual int64_t waits_for() = 0;
   // Keeps the previous value of the tensor's only holder until the elements exist. If the calls
   // fail, the value is restored when the error is thrown.

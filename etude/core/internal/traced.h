@@ -15,7 +15,7 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// The description of a trace for messages. thread-safe.
+// The description of a trace for messages. threads: thread-safe.
 struct TraceInfo final : RefCounted {
   TraceInfo(std::string of, CallSite line) : function(std::move(of)), where(line) {}
   const std::string function;

@@ -30,7 +30,7 @@ class ValueObserver {
 
 // Calls value_died of every observer of this thread.
 void notify_death(uint64_t id) noexcept;
-// A number that no other value or buffer has had. thread-safe.
+// A number that no other value or buffer has had. threads: thread-safe.
 uint64_t new_value_id() noexcept;
 
 }  // namespace internal

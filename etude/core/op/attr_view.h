@@ -60,16 +60,13 @@ using AttrValue =
 class IntList {
  public:
   IntList() = default;  // absent
-  IntList(std::initializer_list<int64_t> list)
-      : is_given_(true), values_(list) {}  // NOLINT(google-explicit-constructor)
+  IntList(std::initializer_list<int64_t> list) : is_given_(true), values_(list) {}
   // Integers only: a real number would be truncated silently, as in full(2.5, {3}).
   template <std::integral T>
-  requires(!std::same_as<T, bool>) IntList(T value)  // NOLINT(google-explicit-constructor)
+  requires(!std::same_as<T, bool>) IntList(T value)
       : is_given_(true), values_{static_cast<int64_t>(value)} {}
-  IntList(std::vector<int64_t> list)
-      : is_given_(true), values_(std::move(list)) {}  // NOLINT(google-explicit-constructor)
-  IntList(const Shape& shape)
-      : is_given_(true), values_(shape.to_vector()) {}  // NOLINT(google-explicit-constructor)
+  IntList(std::vector<int64_t> list) : is_given_(true), values_(std::move(list)) {}
+  IntList(const Shape& shape) : is_given_(true), values_(shape.to_vector()) {}
 
   bool is_given() const { return is_given_; }
   const std::vector<int64_t>& values() const { return values_; }
@@ -85,50 +82,37 @@ class IntList {
 class AttrView {
  public:
   AttrView() noexcept : integer_(0) {}
-  AttrView(std::monostate) noexcept : AttrView() {}  // NOLINT(google-explicit-constructor)
+  AttrView(std::monostate) noexcept : AttrView() {}
   // A template, so that programs that only call ops do not compile the variant.
   template <std::same_as<AttrValue> T>
-  AttrView(const T& value) noexcept  // NOLINT(google-explicit-constructor)
-      : AttrView(of(value)) {}
-  AttrView(const IntList& list) noexcept : AttrView() {  // NOLINT(google-explicit-constructor)
+  AttrView(const T& value) noexcept : AttrView(of(value)) {}
+  AttrView(const IntList& list) noexcept : AttrView() {
     if (list.is_given()) *this = AttrView(list.values());
   }
   template <class T>
-  AttrView(const std::optional<T>& v) noexcept
-      : AttrView() {  // NOLINT(google-explicit-constructor)
+  AttrView(const std::optional<T>& v) noexcept : AttrView() {
     if (v) *this = AttrView(*v);
   }
   template <std::same_as<bool> T>
-  AttrView(T v) noexcept
-      : kind_(AttrKind::kFlag), integer_(v) {}  // NOLINT(google-explicit-constructor)
+  AttrView(T v) noexcept : kind_(AttrKind::kFlag), integer_(v) {}
   template <std::integral T>
   requires(!std::same_as<T, bool>) AttrView(T v)
-  noexcept  // NOLINT(google-explicit-constructor)
-      : kind_(AttrKind::kInt), integer_(static_cast<int64_t>(v)) {}
-  AttrView(double v) noexcept
-      : kind_(AttrKind::kReal), real_(v) {}  // NOLINT(google-explicit-constructor)
-  AttrView(DType v) noexcept                 // NOLINT(google-explicit-constructor)
-      : kind_(AttrKind::kDType), integer_(static_cast<int64_t>(v)) {}
-  AttrView(const std::vector<int64_t>& v) noexcept  // NOLINT(google-explicit-constructor)
+  noexcept : kind_(AttrKind::kInt), integer_(static_cast<int64_t>(v)) {}
+  AttrView(double v) noexcept : kind_(AttrKind::kReal), real_(v) {}
+  AttrView(DType v) noexcept : kind_(AttrKind::kDType), integer_(static_cast<int64_t>(v)) {}
+  AttrView(const std::vector<int64_t>& v) noexcept
       : kind_(AttrKind::kInts), size_(v.size()), data_(v.data()) {}
-  AttrView(std::string_view v) noexcept  // NOLINT(google-explicit-constructor)
+  AttrView(std::string_view v) noexcept
       : kind_(AttrKind::kText), size_(v.size()), data_(v.data()) {}
-  AttrView(const std::string& v) noexcept  // NOLINT(google-explicit-constructor)
-      : AttrView(std::string_view(v)) {}
-  AttrView(const char* v) noexcept
-      : AttrView(std::string_view(v)) {}           // NOLINT(google-explicit-constructor)
-  AttrView(const std::vector<double>& v) noexcept  // NOLINT(google-explicit-constructor)
+  AttrView(const std::string& v) noexcept : AttrView(std::string_view(v)) {}
+  AttrView(const char* v) noexcept : AttrView(std::string_view(v)) {}
+  AttrView(const std::vector<double>& v) noexcept
       : kind_(AttrKind::kReals), size_(v.size()), data_(v.data()) {}
-  AttrView(const ScalarDef* v) noexcept
-      : kind_(AttrKind::kProgram), data_(v) {}  // NOLINT(google-explicit-constructor)
-  AttrView(const AttrObject* v) noexcept        // NOLINT(google-explicit-constructor)
-      : kind_(AttrKind::kGraph), data_(v) {}
-  AttrView(const internal::RefPtr<const AttrObject>& v) noexcept
-      : AttrView(v.get()) {}  // NOLINT(google-explicit-constructor)
+  AttrView(const ScalarDef* v) noexcept : kind_(AttrKind::kProgram), data_(v) {}
+  AttrView(const AttrObject* v) noexcept : kind_(AttrKind::kGraph), data_(v) {}
+  AttrView(const internal::RefPtr<const AttrObject>& v) noexcept : AttrView(v.get()) {}
   AttrView(const std::vector<internal::RefPtr<const AttrObject>>& v) noexcept
-      : kind_(AttrKind::kGraphs),  // NOLINT(google-explicit-constructor)
-        size_(v.size()),
-        data_(v.data()) {}
+      : kind_(AttrKind::kGraphs), size_(v.size()), data_(v.data()) {}
 
   // A copy of the value. cost: the elements of a list.
   AttrValue own() const;

@@ -56,7 +56,7 @@ struct AttrBlock : RefCounted {
 
 }  // namespace internal
 
-// A value; copying is O(1). thread-safe to read.
+// A value; copying is O(1). threads: thread-safe to read.
 class Attrs {
  public:
   Attrs() noexcept = default;

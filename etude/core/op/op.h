@@ -37,9 +37,7 @@ struct OperandDef {
   bool optional = false;
   bool variadic = false;
 
-  OperandDef(const char* text)
-      : OperandDef(text, DTypeSet{}) {
-  }  // NOLINT(google-explicit-constructor): a name is an operand
+  OperandDef(const char* text) : OperandDef(text, DTypeSet{}) {}
   OperandDef(const char* text, DTypeSet own);
 };
 
@@ -162,7 +160,7 @@ struct OpDef {
   std::vector<ErrorCase> errors = {};
 };
 
-// A registered record. Never destroyed; compare addresses. thread-safe.
+// A registered record. Never destroyed; compare addresses. threads: thread-safe.
 class Op {
  public:
   const OpDef& def() const noexcept { return def_; }

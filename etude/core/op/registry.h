@@ -14,7 +14,7 @@
 
 namespace ETUDE_API etude {
 
-// thread-safe: records may be added during lookups. Records are never removed.
+// threads: thread-safe: records may be added during lookups. Records are never removed.
 class Registry {
  public:
   // The process-wide registry, with all ops of the library.

@@ -72,11 +72,8 @@ struct KernelParams : internal::RefCounted {};
 template <class T>
 class WordOf {
  public:
-  constexpr WordOf(T value)  // NOLINT(google-explicit-constructor): reads as a T
-      : value_(static_cast<int64_t>(value)) {}
-  constexpr operator T() const {  // NOLINT(google-explicit-constructor): as above
-    return static_cast<T>(value_);
-  }
+  constexpr WordOf(T value) : value_(static_cast<int64_t>(value)) {}
+  constexpr operator T() const { return static_cast<T>(value_); }
 
  private:
   int64_t value_;

@@ -19,7 +19,7 @@ namespace etude::internal {
 
 struct Cluster;  // plan/cluster.h
 
-// An object lives for the rest of the process. thread-safe.
+// An object lives for the rest of the process. threads: thread-safe.
 class TieredCode {
  public:
   // The description that code is made from; it belongs to the derived class.
@@ -64,7 +64,7 @@ class TieredCode {
 };
 
 // Makes code of this tier and passes it to set_code(), in the background or before it returns.
-// Defined in etude/startup.cc. thread-safe.
+// Defined in etude/startup.cc. threads: thread-safe.
 void make_code_in_background(const TieredCode& code, Tier tier) noexcept;
 void make_code_now(const TieredCode& code, Tier tier) noexcept;
 

@@ -40,7 +40,7 @@ struct FreeBlock {
   FreeBlock* next;
 };
 
-// thread-safe. Never destroyed.
+// threads: thread-safe. Never destroyed.
 class BlockSpans {
  public:
   static BlockSpans& instance();

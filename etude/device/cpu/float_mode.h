@@ -20,7 +20,7 @@ enum class Denormals {
   kKeep,   // as in IEEE 754; loops with many denormals get slow
 };
 
-// For all scopes opened from now on. thread-safe.
+// For all scopes opened from now on. threads: thread-safe.
 void set_denormals(Denormals denormals) noexcept;
 Denormals denormals() noexcept;
 

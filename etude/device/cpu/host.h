@@ -16,8 +16,8 @@ std::vector<int> allowed_cpus();
 int cpu_quota(const std::string& root = "");
 // The memory limit of the control group in bytes; 0: no limit.
 int64_t memory_quota(const std::string& root = "");
-// The maximum of memory plus swap that this process can hold. thread-safe. cost: a load after the
-// first call.
+// The maximum of memory plus swap that this process can hold. threads: thread-safe. cost: a load
+// after the first call.
 int64_t host_memory_bytes();
 
 }  // namespace etude::internal

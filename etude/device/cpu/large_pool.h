@@ -17,8 +17,8 @@ namespace etude::internal {
 // The address sanitizer detects use after free and overruns only in its own heap.
 inline constexpr bool kBypassPools = kHasAddressSanitizer;
 
-// thread-safe. The two pools of the process are never destroyed: values may be freed until the
-// process ends.
+// threads: thread-safe. The two pools of the process are never destroyed: values may be freed until
+// the process ends.
 class LargePool {
  public:
   // Two pools, so that small long-lived values do not keep a large arena from being returned.

@@ -19,7 +19,7 @@ struct alignas(64) LargeBuffer : Buffer {
   LargeBuffer* after = nullptr;
 };
 
-// thread-safe. Never destroyed.
+// threads: thread-safe. Never destroyed.
 class MemoryLedger {
  public:
   static MemoryLedger& instance();

@@ -143,7 +143,7 @@ using ResultOn =
 // Converts to an A, but not to types that an A converts to.
 template <class A>
 struct Exact {
-  operator A&() const;  // NOLINT(google-explicit-constructor): that is its use
+  operator A&() const;
 };
 
 // The reasons why a function cannot be called with numbers of a derivative.
@@ -167,7 +167,7 @@ enum class Fault {
 // Converts to the type of any parameter.
 struct AnyArgument {
   template <class T>
-  operator T&() const;  // NOLINT(google-explicit-constructor): that is its use
+  operator T&() const;
 };
 template <std::size_t>
 using AnyArgumentAt = AnyArgument;

@@ -45,7 +45,7 @@ struct TextOptions {
   bool call_sites = true;
 };
 
-// Does not throw on any contents of a graph. thread-safe. cost: linear in the text.
+// Does not throw on any contents of a graph. threads: thread-safe. cost: linear in the text.
 std::string to_text(const Graph& graph, const TextOptions& options = {});
 
 }  // namespace etude

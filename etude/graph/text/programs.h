@@ -20,7 +20,7 @@ std::string program_text(const ScalarDef* program);
 // The n-th program with this text, without braces: from a record, or for n = 1 a program that is
 // made now and kept as long as the process runs. Null if there is none, if the text is not a
 // program (base/scalars/program_text.h), or if 16,384 have been made. Equal texts return the same
-// program, so that attributes compare programs by address. thread-safe.
+// program, so that attributes compare programs by address. threads: thread-safe.
 const ScalarDef* find_program(std::string_view text, uint64_t n);
 
 // The program with the spelling of program_text(); null if there is none.

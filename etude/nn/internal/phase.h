@@ -14,7 +14,8 @@ namespace nn::internal {
 // does not; a warning is then printed for the first such layer of the process that a tape of this
 // thread records. There is no warning if a phase is set.
 //
-// threads: safe. cost: one read of ambient() in training; else also of the contexts of this thread.
+// threads: thread-safe. cost: one read of ambient() in training; else also of the contexts of this
+// thread.
 bool is_trained(std::string_view name, CallSite where);
 
 }  // namespace nn::internal

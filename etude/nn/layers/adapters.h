@@ -20,7 +20,7 @@ namespace ETUDE_API etude {
 template <>
 struct NoDerivative<nn::Dense> {
   nn::Dense value;
-  operator const nn::Dense&() const { return value; }  // NOLINT(google-explicit-constructor)
+  operator const nn::Dense&() const { return value; }
 };
 
 namespace nn {

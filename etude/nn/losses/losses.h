@@ -26,11 +26,11 @@ namespace nn {
 class Reduction {
  public:
   // throws: kInvalidArgument for another word.
-  Reduction(const char* name);         // NOLINT(google-explicit-constructor): options are words
-  Reduction(const std::string& name);  // NOLINT(google-explicit-constructor)
+  Reduction(const char* name);
+  Reduction(const std::string& name);
   template <class F>
   requires(std::is_invocable_r_v<Tensor, const F&, const Tensor&> && !std::same_as<F, Reduction>)
-      Reduction(F function)  // NOLINT(google-explicit-constructor): or functions
+      Reduction(F function)
       : function_(std::move(function)) {
     etude::internal::require_owned<const F&, const Tensor&>();
   }

@@ -122,23 +122,20 @@ template <bool kByValue>
 class GivenTensor {
  public:
   GivenTensor() : source_{read_absent, nullptr, 0} {}
-  GivenTensor(const Tensor& x)
-      : tensor_(&x) {  // NOLINT(google-explicit-constructor): a parameter type
+  GivenTensor(const Tensor& x) : tensor_(&x) {
     if constexpr (kByValue) {
       own_ = x;
       tensor_ = &own_;
     }
   }
-  GivenTensor(std::initializer_list<Literal> rows)  // NOLINT(google-explicit-constructor)
+  GivenTensor(std::initializer_list<Literal> rows)
       : source_{read_literals, rows.begin(), rows.size()} {}
   template <class T>
-  requires(HostNumber<T> || kIsHostList<T>)
-      GivenTensor(const T& value)  // NOLINT(google-explicit-constructor)
+  requires(HostNumber<T> || kIsHostList<T>) GivenTensor(const T& value)
       : source_{read_host<T>, &value, 1} {}
   template <class T>
   requires(std::is_convertible_v<const T&, Tensor> && !HostNumber<T> && !kIsHostList<T> &&
-           !std::same_as<T, Tensor>)
-      GivenTensor(const T& value)  // NOLINT(google-explicit-constructor)
+           !std::same_as<T, Tensor>) GivenTensor(const T& value)
       : source_{read_converted<T>, &value, 1} {}
   GivenTensor(const GivenTensor&) = delete;
   GivenTensor& operator=(const GivenTensor&) = delete;

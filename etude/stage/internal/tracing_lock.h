@@ -37,7 +37,7 @@ TracingLock lock_tracing(std::string_view function);
 
 // The time for which a thread waits while another thread traces; initially five minutes, since a
 // first call that makes Variables may train. set_trace_patience() returns the previous time, and is
-// for tests. thread-safe.
+// for tests. threads: thread-safe.
 std::chrono::milliseconds trace_patience() noexcept;
 std::chrono::milliseconds set_trace_patience(std::chrono::milliseconds patience) noexcept;
 

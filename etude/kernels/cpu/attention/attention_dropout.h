@@ -11,7 +11,7 @@
 
 namespace etude::kernels::cpu {
 
-// The factors of the weights under one key. thread-safe.
+// The factors of the weights under one key. threads: thread-safe.
 class DropFactors {
  public:
   // `dropout`: the probability of 0, in [0, 1).

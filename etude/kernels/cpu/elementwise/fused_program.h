@@ -36,7 +36,7 @@ class CodeScope {
   static inline thread_local constinit int open_ = 0;
 };
 
-// One object per program, for the rest of the process. thread-safe.
+// One object per program, for the rest of the process. threads: thread-safe.
 class FusedProgram : public internal::TieredCode {
  public:
   // Null for a program with a function that has no kernel on float32.
