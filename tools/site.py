@@ -82,9 +82,9 @@ def example_pages(site):
 
 
 def header_pages(site):
-    """[{folder: [{header: page}]}] of what is installed."""
+    """[{folder: [{header: page}]}] of the installed headers that declare something for users."""
     nav = []
-    headers = sorted(posixpath.normpath(h) for h in common.installed_headers())
+    headers = sorted(posixpath.normpath(h) for h in common.installed_headers() if "/internal/" not in h)
     for folder in FOLDERS:
         inside = [h for h in headers if h.startswith(f"etude/{folder}/")]
         pages = [{posixpath.relpath(h, f"etude/{folder}"):

@@ -3,7 +3,7 @@
 """Public headers as pages of the documentation site: what they promise, as they promise it.
 
 A block is a comment with the declarations right below it; blank lines separate blocks. Bodies of functions, private
-members and namespaces for the library itself (`internal`, `detail`) are left out. Used by site.py.
+members and namespaces for the library itself (`internal`) are left out. Used by site.py.
 """
 import re
 
