@@ -143,7 +143,7 @@ void require_distinct(const Arguments& call, const std::vector<uint8_t>& may_wri
                       const ArgumentNames& names);
 // throws: kFailedPrecondition if there is no signature.
 void require_has_signature(const FunctionOptions& options, CallSite where);
-// throws: kInvalidArgument that states how the call differs from the call of the trace.
+// throws: kInvalidArgument, with the difference between the call and the call of the trace.
 [[noreturn]] void throw_unfit(const Trace& trace, const Arguments& call, const ArgumentNames& names,
                               CallSite where);
 // Whether arguments still have the structure that they had before the call: as many tensors and as
@@ -498,8 +498,8 @@ class Function<R(A...)> {
     }
   }
 
-  // Sets the structure and the host values of in-out arguments to those after the call; not the
-  // tensors. All copies are made before the first argument changes.
+  // Sets the structure and the host values of in-out arguments to their state after the call; not
+  // the tensors. All copies are made before the first argument changes.
   template <class Tuple, std::size_t... I, class... X>
   static void take_form(Tuple after, std::index_sequence<I...>, X&... args) {
     const auto take = [](auto as_in, auto& arg, auto& value) {

@@ -61,7 +61,7 @@ struct NoGraph;
 
 // The key that decides which graph serves a call, as a graph keeps it.
 struct TraceKey {
-  std::vector<const Type*> types;  // of the tensors; null for an absent one
+  std::vector<const Type*> types;  // of the tensors; null for an absent tensor
   std::vector<uint64_t> words;
   std::vector<HostValue> objects;
   std::vector<std::shared_ptr<const void>> held;  // the objects that `objects` point to
@@ -89,7 +89,7 @@ struct Reached {
 // passes; or a call_time_value.
 struct VariableSlot {
   std::weak_ptr<void> state;  // of a Variable from outside
-  // Index among the Variables of the call; it may also be one from outside
+  // Index among the Variables of the call; the Variable may also be from outside.
   int32_t argument = -1;
   const Type* type = nullptr;
   std::string name;  // for messages

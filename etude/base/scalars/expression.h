@@ -2,7 +2,7 @@
 // The expression language of scalars: constant graphs in flat arrays. A generic lambda runs once,
 // at compile time, on symbols; equal subexpressions are one node. Element-wise ops, their
 // derivatives (differentiate.h), bodies of scans and schedules are such graphs. Kernels, the double
-// reference, printing and code generation walk the same array.
+// reference, printing and code generation traverse the same array.
 #pragma once
 
 #include <array>

@@ -47,7 +47,7 @@ class Metric {
   // Returns the number, or the first of several; NaN before the first update.
   // throws: errors that depend on elements, such as a label out of range.
   double result(CallSite where = CallSite::here()) const;
-  // Returns all numbers, such as one per class if the metric was made so.
+  // Returns all numbers, for example one number per class.
   std::vector<double> results(CallSite where = CallSite::here()) const;
   void reset() { parts_.clear(); }
   // Adds the updates of `other` after its own.
