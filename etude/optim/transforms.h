@@ -103,7 +103,7 @@ Transform lookahead(int64_t k = 5, double alpha = 0.5, CallSite where = CallSite
 // pattern without it matches a tensor or a whole part: "encoder" also means "encoder/*".
 bool path_matches(std::string_view pattern, std::string_view path);
 
-// The options of a group of parameters that differ from those of their optimiser.
+// The options of a group of parameters that differ from the options of their optimiser.
 struct GroupOptions {
   std::optional<Schedule> lr = {};
   std::optional<double> weight_decay = {};

@@ -271,7 +271,7 @@ class Function<R(A...)> {
     return out;
   }
   // One line per graph: the arguments that it was made for, and the reason. Shows the latest 16
-  // graphs, and 8 inputs of each: those that differ between graphs come first. `{.all = true}`
+  // graphs, and 8 inputs of each: inputs that differ between graphs come first. `{.all = true}`
   // shows all.
   std::string explain(const ExplainOptions& options = {}) const { return core_->explain(options); }
   const std::string& name() const { return core_->name(); }

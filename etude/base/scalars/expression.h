@@ -198,7 +198,7 @@ constexpr Symbol& operator-=(Symbol& a, const Symbol& b) { return a = a - b; }
 constexpr Symbol& operator*=(Symbol& a, const Symbol& b) { return a = a * b; }
 constexpr Symbol& operator/=(Symbol& a, const Symbol& b) { return a = a / b; }
 
-// Truths: constants if both operands are, else a node.
+// Bools: constants if both operands are constants, else a node.
 #define ETUDE_SYMBOL_TRUTH(op, fn)                                                           \
   constexpr Symbol operator op(const Symbol& a, const Symbol& b) {                           \
     if (a.is_constant() && b.is_constant()) return a.constant() op b.constant() ? 1.0 : 0.0; \
