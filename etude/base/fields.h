@@ -91,7 +91,7 @@ struct MemberTies {
   }
 };
 
-// Accesses the declarations of ETUDE_FIELDS and ETUDE_HOST_VALUES, including private ones.
+// Accesses the declarations of ETUDE_FIELDS and ETUDE_HOST_VALUES, including private declarations.
 struct FieldAccess {
   // A function, since clang checks access through an alias where the alias is used.
   template <class T>

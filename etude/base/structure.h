@@ -89,7 +89,7 @@ class LeafVisitor {
  public:
   explicit constexpr LeafVisitor(Fn& fn, Path path = Path()) : fn_(fn), path_(std::move(path)) {}
 
-  // X may be const. The overloads below are for containers; the last one is for structs.
+  // X may be const. The overloads below are for containers; the last overload is for structs.
   template <class X>
   constexpr void visit(X& x) {
     using T = std::remove_const_t<X>;

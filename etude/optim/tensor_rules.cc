@@ -63,7 +63,7 @@ LARS::LARS(LARSOptions options, CallSite where)
 std::optional<double> LARS::option(std::string_view name) const {
   return name == "dampening" ? 0 : OptimizerWith::option(name);
 }
-// The rate `fresh`, which is 1 without dampening, multiplies the slope.
+// The rate `fresh`, which is 1 without dampening, multiplies the gradient and its weight decay.
 void LARS::run_step(const Step& step) const {
   using Rates = optimizer::Momentum<false>::Rates<double>;
   const Tensor w = length(step.parameter), g = length(step.gradient);

@@ -90,7 +90,7 @@ void assert_true(const Tensor& condition, std::string_view message,
 // Receives the lines of print(), without the line end; an empty sink means standard output. An
 // exception of the sink fails the call that prints.
 using PrintSink = std::function<void(std::string_view line)>;
-// Sets the sink of the process; returns the previous one. thread-safe: waits for a line that is
+// Sets the sink of the process; returns the previous sink. thread-safe: waits for a line that is
 // being written.
 //
 // throws: kFailedPrecondition inside a sink, and so does print().

@@ -221,7 +221,8 @@ class FunctionCore {
   Values run(const Trace& trace, const Arguments& call, CallSite where) const;
 
   std::vector<TraceRef> traces() const;
-  // The Variables that its graphs reach, in the order of their first use, without destroyed ones.
+  // The Variables that its graphs reach, in the order of their first use, without destroyed
+  // Variables.
   std::vector<Variable> variables() const;
   std::string explain(const ExplainOptions& options) const;
   std::string argument_name(std::size_t i) const;
@@ -249,7 +250,7 @@ class FunctionCore {
                        CallSite where);
   TraceRef trace_signature(const Arguments& call, const ArgumentNames& names, const HostRun& run,
                            CallSite where);
-  // Traces at made-up sizes in place of the open ones, and their symbolic graph. throws: as
+  // Traces at made-up sizes in place of the open sizes, and their symbolic graph. throws: as
   // made_up_types() and make().
   MadeUpTraces trace_made_up(std::span<const TensorSpec> specs, const Arguments& call,
                              const ArgumentNames& names, const HostRun& run, CallSite where);

@@ -127,7 +127,7 @@ struct CheckpointManagerOptions {
   }
 };
 
-// Saves into a folder, and removes the oldest checkpoints after the newer ones are in place.
+// Saves into a folder, and removes the oldest checkpoints after newer checkpoints are in place.
 // `checkpoint` is borrowed.
 class CheckpointManager {
  public:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A metric: a value that takes predictions and expected values batch by batch, and returns numbers
-// at the end. fit and evaluate take metrics by name; metric_kinds.h has the usual ones.
+// at the end. fit and evaluate take metrics by name; metric_kinds.h has the usual metrics.
 //
 //   const nn::Metrics metrics = {{"top5", nn::metrics::top_k(5)}, {"auc", nn::metrics::roc_auc()}};
 //   nn::evaluate(model, batches, loss, metrics).metrics.at("top5");
