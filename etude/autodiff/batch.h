@@ -72,7 +72,7 @@ namespace internal {
 struct CountExamples {
   CallSite where;
   int64_t size = -1;
-  // throws: kInvalidArgument for scalars, for a batch of none and for different numbers.
+  // throws: kInvalidArgument for scalars, for an empty batch and for different numbers of examples.
   void operator()(const Tensor& x);
   template <class T>
   void operator()(const T& x) {

@@ -47,7 +47,7 @@ class RuleCaptures {
   // `inputs`: the placeholders of the arguments.
   RuleCaptures(const LeafList& arguments, std::span<const Tensor> inputs);
   // The rule at `where` has returned `results` and read the values `known` of Variables. Warns of
-  // the captures that it has no derivative by.
+  // captures without a derivative.
   void finish(std::span<const Tensor> results, std::span<const Tensor> known, CallSite where);
 
  private:
@@ -75,7 +75,7 @@ struct IsTupleLike<std::tuple<T...>> : std::true_type {};
 template <class A, class B>
 struct IsTupleLike<std::pair<A, B>> : std::true_type {};
 
-// Calls fn(dy...) with one tangent per member of a tuple result, else with the one tangent.
+// Calls fn(dy...) with one tangent per member of a tuple result, else with a single tangent.
 template <class R, class Fn>
 decltype(auto) with_cotangents(const R& like, std::vector<Tensor> dy, Fn&& fn) {
   LeafGradients leaves(std::move(dy));

@@ -212,8 +212,8 @@ class GradientTape final : private internal::VariableReader {
         sweep_elements(target, internal::LeafList(sources), options, where));
     return internal::build_tangent(sources, found);
   }
-  // The same for rows that are independent of each other: target [b, t...] and source [b, s...]
-  // give [b, t..., s...].
+  // The same for rows that are independent of each other: for a target [b, t...] and a source [b,
+  // s...] returns [b, t..., s...].
   //
   // throws: as jacobian; kInvalidArgument unless both ranks are 2 or more and first sizes are
   // equal.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The fields of a plain struct as a tuple of references, with their names, at compile time. Used by
-// structure.h and all code that walks user types: tangents, checkpoints, parameter groups,
+// structure.h and all code that traverses user types: tangents, checkpoints, parameter groups,
 // summaries. An aggregate without base classes and with at most 64 fields needs no annotation; any
 // other class lists its fields with ETUDE_FIELDS. Not a serialiser, and not for types that are
 // leaves themselves (strings, containers, tensors).
@@ -91,7 +91,7 @@ struct MemberTies {
   }
 };
 
-// Accesses the declarations of ETUDE_FIELDS and ETUDE_HOST_VALUES, including private ones.
+// Accesses the declarations of ETUDE_FIELDS and ETUDE_HOST_VALUES, including private declarations.
 struct FieldAccess {
   // A function, since clang checks access through an alias where the alias is used.
   template <class T>

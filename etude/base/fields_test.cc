@@ -73,7 +73,7 @@ struct BigArray {
   float values[2000];
 };
 struct Holder {
-  SmallArray inner;  // an error only when it is walked itself
+  SmallArray inner;  // an error only when it is visited itself
   Base base;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // HasLeaf: whether a structure type can hold a leaf of a given type, decided at compile time.
-// NoDerivative: a wrapper that hides a field from most walks. Used by structure.h, and by templates
-// that accept "a structure of tensors". Lists the containers that structure.h walks.
+// NoDerivative: a wrapper that hides a field from most traversals. Used by structure.h, and by
+// templates that accept "a structure of tensors". Lists the containers that structure.h traverses.
 #pragma once
 
 #include <array>
@@ -22,25 +22,25 @@
 
 namespace ETUDE_API etude {
 
-// Wraps a value without a derivative. Walks skip it unless they request it.
+// Wraps a value without a derivative. Traversals skip it unless they request it.
 template <class T>
 struct NoDerivative {
   T value{};
   constexpr operator const T&() const { return value; }
 };
 
-// Whether a walk visits NoDerivative fields.
+// Whether a traversal visits NoDerivative fields.
 enum class Marked { kSkip, kVisit };
 
 namespace internal {
 
-// The leaf type of a walk over all structs: for_each_struct.
+// The leaf type of a traversal of all structs: for_each_struct.
 struct EveryStruct;
 
 template <class T, class... Types>
 inline constexpr bool kIsOneOf = (std::is_same_v<T, Types> || ...);
 
-// A list of the types that a walk finds in a T.
+// A list of the types that a traversal finds in a T.
 template <class... Types>
 struct TypeList {};
 
@@ -149,7 +149,7 @@ struct Exactly<EveryStruct> {
   static constexpr bool is = Reflectable<T>;
 };
 
-// Whether a walk finds a leaf of a kind in a T. `Open` are the enclosing types of T, so that a
+// Whether a traversal finds a leaf of a kind in a T. `Open` are the enclosing types of T, so that a
 // recursive type is searched once.
 template <class Kind, Marked marked, class T, class... Open>
 constexpr bool finds_kind();
@@ -177,7 +177,7 @@ constexpr bool finds_kind() {
 
 }  // namespace internal
 
-// Whether a walk over a T can find a Leaf.
+// Whether a traversal of a T can find a Leaf.
 template <class T, class Leaf, Marked marked = Marked::kSkip>
 struct HasLeaf
     : std::bool_constant<

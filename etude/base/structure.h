@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Walks the leaves of a structure: anything built from plain structs (fields.h), std::vector,
+// Visits the leaves of a structure: anything built from plain structs (fields.h), std::vector,
 // std::deque, std::list, std::valarray, std::array, C arrays, std::optional, maps with string keys,
 // std::tuple, std::pair, std::variant. Used by checkpoints, parameter groups, tangents and traced
 // functions, with Tensor as the leaf. Parts that cannot hold a leaf are skipped at compile time. To
-// walk two structures in parallel use fields.h.
+// visit two structures in parallel use fields.h.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +29,7 @@ namespace ETUDE_API etude {
 
 namespace internal {
 
-// The path of a walk, "layers/0/weight", in one buffer that grows and shrinks.
+// The path of the visited part, "layers/0/weight", in one buffer that grows and shrinks.
 class PathBuffer {
  public:
   // Appends a component, and returns the length to pass to `leave`.
@@ -47,7 +47,7 @@ class PathBuffer {
   std::string text_;
 };
 
-// A PathBuffer that stays empty unless paths are wanted: one walk for both kinds of calls.
+// A PathBuffer that stays empty unless paths are wanted: one traversal serves both kinds of calls.
 class OptionalPath {
  public:
   explicit OptionalPath(bool is_wanted) : is_wanted_(is_wanted) {}
@@ -65,7 +65,7 @@ class OptionalPath {
   PathBuffer path_;
 };
 
-// Replaces PathBuffer in walks without paths; all its code is optimised away.
+// Replaces PathBuffer in traversals without paths; all its code is optimised away.
 struct NoPath {
   template <class Component>
   constexpr std::size_t enter(const Component&) {
@@ -74,7 +74,7 @@ struct NoPath {
   constexpr void leave(std::size_t) {}
 };
 
-// The entries of an unordered map, sorted by key, so that walks do not depend on hashes.
+// The entries of an unordered map, sorted by key, so that the order does not depend on hashes.
 template <class Map>
 constexpr auto entries_by_key(Map& map) {
   std::vector<decltype(&*map.begin())> entries;
@@ -89,7 +89,7 @@ class LeafVisitor {
  public:
   explicit constexpr LeafVisitor(Fn& fn, Path path = Path()) : fn_(fn), path_(std::move(path)) {}
 
-  // X may be const. The overloads below are for containers; the last one is for structs.
+  // X may be const. The overloads below are for containers; the last overload is for structs.
   template <class X>
   constexpr void visit(X& x) {
     using T = std::remove_const_t<X>;
@@ -223,7 +223,7 @@ constexpr void for_each_leaf(X& x, Fn&& fn) {
   }
 }
 
-// Calls `fn(path, part)` for x and each struct inside it that a walk over leaves visits, including
+// Calls `fn(path, part)` for x and each struct inside it that for_each_leaf visits, including
 // structs without leaves. A struct comes before its fields. `fn` must accept any type.
 template <class X, class Fn>
 constexpr void for_each_struct(X& x, Fn&& fn) {

@@ -96,7 +96,7 @@ inline WarningHandler set_warning_handler(WarningHandler handler) {
   return std::exchange(internal::warning_state().handler, std::move(handler));
 }
 
-// Sets the severities of findings and returns the previous ones:
+// Sets the severities of findings and returns the previous severities:
 //
 //   set_diagnostics({.independent_result = Severity::kError});  // in tests
 //

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Control and status of the background compiler. Runs of element-wise calls in graphs, and runs and
 // loops of calls on few elements, become machine code after about a millisecond of run time (Tier
-// 1), and better code after ten (Tier 2). One thread of low priority requests it from a separate
-// process, which starts on demand and ends after ten idle seconds (the program etude-codegen, next
-// to libetude.so). Nothing waits for it, no fault in it can harm this process, and results do not
-// depend on it, to the bit.
+// 1), and better code after ten milliseconds (Tier 2). One thread of low priority requests it from
+// a separate process, which starts on demand and ends after ten idle seconds (the program
+// etude-codegen, next to libetude.so). Nothing waits for it, no fault in it can harm this process,
+// and results do not depend on it, to the bit.
 //
 // The environment variable ETUDE_TIER fixes the tier: 0 makes no code and starts nothing; 1 and 2
 // make code when a function is made ready, and the requesting thread waits.

@@ -47,8 +47,8 @@ class Server {
     Tier tier = Tier::kFast;
   };
 
-  // For a child of fork(), which has the thread that calls it alone: a server that makes what this
-  // one had not made.
+  // For a child of fork(), which has only the calling thread: a server with the requests that this
+  // server has not completed.
   Server* copy_for_child() const {
     auto* const out = new Server;
     out->queue_ = queue_;
@@ -126,7 +126,7 @@ class Server {
     changed_.wait(lock, [this] { return !is_working_; });
   }
 
-  // At the end of the process, which does not wait for what is being compiled.
+  // At the end of the process, which does not wait for running compilations.
   void stop() {
     {
       const std::lock_guard lock(mutex_);
@@ -139,7 +139,8 @@ class Server {
     if (thread_.joinable()) thread_.join();
   }
 
-  // Work holds locks of all kinds, which nobody would open in the child: it is waited for.
+  // Waits for the running work: it holds locks of all kinds, which no thread would release in the
+  // child.
   void lock_for_fork() {
     std::unique_lock lock(mutex_);
     if (std::this_thread::get_id() != thread_.get_id()) {
@@ -163,7 +164,7 @@ class Server {
     for (;;) {
       changed_.wait(lock, [this] { return is_over_ || has_more(); });
       if (is_over_) return;
-      if (!work_.empty()) {  // takes less time than what a compiler is asked for
+      if (!work_.empty()) {  // takes less time than a compilation
         work_once(lock);
         continue;
       }
@@ -201,7 +202,8 @@ class Server {
   bool is_over_ = false;
 };
 
-// Another one in a child of fork(): the old one's thread is not there, nor who waits for it.
+// A child of fork() gets another server: the thread of the old server and the threads that wait for
+// it do not exist there.
 std::atomic<Server*> the_server{nullptr};
 
 void renew_in_child() {
@@ -222,8 +224,9 @@ Server& server() {
   return *the_server.load();
 }
 
-// At the end of the main thread, which comes before that of all static objects: work may use some
-// that were made after the server, here or in a library, and so go before the server is stopped.
+// At the end of the main thread, before static objects are destroyed. Work may use static objects
+// that were made after the server, here or in a library. These are destroyed before the server is
+// stopped.
 struct EndOfMain {
   bool is_armed = false;
   ~EndOfMain() {

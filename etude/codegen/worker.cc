@@ -55,7 +55,7 @@ std::vector<fs::path> places() {
 }
 #endif
 
-// What a processor says of itself: from this LLVM takes its model and what it has.
+// The processor's description of itself. LLVM derives its model and its features from it.
 std::string processor_text() {
   std::string out;
 #if defined(__x86_64__)

@@ -29,7 +29,7 @@ MemoryStats memory_stats();
 // Resets peak_bytes to live_bytes.
 void reset_peak_memory();
 // Allocations beyond the limit fail with kResourceExhausted. 0 removes the limit. threads:
-// thread-safe.
+// threads: thread-safe.
 void set_memory_limit(int64_t bytes);
 // Returns cached blocks to the system. threads: thread-safe.
 void trim_memory();

@@ -21,7 +21,8 @@ namespace ETUDE_API etude {
 // Empty if no write of this thread has copied. Does not search live tapes of other threads, but
 // searches frozen tapes, which pullbacks hold.
 //
-// cost: a walk over the calls on live tapes. A write only records its function, line and elements.
+// cost: a traversal of the calls on live tapes. A write only records its function, line and
+// elements.
 std::string explain_copy();
 
 namespace internal {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The valid ranges of options: a table in each struct of options, and one check that walks the
-// table. A test covers every row and finds numbers without a row. A row names an option (a number,
-// a schedule or a list of numbers) and its range. The table calls its argument with one row at a
-// time, so an unused table generates no code.
+// The valid ranges of options: a table in each struct of options, and one check of all rows. A test
+// covers every row and finds numbers without a row. A row names an option (a number, a schedule or
+// a list of numbers) and its range. The table calls its argument with one row at a time, so an
+// unused table generates no code.
 //
 //
 //   struct HuberLossOptions {

@@ -80,8 +80,8 @@ struct NumberCrossing {
 template <class S>
 concept RecordedNumber = NumberCrossing<S>::kIsNumber;
 
-// Number types that convert implicitly to a Tensor: those for which a call of this overload set is
-// unambiguous.
+// The overload set that selects the number types that convert implicitly to a Tensor: a call must
+// be unambiguous.
 void literal_number(bool);
 void literal_number(int);
 void literal_number(int64_t);
@@ -190,8 +190,8 @@ class Tensor {
   // A view of the elements. throws: kInvalidArgument if T does not match the dtype.
   template <class T>
   std::span<const T> data(CallSite where = CallSite::here()) const;
-  // The truth value of a one-element tensor. throws: kInvalidArgument for other sizes, where truth
-  // is ambiguous.
+  // The truth value of a one-element tensor. throws: kInvalidArgument for any other number of
+  // elements.
   explicit operator bool() const;
 
   // Indexing by NumPy's rules: integers, slice(), kEllipsis, kNewAxis, integer and bool tensors.

@@ -60,7 +60,8 @@ auto from_generator(Open open, std::string name = "generator") {
       std::move(name)));
 }
 
-// Tuples of the first elements of all, then of the second ones, until one of them ends.
+// Tuples of the first elements of all Datasets, then of their second elements, and so on, until a
+// Dataset ends.
 template <class... T>
 Dataset<std::tuple<T...>> zip(const Dataset<T>&... parts) {
   const auto join = [](const std::vector<internal::Element>& elements) {

@@ -57,7 +57,7 @@ class EpochOrder {
   // throws: kInvalidArgument for too few samples for a batch per rank, or a rank out of range.
   EpochOrder(int64_t samples, const LoaderOptions& options);
   // Batches of samples of similar size: the samples of `batches_per_sort` batches are sorted. The
-  // batch with the largest sample comes first, the smaller one last, the others in random order.
+  // batch with the largest sample comes first, a smaller batch last, the others in random order.
   EpochOrder(std::vector<int64_t> sizes, int64_t batches_per_sort, const LoaderOptions& options);
 
   int64_t steps_per_epoch() const { return steps_; }

@@ -91,8 +91,8 @@ StagePtr shuffle_stage(StagePtr from, int64_t buffer, uint64_t seed);
 using Join = std::function<Element(std::vector<Element>)>;
 StagePtr group_stage(StagePtr from, int64_t n, bool drop_remainder, Join join, std::string text);
 // Bucket i holds elements with sizes in (bounds[i - 1], bounds[i]]; the last bucket holds larger
-// ones. A full bucket is passed to `join`; at the end all are, the bucket of the largest sizes
-// first.
+// elements. A full bucket is passed to `join`. At the end all buckets are passed, the bucket of the
+// largest sizes first.
 StagePtr bucket_stage(StagePtr from, std::function<int64_t(const Element&)> size,
                       std::vector<int64_t> bounds, std::vector<int64_t> batches,
                       bool drop_remainder, Join join);

@@ -31,8 +31,8 @@ Tensor take_rows(const Tensor& x, std::span<const int64_t> rows, CallSite where 
 Tensor slice_rows(const Tensor& x, int64_t begin, int64_t end, CallSite where = CallSite::here());
 // Stacks tensors of one type along a new first axis.
 //
-// throws: kInvalidArgument for an empty list or differing types, with the index of the first one;
-//         kFailedPrecondition as above.
+// throws: kInvalidArgument for an empty list or differing types, with the index of the first tensor
+//         that differs; kFailedPrecondition as above.
 Tensor stack_rows(std::span<const Tensor* const> rows, CallSite where = CallSite::here());
 
 // Row `row` of x without the first axis. throws: as above. cost: none where storage is shared.

@@ -114,7 +114,7 @@ struct SlotNames {
   static constexpr std::string_view view() { return {text.data(), n == 0 ? 0 : size - 2}; }
 };
 
-// Walks over fields or slots. Instantiated once for all structs with the same field types.
+// Visits fields or slots. Instantiated once for all structs with the same field types.
 template <class... X, class Fn>
 constexpr void each_of(const std::tuple<X&...>& parts, Fn& fn) {
   [&]<std::size_t... I>(std::index_sequence<I...>) { (each_leaf(std::get<I>(parts), fn), ...); }
@@ -206,7 +206,7 @@ struct Tangent : internal::SlotsBase<T, internal::kHasListedFields<T>>::type {
     return *find(*this, field);
   }
 
-  // Walks by name visit the tangent like the struct itself.
+  // Traversals by name visit the tangent like the struct itself.
   using EtudeFieldsClass = Tangent;
   static constexpr std::string_view etude_field_names() { return internal::SlotNames<T>::view(); }
   constexpr auto etude_fields() {

@@ -23,7 +23,7 @@ namespace internal {
 template <class... T>
 concept SomeMove = (HasTangent<T> && ...) && (!Discrete<std::remove_cvref_t<T>> || ...);
 
-// Sequences of one element type, walked by index if they have one. Leaves adds build().
+// Sequences of one element type, visited by index if they support it. Leaves adds build().
 template <class X, class Leaves>
 struct SequenceTraits : MoveByLeaves<X, Leaves> {
   template <class Y, class Fn>

@@ -61,7 +61,7 @@ template <class T>
 struct IsFreezable<Freezable<T>> : std::true_type {};
 
 struct AnyFreezable {
-  static constexpr bool explains = false;  // the walks explain types themselves
+  static constexpr bool explains = false;  // the traversals explain types themselves
   template <class T>
   static constexpr bool is = IsFreezable<T>::value;
 };
@@ -71,7 +71,7 @@ constexpr bool holds_freezable() {
   return finds_kind<AnyFreezable, Marked::kVisit, T>();
 }
 
-// Calls fn(path, part) for each Freezable in a structure that a walk over leaves visits. An outer
+// Calls fn(path, part) for each Freezable in a structure that for_each_leaf visits. An outer
 // Freezable is visited before those inside it.
 template <class X, class Fn>
 void each_freezable(X& x, const Fn& fn) {

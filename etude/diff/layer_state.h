@@ -13,7 +13,7 @@
 //     }
 //   };
 //
-// Walks skip it like NoDerivative, except walks over marked values, such as the walks of
+// Traversals skip it like NoDerivative, except traversals of marked values, such as those by
 // checkpoints.
 #pragma once
 
@@ -48,8 +48,8 @@ struct StateAccess;
 
 }  // namespace internal
 
-// The tangent of a LayerState<T>: the state update, if any. In a sum the later state wins; a
-// factor has no effect. Walks treat it like the LayerState.
+// The tangent of a LayerState<T>: the state update, if any. In a sum the later state wins; a factor
+// has no effect. Traversals treat it like the LayerState.
 template <class T>
 struct NewState : NoDerivative<std::optional<T>> {
   void take(const NewState& later) {
@@ -109,7 +109,7 @@ struct StateAccess {
   }
 };
 
-// Walks over leaves skip state, except for a functor with a member state().
+// Visits of leaves skip state, except for a functor with a member state().
 template <class X, class T>
 struct StateTraits : MoveByLeaves<X, StateTraits<X, T>> {
   using Tangent = NewState<T>;

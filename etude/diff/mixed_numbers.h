@@ -113,8 +113,8 @@ using RefusedMixture =
 
 }  // namespace internal
 
-// The result types are written out, so that compilers instantiate the bodies last and print only
-// the user's call with them. No macros: compilers would print their definitions too.
+// The result types are written out: compilers then instantiate the bodies last, and print only the
+// user's call. No macros: compilers would print their definitions too.
 template <class A, class B>
 requires internal::Unrelated<A, B>
 constexpr internal::RefusedNumber operator+(const A&, const B&) {

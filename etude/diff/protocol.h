@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The core of the Differentiable protocol: tangent types, the zero tangent, moving along a tangent,
-// and walks over the leaves of values. For numbers and all types that specialise
+// and traversals of the leaves of values. For numbers and all types that specialise
 // DifferentiableTraits; containers.h and aggregates.h add more. Include differentiable.h instead.
 #pragma once
 
@@ -194,7 +194,7 @@ struct DifferentiableTraits<T> {
 
 namespace internal {
 
-// A type made of parts, which its traits walk. All other types with a tangent are leaves.
+// A type made of parts, which its traits visit. All other types with a tangent are leaves.
 template <class T>
 concept Composite = requires {
   typename DifferentiableTraits<std::remove_cv_t<T>>::Composite;
@@ -239,7 +239,8 @@ constexpr void zip_leaves(T& x, U& t, Fn& fn) {
   }
 }
 
-// The leaf functions of zero and move. Named types, since walks are instantiated for each lambda.
+// The leaf functions of zero and move. Named types, since traversals are instantiated for each
+// lambda.
 struct ZeroOfLeaf {
   template <class Leaf>
   constexpr tangent_t<Leaf> operator()(const Leaf& leaf) const {
@@ -257,7 +258,7 @@ struct MoveOfLeaf {
   }
 };
 
-// zero and move of a composite, implemented with its walks.
+// zero and move of a composite, implemented with its traversals.
 template <class T, class Leaves>
 struct MoveByLeaves {
   using Composite = void;
@@ -272,7 +273,7 @@ struct MoveByLeaves {
   }
 };
 
-// The members of a user-written DifferentiableTraits that exist, of those required.
+// The required members that a user-written DifferentiableTraits has.
 template <class T>
 struct TraitsOf {
   using U = tangent_t<T>;

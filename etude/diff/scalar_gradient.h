@@ -13,8 +13,9 @@
 //
 // Arguments without a tangent, and arguments wrapped in no_derivative, are excluded. One
 // differentiable argument yields its bare tangent, several yield a tuple. Operators nest: for a
-// derivative of a derivative use one inside a function. If an inner function captures numbers of
-// outer derivatives, its own argument is a number of the innermost of these, not a plain number.
+// derivative of a derivative use an operator inside a function. If an inner function captures
+// numbers of outer derivatives, make its own argument from a number of the innermost of these
+// derivatives, not from a plain number.
 //
 // threads: thread-safe; a derivative is recorded on the thread that computes it.
 // cost: reverse mode runs the function once and records 32 bytes for each call on doubles; the

@@ -61,7 +61,7 @@ class Profile {
   std::vector<std::shared_ptr<internal::Recorder>> threads_;
 };
 
-// While alive, records the ops of this thread; of nested scopes only the innermost one records.
+// While alive, records the ops of this thread; of nested scopes only the innermost scope records.
 // Calls then take about 230 ns more. Without a scope, profiling costs nothing: the check for
 // contexts includes the check for it. confined to the thread that made it.
 class ProfileScope {

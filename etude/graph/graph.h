@@ -99,7 +99,7 @@ class Graph final : public AttrObject {
   bool is_constant(GraphValue value) const noexcept {
     return value >= first_constant() && value < first_result();
   }
-  // Types of the outputs; null for an absent one.
+  // Types of the outputs; null for an absent output.
   Types output_types() const;
   // Whether a node has an effect outside, by itself or in a graph that it runs.
   bool has_effects() const noexcept { return has_effects_; }
@@ -174,9 +174,9 @@ void require_inputs(const Graph& graph, std::span<const Type* const> given);
 bool has_effects(const Op& op, const Attrs& attrs);
 // The first output, of those from `begin` <= i on, that is the same value as output i.
 std::size_t first_output(const Graph& graph, std::size_t i, std::size_t begin = 0);
-// For results of a call of the graph where contexts follow values: a result that is an operand, or
-// an earlier result, in the graph is that tensor, as where the calls of the graph are made one by
-// one. `results` may be the first ones alone.
+// For results of a call of the graph, if contexts follow values. If a result is an operand or an
+// earlier result in the graph, replaces it by that tensor, as a run of the separate calls does.
+// `results` may be only the first results.
 void share_values(const Graph& graph, Operands operands, std::span<Tensor> results);
 }  // namespace internal
 

@@ -15,8 +15,9 @@
 // * Axes of inputs that are equal in each of the graphs are one size.
 // * at() substitutes sizes and runs the type rules, without host code. It refuses a type that
 //   differs from its formula, rounded up or down; a number for which the candidate formulas
-//   disagree; and a rounded size together with a number that may be 1 over it. Then the function
-//   must be traced at these sizes, and the symbolic graph with that graph added covers more.
+//   disagree; and a rounded size together with a number that may be its reciprocal. Then the
+//   function must be traced at these sizes; a symbolic graph that is also found from the new graph
+//   covers more sizes.
 // * Sizes of 0 and 1, given or derived, are refused, since broadcasting depends on them.
 #pragma once
 

@@ -58,7 +58,7 @@ struct CsvTable {
 // throws: kNotFound when there is no file, or no such column; kDataLoss, with file, line, column
 //         and offset, for a row of another length, a cell that does not fit its dtype, or an
 //         unclosed quote.
-// cost:   one pass; a second one if a column of numbers turns out to be text.
+// cost:   one pass; a second pass if a column of numbers turns out to be text.
 CsvTable read_csv(const std::string& path, const CsvOptions& options = {},
                   CallSite where = CallSite::here());
 // Parses the table in `text`, the content of a file with that `name`.

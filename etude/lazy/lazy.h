@@ -9,11 +9,11 @@
 //     optimizer.update(model, grads);
 //   }
 //
-// A tensor that is made here has shape, dtype and device at once. Its elements are computed when
-// they are observed: by item(), data(), printing, a host `if`, saving, or a call outside of lazy
-// scopes. Results and errors equal eager execution, bit for bit. The call itself throws errors of
-// shapes and dtypes; errors of elements (an index out of range) are thrown at the observation or at
-// a barrier. A whole program runs lazily with ETUDE_MODE=lazy in its environment.
+// A tensor that is made in a scope has shape, dtype and device at once. Its elements are computed
+// when they are observed: by item(), data(), printing, a host `if`, saving, or a call outside of
+// lazy scopes. Results and errors equal eager execution, bit for bit. The call itself throws errors
+// of shapes and dtypes; errors of elements (an index out of range) are thrown at the observation or
+// at a barrier. A whole program runs lazily with ETUDE_MODE=lazy in its environment.
 #pragma once
 
 #include <cstddef>

@@ -17,7 +17,7 @@ namespace ETUDE_API etude {
 struct LazyCounts {
   int64_t recorded = 0;            // calls
   int64_t dropped = 0;             // recorded calls that never ran: no result was needed
-  int64_t followed = 0;            // recorded calls that matched the expected one: no look-up
+  int64_t followed = 0;            // recorded calls that matched the expected call: no look-up
   int64_t executes = 0;            // runs of segments
   int64_t nodes = 0;               // calls in them
   int64_t compiles = 0;            // programs compiled
@@ -28,7 +28,7 @@ struct LazyCounts {
   int64_t promotions = 0;          // constants that turned out to change
   int64_t donations = 0;           // results in the memory of inputs
   int64_t observations = 0;        // observations of pending values
-  int64_t observed_elsewhere = 0;  // by another thread than the recording one
+  int64_t observed_elsewhere = 0;  // by another thread than the recording thread
   int64_t eager_calls = 0;         // calls that are not compiled: LazyMetrics::eager_ops()
   int64_t fallbacks = 0;           // segments run call by call since their program failed
   int64_t unready = 0;             // segments run call by call while their program compiled

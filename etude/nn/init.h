@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Initialisers of the parameters of new layers. Random ones draw from the generator of this thread,
-// so set_seed or a SeedScope determines the weights of a model.
+// Initialisers of the parameters of new layers. Random initialisers draw from the generator of this
+// thread, so set_seed or a SeedScope determines the weights of a model.
 #pragma once
 
 #include <functional>

@@ -5,7 +5,7 @@
 //   nn::Precision model(Net(), nn::kMixedBFloat16);
 //   nn::fit(model, optimizer, data, nn::softmax_cross_entropy, {.epochs = 10});
 //
-// With float16 the optimiser wants optim::loss_scaling(), since small gradients become 0.
+// With float16 the optimiser needs optim::loss_scaling(), since small gradients become 0.
 #pragma once
 
 #include <memory>

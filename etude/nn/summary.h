@@ -76,7 +76,7 @@ Summary summary(const Model& model, const Shape& input_shape, CallSite where = C
 
 // The same for the model that make() returns, which is also made of abstract tensors: no parameter
 // takes memory, whatever the size of the model. Initialisers that compute on the host, such as
-// orthogonal, cannot run so.
+// orthogonal, cannot run on abstract tensors.
 //
 //   nn::summary_of([] { return nn::models::vgg(16); }, {1, 224, 224, 3}).parameters;
 template <class Make>

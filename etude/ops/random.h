@@ -24,8 +24,8 @@ Tensor split(const Tensor& key, int64_t n = 2, CallSite where = CallSite::here()
 Tensor fold_in(const Tensor& key, const Arg& number);
 
 // Common fields: `dtype` (default: the default dtype, or int32) and `key`: uint64[2], or, for draws
-// of a shape, [k.., 2] for its first axes k..: each key draws the same numbers for the remaining
-// axes as it draws alone.
+// of a shape, [k.., 2] for its first axes k..: each key draws the numbers for the remaining axes
+// that it would draw alone.
 //
 // Inside a vmap, draws without a key follow its option `randomness` (etude/diff/vmap_options.h);
 // the default refuses them. throws: kFailedPrecondition.
@@ -74,8 +74,8 @@ Tensor permutation(int64_t n, const DrawOptions& options = {}, CallSite where = 
 // Draws of classes: class i of the last axis with probability softmax(logits)[i]; int32 by default.
 // The shape of the draws defaults to the other axes of the logits, which broadcast to it.
 // throws: kInvalidArgument for logits without classes, for shapes that do not broadcast, and for
-//   rows with NaN or of -infinity alone. While a graph is recorded, logits have no values, and the
-//   class of such a row is -1.
+//   rows that contain NaN or only -infinity. While a graph is recorded, logits have no values, and
+//   the class of such a row is -1.
 Tensor categorical(const Tensor& logits, const IntList& shape = {}, const DrawOptions& options = {},
                    CallSite where = CallSite::here());
 

@@ -111,7 +111,8 @@ class LineSearch {
     return p.at > 0 && p.value < start_.value ? std::optional(std::move(p)) : std::nullopt;
   }
 
-  // Between a low point and another that encloses, with it, what is looked for.
+  // Searches between a low point and a high point, which enclose a point that fulfils the
+  // conditions.
   std::optional<Point> zoom(Point low, Point high) {
     while (evaluations_ < options_.evaluations) {
       Point here = point(between(low, high));

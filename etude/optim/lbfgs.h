@@ -29,7 +29,7 @@ struct LBFGSOptions {
   double gradient_limit = 1e-7;  // converged when no gradient element is larger
   double change_limit = 1e-12;   // converged when the relative decrease is not larger
   double armijo = 1e-4;          // required decrease, relative to the initial slope
-  double curvature = 0.9;        // allowed slope after a step, relative to the initial one
+  double curvature = 0.9;        // allowed slope after a step, relative to the initial slope
   int64_t evaluations = 25;      // of one line search
 
   static constexpr void ranges(const auto& option) {
@@ -58,12 +58,12 @@ LBFGSResult run_lbfgs(std::vector<Tensor>& x, const Evaluate& evaluate,
 }  // namespace internal
 
 // Minimises loss(model), a scalar, over the tensors of `model`, to a local minimum. Directions come
-// from the two-loop recursion over the history, steps fulfil the strong Wolfe conditions (Nocedal
+// from the two-loop recursion over the history. Steps satisfy the strong Wolfe conditions (Nocedal
 // and Wright 2006, algorithms 7.4, 3.5 and 3.6). The model ends at the best point seen. Frozen
 // parts (Freezable) do not change.
 //
-// throws: kInvalidArgument for options out of their range; what the loss throws: the model is then
-//         unchanged.
+// throws: kInvalidArgument for options out of their range; the errors of the loss. The model is
+// then unchanged.
 template <class Model, class Loss>
 LBFGSResult lbfgs(Model& model, const Loss& loss, const LBFGSOptions& options = {},
                   CallSite where = CallSite::here()) {

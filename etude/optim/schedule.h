@@ -76,7 +76,7 @@ Schedule polynomial(double base, double end, double power, int64_t T,
                     CallSite where = CallSite::here());
 // Half a cosine wave from base to `end` in T updates, then `end`.
 Schedule cosine(double base, int64_t T, double end = 0, CallSite where = CallSite::here());
-// Repeats cosine(); each period is `mult` times as long as the one before.
+// Repeats cosine(); each period is `mult` times as long as the previous period.
 Schedule cosine_restarts(double base, int64_t T, double mult = 1, double end = 0,
                          CallSite where = CallSite::here());
 // Rises linearly to base, which it reaches at update T - 1 and keeps.
@@ -112,7 +112,7 @@ struct Segment {
   double start = 0, end = 0;
   int64_t updates = 1;
 };
-// Concatenates segments, each from its start to its end; then the end of the last one.
+// Concatenates segments, each from its start to its end; then the end of the last segment.
 // throws: kInvalidArgument for another shape, and for ends that an exponential cannot have.
 Schedule segments(const std::vector<Segment>& parts, CallSite where = CallSite::here());
 

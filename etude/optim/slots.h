@@ -99,11 +99,11 @@ class Slots {
   // copy.
   void note_copies(std::size_t i, const Tensor& value, std::string_view by, CallSite where) const;
   std::size_t size() const { return slots_.size(); }
-  // The states of a parameter, in the order of the names; absent ones have no value.
+  // The states of a parameter, in the order of the names; absent states have no value.
   std::vector<Tensor>& operator[](std::size_t parameter) { return slots_[parameter].tensors; }
   const std::string& path(std::size_t parameter) const { return slots_[parameter].path; }
-  // The state of that name for each parameter; absent where there is none. throws: kInvalidArgument
-  // for another name, and before the first update.
+  // The state of that name for each parameter; absent for a parameter without it. throws:
+  // kInvalidArgument for another name, and before the first update.
   std::vector<Tensor> all_of(std::string_view name) const;
 
   State state() const;

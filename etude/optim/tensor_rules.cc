@@ -48,7 +48,8 @@ void apply(const Step& step, const Tensor& direction, const Tensor& factor) {
   internal::run_rule(*rule, {step.parameter, direction, rates, *rule, {}, step.may_overwrite});
 }
 
-// What a rule that is no step leaves: its direction; the states move on.
+// Runs a rule that computes a direction instead of a step: updates the states, and returns the
+// direction.
 Tensor direction_of(const Attrs& rule, const Step& step, std::span<Tensor> states) {
   Tensor direction = step.parameter;
   internal::run_rule(rule, {direction, step.gradient, step.rates, rule, states, false});
@@ -62,7 +63,7 @@ LARS::LARS(LARSOptions options, CallSite where)
 std::optional<double> LARS::option(std::string_view name) const {
   return name == "dampening" ? 0 : OptimizerWith::option(name);
 }
-// The rate `fresh`, which is 1 without dampening, multiplies the slope.
+// The rate `fresh`, which is 1 without dampening, multiplies the gradient and its weight decay.
 void LARS::run_step(const Step& step) const {
   using Rates = optimizer::Momentum<false>::Rates<double>;
   const Tensor w = length(step.parameter), g = length(step.gradient);
@@ -119,7 +120,7 @@ StateStart Muon::start_of(std::string_view state, const Tensor& value) const {
   return {state == "variance" && value.rank() > 1 ? nullptr : value.type()};
 }
 void Muon::run_step(const Step& step) const {
-  using Rates = optimizer::Muon::Rates<double>;  // those of AdamW too
+  using Rates = optimizer::Muon::Rates<double>;  // AdamW has the same rates
   Tensor& w = step.parameter;
   if (w.rank() < 2) {
     const Tensor rates =

@@ -47,9 +47,9 @@ struct TransformRun {
 StateStart transform_start(const Extras& extras, const std::string& name, const Tensor& value);
 // Adds the state of a transform to an optimiser. throws: kInvalidArgument for state that exists.
 void add_transform(Slots& slots, const Transform& transform);
-// Makes the gradients of frozen parameters absent: those of frozen parts of the model, and those
-// that a transform freezes. throws: kInvalidArgument, with the known paths, for a pattern that
-// matches no parameter.
+// Makes the gradients of frozen parameters absent: parameters of frozen parts of the model, and
+// parameters that a transform freezes. throws: kInvalidArgument, with the known paths, for a
+// pattern that matches no parameter.
 void leave_frozen(const Extras& extras, Slots& slots, std::vector<Parameter>& parameters);
 void run_before(const Extras& extras, TransformRun& run);
 void run_after(const Extras& extras, TransformRun& run);

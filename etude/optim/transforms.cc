@@ -56,7 +56,7 @@ Condition TransformRun::has_remainder(const Tensor& x, int64_t divisor, int64_t 
 
 namespace {
 
-// Calls fn(i, gradient) for those that there are.
+// Calls fn(i, gradient) for each gradient that is not absent.
 template <class Fn>
 void each_gradient(TransformRun& run, const Fn& fn) {
   for (std::size_t i = 0; i < run.gradients.size(); ++i) {
@@ -67,7 +67,7 @@ void each_gradient(TransformRun& run, const Fn& fn) {
 Tensor int64_scalar(int64_t value) { return Tensor(std::vector<int64_t>{value}, Shape{}); }
 Tensor float64_scalar(double value) { return Tensor(std::vector<double>{value}, Shape{}); }
 
-// The squares of tensors over that of their scale, float64.
+// The sum of squares of tensors divided by the square of their scale, float64.
 struct ScaledSquares {
   Tensor squares, scale;
 };
@@ -77,8 +77,8 @@ ScaledSquares scaled_squares(std::span<const Tensor> xs) {
   return {both[0], both[1]};
 }
 
-// x times min(1, most / length), and x itself where the length does not exceed `most`. The scale
-// may be that of tensors of another dtype, and that of x has to hold what x is divided by.
+// x times min(1, most / length); x itself if the length does not exceed `most`. The scale may be
+// the scale of tensors of another dtype, but the divisor of x must be a number of the dtype of x.
 Tensor shortened(const Tensor& x, const ScaledSquares& length, double most) {
   const FInfo info = finfo(real_dtype(x.dtype()));
   const Tensor own = clip(length.scale, {.min = info.smallest_normal, .max = info.max / 4});
@@ -204,8 +204,7 @@ void run_lookahead(TransformRun& run, const Transform& self) {
   });
 }
 
-// What the class Transform names: what it keeps per parameter, and what runs before and after the
-// rules.
+// A kind of Transform: its state per parameter, and its functions before and after the rules.
 struct TransformKind {
   using Run = void (*)(TransformRun&, const Transform&);
   std::string_view name;

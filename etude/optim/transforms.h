@@ -85,8 +85,8 @@ struct LossScalingOptions {
 // read of the gradients per update, which ends a segment of lazy calls.
 Transform loss_scaling(const LossScalingOptions& options = {}, CallSite where = CallSite::here());
 
-// Freezes the tensors of these paths, wherever this transform stands: their gradients are ignored.
-// See path_matches.
+// Freezes the tensors of these paths: their gradients are ignored. The position of this transform
+// among the others has no effect. See path_matches.
 Transform freeze(std::string pattern);
 
 // Averages of weights, for RuleOptimizer::averaged. State "ema": decay e + (1 - decay) w, starting
@@ -103,7 +103,7 @@ Transform lookahead(int64_t k = 5, double alpha = 0.5, CallSite where = CallSite
 // pattern without it matches a tensor or a whole part: "encoder" also means "encoder/*".
 bool path_matches(std::string_view pattern, std::string_view path);
 
-// The options of a group of parameters that differ from those of their optimiser.
+// The options of a group of parameters that differ from the options of their optimiser.
 struct GroupOptions {
   std::optional<Schedule> lr = {};
   std::optional<double> weight_decay = {};

@@ -15,7 +15,7 @@ using Kind = SmallCall::Kind;
 std::string text_of(const SmallCall::List& list) {
   if (list.empty()) return "[]";
   std::string out = "[";
-  // Stretches of neighbours as one: most lists are a few of them.
+  // Prints runs of consecutive numbers as ranges: most lists are a few ranges.
   for (std::size_t i = 0; i < list.size();) {
     std::size_t end = i + 1;
     while (end < list.size() && list[end] == list[end - 1] + 1) ++end;
@@ -32,7 +32,7 @@ std::string text_of(const SmallCall& call) {
   switch (call.kind) {
     case Kind::kProgram:
       out = fmt::format("{{{}}}", scalar::to_string(*call.program));
-      // Texts leave out operands that are read nowhere, and dtypes.
+      // Texts omit operands without a reader, and dtypes.
       out += fmt::format("/{}/{:x}", call.program->operands, call.program->bools);
       break;
     case Kind::kProduct:
@@ -54,7 +54,7 @@ std::string text_of(const Cluster::Place& place) {
   return fmt::format("v{}@{}+{}*{}", place.value, place.slot, place.offset, place.stride);
 }
 
-// How many operands a call reads, and elements of each at least.
+// The number of operands that a call reads, and the minimum number of elements of each.
 void check_call(const Cluster& cluster, const Cluster::Call& call) {
   const SmallCall& what = call.what;
   const std::size_t count = cluster.values[call.result].count;

@@ -5,8 +5,8 @@
 // codegen/ makes the code.
 //
 // Invariants, verified by check():
-// * Each value is the result of a call, carried, or loaded: exactly one of these, once. A call is
-//   after those that compute its operands.
+// * Each value is the result of a call, carried, or loaded: exactly one of these, once. A call
+// comes after the calls that compute its operands.
 // * A value is loaded before the first call that reads it, and stored after the call that computes
 //   it. Loads and stores are in the order of the plan's steps, so that its places stay valid.
 // * No value has more than kMostElements. All are float32, or bools in bytes of 0 and 1.
@@ -78,8 +78,8 @@ struct Cluster {
     uint32_t value = 0, slot = 0;
     int64_t offset = 0, stride = 0;  // bytes
   };
-  // A carried value: `before` of a step is `after` of the previous one. The first step loads it,
-  // and the last one stores it.
+  // A carried value: `before` of a step is `after` of the previous step. The first step loads it,
+  // and the last step stores it.
   struct Carried {
     uint32_t before = 0, after = 0;
     Place from, to;

@@ -22,13 +22,13 @@ bool is_small(const Type* type) {
 
 }  // namespace
 
-// A cluster while it grows. Values are known by what they show, so that a value and a view of all
-// of it are one.
+// A cluster under construction. Values are identified by the bytes that they show, so a value and a
+// view of the whole value are the same.
 class ClusterMaker::Draft {
  public:
   explicit Draft(const ClusterMaker& maker) : maker_(maker) {}
 
-  // Value v, which is there already or is loaded from `place`.
+  // Value v, which the cluster has already or loads from `place`.
   uint32_t value(GraphValue v, const Cluster::Place& place) {
     const Shown shown = *maker_.shown_[v];
     if (const auto known = ids_.find(shown); known != ids_.end()) return known->second;
@@ -38,7 +38,7 @@ class ClusterMaker::Draft {
     if (whole == roots_.end()) {
       cluster_.loads.push_back(place);
       cluster_.loads.back().value = id;
-    } else {  // a part of what the cluster has made
+    } else {  // a part of a value of the cluster
       SmallCall part;
       auto& list = part.at.emplace_back(static_cast<std::size_t>(shown.count));
       std::iota(list.begin(), list.end(), static_cast<uint16_t>(shown.first));
@@ -47,7 +47,7 @@ class ClusterMaker::Draft {
     return id;
   }
 
-  // A value that is made here, be it by a call or by the step before.
+  // A value that the cluster computes, by a call or in the previous step.
   uint32_t make(GraphValue root) {
     const Type* const type = maker_.graph_.type(root);
     return roots_[root] = add({root, 0, type->count()}, type->dtype());

@@ -27,7 +27,7 @@ namespace etude::internal {
 
 namespace {
 
-constexpr uint64_t kStepNs = 8;  // about what a step of a few elements takes
+constexpr uint64_t kStepNs = 8;  // the approximate time of a step of a few elements
 
 // Throws the fault that the kernel of a node reported, with the name and line of this node.
 [[noreturn]] void throw_fault_of(const Graph& graph, std::size_t at) {
@@ -141,7 +141,7 @@ void Plan::take_given(Operands inputs, std::span<const uint8_t> given, Values& m
       made[d.made] = inputs[d.input];
     }
   }
-  // One object may be given as two inputs. What was taken has two handles now.
+  // One object may be two inputs. A tensor that was taken has two handles now.
   auto own = donations_.begin();
   for (uint32_t i = 0; i < inputs.size(); ++i) {
     if (own != donations_.end() && own->input == i) {
@@ -158,7 +158,7 @@ void Plan::take_given(Operands inputs, std::span<const uint8_t> given, Values& m
 
 Values Plan::run(Operands inputs, std::span<const uint8_t> given) const {
   Values made(made_.size()), out(outputs_.size());
-  // What can be cancelled may end at each step: its inputs stay whole.
+  // A run that can be cancelled may end at each step, so its inputs must stay unchanged.
   const bool takes = !given.empty() && (mode_word & kModeCancel) == 0;
   if (takes) take_given(inputs, given, made);
   for (std::size_t k = 0; k < made_.size(); ++k) {

@@ -16,11 +16,11 @@
 // places; each run decides whether they are one tensor. A loop, which owns its carried values, may
 // overwrite them without the condition about failures (may_go_over()).
 //
-// If it is known which inputs die (`dying`), a large one serves, after its last reader and under
-// the same condition, as memory for large intermediate values, or as the tensor of a large result
-// of its type that is written later; and large results serve as memory until they are written. So
-// the memory of a run besides its inputs falls as they are used up, and its memory besides its
-// results grows as they are made, as in a run call by call.
+// If it is known which inputs die (`dying`), a large dying input serves, after its last reader and
+// under the same condition, as memory for large intermediate values, or as the tensor of a large
+// result of its type that is written later; and large results serve as memory until they are
+// written. So the memory of a run besides its inputs falls as they are used up, and its memory
+// besides its results grows as they are made, as in a run call by call.
 #pragma once
 
 #include <atomic>
@@ -74,7 +74,7 @@ class Plan final : public RefCounted {
 
   // Runs all steps. `inputs` have the types of the graph's inputs, and elements. An input with a
   // true byte in `given` may become a result if it has no other owner; if this throws, inputs are
-  // unchanged. throws: what a kernel reports, with the name and line of its call;
+  // unchanged. throws: the faults that kernels report, with the name and line of the call;
   // kResourceExhausted.
   Values run(Operands inputs, std::span<const uint8_t> given = {}) const;
 
@@ -116,7 +116,7 @@ class Plan final : public RefCounted {
   struct Place {
     Home home = Home::kNone;
     uint32_t index = 0;  // of the input, the constant, or the new tensor
-    int64_t offset = 0;  // bytes from its start, or from that of the arena
+    int64_t offset = 0;  // bytes from its start, or from the start of the arena
   };
   struct Step {
     KernelFn run;
@@ -210,9 +210,9 @@ class Plan::Runner {
   Runner(Runner&&) = default;
   ~Runner();
 
-  // Runs once. `in` are the elements of the inputs. `out` is memory for those of the outputs, which
-  // overlaps no input unless may_go_over() allows it; null for absent outputs. Returns false after
-  // report_fault(), which names the failed op and its line.
+  // Runs once. `in` are the elements of the inputs. `out` is memory for the elements of the
+  // outputs, which overlaps no input unless may_go_over() allows it; null for absent outputs.
+  // Returns false after report_fault(), which names the failed op and its line.
   bool run(const void* const* in, void* const* out);
 
  private:

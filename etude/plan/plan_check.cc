@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The oracle of plans: runs the steps in thought and looks at each read whether it sees what the
-// graph means.
+// The oracle of plans: simulates the steps, and checks that each read sees the value that the graph
+// defines.
 #include <algorithm>
 #include <map>
 
@@ -11,7 +11,7 @@
 namespace etude::internal {
 namespace {
 
-// Which value wrote the bytes of the arena last.
+// The value that last wrote each byte of the arena.
 class Memory {
  public:
   void write(int64_t begin, int64_t end, GraphValue value) {
@@ -46,8 +46,8 @@ class Memory {
   std::map<int64_t, Span> spans_;
 };
 
-// Whether the kernel may write result r where operand o lies. The same value at an operand that may
-// be overwritten serves as well, where a kernel works element by element.
+// Whether the kernel may write result r where operand o lies. For an element-wise kernel, an
+// operand that is the same value as an overwritable operand may be overwritten, too.
 bool may_stand_over(const Graph::Node& node, const Prepared& p, std::size_t o, uint32_t r) {
   const bool is_alone = std::ranges::count(node.operands, node.operands[o]) == 1;
   if (!is_alone && node.op.def().kind != Kind::kElementwise) return false;
@@ -127,7 +127,7 @@ void Plan::verify_places() const {
            : place.home == Home::kOutput ? &memories[place.index]
                                          : nullptr;
   };
-  // Views have no step: what they show was written by the value at the end of the chain.
+  // Views have no step: the value at the end of their chain wrote the bytes that they show.
   std::vector<GraphValue> writer(graph_->value_count());
   for (GraphValue v = 0; v < writer.size(); ++v) writer[v] = v;
   std::size_t next = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory that plans run in. A plan keeps the frame of its last run. While nobody runs it, the
-// arena of the frame may go to another plan that needs one, so that the plans of a program which
-// run in turn hold one arena and not one each.
+// The memory that plans run in. A plan keeps the frame of its last run. While the plan is idle, the
+// arena of its frame may pass to another plan that needs one. So plans of a program that run in
+// turn share one arena.
 #include <algorithm>
 #include <set>
 #include <utility>

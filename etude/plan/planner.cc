@@ -78,9 +78,9 @@ class Arena {
   int64_t end_ = 0;
 };
 
-// Whether the kernel may write result r where operand o lies. What works element by element reads
-// an operand before it writes there, whatever else that operand is; others must read it nowhere
-// else.
+// Whether the kernel may write result r over operand o. An element-wise kernel reads an element
+// before it writes there, even if another operand is the same value. For other kernels, no other
+// operand may be the same value.
 bool may_write_over(const Graph::Node& node, const Prepared& p, std::size_t o, uint32_t r) {
   const bool may = node.results == 1 ? ((p.in_place >> o) & 1) != 0
                                      : r < p.results_over.size() && p.results_over[r] >= 0 &&
@@ -133,8 +133,8 @@ class Planner {
   using Place = Plan::Place;
   static constexpr std::size_t kForEver = ~std::size_t{0};
 
-  // A value lies in its root, from `offset` on: views lie in what they show, results that are
-  // written over an operand in that operand.
+  // The bytes of a value are in its root, from `offset` on. The root of a view is the value that it
+  // shows. The root of a result that is written over an operand is that operand.
   struct Value {
     GraphValue root = kNoValue;
     int64_t offset = 0;
@@ -228,8 +228,8 @@ class Planner {
     if (root.last != kForEver) root.last = std::max(root.last, step);
   }
 
-  // Whether step i may write `result` over its operand: nobody reads that operand afterwards, it is
-  // alone in its root, and no other operand of the step lies there too.
+  // Whether step i may write `result` over its operand: the operand has no later reader, it is the
+  // only value in its root, and no other operand of the step is in that root.
   bool may_overwrite(std::size_t i, std::size_t operand, GraphValue result) {
     const Graph::Node node = graph_.node(i);
     const GraphValue v = node.operands[operand];
@@ -250,10 +250,10 @@ class Planner {
     const GraphValue v = graph_.node(i).operands[operand];
     const GraphValue root = values_[v].root;
     values_[root].last = values_[result].last;
-    // What an output is written over lies in the tensor of the output from the beginning.
+    // A value that an output is written over is in the tensor of the output from the beginning.
     values_[root].home = values_[result].home;
     values_[root].index = values_[result].index;
-    // Views of the result are moved to the new root when they are asked for: see settle().
+    // Views of the result move to the new root on request: see settle().
     values_[result].root = root;
   }
 
@@ -309,8 +309,9 @@ class Planner {
     plan_->arena_bytes_ = arena.end();
   }
 
-  // Memory for one value at a time: a large input behind its last reader, or a result before it is
-  // written. (What a loop may give a result over is no room: it holds an input until then.)
+  // Memory for one value at a time: a large input after its last reader, or a result before it is
+  // written. (A place where a loop may overwrite an input by a result is no room: it holds the
+  // input until then.)
   struct Room {
     GraphValue input;  // kNoValue: a result
     int64_t bytes;
@@ -322,8 +323,8 @@ class Planner {
       --safe_;
     }
   }
-  // Large results in the tensor of an input of their type that died before they are written. Which
-  // of these does not matter to them; an earlier one is room for more values.
+  // Puts large results into the tensor of an input of their type that dies before they are written.
+  // Takes the input that dies last, since an input that dies earlier is room for more values.
   void find_heirs() {
     free_from_.resize(plan_->made_.size(), 0);
     if (dying_.empty() || !may_donate_) return;
@@ -460,7 +461,7 @@ class Planner {
     }
   }
 
-  // Runs of steps that code may stand for. A step is a node, but for views, which have none.
+  // Runs of steps that code may replace. Each node except a view is a step.
   void find_clusters() {
     if (!makes_clusters()) return;
     std::vector<std::size_t> step_of(graph_.size(), 0);
@@ -507,7 +508,7 @@ class Planner {
     }
   }
 
-  // Behind the last step that can fail, results that may go over inputs: see plan.h.
+  // Results after the last step that can fail, which may use the memory of inputs: see plan.h.
   void find_donations() {
     using Output = Plan::Output;
     if (std::ranges::any_of(plan_->outputs_, [](const Output& y) {
@@ -535,11 +536,11 @@ class Planner {
     }
     std::ranges::sort(plan_->donations_, {}, &Plan::Donation::input);
   }
-  // Where it is not known which inputs die, each may.
+  // If it is not known which inputs die, each input may die.
   bool may_die(GraphValue input) const {
     return dying_.empty() || (input < dying_.size() && dying_[input] != 0);
   }
-  // Results that may go over inputs, if nobody minds what a failure leaves: in loops.
+  // Results that may use the memory of inputs if a failure may destroy the inputs: in loops.
   void find_overs() {
     if (!dying_.empty()) return;
     for (std::size_t i = 0; i < graph_.size(); ++i) {
@@ -575,7 +576,7 @@ class Planner {
   bool may_donate_ = true;
   std::vector<Room> rooms_;             // smallest first
   std::size_t safe_ = 0;                // no step from here on can fail
-  std::vector<std::size_t> free_from_;  // by new tensor: the step from which on it is one
+  std::vector<std::size_t> free_from_;  // by new tensor: the first step with its memory
   Plan* plan_;
   RefPtr<const Plan> held_;
   std::vector<RefPtr<Prepared>> prepared_;

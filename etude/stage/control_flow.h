@@ -188,7 +188,7 @@ class StagedSwitch {
   std::unique_ptr<State> state_;
 };
 
-// A loop in a trace: all that run_while() and run_scan() need besides the bodies.
+// A loop in a trace: the inputs of run_while() and run_scan() besides the bodies.
 struct StagedLoop {
   std::string_view op;
   std::vector<Tensor> carried;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // print() and assert_true(): the effects of a program on the world. Both run eagerly, and in a
-// function at each call of it, in program order, also inside branches and loops.
+// staged function at each of its calls, in program order, also inside branches and loops.
 #pragma once
 
 #include <concepts>
@@ -65,7 +65,8 @@ class Printed {
 };
 
 // Writes one line (more for matrices) to standard output or to the sink of set_print_sink(): the
-// values, separated by spaces. A tensor is written as its elements, a long one with dots.
+// values, separated by spaces. A tensor is written as its elements; a long tensor is abbreviated by
+// dots.
 //
 //   print("step", step, "loss", loss);     // step 3 loss 0.25
 //
@@ -87,7 +88,7 @@ void assert_true(const Tensor& condition, std::string_view message,
 // Receives the lines of print(), without the line end; an empty sink means standard output. An
 // exception of the sink fails the call that prints.
 using PrintSink = std::function<void(std::string_view line)>;
-// Sets the sink of the process; returns the previous one. threads: thread-safe: waits for a line
+// Sets the sink of the process; returns the previous sink. threads: thread-safe: waits for a line
 // that is being written.
 //
 // throws: kFailedPrecondition inside a sink, and so does print().

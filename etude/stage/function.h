@@ -143,7 +143,7 @@ void require_distinct(const Arguments& call, const std::vector<uint8_t>& may_wri
                       const ArgumentNames& names);
 // throws: kFailedPrecondition if there is no signature.
 void require_has_signature(const FunctionOptions& options, CallSite where);
-// throws: kInvalidArgument that states how the call differs from the call of the trace.
+// throws: kInvalidArgument, with the difference between the call and the call of the trace.
 [[noreturn]] void throw_unfit(const Trace& trace, const Arguments& call, const ArgumentNames& names,
                               CallSite where);
 // Whether arguments still have the structure that they had before the call: as many tensors and as
@@ -271,7 +271,7 @@ class Function<R(A...)> {
     return out;
   }
   // One line per graph: the arguments that it was made for, and the reason. Shows the latest 16
-  // graphs, and 8 inputs of each: those that differ between graphs come first. `{.all = true}`
+  // graphs, and 8 inputs of each: inputs that differ between graphs come first. `{.all = true}`
   // shows all.
   std::string explain(const ExplainOptions& options = {}) const { return core_->explain(options); }
   const std::string& name() const { return core_->name(); }
@@ -498,8 +498,8 @@ class Function<R(A...)> {
     }
   }
 
-  // Sets the structure and the host values of in-out arguments to those after the call; not the
-  // tensors. All copies are made before the first argument changes.
+  // Sets the structure and the host values of in-out arguments to their state after the call; not
+  // the tensors. All copies are made before the first argument changes.
   template <class Tuple, std::size_t... I, class... X>
   static void take_form(Tuple after, std::index_sequence<I...>, X&... args) {
     const auto take = [](auto as_in, auto& arg, auto& value) {

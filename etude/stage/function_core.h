@@ -61,7 +61,7 @@ struct NoGraph;
 
 // The key that decides which graph serves a call, as a graph keeps it.
 struct TraceKey {
-  std::vector<const Type*> types;  // of the tensors; null for an absent one
+  std::vector<const Type*> types;  // of the tensors; null for an absent tensor
   std::vector<uint64_t> words;
   std::vector<HostValue> objects;
   std::vector<std::shared_ptr<const void>> held;  // the objects that `objects` point to
@@ -89,7 +89,7 @@ struct Reached {
 // passes; or a call_time_value.
 struct VariableSlot {
   std::weak_ptr<void> state;  // of a Variable from outside
-  // Index among the Variables of the call; it may also be one from outside
+  // Index among the Variables of the call; the Variable may also be from outside.
   int32_t argument = -1;
   const Type* type = nullptr;
   std::string name;  // for messages
@@ -221,7 +221,8 @@ class FunctionCore {
   Values run(const Trace& trace, const Arguments& call, CallSite where) const;
 
   std::vector<TraceRef> traces() const;
-  // The Variables that its graphs reach, in the order of their first use, without destroyed ones.
+  // The Variables that its graphs reach, in the order of their first use, without destroyed
+  // Variables.
   std::vector<Variable> variables() const;
   std::string explain(const ExplainOptions& options) const;
   std::string argument_name(std::size_t i) const;
@@ -249,7 +250,7 @@ class FunctionCore {
                        CallSite where);
   TraceRef trace_signature(const Arguments& call, const ArgumentNames& names, const HostRun& run,
                            CallSite where);
-  // Traces at made-up sizes in place of the open ones, and their symbolic graph. throws: as
+  // Traces at made-up sizes in place of the open sizes, and their symbolic graph. throws: as
   // made_up_types() and make().
   MadeUpTraces trace_made_up(std::span<const TensorSpec> specs, const Arguments& call,
                              const ArgumentNames& names, const HostRun& run, CallSite where);

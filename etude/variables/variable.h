@@ -224,12 +224,12 @@ Tensor resource_of(const Variable& variable);
 std::weak_ptr<void> weak_state(const Variable& variable);
 // "Variable 'w'": its name in messages.
 std::string title_of(const Variable& variable);
-// "Variable 'w' made at train.cc:12"; the title alone, where no line of the user is known.
+// "Variable 'w' made at train.cc:12"; only the title if the user's line is not known.
 std::string made_text(const Variable& variable);
 Variable variable_of_state(const std::shared_ptr<void>& state);
 // throws: kFailedPrecondition if the Variable is gone.
 Variable variable_of(const Tensor& resource);
-// A new Variable like this one, its placeholder while a function is traced.
+// A new Variable of the same kind: the placeholder of this Variable while a function is traced.
 Variable stand_in_for(const Variable& variable);
 // Assigns at once, whatever contexts there are.
 Tensor assign_now(const Variable& variable, const Tensor& x);

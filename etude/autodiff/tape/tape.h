@@ -39,8 +39,9 @@ class Tape final {
   // calls.
   void watch(const Tensor& x);
   bool is_watched(const Tensor& x) const;
-  // Whether a cotangent of x would reach a watched value: some path from x to one has no call that
-  // ends derivatives, such as stop_gradient. cost: a traversal of the calls that made x.
+  // Whether a cotangent of x would reach a watched value: some path from x to a watched value has
+  // no call that ends derivatives, such as stop_gradient. cost: a traversal of the calls that made
+  // x.
   bool depends_on_watched(const Tensor& x) const;
   // Whether a call on these would be recorded: some input depends on a watched value and has a
   // differentiable dtype.
@@ -168,8 +169,8 @@ class Tape final {
     return {entries_.data() + r.first + r.inputs, r.outputs};
   }
   bool is_recording() const noexcept { return observer_.has_value() && !used_up_; }
-  // Appends the operands as entries, and marks the known ones as used. Returns whether one is
-  // known.
+  // Appends the operands as entries, and marks the known operands as used. Returns whether any
+  // operand is known.
   bool begin_call(Operands in, uint64_t& wanted);
   // Removes the entries that begin_call appended.
   void abandon_call(std::size_t first) noexcept;
@@ -212,7 +213,7 @@ class Tape final {
   Values run_rule(const Record& record, std::span<const Tensor> cotangents, uint64_t expiring,
                   internal::CotangentSums& slots) const;
 
-  // The vectors that grow. A tape leaves them, emptied, to the next one on its thread.
+  // The vectors that grow. A tape leaves them, emptied, to the next tape on its thread.
   struct Storage {
     std::vector<Record> records;
     std::vector<Entry> entries;

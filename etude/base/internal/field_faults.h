@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The reasons why the fields of a type cannot be read, with remedies, as compiler messages. Used by
-// field_count.h and fields.h, and by walks that explain more about a type.
+// field_count.h and fields.h, and by traversals that explain more about a type.
 #pragma once
 
 #include "etude/version.h"

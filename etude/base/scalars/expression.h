@@ -2,7 +2,7 @@
 // The expression language of scalars: constant graphs in flat arrays. A generic lambda runs once,
 // at compile time, on symbols; equal subexpressions are one node. Element-wise ops, their
 // derivatives (differentiate.h), bodies of scans and schedules are such graphs. Kernels, the double
-// reference, printing and code generation walk the same array.
+// reference, printing and code generation traverse the same array.
 #pragma once
 
 #include <array>
@@ -196,7 +196,7 @@ constexpr Symbol& operator-=(Symbol& a, const Symbol& b) { return a = a - b; }
 constexpr Symbol& operator*=(Symbol& a, const Symbol& b) { return a = a * b; }
 constexpr Symbol& operator/=(Symbol& a, const Symbol& b) { return a = a / b; }
 
-// Truths: constants if both operands are, else a node.
+// Bools: constants if both operands are constants, else a node.
 #define ETUDE_SYMBOL_TRUTH(op, fn)                                                           \
   constexpr Symbol operator op(const Symbol& a, const Symbol& b) {                           \
     if (a.is_constant() && b.is_constant()) return a.constant() op b.constant() ? 1.0 : 0.0; \

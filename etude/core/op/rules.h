@@ -172,7 +172,7 @@ using TransposeRule = Tensor (*)(Operands in, int wrt, const Tensor& ct, const A
 struct RewriteCall {
   const Op& op;
   const Attrs& attrs;
-  std::span<const Type* const> types;        // of the operands; null for an absent one
+  std::span<const Type* const> types;        // of the operands; null for an absent operand
   std::span<const uint32_t> values;          // the operands; equal numbers are the same value
   std::span<const Tensor* const> constants;  // the values of constant operands, else null
   const Attrs* inner;  // attributes of the call that made operand 0, if the rule sets `inner`

@@ -16,7 +16,7 @@ enum class Tier : uint8_t {
 
 // The tier of kernels and plans that are prepared from now on: ETUDE_TIER (0, 1 or 2) or a test
 // sets it; none: by run time. If no code is made, the kernels of records run instead. threads:
-// thread-safe.
+// threads: thread-safe.
 std::optional<Tier> fixed_tier() noexcept;
 void fix_tier(std::optional<Tier> tier) noexcept;
 

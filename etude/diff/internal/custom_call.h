@@ -209,7 +209,7 @@ auto reverse_custom(const Rule& rule, const X&... x) {
 }
 
 // A rule with few numbers and a scalar result: the pullback runs at once on the cotangent 1, and
-// the resulting slopes are recorded.
+// the resulting partial derivatives are recorded.
 template <class T, class R, class... X>
 inline constexpr bool kIsStatement = std::is_same_v<R, T> && (Scalar<X> && ...);
 template <class T, class Rule, class... X>
@@ -341,7 +341,7 @@ auto forward_by_jvp(const Rule& rule, const X&... x) {
 }
 
 // A call in the mode of its numbers, with the derivative by rule(x...). If the rule is a pure
-// function, its slopes may be computed at once.
+// function, its partial derivatives may be computed at once.
 template <bool is_function, class Rule, class... X>
 auto custom_call(const Rule& rule, const X&... x) {
   using S = DeepestScalar<X...>;

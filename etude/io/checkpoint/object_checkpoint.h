@@ -33,8 +33,8 @@ struct RestoreReport {
 };
 
 // The result of a restore, updated when further objects are attached. Its checks throw
-// kFailedPrecondition with the report. When it is destroyed and no object waits any more, one
-// warning counts the unused values.
+// kFailedPrecondition with the report. When it is destroyed and no object can take values any more,
+// one warning counts the unused values.
 class RestoreStatus {
  public:
   // Requires that every saved value was used and every live object got its value.
@@ -127,7 +127,7 @@ struct CheckpointManagerOptions {
   }
 };
 
-// Saves into a folder, and removes the oldest checkpoints after the newer ones are in place.
+// Saves into a folder, and removes the oldest checkpoints after newer checkpoints are in place.
 // `checkpoint` is borrowed.
 class CheckpointManager {
  public:

@@ -63,9 +63,9 @@ struct MLPOptions {
   }
 };
 
-// Dense layers one after the other: MLP({784, 256, 10}).
+// A chain of Dense layers: MLP({784, 256, 10}).
 //
-// throws (construction): kInvalidArgument for fewer than two sizes, and for one below 1.
+// throws (construction): kInvalidArgument for fewer than two sizes, and for a size below 1.
 class MLP {
  public:
   explicit MLP(const IntList& sizes, const MLPOptions& options = {},
@@ -106,9 +106,9 @@ struct InvertedResidualOptions {
   }
 };
 
-// Three convolutions: an expansion of 1 by 1, a depthwise one of 3 by 3, and a projection of 1
-// by 1. Normalisation follows each of them, and relu6 follows the first two. The result is added to
-// x if the shapes are equal: M. Sandler et al., "MobileNetV2" (2018).
+// Three convolutions: an expansion of 1 by 1, a depthwise convolution of 3 by 3, and a projection
+// of 1 by 1. Normalisation follows each of them, and relu6 follows the first two. The result is
+// added to x if the shapes are equal: M. Sandler et al., "MobileNetV2" (2018).
 class InvertedResidual {
  public:
   InvertedResidual(int64_t in, int64_t out, const InvertedResidualOptions& options = {},

@@ -6,8 +6,8 @@
 //
 // throws, all of them (construction): kInvalidArgument for sizes below 1, options out of their
 // ranges, and a list of sizes whose length is not the number of axes. throws (call):
-// kInvalidArgument for an input of another rank or other channels, and for one too small for a
-// result.
+// kInvalidArgument for an input of another rank or with other channels, and for an input that is
+// too small for a result.
 #pragma once
 
 #include <string>

@@ -6,7 +6,7 @@
 //
 // throws, all of them (construction): kInvalidArgument for sizes below their minimum, and a list of
 // sizes whose length is not the number of axes. throws (call): kInvalidArgument for an input of
-// another rank, and for one too small for a result.
+// another rank, and for an input that is too small for a result.
 #pragma once
 
 #include <string>

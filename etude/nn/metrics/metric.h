@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A metric: a value that takes predictions and expected values batch by batch, and returns numbers
-// at the end. fit and evaluate take metrics by name; metric_kinds.h has the usual ones.
+// at the end. fit and evaluate take metrics by name; metric_kinds.h has the usual metrics.
 //
 //   const nn::Metrics metrics = {{"top5", nn::metrics::top_k(5)}, {"auc", nn::metrics::roc_auc()}};
 //   nn::evaluate(model, batches, loss, metrics).metrics.at("top5");
@@ -47,7 +47,7 @@ class Metric {
   // Returns the number, or the first of several; NaN before the first update.
   // throws: errors that depend on elements, such as a label out of range.
   double result(CallSite where = CallSite::here()) const;
-  // Returns all numbers, such as one per class if the metric was made so.
+  // Returns all numbers, for example one number per class.
   std::vector<double> results(CallSite where = CallSite::here()) const;
   void reset() { parts_.clear(); }
   // Adds the updates of `other` after its own.

@@ -119,7 +119,7 @@ struct ConvNetOptions {
   }
 };
 
-// Blocks one after another, the mean over the image, and Dense layers. shapes: [n, h, w, in] to [n,
+// A chain of blocks, the mean over the image, and Dense layers. shapes: [n, h, w, in] to [n,
 // classes]. Without a head the mean is the result.
 class ConvNet {
  public:

@@ -142,7 +142,8 @@ void define_exponential_rectifiers(Registry& r) {
       })));
 }
 
-// Written partials: at a kink the gradient is the slope of one side, not the mean of both.
+// Written partials: at a kink the gradient is the derivative of one side, not the mean of both
+// sides.
 void define_hard_forms(Registry& r) {
   r.define(activation("hard_sigmoid", "relu6(x + 3) / 6.", {-3.0, 3.0},
                       values_of<1>([](auto x) { return relu6(x + 3.0) / 6.0; }),
@@ -172,7 +173,7 @@ void define_gelu(Registry& r) {
   exact.space = "internal";
   exact.samples.ulp = kTailUlp;
   r.define(std::move(exact));
-  // The same: far out, x^2 times a slope of 0 would be NaN.
+  // The same: for large x, x^2 times a partial derivative of 0 would be NaN.
   OpDef tangent = activation(
       "gelu_tanh", "x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) / 2.",
       values_of<1>([](auto x) { return x * math::sigmoid(gelu_argument(x)); }),

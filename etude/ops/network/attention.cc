@@ -208,9 +208,9 @@ struct Whole {
   Tensor shares, moves, along, slope;
 };
 
-// With shares p, factors z of dropout, moves m = z ct v^T and slope s = p (m - sum(p m) + ct of the
-// logarithm), the gradient is dq = scale s k, dk = scale s^T q, dv = (z p)^T ct, dbias = s. For
-// cotangents a, b, c, e of these, s has the cotangent w = scale (a k^T + q b^T) + e.
+// With shares p, factors z of dropout, m = z ct v^T and s = p (m - sum(p m) + ct of the logarithm),
+// the cotangent of the scores, the gradient is dq = scale s k, dk = scale s^T q, dv = (z p)^T ct,
+// dbias = s. For cotangents a, b, c, e of these, s has the cotangent w = scale (a k^T + q b^T) + e.
 Values attention_gradient_vjp(const VjpCall& call) {
   Values out(call.in.size());
   const Tensor &v = call.in[2], &ct = call.in[7];

@@ -35,7 +35,7 @@ Tensor cotangent(const VjpCall& call, std::size_t i, const Tensor& like) {
   return call.cotangents.has(i) ? call.cotangents[i] : internal::full(like.type(), 0);
 }
 
-// Blocks of gates [.., 4 n], and their slopes by the sums.
+// Blocks of gates [.., 4 n], and their partial derivatives by the sums.
 struct Blocks {
   explicit Blocks(const Tensor& all) {
     const std::vector<Tensor> parts = split(all, 4, {.axis = -1});
@@ -65,8 +65,8 @@ Values gates_vjp(const VjpCall& call) {
 
 // With gates i, g, f, o, state c, t = tanh(next), cotangents p of the output and q of the next
 // state, and r = q + p o (1 - t^2), the gradient is (r g i', r i g', r c f', p t o', r f), where a
-// prime is the slope by the sum. The sum of its products with cotangents (a, b, d, e, k) is r K + p
-// t o' e with K = a g i' + b i g' + d c f' + k f. The code below has its derivatives.
+// prime is the partial derivative by the sum. The sum of its products with cotangents (a, b, d, e,
+// k) is r K + p t o' e with K = a g i' + b i g' + d c f' + k f. The code below has its derivatives.
 Values gates_gradient_vjp(const VjpCall& call) {
   const Blocks y(call.in[0]), ct(cotangent(call, 0, call.in[0]));
   const Tensor &i = y.i, &g = y.g, &f = y.f, &o = y.o;

@@ -198,7 +198,7 @@ void RuleOptimizer::require_groups() const {
 }
 
 // throws: kFailedPrecondition for tensors of a trace: the numbers of this update, which are known
-// now, would be those of all calls of the function.
+// now, would be fixed for all calls of the function.
 static void require_untraced(const std::vector<Parameter>& parameters) {
   for (const Parameter& p : parameters) {
     const bool is_traced = etude::internal::trace_of(*p.value) != nullptr ||

@@ -109,12 +109,11 @@ class RuleOptimizer {
   // The rate of the next update, for tensors outside of all groups.
   double rate() const;
   // Multiplies all rates from the next update on. The factor is part of the state; graphs are not
-  // retraced for another one. throws: kInvalidArgument for a negative factor.
+  // retraced for another factor. throws: kInvalidArgument for a negative factor.
   void scale_rate(double factor, CallSite where = CallSite::here());
   // The product of the factors, initially 1.
   double rate_scale() const;
-  // The factor by which loss_scaling() requires the loss to be multiplied, float64[]; absent
-  // without it.
+  // The factor for the loss that loss_scaling() requires, float64[]; absent without loss_scaling().
   Tensor loss_scale() const;
   // The number of gradients that wait for an update by accumulate(); 0 without it. throws: as
   // updates().
@@ -122,7 +121,7 @@ class RuleOptimizer {
 
   // Returns a copy of the model with the averages of its tensors: "ema" and "swa" of transforms,
   // "slow" of lookahead, "average" of ASGD and the schedule-free optimisers. Tensors without an
-  // average, and those of frozen parts, are unchanged.
+  // average, and tensors of frozen parts, are unchanged.
   //
   // throws: kInvalidArgument for another name, before the first update, and for another model.
   template <class Model>
@@ -199,7 +198,7 @@ template <class Options>
 class OptimizerWith : public RuleOptimizer {
  public:
   const Options& options() const { return options_; }
-  // The host values by which calls of a staged function with other optimisers differ.
+  // The host values that distinguish optimisers in calls of a staged function.
   auto host_values() const { return std::tie(rule(), options_, extras()); }
 
  protected:

@@ -80,7 +80,7 @@ std::string value_text(bool value);
 std::string value_text(int64_t value);
 std::string value_text(double value);
 
-// A class whose ETUDE_FIELDS omits members lists here the values by which its calls differ:
+// A class whose ETUDE_FIELDS omits members lists here the values that distinguish its calls:
 //   auto host_values() const { return std::tie(stride_, activation_); }
 // or, the same, ETUDE_HOST_VALUES(stride_, activation_);
 template <class T>

@@ -17,7 +17,7 @@
 namespace etude::kernels::cpu::onednn {
 namespace {
 
-// While alive, signals of this thread wait, except those of faults: oneDNN's kernels of 2.6 move
+// While alive, signals of this thread wait, except signals of faults: oneDNN's kernels of 2.6 move
 // the stack pointer into a buffer on the heap, where a handler would overwrite the memory before
 // the buffer. cost: two system calls, some tenths of a microsecond.
 class SignalsWait {

@@ -8,7 +8,7 @@
 //     template <class T> struct Rates {     // numbers of an update, in the order of graphs
 //       T lr;
 //     };
-//     template <class T> struct State {};   // per element; the names are those of checkpoints
+//     template <class T> struct State {};   // per element; checkpoints use the names
 //     // Sets the rates of update t, counted from 1, with learning rate lr. A rate with the name of
 //     // an option has its value already, `lr` has lr, and the others are 0. Optional.
 //     static void rates(const Options& o, double t, double lr, Rates<double>& r);

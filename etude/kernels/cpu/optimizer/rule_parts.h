@@ -23,7 +23,7 @@ inline double smaller(double a, double b) { return a < b || a != a ? a : b; }
 inline float sign_of(float x) { return x > 0 ? 1.0f : x < 0 ? -1.0f : x; }  // NaN is kept
 inline double sign_of(double x) { return x > 0 ? 1.0 : x < 0 ? -1.0 : x; }
 
-// The number of rates of an update. Those that a rule does not have are 0.
+// The number of rates of an update. Rates that a rule does not have are 0.
 constexpr std::size_t kRates = 10;
 
 // The structs of a rule; see optimizer_rules.h.
@@ -58,7 +58,7 @@ constexpr Struct from_list(const At& at) {
   return out;
 }
 
-// The place of a rate among those of an update.
+// The place of a rate among the rates of an update.
 template <class Rates>
 constexpr std::size_t place_of(double Rates::*rate) {
   const auto places = from_list<Rates>([](std::size_t i) { return static_cast<double>(i); });

@@ -372,7 +372,7 @@ void groups_forward(const GroupParams& p, const KernelCall& call) {
   });
 }
 
-// The slopes of one example; adds to the gradients of scale and offset.
+// The partial derivatives of one example; adds to the gradients of scale and offset.
 template <class C>
 Slopes<C> group_slopes(const GroupParams& p, const Columns& all, const std::vector<C>& scale,
                        double* to_scale, double* to_offset) {
