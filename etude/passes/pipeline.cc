@@ -25,12 +25,14 @@ namespace etude {
 namespace {
 
 constexpr Pass kPasses[] = {
-    {"inline_calls", "the nodes of a graph in the place of its call", internal::inline_calls, true},
-    {"lower_compositions", "the calls of its lowering in the place of an op without a kernel",
+    {"inline_calls", "inlining: a call of a graph becomes the nodes of that graph",
+     internal::inline_calls, true},
+    {"lower_compositions",
+     "decomposition: an op without a kernel becomes the calls of its lowering",
      internal::lower_compositions, true},
     {"fold_constants", "constant folding: small results of constants are constants",
      internal::fold_constants},
-    {"rewrite_calls", "shorter ways to the same bits, by the rules of the records",
+    {"rewrite_calls", "algebraic simplification by the rules of the records, with the same bits",
      internal::rewrite_calls},
     {"hoist_invariants",
      "loop-invariant code motion (LICM): values that are the same in all steps are computed before "
@@ -39,12 +41,12 @@ constexpr Pass kPasses[] = {
     {"merge_equal_nodes",
      "common subexpression elimination (CSE): nodes that compute the same become one",
      internal::merge_equal_nodes},
-    {"drop_dead_nodes", "dead code elimination (DCE): no node that no output needs",
+    {"drop_dead_nodes", "dead code elimination (DCE): nodes that no output needs are removed",
      internal::drop_dead_nodes},
     {"recompute_cheap",
      "rematerialisation: cheap values are computed again where keeping them takes most memory",
      internal::recompute_cheap},
-    {"fuse_elementwise", "one pass over memory in the place of a run of element-wise nodes",
+    {"fuse_elementwise", "fusion: a run of element-wise nodes becomes one pass over memory",
      internal::fuse_elementwise},
 };
 
