@@ -13,11 +13,20 @@ SUFFIXES = (".h", ".cc", ".inc", ".cu", ".c")
 
 
 def files():
-    """Every file that git tracks or would add, relative to the root."""
+    """Every file that git tracks or would add, relative to the root; without git, as in a release, every source."""
     listed = subprocess.run(
         ["git", "-C", ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        check=True, capture_output=True, text=True).stdout.split("\0")
-    return sorted(path for path in set(listed) if os.path.isfile(os.path.join(ROOT, path)))
+        check=False, capture_output=True, text=True)
+    found = listed.stdout.split("\0") if listed.returncode == 0 else walked()
+    return sorted(path for path in set(found) if os.path.isfile(os.path.join(ROOT, path)))
+
+
+def walked():
+    """The files below the root, but for those of builds and hidden ones."""
+    for folder, inner, names in os.walk(ROOT):
+        inner[:] = [name for name in inner if name != "__pycache__" and not name.startswith(".") and
+                    not (folder == ROOT and name == "build")]
+        yield from (os.path.relpath(os.path.join(folder, name), ROOT) for name in names)
 
 
 def cpp_files():

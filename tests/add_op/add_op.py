@@ -41,7 +41,7 @@ def main():
         patched = tree / family
         patched.parent.mkdir(parents=True)
         patched.write_bytes((pathlib.Path(SOURCE) / family).read_bytes())
-        run("patch", "-p1", "--no-backup-if-mismatch", "-i", HERE / "softclip.patch", cwd=tree)
+        run("git", "apply", HERE / "softclip.patch", cwd=tree)
         flags = [*shlex.split(FLAGS), "-std=c++20", f"-I{tree}", f"-I{SOURCE}", f"-I{BUILD}/generated"]
         libraries = [f"{BUILD}/lib/libetude_internal.a", *shlex.split(LIBRARIES)]
         run(COMPILER, *flags, "-c", patched, "-o", tree / "family.o")
