@@ -41,6 +41,14 @@ class JudgeRun {
       if (!n.all_of(fits)) left = type.name;
     }
   }
+  // The program takes the sine of x, rounded to that type. Where a step of the type is a sixteenth
+  // or more, rounding alone decides the sine.
+  void takes_sine(const Numbers& x, const FloatFormat& type) {
+    const long double limit = std::ldexp(1.0L, type.fraction - 4);
+    for (const Number& n : x.at) {
+      if (std::abs(n.value()) >= limit) left = type.name;
+    }
+  }
 
   // The derivative of f at x along `direction`.
   Numbers slope(const Map& f, const Numbers& x, const Numbers& direction) {

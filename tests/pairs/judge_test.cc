@@ -92,5 +92,20 @@ TEST(Judge, TellsOfDerivativesThatLeaveARange) {
   EXPECT_EQ(judge(beside, kOnes).left, nullptr);
 }
 
+TEST(Judge, TellsOfSinesThatRoundingDecides) {
+  const auto sine_of = [](double factor) {
+    return judge(
+               [factor](JudgeRun& run, const Numbers& x) {
+                 run.takes_sine(x * factor, kHalf);
+                 return sin(x * factor);
+               },
+               kOnes)
+        .left;
+  };
+  EXPECT_EQ(sine_of(63.9), nullptr);
+  EXPECT_STREQ(sine_of(64), "float16");
+  EXPECT_STREQ(sine_of(-64), "float16");
+}
+
 }  // namespace
 }  // namespace pairs

@@ -138,6 +138,7 @@ Tensor in_half(LibraryRun& run, const TensorMap& f, const Tensor& x) {
 Numbers wave(JudgeRun& run, const NumberMap& f, const Numbers& x) {
   const Numbers y = f(x), product = y * run.sources[kCaptured], out = sin(product) + y;
   for (const Numbers& stored : {y, product, out}) run.stores(stored, kHalf);
+  run.takes_sine(product, kHalf);
   return y + out * kPartInHalf;
 }
 
