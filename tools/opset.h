@@ -12,8 +12,8 @@ namespace etude::tools {
 
 //   nn.leaky_relu v1 (x) {slope: real = 0.2} -> y; float16, bfloat16, float32, float64
 //
-// Operands: "bias?" may be absent, "xs..." is any number of operands; dtypes follow an operand that has
-// its own. Attributes have a kind and a default; "none" is absent. After the semicolon are the
+// Operands: "bias?" may be absent, "xs..." is any number of operands; dtypes follow an operand that
+// has its own. Attributes have a kind and a default; "none" is absent. After the semicolon are the
 // dtypes that the other operands share, and the properties of the op in words.
 std::string opset_line(const Op& op);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Containers of graphs written by hand (etude/graph/binary.h), to test bytes that the writer does not write.
+// Containers of graphs written by hand (etude/graph/binary.h), to test bytes that the writer does
+// not write.
 #pragma once
 
 #include <cstdint>
