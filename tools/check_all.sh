@@ -31,8 +31,8 @@ format() {
   [[ -z $stale ]] || { printf '%s\n' "$stale" "run: ./dev format" && return 1; }
 }
 
-# What is generated and checked in, by tools/generate/gen_*.py and by the target opgen (etude/ops.h, etude/ops/functions.cc).
-# With --check each compares what it would write with what is there, and names what is stale.
+# What is generated and checked in, by tools/generate/gen_*.py and by the target opgen (etude/ops.h,
+# etude/ops/functions.cc, docs/opset.txt). With --check each compares what it would write with what is there, and names what is stale.
 generated() {
   local script status=0
   for script in tools/generate/gen_*.py; do
@@ -44,14 +44,28 @@ generated() {
   return $status
 }
 
-# Sources that differ from where this branch left main, or, on main, from the commit before.
-changed_sources() {
+# Where this branch left main, or, on main, the commit before; nothing for the first commit.
+base_commit() {
   local base
   base=$(git merge-base HEAD origin/main 2>/dev/null || git merge-base HEAD main 2>/dev/null) || base=
   if [[ -z $base || $base == "$(git rev-parse HEAD)" ]]; then
     base=$(git rev-parse --verify -q HEAD~1) || return 0
   fi
-  git diff --name-only --diff-filter=d "$base" -- 'etude/*.cc' 'tools/*.cc' 'examples/*.cc'
+  printf '%s\n' "$base"
+}
+
+# Sources that differ from that commit.
+changed_sources() {
+  local base
+  base=$(base_commit)
+  [[ -z $base ]] || git diff --name-only --diff-filter=d "$base" -- 'etude/*.cc' 'tools/*.cc' 'examples/*.cc'
+}
+
+# Lines of docs/opset.txt change only with versions.
+opset() {
+  local base
+  base=$(base_commit)
+  [[ -z $base ]] || python3 tools/check_opset.py "$base"
 }
 
 lint() {
@@ -90,6 +104,7 @@ check headers python3 tools/check_headers.py
 check statics python3 tools/check_statics.py
 check readme python3 tools/check_readme.py
 check rows python3 tools/rows.py --check
+check opset opset
 if [[ -n $opgen_log ]]; then wait $! || opgen_status=$?; fi
 check generated generated
 # Lint is run by hand until the tree is clean: ./dev check --lint

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes etude/ops.h and etude/ops/functions.cc from the op records: `opgen --write`, `opgen
-// --check` (exit 1 if one is stale).
+// Writes etude/ops.h, etude/ops/functions.cc and docs/opset.txt from the op records: `opgen
+// --write`, `opgen --check` (exit 1 if one is stale).
 #include <algorithm>
 #include <cctype>
 #include <cstdio>
@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "etude/core/op/registry.h"
+#include "tools/opset.h"
 
 namespace {
 
@@ -308,7 +309,12 @@ bool keep_fresh(const std::string& path, const std::string& text, bool may_write
     std::cerr << path << " is stale: run ./dev generate\n";
     return false;
   }
-  std::ofstream(path) << text;
+  std::ofstream out(path);
+  out << text;
+  if (!out.flush()) {
+    std::cerr << path << " cannot be written\n";
+    return false;
+  }
   return true;
 }
 
@@ -333,5 +339,8 @@ int main(int argc, char** argv) {
           kSourceHead, [](const Function& f) { return f.is_inline() ? "" : f.definition(); },
           "\n}  // namespace etude\n"),
       may_write);
-  return header && source ? 0 : 1;
+  const bool opset =
+      keep_fresh(root + "/docs/opset.txt",
+                 etude::tools::opset_text(etude::Registry::global().ops()), may_write);
+  return header && source && opset ? 0 : 1;
 }

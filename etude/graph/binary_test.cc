@@ -16,6 +16,7 @@
 #include "etude/graph/text/programs.h"
 #include "etude/graph/verify.h"
 #include "tests/expect_error.h"
+#include "tests/saved/hand_made.h"
 
 namespace etude {
 namespace {
@@ -26,35 +27,9 @@ using tests::attrs_of;
 using tests::attrs_op;
 using tests::Draft;
 using tests::expect_error;
-
-// The bytes with a header that matches the rest.
-std::string repaired(std::string bytes) {
-  BinaryHeader header;
-  std::memcpy(&header, bytes.data(), sizeof header);
-  header.bytes = bytes.size();
-  std::memcpy(bytes.data(), &header, sizeof header);
-  header.checksum = internal::binary_checksum(bytes);
-  std::memcpy(bytes.data(), &header, sizeof header);
-  return bytes;
-}
-
-// A whole file around tables and graphs written by hand, without constants.
-std::string file_of(const std::vector<std::string>& texts, const std::vector<std::string>& types,
-                    const std::string& graphs) {
-  std::string bytes(sizeof(BinaryHeader), '\0');
-  const auto add = [&](const std::vector<std::string>& table) {
-    bytes += static_cast<char>(table.size());
-    for (const std::string& text : table) bytes += static_cast<char>(text.size()) + text;
-  };
-  add(texts);
-  add(types);
-  bytes += graphs;
-  bytes.resize(internal::binary_aligned(bytes.size()));
-  BinaryHeader header{{}, internal::kBinaryVersion, 0, 0, bytes.size()};
-  std::memcpy(header.magic, internal::kBinaryMagic.data(), internal::kBinaryMagic.size());
-  std::memcpy(bytes.data(), &header, sizeof header);
-  return repaired(bytes);
-}
+using tests::HandMade;
+using tests::raw;
+using tests::repaired;
 
 void expect_refused(const std::string& bytes, ErrorCode code, const std::string& text) {
   expect_error([&] { read_binary(bytes); }, code, {text});
@@ -124,6 +99,8 @@ TEST(BinaryGraph, RefusesWhatIsTornOrDamaged) {
                  "these 16 bytes are no graph in binary form, which begins with \\x89ETG");
   expect_refused(bytes.substr(0, 20), ErrorCode::kDataLoss,
                  "torn: it has 20 bytes, and its header 32");
+  expect_refused(bytes.substr(0, 36), ErrorCode::kDataLoss,
+                 "torn: it has 36 bytes, and its header 40");
   expect_refused(
       bytes.substr(0, bytes.size() - 1), ErrorCode::kDataLoss,
       fmt::format("torn: it has {} bytes, but {} were written", bytes.size() - 1, bytes.size()));
@@ -131,10 +108,10 @@ TEST(BinaryGraph, RefusesWhatIsTornOrDamaged) {
   changed[60] ^= 1;
   expect_refused(changed, ErrorCode::kDataLoss, "was damaged: its checksum is");
   changed = bytes;
-  changed[8] = 2;
+  changed[8] = 3;
   expect_refused(changed, ErrorCode::kUnimplemented,
-                 "of version 2, and this library reads version 1. Read it with the release that "
-                 "wrote it");
+                 "of version 3, and this library reads versions 1 to 2. Read it with the release "
+                 "that wrote it");
   changed = bytes;
   changed[24] = 1;
   expect_refused(repaired(changed), ErrorCode::kDataLoss, "the elements of its constants begin at");
@@ -155,44 +132,88 @@ TEST(BinaryGraph, RefusesAllThatIsCutOff) {
 }
 
 TEST(BinaryGraph, SaysWhatIsWrongAndWhere) {
-  const std::string one = "\x01", none(1, '\0');
+  HandMade made;
+  made.texts = {"f", "x", "tanh", "axis"};
+  made.types = {"float32[2]"};
+  made.ops = raw({1, 2, 1, 0});
+  const auto refused = [](const HandMade& file, const std::string& text,
+                          ErrorCode code = ErrorCode::kDataLoss) {
+    expect_refused(file.bytes(), code, text);
+  };
   // f, followed by the inputs.
   const auto graph = [&](const std::string& rest) {
-    return file_of({"f", "x", "tanh", "axis"}, {"float32[2]"}, one + none + rest);
+    made.graphs = raw({0}) + rest;
+    return made;
   };
-  const std::string x = one + "\x01" + none + none;  // one input: "x", type 0, an argument
-  const std::string no_frames = none + none;         // nor constants
-  const auto refused = [&](const std::string& bytes, const std::string& text,
-                           ErrorCode code = ErrorCode::kDataLoss) {
-    expect_refused(bytes, code, text);
+  const auto of_type = [&](const std::string& type) {
+    HandMade out = made;
+    out.types = {type};
+    return out;
   };
-  refused(file_of({"f"}, {"float33[2]"}, one), "type 0 is 'float33[2]', which is not a type");
-  refused(file_of({"f"}, {"float32[2]]"}, one), "type 0 is 'float32[2]]', which is not a type");
-  refused(file_of({"f"}, {}, none), "there is no graph");
-  refused(file_of({"f"}, {}, "\x7f" + none), "there are 127 graphs, but");
-  refused(file_of({"f"}, {}, one + "\x05"), "text 5 of 1 is named");
-  refused(graph(one + "\x01\x05"), "type 5 of 1 is named");
-  refused(graph(one + "\x01" + none + "\x04"), "input 0 has role 4: roles are 0 to 3");
-  refused(graph("\x02\x01" + none + "\x03\x01" + none + none),
-          "input 1 has role 0: roles are 0 to 3, in this order");
-  refused(graph(x + one + none), "a constant is float32[2], but the bytes end before");
-  refused(graph(x + none + one + "\x01" + none + "\x01"),
-          "the number of a frame is 1, but at most 0");
-  const std::string head = x + no_frames + one;  // one node
-  refused(graph(head + "\x01"),
-          "byte 68 of a graph in binary form: no op is called 'x'. Nearest:", ErrorCode::kNotFound);
-  const std::string tanh = head + "\x02" + none + none;  // without line and frame
-  refused(graph(head + "\x02\x05"), "the number of a file is 5, but at most 4");
-  refused(graph(head + "\x02\x01" + none), "a line is 0, or the name of its file");
-  refused(graph(tanh + one + "\x02"), "the number of a value is 2, but at most 1");
-  refused(graph(tanh + one + one + one + "\x03" + none),
-          "tanh has no attribute 'axis'. It has none", ErrorCode::kInvalidArgument);
-  refused(graph(tanh + none + none), "tanh", ErrorCode::kInvalidArgument);
-  refused(graph(tanh + one + one + none + one + "\x02" + std::string(64, '\0')),
-          "there are bytes after the last graph");
-  const GraphRef good = read_binary(graph(tanh + one + one + none + one + "\x02"));
-  EXPECT_EQ(to_text(*good),
+  refused(of_type("float33[2]"), "type 0 is 'float33[2]', which is not a type");
+  refused(of_type("float32[2]]"), "type 0 is 'float32[2]]', which is not a type");
+  HandMade other = graph("");
+  other.graph_count = 0;
+  refused(other, "there is no graph");
+  other.graph_count = 127;
+  refused(other, "there are 127 graphs, but");
+  other = graph("");
+  other.constants = raw({1, 0});
+  refused(other, "a constant is float32[2], but the bytes end before");
+  other.graph_count = 1;
+  other.constants = raw({0});
+  other.graphs = raw({5});
+  refused(other, "text 5 of 4 is named");
+  refused(graph(raw({1, 1, 5})), "type 5 of 1 is named");
+  refused(graph(raw({1, 1, 0, 4})), "input 0 has role 4: roles are 0 to 3");
+  refused(graph(raw({2, 1, 0, 3, 1, 0, 0})), "input 1 has role 0: roles are 0 to 3, in this order");
+  const std::string x = raw({1, 1, 0, 0});  // one input: "x", type 0, an argument
+  refused(graph(x + raw({1, 0})), "constant 0 of 0 is named");
+  refused(graph(x + raw({0, 1, 1, 0, 1})), "the number of a frame is 1, but at most 0");
+  const std::string head = x + raw({0, 0, 1});  // no constants, no frames, one node
+  refused(graph(head + raw({1})), "op 1 of 1 is named");
+  refused(graph(head + raw({0, 5})), "the number of a file is 5, but at most 4");
+  refused(graph(head + raw({0, 1, 0})), "a line is 0, or the name of its file");
+  const std::string tanh = head + raw({0, 0, 0});  // without line and frame
+  refused(graph(tanh + raw({1, 2})), "the number of a value is 2, but at most 1");
+  refused(graph(tanh + raw({1, 1, 1, 1, 0})), "attribute 0 of 0 is named");
+  refused(graph(tanh + raw({0, 1, 0})), "tanh", ErrorCode::kInvalidArgument);
+  refused(graph(tanh + raw({1, 1, 2, 0})), "tanh has 1 results, but 2 here");
+  HandMade good = graph(tanh + raw({1, 1, 1, 0, 1, 2}));
+  EXPECT_EQ(to_text(*read_binary(good.bytes())),
             "graph f(x: float32[2]) -> (float32[2])\n  %1 = tanh(x)\n  return %1\n");
+  good.functions += std::string(64, '\0');
+  refused(good, "there are bytes after the last graph");
+}
+
+// Version 1 names ops and attributes at each call.
+TEST(BinaryGraph, SaysWhatIsWrongInVersion1) {
+  attrs_op();
+  HandMade made;
+  made.version = 1;
+  made.texts = {"f", "x", "samples.attrs_sample", "flag", "kind", "program", "{what}"};
+  made.types = {"float32[2]"};
+  const auto of = [&](const std::string& node) {
+    made.graphs = raw({0, 1, 1, 0, 0, 0, 0, 1}) + node + raw({1, 2});
+    return made.bytes();
+  };
+  const auto refused = [&](const std::string& node, const std::string& text,
+                           ErrorCode code = ErrorCode::kDataLoss) {
+    expect_refused(of(node), code, text);
+  };
+  const std::string head = raw({2, 0, 0, 1, 1});
+  EXPECT_EQ(read_binary(of(head + raw({1, 3, 1, 1})))->node(0).attrs.flag("flag"), true);
+  refused(raw({1}), "byte 104 of a graph in binary form: no op is called 'x'. Nearest:",
+          ErrorCode::kNotFound);
+  refused(head + raw({1, 1, 1}), "attrs_sample has no attribute 'x'. It has flag, count",
+          ErrorCode::kInvalidArgument);
+  refused(head + raw({1, 3, 2}), "attribute 'flag' has no value");
+  refused(head + raw({1, 3, 1, 2}), "a flag is 2, but at most 1");
+  refused(head + raw({2, 3, 1, 1, 3, 1, 1}), "attribute 'flag' is given twice");
+  refused(head + raw({1, 4, 1, 1}), "a dtype is needed, but the text is not one");
+  refused(head + raw({1, 5, 1, 6}), "{what} is no scalar program", ErrorCode::kNotFound);
+  made.types = {"float32[2]@cuda:0"};
+  EXPECT_EQ(read_binary(of(head + raw({0})))->inputs()[0].type, intern_type(kFloat32, {2}));
 }
 
 // A megabyte as the name of three hundred inputs is not as many of memory.
@@ -201,29 +222,34 @@ TEST(BinaryGraph, RefusesTextsThatAreUsedTooOften) {
   const std::string name(1 << 20, 'x');
   for (int i = 0; i < 300; ++i) build.add_input(name, intern_type(kFloat32, {}));
   expect_refused(to_binary(*build.finish({})), ErrorCode::kResourceExhausted,
-                 "texts are used so often that they are over 256 times the file");
+                 "texts, defaults, constants and graphs are used so often that they are over 256 "
+                 "times the file");
 }
 
 TEST(BinaryGraph, RefusesWrongAttributes) {
   attrs_op();
+  HandMade made;
+  made.texts = {"f", "x", "samples.attrs_sample", "flag", "kind", "program", "float32"};
+  made.types = {"float32[2]"};
+  const std::string flag = raw({3, 1, 2, 0});
   // y = samples.attrs_sample(x, ...), with the attributes that follow their number.
-  const auto bytes = [](const std::string& attributes) {
-    const std::string head("\x01\0\x01\x01\0\0\0\0\x01\x02\0\0\x01\x01", 14);
-    return file_of({"f", "x", "samples.attrs_sample", "flag", "kind", "program", "{what}"},
-                   {"float32[2]"}, head + attributes + "\x01\x02");
+  const auto bytes = [&](const std::string& attributes, const std::string& first) {
+    made.ops = raw({1, 2, 1, 3}) + first + raw({4, 4, 2, 6, 5, 8, 1});
+    made.graphs = raw({0, 1, 1, 0, 0, 0, 0, 1, 0, 0, 0, 1, 1, 1}) + attributes + raw({1, 2});
+    return made.bytes();
   };
   const auto refused = [&](const std::string& attributes, const std::string& text,
                            ErrorCode code = ErrorCode::kDataLoss) {
-    expect_refused(bytes(attributes), code, text);
+    expect_refused(bytes(attributes, flag), code, text);
   };
-  EXPECT_EQ(read_binary(bytes("\x01\x03\x01\x01"))->node(0).attrs.flag("flag"), true);
-  refused("\x01\x01\x01", "attrs_sample has no attribute 'x'. It has flag, count",
-          ErrorCode::kInvalidArgument);
-  refused("\x01\x03\x02", "attribute 'flag' has no value");
-  refused("\x01\x03\x01\x02", "a flag is 2, but at most 1");
-  refused("\x02\x03\x01\x01\x03\x01\x01", "attribute 'flag' is given twice");
-  refused("\x01\x04\x01\x01", "a dtype is needed, but the text is not one");
-  refused("\x01\x05\x01\x06", "{what} is no scalar program", ErrorCode::kNotFound);
+  EXPECT_EQ(read_binary(bytes(raw({1, 0, 1}), flag))->node(0).attrs.flag("flag"), true);
+  EXPECT_EQ(read_binary(bytes(raw({0}), raw({3, 1, 2, 1})))->node(0).attrs.flag("flag"), true);
+  refused(raw({1, 0, 2}), "a flag is 2, but at most 1");
+  refused(raw({2, 0, 1, 0, 1}), "attribute 'flag' is given twice");
+  refused(raw({1, 1, 1}), "a dtype is needed, but the text is not one");
+  refused(raw({1, 2, 5}), "program 5 of 0 is named");
+  expect_refused(bytes(raw({0}), raw({3, 1, 0})), ErrorCode::kInvalidArgument,
+                 "attrs_sample: attribute 'flag' is missing");
 }
 
 TEST(BinaryGraph, RefusesDamagedBools) {

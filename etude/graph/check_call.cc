@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "etude/graph/check_call.h"
 
+#include <string>
+#include <utility>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -8,6 +11,7 @@
 #include "etude/core/call/located.h"
 #include "etude/core/context/context.h"
 #include "etude/core/op/registry.h"
+#include "etude/core/op/upgrade.h"
 
 namespace etude::internal {
 
@@ -43,23 +47,90 @@ Types check_call(const Op& op, std::span<const Type* const> operands, const Attr
   return results;
 }
 
-ReadCall check_read_call(const Op& op, const GraphBuilder& build,
-                         std::span<const GraphBuilder::Draft> operands,
-                         const std::vector<std::pair<std::string_view, AttrValue>>& attrs) {
-  Types types;
-  for (const auto d : operands) {
-    types.push_back(d == GraphBuilder::kNoDraft ? nullptr : build.type(d));
-  }
+namespace {
+
+// The result of f(), whose errors begin with the name of the op.
+template <class F>
+auto named_call(const Op& op, F&& f) -> decltype(f()) {
   try {
-    ReadCall call{op.attrs_by_name(attrs), {}};
-    call.results = check_call(op, {types.data(), types.size()}, call.attrs);
-    return call;
+    return f();
   } catch (const Error& error) {
     const std::string_view text = error.what();
     const std::string prefix = fmt::format("{}: ", op.name());
     if (error.code() == ErrorCode::kInternal || text.starts_with(prefix)) throw;
     throw Error(error.code(), prefix + std::string(text));
   }
+}
+
+Types types_of(const GraphBuilder& build, std::span<const GraphBuilder::Draft> operands) {
+  Types types;
+  for (const auto d : operands) {
+    types.push_back(d == GraphBuilder::kNoDraft ? nullptr : build.type(d));
+  }
+  return types;
+}
+
+ReadCall checked(const Op& op, const GraphBuilder& build,
+                 std::span<const GraphBuilder::Draft> operands, Attrs attrs) {
+  const Types types = types_of(build, operands);
+  ReadCall call{std::move(attrs), {}};
+  call.results = check_call(op, {types.data(), types.size()}, call.attrs);
+  return call;
+}
+
+// The operand of an upgraded call in the graph.
+GraphBuilder::Draft draft_of(GraphBuilder& build, std::span<const GraphBuilder::Draft> stored,
+                             const StoredCall::Operand& operand) {
+  if (operand.constant.has_value()) return build.add_constant(operand.constant);
+  if (operand.value == StoredCall::Operand::kNoValue) return GraphBuilder::kNoDraft;
+  ETUDE_CHECK(operand.value < stored.size(), "an upgrade made up the operand {}", operand.value);
+  return stored[operand.value];
+}
+
+}  // namespace
+
+ReadCall check_read_call(const Op& op, const GraphBuilder& build,
+                         std::span<const GraphBuilder::Draft> operands, const NamedAttrs& attrs) {
+  return named_call(op, [&] { return checked(op, build, operands, op.attrs_by_name(attrs)); });
+}
+
+ReadCall check_read_call(const Op& op, const GraphBuilder& build,
+                         std::span<const GraphBuilder::Draft> operands,
+                         std::span<const AttrValue> attrs) {
+  return named_call(op, [&] { return checked(op, build, operands, op.attrs(attrs)); });
+}
+
+ReadCall upgrade_read_call(const Op& op, uint32_t version, GraphBuilder& build,
+                           std::span<const GraphBuilder::Draft> operands, const NamedAttrs& attrs) {
+  if (version == static_cast<uint32_t>(op.def().version)) {
+    ReadCall call = check_read_call(op, build, operands, attrs);
+    call.operands.assign(operands.begin(), operands.end());
+    return call;
+  }
+  return named_call(op, [&] {
+    StoredCall stored;
+    const Types types = types_of(build, operands);
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      const bool is_given = operands[i] != GraphBuilder::kNoDraft;
+      stored.operands.push_back(
+          {types[i], is_given ? static_cast<uint32_t>(i) : StoredCall::Operand::kNoValue});
+    }
+    for (const auto& [key, value] : attrs) stored.attrs.emplace_back(std::string(key), value);
+    upgrade(op, version, stored);
+    std::vector<GraphBuilder::Draft> upgraded;
+    for (const auto& each : stored.operands) upgraded.push_back(draft_of(build, operands, each));
+    NamedAttrs by_name;
+    for (const auto& [key, value] : stored.attrs) by_name.emplace_back(key, value);
+    ReadCall call = checked(op, build, upgraded, op.attrs_by_name(by_name));
+    for (const uint32_t place : stored.results) {
+      ETUDE_REQUIRE(place < call.results.size(),
+                    "an upgrade from version {} takes result {} of the call, which has {} results",
+                    version, place, call.results.size());
+    }
+    call.operands = std::move(upgraded);
+    call.places = std::move(stored.results);
+    return call;
+  });
 }
 
 const Op& find_read_op(std::string_view name) {
@@ -69,12 +140,20 @@ const Op& find_read_op(std::string_view name) {
   return Registry::global().at(name);
 }
 
-const AttrDef& find_read_attr(const Op& op, std::string_view name) {
+const AttrDef& find_read_attr(const Op& op, uint32_t version, std::string_view name) {
   std::vector<std::string_view> names;
-  for (const AttrDef& def : op.def().attrs) {
-    if (def.name == name) return def;
-    names.push_back(def.name);
+  const auto find = [&](const std::vector<AttrDef>& defs) -> const AttrDef* {
+    for (const AttrDef& def : defs) {
+      if (def.name == name) return &def;
+      names.push_back(def.name);
+    }
+    return nullptr;
+  };
+  for (const UpgradeDef& upgrade : op.def().upgrades) {
+    if (static_cast<uint32_t>(upgrade.from) < version) continue;
+    if (const AttrDef* def = find(upgrade.former)) return *def;
   }
+  if (const AttrDef* def = find(op.def().attrs)) return *def;
   const std::string known =
       names.empty() ? "It has none" : fmt::format("It has {}", fmt::join(names, ", "));
   ETUDE_THROW(kInvalidArgument, "{} has no attribute '{}'. {}", op.name(), name, known);

@@ -45,8 +45,13 @@ def main():
         flags = [*shlex.split(FLAGS), "-std=c++20", f"-I{tree}", f"-I{SOURCE}", f"-I{BUILD}/generated"]
         libraries = [f"{BUILD}/lib/libetude_internal.a", *shlex.split(LIBRARIES)]
         run(COMPILER, *flags, "-c", patched, "-o", tree / "family.o")
-        run(COMPILER, *flags, f"{SOURCE}/tools/opgen.cc", tree / "family.o", *libraries, "-o", tree / "opgen")
+        generator = [f"{SOURCE}/tools/{name}.cc" for name in ("opgen", "opset")]
+        run(COMPILER, *flags, *generator, tree / "family.o", *libraries, "-o", tree / "opgen")
+        (tree / "docs").mkdir()
         run(tree / "opgen", "--write", tree)
+        line = next(each for each in (tree / "docs" / "opset.txt").read_text().splitlines() if "softclip" in each)
+        if not line.startswith("softclip v1 (x) {limit: real = 1} -> y; "):
+            sys.exit(f"docs/opset.txt has an odd line: {line}")
         functions = tree / "etude" / "ops" / "functions.cc"
         run(COMPILER, *flags, HERE / "use_softclip.cc", functions, tree / "family.o", *libraries, "-o", tree / "program")
         print(run(tree / "program"))

@@ -2,7 +2,6 @@
 // Symbolic graphs as bytes: a function with open sizes, written and read, serves all sizes as
 // before.
 #include <cstdint>
-#include <cstring>
 #include <string>
 #include <vector>
 
@@ -97,11 +96,49 @@ TEST(SavedSymbolicGraphs, SaysWhichInputsItDoesNotServe) {
   refused({counted(1), counted(1)}, "does not serve the sizes [1]");
 }
 
-// Whatever is wrong with a file is an error, and no byte of it is left out of the checks but those
-// between graphs.
+// Any damage of a file is an error.
 TEST(SavedSymbolicGraphs, DamagedBytesAreRefused) {
   const auto f = function([](const Tensor& x) { return centred(x); }, with_open_rows());
   const std::string bytes = to_binary(*f.trace().symbolic_graph());
+  for (std::size_t size = 0; size < bytes.size(); ++size) {
+    expect_error([&] { read_symbolic_binary(bytes.substr(0, size)); }, ErrorCode::kDataLoss, {""});
+  }
+  expect_error([&] { read_symbolic_binary(bytes + '\0'); }, ErrorCode::kDataLoss,
+               {"but", "were written"});
+  for (std::size_t at = 0; at < bytes.size(); ++at) {
+    std::string damaged = bytes;
+    damaged[at] = static_cast<char>(damaged[at] ^ 0x40);
+    const bool is_version = at >= 8 && at < 12;
+    expect_error([&] { read_symbolic_binary(damaged); },
+                 is_version ? ErrorCode::kUnimplemented : ErrorCode::kDataLoss, {""});
+  }
+}
+
+// The form of version 1: a file of files.
+TEST(SavedSymbolicGraphs, DamagedFilesOfVersion1AreRefused) {
+  const auto f = function([](const Tensor& x) { return centred(x); }, with_open_rows());
+  const auto of = [](const std::vector<std::string>& graphs) {
+    std::string out =
+        "\x89"
+        "ETF\r\n\x1a\n";
+    const auto add = [&](uint64_t number) {
+      out.append(reinterpret_cast<const char*>(&number), sizeof number);
+    };
+    add(graphs.size());
+    for (const std::string& graph : graphs) add(graph.size());
+    for (const std::string& graph : graphs) {
+      out.resize((out.size() + 63) / 64 * 64);
+      out += graph;
+    }
+    return out;
+  };
+  std::vector<std::string> graphs;
+  for (const GraphRef& graph : f.trace().symbolic_graph()->graphs()) {
+    graphs.push_back(to_binary(*graph));
+  }
+  const std::string bytes = of(graphs);
+  EXPECT_TRUE(is_symbolic_binary(bytes));
+  expect_centred(run(*read_symbolic_binary(bytes), {counted(5)}), 5, 1.0F);
   for (std::size_t size = 0; size < bytes.size(); ++size) {
     expect_error([&] { read_symbolic_binary(bytes.substr(0, size)); }, ErrorCode::kDataLoss, {""});
   }
@@ -112,17 +149,22 @@ TEST(SavedSymbolicGraphs, DamagedBytesAreRefused) {
     damaged[at] = static_cast<char>(damaged[at] ^ 0x40);
     expect_error([&] { read_symbolic_binary(damaged); }, ErrorCode::kDataLoss, {""});
   }
-  // Two graphs that are no symbolic graph.
-  std::string twice = bytes;
-  const std::string graph = to_binary(f.trace().graph());
-  const uint64_t numbers[] = {2, graph.size(), graph.size()};
-  std::memcpy(twice.data() + 8, numbers, sizeof numbers);
-  twice.resize(64);
-  twice += graph;
-  twice.resize((twice.size() + 63) / 64 * 64);
-  twice += graph;
-  expect_error([&] { read_symbolic_binary(twice); }, ErrorCode::kDataLoss,
-               {"the inputs have the same types"});
+  // Two graphs that are no symbolic graph, and one file in another.
+  expect_error(
+      [&] {
+        read_symbolic_binary(of({graphs[0], graphs[0]}));
+      },
+      ErrorCode::kDataLoss, {"the inputs have the same types"});
+  expect_error(
+      [&] {
+        read_symbolic_binary(of({bytes, bytes}));
+      },
+      ErrorCode::kDataLoss, {"these", "bytes are no graph in binary form"});
+  expect_error(
+      [&] {
+        read_symbolic_binary(of({to_binary(*f.trace().symbolic_graph()), graphs[0]}));
+      },
+      ErrorCode::kDataLoss, {"part 0 of a symbolic graph in binary form is not one graph"});
 }
 
 }  // namespace

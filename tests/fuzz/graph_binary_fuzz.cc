@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any bytes are a graph or an Error, and a graph reads back as the same graph. The first byte
-// selects a graph; the others are the bytes themselves (0), or edits (graph_fuzz.h). Sizes and
-// checksum are corrected, so that the checks after them are reached.
+// Any bytes are a container of graphs or an Error, and a container reads back as the same. The
+// first byte selects a file, of both versions; the others are the bytes themselves (0), or edits
+// (graph_fuzz.h). Sizes and checksum are corrected, so that the checks after them are reached.
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +19,7 @@
 
 namespace {
 
+using etude::NamedGraph;
 using etude::internal::BinaryHeader;
 
 constexpr std::string_view kTexts[] = {
@@ -46,7 +50,7 @@ std::string with_header(std::string bytes) {
   BinaryHeader header;
   std::memcpy(&header, bytes.data(), sizeof header);
   std::memcpy(header.magic, etude::internal::kBinaryMagic.data(), sizeof header.magic);
-  header.version = etude::internal::kBinaryVersion;
+  header.version = header.version == 1 ? 1 : etude::internal::kBinaryVersion;
   header.bytes = bytes.size();
   std::memcpy(bytes.data(), &header, sizeof header);
   header.checksum = etude::internal::binary_checksum(bytes);
@@ -54,23 +58,65 @@ std::string with_header(std::string bytes) {
   return bytes;
 }
 
+// One file of each text, one of all of them, one of a symbolic graph, and the files of earlier
+// releases.
+std::vector<std::string> seeds() {
+  std::vector<std::string> out;
+  std::vector<NamedGraph> all;
+  for (const std::string_view text : kTexts) {
+    all.push_back({std::string("g") + std::to_string(all.size()), etude::parse_graph(text)});
+    out.push_back(etude::to_binary(*all.back().graph));
+  }
+  std::vector<etude::GraphRef> sizes;
+  for (const char* size : {"3", "7"}) {
+    const std::string type = std::string("float32[") + size + "]";
+    sizes.push_back(etude::parse_graph("graph s(x: " + type + ") -> (" + type + ")\n" +
+                                       "  %1 = tanh(x)\n  return %1\n"));
+  }
+  all.push_back({"symbolic", {}, etude::SymbolicGraph::of(sizes).symbolic, {"y"}});
+  out.push_back(etude::to_binary(*all.back().symbolic));
+  out.push_back(etude::to_binary(all));
+  const std::string here = __FILE__;
+  const std::string folder = here.substr(0, here.rfind("fuzz/")) + "saved/files/";
+  for (const char* name : {"graph_v1.etg", "symbolic_v1.etg", "container_v2.etg"}) {
+    std::ifstream in(folder + name, std::ios::binary);
+    out.emplace_back(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
+    if (out.back().empty()) std::abort();  // the file is not there
+  }
+  return out;
+}
+
+void require_same(const std::vector<NamedGraph>& a, const std::vector<NamedGraph>& b) {
+  if (a.size() != b.size()) std::abort();
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (a[i].name != b[i].name || a[i].outputs != b[i].outputs) std::abort();
+    if (static_cast<bool>(a[i].graph) != static_cast<bool>(b[i].graph)) std::abort();
+    if (a[i].graph && !a[i].graph->same(*b[i].graph)) std::abort();
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, std::size_t size) {
-  static const std::vector<std::string> files = [] {
-    std::vector<std::string> out;
-    for (const std::string_view text : kTexts) {
-      out.push_back(etude::to_binary(*etude::parse_graph(text)));
-    }
-    return out;
-  }();
+  static const std::vector<std::string> files = seeds();
   if (size < 1) return 0;
   const std::size_t pick = data[0] % (files.size() + 1);
-  const std::string bytes =
-      with_header(pick == 0 ? std::string(data + 1, data + size)
-                            : etude::fuzz::edited(files[pick - 1], data + 1, size - 1));
-  etude::fuzz::check_reader(
-      bytes, [](const std::string& b) { return etude::read_binary(b); },
-      [](const etude::Graph& g) { return etude::to_binary(g); });
+  std::string bytes = pick == 0 ? std::string(data + 1, data + size)
+                                : etude::fuzz::edited(files[pick - 1], data + 1, size - 1);
+  if (!bytes.starts_with(etude::internal::kSymbolicMagic)) bytes = with_header(bytes);
+  std::vector<NamedGraph> read;
+  try {
+    read = etude::read_binary_graphs(bytes);
+  } catch (const etude::Error& error) {
+    if (error.code() == etude::ErrorCode::kInternal) std::abort();
+    return 0;
+  }
+  for (const NamedGraph& each : read) {
+    if (each.graph) etude::verify(*each.graph);
+  }
+  const std::string written = etude::to_binary(read);
+  const std::vector<NamedGraph> again = etude::read_binary_graphs(written);
+  require_same(read, again);
+  if (etude::to_binary(again) != written) std::abort();
   return 0;
 }

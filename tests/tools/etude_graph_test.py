@@ -160,6 +160,20 @@ class GraphTest(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(read_file(self.path("out")), {"ys/0": [2.0], "ys/2": [5.0]})
 
+    def test_files_of_several_graphs(self):
+        file = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "saved", "files", "container_v2.etg")
+        done = self.run_graph("show", file)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("container_v2.etg: this file holds 2 graphs: 'step', 'predict'. Choose one by --name", done.stderr)
+        self.assertIn("nn.elu(", self.run_graph("show", file, "--name", "step").stdout)
+        self.assertIn("this file holds no graph 'sep'. There are: 'step', 'predict'",
+                      self.run_graph("show", file, "--name", "sep").stderr)
+        self.assertIn("this is a symbolic graph", self.run_graph("show", file, "--name", "predict").stderr)
+        write_file(self.path("in"), {"x": ("F32", [2, 3], [0.0] * 6)})
+        done = self.run_graph("run", file, "--name", "predict", "--inputs", self.path("in"), "--output", self.path("out"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(list(read_file(self.path("out"))), ["probabilities"])
+
     def test_run_checks_inputs(self):
         path = self.write("a", LAYER)
         for tensors, fragment in (

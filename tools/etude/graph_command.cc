@@ -29,21 +29,58 @@ namespace etude::tools {
 namespace {
 
 struct GraphOptions {
-  std::string file, other, inputs, output, html;
+  std::string file, other, name, inputs, output, html;
   std::string form = "binary";
   bool json = false, dot = false, full = false, passes = false;
   bool why = false, ir = false, assembly = false;
 };
 
+// fn(bytes of the file); errors of fn name the file.
+template <class F>
+auto read_file(const std::string& file, const F& fn) {
+  const internal::MappedFile content(file);
+  try {
+    return fn(std::string_view(reinterpret_cast<const char*>(content.bytes().data()),
+                               content.bytes().size()));
+  } catch (const Error& error) {
+    throw Error(error.code(), fmt::format("{}: {}", file, error.what()));
+  }
+}
+
+// The graph of this name in a file; without a name the only graph.
+NamedGraph find_graph(std::string_view bytes, const std::string& name) {
+  std::vector<NamedGraph> all;
+  if (is_binary_graph(bytes) || is_symbolic_binary(bytes)) {
+    all = read_binary_graphs(bytes);
+  } else {
+    GraphRef graph = parse_graph(bytes);
+    all.push_back({graph->name(), std::move(graph)});
+  }
+  std::vector<std::string> names;
+  for (const NamedGraph& each : all) names.push_back(fmt::format("'{}'", each.name));
+  ETUDE_REQUIRE(!name.empty() || all.size() == 1,
+                "this file holds {} graphs: {}. Choose one by --name", all.size(),
+                fmt::join(names, ", "));
+  const auto found = std::ranges::find_if(
+      all, [&](const NamedGraph& each) { return name.empty() || each.name == name; });
+  ETUDE_REQUIRE_CODE(kNotFound, found != all.end(), "this file holds no graph '{}'. There are: {}",
+                     name, fmt::join(names, ", "));
+  return std::move(*found);
+}
+
+NamedGraph load_named(const std::string& file, const std::string& name) {
+  return read_file(file, [&](std::string_view bytes) { return find_graph(bytes, name); });
+}
+
 void convert(const GraphOptions& options) {
-  const GraphRef graph = load_graph(options.file);
+  const GraphRef graph = load_graph(options.file, options.name);
   internal::AtomicFile out(options.output);
   out.write(options.form == "text" ? to_text(*graph) : to_binary(*graph));
   out.commit();
 }
 
 void show(const GraphOptions& options) {
-  GraphRef graph = load_graph(options.file);
+  GraphRef graph = load_graph(options.file, options.name);
   if (options.passes) graph = run_passes(*graph);
   if (options.json) {
     fmt::print("{}", to_json(*graph));
@@ -58,7 +95,8 @@ void show(const GraphOptions& options) {
 
 // As of the program diff: 1 for graphs that differ.
 void compare(const GraphOptions& options) {
-  const std::string text = diff(*load_graph(options.file), *load_graph(options.other));
+  const std::string text =
+      diff(*load_graph(options.file, options.name), *load_graph(options.other, options.name));
   fmt::print("{}", text);
   if (!text.empty()) throw CLI::RuntimeError(1);
 }
@@ -98,35 +136,20 @@ std::vector<Tensor> load_inputs(const Graph& graph, const std::string& file) {
   return out;
 }
 
-// fn(bytes of the file); errors of fn name the file.
-template <class F>
-auto read_file(const std::string& file, const F& fn) {
-  const internal::MappedFile content(file);
-  try {
-    return fn(std::string_view(reinterpret_cast<const char*>(content.bytes().data()),
-                               content.bytes().size()));
-  } catch (const Error& error) {
-    throw Error(error.code(), fmt::format("{}: {}", file, error.what()));
-  }
-}
-
-// The results of a graph; of a symbolic graph those at the sizes of the inputs.
-std::vector<Tensor> results_of(const std::string& file, const std::string& inputs) {
-  if (!read_file(file, is_symbolic_binary)) {
-    const GraphRef graph = load_graph(file);
-    return interpret(*graph, load_inputs(*graph, inputs));
-  }
-  const SymbolicGraphRef symbolic = read_file(file, read_symbolic_binary);
-  const std::vector<Tensor> given = load_inputs(*symbolic->graphs().front(), inputs);
-  return interpret(*symbolic->graph_for(given), given);
-}
-
 void run(const GraphOptions& options) {
-  const std::vector<Tensor> results = results_of(options.file, options.inputs);
+  const NamedGraph named = load_named(options.file, options.name);
+  // The names of inputs are the same at all sizes.
+  const Graph& names = named.graph ? *named.graph : *named.symbolic->graphs().front();
+  const std::vector<Tensor> given = load_inputs(names, options.inputs);
+  const std::vector<Tensor> results =
+      interpret(named.graph ? *named.graph : *named.symbolic->graph_for(given), given);
   io::NamedTensors out;
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (!results[i].has_value()) continue;
-    out.emplace(results.size() == 1 ? "y" : fmt::format("ys/{}", i), to_dense(results[i]));
+    const std::string name = !named.outputs.empty() ? named.outputs[i]
+                             : results.size() == 1  ? "y"
+                                                    : fmt::format("ys/{}", i);
+    out.emplace(name, to_dense(results[i]));
   }
   io::save_safetensors(options.output, out);
 }
@@ -150,7 +173,7 @@ void print_code(const internal::Plan& plan, bool assembly) {
 }
 
 void plan(const GraphOptions& options) {
-  const GraphRef graph = load_graph(options.file);
+  const GraphRef graph = load_graph(options.file, options.name);
   if (options.passes) {
     std::vector<PassReport> reports;
     run_passes(*graph, &reports);
@@ -172,11 +195,12 @@ void plan(const GraphOptions& options) {
 
 }  // namespace
 
-GraphRef load_graph(const std::string& file) {
-  return read_file(file, [](std::string_view bytes) {
-    ETUDE_REQUIRE(!is_symbolic_binary(bytes),
+GraphRef load_graph(const std::string& file, const std::string& name) {
+  return read_file(file, [&](std::string_view bytes) {
+    const NamedGraph named = find_graph(bytes, name);
+    ETUDE_REQUIRE(named.graph,
                   "this is a symbolic graph: a graph for many sizes. `etude graph run` takes it");
-    return is_binary_graph(bytes) ? read_binary(bytes) : parse_graph(bytes);
+    return named.graph;
   });
 }
 
@@ -226,9 +250,13 @@ void add_graph_commands(CLI::App& app) {
   run_command->add_option("--inputs", options->inputs, "safetensors file with the inputs by name");
   run_command
       ->add_option("--output", options->output,
-                   "safetensors file for the results: y, or ys/0, ys/1, ...")
+                   "safetensors file for the results: by their paths, or y, or ys/0, ys/1, ...")
       ->required();
   run_command->callback([options] { run(*options); });
+  for (CLI::App* command :
+       {show_command, diff_command, plan_command, convert_command, run_command}) {
+    command->add_option("--name", options->name, "which graph of a file of several");
+  }
 }
 
 }  // namespace etude::tools

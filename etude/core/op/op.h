@@ -112,6 +112,16 @@ struct LoopDef {
   std::vector<std::string_view> graphs = {};  // the attributes that hold the graphs of a step
 };
 
+// Makes a call of version `from` of the op a call of version from + 1 (core/op/upgrade.h).
+struct StoredCall;
+struct UpgradeDef {
+  int from = 0;
+  void (*run)(StoredCall& call) = nullptr;
+  // Attributes of version `from` that version from + 1 does not have, or has with another kind.
+  // Texts and old containers name attributes without their kinds.
+  std::vector<AttrDef> former = {};
+};
+
 struct OpDef {
   std::string_view name;
   std::string_view space = "";  // "nn", "random": the C++ namespace; "internal": no public function
@@ -121,6 +131,11 @@ struct OpDef {
   std::vector<OperandDef> operands;
   std::vector<AttrDef> attrs = {};
   std::vector<std::string_view> results = {"y"};  // {"ys..."}: the type rule decides the number
+  // Files store the version of each op that they call. A change that alters the meaning of stored
+  // calls needs a new version, and an upgrade from the version before (CONTRIBUTING, "Change an
+  // op"). Upgrades are sorted; those from the oldest versions may be missing.
+  int version = 1;
+  std::vector<UpgradeDef> upgrades = {};
   DTypeSet dtypes = kAnyDType;
   ResultDType result_dtype = ResultDType::kSame;  // element-wise ops
   bool casts_integers = false;  // integer operands become float32 first, as in true division

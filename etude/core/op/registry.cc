@@ -50,6 +50,24 @@ void require_complete(const OpDef& def) {
   }
 }
 
+void require_upgrades(const OpDef& def) {
+  ETUDE_REQUIRE(def.version >= 1, "the record of op '{}' has version {}: versions begin at 1",
+                def.name, def.version);
+  int next = def.version - static_cast<int>(def.upgrades.size());
+  ETUDE_REQUIRE(next >= 1 && (def.version == 1 || next < def.version),
+                "the record of op '{}' has version {} and {} upgrades. It needs one from version "
+                "{}, and at most one from each earlier version",
+                def.name, def.version, def.upgrades.size(), def.version - 1);
+  for (const UpgradeDef& each : def.upgrades) {
+    ETUDE_REQUIRE(each.from == next && each.run != nullptr,
+                  "the record of op '{}' has an upgrade from version {}{}. Here it needs one from "
+                  "version {}: upgrades are sorted and lead to version {}",
+                  def.name, each.from, each.run == nullptr ? " without a function" : "", next,
+                  def.version);
+    ++next;
+  }
+}
+
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
@@ -79,6 +97,7 @@ Registry& Registry::global() {
 const Op& Registry::define(OpDef def) {
   take_derived_partials(def);
   require_complete(def);
+  require_upgrades(def);
   std::unique_lock lock(mutex_);
   ETUDE_REQUIRE_CODE(kFailedPrecondition, by_name_.find(def.name) == by_name_.end(),
                      "an op called '{}' is registered already. Choose another name", def.name);

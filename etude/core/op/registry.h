@@ -22,7 +22,7 @@ class Registry {
 
   // Adds a record.
   // throws: kFailedPrecondition if the name is taken; kInvalidArgument, naming the op and the
-  // field, if a field that the kind requires is missing.
+  // field, if a field that the kind requires is missing, or if upgrades do not lead to `version`.
   const Op& define(OpDef def);
   // The op with that name ("matmul", or "nn.relu" with its namespace); null if there is none.
   const Op* find(std::string_view name) const;

@@ -2,6 +2,7 @@
 #include "etude/graph/text/names.h"
 
 #include <algorithm>
+#include <array>
 
 #include <fmt/format.h>
 
@@ -93,7 +94,9 @@ struct GraphList::Visit {
   std::vector<const Graph*> children;
 };
 
-GraphList::GraphList(const Graph& main) {
+GraphList::GraphList(const Graph& main) : GraphList(std::array{&main}) {}
+
+GraphList::GraphList(std::span<const Graph* const> mains) {
   // Depth first without recursion, last children first. The reverse of the order in which graphs
   // are left has each graph before its children, and the children in the order of use.
   std::unordered_map<const Graph*, bool> is_seen;
@@ -102,17 +105,19 @@ GraphList::GraphList(const Graph& main) {
     is_seen[graph] = true;
     stack.push_back({graph, children(*graph)});
   };
-  enter(listed(main));
-  while (!stack.empty()) {
-    Visit& visit = stack.back();
-    if (visit.children.empty()) {
-      graphs_.push_back(visit.graph);
-      stack.pop_back();
-      continue;
+  for (const Graph* main : mains) {
+    if (!is_seen[main]) enter(main);
+    while (!stack.empty()) {
+      Visit& visit = stack.back();
+      if (visit.children.empty()) {
+        graphs_.push_back(visit.graph);
+        stack.pop_back();
+        continue;
+      }
+      const Graph* child = visit.children.back();
+      visit.children.pop_back();
+      if (!is_seen[child]) enter(child);
     }
-    const Graph* child = visit.children.back();
-    visit.children.pop_back();
-    if (!is_seen[child]) enter(child);
   }
   std::ranges::reverse(graphs_);
   UniqueNames unique;
@@ -147,8 +152,13 @@ std::vector<const Graph*> GraphList::children(const Graph& graph) {
 
 std::size_t GraphList::find(const Graph& graph) const {
   const auto at = listed_.find(&graph);
-  ETUDE_CHECK(at != listed_.end(), "graph '{}' is not in the list", graph.name());
-  return place_.at(at->second);
+  return at == listed_.end() ? find_main(graph) : place_.at(at->second);
+}
+
+std::size_t GraphList::find_main(const Graph& graph) const {
+  const auto at = place_.find(&graph);
+  ETUDE_CHECK(at != place_.end(), "graph '{}' is not in the list", graph.name());
+  return at->second;
 }
 
 std::string attr_text(const AttrValue& value, const GraphList& graphs) {

@@ -49,12 +49,17 @@ std::string type_text(const Type* type);
 class GraphList {
  public:
   explicit GraphList(const Graph& main);
+  // Of several graphs. These are not merged with graphs that are same(): names and lines may
+  // differ.
+  explicit GraphList(std::span<const Graph* const> mains);
 
   const std::vector<const Graph*>& graphs() const { return graphs_; }
   // The unique spelling of the name of graphs()[i].
   const std::string& name(std::size_t i) const { return names_[i]; }
-  // The index of a graph in the list.
+  // The index of a graph in an attribute.
   std::size_t find(const Graph& graph) const;
+  // The index of one of the graphs that the list was made of.
+  std::size_t find_main(const Graph& graph) const;
 
  private:
   struct Visit;

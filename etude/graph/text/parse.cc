@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -11,6 +12,8 @@
 #include <fmt/format.h>
 
 #include "etude/core/op/exact_text.h"
+#include "etude/core/op/op.h"
+#include "etude/core/op/upgrade.h"
 #include "etude/graph/builder.h"
 #include "etude/graph/check_call.h"
 #include "etude/graph/text/attr_reader.h"
@@ -242,8 +245,8 @@ class GraphParser {
   }
 
   // The operands and attributes of a call, up to its ')'.
-  void arguments(const Op& op, std::vector<Draft>& operands,
-                 std::vector<std::pair<std::string_view, AttrValue>>& attrs) {
+  void arguments(const Op& op, uint32_t version, std::vector<Draft>& operands,
+                 internal::NamedAttrs& attrs) {
     in_.need("(", "the name of an op");
     for (bool is_first = true; !in_.take(")"); is_first = false) {
       if (!is_first) in_.need(",", "an operand or attribute");
@@ -253,8 +256,9 @@ class GraphParser {
         operands.push_back(value(name));
         continue;
       }
-      const AttrDef& def = shown_at(
-          name.at, [&]() -> const AttrDef& { return internal::find_read_attr(op, name.spelling); });
+      const AttrDef& def = shown_at(name.at, [&]() -> const AttrDef& {
+        return internal::find_read_attr(op, version, name.spelling);
+      });
       const auto is_given = [&](const auto& attr) { return attr.first == def.name; };
       if (std::ranges::any_of(attrs, is_given)) {
         in_.fail(name.at, fmt::format("attribute '{}' is given twice", def.name));
@@ -265,19 +269,42 @@ class GraphParser {
 
   void call(const std::vector<Name>& names, std::size_t at, const std::string& op_name) {
     const Op& op = shown_at(at, [&]() -> const Op& { return internal::find_read_op(op_name); });
+    const uint32_t version = op_version(at, op);
     std::vector<Draft> operands;
-    std::vector<std::pair<std::string_view, AttrValue>> given;
-    arguments(op, operands, given);
+    internal::NamedAttrs given;
+    arguments(op, version, operands, given);
     const CallSite where = call_site();
-    const auto [attrs, results] =
-        shown_at(at, [&] { return internal::check_read_call(op, *build_, operands, given); });
-    if (results.size() != names.size()) {
-      in_.fail(at, fmt::format("{} has {} results here, but {} names before it", op.name(),
-                               results.size(), names.size()));
+    const internal::ReadCall call = shown_at(
+        at, [&] { return internal::upgrade_read_call(op, version, *build_, operands, given); });
+    std::vector<uint32_t> places = call.places;
+    if (places.empty()) {
+      places.resize(call.results.size());
+      std::iota(places.begin(), places.end(), uint32_t{0});
     }
-    for (std::size_t i = 0; i < names.size(); ++i) check_written(names[i], results[i]);
-    const Draft first = build_->add_node(op, attrs, operands, results, where);
-    for (std::size_t i = 0; i < names.size(); ++i) give(names[i], first + static_cast<Draft>(i));
+    if (places.size() != names.size()) {
+      in_.fail(at, fmt::format("{} has {} results here, but {} names before it", op.name(),
+                               places.size(), names.size()));
+    }
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      check_written(names[i], call.results[places[i]]);
+    }
+    const Draft first = build_->add_node(op, call.attrs, call.operands, call.results, where);
+    for (std::size_t i = 0; i < names.size(); ++i) give(names[i], first + places[i]);
+  }
+
+  // The 2 of "softclip@2"; 1 if there is none.
+  uint32_t op_version(std::size_t at, const Op& op) {
+    uint32_t version = 1;
+    if (in_.take("@")) {
+      const std::string_view text = in_.word();
+      const auto read = std::from_chars(text.data(), text.data() + text.size(), version);
+      if (text.empty() || read.ec != std::errc() || read.ptr != text.data() + text.size()) {
+        in_.fail(at, fmt::format("'@' after an op is followed by its version, as in {}@2",
+                                 internal::op_text(op)));
+      }
+    }
+    shown_at(at, [&] { internal::require_readable(op, version); });
+    return version;
   }
 
   void check_written(const Name& name, const Type* type) const {

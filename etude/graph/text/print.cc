@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "etude/core/op/exact_text.h"
+#include "etude/core/op/op.h"
 #include "etude/graph/text/constant_text.h"
 #include "etude/graph/text/names.h"
 
@@ -93,8 +94,10 @@ class GraphPrinter {
     for (const GraphValue v : node.operands) operands.push_back(value(v));
     const std::vector<std::string> attrs = internal::attr_texts(node.attrs, graphs_);
     operands.insert(operands.end(), attrs.begin(), attrs.end());
-    return fmt::format("  {}{}{}({})", fmt::join(results, ", "), results.empty() ? "" : " = ",
-                       internal::op_text(node.op), fmt::join(operands, ", "));
+    const int version = node.op.def().version;
+    return fmt::format("  {}{}{}{}({})", fmt::join(results, ", "), results.empty() ? "" : " = ",
+                       internal::op_text(node.op), version > 1 ? fmt::format("@{}", version) : "",
+                       fmt::join(operands, ", "));
   }
 
   std::string nodes() const {

@@ -25,6 +25,8 @@
 //   hex 0000003f....
 // * A scalar program is in braces: program={tanh(x1)}. If several records have programs with the
 //   same text, the second is {tanh(x1)}~2.
+// * The version of an op follows its name if it is not 1: softclip@2(x). A text of an older version
+//   of an op parses to a call of the present version (core/op/upgrade.h).
 // * Graphs in attributes follow the graph, each once, before the graphs that they refer to.
 // * The line that made a node follows it as a comment. A header beyond 100 columns has a line per
 //   input.

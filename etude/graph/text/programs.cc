@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <unordered_map>
 #include <vector>
 
 #include <fmt/format.h>
@@ -19,22 +20,37 @@
 namespace etude::internal {
 namespace {
 
-using Table = std::map<std::string, std::vector<const ScalarDef*>, std::less<>>;
+struct Table {
+  std::map<std::string, std::vector<const ScalarDef*>, std::less<>> by_text;
+  std::unordered_map<const ScalarDef*, ProgramPlace> places;
+};
 
-void add(Table& table, const ScalarDef& def) {
-  if (def.program == nullptr) return;
-  auto& of_text = table[scalar::to_string(*def.program)];
-  if (std::ranges::find(of_text, &def) == of_text.end()) of_text.push_back(&def);
+// The program at a place of a record; null if there is none.
+const ScalarDef* in_record(const OpDef& def, uint32_t place) {
+  const ScalarDef* out = nullptr;
+  if (place == 0) {
+    out = &def.scalar;
+  } else if (place < 4) {
+    out = &def.partials.by_operand[place - 1];
+  } else if (place < kProgramPlaces && def.scalar.derived != nullptr) {
+    out = &def.scalar.derived->by_operand[place - 4];
+  }
+  return out != nullptr && out->program != nullptr ? out : nullptr;
 }
 
 Table make_table(const std::vector<const Op*>& ops) {
   Table table;
   for (const Op* op : ops) {
-    const OpDef& def = op->def();
-    add(table, def.scalar);
-    for (const ScalarDef& partial : def.partials.by_operand) add(table, partial);
-    if (def.scalar.derived == nullptr) continue;
-    for (const ScalarDef& partial : def.scalar.derived->by_operand) add(table, partial);
+    for (uint32_t place = 0; place < kProgramPlaces; ++place) {
+      const ScalarDef* def = in_record(op->def(), place);
+      if (def == nullptr) continue;
+      const auto [known, is_new] = table.places.try_emplace(def, ProgramPlace{op, place});
+      if (is_new) {
+        table.by_text[scalar::to_string(*def->program)].push_back(def);
+      } else if (op->full_name() < known->second.op->full_name()) {
+        known->second = {op, place};
+      }
+    }
   }
   return table;
 }
@@ -93,8 +109,8 @@ std::string program_text(const ScalarDef* program) {
   if (program == nullptr || program->program == nullptr) return "{}";
   const std::string text = scalar::to_string(*program->program);
   const std::shared_ptr<const Table> table = program_table();
-  const auto found = table->find(text);
-  if (found == table->end()) return fmt::format("{{{}}}", text);
+  const auto found = table->by_text.find(text);
+  if (found == table->by_text.end()) return fmt::format("{{{}}}", text);
   const auto at = std::ranges::find(found->second, program);
   if (at == found->second.end() || at == found->second.begin()) return fmt::format("{{{}}}", text);
   return fmt::format("{{{}}}~{}", text, at - found->second.begin() + 1);
@@ -102,8 +118,8 @@ std::string program_text(const ScalarDef* program) {
 
 const ScalarDef* find_program(std::string_view text, uint64_t n) {
   const std::shared_ptr<const Table> table = program_table();
-  const auto found = table->find(text);
-  if (found == table->end()) return n == 1 ? made_program(text) : nullptr;
+  const auto found = table->by_text.find(text);
+  if (found == table->by_text.end()) return n == 1 ? made_program(text) : nullptr;
   if (n == 0 || n > found->second.size()) return nullptr;
   return found->second[n - 1];
 }
@@ -119,6 +135,19 @@ const ScalarDef* spelled_program(std::string_view spelled) {
     if (behind[0] != '~' || read.ec != std::errc() || !is_whole || n < 2) return nullptr;
   }
   return find_program(spelled.substr(1, end - 1), n);
+}
+
+ProgramPlace place_of_program(const ScalarDef* program) {
+  const std::shared_ptr<const Table> table = program_table();
+  const auto found = table->places.find(program);
+  return found == table->places.end() ? ProgramPlace{} : found->second;
+}
+
+const ScalarDef* program_at(const ProgramPlace& place, std::string_view text) {
+  const ScalarDef* def = place.op == nullptr ? nullptr : in_record(place.op->def(), place.place);
+  // The text has the meaning: a later release may have another program there.
+  if (def != nullptr && scalar::to_string(*def->program) == text) return def;
+  return find_program(text, 1);
 }
 
 }  // namespace etude::internal

@@ -26,5 +26,20 @@ const ScalarDef* find_program(std::string_view text, uint64_t n);
 // The program with the spelling of program_text(); null if there is none.
 const ScalarDef* spelled_program(std::string_view spelled);
 
+// The place of a program in a record, independent of the order of the registry: the first by name
+// if several records share it.
+struct ProgramPlace {
+  const Op* op = nullptr;  // null: the program is in no record
+  // 0: `scalar`; 1 to 3: `partials` by operand; 4 to 6: the derived partials of `scalar`.
+  uint32_t place = 0;
+  bool operator==(const ProgramPlace&) const = default;
+};
+inline constexpr uint32_t kProgramPlaces = 7;
+ProgramPlace place_of_program(const ScalarDef* program);
+
+// The program with this text at this place. If the record has none there or one with another text,
+// a program with this text from elsewhere, as by find_program(text, 1).
+const ScalarDef* program_at(const ProgramPlace& place, std::string_view text);
+
 }  // namespace internal
 }  // namespace etude

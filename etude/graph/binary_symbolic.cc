@@ -2,27 +2,17 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "etude/base/check.h"
-#include "etude/graph/binary.h"
 #include "etude/graph/binary_format.h"
+#include "etude/graph/binary_lists.h"
 
-namespace etude {
-namespace {
+namespace etude::internal {
 
-using internal::binary_aligned;
-
-void add_number(std::string& to, uint64_t number) {
-  to.append(reinterpret_cast<const char*>(&number), sizeof number);
-}
-
-// The bytes of each graph; all bytes must be present.
-std::vector<std::string_view> split(std::string_view bytes) {
-  std::size_t at = internal::kSymbolicMagic.size();
+std::vector<std::string_view> split_symbolic(std::string_view bytes) {
+  std::size_t at = kSymbolicMagic.size();
   const auto number = [&](const char* what) {
     uint64_t out = 0;
     ETUDE_REQUIRE_CODE(
@@ -56,36 +46,4 @@ std::vector<std::string_view> split(std::string_view bytes) {
   return out;
 }
 
-}  // namespace
-
-std::string to_binary(const SymbolicGraph& symbolic) {
-  std::vector<std::string> graphs;
-  for (const GraphRef& graph : symbolic.graphs()) graphs.push_back(to_binary(*graph));
-  std::string out(internal::kSymbolicMagic);
-  add_number(out, graphs.size());
-  for (const std::string& graph : graphs) add_number(out, graph.size());
-  for (const std::string& graph : graphs) {
-    out.resize(binary_aligned(out.size()));
-    out += graph;
-  }
-  return out;
-}
-
-bool is_symbolic_binary(std::string_view bytes) noexcept {
-  return bytes.starts_with(internal::kSymbolicMagic);
-}
-
-SymbolicGraphRef read_symbolic_binary(std::string_view bytes) {
-  ETUDE_REQUIRE_CODE(
-      kDataLoss, is_symbolic_binary(bytes),
-      "these {} bytes are no symbolic graph in binary form, which begins with \\x89ETF",
-      bytes.size());
-  std::vector<GraphRef> graphs;
-  for (const std::string_view graph : split(bytes)) graphs.push_back(read_binary(graph));
-  SymbolicFound found = SymbolicGraph::of(graphs);
-  ETUDE_REQUIRE_CODE(kDataLoss, found.symbolic,
-                     "the graphs of a binary symbolic graph do not form one: {}", found.difference);
-  return std::move(found.symbolic);
-}
-
-}  // namespace etude
+}  // namespace etude::internal
