@@ -119,8 +119,11 @@ TEST(ErasedLayer, ErrorsAndSummariesNameThePathsOfTheStaticModel) {
       },
       ErrorCode::kInvalidArgument, {"layers/0 (Dense): the input has shape [2,5]"});
   const nn::Layer of_struct = Shared();
-  expect_error([&] { of_struct(ones({2, 5})); }, ErrorCode::kInvalidArgument,
-               {"in (Dense): the input has shape [2,5]"});
+  expect_error(
+      [&] {
+        of_struct(ones({2, 5}));
+      },
+      ErrorCode::kInvalidArgument, {"in (Dense): the input has shape [2,5]"});
   const nn::Summary a = nn::summary(fixed, {4, 3}), b = nn::summary(dynamic, {4, 3});
   EXPECT_EQ(a.to_string(), b.to_string());
   EXPECT_EQ(b.parameters, 3 * 8 + 8 + 16 + 8 * 2 + 2);
