@@ -6,7 +6,7 @@ import sys
 
 import check_common as common
 
-ORDER = ("base diff core device files graph passes eager plan variables lazy stage autodiff kernels codegen ops nn optim data "
+ORDER = ("base diff core device files graph passes eager plan variables parts lazy stage autodiff kernels codegen ops nn optim data "
          "io aot dist xla").split()
 RANK = {folder: rank for rank, folder in enumerate(ORDER)}
 TOP = len(ORDER)  # etude/startup.cc, tools, tests, examples, benchmarks, python: may include all
@@ -24,7 +24,7 @@ LIBRARIES = {
     r"fmt/|nlohmann/": "sources",
 }
 # The core and the contexts know ops by their records; the few that they call have functions in one place.
-BY_RECORD = tuple(f"etude/{folder}/" for folder in "core diff eager plan variables lazy stage autodiff".split())
+BY_RECORD = tuple(f"etude/{folder}/" for folder in "core diff eager plan variables parts lazy stage autodiff".split())
 BY_NAME = re.compile(r'\bop(?:<"|\(")|\bglobal\(\)\.(?:at|find)\("')
 BY_NAME_HOME = "etude/core/tensor_ops.cc"
 
@@ -71,7 +71,7 @@ def self_test():
     assert count("etude/core/a.cc", '"etude/core/cpu/b.h"') == 0
     assert count("etude/core/a.cc", '"etude/eager/b.h"') == 1
     assert count("etude/autodiff/a.h", '"etude/kernels/b.h"') == 1
-    rooms = "eager plan variables lazy stage autodiff".split()
+    rooms = "eager plan variables parts lazy stage autodiff".split()
     for below, above in zip(rooms, rooms[1:]):
         assert count(f"etude/{below}/a.h", f'"etude/{above}/b.h"') == 1
         assert count(f"etude/{above}/a.h", f'"etude/{below}/b.h"') == 0

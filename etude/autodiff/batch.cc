@@ -144,6 +144,13 @@ Values BatchContext::one_by_one(const BatchCall& call) const {
   return out;
 }
 
+void internal::ToExamples::operator()(Variable& x) const {
+  ETUDE_THROW(kInvalidArgument,
+              "vmap: {} is among the arguments, but a Variable is no batch of examples. Let the "
+              "function read it, or pass its value",
+              title_of(x));
+}
+
 void internal::CountExamples::operator()(const Tensor& x) {
   if (!x.has_value()) return;
   const auto fail = [&](std::string text) {

@@ -87,10 +87,10 @@ struct CountExamples {
 struct ToExamples {
   BatchContext& context;
   void operator()(Tensor& x) const { x = context.example_of(x); }
+  // A Variable among Parts. throws: kInvalidArgument.
+  void operator()(Variable& x) const;
   template <class T>
   void operator()(T& x) const {
-    static_assert(!std::is_same_v<T, Variable>,
-                  "etude: vmap: a Variable is no batch of examples; let the function read it");
     if constexpr (TensorManifold<T>) each_tensor_of(x, *this);
   }
   template <class T>
@@ -111,10 +111,19 @@ struct ToBatches {
   }
 };
 
+template <class X>
+struct BatchOfVariables {
+  static constexpr bool holds_no_variable =
+      !HasLeaf<X, Variable>::value || holds_runtime_structure<X>();
+  static_assert(holds_no_variable,
+                "etude: vmap: a Variable is no batch of examples; let the function read it");
+};
+
 template <class... X>
 struct BatchedCall<true, X...> {
   template <class F>
   static auto run(const F& f, Randomness randomness, CallSite where, X... x) {
+    (static_cast<void>(sizeof(BatchOfVariables<X>)), ...);
     const CallScope scope(where);
     CountExamples count{where};
     (each_leaf(std::as_const(x), count), ...);

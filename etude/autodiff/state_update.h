@@ -225,8 +225,8 @@ void update_state(const LayerState<T>& state, std::string_view layer, const Fn& 
     box->where = where;
   }
   const T* latest = box->latest();
-  box->hold(internal::StateCheck<T>::with_update(next(latest != nullptr ? *latest : state.value),
-                                                 box->vmaps()));
+  box->put(internal::StateCheck<T>::with_update(next(latest != nullptr ? *latest : state.value),
+                                                box->vmaps()));
 }
 
 // A former name, which the next release drops.

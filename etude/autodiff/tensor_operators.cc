@@ -85,6 +85,14 @@ void require_zero(const LeafList& leaves, CallSite where) {
   }
 }
 
+void ForwardRun::operator()(Variable& leaf, const Tensor&) {
+  throw_of("jvp", ErrorCode::kInvalidArgument,
+           fmt::format("{} is among the arguments, but forward mode does not follow Variables. "
+                       "Pass its value",
+                       title_of(leaf)),
+           where_);
+}
+
 Tensor ones_like(const Tensor& x) { return full(x.type(), 1); }
 
 void Seeds::add(const Tensor& value, const Tensor& ct) {

@@ -24,6 +24,14 @@ class JvpContext;
 
 namespace internal {
 
+template <class X>
+struct ForwardOfVariables {
+  static constexpr bool holds_no_variable =
+      !HasLeaf<X, Variable>::value || holds_runtime_structure<X>();
+  static_assert(holds_no_variable,
+                "etude: forward mode does not follow Variables; pass their values");
+};
+
 // A forward-mode run, for its lifetime. As a visitor it assigns new ids and the tangents t to
 // leaves.
 class ForwardRun {
@@ -31,10 +39,10 @@ class ForwardRun {
   explicit ForwardRun(CallSite where);
   ~ForwardRun();
   void operator()(Tensor& leaf, const Tensor& t);
+  // A Variable among Parts. throws: kInvalidArgument.
+  void operator()(Variable& leaf, const Tensor& t);
   template <class T, class U>
   void operator()(T& leaf, const U& t) {
-    static_assert(!std::is_same_v<T, Variable>,
-                  "etude: forward mode does not follow Variables; pass their values");
     static_cast<void>(sizeof(LeafIsErased<T>));
     if constexpr (TensorManifold<T>) push_through_move(leaf, t);
   }
@@ -187,6 +195,7 @@ auto vjp(const F& f, const X& primals, const Ct& cotangent, CallSite where = Cal
 template <class F, class X>
 auto jvp(const F& f, const X& primals, const tangent_t<X>& tangents,
          CallSite where = CallSite::here()) {
+  static_cast<void>(sizeof(internal::ForwardOfVariables<X>));
   if constexpr (!internal::are_recorded<X>()) {
     return internal::kRefused<internal::RefusalOfUnrecorded<X>>;
   } else {

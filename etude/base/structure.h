@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Visits the leaves of a structure: anything built from plain structs (fields.h), std::vector,
 // std::deque, std::list, std::valarray, std::array, C arrays, std::optional, maps with string keys,
-// std::tuple, std::pair, std::variant. Used by checkpoints, parameter groups, tangents and traced
-// functions, with Tensor as the leaf. Parts that cannot hold a leaf are skipped at compile time. To
-// visit two structures in parallel use fields.h.
+// std::tuple, std::pair, std::variant, and etude::Parts. Used by checkpoints, parameter groups,
+// tangents and traced functions, with Tensor as the leaf. Parts that cannot hold a leaf are skipped
+// at compile time. To visit two structures in parallel use fields.h.
 #pragma once
 
 #include <algorithm>
@@ -28,6 +28,13 @@
 namespace ETUDE_API etude {
 
 namespace internal {
+
+// A structure that is known at run time (parts/parts.h): x.each_part(fn) calls fn(leaf, value) for
+// each value, where leaf.path is its path inside x and leaf.is_marked whether it is NoDerivative.
+template <class T>
+concept RuntimeStructure = requires {
+  typename T::RuntimeStructure;
+};
 
 // The path of the visited part, "layers/0/weight", in one buffer that grows and shrinks.
 class PathBuffer {
@@ -178,6 +185,21 @@ class LeafVisitor {
   constexpr void look_into(X& x, NoDerivative<T>*) {
     visit(x.value);
   }
+  template <class X, RuntimeStructure T>
+  constexpr void look_into(X& x, T*) {
+    if constexpr (std::is_same_v<Leaf, EveryStruct>) {
+      fn_(path_.text(), x);
+    } else {
+      x.each_part([this](const auto& leaf, auto& value) {
+        if (leaf.is_marked && marked == Marked::kSkip) return;
+        if (leaf.path.empty()) {
+          this->visit(value);
+        } else {
+          this->visit_part(leaf.path, value);
+        }
+      });
+    }
+  }
   template <class X>
   constexpr void look_into(X& x, void*) {
     visit_fields(x, std::make_index_sequence<field_count<std::remove_const_t<X>>()>());
@@ -186,6 +208,17 @@ class LeafVisitor {
   Fn& fn_;
   [[no_unique_address]] Path path_;
 };
+
+struct AnyRuntimeStructure {
+  static constexpr bool explains = false;
+  template <class T>
+  static constexpr bool is = RuntimeStructure<T>;
+};
+// Whether a T can hold such a structure. Its leaves are checked at run time.
+template <class T>
+constexpr bool holds_runtime_structure() {
+  return finds_kind<AnyRuntimeStructure, Marked::kVisit, std::remove_cvref_t<T>>();
+}
 
 // for_each_leaf with `fn(path, leaf)`; the path is empty unless `with_paths`.
 //

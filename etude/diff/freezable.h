@@ -63,7 +63,7 @@ struct IsFreezable<Freezable<T>> : std::true_type {};
 struct AnyFreezable {
   static constexpr bool explains = false;  // the traversals explain types themselves
   template <class T>
-  static constexpr bool is = IsFreezable<T>::value;
+  static constexpr bool is = IsFreezable<T>::value || RuntimeStructure<T>;
 };
 // Whether a T can hold a Freezable.
 template <class T>
@@ -71,24 +71,46 @@ constexpr bool holds_freezable() {
   return finds_kind<AnyFreezable, Marked::kVisit, T>();
 }
 
-// Calls fn(path, part) for each Freezable in a structure that for_each_leaf visits. An outer
-// Freezable is visited before those inside it.
+// Calls fn(path, part) for each Freezable, and each structure that is known at run time, in a
+// structure that for_each_leaf visits. An outer Freezable is visited before those inside it.
 template <class X, class Fn>
 void each_freezable(X& x, const Fn& fn) {
   if constexpr (holds_freezable<std::remove_const_t<X>>()) {
     for_each_struct(x, [&](const std::string& path, auto& part) {
-      if constexpr (IsFreezable<std::remove_cvref_t<decltype(part)>>::value) fn(path, part);
+      using Part = std::remove_cvref_t<decltype(part)>;
+      if constexpr (IsFreezable<Part>::value || RuntimeStructure<Part>) fn(path, part);
     });
   }
+}
+
+// Calls fn(leaf) for each Leaf of the frozen parts of x.
+template <class Leaf, class X, class Fn>
+void each_frozen_leaf(X& x, const Fn& fn) {
+  each_freezable(x, [&](const std::string&, auto& part) {
+    using Part = std::remove_cvref_t<decltype(part)>;
+    if constexpr (RuntimeStructure<Part>) {
+      part.each_part([&](const auto& leaf, auto& value) {
+        if constexpr (std::is_same_v<std::remove_cvref_t<decltype(value)>, Leaf>) {
+          if (leaf.is_frozen && !leaf.is_marked) fn(value);
+        }
+      });
+    } else if constexpr (HasLeaf<Part, Leaf>::value) {
+      if (part.frozen) for_each_leaf<Leaf>(part, fn);
+    }
+  });
 }
 
 template <class X>
 std::size_t set_frozen(X& model, std::string_view prefix, bool frozen) {
   std::size_t count = 0;
   each_freezable(model, [&](const std::string& at, auto& part) {
-    if (!std::string_view(at).starts_with(prefix) && at + '/' != prefix) return;
-    part.frozen = frozen;
-    ++count;
+    if constexpr (RuntimeStructure<std::remove_cvref_t<decltype(part)>>) {
+      count += part.set_frozen(at, prefix, frozen);
+    } else {
+      if (!std::string_view(at).starts_with(prefix) && at + '/' != prefix) return;
+      part.frozen = frozen;
+      ++count;
+    }
   });
   return count;
 }
@@ -96,7 +118,7 @@ std::size_t set_frozen(X& model, std::string_view prefix, bool frozen) {
 }  // namespace internal
 
 // Freezes every Freezable whose path begins with `prefix`: freeze(model, "encoder/"). Returns their
-// number. Paths are as in for_each_leaf.
+// number. Paths are as in for_each_leaf. Of Parts it freezes every leaf whose path begins so.
 template <class X>
 std::size_t freeze(X& model, std::string_view prefix = "") {
   return internal::set_frozen(model, prefix, true);

@@ -66,6 +66,17 @@ std::string remedy(std::string_view name_of, const Type* before, const Type* aft
 
 }  // namespace
 
+void StructureShape::set_key(const Arguments& given) {
+  if (what_ == "state" && given.variables.size() > 0) {
+    throw_of(op_, ErrorCode::kInvalidArgument,
+             fmt::format("the state holds {}, but a loop carries values. Read the Variable into a "
+                         "tensor, or capture it",
+                         title_of(*given.variables[0])),
+             where_);
+  }
+  key_ = TraceKey(given);
+}
+
 void StructureShape::throw_change(const Arguments& found, const ArgumentNames& names,
                                   std::string_view then, std::string_view now) const {
   std::string fact;

@@ -69,7 +69,7 @@ class StructureShape {
       : StructureShape(op, what, where) {
     Arguments arguments;
     ArgumentFlattener<NoNames>(arguments, {}).argument("", s);
-    key_ = TraceKey(arguments);
+    set_key(arguments);
   }
   // Allows the changes of sizes in LoopOptions::shapes. `s` is the state before the first step.
   // throws: kInvalidArgument for a path without a tensor in s, and for a shape that does not fit
@@ -98,6 +98,7 @@ class StructureShape {
  private:
   StructureShape(std::string_view op, std::string_view what, CallSite where)
       : op_(op), what_(what), where_(where) {}
+  void set_key(const Arguments& given);  // throws: kInvalidArgument for a Variable in a state
   [[noreturn]] void throw_change(const Arguments& found, const ArgumentNames& names,
                                  std::string_view then, std::string_view now) const;
   void set_open(const std::vector<std::string>& names, const std::map<std::string, Shape>& shapes);
@@ -258,7 +259,7 @@ template <class S>
 constexpr void check_state() {
   static_assert(HasLeaf<S, Tensor, Marked::kVisit>::value,
                 "etude: the state of a loop holds tensors: a loop in a graph carries nothing else");
-  static_assert(!HasLeaf<S, Variable, Marked::kVisit>::value,
+  static_assert(!HasLeaf<S, Variable, Marked::kVisit>::value || holds_runtime_structure<S>(),
                 "etude: the state of a loop is values; Variables are captured");
 }
 
@@ -277,7 +278,6 @@ class Rows {
   // cotangents of the rows are then the first to reach a tensor that is both state and rows, as in
   // a graph.
   void split();
-  // To be called once per row.
   const X& at(int64_t i);
 
  private:

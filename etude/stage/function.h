@@ -186,7 +186,8 @@ template <class R, class... A>
 class Function<R(A...)> {
   static_assert((!std::is_rvalue_reference_v<A> && ...),
                 "etude: function(): take arguments by value or by reference, not by &&");
-  static_assert(!HasLeaf<R, Variable, Marked::kVisit>::value,
+  static_assert(!HasLeaf<R, Variable, Marked::kVisit>::value ||
+                    internal::holds_runtime_structure<R>(),
                 "etude: function(): a graph gives values; return v.read() instead of the Variable");
   static_assert((std::is_copy_constructible_v<std::decay_t<A>> && ...),
                 "etude: function(): arguments are copied while the function is traced");
@@ -427,6 +428,7 @@ class Function<R(A...)> {
       (*host_)(static_cast<A>(std::get<I>(copies))...);
     } else {
       auto result = std::make_shared<R>((*host_)(static_cast<A>(std::get<I>(copies))...));
+      internal::require_values(name(), "the result", *result);
       if constexpr (HasLeaf<R, Tensor, Marked::kVisit>::value) {
         for_each_leaf<Tensor, Marked::kVisit>(*result, [&](Tensor& y) {
           if (y.has_value()) out.add_result(y);

@@ -109,6 +109,18 @@ Tensor by_struct(Library&, const TensorMap& f, const Tensor& x) {
   const TwoTensors slopes = etude::gradient(result, TwoTensors{x, x * 0.5});
   return slopes.a + slopes.b * 2.0;
 }
+// The same by Parts: a staged function of them, and their gradient.
+Tensor by_named_parts(Library&, const TensorMap& f, const Tensor& x) {
+  const auto result = [f](const etude::Parts& p) -> Tensor {
+    return sum(f(p.tensor("a") * p.tensor("b/0")));
+  };
+  const etude::Parts at = etude::Parts::fields(
+      {{"a", x}, {"b", etude::Parts::list({etude::Parts(x * 0.5)})}, {"n", etude::Described(2)}});
+  const auto slopes_at =
+      etude::function([result](const etude::Parts& p) { return etude::gradient(result, p); });
+  const etude::Parts slopes = slopes_at(at);
+  return slopes.tensor("a") + slopes.tensor("b/0") * 2.0;
+}
 Numbers struct_slopes(Judge& run, const NumberMap& f, const Numbers& x) {
   const Numbers a = run.gradient([&](const Numbers& q) { return f(q * (x * 0.5)); }, x);
   return a + run.gradient([&](const Numbers& q) { return f(x * q); }, x * 0.5) * 2.0;
@@ -282,6 +294,7 @@ constexpr Feature kFeatures[] = {
        return run.slope([&](const Numbers& q) { return run.gradient(f, q); }, x, x * 0.5);
      }},
     {"gradient_by_struct", by_struct, struct_slopes},
+    {"gradient_by_parts", by_named_parts, struct_slopes},
     {"with_derivative",
      [](Library&, const TensorMap& f, const Tensor& x) -> Tensor {
        return etude::with_derivative(f(x), [](const Tensor& dy) { return dy * 0.5; });

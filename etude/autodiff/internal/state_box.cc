@@ -31,6 +31,7 @@ uint64_t next_moment() noexcept {
 }
 
 bool StateBoxBase::is_open() const {
+  if (followed_ != nullptr) return followed_->is_open();
   if (StateReplay* replay = StateReplay::of(*this)) return replay->find(*this) != nullptr;
   if (is_open_) StateHistory::note(*this, &value_);
   return is_open_;

@@ -5,6 +5,7 @@
 
 #include <any>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -42,6 +43,8 @@ class StateBoxBase : public std::enable_shared_from_this<StateBoxBase> {
   void hold(std::any value);
   // The number of vmaps around the operator.
   int vmaps() const;
+  // Makes this box a part of `box`: it is open as long as that one.
+  void follow(std::shared_ptr<const StateBoxBase> box) { followed_ = std::move(box); }
 
   bool is_frozen = false;  // updates are dropped on purpose
   bool is_taken = true;    // the operator returns the update
@@ -55,6 +58,7 @@ class StateBoxBase : public std::enable_shared_from_this<StateBoxBase> {
   friend class StateHistory;
   friend class StateReplay;
   std::any value_;
+  std::shared_ptr<const StateBoxBase> followed_;
   bool is_open_ = true;
   int vmaps_;
   uint64_t since_;
@@ -67,6 +71,12 @@ class StateBox final : public StateBoxBase {
   // model that it copied; null: none.
   StateBox(std::shared_ptr<StateBox> outer, int vmaps, uint64_t since)
       : StateBoxBase(vmaps, since), outer_(std::move(outer)) {}
+  // Holds an update, and passes it on to the boxes of the parts that the layer was made of.
+  void put(T value) {
+    if (pass_on) pass_on(value, *this);
+    hold(std::move(value));
+  }
+  std::function<void(const T&, const StateBoxBase&)> pass_on;  // empty: a layer of a struct
   // null: no update.
   const T* value() const { return std::any_cast<T>(held()); }
   // The latest update in this run or those around it; null: none.
@@ -78,7 +88,7 @@ class StateBox final : public StateBoxBase {
     const T* mine = value();
     for (StateBox* box = outer_.get(); mine != nullptr && box != nullptr; box = box->outer_.get()) {
       if (!box->is_open() || !box->is_taken) continue;
-      box->hold(StateCheck<T>::with_update(*mine, box->vmaps()));
+      box->put(StateCheck<T>::with_update(*mine, box->vmaps()));
       return true;
     }
     return false;

@@ -59,12 +59,7 @@ Parameters parameters_of(Model& model, bool with_paths) {
       with_paths, model,
       [&](const std::string& path, Tensor& x) { add_parameter(out.all, x, path); });
   std::vector<const Tensor*> frozen;
-  etude::internal::each_freezable(model, [&](const std::string&, const auto& part) {
-    if constexpr (HasLeaf<decltype(part), Tensor>::value) {
-      if (!part.frozen) return;
-      for_each_leaf<Tensor>(part, [&](const Tensor& x) { frozen.push_back(&x); });
-    }
-  });
+  etude::internal::each_frozen_leaf<Tensor>(model, [&](const Tensor& x) { frozen.push_back(&x); });
   if (!frozen.empty()) mark_frozen(out.all, std::move(frozen));
   if constexpr (etude::internal::holds_tensor_manifold<Model>()) {
     put_tangents(out, model, with_paths);

@@ -3,6 +3,8 @@
 
 namespace etude::internal {
 
+ETUDE_INTERNAL_FLATTEN(, etude::Parts);
+
 IndexedSlices& Arguments::add_slices(Tensor& x) {
   if (rows == nullptr) rows = std::make_shared<std::deque<SlicesArgument>>();
   return rows->emplace_back(SlicesArgument{&x, tensors.size(), *x.slices()}).rows;

@@ -23,6 +23,7 @@
 #include "etude/base/structure.h"
 #include "etude/core/dtype.h"
 #include "etude/core/tensor.h"
+#include "etude/parts/parts.h"
 #include "etude/variables/variable.h"
 #include "etude/version.h"
 
@@ -154,6 +155,7 @@ class PathNames {
       value_.clear();
     }
   }
+  void text(std::string text) { value_ = std::move(text); }
   void tensor() { names_.tensors.push_back(path_); }
   void word() {
     names_.words.push_back(path_);
@@ -371,6 +373,19 @@ class ArgumentFlattener {
   // Not inline, so that a program need not instantiate the functions that the library instantiates.
   template <class T>
   void whole(T& x);
+  template <class X>
+  void runtime_structure(X& x) {
+    if constexpr (!std::is_same_v<Names, NoNames>) names_.text(x.form()->to_string());
+    word(reinterpret_cast<std::uintptr_t>(x.form()));
+    if constexpr (requires { x.function_key(); }) word(x.function_key());
+    x.each_part([this](const FormLeaf& leaf, auto& value) {
+      if (leaf.path.empty()) {
+        flatten(value);
+      } else {
+        part(leaf.path, value);
+      }
+    });
+  }
   template <class X, std::size_t... I>
   void fields_of(X& x, std::index_sequence<I...>) {
     [[maybe_unused]] auto all = fields(x);
@@ -386,6 +401,11 @@ template <class T>
 void ArgumentFlattener<Names>::whole(T& x) {
   if constexpr (IsNoDerivative<T>::value) {
     flatten(x.value);
+  } else if constexpr (std::is_same_v<T, Described>) {
+    if constexpr (!std::is_same_v<Names, NoNames>) names_.text(x.text());
+    x.key([this](uint64_t bits) { word(bits); }, [this](const Described& held) { object(held); });
+  } else if constexpr (RuntimeStructure<T>) {
+    runtime_structure(x);
   } else if constexpr (Reflectable<T>) {
     fields_of(x, std::make_index_sequence<field_count<T>()>());
     if constexpr (HasHostValues<T>) {
@@ -415,6 +435,8 @@ void ArgumentFlattener<Names>::whole(T& x) {
 #define ETUDE_INTERNAL_FLATTEN(linkage, T)                     \
   linkage template void ArgumentFlattener<NoNames>::whole(T&); \
   linkage template void ArgumentFlattener<PathNames>::whole(T&)
+
+ETUDE_INTERNAL_FLATTEN(extern, etude::Parts);
 
 }  // namespace internal
 }  // namespace etude
