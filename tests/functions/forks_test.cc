@@ -335,6 +335,30 @@ TEST(Forks, AreProfiledInTheOrderOfTheProgram) {
   EXPECT_EQ(products, 2 * 120);  // of the plan, and of the calls one by one
 }
 
+// Code that is compiled ahead of time runs the steps of a layout in turn.
+TEST(Forks, AreLaidOutInTheOrderOfTheProgram) {
+  const ForkScope if_faster(Forks::kIfFaster);
+  const ThreadCountScope two(2);
+  const auto interleaved = [](const Tensors& x) {
+    Tensor a = x[0], b = x[0];
+    for (int i = 0; i < 60; ++i) {
+      a = tower(a, x[1], 1);
+      b = tower(b, x[2], 1);
+    }
+    return Tensors{a + b};
+  };
+  const Tensors in = tower_inputs();
+  const GraphRef graph = traced(interleaved, in);
+  ASSERT_EQ(Plan::of(*graph)->forks(), 1u);
+  expect_same(run(*graph, in), interleaved(in), "interleaved");
+  const internal::PlanLayout layout = Plan::of(*graph)->layout();
+  int turns = 0;  // from the second branch, whose nodes have larger numbers, to the first
+  for (std::size_t i = 1; i < layout.steps.size(); ++i) {
+    turns += layout.steps[i].node < layout.steps[i - 1].node ? 1 : 0;
+  }
+  EXPECT_EQ(turns, 59);
+}
+
 // Products that hold scratch memory of their thread while their loops wait for other threads.
 TEST(Forks, HaveLoopsInsideBranchesOnManyThreadsAtOnce) {
   const ForkScope always(Forks::kAlways);
