@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Measures plans with forks against the same steps one after another, on two threads. Each result
-// is checked first: both give the same bits. A round times single runs of both, in turns, and takes
-// the tenth percentile of each, so that other work on the machine shows little. A line shows the
-// medians of the rounds, and their ratios from the least to the most.
+// is checked first: both give the same bits. A round times single runs of one and then of the
+// other, and takes the tenth percentile of each, so that other work on the machine shows little. A
+// line shows the medians of the rounds, and their ratios from the least to the most.
 #include "etude/plan/forks.h"
 
 #include <algorithm>
@@ -76,10 +76,8 @@ void measure(const std::string& name, const F& f, const Tensors& in) {
   std::vector<double> a, b, ratio;
   for (int round = 0; round < kRounds; ++round) {
     std::vector<double> in_turn, with_forks;
-    for (int i = 0; i < kRuns; ++i) {
-      in_turn.push_back(time_us(serial));
-      with_forks.push_back(time_us(forked));
-    }
+    for (int i = 0; i < kRuns; ++i) in_turn.push_back(time_us(serial));
+    for (int i = 0; i < kRuns; ++i) with_forks.push_back(time_us(forked));
     a.push_back(tenth(in_turn));
     b.push_back(tenth(with_forks));
     ratio.push_back(b.back() / a.back());

@@ -129,7 +129,7 @@ TEST_P(ThreadsParallel, AThreadThatWaitsForItsLoopRunsNoBranch) {
   std::atomic<int> wrong{0};
   const auto fork = [&] {
     internal::run_branches(4, [&](int64_t) {
-      for (int round = 0; round < 30; ++round) {
+      for (int round = 0; round < 150; ++round) {
         if (held++ != 0) ++wrong;
         parallel_for(6, kLong, [&](int64_t i) {
           const auto end =
