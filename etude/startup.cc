@@ -15,10 +15,12 @@
 #include "etude/core/op/tiered_code.h"
 #include "etude/eager/dispatch.h"
 #include "etude/eager/profiler.h"
+#include "etude/kernels/cpu/call_estimates.h"
 #include "etude/kernels/cpu/elementwise/small_calls.h"
 #include "etude/lazy/trace.h"
 #include "etude/ops/families.h"
 #include "etude/plan/background.h"
+#include "etude/plan/call_time.h"
 #include "etude/plan/cluster_code.h"
 
 namespace etude {
@@ -43,6 +45,11 @@ void DispatchEntry::table_was_made() {
 // the search for clusters.
 bool describe_call(const Prepared& call, std::span<const Type* const> operands, SmallCall& out) {
   return kernels::cpu::describe_small_call(call, operands, out);
+}
+
+// kernels -> plan: so do they for estimates of their time.
+bool estimate_call(const Prepared& call, CallTime& time) {
+  return kernels::cpu::estimate_call(call, time);
 }
 
 // codegen -> plan and kernels: machine code of clusters and of fused element-wise calls, which run

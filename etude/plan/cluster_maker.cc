@@ -128,7 +128,7 @@ std::size_t ClusterMaker::work_of(std::size_t i) const {
                        static_cast<std::size_t>(graph_.type(graph_.node(i).first_result)->count()));
 }
 
-std::vector<ClusterMaker::Range> ClusterMaker::ranges() const {
+std::vector<ClusterMaker::Range> ClusterMaker::ranges(const std::set<std::size_t>& borders) const {
   std::vector<Range> out;
   for (std::size_t i = 0; i < graph_.size();) {
     if (!described_[i] || work_of(i) > Cluster::kMostWork) {
@@ -138,6 +138,7 @@ std::vector<ClusterMaker::Range> ClusterMaker::ranges() const {
     Range range{i, i};
     std::size_t work = 0, calls = 0;
     for (; i < graph_.size() && (described_[i] || is_view(i)); ++i) {
+      if (i > range.first && borders.contains(i)) break;
       if (is_view(i)) continue;
       work += work_of(i);
       if (work > Cluster::kMostWork) break;

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <tuple>
@@ -32,8 +33,9 @@ class ClusterMaker {
   struct Range {
     std::size_t first, last;  // nodes [first, last)
   };
-  // Maximal runs of nodes that can be clusters, of at least two calls.
-  std::vector<Range> ranges() const;
+  // Maximal runs of nodes that can be clusters, of at least two calls. None crosses a border,
+  // before which other steps may run.
+  std::vector<Range> ranges(const std::set<std::size_t>& borders) const;
 
   // The reason why a node is in none of them, for people.
   std::string why_not(std::size_t node) const;

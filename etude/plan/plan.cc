@@ -58,21 +58,34 @@ int64_t bytes_of(const Graph& graph, const Graph::Node& node) {
 
 }  // namespace
 
+// Inlined into the run of a plan without forks, which is as short as some clusters.
+[[gnu::always_inline]] inline const Plan::Step* Plan::walk(const Frame& frame, const Stretch* first,
+                                                           const Stretch* end) const {
+  for (const Stretch* s = first; s != end; ++s) {
+    if (s->code != nullptr) {
+      if (const ClusterCode::Run run = s->code->take(kStepNs * (s->end - s->first))) {
+        run(frame.pointers.data() + s->first_place, s->params.data(), 1);
+        continue;
+      }
+    }
+    if (const Step* failed = run_range(frame, s->first, s->end)) return failed;
+  }
+  return nullptr;
+}
+
 const Plan::Step* Plan::run_steps(const Frame& frame) const {
   if ((mode_word & (kModeProfile | kModeCancel)) != 0) [[unlikely]] {
     return run_watched_steps(frame);
   }
   if (stretches_.empty()) return run_range(frame, 0, steps_.size());
-  for (const Stretch& s : stretches_) {
-    if (s.code != nullptr) {
-      if (const ClusterCode::Run run = s.code->take(kStepNs * (s.end - s.first))) {
-        run(frame.pointers.data() + s.first_place, s.params.data(), 1);
-        continue;
-      }
-    }
-    if (const Step* failed = run_range(frame, s.first, s.end)) return failed;
-  }
-  return nullptr;
+  if (!sections_.empty()) [[unlikely]]
+    return run_sections(frame);
+  return walk(frame, stretches_.data(), stretches_.data() + stretches_.size());
+}
+
+const Plan::Step* Plan::run_stretches(const Frame& frame, std::size_t first,
+                                      std::size_t end) const {
+  return walk(frame, stretches_.data() + first, stretches_.data() + end);
 }
 
 const Plan::Step* Plan::run_range(const Frame& frame, std::size_t first, std::size_t end) const {
@@ -120,9 +133,10 @@ bool LoopCode::run(const void* const* in, void* const* out, std::size_t steps) c
 }
 
 const Plan::Step* Plan::run_watched_steps(const Frame& frame) const {
-  const KernelCall* call = frame.calls.data();
   const bool is_profiled = (mode_word & kModeProfile) != 0;
-  for (const Step& step : steps_) {
+  for (std::size_t i = 0; i < steps_.size(); ++i) {
+    const std::size_t at = program_order_.empty() ? i : program_order_[i];
+    const Step& step = steps_[at];
     if (is_cancelled()) {
       report_fault(ErrorCode::kCancelled, std::string(kCancelledText));
       return &step;
@@ -130,7 +144,7 @@ const Plan::Step* Plan::run_watched_steps(const Frame& frame) const {
     const Graph::Node node = graph_->node(step.node);
     std::optional<ProfiledCall> timed;
     if (is_profiled) timed.emplace(node.op, bytes_of(*graph_, node), user_line(node.where));
-    if (!step.run(*call++)) return &step;
+    if (!step.run(frame.calls[at])) return &step;
   }
   return nullptr;
 }
@@ -323,6 +337,15 @@ std::string Plan::to_string() const {
   for (const Stretch& s : stretches_) {
     if (s.code == nullptr) continue;
     text += fmt::format("  steps {} to {} are a cluster\n", s.first + 1, s.end);
+  }
+  for (const Section& section : sections_) {
+    std::string branches;
+    for (std::size_t b = 0; b + 1 < section.branches.size(); ++b) {
+      branches +=
+          fmt::format("{}{} to {}", b > 0 ? ", " : "", stretches_[section.branches[b]].first + 1,
+                      stretches_[section.branches[b + 1] - 1].end);
+    }
+    if (!branches.empty()) text += fmt::format("  steps {} run side by side\n", branches);
   }
   return text;
 }

@@ -3,11 +3,15 @@
 // have places in one block of memory (the arena), and a run is a loop over its steps: it looks up
 // no op and makes no tensor except the results. It computes the same bits as the separate calls.
 // Runs of small calls among the steps are clusters (cluster.h); machine code replaces them once it
-// is compiled.
+// is compiled. Independent steps that take long run side by side (forks.h).
 //
 // Invariant of the places: two values share bytes only if the later one is written by a step that
 // is the last reader of the earlier one and whose kernel may write its result there, or by a later
 // step. Builds with assertions check it for each plan (verify_places).
+//
+// Invariant of forks: no step of a branch writes bytes that another branch of the fork reads or
+// writes, a donated input and its result being the same bytes. So branches may run in any order,
+// interleaved or at once. Builds with assertions check it (verify_forks).
 //
 // Invariant of donations: a donated input without another owner at the time of the run becomes the
 // tensor of a result if the step that writes the result is the last reader of the input, its kernel
@@ -35,7 +39,9 @@
 #include "etude/core/call/values.h"
 #include "etude/core/op/rules.h"
 #include "etude/graph/graph.h"
+#include "etude/plan/call_time.h"
 #include "etude/plan/cluster_code.h"
+#include "etude/plan/forks.h"
 #include "etude/plan/plan_layout.h"
 #include "etude/version.h"
 
@@ -86,6 +92,10 @@ class Plan final : public RefCounted {
   int64_t arena_bytes() const noexcept { return arena_bytes_; }
   int64_t live_bytes() const noexcept { return live_bytes_; }
   std::size_t steps() const noexcept { return steps_.size(); }
+  // The estimated time of all steps.
+  const CallTime& time() const noexcept { return time_; }
+  // Groups of steps that may run side by side.
+  std::size_t forks() const noexcept { return forks_.size(); }
   // Results that may take the memory of inputs.
   std::size_t donations() const noexcept { return donations_.size(); }
   // Whether a Runner may use the memory of this input for this output. The input is then lost, even
@@ -110,6 +120,7 @@ class Plan final : public RefCounted {
 
  private:
   friend class Planner;
+  friend class StretchFinder;
   class Arenas;
   // The location of the bytes of a value.
   enum class Home : uint8_t { kNone, kInput, kConstant, kArena, kOutput };
@@ -132,6 +143,11 @@ class Plan final : public RefCounted {
     const ClusterCode* code = nullptr;
     uint32_t first_place = 0;    // its slots are the places from there on
     std::vector<double> params;  // of its calls
+  };
+  // Stretches [first, end) in turn. Branch b of a fork is stretches [branches[b], branches[b + 1]).
+  struct Section {
+    std::size_t first = 0, end = 0;
+    std::vector<std::size_t> branches;  // empty: no fork
   };
   struct Output {
     const Type* type = nullptr;  // null: absent
@@ -175,6 +191,10 @@ class Plan final : public RefCounted {
   // Null, or the step whose kernel reported a fault.
   const Step* run_steps(const Frame& frame) const;
   const Step* run_range(const Frame& frame, std::size_t first, std::size_t end) const;
+  const Step* walk(const Frame& frame, const Stretch* first, const Stretch* end) const;
+  const Step* run_stretches(const Frame& frame, std::size_t first, std::size_t end) const;
+  const Step* run_sections(const Frame& frame) const;
+  const Step* run_fork(const Frame& frame, const Section& fork) const;
   const Step* run_watched_steps(const Frame& frame) const;
   void take_given(Operands inputs, std::span<const uint8_t> given, Values& made) const;
   void add_results(Operands inputs, Values& made, Values& out, bool from_made) const;
@@ -183,11 +203,22 @@ class Plan final : public RefCounted {
   // value (plan_check.cc). It shares nothing with the planner.
   void verify_places() const;
   void verify_donation(const Donation& donation, bool may_fail) const;
+  // Checks that the memory of branches is apart (plan_check_forks.cc), by places alone.
+  void verify_forks() const;
+  class ForkCheck;
+  // Takes over the names of fused calls from the graph before its nodes were put in order.
+  // `later`: not yet, as a lock of that graph is held.
+  void keep_fused_calls(const Graph& source, bool later) const;
 
   const Graph* graph_ = nullptr;  // after the passes
   GraphRef owned_;                // that graph, unless that graph caches the plan
   std::vector<Step> steps_;
-  std::vector<Stretch> stretches_;  // all steps, in order; empty without clusters
+  std::vector<Stretch> stretches_;  // all steps, in order; empty without clusters and forks
+  std::vector<Section> sections_;   // all stretches, in order; empty without forks
+  std::vector<Fork> forks_;         // of nodes
+  // Of a plan with forks: by node its number before branches were made contiguous, which is the
+  // order of the program; and all steps in that order.
+  std::vector<uint32_t> source_nodes_, program_order_;
   std::vector<Place> places_;
   std::vector<RefPtr<const RefCounted>> held_;  // targets of pointers in `state.params`
   std::vector<Patch> input_patches_, output_patches_;
@@ -197,7 +228,9 @@ class Plan final : public RefCounted {
   std::vector<Donation> overs_;      // all that may_go_over() allows
   int64_t arena_bytes_ = 0;
   int64_t live_bytes_ = 0;
+  CallTime time_;
 
+  mutable std::atomic<bool> lacks_fused_calls_{false};
   mutable std::atomic<Frame*> spare_{nullptr};
   mutable std::mutex mutex_;
   mutable std::vector<std::unique_ptr<Frame>> spares_;  // beyond the first

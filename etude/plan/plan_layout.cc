@@ -29,7 +29,8 @@ PlanLayout Plan::layout() const {
   out.graph = graph_;
   out.made = made_;
   out.arena_bytes = arena_bytes_;
-  for (const Step& step : steps_) {
+  for (std::size_t i = 0; i < steps_.size(); ++i) {
+    const Step& step = steps_[program_order_.empty() ? i : program_order_[i]];
     PlanLayout::Step& to = out.steps.emplace_back();
     to.run = step.run;
     to.params = step.state.params;

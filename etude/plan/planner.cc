@@ -2,85 +2,33 @@
 // Makes plans: kernels of the nodes, and places of the values.
 #include <algorithm>
 #include <functional>
-#include <map>
-#include <set>
 #include <utility>
 #include <vector>
 
 #include "etude/base/check.h"
 #include "etude/core/call/located.h"
+#include "etude/device/cpu/parallel.h"
 #include "etude/eager/dispatch.h"
 #include "etude/passes/decisions.h"
 #include "etude/passes/graph_copy.h"
 #include "etude/passes/pipeline.h"
-#include "etude/plan/cluster_maker.h"
+#include "etude/plan/arena_space.h"
+#include "etude/plan/call_time.h"
+#include "etude/plan/forks.h"
 #include "etude/plan/plan.h"
+#include "etude/plan/stretches.h"
 
 namespace etude::internal {
 namespace {
 
 constexpr int64_t kAlignment = 64;
 constexpr int64_t kLeastRoom = 64 << 10;  // bytes: smaller inputs are not worth a look
+constexpr int64_t kForkRoom = 256 << 10;  // bytes that forks may cost in any plan
 int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-// Free stretches of an arena that grows at its end. Takes the smallest that fits.
-class Arena {
- public:
-  int64_t take(int64_t bytes) {
-    const auto best = by_size_.lower_bound({bytes, 0});
-    if (best == by_size_.end()) {
-      // A stretch at the end can grow.
-      if (!free_.empty() &&
-          std::prev(free_.end())->first + std::prev(free_.end())->second == end_) {
-        const int64_t offset = std::prev(free_.end())->first;
-        remove(std::prev(free_.end()));
-        end_ = offset + bytes;
-        return offset;
-      }
-      return std::exchange(end_, end_ + bytes);
-    }
-    const auto [size, offset] = *best;
-    remove(free_.find(offset));
-    if (size > bytes) add(offset + bytes, size - bytes);
-    return offset;
-  }
-  void give(int64_t offset, int64_t bytes) {
-    auto next = free_.lower_bound(offset);
-    if (next != free_.end() && offset + bytes == next->first) {
-      bytes += next->second;
-      next = remove(next);
-    }
-    if (next != free_.begin()) {
-      const auto before = std::prev(next);
-      if (before->first + before->second == offset) {
-        offset = before->first;
-        bytes += before->second;
-        remove(before);
-      }
-    }
-    add(offset, bytes);
-  }
-  int64_t end() const { return end_; }
-
- private:
-  using Free = std::map<int64_t, int64_t>;
-  void add(int64_t offset, int64_t bytes) {
-    free_.emplace(offset, bytes);
-    by_size_.emplace(bytes, offset);
-  }
-  Free::iterator remove(Free::iterator at) {
-    by_size_.erase({at->second, at->first});
-    return free_.erase(at);
-  }
-
-  Free free_;                                      // offset to size
-  std::set<std::pair<int64_t, int64_t>> by_size_;  // size and offset
-  int64_t end_ = 0;
-};
-
-// Whether the kernel may write result r over operand o. An element-wise kernel reads an element
-// before it writes there, even if another operand is the same value. For other kernels, no other
-// operand may be the same value.
+// Whether the kernel may write result r where operand o lies. What works element by element reads
+// an operand before it writes there, whatever else that operand is; others must read it nowhere
+// else.
 bool may_write_over(const Graph::Node& node, const Prepared& p, std::size_t o, uint32_t r) {
   const bool may = node.results == 1 ? ((p.in_place >> o) & 1) != 0
                                      : r < p.results_over.size() && p.results_over[r] >= 0 &&
@@ -93,7 +41,36 @@ bool may_write_over(const Graph::Node& node, const Prepared& p, std::size_t o, u
 
 class Planner {
  public:
-  // For the graph `keeper`, which the passes made `graph` of.
+  // The plan of `graph`, which the passes made of `keeper`: with forks where they pay.
+  static RefPtr<const Plan> best(const Graph& keeper, const GraphRef& graph,
+                                 std::span<const uint8_t> dying) {
+    Planner serial(keeper, graph, dying);
+    serial.prepare_nodes();
+    serial.lay_out();
+    const Forks setting = forks_setting();
+    const bool may_fork = setting == Forks::kAlways || worker_count() > 1;
+    ForkedOrder order;
+    if (may_fork) order = find_forks(*graph, serial.prepared_, serial.times_, setting);
+    while (!order.forks.empty()) {
+      Planner forked(keeper, in_order(*graph, order.nodes), dying);
+      forked.take_order(serial, order);
+      forked.lay_out();
+      if (setting == Forks::kAlways || forked.fits(serial)) {
+        forked.plan_->keep_fused_calls(*graph, graph.get() == &keeper);
+        return forked.finish();
+      }
+      report_decision("forks", "one more fork would take {} bytes instead of {}", forked.memory(),
+                      serial.memory());
+      order.drop_least();
+    }
+    return serial.finish();
+  }
+
+ private:
+  using Home = Plan::Home;
+  using Place = Plan::Place;
+  static constexpr std::size_t kForEver = ~std::size_t{0};
+
   Planner(const Graph& keeper, const GraphRef& graph, std::span<const uint8_t> dying)
       : graph_(*graph), dying_(dying), plan_(new Plan), held_(plan_) {
     plan_->graph_ = graph.get();
@@ -102,23 +79,26 @@ class Planner {
     safe_ = graph_.size();
   }
 
-  RefPtr<const Plan> make() {
-    prepare_nodes();
+  // Chooses the places of all values.
+  void lay_out() {
     find_roots();
     find_outputs();
     find_last_uses();
     write_in_place();
     add_outputs();
+    find_safe();
     find_overs();
     find_donations();
-    find_safe();
     find_heirs();
     find_rooms();
     place_roots();
+  }
+  RefPtr<const Plan> finish() {
     add_steps();
-    find_clusters();
+    find_stretches(*plan_, graph_, prepared_);
 #ifdef ETUDE_ASSERTIONS
     plan_->verify_places();
+    plan_->verify_forks();
 #endif
     plan_->share_arena();
     report_decision("memory",
@@ -128,10 +108,31 @@ class Planner {
     return held_;
   }
 
- private:
-  using Home = Plan::Home;
-  using Place = Plan::Place;
-  static constexpr std::size_t kForEver = ~std::size_t{0};
+  // The nodes of `serial` in an order with forks.
+  void take_order(const Planner& serial, const ForkedOrder& order) {
+    for (const uint32_t node : order.nodes) {
+      prepared_.push_back(serial.prepared_[node]);
+      times_.push_back(serial.times_[node]);
+    }
+    plan_->time_ = serial.plan_->time_;
+    plan_->forks_ = order.forks;
+    plan_->source_nodes_ = order.nodes;
+    spots_ = spots_of(order);
+  }
+  // Bytes of a run, besides the inputs that it takes.
+  int64_t memory() const {
+    int64_t bytes = plan_->arena_bytes_;
+    for (const Type* type : plan_->made_) bytes += type->bytes();
+    for (const Plan::Donation& d : plan_->donations_) bytes -= plan_->made_[d.made]->bytes();
+    return bytes;
+  }
+  // Whether a plan with forks needs little more memory, and overwrites as many inputs: a kernel
+  // that writes a part of a tensor copies the rest where it may not.
+  bool fits(const Planner& serial) const {
+    return memory() <= serial.memory() + std::max(serial.memory() / 4, kForkRoom) &&
+           plan_->overs_.size() >= serial.plan_->overs_.size() &&
+           plan_->donations_.size() >= serial.plan_->donations_.size();
+  }
 
   // The bytes of a value are in its root, from `offset` on. The root of a view is the value that it
   // shows. The root of a result that is written over an operand is that operand.
@@ -143,10 +144,27 @@ class Planner {
     uint32_t index = 0;
     std::size_t first = 0, last = 0;  // the steps that write it first and read it last
     int64_t bytes = 0;
-    int64_t at = 0;  // in the arena
+    int64_t at = 0;          // in the arena
+    ForkSpot touched;        // by the last step outside of branches, or the last branch
+    bool is_shared = false;  // several branches of that fork touch it
   };
 
   bool is_view(const Prepared& p) const { return p.view_of >= 0; }
+
+  ForkSpot spot_of(std::size_t i) const { return i < spots_.size() ? spots_[i] : ForkSpot{}; }
+  // The first and last node that may run at the same time as node i: itself, outside of forks.
+  std::size_t begin_of(std::size_t i) const {
+    const ForkSpot spot = spot_of(i);
+    return spot.fork < 0 ? i : plan_->forks_[static_cast<std::size_t>(spot.fork)].first;
+  }
+  std::size_t last_of(std::size_t i) const {
+    const ForkSpot spot = spot_of(i);
+    return spot.fork < 0 ? i : plan_->forks_[static_cast<std::size_t>(spot.fork)].end - 1;
+  }
+  // Whether a root that step i touches last is not in use by another branch meanwhile.
+  bool is_alone(const Value& root, std::size_t i) const {
+    return spot_of(i).fork < 0 || !root.is_shared;
+  }
 
   void prepare_nodes() {
     for (std::size_t i = 0; i < graph_.size(); ++i) {
@@ -154,6 +172,8 @@ class Planner {
       located(node.op, node.where, [&] {
         prepared_.push_back(prepare(node.op, node.attrs, operand_types(graph_, node)));
       });
+      times_.push_back(time_of(graph_, node, *prepared_.back()));
+      plan_->time_ += times_.back();
     }
   }
 
@@ -226,6 +246,10 @@ class Planner {
   void touch(GraphValue v, std::size_t step) {
     Value& root = root_of(v);
     if (root.last != kForEver) root.last = std::max(root.last, step);
+    const ForkSpot spot = spot_of(step);
+    const bool is_other = spot.fork >= 0 && spot.branch != root.touched.branch;
+    root.is_shared = spot.fork == root.touched.fork && (root.is_shared || is_other);
+    root.touched = spot;
   }
 
   // Whether step i may write `result` over its operand: the operand has no later reader, it is the
@@ -238,7 +262,7 @@ class Planner {
     const Value& target = values_[result];
     const bool is_new = target.home == Home::kArena || target.home == Home::kOutput;
     if (root.home != Home::kArena || root.last != i || values_[v].offset != 0 || !is_new ||
-        target.root != result || root.bytes != target.bytes) {
+        target.root != result || root.bytes != target.bytes || !is_alone(root, i)) {
       return false;
     }
     return std::ranges::none_of(node.operands, [&](GraphValue other) {
@@ -250,7 +274,9 @@ class Planner {
     const GraphValue v = graph_.node(i).operands[operand];
     const GraphValue root = values_[v].root;
     values_[root].last = values_[result].last;
-    // A value that an output is written over is in the tensor of the output from the beginning.
+    values_[root].touched = values_[result].touched;
+    values_[root].is_shared = values_[result].is_shared;
+    // What an output is written over lies in the tensor of the output from the beginning.
     values_[root].home = values_[result].home;
     values_[root].index = values_[result].index;
     // Views of the result move to the new root on request: see settle().
@@ -287,24 +313,36 @@ class Planner {
 
   void place_roots() {
     std::vector<std::vector<GraphValue>> dying(graph_.size());
-    Arena arena;
+    ArenaSpace arena;
+    // Memory that a branch has used goes to its own later values; to others after the fork. Place
+    // 0: memory that several branches have used.
+    std::vector<ArenaSpace> of_branch;
     int64_t live = 0;
     for (std::size_t i = 0; i < graph_.size(); ++i) {
       const Graph::Node node = graph_.node(i);
+      const auto branch = static_cast<std::size_t>(spot_of(i).branch + 1);  // 0: none
+      if (of_branch.size() <= branch) of_branch.resize(branch + 1);
       for (uint32_t r = 0; r < node.results; ++r) {
         const GraphValue v = node.first_result + r;
         Value& value = values_[v];
         if (value.root != v || value.home != Home::kArena) continue;
         live += value.bytes;
         dying[value.last].push_back(v);
-        if (!take_room(i, r)) value.at = arena.take(aligned(std::max<int64_t>(value.bytes, 1)));
+        if (take_room(i, r)) continue;
+        const int64_t bytes = aligned(std::max<int64_t>(value.bytes, 1));
+        const auto own = of_branch[branch].take_free(bytes);
+        value.at = own ? *own : arena.take(bytes);
       }
       plan_->live_bytes_ = std::max(plan_->live_bytes_, live);
       for (const GraphValue v : dying[i]) {
         live -= values_[v].bytes;
         if (values_[v].home == Home::kOutput) continue;  // in a room, which knows until when
-        arena.give(values_[v].at, aligned(std::max<int64_t>(values_[v].bytes, 1)));
+        const int64_t bytes = aligned(std::max<int64_t>(values_[v].bytes, 1));
+        const std::size_t owner = values_[v].is_shared ? 0 : branch;
+        (branch == 0 ? arena : of_branch[owner]).give(values_[v].at, bytes);
       }
+      if (last_of(i) != i || spot_of(i).fork < 0) continue;
+      for (ArenaSpace& space : of_branch) arena.give_all(space);
     }
     plan_->arena_bytes_ = arena.end();
   }
@@ -322,6 +360,8 @@ class Planner {
     while (safe_ > 0 && (is_view(*prepared_[safe_ - 1]) || prepared_[safe_ - 1]->never_faults)) {
       --safe_;
     }
+    // A branch of a fork may be ahead of a failing step of another branch.
+    if (safe_ < graph_.size() && begin_of(safe_) < safe_) safe_ = last_of(safe_) + 1;
   }
   // Puts large results into the tensor of an input of their type that dies before they are written.
   // Takes the input that dies last, since an input that dies earlier is room for more values.
@@ -340,11 +380,12 @@ class Planner {
       const Value& result = values_[v];
       if (result.root != v || result.home != Home::kOutput || result.first < safe_) continue;
       const auto found = std::ranges::find_if(dead, [&](GraphValue d) {
-        return graph_.type(d) == plan_->made_[result.index] && values_[d].last < result.first;
+        return graph_.type(d) == plan_->made_[result.index] &&
+               last_of(values_[d].last) < begin_of(result.first);
       });
       if (found == dead.end() || has_one[result.index]) continue;
       plan_->donations_.push_back({*found, result.index, true});
-      free_from_[result.index] = std::max(safe_, values_[*found].last + 1);
+      free_from_[result.index] = std::max(safe_, last_of(values_[*found].last) + 1);
       dead.erase(found);
     }
     std::ranges::sort(plan_->donations_, {}, &Plan::Donation::input);
@@ -360,12 +401,13 @@ class Planner {
     for (GraphValue v = 0; v < graph_.first_constant() && v < dying_.size() && may_donate_; ++v) {
       const Value& input = values_[v];
       if (dying_[v] == 0 || is_taken[v] || input.last == kForEver) continue;
-      rooms_.push_back({v, input.bytes, std::max(safe_, input.last + 1), kForEver});
+      rooms_.push_back({v, input.bytes, std::max(safe_, last_of(input.last) + 1), kForEver});
     }
     for (GraphValue v = graph_.first_result(); v < graph_.value_count(); ++v) {
       const Value& value = values_[v];
       if (value.root != v || value.home != Home::kOutput || is_over[value.index]) continue;
-      rooms_.push_back({kNoValue, value.bytes, free_from_[value.index], value.first, value.index});
+      rooms_.push_back(
+          {kNoValue, value.bytes, free_from_[value.index], begin_of(value.first), value.index});
     }
     std::erase_if(rooms_, [](const Room& room) { return room.bytes < kLeastRoom; });
     std::ranges::stable_sort(rooms_, {}, &Room::bytes);
@@ -375,7 +417,7 @@ class Planner {
     if (room.input == kNoValue || i < safe_ || room.made >= 0) return false;
     const Graph::Node node = graph_.node(i);
     const Value& input = values_[room.input];
-    if (input.last != i) return false;
+    if (input.last != i || !is_alone(input, i)) return false;
     if (input.bytes != values_[node.first_result + r].bytes) return false;
     for (std::size_t o = 0; o < node.operands.size() && o < 64; ++o) {
       if (node.operands[o] != room.input) continue;
@@ -391,7 +433,8 @@ class Planner {
     Value& value = values_[graph_.node(i).first_result + r];
     if (value.bytes < kLeastRoom) return false;
     const auto fits = [&](const Room& room) {
-      const bool is_free = room.from <= i && value.last < room.until && room.bytes >= value.bytes;
+      const bool is_free =
+          room.from <= i && last_of(value.last) < room.until && room.bytes >= value.bytes;
       return is_free || may_go_into(room, i, r);
     };
     const auto room = std::ranges::find_if(rooms_, fits);
@@ -406,7 +449,7 @@ class Planner {
     }
     value.home = Home::kOutput;
     value.index = static_cast<uint32_t>(room->made);
-    room->from = value.last + 1;
+    room->from = last_of(value.last) + 1;
     return true;
   }
 
@@ -443,53 +486,6 @@ class Planner {
     }
   }
 
-  void report_clusters(const ClusterMaker& maker) const {
-    const std::vector<Plan::ClusterRange> clusters = plan_->clusters();
-    for (std::size_t i = 0; i < graph_.size(); ++i) {
-      const auto holds = [i](const Plan::ClusterRange& r) { return r.first <= i && i < r.end; };
-      const auto cluster = std::ranges::find_if(clusters, holds);
-      if (cluster != clusters.end()) {
-        if (cluster->first != i) continue;
-        report_decision("clusters",
-                        "{} calls from {} on are one function once they have run for a "
-                        "millisecond",
-                        cluster->code->cluster().calls.size(), call_text(graph_.node(i)));
-      } else if (!maker.is_view(i)) {
-        report_decision("clusters", "{} is of none: {}", call_text(graph_.node(i)),
-                        maker.why_not(i));
-      }
-    }
-  }
-
-  // Runs of steps that code may replace. Each node except a view is a step.
-  void find_clusters() {
-    if (!makes_clusters()) return;
-    std::vector<std::size_t> step_of(graph_.size(), 0);
-    for (std::size_t s = 0; s < plan_->steps_.size(); ++s) step_of[plan_->steps_[s].node] = s;
-    const ClusterMaker maker(graph_, prepared_);
-    std::size_t done = 0;
-    const auto add = [&](Plan::Stretch stretch) {
-      done = stretch.end;
-      plan_->stretches_.push_back(std::move(stretch));
-    };
-    for (const ClusterMaker::Range& range : maker.ranges()) {
-      const std::size_t first = step_of[range.first], end = step_of[range.last - 1] + 1;
-      const uint32_t base = plan_->steps_[first].first_place;
-      Cluster cluster = maker.cluster_of(range, [&](std::size_t node, int operand) {
-        const Plan::Step& step = plan_->steps_[step_of[node]];
-        const uint32_t at = operand < 0 ? 0 : step.results + static_cast<uint32_t>(operand);
-        return step.first_place + at - base;
-      });
-      std::vector<double> params = cluster.params();
-      const ClusterCode* const code = ClusterCode::of(std::move(cluster));
-      if (code == nullptr) continue;
-      if (done < first) add({.first = done, .end = first});
-      add({first, end, code, base, std::move(params)});
-    }
-    if (wants_decisions()) report_clusters(maker);
-    if (done > 0 && done < plan_->steps_.size()) add({.first = done, .end = plan_->steps_.size()});
-  }
-
   void add_outputs() {
     std::vector<bool> is_given(plan_->made_.size());
     for (const GraphValue v : graph_.outputs()) {
@@ -520,8 +516,8 @@ class Planner {
     std::vector<bool> is_taken(graph_.first_constant());
     for (std::size_t i = graph_.size(); i-- > 0;) {
       const Prepared& p = *prepared_[i];
+      if (i < safe_) break;
       if (is_view(p)) continue;
-      if (!p.never_faults) break;
       const Graph::Node node = graph_.node(i);
       for (uint32_t r = 0; r < node.results; ++r) {
         const GraphValue result = node.first_result + r;
@@ -563,6 +559,7 @@ class Planner {
     const Graph::Node node = graph_.node(i);
     const GraphValue v = node.operands[operand];
     if (v == kNoValue || v >= graph_.first_constant() || values_[v].last != i) return false;
+    if (!is_alone(values_[v], i)) return false;
     const Value& target = values_[result];
     if (target.root != result || target.home != Home::kOutput) return false;
     if (plan_->made_[target.index] != graph_.type(v)) return false;
@@ -580,17 +577,25 @@ class Planner {
   Plan* plan_;
   RefPtr<const Plan> held_;
   std::vector<RefPtr<Prepared>> prepared_;
+  std::vector<CallTime> times_;  // by node
+  std::vector<ForkSpot> spots_;  // by node; empty: no forks
   std::vector<Value> values_;
 };
 
 RefPtr<const Plan> Plan::of(const Graph& graph) { return of(graph, {}); }
 
 RefPtr<const Plan> Plan::of(const Graph& graph, std::span<const uint8_t> dying) {
-  return graph.kept<Plan>("plan", [&] { return Planner(graph, run_passes(graph), dying).make(); });
+  const auto plan =
+      graph.kept<Plan>("plan", [&] { return Planner::best(graph, run_passes(graph), dying); });
+  if (plan->lacks_fused_calls_) plan->keep_fused_calls(graph, false);
+  return plan;
 }
 
 RefPtr<const Plan> Plan::of_passed(const Graph& graph, std::span<const uint8_t> dying) {
-  return graph.kept<Plan>("plan", [&] { return Planner(graph, GraphRef(&graph), dying).make(); });
+  const auto plan =
+      graph.kept<Plan>("plan", [&] { return Planner::best(graph, GraphRef(&graph), dying); });
+  if (plan->lacks_fused_calls_) plan->keep_fused_calls(graph, false);
+  return plan;
 }
 
 }  // namespace etude::internal

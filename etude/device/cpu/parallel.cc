@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string_view>
 #include <thread>
 #include <vector>
@@ -27,6 +28,7 @@
 
 #include "etude/base/check.h"
 #include "etude/base/environment.h"
+#include "etude/device/cpu/branches.h"
 #include "etude/device/cpu/float_mode.h"
 #include "etude/device/cpu/host.h"
 
@@ -56,6 +58,9 @@ int count_from_host() {
   return std::min({cpus, quota > 0 ? quota : cpus, kMostThreads});
 }
 
+// The work of a loop: a chunk, whose loops stay on its thread, or a branch.
+enum class Work { kChunk, kBranch };
+
 // Marks this thread as running a chunk.
 class ChunkScope {
  public:
@@ -68,7 +73,8 @@ class ChunkScope {
 #if defined(ETUDE_TSAN)
 
 // The packaged oneTBB is not instrumented, so the thread sanitizer would see races in it.
-void run_on_threads(int threads, int64_t chunks, internal::FunctionRef<void(int64_t)> body) {
+void run_on_threads(int threads, int64_t chunks, Work kind,
+                    internal::FunctionRef<void(int64_t)> body) {
   std::atomic<int64_t> next{0};
   std::mutex mutex;
   std::exception_ptr first;
@@ -76,7 +82,8 @@ void run_on_threads(int threads, int64_t chunks, internal::FunctionRef<void(int6
   const auto work = [&] {
     const unsigned before = _mm_getcsr();
     _mm_setcsr(mode);
-    const ChunkScope scope;
+    std::optional<ChunkScope> scope;
+    if (kind == Work::kChunk) scope.emplace();
     try {
       for (int64_t chunk; (chunk = next.fetch_add(1)) < chunks;) body(chunk);
     } catch (...) {
@@ -175,16 +182,27 @@ Pool& pool(int threads) {
   return *made;
 }
 
-void run_on_threads(int threads, int64_t chunks, internal::FunctionRef<void(int64_t)> body) {
-  const auto run = [body](const tbb::blocked_range<int64_t>& part) {
+void run_on_threads(int threads, int64_t chunks, Work kind,
+                    internal::FunctionRef<void(int64_t)> body) {
+  using Range = tbb::blocked_range<int64_t>;
+  const auto run_chunks = [body](const Range& part) {
     const ChunkScope scope;
     for (int64_t chunk = part.begin(); chunk != part.end(); ++chunk) body(chunk);
+  };
+  const auto run_branch = [body](const Range& part) {
+    for (int64_t branch = part.begin(); branch != part.end(); ++branch) body(branch);
   };
   using Group = tbb::task_group_context;
   Group group(Group::isolated, Group::fp_settings | Group::concurrent_wait);
   pool(threads).arena.execute([&] {
-    tbb::parallel_for(tbb::blocked_range<int64_t>(0, chunks, 1), run, tbb::simple_partitioner(),
-                      group);
+    const Range range(0, chunks, 1);
+    if (kind == Work::kBranch) {
+      return tbb::parallel_for(range, run_branch, tbb::simple_partitioner(), group);
+    }
+    // The caller is a kernel that may hold scratch memory of its thread. While it waits for its
+    // last chunks it must not begin a branch, which runs other kernels.
+    tbb::this_task_arena::isolate(
+        [&] { tbb::parallel_for(range, run_chunks, tbb::simple_partitioner(), group); });
   });
 }
 
@@ -211,8 +229,14 @@ void set_thread_count(int count) {
 void parallel_for(int64_t chunks, double estimated_us, internal::FunctionRef<void(int64_t)> body) {
   const bool is_alone = chunks < 2 || estimated_us < kParallelFromUs || inside_chunk;
   const int threads = is_alone ? 1 : worker_count();
-  if (threads > 1) return run_on_threads(threads, chunks, body);
+  if (threads > 1) return run_on_threads(threads, chunks, Work::kChunk, body);
   for (int64_t chunk = 0; chunk < chunks; ++chunk) body(chunk);
+}
+
+void internal::run_branches(int64_t count, FunctionRef<void(int64_t)> body) {
+  const int threads = count < 2 || inside_chunk ? 1 : worker_count();
+  if (threads > 1) return run_on_threads(threads, count, Work::kBranch, body);
+  for (int64_t branch = 0; branch < count; ++branch) body(branch);
 }
 
 }  // namespace etude

@@ -11,6 +11,7 @@
 #include <sched.h>
 
 #include "etude/base/error.h"
+#include "etude/device/cpu/branches.h"
 #include "etude/device/cpu/host.h"
 
 namespace etude {
@@ -80,6 +81,70 @@ TEST_P(ThreadsParallel, ManyCallersAtOnce) {
     }
   }
   EXPECT_EQ(sum, 12 * 50 * 190);
+}
+
+TEST_P(ThreadsParallel, BranchesRunOnceAndTheirLoopsUseAllThreads) {
+  for (const int64_t branches : {0, 1, 2, 5}) {
+    std::vector<std::atomic<int>> hits(static_cast<std::size_t>(branches) * 16);
+    internal::run_branches(branches, [&](int64_t b) {
+      parallel_for(16, kLong, [&](int64_t i) { ++hits[static_cast<std::size_t>(b * 16 + i)]; });
+    });
+    for (const std::atomic<int>& hit : hits) ASSERT_EQ(hit, 1);
+  }
+}
+
+TEST_P(ThreadsParallel, BranchesInAChunkStayOnItsThread) {
+  std::atomic<int> hits{0};
+  parallel_for(8, kLong, [&](int64_t) {
+    const std::thread::id here = std::this_thread::get_id();
+    int64_t expected = 0;
+    internal::run_branches(4, [&](int64_t b) {
+      EXPECT_EQ(std::this_thread::get_id(), here);
+      EXPECT_EQ(b, expected++);
+      ++hits;
+    });
+  });
+  EXPECT_EQ(hits, 32);
+}
+
+TEST_P(ThreadsParallel, ExceptionsOfBranchesReachTheCaller) {
+  for (int round = 0; round < 20; ++round) {
+    try {
+      internal::run_branches(4, [&](int64_t b) {
+        parallel_for(8, kLong, [&](int64_t i) {
+          if (b == 2 && i == 5) throw Error(ErrorCode::kDataLoss, "branch 2");
+        });
+      });
+      ADD_FAILURE() << "no error";
+    } catch (const Error& error) {
+      EXPECT_STREQ(error.what(), "branch 2");
+    }
+  }
+}
+
+// A loop holds something of its thread, as kernels hold scratch memory. A branch that its thread
+// ran while it waits for the last chunks would find it held.
+TEST_P(ThreadsParallel, AThreadThatWaitsForItsLoopRunsNoBranch) {
+  thread_local int held = 0;
+  std::atomic<int> wrong{0};
+  const auto fork = [&] {
+    internal::run_branches(4, [&](int64_t) {
+      for (int round = 0; round < 150; ++round) {
+        if (held++ != 0) ++wrong;
+        parallel_for(6, kLong, [&](int64_t i) {
+          const auto end =
+              std::chrono::steady_clock::now() + std::chrono::microseconds(5 * (i % 3));
+          while (std::chrono::steady_clock::now() < end) {
+          }
+        });
+        --held;
+      }
+    });
+  };
+  std::vector<std::jthread> callers;
+  for (int t = 0; t < 4; ++t) callers.emplace_back(fork);
+  callers.clear();
+  EXPECT_EQ(wrong, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Counts, ThreadsParallel, testing::Values(1, 2, 7));

@@ -10,6 +10,7 @@
 
 #include "etude/device/cpu/parallel.h"
 #include "etude/kernels/cpu/attention/attention_dropout.h"
+#include "etude/kernels/cpu/call_estimates.h"
 #include "etude/kernels/cpu/product/tile_product.h"
 #include "etude/kernels/cpu/reduce/rows.h"
 #include "etude/kernels/cpu/thread_scratch.h"
@@ -372,6 +373,15 @@ etude::internal::RefPtr<AttentionParams> params_of(const PrepareCall& call,
 }
 
 }  // namespace
+
+bool estimate_attention(const Prepared& call, CallTime& time) {
+  const auto* p = dynamic_cast<const AttentionParams*>(call.owner.get());
+  if (p == nullptr) return false;
+  const double work =
+      2.0 * static_cast<double>(p->items * p->tq * p->tk) * static_cast<double>(p->d + p->e + 8);
+  add_flops(time, work, kFlopsPerUs, static_cast<double>(p->items));
+  return true;
+}
 
 void prepare_attention(const PrepareCall& call, const AttentionOptions& options) {
   const bool is_double = call.dtype(0) == kFloat64;

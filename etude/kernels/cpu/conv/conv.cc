@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "etude/device/cpu/parallel.h"
+#include "etude/kernels/cpu/call_estimates.h"
 #include "etude/kernels/cpu/conv/depthwise.h"
 #include "etude/kernels/cpu/conv/partial_sums.h"
 #include "etude/kernels/cpu/conv/winograd.h"
@@ -526,6 +527,17 @@ void prepare(const PrepareCall& call, const ConvPlan& plan, ConvPass pass) {
 }
 
 }  // namespace
+
+bool estimate_convolution(const Prepared& call, CallTime& time) {
+  const auto* q = dynamic_cast<const ConvParams*>(call.owner.get());
+  if (q == nullptr) return false;
+  const ConvPlan& p = q->plan;
+  const double work =
+      2.0 * static_cast<double>(p.n * p.oh * p.ow) * static_cast<double>(p.filter());
+  const double rate = q->dtype == kFloat32 ? kFlopsPerUsAlone : kFlopsPerUsAlone / 10;
+  add_flops(time, work, rate, static_cast<double>(p.n * p.oh));
+  return true;
+}
 
 void prepare_conv2d(const PrepareCall& call, const ConvPlan& plan) {
   prepare(call, plan, ConvPass::kForward);

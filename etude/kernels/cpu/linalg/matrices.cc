@@ -5,6 +5,7 @@
 
 #include "etude/base/check.h"
 #include "etude/device/cpu/parallel.h"
+#include "etude/kernels/cpu/call_estimates.h"
 #include "etude/kernels/cpu/scratch.h"
 
 namespace etude::kernels::cpu {
@@ -54,6 +55,14 @@ etude::internal::RefPtr<MatrixParams> lapack_params(const PrepareCall& call) {
         shape.to_string(), kMost);
   }
   return p;
+}
+
+bool estimate_matrices(const Prepared& call, CallTime& time) {
+  const auto* p = dynamic_cast<const MatrixParams*>(call.owner.get());
+  if (p == nullptr) return false;
+  const double us = p->us * static_cast<double>(p->count);
+  (p->count > 1 && us > kChunkUs ? time.split : time.alone) += us;
+  return true;
 }
 
 bool each_matrix(const MatrixParams& p, const MatrixFault& fault, MatrixBody body,

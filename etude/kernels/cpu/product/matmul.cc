@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "etude/device/cpu/parallel.h"
+#include "etude/kernels/cpu/call_estimates.h"
 #include "etude/kernels/cpu/elementwise/small_calls.h"
 #include "etude/kernels/cpu/index/transpose.h"
 #include "etude/kernels/cpu/onednn/onednn.h"
@@ -390,6 +391,15 @@ bool describe_product(const Prepared& call, SmallCall& out) {
     std::swap(out.at[0], out.at[1]);
     std::swap(out.strides[0], out.strides[1]);
   }
+  return true;
+}
+
+bool estimate_product(const Prepared& call, CallTime& time) {
+  const auto* p = dynamic_cast<const MatmulParams*>(call.owner.get());
+  if (p == nullptr) return false;
+  const double work = flops(p->plan) * static_cast<double>(p->plan.batches);
+  const double rate = p->dtype == kFloat32 ? kFlopsPerUsAlone : kFlopsPerUsAlone / 10;
+  add_flops(time, work, rate, work / kChunkFlops);
   return true;
 }
 
