@@ -26,9 +26,8 @@ constexpr int64_t kLeastRoom = 64 << 10;  // bytes: smaller inputs are not worth
 constexpr int64_t kForkRoom = 256 << 10;  // bytes that forks may cost in any plan
 int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-// Whether the kernel may write result r where operand o lies. What works element by element reads
-// an operand before it writes there, whatever else that operand is; others must read it nowhere
-// else.
+// Whether the kernel may write result r where operand o lies. An element-wise kernel reads an
+// element before it writes there; other kernels must read the operand nowhere else.
 bool may_write_over(const Graph::Node& node, const Prepared& p, std::size_t o, uint32_t r) {
   const bool may = node.results == 1 ? ((p.in_place >> o) & 1) != 0
                                      : r < p.results_over.size() && p.results_over[r] >= 0 &&
@@ -276,7 +275,7 @@ class Planner {
     values_[root].last = values_[result].last;
     values_[root].touched = values_[result].touched;
     values_[root].is_shared = values_[result].is_shared;
-    // What an output is written over lies in the tensor of the output from the beginning.
+    // A value that an output overwrites lies in the tensor of the output from the beginning.
     values_[root].home = values_[result].home;
     values_[root].index = values_[result].index;
     // Views of the result move to the new root on request: see settle().
