@@ -286,6 +286,12 @@ class GraphReader {
         return graph();
       case AttrKind::kGraphs:
         return list<Object>([this] { return graph(); });
+      case AttrKind::kHost:
+        in_.fail(at,
+                 fmt::format("attribute '{}' exists only in the process that made it, so no "
+                             "file has it",
+                             def.name),
+                 ErrorCode::kUnimplemented);
       case AttrKind::kNone:
         break;
     }

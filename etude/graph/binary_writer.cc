@@ -141,12 +141,24 @@ class Writer {
       if (!internal::is_default(defs[i], node.attrs.values()[i])) given.push_back(i);
     }
     body_.number(given.size());
+    if (const HostObject* host = node.attrs.find_host()) refuse_host(node, *host);
     for (const std::size_t i : given) {
       name(defs[i].name);
       const AttrValue& value = node.attrs.values()[i];
       body_.byte(value.index() == 0 ? 0 : 1);
       std::visit([&](const auto& v) { attr(v); }, value);
     }
+  }
+
+  [[noreturn]] static void refuse_host(const Graph::Node& node, const HostObject& host) {
+    Error error(ErrorCode::kUnimplemented,
+                fmt::format("{} exists only in this process, so a graph that calls it can "
+                            "neither be written to a file nor compiled ahead of time. Leave the "
+                            "call out of the graph",
+                            host.to_string()));
+    error.name_op("to_binary");
+    error.locate(node.where);
+    throw error;
   }
 
   void attr(std::monostate) {}
@@ -169,6 +181,7 @@ class Writer {
     ETUDE_CHECK(graph != nullptr, "an attribute of a graph is an object of another kind");
     body_.number(graphs_.graphs().size() - 1 - graphs_.find(*graph));
   }
+  void attr(const internal::RefPtr<const HostObject>&) {}  // refused before
 
   const GraphList graphs_;
   Table texts_, types_;
