@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
@@ -26,6 +27,7 @@ struct Lines {
   std::condition_variable written;
   std::deque<std::string> waiting;
   bool is_busy = false;  // a thread is writing
+  std::thread::id in_sink;
   std::shared_ptr<const PrintSink> sink;
 };
 
@@ -35,10 +37,9 @@ Lines& lines() {
   return *made;
 }
 
-thread_local constinit bool is_writing = false;  // this thread is inside of a sink
-
+// Called with the lock.
 void require_outside_of_sink() {
-  ETUDE_REQUIRE_CODE(kFailedPrecondition, !is_writing,
+  ETUDE_REQUIRE_CODE(kFailedPrecondition, lines().in_sink != std::this_thread::get_id(),
                      "a print sink neither prints nor sets another sink. Keep the line, and "
                      "print after the call");
 }
@@ -52,7 +53,7 @@ class Writing {
   Writing& operator=(const Writing&) = delete;
   ~Writing() {
     if (!lock_.owns_lock()) lock_.lock();
-    is_writing = false;
+    lines().in_sink = {};
     lines().is_busy = false;
     lines().written.notify_all();
   }
@@ -61,9 +62,11 @@ class Writing {
       const std::string line = std::move(lines().waiting.front());
       lines().waiting.pop_front();
       const std::shared_ptr<const PrintSink> sink = lines().sink;
+      lines().in_sink = std::this_thread::get_id();
       lock_.unlock();
       write(sink.get(), line);
       lock_.lock();
+      lines().in_sink = {};
     }
   }
 
@@ -71,9 +74,7 @@ class Writing {
   static void write(const PrintSink* sink, const std::string& line) {
     if (sink != nullptr && *sink) {
       const internal::HostCodeScope no_locks;
-      is_writing = true;
       (*sink)(line);
-      is_writing = false;
     } else {
       const std::string text = line + '\n';
       std::fwrite(text.data(), 1, text.size(), stdout);
@@ -99,9 +100,9 @@ std::string Printed::real_text(float number) { return fmt::format("{}", number);
 std::string Printed::real_text(double number) { return fmt::format("{}", number); }
 
 PrintSink set_print_sink(PrintSink next) {
-  require_outside_of_sink();
   auto made = std::make_shared<const PrintSink>(std::move(next));
   std::unique_lock lock(lines().mutex);
+  require_outside_of_sink();
   lines().written.wait(lock, [] { return !lines().is_busy; });
   lines().sink.swap(made);
   return made != nullptr ? *made : PrintSink();
@@ -133,8 +134,8 @@ void print_all(const std::vector<Printed>& values) {
 }
 
 void print_line(std::string_view line) {
-  require_outside_of_sink();
   std::unique_lock lock(lines().mutex);
+  require_outside_of_sink();
   lines().waiting.emplace_back(line);
   if (lines().is_busy) return;  // the thread that writes takes it
   Writing(lock).write_all();

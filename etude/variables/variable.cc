@@ -7,6 +7,7 @@
 #include <ostream>
 
 #include "etude/base/check.h"
+#include "etude/base/thread_object.h"
 #include "etude/core/call/builtin.h"
 #include "etude/core/call/call_scope.h"
 #include "etude/core/context/context.h"
@@ -123,7 +124,10 @@ namespace {
 
 thread_local VariableReader* first_reader = nullptr;
 thread_local VariableReplay* innermost_replay = nullptr;
-thread_local VariableLock* innermost_lock = nullptr;
+// The innermost lock that this thread holds.
+struct InnermostLock {
+  VariableLock* lock = nullptr;
+};
 
 }  // namespace
 
@@ -533,14 +537,14 @@ void assign_saved(const Variable& variable, const Tensor& value) {
 }
 
 VariableLock::VariableLock(std::vector<Variable> variables)
-    : variables_(std::move(variables)), outer_(innermost_lock) {
+    : variables_(std::move(variables)), outer_(ThreadObject<InnermostLock>::get().lock) {
   std::ranges::sort(variables_, std::less<>(), &Variable::ref);
   lock();
-  innermost_lock = this;
+  ThreadObject<InnermostLock>::get().lock = this;
 }
 
 VariableLock::~VariableLock() {
-  innermost_lock = outer_;
+  ThreadObject<InnermostLock>::get().lock = outer_;
   unlock();
 }
 
@@ -554,13 +558,23 @@ void VariableLock::unlock() noexcept {
   for (const Variable& v : variables_) VariableAccess::cell(v).mutex.unlock();
 }
 
-HostCodeScope::HostCodeScope() noexcept : innermost_(std::exchange(innermost_lock, nullptr)) {
+namespace {
+
+// The object is there if the thread ever held a lock.
+VariableLock* exchange_innermost(VariableLock* lock) noexcept {
+  InnermostLock* const innermost = ThreadObject<InnermostLock>::find();
+  return innermost != nullptr ? std::exchange(innermost->lock, lock) : nullptr;
+}
+
+}  // namespace
+
+HostCodeScope::HostCodeScope() noexcept : innermost_(exchange_innermost(nullptr)) {
   for (VariableLock* lock = innermost_; lock != nullptr; lock = lock->outer_) lock->unlock();
 }
 
 HostCodeScope::~HostCodeScope() {
   for (VariableLock* lock = innermost_; lock != nullptr; lock = lock->outer_) lock->lock();
-  innermost_lock = innermost_;
+  exchange_innermost(innermost_);
 }
 
 }  // namespace internal

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -135,9 +136,14 @@ TEST(HostLocks, AHandlerOfWarnings) {
   Everything all;
   WarningHandler before = set_warning_handler([&](std::string_view) { all.call(); });
   internal::forget_warnings();
-  // A function that is traced again and again.
-  const auto f = function([](const Tensor& x, float by) { return x * by; });
-  for (int i = 0; i < 12; ++i) f(ones({2}), static_cast<float>(i));
+  // Warned while it is traced: an integer has no gradient.
+  const auto f = function([](const Tensor& x) {
+    GradientTape tape;
+    const Tensor n(3);
+    tape.watch(x);
+    return std::get<0>(tape.gradient(sum(x * x), std::tuple(x, n)));
+  });
+  EXPECT_TRUE(same_value(f(ones({2})), full(Shape{2}, 2.0F)));
   set_warning_handler(std::move(before));
   EXPECT_GE(all.calls(), 1);
 }
