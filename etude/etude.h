@@ -107,5 +107,6 @@
 #include "etude/stage/control_flow.h"
 #include "etude/stage/effects.h"
 #include "etude/stage/function.h"
+#include "etude/stage/host_function.h"
 #include "etude/variables/variable.h"
 #include "etude/version.h"

@@ -6,8 +6,9 @@
 //
 // The functions of the call path are connected in the same way, but are defined where their work
 // is: the memory of tensors (core/buffer.h) in device/cpu/allocator.cc, the eager context and its
-// fast path (core/context/context.h, core/internal/call.h) in eager/eager.cc, and set_index()
-// (core/index.h) in ops/index/index_expression.cc.
+// fast path (core/context/context.h, core/internal/call.h) in eager/eager.cc, set_index()
+// (core/index.h) in ops/index/index_expression.cc, and call_host() (stage/internal/host_call.h) in
+// ops/graph/host_calls.cc.
 #include <utility>
 
 #include "etude/codegen/serve.h"

@@ -71,7 +71,7 @@ NAMES = {
     "shared_mutex": "shared_lock shared_mutex",
     "span": "begin data end size span",
     "sstream": "istringstream ostringstream",
-    "stdexcept": "runtime_error",
+    "stdexcept": "domain_error invalid_argument length_error out_of_range runtime_error",
     "string": "begin data end erase_if getline size stod string string_view to_string",
     "string_view": "begin data end size string_view",
     "system_error": "errc error_code generic_category system_category",
@@ -82,16 +82,16 @@ NAMES = {
         remove_extent_t remove_pointer_t remove_reference_t true_type type_identity type_identity_t
         underlying_type_t""",
     "typeindex": "type_index",
-    "typeinfo": "type_info",
+    "typeinfo": "bad_cast type_info",
     "unordered_map": "begin end erase_if size unordered_map unordered_multimap",
     "unordered_set": "begin end erase_if size unordered_set",
     "utility": """as_const cmp_less declval exchange forward get in_place in_place_index in_range index_sequence
         index_sequence_for integer_sequence make_index_sequence make_integer_sequence move pair swap
         tuple_element_t tuple_size tuple_size_v""",
     "valarray": "begin end valarray",
-    "variant": """get get_if holds_alternative in_place_index monostate variant variant_alternative_t variant_size
+    "variant": """bad_variant_access get get_if holds_alternative in_place_index monostate variant variant_alternative_t variant_size
         variant_size_v visit""",
-    "vector": "begin data end erase_if size vector",
+    "vector": "begin data end erase erase_if size vector",
 }
 # The same headers by the names that C has for them, and those that are defined to include others.
 AS_WELL = {

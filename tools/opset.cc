@@ -40,6 +40,8 @@ std::string_view kind_text(AttrKind kind) {
       return "graph";
     case AttrKind::kGraphs:
       return "graphs";
+    case AttrKind::kHost:
+      return "host";
     case AttrKind::kNone:
       break;
   }

@@ -31,6 +31,8 @@ std::string name_of(AttrKind kind) {
       return "graph";
     case AttrKind::kGraphs:
       return "graphs";
+    case AttrKind::kHost:
+      return "object of this process";
     case AttrKind::kNone:
       break;
   }

@@ -156,11 +156,14 @@ void GradientTape::note(const Variable& variable, const Tensor& snapshot, bool i
   if (is_new) known.push_back(id);
 }
 
-void GradientTape::variable_read(const Variable& variable, const Tensor& snapshot) {
+bool GradientTape::takes_derivative(const Variable& variable) const {
   const Watched* known = find(variable);
-  const bool wanted = (known != nullptr && known->is_asked_for) ||
-                      (recorder_->tape.options().watch_variables && variable.trainable());
-  if (wanted) note(variable, snapshot, false);
+  return (known != nullptr && known->is_asked_for) ||
+         (recorder_->tape.options().watch_variables && variable.trainable());
+}
+
+void GradientTape::variable_read(const Variable& variable, const Tensor& snapshot) {
+  if (takes_derivative(variable)) note(variable, snapshot, false);
 }
 
 void GradientTape::watch_leaf(const LeafRef& leaf, CallSite where) {

@@ -255,6 +255,7 @@ class GradientTape final : private internal::VariableReader {
   };
 
   void variable_read(const Variable& variable, const Tensor& snapshot) override;
+  bool takes_derivative(const Variable& variable) const override;
   internal::TapedStates* states() override;
   void watch_leaf(const internal::LeafRef& leaf, CallSite where);
   void note(const Variable& variable, const Tensor& snapshot, bool is_asked_for);

@@ -329,12 +329,20 @@ GraphRef batched_graph_of(const Graph& graph, const Chosen& batched, int64_t siz
 
 namespace {
 
+// Whether a result has elements, such as a result of a host_function: a second run needs it.
+bool has_elements(const Graph& graph, const Graph::Node& node) {
+  for (uint32_t r = 0; r < node.results; ++r) {
+    if (graph.type(node.first_result + r)->count() > 0) return true;
+  }
+  return false;
+}
+
 GraphRef copy_without_effects(const Graph& graph) {
   GraphCopy copy(graph);
   const auto quiet = [](const Graph& carried) { return without_effects(carried); };
   for (std::size_t i = 0; i < graph.size(); ++i) {
     const Graph::Node node = graph.node(i);
-    if (node.op.def().effect != Effect::kOutside) {
+    if (node.op.def().effect != Effect::kOutside || has_elements(graph, node)) {
       copy.copy(node, has_effects(node.op, node.attrs) ? with_graphs(node.op, node.attrs, quiet)
                                                        : node.attrs);
       continue;

@@ -8,9 +8,11 @@
 #include <exception>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include "etude/base/call_site.h"
+#include "etude/base/internal/ref_ptr.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {
@@ -63,28 +65,32 @@ constexpr bool may_pass(ErrorCode code) {
 
 // The exception that Etude throws. Header-only, since some headers work without the library.
 // `what()` returns "op: message\n  at file:line", followed by the staged functions around that
-// line, if any.
+// line, if any. Copies share the text, so a copy never throws.
 class Error : public std::exception {
  public:
   [[gnu::cold]] Error(ErrorCode code, std::string message)
-      : code_(code), message_(std::move(message)) {
-    compose();
+      : code_(code), content_(internal::make_ref<Content>()) {
+    content_->message = std::move(message);
+    content_->compose();
   }
+  // Copies only: an Error that was moved from has its text as well.
+  Error(const Error&) noexcept = default;
+  Error& operator=(const Error&) noexcept = default;
 
   ErrorCode code() const noexcept { return code_; }
-  const char* what() const noexcept override { return text_.c_str(); }
+  const char* what() const noexcept override { return content_->text.c_str(); }
 
   // Puts the name of the op in front. The first (innermost) name stays; later calls are ignored.
   void name_op(std::string_view op) {
-    if (!op_.empty()) return;
-    op_ = op;
-    compose();
+    if (!content_->op.empty()) return;
+    own().op = op;
+    content_->compose();
   }
   // Appends the user's line. The first known line stays.
   void locate(CallSite where) {
-    if (where_.known() || !where.known()) return;
-    where_ = where;
-    compose();
+    if (content_->where.known() || !where.known()) return;
+    own().where = where;
+    content_->compose();
   }
   // Adds the staged function in which the error happened, and its call site. Call it for the
   // innermost function first; the text lists the outermost first.
@@ -93,38 +99,63 @@ class Error : public std::exception {
     if (where.known()) {
       line.append(" called at ").append(where.file).append(":").append(std::to_string(where.line));
     }
-    callers_.insert(0, line);
-    compose();
+    own().callers.insert(0, line);
+    content_->compose();
   }
-  bool is_located() const noexcept { return where_.known(); }
-  CallSite where() const noexcept { return where_; }
+  // Keeps the exception of a program that this error reports. The first cause stays.
+  void set_cause(std::exception_ptr cause) {
+    if (content_->cause == nullptr) own().cause = std::move(cause);
+  }
+  // The exception of a program that this error reports, such as the one that the callable of a
+  // host_function threw; null: none. std::rethrow_exception(error.cause()) throws it again.
+  std::exception_ptr cause() const noexcept { return content_->cause; }
+  bool is_located() const noexcept { return content_->where.known(); }
+  CallSite where() const noexcept { return content_->where; }
   // The op that failed, or "".
-  std::string_view op() const noexcept { return op_; }
+  std::string_view op() const noexcept { return content_->op; }
   // what() before the user's line: "op: message".
   [[gnu::cold]] std::string text() const {
-    return where_.known() ? text_.substr(0, text_before_line_) : text_;
+    return is_located() ? content_->text.substr(0, content_->text_before_line) : content_->text;
   }
 
  private:
-  // Cold, like all code that builds texts: header-only programs compile it in every source file.
-  [[gnu::cold, gnu::noinline]] void compose() {
-    text_ = op_;
-    if (!op_.empty()) text_.append(": ");
-    text_.append(message_);
-    text_before_line_ = text_.size();
-    if (where_.known()) {
-      text_.append("\n  at ").append(where_.file).append(":").append(std::to_string(where_.line));
+  struct Content : internal::RefCounted {
+    std::string message;
+    std::string op;
+    CallSite where;
+    std::string callers;
+    std::exception_ptr cause;
+    std::string text;
+    std::size_t text_before_line = 0;
+
+    // Cold, like all code that builds texts: header-only programs compile it in every source file.
+    [[gnu::cold, gnu::noinline]] void compose() {
+      text = op;
+      if (!op.empty()) text.append(": ");
+      text.append(message);
+      text_before_line = text.size();
+      if (where.known()) {
+        text.append("\n  at ").append(where.file).append(":").append(std::to_string(where.line));
+      }
+      text.append(callers);
     }
-    text_.append(callers_);
+  };
+  // The content, which other copies keep as it is.
+  [[gnu::cold, gnu::noinline]] Content& own() {
+    if (content_->unique()) return *content_;
+    const internal::RefPtr<Content> shared = content_;
+    content_ = internal::make_ref<Content>();
+    content_->message = shared->message;
+    content_->op = shared->op;
+    content_->where = shared->where;
+    content_->callers = shared->callers;
+    content_->cause = shared->cause;
+    return *content_;
   }
 
   ErrorCode code_;
-  std::string message_;
-  std::string op_;
-  CallSite where_;
-  std::string callers_;
-  std::string text_;
-  std::size_t text_before_line_ = 0;
+  internal::RefPtr<Content> content_;
 };
+static_assert(std::is_nothrow_copy_constructible_v<Error>);
 
 }  // namespace etude

@@ -17,6 +17,7 @@ void rethrow_for_element(std::string_view stage, int64_t index) {
   } catch (const Error& error) {
     Error named(error.code(), fmt::format("{}: element {}: {}", stage, index, error.text()));
     named.locate(error.where());
+    named.set_cause(error.cause());
     throw named;
   } catch (const std::exception& error) {
     std::throw_with_nested(Error(ErrorCode::kInvalidArgument,
@@ -398,8 +399,11 @@ StagePtr cache_stage(StagePtr from, std::function<Element(const Element&)> copy)
   return make_stage({std::move(from)}, size, "cache",
                     [copy = std::move(copy), state = std::make_shared<CacheState>()](
                         const auto& before, const Walk& walk) -> std::unique_ptr<Cursor> {
-                      const std::lock_guard lock(state->mutex);
-                      if (const auto kept = state->elements; kept != nullptr) {
+                      const auto kept = [&] {
+                        const std::lock_guard lock(state->mutex);
+                        return state->elements;
+                      }();
+                      if (kept != nullptr) {
                         return std::make_unique<IndexedCursor>(
                             static_cast<int64_t>(kept->size()), [kept, copy](int64_t i) {
                               return copy((*kept)[static_cast<std::size_t>(i)]);

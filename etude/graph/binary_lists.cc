@@ -287,6 +287,12 @@ AttrValue BinaryLists::value(std::size_t at, std::string_view name, AttrKind kin
       return graph(depth);
     case AttrKind::kGraphs:
       return list<Object>([&] { return graph(depth); });
+    case AttrKind::kHost:
+      in_.fail(at,
+               fmt::format("attribute '{}' exists only in the process that made it, so no file has "
+                           "it",
+                           name),
+               ErrorCode::kUnimplemented);
     case AttrKind::kNone:
       break;
   }

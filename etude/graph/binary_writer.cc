@@ -195,10 +195,22 @@ class Writer {
       if (!is_default(defs[i], node.attrs.values()[i])) given.push_back(i);
     }
     to_->number(given.size());
+    if (const HostObject* host = node.attrs.find_host()) refuse_host(node, *host);
     for (const std::size_t i : given) {
       to_->number(i);
       value(node.attrs.values()[i]);
     }
+  }
+
+  [[noreturn]] static void refuse_host(const Graph::Node& node, const HostObject& host) {
+    Error error(ErrorCode::kUnimplemented,
+                fmt::format("{} exists only in this process, so a graph that calls it can "
+                            "neither be written to a file nor compiled ahead of time. Leave the "
+                            "call out of the graph",
+                            host.to_string()));
+    error.name_op("to_binary");
+    error.locate(node.where);
+    throw error;
   }
 
   void function(const Function& function) {
@@ -272,6 +284,7 @@ class Writer {
     ETUDE_CHECK(graph != nullptr, "an attribute of a graph is an object of another kind");
     to_->number(place_of(graphs_.find(*graph)));
   }
+  void attr(const internal::RefPtr<const HostObject>&) {}  // refused before
 
   const std::span<const Function> functions_;
   const GraphList graphs_;

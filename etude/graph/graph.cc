@@ -2,6 +2,9 @@
 #include "etude/graph/graph.h"
 
 #include <algorithm>
+#include <mutex>
+#include <string_view>
+#include <utility>
 
 #include "etude/base/check.h"
 #include "etude/core/context/context.h"
@@ -48,6 +51,18 @@ bool Graph::same(const AttrObject& other) const noexcept {
 }
 
 std::string Graph::to_string() const { return "@" + name_; }
+
+internal::RefPtr<const internal::RefCounted> Graph::find_kept(std::string_view what) const {
+  const std::lock_guard lock(kept_mutex_);
+  const auto found = kept_.find(what);
+  return found != kept_.end() ? found->second : internal::RefPtr<const internal::RefCounted>();
+}
+
+internal::RefPtr<const internal::RefCounted> Graph::keep(
+    std::string_view what, internal::RefPtr<const internal::RefCounted> made) const {
+  const std::lock_guard lock(kept_mutex_);
+  return kept_.try_emplace(std::string(what), std::move(made)).first->second;
+}
 
 bool internal::has_effects(const Op& op, const Attrs& attrs) {
   if (op.def().effect == Effect::kOutside) return true;

@@ -111,16 +111,17 @@ class Graph final : public AttrObject {
   // "@step": the name, as printed in a call. For the whole text see print.h.
   std::string to_string() const override;
 
-  // An object cached in this graph under the key `what`, such as its plan or its derivative. The
-  // first request calls `make`, which returns a RefPtr<const T>. The object dies with the graph and
-  // must not own it. threads: thread-safe. `make` runs under a lock of this graph, so it must not
-  // request another object of the same graph.
+  // An object cached in this graph under the key `what`, such as its plan or its derivative. A
+  // request without one calls `make`, which returns a RefPtr<const T>. The object dies with the
+  // graph and must not own it. threads: thread-safe. `make` may warn and so run host code, which
+  // may call this graph: no lock is held meanwhile. Threads that come at the same time each call
+  // `make`, and all get the object that was there first.
   template <class T, class Make>
   internal::RefPtr<const T> kept(std::string_view what, Make&& make) const {
-    const std::lock_guard lock(kept_mutex_);
-    internal::RefPtr<const internal::RefCounted>& place = kept_[std::string(what)];
-    if (!place) place = make();
-    return internal::RefPtr<const T>(static_cast<const T*>(place.get()));
+    using Object = internal::RefPtr<const internal::RefCounted>;
+    Object found = find_kept(what);
+    if (!found) found = keep(what, Object(internal::RefPtr<const T>(make())));
+    return internal::RefPtr<const T>(static_cast<const T*>(found.get()));
   }
 
  private:
@@ -138,6 +139,10 @@ class Graph final : public AttrObject {
   };
   // Source lines parsed from text, at stable addresses.
   struct Texts;
+  internal::RefPtr<const internal::RefCounted> find_kept(std::string_view what) const;
+  // Returns what is kept under this key: `made`, unless another object came first.
+  internal::RefPtr<const internal::RefCounted> keep(
+      std::string_view what, internal::RefPtr<const internal::RefCounted> made) const;
 
   std::string name_;
   std::vector<Input> inputs_;

@@ -111,7 +111,11 @@ LazyProgramRef LazyPrograms::find_or_make(const LazySegment& segment) {
   // With so many requests waiting, a new one would come too late: the calls run one by one this
   // time.
   if (is_behind && waiting_.load() >= kMostWaiting) return program;
-  if (!is_behind && !make(*order)) return {};
+  std::string warning;
+  if (!is_behind && !make(*order, warning)) {
+    if (!warning.empty()) warn(warning);
+    return {};
+  }
   {
     const std::lock_guard lock(mutex_);
     if (before) remove(*before);  // its constants change: it will not be found again
@@ -169,7 +173,7 @@ bool LazyPrograms::plan_with_input(Made& made, const LazyStructure& structure) {
   return false;
 }
 
-bool LazyPrograms::may_compile(CallSite where) {
+bool LazyPrograms::may_compile(CallSite where, std::string& warning) {
   const std::size_t most = lazy_options().max_compiles;
   const std::string at = line_text(where);
   if (most == 0 || at.empty()) return true;
@@ -177,11 +181,11 @@ bool LazyPrograms::may_compile(CallSite where) {
   std::size_t& count = compiles_by_line_[at];
   if (count > most) return false;
   if (++count <= most) return true;
-  warn(fmt::format(
+  warning = fmt::format(
       "lazy calls that end at {} were compiled {} times; from now on new sequences run call by "
       "call. The last reason was: {}. Keep changing numbers in tensors, or raise "
       "LazyOptions::max_compiles",
-      at, most, latest_reason_));
+      at, most, latest_reason_);
   return false;
 }
 
@@ -192,7 +196,7 @@ bool LazyPrograms::plan(Made& made, const LazyStructure& structure) {
     LazySymbolicGraph* symbolic = find_symbolic(words);
     if (symbolic != nullptr) made.planned = symbolic->serve(made.graph);
     made.is_compiled = !made.planned && !plan_with_input(made, structure);
-    if (made.is_compiled && !may_compile(structure.where)) return false;
+    if (made.is_compiled && !may_compile(structure.where, made.warning)) return false;
     if (made.is_compiled) {
       if (symbolic == nullptr) {
         symbolic = &symbolic_graphs_.emplace_front(std::move(words));
@@ -200,7 +204,7 @@ bool LazyPrograms::plan(Made& made, const LazyStructure& structure) {
       }
       made.planned = symbolic->extend(made.graph);
     }
-  } else if (!may_compile(structure.where)) {
+  } else if (!may_compile(structure.where, made.warning)) {
     return false;
   }
   made.has_symbolic = static_cast<bool>(made.planned);
@@ -211,12 +215,13 @@ bool LazyPrograms::plan(Made& made, const LazyStructure& structure) {
   return true;
 }
 
-bool LazyPrograms::make(const Order& order) {
+bool LazyPrograms::make(const Order& order, std::string& warning) {
   const auto start = std::chrono::steady_clock::now();
   Made made;
   made.numbers = order.program->numbers;
   made.graph = order.structure.graph(made.numbers);
   if (!plan(made, order.structure)) {
+    warning = std::move(made.warning);
     LazyLog::instance().count(LazyCount::kOverLimit);
     return false;
   }
@@ -268,22 +273,34 @@ void LazyPrograms::note_made(const Order& order, const Made& made, double second
 void LazyPrograms::make_in_background(const Order& order) noexcept {
   waiting_.fetch_sub(1);
   lazy_this_thread();  // now, so that its first call is not recorded
+  std::string warning;
+  std::optional<Error> failure;
+  try {
+    make_alone(order, warning, failure);
+    // Without locks: a handler of warnings may wait for programs.
+    if (failure) warn_failed_program(*failure);
+    if (!warning.empty()) warn(warning);
+  } catch (...) {  // of a handler, and no call waits for this program
+  }
+}
+
+void LazyPrograms::make_alone(const Order& order, std::string& warning,
+                              std::optional<Error>& failure) {
   const std::lock_guard one_at_a_time(background_mutex_);
   {
     const std::lock_guard lock(mutex_);
     if (order.generation != generation_) return;
   }
-  bool is_to_stay = false;
   try {
     const OutsideScope outside;
-    if (make(order)) return;
+    if (make(order, warning)) return;
   } catch (const Error& error) {
-    is_to_stay = error.code() != ErrorCode::kResourceExhausted;  // it would fail again
-    warn_failed_program(error);
+    failure = error;
   } catch (const std::exception&) {
   }
   order.program->state.store(LazyProgramPlan::State::kFailed, std::memory_order_release);
-  if (is_to_stay) return;
+  // It would fail again, unless memory was short.
+  if (failure && failure->code() != ErrorCode::kResourceExhausted) return;
   const std::lock_guard lock(mutex_);
   remove(*order.program);
 }

@@ -93,21 +93,24 @@ class LazyPrograms {
     RefPtr<const Plan> plan;
     bool is_compiled = true;  // false: passes ran for another segment of its symbolic graph
     bool has_symbolic = false;
+    std::string warning = {};  // see make()
   };
 
   static Key hash(const std::vector<uint64_t>& words);
   List::iterator find(const Key& key, const std::vector<uint64_t>& words,
                       const LazySegment& segment);
-  // Returns false if the line has compiled too often.
-  bool make(const Order& order);
+  // Returns false if the line has compiled too often. `warning`: a text for warn(), which runs host
+  // code and so is called without locks; "": none.
+  bool make(const Order& order, std::string& warning);
   void make_in_background(const Order& order) noexcept;
+  void make_alone(const Order& order, std::string& warning, std::optional<Error>& failure);
   void note_made(const Order& order, const Made& made, double seconds);
   // Makes a plan, from a symbolic graph if one serves it. Returns false if passes are necessary and
   // not allowed.
   bool plan(Made& made, const LazyStructure& structure);
   bool plan_with_input(Made& made, const LazyStructure& structure);
-  // Whether this line may compile once more; warns once if not.
-  bool may_compile(CallSite where);
+  // Whether this line may compile once more. The first refusal sets `warning`.
+  bool may_compile(CallSite where, std::string& warning);
   LazySymbolicGraph* find_symbolic(const std::vector<uint64_t>& words);  // null: none
   // Both are called with `mutex_` held. For a program that was dropped, nothing is removed.
   void insert(const Key& key, const LazyProgramRef& program);

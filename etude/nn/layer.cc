@@ -21,6 +21,7 @@ LayerError::LayerError(LayerId layer, std::string kind, const Error& cause, Call
       cause_(cause) {
   cause_.locate(where);
   locate(cause_.where());
+  set_cause(cause_.cause());
 }
 
 LayerError::LayerError(const LayerError& error, std::string path)
@@ -31,6 +32,7 @@ LayerError::LayerError(const LayerError& error, std::string path)
       indices_(error.indices_),
       cause_(error.cause_) {
   locate(cause_.where());
+  set_cause(cause_.cause());
 }
 
 LayerError LayerError::inside(const char* container, std::size_t index) const {
@@ -54,6 +56,7 @@ LayerObserver*& layer_observer() {
 Error restated(const Error& error, const std::string& name, CallSite where) {
   Error out(error.code(), name + ": " + error.text());
   out.locate(where);
+  out.set_cause(error.cause());
   return out;
 }
 

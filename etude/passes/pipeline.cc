@@ -60,7 +60,7 @@ class Runner {
     if (known != done_.end()) return known->second;
     const GraphRef made = pass_.run(graph);
     GraphRef out = in_subgraphs(*made);
-    // A plan is made under the lock of its graph, which must not be locked again here.
+    // Decisions belong to the graph that runs.
     if (made.get() != &graph && out.get() != made.get())
       internal::FusedCalls::hand_over(*made, *out);
     check(*out);

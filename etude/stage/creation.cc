@@ -2,6 +2,8 @@
 #include "etude/stage/creation.h"
 
 #include <algorithm>
+#include <mutex>
+#include <shared_mutex>
 #include <utility>
 
 #include <fmt/format.h>
@@ -42,25 +44,27 @@ TraceResult run_traced(const TraceContext& context, const HostRun& run,
   }
 }
 
-TraceRef FunctionCore::or_first_run(FirstRun* first, TracingLock& lock, CallSite where,
+TraceRef FunctionCore::or_first_run(FirstRun* first, TracingTicket& ticket, CallSite where,
                                     const std::function<TraceRef()>& trace) {
   return located_in(name(), where, [&] {
     try {
       return trace();
     } catch (const NoGraph& cause) {
-      begin_first_run(cause, first, lock);
+      begin_first_run(cause, first, ticket);
       return TraceRef();
     }
   });
 }
 
-void FunctionCore::begin_first_run(const NoGraph& cause, FirstRun* first, TracingLock& lock) {
+void FunctionCore::begin_first_run(const NoGraph& cause, FirstRun* first, TracingTicket& ticket) {
   const TraceContext::Unmade& variable = cause.variable;
   // A function that calls others may run once for each of them. If it makes a new function in each
   // call, it would never get a graph.
   const bool is_own = variable.function.empty();
-  const bool may_create = is_own ? kept_->first_runs.empty() && !kept_->was_traced
-                                 : std::ranges::count(kept_->first_runs, variable.function) == 0;
+  const bool may_create = is_own ? is_untraced() : [&] {
+    const std::shared_lock lock(kept_->mutex);
+    return std::ranges::count(kept_->first_runs, variable.function) == 0;
+  }();
   if (!may_create) refuse_again(variable.text, name());
   ETUDE_REQUIRE_CODE(
       kFailedPrecondition, first != nullptr,
@@ -74,11 +78,12 @@ void FunctionCore::begin_first_run(const NoGraph& cause, FirstRun* first, Tracin
   first->function_ = this;
   first->maker_ = is_own ? name() : variable.function;
   first->exceptions_ = std::uncaught_exceptions();
-  first->lock_ = std::move(lock);
+  first->ticket_ = std::move(ticket);
 }
 
 FirstRun::~FirstRun() {
   if (function_ == nullptr || std::uncaught_exceptions() > exceptions_) return;
+  const std::unique_lock lock(function_->kept_->mutex);
   function_->kept_->first_runs.push_back(std::move(maker_));
 }
 

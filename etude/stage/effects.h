@@ -85,11 +85,13 @@ void print(const Printed& first, const std::convertible_to<Printed> auto&... oth
 void assert_true(const Tensor& condition, std::string_view message,
                  CallSite where = CallSite::here());
 
-// Receives the lines of print(), without the line end; an empty sink means standard output. An
-// exception of the sink fails the call that prints.
+// Receives the lines of print(), without the line end, one at a time and in the order of the prints
+// of a thread; an empty sink means standard output. While a thread is in the sink, lines of other
+// threads wait for it, and those threads go on. An exception of the sink fails the call that runs
+// it; lines that wait then come with the next print.
 using PrintSink = std::function<void(std::string_view line)>;
-// Sets the sink of the process; returns the previous sink. threads: thread-safe: waits for a line
-// that is being written.
+// Sets the sink of the process; returns the previous one. threads: thread-safe: waits until no
+// thread is in the previous one.
 //
 // throws: kFailedPrecondition inside a sink, and so does print().
 PrintSink set_print_sink(PrintSink sink);

@@ -97,11 +97,15 @@ TraceKey::TraceKey(const Arguments& call)
 }
 
 bool TraceKey::fits(const Arguments& call) const {
+  return fits_but_objects(call) && same_objects(objects, call);
+}
+
+bool TraceKey::fits_but_objects(const Arguments& call) const {
   if (types.size() != call.tensors.size()) return false;
   for (std::size_t i = 0; i < types.size(); ++i) {
     if (types[i] != type_or_null(call.tensors[i])) return false;
   }
-  return fits_beside_types(call);
+  return has_same_words(call);
 }
 
 bool TraceKey::fits_but_sizes(const Arguments& call) const {
@@ -115,15 +119,14 @@ bool TraceKey::fits_but_sizes(const Arguments& call) const {
       return false;
     }
   }
-  return fits_beside_types(call);
+  return has_same_words(call) && same_objects(objects, call);
 }
 
-bool TraceKey::fits_beside_types(const Arguments& call) const {
+bool TraceKey::has_same_words(const Arguments& call) const {
   const Ambient& now = ambient();
   return words.size() == call.words.size() &&
          std::equal(words.begin(), words.end(), call.words.begin()) && phase == now.phase &&
-         default_dtype == now.default_dtype && promotion == now.promotion &&
-         same_objects(objects, call);
+         default_dtype == now.default_dtype && promotion == now.promotion;
 }
 
 namespace {
@@ -184,18 +187,30 @@ Tensor FunctionCore::read_host_data(const HostSource& source, std::size_t argume
 }
 
 TraceRef FunctionCore::find(const Arguments& call) const {
-  const std::shared_lock lock(kept_->mutex);
+  // Host objects and Variables are compared without the lock, since that may run host code.
+  InlineVector<TraceRef, 2> refused;
   const TraceContext* around = TraceContext::innermost();
-  for (const auto* list : {&kept_->traces, &kept_->instances}) {
-    for (auto at = list->rbegin(); at != list->rend(); ++at) {
-      const Trace& trace = **at;
-      if (!trace.key.fits(call) || !variables_fit(trace, call)) continue;
-      if (trace.enclosing && (around == nullptr || trace.enclosing.get() != &around->info()))
-        continue;
-      if (trace.has_examples && !is_in_its_vmaps(trace)) continue;
-      if (options_.max_traces > 0) note_use(trace);
-      return *at;
+  const auto next = [&]() -> TraceRef {
+    const std::shared_lock lock(kept_->mutex);
+    for (const auto* list : {&kept_->traces, &kept_->instances}) {
+      for (auto at = list->rbegin(); at != list->rend(); ++at) {
+        const Trace& trace = **at;
+        if (!trace.key.fits_but_objects(call)) continue;
+        if (trace.enclosing && (around == nullptr || trace.enclosing.get() != &around->info()))
+          continue;
+        if (trace.has_examples && !is_in_its_vmaps(trace)) continue;
+        const auto is_it = [&](const TraceRef& other) { return other.get() == &trace; };
+        if (std::none_of(refused.begin(), refused.end(), is_it)) return *at;
+      }
     }
+    return {};
+  };
+  for (TraceRef found = next(); found; found = next()) {
+    if (same_objects(found->key.objects, call) && variables_fit(*found, call)) {
+      if (options_.max_traces > 0) note_use(*found);
+      return found;
+    }
+    refused.push_back(std::move(found));
   }
   return {};
 }
@@ -238,12 +253,12 @@ void require_of_this_thread(const Arguments& call, const ArgumentNames& names,
 
 TraceRef FunctionCore::find_or_trace(const Arguments& call, const ArgumentNames& names,
                                      const HostRun& run, FirstRun* first, CallSite where) {
-  TracingLock lock = located("", where, [&] {
+  TracingTicket ticket = located("", where, [&] {
     require_of_this_thread(call, names, name());
-    return lock_tracing(name());
+    return take_ticket(call);
   });
   if (TraceRef known = find(call)) return known;  // another thread made it meanwhile
-  return or_first_run(first, lock, where, [&] {
+  return or_first_run(first, ticket, where, [&] {
     Refusal refusal;
     TraceRef generalised = options_.signature ? TraceRef() : find_generalised(call, refusal);
     if (generalised) return generalised;
@@ -261,6 +276,7 @@ TraceRef FunctionCore::trace_call(const Arguments& call, const ArgumentNames& na
   }
   const TraceRef found = general ? instance_of(*general, call, refusal) : TraceRef();
   const RefPtr<Trace> made = found ? RefPtr<Trace>() : make(call, names, run, where);
+  if (TraceRef known = find(call)) return known;  // of a thread that could not wait for this one
   if (kept_->history->note_trace()) warn_of_traces(name(), traces(), TraceKey(call), names, where);
   if (general) keep(general);
   if (found || refusal.is_of_given_size) return keep_instance(found ? found : TraceRef(made));
@@ -276,10 +292,11 @@ TraceRef FunctionCore::trace_call(const Arguments& call, const ArgumentNames& na
 
 TraceRef FunctionCore::trace_of_signature(const Arguments& call, const ArgumentNames& names,
                                           const HostRun& run, CallSite where) {
-  TracingLock lock = located("", where, [&] { return lock_tracing(name()); });
-  return or_first_run(nullptr, lock, where, [&] {
+  TracingTicket ticket;
+  return or_first_run(nullptr, ticket, where, [&] {
     const std::vector<Tensor> made_up = made_up_tensors(*options_.signature, call, name());
     for (std::size_t i = 0; i < made_up.size(); ++i) *call.tensors[i] = made_up[i];
+    ticket = take_ticket(call);
     if (TraceRef known = find(call)) return known;
     const TracingScope scope(*this, call);
     return trace_signature(call, names, run, where);
@@ -340,7 +357,7 @@ RefPtr<Trace> FunctionCore::make(const Arguments& call, const ArgumentNames& nam
   for (std::size_t i = 0; i < call.tensors.size(); ++i) {
     if (trace->key.types[i] != nullptr) trace->inputs.push_back(static_cast<int32_t>(i));
   }
-  const bool is_first = !kept_->was_traced && kept_->first_runs.empty();
+  const bool is_first = is_untraced();
   const std::vector<std::string> shown =
       input_names(names.tensors, options_.signature ? &*options_.signature : nullptr);
   std::vector<Variable> used = stand_ins(call);

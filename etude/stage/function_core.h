@@ -72,11 +72,13 @@ struct TraceKey {
   TraceKey() = default;
   explicit TraceKey(const Arguments& call);
   bool fits(const Arguments& call) const;
+  // The same without host objects, whose comparison is host code.
+  bool fits_but_objects(const Arguments& call) const;
   // Whether the only differences are sizes.
   bool fits_but_sizes(const Arguments& call) const;
 
  private:
-  bool fits_beside_types(const Arguments& call) const;
+  bool has_same_words(const Arguments& call) const;
 };
 
 // A Variable that a call of a graph uses, or a call_time_value.
@@ -162,7 +164,7 @@ inline void put_result(Tensor& y, Values& out, std::size_t& next) {
 }
 
 // A call that runs the host function itself, once, because its trace cannot make a Variable whose
-// initial value depends on an argument. While it lives, no other thread traces.
+// initial value depends on an argument. While it lives, no other thread traces this function.
 class FirstRun {
  public:
   FirstRun() = default;
@@ -176,7 +178,7 @@ class FirstRun {
   FunctionCore* function_ = nullptr;  // null: it did not begin
   std::string maker_;                 // the function that owns the Variable
   int exceptions_ = 0;
-  TracingLock lock_;
+  TracingTicket ticket_;
 };
 
 using HostRun =
@@ -199,9 +201,10 @@ class FunctionCore {
   TraceRef find(const Arguments& call) const;
   // The graph for this call, made by `run` if there is none. `run` calls the host function on
   // abstract tensors, one per tensor of the call, and on placeholders of its Variables. One thread
-  // of the process traces at a time. Returns null if the caller has to run the host function on the
-  // arguments of the call: `first` has then begun. Pass a null `first` where no call can be made.
-  // throws: the errors of the host function, and then no graph is kept; kFailedPrecondition for a
+  // traces for the same arguments at a time. Returns null if the caller has to run the host
+  // function on the arguments of the call: `first` has then begun. Pass a null `first` where no
+  // call can be made. throws: the errors of the host function, and then no graph is kept;
+  // kFailedPrecondition for a
   //   function that is called with the same types while it is traced for them.
   TraceRef find_or_trace(const Arguments& call, const ArgumentNames& names, const HostRun& run,
                          FirstRun* first, CallSite where);
@@ -236,10 +239,13 @@ class FunctionCore {
   // Runs `trace` on behalf of this function. If the trace could not make a Variable, `first` begins
   // and the result is null; inside another trace, the error passes on to the function around.
   // throws: kFailedPrecondition if there was a first run before, or if `first` is null.
-  TraceRef or_first_run(FirstRun* first, TracingLock& lock, CallSite where,
+  TraceRef or_first_run(FirstRun* first, TracingTicket& ticket, CallSite where,
                         const std::function<TraceRef()>& trace);
-  void begin_first_run(const NoGraph& cause, FirstRun* first, TracingLock& lock);
+  void begin_first_run(const NoGraph& cause, FirstRun* first, TracingTicket& ticket);
   std::string cause_of(const TraceKey& key, const ArgumentNames& names) const;
+  TracingTicket take_ticket(const Arguments& call) const;
+  // Whether no graph and no first run was made: a trace may make Variables.
+  bool is_untraced() const;
   void keep(const TraceRef& trace);
   TraceRef keep_instance(const TraceRef& instance);
   // find_or_trace() without a signature, where no symbolic graph serves the call.

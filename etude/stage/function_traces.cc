@@ -128,23 +128,39 @@ void FunctionCore::Kept::drop_useless() const {
 
 void FunctionCore::keep(const TraceRef& trace) {
   kept_->drop_useless();
-  kept_->was_traced = true;
+  std::vector<TraceRef> dying;  // after the lock: their destructors may call the function
   const std::unique_lock lock(kept_->mutex);
+  kept_->was_traced = true;
   if (options_.max_traces > 0 && kept_->traces.size() >= options_.max_traces) {
-    kept_->traces.erase(std::ranges::min_element(kept_->traces, {}, [](const TraceRef& t) {
+    dying.swap(kept_->instances);  // some may be of its symbolic graph
+    const auto least = std::ranges::min_element(kept_->traces, {}, [](const TraceRef& t) {
       return t->last_use.load(std::memory_order_relaxed);
-    }));
-    kept_->instances.clear();  // some may be of its symbolic graph
+    });
+    dying.push_back(std::move(*least));
+    kept_->traces.erase(least);
   }
   kept_->traces.push_back(trace);
 }
 
 TraceRef FunctionCore::keep_instance(const TraceRef& instance) {
   constexpr std::size_t kMostInstances = 32;
+  TraceRef dying;
   const std::unique_lock lock(kept_->mutex);
-  if (kept_->instances.size() >= kMostInstances) kept_->instances.erase(kept_->instances.begin());
+  if (kept_->instances.size() >= kMostInstances) {
+    dying = std::move(kept_->instances.front());
+    kept_->instances.erase(kept_->instances.begin());
+  }
   kept_->instances.push_back(instance);
   return instance;
+}
+
+bool FunctionCore::is_untraced() const {
+  const std::shared_lock lock(kept_->mutex);
+  return !kept_->was_traced && kept_->first_runs.empty();
+}
+
+TracingTicket FunctionCore::take_ticket(const Arguments& call) const {
+  return take_tracing_ticket(*this, call, [this] { return is_untraced(); });
 }
 
 std::vector<TraceRef> FunctionCore::traces() const {

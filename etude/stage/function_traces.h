@@ -24,13 +24,14 @@ struct FunctionCore::Kept {
   void drop_useless() const;
 
   std::shared_ptr<RetraceMonitor> history;
-  mutable std::shared_mutex mutex;  // of the lists of traces
+  // Of all members below. No host code runs under it: no comparison, copy or destructor of a host
+  // value, and no initialiser of a Variable.
+  mutable std::shared_mutex mutex;
   // Oldest first. Useless traces may be dropped at any time, even by readers.
   mutable std::vector<TraceRef> traces;
   mutable std::vector<TraceRef> instances;  // of symbolic graphs, at sizes that were not traced
-  bool was_traced = false;                  // under the lock for tracing
-  // The functions, this one or nested ones, that first runs were made for. Under the lock for
-  // tracing.
+  bool was_traced = false;
+  // The functions, this one or nested ones, that first runs were made for.
   std::vector<std::string> first_runs;
 };
 

@@ -7,6 +7,7 @@
 #include <ostream>
 
 #include "etude/base/check.h"
+#include "etude/base/thread_object.h"
 #include "etude/core/call/builtin.h"
 #include "etude/core/call/call_scope.h"
 #include "etude/core/context/context.h"
@@ -123,6 +124,10 @@ namespace {
 
 thread_local VariableReader* first_reader = nullptr;
 thread_local VariableReplay* innermost_replay = nullptr;
+// The innermost lock that this thread holds.
+struct InnermostLock {
+  VariableLock* lock = nullptr;
+};
 
 }  // namespace
 
@@ -143,6 +148,13 @@ void VariableReader::stop_reading() noexcept {
 
 ReadersPause::ReadersPause() noexcept : saved_(std::exchange(first_reader, nullptr)) {}
 ReadersPause::~ReadersPause() { first_reader = saved_; }
+
+bool ReadersPause::hides_derivative(const Variable& variable) const {
+  for (const VariableReader* r = saved_; r != nullptr; r = r->next_) {
+    if (r->takes_derivative(variable)) return true;
+  }
+  return false;
+}
 
 TapedStates* taped_states() {
   for (VariableReader* r = first_reader; r != nullptr; r = r->next_) {
@@ -358,7 +370,7 @@ Tensor Variable::assign(const Arg& x) const {
     internal::VariableCell& c = cell();
     if (is_direct(x)) {
       const ContextScope scope(eager_context(), x.where());
-      const Tensor value = operand(x, c.dtype);
+      const Tensor value = to_dense(operand(x, c.dtype));  // may warn: not under the lock
       return internal::assign_now(*this, value);
     }
     const Tensor value = to_dense(operand(x, c.dtype));
@@ -524,13 +536,45 @@ void assign_saved(const Variable& variable, const Tensor& value) {
   notify_assignment(variable, replayed != nullptr ? *replayed : assign_now(variable, value));
 }
 
-VariableLock::VariableLock(std::vector<Variable> variables) : variables_(std::move(variables)) {
+VariableLock::VariableLock(std::vector<Variable> variables)
+    : variables_(std::move(variables)), outer_(ThreadObject<InnermostLock>::get().lock) {
   std::ranges::sort(variables_, std::less<>(), &Variable::ref);
-  for (const Variable& v : variables_) VariableAccess::cell(v).mutex.lock();
+  lock();
+  ThreadObject<InnermostLock>::get().lock = this;
 }
 
 VariableLock::~VariableLock() {
+  ThreadObject<InnermostLock>::get().lock = outer_;
+  unlock();
+}
+
+void VariableLock::lock() {
+  for (const Variable& v : variables_) VariableAccess::cell(v).mutex.lock();
+  is_locked_ = true;
+}
+
+void VariableLock::unlock() noexcept {
+  if (!std::exchange(is_locked_, false)) return;
   for (const Variable& v : variables_) VariableAccess::cell(v).mutex.unlock();
+}
+
+namespace {
+
+// The object is there if the thread ever held a lock.
+VariableLock* exchange_innermost(VariableLock* lock) noexcept {
+  InnermostLock* const innermost = ThreadObject<InnermostLock>::find();
+  return innermost != nullptr ? std::exchange(innermost->lock, lock) : nullptr;
+}
+
+}  // namespace
+
+HostCodeScope::HostCodeScope() noexcept : innermost_(exchange_innermost(nullptr)) {
+  for (VariableLock* lock = innermost_; lock != nullptr; lock = lock->outer_) lock->unlock();
+}
+
+HostCodeScope::~HostCodeScope() {
+  for (VariableLock* lock = innermost_; lock != nullptr; lock = lock->outer_) lock->lock();
+  exchange_innermost(innermost_);
 }
 
 }  // namespace internal

@@ -185,6 +185,8 @@ class VariableReader {
   VariableReader& operator=(const VariableReader&) = delete;
   virtual void variable_read(const Variable& variable, const Tensor& snapshot) = 0;
   virtual void variable_assigned(const Variable& variable, const Tensor& value);
+  // Whether it takes derivatives by values read from the Variable.
+  virtual bool takes_derivative(const Variable& /*variable*/) const { return false; }
   // The state updates of layers whose model no operator copied; null: it collects none.
   virtual TapedStates* states() { return nullptr; }
 
@@ -199,6 +201,7 @@ class VariableReader {
   friend void notify_read(const Variable& variable, const Tensor& snapshot);
   friend void notify_assignment(const Variable& variable, const Tensor& value);
   friend TapedStates* taped_states();
+  friend class ReadersPause;
   VariableReader* next_ = nullptr;
   bool is_registered_ = false;
 };
@@ -210,6 +213,8 @@ class ReadersPause {
   ReadersPause(const ReadersPause&) = delete;
   ReadersPause& operator=(const ReadersPause&) = delete;
   ~ReadersPause();
+  // Whether one of the paused readers takes derivatives by values read from the Variable.
+  bool hides_derivative(const Variable& variable) const;
 
  private:
   VariableReader* saved_;
@@ -235,7 +240,8 @@ Variable stand_in_for(const Variable& variable);
 Tensor assign_now(const Variable& variable, const Tensor& x);
 
 // While alive, no other thread reads or assigns these Variables, so that a function changes several
-// at once. They are locked in the order of their addresses.
+// at once; except while host code runs (HostCodeScope). They are locked in the order of their
+// addresses. confined to its thread.
 class VariableLock {
  public:
   explicit VariableLock(std::vector<Variable> variables);
@@ -244,7 +250,26 @@ class VariableLock {
   ~VariableLock();
 
  private:
+  friend class HostCodeScope;
+  void lock();
+  void unlock() noexcept;
   std::vector<Variable> variables_;
+  VariableLock* outer_;
+  bool is_locked_ = false;
+};
+
+// While alive, host code of a program runs on this thread, inside of a call: the locks of Variables
+// that the thread holds are open, since that code may wait for a thread that needs them. Another
+// thread may then assign to these Variables. confined to its thread.
+class HostCodeScope {
+ public:
+  HostCodeScope() noexcept;
+  HostCodeScope(const HostCodeScope&) = delete;
+  HostCodeScope& operator=(const HostCodeScope&) = delete;
+  ~HostCodeScope();
+
+ private:
+  VariableLock* const innermost_;
 };
 
 }  // namespace internal

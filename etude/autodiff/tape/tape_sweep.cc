@@ -29,6 +29,7 @@ bool adds_to_part(const OpDef& def) { return def.takes_sums && !internal::runs_g
 // the addition, its place is the call whose rule returned the faulty cotangent.
 Error error_of_sum(const Error& error, std::size_t i, std::string_view call, CallSite where) {
   Error out(error.code(), error.text());
+  out.set_cause(error.cause());
   out.name_op(fmt::format("sum of gradients for operand {} of {}", i, call));
   out.locate(where);
   return out;

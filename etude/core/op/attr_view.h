@@ -14,6 +14,7 @@
 #include <variant>
 #include <vector>
 
+#include "etude/base/call_site.h"
 #include "etude/base/internal/ref_ptr.h"
 #include "etude/core/dtype.h"
 #include "etude/core/shape.h"
@@ -33,6 +34,14 @@ class AttrObject : public internal::RefCounted {
   virtual std::string to_string() const = 0;
 };
 
+// An attribute value that exists only in this process, such as a callable of a program. It equals
+// itself alone. Whatever writes graphs down refuses it, with its text and the user's line.
+class HostObject : public AttrObject {
+ public:
+  uint64_t hash() const noexcept final { return reinterpret_cast<uintptr_t>(this) >> 4; }
+  bool same(const AttrObject& other) const noexcept final { return this == &other; }
+};
+
 enum class AttrKind : uint8_t {
   kNone,
   kFlag,
@@ -45,16 +54,22 @@ enum class AttrKind : uint8_t {
   kProgram,
   kGraph,
   kGraphs,
+  kHost,
 };
 constexpr bool holds_graphs(AttrKind kind) noexcept {
   return kind == AttrKind::kGraph || kind == AttrKind::kGraphs;
+}
+// Whether values own objects, so that no cache may keep them after their last user.
+constexpr bool holds_objects(AttrKind kind) noexcept {
+  return holds_graphs(kind) || kind == AttrKind::kHost;
 }
 
 // kNone means "not given" if an attribute may be absent.
 using AttrValue =
     std::variant<std::monostate, bool, int64_t, double, DType, std::vector<int64_t>, std::string,
                  std::vector<double>, const ScalarDef*, internal::RefPtr<const AttrObject>,
-                 std::vector<internal::RefPtr<const AttrObject>>>;
+                 std::vector<internal::RefPtr<const AttrObject>>,
+                 internal::RefPtr<const HostObject>>;
 
 // A list of axes or sizes as a parameter: {0, 1}, a single number, a Shape, or absent.
 class IntList {
@@ -110,6 +125,8 @@ class AttrView {
       : kind_(AttrKind::kReals), size_(v.size()), data_(v.data()) {}
   AttrView(const ScalarDef* v) noexcept : kind_(AttrKind::kProgram), data_(v) {}
   AttrView(const AttrObject* v) noexcept : kind_(AttrKind::kGraph), data_(v) {}
+  AttrView(const HostObject* v) noexcept : kind_(AttrKind::kHost), data_(v) {}
+  AttrView(const internal::RefPtr<const HostObject>& v) noexcept : AttrView(v.get()) {}
   AttrView(const internal::RefPtr<const AttrObject>& v) noexcept : AttrView(v.get()) {}
   AttrView(const std::vector<internal::RefPtr<const AttrObject>>& v) noexcept
       : kind_(AttrKind::kGraphs), size_(v.size()), data_(v.data()) {}

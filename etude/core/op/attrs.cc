@@ -61,6 +61,9 @@ std::string to_string(const AttrValue& value) {
       for (const auto& x : v) text += (text.size() > 1 ? ", " : "") + x->to_string();
       return text + "]";
     }
+    std::string operator()(const internal::RefPtr<const HostObject>& v) const {
+      return v->to_string();
+    }
   };
   return std::visit(Printer{}, value);
 }
@@ -94,6 +97,8 @@ AttrValue AttrView::own() const {
       return internal::RefPtr<const AttrObject>(static_cast<const AttrObject*>(data_));
     case AttrKind::kGraphs:
       return list(static_cast<const internal::RefPtr<const AttrObject>*>(data_));
+    case AttrKind::kHost:
+      return internal::RefPtr<const HostObject>(static_cast<const HostObject*>(data_));
   }
   return {};
 }
@@ -104,6 +109,7 @@ uint64_t AttrView::hash() const noexcept {
     case AttrKind::kReal:
       return step(kind, std::bit_cast<uint64_t>(real_));
     case AttrKind::kProgram:
+    case AttrKind::kHost:
       return step(kind, std::bit_cast<uintptr_t>(data_));
     case AttrKind::kGraph:
       return step(kind, static_cast<const AttrObject*>(data_)->hash());
@@ -159,6 +165,8 @@ bool AttrView::is(const AttrValue& value) const noexcept {
       return std::ranges::equal(
           graphs(), *std::get_if<std::vector<internal::RefPtr<const AttrObject>>>(&value),
           [](const auto& x, const auto& y) { return x->same(*y); });
+    case AttrKind::kHost:
+      return std::get_if<internal::RefPtr<const HostObject>>(&value)->get() == data_;
   }
   return false;
 }
@@ -215,6 +223,18 @@ const AttrObject& Attrs::object(std::string_view name) const {
 }
 std::span<const internal::RefPtr<const AttrObject>> Attrs::objects(std::string_view name) const {
   return std::get<std::vector<internal::RefPtr<const AttrObject>>>(value(name));
+}
+
+const HostObject& Attrs::host(std::string_view name) const {
+  return *std::get<internal::RefPtr<const HostObject>>(value(name));
+}
+
+const HostObject* Attrs::find_host() const noexcept {
+  for (const AttrValue& value : values()) {
+    const auto* host = std::get_if<internal::RefPtr<const HostObject>>(&value);
+    if (host != nullptr) return host->get();
+  }
+  return nullptr;
 }
 
 std::span<const AttrDef> Attrs::defs() const {

@@ -87,6 +87,9 @@ class Attrs {
   const std::string& text(std::string_view name) const;
   const AttrObject& object(std::string_view name) const;
   std::span<const internal::RefPtr<const AttrObject>> objects(std::string_view name) const;
+  const HostObject& host(std::string_view name) const;
+  // The first value that exists only in this process; null: none.
+  const HostObject* find_host() const noexcept;
 
   std::span<const AttrDef> defs() const;
   std::span<const AttrValue> values() const;

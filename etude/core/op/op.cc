@@ -176,9 +176,9 @@ Attrs Op::make_attrs(std::vector<AttrValue> values) const {
   }
   Attrs made(def_.attrs, std::move(values));
   if (made == default_attrs_) return default_attrs_;
-  // A permanent set would keep its graph permanently.
-  const auto is_graph = [](const AttrDef& def) { return holds_graphs(def.kind); };
-  if (std::ranges::any_of(def_.attrs, is_graph)) return made;
+  // A permanent set would keep its graph or its host object permanently.
+  const auto is_object = [](const AttrDef& def) { return holds_objects(def.kind); };
+  if (std::ranges::any_of(def_.attrs, is_object)) return made;
   const OpAttrs given{this, made};
   const OpAttrs* known = attr_table().sets.find_or_make(given, [&]() -> std::optional<OpAttrs> {
     if (!take_number(numbered_sets_, kSetsPerOp)) return std::nullopt;

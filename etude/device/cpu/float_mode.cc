@@ -5,6 +5,7 @@ namespace etude {
 namespace internal {
 constinit std::atomic<uint32_t> wanted_float_bits{kFlushBits};
 thread_local constinit int float_scope_depth = 0;
+thread_local constinit uint32_t outer_float_mode = 0;
 }  // namespace internal
 
 void set_denormals(Denormals denormals) noexcept {

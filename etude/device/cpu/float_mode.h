@@ -32,6 +32,12 @@ extern std::atomic<uint32_t> wanted_float_bits;
 [[gnu::tls_model("initial-exec")]]
 #endif
 extern thread_local constinit int float_scope_depth;
+// The mode to restore after the outermost scope. 0: it is the present one; 0 is never a usable
+// control word.
+#if defined(__GNUC__)
+[[gnu::tls_model("initial-exec")]]
+#endif
+extern thread_local constinit uint32_t outer_float_mode;
 }  // namespace internal
 
 // Sets the mode and restores the previous mode. Confined to its thread.
@@ -46,7 +52,7 @@ class FloatModeScope {
     const uint32_t wanted =
         (now & ~internal::kFlushBits) | internal::wanted_float_bits.load(std::memory_order_relaxed);
     if (wanted == now) return;
-    before_ = now;
+    internal::outer_float_mode = now;
     _mm_setcsr(wanted);
 #endif
   }
@@ -54,13 +60,44 @@ class FloatModeScope {
   FloatModeScope& operator=(const FloatModeScope&) = delete;
   ~FloatModeScope() {
 #if defined(__SSE2__)
-    --internal::float_scope_depth;
-    if (before_ != 0) _mm_setcsr(before_);
+    if (--internal::float_scope_depth != 0 || internal::outer_float_mode == 0) return;
+    _mm_setcsr(internal::outer_float_mode);
+    internal::outer_float_mode = 0;
+#endif
+  }
+};
+
+// While alive, the thread has the mode that it had outside of all FloatModeScopes: for host code
+// that a kernel calls. A mode that this code sets stays after the outermost scope. Confined to its
+// thread.
+class HostFloatModeScope {
+ public:
+  HostFloatModeScope() noexcept {
+#if defined(__SSE2__)
+    depth_ = internal::float_scope_depth;
+    internal::float_scope_depth = 0;
+    if (internal::outer_float_mode == 0) return;
+    _mm_setcsr(internal::outer_float_mode);
+    internal::outer_float_mode = 0;
+#endif
+  }
+  HostFloatModeScope(const HostFloatModeScope&) = delete;
+  HostFloatModeScope& operator=(const HostFloatModeScope&) = delete;
+  ~HostFloatModeScope() {
+#if defined(__SSE2__)
+    internal::float_scope_depth = depth_;
+    if (depth_ == 0) return;
+    const uint32_t now = _mm_getcsr();
+    const uint32_t wanted =
+        (now & ~internal::kFlushBits) | internal::wanted_float_bits.load(std::memory_order_relaxed);
+    if (wanted == now) return;
+    internal::outer_float_mode = now;
+    _mm_setcsr(wanted);
 #endif
   }
 
  private:
-  uint32_t before_ = 0;  // 0: nothing to restore; 0 is never a usable control word
+  int depth_ = 0;
 };
 
 }  // namespace etude

@@ -144,6 +144,12 @@ AttrValue read_attr(TextReader& in, const AttrDef& def, const SubGraphs& graphs,
       return read_graph(in, graphs, depth);
     case AttrKind::kGraphs:
       return read_graphs(in, graphs, depth);
+    case AttrKind::kHost:
+      in.fail(in.at(),
+              fmt::format("attribute '{}' is {}, which exists only in the process that made it, so "
+                          "no text has it",
+                          def.name, in.seen()),
+              ErrorCode::kUnimplemented);
     case AttrKind::kNone:
       break;
   }

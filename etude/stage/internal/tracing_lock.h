@@ -1,43 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0
-// Only one thread of the process traces at a time. A function may call others while it is traced;
-// with a lock per function, two functions that call each other from two threads would deadlock.
+// Tickets of the functions that are being traced. No lock is held while a function is traced: its
+// host code runs then, and may wait for other threads, which trace and call functions as well. A
+// ticket holds back only the threads that would make the same graph a second time.
 #pragma once
 
 #include <chrono>
-#include <mutex>
-#include <string>
-#include <string_view>
+#include <functional>
+#include <memory>
+#include <utility>
 
 #include "etude/version.h"
 
 namespace ETUDE_API etude {
 namespace internal {
 
-// A recursive mutex that records for which function it was first taken.
-class TracingMutex {
+class FunctionCore;
+struct Arguments;
+struct TracingEntry;
+
+// Returns the ticket when it is destroyed. confined to the thread that took it.
+class TracingTicket {
  public:
-  // Waits until no other thread traces.
-  // throws: kFailedPrecondition after trace_patience(): the tracing thread may be waiting for this
-  // thread.
-  void lock_for(std::string_view function);
-  void unlock();
+  TracingTicket() = default;
+  explicit TracingTicket(std::shared_ptr<TracingEntry> entry) noexcept : entry_(std::move(entry)) {}
+  TracingTicket(TracingTicket&&) noexcept = default;
+  TracingTicket& operator=(TracingTicket&& other) noexcept {
+    std::swap(entry_, other.entry_);
+    return *this;
+  }
+  ~TracingTicket();
 
  private:
-  bool try_lock_for(std::string_view function);
-  std::string holder();
-  std::recursive_mutex mutex_;
-  int depth_ = 0;  // of the thread that holds it
-  std::mutex name_mutex_;
-  std::string name_;
+  std::shared_ptr<TracingEntry> entry_;  // null: none
 };
 
-using TracingLock = std::unique_lock<TracingMutex>;
-// throws: as TracingMutex::lock_for().
-TracingLock lock_tracing(std::string_view function);
+// Takes the ticket to trace `function` for this call. Waits while another thread traces it for the
+// same arguments; and for any arguments while `is_first()`, since the first trace may make
+// Variables. Threads that would wait for each other in a circle do not wait: each makes a graph,
+// and the function keeps one of them. throws: kFailedPrecondition after trace_patience(): the
+// tracing thread may be waiting for this
+//   thread.
+TracingTicket take_tracing_ticket(const FunctionCore& function, const Arguments& call,
+                                  const std::function<bool()>& is_first);
 
-// The time for which a thread waits while another thread traces; initially five minutes, since a
-// first call that makes Variables may train. set_trace_patience() returns the previous time, and is
-// for tests. threads: thread-safe.
+// The time for which a thread waits for the trace of another thread; initially five minutes, since
+// a first call that makes Variables may train. set_trace_patience() returns the previous time, and
+// is for tests. threads: thread-safe.
 std::chrono::milliseconds trace_patience() noexcept;
 std::chrono::milliseconds set_trace_patience(std::chrono::milliseconds patience) noexcept;
 
