@@ -172,7 +172,7 @@ TEST(Kinds, ValuesOfAnotherType) {
                  make("optim.SGD", {}, {{"lr", Values{1}}});
                });
   expect_error(ErrorCode::kInvalidArgument,
-               "nn.MLP: 'sizes' is \"3, 4\" (text), but must be of type int or list of int or none",
+               "nn.MLP: 'sizes' is \"3, 4\" (text), but must be of type int or list of int",
                [] { make("nn.MLP", {"3, 4"}); });
   expect_error(ErrorCode::kInvalidArgument,
                "nn.LoRA: 'base_layer' is nn.GRUCell (cell), but must be of type nn.Dense", [] {
@@ -221,7 +221,7 @@ TEST(Kinds, TheTable) {
   EXPECT_EQ(at("nn.PReLU").signature(),
             "nn.PReLU(features: int = 1, slope_init: initializer = nn.constant(value=0.25))");
   EXPECT_EQ(at("nn.MaxPool2D").signature(),
-            "nn.MaxPool2D(window: int or list of int or none, *, strides: int or list of int or "
+            "nn.MaxPool2D(window: int or list of int, *, strides: int or list of int or "
             "none = none, padding: text = \"valid\")");
   const Parameter& momentum = *at("optim.SGD").find("momentum");
   EXPECT_EQ(momentum.range_text(), "in [0, 1)");

@@ -29,6 +29,8 @@ void add_parameter(Kind& kind, Parameter parameter) {
 }  // namespace
 
 void KindMaker::positional(const Positional& parameter, ParameterType type) {
+  // An absent list or tensor is a default, and no value of a required parameter.
+  if (parameter.is_required) type.may_be_none = false;
   // A row may write 1 for the default 1.0.
   const bool is_whole = type.form == ParameterType::Form::kReal &&
                         parameter.default_value.form() == Value::Form::kInt;
