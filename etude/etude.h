@@ -51,6 +51,7 @@
 #include "etude/io/safetensors.h"
 #include "etude/io/text_lines.h"
 #include "etude/io/torch_file.h"
+#include "etude/kinds/kinds.h"
 #include "etude/lazy/lazy.h"
 #include "etude/lazy/metrics.h"
 #include "etude/nn/erased_layer.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes the reference pages, one Markdown page per namespace, from the op records:
-// `docgen FOLDER`.
+// Writes the reference pages as Markdown: `docgen FOLDER`. One page per namespace from the op
+// records, and in FOLDER/kinds one per group of kinds.
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -10,6 +10,8 @@
 #include <fmt/format.h>
 
 #include "etude/core/op/registry.h"
+#include "etude/kinds/kinds.h"
+#include "tools/kind_text.h"
 #include "tools/record_text.h"
 
 namespace etude::tools {
@@ -63,6 +65,19 @@ void write_pages(const std::filesystem::path& folder) {
   write(folder / "README.md", index);
 }
 
+// The names that C++ calls by `kinds::make`, with all options.
+void write_kind_pages(const std::filesystem::path& folder) {
+  std::map<std::string, std::string> pages;
+  for (const kinds::Kind& kind : kinds::all()) {
+    const std::string group(kinds::name(kind.group));
+    std::string& page = pages[group];
+    if (page.empty()) page = fmt::format("# Kinds of group {}\n", group);
+    page += kind_section(kind);
+  }
+  std::filesystem::create_directories(folder);
+  for (const auto& [group, page] : pages) write(folder / (group + ".md"), page);
+}
+
 }  // namespace
 
 int run_program(int argc, char** argv) {
@@ -72,6 +87,7 @@ int run_program(int argc, char** argv) {
   }
   try {
     write_pages(argv[1]);
+    write_kind_pages(std::filesystem::path(argv[1]) / "kinds");
   } catch (const std::exception& error) {
     fmt::print(stderr, "docgen: {}\n", error.what());
     return 1;

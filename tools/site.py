@@ -24,7 +24,7 @@ GUIDES = {"install": "Install and use", "tours": "Tours", "values": "Values", "f
           "what_compiling_costs": "What compiling costs", "batches": "Batches: vmap",
           "differentiable": "Derivatives of plain C++", "tensors_and_numbers": "Tensors and numbers",
           "training": "Training", "training_loops": "Train and evaluate by hand", "mixed_precision": "Mixed precision",
-          "layers": "Write a layer", "structures": "Structures at run time",
+          "layers": "Write a layer", "structures": "Structures at run time", "kinds": "Layers by name",
           "save_and_load": "Save and load", "fine_tuning": "Freeze and fine-tune",
           "debugging": "Find what is wrong", "reproducibility": "Threads, seeds and equal bits",
           "data": "Data and files", "profiling": "Profiling", "ahead_of_time": "Ahead of time",
@@ -32,7 +32,7 @@ GUIDES = {"install": "Install and use", "tours": "Tours", "values": "Values", "f
           "coming_from": "Coming from PyTorch, JAX, TensorFlow",
           "coming_from_numbers": "Coming from autodiff, CppAD, Enzyme", "swift_forms": "Coming from Swift"}
 WIDE = ("coming_from", "coming_from_numbers", "swift_forms")  # whose tables take the place of their contents
-FOLDERS = ("core", "ops", "nn", "optim", "data", "io", "autodiff", "stage", "parts", "variables", "lazy", "eager", "diff", "graph", "passes", "device", "codegen", "base")
+FOLDERS = ("core", "ops", "nn", "optim", "data", "io", "kinds", "autodiff", "stage", "parts", "variables", "lazy", "eager", "diff", "graph", "passes", "device", "codegen", "base")
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
 
 
@@ -106,6 +106,15 @@ def lost_guides(site):
                 yield f"docs/README.md does not lead to {path}; add a question that it answers"
 
 
+def kind_pages(site, folder):
+    """[{group: page}] of the layers, optimisers, ... that kinds::make knows."""
+    pages = []
+    for name in sorted(os.listdir(folder)):
+        with open(os.path.join(folder, name), encoding="utf-8") as file:
+            pages.append({name.removesuffix(".md"): site.add(f"reference/kinds/{name}", file.read())})
+    return pages
+
+
 def gather(ops):
     site = Site()
     home = site.add_file("README.md", "index.md")
@@ -114,10 +123,11 @@ def gather(ops):
     examples = site.add_file("docs/examples.md", "examples/index.md")
     example_pages(site)
     pages_of_ops = []
-    for name in sorted(os.listdir(ops)):
+    for name in sorted(name for name in os.listdir(ops) if name.endswith(".md")):
         with open(os.path.join(ops, name), encoding="utf-8") as file:
             page = site.add(f"reference/ops/{'index.md' if name == 'README.md' else name}", file.read())
         pages_of_ops.append({"All" if name == "README.md" else name.removesuffix(".md"): page})
+    pages_of_kinds = kind_pages(site, os.path.join(ops, "kinds"))
     headers = header_pages(site)
     decisions = [site.add_file(path, f"inside/{os.path.basename(path)}")
                  for path in common.files() if re.match(r"docs/design/\d{4}-.*\.md$", path)]
@@ -126,7 +136,7 @@ def gather(ops):
               {"Benchmarks": site.add_file("benchmarks/README.md", "inside/benchmarks.md")},
               {"Rows and tests": site.add_file("tests/ROWS.md", "inside/rows.md")}, {"Decisions": decisions}]
     site.nav = [{"Etude": home}, {"Guides": guides}, {"Examples": examples},
-                {"Reference": [{"Ops": pages_of_ops}, *headers]}, {"Inside": inside}]
+                {"Reference": [{"Ops": pages_of_ops}, {"Kinds": pages_of_kinds}, *headers]}, {"Inside": inside}]
     site.faults += lost_guides(site)
     for name in WIDE:
         site.pages[f"guides/{name}.md"] = "---\nhide: [toc]\n---\n" + site.pages[f"guides/{name}.md"]

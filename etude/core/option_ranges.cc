@@ -6,11 +6,10 @@
 
 #include "etude/base/check.h"
 #include "etude/core/call/call_scope.h"
+#include "etude/core/range_text.h"
 
 namespace etude::internal {
-namespace {
-
-std::string words(const Range& range) {
+std::string range_text(const Range& range) {
   if (std::isinf(range.high)) {
     return fmt::format("{} {}", range.has_low ? "at least" : "above", range.low);
   }
@@ -18,12 +17,10 @@ std::string words(const Range& range) {
                      range.has_high ? ']' : ')');
 }
 
-}  // namespace
-
 void throw_outside(std::string_view owner, std::string_view option, double value,
                    const Range& range, CallSite where) {
   Error error(ErrorCode::kInvalidArgument,
-              fmt::format("{} is {}, but must be {}", option, value, words(range)));
+              fmt::format("{} is {}, but must be {}", option, value, range_text(range)));
   explain(error, owner, where);
   throw error;
 }

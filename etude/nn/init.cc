@@ -9,6 +9,7 @@
 #include "etude/core/call/builtin.h"
 #include "etude/core/call/call_scope.h"
 #include "etude/core/context/ambient.h"
+#include "etude/nn/internal/named_init.h"
 #include "etude/ops/random.h"
 
 namespace etude::nn {
@@ -89,23 +90,35 @@ Tensor orthogonal_of(const Shape& shape, double gain) {
 Tensor zeros(const Shape& shape) { return filled(shape, 0); }
 Tensor ones(const Shape& shape) { return filled(shape, 1); }
 Initializer constant(double value) {
-  return [value](const Shape& shape) { return filled(shape, value); };
+  return internal::NamedInit{
+      "constant", {"value"}, {value}, [](const Shape& shape, double constant, double) {
+        return filled(shape, constant);
+      }};
 }
 
 Initializer random_uniform(double low, double high) {
-  return [=](const Shape& shape) {
-    return random::uniform(shape, {.low = Tensor(low), .high = Tensor(high)});
-  };
+  return internal::NamedInit{
+      "random_uniform", {"low", "high"}, {low, high}, [](const Shape& shape, double a, double b) {
+        return random::uniform(shape, {.low = Tensor(a), .high = Tensor(b)});
+      }};
 }
 Initializer random_normal(double mean, double stddev) {
-  return [=](const Shape& shape) {
-    return random::normal(shape, {.mean = Tensor(mean), .stddev = Tensor(stddev)});
-  };
+  return internal::NamedInit{"random_normal",
+                             {"mean", "stddev"},
+                             {mean, stddev},
+                             [](const Shape& shape, double m, double s) {
+                               return random::normal(shape,
+                                                     {.mean = Tensor(m), .stddev = Tensor(s)});
+                             }};
 }
 Initializer truncated_normal(double mean, double stddev) {
-  return [=](const Shape& shape) {
-    return random::truncated_normal(shape, {.mean = Tensor(mean), .stddev = Tensor(stddev)});
-  };
+  return internal::NamedInit{"truncated_normal",
+                             {"mean", "stddev"},
+                             {mean, stddev},
+                             [](const Shape& shape, double m, double s) {
+                               return random::truncated_normal(
+                                   shape, {.mean = Tensor(m), .stddev = Tensor(s)});
+                             }};
 }
 
 Tensor glorot_uniform(const Shape& shape) {
@@ -150,7 +163,10 @@ Initializer variance_scaling(VarianceScalingOptions options, CallSite where) {
 }
 
 Initializer orthogonal(double gain) {
-  return [gain](const Shape& shape) { return orthogonal_of(shape, gain); };
+  return internal::NamedInit{
+      "orthogonal", {"gain"}, {gain}, [](const Shape& shape, double factor, double) {
+        return orthogonal_of(shape, factor);
+      }};
 }
 
 Tensor identity(const Shape& shape) {

@@ -18,6 +18,7 @@ namespace nn {
 // inputs.
 using Initializer = std::function<Tensor(const Shape& shape)>;
 
+// All elements 0; all 1.
 Tensor zeros(const Shape& shape);
 Tensor ones(const Shape& shape);
 // Factories of initialisers: Dense(3, 4, {.weight_init = nn::constant(0.5)}).

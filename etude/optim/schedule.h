@@ -61,6 +61,7 @@ class Schedule {
 // Below, `base` is the initial value and T a number of updates.
 // throws (all): kInvalidArgument for a T below 1 and for lists that do not fit together.
 
+// The same value at every update.
 Schedule constant(double value);
 // values[0] before bounds[0], values[1] before bounds[1], ..., the last value from then on.
 Schedule piecewise(std::vector<int64_t> bounds, std::vector<double> values,

@@ -16,6 +16,7 @@
 #include "etude/core/op/registry.h"
 #include "tools/etude/compile_command.h"
 #include "tools/etude/graph_command.h"
+#include "tools/etude/kinds_command.h"
 #include "tools/etude/run_op.h"
 #include "tools/record_text.h"
 
@@ -220,6 +221,7 @@ int run_program(int argc, char** argv) {
   add_ops_commands(app, options, names_only, shown);
   add_compile_command(app);
   add_graph_commands(app);
+  add_kinds_command(app);
   add_profile_command(app, profiled);
   try {
     app.parse(argc, argv);

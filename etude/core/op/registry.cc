@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <mutex>
-#include <numeric>
 
 #include "etude/base/check.h"
+#include "etude/base/edit_distance.h"
 #include "etude/core/internal/call.h"
 
 namespace etude {
@@ -68,20 +68,6 @@ void require_upgrades(const OpDef& def) {
   }
 }
 
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i);
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t changed = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, changed});
-    }
-  }
-  return row.back();
-}
-
 }  // namespace
 
 Registry& Registry::global() {
@@ -125,7 +111,9 @@ const Op& Registry::at(std::string_view name) const {
   std::vector<std::pair<std::size_t, std::string>> all;
   for (const Op* op : ops()) {
     const std::string full = op->full_name();
-    all.emplace_back(std::min(edit_distance(op->name(), name), edit_distance(full, name)), full);
+    all.emplace_back(
+        std::min(internal::edit_distance(op->name(), name), internal::edit_distance(full, name)),
+        full);
   }
   std::stable_sort(all.begin(), all.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });

@@ -66,7 +66,7 @@ using AvgPool1D = AvgPool<1>;
 using AvgPool2D = AvgPool<2>;
 using AvgPool3D = AvgPool<3>;
 
-// The maximum, or the mean, over all axes but the first and the last: [n, channels].
+// The maximum over all axes but the first and the last: [n, channels].
 template <int axes>
 class GlobalMaxPool {
  public:
@@ -77,6 +77,7 @@ using GlobalMaxPool1D = GlobalMaxPool<1>;
 using GlobalMaxPool2D = GlobalMaxPool<2>;
 using GlobalMaxPool3D = GlobalMaxPool<3>;
 
+// The mean over all axes but the first and the last: [n, channels].
 template <int axes>
 class GlobalAvgPool {
  public:

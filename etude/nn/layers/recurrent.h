@@ -80,6 +80,7 @@ struct RecurrentOptions {
   bool last_output = false;  // a call returns only the output of the last step
 };
 
+// Runs one cell along the time axis, from the first step to the last.
 template <class Cell>
 class Recurrent {
  public:
