@@ -27,8 +27,7 @@ constexpr int64_t kForkRoom = 256 << 10;  // bytes that forks may cost in any pl
 int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 // Whether the kernel may write result r over operand o. An element-wise kernel reads an element
-// before it writes there, even if another operand is the same value. For other kernels, no other
-// operand may be the same value.
+// before it writes there; for other kernels, no other operand may be the same value.
 bool may_write_over(const Graph::Node& node, const Prepared& p, std::size_t o, uint32_t r) {
   const bool may = node.results == 1 ? ((p.in_place >> o) & 1) != 0
                                      : r < p.results_over.size() && p.results_over[r] >= 0 &&
