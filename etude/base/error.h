@@ -106,8 +106,8 @@ class Error : public std::exception {
   void set_cause(std::exception_ptr cause) {
     if (content_->cause == nullptr) own().cause = std::move(cause);
   }
-  // The exception of a program that this error reports, such as the one that the callable of a
-  // host_function threw; null: none. std::rethrow_exception(error.cause()) throws it again.
+  // The exception of a program that this error reports, such as an exception of the callable of a
+  // host_function; null: none. std::rethrow_exception(error.cause()) throws it again.
   std::exception_ptr cause() const noexcept { return content_->cause; }
   bool is_located() const noexcept { return content_->where.known(); }
   CallSite where() const noexcept { return content_->where; }

@@ -140,7 +140,7 @@ class Graph final : public AttrObject {
   // Source lines parsed from text, at stable addresses.
   struct Texts;
   internal::RefPtr<const internal::RefCounted> find_kept(std::string_view what) const;
-  // Returns what is kept under this key: `made`, unless another object came first.
+  // Returns the object of this key: `made`, unless another one came first.
   internal::RefPtr<const internal::RefCounted> keep(
       std::string_view what, internal::RefPtr<const internal::RefCounted> made) const;
 

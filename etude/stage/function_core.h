@@ -201,10 +201,10 @@ class FunctionCore {
   TraceRef find(const Arguments& call) const;
   // The graph for this call, made by `run` if there is none. `run` calls the host function on
   // abstract tensors, one per tensor of the call, and on placeholders of its Variables. One thread
-  // traces for the same arguments at a time. Returns null if the caller has to run the host function
-  // on the arguments of the call: `first` has then begun. Pass a null `first` where no call can be
-  // made.
-  // throws: the errors of the host function, and then no graph is kept; kFailedPrecondition for a
+  // traces for the same arguments at a time. Returns null if the caller has to run the host
+  // function on the arguments of the call: `first` has then begun. Pass a null `first` where no
+  // call can be made. throws: the errors of the host function, and then no graph is kept;
+  // kFailedPrecondition for a
   //   function that is called with the same types while it is traced for them.
   TraceRef find_or_trace(const Arguments& call, const ArgumentNames& names, const HostRun& run,
                          FirstRun* first, CallSite where);

@@ -36,9 +36,9 @@ class TracingTicket {
 
 // Takes the ticket to trace `function` for this call. Waits while another thread traces it for the
 // same arguments; and for any arguments while `is_first()`, since the first trace may make
-// Variables. Threads that would wait for each other in a circle do not wait: each makes a graph, and
-// the function keeps one of them.
-// throws: kFailedPrecondition after trace_patience(): the tracing thread may be waiting for this
+// Variables. Threads that would wait for each other in a circle do not wait: each makes a graph,
+// and the function keeps one of them. throws: kFailedPrecondition after trace_patience(): the
+// tracing thread may be waiting for this
 //   thread.
 TracingTicket take_tracing_ticket(const FunctionCore& function, const Arguments& call,
                                   const std::function<bool()>& is_first);
