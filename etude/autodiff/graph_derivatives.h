@@ -70,7 +70,8 @@ GraphRef pushed_graph_of(const Graph& graph, const Chosen& moved);
 GraphRef batched_graph_of(const Graph& graph, const Chosen& batched, int64_t size,
                           const Chosen& results);
 // The graph without calls that have effects outside, for running a part again: a print prints once,
-// although the derivative of a loop runs its steps again. Returns the graph itself if it has none.
+// although the derivative of a loop runs its steps again. Calls whose results have elements stay.
+// Returns the graph itself if it has none.
 GraphRef without_effects(const Graph& graph);
 // Which outputs depend on the chosen inputs, by the way the nodes are wired.
 Chosen outputs_behind(const Graph& graph, const Chosen& inputs);
