@@ -53,6 +53,7 @@
 #include "etude/io/torch_file.h"
 #include "etude/lazy/lazy.h"
 #include "etude/lazy/metrics.h"
+#include "etude/nn/erased_layer.h"
 #include "etude/nn/fit/callbacks.h"
 #include "etude/nn/fit/event_file.h"
 #include "etude/nn/fit/fit.h"

@@ -24,14 +24,15 @@ GUIDES = {"install": "Install and use", "tours": "Tours", "values": "Values", "f
           "what_compiling_costs": "What compiling costs", "batches": "Batches: vmap",
           "differentiable": "Derivatives of plain C++", "tensors_and_numbers": "Tensors and numbers",
           "training": "Training", "training_loops": "Train and evaluate by hand", "mixed_precision": "Mixed precision",
-          "layers": "Write a layer", "save_and_load": "Save and load", "fine_tuning": "Freeze and fine-tune",
+          "layers": "Write a layer", "structures": "Structures at run time",
+          "save_and_load": "Save and load", "fine_tuning": "Freeze and fine-tune",
           "debugging": "Find what is wrong", "reproducibility": "Threads, seeds and equal bits",
           "data": "Data and files", "profiling": "Profiling", "ahead_of_time": "Ahead of time",
           "environment": "Environment variables", "array_api": "The Array API",
           "coming_from": "Coming from PyTorch, JAX, TensorFlow",
           "coming_from_numbers": "Coming from autodiff, CppAD, Enzyme", "swift_forms": "Coming from Swift"}
 WIDE = ("coming_from", "coming_from_numbers", "swift_forms")  # whose tables take the place of their contents
-FOLDERS = ("core", "ops", "nn", "optim", "data", "io", "autodiff", "stage", "variables", "lazy", "eager", "diff", "graph", "passes", "device", "codegen", "base")
+FOLDERS = ("core", "ops", "nn", "optim", "data", "io", "autodiff", "stage", "parts", "variables", "lazy", "eager", "diff", "graph", "passes", "device", "codegen", "base")
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
 
 

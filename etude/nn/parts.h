@@ -42,6 +42,12 @@ std::vector<Part> find_parts(const Model& model) {
   for_each_struct(model, [&](const std::string& path, const auto& x) {
     Part& part = parts.emplace_back(Part{path, LayerId::of(x), 0, 0});
     count_parameters(x, part.parameters, part.bytes);
+    if constexpr (requires { x.find_structs(); }) {  // a Layer: the structs that it is made of
+      for (Part& inner : x.find_structs()) {
+        if (!path.empty()) inner.path = inner.path.empty() ? path : path + "/" + inner.path;
+        parts.push_back(std::move(inner));
+      }
+    }
   });
   return parts;
 }
