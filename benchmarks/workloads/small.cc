@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Workloads of tiny operands: the cost of a call.
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
+#include <type_traits>
+#include <utility>
 
 #include "benchmarks/workloads/training.h"
 #include "benchmarks/workloads/workload.h"
 #include "etude/autodiff/gradient.h"
 #include "etude/autodiff/gradient_tape.h"
+#include "etude/autodiff/parts_of.h"
+#include "etude/base/structure.h"
 #include "etude/ops.h"
 #include "etude/stage/control_flow.h"
 #include "etude/stage/function.h"
@@ -160,6 +165,49 @@ class Call final : public Instance {
                       const T& g, const T& h) { return a + 1.0F + b + c + d + e + f + g + h; });
 };
 
+// The cost of one call with a structure of 100 tensors, which returns another: as a struct, and as
+// Parts.
+struct Hundred {
+  std::array<Tensor, 100> items;
+};
+template <class Structure>
+class CallOfStructure final : public Instance {
+ public:
+  CallOfStructure() {
+    Hundred made;
+    for (uint64_t i = 0; i < made.items.size(); ++i) made.items[i] = hashed(i, {2, 2});
+    if constexpr (std::is_same_v<Structure, Parts>) {
+      at_ = parts_of(made);
+    } else {
+      at_ = std::move(made);
+    }
+  }
+  std::vector<double> check() override {
+    Hundred out;
+    if constexpr (std::is_same_v<Structure, Parts>) {
+      assign_parts(out, staged_(at_));
+    } else {
+      out = staged_(at_);
+    }
+    return digest({out.items[0], out.items[99]});
+  }
+  void run() override {
+    const Structure out = staged_(at_);
+    if constexpr (std::is_same_v<Structure, Parts>) {
+      keep(out.tensor("items/0"));
+    } else {
+      keep(out.items[0]);
+    }
+  }
+
+ private:
+  static Structure next(const Structure& x) {
+    return map_leaves<Tensor>(x, [](const Tensor& item) { return item + 1.0F; });
+  }
+  Structure at_;
+  Function<Structure(const Structure&)> staged_ = function(next);
+};
+
 // The gradient of a sum of squares, read one by one. Its time should grow as the number of reads.
 class ReadGradient final : public Instance {
  public:
@@ -233,6 +281,12 @@ std::vector<Workload> small_workloads() {
       {.name = "call_8",
        .expected = {1.745935, 1.717928},
        .staged = [] { return std::make_unique<Call>(8); }},
+      {.name = "call_100",
+       .expected = {1.359849, 1.077256, 0.2915962, 1.218503},
+       .staged = [] { return std::make_unique<CallOfStructure<Hundred>>(); }},
+      {.name = "call_100_parts",
+       .expected = {1.359849, 1.077256, 0.2915962, 1.218503},
+       .staged = [] { return std::make_unique<CallOfStructure<Parts>>(); }},
       {.name = "scan",
        .expected = {1.414193},
        .units = Scan::kSteps,
