@@ -91,6 +91,9 @@ void PartsReader::read_tensor(Tensor& x, const Form& form) {
     } else if constexpr (std::is_same_v<Leaf, LayerState<Tensor>>) {
       x = value.value;
       is_taken = true;
+    } else if constexpr (std::is_same_v<Leaf, NewState<Tensor>>) {
+      x = value.value ? *value.value : Tensor();
+      is_taken = true;
     }
   });
   if (!is_taken) {

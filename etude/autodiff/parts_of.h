@@ -188,6 +188,10 @@ class PartsReader {
       const std::size_t first = next_;
       read(x.value, form);
       link(x, form, first);
+    } else if constexpr (std::is_same_v<T, NoTangent>) {
+      if (form.kind() != Form::Kind::kNothing) throw_at("the struct has no tangent here");
+    } else if constexpr (kIsNewStateOf<T>) {
+      read_update(x.value, form);
     } else if constexpr (IsNoDerivative<T>::value) {
       read(x.value, form);
     } else if constexpr (IsFreezable<T>::value) {
@@ -206,6 +210,16 @@ class PartsReader {
     const std::size_t length = path_.enter(component);
     read(x, form);
     path_.leave(length);
+  }
+  // An update of layer state, in a tangent: all of its tensors or none.
+  template <class T>
+  void read_update(std::optional<T>& x, const Form& form) {
+    T value = x ? *x : T();
+    read(value, form);
+    bool has_all = true;
+    each_state_tensor(value, [&](const Tensor& t) { has_all = has_all && t.has_value(); });
+    x.reset();
+    if (has_all) x.emplace(std::move(value));
   }
   template <class T>
   void read_container(T& x, const Form& form) {

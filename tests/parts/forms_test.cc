@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "etude/autodiff/tangent.h"
 #include "etude/core/create.h"
 #include "etude/ops.h"
 #include "etude/parts/parts.h"

@@ -118,6 +118,29 @@ TEST(PartsTraining, MovesAlongGradientsAsStructsDo) {
   EXPECT_FALSE(same_value(parts.state("norm/running/mean").value, like.norm.running.value.mean));
 }
 
+// Tangents convert as well: a gradient by Parts moves the struct.
+TEST(PartsTraining, GradientsConvertToTangentsOfStructs) {
+  const PhaseScope training(Phase::kTraining);
+  const Mlp start = made<Mlp>();
+  const Parts parts = parts_of(start);
+  const Tensor x = rows(), y = labels();
+  set_seed(8);
+  const auto slope =
+      gradient([&](const Mlp& m) -> Tensor { return loss_of_struct<Mlp>()(m, x, y); }, start);
+  set_seed(8);
+  const Parts slopes =
+      gradient([&](const Parts& p) -> Tensor { return loss_of_parts(start)(p, x, y); }, parts);
+  EXPECT_EQ(parts_of(slope).form(), slopes.form()) << parts_of(slope).form()->to_string();
+  expect_same_tensors(slope, slopes, "slopes");
+  tangent_t<Mlp> converted = zero_tangent(start);
+  assign_parts(converted, slopes);
+  Mlp a = start, b = start;
+  move(a, slope);
+  move(b, converted);
+  expect_same_tensors(a, b, "moved");
+  EXPECT_FALSE(same_value(b.norm.running.value.mean, start.norm.running.value.mean));
+}
+
 std::string bytes_of_file(const std::filesystem::path& path) {
   std::ifstream in(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), {}};
