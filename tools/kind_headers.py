@@ -220,7 +220,7 @@ def rows():
     found = {}
     for path in common.files():
         if re.fullmatch(r"etude/kinds/\w+_rows\.cc", path):
-            names = re.findall(r'(?:(?<!\bof)\(|,)\s*"((?:nn|optim)\.[\w.]+)"', common.read(path))
+            names = re.findall(r'(?:(?<!\bcell_of)\(|,)\s*"((?:nn|optim)\.[\w.]+)"', common.read(path))
         elif path == "etude/kinds/initializer_names.h":
             names = re.findall(r'\{"(nn\.\w+)", nn::', common.read(path))
         else:

@@ -20,7 +20,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kDeepest = 64;
+constexpr int kDeepestText = 64;
 constexpr std::size_t kLargest = std::size_t{64} << 20;  // bytes
 
 Json json_of(const Description& description, const std::string& path);
@@ -78,8 +78,8 @@ Json json_of(const Description& description, const std::string& path) {
 class Guard {
  public:
   bool operator()(int depth, Json::parse_event_t event, const Json& parsed) {
-    ETUDE_REQUIRE_CODE(kDataLoss, depth <= kDeepest, "the text is nested more than {} deep",
-                       kDeepest);
+    ETUDE_REQUIRE_CODE(kDataLoss, depth <= kDeepestText, "the text is nested more than {} deep",
+                       kDeepestText);
     if (event == Json::parse_event_t::object_start) {
       keys_.emplace_back();
     } else if (event == Json::parse_event_t::object_end) {

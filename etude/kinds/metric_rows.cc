@@ -13,7 +13,7 @@ using nn::Metric;
 using N = NoOptions;
 
 template <Metric (*metric)()>
-void plain(Rows& rows, const char* name) {
+void metric_of(Rows& rows, const char* name) {
   rows.function(name, [](const N&, CallSite) { return metric(); });
 }
 template <Metric (*metric)(const metrics::ScoreOptions&, CallSite)>
@@ -30,17 +30,17 @@ void of(Rows& rows, const char* name, Positional parameter, Values sample = {}) 
 }
 
 void add_classes(Rows rows) {
-  plain<metrics::accuracy>(rows, "nn.metrics.accuracy");
+  metric_of<metrics::accuracy>(rows, "nn.metrics.accuracy");
   of<int64_t, metrics::top_k>(rows, "nn.metrics.top_k", "k", {3});
-  plain<metrics::matthews>(rows, "nn.metrics.matthews");
+  metric_of<metrics::matthews>(rows, "nn.metrics.matthews");
   score<metrics::precision>(rows, "nn.metrics.precision");
   score<metrics::recall>(rows, "nn.metrics.recall");
   score<metrics::f1>(rows, "nn.metrics.f1");
   score<metrics::intersection_over_union>(rows, "nn.metrics.intersection_over_union");
   of<double, metrics::binary_accuracy>(rows, "nn.metrics.binary_accuracy", {"threshold", 0.5});
-  plain<metrics::roc_auc>(rows, "nn.metrics.roc_auc");
-  plain<metrics::pr_auc>(rows, "nn.metrics.pr_auc");
-  plain<metrics::average_precision>(rows, "nn.metrics.average_precision");
+  metric_of<metrics::roc_auc>(rows, "nn.metrics.roc_auc");
+  metric_of<metrics::pr_auc>(rows, "nn.metrics.pr_auc");
+  metric_of<metrics::average_precision>(rows, "nn.metrics.average_precision");
   rows.function<N, int64_t>("nn.metrics.calibration_error",
                             [](const N&, CallSite where, int64_t bins) {
                               return metrics::calibration_error(bins, where);
@@ -49,14 +49,14 @@ void add_classes(Rows rows) {
 }
 
 void add_numbers(Rows rows) {
-  plain<metrics::mean_squared_error>(rows, "nn.metrics.mean_squared_error");
-  plain<metrics::mean_absolute_error>(rows, "nn.metrics.mean_absolute_error");
-  plain<metrics::root_mean_squared_error>(rows, "nn.metrics.root_mean_squared_error");
-  plain<metrics::r2>(rows, "nn.metrics.r2");
+  metric_of<metrics::mean_squared_error>(rows, "nn.metrics.mean_squared_error");
+  metric_of<metrics::mean_absolute_error>(rows, "nn.metrics.mean_absolute_error");
+  metric_of<metrics::root_mean_squared_error>(rows, "nn.metrics.root_mean_squared_error");
+  metric_of<metrics::r2>(rows, "nn.metrics.r2");
   of<double, metrics::psnr>(rows, "nn.metrics.psnr", {"range", 1});
-  plain<metrics::mean>(rows, "nn.metrics.mean");
-  plain<metrics::sum>(rows, "nn.metrics.sum");
-  plain<metrics::max>(rows, "nn.metrics.max");
+  metric_of<metrics::mean>(rows, "nn.metrics.mean");
+  metric_of<metrics::sum>(rows, "nn.metrics.sum");
+  metric_of<metrics::max>(rows, "nn.metrics.max");
   of<std::optional<int64_t>, metrics::perplexity>(rows, "nn.metrics.perplexity",
                                                   {"ignore_index", Value()});
   of<std::optional<int64_t>, metrics::bits_per_character>(rows, "nn.metrics.bits_per_character",
@@ -68,7 +68,7 @@ void add_numbers(Rows rows) {
                                      },
                                      {{"order", 4}, {"end", 0}});
   of<double, metrics::ssim>(rows, "nn.metrics.ssim", {"range", 1});
-  plain<metrics::frechet_distance>(rows, "nn.metrics.frechet_distance");
+  metric_of<metrics::frechet_distance>(rows, "nn.metrics.frechet_distance");
 }
 
 }  // namespace

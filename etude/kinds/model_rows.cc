@@ -16,7 +16,7 @@ using Path = nn::ConvBlock::Path;
 
 Description unit(int64_t in, int64_t out) { return {"nn.ConvUnit", {{"in", in}, {"out", out}}}; }
 
-void add_blocks(Rows layers) {
+void add_units(Rows layers) {
   layers.add<nn::ConvUnit, nn::ConvUnitOptions, int64_t, int64_t>("nn.ConvUnit", {"in", "out"},
                                                                   {2, 2});
   const auto block = [](const nn::ConvBlockOptions& options, CallSite where,
@@ -52,7 +52,7 @@ void add_tables(Rows layers) {
 
 void add_models(Table& table) {
   const Rows layers(table, Group::kLayer);
-  add_blocks(layers);
+  add_units(layers);
   add_texts(layers);
   add_tables(layers);
 }

@@ -34,7 +34,7 @@ std::string similar(std::string_view name, std::span<const std::string_view> nam
                                           etude::internal::edit_distance(last, name));
     if (distance <= std::max<std::size_t>(1, name.size() / 3)) near.emplace_back(distance, other);
   }
-  std::ranges::stable_sort(near, {}, &std::pair<std::size_t, std::string_view>::first);
+  std::ranges::sort(near);  // by distance, then by name
   std::vector<std::string_view> best;
   for (std::size_t i = 0; i < std::min<std::size_t>(near.size(), 3); ++i) {
     best.push_back(near[i].second);

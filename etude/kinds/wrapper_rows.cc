@@ -35,7 +35,7 @@ const auto kSpectralNorm = []<class Layer>(const Layer& layer, const Value*, Cal
   return internal::object_of_type(nn::SpectralNorm<Layer>(layer));
 };
 
-Description of(const char* kind) { return {kind, {{"input", 3}, {"hidden", 4}}}; }
+Description cell_of(const char* kind) { return {kind, {{"input", 3}, {"hidden", 4}}}; }
 
 }  // namespace
 
@@ -47,14 +47,14 @@ void add_wrappers(Table& table) {
                  ConvLSTM2DCell>(
       "nn.Recurrent", kRecurrent,
       {{"cell", internal::any_of<SimpleRNNCell, LSTMCell, GRUCell, ConvLSTM2DCell>(Group::kCell)}},
-      {of("nn.LSTMCell")});
+      {cell_of("nn.LSTMCell")});
   const ParameterType cell = internal::any_of<SimpleRNNCell, LSTMCell, GRUCell>(Group::kCell);
   layers.wrapper<decltype(kBidirectional), NoOptions, SimpleRNNCell, LSTMCell, GRUCell>(
       "nn.Bidirectional", kBidirectional,
       {{"forward_cell", cell},
        {"backward_cell", cell},
        {{"merge", "concat"}, Converter<std::string>::type()}},
-      {of("nn.GRUCell"), of("nn.GRUCell")});
+      {cell_of("nn.GRUCell"), cell_of("nn.GRUCell")});
 
   using nn::Conv1D, nn::Conv2D, nn::Conv3D, nn::Dense;
   const ParameterType weighted = internal::any_of<Dense, Conv1D, Conv2D, Conv3D>(Group::kLayer);
