@@ -59,7 +59,7 @@
 namespace ETUDE_API etude {
 
 // A graph that was placed on a device is written as the graph of the host that it is made from:
-// types have no devices. thread-safe. cost: linear.
+// types have no devices. threads: thread-safe. cost: linear.
 std::string to_binary(const Graph& graph);
 
 // Whether the bytes begin like a container of graphs; false for one symbolic graph.
@@ -77,8 +77,8 @@ bool is_binary_graph(std::string_view bytes) noexcept;
 GraphRef read_binary(std::string_view bytes);
 
 // The same for a symbolic graph, one graph for many sizes (symbolic_graph.h): the graphs that it
-// was found from, which determine it. thread-safe. cost: linear; constants that are equal in these
-// graphs are stored once.
+// was found from, which determine it. threads: thread-safe. cost: linear; constants that are equal
+// in these graphs are stored once.
 std::string to_binary(const SymbolicGraph& symbolic);
 // Whether the bytes begin like one symbolic graph.
 bool is_symbolic_binary(std::string_view bytes) noexcept;
@@ -99,7 +99,7 @@ struct NamedGraph {
 //
 // throws: kInvalidArgument, naming the graph, for an empty list; a name that is empty or repeated;
 // neither or both kinds of graph; paths that are repeated, empty, or not one for each output.
-// thread-safe. cost: linear.
+// threads: thread-safe. cost: linear.
 std::string to_binary(std::span<const NamedGraph> graphs);
 // All graphs of a container of any version, in the order in which they were written. A file of one
 // graph has it under the name of the graph.

@@ -30,7 +30,7 @@ namespace etude::kinds {
 // A positional parameter of a row: its name, and its default if it has one, both as in the header;
 // tests/tools/etude_kinds_test.py compares them. `given` gets the name of its field.
 struct Positional {
-  Positional(const char* parameter);  // NOLINT(google-explicit-constructor): rows are short
+  Positional(const char* parameter);
   Positional(const char* parameter, Value otherwise);
   ~Positional();
 

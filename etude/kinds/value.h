@@ -163,9 +163,8 @@ class Value {
 // values in braces would be the vector and not a list of one.
 struct Arguments {
   Arguments() = default;
-  Arguments(std::initializer_list<Value> list)
-      : values(list) {}                                // NOLINT(google-explicit-constructor)
-  Arguments(Values list) : values(std::move(list)) {}  // NOLINT(google-explicit-constructor)
+  Arguments(std::initializer_list<Value> list) : values(list) {}
+  Arguments(Values list) : values(std::move(list)) {}
   Values values;
 };
 

@@ -118,10 +118,9 @@ class Layer : public Parts {
  public:
   // Any callable from tensor to tensor: a layer, a struct of layers, a function such as nn::relu.
   template <class Model>
-  requires internal::LayerLike<std::decay_t<Model>> Layer(
-      Model model)  // NOLINT(google-explicit-constructor): any layer is one
+  requires internal::LayerLike<std::decay_t<Model>> Layer(Model model)
       : Parts(parts_of(model)), code_(std::make_shared<internal::CodeOfModel<Model>>(model)) {}
-  Layer(Tensor (*op)(const Arg&));  // NOLINT(google-explicit-constructor)
+  Layer(Tensor (*op)(const Arg&));
   // A function of parts and input: Layer(parts, [](const Parts& p, const Tensor& x) { ... }).
   template <internal::ForwardOfParts F>
   Layer(Parts parts, F forward)
@@ -158,7 +157,7 @@ class Layer : public Parts {
 };
 
 struct Module {
-  Module(std::string name_) : name(std::move(name_)) {}  // NOLINT(google-explicit-constructor)
+  Module(std::string name_) : name(std::move(name_)) {}
   template <class T>
   requires std::is_constructible_v<Layer, T&&> Module(std::string name_, T&& layer_)
       : name(std::move(name_)), layer(std::make_shared<const Layer>(std::forward<T>(layer_))) {}

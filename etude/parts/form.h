@@ -29,7 +29,7 @@ struct FormLeaf {
   int32_t tangent = -1;    // its position among the leaves of the tangent; -1: it has none
 };
 
-// Immutable; kept as long as the process. thread-safe.
+// Immutable; kept as long as the process. threads: thread-safe.
 class Form {
  public:
   enum class Kind : uint8_t {

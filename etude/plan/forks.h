@@ -22,7 +22,7 @@ enum class Forks : uint8_t {
   kIfFaster,  // by estimated time and memory, on more than one thread
   kAlways,    // wherever steps are independent: for tests
 };
-// By ETUDE_FORKS (docs/environment.md) unless set. thread-safe.
+// By ETUDE_FORKS (docs/environment.md) unless set. threads: thread-safe.
 Forks forks_setting() noexcept;
 void set_forks(Forks forks) noexcept;
 

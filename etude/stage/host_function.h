@@ -58,10 +58,9 @@ struct HostOptions {
 class HostResults {
  public:
   HostResults() = default;
-  HostResults(TensorSpec one) : specs_{std::move(one)} {}  // NOLINT(google-explicit-constructor)
+  HostResults(TensorSpec one) : specs_{std::move(one)} {}
   HostResults(std::initializer_list<TensorSpec> list) : specs_(list) {}
-  HostResults(std::vector<TensorSpec> list)  // NOLINT(google-explicit-constructor)
-      : specs_(std::move(list)) {}
+  HostResults(std::vector<TensorSpec> list) : specs_(std::move(list)) {}
   const std::vector<TensorSpec>& specs() const noexcept { return specs_; }
 
  private:
