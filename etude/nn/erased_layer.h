@@ -103,9 +103,10 @@ class CodeOfFunction final : public LayerCode {
 template <class F>
 concept ForwardOfParts = std::is_invocable_v<const F&, const etude::Parts&, const Tensor&>;
 template <class T>
-concept LayerLike = std::copy_constructible<T> && !etude::internal::RuntimeStructure<T> &&
-                    (std::is_invocable_v<const T&, const Tensor&> ||
-                     std::is_invocable_v<const T&, const Tensor&, CallSite>);
+concept LayerLike =
+    !etude::internal::RuntimeStructure<T> &&
+    (std::is_invocable_v<const T&, const Tensor&> ||
+     std::is_invocable_v<const T&, const Tensor&, CallSite>)&&std::is_copy_constructible_v<T>;
 
 }  // namespace internal
 

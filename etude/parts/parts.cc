@@ -79,7 +79,7 @@ Parts Parts::fields(std::vector<Named> given) {
 }
 
 Parts Parts::map(std::vector<Named> given) {
-  std::ranges::stable_sort(given, {}, &Named::name);
+  std::ranges::sort(given, {}, &Named::name);
   std::vector<std::string> names;
   std::vector<Parts> parts;
   for (Named& each : given) {

@@ -35,14 +35,16 @@ struct Recurrent {
 };
 
 // Containers, and a part that can be frozen.
+struct First {
+  nn::Conv2D conv{{3, 3}, 1, 4, {.padding = "same", .activation = nn::relu}};
+};
 struct Image {
-  Freezable<nn::Conv2D> conv1{
-      nn::Conv2D({3, 3}, 1, 4, {.padding = "same", .activation = nn::relu})};
+  Freezable<First> conv1;
   std::vector<nn::Conv2D> more{nn::Conv2D({3, 3}, 4, 4, {.activation = nn::relu})};
   nn::MaxPool2D pool{2};
   nn::Dense output{4, 2};
   Tensor operator()(const Tensor& x) const {
-    Tensor y = conv1.value(reshape(x, {-1, 1, 3, 1}) * ones({1, 8, 3, 1}));
+    Tensor y = conv1.value.conv(reshape(x, {-1, 1, 3, 1}) * ones({1, 8, 3, 1}));
     for (const nn::Conv2D& conv : more) y = conv(concat({y, y, y}, {.axis = 2}));
     return output(mean(pool(y), {.axis = {1, 2}}));
   }

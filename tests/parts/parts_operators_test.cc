@@ -161,7 +161,7 @@ TEST(PartsOperators, ControlFlowCarriesThem) {
       return next;
     };
     const Parts folded = fold(add, start, x);
-    const auto [last, all] = scan(
+    const auto scanned = scan(
         [&](const Parts& s, const Tensor& row) {
           const Parts next = add(s, row);
           return std::pair(next, next.part("sum"));
@@ -171,9 +171,11 @@ TEST(PartsOperators, ControlFlowCarriesThem) {
         while_loop([](const Parts& s) { return s.tensor("n") < 5; },
                    [&](const Parts& s) { return add(s, s.tensor("n") + ones({3})); }, folded);
     const Parts chosen = cond(
-        sum(x) > 0, [&] { return last; }, [&] { return looped; });
+        sum(x) > 0, [&] { return scanned.first; }, [&] { return looped; });
     const auto first = [&] { return Parts(sum(chosen.tensor("sum"))); };
-    const auto second = [&] { return Parts(sum(chosen.tensor("sum")) + sum(all.tensor(""))); };
+    const auto second = [&] {
+      return Parts(sum(chosen.tensor("sum")) + sum(scanned.second.tensor("")));
+    };
     return switch_case(astype(sum(x) > 0, kInt32), std::tuple{first, second}).tensor("");
   };
   const Tensor x = rows(), eager = run(x);

@@ -380,9 +380,9 @@ class ArgumentFlattener {
     if constexpr (requires { x.function_key(); }) word(x.function_key());
     x.each_part([this](const FormLeaf& leaf, auto& value) {
       if (leaf.path.empty()) {
-        flatten(value);
+        this->flatten(value);
       } else {
-        part(leaf.path, value);
+        this->part(leaf.path, value);
       }
     });
   }
@@ -403,7 +403,8 @@ void ArgumentFlattener<Names>::whole(T& x) {
     flatten(x.value);
   } else if constexpr (std::is_same_v<T, Described>) {
     if constexpr (!std::is_same_v<Names, NoNames>) names_.text(x.text());
-    x.key([this](uint64_t bits) { word(bits); }, [this](const Described& held) { object(held); });
+    x.key([this](uint64_t bits) { this->word(bits); },
+          [this](const Described& held) { this->object(held); });
   } else if constexpr (RuntimeStructure<T>) {
     runtime_structure(x);
   } else if constexpr (Reflectable<T>) {
