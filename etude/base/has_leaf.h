@@ -71,7 +71,7 @@ constexpr bool is_hidden_struct() {
   return false;
 }
 template <class T>
-struct Parts {
+struct PartTypes {
   static constexpr bool is_hidden = is_hidden_struct<T>();
   static constexpr auto find() {
     if constexpr (GrowingSequence<T> || Valarray<T>) {
@@ -85,47 +85,47 @@ struct Parts {
   using Types = decltype(find());
 };
 template <class T, class A>
-struct Parts<std::vector<T, A>> {
+struct PartTypes<std::vector<T, A>> {
   using Types = TypeList<T>;
 };
 template <class A>
-struct Parts<std::vector<bool, A>> {  // holds no bool objects
+struct PartTypes<std::vector<bool, A>> {  // holds no bool objects
   using Types = TypeList<>;
 };
 template <class T, class A>
-struct Parts<std::deque<T, A>> {
+struct PartTypes<std::deque<T, A>> {
   using Types = TypeList<T>;
 };
 template <class T, std::size_t n>
-struct Parts<std::array<T, n>> {
+struct PartTypes<std::array<T, n>> {
   using Types = TypeList<T>;
 };
 template <class T, std::size_t n>
-struct Parts<T[n]> {
+struct PartTypes<T[n]> {
   using Types = TypeList<std::remove_const_t<T>>;
 };
 template <class T>
-struct Parts<std::optional<T>> {
+struct PartTypes<std::optional<T>> {
   using Types = TypeList<T>;
 };
 template <class T, class C, class A>
-struct Parts<std::map<std::string, T, C, A>> {
+struct PartTypes<std::map<std::string, T, C, A>> {
   using Types = TypeList<T>;
 };
 template <class T, class H, class E, class A>
-struct Parts<std::unordered_map<std::string, T, H, E, A>> {
+struct PartTypes<std::unordered_map<std::string, T, H, E, A>> {
   using Types = TypeList<T>;
 };
 template <class... T>
-struct Parts<std::tuple<T...>> {
+struct PartTypes<std::tuple<T...>> {
   using Types = TypeList<T...>;
 };
 template <class A, class B>
-struct Parts<std::pair<A, B>> {
+struct PartTypes<std::pair<A, B>> {
   using Types = TypeList<A, B>;
 };
 template <class... T>
-struct Parts<std::variant<T...>> {
+struct PartTypes<std::variant<T...>> {
   using Types = TypeList<T...>;
 };
 
@@ -168,10 +168,10 @@ constexpr bool finds_kind() {
   } else if constexpr (IsNoDerivative<T>::value && marked == Marked::kSkip) {
     return false;
   } else {
-    if constexpr (Kind::explains && requires { requires Parts<T>::is_hidden; }) {
+    if constexpr (Kind::explains && requires { requires PartTypes<T>::is_hidden; }) {
       static_cast<void>(sizeof(FieldsNotVisible<T, kFieldsFault<T>>));
     }
-    return finds_kind_in<Kind, marked, T, Open...>(typename Parts<T>::Types());
+    return finds_kind_in<Kind, marked, T, Open...>(typename PartTypes<T>::Types());
   }
 }
 

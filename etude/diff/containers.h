@@ -134,7 +134,7 @@ struct DifferentiableTraits<X> : internal::ValarrayTraits<X> {
 // is refused: a pullback may outlive the memory.
 namespace internal {
 template <class T, std::size_t n>
-struct Parts<std::span<T, n>> {
+struct PartTypes<std::span<T, n>> {
   using Types = TypeList<std::remove_const_t<T>>;
 };
 }  // namespace internal

@@ -33,7 +33,7 @@ constexpr bool have_rows(TypeList<Part...>) {
 template <class R>
 constexpr bool has_rows() {
   return Scalar<R> || (!Struct<R> && !IsTangent<R>::value && Composite<R> &&
-                       have_rows(typename Parts<R>::Types()));
+                       have_rows(typename PartTypes<R>::Types()));
 }
 template <class R, class Row>
 requires(!Scalar<R> && has_rows<R>()) struct RowsOf<R, Row> {

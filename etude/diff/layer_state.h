@@ -80,13 +80,13 @@ namespace internal {
 template <class T>
 struct IsNoDerivative<LayerState<T>> : std::true_type {};
 template <class T>
-struct Parts<LayerState<T>> {
+struct PartTypes<LayerState<T>> {
   using Types = TypeList<T>;
 };
 template <class T>
 struct IsNoDerivative<NewState<T>> : std::true_type {};
 template <class T>
-struct Parts<NewState<T>> {
+struct PartTypes<NewState<T>> {
   using Types = TypeList<T>;
 };
 template <class T>

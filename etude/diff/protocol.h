@@ -114,7 +114,7 @@ constexpr bool is_discrete() {
   } else if constexpr (requires { typename T::key_type; }) {  // a set
     return is_discrete<typename T::key_type, Around>();
   } else {
-    return are_discrete<decltype(list_with<T>(Around()))>(typename Parts<T>::Types());
+    return are_discrete<decltype(list_with<T>(Around()))>(typename PartTypes<T>::Types());
   }
 }
 

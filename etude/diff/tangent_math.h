@@ -86,7 +86,7 @@ struct LeafNumberOfList;
 template <class... Part>
 struct LeafNumberOfList<TypeList<Part...>> : LeafNumberOf<std::remove_cvref_t<Part>...> {};
 template <Composite T>
-struct LeafNumber<T> : LeafNumberOfList<typename Parts<T>::Types> {};
+struct LeafNumber<T> : LeafNumberOfList<typename PartTypes<T>::Types> {};
 template <Composite T>
 requires requires { typename T::mapped_type; }
 struct LeafNumber<T> : LeafNumber<typename T::mapped_type> {};

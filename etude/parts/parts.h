@@ -4,8 +4,8 @@
 // operators, control flow, optimisers and checkpoints, with the same paths and the same bits.
 //
 //   Parts line = Parts::fields({{"w", w}, {"b", b}, {"scale", Described(2.0)}});
-//   Parts slope = gradient([&](const Parts& p) { return loss(x, p.tensor("w"), p.tensor("b")); },
-//   line); move(line, -0.1 * slope);
+//   const auto loss_of = [&](const Parts& p) { return loss(x, p.tensor("w"), p.tensor("b")); };
+//   move(line, -0.1 * gradient(loss_of, line));
 //
 // autodiff/parts_of.h converts structs to Parts and back.
 #pragma once
@@ -39,7 +39,7 @@ namespace internal {
 
 // The types of its leaves, for decisions at compile time.
 template <RuntimeStructure T>
-struct Parts<T> {
+struct PartTypes<T> {
   using Types = TypeList<Tensor, Variable, LayerState<Tensor>, NewState<Tensor>,
                          NoDerivative<Tensor>, Described>;
 };

@@ -148,7 +148,7 @@ struct FirstOfListWithoutTangent<TypeList<T...>> : FirstWithoutTangent<std::remo
 // The part of a container that has no tangent; T itself if it is not a container.
 template <class T>
 constexpr auto part_without_tangent() {
-  using Part = typename FirstOfListWithoutTangent<typename Parts<T>::Types>::type;
+  using Part = typename FirstOfListWithoutTangent<typename PartTypes<T>::Types>::type;
   if constexpr (!std::is_void_v<Part>) {
     return std::type_identity<Part>();
   } else if constexpr (requires { typename T::mapped_type; }) {
@@ -192,7 +192,7 @@ struct InResult {
 // templates appear between its message and the operator call.
 template <class Where, class T, class Part = T>
 constexpr auto refusal_of_type() {
-  if constexpr (requires { requires Parts<Part>::is_hidden; }) {
+  if constexpr (requires { requires PartTypes<Part>::is_hidden; }) {
     return std::type_identity<FieldsNotVisible<Part, kFieldsFault<Part>>>();
   } else if constexpr (Reflectable<Part> && !IsArray<Part>::value) {
     constexpr std::size_t i = first_field_without_tangent<Part>();

@@ -104,7 +104,7 @@ struct ScalarInParts {
 };
 template <Struct X, class... Open>
 requires(!kIsOneOf<X, Open...>) struct ScalarInParts<X, Open...>
-    : ScalarInAll<typename Parts<X>::Types, X, Open...> {
+    : ScalarInAll<typename PartTypes<X>::Types, X, Open...> {
 };
 template <template <class...> class C, class... Part, class... Open>
 requires(!Struct<C<Part...>>) struct ScalarInParts<C<Part...>, Open...>
@@ -158,7 +158,7 @@ constexpr bool holds_manifold() {
   } else if constexpr (Manifold<X>) {
     return true;
   } else {
-    return hold_manifold(typename Parts<X>::Types());
+    return hold_manifold(typename PartTypes<X>::Types());
   }
 }
 // Counts the numbers in a tangent.
