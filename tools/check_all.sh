@@ -88,6 +88,7 @@ check words python3 tools/check_words.py
 check api python3 tools/check_api.py
 check headers python3 tools/check_headers.py
 check statics python3 tools/check_statics.py
+check host_door python3 tools/check_host_door.py
 check readme python3 tools/check_readme.py
 check rows python3 tools/rows.py --check
 if [[ -n $opgen_log ]]; then wait $! || opgen_status=$?; fi

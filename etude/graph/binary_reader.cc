@@ -11,6 +11,7 @@
 
 #include "etude/base/check.h"
 #include "etude/core/context/context.h"
+#include "etude/core/internal/host_door.h"
 #include "etude/graph/binary.h"
 #include "etude/graph/binary_format.h"
 #include "etude/graph/builder.h"
@@ -178,7 +179,7 @@ class GraphReader {
     }
     shared_.elements = begin + bytes;
     Tensor out = internal::make_tensor(type);
-    if (bytes > 0) std::memcpy(TensorAccess::rep(out)->data, elements.data(), bytes);
+    if (bytes > 0) std::memcpy(internal::new_host_elements(out), elements.data(), bytes);
     return out;
   }
 

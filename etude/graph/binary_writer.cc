@@ -8,6 +8,7 @@
 #include <zlib.h>
 
 #include "etude/base/check.h"
+#include "etude/core/internal/host_door.h"
 #include "etude/graph/binary.h"
 #include "etude/graph/binary_format.h"
 #include "etude/graph/text/names.h"
@@ -82,7 +83,8 @@ class Writer {
     std::ranges::copy(internal::kBinaryMagic, header.magic);
     for (const Tensor* value : constants_) {
       out.resize(internal::binary_aligned(out.size()));
-      out.append(static_cast<const char*>(TensorAccess::rep(*value)->data),
+      const Tensor home = internal::at_home(*value);
+      out.append(static_cast<const char*>(internal::host_elements(home)),
                  static_cast<std::size_t>(value->type()->bytes()));
     }
     header.bytes = out.size();
