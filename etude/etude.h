@@ -13,6 +13,7 @@
 #include "etude/codegen/compiler.h"
 #include "etude/core/bit_updates.h"
 #include "etude/core/context/ambient.h"
+#include "etude/core/context/device_scope.h"
 #include "etude/core/copies.h"
 #include "etude/core/create.h"
 #include "etude/core/dtype_functions.h"

@@ -19,18 +19,21 @@ namespace ETUDE_API etude {
 
 struct ZerosOptions {
   DType dtype = DType::kFloat32;
+  std::optional<std::string> device = {};
 };
 // A tensor of zeros of the given shape.
 Tensor zeros(const IntList& shape, const ZerosOptions& options = {}, CallSite where = CallSite::here());
 
 struct OnesOptions {
   DType dtype = DType::kFloat32;
+  std::optional<std::string> device = {};
 };
 // A tensor of ones of the given shape.
 Tensor ones(const IntList& shape, const OnesOptions& options = {}, CallSite where = CallSite::here());
 
 struct EmptyOptions {
   DType dtype = DType::kFloat32;
+  std::optional<std::string> device = {};
 };
 // A tensor of the given shape with unspecified elements; they are zeros at present.
 Tensor empty(const IntList& shape, const EmptyOptions& options = {}, CallSite where = CallSite::here());
@@ -70,6 +73,10 @@ Tensor full(const IntList& shape, const Arg& value);
 
 // x with its elements converted to `dtype`: floats to integers truncate and saturate.
 Tensor astype(const Arg& x, const DType& dtype);
+
+// x on a device, such as "cpu:1"; shares the storage of x if it is there. A cotangent goes back to
+// the device of x.
+Tensor to_device(const Arg& x, const std::string& device);
 
 // Sum of x1 and x2, element by element with broadcasting.
 inline Tensor add(const Arg& x1, const Arg& x2) {
@@ -650,6 +657,7 @@ struct ArangeOptions {
   std::optional<double> stop = {};
   double step = 1;
   std::optional<DType> dtype = {};
+  std::optional<std::string> device = {};
 };
 // start, start + step, ... up to before stop; arange(n) counts from 0 to n - 1. The dtype defaults
 // to int32 (int64 where needed) if all three are whole numbers, else to float32.
@@ -683,6 +691,7 @@ struct EyeOptions {
   int64_t k = 0;
   IntList batch_shape = IntList{};
   DType dtype = DType::kFloat32;
+  std::optional<std::string> device = {};
 };
 // Matrices with ones on diagonal k and zeros elsewhere.
 Tensor eye(const int64_t& rows, const EyeOptions& options = {}, CallSite where = CallSite::here());

@@ -103,6 +103,7 @@ check api python3 tools/check_api.py
 check headers python3 tools/check_headers.py
 check statics python3 tools/check_statics.py
 check kinds python3 tools/check_kinds.py
+check host_door python3 tools/check_host_door.py
 check readme python3 tools/check_readme.py
 check rows python3 tools/rows.py --check
 check opset opset

@@ -63,7 +63,7 @@ NAMES = {
     "new": "align_val_t bad_alloc launder nothrow nothrow_t",
     "numbers": "numbers",
     "numeric": "accumulate gcd iota lerp",
-    "optional": "in_place nullopt optional",
+    "optional": "in_place nullopt nullopt_t optional",
     "ostream": "ios ostream",
     "random": "mt19937 mt19937_64 normal_distribution uniform_real_distribution",
     "ranges": "views",

@@ -24,7 +24,7 @@ GUIDES = {"install": "Install and use", "tours": "Tours", "values": "Values", "f
           "what_compiling_costs": "What compiling costs", "batches": "Batches: vmap",
           "differentiable": "Derivatives of plain C++", "tensors_and_numbers": "Tensors and numbers",
           "training": "Training", "training_loops": "Train and evaluate by hand", "mixed_precision": "Mixed precision",
-          "layers": "Write a layer", "structures": "Structures at run time", "kinds": "Layers by name",
+          "devices": "Devices", "layers": "Write a layer", "structures": "Structures at run time", "kinds": "Layers by name",
           "save_and_load": "Save and load", "fine_tuning": "Freeze and fine-tune",
           "debugging": "Find what is wrong", "reproducibility": "Threads, seeds and equal bits",
           "data": "Data and files", "profiling": "Profiling", "ahead_of_time": "Ahead of time",

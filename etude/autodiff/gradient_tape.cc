@@ -14,6 +14,7 @@
 #include "etude/core/call/call_scope.h"
 #include "etude/core/internal/call.h"
 #include "etude/core/internal/convert.h"
+#include "etude/core/internal/host_door.h"
 #include "etude/core/op/batching.h"
 
 namespace etude {
@@ -43,8 +44,8 @@ constexpr int64_t kSweepsAtOnce = 64;
 // each row is one and all others are zero.
 Tensor units(const Type* type, int64_t rows, int64_t first, int64_t count) {
   const std::vector<int64_t> sizes = batching::behind(count, type->shape().sizes());
-  Tensor out = internal::make_tensor(intern_type(type->dtype(), Shape(sizes), type->device()));
-  char* data = static_cast<char*>(TensorAccess::rep(out)->data);
+  Tensor out = internal::make_tensor(intern_type(type->dtype(), Shape(sizes)));
+  char* data = static_cast<char*>(internal::new_host_elements(out));
   std::memset(data, 0, static_cast<std::size_t>(out.nbytes()));
   const double one = 1;
   const int64_t width = type->count() / rows;
@@ -55,7 +56,7 @@ Tensor units(const Type* type, int64_t rows, int64_t first, int64_t count) {
                                  1);
     }
   }
-  return out;
+  return internal::copied_to(out, type->device());
 }
 
 std::vector<int64_t> sizes_of(const Shape& a, const Shape& b, int skip = 0) {

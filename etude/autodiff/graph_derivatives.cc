@@ -11,6 +11,7 @@
 #include "etude/autodiff/tape/tape.h"
 #include "etude/base/check.h"
 #include "etude/core/call/values.h"
+#include "etude/core/context/device_scope.h"
 #include "etude/graph/builder.h"
 #include "etude/passes/graph_copy.h"
 #include "etude/stage/make_graph.h"
@@ -43,6 +44,7 @@ bool add_cotangent(std::vector<Tensor>& outputs, const Tensor& found, const Tens
 JointGraph joint_graph(const Graph& graph, const Chosen& wanted, const Chosen& summed,
                        bool keeps_rows) {
   JointGraph joint;
+  const NoDeviceScope own;  // the graph serves calls in other scopes as well
   TraceContext trace(graph.name(), {});
   const std::vector<Tensor> inputs = trace.add_arguments(graph);
   std::vector<Tensor> sources, outputs;
@@ -281,6 +283,7 @@ RefPtr<const GraphDerivative> derivative_of(const Graph& graph, const Chosen& wa
 
 GraphRef pushed_graph_of(const Graph& graph, const Chosen& moved) {
   return graph.kept<Graph>("pushed " + moved.to_string(), [&] {
+    const NoDeviceScope own;
     TraceContext trace(graph.name() + "_jvp", {});
     const std::vector<Tensor> inputs = trace.add_arguments(graph);
     JvpContext jvp;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory of tensors: reference-counted large buffers and thread-local small blocks, with exact
-// counters and a limit. Implemented by device/cpu/allocator.cc. Not a general-purpose allocator.
+// counters and a limit. Implemented by device/cpu/allocator.cc. Functions without a device are
+// about cpu:0; core/device.h has the functions of other devices. Not a general-purpose allocator.
 #pragma once
 
 #include <atomic>
@@ -66,6 +67,8 @@ class MemoryScope {
 
 namespace internal {
 
+class DeviceMemory;
+
 // Payloads up to this size follow the tensor header in one block.
 inline constexpr int64_t kInlineBytes = 4096;
 
@@ -79,13 +82,14 @@ struct Buffer {
   // is at least 2 while a tensor uses the memory, so that no tensor considers it unshared and
   // writes to it.
   void (*give_back)(Buffer* buffer) noexcept = nullptr;
-  std::atomic<uint64_t> id{0};  // 0 until core/copies.h needs an id
+  std::atomic<uint64_t> id{0};     // 0 until core/copies.h needs an id
+  DeviceMemory* memory = nullptr;  // where `data` is; null: the host, whose code may read it
 };
 
 // A buffer with count 1. throws: kResourceExhausted beyond the limit or if the system has no
 // memory.
 Buffer* allocate_buffer(int64_t bytes);
-void free_buffer(Buffer* buffer) noexcept;
+void free_buffer(Buffer* buffer) noexcept;  // of any memory
 // 64-byte aligned blocks for headers with small payloads. throws: as above.
 void* allocate_block(std::size_t bytes);
 void free_block(void* block, std::size_t bytes) noexcept;

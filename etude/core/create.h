@@ -14,7 +14,8 @@
 namespace ETUDE_API etude {
 
 struct TensorOptions {
-  std::optional<DType> dtype = std::nullopt;  // default: the dtype that Tensor(value) has
+  std::optional<DType> dtype = std::nullopt;    // default: the dtype that Tensor(value) has
+  std::optional<Device> device = std::nullopt;  // default: of the DeviceScope, else cpu:0
 };
 
 // Nested literals. throws: kInvalidArgument for ragged nesting, naming the level.
@@ -28,7 +29,7 @@ Tensor tensor(const std::vector<Tensor>& parts, const TensorOptions& options = {
 namespace internal {
 
 Tensor tensor_from_host(const void* values, DType from, int64_t count, const Shape& shape,
-                        std::optional<DType> dtype, CallSite where);
+                        const TensorOptions& options, CallSite where);
 
 }  // namespace internal
 
@@ -36,20 +37,23 @@ Tensor tensor_from_host(const void* values, DType from, int64_t count, const Sha
 template <class T>
 requires(std::is_arithmetic_v<T>) Tensor
     tensor(T value, const TensorOptions& options = {}, CallSite where = CallSite::here()) {
-  if (!options.dtype) return Tensor(value);
+  if (!options.dtype && !options.device) return Tensor(value);
+  TensorOptions known = options;
+  if (!known.dtype) known.dtype = Tensor(value).dtype();
   if constexpr (std::is_floating_point_v<T>) {
     const auto real = static_cast<double>(value);
-    return internal::tensor_from_host(&real, kFloat64, 1, {}, options.dtype, where);
+    return internal::tensor_from_host(&real, kFloat64, 1, {}, known, where);
   } else {
     const auto integer = static_cast<int64_t>(value);
-    return internal::tensor_from_host(&integer, kInt64, 1, {}, options.dtype, where);
+    return internal::tensor_from_host(&integer, kInt64, 1, {}, known, where);
   }
 }
 template <class T>
 Tensor tensor(std::complex<T> value, const TensorOptions& options = {},
               CallSite where = CallSite::here()) {
-  return internal::tensor_from_host(&value, dtype_of<std::complex<T>>, 1, {},
-                                    options.dtype.value_or(kComplex64), where);
+  TensorOptions known = options;
+  if (!known.dtype) known.dtype = kComplex64;
+  return internal::tensor_from_host(&value, dtype_of<std::complex<T>>, 1, {}, known, where);
 }
 // Host data in row-major order.
 // throws: kInvalidArgument if the number of elements does not match the shape.
@@ -58,7 +62,7 @@ requires(!std::is_same_v<T, bool>) Tensor
     tensor(const std::vector<T>& values, const Shape& shape, const TensorOptions& options = {},
            CallSite where = CallSite::here()) {
   return internal::tensor_from_host(values.data(), dtype_of<T>, static_cast<int64_t>(values.size()),
-                                    shape, options.dtype, where);
+                                    shape, options, where);
 }
 template <class T>
 requires(!std::is_same_v<T, bool>) Tensor

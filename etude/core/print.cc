@@ -11,6 +11,7 @@
 
 #include "etude/base/error.h"
 #include "etude/core/context/pending.h"
+#include "etude/core/internal/host_door.h"
 
 namespace etude {
 namespace {
@@ -92,7 +93,8 @@ std::string internal::elements_text(const Tensor& x) {
   }
   if (TensorAccess::is_abstract(x)) return "<not computed>";
   if (x.size() == 0) return "[]";  // its other axes may be of any size
-  return Printer(x, TensorAccess::data(x)).print(0, 0, x.size());
+  const Tensor home = at_home(x);
+  return Printer(home, host_elements(home)).print(0, 0, x.size());
 }
 
 std::string Tensor::to_string() const {

@@ -10,6 +10,7 @@
 
 #include <gtest/gtest.h>
 
+#include "etude/core/internal/device_table.h"
 #include "etude/core/tensor.h"
 #include "etude/core/type.h"
 #include "tests/expect_error.h"
@@ -145,8 +146,10 @@ TEST(Type, OneObjectForEqualProperties) {
     texts.insert(type->to_string());
   }
   EXPECT_EQ(types.size(), texts.size());
-  EXPECT_NE(intern_type(kFloat32, {2}), intern_type(kFloat32, {2}, {Device::Kind::kCuda, 0}));
-  EXPECT_NE(intern_type(kFloat32, {2}), intern_type(kFloat32, {2}, {Device::Kind::kCpu, 1}));
+  EXPECT_NE(intern_type(kFloat32, {2}),
+            intern_type(kFloat32, {2}, internal::device_called("gpu:0")));
+  EXPECT_NE(intern_type(kFloat32, {2}),
+            intern_type(kFloat32, {2}, internal::device_called("cpu:1")));
   EXPECT_EQ(intern_type(kFloat32, {2, kAny})->bytes(), kAny);
 }
 

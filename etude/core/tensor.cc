@@ -11,8 +11,11 @@
 #include "etude/core/call/call_scope.h"
 #include "etude/core/context/ambient.h"
 #include "etude/core/context/pending.h"
+#include "etude/core/context/placement.h"
 #include "etude/core/copies.h"
 #include "etude/core/internal/convert.h"
+#include "etude/core/internal/device_table.h"
+#include "etude/core/internal/host_door.h"
 #include "etude/core/internal/traced.h"
 #include "etude/core/internal/value_observer.h"
 
@@ -88,18 +91,34 @@ void destroy(TensorRep* rep) noexcept {
 
 Tensor make_abstract(const Type* type) { return TensorAccess::adopt(new_rep(type, 0)); }
 
-Tensor make_tensor(const Type* type) {
+namespace {
+
+Tensor make_with_buffer(const Type* type) {
   const int64_t bytes = type->bytes();
   ETUDE_CHECK(bytes >= 0, "a tensor of type {} needs sizes that are known", type->to_string());
-  if (bytes <= kInlineBytes) {
-    TensorRep* rep = new_rep(type, static_cast<std::size_t>(bytes));
-    rep->data = rep + 1;
-    return TensorAccess::adopt(rep);
+  Buffer* buffer = nullptr;
+  if (type->device().is_home()) {
+    buffer = allocate_buffer(bytes);
+  } else {
+    DeviceMemory* const memory = memory_of(type->device());
+    ETUDE_REQUIRE_CODE(kNotFound, memory != nullptr,
+                       "there is no device '{}' in this process. Its devices are: {}",
+                       type->device().to_string(), device_list());
+    buffer = memory->allocate(bytes);
   }
-  Buffer* buffer = allocate_buffer(bytes);
   TensorRep* rep = new_rep(type, 0);
   rep->buffer = buffer;
   rep->data = buffer->data;
+  return TensorAccess::adopt(rep);
+}
+
+}  // namespace
+
+Tensor make_tensor(const Type* type) {
+  const int64_t payload = type->inline_bytes();
+  if (payload < 0) return make_with_buffer(type);
+  TensorRep* rep = new_rep(type, static_cast<std::size_t>(payload));
+  rep->data = rep + 1;
   return TensorAccess::adopt(rep);
 }
 
@@ -117,13 +136,14 @@ Tensor make_tensor_over(const Type* type, const void* data, std::shared_ptr<cons
 }
 
 Tensor with_type(const Tensor& x, const Type* type, int64_t byte_offset) {
-  if (TensorAccess::data(x) == nullptr) {
+  if (!TensorAccess::has_elements(x)) {
     if (type == x.type() && is_unrun(x)) return pending_mark(x)->again();
     observe(x);
   }
   const TensorRep* from = TensorAccess::rep(owner_of_elements(x));
   char* data = static_cast<char*>(from->data) + byte_offset;
-  if (from->buffer == nullptr || type->bytes() <= kInlineBytes / 8) {
+  const bool is_small = from->type->device().is_home() && type->bytes() <= kInlineBytes / 8;
+  if (from->buffer == nullptr || is_small) {
     Tensor out = make_tensor(type);
     std::memcpy(TensorAccess::rep(out)->data, data, static_cast<std::size_t>(type->bytes()));
     return out;
@@ -169,7 +189,13 @@ void* TensorAccess::writable(Tensor& x) {
   if (is_unique(x)) return over();
   internal::note_copy(x, "a write of its elements", {});
   Tensor copy = internal::make_tensor(x.type());
-  std::memcpy(copy.rep_->data, x.rep_->data, static_cast<std::size_t>(x.nbytes()));
+  const auto bytes = static_cast<std::size_t>(x.nbytes());
+  internal::DeviceMemory* const memory = internal::memory_of(x.device());
+  if (memory == nullptr) {
+    std::memcpy(copy.rep_->data, x.rep_->data, bytes);
+  } else {
+    memory->copy(copy.rep_->data, x.rep_->data, bytes);
+  }
   x = std::move(copy);
   return x.rep_->data;
 }
@@ -223,18 +249,16 @@ Tensor Tensor::from_host(const void* values, DType dtype, const Shape& shape, in
                   shape.to_string(), shape.count(), count);
     Tensor out = internal::make_tensor(intern_type(dtype, shape));
     if (count > 0) std::memcpy(out.rep_->data, values, static_cast<std::size_t>(out.nbytes()));
-    return out;
+    return internal::in_scope(std::move(out), where);
   });
 }
 
 namespace {
 
-// Code that reads elements accepts sparse values too, and refuses absent values.
+// Code that reads elements accepts sparse values and values of other devices too, and refuses
+// absent values.
 Tensor readable(const Tensor& x, CallSite where = {}) {
-  Tensor dense = to_dense(x);
-  ETUDE_REQUIRE_CODE(kFailedPrecondition, internal::observe(dense, where), "{}",
-                     internal::explain_abstract(dense));
-  return dense;
+  return internal::at_home(to_dense(x), where);
 }
 
 }  // namespace
@@ -248,7 +272,11 @@ const void* Tensor::typed_data(DType wanted, CallSite where) const {
                        "data() of a sparse value. Use to_vector");
     ETUDE_REQUIRE_CODE(kFailedPrecondition, internal::observe(*this, where), "{}",
                        internal::explain_abstract(*this));
-    return rep_->data;
+    ETUDE_REQUIRE_CODE(kFailedPrecondition, device().is_home(),
+                       "data() is a view of elements in the memory of cpu:0, but this tensor is on "
+                       "{}. Use to_vector(), or keep x.to(\"cpu:0\") and view that",
+                       device().to_string());
+    return internal::host_elements(*this);
   });
 }
 
@@ -257,7 +285,7 @@ void Tensor::convert_to(DType wanted, void* out, CallSite where) const {
     const Tensor dense = readable(*this, where);
     ETUDE_REQUIRE(!is_complex(dtype()) || is_complex(wanted),
                   "complex elements do not convert to {}. Use real() or abs() first", name(wanted));
-    internal::convert_elements(out, wanted, dense.rep_->data, dtype(), size());
+    internal::convert_elements(out, wanted, internal::host_elements(dense), dtype(), size());
   });
 }
 
@@ -306,7 +334,7 @@ bool same_value(const Tensor& a, const Tensor& b) {
   if (!a.has_value() || !b.has_value()) return a.has_value() == b.has_value();
   if (a.type() != b.type()) return false;
   const Tensor x = readable(a), y = readable(b);
-  return std::memcmp(TensorAccess::data(x), TensorAccess::data(y),
+  return std::memcmp(internal::host_elements(x), internal::host_elements(y),
                      static_cast<std::size_t>(x.nbytes())) == 0;
 }
 

@@ -177,7 +177,13 @@ class Tensor {
     if (where.known()) note_sizes(where);
     return checked()->type->bytes();
   }
+  // Where the elements are, and where calls on this tensor run outside of a DeviceScope.
   Device device() const { return checked()->type->device(); }
+  // This value on another device; this tensor itself if it is there. Differentiable: a cotangent
+  // goes back to the device of this tensor.
+  //
+  //   Tensor y = x.to("cpu:1");
+  Tensor to(const Device& device, CallSite where = CallSite::here()) const;
 
   // The only element, converted to T. If T is Real or another recorded number, the result depends
   // on the same inputs as this tensor.

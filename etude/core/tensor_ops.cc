@@ -9,9 +9,11 @@
 #include "etude/core/call/call_scope.h"
 #include "etude/core/call/graph_calls.h"
 #include "etude/core/call/run.h"
+#include "etude/core/context/placement.h"
 #include "etude/core/copies.h"
 #include "etude/core/index.h"
 #include "etude/core/internal/call.h"
+#include "etude/core/internal/host_door.h"
 #include "etude/core/length.h"
 #include "etude/core/op/promotion.h"
 
@@ -38,7 +40,9 @@ void require_fits(const Tensor& x, const Tensor& y, std::string_view name, CallS
 Tensor right_side(const Tensor& x, const Arg& y, std::string_view name) {
   if (!x.has_value()) return {};
   if (y.tensor() == nullptr) {
-    return internal::located(name, y.where(), [&] { return internal::adapt(y, x.dtype()); });
+    return internal::located(name, y.where(), [&] {
+      return internal::moved(internal::adapt(y, x.dtype()), x.device(), y.where());
+    });
   }
   if (!y.tensor()->has_value() || y.tensor()->dtype() == x.dtype()) return {};
   return internal::for_target(*y.tensor(), x.dtype(), y.where());
@@ -48,8 +52,15 @@ Tensor& update(const Op& op, Tensor& x, const Arg& y) {
   ETUDE_REQUIRE(op.name() != "divide" || is_differentiable(x.dtype()),
                 "/= on {} would need a floating result. Use floor_divide, or astype first",
                 name(x.dtype()));
+  // The updated tensor keeps its device in any scope.
+  const bool in_scope = x.has_value() && internal::active_placement() != nullptr;
+  const internal::NoDeviceScope keeps(in_scope);
   Tensor own = right_side(x, y, op.name());
   const Tensor* right = own.has_value() ? &own : y.tensor();
+  if (in_scope && right != nullptr && right->has_value() && right->device() != x.device()) {
+    own = internal::moved(*right, x.device(), y.where());
+    right = &own;
+  }
   if (right != nullptr && right->has_value()) require_fits(x, *right, op.name(), y.where());
   // If y is x itself, its handle keeps the old elements alive and the update copies.
   const Tensor keep = y.tensor() == &x ? x : Tensor();
@@ -77,13 +88,26 @@ Tensor& operator^=(Tensor& x, const Arg& y) { return update(internal::op<"bitwis
 const TensorSlice& TensorSlice::operator-=(const Arg& value) const {
   const DType dtype = target_.dtype();
   const Tensor number = value.tensor() == nullptr
-                            ? internal::adapt(value, dtype)
+                            ? internal::moved(internal::adapt(value, dtype), target_.device())
                             : internal::for_target(*value.tensor(), dtype, value.where());
   const Tensor negated = internal::negative(Arg(number, value.where()));
   return update(Arg(negated, value.where()), ScatterMode::kAdd);
 }
 
+Tensor Tensor::to(const Device& device, CallSite where) const {
+  static_cast<void>(checked());
+  return internal::located("to_device", where,
+                           [&] { return internal::moved(*this, device, where); });
+}
+
 namespace internal {
+
+Tensor moved(const Tensor& x, Device device, CallSite where) {
+  if (x.type()->device() == device) return x;
+  Tensor out = run(op<"to_device">(), {&x}, {device.to_string()}, where);
+  note_line(out, user_line(where));
+  return out;
+}
 
 Tensor identity(const Tensor& x, CallSite where) { return run(op<"identity">(), {&x}, {}, where); }
 
@@ -150,7 +174,8 @@ Tensor full(const Type* type, double value, CallSite where) {
                               : is_differentiable(type->dtype()) ? Arg(value)
                                                                  : Arg(static_cast<int64_t>(value)),
                               type->dtype());
-  return run(op<"full">(), {&number}, {IntList(type->shape())}, where);
+  const Tensor there = copied_to(number, type->device());
+  return run(op<"full">(), {&there}, {IntList(type->shape())}, where);
 }
 
 Tensor conj(const Tensor& x, CallSite where) {

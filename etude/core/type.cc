@@ -30,8 +30,7 @@ struct KeyHash {
   std::size_t operator()(const auto& of) const noexcept {
     const Key key = key_of(of);
     uint64_t h = internal::mix(static_cast<uint64_t>(key.dtype) |
-                               static_cast<uint64_t>(key.device.kind) << 8 |
-                               static_cast<uint64_t>(key.device.index) << 16 |
+                               static_cast<uint64_t>(key.device.id()) << 8 |
                                static_cast<uint64_t>(key.shape.rank()) << 24);
     for (const int64_t size : key.shape) h = internal::mix(h ^ static_cast<uint64_t>(size));
     return h;
@@ -57,23 +56,25 @@ Table& table() {
 
 }  // namespace
 
-std::string Device::to_string() const {
-  const char* names[] = {"cpu", "cuda", "xla"};
-  return fmt::format("{}:{}", names[static_cast<int>(kind)], index);
-}
-
 Type::Type(DType dtype, const Shape& shape, Device device, uint32_t id)
     : dtype_(dtype),
       device_(device),
       id_(id),
+      dtype_and_device_(static_cast<uint32_t>(dtype) | static_cast<uint32_t>(device.id()) << 8),
+      inline_bytes_(-1),
       count_(shape.count()),
       shape_(shape.watched(false)),
       watched_shape_(shape.watched()) {
   bytes_ = count_ == kAny ? kAny : count_ * itemsize(dtype);
+  if (device.is_home() && bytes_ >= 0 && bytes_ <= internal::kInlineBytes) inline_bytes_ = bytes_;
 }
 
 std::string Type::to_string() const {
   return fmt::format("{}{}", name(dtype_), shape_.to_string());
+}
+
+const Type* Type::on(Device device) const {
+  return device == device_ ? this : intern_type(dtype_, shape_, device);
 }
 
 const Tensor& Type::abstract_tensor() const {

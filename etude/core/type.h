@@ -8,22 +8,12 @@
 #include <string>
 #include <string_view>
 
+#include "etude/core/device.h"
 #include "etude/core/dtype.h"
 #include "etude/core/shape.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {
-
-// A device by kind and index; "cpu:0" is the default. Plain value.
-struct Device {
-  enum class Kind : uint8_t { kCpu, kCuda, kXla };
-  Kind kind = Kind::kCpu;
-  uint8_t index = 0;
-
-  // "cpu:0".
-  std::string to_string() const;
-  friend bool operator==(const Device&, const Device&) = default;
-};
 
 class Tensor;
 
@@ -38,6 +28,13 @@ class Type {
   int64_t count() const noexcept { return count_; }  // kAny if a size is unknown
   int64_t bytes() const noexcept { return bytes_; }
   uint32_t id() const noexcept { return id_; }  // 1, 2, 3, ... in order of first use
+  // This type on another device.
+  const Type* on(Device device) const;
+  // Dtype and device in one word, which is compared in one step.
+  uint32_t dtype_and_device() const noexcept { return dtype_and_device_; }
+  // The bytes of the elements if they may follow the tensor's header: a small size on cpu:0. Else
+  // negative.
+  int64_t inline_bytes() const noexcept { return inline_bytes_; }
   // "float32[2,3]".
   std::string to_string() const;
   // The abstract tensor of this type, without elements: for rules that read only the type.
@@ -52,6 +49,8 @@ class Type {
   DType dtype_;
   Device device_;
   uint32_t id_;
+  uint32_t dtype_and_device_;
+  int64_t inline_bytes_;
   int64_t count_;
   int64_t bytes_;
   mutable std::atomic<Tensor*> abstract_tensor_{nullptr};

@@ -7,6 +7,7 @@
 
 #include "etude/base/check.h"
 #include "etude/core/call/call_scope.h"
+#include "etude/core/internal/host_door.h"
 #include "etude/data/read_file.h"
 
 namespace etude::data {
@@ -44,7 +45,7 @@ Samples samples_of(std::span<const uint8_t> records) {
   Samples out;
   out.inputs =
       etude::internal::make_tensor(intern_type(kFloat32, {static_cast<int64_t>(count), 32, 32, 3}));
-  auto* pixel = static_cast<float*>(TensorAccess::writable(out.inputs));
+  auto* pixel = static_cast<float*>(etude::internal::host_elements_for_writing(out.inputs));
   std::vector<int32_t> labels;
   for (std::size_t k = 0; k < count; ++k) {
     const uint8_t* record = records.data() + k * kRecord;

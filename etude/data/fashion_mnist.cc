@@ -7,6 +7,7 @@
 
 #include "etude/base/check.h"
 #include "etude/core/call/call_scope.h"
+#include "etude/core/internal/host_door.h"
 #include "etude/data/idx.h"
 
 namespace etude::data {
@@ -61,7 +62,7 @@ Samples read_samples(const fs::path& folder, const std::string& part, bool stand
   }
   Samples out;
   out.inputs = etude::internal::make_tensor(intern_type(kFloat32, {images.shape[0], 28, 28, 1}));
-  auto* pixels = static_cast<float*>(TensorAccess::writable(out.inputs));
+  auto* pixels = static_cast<float*>(etude::internal::host_elements_for_writing(out.inputs));
   std::transform(images.bytes.begin(), images.bytes.end(), pixels,
                  [&](uint8_t level) { return levels[level]; });
   out.labels = Tensor(std::vector<int32_t>(labels.bytes.begin(), labels.bytes.end()));

@@ -10,6 +10,7 @@
 #include "etude/core/call/call_scope.h"
 #include "etude/core/context/pending.h"
 #include "etude/core/dtype.h"
+#include "etude/core/internal/host_door.h"
 #include "etude/core/internal/traced.h"
 
 namespace etude::data {
@@ -20,15 +21,20 @@ void require_elements(const Tensor& x) {
                      etude::internal::explain_abstract(x));
 }
 
-const char* bytes_of(const Tensor& x) {
+// x with its elements on the host, where batches are made.
+Tensor on_host(const Tensor& x) {
   require_elements(x);
-  return static_cast<const char*>(TensorAccess::data(x));
+  return etude::internal::at_home(x);
+}
+
+const char* bytes_of(const Tensor& on_host) {
+  return static_cast<const char*>(etude::internal::host_elements(on_host));
 }
 
 Tensor make_rows(const Tensor& like, int64_t rows) {
   Shape shape = like.shape();
   shape.set(0, rows);
-  return etude::internal::make_tensor(intern_type(like.dtype(), shape, like.device()));
+  return etude::internal::make_tensor(intern_type(like.dtype(), shape));
 }
 
 int64_t row_bytes(const Tensor& x) { return x.shape()[0] == 0 ? 0 : x.nbytes() / x.shape()[0]; }
@@ -40,12 +46,13 @@ Tensor take_rows(const Tensor& x, std::span<const int64_t> rows, CallSite where)
     const int64_t count = internal::count_rows(x, -1, "");
     Tensor out = make_rows(x, static_cast<int64_t>(rows.size()));
     const auto bytes = static_cast<std::size_t>(row_bytes(x));
-    char* to = static_cast<char*>(TensorAccess::writable(out));
+    char* to = static_cast<char*>(etude::internal::host_elements_for_writing(out));
+    const Tensor from = on_host(x);
     for (const int64_t row : rows) {
       ETUDE_REQUIRE_CODE(kOutOfRange, row >= 0 && row < count,
                          "sample {} was requested, but there are {}: 0 to {}", row, count,
                          count - 1);
-      if (bytes > 0) std::memcpy(to, bytes_of(x) + static_cast<std::size_t>(row) * bytes, bytes);
+      if (bytes > 0) std::memcpy(to, bytes_of(from) + static_cast<std::size_t>(row) * bytes, bytes);
       to += bytes;
     }
     return out;
@@ -71,16 +78,16 @@ Tensor stack_rows(std::span<const Tensor* const> rows, CallSite where) {
     const Type* type = rows[0]->type();
     Shape shape{static_cast<int64_t>(rows.size())};
     for (const int64_t size : type->shape().sizes()) shape.push_back(size);
-    Tensor out = etude::internal::make_tensor(intern_type(type->dtype(), shape, type->device()));
+    Tensor out = etude::internal::make_tensor(intern_type(type->dtype(), shape));
     const auto bytes = static_cast<std::size_t>(type->bytes());
-    char* to = static_cast<char*>(TensorAccess::writable(out));
+    char* to = static_cast<char*>(etude::internal::host_elements_for_writing(out));
     for (std::size_t i = 0; i < rows.size(); ++i, to += bytes) {
       ETUDE_REQUIRE(
           rows[i]->type() == type,
           "sample {} of a batch is {}, but sample 0 is {}. Samples of one batch need equal "
           "shapes and dtypes; pad or resize them first",
           i, rows[i]->type()->to_string(), type->to_string());
-      if (bytes > 0) std::memcpy(to, bytes_of(*rows[i]), bytes);
+      if (bytes > 0) std::memcpy(to, bytes_of(on_host(*rows[i])), bytes);
     }
     return out;
   });
@@ -166,9 +173,9 @@ Tensor stack_padded(std::span<const Tensor* const> rows, double value, CallSite 
   return etude::internal::located("stack_padded", where, [&] {
     ETUDE_REQUIRE(!rows.empty(), "a batch needs at least one sample");
     const Shape shape = padded_shape(rows);
-    const Type* type = intern_type(rows[0]->dtype(), shape, rows[0]->device());
+    const Type* type = intern_type(rows[0]->dtype(), shape);
     Tensor out = etude::internal::make_tensor(type);
-    char* to = static_cast<char*>(TensorAccess::writable(out));
+    char* to = static_cast<char*>(etude::internal::host_elements_for_writing(out));
     visit_dtype(type->dtype(), [&]<class T>() {
       std::fill_n(reinterpret_cast<T*>(to), type->count(), fill_value<T>(value));
     });
@@ -177,7 +184,8 @@ Tensor stack_padded(std::span<const Tensor* const> rows, double value, CallSite 
     std::size_t bytes = element;
     for (const int64_t size : sizes) bytes *= static_cast<std::size_t>(size);
     for (const Tensor* row : rows) {
-      if (row->size() > 0) copy_corner(bytes_of(*row), to, row->shape().sizes(), sizes, element);
+      if (row->size() > 0)
+        copy_corner(bytes_of(on_host(*row)), to, row->shape().sizes(), sizes, element);
       to += bytes;
     }
     return out;

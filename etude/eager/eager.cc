@@ -13,8 +13,11 @@
 #include "etude/core/context/ambient.h"
 #include "etude/core/context/context.h"
 #include "etude/core/context/pending.h"
+#include "etude/core/context/placement.h"
 #include "etude/core/context/resource.h"
 #include "etude/core/internal/call.h"
+#include "etude/core/internal/device_table.h"
+#include "etude/core/internal/host_door.h"
 #include "etude/core/internal/infer.h"
 #include "etude/core/internal/mode.h"
 #include "etude/core/internal/traced.h"
@@ -131,9 +134,12 @@ class EagerContext final : public Context {
 
  private:
   Values run(const Op& op, Operands in, const Attrs& attrs, CallSite where) {
-    Values cached;
-    if (run_cached(op, in, attrs, cached)) return cached;
-    return run_anew(op, in, attrs, where);
+    Values out;
+    if (!run_cached(op, in, attrs, out)) out = run_anew(op, in, attrs, where);
+    if (!out.empty() && out[0].has_value() && !out[0].type()->device().is_home()) {
+      for (const Tensor& y : out) note_line(y, where);
+    }
+    return out;
   }
 
   // Separate from run(): most calls leave run() before they need such a large frame.
@@ -144,18 +150,18 @@ class EagerContext final : public Context {
     }
     if (op.def().data != nullptr) {
       for (std::size_t i = 0; i < in.size(); ++i) {
-        if (!in[i].has_value() || TensorAccess::data(in[i]) != nullptr) continue;
+        if (!in[i].has_value() || TensorAccess::has_elements(in[i])) continue;
         if (!is_resource(in[i])) throw_abstract(op, i, in[i]);
       }
       check_types(op, in, attrs);
       const ContextScope scope(*this, where);
-      return op.def().data(in, attrs);
+      return run_data_rule(op, in, attrs);
     }
-    if (op.is_composed(device_of(in).kind)) return lower(op, in, attrs, *this, where);
+    if (op.is_composed(device_of(op, in, attrs))) return lower(op, in, attrs, *this, where);
     InlineVector<const Type*, 6> types;
     for (std::size_t i = 0; i < in.size(); ++i) {
       types.push_back(in[i].has_value() ? in[i].type() : nullptr);
-      if (types.back() != nullptr && TensorAccess::data(in[i]) == nullptr)
+      if (types.back() != nullptr && !TensorAccess::has_elements(in[i]))
         throw_abstract(op, i, in[i]);
     }
     DispatchEntry scratch;
@@ -167,6 +173,27 @@ class EagerContext final : public Context {
     }
     Values out;
     run_plain(op, attrs, entry, in, data.data(), out);
+    return out;
+  }
+
+  // A data rule reads elements on the host: operands of other devices are copied there, and the
+  // results back. Plans of graphs run on their own devices.
+  static Values run_data_rule(const Op& op, Operands in, const Attrs& attrs) {
+    const Device device = device_of(op, in, attrs);
+    const auto& defs = op.def().attrs;
+    const bool runs_graphs =
+        std::ranges::any_of(defs, [](const AttrDef& a) { return holds_graphs(a.kind); });
+    if (device.is_home() || runs_graphs || op.def().effect != Effect::kNone) {
+      return op.def().data(in, attrs);
+    }
+    InlineVector<Tensor, 4> held;
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      held.push_back(in[i].has_value() ? at_home(in[i]) : Tensor());
+    }
+    OperandList list;
+    for (const Tensor& x : held) list.add(x);
+    Values out = op.def().data(list.view(), attrs);
+    for (Tensor& y : out) y = copied_to(y, device);
     return out;
   }
 
@@ -209,6 +236,20 @@ Tensor adapt_for(const Op& op, std::size_t i, const Arg& arg, DType dtype) {
 
 }  // namespace
 
+namespace {
+
+// Fills in the kernel of a call on the device. Returns false if there is none.
+bool prepare_on(Device device, const PrepareCall& call) {
+  const DeviceEntry& entry = device_entry(device);
+  if (entry.prepare != nullptr && !call.op.moves_devices()) return entry.prepare(call);
+  const PrepareRule rule = call.op.kernel(entry.kind);
+  if (rule == nullptr) return false;
+  rule(call);
+  return true;
+}
+
+}  // namespace
+
 RefPtr<Prepared> prepare(const Op& op, const Attrs& attrs, std::span<const Type* const> types) {
   auto prepared = make_ref<Prepared>();
   prepared->results = infer_types(op, types, attrs);
@@ -217,12 +258,11 @@ RefPtr<Prepared> prepare(const Op& op, const Attrs& attrs, std::span<const Type*
                   "the result would be {}, whose size is not known. Sizes are 0 or more",
                   type->to_string());
   }
-  const Device device = device_of(types);
-  const PrepareRule rule = op.kernel(device.kind);
-  ETUDE_REQUIRE_CODE(kUnimplemented, rule != nullptr,
-                     "has no kernel on {}. Give it operands on {}, where kernels run",
-                     device.to_string(), Device().to_string());
-  rule({op, types, attrs, *prepared});
+  const Device device = device_of(op, types, attrs);
+  if (!prepare_on(device, {op, types, attrs, *prepared})) {
+    ETUDE_THROW(kUnimplemented, "has no kernel on {}. Give it operands on {}, where kernels run",
+                device.to_string(), Device().to_string());
+  }
   const auto is_empty = [](const Type* type) { return type == nullptr || type->count() == 0; };
   if (prepared->run != nullptr && std::ranges::all_of(types, is_empty) &&
       std::ranges::all_of(prepared->results, is_empty) && !has_effects(op, attrs)) {
@@ -334,9 +374,19 @@ InlineVector<Tensor, 4> adapt_numbers(const Op& op, std::span<const Arg* const> 
   InlineVector<Tensor, 4> numbers;
   located(op, where, [&] {
     const DType dtype = dtype_for_numbers(op, args);
+    OperandList tensors;
+    const Tensor absent;
+    for (const Arg* arg : args) tensors.add(arg->tensor() != nullptr ? *arg->tensor() : absent);
+    const Device device = device_for_numbers(op, tensors.view());
     for (std::size_t i = 0; i < args.size(); ++i) {
-      numbers.push_back(args[i]->tensor() == nullptr ? adapt_for(op, i, *args[i], dtype)
-                                                     : Tensor());
+      Tensor number;
+      if (args[i]->tensor() == nullptr) number = adapt_for(op, i, *args[i], dtype);
+      const bool moves = !device.is_home() && number.has_value() && !op.operand(i).on_host;
+      // A number that a derivative tracks is moved by a call, which the derivative sees.
+      const bool is_followed = moves && args[i]->followed().has_value();
+      if (is_followed) number = moved(number, device, where);
+      if (moves && !is_followed) number = copied_to(number, device);
+      numbers.push_back(std::move(number));
     }
   });
   return numbers;

@@ -12,6 +12,7 @@
 #include "etude/base/check.h"
 #include "etude/core/context/pending.h"
 #include "etude/core/dtype.h"
+#include "etude/core/internal/host_door.h"
 
 namespace etude::internal {
 namespace {
@@ -172,7 +173,7 @@ Tensor image_of_png(std::span<const uint8_t> file, std::string_view name, int ch
   Tensor out = make_tensor(
       intern_type(kUInt8, Shape{static_cast<int64_t>(height), static_cast<int64_t>(width),
                                 static_cast<int64_t>(row_bytes / width)}));
-  auto* bytes = static_cast<uint8_t*>(TensorAccess::writable(out));
+  auto* bytes = static_cast<uint8_t*>(etude::internal::host_elements_for_writing(out));
   std::vector<png_bytep> rows(height);
   for (uint64_t i = 0; i < height; ++i) rows[i] = bytes + i * row_bytes;
   require(read_rows(reader.png(), rows.data()));

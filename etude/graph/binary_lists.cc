@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "etude/core/internal/host_door.h"
 #include "etude/core/context/context.h"
 #include "etude/core/op/registry.h"
 #include "etude/core/op/upgrade.h"
@@ -259,7 +260,7 @@ Tensor BinaryLists::elements_of(std::size_t at, const Type* type) {
   }
   elements_ = begin + bytes;
   Tensor out = make_tensor(type);
-  if (bytes > 0) std::memcpy(TensorAccess::rep(out)->data, elements.data(), bytes);
+  if (bytes > 0) std::memcpy(new_host_elements(out), elements.data(), bytes);
   return out;
 }
 

@@ -10,6 +10,7 @@
 #include <zlib.h>
 
 #include "etude/base/check.h"
+#include "etude/core/internal/host_door.h"
 #include "etude/core/op/op.h"
 #include "etude/graph/binary.h"
 #include "etude/graph/binary_bytes.h"
@@ -59,30 +60,32 @@ class Table {
   std::vector<const T*> order_;
 };
 
+// `value` is at home.
 std::string_view bytes_of(const Tensor& value) {
-  return {static_cast<const char*>(TensorAccess::rep(value)->data),
+  return {static_cast<const char*>(internal::host_elements(value)),
           static_cast<std::size_t>(value.type()->bytes())};
 }
 
 // Constants with equal types and bits are stored once.
 class Constants {
  public:
-  uint64_t place(const Tensor& value) {
+  uint64_t place(const Tensor& given) {
+    Tensor value = internal::at_home(given);
     const std::size_t hash = std::hash<std::string_view>()(bytes_of(value));
     const auto [first, last] = by_hash_.equal_range(hash);
     for (auto known = first; known != last; ++known) {
-      const Tensor& other = *order_[known->second];
+      const Tensor& other = order_[known->second];
       if (other.type() == value.type() && bytes_of(other) == bytes_of(value)) return known->second;
     }
     by_hash_.emplace(hash, order_.size());
-    order_.push_back(&value);
+    order_.push_back(std::move(value));
     return order_.size() - 1;
   }
-  const std::vector<const Tensor*>& all() const { return order_; }
+  const std::vector<Tensor>& all() const { return order_; }
 
  private:
   std::unordered_multimap<std::size_t, std::size_t> by_hash_;
-  std::vector<const Tensor*> order_;
+  std::vector<Tensor> order_;
 };
 
 std::vector<const Graph*> mains_of(std::span<const Function> functions) {
@@ -109,7 +112,7 @@ class Writer {
     to_ = &tables;
     ops();
     tables.number(constants_.all().size());
-    for (const Tensor* value : constants_.all()) type(value->type());
+    for (const Tensor& value : constants_.all()) type(value.type());
     ByteWriter programs;
     to_ = &programs;
     this->programs();
@@ -136,9 +139,9 @@ class Writer {
     out.resize(internal::binary_aligned(out.size()));
     internal::BinaryHeader header{{}, internal::kBinaryVersion, 0, 0, out.size(), content(), 0};
     std::ranges::copy(internal::kBinaryMagic, header.magic);
-    for (const Tensor* value : constants_.all()) {
+    for (const Tensor& value : constants_.all()) {
       out.resize(internal::binary_aligned(out.size()));
-      out.append(bytes_of(*value));
+      out.append(bytes_of(value));
     }
     header.bytes = out.size();
     std::memcpy(out.data(), &header, sizeof header);

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "etude/core/internal/convert.h"
+#include "etude/core/internal/host_door.h"
 #include "etude/graph/symbolic_parts.h"
 #include "etude/graph/text/names.h"
 
@@ -150,7 +151,8 @@ class Comparison {
     if (is_other || !is_number || first.size() > kMostElements) return what + " differs";
     for (int64_t e = 0; e < first.size(); ++e) {
       const auto get = [&]<class T>(std::size_t k, T value) {
-        const auto* bytes = static_cast<const char*>(TensorAccess::data(values[k]));
+        const Tensor home = internal::at_home(values[k]);
+        const auto* bytes = static_cast<const char*>(internal::host_elements(home));
         convert_elements(&value, dtype_of<T>, bytes + e * itemsize(first.dtype()), first.dtype(),
                          1);
         return value;

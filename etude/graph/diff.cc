@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include "etude/core/internal/host_door.h"
 #include "etude/graph/line_diff.h"
 #include "etude/graph/text/constant_text.h"
 #include "etude/graph/text/names.h"
@@ -84,8 +85,9 @@ class Pair {
         return differs(what, internal::type_text(a[i].type()), internal::type_text(b[i].type()));
       }
       if (same_value(a[i], b[i])) continue;
-      const auto* bytes_a = static_cast<const char*>(TensorAccess::data(a[i]));
-      const auto* bytes_b = static_cast<const char*>(TensorAccess::data(b[i]));
+      const Tensor home_a = internal::at_home(a[i]), home_b = internal::at_home(b[i]);
+      const auto* bytes_a = static_cast<const char*>(internal::host_elements(home_a));
+      const auto* bytes_b = static_cast<const char*>(internal::host_elements(home_b));
       const auto at = std::mismatch(bytes_a, bytes_a + a[i].nbytes(), bytes_b).first - bytes_a;
       const int64_t element = at / itemsize(a[i].dtype());
       return differs(fmt::format("element {} of {}", element, what),

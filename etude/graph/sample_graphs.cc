@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "etude/base/philox.h"
+#include "etude/core/internal/host_door.h"
 
 namespace etude::tests {
 namespace {
@@ -36,7 +37,7 @@ const Type* matrix(int64_t rows, int64_t columns) { return intern_type(kFloat32,
 // Elements of all bytes 0x00, 0x01, ...: arbitrary bit patterns.
 Tensor patterned(DType dtype, const Shape& shape, uint8_t first) {
   Tensor x = internal::make_tensor(intern_type(dtype, shape));
-  auto* bytes = static_cast<uint8_t*>(TensorAccess::writable(x));
+  auto* bytes = static_cast<uint8_t*>(etude::internal::host_elements_for_writing(x));
   for (int64_t i = 0; i < x.nbytes(); ++i) {
     const auto byte = static_cast<uint8_t>(first + 37 * i);
     bytes[i] = dtype == kBool ? byte & 1 : byte;

@@ -9,6 +9,7 @@
 
 #include "etude/base/check.h"
 #include "etude/core/internal/convert.h"
+#include "etude/core/internal/host_door.h"
 #include "etude/graph/builder.h"
 #include "etude/graph/check_call.h"
 #include "etude/graph/symbolic_parts.h"
@@ -106,7 +107,7 @@ class Instantiation {
          next_constant_ < parts_.constants.size() && parts_.constants[next_constant_].constant == i;
          ++next_constant_) {
       const SymbolicParts::ConstantSpot& spot = parts_.constants[next_constant_];
-      char* at = static_cast<char*>(TensorAccess::writable(value)) +
+      char* at = static_cast<char*>(etude::internal::host_elements_for_writing(value)) +
                  spot.element * itemsize(value.dtype());
       if (const auto* whole = std::get_if<SizeNumber>(&spot.number)) {
         const auto number = decided<int64_t>(*whole);

@@ -14,6 +14,7 @@
 #include "etude/base/check.h"
 #include "etude/core/call/call_scope.h"
 #include "etude/core/dtype.h"
+#include "etude/core/internal/host_door.h"
 #include "etude/files/mapped_file.h"
 #include "etude/io/csv_column.h"
 #include "etude/io/decimal.h"
@@ -408,7 +409,7 @@ Tensor CsvTable::matrix(const std::vector<std::string>& names, DType dtype, Call
                     chosen[i]->name);
       visit_dtype(dtype, [&]<class T>() {
         const std::vector<T> values = chosen[i]->values.to_vector<T>();
-        T* to = static_cast<T*>(TensorAccess::writable(out)) + i;
+        T* to = static_cast<T*>(etude::internal::host_elements_for_writing(out)) + i;
         for (const auto& value : values) {
           *to = value;
           to += width;

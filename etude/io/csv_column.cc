@@ -11,6 +11,7 @@
 #include "etude/base/check.h"
 #include "etude/base/warning.h"
 #include "etude/core/dtype.h"
+#include "etude/core/internal/host_door.h"
 #include "etude/io/decimal.h"
 
 namespace etude::io::csv {
@@ -202,7 +203,7 @@ Tensor Column::take_values(int64_t rows) {
   if (rows >= kLarge && (made == kInt64 || made == kUInt64)) return over(std::move(ints), type);
   Tensor out = etude::internal::make_tensor(type);
   visit_dtype(made, [&]<class T>() {
-    auto* to = static_cast<T*>(TensorAccess::writable(out));
+    auto* to = static_cast<T*>(etude::internal::host_elements_for_writing(out));
     if constexpr (std::is_integral_v<T>) {
       for (const int64_t value : ints) *to++ = static_cast<T>(value);
     } else if constexpr (etude::internal::kIsHalf<T>) {

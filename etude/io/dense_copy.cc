@@ -7,6 +7,7 @@
 
 #include "etude/base/check.h"
 #include "etude/core/dtype.h"
+#include "etude/core/internal/host_door.h"
 
 namespace etude::internal {
 
@@ -76,7 +77,7 @@ Tensor DenseCopy::make(DType dtype, std::span<const uint8_t> bytes) const {
   ETUDE_REQUIRE_CODE(kDataLoss, fits && static_cast<uint64_t>(last) < bytes.size() / element,
                      "{}: offset {}: an array reads elements {} to {} of {} that there are", name,
                      offset, first, last, bytes.size() / element);
-  auto* to = static_cast<uint8_t*>(TensorAccess::writable(out));
+  auto* to = static_cast<uint8_t*>(etude::internal::host_elements_for_writing(out));
   const uint8_t* from = bytes.data() + static_cast<uint64_t>(first) * element;
   if (strides == rows_first()) {
     std::memcpy(to, from, count * element);

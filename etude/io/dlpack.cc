@@ -10,6 +10,7 @@
 #include "etude/base/check.h"
 #include "etude/core/call/call_scope.h"
 #include "etude/core/context/pending.h"
+#include "etude/core/internal/host_door.h"
 
 namespace etude {
 namespace {
@@ -129,7 +130,8 @@ Tensor from_dlpack(DLManagedTensor* managed, DlpackOptions options, CallSite whe
                        compact ? "elements are not aligned to their size" : "rows are not compact");
     Tensor out = internal::make_tensor(type);
     if (!empty) {
-      gather(t, type->shape(), data, size, static_cast<char*>(TensorAccess::writable(out)));
+      gather(t, type->shape(), data, size,
+             static_cast<char*>(etude::internal::host_elements_for_writing(out)));
     }
     give_back(managed);
     return out;
@@ -145,9 +147,19 @@ DLManagedTensor* to_dlpack(const Tensor& x, DlpackOptions options, CallSite wher
                        "a tensor of type {} has no value here: it is the result of a call that has "
                        "not run",
                        x.type()->to_string());
-    if (options.copy == true) {
+    ETUDE_REQUIRE_CODE(
+        kFailedPrecondition, x.device().is_home() || options.copy.has_value(),
+        "the tensor is on {}, and consumers of DLPack read the memory of cpu:0. Pass "
+        "x.to(\"cpu:0\"), or copy = true",
+        x.device().to_string());
+    ETUDE_REQUIRE_CODE(kFailedPrecondition, x.device().is_home() || options.copy != false,
+                       "the tensor is on {} and cannot be shared without a copy. Pass copy = true",
+                       x.device().to_string());
+    const bool is_copied = !x.device().is_home();
+    made->held = internal::at_home(made->held);
+    if (options.copy == true && !is_copied) {
       const Tensor source = made->held;  // shared, so that asking to write copies
-      TensorAccess::writable(made->held);
+      etude::internal::host_elements_for_writing(made->held);
     }
     const Shape& shape = x.shape();
     made->sizes = shape.to_vector();
@@ -157,7 +169,7 @@ DLManagedTensor* to_dlpack(const Tensor& x, DlpackOptions options, CallSite wher
     }
     const auto [code, bits] = code_and_bits(x.dtype());
     DLTensor& t = made->managed.dl_tensor;
-    t.data = const_cast<void*>(TensorAccess::data(made->held));
+    t.data = const_cast<void*>(internal::host_elements(made->held));
     t.device = {kDLCPU, 0};
     t.ndim = shape.rank();
     t.dtype = {code, bits, 1};

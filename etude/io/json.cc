@@ -13,6 +13,7 @@
 #include "etude/base/check.h"
 #include "etude/core/call/call_scope.h"
 #include "etude/core/dtype.h"
+#include "etude/core/internal/host_door.h"
 
 namespace etude::io {
 namespace {
@@ -170,7 +171,7 @@ Tensor from_json(std::string_view text, CallSite where) {
                        data.is_array() ? data.size() : 0, shape.to_string());
     Tensor out = etude::internal::make_tensor(intern_type(*dtype, shape));
     visit_dtype(*dtype, [&]<class T>() {
-      auto* to = static_cast<T*>(TensorAccess::writable(out));
+      auto* to = static_cast<T*>(etude::internal::host_elements_for_writing(out));
       for (const json& element : data) *to++ = value_of<T>(element);
     });
     return out;

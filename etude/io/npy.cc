@@ -12,6 +12,7 @@
 #include "etude/base/check.h"
 #include "etude/core/context/pending.h"
 #include "etude/core/dtype.h"
+#include "etude/core/internal/host_door.h"
 #include "etude/files/atomic_file.h"
 #include "etude/files/mapped_file.h"
 #include "etude/files/zip_file.h"
@@ -248,7 +249,7 @@ void save_npy(const std::string& path, const Tensor& x, CallSite where) {
     const std::vector<uint8_t> header = make_header(x, path);
     etude::internal::AtomicFile file(path);
     file.write(header);
-    if (x.nbytes() > 0) file.write(bytes_of(x));
+    if (x.nbytes() > 0) file.write(bytes_of(etude::internal::at_home(x)));
     file.commit();
   });
 }
@@ -284,7 +285,8 @@ void save_npz(const std::string& path, const NamedTensors& tensors, const NpzOpt
     etude::internal::AtomicFile file(path);
     etude::internal::ZipWriter archive(file);
     for (const auto& [name, x] : tensors) {
-      archive.add(name + ".npy", make_header(x, name), bytes_of(x), options.compress);
+      archive.add(name + ".npy", make_header(x, name), bytes_of(etude::internal::at_home(x)),
+                  options.compress);
     }
     archive.finish();
     file.commit();

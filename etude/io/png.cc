@@ -7,6 +7,7 @@
 #include "etude/base/check.h"
 #include "etude/core/call/call_scope.h"
 #include "etude/core/dtype.h"
+#include "etude/core/internal/host_door.h"
 #include "etude/files/atomic_file.h"
 #include "etude/files/mapped_file.h"
 #include "etude/files/png_bytes.h"
@@ -73,7 +74,8 @@ data::Samples load_image(const ImageFile& file, const PngOptions& options, CallS
   const auto from = levels.data<uint8_t>();
   data::Samples out;
   out.inputs = etude::internal::make_tensor(intern_type(kFloat32, levels.shape()));
-  std::transform(from.begin(), from.end(), static_cast<float*>(TensorAccess::writable(out.inputs)),
+  std::transform(from.begin(), from.end(),
+                 static_cast<float*>(etude::internal::host_elements_for_writing(out.inputs)),
                  [](uint8_t level) { return static_cast<float>(level) / 255.0F; });
   out.labels = Tensor(file.label);
   return out;

@@ -7,6 +7,7 @@
 
 #include "etude/base/check.h"
 #include "etude/core/context/pending.h"
+#include "etude/core/internal/host_door.h"
 #include "etude/core/internal/traced.h"
 #include "etude/files/atomic_file.h"
 #include "etude/files/mapped_file.h"
@@ -184,8 +185,7 @@ LoadReport fill_places(const std::vector<Place>& places, NamedTensors tensors,
 namespace etude::internal {
 
 std::span<const uint8_t> bytes_of(const Tensor& x) {
-  observe(x);
-  return {static_cast<const uint8_t*>(TensorAccess::data(x)), static_cast<std::size_t>(x.nbytes())};
+  return {static_cast<const uint8_t*>(host_elements(x)), static_cast<std::size_t>(x.nbytes())};
 }
 
 void append_paths(std::string& text, std::string_view what, const std::vector<std::string>& paths) {
@@ -210,7 +210,10 @@ void write_tensors(const io::NamedTensors& tensors, const io::Metadata& metadata
   const std::string header = make_safetensors_header(entries, all);
   write({reinterpret_cast<const uint8_t*>(header.data()), header.size()});
   for (const SafetensorsEntry& entry : entries) {
-    const auto bytes = bytes_of(tensors.at(entry.name));
+    const Tensor& tensor = tensors.at(entry.name);
+    observe(tensor);
+    const Tensor home = at_home(tensor);
+    const auto bytes = bytes_of(home);
     if (!bytes.empty()) write(bytes);
   }
 }
@@ -232,7 +235,8 @@ Tensor TensorFile::read(const std::string& name) const {
   Tensor x = make_tensor(io::type_of(entry, is_complex128_.at(name), name_));
   const uint64_t offset = header_.data_offset + entry.begin;
   if (entry.end > entry.begin) {
-    std::memcpy(TensorAccess::writable(x), bytes_.data() + offset, entry.end - entry.begin);
+    std::memcpy(etude::internal::host_elements_for_writing(x), bytes_.data() + offset,
+                entry.end - entry.begin);
   }
   if (x.dtype() == kBool) io::require_bools(x, entry, offset, name_);
   return x;

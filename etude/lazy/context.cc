@@ -166,13 +166,18 @@ Values LazyContext::execute(const Op& op, Operands in, const Attrs& attrs, CallS
     const ContextScope scope(eager_context(), where);
     return def.data(in, attrs);
   }
-  const Device::Kind device = device_of(in).kind;
-  if (def.data != nullptr && op.kernel(device) == nullptr) return run_now(op, in, attrs, where);
+  // Programs of recorded calls run at home: calls of other devices observe their operands and run
+  // at once.
+  const Device device = device_of(op, in, attrs);
+  if (!device.is_home() || op.moves_devices()) return run_now(op, in, attrs, where);
+  if (def.data != nullptr && op.kernel(device.kind()) == nullptr) {
+    return run_now(op, in, attrs, where);
+  }
   if (op.is_composed(device)) return lower(op, in, attrs, *this, where);
   InlineVector<const Type*, 6> types;
   for (std::size_t i = 0; i < in.size(); ++i) {
     types.push_back(in[i].has_value() ? in[i].type() : nullptr);
-    if (types.back() == nullptr || TensorAccess::data(in[i]) != nullptr) continue;
+    if (types.back() == nullptr || TensorAccess::has_elements(in[i])) continue;
     PendingMark* mark = pending_mark(in[i]);
     ETUDE_REQUIRE_CODE(kFailedPrecondition, mark != nullptr, "{}: {}", operand_text(op, i),
                        explain_abstract(in[i]));

@@ -6,6 +6,7 @@
 
 #include "etude/base/check.h"
 #include "etude/core/internal/convert.h"
+#include "etude/core/internal/host_door.h"
 #include "etude/graph/builder.h"
 
 namespace etude::internal {
@@ -13,7 +14,7 @@ namespace {
 
 std::array<uint64_t, 2> bits_of(const Tensor& x) {
   std::array<uint64_t, 2> bits{};
-  std::memcpy(bits.data(), TensorAccess::data(x), static_cast<std::size_t>(x.type()->bytes()));
+  std::memcpy(bits.data(), host_elements(x), static_cast<std::size_t>(x.type()->bytes()));
   return bits;
 }
 
@@ -21,7 +22,7 @@ std::array<uint64_t, 2> bits_of(const Tensor& x) {
 bool is_structure(const Tensor& x) {
   if (is_complex(x.dtype())) return false;
   double value = 0;
-  convert_elements(&value, kFloat64, TensorAccess::data(x), x.dtype(), 1);
+  convert_elements(&value, kFloat64, host_elements(x), x.dtype(), 1);
   return value == 0 || value == 1 || value == -1 || value == 2;
 }
 
@@ -74,7 +75,7 @@ std::vector<uint64_t> LazyStructure::common_words(const std::vector<LazyNumber>&
   const auto word_of = [](const Type* type) {
     const Device device = type->device();
     return static_cast<uint64_t>(type->dtype()) | static_cast<uint64_t>(type->rank()) << 8 |
-           static_cast<uint64_t>(device.kind) << 16 | uint64_t{device.index} << 24;
+           static_cast<uint64_t>(device.id()) << 16;
   };
   std::vector<uint64_t> words = {nodes.size(), inputs.size(), numbers.size()};
   for (const Node& node : nodes) {

@@ -127,7 +127,7 @@ Values LazyTrace::record(const Op& op, Operands in, const Attrs& attrs, uint64_t
   node.hash = hash;
   for (std::size_t i = 0; i < in.size(); ++i) {
     LazyOperand& operand = node.operands.emplace_back();
-    if (!in[i].has_value() || TensorAccess::data(in[i]) == nullptr) continue;
+    if (!in[i].has_value() || !TensorAccess::has_elements(in[i])) continue;
     operand.is_number =
         ((in.expiring() >> i) & 1) != 0 && in[i].rank() == 0 && TensorAccess::is_unique(in[i]);
     operand.value = owner_of_elements(in[i]);

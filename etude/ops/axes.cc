@@ -19,6 +19,10 @@ Shape shape_of(const Attrs& attrs, std::string_view name) {
   return Shape(sizes);
 }
 
+Device device_of(const Attrs& attrs) {
+  return attrs.has("device") ? Device(attrs.text("device")) : Device();
+}
+
 int axis_of(const Attrs& attrs, const Shape& shape) {
   return normalize_axis(attrs.integer("axis"), shape.rank());
 }

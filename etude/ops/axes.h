@@ -15,6 +15,9 @@ namespace etude::ops {
 // The list attribute `name` as a shape. throws: kInvalidArgument for a negative size.
 Shape shape_of(const Attrs& attrs, std::string_view name);
 
+// The optional attribute "device" of a record that creates tensors; cpu:0 if it is absent.
+Device device_of(const Attrs& attrs);
+
 // The attribute "axis" of a value of `shape`, counted from the front. throws: kOutOfRange.
 int axis_of(const Attrs& attrs, const Shape& shape);
 

@@ -10,17 +10,17 @@ namespace etude {
 
 Tensor zeros(const IntList& shape, const ZerosOptions& options, CallSite where) {
   static const Op& op = etude::internal::op("zeros");
-  return etude::internal::only(etude::internal::call(op, {}, {shape, options.dtype}, where));
+  return etude::internal::only(etude::internal::call(op, {}, {shape, options.dtype, options.device}, where));
 }
 
 Tensor ones(const IntList& shape, const OnesOptions& options, CallSite where) {
   static const Op& op = etude::internal::op("ones");
-  return etude::internal::only(etude::internal::call(op, {}, {shape, options.dtype}, where));
+  return etude::internal::only(etude::internal::call(op, {}, {shape, options.dtype, options.device}, where));
 }
 
 Tensor empty(const IntList& shape, const EmptyOptions& options, CallSite where) {
   static const Op& op = etude::internal::op("empty");
-  return etude::internal::only(etude::internal::call(op, {}, {shape, options.dtype}, where));
+  return etude::internal::only(etude::internal::call(op, {}, {shape, options.dtype, options.device}, where));
 }
 
 Tensor zeros_like(const Arg& x, const ZerosLikeOptions& options) {
@@ -57,6 +57,12 @@ Tensor astype(const Arg& x, const DType& dtype) {
   static const Op& op = etude::internal::op("astype");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {dtype}, x.where()));
+}
+
+Tensor to_device(const Arg& x, const std::string& device) {
+  static const Op& op = etude::internal::op("to_device");
+  const Arg* const args[] = {&x};
+  return etude::internal::only(etude::internal::call(op, args, {device}, x.where()));
 }
 
 Tensor where(const Arg& condition, const Arg& x1, const Arg& x2) {
@@ -135,7 +141,7 @@ Tensor count_nonzero(const Arg& x, const CountNonzeroOptions& options) {
 
 Tensor arange(const double& start, const ArangeOptions& options, CallSite where) {
   static const Op& op = etude::internal::op("arange");
-  return etude::internal::only(etude::internal::call(op, {}, {start, options.stop, options.step, options.dtype}, where));
+  return etude::internal::only(etude::internal::call(op, {}, {start, options.stop, options.step, options.dtype, options.device}, where));
 }
 
 Tensor linspace(const Arg& start, const Arg& stop, const int64_t& num, const LinspaceOptions& options) {
@@ -158,7 +164,7 @@ Tensor sequence_mask(const Arg& lengths, const Arg& x, const SequenceMaskOptions
 
 Tensor eye(const int64_t& rows, const EyeOptions& options, CallSite where) {
   static const Op& op = etude::internal::op("eye");
-  return etude::internal::only(etude::internal::call(op, {}, {rows, options.cols, options.k, options.batch_shape, options.dtype}, where));
+  return etude::internal::only(etude::internal::call(op, {}, {rows, options.cols, options.k, options.batch_shape, options.dtype, options.device}, where));
 }
 
 Tensor one_hot(const Arg& indices, const int64_t& depth, const OneHotOptions& options) {

@@ -13,6 +13,7 @@
 #include "etude/core/call/builtin.h"
 #include "etude/core/call/call_scope.h"
 #include "etude/core/context/context.h"
+#include "etude/core/context/placement.h"
 #include "etude/core/dtype_functions.h"
 #include "etude/core/internal/call.h"
 #include "etude/core/op/batching.h"
@@ -123,8 +124,10 @@ OpDef float_draw(std::string_view name, std::string_view doc, PrepareRule kernel
       .name = name,
       .space = "internal",
       .doc = doc,
-      .operands = {{"key", kUInt64}},
-      .attrs = {{"shape", AttrKind::kInts}, {"dtype", AttrKind::kDType}},
+      .operands = {{"key@host", kUInt64}},
+      .attrs = {{"shape", AttrKind::kInts},
+                {"dtype", AttrKind::kDType},
+                {"device", AttrKind::kText, none}},
       .type = float_type,
       .kernels = {.cpu = kernel},
       .batch = draw_batch,
@@ -148,11 +151,12 @@ void define_random(Registry& r) {
       .name = "random_integers",
       .space = "internal",
       .doc = "Whole numbers in [low, high) from a key.",
-      .operands = {{"key", kUInt64}},
+      .operands = {{"key@host", kUInt64}},
       .attrs = {{"shape", AttrKind::kInts},
                 {"low", AttrKind::kInt},
                 {"high", AttrKind::kInt},
-                {"dtype", kInt32}},
+                {"dtype", kInt32},
+                {"device", AttrKind::kText, none}},
       .type = integer_type,
       .kernels = {.cpu = kernels::cpu::prepare_random_integers},
       .batch = draw_batch,
@@ -182,7 +186,7 @@ void define_random(Registry& r) {
       .space = "internal",
       .doc = "A key for each number, from a key: element i of the result follows from the key and "
              "numbers[i]. Keys [.., 2] are for the first axes of the numbers.",
-      .operands = {{"key", kUInt64}, {"numbers", kIntegers}},
+      .operands = {{"key@host", kUInt64}, {"numbers@host", kIntegers}},
       .type = fold_in_type,
       .kernels = {.cpu = kernels::cpu::prepare_random_fold_in},
       .batch = fold_in_batch,
@@ -201,8 +205,8 @@ void define_random(Registry& r) {
       .space = "internal",
       .doc =
           "The numbers 0 .. n - 1 in a random order from a key; for keys [.., 2] one order each.",
-      .operands = {{"key", kUInt64}},
-      .attrs = {{"shape", AttrKind::kInts}},
+      .operands = {{"key@host", kUInt64}},
+      .attrs = {{"shape", AttrKind::kInts}, {"device", AttrKind::kText, none}},
       .type = permutation_type,
       .kernels = {.cpu = kernels::cpu::prepare_random_permutation},
       .batch = draw_batch,
@@ -225,19 +229,28 @@ Tensor key_or_next(const Tensor& given) { return given.has_value() ? given : int
 
 // The values of an option, where they can be looked at: while recording, a tensor may have none.
 std::vector<double> known_values(const Tensor& x) {
-  if (!x.has_value() || TensorAccess::data(x) == nullptr) return {};
+  if (!x.has_value() || !TensorAccess::has_elements(x)) return {};
   return x.to_vector<double>();
 }
 
 Tensor fit(const Tensor& x, DType dtype) { return internal::cast(x, dtype); }
+// x as an operand of a call with the draws: of their dtype and on their device.
+Tensor fit(const Tensor& x, const Tensor& draws) {
+  return internal::moved(fit(x, draws.dtype()), draws.device());
+}
+
+// A device as an attribute: absent for the device of the scope.
+std::optional<std::string> attr_of(const std::optional<Device>& device) {
+  return device ? std::optional(device->to_string()) : std::nullopt;
+}
 
 // y scaled and moved, for options that may be absent.
 Tensor reparameterized(Tensor y, const Tensor& shift, const Tensor& scale, const Shape& shape) {
   for (const Tensor* option : {&shift, &scale}) {
     if (option->has_value()) broadcast(option->shape(), shape);  // the caller's line, not this one
   }
-  if (scale.has_value()) y = y * fit(scale, y.dtype());
-  if (shift.has_value()) y = y + fit(shift, y.dtype());
+  if (scale.has_value()) y = y * fit(scale, y);
+  if (shift.has_value()) y = y + fit(shift, y);
   ETUDE_REQUIRE(y.shape() == shape,
                 "options of shape {} do not broadcast to the requested shape {}",
                 y.shape().to_string(), shape.to_string());
@@ -268,7 +281,7 @@ Tensor normal_from(const char* name, const Op& draw, const IntList& shape,
     }
     const DType dtype = options.dtype.value_or(ambient().default_dtype);
     const Tensor key = key_or_next(options.key);
-    const Tensor y = internal::run(draw, {&key}, {shape, dtype}, where);
+    const Tensor y = internal::run(draw, {&key}, {shape, dtype, attr_of(options.device)}, where);
     return reparameterized(y, options.mean, options.stddev, Shape(shape.values()));
   });
 }
@@ -314,9 +327,10 @@ Tensor uniform(const IntList& shape, const UniformOptions& options, CallSite whe
     }
     const DType dtype = options.dtype.value_or(ambient().default_dtype);
     const Tensor key = key_or_next(options.key);
-    Tensor u = internal::run(internal::op<"random_uniform">(), {&key}, {shape, dtype}, where);
+    Tensor u = internal::run(internal::op<"random_uniform">(), {&key},
+                             {shape, dtype, attr_of(options.device)}, where);
     if (!low.has_value()) return u;
-    const Tensor from = fit(low, dtype), to = fit(high, dtype);
+    const Tensor from = fit(low, u), to = fit(high, u);
     // Halves, since the width of a range may be above all numbers of the dtype.
     const Tensor half = 0.5 * from, width = 0.5 * to - half;
     return below(2.0 * reparameterized(std::move(u), half, width, Shape(shape.values())), from, to);
@@ -336,8 +350,9 @@ Tensor randint(const IntList& shape, int64_t low, int64_t high, const DrawOption
                CallSite where) {
   return internal::located("random.randint", where, [&] {
     const Tensor key = key_or_next(options.key);
-    return internal::run(internal::op<"random_integers">(), {&key},
-                         {shape, low, high, options.dtype.value_or(kInt32)}, where);
+    return internal::run(
+        internal::op<"random_integers">(), {&key},
+        {shape, low, high, options.dtype.value_or(kInt32), attr_of(options.device)}, where);
   });
 }
 
@@ -347,11 +362,15 @@ Tensor bernoulli(const Tensor& p, const IntList& shape, const DrawOptions& optio
     for (const double value : known_values(p)) {
       ETUDE_REQUIRE(value >= 0 && value <= 1, "p is {}, but a probability lies in [0, 1]", value);
     }
-    const Tensor chance = is_floating(p.dtype()) ? p : fit(p, kFloat32);
+    // Where the draws are wanted, else where p is.
+    std::optional<Device> device = options.device ? options.device : current_device();
+    if (!device && !p.device().is_home()) device = p.device();
+    const Tensor chance =
+        internal::moved(is_floating(p.dtype()) ? p : fit(p, kFloat32), device.value_or(Device()));
     const Shape to = shape.is_given() ? Shape(shape.values()) : p.shape();
     const Tensor key = key_or_next(options.key);
     const Tensor u = internal::run(internal::op<"random_uniform">(), {&key},
-                                   {IntList(to), chance.dtype()}, where);
+                                   {IntList(to), chance.dtype(), attr_of(device)}, where);
     const Tensor hit = chance > u;
     ETUDE_REQUIRE(hit.shape() == to, "p of shape {} does not broadcast to the requested shape {}",
                   p.shape().to_string(), to.to_string());
@@ -363,8 +382,8 @@ Tensor permutation(int64_t n, const DrawOptions& options, CallSite where) {
   return internal::located("random.permutation", where, [&] {
     ETUDE_REQUIRE(n >= 0, "n is {}, but must be 0 or more", n);
     const Tensor key = key_or_next(options.key);
-    const Tensor order =
-        internal::run(internal::op<"random_permutation">(), {&key}, {IntList(n)}, where);
+    const Tensor order = internal::run(internal::op<"random_permutation">(), {&key},
+                                       {IntList(n), attr_of(options.device)}, where);
     return fit(order, options.dtype.value_or(kInt64));
   });
 }

@@ -34,6 +34,7 @@ struct UniformOptions {
   Tensor high = {};  // default 1
   std::optional<DType> dtype = {};
   Tensor key = {};
+  std::optional<Device> device = {};  // default: of the DeviceScope, else cpu:0
 };
 // Uniform in [low, high), an interval that may span the whole range of the dtype; low if both are
 // equal. Derivatives pass to low and high.
@@ -46,6 +47,7 @@ struct NormalOptions {
   Tensor stddev = {};  // default 1
   std::optional<DType> dtype = {};
   Tensor key = {};
+  std::optional<Device> device = {};  // default: of the DeviceScope, else cpu:0
 };
 // Normal (Gaussian). Derivatives pass to mean and stddev.
 // throws: kInvalidArgument for a negative deviation.
@@ -59,6 +61,7 @@ Tensor truncated_normal(const IntList& shape, const NormalOptions& options = {},
 struct DrawOptions {
   std::optional<DType> dtype = {};
   Tensor key = {};
+  std::optional<Device> device = {};  // default: of the DeviceScope, else cpu:0
 };
 // Integers in [low, high), int32 by default. throws: kInvalidArgument unless low < high and the
 // dtype can represent them.

@@ -22,7 +22,7 @@ void require_probabilities(const Tensor& p, int64_t parts, int64_t draws) {
   ETUDE_REQUIRE(p.rank() == 1 && p.shape()[0] == parts,
                 "p has shape {}, but must have one probability for each of the {} parts of x",
                 p.shape().to_string(), parts);
-  if (TensorAccess::data(p) == nullptr) return;  // while types are inferred
+  if (!TensorAccess::has_elements(p)) return;  // while types are inferred
   int64_t possible = 0;
   for (const double value : p.to_vector<double>()) {
     ETUDE_REQUIRE(value >= 0 && value <= 1, "p is {}, but a probability lies in [0, 1]", value);
@@ -50,7 +50,7 @@ Tensor categorical(const Tensor& logits, const IntList& shape, const DrawOptions
     // Also false of NaN.
     const Tensor possible =
         greater(max(wide, {.axis = -1}), -std::numeric_limits<double>::infinity());
-    const bool is_known = TensorAccess::data(possible) != nullptr;
+    const bool is_known = TensorAccess::has_elements(possible);
     ETUDE_REQUIRE(!is_known || all(possible).item<bool>(),
                   "logits hold NaN, or rows of -infinity alone: no class has a probability. Look "
                   "at the calls that made them");

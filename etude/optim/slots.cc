@@ -6,6 +6,7 @@
 #include "etude/base/check.h"
 #include "etude/core/call/builtin.h"
 #include "etude/core/copies.h"
+#include "etude/core/internal/host_door.h"
 
 namespace etude::optim::internal {
 namespace {
@@ -36,14 +37,15 @@ Slots::~Slots() = default;
 Slots::Slots(std::vector<std::string> names) : names_(std::move(names)), count_(count_of(0)) {}
 
 int64_t Slots::updates() const {
-  const void* data = is_traced() ? nullptr : TensorAccess::data(count_);
+  const void* data =
+      is_traced() || !count_.device().is_home() ? nullptr : etude::internal::host_elements(count_);
   return data != nullptr ? *static_cast<const int64_t*>(data) : count_.item<int64_t>();
 }
 
 void Slots::count_update() {
   const int64_t updates = this->updates();
-  if (TensorAccess::is_unique(count_)) {
-    *static_cast<int64_t*>(TensorAccess::writable(count_)) = updates + 1;
+  if (TensorAccess::is_unique(count_) && count_.device().is_home()) {
+    *static_cast<int64_t*>(etude::internal::host_elements_for_writing(count_)) = updates + 1;
   } else {
     count_ = count_of(updates + 1);
   }

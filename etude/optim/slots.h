@@ -74,9 +74,7 @@ class Slots {
   int64_t updates() const;
   // The number of updates, int64[]; without elements while such a function is traced.
   const Tensor& count() const { return count_; }
-  bool is_traced() const {
-    return count_.type() != nullptr && TensorAccess::data(count_) == nullptr;
-  }
+  bool is_traced() const { return count_.type() != nullptr && !TensorAccess::has_elements(count_); }
   // Increments the count: in place, or by a new tensor.
   void count_update();
   void set_count(Tensor count) { count_ = std::move(count); }

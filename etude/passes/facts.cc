@@ -11,7 +11,7 @@ namespace {
 // kernel.
 RefPtr<const Prepared> prepared(const Graph& graph, const Graph::Node& node) {
   const Types types = operand_types(graph, node);
-  const PrepareRule rule = node.op.kernel(device_of(types).kind);
+  const PrepareRule rule = node.op.kernel(device_of(node.op, types, node.attrs).kind());
   if (rule == nullptr) return {};
   auto out = make_ref<Prepared>();
   out->results = result_types(graph, node);
@@ -31,8 +31,8 @@ int viewed_operand(const Graph& graph, const Graph::Node& node) {
 
 bool takes_all_elements(const Graph& graph, const Graph::Node& node) {
   const OpDef& def = node.op.def();
-  const Device device = device_of(operand_types(graph, node));
-  if (def.effect != Effect::kNone || node.op.kernel(device.kind) == nullptr) return false;
+  const Device device = device_of(node.op, operand_types(graph, node), node.attrs);
+  if (def.effect != Effect::kNone || node.op.kernel(device.kind()) == nullptr) return false;
   const bool is_total = def.is_cheap || def.kind == Kind::kLinear;
   if (is_total && node.op.is_uniform()) return true;
   return is_cheap(node.op) && prepared(graph, node)->never_faults;

@@ -10,6 +10,7 @@
 
 #include "etude/base/scalars/scalar_program.h"
 #include "etude/core/call/builtin.h"
+#include "etude/core/internal/host_door.h"
 #include "etude/graph/text/programs.h"
 #include "etude/passes/decisions.h"
 #include "etude/passes/graph_copy.h"
@@ -50,7 +51,9 @@ std::vector<double> params_of(const Graph::Node& node) {
 }
 
 bool is_number(const Graph& graph, GraphValue v) {
-  return graph.is_constant(v) && graph.type(v)->rank() == 0 && graph.type(v)->dtype() == kFloat32;
+  const Type* const type = graph.type(v);
+  return graph.is_constant(v) && type->rank() == 0 && type->dtype() == kFloat32 &&
+         type->device().is_home();
 }
 
 // The joined program of several nodes: each replaces the operand that it computed. Values that no
@@ -101,7 +104,7 @@ class JoinedProgram {
     if (is_number(graph_, v)) {
       float number;
       const Tensor& constant = graph_.constants()[v - graph_.first_constant()];
-      std::memcpy(&number, TensorAccess::data(constant), sizeof number);
+      std::memcpy(&number, host_elements(constant), sizeof number);
       return at->second = param(number);
     }
     operands_.push_back(v);

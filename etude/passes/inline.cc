@@ -42,7 +42,7 @@ class Sizes {
   bool stays(const Graph& graph, const Graph::Node& node) {
     if (!is_call(node.op)) return true;
     const Types results = result_types(graph, node);
-    const auto device = device_of(operand_types(graph, node)).kind;
+    const auto device = device_of(node.op, operand_types(graph, node), node.attrs).kind();
     return node.op.kernel(device) != nullptr && std::ranges::count(results, nullptr) == 0 &&
            of(body_of(node)) > large_body_;
   }

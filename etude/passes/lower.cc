@@ -34,7 +34,7 @@ class LoweringContext final : public Context {
   }
 
   Values execute(const Op& op, Operands in, const Attrs& attrs, CallSite where) override {
-    if (op.is_composed(device_of(in).kind)) return lower(op, in, attrs, *this, where);
+    if (op.is_composed(device_of(op, in, attrs))) return lower(op, in, attrs, *this, where);
     std::vector<Draft> operands;
     for (std::size_t i = 0; i < in.size(); ++i) operands.push_back(number(in[i]));
     const auto [first, count] = build_.append(op, attrs, operands, where);
@@ -70,7 +70,7 @@ class LoweringContext final : public Context {
 
 GraphRef lower_compositions(const Graph& graph) {
   const auto is_composed = [&](const Graph::Node& node) {
-    return node.op.is_composed(device_of(operand_types(graph, node)).kind);
+    return node.op.is_composed(device_of(node.op, operand_types(graph, node), node.attrs));
   };
   if (!has_node(graph, is_composed)) return GraphRef(&graph);
   GraphCopy copy(graph);

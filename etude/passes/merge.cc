@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "etude/base/internal/hash.h"
+#include "etude/core/internal/host_door.h"
 #include "etude/passes/graph_copy.h"
 
 namespace etude::internal {
@@ -15,18 +16,20 @@ namespace {
 constexpr int64_t kMostCompared = 4096;
 
 uint64_t hash_of(const Tensor& x) {
-  const auto* data = static_cast<const char*>(TensorAccess::data(x));
   const int64_t bytes = x.type()->bytes();
-  const uint64_t of_data =
-      bytes > kMostCompared
-          ? reinterpret_cast<uintptr_t>(data)
-          : std::hash<std::string_view>()({data, static_cast<std::size_t>(bytes)});
+  // Host code does not read elements of other devices: their copies are compared by address.
+  if (bytes > kMostCompared || !x.device().is_home()) {
+    return mix(x.type()->id(), reinterpret_cast<uintptr_t>(TensorAccess::data(x)));
+  }
+  const auto* data = static_cast<const char*>(host_elements(x));
+  const uint64_t of_data = std::hash<std::string_view>()({data, static_cast<std::size_t>(bytes)});
   return mix(x.type()->id(), of_data);
 }
 
 bool are_one(const Tensor& a, const Tensor& b) {
   if (a.type() != b.type()) return false;
-  if (a.type()->bytes() > kMostCompared) return TensorAccess::data(a) == TensorAccess::data(b);
+  if (a.type()->bytes() > kMostCompared || !a.device().is_home())
+    return TensorAccess::data(a) == TensorAccess::data(b);
   return same_value(a, b);
 }
 

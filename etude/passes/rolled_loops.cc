@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "etude/base/internal/hash.h"
+#include "etude/core/internal/host_door.h"
 #include "etude/passes/graph_copy.h"
 #include "etude/passes/repeats.h"
 
@@ -101,8 +102,8 @@ class LoopFinder {
       const auto v = graph_.first_constant() + static_cast<GraphValue>(c);
       one_of_.push_back(v);
       const auto bytes = static_cast<std::size_t>(x.type()->bytes());
-      if (x.type()->bytes() > kMostBytes) continue;
-      std::string bits(static_cast<const char*>(TensorAccess::data(x)), bytes);
+      if (x.type()->bytes() > kMostBytes || !x.device().is_home()) continue;
+      std::string bits(static_cast<const char*>(host_elements(x)), bytes);
       one_of_.back() = known.try_emplace({x.type(), std::move(bits)}, v).first->second;
     }
   }

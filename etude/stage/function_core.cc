@@ -12,6 +12,7 @@
 #include "etude/base/thread_object.h"
 #include "etude/core/call/builtin.h"
 #include "etude/core/call/call_scope.h"
+#include "etude/core/context/device_scope.h"
 #include "etude/core/context/pending.h"
 #include "etude/core/context/resource.h"
 #include "etude/core/internal/mode.h"
@@ -24,6 +25,7 @@
 #include "etude/stage/function_traces.h"
 #include "etude/stage/generalise.h"
 #include "etude/stage/key_inputs.h"
+#include "etude/stage/placed_run.h"
 #include "etude/stage/retrace.h"
 #include "etude/stage/trace.h"
 
@@ -52,7 +54,12 @@ bool same_objects(const std::vector<HostValue>& kept, const Arguments& call) {
   });
 }
 
-const Type* type_or_null(const Tensor* x) { return x->has_value() ? x->type() : nullptr; }
+// Functions are traced on cpu:0 for all devices, which a key does not hold.
+const Type* type_or_null(const Tensor* x) {
+  if (!x->has_value()) return nullptr;
+  const Type* const type = x->type();
+  return type->device().is_home() ? type : type->on(Device());
+}
 
 class TracingScope {
  public:
@@ -80,6 +87,8 @@ class TracingScope {
  private:
   Innermost& innermost_;
   const Tracing entry_;
+  const NoDeviceScope
+      home_;  // calls are recorded on cpu:0, whatever scope the function is called in
 };
 
 }  // namespace
@@ -455,7 +464,7 @@ Values FunctionCore::run_locked(const Trace& trace, const Arguments& call,
   OperandList list;
   bool has_data = true;
   const auto add = [&](const Tensor& x) {
-    has_data = has_data && TensorAccess::data(x) != nullptr;
+    has_data = has_data && TensorAccess::has_elements(x);
     list.add(x);
   };
   for (const int32_t i : trace.inputs) add(*call.tensors[static_cast<std::size_t>(i)]);
@@ -476,10 +485,14 @@ Values FunctionCore::run_locked(const Trace& trace, const Arguments& call,
   for (const Tensor& value : values) add(value);
   for (const Tensor& x : trace.captures) add(x);
   return located_in(name(), where, [&] {
+    const std::optional<Device> device = device_of_run(*trace.graph, list.view());
     const bool is_plain = mode_word == 0 && has_data;
-    Values out = is_plain ? trace.plan->run(list.view(), trace.given)
-                          : call_graph(trace.attrs, list.view(), where);
-    if (mode_word != 0) share_values(*trace.graph, list.view(), {out.data(), trace.outputs});
+    Values out = device     ? run_placed(*trace.graph, list.view(), *device, where)
+                 : is_plain ? trace.plan->run(list.view(), trace.given)
+                            : call_graph(trace.attrs, list.view(), where);
+    if (mode_word != 0 && !device) {
+      share_values(*trace.graph, list.view(), {out.data(), trace.outputs});
+    }
     std::size_t next = trace.outputs;
     values.clear();  // so that new values may take their memory
     for (std::size_t i = 0; i < reached.size(); ++i) {

@@ -53,7 +53,7 @@ SymbolicFound symbolic_graph_of(const Trace& before, std::vector<GraphRef> graph
 std::vector<const Type*> types_of(const Trace& trace, const Arguments& call) {
   std::vector<const Type*> types;
   for (const int32_t i : trace.inputs) {
-    types.push_back(call.tensors[static_cast<std::size_t>(i)]->type());
+    types.push_back(call.tensors[static_cast<std::size_t>(i)]->type()->on(Device()));
   }
   for (std::size_t i = types.size(); i < trace.graph->inputs().size(); ++i) {
     types.push_back(trace.graph->inputs()[i].type);

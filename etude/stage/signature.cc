@@ -270,7 +270,8 @@ MadeUpTraces FunctionCore::trace_made_up(std::span<const TensorSpec> specs, cons
                                          const ArgumentNames& names, const HostRun& run,
                                          CallSite where) {
   std::vector<const Type*> given;
-  for (const Tensor* x : call.tensors) given.push_back(x->has_value() ? x->type() : nullptr);
+  for (const Tensor* x : call.tensors)
+    given.push_back(x->has_value() ? x->type()->on(Device()) : nullptr);
   MadeUpTraces out;
   std::vector<GraphRef> graphs;
   std::vector<std::vector<SizeRead>> reads;

@@ -247,7 +247,7 @@ Tensor TraceContext::write(const Tensor& resource, const Tensor& x) {
 Values TraceContext::execute(const Op& op, Operands in, const Attrs& attrs, CallSite where) {
   if (op.def().effect == Effect::kReads) return {read(in[0])};
   if (op.def().effect == Effect::kWrites) return {write(in[0], in[1])};
-  if (op.is_composed(device_of(in).kind)) return lower(op, in, attrs, *this, where);
+  if (op.is_composed(device_of(op, in, attrs))) return lower(op, in, attrs, *this, where);
   InlineVector<Draft, 6> operands;
   for (std::size_t i = 0; i < in.size(); ++i) operands.push_back(number(in[i]));
   const auto [first, count] = builder_.append(op, attrs, {operands.data(), operands.size()}, where);

@@ -12,8 +12,10 @@
 #include "etude/core/call/call_scope.h"
 #include "etude/core/context/context.h"
 #include "etude/core/context/pending.h"
+#include "etude/core/context/placement.h"
 #include "etude/core/context/resource.h"
 #include "etude/core/internal/call.h"
+#include "etude/core/internal/host_door.h"
 #include "etude/core/internal/mode.h"
 #include "etude/core/internal/traced.h"
 #include "etude/variables/enclosing_trace.h"
@@ -261,6 +263,12 @@ Tensor operand(const Arg& x, std::optional<DType> dtype) {
   return *x.tensor();
 }
 
+// A Variable keeps its device, whatever scope is open: x moves to the device of its value, if it
+// has one.
+Tensor on_device_of(const Tensor& value, const Tensor& x, CallSite where) {
+  return value.has_value() ? internal::moved(x, value.device(), where) : x;
+}
+
 }  // namespace
 
 void Variable::refuse_initial(const Tensor& initial) const {
@@ -370,7 +378,9 @@ Tensor Variable::assign(const Arg& x) const {
     internal::VariableCell& c = cell();
     if (is_direct(x)) {
       const ContextScope scope(eager_context(), x.where());
-      const Tensor value = to_dense(operand(x, c.dtype));  // may warn: not under the lock
+      const std::optional<Device> place = initialized_device();
+      Tensor value = to_dense(operand(x, c.dtype));  // may warn: not under the lock
+      if (place) value = internal::moved(value, *place, x.where());
       return internal::assign_now(*this, value);
     }
     const Tensor value = to_dense(operand(x, c.dtype));
@@ -381,13 +391,13 @@ Tensor Variable::assign(const Arg& x) const {
 
 Tensor Variable::assign_add(const Arg& x) const {
   return change(x, "assign_add", [&](Tensor& value, const Arg& by) {
-    value += Arg(operand(by, dtype()), by.where());
+    value += Arg(on_device_of(value, operand(by, dtype()), by.where()), by.where());
   });
 }
 
 Tensor Variable::assign_sub(const Arg& x) const {
   return change(x, "assign_sub", [&](Tensor& value, const Arg& by) {
-    value -= Arg(operand(by, dtype()), by.where());
+    value -= Arg(on_device_of(value, operand(by, dtype()), by.where()), by.where());
   });
 }
 
@@ -413,11 +423,13 @@ Shape Variable::shape() const {
   return !c.value.has_value() && c.shape ? *c.shape : c.get().shape();
 }
 
-Device Variable::device() const {
+std::optional<Device> Variable::initialized_device() const {
   internal::VariableCell& c = cell();
   const std::lock_guard lock(c.mutex);
-  return c.value.has_value() ? c.value.device() : Device{};
+  return c.value.has_value() ? std::optional(c.value.device()) : std::nullopt;
 }
+
+Device Variable::device() const { return initialized_device().value_or(Device()); }
 
 std::string Variable::to_string() const {
   if (cell_.get() == nullptr) return "Variable(<moved from>)";
@@ -434,7 +446,7 @@ std::ostream& operator<<(std::ostream& out, const Variable& value) {
 
 Tensor VariableSlice::update(const Arg& x, ScatterMode mode, const char* name) const {
   return variable_.change(x, name, [&](Tensor& value, const Arg& by) {
-    const Tensor rows = operand(by, variable_.dtype());
+    const Tensor rows = on_device_of(value, operand(by, variable_.dtype()), by.where());
     set_index(value, index_, Arg(rows, by.where()), mode, by.where());
   });
 }
@@ -523,10 +535,12 @@ Variable stand_in_for(const Variable& variable) {
 Tensor assign_now(const Variable& variable, const Tensor& x) {
   VariableCell& c = VariableAccess::cell(variable);
   const std::lock_guard lock(c.mutex);
+  const bool moves = c.value.has_value() && c.value.device() != x.device();
+  const Tensor value = moves ? copied_to(at_home(x), c.value.device()) : x;
   if (!c.dtype && !c.shape) {
-    c.set_initial(x);
+    c.set_initial(value);
   } else {
-    c.set(x);
+    c.set(value);
   }
   return c.value;
 }

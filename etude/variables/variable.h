@@ -81,8 +81,8 @@ class Variable {
   bool trainable() const;
   bool initialized() const;  // has a value, or an initialiser
   DType dtype() const;
-  Shape shape() const;  // of the current value; the declared shape before initialisation
-  Device device() const;
+  Shape shape() const;    // of the current value; the declared shape before initialisation
+  Device device() const;  // of the current value, which assignments keep, whatever scope is open
   // The line that made it. If the standard library or Etude made it, the line of the user's call
   // that they worked for, if known.
   CallSite where() const;
@@ -107,6 +107,8 @@ class Variable {
   // x by its type.
   static bool is_direct(const Arg& x) noexcept;
   internal::VariableCell& cell() const;
+  // The device of its value; absent before initialisation.
+  std::optional<Device> initialized_device() const;
   // throws: always. First reports the error to the function that is being traced.
   [[noreturn]] void refuse_initial(const Tensor& initial) const;
   template <class Run>

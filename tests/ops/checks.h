@@ -65,6 +65,9 @@ void check_threads(const Call& call);           // 1, 2 and 7 threads
 void check_large(const Op& op, DType dtype);    // element-wise: more than one chunk
 void check_shared(const Call& call);            // one tensor for several operands
 
+// ---- devices
+void check_device(const Call& call);  // on cpu:1, and in a scope of it: the same bits there
+
 // ---- contexts
 void check_tape(const Call& call);  // values under a tape, gradient types, absent ones
 void check_jvp(const Call& call);   // against central differences

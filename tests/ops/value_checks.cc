@@ -106,7 +106,7 @@ void check_eager(const Call& call) {
   for (Tensor& x : given.operands) x = deep_copy(x);
   compare_all(call, "in place",
               execute(*call.op, given.list().view(~uint64_t{0}), call.attrs, CallSite::here()), y);
-  const bool twice = call.op->def().lower != nullptr && call.op->kernel(Device().kind) != nullptr;
+  const bool twice = call.op->def().lower != nullptr && call.op->kernel(Device().kind()) != nullptr;
   if (twice) {
     const ContextScope scope(eager_context(), CallSite::here());
     compare_all(call, "lowered", call.op->def().lower(call.list().view(), call.attrs), y,
@@ -115,7 +115,7 @@ void check_eager(const Call& call) {
 }
 
 void check_guards(const Call& call) {
-  const PrepareRule rule = call.op->kernel(Device().kind);
+  const PrepareRule rule = call.op->kernel(Device().kind());
   if (rule == nullptr || call.op->def().data != nullptr) return;
   Prepared prepared;
   Types types;

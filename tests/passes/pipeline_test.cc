@@ -174,11 +174,11 @@ TEST(Pipeline, HoldsManyValuesAtOnce) {
 // A record has a column of kernels for each kind of device.
 TEST(Pipeline, ADeviceWithoutKernelsIsNamed) {
   const GraphRef graph = parse_graph(
-      "graph f(x: float32[2]@cuda:1) -> (float32[2]@cuda:1)\n"
+      "graph f(x: float32[2]@gpu:1) -> (float32[2]@gpu:1)\n"
       "  %1 = tanh(x)  # model.cc:3\n"
       "  return %1\n");
   expect_error([&] { internal::Plan::of(*graph); }, ErrorCode::kUnimplemented,
-               {"tanh: has no kernel on cuda:1. Give it operands on cpu:0", "  at model.cc:3"});
+               {"tanh: has no kernel on gpu:1. Give it operands on cpu:0", "  at model.cc:3"});
 }
 
 // A failure at run time stays one: making the plan does not meet it.

@@ -44,7 +44,7 @@ void require_followed_by(const JvpContext* context, const Tensor& x, CallSite wh
 template <class T>
 Tensor tensor_of(const std::vector<T>& values, const Shape& shape, DType dtype, CallSite where) {
   return tensor_from_host(values.data(), dtype_of<T>, static_cast<int64_t>(values.size()), shape,
-                          dtype, where);
+                          {.dtype = dtype}, where);
 }
 
 // The crossings between numbers of type T and tensors in one derivative. Owned by the tape of

@@ -9,6 +9,7 @@
 #include "etude/core/context/ambient.h"
 #include "etude/core/internal/call.h"
 #include "etude/core/internal/convert.h"
+#include "etude/core/internal/host_door.h"
 
 namespace etude::internal {
 namespace {
@@ -49,7 +50,7 @@ Tensor adapt(const Arg& arg, DType dtype) {
     return cast(arg.followed(), dtype);
   }
   Tensor out = make_tensor(intern_type(dtype, {}));
-  void* data = TensorAccess::rep(out)->data;
+  void* data = internal::new_host_elements(out);
   if (dtype == kFloat32) {  // the usual case, without a conversion loop
     *static_cast<float*>(data) = static_cast<float>(arg.real());
   } else if (arg.kind() == Arg::Kind::kReal) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Thread-local state on which calls depend besides their operands: phase, random generator, default
-// dtype, promotion. Scopes change the state and restore it, also on an exception. Layers, random
-// functions and operand checks read it; op rules and kernels do not.
+// dtype, promotion, devices. Scopes change the state and restore it, also on an exception. Layers,
+// random functions and operand checks read it; op rules and kernels do not.
 #pragma once
 
 #include <cstddef>
@@ -44,6 +44,8 @@ struct Generator {
 
 namespace internal {
 
+struct Placement;
+
 // A source of keys that replaces the generator: during a trace, where each run needs new keys;
 // during a rerun with the keys of the first run; and inside a vmap.
 class KeySource {
@@ -61,7 +63,8 @@ struct Ambient {
   Generator generator;        // seed 0; the stream counts threads, so that threads differ
   DType default_dtype = kFloat32;
   Promotion promotion = Promotion::kKinds;
-  internal::KeySource* keys = nullptr;  // replaces the generator; borrowed
+  internal::KeySource* keys = nullptr;         // replaces the generator; borrowed
+  const internal::Placement* place = nullptr;  // of the innermost DeviceScope; borrowed
 };
 
 // The state of this thread. throws: std::bad_alloc at the thread's first use.

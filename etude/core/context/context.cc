@@ -8,6 +8,7 @@
 #include "etude/core/call/builtin.h"
 #include "etude/core/call/call_scope.h"
 #include "etude/core/call/located.h"
+#include "etude/core/context/placement.h"
 #include "etude/core/context/precision_scope.h"
 #include "etude/core/internal/mode.h"
 #include "etude/core/op/promotion.h"
@@ -64,20 +65,26 @@ void require_dtype(const Op& op, std::size_t i, DType dtype) {
                 operand_text(op, i), name(dtype), describe(set));
 }
 
-// The common case of the checks below: no promotion, no cast, no dense copy.
+// The common case of the checks below: no promotion, no cast, no dense copy, one device.
 bool is_plain(const Op& op, Operands in) noexcept {
   if (!op.is_uniform() || in.size() != op.arity() || in.size() == 0 || !in.has(0)) return false;
   const DType dtype = in[0].dtype();
+  const uint32_t word = TensorAccess::rep(in[0])->type->dtype_and_device();
   for (std::size_t i = 0; i < in.size(); ++i) {
-    if (!in.has(i) || TensorAccess::is_sparse(in[i]) || in[i].dtype() != dtype) return false;
+    if (!in.has(i) || TensorAccess::is_sparse(in[i]) ||
+        TensorAccess::rep(in[i])->type->dtype_and_device() != word) {
+      return false;
+    }
   }
+  const Device device = TensorAccess::rep(in[0])->type->device();
+  if (!device.is_home() && !op.runs_on(device)) return false;
   return op.def().dtypes.contains(dtype) && !(op.def().casts_integers && is_integer(dtype));
 }
 
 // The operands for a context: the borrowed operands, or casts and dense copies of them.
 class Checked {
  public:
-  Checked(const Op& op, Operands in, CallSite where) : view_(in) {
+  Checked(const Op& op, Operands in, const Attrs& attrs, CallSite where) : view_(in) {
     require_count(op, in.size());
     std::optional<DType> shared;
     std::size_t shared_at = 0;
@@ -106,7 +113,12 @@ class Checked {
     const bool casts = shared && op.def().casts_integers && floating_for(*shared) != *shared;
     if (casts) shared = floating_for(*shared);
     if (shared) require_shared(op, in, *shared, shared_at);
-    if (!plain || mixed || casts) replace(op, in, mixed || casts ? shared : std::nullopt, where);
+    const std::optional<Device> device = device_of_call(op, in, attrs);
+    const bool moves = has_others(op, in, device);
+    if (!plain || mixed || casts || moves) {
+      replace(op, in, mixed || casts ? shared : std::nullopt, moves ? device : std::nullopt, moves,
+              where);
+    }
   }
 
   Operands view() const { return view_; }
@@ -138,11 +150,25 @@ class Checked {
     return *both;
   }
 
-  void replace(const Op& op, Operands in, std::optional<DType> dtype, CallSite where) {
+  // Whether an operand is not where the call needs it. No device: operands may be anywhere, except
+  // operands that are read on the host.
+  static bool has_others(const Op& op, Operands in, std::optional<Device> device) {
+    if (!device && !op.has_host_operands()) return false;
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      const std::optional<Device> wanted = op.operand(i).on_host ? Device() : device;
+      if (in.has(i) && wanted && in[i].type()->device() != *wanted) return true;
+    }
+    return false;
+  }
+
+  void replace(const Op& op, Operands in, std::optional<DType> dtype, std::optional<Device> device,
+               bool moves, CallSite where) {
     for (std::size_t i = 0; i < in.size(); ++i) {
       Tensor x = in[i];
       if (x.has_value()) {
         x = to_dense(x);
+        if (op.operand(i).on_host && moves) x = moved(x, Device(), where);
+        if (device) x = placed_operand(op, i, x, *device, where);
         if (dtype && op.operand(i).dtypes.empty()) x = cast(x, *dtype, where);
       }
       held_.push_back(std::move(x));
@@ -267,7 +293,11 @@ namespace {
       return internal::execute_on_slices(op, operands, i, attrs, where);
     }
   }
-  const internal::Checked checked(op, operands, where);
+  const internal::Checked checked(op, operands, attrs, where);
+  if (op.device_attr() >= 0) {
+    return ContextStack::top().execute(op, checked.view(), internal::placed_attrs(op, attrs),
+                                       where);
+  }
   return ContextStack::top().execute(op, checked.view(), attrs, where);
 }
 
@@ -279,6 +309,12 @@ Values execute(const Op& op, Operands operands, const Attrs& attrs, CallSite whe
     Values out;
     if (internal::mode_word == 0 && internal::run_cached(op, operands, attrs, out)) return out;
     where = internal::user_line(where);
+    const bool in_scope = (internal::mode_word & internal::kModeDevice) != 0;
+    if (in_scope) {
+      if (!internal::is_placed(op, operands)) return execute_checked(op, operands, attrs, where);
+      const bool is_only = internal::mode_word == internal::kModeDevice;
+      if (is_only && internal::run_cached(op, operands, attrs, out)) return out;
+    }
     if (!internal::is_plain(op, operands)) return execute_checked(op, operands, attrs, where);
     return ContextStack::top().execute(op, operands, attrs, where);
   });

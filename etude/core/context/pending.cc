@@ -21,7 +21,7 @@ bool is_unrun(const Tensor& x) noexcept {
 }
 
 bool observe(const Tensor& x, CallSite where) {
-  if (TensorAccess::data(x) != nullptr) return true;
+  if (TensorAccess::has_elements(x)) return true;
   PendingMark* mark = pending_mark(x);
   if (mark == nullptr) return false;
   mark->compute(where);
@@ -29,7 +29,7 @@ bool observe(const Tensor& x, CallSite where) {
 }
 
 const Tensor& owner_of_elements(const Tensor& x) noexcept {
-  if (TensorAccess::data(x) == nullptr) return x;
+  if (!TensorAccess::has_elements(x)) return x;
   const PendingMark* mark = pending_mark(x);
   return mark != nullptr ? mark->value() : x;
 }

@@ -2,6 +2,8 @@
 // Result types: by the record's rule, or by running its lowering on abstract tensors.
 #include "etude/core/internal/infer.h"
 
+#include <algorithm>
+
 #include "etude/base/check.h"
 #include "etude/core/call/located.h"
 
@@ -9,15 +11,24 @@ namespace etude {
 namespace {
 
 // Rules compute with known sizes, for one device, and do not check this themselves.
-void check_operands(const Op& op, std::span<const Type* const> types) {
-  const Device device = device_of(types);
+void check_operands(const Op& op, std::span<const Type* const> types, const Attrs& attrs) {
+  const Device device = device_of(op, types, attrs);
+  // Ops that run graphs compare their operands with the inputs of the graphs.
+  const auto& defs = op.def().attrs;
+  const bool is_free = op.moves_devices() || std::ranges::any_of(defs, [](const AttrDef& a) {
+                         return holds_graphs(a.kind);
+                       });
   for (std::size_t i = 0; i < types.size(); ++i) {
     if (types[i] == nullptr) continue;
     ETUDE_REQUIRE(types[i]->count() != kAny,
                   "{} is {}, but operands have sizes that are known. Unknown ones stand in "
                   "signatures and in the shapes of Variables only",
                   internal::operand_text(op, i), types[i]->to_string());
-    ETUDE_REQUIRE(types[i]->device() == device,
+    ETUDE_REQUIRE(!op.operand(i).on_host || types[i]->device().is_home(),
+                  "{} is on {}, but is read on the host. Copy it first: {}.to(\"cpu:0\")",
+                  internal::operand_text(op, i), types[i]->device().to_string(),
+                  internal::operand_expression(op, i));
+    ETUDE_REQUIRE(op.operand(i).on_host || is_free || types[i]->device() == device,
                   "{} is on {}, but an operand before it is on {}. Give operands on one device",
                   internal::operand_text(op, i), types[i]->device().to_string(),
                   device.to_string());
@@ -26,7 +37,7 @@ void check_operands(const Op& op, std::span<const Type* const> types) {
 
 // By the record's rule, which must exist.
 Types types_by_rule(const Op& op, std::span<const Type* const> types, const Attrs& attrs) {
-  check_operands(op, types);
+  check_operands(op, types, attrs);
   return op.def().type({op, types, attrs});
 }
 
@@ -113,7 +124,7 @@ Values lower(const Op& op, Operands operands, const Attrs& attrs, Context& conte
 Types infer_types(const Op& op, std::span<const Type* const> operands, const Attrs& attrs) {
   const OpDef& def = op.def();
   if (def.type != nullptr) return types_by_rule(op, operands, attrs);
-  check_operands(op, operands);
+  check_operands(op, operands, attrs);
   if (def.kind == Kind::kElementwise) return elementwise_types({op, operands, attrs});
   internal::TypeContext types;
   const ContextScope scope(types, {});

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "etude/core/internal/device_table.h"
 #include "etude/core/op/registry.h"
 #include "tests/expect_error.h"
 
@@ -41,14 +42,14 @@ TEST(Infer, RulesSeeNumbersOnly) {
 
 TEST(Infer, OperandsOfACallLieOnOneDevice) {
   const Type* here = intern_type(kFloat32, {2});
-  const Type* there = intern_type(kFloat32, {2}, {Device::Kind::kCuda, 1});
+  const Type* there = intern_type(kFloat32, {2}, internal::device_called("gpu:1"));
   EXPECT_EQ(types_of({there, there})[0], there);
   expect_error(
       [&] {
         types_of({here, there});
       },
       ErrorCode::kInvalidArgument,
-      {"element 0 of 'ys' is on cuda:1, but an operand before it is on cpu:0"});
+      {"element 0 of 'ys' is on gpu:1, but an operand before it is on cpu:0"});
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "etude/core/context/abstract_mark.h"
+#include "etude/core/internal/device_table.h"
 
 namespace etude::internal {
 namespace {
@@ -31,6 +32,13 @@ Tensor make_traced(const Type* type, const RefPtr<const TraceInfo>& trace, std::
 const TraceInfo* trace_of(const Tensor& x) noexcept {
   const Made* made = find_mark<Made>(x);
   return made == nullptr ? nullptr : made->trace.get();
+}
+
+CallSite made_at(const Tensor& x) noexcept {
+  if (const Made* made = find_mark<Made>(x)) return made->where;
+  const Buffer* const buffer = TensorAccess::rep(x)->buffer;
+  const bool is_away = buffer != nullptr && buffer->memory != nullptr;
+  return is_away ? static_cast<const DeviceBuffer*>(buffer)->made_at : CallSite{};
 }
 
 std::string explain_abstract(const Tensor& x) {

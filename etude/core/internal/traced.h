@@ -29,6 +29,9 @@ Tensor make_traced(const Type* type, const RefPtr<const TraceInfo>& trace, std::
                    CallSite where);
 // The trace of x; null for another tensor.
 const TraceInfo* trace_of(const Tensor& x) noexcept;
+// The line that made x: of a value of a trace, or of a value on another device than cpu:0. Unknown
+// for others.
+CallSite made_at(const Tensor& x) noexcept;
 // Why an abstract tensor has no elements, and the next step, for messages: "a float32[2] made by
 // add at train.cc:12 ...".
 std::string explain_abstract(const Tensor& x);

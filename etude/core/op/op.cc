@@ -10,6 +10,7 @@
 #include "etude/base/intern_table.h"
 #include "etude/base/internal/hash.h"
 #include "etude/base/thread_table.h"
+#include "etude/core/internal/device_table.h"
 
 namespace etude {
 namespace {
@@ -73,6 +74,10 @@ struct RecentAttrs {
 }  // namespace
 
 OperandDef::OperandDef(const char* text, DTypeSet own) : name(text), dtypes(own) {
+  if (name.ends_with("@host")) {
+    on_host = true;
+    name.remove_suffix(5);
+  }
   if (name.ends_with("...")) {
     variadic = true;
     name.remove_suffix(3);
@@ -82,16 +87,29 @@ OperandDef::OperandDef(const char* text, DTypeSet own) : name(text), dtypes(own)
   }
 }
 
-Device device_of(std::span<const Type* const> types) {
-  for (const Type* type : types) {
-    if (type != nullptr) return type->device();
+namespace {
+
+// The attribute `device` of a record that creates tensors, if it is given.
+std::optional<Device> chosen_device(const Op& op, const Attrs& attrs) {
+  if (op.device_attr() < 0 || !attrs.has("device")) return std::nullopt;
+  const std::string& name = attrs.text("device");
+  return internal::only_device_of(DeviceName::parse(name), name);
+}
+
+}  // namespace
+
+Device device_of(const Op& op, std::span<const Type* const> types, const Attrs& attrs) {
+  if (const std::optional<Device> chosen = chosen_device(op, attrs)) return *chosen;
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    if (types[i] != nullptr && !op.operand(i).on_host) return types[i]->device();
   }
   return {};
 }
 
-Device device_of(Operands operands) {
+Device device_of(const Op& op, Operands operands, const Attrs& attrs) {
+  if (const std::optional<Device> chosen = chosen_device(op, attrs)) return *chosen;
   for (std::size_t i = 0; i < operands.size(); ++i) {
-    if (operands.has(i)) return operands[i].type()->device();
+    if (operands.has(i) && !op.operand(i).on_host) return operands[i].type()->device();
   }
   return {};
 }
@@ -100,6 +118,11 @@ Op::Op(OpDef def, uint32_t index) : def_(std::move(def)), index_(index) {
   uniform_ = std::none_of(def_.operands.begin(), def_.operands.end(), [](const OperandDef& d) {
     return d.optional || d.variadic || !d.dtypes.empty();
   });
+  has_host_operands_ = std::any_of(def_.operands.begin(), def_.operands.end(),
+                                   [](const OperandDef& d) { return d.on_host; });
+  for (std::size_t i = 0; i < def_.attrs.size() && !moves_devices(); ++i) {
+    if (def_.attrs[i].name == "device") device_attr_ = static_cast<int>(i);
+  }
   const bool has_default = std::none_of(def_.attrs.begin(), def_.attrs.end(),
                                         [](const AttrDef& a) { return a.required; });
   if (!has_default) return;
@@ -113,8 +136,23 @@ std::string Op::full_name() const {
   return def_.space.empty() ? std::string(name()) : fmt::format("{}.{}", def_.space, name());
 }
 
-bool Op::is_composed(Device::Kind device) const noexcept {
-  return kernel(device) == nullptr && def_.data == nullptr && def_.lower != nullptr;
+namespace {
+
+bool has_kernel(const Op& op, Device device) noexcept {
+  const internal::DeviceEntry& entry = internal::device_entry(device);
+  if (entry.prepare == nullptr || op.moves_devices()) return op.kernel(entry.kind) != nullptr;
+  if (entry.has_kernel != nullptr) return entry.has_kernel(op);
+  return op.kernel(Device::Kind::kCpu) != nullptr;
+}
+
+}  // namespace
+
+bool Op::is_composed(Device device) const noexcept {
+  return def_.lower != nullptr && def_.data == nullptr && !has_kernel(*this, device);
+}
+
+bool Op::runs_on(Device device) const noexcept {
+  return def_.data != nullptr || def_.lower != nullptr || has_kernel(*this, device);
 }
 
 bool Op::is_differentiable() const noexcept {

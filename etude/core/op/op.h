@@ -30,12 +30,14 @@ enum class Kind : uint8_t {
 };
 
 // An operand: "x" is required, "bias?" may be absent, "xs..." is any number of operands (last
-// only). Operands without dtypes of their own are promoted to one common dtype.
+// only). "key@host" is read on the host whatever the device of the call. Operands without dtypes of
+// their own are promoted to one common dtype.
 struct OperandDef {
   std::string_view name;
   DTypeSet dtypes;  // empty: the record's dtypes, shared with other such operands
   bool optional = false;
   bool variadic = false;
+  bool on_host = false;  // stays on cpu:0, and does not decide the device of the call
 
   OperandDef(const char* text) : OperandDef(text, DTypeSet{}) {}
   OperandDef(const char* text, DTypeSet own);
@@ -211,11 +213,20 @@ class Op {
     return has_own ? own : def_.scalar.kernels.on(device);
   }
   // Whether calls on the device run their lowering because there is no kernel.
-  bool is_composed(Device::Kind device) const noexcept;
+  bool is_composed(Device device) const noexcept;
+  // Whether calls run on the device: by a kernel, or as their lowering. Ops whose result sizes
+  // depend on data run on every device, since their elements are read at cpu:0.
+  bool runs_on(Device device) const noexcept;
+  // Whether the op moves elements between devices, so that its operands stay where they are.
+  bool moves_devices() const noexcept { return def_.kernels.any != nullptr; }
+  // The place of the attribute `device` of a record that creates tensors; -1 if there is none.
+  int device_attr() const noexcept { return device_attr_; }
   // Whether a rule can carry a derivative through this op.
   bool is_differentiable() const noexcept;
   // Whether all operands are required and share one dtype from def().dtypes.
   bool is_uniform() const noexcept { return uniform_; }
+  // Whether an operand is read on the host.
+  bool has_host_operands() const noexcept { return has_host_operands_; }
 
  private:
   friend class Registry;
@@ -226,6 +237,8 @@ class Op {
   OpDef def_;
   uint32_t index_;
   bool uniform_;
+  bool has_host_operands_ = false;
+  int device_attr_ = -1;
   Attrs default_attrs_;
   mutable std::atomic<uint32_t> numbered_sets_{0};  // sets of attributes with a dispatch_id
 };

@@ -17,10 +17,11 @@ namespace ETUDE_API etude {
 
 class Op;
 
-// The device of a call: the device of its operands (type inference checks that they share it), or
-// the default device without operands. Null is an absent operand.
-Device device_of(std::span<const Type* const> types);
-Device device_of(Operands operands);
+// The device of a call: its attribute `device`, if the record has it and it is given; else the
+// device of its operands (type inference checks that they share it), except operands read on the
+// host; else cpu:0. Null is an absent operand.
+Device device_of(const Op& op, std::span<const Type* const> types, const Attrs& attrs);
+Device device_of(const Op& op, Operands operands, const Attrs& attrs);
 
 // The argument of a type rule.
 struct TypeCall {
@@ -32,7 +33,7 @@ struct TypeCall {
   const Shape& shape(std::size_t i) const { return types[i]->shape(); }
   DType dtype(std::size_t i) const { return types[i]->dtype(); }
   int rank(std::size_t i) const { return types[i]->rank(); }
-  Device device() const { return device_of(types); }
+  Device device() const { return device_of(op, types, attrs); }
   // A type on the device of the operands.
   const Type* make(DType dtype, const Shape& shape) const {
     return intern_type(dtype, shape, device());
@@ -116,9 +117,10 @@ using PrepareRule = void (*)(const PrepareCall&);
 // The preparation functions by kind of device. Null: no kernel for the device.
 struct Kernels {
   PrepareRule cpu = nullptr;
+  PrepareRule any = nullptr;  // runs on the host for all devices: copies between memories
 
   PrepareRule on(Device::Kind kind) const noexcept {
-    return kind == Device::Kind::kCpu ? cpu : nullptr;
+    return any != nullptr ? any : kind == Device::Kind::kCpu ? cpu : nullptr;
   }
   friend bool operator==(const Kernels&, const Kernels&) = default;
 };

@@ -6,6 +6,7 @@
 
 #include "etude/base/check.h"
 #include "etude/core/buffer.h"
+#include "etude/core/internal/device_table.h"
 #include "etude/device/cpu/block_spans.h"
 #include "etude/device/cpu/large_pool.h"
 #include "etude/device/cpu/memory_ledger.h"
@@ -289,6 +290,8 @@ Buffer* allocate_buffer(int64_t bytes) {
 }
 
 void free_buffer(Buffer* buffer) noexcept {
+  if (buffer->memory != nullptr) [[unlikely]]
+    return buffer->memory->free(static_cast<DeviceBuffer*>(buffer));
   auto* large = static_cast<LargeBuffer*>(buffer);
   const std::size_t size = large->bytes;
   if (size > static_cast<std::size_t>(kListedBytes)) MemoryLedger::instance().remove_holder(large);

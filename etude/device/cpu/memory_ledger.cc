@@ -24,7 +24,7 @@ std::string readable(int64_t bytes) {
 }  // namespace
 
 MemoryLedger& MemoryLedger::instance() {
-  static MemoryLedger& ledger = *new MemoryLedger;
+  static MemoryLedger& ledger = *new MemoryLedger("");
   return ledger;
 }
 
@@ -134,29 +134,31 @@ std::string MemoryLedger::largest_holders() {
 
 void MemoryLedger::throw_exhausted(int64_t bytes) {
   const int64_t limit = limit_bytes(), live = live_bytes();
+  const std::string on = device_.empty() ? "" : " on " + device_;
   if (limit > 0 && bytes > limit) {
     ETUDE_THROW(
         kResourceExhausted,
-        "{} were requested, which is more than the limit of {} for all tensors together. Use "
+        "{} were requested{}, which is more than the limit of {} for all tensors together. Use "
         "smaller sizes, or raise the limit with set_memory_limit",
-        readable(bytes), readable(limit));
+        readable(bytes), on, readable(limit));
   }
   if (bytes > host_memory_bytes()) {
     ETUDE_THROW(kResourceExhausted,
-                "{} were requested, but the system has {} in all. Use smaller sizes",
-                readable(bytes), readable(host_memory_bytes()));
+                "{} were requested{}, but the system has {} in all. Use smaller sizes",
+                readable(bytes), on, readable(host_memory_bytes()));
   }
   if (limit > 0 && bytes > limit - live) {
     ETUDE_THROW(
         kResourceExhausted,
-        "{} were requested, but {} of the limit of {} are in use; largest holders: {}. Free "
+        "{} were requested{}, but {} of the limit of {} are in use; largest holders: {}. Free "
         "values, use smaller batches or raise the limit with set_memory_limit",
-        readable(bytes), readable(live), readable(limit), largest_holders());
+        readable(bytes), on, readable(live), readable(limit), largest_holders());
   }
-  ETUDE_THROW(kResourceExhausted,
-              "{} were requested, but the system has no more: of its {}, {} are in use by tensors; "
-              "largest holders: {}. Free values or use smaller batches",
-              readable(bytes), readable(host_memory_bytes()), readable(live), largest_holders());
+  ETUDE_THROW(
+      kResourceExhausted,
+      "{} were requested{}, but the system has no more: of its {}, {} are in use by tensors; "
+      "largest holders: {}. Free values or use smaller batches",
+      readable(bytes), on, readable(host_memory_bytes()), readable(live), largest_holders());
 }
 
 }  // namespace etude::internal

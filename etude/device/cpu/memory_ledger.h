@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include "etude/core/buffer.h"
 
@@ -22,7 +23,9 @@ struct alignas(64) LargeBuffer : Buffer {
 // threads: thread-safe. Never destroyed.
 class MemoryLedger {
  public:
-  static MemoryLedger& instance();
+  static MemoryLedger& instance();  // of cpu:0
+  // `device` is named in errors.
+  explicit MemoryLedger(std::string device) : device_(std::move(device)) {}
 
   int64_t live_bytes() const noexcept { return live_.load(std::memory_order_relaxed); }
   int64_t peak_bytes() noexcept;
@@ -50,7 +53,6 @@ class MemoryLedger {
   [[noreturn]] void throw_exhausted(int64_t bytes);
 
  private:
-  MemoryLedger() = default;
   int64_t most_bytes() const noexcept;
   void note(int64_t live) noexcept;
   std::string largest_holders();
@@ -59,6 +61,7 @@ class MemoryLedger {
   std::atomic<int64_t> limit_{0};
   std::atomic<int64_t> lowest_peak_{0};  // the lowest peak of the process and all watches
 
+  const std::string device_;
   std::mutex mutex_;  // guards the members below
   int64_t peak_ = 0;
   PeakWatch* watches_ = nullptr;

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "etude/core/internal/host_door.h"
 #include "etude/core/op/exact_text.h"
 
 namespace etude::internal {
@@ -56,7 +57,7 @@ std::string spelled(const Tensor& x) {
 }
 
 std::string in_hex(const Tensor& x) {
-  const auto* bytes = static_cast<const unsigned char*>(TensorAccess::data(x));
+  const auto* bytes = static_cast<const unsigned char*>(host_elements(x));
   const auto count = static_cast<std::size_t>(x.nbytes());
   std::string text(kHex);
   text.reserve(kHex.size() + 2 * count);
@@ -90,7 +91,7 @@ bool take(const char*& at, const char* end, char c) {
 
 Tensor from_bytes(const Type* type, const std::string& bytes) {
   Tensor out = make_tensor(type);
-  if (!bytes.empty()) std::memcpy(TensorAccess::writable(out), bytes.data(), bytes.size());
+  if (!bytes.empty()) std::memcpy(host_elements_for_writing(out), bytes.data(), bytes.size());
   return out;
 }
 
@@ -146,15 +147,16 @@ std::string read_hex(const char*& at, const char* end, const Type* type, std::st
 }  // namespace
 
 std::string element_text(const Tensor& x, int64_t i) {
+  const Tensor home = at_home(x);
   return visit_dtype(x.dtype(), [&]<class T>() {
-    return exact_text(static_cast<const T*>(TensorAccess::data(x))[i]);
+    return exact_text(static_cast<const T*>(host_elements(home))[i]);
   });
 }
 
 std::string constant_text(const Tensor& value, bool elide) {
   if (!has_elements(value)) return "<no elements>";
   if (value.size() <= kMaxSpelled) return spelled(value);
-  return elide ? beginning(value) : in_hex(value);
+  return elide ? beginning(value) : in_hex(at_home(value));
 }
 
 Tensor read_constant(const char*& at, const char* end, const Type* type, std::string& fault) {

@@ -41,7 +41,7 @@ class UniqueNames {
 // The spelling of each value of a graph, by number: names for inputs, "%5" for all other values.
 std::vector<std::string> value_names(const Graph& graph);
 
-// "float32[2,3]"; on another device than the host "float32[2,3]@cuda:0"; null is "none".
+// "float32[2,3]"; on another device than the host "float32[2,3]@gpu:0"; null is "none".
 std::string type_text(const Type* type);
 
 // A graph and all graphs in its nodes' attributes. Each graph is listed once, before the graphs

@@ -30,7 +30,7 @@
 // * Graphs in attributes follow the graph, each once, before the graphs that they refer to.
 // * The line that made a node follows it as a comment. A header beyond 100 columns has a line per
 //   input.
-// * A type that is not on the host ends in its device: float32[2]@cuda:0.
+// * A type that is not on the host ends in its device: float32[2]@gpu:0.
 #pragma once
 
 #include <string>

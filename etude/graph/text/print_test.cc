@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "etude/core/internal/device_table.h"
 #include "etude/graph/sample_graphs.h"
 
 namespace etude {
@@ -131,10 +132,10 @@ TEST(GraphText, FindsTheRecordOfAProgram) {
 
 TEST(GraphText, ShowsDevicesOtherThanTheHost) {
   GraphBuilder build("f");
-  const Device device{Device::Kind::kCuda, 1};
+  const Device device = internal::device_called("gpu:1");
   const Draft x = build.add_input("x", intern_type(kFloat32, {2}, device));
   EXPECT_EQ(to_text(*build.finish(std::array{x})),
-            "graph f(x: float32[2]@cuda:1) -> (float32[2]@cuda:1)\n  return x\n");
+            "graph f(x: float32[2]@gpu:1) -> (float32[2]@gpu:1)\n  return x\n");
 }
 
 TEST(GraphText, LongLinesDoNotMoveTheColumnOfLines) {

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "etude/core/internal/device_table.h"
 #include "etude/core/op/exact_text.h"
 #include "etude/graph/text/names.h"
 
@@ -27,15 +28,11 @@ bool is_word(char c) {
 bool is_seen(char c) { return is_word(c) || static_cast<unsigned char>(c) >= 0x80; }
 
 std::optional<Device> device_named(std::string_view text) {
-  for (const auto kind : {Device::Kind::kCpu, Device::Kind::kCuda, Device::Kind::kXla}) {
-    Device device{kind, 0};
-    const std::string start = device.to_string().substr(0, device.to_string().find(':') + 1);
-    if (!text.starts_with(start)) continue;
-    const char* end = text.data() + text.size();
-    const auto [behind, fault] = std::from_chars(text.data() + start.size(), end, device.index);
-    if (fault == std::errc() && behind == end) return device;
+  try {
+    return device_called(text);
+  } catch (const Error&) {
+    return std::nullopt;
   }
-  return std::nullopt;
 }
 
 }  // namespace
@@ -112,7 +109,7 @@ const Type* TextReader::type_of(std::string_view text, std::size_t begin) const 
   if (type->count() == kAny) fail(begin, "the sizes of the types of a graph are known");
   if (mark == text.size()) return type;
   const std::optional<Device> device = device_named(text.substr(mark + 1));
-  if (!device) fail(begin + mark, "a device is written like @cpu:0 or @cuda:1");
+  if (!device) fail(begin + mark, "a device is written like @cpu:0 or @gpu:1");
   return intern_type(type->dtype(), type->shape(), *device);
 }
 

@@ -42,7 +42,7 @@ class TextReader {
   std::string name(std::string_view what);
   // The n of "~n" that may follow a name without a blank; 1 if there is none.
   uint64_t ordinal();
-  // "float32[2,3]", "float32[2,3]@cuda:0". Sizes are known.
+  // "float32[2,3]", "float32[2,3]@gpu:0". Sizes are known.
   const Type* type();
   // The rest of the line without blanks at its ends. Moves to the end of the line.
   std::string_view rest_of_line();

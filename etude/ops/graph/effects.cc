@@ -7,6 +7,7 @@
 #include <exception>
 
 #include "etude/base/check.h"
+#include "etude/core/internal/host_door.h"
 #include "etude/core/op/batching.h"
 #include "etude/core/print.h"
 #include "etude/ops/families.h"
@@ -77,7 +78,7 @@ std::string line_of(const EffectParams& p, const void* const* in, int64_t i) {
     const Tensor x = internal::make_tensor(type);
     const auto bytes = static_cast<std::size_t>(type->bytes());
     if (bytes > 0) {
-      std::memcpy(TensorAccess::rep(x)->data,
+      std::memcpy(internal::new_host_elements(x),
                   static_cast<const char*>(in[next]) + static_cast<std::size_t>(i) * bytes, bytes);
     }
     out += internal::elements_text(x);
@@ -172,7 +173,7 @@ void define_effects(Registry& r) {
       .space = "internal",
       .kind = Kind::kGeneral,
       .doc = "Writes a line: a text with operands in the place of each {}.",
-      .operands = {{"xs...", kAnyDType}},
+      .operands = {{"xs...@host", kAnyDType}},
       .attrs = {{"text", AttrKind::kText}, {"examples", 0}},
       .type = print_type,
       .kernels = {.cpu = prepare_print},
@@ -185,7 +186,7 @@ void define_effects(Registry& r) {
       .space = "internal",
       .kind = Kind::kGeneral,
       .doc = "Fails unless all elements are true.",
-      .operands = {{"condition", kBool}},
+      .operands = {{"condition@host", kBool}},
       .attrs = {{"message", AttrKind::kText}, {"examples", 0}},
       .type = effect_type,
       .kernels = {.cpu = prepare_assert_true},

@@ -367,7 +367,7 @@ void define_switch_case(Registry& r) {
       .space = "internal",
       .kind = Kind::kGeneral,
       .doc = "Runs one of several graphs: number `index`, or for a bool the second if it is true.",
-      .operands = {{"index", kIntegers | kBool}, {"xs...", kAnyDType}},
+      .operands = {{"index@host", kIntegers | kBool}, {"xs...", kAnyDType}},
       .attrs = {{"branches", AttrKind::kGraphs},
                 {"backward", AttrKind::kGraphs, none},
                 {"visible", AttrKind::kInt, none},

@@ -5,6 +5,7 @@
 #include "etude/base/check.h"
 #include "etude/core/call/builtin.h"
 #include "etude/core/internal/call.h"
+#include "etude/core/internal/host_door.h"
 #include "etude/core/op/batching.h"
 #include "etude/core/op/slices.h"
 #include "etude/kernels/cpu/index/masks.h"
@@ -208,7 +209,7 @@ Values nonzero_values(Operands in, const Attrs&) {
     Tensor numbers =
         internal::make_tensor(intern_type(kInt64, Shape{static_cast<int64_t>(found.size())}));
     kernels::cpu::coordinates(found, strides[at(axis)], shape[axis],
-                              static_cast<int64_t*>(TensorAccess::rep(numbers)->data));
+                              static_cast<int64_t*>(internal::new_host_elements(numbers)));
     out.push_back(std::move(numbers));
   }
   return out;
@@ -246,8 +247,8 @@ Values boolean_mask_values(Operands in, const Attrs&) {
   require_mask(x.shape(), mask.shape());
   Shape shape{kernels::cpu::count_true(mask)};
   for (int a = mask.rank(); a < x.rank(); ++a) shape.push_back(x.shape()[a]);
-  Tensor out = internal::make_tensor(intern_type(x.dtype(), shape, x.device()));
-  kernels::cpu::take_true(mask, x, TensorAccess::rep(out)->data);
+  Tensor out = internal::make_tensor(intern_type(x.dtype(), shape));
+  kernels::cpu::take_true(mask, x, internal::new_host_elements(out));
   return {out};
 }
 

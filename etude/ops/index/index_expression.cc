@@ -6,9 +6,11 @@
 #include "etude/core/call/call_scope.h"
 #include "etude/core/call/run.h"
 #include "etude/core/context/context.h"
+#include "etude/core/context/placement.h"
 #include "etude/core/copies.h"
 #include "etude/core/index.h"
 #include "etude/core/internal/call.h"
+#include "etude/core/internal/host_door.h"
 #include "etude/core/op/promotion.h"
 #include "etude/ops.h"
 #include "etude/ops/index/index_plan.h"
@@ -257,7 +259,7 @@ void require_inside(const Parsed& p, const Shape& x) {
     const Tensor& t = p.arrays[i];
     if (TensorAccess::is_abstract(t)) continue;
     const auto axis = static_cast<int>(p.region.axes[i]);
-    const auto [least, largest] = kernels::cpu::integer_range(t);
+    const auto [least, largest] = kernels::cpu::integer_range(internal::at_home(t));
     ETUDE_REQUIRE_CODE(kOutOfRange, least >= -x[axis] && largest < x[axis],
                        "index {} is out of range for axis {} of size {}",
                        least < -x[axis] ? least : largest, axis, x[axis]);
@@ -265,9 +267,13 @@ void require_inside(const Parsed& p, const Shape& x) {
 }
 
 void set_part(Tensor& x, const Index& index, const Arg& given, ScatterMode mode, CallSite where) {
+  // The updated tensor keeps its device: numbers follow it, in a scope tensors as well.
+  const bool in_scope = internal::active_placement() != nullptr;
+  const internal::NoDeviceScope keeps(in_scope);
   Tensor value = given.tensor() != nullptr
                      ? internal::for_target(to_dense(*given.tensor()), x.dtype(), where)
                      : internal::adapt(given, x.dtype());
+  if (in_scope || given.tensor() == nullptr) value = internal::moved(value, x.device(), where);
   require_dtype(x, value);
   if (ops::write_masked(x, index, value, mode, where)) return;
   const Parsed p = Parser(x.shape(), index).parse();
@@ -283,7 +289,11 @@ void set_part(Tensor& x, const Index& index, const Arg& given, ScatterMode mode,
   if (fitted != value.shape()) value = reshape(value, fitted);
   require_inside(p, x.shape());
   OperandList list({&x, &value});
-  for (const Tensor& t : p.arrays) list.add(t);
+  std::vector<Tensor> arrays(p.arrays.begin(), p.arrays.end());
+  for (Tensor& t : arrays) {
+    if (in_scope) t = internal::moved(t, x.device(), where);
+    list.add(t);
+  }
   internal::note_if_copied(x, "an indexed write", where);
   x = internal::run(internal::op<"index_update">(), list.view(1), p.region.values(mode_name(mode)));
 }

@@ -370,7 +370,7 @@ Values lower_frequencies(Operands, const Attrs& attrs) {
   const double step = 1 / (static_cast<double>(n) * d);
   const auto count = [&](int64_t from, int64_t to) {
     return run(op<"arange">(), OperandList(),
-               {static_cast<double>(from), static_cast<double>(to), 1.0, dtype});
+               {static_cast<double>(from), static_cast<double>(to), 1.0, dtype, none});
   };
   if (real) return {count(0, n / 2 + 1) * step};
   const std::vector<Tensor> parts = {count(0, (n + 1) / 2), count(-(n / 2), 0)};

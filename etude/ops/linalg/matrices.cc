@@ -62,8 +62,10 @@ Tensor diagonal_of(const Tensor& x) { return run(op<"diagonal">(), {&x}); }
 
 Tensor identity_like(const Tensor& x) {
   const Shape& shape = x.shape();
+  const std::string device = x.device().to_string();
   return run(op<"eye">(), OperandList(),
-             {shape[shape.rank() - 1], none, int64_t{0}, leading(shape, 2).to_vector(), x.dtype()});
+             {shape[shape.rank() - 1], none, int64_t{0}, leading(shape, 2).to_vector(), x.dtype(),
+              x.device().is_home() ? AttrView(none) : AttrView(device)});
 }
 
 Tensor triangular(const Tensor& a, const Tensor& b, bool lower, bool transpose, bool unit) {

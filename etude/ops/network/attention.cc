@@ -326,7 +326,7 @@ void define_dropout(Registry& r) {
       .doc = "What dropout multiplies attention weights of `shape` [.., queries, keys] by: 0, or 1 "
              "/ (1 - dropout) where random::bernoulli(1 - dropout) of the key is true. Keys [.., "
              "2] are for the first leading axes.",
-      .operands = {{"key", kUInt64}},
+      .operands = {{"key@host", kUInt64}},
       .attrs = {{"shape", AttrKind::kInts}, {"dropout", AttrKind::kReal}, {"dtype", kFloat32}},
       .type = dropout_type,
       .kernels = {.cpu = kernels::cpu::prepare_attention_dropout},
@@ -351,7 +351,7 @@ void define_forward(Registry& r) {
       .doc = "softmax(scale q k^T + bias, where mask is true and, with `causal`, up to the query) "
              "v, and the logarithm of the sum of exponentials of the scores of each query. The "
              "softmax is multiplied by the factors of attention_dropout.",
-      .operands = {"q", "k", "v", {"mask?", kBool}, "bias?", {"key?", kUInt64}},
+      .operands = {"q", "k", "v", {"mask?", kBool}, "bias?", {"key?@host", kUInt64}},
       .attrs = *kAttrs,
       .results = {"y", "logsumexp"},
       .dtypes = kRealMatrixDTypes,
@@ -415,7 +415,7 @@ void define_gradient(Registry& r) {
                    "logsumexp",
                    "ct",
                    "ct_logsumexp?",
-                   {"key?", kUInt64}},
+                   {"key?@host", kUInt64}},
       .attrs = attrs,
       .results = {"dq", "dk", "dv", "dbias"},
       .dtypes = kRealMatrixDTypes,
@@ -463,7 +463,7 @@ void define_attention(Registry& r) {
              "leading axes. The matrix of scores is not stored: memory is linear in "
              "queries and keys, forward and backward, except for the gradient of a bias "
              "and second derivatives. Half types compute in float32.",
-      .operands = {"q", "k", "v", {"mask?", kBool}, "bias?", {"key?", kUInt64}},
+      .operands = {"q", "k", "v", {"mask?", kBool}, "bias?", {"key?@host", kUInt64}},
       .attrs = {{"causal", false}, {"scale", AttrKind::kReal, none}, {"dropout", 0.0}},
       .dtypes = kFloating,
       .lower = lower_attention,

@@ -144,7 +144,7 @@ void define_optimizer_updates(Registry& r) {
       .space = "internal",
       .kind = Kind::kGeneral,
       .doc = "The numbers that the next update of that rule needs, and the updates done then.",
-      .operands = {{"updates", kInt64}, {"scale?", kFloat64}},
+      .operands = {{"updates@host", kInt64}, {"scale?@host", kFloat64}},
       .attrs = {{"rule", AttrKind::kText},
                 {"options", AttrKind::kReals},
                 {"schedule", AttrKind::kText},
@@ -174,7 +174,8 @@ void define_optimizer_updates(Registry& r) {
       .space = "internal",
       .kind = Kind::kComposition,
       .doc = "A parameter after a step of the rule of that name, and its state.",
-      .operands = {"parameter", "gradient", {"rates", kFloat64}, "state1?", "state2?", "state3?"},
+      .operands =
+          {"parameter", "gradient", {"rates@host", kFloat64}, "state1?", "state2?", "state3?"},
       .attrs = {{"rule", AttrKind::kText}},
       .results = {"ys..."},
       .dtypes = kUpdated,

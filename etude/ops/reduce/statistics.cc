@@ -79,7 +79,7 @@ Values lower_scaled_squares(Operands in, const Attrs&) {
     scale = scale.has_value() ? maximum(scale, own) : own;
   }
   if (parts.empty()) {
-    const Type* number = intern_type(kFloat64, Shape{});
+    const Type* number = intern_type(kFloat64, Shape{}, in.size() > 0 ? in[0].device() : Device());
     return {internal::full(number, 0), internal::full(number, 1)};
   }
   for (const Tensor& x : parts) {

@@ -2,6 +2,7 @@
 // Tensors from numbers and other dtypes.
 #include "etude/base/check.h"
 #include "etude/core/call/builtin.h"
+#include "etude/core/context/placement.h"
 #include "etude/core/op/batching.h"
 #include "etude/kernels/cpu/elementwise/broadcast.h"
 #include "etude/kernels/cpu/index/copy.h"
@@ -20,11 +21,12 @@ OpDef constant(std::string_view name, std::string_view doc) {
       .kind = Kind::kComposition,
       .doc = doc,
       .operands = {},
-      .attrs = {{"shape", AttrKind::kInts}, {"dtype", kFloat32}},
+      .attrs = {{"shape", AttrKind::kInts}, {"dtype", kFloat32}, {"device", AttrKind::kText, none}},
       .lower =
           [](Operands, const Attrs& attrs) {
             const Shape shape = shape_of(attrs, "shape");
-            return Values{internal::full(intern_type(attrs.dtype("dtype"), shape), kValue)};
+            const Type* type = intern_type(attrs.dtype("dtype"), shape, device_of(attrs));
+            return Values{internal::full(type, kValue)};
           },
       .samples = {.calls = {{{}, {{"shape", std::vector<int64_t>{2, 3}}}}}},
       .errors = {{{},
@@ -79,7 +81,10 @@ void define_constants(Registry& r) {
       .kind = Kind::kComposition,
       .doc = "A tensor of the shape of x whose elements are all `value`.",
       .operands = {"x", "value"},
-      .lower = [](Operands in, const Attrs&) { return Values{full(in[0].shape(), in[1])}; },
+      .lower =
+          [](Operands in, const Attrs&) {
+            return Values{full(in[0].shape(), internal::moved(in[1], in[0].device()))};
+          },
       .samples = {.calls = {{{"[2,3]", "[]"}}}},
   });
 }

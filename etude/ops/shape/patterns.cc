@@ -151,13 +151,16 @@ Values lower_meshgrid(Operands in, const Attrs& attrs) {
   return out;
 }
 
-Tensor positions(int64_t size, DType dtype) {
-  return run(op<"positions">(), OperandList(), {size, dtype});
+// On the device of x.
+Tensor positions(int64_t size, DType dtype, const Tensor& x) {
+  const std::string device = x.device().to_string();
+  return run(op<"positions">(), OperandList(),
+             {size, dtype, x.device().is_home() ? AttrView(none) : AttrView(device)});
 }
 
 Values lower_arange_like(Operands in, const Attrs& attrs) {
   const Shape& shape = in[0].shape();
-  return {positions(shape[axis_of(attrs, shape)], attrs.dtype("dtype"))};
+  return {positions(shape[axis_of(attrs, shape)], attrs.dtype("dtype"), in[0])};
 }
 
 // The axis along which steps are counted; by default the axis after the axes of the lengths.
@@ -175,7 +178,7 @@ int mask_axis(const Shape& lengths, const Shape& x, const Attrs& attrs) {
 Values lower_sequence_mask(Operands in, const Attrs& attrs) {
   const Shape &lengths = in[0].shape(), &x = in[1].shape();
   const DType wide = in[0].dtype() == kUInt64 ? kUInt64 : kInt64;  // holds all lengths and steps
-  const Tensor steps = positions(x[mask_axis(lengths, x, attrs)], wide);
+  const Tensor steps = positions(x[mask_axis(lengths, x, attrs)], wide, in[0]);
   return {steps < expand_dims(internal::cast(in[0], wide), {-1})};
 }
 
@@ -208,7 +211,7 @@ void define_positions(Registry& r) {
       .doc = "0, 1, 2, ... up to before `size`. The size is a whole number, so that a graph for "
              "many sizes has a formula for it.",
       .operands = {},
-      .attrs = {{"size", AttrKind::kInt}, {"dtype", kInt64}},
+      .attrs = {{"size", AttrKind::kInt}, {"dtype", kInt64}, {"device", AttrKind::kText, none}},
       .type =
           [](const TypeCall& call) {
             const int64_t size = call.attrs.integer("size");
@@ -279,7 +282,8 @@ void define_ranges(Registry& r) {
       .attrs = {{"start", AttrKind::kReal},
                 {"stop", AttrKind::kReal, none},
                 {"step", 1.0},
-                {"dtype", AttrKind::kDType, none}},
+                {"dtype", AttrKind::kDType, none},
+                {"device", AttrKind::kText, none}},
       .type =
           [](const TypeCall& call) {
             const Range range = range_of(call.attrs);
@@ -333,7 +337,8 @@ void define_matrices(Registry& r) {
                 {"cols", AttrKind::kInt, none},
                 {"k", 0},
                 {"batch_shape", Ints{}},
-                {"dtype", kFloat32}},
+                {"dtype", kFloat32},
+                {"device", AttrKind::kText, none}},
       .type = eye_type,
       .kernels = {.cpu = prepare_eye},
       .no_derivative = "there are no operands",

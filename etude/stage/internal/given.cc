@@ -8,6 +8,7 @@
 
 #include "etude/base/check.h"
 #include "etude/core/internal/convert.h"
+#include "etude/core/internal/host_door.h"
 #include "etude/core/literal_reader.h"
 
 namespace etude::internal {
@@ -61,7 +62,7 @@ void put(char* to, DType dtype, const void* value, DType from, int64_t index, co
 Tensor read_leaves(const LiteralReader& reader, const HostTarget& target) {
   const DType dtype = target.dtype != nullptr ? *target.dtype : reader.dtype();
   Tensor out = make_tensor(intern_type(dtype, reader.shape));
-  char* to = static_cast<char*>(TensorAccess::rep(out)->data);
+  char* to = static_cast<char*>(internal::new_host_elements(out));
   int64_t index = 0;
   for (const Literal* leaf : reader.leaves) {
     const double real = leaf->real();
@@ -99,7 +100,7 @@ Tensor HostRows::finish(int rank) {
   while (shape_.rank() < rank) shape_.push_back(0);
   const DType dtype = target_.dtype != nullptr ? *target_.dtype : from_;
   Tensor out = make_tensor(intern_type(dtype, shape_));
-  char* to = static_cast<char*>(TensorAccess::rep(out)->data);
+  char* to = static_cast<char*>(internal::new_host_elements(out));
   if (dtype == from_) {
     if (!bytes_.empty()) std::memcpy(to, bytes_.data(), bytes_.size());
     return out;

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Placement: the device of a call, and the copies of its operands to it. Used by execute(), which
+// places a call after its dtypes are promoted, and by calls that turn numbers into tensors.
+#pragma once
+
+#include <optional>
+
+#include "etude/core/call/values.h"
+#include "etude/core/context/device_scope.h"
+#include "etude/core/op/op.h"
+
+namespace etude::internal {
+
+// The scope that places calls at this point of the thread; null if there is none, or in a rule.
+const Placement* active_placement() noexcept;
+// Whether a call in a scope needs no placement: its operands are on the device of the scope.
+bool is_placed(const Op& op, Operands in) noexcept;
+// The device to which the operands of a call go; absent if they stay where they are.
+//
+// throws: kInvalidArgument for operands on two devices outside of a scope, naming both, their lines
+// and the copy to write; kUnimplemented if the device of a hard scope has no kernel of the op.
+std::optional<Device> device_of_call(const Op& op, Operands in, const Attrs& attrs);
+// Operand i on the device. throws: kFailedPrecondition if a scope forbids the copy.
+Tensor placed_operand(const Op& op, std::size_t i, const Tensor& x, Device device, CallSite where);
+// The attributes of a call that creates a tensor, with the device of the scope unless they state
+// one.
+Attrs placed_attrs(const Op& op, const Attrs& attrs);
+// The device on which a host number becomes a tensor: the scope's, else the device of the first
+// tensor among the operands.
+Device device_for_numbers(const Op& op, Operands tensors);
+
+// Notes the line of the call that made x, for messages, if x is not at home.
+void note_line(const Tensor& x, CallSite where) noexcept;
+// A tensor that the user's line `where` made of host data: on the given device, else on the device
+// of the scope.
+Tensor in_scope(Tensor made, CallSite where, std::optional<Device> given = std::nullopt);
+// x on the device by the op to_device; x itself if it is there. Defined in core/tensor_ops.cc.
+Tensor moved(const Tensor& x, Device device, CallSite where = {});
+
+}  // namespace etude::internal

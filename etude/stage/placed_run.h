@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls of staged functions on other devices than cpu:0, where functions are traced.
+#pragma once
+
+#include <optional>
+
+#include "etude/core/call/values.h"
+#include "etude/core/device.h"
+#include "etude/graph/graph.h"
+
+namespace etude::internal {
+
+// The device on which a call runs, if that is not where the graph was traced: the device of the
+// scope, else the device of the first input that is elsewhere.
+std::optional<Device> device_of_run(const Graph& graph, Operands inputs);
+// Runs the graph as placed on the device, with copies of the inputs that are elsewhere.
+// throws: kInvalidArgument for arguments on two devices outside of a scope; kFailedPrecondition if
+// the scope forbids copies. Both name the argument.
+Values run_placed(const Graph& traced, Operands inputs, Device device, CallSite where);
+
+}  // namespace etude::internal

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls on other devices than cpu:0: the same bits, in the memory of the device.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "etude/core/context/device_scope.h"
+#include "tests/ops/checks.h"
+
+namespace etude::matrix {
+namespace {
+
+// The second CPU device of this program.
+Device second() {
+  static const Device device = add_cpu_device();
+  return device;
+}
+
+// Whether the types of graphs fix the devices of the operands, or operands are state.
+bool is_fixed(const Call& call) {
+  const auto& defs = call.op->def().attrs;
+  return call.op->moves_devices() || call.op->def().effect == Effect::kReads ||
+         call.op->def().effect == Effect::kWrites ||
+         std::ranges::any_of(defs, [](const AttrDef& a) { return holds_graphs(a.kind); });
+}
+
+// Whether an operand decides the device of the call.
+bool has_place(const Call& call) {
+  for (std::size_t i = 0; i < call.operands.size(); ++i) {
+    if (call.operands[i].has_value() && !call.op->operand(i).on_host) return true;
+  }
+  return false;
+}
+
+void compare(const Call& call, std::string_view mode, const Values& got, const Values& want,
+             const Device& device) {
+  for (std::size_t r = 0; r < want.size(); ++r) {
+    if (!want[r].has_value()) continue;
+    expect(got[r].has_value() && got[r].device() == device, call.label(mode), [&] {
+      return fmt::format("result {} is on {}, want {}", r, got[r].device().to_string(),
+                         device.to_string());
+    });
+    const Tensor home = to_dense(got[r]).to(Device());
+    const Tensor wanted = to_dense(want[r]);
+    expect(same_bits(home, wanted), call.label(mode),
+           [&] { return fmt::format("result {}: got {}, want {}", r, show(home), show(wanted)); });
+  }
+}
+
+}  // namespace
+
+void check_device(const Call& call) {
+  if (is_fixed(call)) return;
+  const Values want = run(call);
+  const Device device = second();
+  Call there = call;
+  for (std::size_t i = 0; i < there.operands.size(); ++i) {
+    Tensor& x = there.operands[i];
+    if (x.has_value() && !call.op->operand(i).on_host) x = to_dense(x).to(device);
+  }
+  if (has_place(call)) compare(call, "on a device", run(there), want, device);
+
+  // In a scope the operands come from home.
+  const bool is_outside = call.op->def().effect == Effect::kOutside;
+  const bool moves = has_place(call) || call.op->device_attr() >= 0;
+  if (is_outside || !moves) return;
+  Values scoped;
+  {
+    const DeviceScope on(device);
+    scoped = run(call);
+  }
+  compare(call, "in a scope", scoped, want, device);
+}
+
+}  // namespace etude::matrix
