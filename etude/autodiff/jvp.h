@@ -9,7 +9,7 @@
 
 namespace ETUDE_API etude {
 
-// On the stack for its lifetime. confined to the thread that made it.
+// On the context stack for its lifetime. Confined to the thread that made it.
 class JvpContext final : public Context {
  public:
   JvpContext();

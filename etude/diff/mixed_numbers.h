@@ -80,11 +80,12 @@ struct RefusedNumber {
 };
 // The result of a refused operator.
 struct Refused : RefusedNumber {
-  constexpr Refused() {}  // not an aggregate, so that its fields are not searched
+  constexpr Refused() {}  // not an aggregate: reflection must not visit its fields
   RefusedNumber first, second;
 };
-// The same with a compiler message by the class Refusal, once for each class. A variable, since
-// clang does not print the user's line for a function that it instantiates last.
+// The result of a refused operator. The class Refusal contains the compiler message, which appears
+// once for each class. This is a variable because of clang: if it instantiates a function last, it
+// does not print the user's line.
 template <class Refusal>
 inline constexpr Refused kRefused = (static_cast<void>(sizeof(Refusal)), Refused());
 

@@ -73,8 +73,8 @@ constexpr void named(const char* op, Fn&& fn) {
   }
 }
 
-// f(members of the tuple...). Like std::apply, but with forced inlining: compilers would optimise
-// the body of f again in each function that inlines it.
+// Returns f(members of the tuple...), as std::apply does, but forces inlining. Otherwise compilers
+// inline level by level, and optimise the body of f again at each level.
 template <class F, class... A, std::size_t... I>
 ETUDE_INLINED constexpr decltype(auto) call_with(const F& f, std::tuple<A...>& all,
                                                  std::index_sequence<I...>) {

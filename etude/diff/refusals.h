@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Differential operators on arguments without derivatives. Each names the argument or field without
-// a tangent, or reports that no argument can move. Without these overloads compilers would list
-// every operator of that name. Included by scalar_operators.h; autodiff/ refuses tensors.
+// a tangent, or reports that no argument is Differentiable. Without these overloads compilers would
+// list every operator of that name. Included by scalar_operators.h; autodiff/ refuses tensors.
 #pragma once
 
 #include <cstddef>
@@ -55,7 +55,7 @@ struct DerivativeOfMany {
                 "structure of numbers, or by several, jvp along a direction, jacobian for several "
                 "results");
 };
-// The refusal of values after the arguments that the operator does not accept.
+// The refusal of values that follow the arguments, but are not their tangents.
 template <class... Given>
 struct TangentsDoNotFit {
   static constexpr bool are_tangents = sizeof...(Given) == 0 && sizeof...(Given) != 0;
@@ -84,8 +84,8 @@ template <class U, class X>
 inline constexpr bool kIsTangentOf =
     std::is_convertible_v<U, tangent_t<X>> ||
     std::is_same_v<replace_scalar_t<U, void, double>, replace_scalar_t<tangent_t<X>, void, double>>;
-// Whether the first half of All are arguments and the second half their tangents, in a form that
-// jvp(f, x, by) does not accept.
+// Whether the first half of All are arguments and the second half are their tangents. False for
+// one argument with its tangent if jvp(f, x, by) accepts the two.
 template <class All, std::size_t... I>
 constexpr bool are_halves(std::index_sequence<I...>) {
   if constexpr (ScalarArguments<std::tuple_element_t<I, All>...>) {

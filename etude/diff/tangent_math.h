@@ -21,9 +21,10 @@ namespace internal {
 // Tangents of structs.
 template <class T>
 concept StructTangent = IsTangent<T>::value ||(StructOfTangents<T>&& kIsOwnTangent<T>);
-// Tangents made of parts, without operators of their own: of structs and of containers. Does not
-// examine the traits of other types: overload resolution checks this for any two operands,
-// including types whose traits are not specialised yet.
+// CompositeTangent: a tangent that consists of parts and has no operators of its own. It is the
+// tangent of a struct or of a container. Overload resolution checks this concept for any two
+// operands, even for types whose traits are not specialised yet. So the concept does not examine
+// the traits of other types.
 template <class T>
 concept LooksLikeContainer = requires {
   typename T::value_type;
@@ -101,8 +102,8 @@ struct LeafNumber<NoTangent> {
 template <class T>
 using leaf_number_t = typename LeafNumber<T>::type;
 
-// The type of factors of a tangent: a double, or a number of the derivative that its leaves belong
-// to.
+// The type of a number that multiplies a tangent: the type of the leaves if they carry derivatives,
+// else double.
 template <class T>
 struct FactorOf {
   using type = double;
@@ -116,8 +117,8 @@ struct FactorOf<T> {
 };
 template <class T>
 using factor_t = typename FactorOf<T>::type;
-// The same for the operators below; has no type for other types than tangents. A compiler checks
-// these operators for any two operands, and clang 14 forms their parameters before it checks
+// FactorOf for the operators below. If T is not a tangent, there is no member `type`. A compiler
+// checks these operators for any two operands, and clang 14 forms their parameters before it checks
 // constraints.
 template <class T>
 struct TangentFactor {};
@@ -174,8 +175,8 @@ template <internal::Composite T, class Fn>
   return t;
 }
 
-// x as a point of its own tangent space: its leaves without excluded parts. For weight decay, norms
-// and saving.
+// Returns the leaves of x, without excluded parts, as a tangent of x. For weight decay, norms and
+// saving.
 template <Differentiable T>
 [[nodiscard]] constexpr tangent_t<T> vector_view(const T& x) {
   auto each = [](const auto& leaf) -> tangent_t<decltype(leaf)> { return leaf; };
@@ -301,8 +302,9 @@ constexpr void move(std::tuple<X&...> x, const std::tuple<tangent_t<X>...>& by) 
   DifferentiableTraits<std::tuple<X&...>>::move(x, by);
 }
 
-// The functions of <cmath> on tangents, leaf by leaf: leafwise::sqrt(t). In their own namespace,
-// since a layer gets its activation by name, which must denote one function.
+// The functions of <cmath> on tangents, leaf by leaf: leafwise::sqrt(t). They have their
+// own namespace, since a function such as tanh is passed to a layer as its activation: there the
+// name must denote one function.
 namespace leafwise {
 #define ETUDE_UNARY(fn, f, dx)                      \
   template <internal::Composite T>                  \

@@ -62,8 +62,8 @@ class Profile {
 };
 
 // While alive, records the ops of this thread; of nested scopes only the innermost scope records.
-// Calls then take about 230 ns more. Without a scope, profiling costs nothing: the check for
-// contexts includes the check for it. confined to the thread that made it.
+// Calls then take about 230 ns more. Without a scope, profiling costs nothing: each call tests one
+// word for contexts and for profiling. Confined to the thread that made it.
 class ProfileScope {
  public:
   ProfileScope();

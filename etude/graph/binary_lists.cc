@@ -7,8 +7,8 @@
 
 #include <fmt/format.h>
 
-#include "etude/core/internal/host_door.h"
 #include "etude/core/context/context.h"
+#include "etude/core/internal/host_door.h"
 #include "etude/core/op/registry.h"
 #include "etude/core/op/upgrade.h"
 #include "etude/graph/binary_format.h"

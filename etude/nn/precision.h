@@ -38,7 +38,8 @@ namespace internal {
 // x in another floating dtype; integer and absent tensors are unchanged.
 Tensor in_precision(const Tensor& x, DType dtype);
 void check_policy(const PrecisionPolicy& policy, CallSite where);
-// The dtype of state next to such parameters: at least float32, since it changes by small steps.
+// The dtype of the state of a layer with parameters of this dtype: at least float32, since state
+// changes by small steps.
 DType state_dtype(DType parameter);
 
 // The tensors of a model that a cast skips: state, and the tensors of parts with their own policy.
@@ -74,7 +75,8 @@ class KeptTensors {
 };
 
 // The model with all floating tensors in `dtype`, except the tensors of KeptTensors. Derivatives
-// pass through. Copies pass state updates to the operator of the original.
+// pass through the casts. If a layer of the result updates its state, the update reaches the
+// operator that runs the original model.
 template <class Model>
 Model model_in(Model model, DType dtype) {
   if constexpr (HasLeaf<Model, Tensor, Marked::kVisit>::value) {
@@ -97,8 +99,8 @@ struct StateIn {
   }
 };
 
-// While alive, the observer of this thread's layers sees the layers of a copy under the addresses
-// of the original.
+// While alive, translates addresses for the layer observer of this thread: the observer sees the
+// layers of `copy` as the layers of `original`.
 class WatchedCopy {
  public:
   template <class Layer>

@@ -23,7 +23,8 @@ struct ScheduleTree;
 }  // namespace optimizer
 namespace optim {
 
-// A value for every update, counted from 0. A plain value; thread-safe to read if its function is.
+// A number for each update; updates are counted from 0. Has value semantics. Several threads may
+// read it if its function is thread-safe.
 // Graphs can contain the schedules of this header: the step of a staged function evaluates them at
 // each call, with the same bits. They cannot contain a host function.
 class Schedule {
@@ -45,7 +46,7 @@ class Schedule {
     return tree_ == nullptr ? std::optional<double>(constant_) : std::nullopt;
   }
   optimizer::ScheduleTree tree() const;
-  // Equal values. A host function equals only its copies.
+  // Whether both have the same formula and numbers. A host function equals only its copies.
   friend bool operator==(const Schedule& a, const Schedule& b) { return a.equals(b); }
 
  private:
@@ -72,7 +73,7 @@ Schedule step(double base, double factor, int64_t every, CallSite where = CallSi
 Schedule exponential(double base, double rate);
 // base / (1 + rate t).
 Schedule inverse_time(double base, double rate);
-// From base to `end` in T updates, along a power of the remaining fraction.
+// end + (base - end) (1 - min(t / T, 1))^power.
 Schedule polynomial(double base, double end, double power, int64_t T,
                     CallSite where = CallSite::here());
 // Half a cosine wave from base to `end` in T updates, then `end`.
@@ -105,7 +106,8 @@ Schedule chain(std::vector<Schedule> factors);
 // Concatenates schedules: schedule i runs, from its own update 0, until bounds[i].
 Schedule join(std::vector<Schedule> parts, std::vector<int64_t> bounds,
               CallSite where = CallSite::here());
-// Runs T updates that rise linearly to the first value of `then`; then `then` from its update 0.
+// Rises to then(0) in T updates, as linear_warmup(then(0), T). Then follows `then`, from its update
+// 0.
 Schedule warmup(int64_t T, Schedule then, CallSite where = CallSite::here());
 
 struct Segment {

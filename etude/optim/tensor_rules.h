@@ -57,8 +57,8 @@ struct LAMBOptions {
     option("weight_decay", &LAMBOptions::weight_decay, at_least(0));
   }
 };
-// r = mhat / (sqrt(vhat) + eps) + weight_decay w with the means of Adam;  w -= lr |w| / |r| r, with
-// the factor 1 if a norm is 0 (You et al. 2019).
+// r = mhat / (sqrt(vhat) + eps) + weight_decay w, with mhat and vhat as in Adam;
+// w -= lr k r, where k = |w| / |r|, or 1 if a norm is 0 (You et al. 2019).
 class LAMB : public internal::OptimizerWith<LAMBOptions> {
  public:
   explicit LAMB(LAMBOptions options = {}, CallSite where = CallSite::here());
@@ -106,7 +106,7 @@ struct AdafactorOptions {
   Schedule lr = 0.01;       // upper limit of the relative rate, which falls as 1 / sqrt(t)
   double fading = 0.8;      // a new gradient has weight t^-fading in the means
   double eps1 = 1e-7;       // minimum of the root of a variance
-  double eps2 = 1e-3;       // minimum of the RMS of a parameter, to which the rate is relative
+  double eps2 = 1e-3;       // minimum of the RMS of a parameter; the rate is relative to it
   double threshold = 1;     // maximum of the RMS of a direction
   double weight_decay = 0;  // w -= lr weight_decay w
 

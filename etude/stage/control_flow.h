@@ -82,8 +82,8 @@ class StructureShape {
     ArgumentFlattener<PathNames>(arguments, PathNames(names)).argument(what_, s);
     set_open(names.tensors, shapes);
   }
-  // throws: kInvalidArgument, naming the first part of `s` that differs. The message contains the
-  // times of this structure, `then` ("before the first step"), and of `s`, `now` ("after a step").
+  // throws: kInvalidArgument, naming the first part of `s` that differs. The message dates this
+  // structure by `then` ("before the first step"), and `s` by `now` ("after a step").
   template <class S>
   void require_same(const S& s, std::string_view then, std::string_view now) const {
     Arguments arguments;
@@ -140,7 +140,7 @@ std::vector<std::string> tensor_names(std::string_view what, const S& s) {
 
 // While alive, a random draw derives its key from one key of the sequence, the number of the step
 // and the number of the draw in this step. So all forms of a loop draw the same numbers. If the
-// sequence refuses draws, next_key() does too. confined to its thread.
+// sequence refuses draws, next_key() does too. Confined to its thread.
 class StepKeys final : public KeySource {
  public:
   StepKeys() : base_(next_key_or_none()), scope_(this) {}
@@ -206,7 +206,7 @@ std::vector<Tensor> run_scan(StagedLoop loop, std::span<const Tensor> rows, int6
 
 // The elements of a, then the elements of b.
 std::vector<Tensor> joined(std::span<const Tensor> a, std::span<const Tensor> b);
-// Whether a context tracks values by id. Then one tensor differs from two equal tensors.
+// Whether a context tracks values by id: then two tensors with equal elements are two values.
 bool follows_values() noexcept;
 // Assigns a new id to each differentiable value, so that cotangents are summed in the order of a
 // graph: the cotangents of a state before a step, of an output row or of a branch result are summed
@@ -222,7 +222,7 @@ class OwnValues {
     own(xs);
     put_tensors(s, xs);
   }
-  // The same for tensors, whether or not contexts track values: for a graph.
+  // The same for a list of tensors, even if no context tracks values. For graphs.
   void own(std::vector<Tensor>& xs);
 
  private:
@@ -274,9 +274,9 @@ class Rows {
   int64_t count() const { return count_; }
   const std::vector<Tensor>& tensors() const { return tensors_; }
   X& row() { return row_; }
-  // Cuts the tensors into rows, for at(). Call it after the state has ids of its own: the
-  // cotangents of the rows are then the first to reach a tensor that is both state and rows, as in
-  // a graph.
+  // Cuts the tensors into rows, for at(). Call it after OwnValues::settle() on the state. One
+  // tensor may be both the state and the rows. The reverse pass then adds the cotangents of the
+  // rows to it first, as in a graph.
   void split();
   const X& at(int64_t i);
 

@@ -71,7 +71,7 @@ class Printed {
 //   print("step", step, "loss", loss);     // step 3 loss 0.25
 //
 // In a function it prints when the function runs; texts and host numbers have their values from the
-// trace. In a vmap whose examples an argument depends on, it prints a line per example, in order.
+// trace. If an argument depends on the examples of a vmap, it prints a line per example, in order.
 // Derivatives do not print again: when steps of a loop are run again, prints are left out. Only
 // recompute_grad, which runs its function again, repeats them. threads: thread-safe: lines are not
 // interleaved.

@@ -596,15 +596,6 @@ std::string find_change(const TraceKey& kept, const Arguments& after, const Argu
 
 }  // namespace internal
 
-std::string GraphFunction::to_string() const {
-  const std::string text = to_text(graph(), {.elide_constants = true, .types = true});
-  return trace_->symbolic ? trace_->symbolic->to_string() + text : text;
-}
-
-std::ostream& operator<<(std::ostream& out, const GraphFunction& function) {
-  return out << function.to_string();
-}
-
 void run_functions_eagerly(bool eagerly) noexcept { internal::all_run_eagerly = eagerly; }
 bool functions_run_eagerly() noexcept {
   return internal::all_run_eagerly.load(std::memory_order_relaxed);

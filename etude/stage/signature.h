@@ -5,10 +5,10 @@
 //   auto norm = function([](const Tensor& x) { return sqrt(sum(x * x)); },
 //                        {.signature = Signature{TensorSpec{{kAny}}}});
 //
-// The function is traced at made-up sizes, so no call is needed, and the graphs are compared
-// (graph/symbolic_graph.h). Host code that reads an open size is refused: it would decide by an
-// arbitrary number. Open sizes that are equal in the first call are one size, and must be equal
-// from then on. A call with other equalities, or with a size of 0 or 1, has a graph of its own.
+// The function is traced at several made-up sizes, so no call is needed. The graphs are then
+// compared (graph/symbolic_graph.h). Host code that reads an open size is refused: it would decide
+// by an arbitrary number. Open sizes that are equal in the first call are one size of the graph. A
+// call in which they differ is traced again. A call with a size of 0 or 1 has a graph of its own.
 // Host values stay part of the key.
 #pragma once
 
@@ -71,9 +71,9 @@ namespace internal {
 
 // The number of made-up sizes at which a signature is traced: two to compare, and one to check.
 inline constexpr std::size_t kMadeUpPoints = 3;
-// The tensor types at one of these points. Open sizes that are equal in `given`, where an absent
-// tensor is null, are one size; if `given` is empty, each is a size of its own. throws:
-// kInvalidArgument for more open sizes than a symbolic graph supports.
+// The tensor types at one of these points. Open sizes that are equal in `given` are one size. An
+// absent tensor is null in `given`. If `given` is empty, each open size is a size of its own.
+// throws: kInvalidArgument for more open sizes than a symbolic graph supports.
 std::vector<const Type*> made_up_types(std::span<const TensorSpec> specs,
                                        std::span<const Type* const> given, std::size_t point);
 
@@ -90,8 +90,8 @@ void require_signature(const Signature& signature, const Arguments& call,
 // x_2. Names are unique.
 std::vector<std::string> input_names(const std::vector<std::string>& paths,
                                      const Signature* signature);
-// throws: kInvalidArgument if there are more specs than parameters, where each parameter is one
-// tensor, one Variable or a host value.
+// For a function without structs among its parameters; `parameters` of them are tensors and
+// Variables. throws: kInvalidArgument if the signature has more specs.
 void require_parameters(const Signature& signature, std::size_t parameters,
                         const std::string& function);
 

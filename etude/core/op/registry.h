@@ -37,7 +37,7 @@ class Registry {
   std::unordered_map<std::string_view, const Op*> by_name_;
 };
 
-// Defined in etude/startup.cc: every family of the library.
+// Adds the ops of all families of the library. Defined in etude/startup.cc.
 void register_all_ops(Registry& registry);
 
 }  // namespace etude

@@ -46,8 +46,9 @@ nn::Callback checkpoint_callback(const std::string& folder, const CheckpointOpti
 // Files are FOLDER/step-00000469.safetensors, numbered by updates of the optimiser, and
 // FOLDER/best.safetensors. Each appears whole or not at all, and an older file is removed only
 // after its successor is in place, so there is a valid file at any time. The best score of an
-// earlier run in the same folder counts as well. FOLDER/run-00000000.json records the settings of
-// the run that began at that update, besides its program: seeds, versions, flags.
+// earlier run in the same folder counts as well. FOLDER/run-00000000.json records the settings on
+// which a run depends besides its program: seeds, versions, flags. The number in its name is the
+// update at which the run began.
 //
 //   nn::fit(model, optimizer, data, loss,
 //           {.epochs = 10, .validation = validate,
@@ -57,8 +58,8 @@ nn::Callback checkpoint_callback(const std::string& folder, const CheckpointOpti
 // Model, optimiser and data are borrowed; pass the same objects to fit.
 //
 // throws: kInvalidArgument for negative numbers; during training: as save_checkpoint, and
-//         kFailedPrecondition for a folder of a run that is further on, and if `best` needs a
-//         validation that fit does not have.
+//         kFailedPrecondition if the folder has a file of a later update than the optimiser is at,
+//         and if `best` needs a validation that fit does not have.
 template <class Model, class Optimizer, class Data>
 nn::Callback checkpoints(const std::string& folder, const Model& model, const Optimizer& optimizer,
                          const Data& data, const CheckpointOptions& options = {},

@@ -13,6 +13,7 @@
 #include "etude/core/call/run.h"
 #include "etude/core/context/ambient.h"
 #include "etude/core/context/pending.h"
+#include "etude/core/internal/host_door.h"
 #include "etude/core/internal/traced.h"
 #include "etude/core/op/batching.h"
 #include "etude/device/cpu/float_mode.h"
@@ -141,7 +142,8 @@ class HostReads final : public internal::VariableReader {
 Tensor copy_of(const Type* type, const void* elements) {
   Tensor out = internal::make_tensor(type);
   if (type->bytes() > 0) {
-    std::memcpy(TensorAccess::rep(out)->data, elements, static_cast<std::size_t>(type->bytes()));
+    std::memcpy(internal::new_host_elements(out), elements,
+                static_cast<std::size_t>(type->bytes()));
   }
   return out;
 }
@@ -153,12 +155,13 @@ void copy_to(void* to, const Type* type, const Tensor& x) {
     std::memset(to, 0, bytes);
     return;
   }
-  const Tensor dense = to_dense(x);
+  Tensor dense = to_dense(x);
   if (internal::is_unrun(dense)) internal::observe(dense);
-  ETUDE_REQUIRE_CODE(kFailedPrecondition, TensorAccess::data(dense) != nullptr,
+  ETUDE_REQUIRE_CODE(kFailedPrecondition, !TensorAccess::is_abstract(dense),
                      "its callable returned a value of a trace or a vmap: {}",
                      internal::explain_abstract(dense));
-  std::memcpy(to, TensorAccess::data(dense), bytes);
+  dense = internal::at_home(dense);
+  std::memcpy(to, internal::host_elements(dense), bytes);
 }
 
 // One run of the callable, apart from everything around the call.
@@ -387,7 +390,7 @@ void define_host_calls(Registry& r) {
       .kind = Kind::kGeneral,
       .doc = "Runs a callable of the program on tensors (host_function), or runs it again for "
              "cotangents or tangents.",
-      .operands = {{"xs...", kAnyDType}},
+      .operands = {{"xs...@host", kAnyDType}},
       .attrs = {{"function", AttrKind::kHost},
                 {"name", AttrKind::kText},
                 {"run", "results"},
