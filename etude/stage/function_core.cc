@@ -2,9 +2,7 @@
 #include "etude/stage/function_core.h"
 
 #include <algorithm>
-#include <atomic>
 #include <optional>
-#include <ostream>
 
 #include <fmt/format.h>
 
@@ -16,7 +14,6 @@
 #include "etude/core/context/pending.h"
 #include "etude/core/context/resource.h"
 #include "etude/core/internal/mode.h"
-#include "etude/graph/text/print.h"
 #include "etude/lazy/lazy.h"
 #include "etude/lazy/pause.h"
 #include "etude/plan/plan.h"
@@ -32,8 +29,6 @@
 namespace etude {
 namespace internal {
 namespace {
-
-std::atomic<bool> all_run_eagerly{false};
 
 // The functions that this thread is tracing, innermost first.
 struct Tracing {
@@ -595,10 +590,5 @@ std::string find_change(const TraceKey& kept, const Arguments& after, const Argu
 }
 
 }  // namespace internal
-
-void run_functions_eagerly(bool eagerly) noexcept { internal::all_run_eagerly = eagerly; }
-bool functions_run_eagerly() noexcept {
-  return internal::all_run_eagerly.load(std::memory_order_relaxed);
-}
 
 }  // namespace etude

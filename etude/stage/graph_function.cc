@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <atomic>
 #include <ostream>
 #include <string>
 
@@ -7,6 +8,14 @@
 #include "etude/stage/function.h"
 
 namespace etude {
+namespace {
+
+std::atomic<bool> all_run_eagerly{false};
+
+}  // namespace
+
+void run_functions_eagerly(bool eagerly) noexcept { all_run_eagerly = eagerly; }
+bool functions_run_eagerly() noexcept { return all_run_eagerly.load(std::memory_order_relaxed); }
 
 std::string GraphFunction::to_string() const {
   const std::string text = to_text(graph(), {.elide_constants = true, .types = true});
