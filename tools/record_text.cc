@@ -169,6 +169,8 @@ std::vector<std::string> residual_lines(const Op& op) {
   if (!internal::has_vjp(op)) return {"what the calls of its lowering keep"};
   if (op.def().residuals != nullptr) return {"results of its own, which its backward graph reads"};
   if (op.def().samples.around != nullptr) return {"what its graphs read"};
+  const auto is_host = [](const AttrDef& def) { return def.kind == AttrKind::kHost; };
+  if (std::ranges::any_of(op.def().attrs, is_host)) return {"its operands, for another run"};
   const Example example = example_of(op);
   for (std::size_t i = 0; i < example.operands.size(); ++i) {
     const Type* type = example.operands[i];

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The members of Tensor that call ops: in-place updates and dense forms; and the functions of
 // builtin.h.
+#include <optional>
+
 #include "etude/base/check.h"
 #include "etude/base/thread_table.h"
 #include "etude/core/bit_updates.h"
@@ -9,11 +11,13 @@
 #include "etude/core/call/call_scope.h"
 #include "etude/core/call/graph_calls.h"
 #include "etude/core/call/run.h"
+#include "etude/core/context/device_scope.h"
 #include "etude/core/context/placement.h"
 #include "etude/core/copies.h"
 #include "etude/core/index.h"
 #include "etude/core/internal/call.h"
 #include "etude/core/internal/host_door.h"
+#include "etude/core/internal/mode.h"
 #include "etude/core/length.h"
 #include "etude/core/op/promotion.h"
 
@@ -53,8 +57,10 @@ Tensor& update(const Op& op, Tensor& x, const Arg& y) {
                 "/= on {} would need a floating result. Use floor_divide, or astype first",
                 name(x.dtype()));
   // The updated tensor keeps its device in any scope.
-  const bool in_scope = x.has_value() && internal::active_placement() != nullptr;
-  const internal::NoDeviceScope keeps(in_scope);
+  const bool in_scope = (internal::mode_word & internal::kModeDevice) != 0 && x.has_value() &&
+                        internal::active_placement() != nullptr;
+  std::optional<internal::NoDeviceScope> keeps;
+  if (in_scope) keeps.emplace();
   Tensor own = right_side(x, y, op.name());
   const Tensor* right = own.has_value() ? &own : y.tensor();
   if (in_scope && right != nullptr && right->has_value() && right->device() != x.device()) {

@@ -11,6 +11,7 @@
 
 #include "etude/base/call_site.h"
 #include "etude/diff/dual.h"
+#include "etude/diff/first_calls.h"
 #include "etude/diff/internal/tape/scalar_runs.h"
 #include "etude/diff/refusals.h"
 #include "etude/version.h"

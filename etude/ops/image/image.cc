@@ -281,9 +281,12 @@ void define_axis_ops(Registry& r) {
 
 // --- places of pixels ---
 
+constexpr int64_t kMostBlock = int64_t{1} << 14;  // its product with a size fits an int64_t
+
 int64_t block_of(const Attrs& attrs) {
   const int64_t block = attrs.integer("block");
   ETUDE_REQUIRE(block >= 1, "block is {}, but must be 1 or more", block);
+  ETUDE_REQUIRE(block <= kMostBlock, "block is {}, but must be at most {}", block, kMostBlock);
   return block;
 }
 
@@ -321,6 +324,9 @@ Values lower_space_to_depth(Operands in, const Attrs& attrs) {
   ETUDE_REQUIRE(h % b == 0 && w % b == 0,
                 "operand 'x' has shape {}: {} x {} pixels do not divide into blocks of {} x {}",
                 x.to_string(), h, w, b, b);
+  ETUDE_REQUIRE(c <= kMaxCount / (b * b),
+                "operand 'x' has shape {}: {} channels of {} x {} pixels are too many",
+                x.to_string(), c, b, b);
   return {rearranged(in[0], {h / b, b, w / b, b, c}, {0, 2, 1, 3, 4}, {h / b, w / b, b * b * c})};
 }
 
@@ -444,7 +450,10 @@ void define_places(Registry& r) {
                   "its 3 channels do not divide by 2 x 2 pixels",
                   {{"block", int64_t{2}}}},
                  {{"float32[2,3]"}, "an image is", {{"block", int64_t{2}}}},
-                 {{"float32[1,2,2,3]"}, "block is 0", {{"block", int64_t{0}}}}},
+                 {{"float32[1,2,2,3]"}, "block is 0", {{"block", int64_t{0}}}},
+                 {{"float32[1,2,2,3]"},
+                  "block is 4294967296, but must be at most 16384",
+                  {{"block", int64_t{1} << 32}}}},
   });
   r.define({
       .name = "space_to_depth",
