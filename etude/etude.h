@@ -18,7 +18,6 @@
 #include "etude/core/create.h"
 #include "etude/core/dtype_functions.h"
 #include "etude/core/leak_check.h"
-#include "etude/core/op/upgrade.h"
 #include "etude/core/streams.h"
 #include "etude/core/tensor.h"
 #include "etude/data/bucketed_loader.h"

@@ -30,6 +30,7 @@ NOT_FOR_USERS = {
     "etude/core/op/op.h": FOR_OPS,
     "etude/core/op/registry.h": FOR_OPS,
     "etude/core/op/rules.h": FOR_OPS,
+    "etude/core/op/upgrade.h": FOR_OPS,
     "etude/device/cpu/float_mode.h": "for kernels that are run by hand",
     "etude/autodiff/tape/tape.h": FOR_OPS,
     "etude/autodiff/internal/value_table.h": FOR_OPS,
