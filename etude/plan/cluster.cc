@@ -10,7 +10,7 @@
 namespace etude::internal {
 namespace {
 
-using Kind = SmallCall::Kind;
+using CallKind = SmallCall::Kind;
 
 std::string text_of(const SmallCall::List& list) {
   if (list.empty()) return "[]";
@@ -30,19 +30,19 @@ std::string text_of(const SmallCall::List& list) {
 std::string text_of(const SmallCall& call) {
   std::string out;
   switch (call.kind) {
-    case Kind::kProgram:
+    case CallKind::kProgram:
       out = fmt::format("{{{}}}", scalar::to_string(*call.program));
       // Texts omit operands without a reader, and dtypes.
       out += fmt::format("/{}/{:x}", call.program->operands, call.program->bools);
       break;
-    case Kind::kProduct:
+    case CallKind::kProduct:
       out = fmt::format("product {} {} {} ", call.depth, call.strides[0], call.strides[1]);
       break;
-    case Kind::kCombine:
+    case CallKind::kCombine:
       out = fmt::format("fold {} {:a} ", static_cast<int>(call.combine), call.divisor);
       for (const auto& p : call.passes) out += fmt::format("({},{},{})", p.outer, p.size, p.inner);
       break;
-    case Kind::kMove:
+    case CallKind::kMove:
       out = "move ";
       break;
   }
@@ -60,8 +60,9 @@ void check_call(const Cluster& cluster, const Cluster::Call& call) {
   const std::size_t count = cluster.values[call.result].count;
   const auto reaches = [&](std::size_t list, std::size_t last, std::size_t size) {
     const auto& at = what.at.at(list);
-    ETUDE_CHECK(at.size() == count || (at.empty() && what.kind == Kind::kProgram && size == count),
-                "a list of a cluster has {} elements, not {}", at.size(), count);
+    ETUDE_CHECK(
+        at.size() == count || (at.empty() && what.kind == CallKind::kProgram && size == count),
+        "a list of a cluster has {} elements, not {}", at.size(), count);
     for (const uint16_t i : at) {
       ETUDE_CHECK(i + last < size, "element {} of {} is read in a cluster", i + last, size);
     }
@@ -69,18 +70,18 @@ void check_call(const Cluster& cluster, const Cluster::Call& call) {
   const auto size_of = [&](std::size_t o) -> std::size_t {
     return cluster.values[call.operands.at(o)].count;
   };
-  if (what.kind == Kind::kProgram) {
+  if (what.kind == CallKind::kProgram) {
     ETUDE_CHECK(call.operands.size() == static_cast<std::size_t>(what.program->operands) &&
                     what.params.size() >= static_cast<std::size_t>(what.program->params),
                 "a program of a cluster has {} operands", call.operands.size());
     for (std::size_t o = 0; o < call.operands.size(); ++o) reaches(o, 0, size_of(o));
-  } else if (what.kind == Kind::kProduct) {
+  } else if (what.kind == CallKind::kProduct) {
     ETUDE_CHECK(call.operands.size() == 2 && what.depth > 0, "a product of a cluster has {} terms",
                 what.depth);
     for (std::size_t o = 0; o < 2; ++o) {
       reaches(o, std::size_t{what.depth - 1} * what.strides[o], size_of(o));
     }
-  } else if (what.kind == Kind::kMove) {
+  } else if (what.kind == CallKind::kMove) {
     std::size_t all = 0;
     for (std::size_t o = 0; o < call.operands.size(); ++o) all += size_of(o);
     reaches(0, 0, all);
@@ -101,21 +102,21 @@ void check_call(const Cluster& cluster, const Cluster::Call& call) {
 std::size_t Cluster::work(const SmallCall& call, std::size_t count) {
   const std::size_t vectors = (count + 15) / 16;
   switch (call.kind) {
-    case Kind::kProgram: {
+    case CallKind::kProgram: {
       std::size_t calls = 0;
       for (int i = 0; i < call.program->size; ++i) {
         calls += scalar::info(call.program->nodes[static_cast<std::size_t>(i)].fn).arity > 0;
       }
       return vectors * calls * 8;  // a polynomial is 20, a sum is 1
     }
-    case Kind::kProduct:
+    case CallKind::kProduct:
       return vectors * call.depth * 4;
-    case Kind::kCombine: {
+    case CallKind::kCombine: {
       std::size_t out = 0;
       for (const auto& p : call.passes) out += 2 * p.size + 12;
       return out;
     }
-    case Kind::kMove:
+    case CallKind::kMove:
       break;
   }
   return vectors * 2;
