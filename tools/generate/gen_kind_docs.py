@@ -38,7 +38,6 @@ def main():
             "// clang-format off\n")
     for entry in entries():
         text += "{" + ", ".join(json.dumps(part, ensure_ascii=False) for part in entry) + "},\n"
-    text += "// clang-format on\n"
     if "--check" in sys.argv[1:]:
         if not TARGET.exists() or TARGET.read_text() != text:
             sys.exit(f"{TARGET} is not current: run tools/generate/gen_kind_docs.py")
