@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "etude/core/op/upgrade.h"
 
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -16,6 +17,12 @@ namespace etude {
 namespace {
 
 using tests::expect_error;
+
+// Attributes of records are permanent, so a registry lives as long as the process.
+Registry& lasting_registry() {
+  static auto& all = *new std::vector<std::unique_ptr<Registry>>;
+  return *all.emplace_back(std::make_unique<Registry>());
+}
 
 // A record at `version` whose upgrades begin at `oldest`.
 OpDef record(std::string_view name, int version, int oldest) {
@@ -36,7 +43,7 @@ OpDef record(std::string_view name, int version, int oldest) {
 }
 
 TEST(Upgrades, RunFromTheVersionOfTheCallOnInOrder) {
-  Registry registry;
+  Registry& registry = lasting_registry();
   const Op& op = registry.define(record("stepped", 4, 2));
   for (uint32_t version = 2; version <= 4; ++version) {
     StoredCall call;
@@ -48,7 +55,7 @@ TEST(Upgrades, RunFromTheVersionOfTheCallOnInOrder) {
 }
 
 TEST(Upgrades, RefuseVersionsThatTheyDoNotReach) {
-  Registry registry;
+  Registry& registry = lasting_registry();
   const Op& op = registry.define(record("stepped", 4, 2));
   StoredCall call;
   expect_error([&] { internal::upgrade(op, 5, call); }, ErrorCode::kUnimplemented,
@@ -63,7 +70,7 @@ TEST(Upgrades, RefuseVersionsThatTheyDoNotReach) {
 }
 
 TEST(Upgrades, ExceptionsOfAnUpgradeBecomeErrorsOfTheCall) {
-  Registry registry;
+  Registry& registry = lasting_registry();
   const Op& op = registry.define(record("stepped", 2, 1));
   StoredCall call;
   call.set("steps", std::string("many"));
@@ -89,7 +96,7 @@ TEST(Upgrades, EditAttributesByName) {
 }
 
 TEST(Upgrades, ARecordMustLeadToItsVersion) {
-  Registry registry;
+  Registry& registry = lasting_registry();
   const auto refused = [&](OpDef def, const std::string& text) {
     expect_error([&] { registry.define(std::move(def)); }, ErrorCode::kInvalidArgument, {text});
   };
