@@ -180,10 +180,7 @@ class EagerContext final : public Context {
   // results back. Plans of graphs run on their own devices.
   static Values run_data_rule(const Op& op, Operands in, const Attrs& attrs) {
     const Device device = device_of(op, in, attrs);
-    const auto& defs = op.def().attrs;
-    const bool runs_graphs =
-        std::ranges::any_of(defs, [](const AttrDef& a) { return holds_graphs(a.kind); });
-    if (device.is_home() || runs_graphs || op.def().effect != Effect::kNone) {
+    if (device.is_home() || holds_graphs(op) || op.def().effect != Effect::kNone) {
       return op.def().data(in, attrs);
     }
     InlineVector<Tensor, 4> held;
@@ -233,10 +230,6 @@ Tensor adapt_for(const Op& op, std::size_t i, const Arg& arg, DType dtype) {
     ETUDE_THROW(kInvalidArgument, "{}: {}", operand_text(op, i), error.what());
   }
 }
-
-}  // namespace
-
-namespace {
 
 // Fills in the kernel of a call on the device. Returns false if there is none.
 bool prepare_on(Device device, const PrepareCall& call) {

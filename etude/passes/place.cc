@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "etude/passes/place.h"
 
-#include <algorithm>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -68,9 +67,7 @@ class PlaceContext final : public Context {
     const Device own = device_of(node.op, operand_types(graph_, node), node.attrs);
     const Device device = own.is_home() ? device_ : own;
     const DeviceScope scope(device, {.copies = CopyPolicy::kSilent});
-    const auto& defs = node.op.def().attrs;
-    const bool runs_graphs =
-        std::ranges::any_of(defs, [](const AttrDef& a) { return holds_graphs(a.kind); });
+    const bool runs_graphs = holds_graphs(node.op);
     const bool is_call = !node.op.def().body.empty();
     const Attrs attrs =
         !runs_graphs ? node.attrs : with_graphs(node.op, node.attrs, [&](const Graph& g) {

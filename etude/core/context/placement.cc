@@ -84,12 +84,15 @@ bool is_placed(const Op& op, Operands in) noexcept {
   return in.size() > 0 && op.runs_on(*place->device);
 }
 
+bool holds_graphs(const Op& op) noexcept {
+  return std::ranges::any_of(op.def().attrs,
+                             [](const AttrDef& a) { return etude::holds_graphs(a.kind); });
+}
+
 std::optional<Device> device_of_call(const Op& op, Operands in, const Attrs& attrs) {
-  // The input types of a graph decide the devices of its operands.
-  const auto& defs = op.def().attrs;
-  const bool runs_graphs =
-      std::ranges::any_of(defs, [](const AttrDef& a) { return holds_graphs(a.kind); });
-  if (op.moves_devices() || op.def().effect == Effect::kReads || runs_graphs) return std::nullopt;
+  if (op.moves_devices() || op.def().effect == Effect::kReads || holds_graphs(op)) {
+    return std::nullopt;
+  }
   if (op.def().effect == Effect::kWrites) return in[0].type()->device();
   const Placement* const place = active_placement();
   Device device = place != nullptr ? device_of(*place) : common_device(op, in);

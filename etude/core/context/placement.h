@@ -11,6 +11,8 @@
 
 namespace etude::internal {
 
+// Whether calls of the op run graphs: their input types decide the devices of its operands.
+bool holds_graphs(const Op& op) noexcept;
 // The scope that places calls at this point of the thread; null if there is none, or in a rule.
 const Placement* active_placement() noexcept;
 // Whether a call in a scope needs no placement: its operands are on the device of the scope.

@@ -2,10 +2,9 @@
 // Result types: by the record's rule, or by running its lowering on abstract tensors.
 #include "etude/core/internal/infer.h"
 
-#include <algorithm>
-
 #include "etude/base/check.h"
 #include "etude/core/call/located.h"
+#include "etude/core/context/placement.h"
 
 namespace etude {
 namespace {
@@ -14,10 +13,7 @@ namespace {
 void check_operands(const Op& op, std::span<const Type* const> types, const Attrs& attrs) {
   const Device device = device_of(op, types, attrs);
   // Ops that run graphs compare their operands with the inputs of the graphs.
-  const auto& defs = op.def().attrs;
-  const bool is_free = op.moves_devices() || std::ranges::any_of(defs, [](const AttrDef& a) {
-                         return holds_graphs(a.kind);
-                       });
+  const bool is_free = op.moves_devices() || internal::holds_graphs(op);
   for (std::size_t i = 0; i < types.size(); ++i) {
     if (types[i] == nullptr) continue;
     ETUDE_REQUIRE(types[i]->count() != kAny,
