@@ -81,6 +81,20 @@ Body taped_add() {
   };
 }
 
+Body staged_call() {
+  return [add = function([](const Tensor& x) { return x + 1.0; })] { const Tensor y = add(kA); };
+}
+struct Eight {
+  std::array<Tensor, 8> x;
+};
+Body staged_call_of_8() {
+  Eight given;
+  given.x.fill(kA);
+  return [given, add = function([](const Eight& all) { return all.x[0] + all.x[7]; })] {
+    const Tensor y = add(given);
+  };
+}
+
 // ---- training steps
 
 // The numbers 0, 1, .. n - 1 as labels of `classes` classes.
@@ -160,6 +174,8 @@ constexpr Guard kGuards[] = {
     {"in_place_update", in_place_update},
     {"tensor_made_and_dropped", tensor_made_and_dropped},
     {"taped_add_x16", taped_add},
+    {"staged_call", staged_call},
+    {"staged_call_of_8", staged_call_of_8},
     {"mlp_step", mlp_step},
     {"lenet_step", lenet_step},
     {"initialised_step", initialised_step},

@@ -100,6 +100,13 @@ TraceKey::TraceKey(const Arguments& call)
   }
 }
 
+inline bool TraceKey::has_same_words(const Arguments& call) const {
+  const Ambient& now = ambient();
+  return words.size() == call.words.size() &&
+         std::equal(words.begin(), words.end(), call.words.begin()) && phase == now.phase &&
+         default_dtype == now.default_dtype && promotion == now.promotion;
+}
+
 bool TraceKey::fits(const Arguments& call) const {
   return fits_but_objects(call) && same_objects(objects, call);
 }
@@ -107,7 +114,9 @@ bool TraceKey::fits(const Arguments& call) const {
 bool TraceKey::fits_but_objects(const Arguments& call) const {
   if (types.size() != call.tensors.size()) return false;
   for (std::size_t i = 0; i < types.size(); ++i) {
-    if (types[i] != type_or_null(call.tensors[i])) return false;
+    const Tensor& x = *call.tensors[i];
+    if (x.has_value() && TensorAccess::rep(x)->type == types[i]) continue;
+    if (types[i] != type_or_null(&x)) return false;
   }
   return has_same_words(call);
 }
@@ -124,13 +133,6 @@ bool TraceKey::fits_but_sizes(const Arguments& call) const {
     }
   }
   return has_same_words(call) && same_objects(objects, call);
-}
-
-bool TraceKey::has_same_words(const Arguments& call) const {
-  const Ambient& now = ambient();
-  return words.size() == call.words.size() &&
-         std::equal(words.begin(), words.end(), call.words.begin()) && phase == now.phase &&
-         default_dtype == now.default_dtype && promotion == now.promotion;
 }
 
 namespace {
@@ -209,14 +211,15 @@ TraceRef FunctionCore::find(const Arguments& call) const {
     }
     return {};
   };
-  for (TraceRef found = next(); found; found = next()) {
+  for (;;) {
+    TraceRef found = next();
+    if (!found) return found;
     if (same_objects(found->key.objects, call) && variables_fit(*found, call)) {
       if (options_.max_traces > 0) note_use(*found);
       return found;
     }
     refused.push_back(std::move(found));
   }
-  return {};
 }
 
 TraceRef FunctionCore::find_generalised(const Arguments& call, Refusal& refusal) {
@@ -457,9 +460,10 @@ Values FunctionCore::run(const Trace& trace, const Arguments& call, CallSite whe
 Values FunctionCore::run_locked(const Trace& trace, const Arguments& call,
                                 std::span<const Reached> reached, CallSite where) const {
   OperandList list;
-  bool has_data = true;
+  bool has_data = true, is_home = (mode_word & kModeDevice) == 0;
   const auto add = [&](const Tensor& x) {
     has_data = has_data && TensorAccess::has_elements(x);
+    is_home = is_home && TensorAccess::rep(x)->type->device().is_home();
     list.add(x);
   };
   for (const int32_t i : trace.inputs) add(*call.tensors[static_cast<std::size_t>(i)]);
@@ -480,7 +484,8 @@ Values FunctionCore::run_locked(const Trace& trace, const Arguments& call,
   for (const Tensor& value : values) add(value);
   for (const Tensor& x : trace.captures) add(x);
   return located_in(name(), where, [&] {
-    const std::optional<Device> device = device_of_run(*trace.graph, list.view());
+    const std::optional<Device> device =
+        is_home ? std::nullopt : device_of_run(*trace.graph, list.view());
     const bool is_plain = mode_word == 0 && has_data;
     Values out = device     ? run_placed(*trace.graph, list.view(), *device, where)
                  : is_plain ? trace.plan->run(list.view(), trace.given)
