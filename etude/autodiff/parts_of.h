@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Conversions between structs and Parts (parts/parts.h): a model as its named parts, and the parts
-// back into a model. Inside an operator on Parts, a model that got its parts by assign_parts()
-// passes the updates of its layer state on to them:
+// back into a model. If assign_parts() sets the parts of a model inside an operator on Parts, such
+// as a gradient, the model passes updates of its layer state on to these parts:
 //
 //   Parts parts = parts_of(net);
 //   auto [loss, slopes] = value_with_gradient([&](const Parts& p) {
@@ -47,13 +47,13 @@ struct StateOfTensors {
   static_assert(holds_tensors, "etude: parts_of: the state of a layer holds tensors as Parts");
 };
 
-// The facts about enclosing wrappers that leaves of Parts keep.
+// The wrappers that enclose a leaf, such as NoDerivative. Leaves of Parts store them.
 struct PartFacts {
   bool is_marked = false, is_frozen = false, is_state = false, is_new_state = false;
   bool has_value = true;  // of new state
 };
 
-// Makes Parts of a structure.
+// The kinds of containers that PartsMaker distinguishes.
 template <class T>
 concept SequenceOfParts =
     std::ranges::range<T> && !std::is_convertible_v<T, std::string_view> && !requires {
@@ -312,7 +312,8 @@ class PartsReader {
     }
   }
 
-  // Lets updates of `x` reach the leaves from `first` on, if an operator waits for theirs.
+  // If an operator waits for state updates of the leaves from `first` on, passes updates of `x` on
+  // to those leaves.
   template <class T>
   void link(LayerState<T>& x, const Form& form, std::size_t first) {
     const std::vector<std::shared_ptr<StateBox<Tensor>>> boxes =
@@ -373,8 +374,8 @@ template <class X>
 }
 
 // Assigns parts of the same nesting and names to x. Tensors may have other shapes and dtypes. A
-// vector takes the length of its part, a map its keys, an optional its presence, if new elements
-// have a default value.
+// vector is resized to the length of its part, a map gets the keys of its part, and an optional
+// becomes present or empty as its part is. New elements need a default constructor.
 //
 // throws: kInvalidArgument, with the path, for parts of another form; x is then unchanged.
 template <class X>

@@ -12,8 +12,9 @@ namespace etude::codegen {
 void check_program(const scalar::Program& program);
 void check_options(const CompileOptions& options);
 
-// A key: equal bits exactly for equal code. Unused parts of nodes do not count, nor do the
-// positions of the operands; 0 and -0 are two constants, and so are two NaNs of different bits.
+// Returns a key that is equal for two programs exactly if their code is equal. Unused parts of
+// nodes and the positions of the operands do not enter the key. 0 and -0 are different constants,
+// and so are two NaNs of different bits.
 std::string key_of(const scalar::Program& program, const CompileOptions& options);
 
 }  // namespace etude::codegen

@@ -12,9 +12,10 @@
 
 namespace etude::codegen {
 
-// Returns its function etude_kernel, which may call fmaf and the functions of large_angles
-// (math_table.h); freed with the result. Memory is first writable, then readable and executable,
-// never both. `name` is for tools that inspect the process (code_names.h).
+// Loads the object file and returns its function etude_kernel, which may call fmaf and the
+// functions of large_angles (math_table.h). The code is freed with the result. Memory is first
+// writable, then readable and executable, never both. `name` is for tools that inspect the process
+// (code_names.h).
 //
 // throws:  kDataLoss, with the reason, for bytes that are not such a file, or that refer to other
 //          symbols; kResourceExhausted when there is no memory for code.

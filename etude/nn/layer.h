@@ -33,8 +33,8 @@
 namespace ETUDE_API etude {
 namespace nn {
 
-// A function of tensors: an op such as nn::relu, an op with options such as nn::gelu, with their
-// defaults, or any callable. Empty: the identity.
+// A function of tensors: an op such as nn::relu, an op with options such as nn::gelu (called with
+// its default options), or any callable. Empty: the identity.
 class Activation {
  public:
   Activation() = default;
@@ -98,7 +98,8 @@ class LayerError : public Error {
   const std::string& kind() const noexcept { return kind_; }
   const std::string& path() const noexcept { return path_; }
 
-  // The same error, with the element `index` of a container of this kind added to its place.
+  // Returns the same error with "[index]" added to its place, for a layer inside a container of the
+  // kind `container`.
   LayerError inside(const char* container, std::size_t index) const;
   // The same error with the path of the layer in its model.
   LayerError with_path(std::string path) const;

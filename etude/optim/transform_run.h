@@ -37,13 +37,14 @@ struct TransformRun {
   Condition due{true};             // whether this call updates the model
 
   bool is_traced() const { return slots.is_traced(); }
-  // The state of that name of parameter i.
+  // Returns the state `name` of parameter i.
   Tensor& state(const char* name, std::size_t i) const;
   // Whether the integer x, int64[], has this remainder modulo `divisor`.
   Condition has_remainder(const Tensor& x, int64_t divisor, int64_t remainder) const;
 };
 
-// The initial value of the state of that name, which comes after the states of the rule.
+// Returns the initial value of the state `name` of a transform. States of transforms follow the
+// states of the rule.
 StateStart transform_start(const Extras& extras, const std::string& name, const Tensor& value);
 // Adds the state of a transform to an optimiser. throws: kInvalidArgument for state that exists.
 void add_transform(Slots& slots, const Transform& transform);

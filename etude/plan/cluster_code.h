@@ -21,23 +21,23 @@ bool describe_call(const Prepared& call, std::span<const Type* const> operands, 
 // Whether plans look for clusters.
 inline bool makes_clusters() noexcept { return fixed_tier() != Tier::kNone; }
 
-// The code of one cluster, for the rest of the process. threads: thread-safe.
+// The machine code of one cluster. It is kept until the process ends. threads: thread-safe.
 class ClusterCode : public TieredCode {
  public:
   // `slots` are laid out as the cluster states; `steps` is at least 1, and 1 unless it is a loop.
   using Run = void (*)(void* const* slots, const double* params, std::size_t steps);
 
-  // The code for this text. Null if there are 4,096 others, so that programs that are made
-  // repeatedly do not exhaust the memory. With a fixed tier its code is ready, unless it could not
-  // be made.
+  // Returns the code of `cluster`, shared by all clusters with the same text. Null if the process
+  // already holds 4,096 others: this bounds the memory of a program that makes new graphs
+  // repeatedly. With a fixed tier its code is ready, unless it could not be made.
   static const ClusterCode* of(Cluster cluster);
 
   explicit ClusterCode(Cluster cluster) : TieredCode(&cluster_), cluster_(std::move(cluster)) {}
 
   const Cluster& cluster() const noexcept { return cluster_; }
 
-  // The best code so far, null: none, for a run whose calls would take about `ns`. Requests better
-  // code once the accumulated time justifies it.
+  // Returns the best code so far (null: none) for a run that takes about `ns` without it. Requests
+  // better code once the accumulated time justifies it.
   Run take(uint64_t ns) const noexcept {
     const Run run = reinterpret_cast<Run>(best_code());
     note_run(ns);

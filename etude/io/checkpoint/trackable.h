@@ -52,7 +52,8 @@ class Trackable {
   // Adds the edge `name` to state that two functions save and restore by name. throws: as above.
   void track_state(const std::string& name, std::function<NamedTensors()> save,
                    std::function<void(NamedTensors)> restore, CallSite where = CallSite::here());
-  // Redirects the edge `name`, or adds it, to another object, which takes the saved value.
+  // Redirects the edge `name` to another object, or adds the edge. The object takes the saved value
+  // of the edge.
   // throws: kInvalidArgument for a saved value of another type.
   template <class T>
   T replace(const std::string& name, T handle, CallSite where = CallSite::here()) {

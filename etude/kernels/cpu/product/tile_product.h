@@ -17,8 +17,8 @@ inline constexpr int64_t kPackedColumns = 32;
 inline constexpr int64_t kPackedDepth = 272;  // not a power of two: rows would share cache sets
 inline constexpr int64_t kPackedRows = 12;
 
-// Sizes of chunks for several threads: the approximate work of a microsecond, and chunks of 20 to
-// 40 us.
+// Chunk sizes for several threads. kFlopsPerUs: the approximate work of one core in a microsecond.
+// kChunkFlops: a chunk of 20 to 40 us.
 inline constexpr double kFlopsPerUs = 50e3;
 inline constexpr double kChunkFlops = 2e6;
 
@@ -31,7 +31,7 @@ enum class TileReads : int64_t {
   kMasked,      // both fit the L1 cache, and some columns lack terms for some steps
 };
 
-// Whether tiles have AVX-512 vectors: those run kMasked, and broad ones.
+// Whether tiles have AVX-512 vectors. Only such tiles support kMasked and `broad`.
 bool has_wide_tiles();
 
 // Rows of a broad tile.
@@ -53,12 +53,12 @@ struct TileProduct {
   const int64_t* b_offset = nullptr;
   const float* start = nullptr;  // the initial sums: zeros, a row for all (start_row 0), out
   int64_t start_row = 0;
-  // kMasked: bit j of columns_of[k], whether column j, j < 16, has a term for step k of a segment.
-  // A column without a term keeps its sum: the operands there have no effect, even NaN.
+  // For kMasked: bit j of columns_of[k] is set if column j (j < 16) has a term in step k of a
+  // segment. A column without a term keeps its sum: the operands there have no effect, even NaN.
   const uint16_t* columns_of = nullptr;
-  // The first half of the segments, the longer one, and the second half are summed separately, and
-  // the two sums are added: a single chain of additions would have to wait for each one. At most
-  // kHalvesRows and kHalvesColumns; a_row is 1, and there are offsets.
+  // Sums the two halves of the segments separately and adds the two sums, since each addition of a
+  // single chain waits for the one before it. The first half is the longer one. At most kHalvesRows
+  // and kHalvesColumns; a_row is 1, and there are offsets.
   WordOf<bool> halves = false;
   // Tiles of few rows and many columns, with results written row by row: for a depth so small that
   // writing dominates. One segment, without `start`. Only AVX-512 has registers for such tiles;
