@@ -54,7 +54,8 @@ class KernelArchives {
   std::unique_ptr<const Content> content_;
 };
 
-// One file with one or several models. confined to one thread.
+// One file with one or several models.
+// threads: confined to one thread.
 class ModelCompiler {
  public:
   // For the best instruction set that this process uses (ETUDE_ISA).

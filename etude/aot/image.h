@@ -30,7 +30,8 @@ namespace etude::aot {
 // Returns the location of a function of this process in the file; unknown if there is none.
 using FunctionFinder = std::function<LinkTarget(uintptr_t address, const ProgramSymbol& symbol)>;
 
-// confined to one thread. The linker outlives it; the added objects outlive both.
+// The linker outlives it; the added objects outlive both.
+// threads: confined to one thread.
 class Image {
  public:
   Image(ModelLinker& linker, FunctionFinder function)

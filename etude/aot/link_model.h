@@ -32,7 +32,8 @@ struct LinkTarget {
 // A linker name as it is written in C++ (demangled).
 std::string readable(const std::string& name);
 
-// confined to one thread. The archives and objects outlive it.
+// The archives and objects outlive it.
+// threads: confined to one thread.
 class ModelLinker {
  public:
   // `archives` are searched in order. Functions whose names state an instruction set in `left_out`

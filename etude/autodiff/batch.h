@@ -24,8 +24,9 @@ namespace ETUDE_API etude {
 struct BatchCall;
 
 // Runs calls on examples as calls on the batch, by the batching rules of op records. On the stack
-// for its lifetime. confined to the thread that made it. It nests with tapes and forward mode,
-// inside or outside of them: for gradients of each example, or of a batch.
+// for its lifetime. It nests with tapes and forward mode, inside or outside of them: for gradients
+// of each example, or of a batch.
+// threads: confined to the thread that made it.
 class BatchContext final : public Context, private internal::KeySource {
  public:
   using Randomness = internal::Randomness;

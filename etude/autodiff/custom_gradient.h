@@ -41,7 +41,8 @@ class ReadList final : public VariableReader {
 [[noreturn]] void throw_unlisted_variables(const std::vector<Variable>& variables);
 
 // While alive, or until finish(), records the tensors that a rule uses besides its arguments, if a
-// derivative is taken around it. confined to its thread.
+// derivative is taken around it.
+// threads: confined to its thread.
 class RuleCaptures {
  public:
   // `inputs`: the placeholders of the arguments.

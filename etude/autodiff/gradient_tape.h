@@ -149,7 +149,8 @@ struct GradientTapeAccess;
 }  // namespace internal
 
 // Records from its construction until stop(), until the first gradient() of a tape that is not
-// persistent, or until its end. Neither copied nor moved. confined to the thread that made it.
+// persistent, or until its end. Neither copied nor moved.
+// threads: confined to the thread that made it.
 class GradientTape final : private internal::VariableReader {
  public:
   // Recording resumes when a Pause ends.

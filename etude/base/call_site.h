@@ -31,8 +31,8 @@ struct CallSite {
   int line = 0;
 
   // The line of the caller: the expression that evaluates the default argument. Unknown for calls
-  // from within the library: such a call is shown at the line of the user's call that it works for
-  // (CallScope in core/call/call_scope.h).
+  // from within the library: errors show the line of the user's call instead (CallScope in
+  // core/call/call_scope.h).
   [[gnu::always_inline]] static constexpr CallSite here(const char* file = __builtin_FILE(),
                                                         int line = __builtin_LINE()) noexcept {
     return internal::is_users_file(file) ? CallSite{file, line} : CallSite{};

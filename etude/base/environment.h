@@ -11,8 +11,8 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// The index in `choices` of the value of environment variable `name`. Returns -1 if it is unset or
-// empty, and for another word; then a warning names the allowed words.
+// Returns the index in `choices` of the value of environment variable `name`. Returns -1 if the
+// variable is unset, empty, or another word. For another word a warning names the allowed words.
 //
 // threads: thread-safe while no thread changes the environment.
 int environment_choice(const char* name, std::span<const std::string_view> choices);

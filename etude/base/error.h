@@ -73,7 +73,7 @@ class Error : public std::exception {
     content_->message = std::move(message);
     content_->compose();
   }
-  // Copies only: an Error that was moved from has its text as well.
+  // There is no move constructor, so an Error keeps its text after std::move.
   Error(const Error&) noexcept = default;
   Error& operator=(const Error&) noexcept = default;
 
@@ -102,11 +102,11 @@ class Error : public std::exception {
     own().callers.insert(0, line);
     content_->compose();
   }
-  // Keeps the exception of a program that this error reports. The first cause stays.
+  // Stores the user's exception that this error reports. The first cause stays.
   void set_cause(std::exception_ptr cause) {
     if (content_->cause == nullptr) own().cause = std::move(cause);
   }
-  // The exception of a program that this error reports, such as an exception of the callable of a
+  // The user's exception that this error reports, such as an exception from the callable of a
   // host_function; null: none. std::rethrow_exception(error.cause()) throws it again.
   std::exception_ptr cause() const noexcept { return content_->cause; }
   bool is_located() const noexcept { return content_->where.known(); }
@@ -140,7 +140,7 @@ class Error : public std::exception {
       text.append(callers);
     }
   };
-  // The content, which other copies keep as it is.
+  // Returns the content for writing. It is copied first if other copies of the error share it.
   [[gnu::cold, gnu::noinline]] Content& own() {
     if (content_->unique()) return *content_;
     const internal::RefPtr<Content> shared = content_;

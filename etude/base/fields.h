@@ -49,7 +49,7 @@
 #define ETUDE_INTERNAL_MEMBER(name) , this->name
 #define ETUDE_INTERNAL_SLOT(name) \
   typename ::etude::internal::SlotType<decltype(Self::name)>::type name{};
-// macro(name) for each name: each rescan of EXPAND advances the list by one step.
+// Expands macro(name) for each name. Each rescan of EXPAND advances the list by one step.
 #define ETUDE_INTERNAL_EACH(macro, ...) \
   __VA_OPT__(ETUDE_INTERNAL_EXPAND(ETUDE_INTERNAL_STEP(macro, __VA_ARGS__)))
 #define ETUDE_INTERNAL_STEP(macro, name, ...) \
@@ -64,8 +64,8 @@
   ETUDE_INTERNAL_RESCAN(ETUDE_INTERNAL_RESCAN(ETUDE_INTERNAL_RESCAN(__VA_ARGS__)))
 #define ETUDE_INTERNAL_RESCAN(...) __VA_ARGS__
 
-// Lists the values that identify a class, besides its fields, as an argument of a function
-// (stage/internal/arguments.h). It means
+// Lists the host values that identify an object of the class, besides its fields, when it is an
+// argument of a staged function (stage/internal/arguments.h). It means
 //
 //   auto host_values() const { return std::tie(stride_, activation_); }
 //
@@ -144,9 +144,9 @@ constexpr auto bind_fields(Field&... field) {
   }
 }
 
-// fields() for callers that have checked kFieldsFault: without a message, and without fields if
-// they cannot be counted. Compilers instantiate it for each struct, const and not, so it calls no
-// further template.
+// fields() for callers that have checked kFieldsFault. It has no error message, and returns an
+// empty tuple if the fields cannot be counted. Compilers instantiate it twice for each struct
+// (const and not const), so it calls no further template.
 template <class T>
 constexpr auto read_fields(T& v) {
   constexpr std::size_t n = kHasListedFields<T> ? 0 : kFieldCount<std::remove_const_t<T>>.count;
@@ -158,7 +158,7 @@ constexpr auto read_fields(T& v) {
 #include "etude/base/internal/fields_arms.inc"
 }
 
-// The reason why fields() cannot read a T. Without a message, for callers that explain more.
+// The reason why fields() cannot read a T. It prints no message: callers explain the reason.
 template <class T>
 constexpr FieldsFault find_fields_fault() {
   if constexpr (kHasListedFields<T>) {
@@ -176,7 +176,7 @@ inline constexpr FieldsFault kFieldsFault = find_fields_fault<std::remove_const_
 
 // References to the fields of v in the order of declaration; const if v is const.
 //
-// throws: a compile-time error with the remedy if T is not such a struct; then it has no fields.
+// throws: a compile-time error with the remedy if T is not such a struct.
 // cost: none at run time.
 template <class T>
 constexpr auto fields(T& v) {
@@ -202,7 +202,7 @@ constexpr std::size_t field_count() {
 #pragma clang diagnostic ignored "-Wundefined-internal"
 #endif
 
-// Never defined: only addresses of fields of `sample` are formed.
+// Never defined, since only addresses of fields of `sample` are formed.
 template <class T>
 struct Sample {
   T value;

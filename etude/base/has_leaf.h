@@ -44,8 +44,8 @@ inline constexpr bool kIsOneOf = (std::is_same_v<T, Types> || ...);
 template <class... Types>
 struct TypeList {};
 
-// Sequences by their operations: std::list and similar containers, and std::valarray. Their headers
-// are not included here, and other libraries' containers are unknown.
+// Recognises a sequence by its operations (std::list and similar containers, std::valarray), since
+// this header does not include their headers and does not know the containers of other libraries.
 template <class T>
 concept GrowingSequence = requires(T& x, typename T::value_type& element) {
   typename T::allocator_type;
@@ -62,7 +62,7 @@ concept Valarray = requires(T& x) {
 template <class... F>
 TypeList<std::remove_const_t<F>...> types_of(std::tuple<F&...>*);
 
-// Whether it is a struct whose fields cannot be read; such a struct has no parts.
+// Whether T is a struct whose fields cannot be read. Such a struct has no parts.
 template <class T>
 constexpr bool is_hidden_struct() {
   if constexpr (!GrowingSequence<T> && !Valarray<T> && Reflectable<T>) {
@@ -134,8 +134,9 @@ struct IsNoDerivative : std::false_type {};
 template <class T>
 struct IsNoDerivative<NoDerivative<T>> : std::true_type {};
 
-// The searched kind of leaf. Kind::is<T>: whether a T is of the kind. Kind::explains: whether a
-// struct with unreadable fields is refused; otherwise such a struct holds nothing.
+// The kind of leaf that a search looks for. Kind::is<T>: whether a T is of the kind.
+// Kind::explains: whether a struct with unreadable fields is an error; otherwise the search treats
+// it as empty.
 template <class Leaf>
 struct Exactly {
   static constexpr bool explains = true;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table for interned values, which exist once in a process, so that equality is identity.
+// A table of interned values. Each value exists once in a process, so pointers compare in place of
+// values.
 #pragma once
 
 #include <array>

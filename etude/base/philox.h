@@ -46,8 +46,8 @@ constexpr std::array<uint32_t, 4> philox(PhiloxKey key, uint64_t block) {
   return {c0, c1, c2, c3};
 }
 
-// The key derived from this key and a number: a block of the cipher with the complemented stream,
-// which no draw uses.
+// Derives a key from a key and a number. The new key is a block of the cipher with the complemented
+// stream, which no draw uses.
 constexpr PhiloxKey fold_in(PhiloxKey key, uint64_t number) {
   const std::array<uint32_t, 4> words = philox({key.seed, ~key.stream}, number);
   return {words[0] | uint64_t{words[1]} << 32, words[2] | uint64_t{words[3]} << 32};

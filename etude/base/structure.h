@@ -54,7 +54,8 @@ class PathBuffer {
   std::string text_;
 };
 
-// A PathBuffer that stays empty unless paths are wanted: one traversal serves both kinds of calls.
+// A PathBuffer that stays empty unless paths are requested. So one traversal serves both kinds of
+// calls.
 class OptionalPath {
  public:
   explicit OptionalPath(bool is_wanted) : is_wanted_(is_wanted) {}
@@ -214,7 +215,7 @@ struct AnyRuntimeStructure {
   template <class T>
   static constexpr bool is = RuntimeStructure<T>;
 };
-// Whether a T can hold such a structure. Its leaves are checked at run time.
+// Whether a T can hold a structure that is known at run time. Its leaves are checked at run time.
 template <class T>
 constexpr bool holds_runtime_structure() {
   return finds_kind<AnyRuntimeStructure, Marked::kVisit, std::remove_cvref_t<T>>();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One object of each thread that takes no thread-local storage of its own. All libraries that are
-// opened while a process runs (dlopen, as Python's import does) share the thread-local storage that
-// the process has set aside for them: some hundred bytes together.
+// Objects that exist once per thread without thread-local storage of their own. All libraries that
+// are opened while a process runs (dlopen, as Python's import does) share the thread-local storage
+// that the process has set aside for them: some hundred bytes together.
 #pragma once
 
 #include <array>
@@ -10,31 +10,34 @@
 
 namespace etude::internal {
 
-// The objects of one thread, by slot.
+// The objects of one thread, indexed by slot.
 struct ThreadObjects {
   static constexpr std::size_t kSlots = 64;
   std::array<void*, kSlots> at{};
 };
 [[gnu::tls_model("initial-exec")]] extern thread_local constinit ThreadObjects* thread_objects;
 
-// A slot of every thread. destroy(object) is called when a thread with an object there ends.
-// throws: kResourceExhausted if all slots are taken: a T of ThreadObject more than there may be.
+// Reserves a slot in every thread, and returns its index. When a thread with an object in the slot
+// ends, destroy(object) is called.
+// throws: kResourceExhausted if all slots are taken, that is, if ThreadObject has too many types T.
 std::size_t new_thread_slot(void (*destroy)(void*) noexcept);
-// Puts an object into a slot of this thread. throws: std::bad_alloc; the caller owns it then.
+// Puts an object into a slot of this thread. throws: std::bad_alloc; the caller then still owns the
+// object.
 void put_thread_object(std::size_t slot, void* object);
 
-// T: default constructible, and known to the sources of the library alone, since a slot belongs to
-// one copy of this template. The object outlives the thread-local variables of its thread, and is
-// made again if it is used later still. The object of the main thread is not destroyed. confined to
-// the thread, as is the object.
+// The T of this thread. T is default constructible. Only sources of the library may name T, since
+// each copy of this template has a slot of its own. The object outlives the thread-local variables
+// of its thread; a later use makes a new object. The object of the main thread is not destroyed.
+// threads: confined to the thread, as is the object.
 template <class T>
 class ThreadObject {
  public:
-  // Null if this thread has none.
+  // Returns null if this thread has no object yet.
   static T* find() {
     return thread_objects == nullptr ? nullptr : static_cast<T*>(thread_objects->at[slot()]);
   }
-  // Makes it at the first use. throws: std::bad_alloc, and the errors of T's constructor.
+  // Makes the object at the first use. throws: std::bad_alloc, and the exceptions of T's
+  // constructor.
   static T& get() {
     if (T* const found = find(); found != nullptr) [[likely]]
       return *found;

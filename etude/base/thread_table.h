@@ -16,8 +16,8 @@ namespace internal {
 
 // Room for two entries in each of `kPlaces` places, allocated on first use by a thread. An entry
 // holds its whole key, and the caller compares it. No locks. A table outlives the thread-local
-// objects of its thread. Entry::table_was_made(), if declared, is called after allocation. confined
-// to the thread, as are the returned entries.
+// objects of its thread. Entry::table_was_made(), if declared, is called after allocation.
+// threads: confined to the thread, as are the returned entries.
 template <class Entry, std::size_t kPlaces>
 class ThreadTable {
   static_assert(std::has_single_bit(kPlaces) && kPlaces > 1);
@@ -35,9 +35,9 @@ class ThreadTable {
     Entry& entry;
     bool holds;
   };
-  // The entry for which `holds` is true, made the most recent entry of its place; else the older
-  // entry, to be overwritten. With one entry per place, two alternating keys would evict each other
-  // forever.
+  // Returns the entry for which `holds` is true, and makes it the most recent entry of its place.
+  // Without such an entry, returns the older entry of the place, which the caller overwrites. With
+  // one entry per place, two alternating keys would evict each other forever.
   template <class Holds>
   [[gnu::always_inline]] static Found find(uint64_t hash, const Holds& holds) {
     Entry& first = latest(hash);
@@ -58,7 +58,7 @@ class ThreadTable {
     return entries_;
   }
 
-  // Not among the thread's objects, since it is read at every call.
+  // Not a ThreadObject, since every call of an op reads it.
   [[gnu::tls_model("initial-exec")]] static inline thread_local constinit Entry* entries_ = nullptr;
 };
 

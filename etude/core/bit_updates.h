@@ -8,7 +8,7 @@
 
 namespace ETUDE_API etude {
 
-// x & y, x | y and x ^ y in x, in place if x is unshared. x keeps its shape and dtype.
+// Assigns x & y, x | y or x ^ y to x, in place if x is unshared. x keeps its shape and dtype.
 // throws: kInvalidArgument for a floating or complex x, and for a y that does not fit into x.
 Tensor& operator&=(Tensor& x, const Arg& y);
 Tensor& operator|=(Tensor& x, const Arg& y);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory of tensors: reference-counted large buffers and thread-local small blocks, with exact
-// counters and a limit. Implemented by device/cpu/allocator.cc. Functions without a device are
-// about cpu:0; core/device.h has the functions of other devices. Not a general-purpose allocator.
+// counters and a limit. Implemented by device/cpu/allocator.cc. Functions without a device
+// parameter refer to cpu:0; functions for other devices are in core/device.h. Not a general-purpose
+// allocator.
 #pragma once
 
 #include <atomic>
@@ -29,7 +30,7 @@ struct MemoryStats {
 MemoryStats memory_stats();
 // Resets peak_bytes to live_bytes.
 void reset_peak_memory();
-// Allocations beyond the limit fail with kResourceExhausted. 0 removes the limit. threads:
+// Allocations beyond the limit fail with kResourceExhausted. 0 removes the limit.
 // threads: thread-safe.
 void set_memory_limit(int64_t bytes);
 // Returns cached blocks to the system. threads: thread-safe.
@@ -72,14 +73,14 @@ class DeviceMemory;
 // Payloads up to this size follow the tensor header in one block.
 inline constexpr int64_t kInlineBytes = 4096;
 
-// A large payload, 64-byte aligned. Reference-counted by hand: the count is next to the data's
-// address.
+// A large payload, 64-byte aligned. The reference count is a plain field, next to the address of
+// the data.
 struct Buffer {
   std::atomic<uint32_t> count{1};
   std::size_t bytes = 0;
   void* data = nullptr;
-  // Foreign memory: called after the last tensor over it is gone. The count starts at 2 and
-  // is at least 2 while a tensor uses the memory, so that no tensor considers it unshared and
+  // For foreign memory: called after the last tensor over it is destroyed. The count is then at
+  // least 2 while a tensor uses the memory, so that no tensor considers the memory unshared and
   // writes to it.
   void (*give_back)(Buffer* buffer) noexcept = nullptr;
   std::atomic<uint64_t> id{0};     // 0 until core/copies.h needs an id
@@ -94,7 +95,7 @@ void free_buffer(Buffer* buffer) noexcept;  // of any memory
 void* allocate_block(std::size_t bytes);
 void free_block(void* block, std::size_t bytes) noexcept;
 
-// Counters of this thread; read together by memory_stats().
+// Counters of this thread. memory_stats() adds them up over all threads.
 void count_tensor(int64_t difference) noexcept;
 void count_deep_copy() noexcept;
 void count_copy_avoided() noexcept;

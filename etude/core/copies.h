@@ -18,8 +18,8 @@ namespace ETUDE_API etude {
 //   parameter 'conv1/filter' copied by SGD::update at train.cc:30: shared with a pullback, which
 //   keeps it for the derivative of conv2d at model.h:12. Release that object before the write
 //
-// Empty if no write of this thread has copied. Does not search live tapes of other threads, but
-// searches frozen tapes, which pullbacks hold.
+// Empty if no write of this thread has copied. The search covers the live tapes of this thread and
+// the frozen tapes that pullbacks of any thread hold.
 //
 // cost: a traversal of the calls on live tapes. A write only records its function, line and
 // elements.
@@ -46,7 +46,7 @@ class ElementHolder {
   // "a pullback, which keeps it for the derivative of conv2d at model.h:12"; empty if it does not
   // hold the elements.
   virtual std::string describe(const SharedElements& elements) const = 0;
-  // The description by the first holder of the elements; empty if there is none.
+  // Returns the description of the first holder of the elements; empty if there is none.
   static std::string find(const SharedElements& elements);
 
  protected:
@@ -57,9 +57,9 @@ class ElementHolder {
   const bool frozen_;
 };
 
-// Counts a write of `x` to new memory, and records the data for explain_copy().
+// Counts a write to `x` that copies it to new memory, and records the data for explain_copy().
 void note_copy(const Tensor& x, std::string_view by, CallSite where, std::string_view path = {});
-// The same if x is shared.
+// The same, but only if x is shared.
 inline void note_if_copied(const Tensor& x, std::string_view by, CallSite where) {
   if (x.has_value() && !TensorAccess::is_unique(x)) [[unlikely]]
     note_copy(x, by, where);

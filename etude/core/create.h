@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// tensor(...): tensors from numbers, nested literals, host data and other tensors, in a chosen
-// dtype: tensor({{0.1, 0.2}}, {.dtype = kFloat64}) rounds once. Constructors from a shape (zeros,
-// full, arange) are in etude/ops.h.
+// tensor(...) makes tensors from numbers, nested literals, host data and other tensors, in a chosen
+// dtype. It rounds once: tensor({{0.1, 0.2}}, {.dtype = kFloat64}). Constructors from a shape
+// (zeros, full, arange) are in etude/ops.h.
 #pragma once
 
 #include <complex>

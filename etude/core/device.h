@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Devices: where tensors lie and calls run. A device is an id in a table of the process. The device
-// of a tensor is part of its type. Scopes that select devices are in core/context/device_scope.h.
+// Devices hold tensors and run calls. A device is an id in a table of the process. The device of a
+// tensor is part of its type. Scopes that select devices are in core/context/device_scope.h.
 #pragma once
 
 #include <compare>
@@ -20,8 +20,8 @@ namespace internal {
 struct DeviceEntry;
 }
 
-// A device by its id: "cpu:0" by default, which is the home of every process. Devices are never
-// destroyed. Plain value of two bytes.
+// A device by its id. The default is "cpu:0", which every process has. Devices are never destroyed.
+// Plain value of two bytes.
 class Device {
  public:
   enum class Kind : uint8_t {
@@ -32,7 +32,7 @@ class Device {
   };
 
   constexpr Device() noexcept = default;
-  // The only device of this process that the name fits: "cpu:1", "device:CPU:1",
+  // Finds the device that the name fits, such as "cpu:1", "device:CPU:1" or
   // "/job:localhost/task:0/device:CPU:1" (core/device_name.h).
   // throws: kInvalidArgument for a malformed name, quoting it, and for a name that fits several
   // devices, listing them; kNotFound if no device fits, listing the devices there are.
@@ -68,24 +68,28 @@ std::ostream& operator<<(std::ostream& out, const Device& device);  // "cpu:0"
 
 // The devices of this process: cpu:0 first, then the others in the order in which they were added.
 // The environment variable ETUDE_CPU_DEVICES sets the number of CPU devices at the start.
-// thread-safe.
+// threads: thread-safe.
 std::vector<Device> list_devices();
 
-// Adds a CPU device, which has memory, statistics and a limit of its own: for tests of programs for
-// several devices, and to bound a part of a program. Kernels of all CPU devices share the threads
-// of the process. Devices cannot be removed. throws: kInvalidArgument for a negative limit;
-// kResourceExhausted beyond 256 devices. thread-safe.
+// Adds a CPU device with memory, statistics and a limit of its own. It serves to test programs for
+// several devices, and to bound the memory of a part of a program. Kernels of all CPU devices share
+// the threads of the process. Devices cannot be removed. throws: kInvalidArgument for a negative
+// limit; kResourceExhausted beyond 256 devices.
+// threads: thread-safe.
 struct CpuDeviceOptions {
   int64_t memory_limit_bytes = 0;  // 0: limited by the host alone
 };
 Device add_cpu_device(const CpuDeviceOptions& options = {});
 
 // The memory use of one device. The header of each tensor, 64 bytes, is in the memory of cpu:0.
-// Copies of shared tensors are counted on cpu:0 for all devices. thread-safe.
+// Copies of shared tensors are counted on cpu:0 for all devices.
+// threads: thread-safe.
 MemoryStats memory_stats(const Device& device);
-// As set_memory_limit(bytes), for one device. thread-safe.
+// As set_memory_limit(bytes), for one device.
+// threads: thread-safe.
 void set_memory_limit(const Device& device, int64_t bytes);
-// Resets peak_bytes of one device to live_bytes. thread-safe.
+// Resets peak_bytes of one device to live_bytes.
+// threads: thread-safe.
 void reset_peak_memory(const Device& device);
 
 }  // namespace etude

@@ -25,12 +25,12 @@ struct DeviceName {
   // another word for "gpu".
   // throws: kInvalidArgument, quoting the name and the part at fault.
   static DeviceName parse(std::string_view text);
-  // This name with the parts of `inner` in place of its own; a part that is absent in `inner` keeps
-  // its value. Parts that differ are refused.
+  // Merges this name with `inner`. A part that only one name has is taken from that name. Parts
+  // that differ are refused.
   // throws: kInvalidArgument, naming both parts.
   DeviceName merged_strictly(const DeviceName& inner) const;
-  // The same, but where parts differ the inner part wins. A part that belongs to the replaced part
-  // goes with it: the task of another job, the index of another type.
+  // Merges in the same way, but where parts differ the inner part wins. A replaced part also
+  // removes the parts below it: another job removes the task, another type removes the index.
   DeviceName merged(const DeviceName& inner) const;
   // Whether a device with the whole name `full` fits this pattern.
   bool fits(const DeviceName& full) const;

@@ -58,8 +58,8 @@ inline DType dtype_in(const Tensor& x) { return x.dtype(); }
 DType require_promoted(DType a, DType b);
 }  // namespace internal
 
-// The computation dtype of an op on these tensors and dtypes, by ambient().promotion: the dtype of
-// the highest kind.
+// The dtype in which an op on these tensors and dtypes computes, by ambient().promotion: the dtype
+// of the highest kind.
 // throws: kInvalidArgument if they do not promote to one dtype.
 template <class First, class... Rest>
 DType result_type(const First& first, const Rest&... rest) {

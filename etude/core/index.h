@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Index expressions for Tensor::at and Variable::at, by NumPy's rules, and the assignable slice
-// that at() returns. Evaluation is in ops/index/indexing.cc.
+// that at() returns. ops/index/indexing.cc evaluates them.
 #pragma once
 
 #include <concepts>
@@ -81,7 +81,8 @@ class TensorSlice {
   TensorSlice(Tensor& target, Index index) : target_(target), index_(std::move(index)) {}
   TensorSlice(const TensorSlice&) = delete;
 
-  // A converted operand has no line of its own, so the line of the index is used.
+  // A slice that is converted to an operand has no line of its own, so errors show the line of the
+  // index.
   Tensor read(CallSite where = CallSite::here()) const {
     return get_index(target_, index_, where.known() ? where : index_[0].where());
   }
@@ -91,7 +92,7 @@ class TensorSlice {
     return *this;
   }
   const TensorSlice& operator=(const TensorSlice& other) const { return *this = Arg(other.read()); }
-  // Every occurrence of a repeated index adds.
+  // Adds `value` at every index; for a repeated index it is added once for each occurrence.
   const TensorSlice& operator+=(const Arg& value) const { return update(value, ScatterMode::kAdd); }
   const TensorSlice& operator-=(const Arg& value) const;
   const TensorSlice& operator*=(const Arg& value) const {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// LeakCheck: a scope that reports if more tensors are alive at its end than at its start. Around a
-// test or a training step, it finds leaks: a growing cache, a reference cycle, a forgotten tape.
+// LeakCheck: a scope that reports if more tensors are alive at its end than at its start. Put it
+// around a test or a training step to find leaks: a growing cache, a reference cycle, a forgotten
+// tape.
 #pragma once
 
 #include <cstdio>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads nested lists of numbers: finds their shape and checks that they are rectangular. For
-// tensors from literals and from other host data.
+// Reads nested lists of numbers: finds their shape and checks that they are rectangular. Used to
+// make tensors from literals and from other host data.
 #pragma once
 
 #include <cstddef>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The valid ranges of options: a table in each struct of options, and one check of all rows. A test
-// covers every row and finds numbers without a row. A row names an option (a number, a schedule or
-// a list of numbers) and its range. The table calls its argument with one row at a time, so an
-// unused table generates no code.
+// The valid ranges of options: a table in each struct of options, and one check of all rows. A row
+// names an option (a number, a schedule or a list of numbers) and its range. The table is a
+// function that calls its argument once for each row, so an unused table generates no code. A test
+// covers every row and finds numbers without a row.
 //
 //
 //   struct HuberLossOptions {
@@ -52,7 +52,8 @@ inline void check_range(std::string_view owner, std::string_view option, double 
   if (!range.holds(value)) throw_outside(owner, option, value, range, where);
 }
 
-// Calls fn for a number, for each number of a list, and for a constant schedule.
+// Calls fn for each number of an option: a number, the elements of a list, or the value of a
+// constant schedule.
 template <class T, class Fn>
 void each_number(const T& option, const Fn& fn) {
   if constexpr (std::integral<T> || std::floating_point<T>) {

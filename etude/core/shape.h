@@ -62,7 +62,7 @@ class Shape {
   std::string to_string() const;
   bool operator==(const Shape& other) const noexcept;
 
-  // The same sizes. Reads of a watched shape are reported to the trace
+  // A copy with the same sizes. Reads of a watched shape are reported to the trace
   // (core/internal/size_reads.h).
   Shape watched(bool is_watched = true) const noexcept {
     Shape out(*this);

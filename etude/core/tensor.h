@@ -34,10 +34,10 @@ namespace internal {
 
 struct SlicesRep;
 
-// The address of a value's elements; null while the value has none. The creator of the value sets
-// it. publish() sets it once for a value that other threads can already see. threads: thread-safe
-// to read. Not a std::atomic: the creator's stores are plain stores, since no other thread sees the
-// value yet.
+// The address of a value's elements; null while the value has no elements. The creator of the value
+// sets the address. If other threads can already see the value, publish() sets it, once. threads:
+// thread-safe to read. Not a std::atomic: the creator's stores are plain stores, since no other
+// thread sees the value yet.
 class ElementsPointer {
  public:
   operator void*() const noexcept { return __atomic_load_n(&at_, __ATOMIC_ACQUIRE); }
@@ -71,8 +71,8 @@ static_assert(sizeof(TensorRep) == 64);
 
 void destroy(TensorRep* rep) noexcept;
 
-// Numbers recorded by a derivative (diff/active.h). They convert to tensors that depend on them,
-// and tensors convert back to them. autodiff/internal/numbers.h specialises it.
+// Numbers recorded by a derivative (diff/active.h). They convert to tensors and back, and
+// derivatives pass through both conversions. autodiff/internal/numbers.h specialises it.
 template <class S>
 struct NumberCrossing {
   static constexpr bool kIsNumber = false;
@@ -80,8 +80,8 @@ struct NumberCrossing {
 template <class S>
 concept RecordedNumber = NumberCrossing<S>::kIsNumber;
 
-// The overload set that selects the number types that convert implicitly to a Tensor: a call must
-// be unambiguous.
+// An overload set: a number type converts implicitly to a Tensor if a call of literal_number with
+// it is unambiguous.
 void literal_number(bool);
 void literal_number(int);
 void literal_number(int64_t);
@@ -146,7 +146,7 @@ class Tensor {
   // Makes the tensor absent.
   void reset() noexcept {
     if (rep_ == nullptr) return;
-    // A count of 1 needs no locked subtraction: no other thread can reach the header.
+    // A count of 1 needs no atomic subtraction, since no other thread can reach the header.
     if (rep_->count.load(std::memory_order_acquire) == 1 ||
         rep_->count.fetch_sub(1, std::memory_order_acq_rel) == 1) {
       internal::destroy(rep_);
@@ -255,8 +255,8 @@ class Tensor {
   internal::TensorRep* rep_ = nullptr;
 };
 
-// Rows `values[i]` at `indices[i]` of a tensor of shape `dense_shape`. Rows of repeated indices are
-// added.
+// A sparse tensor of shape `dense_shape`: values[i] is the row at indices[i], and all other rows
+// are 0. Rows of repeated indices are added.
 struct IndexedSlices {
   Tensor indices;      // int32 or int64 [n]
   Tensor values;       // [n, ...]
@@ -268,7 +268,7 @@ struct IndexedSlices {
 std::ostream& operator<<(std::ostream& out, const Tensor& value);
 // Whether both have the same type and the same bits.
 bool same_value(const Tensor& a, const Tensor& b);
-// Whether a write to one of them would have to copy because of the other. For tests.
+// Whether a write to one tensor would have to copy because of the other tensor. For tests.
 bool shares_storage(const Tensor& a, const Tensor& b);
 // A tensor that holds slices. throws: kInvalidArgument if the sizes do not agree.
 Tensor make_slices(IndexedSlices slices);

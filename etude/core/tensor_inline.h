@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Templates and low-level access for tensor.h. The end of tensor.h includes it; include that.
+// Templates and low-level access for tensor.h. Include tensor.h, which includes this header at its
+// end.
 #pragma once
 
 #include <utility>
@@ -17,7 +18,7 @@ struct TensorAccess {
   // elements by core/internal/host_door.h.
   static const void* data(const Tensor& x) noexcept { return x.rep_->data; }
   static bool has_elements(const Tensor& x) noexcept { return x.rep_->data != nullptr; }
-  // Whether this is the only handle to its elements. A write to them is then invisible elsewhere.
+  // Whether x is the only handle to its elements, so that a write is invisible elsewhere.
   static bool is_unique(const Tensor& x) noexcept {
     const internal::TensorRep* rep = x.rep_;
     return rep->count.load(std::memory_order_acquire) == 1 &&

@@ -17,7 +17,7 @@ namespace ETUDE_API etude {
 
 class Tensor;
 
-// Made by intern_type only; compare pointers. threads: thread-safe: immutable except for the
+// Only intern_type makes types; compare pointers. threads: thread-safe: immutable except for the
 // abstract tensor, which is published once.
 class Type {
  public:
@@ -32,14 +32,14 @@ class Type {
   const Type* on(Device device) const;
   // Dtype and device in one word, which is compared in one step.
   uint32_t dtype_and_device() const noexcept { return dtype_and_device_; }
-  // The bytes of the elements if they may follow the tensor's header: a small size on cpu:0. Else
-  // negative.
+  // The size of the elements in bytes if they may follow the header of the tensor: they must be
+  // small and on cpu:0. Else negative.
   int64_t inline_bytes() const noexcept { return inline_bytes_; }
   // "float32[2,3]".
   std::string to_string() const;
   // The abstract tensor of this type, without elements: for rules that read only the type.
   const Tensor& abstract_tensor() const;
-  // The shape that host code gets during a trace. Never destroyed.
+  // The shape that a tensor returns to host code during a trace. Never destroyed.
   const Shape& watched_shape() const noexcept { return watched_shape_; }
 
  private:

@@ -57,7 +57,8 @@ struct Walk {
   std::shared_ptr<SkipLog> log;
 };
 
-// confined to one thread at a time. After an exception it must not be used.
+// After an exception it must not be used.
+// threads: confined to one thread at a time.
 class Cursor {
  public:
   virtual ~Cursor() = default;
@@ -115,7 +116,8 @@ StagePtr pass_stage(StagePtr from, int64_t pass);
 int64_t count_elements(const Stage& stage);
 [[noreturn]] void throw_empty(const std::string& text, CallSite where);
 
-// An iteration that knows its position. confined to one thread at a time.
+// An iteration that knows its position.
+// threads: confined to one thread at a time.
 class PipelineWalk {
  public:
   explicit PipelineWalk(StagePtr stage);

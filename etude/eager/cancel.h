@@ -32,7 +32,8 @@ class Cancellation {
 //   const CancelScope scope(enough);
 //   solve(x);
 //
-// A kernel that has begun runs to its end. confined to the thread that made it.
+// A kernel that has begun runs to its end.
+// threads: confined to the thread that made it.
 class CancelScope {
  public:
   explicit CancelScope(Cancellation cancellation) noexcept;

@@ -35,7 +35,7 @@ struct StoredOp {
   bool is_present() const { return version == static_cast<uint32_t>(op->def().version); }
 };
 
-// confined to one reader.
+// threads: confined to one reader.
 class BinaryLists {
  public:
   // Reads the lists before the graphs. `elements` is the offset of the elements of constants.

@@ -16,7 +16,8 @@
 namespace ETUDE_API etude {
 
 // Inputs, constants and nodes may be added in any order; finish() assigns their final numbers.
-// Until then a value is identified by a Draft number of the builder. confined to one thread.
+// Until then a value is identified by a Draft number of the builder.
+// threads: confined to one thread.
 class GraphBuilder {
  public:
   using Draft = uint32_t;

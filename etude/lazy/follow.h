@@ -31,7 +31,8 @@ struct LazyExpected : CallKey<kDispatchOperands> {
   }
 };
 
-// Several sequences of calls; the thread is in one of them. confined to its thread.
+// Several sequences of calls; the thread is in one of them.
+// threads: confined to its thread.
 class LazyFollow {
  public:
   // Returns the expected call if it is this one, and advances. Valid until the next call of

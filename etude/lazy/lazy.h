@@ -49,7 +49,8 @@ void set_lazy_options(const LazyOptions& options);
 // While alive, the calls of this thread are recorded. A nested scope joins the outer one; inside a
 // trace a scope is ignored. Its end runs all pending calls whose results are still needed; if such
 // a call fails, the error is thrown where its result is observed. Tapes, jvp and vmap are above it
-// in the stack, even if they were made before it. confined to the thread that made it.
+// in the stack, even if they were made before it.
+// threads: confined to the thread that made it.
 class LazyScope {
  public:
   LazyScope();
@@ -69,7 +70,8 @@ struct LazyBarrierOptions {
 // throws: the first failure of a call that it ran, with its op and its line.
 void lazy_barrier(const LazyBarrierOptions& options = {}, CallSite where = CallSite::here());
 
-// A barrier at its end, unless an exception passes. confined to the thread that made it.
+// A barrier at its end, unless an exception passes.
+// threads: confined to the thread that made it.
 class StepScope {
  public:
   explicit StepScope(CallSite where = CallSite::here())

@@ -10,8 +10,8 @@ namespace etude::internal {
 
 // While alive, calls of this thread run at once, as if no LazyScope were around it; tapes, jvp and
 // vmap remain. Pending calls run first, which does not count as an observation; their failures are
-// thrown where the results are needed. No effect if nothing is being recorded. confined to the
-// thread that made it.
+// thrown where the results are needed. No effect if nothing is being recorded.
+// threads: confined to the thread that made it.
 class LazyPause {
  public:
   explicit LazyPause(CallSite where);

@@ -22,7 +22,7 @@ struct Decision {
 };
 
 // While alive, collects the decisions of this thread. A nested scope replaces the outer scope.
-// confined to the thread that made it.
+// threads: confined to the thread that made it.
 class DecisionScope {
  public:
   DecisionScope();

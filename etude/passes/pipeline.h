@@ -49,8 +49,8 @@ std::string to_string(std::span<const PassReport> reports);
 GraphRef run_passes(const Graph& graph, std::vector<PassReport>* reports = nullptr);
 
 // While alive, this thread plans graphs without `off`: names of passes or rules, separated by
-// commas, or "all". A graph that was planned before keeps its plan. confined to the thread that
-// made it.
+// commas, or "all". A graph that was planned before keeps its plan.
+// threads: confined to the thread that made it.
 //
 // throws: kInvalidArgument for an unknown name, and for a pass that cannot be switched off.
 class PassScope {

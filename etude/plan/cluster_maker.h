@@ -24,7 +24,7 @@ struct LoopShape {
   bool is_reverse = false;
 };
 
-// confined to the thread that made it; graph and calls outlive it.
+// threads: confined to the thread that made it; graph and calls outlive it.
 class ClusterMaker {
  public:
   // The prepared calls of the nodes.

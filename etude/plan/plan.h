@@ -84,8 +84,8 @@ class Plan final : public RefCounted {
   // kResourceExhausted.
   Values run(Operands inputs, std::span<const uint8_t> given = {}) const;
 
-  // Runs repeatedly on memory of the caller: a kernel runs the graphs of its call by it. confined
-  // to one thread at a time; the plan outlives it.
+  // Runs repeatedly on memory of the caller: a kernel runs the graphs of its call by it.
+  // threads: confined to one thread at a time; the plan outlives it.
   class Runner;
 
   // Bytes of the arena; and of all values alive at the peak, a lower bound.

@@ -45,7 +45,7 @@ struct TracedGraph {
   bool has_examples = false;  // captures examples of a vmap, and serves that vmap only
 };
 
-// confined to the thread that made it.
+// threads: confined to the thread that made it.
 class TraceContext final : public Context, public EnclosingTrace, private KeySource {
  public:
   // From now on the calls of this thread are recorded, and draw keys that are inputs of the graph.

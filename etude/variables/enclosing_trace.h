@@ -13,7 +13,7 @@ class Variable;
 
 namespace internal {
 
-// confined to the thread that made it.
+// threads: confined to the thread that made it.
 class EnclosingTrace {
  public:
   EnclosingTrace(const EnclosingTrace&) = delete;

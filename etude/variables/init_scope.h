@@ -18,7 +18,8 @@ namespace internal {
 class EnclosingTrace;
 
 // While alive, this thread has no trace, tape or other context around it. Scopes of the ambient
-// state remain. confined to the thread that made it.
+// state remain.
+// threads: confined to the thread that made it.
 class OutsideScope {
  public:
   OutsideScope();

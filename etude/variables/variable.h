@@ -194,7 +194,8 @@ class VariableReader {
 
  protected:
   ~VariableReader() { stop_reading(); }
-  // Both are idempotent. confined to one thread.
+  // Both are idempotent.
+  // threads: confined to one thread.
   void start_reading() noexcept;
   void stop_reading() noexcept;
 
@@ -243,7 +244,8 @@ Tensor assign_now(const Variable& variable, const Tensor& x);
 
 // While alive, no other thread reads or assigns these Variables, so that a function changes several
 // at once; except while host code runs (HostCodeScope). They are locked in the order of their
-// addresses. confined to its thread.
+// addresses.
+// threads: confined to its thread.
 class VariableLock {
  public:
   explicit VariableLock(std::vector<Variable> variables);
@@ -262,7 +264,8 @@ class VariableLock {
 
 // While alive, host code of a program runs on this thread, inside of a call: the locks of Variables
 // that the thread holds are open, since that code may wait for a thread that needs them. Another
-// thread may then assign to these Variables. confined to its thread.
+// thread may then assign to these Variables.
+// threads: confined to its thread.
 class HostCodeScope {
  public:
   HostCodeScope() noexcept;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cotangent sums of a reverse pass, by the slot of a value. Used by tape_sweep.cc. confined to
-// its thread.
+// The cotangent sums of a reverse pass, by the slot of a value. Used by tape_sweep.cc.
+// threads: confined to its thread.
 #pragma once
 
 #include <cstdint>

@@ -26,7 +26,7 @@ namespace internal {
 class CotangentSums;
 }
 
-// confined to the thread that made it, until freeze().
+// threads: confined to the thread that made it, until freeze().
 class Tape final {
  public:
   // `where` names it in explain_copy().
@@ -244,7 +244,8 @@ class Tape final {
 };
 
 // Passes every call to its parent and records it: the same op code runs with or without a tape,
-// eager or traced. On the stack for its lifetime, unless removed. confined to its thread.
+// eager or traced. On the stack for its lifetime, unless removed.
+// threads: confined to its thread.
 class TapeContext final : public Context {
  public:
   explicit TapeContext(Tape& tape) : tape_(tape) {

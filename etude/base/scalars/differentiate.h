@@ -20,8 +20,8 @@ namespace ETUDE_API etude {
 namespace internal::partials {
 
 constexpr scalar::Symbol sign_of(const scalar::Symbol& x) { return math::sign(x); }
-// With functions that complex numbers also have: they lack hypot and order, and only 0 has no
-// logarithm.
+// Uses only functions that complex numbers have as well: complex numbers lack hypot and an order,
+// and only 0 has no logarithm.
 constexpr scalar::Symbol root_of_one_and(const scalar::Symbol& x) { return sqrt(x * x + 1.0); }
 constexpr scalar::Symbol with_logarithm(const scalar::Symbol& a) {
   const scalar::Symbol is_negative = math::logical_and(math::isnan(sqrt(a)), a == a);
@@ -110,9 +110,9 @@ class Differentiator {
     return b.is_call(Fn::kNegative) ? a - b.arg(0) : a + b;
   }
 
-  // The product of a tangent, or an inner derivative, and a partial: a strong product. For a choice
-  // of partials that include a constant it is a choice of products, so that a partial of 1 returns
-  // `by`.
+  // The strong product of a partial and `by`, which is a tangent or an inner derivative. If the
+  // partial is a choice that includes a constant, the result is a choice of products, so that a
+  // partial of 1 returns `by`.
   static constexpr Symbol times(const Symbol& by, const Symbol& partial) {
     if (partial.is_call(Fn::kNegative)) return -times(by, partial.arg(0));
     if (partial.is_call(Fn::kWhere)) {
@@ -143,8 +143,8 @@ constexpr Program partial_by(const Program& program, int wrt, bool by_result) {
   return finish(builder, last, program.operands + 2, program.params, false);
 }
 
-// The same; reads the result if that keeps no more values alive. A tape keeps the values that the
-// program reads.
+// The same, but reads the result of the call if a tape keeps no more values for it. A tape keeps
+// the values that the program reads.
 constexpr Program partial_of(const Program& program, int wrt) {
   const Program with = partial_by(program, wrt, true);
   bool reads_result = false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Evaluates scalar programs on single numbers, in double. Used by schedules (optim/schedule.cc).
-// Tensors have kernels, and bodies of scans are compiled.
+// Not for tensors, which have kernels, nor for bodies of scans, which are compiled.
 #pragma once
 
 #include <span>

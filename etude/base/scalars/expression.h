@@ -109,7 +109,7 @@ class Symbol {
       : constant_(static_cast<double>(constant)) {}
   constexpr Symbol(Builder* builder, uint16_t node) : builder_(builder), node_(node) {}
 
-  // For `if (x > 0)`: the branch is unknown while a body is recorded.
+  // Makes `if (x > 0)` a compile-time error: the branch is unknown while a body is recorded.
   template <std::same_as<bool> B>
   constexpr explicit operator B() const {
     static_assert(sizeof(B) == 0,
@@ -217,8 +217,8 @@ constexpr Symbol where(const Symbol& condition, const Symbol& a, const Symbol& b
   return note(Fn::kWhere, condition, a, b);
 }
 
-// a * b by the chain rule: 0 if one factor is 0, even if the other is infinite or NaN. A plain
-// product if a factor is a constant, which is finite.
+// The product of the chain rule: 0 if one factor is 0, even if the other is infinite or NaN. If a
+// factor is a constant, it is finite, and a plain product has the same value.
 constexpr Symbol strong_product(const Symbol& a, const Symbol& b) {
   if (a.is_constant(0) || b.is_constant(0)) return 0.0;
   if (a.is_constant() || b.is_constant()) return a * b;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // etude::math: functions for scalar lambdas of op records, with the names of ops. They record calls
-// in the expression under construction (expression.h). Not for numbers and not for tensors.
+// in the expression under construction (expression.h). Not for numbers or tensors.
 #pragma once
 
 #include "etude/base/scalars/expression.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arg: the parameter type of op operands. Takes a tensor, a host number, or any type readable as a
-// tensor (a Variable, a slice), and stores the line of the call. Use it only for parameters.
+// tensor (a Variable, a slice), and stores the line of the call. Use Arg only as a parameter type.
 #pragma once
 
 #include <concepts>
@@ -77,7 +77,7 @@ class Arg {
         real_(internal::NumberCrossing<S>::real(value)),
         kind_(Kind::kReal),
         held_(internal::NumberCrossing<S>::followed(value, where)) {}
-  // An option, which must outlive this object.
+  // An optional operand, which must outlive this object.
   Arg(const OptionalArg& value, CallSite where) : where_(where) {
     if (value.real_) {
       real_ = *value.real_;
@@ -102,7 +102,7 @@ class Arg {
     return kind_ == Kind::kReal ? real_ : static_cast<double>(integer_);
   }
   int64_t integer() const noexcept { return integer_; }
-  // The tensor form of a host number that a derivative tracks; absent for a plain host number.
+  // The tensor that represents a host number with a derivative; absent for a plain host number.
   const Tensor& followed() const noexcept { return held_; }
 
  private:

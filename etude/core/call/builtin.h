@@ -20,11 +20,11 @@ Tensor identity(const Tensor& x, CallSite where = {});
 Tensor stop_gradient(const Tensor& x);
 // x cast to another dtype (op astype); x itself if it has that dtype.
 Tensor cast(const Tensor& x, DType dtype, CallSite where = {});
-// x with another shape (op reshape), or broadcast to it (op broadcast_to); x itself if it has that
-// shape.
+// x with another shape (op reshape), or broadcast to another shape (op broadcast_to). Both return x
+// itself if it has that shape.
 Tensor reshaped(const Tensor& x, const Shape& shape);
 Tensor broadcasted(const Tensor& x, const Shape& shape);
-// Tensors joined along a new axis (op stack), and the parts along axis 0 (op unstack).
+// Joins tensors along a new axis (op stack), and splits a tensor along axis 0 (op unstack).
 Tensor stack(std::span<const Tensor> parts, int64_t axis = 0, CallSite where = {});
 Values unstack(const Tensor& x);
 // Tensors joined along axis 0 (op concat).
@@ -35,13 +35,14 @@ Tensor rows_of(const Tensor& x, const Tensor& indices);
 Tensor with_first_axis_second(const Tensor& x);
 // The scalar product of tensors of one shape (ops multiply, sum).
 Tensor dot(const Tensor& x, const Tensor& y);
-// Sums of the rows with equal numbers, for n numbers (op segment_sum).
+// Sums the rows of each segment: row i belongs to segment numbers[i] of n (op segment_sum).
 Tensor segment_sum(const Tensor& rows, const Tensor& numbers, int64_t n);
 Tensor sqrt(const Tensor& x);
 Tensor negative(const Arg& x);
-// x + y; `x` may be overwritten if it is not shared (op add).
+// x + y; overwrites x if it is not shared (op add).
 Tensor add(Tensor&& x, const Tensor& y, CallSite where = {});
-// Sum over the axes that broadcasting added (op sum_to); x itself if there are none.
+// Sums x over the axes that broadcasting added to `shape` (op sum_to); returns x itself if there
+// are none.
 Tensor sum_to(const Tensor& x, const Shape& shape, CallSite where = {});
 // A tensor filled with one value (op full).
 Tensor full(const Type* type, double value, CallSite where = {});
@@ -49,15 +50,16 @@ Tensor full(const Type* type, double value, CallSite where = {});
 Tensor conj(const Tensor& x, CallSite where = {});
 // The attributes of a program without numeric attributes, for the op fused_elementwise.
 Attrs program_attrs(const ScalarDef& def);
-// The op that runs a program, and its attributes with numeric attributes (op fused_elementwise).
+// The op that runs a program (op fused_elementwise), and the attributes of a call with numeric
+// attributes.
 const Op& program_op();
 Attrs program_attrs(const ScalarDef& def, const std::vector<double>& params);
-// A program on operands, with its numeric attributes (op fused_elementwise).
+// Runs a program on operands, with its numeric attributes (op fused_elementwise).
 Tensor run_program(const ScalarDef& def, Operands operands, const std::vector<double>& params,
                    CallSite where = {});
-// A key for each number, derived from a key (op random_fold_in).
+// Derives a key for each number from `key` (op random_fold_in).
 Tensor fold_in(const Tensor& key, const Tensor& numbers);
-// The attributes of a call of this graph, and the call itself (op call).
+// The attributes of a call of a graph, and the call itself (op call).
 Attrs graph_attrs(const AttrObject& graph);
 Values call_graph(const Attrs& graph, Operands operands, CallSite where);
 // Reads and writes the value of a resource (ops read_variable, assign_variable).

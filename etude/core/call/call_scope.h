@@ -35,8 +35,9 @@ inline CallSite user_line(CallSite where) noexcept { return where.known() ? wher
 
 }  // namespace internal
 
-// While alive, calls of this thread without a line of their own are shown at `where`. An unknown
-// `where` changes nothing. confined to the thread that made it. cost: four moves, no call.
+// While alive, calls of this thread without a line of their own have the line `where`. An unknown
+// `where` changes nothing.
+// threads: confined to the thread that made it. cost: four moves, no call.
 class CallScope {
  public:
   explicit CallScope(CallSite where) noexcept : saved_(internal::user_call) {

@@ -24,9 +24,9 @@ Values switch_graphs(const AttrObjects& branches, Operands operands, CallSite wh
 // The next `rows` operands have `length` rows each.
 Values scan_graph(const AttrObject& body, Operands operands, int64_t carried, int64_t rows,
                   int64_t length, CallSite where);
-// The same as a node of a graph, for passes; with `is_reverse` from the last row to the first. Also
-// nodes that stack tensors to rows, split rows to tensors, and take the rows [first, end) (ops
-// stack, unstack, slice).
+// The same call as a node of a graph, for passes. With `is_reverse` it runs from the last row to
+// the first. Further nodes stack tensors to rows, split rows to tensors, and take the rows [first,
+// end) (ops stack, unstack, slice).
 struct OpCall {
   const Op& op;
   Attrs attrs;
@@ -36,8 +36,8 @@ OpCall scan_call(const AttrObject& body, int64_t carried, int64_t rows, int64_t 
 OpCall stack_call();
 OpCall unstack_call();
 OpCall rows_call(int64_t first, int64_t end);
-// Runs `body` while `condition` holds (op while_loop), at most `max_steps` times unless that is
-// negative.
+// Runs `body` while `condition` holds (op while_loop), at most `max_steps` times; a negative
+// `max_steps` means no limit.
 Values loop_graph(const AttrObject& condition, const AttrObjects& body, Operands operands,
                   int64_t carried, int64_t max_steps, CallSite where);
 
@@ -47,18 +47,18 @@ struct CustomCallAttrs {
   // Each rule maps cotangents of differentiable results and the residuals to gradients of the
   // inputs. Empty: derivatives are refused with the reason `fault`.
   AttrObjects rules;
-  // The cotangents of each rule: bit i for differentiable result i. For another combination of
-  // cotangents the derivative is refused with the reason `fault`. Empty: the only rule takes all
-  // cotangents, with zeros for missing cotangents.
+  // The cotangents that each rule takes: bit i means differentiable result i. For other
+  // combinations of cotangents the derivative is refused with the reason `fault`. Empty: there is
+  // one rule, which takes all cotangents, with zeros for missing cotangents.
   std::vector<int64_t> sets;
   int64_t results, inputs;  // numbers of operands; the remaining operands are residuals
   bool is_for_forward;      // whether forward mode uses the rule as well
   std::string name;         // for messages
   std::string fault;
 };
-// The results as new values whose derivative is only the rule.
+// Returns the results as new values whose only derivative is the rule.
 Values custom_call(const CustomCallAttrs& attrs, Operands operands);
-// x, ordered after the others (op after).
+// Returns x as a value that is computed after the others (op after).
 Tensor after(const Tensor& x, std::span<const Tensor> others);
 
 }  // namespace internal

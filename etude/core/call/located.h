@@ -15,13 +15,13 @@ namespace etude::internal {
 // throws: kInvalidArgument, naming the operands of the record, if their number is wrong.
 void require_count(const Op& op, std::size_t given);
 
-// The name of operand i in errors: "operand 'x'", or "element 3 of 'xs'" of a list.
+// The name of operand i in errors: "operand 'x'", or for a list "element 3 of 'xs'".
 std::string operand_text(const Op& op, std::size_t i);
-// The same in an expression: "x", "xs[3]".
+// The name of operand i in an expression: "x", "xs[3]".
 std::string operand_expression(const Op& op, std::size_t i);
 
-// An error of a call inside a rule: the failed op and the fact. The layer that runs the rule
-// rephrases it in terms of its caller's operands.
+// An error of a call inside a rule. It holds the failed op and the fault. The layer that runs the
+// rule rephrases it in terms of its caller's operands.
 class StepError final : public Error {
  public:
   StepError(ErrorCode code, const Op& step, std::string fact) : StepError(code, step, fact, fact) {}

@@ -35,8 +35,8 @@ const Op& op() {
   return found;
 }
 
-// The attributes of a call in any form that rules use: values in braces, in the order of the
-// record; a list; a set of this op; or nothing, for the defaults. Borrowed, for one call.
+// The attributes of a call in any form that rules use: values in braces in the order of the record,
+// a list, an Attrs of this op, or nothing for the defaults. Borrowed, for one call.
 class GivenAttrs {
  public:
   GivenAttrs() = default;
@@ -66,8 +66,9 @@ class GivenAttrs {
   const Attrs* set_ = nullptr;
 };
 
-// One call: all results, or the only result. Operands are not converted. Without `where` the call
-// has the line of the call that the rule belongs to. throws: as execute().
+// Calls an op once. run_all returns all results, run the only result. Operands are not converted.
+// Without `where` the call has the line of the user's call whose rule is running. throws: as
+// execute().
 inline Values run_all(const Op& op, Operands in, const GivenAttrs& attrs = {},
                       CallSite where = {}) {
   return execute(op, in, attrs.of(op), where);

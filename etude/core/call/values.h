@@ -17,8 +17,8 @@ using Values = internal::InlineVector<Tensor, 2>;
 // Result types of a call, or its operand types (null for an absent operand).
 using Types = internal::InlineVector<const Type*, 4>;
 
-// Borrowed operands of a call; an entry may be an absent tensor if the record allows it. A set bit
-// i of `expiring` means that the caller does not use operand i afterwards (first 32 only). Two
+// Borrowed operands of a call; an entry may be an absent tensor if the record allows it. Bit i of
+// `expiring` is set if the caller does not use operand i afterwards (first 32 operands only). Two
 // words, so that it is passed in registers.
 class Operands {
  public:

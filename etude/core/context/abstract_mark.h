@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Data attached to a tensor without elements: its trace and origin, or the state of a resource. It
-// is stored in the buffer pointer, which other tensors use for the owner of their elements.
+// is stored in the buffer pointer: in tensors with elements that pointer refers to the owner of the
+// elements.
 #pragma once
 
 #include <memory>

@@ -46,12 +46,13 @@ namespace internal {
 
 struct Placement;
 
-// A source of keys that replaces the generator: during a trace, where each run needs new keys;
-// during a rerun with the keys of the first run; and inside a vmap.
+// A source of keys that replaces the generator. Used during a trace, since each run of the graph
+// needs new keys; during a rerun that needs the keys of the first run; and inside a vmap.
 class KeySource {
  public:
   virtual ~KeySource() = default;
-  // Returns an absent key to refuse the draw: inside a vmap with the option randomness = "error".
+  // Returns an absent key to refuse the draw, as inside a vmap with the option randomness =
+  // "error".
   virtual Tensor next_key() = 0;
 };
 
@@ -79,14 +80,14 @@ void set_seed(uint64_t seed);
 namespace internal {
 // The key of the next draw on this thread. throws: kFailedPrecondition if draws are refused.
 Tensor next_key();
-// The same for a loop or a branch, which needs a key before it is known whether its body draws.
-// Absent if draws are refused.
+// The same for a loop or a branch, which needs a key before its body is known to draw or not.
+// Returns an absent tensor if draws are refused.
 Tensor next_key_or_none();
 // throws: kFailedPrecondition, the error of a refused draw.
 [[noreturn, gnu::cold]] void throw_refused_draw();
 
-// While alive, keys come from `source`, or from the generator if `source` is null. confined to its
-// thread.
+// While alive, keys come from `source`, or from the generator if `source` is null.
+// threads: confined to its thread.
 class KeyScope {
  public:
   explicit KeyScope(KeySource* source) noexcept : outer_(std::exchange(ambient().keys, source)) {}
@@ -101,8 +102,9 @@ class KeyScope {
 };
 }  // namespace internal
 
-// While alive, layers run in this phase. Without a scope they run as in inference, and a gradient
-// warns (nn/internal/phase.h). confined to the thread that made it.
+// While alive, layers run in this phase. Without a scope layers run as in inference, and a gradient
+// prints a warning (nn/internal/phase.h).
+// threads: confined to the thread that made it.
 class PhaseScope {
  public:
   explicit PhaseScope(Phase phase) noexcept
@@ -123,7 +125,8 @@ class PhaseScope {
 };
 
 // While alive, draws use the given generator. Afterwards the outer sequence continues as if nothing
-// had been drawn. confined to the thread that made it.
+// had been drawn.
+// threads: confined to the thread that made it.
 class SeedScope {
  public:
   explicit SeedScope(uint64_t seed) noexcept : SeedScope(Generator(seed)) {}
@@ -142,7 +145,8 @@ class SeedScope {
 
 namespace internal {
 
-// Records the keys drawn while alive, from any source. confined to its thread.
+// Records the keys drawn while alive, from any source.
+// threads: confined to its thread.
 class KeyRecord final : public KeySource {
  public:
   Tensor next_key() override;
@@ -153,8 +157,8 @@ class KeyRecord final : public KeySource {
   KeyScope scope_{this};
 };
 
-// While alive, draws get these keys in turn, to rerun a function with the same draws. confined to
-// its thread.
+// While alive, draws get these keys in turn, to rerun a function with the same draws.
+// threads: confined to its thread.
 class KeyReplay final : public KeySource {
  public:
   explicit KeyReplay(const std::vector<Tensor>& keys) noexcept : keys_(keys) {}

@@ -14,7 +14,7 @@ namespace ETUDE_API etude {
 class Attrs;
 class Op;
 
-// confined to the thread that made it.
+// threads: confined to the thread that made it.
 class Context {
  public:
   Context() = default;
@@ -22,12 +22,13 @@ class Context {
   Context& operator=(const Context&) = delete;
   virtual ~Context() = default;
 
-  // Runs one call. Operands are dense, of one dtype where the record shares it, and their number
-  // and kinds are checked.
+  // Runs one call. The operands are checked: their number and kinds fit the record, they are dense,
+  // and operands that share a dtype in the record have one dtype.
   // throws: the errors of the op's rules, without the op's name.
   virtual Values execute(const Op& op, Operands operands, const Attrs& attrs, CallSite where) = 0;
 
-  // Whether x has no elements and represents each example of a batch that this context runs.
+  // Whether x is an example of the batch that this context runs: an abstract tensor that represents
+  // every example.
   virtual bool is_example(const Tensor& /*x*/) const { return false; }
 
   // The context below this one on the stack; null at the bottom.
@@ -48,7 +49,7 @@ class ContextStack {
   static Context& top() noexcept;
   // Whether the top is the eager context itself.
   static bool is_eager() noexcept;
-  // Whether the bottom of the stack is eager: no trace is running.
+  // Whether the bottom of the stack is the eager context, that is, whether no trace is running.
   static bool is_on_eager() noexcept;
   static void push(Context& context) noexcept;
   // Removes `context` from any position; does nothing if it is not on the stack.
@@ -74,7 +75,7 @@ class ContextScope {
 };
 
 // While alive, or until leave(), `bottom` replaces the whole stack: contexts below are invisible.
-// confined to the thread that made it.
+// threads: confined to the thread that made it.
 class BottomScope {
  public:
   explicit BottomScope(Context& bottom) noexcept;
@@ -90,10 +91,10 @@ class BottomScope {
   bool is_open_ = true;
 };
 
-// Runs a call in the innermost context. All ops run through here. First checks the operands against
-// the record: their number, absent operands, dtypes (promoted to a common dtype,
-// core/op/promotion.h). Slices are made dense unless the record accepts them. throws: Error with
-// the op's name first and the user's line last.
+// Runs a call in the innermost context. Every call of an op passes through this function. First
+// checks the operands against the record: their number, absent operands, dtypes (promoted to a
+// common dtype, core/op/promotion.h). Slices are made dense unless the record accepts them. throws:
+// Error with the op's name first and the user's line last.
 Values execute(const Op& op, Operands operands, const Attrs& attrs, CallSite where);
 
 namespace internal {

@@ -15,8 +15,8 @@
 
 namespace ETUDE_API etude {
 
-// The treatment of an operand on another device than the scope's. Numbers of the host, operands
-// that kernels read on the host, and copies by to_device are always allowed.
+// How a scope treats an operand on another device. Numbers of the host, operands that kernels read
+// on the host, and copies by to_device are always allowed.
 enum class CopyPolicy : uint8_t {
   kSilent,  // it is copied
   kWarn,    // it is copied; a warning for each line of the program
@@ -53,8 +53,9 @@ struct Placement {
 //   const DeviceScope on("cpu:1");
 //   Tensor c = a + b;  // on cpu:1; a and b stay where they are
 //
-// Scopes nest. A name may have some parts only: they are merged with the names of outer scopes,
-// and where parts differ the inner scope wins. confined to the thread that made it.
+// Scopes nest. A name may have some parts only: they are merged with the names of outer scopes, and
+// where parts differ the inner scope wins.
+// threads: confined to the thread that made it.
 // throws: kInvalidArgument for a malformed name; kNotFound for an index that no device of an
 // existing kind has, and, unless `soft`, for a kind without devices. A name that fits several
 // devices is an error of the first call (kInvalidArgument), which lists them.
@@ -67,7 +68,7 @@ class DeviceScope {
   explicit DeviceScope(const D& device, const DeviceScopeOptions& options = {},
                        CallSite where = CallSite::here())
       : DeviceScope(OfDevice{device}, options, where) {}
-  // Clears the scopes around: calls run where their operands are.
+  // Cancels the enclosing scopes: calls run where their operands are.
   explicit DeviceScope(std::nullopt_t, CallSite where = CallSite::here());
   DeviceScope(const DeviceScope&) = delete;
   DeviceScope& operator=(const DeviceScope&) = delete;
@@ -88,7 +89,8 @@ std::optional<Device> current_device(CallSite where = CallSite::here());
 
 namespace internal {
 
-// While alive, no scope selects a device, if `hides`: for rules and traces. confined to its thread.
+// While alive, and if `hides` is true, no scope selects a device. Used by rules and traces.
+// threads: confined to its thread.
 class NoDeviceScope {
  public:
   explicit NoDeviceScope(bool hides = true) noexcept;

@@ -29,9 +29,10 @@ class PendingMark : public Buffer {
  public:
   // Computes the elements of the tensor. throws: the errors of the calls it waits for.
   virtual void compute(CallSite where) = 0;
-  // Another tensor for the same result, with its own identity and without elements.
+  // Returns another tensor for the same result, with an identity of its own and without elements.
   virtual Tensor again() = 0;
-  // The tensor that owns the elements, once they exist. A writer with the only handle may take it.
+  // Returns the tensor that owns the elements, once they exist. A writer that holds the only handle
+  // may take it.
   // threads: thread-safe.
   virtual Tensor take_value() = 0;
   // The number of recorded calls that the elements wait for. threads: thread-safe.
@@ -39,8 +40,8 @@ class PendingMark : public Buffer {
   // Keeps the previous value of the tensor's only holder until the elements exist. If the calls
   // fail, the value is restored when the error is thrown.
   virtual void keep_before(HeldBefore before) = 0;
-  // The value from keep_before(), for another pending tensor that replaces this one; absent if
-  // there is none.
+  // Returns the value that keep_before() stored, for another pending tensor that replaces this
+  // tensor; absent if there is none.
   virtual Tensor take_before() = 0;
   // Whether the calls that it waits for have failed.
   virtual bool has_failed() = 0;
@@ -66,7 +67,8 @@ bool is_unrun(const Tensor& x) noexcept;
 // Computes the elements of x if it is pending. Returns whether x has elements now.
 // throws: the errors of the calls it waits for, with their op and line.
 bool observe(const Tensor& x, CallSite where = {});
-// x, or the tensor that owns the elements of x if they came later than x itself.
+// Returns the tensor that owns the elements of x: x itself, or another tensor if the elements were
+// computed after x was made.
 const Tensor& owner_of_elements(const Tensor& x) noexcept;
 // Replaces x by the owner of its elements if x is the only handle, so that TensorAccess::is_unique
 // is correct.

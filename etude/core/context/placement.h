@@ -11,30 +11,31 @@
 
 namespace etude::internal {
 
-// Whether calls of the op run graphs: their input types decide the devices of its operands.
+// Whether calls of the op run graphs. The input types of these graphs then decide the devices of
+// the operands.
 bool holds_graphs(const Op& op) noexcept;
-// The scope that places calls at this point of the thread; null if there is none, or in a rule.
+// The scope that now places calls of this thread; null if there is none, or while a rule runs.
 const Placement* active_placement() noexcept;
 // Whether a call in a scope needs no placement: its operands are on the device of the scope.
 bool is_placed(const Op& op, Operands in) noexcept;
-// The device to which the operands of a call go; absent if they stay where they are.
+// The device to which the operands of a call are copied; absent if they stay where they are.
 //
 // throws: kInvalidArgument for operands on two devices outside of a scope, naming both, their lines
 // and the copy to write; kUnimplemented if the device of a hard scope has no kernel of the op.
 std::optional<Device> device_of_call(const Op& op, Operands in, const Attrs& attrs);
 // Operand i on the device. throws: kFailedPrecondition if a scope forbids the copy.
 Tensor placed_operand(const Op& op, std::size_t i, const Tensor& x, Device device, CallSite where);
-// The attributes of a call that creates a tensor, with the device of the scope unless they state
-// one.
+// The attributes of a call that creates a tensor. The device of the scope is added unless they
+// state a device.
 Attrs placed_attrs(const Op& op, const Attrs& attrs);
 // The device on which a host number becomes a tensor: the scope's, else the device of the first
 // tensor among the operands.
 Device device_for_numbers(const Op& op, Operands tensors);
 
-// Notes the line of the call that made x, for messages, if x is not at home.
+// Notes the line of the call that made x, for messages, if x is not on cpu:0.
 void note_line(const Tensor& x, CallSite where) noexcept;
-// A tensor that the user's line `where` made of host data: on the given device, else on the device
-// of the scope.
+// Returns a tensor that the user's line `where` made from host data, moved to the given device, or
+// else to the device of the scope.
 Tensor in_scope(Tensor made, CallSite where, std::optional<Device> given = std::nullopt);
 // x on the device by the op to_device; x itself if it is there. Defined in core/tensor_ops.cc.
 Tensor moved(const Tensor& x, Device device, CallSite where = {});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// PrecisionScope: refuses mixed precisions. Used by nn/precision.h, whose layers declare their
-// compute dtype; a promotion from 16 bits inside them would be a silent mistake.
+// PrecisionScope: refuses mixed precisions. Used by nn/precision.h: its layers declare a compute
+// dtype, and a promotion from 16 bits inside them would be a silent mistake.
 #pragma once
 
 #include "etude/version.h"
@@ -15,7 +15,7 @@ bool& refuses_mixed_precision() noexcept;
 
 // While alive, a call of this thread with operands of different floating dtypes throws
 // kInvalidArgument instead of promoting them. Host numbers still take the dtype of the tensors.
-// confined to the thread that made it.
+// threads: confined to the thread that made it.
 class PrecisionScope {
  public:
   PrecisionScope() noexcept : was_(internal::refuses_mixed_precision()) {

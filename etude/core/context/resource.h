@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Resources: state that calls read and write, as an operand. A resource is a tensor without
-// elements. It has the type of the stored value, and the state itself (the cell of a Variable) is
-// attached to it.
+// Resources: operands for state that calls read and write. A resource is a tensor without elements.
+// It has the type of the stored value, and the state itself (the cell of a Variable) is attached to
+// it.
 #pragma once
 
 #include <memory>

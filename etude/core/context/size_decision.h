@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // For library code that chooses an algorithm by a size. The algorithms may round differently, so a
-// graph traced meanwhile is valid for these sizes only. Noted like a read by host code
-// (size_reads.h).
+// graph that is being traced is valid for these sizes only. The trace notes the decision like a
+// read of the size by host code (size_reads.h).
 #pragma once
 
 #include <cstdint>

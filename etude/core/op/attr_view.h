@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Borrowed attribute values: the minimum that the generated functions of etude/ops.h need. Sets of
-// attributes are in attrs.h.
+// Borrowed attribute values. This header has the minimum that the generated functions of
+// etude/ops.h need. Sets of attributes are in attrs.h.
 #pragma once
 
 #include <concepts>
@@ -35,7 +35,7 @@ class AttrObject : public internal::RefCounted {
 };
 
 // An attribute value that exists only in this process, such as a callable of a program. It equals
-// itself alone. Whatever writes graphs down refuses it, with its text and the user's line.
+// only itself. Code that saves graphs refuses it, with its text and the user's line in the error.
 class HostObject : public AttrObject {
  public:
   uint64_t hash() const noexcept final { return reinterpret_cast<uintptr_t>(this) >> 4; }
@@ -59,7 +59,8 @@ enum class AttrKind : uint8_t {
 constexpr bool holds_graphs(AttrKind kind) noexcept {
   return kind == AttrKind::kGraph || kind == AttrKind::kGraphs;
 }
-// Whether values own objects, so that no cache may keep them after their last user.
+// Whether values of this kind own objects. Caches do not keep such values alive after their last
+// user.
 constexpr bool holds_objects(AttrKind kind) noexcept {
   return holds_graphs(kind) || kind == AttrKind::kHost;
 }
@@ -134,7 +135,8 @@ class AttrView {
   // A copy of the value. cost: the elements of a list.
   AttrValue own() const;
   uint64_t hash() const noexcept;
-  // Same kind and same bits: -0.0 and 0.0 differ, and a NaN equals itself.
+  // Whether both have the same kind and the same bits: -0.0 and 0.0 differ, and a NaN equals
+  // itself.
   bool is(const AttrValue& value) const noexcept;
 
  private:

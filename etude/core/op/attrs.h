@@ -94,9 +94,9 @@ class Attrs {
   std::span<const AttrDef> defs() const;
   std::span<const AttrValue> values() const;
   uint64_t hash() const { return block_ != nullptr ? block_->hash : 0; }
-  // Cache id of the set. 0: the defaults of the op. Below kFirstOwn: permanent and shared by all
-  // threads. From kFirstOwn: in the cache of one thread. Ids are unique and never reused.
-  // kUncached: do not cache calls with this set.
+  // The cache id of the set. 0: the defaults of the op. Below kFirstOwn: the set is permanent, and
+  // all threads share it. From kFirstOwn on: the set is in the cache of one thread. Ids are unique
+  // and never reused. kUncached: do not cache calls with this set.
   static constexpr uint32_t kFirstOwn = uint32_t{1} << 16, kUncached = ~uint32_t{0};
   uint32_t dispatch_id() const noexcept { return block_ != nullptr ? block_->dispatch_id : 0; }
   // "axis=[0], keepdims=true": the values that differ from the defaults.

@@ -23,8 +23,8 @@ Values same(const BatchCall& call);
 Values along_axis(const BatchCall& call);
 // The same, but "axis" counts axes of the result, which has more axes than the operand.
 Values along_new_axis(const BatchCall& call);
-// Axis 0 of the operands in `examples` already holds independent examples; the batch axis is merged
-// into it. Does not cover a call with another batched operand.
+// For ops whose operands in `examples` hold independent examples along axis 0 already. The rule
+// merges the batch axis into axis 0. It does not cover a call in which another operand is batched.
 template <uint64_t examples>
 Values joined(const BatchCall& call);
 
@@ -33,14 +33,14 @@ Values joined(const BatchCall& call);
 Tensor leading(const BatchCall& call, std::size_t i);
 // A batch of `size` copies of x.
 Tensor spread(const Tensor& x, int64_t size);
-// A call of the same op on other operands, with some attributes changed.
+// Calls the same op on other operands, with some attributes changed.
 Values call_again(const BatchCall& call, const std::vector<Tensor>& operands,
                   std::initializer_list<std::pair<std::string_view, AttrValue>> changes = {});
 // x with the shape [size of axis 0, sizes...].
 Tensor with_example_shape(const Tensor& x, const Shape& example);
 // `example` with axes of size 1 in front, up to `rank` axes.
 Shape with_rank(const Shape& example, int rank);
-// The type of one example, or row, along axis 0 of a tensor.
+// The type of one row along axis 0 of a tensor, that is, of one example.
 const Type* example_type(const Type* whole);
 // `first` followed by `sizes`.
 std::vector<int64_t> behind(int64_t first, std::span<const int64_t> sizes);

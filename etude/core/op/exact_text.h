@@ -8,7 +8,7 @@
 
 namespace etude::internal {
 
-// The fewest digits that parse back to the same bits: "0.1", "-0", "1e+30", "inf", "true",
+// Prints the fewest digits that parse back to the same bits: "0.1", "-0", "1e+30", "inf", "true",
 // "0.5-2j". The canonical NaN is "nan" or "-nan"; any other NaN shows its bits: "nan(0x7fc00001)".
 // T is the element type of a dtype.
 template <class T>

@@ -47,8 +47,8 @@ struct OperandDef {
 // All operands have n elements.
 using ProgramKernel = void (*)(void* out, const void* const* in, const double* params,
                                std::size_t n);
-// A program and its float32 kernels for CPUs by instruction set (portable, AVX2, AVX-512). Where
-// the kernel is null, float32 runs in the tile interpreter, like all other dtypes.
+// A program and its float32 kernels for CPUs, one for each instruction set (portable, AVX2,
+// AVX-512). If a kernel is null, float32 runs in the tile interpreter, as all other dtypes do.
 struct PartialsDef;
 struct ScalarDef {
   const scalar::Program* program = nullptr;
@@ -104,8 +104,8 @@ struct ErrorCase {
 
 // The properties of a call of a loop op.
 struct LoopFacts {
-  // The number of trailing operands that are loop-invariant: they are the last inputs of each graph
-  // of LoopDef::graphs. More may be appended.
+  // The number of loop-invariant operands. They are the last operands of the call, and the last
+  // inputs of each graph of LoopDef::graphs. More may be appended.
   std::size_t fixed = 0;
   int64_t least_steps = 0;
 };
@@ -119,8 +119,8 @@ struct StoredCall;
 struct UpgradeDef {
   int from = 0;
   void (*run)(StoredCall& call) = nullptr;
-  // Attributes of version `from` that version from + 1 does not have, or has with another kind.
-  // Texts and old containers name attributes without their kinds.
+  // Attributes of version `from` that version from + 1 lacks, or has with another kind. They are
+  // needed since texts and old containers store names of attributes without their kinds.
   std::vector<AttrDef> former = {};
 };
 
@@ -135,7 +135,7 @@ struct OpDef {
   std::vector<std::string_view> results = {"y"};  // {"ys..."}: the type rule decides the number
   // Files store the version of each op that they call. A change that alters the meaning of stored
   // calls needs a new version, and an upgrade from the version before (CONTRIBUTING, "Change an
-  // op"). Upgrades are sorted; those from the oldest versions may be missing.
+  // op"). Upgrades are sorted by version; upgrades from the oldest versions may be missing.
   int version = 1;
   std::vector<UpgradeDef> upgrades = {};
   DTypeSet dtypes = kAnyDType;
@@ -155,23 +155,24 @@ struct OpDef {
   BatchRule batch =
       nullptr;  // not needed for element-wise ops and compositions (core/op/batching.h)
   Effect effect = Effect::kNone;
-  // The name of the attribute with a graph that the call runs on its operands, so that the call can
-  // be inlined.
+  // The name of the attribute that holds the graph which the call runs on its operands. Such a call
+  // can be inlined.
   std::string_view body = "";
-  // The name of the attribute with the name of a public op. Errors of this internal op name that
-  // op.
+  // For an internal op: the name of the attribute that holds the name of a public op. Errors name
+  // that public op.
   std::string_view works_for = "";
   LoopDef loop = {};
-  // A few passes over operands and results, so a plan may recompute the result instead of keeping
-  // it for long. Element-wise ops and views are cheap without this flag.
+  // Set if the op costs only a few passes over operands and results: a plan may then recompute the
+  // result instead of storing it for long. Element-wise ops and views are cheap without this flag.
   bool is_cheap = false;
-  // The op that recomputes the first result from the operands and the other results, with the same
-  // attributes and the same bits, if it takes their dtype. A plan runs it for recomputation.
+  // The op that plans run to recompute the first result. It computes the same bits from the
+  // operands and the other results, with the same attributes. Not used for dtypes that this op does
+  // not accept.
   std::string_view again = "";
   std::vector<RewriteDef> rewrites = {};
   std::string_view no_derivative = "";  // reason why results do not depend smoothly on operands
-  // Bit i: the op is element-wise and linear in operand i, so a sparse operand i stays sparse if
-  // the others are single numbers. Other sparse operands are made dense.
+  // Bit i is set if the op is element-wise and linear in operand i. A sparse operand i then stays
+  // sparse if the other operands are single numbers. All other sparse operands are made dense.
   uint64_t accepts_slices = 0;
   Samples samples = {};
   std::vector<ErrorCase> errors = {};
@@ -206,7 +207,8 @@ class Op {
   DTypeSet operand_dtypes(std::size_t i) const {
     return operand(i).dtypes.empty() ? def_.dtypes : operand(i).dtypes;
   }
-  // Prepares calls on a kind of device; null: no kernel. All lookups of kernels go through here.
+  // Returns the function that prepares calls on a kind of device; null: no kernel. Every lookup of
+  // a kernel calls this function.
   PrepareRule kernel(Device::Kind device) const noexcept {
     const PrepareRule own = def_.kernels.on(device);
     const bool has_own = own != nullptr || def_.kind != Kind::kElementwise;
@@ -219,7 +221,7 @@ class Op {
   bool runs_on(Device device) const noexcept;
   // Whether the op moves elements between devices, so that its operands stay where they are.
   bool moves_devices() const noexcept { return def_.kernels.any != nullptr; }
-  // The place of the attribute `device` of a record that creates tensors; -1 if there is none.
+  // The index of the attribute `device` in a record that creates tensors; -1 if there is none.
   int device_attr() const noexcept { return device_attr_; }
   // Whether a rule can carry a derivative through this op.
   bool is_differentiable() const noexcept;

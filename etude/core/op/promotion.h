@@ -12,22 +12,23 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// The common dtype of both on this thread: promote() within a kind, else the dtype of the higher
-// kind (bool, integers, floats and complex numbers). Empty for uint64 with a signed integer. Across
-// kinds empty under Promotion::kStrict, unless the op casts integers.
+// Returns the common dtype of a and b on this thread: promote() within a kind, else the dtype of
+// the higher kind (bool, then integers, then floats and complex numbers). Empty for uint64 with a
+// signed integer. Under Promotion::kStrict also empty for different kinds, unless the op casts
+// integers.
 std::optional<DType> meeting_dtype(DType a, DType b, bool casts_integers = false);
 
-// The dtype of a call of tensors of `dtype` with a host number that is not a bool. A real number
+// The dtype of a call on tensors of `dtype` and a host number that is not a bool. A real number
 // promotes bools and integers to the default dtype. An integer promotes bools to int32. Under
 // Promotion::kStrict the number adapts, or is refused.
 DType dtype_with_number(DType dtype, bool is_real);
 
-// The dtype after an op has cast integers, and bools unless Promotion::kStrict refuses it: the
-// default dtype. Other dtypes are unchanged.
+// The dtype of an operand of an op that casts integers: the default dtype for integers and, unless
+// Promotion::kStrict refuses them, bools. Other dtypes are unchanged.
 DType floating_for(DType dtype);
 
-// `value` for a write into a tensor of `dtype`, which keeps its dtype: cast if the common dtype is
-// `dtype`, else unchanged.
+// Prepares `value` for a write into a tensor of `dtype`: casts it to `dtype` if that is their
+// common dtype, else returns it unchanged.
 Tensor for_target(const Tensor& value, DType dtype, CallSite where);
 
 }  // namespace internal

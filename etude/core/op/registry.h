@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The only table of op records. Filled by register_all_ops() (etude/startup.cc) on first use.
-// Users may add records.
+// The table of op records; there is no other. Filled by register_all_ops() (etude/startup.cc) on
+// first use. Users may add records.
 #pragma once
 
 #include <memory>

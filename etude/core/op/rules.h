@@ -17,9 +17,9 @@ namespace ETUDE_API etude {
 
 class Op;
 
-// The device of a call: its attribute `device`, if the record has it and it is given; else the
-// device of its operands (type inference checks that they share it), except operands read on the
-// host; else cpu:0. Null is an absent operand.
+// The device of a call. It is the attribute `device` if the call has it, else the device of the
+// operands that are not read on the host (type inference checks that they share one device), else
+// cpu:0. An entry of `types` is null for an absent operand.
 Device device_of(const Op& op, std::span<const Type* const> types, const Attrs& attrs);
 Device device_of(const Op& op, Operands operands, const Attrs& attrs);
 
@@ -60,13 +60,14 @@ struct KernelCall : KernelState {
 };
 // Runs on checked data. Does not throw: returns false after report_fault().
 using KernelFn = bool (*)(const KernelCall&);
-// Records why a kernel refuses this data, for example an index out of range. cost: a string.
+// Records the reason why a kernel refuses the data, for example an index out of range. cost: a
+// string.
 bool report_fault(ErrorCode code, std::string message);
 
-// The parameters of a kernel besides pointers, made once per (types, attributes). Every word is
-// written completely or not at all, since ahead-of-time compilation recognises addresses by words.
-// A struct that is copied into it must not have padding (WordOf). tests/ops/params_test.cc checks
-// this for the op matrix.
+// The parameters of a kernel besides its data pointers, made once for each combination of types and
+// attributes. Every word is written completely or not at all, since ahead-of-time compilation looks
+// for addresses word by word. So a struct that is copied into the parameters must not have padding
+// (WordOf). tests/ops/params_test.cc checks this for the op matrix.
 struct KernelParams : internal::RefCounted {};
 
 // A flag, an enumerator or a small number that fills a whole word.
@@ -127,8 +128,8 @@ struct Kernels {
 // Computes results whose shape depends on data. Runs at once, on dense operands with values.
 using DataRule = Values (*)(Operands in, const Attrs& attrs);
 
-// The argument of a reverse rule. An operand or result that the rule did not read in the trial run
-// on symbols has a type but no value.
+// The argument of a reverse rule. When a record is registered, its rule runs once on symbols.
+// Operands and results that it did not read in that run have a type but no value.
 struct VjpCall {
   Operands in;
   Operands out;
@@ -167,7 +168,8 @@ struct JvpCall {
 // Returns one tangent per result; absent: zero.
 using JvpRule = Values (*)(const JvpCall&);
 using LowerRule = Values (*)(Operands in, const Attrs& attrs);
-// The cotangent of operand `wrt` of a linear op. Of in[wrt] only the type may be read.
+// Returns the cotangent of operand `wrt` of a linear op. The rule may read only the type of
+// in[wrt], not its elements.
 using TransposeRule = Tensor (*)(Operands in, int wrt, const Tensor& ct, const Attrs& attrs);
 
 // The argument of a rewrite rule: a call in a graph that is being prepared to run.
@@ -217,8 +219,8 @@ struct BatchCall {
 };
 // Returns the results for all examples, equal to the results of the examples one by one. A result
 // is stacked along a new axis 0, or returned once without that axis if it is equal for all
-// examples. Calls ops in the context around the batch. Absent results: the rule does not cover this
-// call, and the examples run one by one.
+// examples. The ops that the rule calls run in the context around the batch. A rule that does not
+// cover the call returns absent results; the examples then run one by one.
 using BatchRule = Values (*)(const BatchCall&);
 
 }  // namespace etude

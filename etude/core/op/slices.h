@@ -10,12 +10,12 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// The index of the only sparse operand if all others are single numbers, so that an element-wise op
-// that is linear in this operand can run on its rows; else -1.
+// Returns the index of the only sparse operand if all other operands are single numbers, else -1.
+// An element-wise op that is linear in this operand can run on its rows.
 int slices_operand(Operands in) noexcept;
-// The rows of the sparse tensor `like`, with other values.
+// A sparse tensor with the row indices of `like` and other values.
 Tensor with_rows(const Tensor& like, Tensor values);
-// The call, run on the rows of operand i.
+// Runs the call on the rows of operand i.
 Values execute_on_slices(const Op& op, Operands in, int i, const Attrs& attrs, CallSite where);
 
 // The line of the call whose rule or lowering is running; unknown outside of rules.

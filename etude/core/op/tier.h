@@ -14,8 +14,9 @@ enum class Tier : uint8_t {
   kBest = 2,
 };
 
-// The tier of kernels and plans that are prepared from now on: ETUDE_TIER (0, 1 or 2) or a test
-// sets it; none: by run time. If no code is made, the kernels of records run instead. threads:
+// The tier of kernels and plans that are prepared from now on. ETUDE_TIER (0, 1 or 2) or a test
+// sets it. If it is empty, the accumulated run time decides. If no code is made, the kernels of
+// records run instead.
 // threads: thread-safe.
 std::optional<Tier> fixed_tier() noexcept;
 void fix_tier(std::optional<Tier> tier) noexcept;

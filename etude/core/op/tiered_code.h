@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Machine code by tiers, of a scalar program or of a cluster. At first there is none, and
-// precompiled kernels run. Once enough time has gone into that, code of Tier 1 and later of Tier 2
-// is requested, made in the background, and swapped in by one atomic store. All tiers compute the
-// same bits. Used by FusedProgram (kernels/) and ClusterCode (plan/); codegen/ makes the code.
+// The machine code of a scalar program or of a cluster, by tiers. At first precompiled kernels run.
+// Once they have used enough time, code of tier 1 and later of tier 2 is compiled in the background
+// and swapped in by one atomic store. All tiers compute the same bits. Used by FusedProgram
+// (kernels/) and ClusterCode (plan/); codegen/ makes the code.
 #pragma once
 
 #include <array>
@@ -31,8 +31,8 @@ class TieredCode {
   const Source& source() const noexcept { return source_; }
   // The best tier so far.
   Tier tier() const noexcept { return tier_.load(std::memory_order_relaxed); }
-  // Sets code of this tier, owned by `owner`, for the rest of the process. The highest tier is
-  // used. Null code: none will come.
+  // Sets the code of this tier, which `owner` owns and keeps until the process ends. Runs use the
+  // highest tier. Null code: no code will follow.
   void set_code(Tier tier, void* code, std::shared_ptr<const void> owner) const;
 
  protected:
@@ -41,10 +41,11 @@ class TieredCode {
 
   // The best code so far; null: none.
   void* best_code() const noexcept { return best_.load(std::memory_order_acquire); }
-  // Code of this tier, made at once if missing. Null: this build makes no code.
+  // Returns the code of this tier, and compiles it first if it is missing. Null: this build makes
+  // no code.
   void* code_of(Tier tier) const;
-  // To be called after a run that takes about `ns` without code: requests better code once the sum
-  // justifies it.
+  // Call this after each run that takes about `ns` without machine code. It requests better code
+  // once the sum of these times justifies it.
   void note_run(uint64_t ns) const noexcept {
     if (tier() != Tier::kBest) add_run(ns);
   }

@@ -36,15 +36,16 @@ struct StoredCall {
   };
   std::vector<Operand> operands;
   std::vector<std::pair<std::string, AttrValue>> attrs;
-  // For each result of the old version, in order: the index of the result of the new version that
-  // has its value. Empty: the results stay as they are.
+  // Maps results of the old version to results of the new version: entry i is the new index of old
+  // result i. Empty: the results are unchanged.
   std::vector<uint32_t> results;
 
   // The value of an attribute; null if the call has none of that name. Valid until the next change.
   const AttrValue* find(std::string_view name) const;
   // Adds an attribute or replaces its value.
   void set(std::string_view name, AttrValue value);
-  // Adds an attribute unless the call has one of that name: the default of the old version.
+  // Adds an attribute unless the call has one of that name. Used to store the default of the old
+  // version.
   void set_missing(std::string_view name, AttrValue value);
   // Does nothing if the call has no attribute `from`.
   void rename(std::string_view from, std::string_view to);
@@ -55,10 +56,11 @@ struct StoredCall {
 namespace internal {
 
 // Runs the upgrades from `version` to the present version of the op.
-// throws: kUnimplemented for a version that is newer than the record, or older than its upgrades:
+// throws: kUnimplemented for a version that is newer than the record, or older than its first
+//         upgrade. The error
 // names the op, the version and the versions that can be read.
 void upgrade(const Op& op, uint32_t version, StoredCall& call);
-// The same checks without a call.
+// Makes the same checks without a call.
 void require_readable(const Op& op, uint32_t version);
 
 }  // namespace internal
