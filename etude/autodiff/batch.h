@@ -24,8 +24,8 @@ namespace ETUDE_API etude {
 struct BatchCall;
 
 // Runs calls on examples as calls on the batch, by the batching rules of op records. On the stack
-// for its lifetime. It nests with tapes and forward mode, inside or outside of them: for gradients
-// of each example, or of a batch.
+// for its lifetime. It nests with tapes and forward mode in either order: for the gradients of each
+// example, or the gradient of a batch.
 // threads: confined to the thread that made it.
 class BatchContext final : public Context, private internal::KeySource {
  public:
@@ -33,13 +33,13 @@ class BatchContext final : public Context, private internal::KeySource {
   // `size` is the number of examples, at least 1. `randomness` decides about keys that are drawn
   // inside.
   explicit BatchContext(int64_t size, Randomness randomness = Randomness::kSame);
-  // The same batch again, also after it ended: to run a record from inside a second time on its
+  // Reopens a batch, which may have ended: a record made inside it runs a second time on the same
   // examples.
   using Batches = internal::FollowedValues::Map;
   BatchContext(int64_t size, Randomness randomness, Batches batches);
   ~BatchContext() override;
 
-  // An example that represents each x[i], i < size: an abstract tensor, without elements.
+  // Returns the example that represents all x[i], i < size: an abstract tensor, without elements.
   Tensor example_of(const Tensor& x);
   // Whether it is an example of this batch.
   bool is_example(const Tensor& x) const override { return find(x) != nullptr; }
@@ -47,7 +47,7 @@ class BatchContext final : public Context, private internal::KeySource {
   Randomness randomness() const noexcept { return randomness_; }
   // The batches of the examples that are alive.
   const Batches& batches() const noexcept { return batches_.all(); }
-  // The value of all examples, [size, ...]; a value that is the same for all examples is repeated.
+  // Returns the values of all examples, [size, ...]. A value that all examples share is repeated.
   Tensor batch_of(const Tensor& x) const;
 
   // throws: as the op for one example; kInvalidArgument if results of examples have different
@@ -88,7 +88,7 @@ struct CountExamples {
 struct ToExamples {
   BatchContext& context;
   void operator()(Tensor& x) const { x = context.example_of(x); }
-  // A Variable among Parts. throws: kInvalidArgument.
+  // For a Variable among Parts. throws: kInvalidArgument.
   void operator()(Variable& x) const;
   template <class T>
   void operator()(T& x) const {

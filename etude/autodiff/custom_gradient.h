@@ -24,7 +24,7 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// Records the trainable Variables that are read while it lives.
+// While alive, records the trainable Variables that are read.
 class ReadList final : public VariableReader {
  public:
   ReadList() { start_reading(); }
@@ -37,7 +37,7 @@ class ReadList final : public VariableReader {
   std::vector<Tensor> snapshots;
 };
 
-// throws: kFailedPrecondition that lists them, unless there are none.
+// throws: kFailedPrecondition, which lists the Variables, unless the list is empty.
 [[noreturn]] void throw_unlisted_variables(const std::vector<Variable>& variables);
 
 // While alive, or until finish(), records the tensors that a rule uses besides its arguments, if a
@@ -47,8 +47,8 @@ class RuleCaptures {
  public:
   // `inputs`: the placeholders of the arguments.
   RuleCaptures(const LeafList& arguments, std::span<const Tensor> inputs);
-  // The rule at `where` has returned `results` and read the values `known` of Variables. Warns of
-  // captures without a derivative.
+  // Call this when the rule at `where` has returned `results`. `known` are the values of Variables
+  // that it read. Warns of captures without a derivative.
   void finish(std::span<const Tensor> results, std::span<const Tensor> known, CallSite where);
 
  private:
@@ -87,7 +87,7 @@ decltype(auto) with_cotangents(const R& like, std::vector<Tensor> dy, Fn&& fn) {
   }
 }
 
-// The same structure without elements: it keeps shapes and lengths but no memory.
+// Returns the same structure without elements: shapes and lengths, but no memory.
 template <class R>
 R skeleton_of(R value) {
   auto each = [](auto& leaf) {
@@ -147,8 +147,8 @@ auto run_custom(CallSite where, const Rule& rule, const X&... x) {
   return std::move(value);
 }
 
-// The pullback of a derivative_of, which adds tangents of the arguments into references or returns
-// them, as a pullback that returns them.
+// Wraps the pullback of a derivative_of as a pullback that returns the tangents of the arguments.
+// The wrapped pullback returns them or adds them into references.
 template <class Pull, class R, class... X>
 struct ReturningPullback {
   Pull pull;
@@ -164,12 +164,13 @@ struct ReturningPullback {
   operator()(const Y&... dy) const { return (*this)(tangent_t<R>(dy...)); }
 };
 
-// The calls of diff/custom_gradient.h on tensors. A tuple as the value has pullback(dy...). If a
-// rule reads trainable Variables, pullback(dy..., std::span<const Variable>) returns a std::pair of
-// the tangents and a std::vector<Tensor> with the gradients of the Variables. Outer tapes record
-// the calls in a rule and in its pullback, so a second derivative is the derivative of the
-// pullback. Forward mode runs the transpose of the pullback, which it calls once with zeros. In a
-// vmap the rule and its pullback run on all examples, in either order of vmap and derivative.
+// The calls of diff/custom_gradient.h on tensors. If the value is a tuple, the pullback is called
+// as pullback(dy...). If a rule reads trainable Variables, its pullback takes them as a last
+// argument: pullback(dy..., std::span<const Variable>) returns a std::pair of the tangents and a
+// std::vector<Tensor> with the gradients of the Variables. Outer tapes record the calls in a rule
+// and in its pullback, so a second derivative is the derivative of the pullback. Forward mode runs
+// the transpose of the pullback, which it calls once with zeros. In a vmap the rule and its
+// pullback run on all examples, in either order of vmap and derivative.
 //
 // A rule has no derivative by a tensor that it captures. If such a derivative is taken while the
 // rule runs, a warning is printed, once per line of a rule.
@@ -183,7 +184,7 @@ struct OtherLeaves {
   static auto custom(CallSite where, const Rule& rule, const X&... x) {
     return run_custom(where, rule, x...);
   }
-  // f runs if no derivative is taken.
+  // Runs f instead of the rule if no derivative is taken.
   template <class F, class Rule>
   static auto custom(CallSite where, const F& f, const Rule& rule, const X&... x) {
     using R = std::decay_t<decltype(std::invoke(rule, x...).first)>;

@@ -18,9 +18,9 @@ struct GradientCheckOptions {
   bool in_double = true;    // cast floating arguments to float64 or complex128 first
 };
 
-// Whether the gradient of the sum of f's result agrees with central differences in every element of
-// every argument: "" if so, else a sentence that names argument, element and both numbers. As with
-// tapes, a complex gradient is the conjugate of the analytic derivative.
+// Compares the gradient of the sum of f's result with central differences, for every element of
+// every argument. Returns "" if they agree, else a sentence that names the argument, the element
+// and both numbers. As with tapes, a complex gradient is the conjugate of the analytic derivative.
 //
 //   EXPECT_EQ(check_gradient([](std::span<const Tensor> x) { return x[0] * x[1]; }, args), "");
 //

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // GradientTape: records the calls that depend on watched values while it lives, and runs their
-// rules backwards. For programs that choose sources and targets afterwards; gradient.h has
-// operators on functions. Made of Tape and TapeContext (tape.h).
+// rules backwards. For programs that choose sources and targets after the computation; gradient.h
+// has operators on functions. Consists of Tape and TapeContext (tape.h).
 #pragma once
 
 #include <cstdint>
@@ -69,8 +69,8 @@ class LeafList {
   std::vector<LeafRef> items_;
 };
 
-// The cotangent of the tangent of x, for cotangents of its tensors; an absent cotangent counts as
-// none.
+// Returns the cotangent of the tangent of x, from the cotangents of the tensors of x. Absent
+// cotangents contribute nothing.
 template <TensorManifold T>
 tangent_t<T> pull_through_move(const T& x, std::span<const Tensor> cotangents);
 
@@ -80,7 +80,7 @@ class LeafGradients {
  public:
   explicit LeafGradients(std::vector<Tensor> found, bool all_zeros = false)
       : found_(std::move(found)), depth_(all_zeros ? 1 : 0) {}
-  // Besides gradients, the state updates that layers made while a tape recorded.
+  // Also stores the state updates that layers made while a tape recorded.
   LeafGradients(std::vector<Tensor> found, const TapedStates* states)
       : found_(std::move(found)), depth_(0), states_(states) {}
   // Whether a gradient arrived since the last call.
@@ -101,7 +101,7 @@ class LeafGradients {
     }
     return zero_tangent(x);
   }
-  // The state update of this layer; an update of an inner derivative stays as it is.
+  // The state update of this layer. An update from an inner derivative is unchanged.
   template <class T>
   NewState<T> state(const LayerState<T>& x) {
     const auto& box = StateAccess::box(x);
@@ -112,7 +112,7 @@ class LeafGradients {
   NewState<T> state(const NewState<T>& x) {
     return x;
   }
-  // Updates of a frozen part are dropped on purpose.
+  // Drops the updates of a frozen part without a warning.
   template <class X>
   void frozen(const X& x) {
     const DropStates drop{states_};
@@ -148,8 +148,8 @@ struct GradientTapeAccess;
 
 }  // namespace internal
 
-// Records from its construction until stop(), until the first gradient() of a tape that is not
-// persistent, or until its end. Neither copied nor moved.
+// Records from its construction until stop() or its destruction. A tape that is not persistent also
+// stops at the first gradient(). Neither copied nor moved.
 // threads: confined to the thread that made it.
 class GradientTape final : private internal::VariableReader {
  public:
@@ -172,7 +172,7 @@ class GradientTape final : private internal::VariableReader {
   explicit GradientTape(TapeOptions options = {}, CallSite where = CallSite::here());
   ~GradientTape();
 
-  // Records calls on these from now on. A Variable is watched at each read.
+  // Records calls on the tensors of x from now on. A Variable is watched at each read.
   //
   // throws: kInvalidArgument for a sparse tensor, since only its rows are known.
   template <Structure X>
@@ -181,10 +181,10 @@ class GradientTape final : private internal::VariableReader {
     for (const internal::LeafRef& leaf : leaves.items()) watch_leaf(leaf, where);
   }
 
-  // Returns the gradient of the sum of all targets, in the structure of the sources. For a source
-  // that the targets do not depend on it is absent, or zeros on request; inside a struct it is
-  // zeros. It contains the state updates that layers among the sources made while the tape
-  // recorded.
+  // Returns the gradient of the sum of all targets, in the structure of the sources. If the targets
+  // do not depend on a source, its gradient is absent, or zeros on request; inside a struct it is
+  // zeros. The result also contains the state updates that layers among the sources made while the
+  // tape recorded.
   //
   // throws: kFailedPrecondition the second time on a tape that is not persistent; kInvalidArgument
   //   for an absent target or a wrong number of output_gradients; kUnimplemented, naming the op, if
@@ -213,8 +213,8 @@ class GradientTape final : private internal::VariableReader {
         sweep_elements(target, internal::LeafList(sources), options, where));
     return internal::build_tangent(sources, found);
   }
-  // The same for rows that are independent of each other: for a target [b, t...] and a source [b,
-  // s...] returns [b, t..., s...].
+  // The same for independent rows: row i of the target depends only on row i of the source. For a
+  // target [b, t...] and a source [b, s...] returns [b, t..., s...].
   //
   // throws: as jacobian; kInvalidArgument unless both ranks are 2 or more and first sizes are
   // equal.
@@ -239,7 +239,7 @@ class GradientTape final : private internal::VariableReader {
   bool persistent() const;
   bool recording() const;
   bool should_record(std::span<const Tensor> inputs) const;
-  // Records a call made elsewhere, with its pullback, if should_record(inputs).
+  // Records a call that was made elsewhere, with its pullback, if should_record(inputs) is true.
   void record(std::span<const Tensor> inputs, std::span<const Tensor> outputs, Pullback pullback,
               std::string_view name = {}, CallSite where = CallSite::here());
   // Drops the records that serve this value only.

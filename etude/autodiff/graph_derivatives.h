@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Transformations of a graph, made by running it, node by node, under a tape, a jvp or a vmap
-// inside a trace. The results are graphs again, which are differentiated, batched, planned and
-// called like any other. No op with a graph has rules of its own. The graph caches each result.
+// Transformations of a graph. Inside a trace, the graph runs node by node under a tape, a jvp or a
+// vmap. The results are graphs, which can be differentiated, batched, planned and called like any
+// other. So ops with graphs need no rules of their own. The graph caches each result.
 #pragma once
 
 #include <cstddef>
@@ -36,9 +36,9 @@ class Chosen {
 // Operand indices as the bits of a rule.
 uint64_t operand_bits(std::span<const int64_t> operands);
 
-// The two halves of a derivative; the data between their runs is known.
+// The two halves of a derivative, with the data that passes from one to the other.
 struct GraphDerivative final : RefCounted {
-  // From the inputs of the graph to its outputs, followed by the residuals that `backward` reads.
+  // Maps the inputs of the graph to its outputs, followed by the residuals that `backward` reads.
   GraphRef forward;
   // Inputs: the graph inputs that `read` lists, the residuals of `forward`, the cotangents of the
   // outputs of differentiable dtypes, and the sums of the inputs in `summed`. Outputs: the
@@ -47,33 +47,34 @@ struct GraphDerivative final : RefCounted {
   GraphRef backward;
   std::vector<int64_t> read;
   std::vector<bool> adds;  // by chosen input: whether it has a cotangent
-  // By chosen input: whether its cotangent is sparse rows, which `backward` returns as two outputs,
-  // indices and values. Of sparse_derivative_of() only.
+  // By chosen input: whether its cotangent is sparse rows. `backward` returns them as two outputs,
+  // indices and values. Only sparse_derivative_of() sets it.
   std::vector<bool> is_rows;
 };
 
 // throws: kUnimplemented, naming the op, for an op on the path without a derivative.
 RefPtr<const GraphDerivative> derivative_of(const Graph& graph, const Chosen& wanted);
-// The same with sparse cotangents kept as rows, as without staging.
+// The same, but sparse cotangents remain rows, as in eager mode.
 RefPtr<const GraphDerivative> sparse_derivative_of(const Graph& graph, const Chosen& wanted);
 // `summed` are some of the wanted inputs. The residuals do not depend on them.
 RefPtr<const GraphDerivative> sparse_derivative_of(const Graph& graph, const Chosen& wanted,
                                                    const Chosen& summed);
 RefPtr<const GraphDerivative> derivative_of(const Graph& graph, const Chosen& wanted,
                                             const Chosen& summed);
-// Inputs of the graph, then tangents of the chosen ones, to its outputs, then a tangent per output,
-// absent if it does not depend on them. Each call precedes its tangent, as when calls run one by
-// one. throws: as derivative_of().
+// A graph in forward mode. Inputs: the inputs of `graph`, then tangents of the chosen inputs.
+// Outputs: the outputs of `graph`, then a tangent for each output, absent if the output does not
+// depend on a chosen input. Each call precedes its tangent, as in eager mode. throws: as
+// derivative_of().
 GraphRef pushed_graph_of(const Graph& graph, const Chosen& moved);
-// The chosen inputs have `size` examples along axis 0, and so have the outputs in `results`; other
-// outputs must not depend on the chosen inputs.
+// A graph on a batch. The chosen inputs have `size` examples along axis 0, and so have the outputs
+// in `results`; other outputs must not depend on the chosen inputs.
 GraphRef batched_graph_of(const Graph& graph, const Chosen& batched, int64_t size,
                           const Chosen& results);
-// The graph without calls that have effects outside, for running a part again: a print prints once,
-// although the derivative of a loop runs its steps again. Calls whose results have elements stay.
-// Returns the graph itself if it has none.
+// Returns the graph without calls that have effects outside, or the graph itself if there are no
+// such calls. Used to run a part again: the derivative of a loop runs its steps again, but a print
+// in a step prints once. Calls whose results have elements remain.
 GraphRef without_effects(const Graph& graph);
-// Which outputs depend on the chosen inputs, by the way the nodes are wired.
+// The outputs that depend on the chosen inputs, judging by the edges of the graph alone.
 Chosen outputs_behind(const Graph& graph, const Chosen& inputs);
 
 }  // namespace internal

@@ -9,7 +9,8 @@
 
 namespace ETUDE_API etude {
 
-// On the context stack for its lifetime. Confined to the thread that made it.
+// On the context stack for its lifetime.
+// threads: confined to the thread that made it.
 class JvpContext final : public Context {
  public:
   JvpContext();

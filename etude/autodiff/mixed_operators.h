@@ -43,7 +43,7 @@ struct MixedTypes {
   using To = std::conditional_t<is_real, From, Active<From>>;
   using Number = typename To::Value;
 };
-// The static error for a function that cannot be called with any of them.
+// The compile-time error for a function that cannot be called with any of these argument types.
 template <class F, class... X>
 struct MixedHasNoDerivative {
   static constexpr bool is_first = MixedTypes<F, X...>::is_first;
@@ -88,7 +88,7 @@ struct TakeMixed {
   void leave() { tensors.leave(); }
 };
 
-// A run of a function. Both tapes record it: the tape of tensors and the tape of numbers.
+// A run of a function, which two tapes record: a tape of tensors and a tape of numbers.
 template <class F, class... X>
 struct MixedRun {
   using Types = MixedTypes<F, X...>;
@@ -129,7 +129,8 @@ struct MixedRun {
     }
     (std::index_sequence_for<X...>());
   }
-  // The slot on the tape of a number of the result: the index of its cotangent. 0 for other leaves.
+  // The slot of a number of the result on the tape of numbers, which is the index of its cotangent.
+  // 0 for other leaves.
   template <class S>
   uint32_t slot_of(const S& leaf) const {
     if constexpr (std::is_same_v<S, To>) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Staged functions, derivatives and control flow on Parts, compiled once, into the library: for
-// callers that know their functions at run time only, such as other languages and loaded programs.
-// In C++ the templates of the same names take any callable on Parts; these have the same bits.
+// Staged functions, derivatives and control flow on Parts. They are compiled once, into the
+// library, for callers that know their functions only at run time, such as other languages and
+// loaded programs. C++ programs may call the templates of the same names with any callable on
+// Parts; both compute the same bits.
 #pragma once
 
 #include <functional>
@@ -26,12 +27,13 @@ using ToParts = std::function<Parts(const Parts&)>;
 using Step = std::function<Parts(const Parts& state, const Parts& row)>;
 using StepWithRow = std::function<std::pair<Parts, Parts>(const Parts& state, const Parts& row)>;
 
-// A staged function with one argument, which a call may change. Several arguments are fields.
+// A staged function with one argument, which a call may change. To pass several arguments, make
+// them fields of the Parts.
 using Staged = Function<Parts(Parts&)>;
 Staged function(std::function<Parts(Parts&)> f, FunctionOptions options = {},
                 CallSite where = CallSite::here());
 
-// throws, all: as the templates.
+// throws (all): as the templates.
 std::pair<Tensor, Parts> value_with_gradient(const ToTensor& f, const Parts& x,
                                              CallSite where = CallSite::here());
 std::pair<Parts, ToParts> value_with_pullback(const ToParts& f, const Parts& x,
@@ -46,7 +48,7 @@ ToParts custom_gradient(std::function<std::pair<Parts, ToParts>(const Parts&)> r
                         CallSite where = CallSite::here());
 ToParts recompute_grad(ToParts f);
 
-// The result of branch `index` on x; a bool chooses between the first two.
+// Runs branch number `index` on x. For a bool index, false is branch 0 and true is branch 1.
 Parts switch_case(const Arg& index, const std::vector<ToParts>& branches, const Parts& x);
 Parts while_loop(const ToTensor& condition, const ToParts& body, Parts init,
                  const LoopOptions& options = {}, CallSite where = CallSite::here());

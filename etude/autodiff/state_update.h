@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// update_state(): a layer whose operator() is const states the next value of its state
-// (diff/layer_state.h); operators collect it.
+// update_state(): a layer whose operator() is const calls it with the next value of its state
+// (diff/layer_state.h). Differential operators collect the updates.
 #pragma once
 
 #include <cstddef>
@@ -24,10 +24,10 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// The number of vmaps around a context of this thread.
+// The number of vmaps on the stack of this thread that enclose the context `inner`.
 int count_vmaps(const Context& inner) noexcept;
-// The value without derivatives. `vmaps`: the number of vmaps around the operator that collects the
-// state.
+// Returns x without derivatives. `vmaps` is the number of vmaps around the operator that collects
+// the state.
 // throws: kInvalidArgument if x belongs to an example of a vmap inside that operator.
 Tensor updated_value(const Tensor& x, int vmaps);
 // Warns once per layer and line, unless calls run on abstract tensors.
@@ -57,11 +57,11 @@ NewState<T> taken_from(const StateBox<T>& box) {
   return value != nullptr ? NewState<T>{*value} : NewState<T>{};
 }
 
-// The state updates that layers themselves made while a GradientTape recorded. No operator
-// copied these layers, so the key of an update is the address of its layer.
+// The state updates that layers made while a GradientTape recorded. A tape does not copy the
+// layers, so the key of an update is the address of its layer.
 class TapedStates {
  public:
-  // Of a tape that began to record at `since`, with `vmaps` vmaps around it.
+  // For a tape that began to record at `since`, inside `vmaps` vmaps.
   TapedStates(int vmaps, uint64_t since);
   ~TapedStates();
   template <class T>
@@ -107,7 +107,8 @@ void each_state_tensor(T& value, Fn&& fn) {
   }
 }
 
-// Opens boxes in the states of a fresh copy of the arguments, for its lifetime.
+// While alive, collects state updates of a fresh copy of the arguments: it attaches a box to each
+// state.
 class AwaitedStates {
  public:
   AwaitedStates() = default;
@@ -136,8 +137,8 @@ class AwaitedStates {
       box->close();
     }
   }
-  // The update in box `at`, and advances `at`. Boxes are counted in flattening order, without
-  // frozen parts.
+  // Returns the update in box `at`, and advances `at`. Boxes are numbered in flattening order,
+  // without frozen parts.
   template <class T>
   NewState<T> next(std::size_t& at) const {
     while (boxes_[at]->is_frozen) ++at;
@@ -154,7 +155,7 @@ class AwaitedStates {
     boxes_.push_back(box);
     StateAccess::set_box(x, std::move(box));
   }
-  // Updates of a frozen part are dropped.
+  // Drops the updates of a frozen part.
   template <class X>
   void frozen(X& x) {
     const bool was = std::exchange(is_frozen_, true);
@@ -174,8 +175,8 @@ class AwaitedStates {
 
 namespace internal {
 
-// For operators that do not return state updates: warns of each update that reached a copy of
-// `model`, with its path, unless an enclosing operator takes it.
+// For operators that do not return state updates. Warns, with its path, of each update that reached
+// a copy of `model`, unless an enclosing operator takes the update.
 template <class Model>
 class WarnUntaken {
  public:
@@ -206,8 +207,8 @@ class WarnUntaken {
 // `layer` names the kind of layer in messages. If no operator takes the update, a warning is
 // printed once.
 //
-// throws: kInvalidArgument in a vmap inside the operator, where each example would have a separate
-//         state; the errors of next().
+// throws: kInvalidArgument in a vmap inside the operator, since each example would have a state of
+//         its own; the errors of next().
 template <class T, class Fn>
 requires std::is_invocable_r_v<T, const Fn&, const T&>
 void update_state(const LayerState<T>& state, std::string_view layer, const Fn& next,

@@ -22,7 +22,7 @@ struct DifferentiableTraits<Tensor> {
   using Tangent = Tensor;
   // Zeros of x's shape and dtype, on its device.
   static Tensor zero(const Tensor& x);
-  // In place when x is not shared; rows of a sparse tangent are added one by one.
+  // Writes in place if x is not shared. Adds the rows of a sparse tangent one by one.
   static void move(Tensor& x, const Tensor& by);
 };
 
@@ -34,8 +34,8 @@ template <class T>
 concept TangentWithTensors = Composite<T> && holds_other_leaf<T>();
 
 // A type that specialises DifferentiableTraits and has a tangent with tensors, such as a direction
-// of length 1. Derivatives are taken by the tensors among its fields, then pulled back through its
-// move() to its tangent, as for manifolds of numbers.
+// of length 1. Derivatives are first taken with respect to the tensors among its fields, then
+// pulled back through its move() to its tangent, as for manifolds of numbers.
 template <class T>
 concept TensorManifold =
     HasTangent<T> && !Composite<T> && !kIsOtherLeaf<T> && holds_other_leaf<tangent_t<T>>();
@@ -94,7 +94,7 @@ class LengthOfLeaves {
   void operator()(const S& leaf) {
     (*this)(Tensor(leaf));
   }
-  // In the dtype that the leaves promote to; 0 without leaves.
+  // The length, in the dtype that the leaves promote to; 0 without leaves.
   Tensor length() const;
 
  private:
@@ -103,8 +103,9 @@ class LengthOfLeaves {
 
 }  // namespace internal
 
-// Returns the sum of the products of the leaves of t and u, pytrees with tensors: a scalar of the
-// dtype of their leaves. It is built of calls, so it can be differentiated.
+// Returns the sum of the products of the leaves of t and u, which are pytrees with tensors. The
+// result is a scalar of the dtype of the leaves. It is computed by calls of ops, so it can be
+// differentiated.
 //
 // throws: kInvalidArgument where shapes, lengths or dtypes differ.
 template <internal::TangentWithTensors T>

@@ -5,10 +5,10 @@
 //   auto [loss, grads] = value_with_gradient([&](const Model& m) { return loss(m(x), y); }, model);
 //   move(model, -0.1 * grads);
 //
-// Arguments without a tangent (integers, texts) and those wrapped in no_derivative are left out.
-// For one differentiable argument the gradient is its tangent, for several a tuple of tangents. A
-// part on which the result does not depend has a gradient of zeros; GradientTape returns an absent
-// tensor for it.
+// The gradient omits arguments without a tangent (integers, texts) and arguments wrapped in
+// no_derivative. For one differentiable argument the gradient is its tangent, for several it is a
+// tuple of tangents. If the result does not depend on a part of an argument, the gradient there is
+// zeros; GradientTape returns an absent tensor instead.
 #pragma once
 
 #include <functional>
@@ -66,16 +66,16 @@ class FreshLeaves {
   GradientTape& tape_;
 };
 
-// Keeps types and ids of tensors and releases their elements, except for manifolds: their move()
-// reads the elements.
+// Releases the elements of tensors and keeps their types and ids. Manifolds keep their elements,
+// since their move() reads them.
 struct LetGo {
   void operator()(Tensor& leaf) const;
   template <class T>
   void operator()(T&) const {}
 };
 
-// Whether a tape on tensors can follow these arguments: each contains a tensor or a Variable, or
-// has no tangent.
+// Whether a tape of tensors can record a function of these arguments: each argument contains a
+// tensor or a Variable, or has no tangent.
 template <class X>
 inline constexpr bool kIsRecorded =
     !Differentiable<X> || HasLeaf<X, Tensor>::value || HasLeaf<X, Variable>::value;
@@ -94,7 +94,7 @@ struct HostNumbers {
       are_recorded,
       "etude: calls on host numbers are not recorded; pass Tensor(x), or no_derivative(x)");
 };
-// The static error for arguments without a derivative.
+// The compile-time error for arguments without a derivative.
 template <class... X>
 constexpr auto refusal_of_unrecorded() {
   if constexpr (kHaveTangents<X...>) {
@@ -131,9 +131,8 @@ std::tuple<tangent_t<X>...> build_all(const std::tuple<X...>& fresh, LeafGradien
 
 }  // namespace internal
 
-// A function of X... that returns one number, with the line of the call that it was passed to.
-// Borrows the function for the duration of this call. A parameter type: lambdas and functions
-// convert to it.
+// A parameter type for a function of X... that returns one number. Lambdas and functions convert to
+// it. It borrows the function for one call, and stores the line of that call.
 template <class... X>
 class ScalarFunction {
  public:

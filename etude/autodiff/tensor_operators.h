@@ -32,14 +32,13 @@ struct ForwardOfVariables {
                 "etude: forward mode does not follow Variables; pass their values");
 };
 
-// A forward-mode run, for its lifetime. As a visitor it assigns new ids and the tangents t to
-// leaves.
+// While alive, a forward-mode run. As a visitor it assigns new ids and the tangents t to leaves.
 class ForwardRun {
  public:
   explicit ForwardRun(CallSite where);
   ~ForwardRun();
   void operator()(Tensor& leaf, const Tensor& t);
-  // A Variable among Parts. throws: kInvalidArgument.
+  // For a Variable among Parts. throws: kInvalidArgument.
   void operator()(Variable& leaf, const Tensor& t);
   template <class T, class U>
   void operator()(T& leaf, const U& t) {
@@ -68,8 +67,8 @@ class ForwardRun {
 };
 Tensor ones_like(const Tensor& x);
 
-// The cotangents of a result as seeds: one per tensor leaf of the value, each checked against its
-// leaf.
+// Converts the cotangents of a result to seeds: one for each tensor leaf of the value, checked
+// against the leaf.
 class Seeds {
  public:
   explicit Seeds(CallSite where) : where_(where) {}
@@ -85,7 +84,7 @@ class Seeds {
   std::vector<Tensor> items_;
 };
 
-// Ends the identity of tensors that LetGo emptied. The values themselves may live on, so no
+// Removes the ids of tensors that LetGo emptied. Copies of the values may still be alive, so no
 // observer is notified.
 struct EndIdentity {
   void operator()(Tensor& leaf) const;
@@ -179,8 +178,8 @@ template <class F, class... X>
 auto pullback(const F& f, const X&... x) {
   return value_with_pullback(f, x...).second;
 }
-// Returns the value at the arguments and the cotangents of the arguments. A tuple holds several
-// arguments.
+// Returns f at the arguments, and the cotangents of the arguments for the cotangent of the result.
+// A tuple holds several arguments.
 template <class F, class X, class Ct>
 auto vjp(const F& f, const X& primals, const Ct& cotangent, CallSite where = CallSite::here()) {
   const CallScope scope(where);
@@ -252,8 +251,8 @@ auto transpose(const F& f, const X&... like) {
   }
 }
 
-// The second derivative of a scalar-valued f at x, times v: forward over reverse. A tuple holds
-// several arguments.
+// The second derivative of a scalar-valued f at x, times v, by forward mode over reverse mode. A
+// tuple holds several arguments.
 template <class F, class X>
 auto hvp(const F& f, const X& x, const tangent_t<X>& v, CallSite where = CallSite::here()) {
   if constexpr (internal::IsTuple<X>::value) {

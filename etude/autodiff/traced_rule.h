@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A call by a rule in a graph: the rule is traced at the call, into a graph that the node carries
-// (op custom_call), so that the enclosing graph can be differentiated.
+// Calls with custom rules inside a trace. The rule is traced at the call, into a graph that the
+// node stores (op custom_call), so that the enclosing graph can be differentiated.
 #pragma once
 
 #include <cstddef>
@@ -15,11 +15,11 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// The results under new ids, as a node of the innermost context, which is a trace. If the rule
-// cannot be a graph, the error is thrown when a derivative needs it.
+// Adds the call as a node to the innermost context, which is a trace, and returns the results under
+// new ids. If the rule cannot be traced, the error is thrown when a derivative needs the rule.
 std::vector<Tensor> trace_rule(const RuleCall& call);
-// The meaning of such a node without derivatives: a graph of all operands that returns the first
-// `count` of them.
+// The value of such a node without derivatives: a graph that takes all operands and returns the
+// first `count` of them.
 GraphRef first_of(std::span<const Tensor> operands, std::size_t count);
 // Whether x is differentiable.
 inline bool moves(const Tensor& x) { return x.has_value() && is_differentiable(x.dtype()); }

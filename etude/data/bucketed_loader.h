@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // BucketedLoader: Loader (loader.h) of samples of different sizes. Batches hold samples of similar
-// size, so that there is little padding. For sequences and images in memory; streams:
+// size, so that there is little padding. For sequences and images in memory; for streams use
 // Dataset::buckets.
 #pragma once
 
@@ -47,7 +47,7 @@ struct ListStore {
 //   data::BucketedLoader loader(sentences, [](const Tensor& s) { return s.shape()[0]; },
 //                               {.batch = 32, .seed = 1});
 //
-// Otherwise as Loader.
+// In all else it is like Loader.
 template <class S>
 class BucketedLoader : public internal::LoaderBase<S, internal::ListStore<S>> {
  public:

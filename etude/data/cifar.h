@@ -18,7 +18,8 @@ namespace data {
 
 struct Cifar10Options {
   // The folder of data_batch_1.bin to data_batch_5.bin and test_batch.bin. Empty:
-  // $ETUDE_DATA/cifar-10-batches-bin, or /usr/share/datasets/cifar-10-batches-bin.
+  // $ETUDE_DATA/cifar-10-batches-bin if the variable is set, else
+  // /usr/share/datasets/cifar-10-batches-bin.
   std::string folder = {};
 };
 

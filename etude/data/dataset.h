@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Dataset: a pipeline of elements of any type, described once and iterated as often as needed. The
-// order of the elements is a function of the description, even if functions run in parallel, so an
-// iteration is resumed from the number of elements that it returned. Loader (loader.h) batch
-// samples in memory faster.
+// order of the elements is a function of the description, even if functions run in parallel. So the
+// number of elements that an iteration has returned suffices to resume it. Loader (loader.h) is
+// faster for samples in memory.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +33,8 @@ struct PadOptions {
   double value = 0;  // of the padding
 };
 
-// A value: copies are O(1) and equal. Each iteration returns the same elements. Each epoch of
-// repeat() and epoch() has its own order and its own draws.
+// A value; a copy is equal and costs O(1). Each iteration returns the same elements. Each epoch of
+// repeat() and epoch() has its own order and its own random draws.
 //
 //   auto train = data::from_list(paths)
 //                    .shuffle(10000, 1)
@@ -75,8 +75,8 @@ class Dataset {
           return static_cast<bool>(keep(std::as_const(internal::value_in<T>(element))));
         }));
   }
-  // Shuffles: each element is drawn at random from the next `buffer` elements; the order is uniform
-  // if `buffer` holds all of them. Each epoch of repeat() has its own order.
+  // Shuffles: each element is drawn at random from the next `buffer` elements. The order is uniform
+  // if `buffer` is at least the number of elements. Each epoch of repeat() has its own order.
   Dataset shuffle(int64_t buffer, uint64_t seed = 0, CallSite where = CallSite::here()) const {
     internal::check_count("Dataset::shuffle", "buffer", buffer, 1, where);
     return Dataset(internal::shuffle_stage(stage_, buffer, seed));
@@ -129,7 +129,7 @@ class Dataset {
     return Dataset<std::vector<T>>(
         internal::group_stage(stage_, n, options.drop_remainder, join, "window"));
   }
-  // Repeats all elements `times` times; by default without end.
+  // Repeats all elements `times` times; endlessly by default.
   Dataset repeat(int64_t times = internal::kEndless, CallSite where = CallSite::here()) const {
     internal::check_count("Dataset::repeat", "times", times, 0, where);
     return Dataset(internal::repeat_stage(stage_, times));
@@ -207,7 +207,7 @@ class Dataset {
   Iterator begin() const { return Iterator(*this); }
   std::nullptr_t end() const { return nullptr; }
 
-  // The number of elements; none if it is unknown before an iteration, or infinite.
+  // The number of elements; std::nullopt if it is infinite, or unknown before an iteration.
   std::optional<int64_t> size() const {
     const int64_t n = stage_->size();
     if (n < 0 || n == internal::kEndless) return std::nullopt;

@@ -69,7 +69,7 @@ class DatasetIterator {
     });
   }
 
-  // The number of elements returned so far: all that must be saved to resume here.
+  // The number of elements returned so far. It suffices to resume the iteration here.
   int64_t position() const { return walk_.position(); }
   // Continues after the first `position` elements, as if they had been taken.
   //

@@ -36,7 +36,7 @@ Dataset<T> from_list(std::vector<T> values) {
       "list(" + std::to_string(count) + ")"));
 }
 
-// 0, 1, .. n - 1; without end by default.
+// 0, 1, .. n - 1; endless by default.
 Dataset<int64_t> count_up(int64_t n = internal::kEndless);
 
 // The elements of a generator. `open` is called for each iteration; it returns a function that

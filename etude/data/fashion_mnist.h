@@ -14,7 +14,7 @@ namespace ETUDE_API etude {
 namespace data {
 
 struct FashionMnistOptions {
-  // The folder of the four files, compressed or not. Empty: $ETUDE_DATA/fashion-mnist if the
+  // The folder of the four files, which may be compressed. Empty: $ETUDE_DATA/fashion-mnist if the
   // variable is set, else the folder of the Debian package.
   std::string folder = {};
   bool standardize = false;  // mean 0 and standard deviation 1 over the training images

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loader: an endless series of batches over samples in memory, shuffled for each epoch and prepared
 // in a background thread. The order is a function of seed and position, so a run can be stopped,
-// saved and resumed bit for bit.
+// saved and resumed with the same bits.
 #pragma once
 
 #include <cstdint>
@@ -105,7 +105,8 @@ class LoaderBase {
     if (this != &other) *this = LoaderBase(other);
     return *this;
   }
-  // The thread refers to members, so a move ends it; the next request for a batch restarts it.
+  // The background thread refers to members, so a move ends it. The next request for a batch
+  // restarts it.
   LoaderBase(LoaderBase&& other) noexcept { take_over(other); }
   LoaderBase& operator=(LoaderBase&& other) noexcept {
     if (this != &other) take_over(other);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The parts of data pipelines, for elements of any type; programs that use a Dataset (dataset.h)
 // compile none of it. A stage describes a step and is immutable; a cursor is one iteration of it.
-// An iteration is a function of its number ("pass") and of the elements before it, never of timing,
-// so only the number of elements that it returned has to be saved.
+// An element depends on the number of the iteration (the "pass") and on the elements before it,
+// never on timing. So only the number of elements that were returned has to be saved.
 #pragma once
 
 #include <cstdint>
@@ -57,7 +57,7 @@ struct Walk {
   std::shared_ptr<SkipLog> log;
 };
 
-// After an exception it must not be used.
+// Must not be used after an exception.
 // threads: confined to one thread at a time.
 class Cursor {
  public:

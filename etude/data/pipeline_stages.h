@@ -46,7 +46,8 @@ decltype(auto) for_element(std::string_view stage, int64_t index, F&& f) {
   }
 }
 
-// A stage with cursors of type C, made from the previous cursor, the iteration and `rest`.
+// A stage whose cursors have type C. A cursor is made from the previous cursor, the iteration and
+// `rest`.
 class StageFrom : public Stage {
  public:
   StageFrom(std::vector<StagePtr> from, int64_t size, std::string text)

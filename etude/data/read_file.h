@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bytes of a whole file, for the loaders of this folder.
+// Reads whole files, for the loaders of this folder.
 #pragma once
 
 #include <cstdint>

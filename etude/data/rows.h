@@ -37,8 +37,8 @@ Tensor stack_rows(std::span<const Tensor* const> rows, CallSite where = CallSite
 
 // Row `row` of x without the first axis. throws: as above. cost: none where storage is shared.
 Tensor row_at(const Tensor& x, int64_t row, CallSite where = CallSite::here());
-// stack_rows of tensors of one dtype and rank, each padded at the end with `value` to the largest
-// size of each axis.
+// The same for tensors of one dtype and rank whose sizes differ: each is padded at the end with
+// `value` to the largest size of each axis.
 //
 // throws: kInvalidArgument for an empty list or a differing dtype or rank, with its index.
 Tensor stack_padded(std::span<const Tensor* const> rows, double value,

@@ -17,18 +17,18 @@ class CotangentSums {
   explicit CotangentSums(std::size_t slots) : sums_(slots) {}
 
   std::size_t size() const noexcept { return sums_.size(); }
-  // Adds a cotangent. The first one is taken unchanged, later ones are added in place. Sparse rows
-  // are appended to a list, and joined when the sum is read: n of them cost O(n).
+  // Adds a cotangent. The first cotangent is stored unchanged; later cotangents are added in place.
+  // Sparse rows are appended to a list and joined when the sum is read, so n additions cost O(n).
   void add(uint32_t slot, Tensor&& g, CallSite where);
   bool is_empty(uint32_t slot) const noexcept { return !sums_[slot].has_value(); }
-  // The sum; absent if no cotangent arrived.
+  // Returns the sum; absent if no cotangent arrived.
   Tensor& at(uint32_t slot) {
     if (!rows_.empty()) join(slot);
     return sums_[slot];
   }
-  // Prepares the sum for a cotangent of a part of its value, which is added to that part only. The
-  // cotangent of a part counts as a tensor that is 0 elsewhere. So the sum becomes dense, and its
-  // -0 become 0.
+  // Prepares the sum for cotangents of parts of the value. Such a cotangent counts as a tensor that
+  // is 0 outside of the part, but only the part is added. So the sum becomes dense, and its
+  // elements -0 become 0.
   // cost: one pass over the sum, for the first part that reaches the slot.
   void prepare_for_part(uint32_t slot, CallSite where);
 
@@ -39,7 +39,7 @@ class CotangentSums {
   std::vector<Tensor> sums_;
   // Rows that are not joined yet. The rows of the sum come first.
   std::unordered_map<uint32_t, std::vector<IndexedSlices>> rows_;
-  // Whether no element is -0; later additions make none. Empty: false for all.
+  // By slot: whether no element of the sum is -0. Later additions make no -0. Empty: false for all.
   std::vector<bool> is_without_minus_zero_;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors that outlive the derivative that made them, for Diagnostics::escaped_value. Used by
-// tape.cc, only while that option is set.
+// Tracks tensors that outlive the derivative in which they were made, for
+// Diagnostics::escaped_value. Used by tape.cc, only while that option is set.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace etude::internal {
 // 65,536 are stored. threads: thread-safe.
 void note_escaped(uint64_t id, std::string_view op, CallSite made);
 
-// Reports an operand of a call at `where` that was recorded so. threads: thread-safe.
+// Reports an operand of a call at `where` if note_escaped() recorded it. threads: thread-safe.
 // throws: kInvalidArgument for Severity::kError.
 void warn_escaped(Operands in, CallSite where);
 

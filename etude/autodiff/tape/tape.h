@@ -29,7 +29,7 @@ class CotangentSums;
 // threads: confined to the thread that made it, until freeze().
 class Tape final {
  public:
-  // `where` names it in explain_copy().
+  // explain_copy() shows `where` as the line of the tape.
   explicit Tape(TapeOptions options = {}, CallSite where = {});
   Tape(const Tape&) = delete;
   Tape& operator=(const Tape&) = delete;
@@ -43,16 +43,16 @@ class Tape final {
   // no call that ends derivatives, such as stop_gradient. cost: a traversal of the calls that made
   // x.
   bool depends_on_watched(const Tensor& x) const;
-  // Whether a call on these would be recorded: some input depends on a watched value and has a
+  // Whether a call on these inputs would be recorded: an input depends on a watched value and has a
   // differentiable dtype.
   bool should_record(std::span<const Tensor> inputs) const;
   // Records a call made elsewhere, with its pullback. Does nothing unless should_record(inputs).
   void record(std::span<const Tensor> inputs, std::span<const Tensor> outputs, Pullback pullback,
               std::string_view name, CallSite where);
-  // Records that numbers were read from x. `pullback` returns the cotangents of these numbers as a
-  // cotangent of x; it runs whether or not cotangents arrived at other values.
+  // Records that numbers were read from x. `pullback` converts the cotangents of these numbers to a
+  // cotangent of x. It always runs, even if no cotangent arrived at another value.
   void record_reading(const Tensor& x, Pullback pullback, CallSite where);
-  // The tape of numbers of the same derivative; null: none. `keep_numbers` takes its owner.
+  // The tape of numbers of the same derivative; null: none. keep_numbers() takes ownership of it.
   internal::NumberTape* numbers() const noexcept { return numbers_; }
   void set_numbers(internal::NumberTape* numbers) noexcept { numbers_ = numbers; }
   void keep_numbers(std::shared_ptr<void> held) { held_numbers_ = std::move(held); }
@@ -69,7 +69,8 @@ class Tape final {
   std::vector<Tensor> gradient_by_id(std::span<const Tensor> targets,
                                      std::span<const uint64_t> sources,
                                      std::span<const Tensor> seeds = {});
-  // While alive, the tape may be swept repeatedly. After that it is used up unless persistent.
+  // While alive, the tape may be swept repeatedly. Afterwards a tape that is not persistent cannot
+  // be swept again.
   class Sweeps {
    public:
     explicit Sweeps(Tape& tape) : tape_(tape), was_persistent_(tape.options_.persistent) {
@@ -94,17 +95,17 @@ class Tape final {
   // values; empty if there is none.
   std::string find_nonlinear() const;
 
-  // Whether it holds calls that were recorded with a pullback.
+  // Whether the tape holds calls that were recorded with a pullback.
   bool has_pullbacks() const noexcept;
 
   const TapeOptions& options() const { return options_; }
   bool is_used_up() const { return used_up_; }
-  // The number of calls that it holds.
+  // The number of calls that the tape holds.
   std::size_t size() const { return records_.size() - dead_records_; }
 
  private:
   friend class TapeContext;
-  // While alive, records stay in place: for the duration of a call or a sweep.
+  // While alive, which is during a call or a sweep, records stay in place.
   class Busy {
    public:
     explicit Busy(Tape& tape) : tape_(tape), was_(std::exchange(tape.is_busy_, true)) {}
@@ -178,12 +179,12 @@ class Tape final {
   void finish_call(Record&& record, std::size_t first);
   Values record_call(const Op& op, Operands in, const Attrs& attrs, CallSite where,
                      Context& parent);
-  // The same for an op that is called in another form which returns the residuals of its rule as
-  // well (OpDef::residuals).
+  // The same for an op with OpDef::residuals: calls another form of the op, which also returns the
+  // residuals of its rule.
   Values record_with_residuals(const Op& op, Operands in, const Attrs& attrs, CallSite where,
                                Context& parent, std::size_t first, uint64_t wanted);
 
-  // Records the results of calls for Diagnostics::escaped_value.
+  // Records the results of the calls on this tape for Diagnostics::escaped_value.
   void note_escapes() const;
 
   // Handles the end of a value; deferred while a call or a sweep is in progress.
@@ -191,8 +192,8 @@ class Tape final {
   void settle_deaths() noexcept;
   void drop_record(uint32_t index) noexcept;
   void release_use(uint64_t id) noexcept;
-  // Drops calls whose results only the tape still holds: the latest at once, others when the number
-  // of records has doubled.
+  // Drops calls whose results only the tape still holds. The latest calls are dropped at once,
+  // others when the number of records has doubled.
   void collect() noexcept;
   bool is_unreachable(const Record& record) const noexcept;
   void erase_known(uint64_t id) noexcept;
@@ -203,8 +204,8 @@ class Tape final {
   void seed(internal::CotangentSums& slots, std::span<const Tensor> targets,
             std::span<const Tensor> seeds) const;
   void sweep(internal::CotangentSums& slots, const std::vector<bool>& is_source);
-  // The rule of a plain element-wise call, with the bits of run_rule(). False if the call is not
-  // one.
+  // Runs the rule of a plain element-wise call, with the same bits as run_rule(). Returns false for
+  // any other call.
   bool run_simple(const Record& record, Tensor& ct, Values& back) const;
   static void locate(const Record& record, Error& error);
   static std::string_view name_of(const Record& record);
@@ -213,7 +214,8 @@ class Tape final {
   Values run_rule(const Record& record, std::span<const Tensor> cotangents, uint64_t expiring,
                   internal::CotangentSums& slots) const;
 
-  // The vectors that grow. A tape leaves them, emptied, to the next tape on its thread.
+  // The vectors that grow. When a tape ends, it clears them and passes their memory to the next
+  // tape on its thread.
   struct Storage {
     std::vector<Record> records;
     std::vector<Entry> entries;
@@ -243,7 +245,7 @@ class Tape final {
   std::optional<Observer> observer_;  // last, so that it is destroyed first
 };
 
-// Passes every call to its parent and records it: the same op code runs with or without a tape,
+// Passes every call to its parent and records it. So the same op code runs with and without a tape,
 // eager or traced. On the stack for its lifetime, unless removed.
 // threads: confined to its thread.
 class TapeContext final : public Context {

@@ -56,9 +56,8 @@ struct StoredCall {
 namespace internal {
 
 // Runs the upgrades from `version` to the present version of the op.
-// throws: kUnimplemented for a version that is newer than the record, or older than its first
-//         upgrade. The error
-// names the op, the version and the versions that can be read.
+// throws: kUnimplemented, naming the op, the version and the readable versions, for a version that
+//         is newer than the record or older than its first upgrade.
 void upgrade(const Op& op, uint32_t version, StoredCall& call);
 // Makes the same checks without a call.
 void require_readable(const Op& op, uint32_t version);

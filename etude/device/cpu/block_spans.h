@@ -18,8 +18,8 @@ inline constexpr std::size_t kMaxBlock = 64 + 65536;
 inline constexpr int kSpanClasses = static_cast<int>(kMaxSpanBlock / 64) + 1;
 inline constexpr int kBlockClasses = kSpanClasses + 32;
 
-// Multiples of 64 bytes up to 4.2 KiB, then eight classes per power of two. Each is 64 bytes
-// longer, so that a power of two fits after a header.
+// The size class of a block. Classes are multiples of 64 bytes up to 4.2 KiB, then eight classes
+// for each power of two. Each class is 64 bytes longer, so that a power of two fits after a header.
 inline int block_class(std::size_t bytes) noexcept {
   if (bytes <= kMaxSpanBlock) return static_cast<int>((bytes + 63) / 64);
   const std::size_t last = bytes - 65;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The floating-point mode inside Etude: denormal numbers are flushed to zero, since they slow loops
-// down a hundredfold. Entry points open a scope; the user's thread has its own mode afterwards.
-// parallel_for sets the caller's mode in its workers.
+// down a hundredfold. Entry points open a scope, after which the user's thread has its previous
+// mode again. parallel_for sets the mode of its caller in its workers.
 #pragma once
 
 #include <atomic>
@@ -32,15 +32,16 @@ extern std::atomic<uint32_t> wanted_float_bits;
 [[gnu::tls_model("initial-exec")]]
 #endif
 extern thread_local constinit int float_scope_depth;
-// The mode to restore after the outermost scope. 0: it is the present one; 0 is never a usable
-// control word.
+// The mode to restore after the outermost scope. 0 means that the mode need not change; 0 is never
+// a usable control word.
 #if defined(__GNUC__)
 [[gnu::tls_model("initial-exec")]]
 #endif
 extern thread_local constinit uint32_t outer_float_mode;
 }  // namespace internal
 
-// Sets the mode and restores the previous mode. Confined to its thread.
+// Sets the mode, and restores the previous mode at its end.
+// threads: confined to its thread.
 //
 // cost: about 1 ns inside another scope or if the mode is already set, else about 10 ns.
 class FloatModeScope {
@@ -68,8 +69,8 @@ class FloatModeScope {
 };
 
 // While alive, the thread has the mode that it had outside of all FloatModeScopes: for host code
-// that a kernel calls. A mode that this code sets stays after the outermost scope. Confined to its
-// thread.
+// that a kernel calls. If this code sets a mode, that mode remains after the outermost scope.
+// threads: confined to its thread.
 class HostFloatModeScope {
  public:
   HostFloatModeScope() noexcept {

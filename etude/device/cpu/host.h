@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The CPUs and memory available to this process, by affinity mask and control groups. Used by the
-// thread pool and the allocator. Not the capacity of the machine.
+// thread pool and the allocator. They may be less than the machine has.
 #pragma once
 
 #include <cstdint>

@@ -14,7 +14,8 @@
 
 namespace etude::internal {
 
-// The address sanitizer detects use after free and overruns only in its own heap.
+// With the address sanitizer, pools are bypassed: it detects use after free and overruns only in
+// its own heap.
 inline constexpr bool kBypassPools = kHasAddressSanitizer;
 
 // threads: thread-safe. The two pools of the process are never destroyed: values may be freed until
@@ -25,7 +26,8 @@ class LargePool {
   static LargePool& for_buffers();
   static LargePool& for_blocks();
   // Caches up to `mark` bytes. The first `plain` bytes of each arena, a multiple of 2 MiB, have
-  // pages of the usual size: a program that holds little does not wait until a huge page is zeroed.
+  // pages of the usual size, so that a program with few tensors does not wait until a huge page is
+  // zeroed.
   explicit LargePool(std::size_t mark, std::size_t plain = 0);
   LargePool(const LargePool&) = delete;
   LargePool& operator=(const LargePool&) = delete;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The total bytes held by tensors, their peak, and the limit. Large buffers are booked one by one,
-// small blocks in sums. Used by the allocator only. Owns no memory.
+// The total bytes held by tensors, their peak, and the limit. Large buffers are counted one by one,
+// small blocks as sums. Used by the allocator only. Owns no memory.
 #pragma once
 
 #include <atomic>
@@ -34,10 +34,10 @@ class MemoryLedger {
 
   // Whether `bytes` more fit within the limit and the host's memory.
   bool has_room(int64_t bytes) const noexcept { return bytes <= most_bytes() - live_bytes(); }
-  // Books `bytes` if there is room.
+  // Counts `bytes` as held if there is room; else returns false.
   bool reserve(int64_t bytes) noexcept;
-  // Books a difference of small blocks that were allocated already. In the meantime live_bytes was
-  // higher by up to `high`.
+  // Counts a difference of small blocks that were already allocated or freed. Since the last
+  // report, live_bytes was higher by up to `high`.
   void report(int64_t difference, int64_t high) noexcept;
   void give_back(int64_t bytes) noexcept { live_.fetch_sub(bytes, std::memory_order_relaxed); }
 
