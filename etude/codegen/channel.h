@@ -10,8 +10,8 @@
 
 namespace etude::codegen {
 
-// The type of a message. The compiler begins with kHello, its process id and build_text(). Then
-// each kRequest has one answer, unless kBye comes first: the compiler ends after an idle time.
+// The type of a message. The compiler first sends kHello, with its process id and build_text().
+// Then it answers each kRequest with one message. After an idle time it sends kBye and ends.
 enum class Message : char {
   kHello = 'h',
   kRequest = 'q',
@@ -45,15 +45,15 @@ class Channel {
     descriptor_ = descriptor;
   }
   void close();
-  // Signals the end to the other end and to any thread that waits on this one; the descriptor stays
-  // open. threads: any.
+  // Ends the connection, and wakes the other process and all threads that wait on this channel. The
+  // descriptor stays open. threads: any.
   void shut() const;
 
   // Returns whether all bytes were taken before `until`.
   bool send(Message message, std::string_view bytes, Clock::time_point until) const;
-  // Returns kBroken for a message that no compiler sends.
+  // Returns kBroken for an invalid message.
   Received receive(Clock::time_point until) const;
-  // Returns whether there is something to receive, including an end, before `until`.
+  // Returns whether a message, or the end of the connection, arrives before `until`.
   bool waits_for_reading(Clock::time_point until) const;
 
  private:

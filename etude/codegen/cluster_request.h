@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The request for a cluster (plan/cluster.h), the counterpart of request.h for programs: its
-// source is all numbers of the cluster in one order, and the sources of its programs.
+// The request for a cluster (plan/cluster.h), as request.h has it for programs. Its source consists
+// of all numbers of the cluster in a fixed order, and the sources of its programs.
 #pragma once
 
 #include <string_view>
@@ -10,8 +10,8 @@
 
 namespace etude::codegen {
 
-// For a checked cluster. The values of parameters are not included, since code gets them as
-// arguments.
+// The cluster must be checked. The request does not include the values of parameters, since the
+// code receives them as arguments.
 Request request_of(Product product, const internal::Cluster& cluster,
                    const CompileOptions& options);
 

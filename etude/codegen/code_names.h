@@ -2,7 +2,7 @@
 // Names of generated code for external tools. ETUDE_SHOW_CODE in the environment selects the tools:
 //   perf   /tmp/perf-PID.map has a line for each function, so that perf shows its name
 //   gdb    each object file is registered with GDB, for function names and breakpoints
-// "perf,gdb" for both. Without it nothing is written.
+// "perf,gdb" selects both. Without the variable nothing is written.
 #pragma once
 
 #include <cstddef>

@@ -20,7 +20,7 @@ using internal::Tier;  // kFast or kBest
 // kDense: all operands have n elements. kStrided: each has n elements or one.
 enum class Layout { kDense, kStrided };
 
-// All of them give the same bits.
+// The result has the same bits for all options.
 struct CompileOptions {
   Tier tier = Tier::kBest;
   Layout layout = Layout::kDense;
@@ -35,7 +35,7 @@ using DenseKernel = void (*)(void* out, const void* const* in, const double* par
 using StridedKernel = void (*)(void* out, const void* const* in, const std::size_t* strides,
                                const double* params, std::size_t n);
 
-// Code made by a backend, which lives as long as this object.
+// Code made by a backend. The destructor frees the code.
 class Code {
  public:
   Code() = default;
@@ -64,7 +64,7 @@ class CompiledProgram {
   }
   const std::shared_ptr<const Code>& code() const { return code_; }
   const CompileOptions& options() const { return options_; }
-  // Of the object file it was linked from: code, constants, symbols.
+  // The size of the object file of this code: code, constants, symbols.
   std::size_t object_bytes() const { return code_->object_bytes(); }
   friend bool operator==(const CompiledProgram& a, const CompiledProgram& b) {
     return a.code_ == b.code_;
@@ -86,9 +86,9 @@ bool is_available();
 // cost:    milliseconds (codegen_bench.cc); the first one in a process takes longer.
 CompiledProgram compile(const scalar::Program& program, const CompileOptions& options = {});
 
-// The same, cached for the process: equal programs with equal options are compiled once, even if
-// several threads ask at the same time; and for other processes of this user, in files
-// (object_cache.h). The 256 most recently used programs are kept.
+// The same with a cache. A process compiles equal programs with equal options once, even if several
+// threads request them at the same time. Files serve later processes of this user (object_cache.h).
+// The process caches the 256 most recently used programs.
 CompiledProgram compile_cached(const scalar::Program& program, const CompileOptions& options = {});
 
 // The same for a cluster (plan/cluster.h); `layout` is ignored.
@@ -106,7 +106,7 @@ std::string cluster_ir_text(const internal::Cluster& cluster, const CompileOptio
 std::string cluster_assembly_text(const internal::Cluster& cluster,
                                   const CompileOptions& options = {});
 
-// The code as text: LLVM IR before and after its passes, and assembler. For people.
+// The code as text for people: LLVM IR before and after its passes, and assembly.
 std::string ir_text(const scalar::Program& program, const CompileOptions& options = {},
                     bool optimized = true);
 std::string assembly_text(const scalar::Program& program, const CompileOptions& options = {});

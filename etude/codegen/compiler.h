@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Control and status of the background compiler. Runs of element-wise calls in graphs, and runs and
-// loops of calls on few elements, become machine code after about a millisecond of run time (Tier
-// 1), and better code after ten milliseconds (Tier 2). One thread of low priority requests it from
-// a separate process, which starts on demand and ends after ten idle seconds (the program
-// etude-codegen, next to libetude.so). Nothing waits for it, no fault in it can harm this process,
-// and results do not depend on it, to the bit.
+// Control and status of the background compiler. It compiles sequences of element-wise calls in
+// graphs, and sequences and loops of calls on few elements. They become machine code after about a
+// millisecond of run time (tier 1), and better code after ten milliseconds (tier 2). A thread of
+// low priority requests the code from a separate process, the program etude-codegen next to
+// libetude.so. That process starts on demand and ends after ten idle seconds. No computation waits
+// for it, a fault in it cannot harm this process, and results have the same bits without it.
 //
-// The environment variable ETUDE_TIER fixes the tier: 0 makes no code and starts nothing; 1 and 2
-// make code when a function is made ready, and the requesting thread waits.
+// The environment variable ETUDE_TIER fixes the tier: with 0 no code is made and no process is
+// started; with 1 and 2 the code is made when a function is prepared, and the thread waits for it.
 //
-// A child of fork() runs the existing code, and has a thread and a process of its own for more.
+// A child of fork() runs the existing code, and starts a thread and a compiler process of its own
+// for further code.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +20,7 @@
 
 namespace ETUDE_API etude {
 
-// Returns when all requested code is made, and all programs of lazy calls (lazy/lazy.h): for
+// Waits until all requested code and all programs of lazy calls (lazy/lazy.h) are made. For
 // benchmarks. threads: thread-safe.
 void wait_for_compile();
 
@@ -34,7 +35,8 @@ struct CompilerReport {
 };
 // threads: thread-safe.
 CompilerReport compiler_report();
-// As lines: the number of programs made, the time, and the reason if none are made.
+// The report as lines of text: the number of programs made, the time, and the reason if none can be
+// made.
 std::string to_string(const CompilerReport& report);
 
 }  // namespace etude

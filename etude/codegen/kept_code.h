@@ -14,7 +14,7 @@ struct KeptCode {
   std::string object;  // the object file that the compiler made of it
 };
 
-// From now on linked code is recorded, for the rest of the process. threads: thread-safe.
+// Starts recording linked code. Recording lasts until the process ends. threads: thread-safe.
 void keep_code() noexcept;
 // Records code, if recording is on. threads: thread-safe.
 void note_code(const void* entry, const Request& request, const std::string& object);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Code from an object file: a relocatable ELF file for x86-64, as our own compiler writes it, and
-// no other kind. Its bytes come from another process or from the disk, so each number in them is
-// checked; the code itself is not.
+// Loads code from object files. It accepts relocatable ELF files for x86-64 as Etude's compiler
+// writes them, and no others. The bytes come from another process or from the disk, so each number
+// in them is checked; the code itself is not checked.
 #pragma once
 
 #include <memory>

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// A cache of compiled programs on disk, so that later processes need not compile them again. One
-// file each, in the folder of the environment variable ETUDE_KERNEL_CACHE ("off": none), else in
-// $XDG_CACHE_HOME/etude/kernels or ~/.cache/etude/kernels. Nothing depends on it: a file that is
-// missing, damaged, foreign or cannot be written is treated as absent.
+// A cache of compiled programs on disk, so that later processes need not compile them again. Each
+// program is a file in the folder of the environment variable ETUDE_KERNEL_CACHE ("off": no cache),
+// else in $XDG_CACHE_HOME/etude/kernels or ~/.cache/etude/kernels. A file that is missing, damaged
+// or of another user, or that cannot be written, is treated as absent, so no result depends on the
+// cache.
 //
 // Its contents become machine code, so a folder or a file is used only if it belongs to the user of
 // this process and no other user may write to it. Files are written under a temporary name and then
-// renamed: a process that dies meanwhile, or two that write the same file, leave no partial file.
+// renamed. So no partial file remains if a process dies while writing, or if two processes write
+// the same file.
 #pragma once
 
 #include <optional>

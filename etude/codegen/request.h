@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests of Etude to the compiler, a separate process (worker.h), as text; both are linked with
-// this. It needs no header of LLVM.
+// Requests of Etude to the compiler process (worker.h), as text. Both processes are linked with
+// this code, which needs no header of LLVM.
 //
-// "object program 2 0 1\n" and the source: product, kind of source, tier, layout and instruction
-// set. The source of a scalar program is "2 5 1\n", the number of its operands, which of them are
-// bools, and its number of parameters, followed by to_string() of it
-// (base/scalars/scalar_program.h).
+// A request is a line such as "object program 2 0 1\n" (product, kind of source, tier, layout and
+// instruction set) and the source. The source of a scalar program is a line such as "2 5 1\n" (the
+// number of operands, a bit mask of the bool operands, and the number of parameters), followed by
+// to_string() of the program (base/scalars/scalar_program.h).
 #pragma once
 
 #include <string>
@@ -16,7 +16,8 @@
 
 namespace etude::codegen {
 
-// kArm64Object: for 64-bit Arm, of 4 lanes; the others are for this machine.
+// kArm64Object is an object file for 64-bit Arm, with 4 lanes; the other products are for this
+// machine.
 enum class Product { kObject, kIr, kOptimizedIr, kAssembly, kArm64Object };
 
 struct Request {
@@ -30,8 +31,9 @@ std::string to_string(const Request& request);
 // throws: kInvalidArgument for an invalid text.
 Request read_request(std::string_view text);
 
-// The request for a checked program (check_program.h), and the reverse, from its source: the same
-// values of the same operands; the order of nodes may differ.
+// Makes the request for a checked program (check_program.h), and reads the program from the source
+// of a request. The program that is read computes the same values from the same operands; the order
+// of its nodes may differ.
 //
 // throws: kInvalidArgument for an invalid text.
 Request request_of(Product product, const scalar::Program& program, const CompileOptions& options);

@@ -19,7 +19,7 @@ using Bytes = std::vector<std::byte>;
 
 // The instruction sets that this machine, and ETUDE_ISA, allow.
 std::vector<internal::Isa> isas();
-// Its name, for tests parametrised by it.
+// The name of the instruction set that parametrises a test.
 std::string isa_of(const testing::TestParamInfo<internal::Isa>& info);
 
 // Every function with a float32 kernel; without constants and operands.
@@ -28,7 +28,8 @@ std::vector<scalar::Fn> float_functions();
 // fn(x1, ...): a program of one call.
 scalar::Program program_of(scalar::Fn fn);
 
-// y = fn(0.9 y) + x1, this many times, from x1 on: each depends on the one before it.
+// Starts with y = x1 and computes y = fn(0.9 y) + x1 `times` times, so that each call depends on
+// the previous call.
 scalar::Program chain_of(scalar::Fn fn, int times);
 
 // A program with at most `calls` calls, on four operands (the last is a bool) and two parameters.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The compiler: a separate process, so that the program does not share LLVM's memory, locks and
-// faults. It is started on the first request, ends after an idle time or when this process has
-// ended, and is started again when needed.
+// The compiler is a separate process, so that LLVM's memory, locks and faults do not affect the
+// program. It starts at the first request and ends after an idle time, or when this process has
+// ended. Later requests start it again.
 //
-// It is not a child of this process (it leaves its parent as it starts), so wait() of the program
-// does not see it, and it leaves no zombie. Its only descriptor of the program is its socket; it is
-// in a session of its own, and receives no signal of the terminal.
+// It detaches from this process when it starts, so wait() does not report it and it leaves no
+// zombie. It inherits no descriptor but its socket. It runs in a session of its own, so it receives
+// no signals from the terminal.
 #pragma once
 
 #include <atomic>
@@ -36,20 +36,21 @@ class Worker {
   Worker& operator=(const Worker&) = delete;
   ~Worker();
 
-  // The worker of this process, which is never destroyed. A child of fork() has one of its own.
+  // The worker of this process, which is never destroyed. A child of fork() has a worker of its
+  // own.
   static Worker& of_process();
 
   // Returns the requested product.
   //
-  // throws: the errors of the compiler; kUnavailable if it ended or did not answer in time, or this
-  //         process is about to end; kUnimplemented, with the reason, if there is none.
+  // throws: the errors of the compiler; kUnavailable if it ended or did not answer in time, or if
+  //         this process is about to end; kUnimplemented, with the reason, if there is no compiler.
   std::string make(const Request& request);
 
-  // The reason why nothing is made from now on; "": none. After three failures in a row of the
-  // compiler itself it is not started again.
+  // The reason why no more code will be made; "": none. After three consecutive failures of the
+  // compiler process it is not started again.
   std::string why_absent() const;
 
-  // To be called when this process ends: waiting threads get kUnavailable at once, and nothing more
+  // Call this when the process ends. Waiting threads throw kUnavailable at once, and no more code
   // is made.
   void end();
 
@@ -79,11 +80,12 @@ class Worker {
   std::atomic<bool> is_over_{false};
 };
 
-// The file of the compiler, next to the library or the program that contains this function, or in
-// lib/ next to its bin/. "": none; `why` then lists the searched places.
+// Finds the file of the compiler: next to the library or program that contains this function, or in
+// the folder lib/ next to the folder bin/ of the program. "": none; `why` then lists the searched
+// places.
 std::string find_compiler(std::string& why);
-// The versions that object files depend on besides their requests: builds, LLVM, the processor.
-// Starts nothing.
+// Returns the versions that object files depend on besides their requests: the builds, LLVM, the
+// processor. Starts no process.
 //
 // throws: kUnimplemented, with the reason, without a compiler.
 std::string maker();

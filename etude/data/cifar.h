@@ -17,9 +17,8 @@ namespace ETUDE_API etude {
 namespace data {
 
 struct Cifar10Options {
-  // The folder of data_batch_1.bin to data_batch_5.bin and test_batch.bin. Empty:
-  // $ETUDE_DATA/cifar-10-batches-bin if the variable is set, else
-  // /usr/share/datasets/cifar-10-batches-bin.
+  // The folder of data_batch_1.bin to data_batch_5.bin and test_batch.bin. Empty: the folder
+  // cifar-10-batches-bin in $ETUDE_DATA if the variable is set, else in /usr/share/datasets.
   std::string folder = {};
 };
 

@@ -37,9 +37,10 @@ template <class T>
 struct IsActive<Active<T>> : std::true_type {};
 }  // namespace internal
 
-// A number of type T (float, double, or a scalar of this library, since derivatives nest) and its
-// slot on the tape of the derivative that is being computed. Without a slot, and after that
-// derivative, a plain number. Comparisons use values. Conversion to an integer ends the dependence.
+// A number of type T (float, double, or for nested derivatives a scalar of this library) and its
+// slot on the tape of the derivative that is being computed. Without a slot, and after the
+// derivative is computed, it is a plain number. Comparisons use values. Conversion to an integer
+// ends the dependence.
 //
 // The result of a call owns its slot on the tape until it is copied. The next call may reuse an
 // owned slot (slots.h). Operators therefore have overloads for expiring numbers.
@@ -61,7 +62,7 @@ class Active {
   Active(const T& value) : value_(value) {}
   Active(const Active& other) = default;
   Active(Active&& other) noexcept = default;
-  // By value: an assigned temporary keeps ownership of its slot.
+  // Takes `other` by value, so that an assigned temporary keeps the ownership of its slot.
   Active& operator=(Active other) { return take(std::move(other)); }
   ~Active() = default;
   template <internal::PlainFor<T> N>
@@ -109,8 +110,8 @@ class Active {
   }
   explicit operator bool() const { return value_ != T(0); }
 
-  // The slot of a kept operand is read before the other operand releases its slot: both operands
-  // may be the same number.
+  // Reads the slot of an operand that stays alive before the other operand releases its slot, since
+  // both may be the same number.
 #define ETUDE_OPERATOR(op, call)                                              \
   ETUDE_INLINED friend Active operator op(const Active& a, const Active& b) { \
     return call(a.value_, lent(a), b.value_, lent(b));                        \
@@ -311,7 +312,7 @@ class Active {
     const uint64_t first = Calls::checked(a), second = Calls::checked(b);
     return result(value, Calls::place_of(first, da, second, db));
   }
-  // value = a + constant: a copy of a, or a itself, with another value.
+  // The result of a + constant: a copy of a, or a itself, with another value.
   ETUDE_INLINED static Active moved(const T& value, HeldSlot a) {
     if (Calls::on(a.bits())) [[likely]] {
       Tape::current()->check_read(a);

@@ -178,7 +178,8 @@ struct Tangent : internal::SlotsBase<T, internal::kHasListedFields<T>>::type {
   using Slots = typename internal::SlotTuple<internal::FieldsOf<T>>::type;
   using Base = typename internal::SlotsBase<T, internal::kHasListedFields<T>>::type;
 
-  // A tangent with the slots of the values, which are fields or slots.
+  // Makes a tangent with one slot for each of the values, which are fields of a struct or slots of
+  // a tangent.
   template <class Values, class Fn>
   static constexpr Tangent made_of(const Values& values, Fn& fn) {
     if constexpr (internal::kHasListedFields<T>) {
@@ -206,7 +207,7 @@ struct Tangent : internal::SlotsBase<T, internal::kHasListedFields<T>>::type {
     return *find(*this, field);
   }
 
-  // Traversals by name visit the tangent like the struct itself.
+  // Lets traversals by name visit the tangent as they visit the struct.
   using EtudeFieldsClass = Tangent;
   static constexpr std::string_view etude_field_names() { return internal::SlotNames<T>::view(); }
   constexpr auto etude_fields() {

@@ -20,7 +20,7 @@
 
 namespace ETUDE_API etude {
 
-// A tangent of any type, or the zero tangent of all types (default-constructed).
+// A tangent of any type. A default-constructed AnyTangent is the zero tangent of all types.
 //
 // A value: copies share their contents until one is modified. threads: thread-compatible.
 class AnyTangent {

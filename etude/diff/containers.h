@@ -23,7 +23,8 @@ namespace internal {
 template <class... T>
 concept SomeMove = (HasTangent<T> && ...) && (!Discrete<std::remove_cvref_t<T>> || ...);
 
-// Sequences of one element type, visited by index if they support it. Leaves adds build().
+// Sequences with one element type. They are visited by index if they support it. Leaves adds
+// build().
 template <class X, class Leaves>
 struct SequenceTraits : MoveByLeaves<X, Leaves> {
   template <class Y, class Fn>
@@ -54,7 +55,7 @@ struct ListTraits : SequenceTraits<X, ListTraits<X, T, Out>> {
   }
 };
 
-// The same container with another element type, by its first template argument.
+// The same container with another element type, which replaces its first template argument.
 template <class X, class T>
 struct ContainerOf;
 template <template <class...> class C, class Old, class... Rest, class T>

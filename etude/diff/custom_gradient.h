@@ -28,7 +28,7 @@ template <class... X>
 inline constexpr bool kOnlyNumbers = (kIsActiveCall<X...> || ScalarArguments<X...> ||
                                       (std::is_same_v<tangent_t<X>, NoTangent> && ...));
 
-// f with a pullback that runs f again, as a rule.
+// The rule of recompute_grad: f, with a pullback that runs f again.
 template <class F>
 struct RunAgain {
   F f;
@@ -42,10 +42,11 @@ struct RunAgain {
 }  // namespace internal
 
 // A function with a custom derivative: rule(x...) returns std::pair{value, pullback}. pullback(dy)
-// returns the tangents of x..., bare for one argument, in a tuple for several. For tensors, a tuple
-// as the value means pullback(dy...); for Variables see autodiff/custom_gradient.h. The rule is
-// called with plain values. A second derivative differentiates the calls of the rule. Forward mode
-// calls the pullback once for each number of the result.
+// returns the tangent of x for one argument, and a tuple of tangents for several. If the value is a
+// tuple of tensors, the pullback is called as pullback(dy...). For Variables see
+// autodiff/custom_gradient.h. The rule is called with plain values. A second derivative
+// differentiates the calls of the rule. Forward mode calls the pullback once for each number of the
+// result.
 template <class Rule>
 class CustomGradient {
  public:
@@ -85,10 +86,10 @@ requires(!std::is_same_v<Rule, CallSite>) auto custom_gradient(F f, Rule rule,
   };
 }
 
-// Returns x. A reverse pass replaces the cotangent of x by hook(cotangent), of the tangent type of
-// x: to print, clip, scale or count it. The hook runs once in each reverse pass of a pullback, of
-// vjp and of a gradient. A gradient of up to four numbers runs in forward mode; at a hook it starts
-// again in reverse mode. In forward mode (jvp) the hook must be linear.
+// Returns x. A reverse pass replaces the cotangent of x by hook(cotangent), which has the tangent
+// type of x. Use it to print, clip, scale or count cotangents. The hook runs once in each reverse
+// pass of a pullback, of vjp and of a gradient. A gradient of up to four numbers runs in forward
+// mode; at a hook it starts again in reverse mode. In forward mode (jvp) the hook must be linear.
 template <class X, class Hook>
 auto with_derivative(const X& x, Hook hook, CallSite where = CallSite::here()) {
   using S = internal::DeepestScalar<X>;
@@ -104,11 +105,11 @@ auto with_derivative(const X& x, Hook hook, CallSite where = CallSite::here()) {
   }
 }
 
-// A function like f that keeps only the arguments of its calls: when a cotangent arrives, f runs
-// again (rematerialisation). For tensors, the second run has the same random numbers and the same
-// values of Variables, and does not assign Variables. Tensors that f captures by value are kept and
-// differentiated like arguments. References that f captures must stay valid, and their objects
-// unchanged, until then.
+// Returns a function like f whose calls store only their arguments. When a cotangent arrives, f
+// runs again (rematerialisation). For tensors, the second run has the same random numbers and the
+// same values of Variables, and does not assign Variables. Tensors that f captures by value are
+// kept and differentiated like arguments. References that f captures must stay valid, and their
+// objects unchanged, until then.
 template <class F>
 auto recompute_grad(F f) {
   return [f = std::move(f)]<class... X>(const X&... x) {
@@ -120,8 +121,8 @@ auto recompute_grad(F f) {
   };
 }
 
-// Runs state = step(i, state) for i = 0 .. n-1, with recompute_grad for blocks of sqrt(n) steps:
-// keeps about 2 sqrt(n) states instead of n, for one additional run.
+// Runs state = step(i, state) for i = 0 .. n-1, with recompute_grad for blocks of sqrt(n) steps. It
+// stores about 2 sqrt(n) states instead of n, at the cost of one additional run.
 //
 // cost: each step runs twice forward and once backward.
 template <class State, class Step>

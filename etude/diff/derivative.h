@@ -27,7 +27,8 @@
 
 namespace ETUDE_API etude {
 
-// The derivative of function F. One of these members suffices; the others are derived from it:
+// The derivative of function F. Specialise it with a single one of these members; the other members
+// are derived:
 //
 //   vjp(x...)           a pair of the value and a pullback, which takes the cotangent of the value
 //                       and adds into one reference per parameter (NoTangent& if it has no tangent)
@@ -151,7 +152,7 @@ constexpr bool has_right_rule() {
     return true;
   }
 }
-// The refusal of a wrong rule, at its first use.
+// Refuses a wrong rule at its first use.
 template <auto F, class... X>
 constexpr auto refusal_of_rule() {
   using D = derivative_of<F>;
@@ -198,7 +199,7 @@ struct JvpOfRule {
     return D::jvp(x...);
   }
 };
-// A reverse rule from a forward rule: one run for each number of the arguments.
+// Makes a reverse rule from a forward rule, with one run for each number of the arguments.
 template <class D>
 struct VjpOfJvp {
   template <class... X>
@@ -290,8 +291,8 @@ auto ruled_converted_call(const X&... x) {
 
 }  // namespace internal
 
-// A function with a rule: calls F on plain values, and the rule when a derivative is computed. A
-// call on tensors always carries its rule.
+// A function with a rule. It calls F on plain values, and the rule when a derivative is computed. A
+// call on tensors always includes the rule.
 template <auto F>
 struct RuledFunction {
   // throws: kInvalidArgument if a derivative is computed, F is virtual, and the object is of a

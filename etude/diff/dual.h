@@ -19,8 +19,8 @@
 
 namespace ETUDE_API etude {
 
-// A number of type T and its derivatives along n directions. Tag distinguishes nested derivatives:
-// numbers with different tags do not mix, except as values and derivatives of each other.
+// A number of type T and its derivatives along n directions. Tag distinguishes nested derivatives.
+// Numbers with different tags do not mix, except that T may be a Dual with another tag.
 //
 // threads: thread-compatible.
 // cost: derivatives that are zero are computed like all others. Each call checks its derivatives
@@ -193,7 +193,7 @@ class Dual {
   friend std::ostream& operator<<(std::ostream& out, const Dual& x) { return out << x.value_; }
 
  private:
-  // fn(i) for each direction, without a loop, so that all values stay in registers.
+  // Calls fn(i) for each direction, without a loop, so that all values stay in registers.
   template <class Fn>
   static constexpr Dual along(const T& value, const Fn& fn) {
     return [&]<std::size_t... I>(std::index_sequence<I...>) {
@@ -246,9 +246,9 @@ class Dual {
       return strong_product(a.derivatives_[i], da) + strong_product(b.derivatives_[i], db);
     });
   }
-  // With more directions than partials it is cheaper to check the partials: for a finite, non-zero
-  // partial a strong product is a plain product. One check covers two partials: their product is
-  // finite and non-zero only if both are.
+  // Whether to check the partials instead of the products, which is cheaper with more directions
+  // than partials. For a finite, non-zero partial a strong product is a plain product. One check
+  // covers two partials: their product is finite and non-zero only if both are.
   static constexpr bool kChecksPartials = std::is_floating_point_v<T> && (n > 2);
   ETUDE_INLINED static constexpr bool is_plain(const T& partial) {
     return internal::scalar_math::is_plain_factor(partial);

@@ -49,8 +49,8 @@ using RunNumber =
 // The gradient of f as a function of its arguments.
 template <class F, class... X>
 struct PartialOf;
-// The number type of the gradient of f in a second derivative whose first derivative takes an
-// Outer.
+// The number type of the gradient of f inside a second derivative, whose outer derivative uses
+// numbers of type Outer.
 template <class Outer, class F, class... X>
 using SecondNumber = FirstNumber<F, lifted_t<X, CommonScalar<X...>, Outer>...>;
 template <class F, class... X>

@@ -15,8 +15,8 @@
 
 namespace ETUDE_API etude {
 
-// A T that does not move while frozen: its tangent is zero, and no derivative is computed by it.
-// Reads like a T.
+// A T that does not move while frozen. Its tangent is then zero, and no derivative with respect to
+// it is computed. It reads like a T.
 template <class T>
 struct Freezable {
   T value{};
@@ -118,12 +118,13 @@ std::size_t set_frozen(X& model, std::string_view prefix, bool frozen) {
 }  // namespace internal
 
 // Freezes every Freezable whose path begins with `prefix`: freeze(model, "encoder/"). Returns their
-// number. Paths are as in for_each_leaf. Of Parts it freezes every leaf whose path begins so.
+// number. Paths are as in for_each_leaf. In Parts it freezes every leaf whose path begins with
+// `prefix`.
 template <class X>
 std::size_t freeze(X& model, std::string_view prefix = "") {
   return internal::set_frozen(model, prefix, true);
 }
-// Unfreezes them. Returns their number.
+// Unfreezes them, and returns their number.
 template <class X>
 std::size_t unfreeze(X& model, std::string_view prefix = "") {
   return internal::set_frozen(model, prefix, false);

@@ -22,11 +22,11 @@ namespace ETUDE_API etude {
 // A type-erased function of A... with its derivatives, for a field of a struct, such as the
 // activation of a layer. Constructed from a generic callable (or, for tensors, from any callable).
 // On plain values it calls the function; in a derivative it uses the function's own derivative. A
-// generic callable as the field itself is cheaper, if its type may appear in the struct.
+// field with the type of the generic callable is cheaper, if that type may appear in the struct.
 //
 //   struct Dense { ...; DifferentiableFunction<double(double)> activation = relu; };
 //
-// As a field it has no tangent.
+// A field of this type has no tangent.
 template <class Signature>
 class DifferentiableFunction;
 
@@ -165,15 +165,16 @@ class Batched {
 //
 // Tensors, or structures of tensors, have the examples along axis 0. f sees the shapes of one
 // example and runs once, on all examples together. Each tensor of its result gets the batch axis in
-// front. Captured values are the same for all examples, and so are results that do not depend on
-// the arguments. f cannot read elements: write `if (x.item<float>() > 0)` as where(x > 0, ...).
+// front. All examples share captured values, and results that do not depend on the arguments. f
+// cannot read elements: write `if (x.item<float>() > 0)` as where(x > 0, ...).
 //
 // Options: `randomness` controls random draws inside f, such as random::normal or the mask of a
 // Dropout. "error", the default, refuses them. "same" uses the same draws for all examples. With
-// "different" example i draws with the key random::fold_in(key, i), where `key` is the key of this
-// draw with "same". A loop over i makes the same draws, in all modes and for any number of threads.
-// In a nested vmap the index of the outer example is folded in first, and draws are refused if
-// either vmap refuses them. Explicit keys, and a SeedScope inside f, are not affected.
+// "different" example i draws with the key random::fold_in(key, i), where `key` is the key that
+// "same" would use. A loop over i that folds in i makes the same draws, in all modes and for any
+// number of threads. In a nested vmap the index of the outer example is folded in first, and draws
+// are refused if either vmap refuses them. Explicit keys, and a SeedScope inside f, are not
+// affected.
 //
 //   vmap(gradient(loss), {.randomness = "different"})(rows);  // a mask for each example
 //

@@ -18,8 +18,8 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// Rows of a matrix of derivatives: R with a Row in place of each number. If R holds structs, a list
-// of rows, one for each number in the order of the leaves.
+// Rows of a matrix of derivatives: R with a Row in place of each number. If R holds structs, the
+// rows are a list with one row for each number, in the order of the leaves.
 template <class R, class Row>
 struct RowsOf {
   using type = std::conditional_t<Scalar<R>, Row, std::vector<Row>>;
@@ -101,7 +101,7 @@ constexpr auto jacobian_by_runs(const F& f, const X&... x) {
   }
 }
 
-// y in the form of the argument X: excluded if X was.
+// Returns y in the form of the argument X: excluded from the derivative if X was excluded.
 template <class X, class Y>
 constexpr decltype(auto) kept_as(const Y& y) {
   if constexpr (IsNoDerivative<X>::value) {
@@ -124,7 +124,7 @@ constexpr PartialOf<F, std::remove_cvref_t<X>...> partial_of(const F& f, const s
 }
 
 // The reason why the gradient of f cannot be differentiated, or kNone. Compiles the body of f only
-// for To, the numbers of the second-order run.
+// for To, the number type of the second derivative.
 template <class To, class F, class... X>
 constexpr Fault second_order_fault() {
   if constexpr (kReaches<FirstNumber<F, X...>, F, X...>) {
@@ -150,10 +150,10 @@ constexpr Fault second_order_fault_of(std::type_identity<std::tuple<X...>>) {
 
 // The Jacobian of f: its result with a gradient in place of each number, so that [i][j] is the
 // derivative of number i by x[j] if both are vectors. For several arguments a gradient is a tuple,
-// as gradient() returns it. If the result holds structs, a std::vector of gradients in the order of
-// the numbers.
+// as gradient() returns it. If the result of f holds structs, the Jacobian is a std::vector of
+// gradients in the order of the numbers.
 //
-// cost: one run of f and a pass back for each number of the result.
+// cost: one run of f, and one reverse pass for each number of the result.
 template <class F, class... X>
 requires internal::ScalarArguments<X...>
 auto jacobian(const F& f, const X&... x) {
@@ -185,7 +185,7 @@ constexpr auto forward_jacobian(const F& f, const X&... x) {
 
 // The second derivatives of f at x...: the Jacobian of its gradient.
 //
-// cost: a gradient with four tangents for each four numbers of the arguments.
+// cost: for each four numbers of the arguments, one gradient with four tangents.
 template <class F, class... X>
 requires internal::ScalarArguments<X...>
 constexpr auto hessian(const F& f, const X&... x) {

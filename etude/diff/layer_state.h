@@ -13,8 +13,8 @@
 //     }
 //   };
 //
-// Traversals skip it like NoDerivative, except traversals of marked values, such as those by
-// checkpoints.
+// Traversals skip layer state like NoDerivative, except traversals that visit marked values, as
+// checkpoints do.
 #pragma once
 
 #include <memory>
@@ -48,8 +48,8 @@ struct StateAccess;
 
 }  // namespace internal
 
-// The tangent of a LayerState<T>: the state update, if any. In a sum the later state wins; a factor
-// has no effect. Traversals treat it like the LayerState.
+// The tangent of a LayerState<T>: the state update, if any. A sum of two tangents has the later
+// state; a factor has no effect. Traversals treat it like the LayerState.
 template <class T>
 struct NewState : NoDerivative<std::optional<T>> {
   void take(const NewState& later) {
@@ -57,7 +57,7 @@ struct NewState : NoDerivative<std::optional<T>> {
   }
 };
 
-// A T that changes from training step to training step, but not by a derivative.
+// A T that training steps change, but not by a derivative.
 template <class T>
 struct LayerState : NoDerivative<T> {
   LayerState() = default;

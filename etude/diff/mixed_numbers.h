@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arithmetic between numbers of two unrelated derivatives: an inner function captures a number of
 // an outer derivative, and its own argument was made from a plain number. Comparisons use values;
-// every other operation is refused with one message. Also the result type of a refused call. Used
-// by std_functions.h and refusals.h.
+// every other operation is refused with one message. This header also defines the result type of a
+// refused call. Used by std_functions.h and refusals.h.
 #pragma once
 
 #include <cstddef>
@@ -84,8 +84,8 @@ struct Refused : RefusedNumber {
   RefusedNumber first, second;
 };
 // The result of a refused operator. The class Refusal contains the compiler message, which appears
-// once for each class. This is a variable because of clang: if it instantiates a function last, it
-// does not print the user's line.
+// once for each class. It is a variable, since clang does not print the user's line if the last
+// thing that it instantiates is a function.
 template <class Refusal>
 inline constexpr Refused kRefused = (static_cast<void>(sizeof(Refusal)), Refused());
 
@@ -98,7 +98,7 @@ template <class A, class B>
 concept Unrelated =
     kCarriesDerivatives<A> && kCarriesDerivatives<B> && !PlainFor<A, B> && !PlainFor<B, A>;
 
-// The refusal of their mixture.
+// Refuses to mix A and B.
 template <class A, class B>
 struct NumbersOfTwoDerivatives {
   static constexpr bool are_nested = !Unrelated<A, B>;

@@ -62,7 +62,7 @@ struct IsTuple : std::false_type {};
 template <class... T>
 struct IsTuple<std::tuple<T...>> : std::true_type {};
 
-// Runs fn(); its errors name the operator.
+// Runs fn(), and adds the name of the operator to its errors.
 template <class Fn>
 constexpr void named(const char* op, Fn&& fn) {
   try {

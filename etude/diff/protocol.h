@@ -43,7 +43,7 @@ concept HasTangent = requires {
   typename tangent_t<T>;
 };
 
-// A concept, so that class types are not examined further.
+// This is a concept, so that compilers do not examine class types further.
 template <class T>
 concept DiscreteScalar = !std::is_class_v<T> &&
                          (std::is_integral_v<T> || std::is_enum_v<T> || std::is_null_pointer_v<T>);
@@ -62,7 +62,7 @@ inline constexpr bool kIsDiscreteValue<std::vector<bool, A>> = true;
 template <class R, class... A>
 inline constexpr bool kIsDiscreteValue<R (*)(A...)> = true;
 
-// Whether a T has a place in a tangent although it has no derivative (layer_state.h).
+// Whether a T has a slot in a tangent although it has no derivative (layer_state.h).
 template <class T>
 inline constexpr bool kIsState = false;
 
@@ -123,12 +123,12 @@ concept Discrete = is_discrete<T>();
 
 }  // namespace internal
 
-// T has a tangent that can move it. The concept is only true or false; operators explain the defect
-// of a type.
+// T has a tangent that can move it. The concept does not explain why a type fails; the operators
+// do.
 template <class T>
 concept Differentiable = internal::HasTangent<T> && !std::is_same_v<tangent_t<T>, NoTangent>;
 
-// The tangent that moves nothing, with the same shapes as x.
+// The zero tangent, with the same shapes as x.
 template <internal::HasTangent T>
 constexpr tangent_t<T> zero_tangent(const T& x) {
   return DifferentiableTraits<T>::zero(x);
@@ -239,8 +239,8 @@ constexpr void zip_leaves(T& x, U& t, Fn& fn) {
   }
 }
 
-// The leaf functions of zero and move. Named types, since traversals are instantiated for each
-// lambda.
+// The leaf functions of zero and move. They are named types, since each lambda would instantiate
+// the traversals again.
 struct ZeroOfLeaf {
   template <class Leaf>
   constexpr tangent_t<Leaf> operator()(const Leaf& leaf) const {
@@ -273,7 +273,7 @@ struct MoveByLeaves {
   }
 };
 
-// The required members that a user-written DifferentiableTraits has.
+// The required members that a user-written DifferentiableTraits does have.
 template <class T>
 struct TraitsOf {
   using U = tangent_t<T>;

@@ -55,7 +55,7 @@ struct DerivativeOfMany {
                 "structure of numbers, or by several, jvp along a direction, jacobian for several "
                 "results");
 };
-// The refusal of values that follow the arguments, but are not their tangents.
+// Refuses values that follow the arguments but are not their tangents.
 template <class... Given>
 struct TangentsDoNotFit {
   static constexpr bool are_tangents = sizeof...(Given) == 0 && sizeof...(Given) != 0;

@@ -11,8 +11,8 @@
 
 namespace etude {
 
-// Whether the program is instrumented, and so about a hundred times slower: loops over many calls
-// are shorter then. Each call is still checked.
+// Whether the program is instrumented, and so about a hundred times slower. Tests then use shorter
+// loops over many calls. Each call is still checked.
 inline constexpr bool kIsInstrumented =
     internal::kHasAddressSanitizer || internal::kHasThreadSanitizer;
 

@@ -5,17 +5,17 @@
 //   derivative([](auto x) { return sin(x); }, 0.0);                    // 1
 //
 // The function is generic (auto parameters, a template, structs templated on their scalar) or takes
-// Real. It is called once with active scalars (reverse mode) or dual numbers (forward mode). A
-// gradient in forward mode that meets with_derivative, or a tensor made from its numbers, starts
+// Real. It is called once with active scalars (reverse mode) or dual numbers (forward mode). If a
+// gradient in forward mode meets with_derivative, or a tensor made from its numbers, it starts
 // again in reverse mode. All C++ control flow is supported: branches, loops, recursion, early
 // returns, mutation, exceptions, standard algorithms. Functions of <cmath> may be called with or
 // without std::.
 //
-// Arguments without a tangent, and arguments wrapped in no_derivative, are excluded. One
-// differentiable argument yields its bare tangent, several yield a tuple. Operators nest: for a
-// derivative of a derivative use an operator inside a function. If an inner function captures
-// numbers of outer derivatives, make its own argument from a number of the innermost of these
-// derivatives, not from a plain number.
+// Arguments without a tangent, and arguments wrapped in no_derivative, are excluded. For one
+// differentiable argument the result is its tangent, for several it is a tuple of tangents.
+// Operators nest: for a derivative of a derivative use an operator inside a function. If an inner
+// function captures numbers of outer derivatives, make its own argument from a number of the
+// innermost of these derivatives, not from a plain number.
 //
 // threads: thread-safe; a derivative is recorded on the thread that computes it.
 // cost: reverse mode runs the function once and records 32 bytes for each call on doubles; the
@@ -38,10 +38,10 @@
 
 namespace ETUDE_API etude {
 
-// The value of f(x...), one number, and its gradient, with one run of f. For up to four numbers the
-// gradient uses forward mode. For more, and for functions on Real, it uses reverse mode. Reverse
-// mode warns once for each function if the result does not depend on an argument (set_diagnostics).
-// An auxiliary value from with_aux is returned too.
+// The value of f(x...), which is one number, and its gradient, with one run of f. For up to four
+// numbers the gradient uses forward mode. For more, and for functions on Real, it uses reverse
+// mode. Reverse mode warns once for each function if the result does not depend on an argument
+// (set_diagnostics). An auxiliary value from with_aux is returned too.
 //
 // throws: exceptions of f; no tape stays active then.
 template <class F, class... X>
@@ -117,8 +117,8 @@ requires(internal::ScalarArguments<X> && !internal::Scalar<X>) X stop_gradient(c
 }
 
 // Maps a cotangent of the result to the cotangents of the arguments. Self-contained, so it may
-// outlive the arguments. A run of tensors keeps the values that derivatives read until it dies
-// (explain_copy() lists them).
+// outlive the arguments. For tensors it keeps the values that derivatives read until it is
+// destroyed (explain_copy() lists them).
 //
 // threads: thread-safe; concurrent calls are allowed.
 template <class Run>
@@ -178,7 +178,7 @@ auto pulled_scalars(const F& f, const X&... x) {
 
 }  // namespace internal
 
-// f(x...) of any differentiable type, and its pullback.
+// The value of f(x...), which may have any differentiable type, and its pullback.
 template <class F, class... X>
 requires internal::ScalarArguments<X...>
 auto value_with_pullback(const F& f, const X&... x) {

@@ -44,7 +44,7 @@ constexpr T strong_product(const T& x, const T& y) {
     return product;
   return x == 0 || y == 0 ? T(0) : product;
 }
-// Whether products with x need no such care: x is finite and not 0.
+// Whether a plain product with x is a strong product: x is finite and not 0.
 template <std::floating_point T>
 constexpr bool is_plain_factor(const T& x) {
   if constexpr (std::is_same_v<T, double> || std::is_same_v<T, float>) {
@@ -96,14 +96,14 @@ T sign_of(const T& x) {
   return where(x > T(0), T(1), where(x < T(0), T(-1), none));
 }
 
-// The root of 1 + x * x without overflow of the square.
+// The square root of 1 + x * x, without overflow of the square.
 template <class T>
 T root_of_one_and(const T& x) {
   return hypot(x, T(1));
 }
 
-// The derivative of lgamma. At 0 infinite, with the opposite sign of x; NaN at negative integers.
-// Source: Abramowitz and Stegun, 6.3.5, 6.3.7 and 6.3.18.
+// The derivative of lgamma. It is infinite at 0, with the opposite sign of x, and NaN at negative
+// integers. Source: Abramowitz and Stegun, 6.3.5, 6.3.7 and 6.3.18.
 template <class T>
 T digamma(T x) {
   T y(0);

@@ -40,7 +40,7 @@ namespace internal {
                                                " steps. Give one for each step");
 }
 
-// A recorded loop: its states, and the numbers that do not change from step to step.
+// A recorded loop: its states, and the numbers that are the same in all steps.
 template <class T, class Program, class Sequences>
 class ScanCall final : public ScalarNote<T> {
  public:
@@ -209,7 +209,7 @@ constexpr bool adds_up() {
   }
 }
 
-// Whether the loop is such a sum and all its numbers are plain numbers of type T.
+// Whether the loop is such a sum and its numbers are all plain numbers of type T.
 template <class T, class Body, class State, class Params, class... X>
 constexpr bool adds_plain_numbers() {
   const auto is_plain = []<class Y>(std::type_identity<Y>) {

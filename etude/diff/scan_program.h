@@ -160,9 +160,9 @@ struct ScanProgram : ScanNoted<Body, State, Params, X...> {
   struct Arrivals {
     // Whether a node depends on varying inputs. Other nodes get no derivative.
     std::array<bool, kMostScanNodes> varies{};
-    // `arrives`: whether a node receives a cotangent. `in_step`: whether it does in a step, not
-    // only in reverse_fixed. `first_a`, `first_b`: whether this node's contribution to its first or
-    // second operand is the first there.
+    // `arrives`: whether a node receives a cotangent. `in_step`: whether it receives a cotangent in
+    // a step, and not only in reverse_fixed. `first_a`, `first_b`: whether the contribution of this
+    // node to its first or second operand is the first contribution to that operand.
     std::array<bool, kMostScanNodes> arrives{}, in_step{}, first_a{}, first_b{};
   };
   static constexpr Arrivals note_arrivals() {
@@ -198,7 +198,7 @@ struct ScanProgram : ScanNoted<Body, State, Params, X...> {
   }
   static constexpr Arrivals arrivals = note_arrivals();
   static constexpr bool is_fixed(std::size_t node) { return noted.is_fixed[node]; }
-  // Whether a step does not propagate the cotangent of a node: an input, or a loop-invariant node.
+  // Whether the cotangent of a node ends here in a step: the node is an input, or loop-invariant.
   static constexpr bool ends_at(std::size_t node) {
     return arrivals.in_step[node] && (node < kInputs || is_fixed(node));
   }
@@ -250,7 +250,7 @@ struct ScanProgram : ScanNoted<Body, State, Params, X...> {
       }
       (std::make_index_sequence<kState>());
     }
-    // Term k that this step of a summing loop adds.
+    // The k-th term that this step of a summing loop adds.
     template <std::size_t k>
     [[gnu::always_inline]] const T& term() const {
       return values_[kTerms.nodes[k]];
@@ -258,8 +258,8 @@ struct ScanProgram : ScanNoted<Body, State, Params, X...> {
     // The reverse pass. `ct` holds the cotangents of the results, and on return the cotangents of
     // the state before the step. The cotangents of loop-invariant nodes are added to `totals`.
     //
-    // Its products are plain. A plain product of 0 and an infinity is NaN, which reaches a result:
-    // then the reverse pass runs again with strong products.
+    // It uses plain products. A plain product of 0 and an infinity is NaN, and the NaN reaches a
+    // result. The reverse pass then runs again with strong products.
     [[gnu::always_inline]] void reverse(std::array<T, kState>& ct, Nodes<T>& totals,
                                         std::array<T, kX>& of_x) const {
       T at[kCount];

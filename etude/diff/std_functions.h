@@ -4,8 +4,9 @@
 // scan.h, before the differentiated functions.
 //
 // The C++ standard forbids additions to namespace std. These overloads accept types of this library
-// only, so that no existing call changes its meaning. Libraries of derivatives have them because
-// reasonable code calls std::sin. Calls without std:: find the functions of the types themselves.
+// only, so that no existing call changes its meaning. Other derivative libraries do the same, since
+// much code calls std::sin. Calls without std:: find the functions of the types by
+// argument-dependent lookup.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +27,8 @@ namespace internal {
 template <class T>
 concept NumberWithRules =
     !std::is_arithmetic_v<T> && (kIsScalar<T> || std::is_same_v<T, scalar::Symbol>);
-// Operands with at least one such number N; the others are N, plain, or of an outer derivative.
+// Operands with at least one such number N. The others are also N, plain numbers, or numbers of an
+// outer derivative.
 template <class N, class... T>
 concept MixedNumbers = NumberWithRules<N> &&(PlainFor<T, N>&&...);
 template <class A, class B>
@@ -80,7 +82,7 @@ ETUDE_QUESTION(isfinite)
 ETUDE_QUESTION(signbit)
 #undef ETUDE_QUESTION
 
-// For a number and a plain number: std::max requires equal types.
+// For a number of a derivative and a plain number, since std::max requires equal types.
 #define ETUDE_CHOICE(f, is_first)                                                                  \
   template <class A, class B>                                                                      \
   requires(!std::is_same_v<A, B> &&                                                                \

@@ -175,8 +175,8 @@ template <internal::Composite T, class Fn>
   return t;
 }
 
-// Returns the leaves of x, without excluded parts, as a tangent of x. For weight decay, norms and
-// saving.
+// Returns the leaves of x, without excluded parts, as a tangent of x. Used for weight decay, norms
+// and saving.
 template <Differentiable T>
 [[nodiscard]] constexpr tangent_t<T> vector_view(const T& x) {
   auto each = [](const auto& leaf) -> tangent_t<decltype(leaf)> { return leaf; };
@@ -196,7 +196,7 @@ requires(!internal::holds_other_leaf<T>())
 }
 namespace internal {
 
-// The largest absolute value of the leaves, by their plain values.
+// The largest absolute value of the leaves; numbers of derivatives count as plain numbers.
 struct LargestLeaf {
   template <class S>
   void operator()(const S& leaf) {
@@ -302,9 +302,9 @@ constexpr void move(std::tuple<X&...> x, const std::tuple<tangent_t<X>...>& by) 
   DifferentiableTraits<std::tuple<X&...>>::move(x, by);
 }
 
-// The functions of <cmath> on tangents, leaf by leaf: leafwise::sqrt(t). They have their
-// own namespace, since a function such as tanh is passed to a layer as its activation: there the
-// name must denote one function.
+// The functions of <cmath> on tangents, leaf by leaf: leafwise::sqrt(t). They have a namespace of
+// their own, since programs pass functions such as tanh to a layer as its activation, and the name
+// must then denote one function.
 namespace leafwise {
 #define ETUDE_UNARY(fn, f, dx)                      \
   template <internal::Composite T>                  \

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Derived sequences for scan: elements computed on read, and windows of neighbouring numbers. Used
-// with scan.h; nothing here is recorded.
+// with scan.h. Reads of these sequences are not recorded.
 //
 //   // The mean error of a piecewise linear curve through the numbers p, at points x with data y.
 //   const auto place = [&](std::size_t i) { return static_cast<int>(x[i]); };

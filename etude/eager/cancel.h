@@ -14,7 +14,7 @@ namespace ETUDE_API etude {
 class Cancellation {
  public:
   Cancellation();
-  // Permanent: use a new object for the next computation.
+  // A cancellation is permanent: use a new object for the next computation.
   void cancel() const noexcept { is_cancelled_->store(true, std::memory_order_relaxed); }
   bool is_cancelled() const noexcept { return is_cancelled_->load(std::memory_order_relaxed); }
 
@@ -22,10 +22,10 @@ class Cancellation {
   std::shared_ptr<std::atomic<bool>> is_cancelled_;
 };
 
-// While it lives, each call of an op on this thread checks the Cancellation before it begins: eager
-// calls, and calls inside functions, branches and loops. The first call after cancel() throws
-// kCancelled, with its op and the user's line. As after any error, a cancelled call of a function
-// has assigned no Variable and changed no argument. Scopes nest: each covers the calls inside it.
+// While alive, each call of an op on this thread first checks the Cancellation: eager calls, and
+// calls inside functions, branches and loops. The first call after cancel() throws kCancelled, with
+// its op and the user's line. A cancelled call of a function assigns no Variable and changes no
+// argument, as after any error. Scopes nest: each covers the calls inside it.
 //
 //   Cancellation enough;
 //   std::jthread timer([&] { std::this_thread::sleep_for(1s); enough.cancel(); });

@@ -39,17 +39,17 @@ inline DispatchEntry& latest_entry(const Op& op, uint32_t attrs, const Type* con
 const DispatchEntry& dispatch(const Op& op, const Attrs& attrs, const Type* const* types,
                               std::size_t size, DispatchEntry& scratch);
 
-// A call made ready to run on the device of its operands. throws: the errors of the type rule and
-// of the kernel's preparation; kUnimplemented without a kernel there, naming the device.
+// Prepares a call to run on the device of its operands. throws: the errors of the type rule and of
+// the kernel's preparation; kUnimplemented, naming the device, if the op has no kernel for it.
 RefPtr<Prepared> prepare(const Op& op, const Attrs& attrs, std::span<const Type* const> types);
-// The error of a call that does not begin.
+// The message of a call that a Cancellation refuses.
 inline constexpr std::string_view kCancelledText =
     "did not run: the Cancellation of a CancelScope around it was cancelled";
-// report_fault() for a thrown error: for kernels that run plans.
+// Passes a caught error to report_fault(). Used by kernels that run plans.
 bool report_error(const Error& error);
 // Throws the fault that a failed kernel reported. Call it only after a failure.
 [[noreturn]] void throw_fault();
-// The same for a call: the error of an internal op names the op that it works for
+// The same for a call of `op`. The error of an internal op names the public op that it works for
 // (OpDef::works_for).
 [[noreturn, gnu::cold]] void throw_fault(const Op& op, const Attrs& attrs);
 

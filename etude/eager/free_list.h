@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory of small objects that are made and destroyed by the million: a list of free objects per
-// thread. Any thread may destroy an object.
+// Memory for small objects that are made and destroyed by the million. Each thread has a list of
+// free objects. Any thread may destroy an object.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,8 @@
 
 namespace etude::internal {
 
-// Base of the objects: class Node : public FromFreeList<Node>. Not for objects that others derive
-// from.
+// The base class of such objects: class Node : public FromFreeList<Node>. Not for classes with
+// derived classes.
 template <class T>
 class FromFreeList {
  public:

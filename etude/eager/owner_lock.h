@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// OwnerLock: a lock that one thread takes very often and others rarely. Its owner pays two plain
-// stores and a load, where a mutex needs two locked instructions.
+// OwnerLock: a lock that one thread takes very often and others rarely. It costs its owner two
+// plain stores and a load, where a mutex needs two locked instructions.
 //
 // Invariant: the owner is inside if `inside_` is true or it holds `mutex_`. Another thread is
 // inside if it holds `mutex_` and has seen `inside_` false since it announced itself in `guests_`.
@@ -49,8 +49,8 @@ class OwnerLock {
   void lock_as_guest();
   void unlock_as_guest() noexcept;
 
-  // Its address identifies the thread. After the owner has ended another thread may have this
-  // address, and is then the only one with it, as the owner was.
+  // The address of this variable identifies the thread. After the owner has ended, another thread
+  // may have the same address. No other thread then has it, so that thread is the new owner.
   [[gnu::tls_model("initial-exec")]] static thread_local constinit char token_;
   static const bool has_barrier_;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a program's time goes: every op that runs on a thread, with the user's line, its time, the
-// memory it touches and its allocations. As a table, and as a trace that Perfetto opens.
+// Measures the time of a program. Records every op that runs on a thread, with the user's line, its
+// time, the memory that it touches, and its allocations. The result is a table, or a trace that
+// Perfetto opens.
 //
 //   ProfileScope scope;
 //   step(model, batch);
@@ -23,8 +24,8 @@
 
 namespace ETUDE_API etude {
 
-// All calls of one op at one line. For an op made of other ops, `seconds` includes them and
-// `own_seconds` does not. A rule of a gradient has the line of the call that it differentiates.
+// All calls of one op at one line. If an op runs other ops, `seconds` includes their time and
+// `own_seconds` does not. The rule of a derivative has the line of the call that it differentiates.
 struct ProfileEntry {
   std::string_view op;
   CallSite where;
@@ -49,8 +50,8 @@ class Profile {
   // Chrome's trace event format. The first million calls are kept; the table counts all of them.
   //
   // throws: kNotFound if the folder does not exist, kFailedPrecondition without access,
-  //         kResourceExhausted on a full disk, kDataLoss for another failure. An old file then
-  //         stays as it is.
+  //         kResourceExhausted on a full disk, kDataLoss for another failure. An old file is then
+  //         unchanged.
   void write_trace(const std::string& path) const;
 
  private:
@@ -62,8 +63,9 @@ class Profile {
 };
 
 // While alive, records the ops of this thread; of nested scopes only the innermost scope records.
-// Calls then take about 230 ns more. Without a scope, profiling costs nothing: each call tests one
-// word for contexts and for profiling. Confined to the thread that made it.
+// Each call then takes about 230 ns more. Without a scope, profiling is free: calls test a single
+// word for contexts and for profiling.
+// threads: confined to the thread that made it.
 class ProfileScope {
  public:
   ProfileScope();

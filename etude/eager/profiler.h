@@ -11,7 +11,7 @@ namespace etude::internal {
 
 class Recorder;
 
-// One call; lives as long as the call.
+// Measures one call; alive during the call.
 class ProfiledCall {
  public:
   ProfiledCall(const Op& op, Operands in, CallSite where);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file that appears whole or not at all: written under a temporary name in the same folder, then
-// renamed into place. A process that has mapped the older file keeps reading it. Used
-// by all writers of whole files: checkpoints, tables, pictures, traces, compiled code. Not for
+// A file that becomes visible only when it is complete. It is written under a temporary name in the
+// same folder, then renamed. A process that has mapped the older file continues to read that file.
+// Used by all writers of whole files: checkpoints, tables, pictures, traces, compiled code. Not for
 // appending, and not a lock: of two writers to one path the later commit wins.
 //
 // For tests only: with the environment variable ETUDE_TEST_KILL_AT_WRITE=n the process exits with
@@ -38,15 +38,15 @@ class AtomicFile {
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
 
-  // Appends; not buffered.
+  // Appends without a buffer.
   //
   // throws: as above; kFailedPrecondition after `commit` or after an error.
   void write(std::span<const uint8_t> bytes);
   void write(std::string_view text);
 
-  // Makes the content durable (fsync), renames it into place, makes the new name durable (fsync of
-  // the folder). If only the last step fails, the new file is in place but may not survive a
-  // power failure. A file that is not durable is renamed only.
+  // Makes the content durable (fsync), renames the file, and makes the new name durable (fsync of
+  // the folder). If only the last step fails, the new file exists but may not survive a power
+  // failure. Without is_durable, the file is only renamed.
   //
   // throws: as above.
   void commit();

@@ -9,10 +9,10 @@
 
 namespace etude::internal {
 
-// Extends the checksum `crc` (0: of no bytes) by `bytes`.
+// Extends the checksum `crc` by `bytes`. The checksum of no bytes is 0.
 //
-// cost: with the CPU's instruction, three streams at a time; without it, 8 table look-ups per
-//       8 bytes.
+// cost: three streams at a time with the instruction of the CPU; without the instruction, 8 table
+//       look-ups for 8 bytes.
 uint32_t crc32c(uint32_t crc, std::span<const uint8_t> bytes);
 inline uint32_t crc32c(uint32_t crc, std::string_view text) {
   return crc32c(crc, std::span(reinterpret_cast<const uint8_t*>(text.data()), text.size()));

@@ -20,7 +20,7 @@ class MappedFile {
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;
 
-  // Valid as long as this object. A new file renamed into place does not change it.
+  // Valid as long as this object. The bytes do not change if another file is renamed to the path.
   std::span<const uint8_t> bytes() const { return {data_, size_}; }
 
  private:

@@ -12,14 +12,15 @@
 
 namespace etude::internal {
 
-// The image in `file`, the content of a file with that `name`; `channels` as in io::PngOptions.
-// Files are not trusted.
+// Decodes an image. `file` is the content of a file called `name`; `channels` is as in
+// io::PngOptions. Files are not trusted.
 //
 // throws: kDataLoss, with name and offset, for a damaged file or another format;
 //         kResourceExhausted for more than 2^28 pixels.
 Tensor image_of_png(std::span<const uint8_t> file, std::string_view name, int channels);
 
-// The file of an image as io::write_png takes them.
+// Encodes an image, of the shapes and dtypes that io::write_png accepts, as the bytes of a PNG
+// file.
 //
 // throws: kInvalidArgument for another shape or dtype, and for an image without pixels.
 std::vector<uint8_t> png_of_image(const Tensor& image);

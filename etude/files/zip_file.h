@@ -23,18 +23,18 @@ struct ZipEntry {
   bool is_deflated = false;
 };
 
-// The content of an archive; `file` and `name`, its name, must outlive it. threads: thread-safe to
-// read.
+// Reads an archive. `file` is its content and `name` its name; both must outlive this object.
+// threads: thread-safe to read.
 class ZipReader {
  public:
-  // throws: kDataLoss, with file and offset, when it is truncated or not an archive; kUnimplemented
-  //         for methods and forms that Etude lacks.
+  // throws: kDataLoss, with file and offset, when the file is truncated or not an archive;
+  //         kUnimplemented for methods and forms that Etude lacks.
   ZipReader(std::span<const uint8_t> file, std::string_view name);
 
   const std::vector<ZipEntry>& entries() const { return entries_; }
   // Null if there is no entry of that name.
   const ZipEntry* find(std::string_view name) const;
-  // The bytes of an entry; `room` holds them if they were deflated.
+  // Returns the bytes of an entry. If they were deflated, they are inflated into `room`.
   //
   // throws: kDataLoss, with file and offset, when they are damaged.
   std::span<const uint8_t> read(const ZipEntry& entry, std::vector<uint8_t>& room) const;

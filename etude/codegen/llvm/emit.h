@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The function of a scalar program as an LLVM module, a loop over whole vectors and a masked rest;
-// and the function of a cluster.
+// Makes LLVM modules: the function of a scalar program, which is a loop over whole vectors and a
+// masked remainder, and the function of a cluster.
 #pragma once
 
 #include <memory>

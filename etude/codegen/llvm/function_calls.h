@@ -13,10 +13,10 @@
 
 namespace etude::codegen {
 
-// Functions of more instructions are called, once per vector.
+// Functions with more instructions are not inlined, but called once per vector.
 inline constexpr int kMostInline = 100;
-// In functions of more than kMostInBody instructions, functions of more than kFewInline are called
-// as well: compile time grows faster than the code.
+// Inside a function of more than kMostInBody instructions, all functions of more than kFewInline
+// instructions are called, since compile time grows faster than the code.
 inline constexpr int kMostInBody = 1500;
 inline constexpr int kFewInline = 12;
 

@@ -15,8 +15,8 @@ namespace etude::codegen {
 
 enum class MachineKind { kThis, kArm64 };
 
-// The target machine of the modules of this thread, from emission on: intrinsics of one machine
-// mean nothing on another.
+// The target machine for which this thread emits modules. The emitter needs it, since each machine
+// has its own intrinsics.
 inline thread_local constinit MachineKind emitted_kind = MachineKind::kThis;
 inline bool is_for_x86() {
 #if defined(__x86_64__)
@@ -26,8 +26,8 @@ inline bool is_for_x86() {
 #endif
 }
 
-// The insertion point of a function: the builder's, which is after the function afterwards. A
-// function may add blocks.
+// The insertion point for a function: the position of the builder, which is after the emitted code
+// afterwards. Emitted code may add blocks.
 struct IrPlace {
   llvm::IRBuilder<>* builder;
   internal::Isa isa;

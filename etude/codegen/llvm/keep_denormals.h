@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Protects choices between the operands of a comparison, as in x < y ? x : y. x86 has one
-// instruction for it, which in Etude's float mode returns 0 for a denormal operand, where the
-// choice returns the operand. This prevents that instruction.
+// Protects choices between the operands of a comparison, as in x < y ? x : y. LLVM would use a
+// single x86 instruction for the choice. In Etude's float mode that instruction returns 0 for a
+// denormal operand, but the choice must return the operand. This pass prevents the instruction.
 #pragma once
 
 #include <llvm/IR/Module.h>
 
 namespace etude::codegen {
 
-// To be run after all other passes: they create such choices.
+// Run this pass last, since other passes create such choices.
 void keep_denormals(llvm::Module& module);
 
 }  // namespace etude::codegen

@@ -12,12 +12,12 @@
 
 namespace etude::codegen {
 
-// A separate compiler instance: one thread at a time uses it. Taken from a pool and returned to it.
+// A compiler instance, used by one thread at a time. Instances come from a pool and return to it.
 class Target {
  public:
   // throws: kInternal when LLVM has no such target; kUnimplemented for a target that was not
   //         built in, and for code of other than 4 lanes for a 64-bit Arm.
-  // For the machine that this thread emits for (ir_math.h).
+  // Makes an instance for the machine for which this thread emits (ir_math.h).
   explicit Target(const CompileOptions& options);
   Target(const Target&) = delete;
   Target& operator=(const Target&) = delete;
