@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A table of allocated blocks by address, kept by operator new and operator delete. The compiler of
-// models looks up in it the bounds of the object that a pointer refers to (image.h). A program that
-// compiles models is linked with record_blocks.cc, whose operators fill this table, at the cost of
-// a lock and a look-up each.
+// A table of allocated blocks by address. The compiler of models looks up the bounds of the object
+// to which a pointer refers (image.h). A program that compiles models is linked with
+// record_blocks.cc, whose operators new and delete maintain this table; each call then takes a lock
+// and a look-up.
 #pragma once
 
 #include <cstddef>
@@ -17,14 +17,15 @@ struct Block {
 };
 
 // Blocks without wide alignment begin kBlockShift bytes after a multiple of kBlocksApart. The
-// lowest byte of their addresses is then 0x60 or 0xe0, which no flag, kind or axis equals. So a
-// small field next to the remains of an old address is not the address of a block.
+// lowest byte of their addresses is then 0x60 or 0xe0, and no flag, kind or axis has such a value.
+// So a small field in a word that still has the upper bytes of an old address does not form the
+// address of a block.
 inline constexpr std::size_t kBlocksApart = 128;
 inline constexpr std::size_t kBlockShift = 96;
 inline constexpr std::size_t kTwinShift = 16;
 
-// While one lives, blocks of this thread begin kTwinShift bytes later: addresses in twins (image.h)
-// then differ in their lowest byte.
+// While alive, blocks of this thread begin kTwinShift bytes later, so that addresses in twins
+// (image.h) differ in their lowest byte.
 class TwinScope {
  public:
   TwinScope() noexcept { ++open_; }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compiles graphs ahead of time: a relocatable file with a C function for each graph, which needs
-// libc and libm and nothing of Etude. It runs the kernels of the graph's plan, taken from an
-// archive of the same objects that this library is linked from, and machine code of codegen/ for
-// scalar programs; so its results equal the plan's, bit for bit (docs/design/0019).
+// Compiles graphs ahead of time, to a relocatable file with a C function for each graph. The file
+// needs libc and libm and no part of Etude. A function runs the kernels of the plan of its graph,
+// and machine code of codegen/ for scalar programs. The kernels come from an archive of the same
+// objects as this library, so the function and the plan compute the same bits (docs/design/0019).
 //
-// Products that a plan passes to oneDNN are computed by our own kernels: see docs/ahead_of_time.md.
+// Matrix products that a plan passes to oneDNN use Etude's own kernels here: see
+// docs/ahead_of_time.md.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,7 @@ namespace etude::aot {
 
 enum class Machine { kThis, kArm64 };
 
-// Whether the kernel of a call with these attributes runs plans of graphs: such a call cannot be
+// Whether the kernel of a call with these attributes runs plans of graphs. Such a call cannot be
 // compiled.
 bool runs_graphs(const Attrs& attrs);
 
@@ -37,7 +38,7 @@ struct ModelFacts {
   Machine machine = Machine::kThis;
 };
 
-// The archives that kernels are taken from, in memory as long as this object.
+// The archives with the kernels. They are in memory as long as this object.
 class KernelArchives {
  public:
   // The archives next to this program or its library.
@@ -54,11 +55,11 @@ class KernelArchives {
   std::unique_ptr<const Content> content_;
 };
 
-// One file with one or several models.
+// Makes one file with one or several models.
 // threads: confined to one thread.
 class ModelCompiler {
  public:
-  // For the best instruction set that this process uses (ETUDE_ISA).
+  // Compiles for the best instruction set that this process uses (ETUDE_ISA).
   //
   // throws: kFailedPrecondition in a program without record_blocks.cc; kUnimplemented, with the
   //         reason, in a build without code generation.
@@ -75,7 +76,7 @@ class ModelCompiler {
   // cost:   as for a plan, and milliseconds for each scalar program.
   ModelFacts add(const std::string& name, const Graph& graph);
 
-  // throws: kUnimplemented, naming the missing symbol. To be called once.
+  // Returns the file. Call it once. throws: kUnimplemented, naming the missing symbol.
   std::string finish();
 
  private:

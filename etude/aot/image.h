@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Objects of this process as data of a file: the prepared parameters of a kernel, with all that
-// they point to. No kernel is involved: bytes are copied as they are in memory, and a word that is
-// an address becomes a pointer to a copy of its target.
+// Writes objects of this process as data of a file: the prepared parameters of a kernel, with
+// everything to which they point. No kernel is involved: bytes are copied as they are in memory,
+// and a word that is an address becomes a pointer to a copy of its target.
 //
-// Addresses are found by comparing two objects that were made in the same way. In the second one,
-// the twin, made in a TwinScope, memory of operator new (blocks.h) is at other addresses, at the
-// same offset in an equal block; a function or a constant is recognised by a symbol that begins
-// there. All other words are copied unchanged: numbers, and bytes that were never written. A partly
-// written word could be mistaken for an address, and the written part be lost. Parameters of
-// kernels have no such words (WordOf in core/op/rules.h; tests/ops/params_test.cc), and blocks
-// begin at addresses that a small field next to the remains of an old address cannot form
-// (blocks.h).
+// Addresses are found by comparing two objects that were made in the same way. The second object,
+// the twin, is made in a TwinScope: its memory from operator new (blocks.h) has other addresses,
+// but the same offsets in equal blocks. A function or a constant is recognised by a symbol that
+// begins at the address. All other words are copied unchanged: numbers, and bytes that were never
+// written. A partly written word could look like an address, and its written part would be lost.
+// Two measures prevent this: parameters of kernels have no such words (WordOf in core/op/rules.h;
+// tests/ops/params_test.cc), and a small field in a word that still has the upper bytes of an old
+// address cannot form the address of a block (blocks.h).
 //
 // Objects are written without their virtual function table: its pointer is null in the file. A
-// kernel that makes a virtual call would end the program; the op matrix runs each of them.
+// kernel that makes a virtual call would end the program; the op matrix runs every kernel, so a
+// test would detect it.
 #pragma once
 
 #include <functional>
@@ -27,10 +28,10 @@
 
 namespace etude::aot {
 
-// Returns the location of a function of this process in the file; unknown if there is none.
+// Finds the location in the file of a function of this process; unknown if the file lacks it.
 using FunctionFinder = std::function<LinkTarget(uintptr_t address, const ProgramSymbol& symbol)>;
 
-// The linker outlives it; the added objects outlive both.
+// The linker must outlive this object, and the added objects must outlive both.
 // threads: confined to one thread.
 class Image {
  public:
@@ -43,8 +44,8 @@ class Image {
   LinkTarget add(const void* object, const void* twin);
   // throws: kUnimplemented for a function that the file lacks.
   LinkTarget function_at(uintptr_t address);
-  // Forgets the copies: an object is then copied again, since the earlier one may have ended and
-  // its address been reused.
+  // Forgets the copies, so that objects are copied again. Call it when objects may have been
+  // destroyed and their addresses reused.
   void forget() { copied_.clear(); }
 
  private:

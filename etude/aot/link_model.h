@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Links one relocatable file with exactly the needed parts of a model: functions and constants of
-// archives, taken section by section with everything that they refer to, object files of generated
-// code, and data. It needs no linker, and relocations are kept, so that machines differ only in one
-// number.
+// Links one relocatable file with exactly the needed parts of a model: object files of generated
+// code, data, and functions and constants of archives. Sections of archives are copied with
+// everything to which they refer. No system linker is needed. Relocations are copied unchanged, so
+// code for another machine needs only another machine number.
 //
 // All symbols of the file are local except the symbols of show(), so that models in one program do
-// not conflict. Symbols that the archives lack and that libc, libm and libgcc have stay undefined;
-// any other missing symbol is an error.
+// not conflict. Symbols of libc, libm and libgcc remain undefined; any other symbol that the
+// archives lack is an error.
 #pragma once
 
 #include <cstddef>
@@ -29,27 +29,27 @@ struct LinkTarget {
   bool is_known() const { return section != 0; }
 };
 
-// A linker name as it is written in C++ (demangled).
+// The C++ spelling of a linker name (demangled).
 std::string readable(const std::string& name);
 
-// The archives and objects outlive it.
+// The archives and objects must outlive this object.
 // threads: confined to one thread.
 class ModelLinker {
  public:
-  // `archives` are searched in order. Functions whose names state an instruction set in `left_out`
-  // (such as "avx512") are not taken: calls of them abort.
+  // `archives` are searched in order. Functions whose names include an instruction set in
+  // `left_out` (such as "avx512") are omitted; calls of them abort.
   explicit ModelLinker(std::vector<const std::vector<ObjectFile>*> archives,
                        std::vector<std::string> left_out = {});
 
-  // The function of this name. `source` is the name of its source file ("conv.cc"), to distinguish
-  // functions with equal names. Unknown if there is none, or several.
+  // Finds the function with this name. `source` is the name of its source file ("conv.cc"), which
+  // distinguishes functions with equal names. Unknown if there is no such function, or several.
   LinkTarget find(std::string_view name, std::string_view source);
   // Adds a whole object file of generated code; returns the location of its symbol `name`.
   // `imports` has the locations of the functions that it calls; other names are searched as above.
   LinkTarget add_object(const ObjectFile& object, std::string_view name,
                         const std::map<std::string, LinkTarget, std::less<>>& imports);
 
-  // A separate copy of a function of the archives, in which some references are replaced.
+  // Adds a separate copy of a function of the archives, with some references replaced.
   LinkTarget copy(std::string_view function,
                   const std::map<std::string, LinkTarget, std::less<>>& imports);
 
@@ -60,14 +60,14 @@ class ModelLinker {
   void point(LinkTarget from, LinkTarget to, int64_t addend = 0);
   void clear(LinkTarget at);  // sets a null pointer
 
-  // Takes everything that the taken parts refer to, so that missing symbols are reported now.
+  // Adds everything to which the added parts refer, so that missing symbols are reported now.
   //
   // throws: kUnimplemented, naming the missing symbol and its user; return_to() is then necessary.
   void take_all();
-  // Restores the state at the mark, before which take_all() was called.
+  // Marks a state, to which return_to() restores. Call take_all() before making the mark.
   struct Mark {
     std::size_t sections = 0, symbols = 0;
-    // Of the sections that grow: bytes and relocations.
+    // The number of bytes and of relocations of each section that can grow.
     std::map<std::size_t, std::pair<std::size_t, std::size_t>> grown;
     bool is_behind(LinkTarget target) const;  // added after it
   };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The data of a model in an object file compiled ahead of time: plain data, which the compiler of
-// models writes (compile_model.cc) and the function of a model reads (support.cc). Both are of one
-// build, so they agree on the layout.
+// The data of a model in an object file that was compiled ahead of time. The compiler of models
+// writes it (compile_model.cc), and the function of a model reads it (support.cc). Both belong to
+// the same build, so they agree on the layout.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace etude::aot {
 
-// The status that the function of a model returns, in C etude_status (header_text.cc).
+// The status that the function of a model returns; in C it is called etude_status (header_text.cc).
 enum class Status : int {
   kOk = 0,
   kNullPointer = 1,  // of an array with elements, or of scratch memory
@@ -64,7 +64,8 @@ struct Model {
 };
 
 inline constexpr uint64_t kScratchAlignment = 64;
-// The scratch bytes that a caller provides: a multiple of 64, at any address.
+// The number of scratch bytes that a caller must provide: a multiple of 64. They may be at any
+// address.
 constexpr uint64_t whole_scratch_bytes(const Model& model) {
   const uint64_t pointers = (model.most_places * sizeof(void*) + 63) / 64 * 64;
   return model.scratch_bytes + pointers + kScratchAlignment;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Relocatable ELF files (64 bits, little-endian, any machine) and archives of them, as compilers
-// and ar write them. Used by link_model.cc. For files of our own build: faults are reported, but
-// not all possible ones are detected.
+// and ar write them. Used by link_model.cc for files of Etude's own build: it reports faults, but
+// does not detect all of them.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,8 @@
 
 namespace etude::aot {
 
-// Uses the names of the ELF specification. Parts are read in place: the bytes outlive the object.
+// Members have the names of the ELF specification. Parts are read in place, so the bytes must
+// outlive the object.
 class ObjectFile {
  public:
   struct Section {

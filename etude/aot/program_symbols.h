@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names of the functions and constants of this process, from the symbol tables of its program and
-// its shared libraries, including names that are local to a source, which dladdr() does not know.
+// Names of the functions and constants of this process, from the symbol tables of the program and
+// its shared libraries. Unlike dladdr(), it also finds names that are local to a source.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ struct ProgramSymbol {
   bool is_function = false;
 };
 
-// The symbol at this address; in another library than this code's own, only an exported symbol that
-// begins there.
+// The symbol at this address. In other libraries than the one with this code, only exported symbols
+// that begin at the address are found.
 //
 // throws: kFailedPrecondition, with a remedy, if the file was stripped.
 // threads: thread-safe. cost: the first call reads the table of a file.

@@ -58,51 +58,51 @@
 
 namespace ETUDE_API etude {
 
-// A graph that was placed on a device is written as the graph of the host that it is made from:
-// types have no devices. threads: thread-safe. cost: linear.
+// A graph that was placed on a device is written as the original host graph, since types in files
+// have no devices. threads: thread-safe. cost: linear.
 std::string to_binary(const Graph& graph);
 
-// Whether the bytes begin like a container of graphs; false for one symbolic graph.
+// Whether the bytes begin like a container of graphs; false for a single symbolic graph.
 bool is_binary_graph(std::string_view bytes) noexcept;
 
-// The graph that to_binary() wrote. The result satisfies all checks of verify().
+// Reads the output of to_binary(). The graph satisfies all checks of verify().
 //
-// throws: kDataLoss for bytes that are not a graph, torn or wrong, naming the byte; kUnimplemented
-// for a newer version of the form or of an op, and for a version of an op without an upgrade;
-// kNotFound for an unknown op, with similar names; kInvalidArgument for a call that its op refuses,
-// and for a container of several graphs, with their names; kResourceExhausted for texts, defaults,
-// constants and graphs that, counted at each use, exceed 256 times the number of bytes.
+// throws: kDataLoss, naming the byte, for bytes that are not a graph, or that are torn or wrong;
+// kUnimplemented for a newer version of the format or of an op, and for a version of an op without
+// an upgrade; kNotFound, with similar names, for an unknown op; kInvalidArgument for a call that
+// its op refuses, and, with the names, for a container of several graphs; kResourceExhausted if
+// texts, defaults, constants and graphs, counted at each use, exceed 256 times the number of bytes.
 // cost: memory and time linear in the bytes, except for the type rules of ops. Graphs may nest 100
 // levels deep.
 GraphRef read_binary(std::string_view bytes);
 
-// The same for a symbolic graph, one graph for many sizes (symbolic_graph.h): the graphs that it
-// was found from, which determine it. threads: thread-safe. cost: linear; constants that are equal
-// in these graphs are stored once.
+// The same for a symbolic graph (symbolic_graph.h). Writes SymbolicGraph::graphs(), which determine
+// it. Constants that are equal in these graphs are stored once. threads: thread-safe. cost: linear.
 std::string to_binary(const SymbolicGraph& symbolic);
-// Whether the bytes begin like one symbolic graph.
+// Whether the bytes begin like a single symbolic graph.
 bool is_symbolic_binary(std::string_view bytes) noexcept;
-// throws: as read_binary(); kDataLoss for graphs that are not a symbolic graph, naming the
-// difference.
+// throws: as read_binary(); kDataLoss, naming the difference, for graphs that do not form a
+// symbolic graph.
 SymbolicGraphRef read_symbolic_binary(std::string_view bytes);
 
-// A graph or a symbolic graph under a name, for containers of several.
+// A graph or a symbolic graph under a name, for containers with several graphs.
 struct NamedGraph {
   std::string name;                // "predict"
   GraphRef graph;                  // null for a symbolic graph
   SymbolicGraphRef symbolic = {};  // null for a graph
-  // The path of each output in the result of the function: "loss", "state/mean". Inputs have their
-  // paths as names. Empty: the outputs have none.
+  // The path of each output in the result of the function: "loss", "state/mean". Empty: outputs
+  // have no paths. The paths of inputs are their names.
   std::vector<std::string> outputs = {};
 };
-// Graphs may share graphs that they call, and constants: these are stored once.
+// If graphs share constants or graphs that they call, these are stored once.
 //
-// throws: kInvalidArgument, naming the graph, for an empty list; a name that is empty or repeated;
-// neither or both kinds of graph; paths that are repeated, empty, or not one for each output.
+// throws: kInvalidArgument, naming the graph, for an empty list, for a name that is empty or
+// repeated, for an entry with no graph or with both kinds of graph, and for paths that are empty or
+// repeated, or whose number is not the number of outputs.
 // threads: thread-safe. cost: linear.
 std::string to_binary(std::span<const NamedGraph> graphs);
-// All graphs of a container of any version, in the order in which they were written. A file of one
-// graph has it under the name of the graph.
+// Reads all graphs of a container of any version, in the order in which they were written. A graph
+// from a file with a single graph has the name of the graph.
 // throws: as read_binary() and read_symbolic_binary().
 std::vector<NamedGraph> read_binary_graphs(std::string_view bytes);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bytes of graphs in binary form (binary.h): ByteWriter appends them, ByteReader takes them
-// apart and trusts none of them.
+// Writes and reads the bytes of graphs in binary form (binary.h): ByteWriter appends bytes,
+// ByteReader parses them and trusts none of them.
 #pragma once
 
 #include <cstddef>
@@ -100,7 +100,7 @@ class ByteReader {
   }
   [[noreturn]] void fail(const std::string& fact) const { fail(at_, fact); }
 
-  // The result of f(); its errors name the position `at`.
+  // Returns f(), and adds the position `at` to its errors.
   template <class F>
   auto shown_at(std::size_t at, F&& f) const -> decltype(f()) {
     try {

@@ -17,7 +17,7 @@ inline constexpr std::string_view kBinaryMagic(
     "\x89"
     "ETG\r\n\x1a\n",
     8);
-// Of symbolic graphs in version 1.
+// The first bytes of a symbolic graph in version 1.
 inline constexpr std::string_view kSymbolicMagic(
     "\x89"
     "ETF\r\n\x1a\n",
@@ -47,7 +47,7 @@ constexpr std::size_t binary_aligned(std::size_t at) {
 // The checksum of all bytes of a file after the unchecked header bytes.
 uint32_t binary_checksum(std::string_view bytes);
 
-// How a file states the default of an attribute.
+// The form in which a file stores the default of an attribute.
 enum class BinaryDefault : uint8_t { kRequired = 0, kAbsent = 1, kValue = 2 };
 
 // Kinds of attributes are stored by number.

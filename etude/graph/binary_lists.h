@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The lists of a container of graphs (binary.h) while it is read: texts, types, programs, ops and
-// constants, and the graphs that were read so far. binary_reader.cc reads graphs by them.
+// constants, and the graphs that were read so far. binary_reader.cc uses them to read graphs.
 #pragma once
 
 #include <cstddef>
@@ -43,8 +43,8 @@ class BinaryLists {
 
   bool is_first_version() const { return version_ == 1; }
 
-  // Each reads an index and returns the item. Version 1 has the type of a constant and the name of
-  // an op in the place of their indices.
+  // Each function reads an index and returns the item. In version 1 the type of a constant and the
+  // name of an op replace their indices.
   std::string_view text() { return texts_[in_.place(texts_.size(), "text")]; }
   std::string copied_text();
   // The texts by number + 1; empty for 0.
@@ -54,11 +54,12 @@ class BinaryLists {
   Tensor constant();
   const StoredOp& op();
 
-  // A value of an attribute. `depth` becomes the levels of the graphs in it, if that is more.
+  // Reads the value of an attribute. Raises `depth` to the number of levels of the graphs in the
+  // value.
   AttrValue value(std::size_t at, std::string_view name, AttrKind kind, int& depth);
 
-  // Counts bytes that a reader copies or hashes without taking them from the file.
-  // throws: kResourceExhausted if they are too many, naming `at`.
+  // Counts bytes that the reader copies or hashes beyond the bytes of the file.
+  // throws: kResourceExhausted, naming `at`, if they are too many.
   void charge(std::size_t at, std::size_t bytes);
 
   struct Read {

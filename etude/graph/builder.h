@@ -27,9 +27,9 @@ class GraphBuilder {
   GraphBuilder(GraphBuilder&& other) noexcept;
   GraphBuilder& operator=(GraphBuilder&& other) noexcept;
   ~GraphBuilder();
-  // From here on a node equal to an earlier node is merged with it. Not for a graph that may be
-  // differentiated: the cotangents of both would be summed before they pass the node instead of
-  // after, which rounds differently from the separate calls.
+  // From here on, a new node that is equal to an earlier node is merged with it. Not for a graph
+  // that may be differentiated: the cotangents of the two nodes would be summed before the rule of
+  // the node instead of after it, which rounds differently.
   void merge_equal_nodes() { merges_ = true; }
 
   Draft add_input(std::string name, const Type* type, InputRole role = InputRole::kArgument);
@@ -44,7 +44,7 @@ class GraphBuilder {
   // throws: the errors of the type rule; kUnimplemented if a result size depends on data.
   Results append(const Op& op, const Attrs& attrs, std::span<const Draft> operands,
                  CallSite where = {});
-  // The same; returns its first result.
+  // The same; returns the first result of the node.
   Draft add_node(const Op& op, const Attrs& attrs, std::span<const Draft> operands,
                  CallSite where = {}) {
     return append(op, attrs, operands, where).first;
@@ -73,9 +73,10 @@ class GraphBuilder {
   void drop_input(Draft input);
   // Replaces an input by a constant, after its value turned out to be fixed.
   void make_constant(Draft input, Tensor value);
-  // Keeps the text of a line alive as long as the graph; returns the pointer for a CallSite.
+  // Keeps the text of a file name alive as long as the graph, and returns the pointer for a
+  // CallSite.
   const char* keep_text(std::string_view text);
-  // The same for all lines of a graph whose nodes are copied.
+  // The same for the lines of all nodes of a graph that is copied.
   void keep_texts_of(const Graph& graph);
   // Nodes added from here on belong to this frame, until the next set_frame().
   uint32_t add_frame(Graph::Frame frame);

@@ -10,9 +10,9 @@
 
 namespace ETUDE_API etude {
 
-// The first difference in the computations of two graphs, in words, and the lines of their texts
-// that differ. If only names and lines differ, the text states that. "" for graphs with equal
-// texts.
+// Describes the first difference in the computations of two graphs, and lists the lines of their
+// texts that differ. If only names and lines differ, the description states that. "" for graphs
+// with equal texts.
 //
 //   %5 = sum: attribute 'axis' is [0] in the first graph and [1] in the second
 //     - %5 = sum(x, axis=[0])

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graph: calls of ops on numbered values. A value that can be inspected, rewritten by passes, run,
-// printed and saved. Bodies of functions, branches and loops are graphs, and so are their
+// Graph: calls of ops on numbered values. Programs can inspect, run, print and save a graph, and
+// passes rewrite it. Bodies of functions, branches and loops are graphs, and so are their
 // derivatives.
 //
 // Meaning: the inputs get values; the nodes run in order, each as one call of its op; the values of
@@ -38,7 +38,8 @@ class Op;  // its record is in core/op/op.h
 class Graph;
 using GraphRef = internal::RefPtr<const Graph>;
 
-// The source of an input's value when a function calls its graph. Inputs are sorted in this order.
+// The source of the value of an input when a function calls its graph. Inputs are sorted in this
+// order.
 enum class InputRole : uint8_t {
   kArgument,  // passed by the caller
   kKey,       // the key of one random draw, new at each call
@@ -111,11 +112,12 @@ class Graph final : public AttrObject {
   // "@step": the name, as printed in a call. For the whole text see print.h.
   std::string to_string() const override;
 
-  // An object cached in this graph under the key `what`, such as its plan or its derivative. A
-  // request without one calls `make`, which returns a RefPtr<const T>. The object dies with the
-  // graph and must not own it. threads: thread-safe. `make` may warn and so run host code, which
-  // may call this graph: no lock is held meanwhile. Threads that come at the same time each call
-  // `make`, and all get the object that was there first.
+  // Returns the object that this graph caches under the key `what`, such as its plan or its
+  // derivative. If there is none, calls `make`, which returns a RefPtr<const T>, and caches the
+  // result. The object is destroyed with the graph and must not own it. threads: thread-safe. No
+  // lock is held while `make` runs, since it may warn and so run host code that calls this graph.
+  // Threads that request the object at the same time each call `make`, and all receive the object
+  // that was cached first.
   template <class T, class Make>
   internal::RefPtr<const T> kept(std::string_view what, Make&& make) const {
     using Object = internal::RefPtr<const internal::RefCounted>;
@@ -140,7 +142,7 @@ class Graph final : public AttrObject {
   // Source lines parsed from text, at stable addresses.
   struct Texts;
   internal::RefPtr<const internal::RefCounted> find_kept(std::string_view what) const;
-  // Caches `made` under this key, unless it has an object; returns the cached object.
+  // Caches `made` under this key, unless the key already has an object. Returns the cached object.
   internal::RefPtr<const internal::RefCounted> keep(
       std::string_view what, internal::RefPtr<const internal::RefCounted> made) const;
 
@@ -163,7 +165,7 @@ class Graph final : public AttrObject {
 };
 
 // Runs the nodes one by one in the innermost context and returns the outputs. This defines the
-// meaning of a graph, and it is how contexts without graph support (tapes, jvp, vmap) process one.
+// meaning of a graph. Contexts without graph support (tapes, jvp, vmap) run graphs in this way.
 // `inputs` has one tensor per input of the graph, of the input's type.
 //
 // throws: kInvalidArgument for a wrong number or type of inputs, naming the input; the errors of
@@ -177,11 +179,11 @@ void require_inputs(const Graph& graph, std::span<const Type* const> given);
 // Whether a call has an effect outside, by itself or in a graph that it runs. Such nodes keep their
 // order, and each runs once. Passes do not remove, merge, move or fold them.
 bool has_effects(const Op& op, const Attrs& attrs);
-// The first output, of those from `begin` <= i on, that is the same value as output i.
+// The first output from `begin` on (begin <= i) that is the same value as output i.
 std::size_t first_output(const Graph& graph, std::size_t i, std::size_t begin = 0);
-// For results of a call of the graph, if contexts follow values. If a result is an operand or an
-// earlier result in the graph, replaces it by that tensor, as a run of the separate calls does.
-// `results` may be only the first results.
+// Applied to the results of a call of the graph if contexts track values. If the graph returns an
+// operand, or one value twice, replaces the result by that same tensor, as a run of the separate
+// calls does. `results` may hold only the first results.
 void share_values(const Graph& graph, Operands operands, std::span<Tensor> results);
 }  // namespace internal
 

@@ -9,8 +9,8 @@ namespace etude::internal {
 
 // "  - a line of the first\n  + a line of the second\n"; at most 40 lines, then the number of
 // further lines.
-// cost: the product of the lines between the first and the last difference. If that is large, all
-// these lines are listed instead of the fewest.
+// cost: the product of the numbers of lines between the first and the last difference. If the
+// product is large, all these lines are listed instead of the fewest possible.
 std::string line_diff(std::string_view a, std::string_view b);
 
 }  // namespace etude::internal

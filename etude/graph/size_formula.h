@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers that depend on sizes: finds the formula over symbolic sizes that explains the numbers at
-// a few points. For symbolic graphs (symbolic_graph.h).
+// Finds the formula over symbolic sizes that explains numbers which were observed at a few sizes.
+// For symbolic graphs (symbolic_graph.h).
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ inline constexpr std::size_t kMostSizes = 6;
 // A product of sizes, each with a power: n, n*m, n^2. Without a factor it is 1.
 struct SizeProduct {
   std::vector<uint8_t> powers;
-  // Absent if it exceeds an int64.
+  // The product at these sizes; absent if it exceeds an int64.
   std::optional<int64_t> at(std::span<const int64_t> sizes) const;
   std::string to_string(std::span<const std::string> names) const;
 };
@@ -33,9 +33,9 @@ std::vector<SizeProduct> size_products(std::size_t sizes);
 struct SizeFormula {
   SizeProduct product;
   int64_t factor = 1, offset = 0, divisor = 1;
-  // Absent if it is not an integer.
+  // The value at these sizes; absent if it is not an integer.
   std::optional<int64_t> at(std::span<const int64_t> sizes) const;
-  // Whether it is not an integer and `value` is a neighbouring integer.
+  // Whether the formula at these sizes is not an integer, and `value` is a neighbouring integer.
   bool rounds_to(int64_t value, std::span<const int64_t> sizes) const;
   std::string to_string(std::span<const std::string> names) const;
 
@@ -44,22 +44,23 @@ struct SizeFormula {
   std::optional<int64_t> multiple_at(std::span<const int64_t> sizes) const;
 };
 
-// numerator * over / (denominator * (under + shift)), rounded to the dtype of the explained number.
+// The formula numerator * over / (denominator * (under + shift)), rounded to the dtype of the
+// explained number.
 struct RealFormula {
   SizeProduct over, under;
   int64_t numerator = 1, denominator = 1, shift = 0;
   std::optional<double> at(std::span<const int64_t> sizes) const;
-  // Whether it is 1 over an integer.
+  // Whether the formula at these sizes is 1 over an integer.
   bool is_unit_at(std::span<const int64_t> sizes) const;
   std::string to_string(std::span<const std::string> names) const;
 };
 
 // A number of a symbolic graph: all formulas of the simplest kind that explain the observed values.
-// If they disagree at other sizes, another point must decide.
+// If they disagree at other sizes, a further traced graph must decide.
 template <class Formula, class Value>
 struct Explained {
   std::vector<Formula> formulas;
-  // Absent if the formulas disagree, or have no value.
+  // The value at these sizes; absent if the formulas disagree or have no value.
   std::optional<Value> at(std::span<const int64_t> sizes) const {
     const std::optional<Value> first = formulas.front().at(sizes);
     for (const Formula& other : formulas) {

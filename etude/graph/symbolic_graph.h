@@ -9,14 +9,14 @@
 //     %6 = reshape: shape is [10*n]
 //     %7 = constant: 1/n
 //
-// * Graphs match if they have the same ops in the same wiring, and each number that differs is a
-//   rational times a product of sizes, plus a constant. Otherwise the first node that differs is
-//   reported. A result size need not have such a formula: type rules compute it.
+// * Graphs match if they have the same ops with the same edges, and each number that differs is a
+//   rational number times a product of sizes, plus a constant. Otherwise the first node that
+//   differs is reported. A result size need not have such a formula: type rules compute it.
 // * Axes of inputs that are equal in each of the graphs are one size.
 // * at() substitutes sizes and runs the type rules, without host code. It refuses a type that
-//   differs from its formula, rounded up or down; a number for which the candidate formulas
-//   disagree; and a rounded size together with a number that may be its reciprocal. Then the
-//   function must be traced at these sizes; a symbolic graph that is also found from the new graph
+//   differs from its formula (rounded up or down), a number for which the candidate formulas
+//   disagree, and a rounded size together with a number that may be its reciprocal. The function
+//   must then be traced at these sizes. A symbolic graph that is found from the new graph as well
 //   covers more sizes.
 // * Sizes of 0 and 1, given or derived, are refused, since broadcasting depends on them.
 #pragma once
@@ -56,9 +56,9 @@ struct GraphAtSizes {
 // Immutable. threads: thread-safe.
 class SymbolicGraph final : public internal::RefCounted {
  public:
-  // The symbolic graph of two or more graphs. `sizes_read` lists, in order, the sizes that host
-  // code read during each trace, and may be omitted; a read that differs makes the graphs
-  // different. cost: linear in the graphs.
+  // Finds the symbolic graph of two or more graphs. `sizes_read` may list, in order, the sizes that
+  // host code read during each trace; graphs with different reads do not match. cost: linear in the
+  // graphs.
   static SymbolicFound of(std::span<const GraphRef> graphs,
                           std::span<const std::vector<internal::SizeRead>> sizes_read = {});
 
@@ -73,25 +73,25 @@ class SymbolicGraph final : public internal::RefCounted {
   // Whether input i may have this type: only symbolic sizes may differ.
   bool may_take(std::size_t i, const Type* type) const;
   // The sizes for inputs of these types. Empty if the inputs do not match the symbolic graph: they
-  // differ in more than symbolic sizes, or axes of one size differ.
+  // differ in more than symbolic sizes, or axes that share a size differ.
   std::vector<int64_t> sizes_of(std::span<const Type* const> inputs) const;
   // The graph at these sizes. The most recent graphs are cached. cost: about a microsecond per
   // node.
   GraphAtSizes at(std::span<const int64_t> sizes) const;
-  // The graph for these inputs: at() their sizes.
+  // The graph for these inputs: the result of at() for their sizes.
   //
-  // throws: kInvalidArgument for inputs that do not match the symbolic graph, naming the first; and
-  // for sizes without a graph, with the reason.
+  // throws: kInvalidArgument, naming the first wrong input, for inputs that do not match the
+  // symbolic graph, and, with the reason, for sizes without a graph.
   GraphRef graph_for(std::span<const Tensor> inputs) const;
   // The graphs that the symbolic graph was found from.
   std::span<const GraphRef> graphs() const noexcept;
-  // Whether each number that varies in this symbolic graph, except sizes in types, has in its
-  // graphs the same values as a number or a type's size in the graphs of `other`. Then it follows
-  // the same formulas, and is valid where `other` is.
+  // Whether each varying number of this symbolic graph (sizes in types excepted) has a counterpart
+  // in `other`: a number, or a size in a type, with the same values in all graphs. Both then have
+  // the same formulas, and this symbolic graph is valid at all sizes at which `other` is valid.
   bool takes_numbers_from(const SymbolicGraph& other) const;
   // The type of input i: "float32[n,784]".
   std::string input_text(std::size_t i) const;
-  // The text of the example above.
+  // The text in the form of the example above.
   std::string to_string() const;
 
   explicit SymbolicGraph(std::unique_ptr<const internal::SymbolicParts> parts);

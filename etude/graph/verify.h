@@ -9,9 +9,10 @@
 
 namespace ETUDE_API etude {
 
-// Checks that operands are values of earlier nodes, in the number and dtypes of the record;
-// attributes agree with the record; results have the types of the type rule; constants have
-// elements of their type; inputs have names and known sizes; outputs exist.
+// Checks that operands are values of earlier nodes, with the number and dtypes that the record
+// states; that attributes agree with the record; that results have the types of the type rule; that
+// constants have elements of their type; that inputs have names and known sizes; and that outputs
+// exist.
 //
 // throws: kInternal, naming the graph, the node and its line: a wrong graph is a bug in the code
 // that made it, such as a pass, and never the caller's fault.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A confusion matrix as an SVG file. Curves: picture.h; in a terminal: Confusion::to_string.
+// A confusion matrix as an SVG file. For curves see picture.h, for a terminal Confusion::to_string.
 #pragma once
 
 #include <span>
@@ -13,8 +13,8 @@
 namespace ETUDE_API etude {
 namespace io {
 
-// Draws one row per label, with the number of its samples by predicted class, shaded by fraction of
-// the row. `names` are the names of the classes, or empty.
+// Draws one row for each label: the number of its samples in each predicted class, shaded by the
+// fraction of the row. `names` are the names of the classes, or empty.
 //
 //   io::write_confusion_svg("test.svg", result.confusion, data::kFashionMnistClasses);
 //

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tables in text files: CSV into columns of stated or inferred dtypes. Files are not trusted. Not
-// for writing, and not for tables that do not fit into memory: text_lines.h reads line by line.
+// Reads tables from CSV files into columns of stated or inferred dtypes. Files are not trusted. Not
+// for writing. For tables that do not fit into memory use text_lines.h, which reads line by line.
 #pragma once
 
 #include <cstdint>
@@ -41,19 +41,20 @@ struct CsvTable {
 
   // throws: kNotFound, with the existing names.
   const CsvColumn& column(std::string_view name, CallSite where = CallSite::here()) const;
-  // Columns of numbers side by side, [rows, names]; without names all columns that are not text.
+  // Returns columns of numbers as a matrix, [rows, names]. Without names it has all columns that
+  // are not text.
   //
   // throws: kNotFound as above; kInvalidArgument for a column of text.
   Tensor matrix(const std::vector<std::string>& names = {}, DType dtype = kFloat32,
                 CallSite where = CallSite::here()) const;
 };
 
-// Reads the table in the file at `path`. Cells may be in double quotes, inside which a double quote
-// is doubled and line ends are text. Lines end with "\n", "\r\n" or "\r"; empty lines and a byte
-// order mark are ignored. A column without a stated dtype becomes int64, uint64, float64 (also
-// whole numbers with missing cells), bool (true, false, in any case) or text, the first of these
-// that fits all cells. Decimal numbers are rounded to the nearest float, whatever the locale. A
-// warning is printed, once per file, if a column of whole numbers became float64 and lost digits.
+// Reads the table in the file at `path`. Cells may be in double quotes; inside the quotes a double
+// quote is doubled, and line ends are text. Lines end with "\n", "\r\n" or "\r"; empty lines and a
+// byte order mark are ignored. A column without a stated dtype gets the first of these types that
+// fits all its cells: int64, uint64, float64 (also for whole numbers with missing cells), bool
+// (true and false, in upper or lower case), text. Decimal numbers are rounded to the nearest float,
+// whatever the locale. A warning is printed once per file if whole numbers lost digits as float64.
 //
 // throws: kNotFound when there is no file, or no such column; kDataLoss, with file, line, column
 //         and offset, for a row of another length, a cell that does not fit its dtype, or an

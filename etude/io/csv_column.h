@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A column of a CSV file while it is read: its kind, which widens with the cells, and its values.
+// A column of a CSV file during reading: its values, and its kind, which widens as cells require.
 // Used by the reader of CSV files (csv.cc).
 #pragma once
 
@@ -37,7 +37,7 @@ struct BlockAllocator {
 template <class T>
 using Values = std::vector<T, BlockAllocator<T>>;
 
-// Whole numbers and bools are stored as int64, kUnsigned numbers by their bits; other numbers as
+// Stores whole numbers and bools as int64, kUnsigned numbers by their bits, and other numbers as
 // float64.
 struct Column {
   std::string name;
@@ -64,13 +64,13 @@ struct Column {
   void ask_for(DType wanted);
   // Converts whole numbers to float64, with the same result as reading their text as float64.
   void widen();
-  // Takes the kind of `number`, the first value.
+  // Sets the kind to the kind of the first value, `number`.
   void find_kind(std::string_view number);
   // Widens whole numbers to unsigned or float64 if `number` needs it.
   void make_room_for(std::string_view number);
   // Adds a value to a column that is not text; false if the kind cannot represent it.
   bool add(std::string_view number);
-  // Records that `number`, which became `value`, may be a whole number that float64 cannot
+  // Records `number`, which became `value`, if it may be a whole number that float64 cannot
   // represent.
   void note_inexact(std::string_view number, double value);
   // Warns, once per file and column, that whole numbers became float64 and lost digits.
@@ -79,7 +79,7 @@ struct Column {
   Tensor take_values(int64_t rows);
 };
 
-// From here on float64 cannot represent every whole number.
+// The smallest whole number above which float64 cannot represent every whole number.
 inline constexpr double kInexact = 9007199254740992.0;
 
 // `text` without surrounding blanks and without a plus sign.

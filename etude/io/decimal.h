@@ -20,7 +20,7 @@ namespace etude::internal {
 
 inline bool is_digit(char c) { return static_cast<unsigned char>(c - '0') < 10; }
 
-// Reads up to 8 digits at `at`; `count` is their number. They fit 32 bits.
+// Reads up to 8 digits at `at`; `count` is their number. The result fits into 32 bits.
 inline uint64_t digits_at(const char* at, int& count) {
   uint64_t word = 0;
   std::memcpy(&word, at, sizeof(word));
@@ -120,16 +120,16 @@ inline const char* whole_at(const char* at, const char* end, int64_t& value) {
   return stop;
 }
 
-// The number that is all of `text`; none if it is not a number. Beyond the range of a float it is
-// infinity or zero.
+// The number that the whole of `text` spells; std::nullopt if `text` is not a number. Numbers
+// beyond the range of T become infinity or zero.
 template <class T>
 std::optional<T> number_in(std::string_view text) {
   T value{};
   const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (end != text.data() + text.size()) return std::nullopt;
   if constexpr (std::is_floating_point_v<T>) {
-    // Too large or too small for the type. A C function would distinguish them, but reads by the
-    // locale.
+    // The number is too large or too small for the type. A C function would distinguish the two
+    // cases, but depends on the locale.
     if (problem == std::errc::result_out_of_range) {
       const std::string_view digits = text.substr(text.starts_with('-'));
       const bool is_small = digits.find("e-") != digits.npos || digits.find("E-") != digits.npos ||

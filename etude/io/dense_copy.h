@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes a tensor of elements in a file with any strides and either byte order. Used by the readers
-// of NumPy's and PyTorch's files, which are not trusted.
+// Makes a tensor from elements in a file, which may have any strides and either byte order. Used by
+// the readers of NumPy's and PyTorch's files, which are not trusted.
 #pragma once
 
 #include <cstdint>

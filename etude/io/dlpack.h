@@ -20,9 +20,9 @@ struct DlpackOptions {
 };
 
 // Returns a tensor over the memory of `managed`. Its deleter runs when the last tensor over the
-// memory is destroyed, on that thread. The memory is never written: the first write to the tensor
-// copies. Rows that are not compact, and elements that are not aligned to their size, are copied,
-// and the deleter then runs at once.
+// memory is destroyed, on the thread that destroys it. The memory is never written: the first write
+// to the tensor copies. Rows that are not compact, and elements that are not aligned to their size,
+// are copied, and the deleter then runs at once.
 //
 // throws: kInvalidArgument for another device than the host, an unknown dtype, or sizes that
 //   contradict the data; kFailedPrecondition if a copy is necessary and forbidden. `managed` then
@@ -31,8 +31,9 @@ struct DlpackOptions {
 Tensor from_dlpack(DLManagedTensor* managed, DlpackOptions options = {},
                    CallSite where = CallSite::here());
 
-// Exports the elements of x. The other library must not write them unless they are copied, and
-// calls the deleter when it is done, on any thread. Until then x keeps them: a write to x copies.
+// Exports the elements of x. The other library must not write them unless they were copied. It
+// calls the deleter when it no longer needs them, on any thread. Until then the elements are
+// shared, so a write to x copies.
 //
 // throws: kFailedPrecondition for a tensor without a value.
 // cost:   O(1) without a copy.

@@ -11,17 +11,16 @@
 namespace ETUDE_API etude {
 namespace io {
 
-// {"dtype":"float32","shape":[2],"data":[0.1,-0.0]}, elements in row-major order. Numbers have
-// enough digits to restore the same bits. Complex numbers are pairs. Infinities and NaN, which JSON
-// lacks, are written as their bits: "0x7f800000".
+// Writes {"dtype":"float32","shape":[2],"data":[0.1,-0.0]}, with the elements in row-major order.
+// Numbers have enough digits to restore the same bits. Complex numbers are pairs. Infinities and
+// NaN, which JSON lacks, are written as their bits: "0x7f800000".
 //
 // throws: kInvalidArgument for an absent tensor.
 std::string to_json(const Tensor& x, CallSite where = CallSite::here());
 
-// Reads the output of to_json, bit for bit. Text of other origin may have integers in place of
-// floats.
+// Reads the output of to_json, bit for bit. Integers in place of floats are accepted too.
 //
-// throws: kDataLoss, with the reason, for any other text: it is not trusted.
+// throws: kDataLoss, with the reason, for any other text. The text is not trusted.
 Tensor from_json(std::string_view text, CallSite where = CallSite::here());
 
 // One line for a person: "float32[2,3]: min -1, max 4, mean 1.5, deviation 1.707825, 0 of 6 not

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The part of Python's pickle machine that PyTorch's tensor files need: instructions that build
-// dicts, lists, tuples, numbers, texts, and tensors over storages. It imports nothing and calls
-// nothing: it compares names with a list, and implements the few listed calls. Pickles are not
-// trusted; memory stays within a factor of their size.
+// dicts, lists, tuples, numbers, texts, and tensors over storages. It imports and calls no Python
+// code: it compares names with a list, and implements the few listed calls itself. Pickles are not
+// trusted. The memory is at most a constant factor of their size.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pictures of samples and training runs: images side by side, and curves as SVG files. Used by
-// examples. PNG files: png.h.
+// Pictures of samples and training runs: images in a grid, and curves as SVG files. Used by
+// examples. For PNG files see png.h.
 //
 //   io::write_png("digits.png", io::image_grid(images));
 //   io::write_svg("loss.svg", {{"training", history.batch_losses}}, {.x = "step", .y = "loss"});
@@ -51,8 +51,8 @@ struct PlotOptions {
   }
 };
 // Draws curves into one SVG file, with axes, round ticks and, for several curves, a legend. Values
-// that are not finite are gaps. A curve of more than two points per pixel shows the lowest and the
-// highest value at each pixel.
+// that are not finite are gaps. If a curve has more than two points per pixel, it shows the lowest
+// and the highest value at each pixel.
 //
 // throws: kInvalidArgument for a curve whose x and y have different lengths; the errors of
 // AtomicFile.

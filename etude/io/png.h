@@ -17,9 +17,9 @@ namespace ETUDE_API etude {
 namespace io {
 
 struct PngOptions {
-  // 1 grey, 2 grey and alpha, 3 red, green and blue, 4 with alpha; 0: as in the file. Colour
-  // becomes grey by the weights of ITU-R BT.709 on the stored levels; alpha is dropped, or added as
-  // opaque.
+  // 1 grey, 2 grey and alpha, 3 red, green and blue, 4 with alpha; 0: as in the file. Colours are
+  // converted to grey by the weights of ITU-R BT.709, applied to the stored levels. Alpha is
+  // dropped, or added as opaque.
   int channels = 0;
 
   static constexpr void ranges(const auto& option) {
@@ -27,14 +27,14 @@ struct PngOptions {
   }
 };
 
-// Reads the image in the file at `path`: uint8 [height, width, channels]. Palettes become colours,
-// levels of 1, 2, 4 and 16 bits become 8 bits, interlaced files are accepted. Gamma and colour
-// profiles are not applied.
+// Reads the image in the file at `path`: uint8 [height, width, channels]. Palettes are converted to
+// colours, and levels of 1, 2, 4 and 16 bits to 8 bits. Interlaced files are accepted. Gamma and
+// colour profiles are not applied.
 //
 // throws: kNotFound when there is no file; kInvalidArgument for another number of channels;
 //         kDataLoss, with file and offset, when it is not a PNG file, is truncated or altered,
-//         declares more than it can hold or continues after its end; kResourceExhausted for more
-//         than 2^28 pixels.
+//         declares more pixels than it can hold, or continues after the end of the image;
+//         kResourceExhausted for more than 2^28 pixels.
 // cost:   one pass; at most four bytes per pixel.
 Tensor read_png(const std::string& path, const PngOptions& options = {},
                 CallSite where = CallSite::here());
@@ -68,8 +68,8 @@ struct ImageFolder {
 //
 // throws: kNotFound when there is no folder, or no file in it.
 ImageFolder image_folder(const std::string& path, CallSite where = CallSite::here());
-// Loads one of its images as a sample: inputs float32 [height, width, channels] in [0, 1], labels
-// int32.
+// Loads an image of such a folder as a sample: inputs float32 [height, width, channels] in [0, 1],
+// labels int32.
 // throws: as read_png.
 data::Samples load_image(const ImageFile& file, const PngOptions& options = {.channels = 3},
                          CallSite where = CallSite::here());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tensors by name in a safetensors file, and pytrees of tensors by path: `save` and `load` of
 // models. Files are written whole or not at all, and are not trusted when read. For whole training
-// runs: checkpoint.h.
+// runs see checkpoint.h.
 #pragma once
 
 #include <map>
@@ -29,8 +29,8 @@ struct SafetensorsFile {
 // such a tensor is stored as float64 with a last axis of 2, and marked by a metadata entry.
 //
 // throws: kInvalidArgument for an absent tensor or a name that is not UTF-8; kFailedPrecondition,
-//         naming it, for a tensor without elements, as in a function that is being traced; for the
-//         file: the errors of AtomicFile.
+//         with its name, for a tensor without elements, as in a function that is being traced; for
+//         the file: the errors of AtomicFile.
 // cost:   writes directly from the tensors; no copy.
 void save_safetensors(const std::string& path, const NamedTensors& tensors,
                       const Metadata& metadata = {}, CallSite where = CallSite::here());
@@ -65,7 +65,7 @@ struct Place {
   Tensor* tensor;
 };
 void add_place(std::vector<Place>& places, const std::string& path, Tensor& x);
-// Fills the places. No change if it throws.
+// Fills the places. Changes nothing if it throws.
 LoadReport fill_places(const std::vector<Place>& places, NamedTensors tensors,
                        const LoadOptions& options, std::string_view source);
 }  // namespace internal
@@ -81,10 +81,10 @@ NamedTensors named_tensors(const S& structure) {
   return all;
 }
 
-// Assigns tensors to the leaves of a pytree with the same paths. The pytree determines shapes and
-// dtypes; an absent tensor takes any.
+// Assigns tensors to the leaves of a pytree with the same paths. Shapes and dtypes must be those in
+// the pytree; an absent tensor accepts any.
 //
-// throws: kInvalidArgument with the report, unless it is complete or `strict` is false; the
+// throws: kInvalidArgument, with the report, if `strict` is true and the report is not empty; the
 //         pytree is then unchanged.
 template <class S>
 LoadReport assign_tensors(S& structure, NamedTensors tensors, const LoadOptions& options = {},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tensors of a safetensors file, one by one: for whole files (safetensors.cc) and for shards of
-// checkpoints.
+// Reads and writes the tensors of a safetensors file one by one. Used for whole files
+// (safetensors.cc) and for shards of checkpoints.
 #pragma once
 
 #include <map>
@@ -15,11 +15,11 @@
 
 namespace etude::internal {
 
-// The bytes of x, which is computed first if it is pending; valid as long as x lives.
+// The bytes of x, valid as long as x. A pending x is computed first.
 std::span<const uint8_t> bytes_of(const Tensor& x);
 
-// Appends a line with the number of `paths` and the word `what` for them, and a line for each of
-// the first twelve; nothing if there are no paths.
+// Appends a line with the number of `paths` and the word `what`, and a line for each of the first
+// twelve paths. Appends nothing if there are no paths.
 void append_paths(std::string& text, std::string_view what, const std::vector<std::string>& paths);
 
 // Passes the bytes of a file with these tensors to `write`, in order. cost: no copy of a tensor.

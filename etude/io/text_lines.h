@@ -33,8 +33,8 @@ namespace internal {
 [[noreturn]] void throw_in(const TextLine& line);
 }  // namespace internal
 
-// f(text) for each line of a file, as Dataset::map. An error of f gets file, line and offset: "map:
-// element 6: t.csv: line 7, offset 112: three columns are missing".
+// Applies f(text) to each line of a file, as Dataset::map does. File, line and offset are added to
+// an error of f: "map: element 6: t.csv: line 7, offset 112: three columns are missing".
 //
 //   auto samples = io::map_lines("t.csv", parse, {.parallel = 8, .on_error =
 //   data::OnError::kSkip});

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads files of PyTorch's torch.save (zip files, since version 1.6): weights of models, and
 // checkpoints made of dicts, lists, numbers and tensors. Such a file holds a program for Python's
-// pickle machine. Etude runs none of it: it interprets the few instructions that build these
-// values, and refuses all others by name.
+// pickle machine. Etude does not run this program: it interprets the few instructions that build
+// these values, and refuses all others by name.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ namespace io {
 
 // Returns the tensors of a file by path: dict keys and list indices, joined by '/'. A state dict is
 // {"conv1.weight": ...}; a checkpoint with a state dict below "model" has "model/conv1.weight".
-// Numbers, bools and texts are returned as metadata, printed. Tensors are copied; tensors that
-// share storage in the file do not share it here.
+// Numbers, bools and texts are printed and returned as metadata. Tensors are copied, so tensors
+// that share storage in the file do not share it in Etude.
 //
 // PyTorch stores filters as [out, in, height, width] and weights of linear layers as [out, in];
 // Etude has [height, width, in, out] and [in, out]. Permute such tensors before assign_tensors.
@@ -27,7 +27,8 @@ namespace io {
 // throws: kNotFound when there is no file; kDataLoss, with file and offset, when it is truncated or
 //         altered; kUnimplemented for the older format without zip, for unknown instructions and
 //         names, and for dtypes that Etude lacks.
-// cost:   one pass over the file; memory for the tensors and a small factor of its pickle.
+// cost:   one pass over the file; memory for the tensors, and for a few times the size of the
+// pickle.
 SafetensorsFile load_torch(const std::string& path, CallSite where = CallSite::here());
 // Parses the tensors in `file`, the content of a file with that `name`. throws: as load_torch.
 SafetensorsFile parse_torch(std::span<const uint8_t> file, std::string_view name,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Converters between values at run time and types of parameters: one struct per type. Classes of
-// the library need none, since an object of a kind fits a parameter of its class. Used by table.h.
+// Converters between values at run time and C++ types of parameters, one struct for each type.
+// Classes of the library need no converter, since an object of a kind fits a parameter of its
+// class. Used by table.h.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +31,7 @@
 
 namespace etude::kinds {
 
-// The kind of a struct that is a value of a parameter; null for all other types.
+// The kind of a struct that parameters take as a value; null for all other types.
 template <class T>
 inline constexpr const char* kRecordName = nullptr;
 template <>
@@ -42,14 +43,14 @@ inline constexpr const char* kRecordName<nn::SqueezeExciteOptions> = "nn.Squeeze
 template <>
 inline constexpr const char* kRecordName<optim::Segment> = "optim.Segment";
 
-// The object of a value that has been checked: made of a description, or as it is.
+// The object of a checked value. If the value is a description, the object is made from it.
 Made object_of(const Value& value, CallSite where);
 
 template <class O>
 Options values_of_fields(const O& options);
 
-// type(): the type of the parameter. read(): a checked value as a T. write(): a default as a value.
-// This general one is for classes of kinds and for records.
+// type() is the type of the parameter, read() converts a checked value to a T, and write() converts
+// a default to a value. This general template is for classes of kinds and for records.
 template <class T>
 struct Converter {
   static ParameterType type() { return {.object = &typeid(T)}; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Initialisers that are plain functions, and their kinds. Defaults of options hold such functions.
+// Initialisers that are plain functions, and their kinds. Options have such functions as defaults.
 // Used by convert.cc and initializer_rows.cc.
 #pragma once
 

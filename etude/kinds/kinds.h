@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kinds: layers, optimisers, losses, metrics, schedules, callbacks, initialisers and activations of
-// the library by name, with the names, types, defaults, ranges and docs of their parameters. For
-// models that come from a file or from another language. C++ programs that know their layers use
-// the classes themselves.
+// Kinds: the layers, optimisers, losses, metrics, schedules, callbacks, initialisers and
+// activations of the library by name, with the names, types, defaults, ranges and docs of their
+// parameters. They serve models that come from a file or from another language. C++ programs that
+// know their layers use the classes themselves.
 //
 //   kinds::Made layer = kinds::make("nn.Dense", {784, 128}, {{"activation", "relu"}});
 //   Tensor y = layer(x);
@@ -89,12 +89,12 @@ struct Kind {
   std::vector<Parameter> parameters;  // the positional ones first
   std::size_t positional = 0;
   const std::type_info* type = nullptr;  // of the objects; null: it depends on a parameter
-  // Values with which an object can be made, for tests and examples; empty for a kind that needs
-  // an object of the program.
+  // Values that make an object, for tests and examples; empty for a kind that needs an object of
+  // the program.
   Values sample;
   Options sample_options;
 
-  // Makes the object of values that complete() has checked.
+  // Makes the object from values that complete() has checked.
   internal::Object (*make)(const Value* values, CallSite where) = nullptr;
 
   // Null if there is none.
@@ -110,18 +110,18 @@ const Kind* find(std::string_view name);
 // The same. throws: kNotFound, with similar names.
 const Kind& at(std::string_view name, CallSite where = CallSite::here());
 
-// Checks values and completes them by defaults. Positional values may be named instead.
+// Checks values and adds defaults. Positional parameters may also be passed by name.
 //
 // throws: kNotFound for an unknown kind; kInvalidArgument for an unknown, missing or repeated
 //         parameter, for a value of another type, and for a number out of its range. The message
 //         names the kind, the parameter, its type or range, and similar names.
 Description describe(std::string_view kind, const Arguments& positional = {},
                      const Options& options = {}, CallSite where = CallSite::here());
-// Makes an object. Parameters that are objects themselves are made before it, in order, so random
-// weights repeat for a seed. throws: as describe; the errors of the constructor.
+// Makes an object. Parameters that are objects are made first, in order, so random weights repeat
+// for a seed. throws: as describe; the errors of the constructor.
 Made make(std::string_view kind, const Arguments& positional = {}, const Options& options = {},
           CallSite where = CallSite::here());
-// The same of a description, which is checked again.
+// The same from a description, which is checked again.
 Made make(const Description& description, CallSite where = CallSite::here());
 
 // The type of losses that kinds make: loss(predicted, expected). Options are bound.
@@ -129,23 +129,24 @@ using Loss = std::function<Tensor(const Arg&, const Arg&)>;
 // Losses of three tensors, such as triplet_margin_loss.
 using TripleLoss = std::function<Tensor(const Arg&, const Arg&, const Tensor&)>;
 
-// A new optimiser with the options of a made one, and without state: *optimizer_of(made) has
+// Returns a new optimiser with the options of `made` and without state: *optimizer_of(made) has
 // update(model, gradients). throws: kInvalidArgument for an object of another group.
 std::unique_ptr<optim::internal::RuleOptimizer> optimizer_of(const Made& made,
                                                              CallSite where = CallSite::here());
-// An optimiser as a parameter of a callback that borrows it.
+// An optimiser as the parameter of a callback, which borrows it.
 template <class Optimizer>
 Made borrow(Optimizer& optimizer) {
   return Made::host<optim::internal::RuleOptimizer*>(&optimizer);
 }
 
-// {"kind": "nn.Dense", "in": 784, "out": 128, "activation": "nn.relu", ...}: all values by name. An
-// object without parameters is its name. Tensors are written as by io::to_json.
+// Writes {"kind": "nn.Dense", "in": 784, "out": 128, "activation": "nn.relu", ...}, with all values
+// by name. An object without parameters is written as its name. Tensors are written as by
+// io::to_json.
 //
 // throws: kFailedPrecondition, with the parameter, for an object of the program.
 std::string to_json(const Description& description, CallSite where = CallSite::here());
-// Reads such a text, of any origin: nothing is made or allocated for it besides the description.
-// Values that are left out are defaults.
+// Reads such a text, which need not be trusted: only the description is made. Omitted values become
+// defaults.
 //
 // throws: kDataLoss, with the reason, for a text that is no description, is nested more than 64
 //         deep or larger than 64 MiB; the errors of describe.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of kinds, and rows of it. A row instantiates two functions: one makes an object of
-// checked values, the other lists names, types and defaults. All else is compiled once. For the
-// sources *_rows.cc and resolve.cc.
+// The table of kinds, and its rows. A row instantiates two functions: one makes an object from
+// checked values, the other lists names, types and defaults. All other code is compiled once. For
+// the sources *_rows.cc and resolve.cc.
 //
 //   Rows layers(table, Group::kLayer);
 //   layers.add<nn::Dense, nn::DenseOptions, int64_t, int64_t>("nn.Dense", {"in", "out"}, {3, 4});
@@ -27,8 +27,8 @@
 
 namespace etude::kinds {
 
-// A positional parameter of a row: its name, and its default if it has one, both as in the header;
-// tests/tools/etude_kinds_test.py compares them. `given` gets the name of its field.
+// A positional parameter of a row: its name and its default, if any, as in the header
+// (tests/tools/etude_kinds_test.py compares them). `given` receives the name of its field.
 struct Positional {
   Positional(const char* parameter);
   Positional(const char* parameter, Value otherwise);
@@ -42,7 +42,7 @@ struct Positional {
 // No options struct.
 struct NoOptions {};
 
-// A kind while its row is read.
+// Builds a kind from a row.
 class KindMaker {
  public:
   explicit KindMaker(Kind& kind) : kind_(kind) {}
@@ -85,7 +85,7 @@ O read_options(const Value* values, CallSite where) {
   return options;
 }
 
-// A layer that is called with one tensor, observed at the line of the call.
+// Calls a layer with one tensor. Observers see the line of the call.
 template <class T>
 Tensor call_object(const void* object, const Tensor& x, CallSite where) {
   const T& layer = *static_cast<const T*>(object);
@@ -113,7 +113,7 @@ Object object_of_type(T value) {
   return out;
 }
 
-// T(arguments..., options, where), without options or line if T has none.
+// Calls the constructor T(arguments..., options, where), without options or line if T takes none.
 template <class T>
 struct Constructor {
   template <class O, class... A>
@@ -132,7 +132,7 @@ struct Constructor {
   }
 };
 
-// The arguments are read in order: objects among them draw random numbers.
+// Reads the arguments in order, since objects among them draw random numbers.
 template <class F, class O, class... Args>
 Object make_object(const Value* values, CallSite where) {
   return [&]<std::size_t... I>(std::index_sequence<I...>) {
@@ -160,7 +160,7 @@ Object make_over(const Value* values, CallSite where) {
 
 }  // namespace internal
 
-// All kinds while they are collected.
+// Collects all kinds.
 class Table {
  public:
   // throws: kInternal for a repeated name.
@@ -193,8 +193,9 @@ class Rows {
     add_with<T, F, O, Args...>(name, positional, std::move(sample), std::move(sample_options),
                                otherwise);
   }
-  // A class over one of several others: F(inner, values, where) makes an object for each Inner, the
-  // class of the first parameter. O are its options, after the positional parameters.
+  // A class that wraps an object of one of several classes. F(inner, values, where) makes an object
+  // for each Inner, the class of the first parameter. O is its options struct, after the positional
+  // parameters.
   template <class F, class O, class... Inner>
   void wrapper(const char* name, F, std::initializer_list<std::pair<Positional, ParameterType>> all,
                Values sample) {
@@ -240,8 +241,8 @@ void add_callbacks(Table& table);
 void add_initializers(Table& table);
 void add_activations(Table& table);
 
-// The doc of a kind ("" as parameter), or of its parameter; empty if there is none. From the
-// headers, by tools/generate/gen_kind_docs.py.
+// The doc of a kind (`parameter` is "") or of a parameter; empty if there is none.
+// tools/generate/gen_kind_docs.py copies the docs from the headers.
 std::string_view doc_of(std::string_view kind, std::string_view parameter);
 
 }  // namespace etude::kinds

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Values of parameters and options at run time, and descriptions of objects. kinds.h makes objects
-// of them; Python and other languages pass arguments as such values.
+// from them; Python and other languages pass arguments as such values.
 #pragma once
 
 #include <concepts>
@@ -48,7 +48,7 @@ struct Object {
 // object, which never changes. threads: thread-safe to read.
 class Made {
  public:
-  // An object of the program as the value of a parameter of type T, such as a function as an
+  // Wraps an object of the program as the value of a parameter of type T, such as a function for an
   // Activation. It has no description.
   template <class T>
   static Made host(T value) {
@@ -68,7 +68,7 @@ class Made {
   bool is() const {
     return *object_->type == typeid(T);
   }
-  // The object. Copy it to change it: nn::Dense layer = made.as<nn::Dense>().
+  // The object. To change it, copy it: nn::Dense layer = made.as<nn::Dense>().
   // throws: kInvalidArgument, with both types, for an object of another type.
   template <class T>
   const T& as(CallSite where = CallSite::here()) const {
@@ -90,7 +90,7 @@ class Made {
 };
 
 // A value of a parameter. Numbers, texts and lists convert to it. An object is given by its
-// description, by a name ("relu") where it needs no parameters, or as an object that was made.
+// description, by its name ("relu") if it needs no parameters, or as an object that was made.
 class Value {
  public:
   enum class Form : uint8_t {
@@ -148,7 +148,8 @@ class Value {
 
   // "784", "nn.relu", "[1, 2]": shortened, for messages.
   std::string to_string() const;
-  // Bit for bit. An object equals its description. Objects of the program equal their copies.
+  // Compares bits. An object equals its description. An object of the program equals only its
+  // copies.
   friend bool operator==(const Value& a, const Value& b) { return a.equals(b); }
 
  private:
@@ -159,8 +160,8 @@ class Value {
       value_;
 };
 
-// Positional values: a braced list of them, or a vector. A type of its own, since a vector of
-// values in braces would be the vector and not a list of one.
+// Positional values: a braced list, or a vector. This is a separate type, since braces around a
+// vector of values would be that vector and not a list with one element.
 struct Arguments {
   Arguments() = default;
   Arguments(std::initializer_list<Value> list) : values(list) {}
@@ -175,8 +176,9 @@ struct Named {
 };
 using Options = std::vector<Named>;
 
-// An object as its kind and the values of all parameters, in the order of the kind. Defaults are
-// part of it: a default that a later version changes does not change a stored description.
+// Describes an object by its kind and the values of all parameters, in the order of the kind.
+// Defaults are included, so a stored description does not change if a later version changes a
+// default.
 struct Description {
   std::string kind;
   Options values;

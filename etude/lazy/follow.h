@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prediction of the next call of a thread: the sequences of calls that it recorded between earlier
-// cuts. The expected call is recognised by comparing op, attributes and operand types; everything
-// that follows from these alone (result types, hash, whether it may wait) is then known without a
+// Predicts the next call of a thread from the sequences of calls that the thread recorded between
+// earlier cuts. A call matches the prediction if op, attributes and operand types are equal. The
+// facts that follow from these alone (result types, hash, whether the call may wait) then need no
 // look-up.
 //
 // Invariant: an entry holds the whole key of its call and only facts that follow from the key. So a
-// wrong prediction costs a comparison and changes nothing: the call is recorded as any other.
-// Builds with assertions also look up each predicted call and compare.
+// wrong prediction costs only a comparison, and the call is recorded like any other. Builds with
+// assertions also look up each predicted call and compare.
 #pragma once
 
 #include <array>
@@ -31,12 +31,11 @@ struct LazyExpected : CallKey<kDispatchOperands> {
   }
 };
 
-// Several sequences of calls; the thread is in one of them.
+// Stores several sequences of calls, and the position of the thread in one of them.
 // threads: confined to its thread.
 class LazyFollow {
  public:
-  // Returns the expected call if it is this one, and advances. Valid until the next call of
-  // learn().
+  // If this is the expected call, returns it and advances. Valid until the next call of learn().
   const LazyExpected* next(const Op& op, uint32_t attrs, const Type* const* types,
                            std::size_t size) noexcept {
     const std::vector<LazyExpected>& list = lists_[current_];
@@ -46,17 +45,17 @@ class LazyFollow {
     }
     return elsewhere(op, attrs, types, size);
   }
-  // Another call was recorded here: it is expected at this place from now on.
+  // Records another call at this position. From now on it is expected here.
   void learn(const Op& op, uint32_t attrs, std::span<const Type* const> types,
              std::span<const Type* const> results, uint64_t hash);
-  // After a cut: the next call is the first of a sequence.
+  // Call this after a cut: the next call is then the first of a sequence.
   void restart() noexcept;
   // The number of predicted calls since the last query.
   int64_t take_count() noexcept { return std::exchange(followed_, 0); }
 
  private:
   static constexpr std::size_t kLists = 4, kMost = 8192;
-  // Switches to another sequence that has this call at this place.
+  // Switches to another sequence that has this call at this position.
   const LazyExpected* elsewhere(const Op& op, uint32_t attrs, const Type* const* types,
                                 std::size_t size) noexcept;
 

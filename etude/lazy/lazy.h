@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lazy execution: calls are recorded instead of run, and run together when a program needs their
-// elements. A recorded program is compiled once and found again the next time.
+// elements. A recorded program is compiled once; later runs find it in a cache.
 //
 //   LazyScope lazy;                // this thread records from here to the end of the scope
 //   for (auto& batch : batches) {
@@ -9,11 +9,11 @@
 //     optimizer.update(model, grads);
 //   }
 //
-// A tensor that is made in a scope has shape, dtype and device at once. Its elements are computed
-// when they are observed: by item(), data(), printing, a host `if`, saving, or a call outside of
-// lazy scopes. Results and errors equal eager execution, bit for bit. The call itself throws errors
-// of shapes and dtypes; errors of elements (an index out of range) are thrown at the observation or
-// at a barrier. A whole program runs lazily with ETUDE_MODE=lazy in its environment.
+// The shape, dtype and device of a tensor that is made in a scope are known at once. Its elements
+// are computed when they are observed: by item(), data(), printing, a host `if`, saving, or a call
+// outside of lazy scopes. Results and errors equal eager execution, bit for bit. The call itself
+// throws errors of shapes and dtypes; errors of elements (an index out of range) are thrown at the
+// observation or at a barrier. A whole program runs lazily with ETUDE_MODE=lazy in its environment.
 #pragma once
 
 #include <cstddef>
@@ -47,9 +47,9 @@ LazyOptions lazy_options();
 void set_lazy_options(const LazyOptions& options);
 
 // While alive, the calls of this thread are recorded. A nested scope joins the outer one; inside a
-// trace a scope is ignored. Its end runs all pending calls whose results are still needed; if such
-// a call fails, the error is thrown where its result is observed. Tapes, jvp and vmap are above it
-// in the stack, even if they were made before it.
+// trace a scope is ignored. The end of the scope runs all pending calls whose results are still
+// needed. If such a call fails, the error is thrown where its result is observed. Tapes, jvp and
+// vmap are above the scope in the context stack, even if they were made before it.
 // threads: confined to the thread that made it.
 class LazyScope {
  public:
@@ -63,14 +63,15 @@ class LazyScope {
 };
 
 struct LazyBarrierOptions {
-  // Whether to wait for devices other than the host. On a CPU all work is done when it returns.
+  // Whether to wait for devices other than the host. On a CPU all work is always done when the
+  // barrier returns.
   bool wait = false;
 };
 // Runs all pending calls of this thread whose results are still needed. Does nothing in eager mode.
 // throws: the first failure of a call that it ran, with its op and its line.
 void lazy_barrier(const LazyBarrierOptions& options = {}, CallSite where = CallSite::here());
 
-// A barrier at its end, unless an exception passes.
+// The end of this scope is a barrier, unless an exception leaves it.
 // threads: confined to the thread that made it.
 class StepScope {
  public:

@@ -63,7 +63,7 @@ struct LazyLog {
     counts[static_cast<std::size_t>(what)].fetch_add(n, std::memory_order_relaxed);
   }
   void note_eager(std::string_view op);
-  // Records an observation at this line; warns once if the line observes very often.
+  // Records an observation at this line. Warns once if a line observes very often.
   void note_observation(CallSite where);
   void note_run(int64_t nodes, double seconds);
   void note_compile(double seconds, std::string text);

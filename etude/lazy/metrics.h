@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Statistics of lazy execution: counters of the whole process between two moments, observations and
-// their lines, ops that were not compiled, and reasons of compiles. Used by tests, benchmarks and
-// people. Lazy execution itself: lazy/lazy.h.
+// their lines, ops that were not compiled, and reasons of compiles. For people, tests and
+// benchmarks. Lazy execution itself is in lazy/lazy.h.
 #pragma once
 
 #include <cstddef>
@@ -57,8 +57,8 @@ struct LazyProgram {
   std::string reason;  // why it was made: "node 41 'reshape' has shape=[80,784], was ..."
 };
 
-// The counts since it was made, or since reset(), over all threads. Calls recorded by another
-// thread count from its next cut on. threads: thread-safe to read.
+// The counts over all threads since this object was made, or since reset(). Calls that another
+// thread recorded count from its next cut on. threads: thread-safe to read.
 class LazyMetrics {
  public:
   LazyMetrics() { reset(); }
@@ -69,7 +69,7 @@ class LazyMetrics {
   std::map<std::string, int64_t> eager_ops() const;
   // Observations of pending values, by line.
   std::map<std::string, int64_t> observed() const;
-  // Nodes of each segment that ran, of the last 4096.
+  // The number of nodes of each of the last 4096 segments that ran.
   std::vector<int64_t> segments() const;
   LazyTimes compile_times() const;
   LazyTimes execute_times() const;
@@ -80,7 +80,7 @@ class LazyMetrics {
 
   // The cached programs.
   static std::vector<LazyProgram> programs();
-  // The first difference between two of them, by number. throws: kNotFound.
+  // The first difference between programs number a and b. throws: kNotFound.
   static std::string explain(std::size_t a, std::size_t b);
 
  private:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A pause of a LazyScope, for calls that change their arguments: a change by a recorded call cannot
-// be undone if it fails. Used by staged functions. Calls that only return results are recorded.
+// Pauses a LazyScope for calls that change their arguments, since a change by a recorded call
+// cannot be undone if the call fails. Used by staged functions. Calls that only return results are
+// recorded.
 #pragma once
 
 #include "etude/base/call_site.h"
@@ -8,9 +9,9 @@
 
 namespace etude::internal {
 
-// While alive, calls of this thread run at once, as if no LazyScope were around it; tapes, jvp and
-// vmap remain. Pending calls run first, which does not count as an observation; their failures are
-// thrown where the results are needed. No effect if nothing is being recorded.
+// While alive, calls of this thread run at once, as if there were no LazyScope; tapes, jvp and vmap
+// remain. The constructor first runs pending calls, which does not count as an observation. Their
+// failures are thrown where the results are needed. No effect if nothing is being recorded.
 // threads: confined to the thread that made it.
 class LazyPause {
  public:

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs of segments: a plan for each structure of a segment, found by a hash of 128 bits and by
-// the structure itself, so that a collision costs time but never correctness. Segments that differ
-// only in sizes share a symbolic graph (symbolic_graphs.h), and have a plan each.
+// Programs of segments: a plan for each structure of a segment. A program is found by a hash of 128
+// bits and by the structure itself, so a collision costs time but cannot cause a wrong result.
+// Segments that differ only in sizes share a symbolic graph (symbolic_graphs.h), but each has its
+// own plan.
 //
-// Nothing waits for a program: a missing one is made in the background (plan/background.h), from a
-// copy of the structure, while the calls of the segment run one by one. So passes, planning and
-// code generation delay no thread, and values do not depend on whether program or calls ran.
+// No thread waits for a program. A missing program is made in the background (plan/background.h)
+// from a copy of the structure, while the calls of the segment run one by one. Both compute the
+// same values.
 //
 // Invariant of readiness: the members of a program are written under `mutex_` before its state
 // becomes ready, and never after.
@@ -41,8 +42,8 @@ struct LazyProgramPlan final : RefCounted {
   CallSite where;
   std::atomic<State> state{State::kBeingMade};
   std::atomic<int64_t> uses{0};
-  // Of the segment that the program was made for. A symbolic graph may have turned more of them
-  // into inputs.
+  // The numbers of the segment for which the program was made. A symbolic graph may have turned
+  // more of them into inputs.
   std::vector<LazyNumber> numbers;
   // Once ready:
   GraphRef graph;    // as recorded
@@ -62,11 +63,11 @@ class LazyPrograms {
  public:
   static LazyPrograms& instance();
 
-  // The program of a segment, which may be in the making, or may have failed there; null if the
-  // line that cut the segment has compiled too often. throws: the errors of passes and planning, if
-  // they run here.
+  // Returns the program of a segment, which may be unfinished or have failed; null if the line that
+  // cut the segment has compiled too often. throws: the errors of passes and planning, if they run
+  // on this thread.
   LazyProgramRef find_or_make(const LazySegment& segment);
-  // Drops all programs, and calls `change` while none is being made.
+  // Drops all programs, and calls `change` while no program is being made.
   void clear(FunctionRef<void()> change);
   std::vector<LazyProgramRef> all();  // the ready programs, in the order of making
 
@@ -99,20 +100,21 @@ class LazyPrograms {
   static Key hash(const std::vector<uint64_t>& words);
   List::iterator find(const Key& key, const std::vector<uint64_t>& words,
                       const LazySegment& segment);
-  // Returns false if the line has compiled too often. `warning`: a text for warn(), which runs host
-  // code and so is called without locks; "": none.
+  // Returns false if the line has compiled too often. Sets `warning` to a text for warn(), or to
+  // "". The caller warns without holding locks, since warn() runs host code.
   bool make(const Order& order, std::string& warning);
   void make_in_background(const Order& order) noexcept;
   void make_alone(const Order& order, std::string& warning, std::optional<Error>& failure);
   void note_made(const Order& order, const Made& made, double seconds);
-  // Makes a plan, from a symbolic graph if one serves it. Returns false if passes are necessary and
-  // not allowed.
+  // Makes a plan, from a symbolic graph if possible. Returns false if passes are necessary and not
+  // allowed.
   bool plan(Made& made, const LazyStructure& structure);
   bool plan_with_input(Made& made, const LazyStructure& structure);
-  // Whether this line may compile once more. The first refusal sets `warning`.
+  // Whether this line may compile one more program. The first refusal sets `warning`.
   bool may_compile(CallSite where, std::string& warning);
   LazySymbolicGraph* find_symbolic(const std::vector<uint64_t>& words);  // null: none
-  // Both are called with `mutex_` held. For a program that was dropped, nothing is removed.
+  // Both functions are called with `mutex_` held. Removing a program that was already dropped has
+  // no effect.
   void insert(const Key& key, const LazyProgramRef& program);
   void remove(const LazyProgramPlan& program);
 
@@ -131,7 +133,7 @@ class LazyPrograms {
   std::list<LazySymbolicGraph> symbolic_graphs_;  // most recently used first
 };
 
-// Reports once that a program failed by a fault of its own.
+// Reports, once, that a program failed because of a bug and not because of its inputs.
 void warn_failed_program(const Error& error);
 
 // The first difference between two programs: "node 41 'reshape' has shape=[80,784], was ...".

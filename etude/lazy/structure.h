@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The structure of a segment: ops, attributes, types, edges, dying inputs and wanted results. A
-// program is made from it. It holds no input, so a program may be made while the segment runs, or
-// later.
+// The structure of a segment: ops, attributes, types, edges, dying inputs and wanted results.
+// Programs are made from structures. A structure holds no inputs, so a program may be made while
+// the segment runs, or later.
 #pragma once
 
 #include <array>
@@ -35,8 +35,8 @@ struct LazyStructure {
   };
 
   explicit LazyStructure(const LazySegment& segment);
-  // The common part of the segments of a symbolic graph (symbolic_graphs.h): all but sizes and
-  // attributes.
+  // The part that the segments of a symbolic graph have in common (symbolic_graphs.h): everything
+  // except sizes and attributes.
   std::vector<uint64_t> common_words(const std::vector<LazyNumber>& numbers) const;
   GraphRef graph(const std::vector<LazyNumber>& numbers) const;
 

@@ -4,13 +4,13 @@
 // segments.
 //
 // Invariant of liveness: a node is in the trace as long as a tensor (by its mark) or an operand of
-// a pending node refers to one of its results. It is freed with the last reference, and so are, in
-// a loop without recursion, the nodes that only it needed.
+// a pending node refers to one of its results. It is freed with the last reference, together with
+// the nodes that only it needed (in a loop, without recursion).
 //
 // Invariant of locks: `mutex_` (owner_lock.h) is held only for moves of pointers. No tensor is
 // destroyed and no call runs under it, since both may lead to other traces, or back to this one.
-// While a segment runs, its nodes are `kRunning` and belong to the thread that runs it; the owner
-// of the trace may go on recording meanwhile.
+// While a segment runs, its nodes are `kRunning` and belong to the thread that runs it. The owner
+// of the trace may continue to record.
 #pragma once
 
 #include <array>
@@ -79,8 +79,8 @@ struct LazyNode : FromFreeList<LazyNode> {
   std::shared_ptr<const Error> error;  // why it has no results
 };
 
-// The value of a Variable before it got the pending value of a mark. `next`: in the list of
-// finished marks.
+// The value of a Variable before the pending value of a mark was assigned to it. `next`: in the
+// list of finished marks.
 struct LazyBefore {
   HeldBefore held;
   LazyBefore* next = nullptr;
@@ -114,7 +114,7 @@ class LazyMark final : public PendingMark, public FromFreeList<LazyMark> {
 
 // The calls that run together: nodes in the order of recording, with their inputs and outputs.
 struct LazySegment {
-  // An operand as a number: its kind in the two highest bits, an index in the others.
+  // Encodes an operand as a number: the two highest bits are its kind, the other bits an index.
   static constexpr uint32_t kResult = 0, kInput = 1u << 30, kNumber = 2u << 30, kAbsent = 3u << 30;
   static constexpr uint32_t kIndex = (1u << 30) - 1;
   struct Output {
@@ -130,15 +130,16 @@ struct LazySegment {
   std::vector<uint8_t> given;   // inputs without another owner
   std::vector<Tensor> numbers;  // host numbers
   std::vector<Output> outputs;
-  // Inputs that Variables held before the segment assigned them: restored if the segment fails. A
-  // program may reuse their memory, since it does so only after nothing can fail.
+  // Values that Variables had before the segment assigned to them, among the inputs. They are
+  // restored if the segment fails. A program may still reuse their memory, since it does so only
+  // when it can no longer fail.
   struct Before {
     LazyMark* mark;  // of the pending value; may be gone
     uint32_t input;
     Tensor value;  // a reference during a run call by call, so that calls do not overwrite it
   };
   std::vector<Before> before;
-  // By output, its value; by node, the error if it has no value. Set by run_segment().
+  // run_segment() sets both: `values` by output; the errors by node, for nodes without a value.
   std::vector<Tensor> values;
   std::vector<std::shared_ptr<const Error>> errors;
   CallSite where;  // the line that cut it
@@ -151,8 +152,8 @@ void run_segment(LazySegment& segment);
 // The cause of a cut.
 enum class LazyCut { kObservation, kBarrier, kAutomatic, kScope };
 
-// Unreferenced nodes and values: destroyed outside of the lock, since their destructors may lead to
-// other traces.
+// Unreferenced nodes and values. They are destroyed outside of the lock, since their destructors
+// may enter other traces.
 struct DeadNodes {
   DeadNodes() = default;
   DeadNodes(const DeadNodes&) = delete;
@@ -180,8 +181,8 @@ class LazyTrace {
   LazyTrace(const LazyTrace&) = delete;
   LazyTrace& operator=(const LazyTrace&) = delete;
 
-  // Appends a call whose operands have elements or are pending here. `hash`: of op, attributes and
-  // types of operands.
+  // Appends a call whose operands have elements or are pending in this trace. `hash` is the hash of
+  // op, attributes and operand types.
   Values record(const Op& op, Operands in, const Attrs& attrs, uint64_t hash,
                 std::span<const Type* const> results, CallSite where);
   // The calls that are expected next. Confined to its thread.
@@ -190,15 +191,15 @@ class LazyTrace {
   bool is_of(const PendingMark& mark) const noexcept;
   // Runs all pending calls. Returns the first failure; null: none.
   std::shared_ptr<const Error> run_all(LazyCut cut, CallSite where);
-  // Restores the earlier values of Variables whose new values have failed. For functions that throw
-  // a failure.
+  // Restores the earlier values of Variables whose new values have failed. Functions that throw a
+  // failure call it.
   void restore_failed();
   // Runs a part of the trace if it is too long or holds too many bytes.
   void cut_if_long(const LazyOptions& options, CallSite where);
   int64_t size() const noexcept { return size_.load(std::memory_order_relaxed); }
   // Adds the counts since the last call to the log.
   void flush_counts() noexcept;
-  // The thread has ended: the trace is destroyed with its last tensor.
+  // Call this when the thread ends: the trace is then destroyed with its last tensor.
   void abandon() noexcept;
   // The pending calls as a graph (text.cc).
   std::string to_text();

@@ -12,7 +12,7 @@
 
 namespace etude::internal {
 
-// A graph that others may refer to, and the number of graph levels below it.
+// A graph to which other graphs may refer, and the number of graph levels below it.
 struct SubGraph {
   GraphRef graph;
   int depth;

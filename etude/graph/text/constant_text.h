@@ -11,9 +11,9 @@ namespace etude::internal {
 // One element, exact.
 std::string element_text(const Tensor& value, int64_t i);
 
-// Exact: up to 16 elements are printed one by one, "[[1, 2], [3, nan]]", more as their bytes in
-// memory, "hex 0000803f00000040...". With `elide` only the first few are printed: "0.5, 2, -1,
-// ...".
+// Prints the elements exactly: up to 16 elements one by one, "[[1, 2], [3, nan]]", more elements as
+// their bytes in memory, "hex 0000803f00000040...". With `elide` only the first few are printed:
+// "0.5, 2, -1, ...".
 std::string constant_text(const Tensor& value, bool elide);
 
 // Parses the output of constant_text() without `elide` and moves `at` past it. On an error `fault`

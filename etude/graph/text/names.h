@@ -49,8 +49,8 @@ std::string type_text(const Type* type);
 class GraphList {
  public:
   explicit GraphList(const Graph& main);
-  // Of several graphs. These are not merged with graphs that are same(): names and lines may
-  // differ.
+  // Lists several main graphs. Main graphs are not merged with graphs that are same(), since names
+  // and lines may differ.
   explicit GraphList(std::span<const Graph* const> mains);
 
   const std::vector<const Graph*>& graphs() const { return graphs_; }
@@ -58,7 +58,7 @@ class GraphList {
   const std::string& name(std::size_t i) const { return names_[i]; }
   // The index of a graph in an attribute.
   std::size_t find(const Graph& graph) const;
-  // The index of one of the graphs that the list was made of.
+  // The index of a main graph.
   std::size_t find_main(const Graph& graph) const;
 
  private:

@@ -10,10 +10,10 @@
 
 namespace ETUDE_API etude {
 
-// The first graph of the text, with the other graphs in its attributes. Accepts more than to_text()
-// writes: any distinct numbers or words after '%', constants anywhere before their use, blank lines
-// and lines that begin with '#', and types of results, which are checked. The result satisfies all
-// checks of verify().
+// Returns the first graph of the text, with the other graphs in its attributes. Accepts more than
+// to_text() writes: any distinct numbers or words after '%', constants anywhere before their use,
+// blank lines, lines that begin with '#', and types of results (which are checked). The result
+// satisfies all checks of verify().
 //
 // throws: kNotFound for an unknown op, with similar names; kInvalidArgument for any other error.
 // Both name line and column, the text found and the text expected.

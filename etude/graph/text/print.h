@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graphs as text: for people, for tests of passes, and for parse_graph() (parse.h). A graph has
-// exactly one text. Printed text parses to the same graph, which prints as the same text.
+// Graphs as text: for people, for tests of passes, and for parse_graph() (parse.h). Each graph has
+// exactly one text, and that text parses to the same graph.
 //
 //   graph step(w: float32[784,10], x: float32[32,784], *key: uint64[2], ^scale: float32[]) ->
 //   (float32[32,10])
@@ -27,9 +27,9 @@
 //   same text, the second is {tanh(x1)}~2.
 // * The version of an op follows its name if it is not 1: softclip@2(x). A text of an older version
 //   of an op parses to a call of the present version (core/op/upgrade.h).
-// * Graphs in attributes follow the graph, each once, before the graphs that they refer to.
-// * The line that made a node follows it as a comment. A header beyond 100 columns has a line per
-//   input.
+// * Graphs in attributes are printed after the graph. Each is printed once, before the graphs that
+//   it refers to. * The line that made a node follows the node as a comment. A header of more than
+//   100 columns has one input per line.
 // * A type that is not on the host ends in its device: float32[2]@gpu:0.
 #pragma once
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A position in a text, for parse.cc: reads words, names and types from there, and throws errors
-// that show the line. Never goes back: reads each byte once.
+// A position in a text, for parse.cc. It reads words, names and types, and throws errors that show
+// the line. It reads each byte once and never moves backwards.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ class TextReader {
   bool is_at_end() const { return at_ == end_; }
   const char* data() const { return text_.data() + at_; }
   const char* end() const { return text_.data() + end_; }
-  // Continues at the position that a function with the range data() to end() returned.
+  // Continues at `at`, a position between data() and end() that another parser returned.
   void set(const char* at) { at_ = static_cast<std::size_t>(at - text_.data()); }
 
   // The next byte, or 0 at the end.
@@ -34,7 +34,7 @@ class TextReader {
   void skip_lines();
   // The letters, digits, '_' and '.' at the current position; "" if there are none.
   std::string_view word();
-  // These skip blanks first.
+  // The following functions skip blanks first.
   bool take(std::string_view symbol);
   void need(std::string_view symbol, std::string_view after);
   bool is_line_end();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checkpoints: all state that a training run needs to resume bit for bit, in one file that appears
-// whole or not at all: the model, the optimiser's state, the position in the data and the generator
-// of this thread.
+// Checkpoints: one file with all state that a training run needs to resume with the same bits: the
+// model, the state of the optimiser, the position in the data and the generator of this thread. The
+// file appears whole or not at all.
 #pragma once
 
 #include <string>
@@ -13,8 +13,7 @@ namespace ETUDE_API etude {
 namespace io {
 
 namespace internal {
-// Adds the entries outside of the model, "position" and "generator", which is the generator of this
-// thread.
+// Adds the entries "position" and "generator" (of this thread), which are not part of the model.
 void add_run(NamedTensors& all, int64_t epoch, int64_t step);
 struct Run {
   int64_t epoch, step;
@@ -62,11 +61,11 @@ void save_checkpoint(const std::string& path, const Model& model, const Optimize
   save_safetensors(path, all, metadata, where);
 }
 
-// Restores all state. The model, the optimiser's options and the data must be made as for the saved
+// Restores all state. Make the model, the options of the optimiser and the data as for the saved
 // run; fit compares the number of epochs.
 //
 // throws: kNotFound, kDataLoss with the file's name; kInvalidArgument, with the paths, for another
-//         model, and, with both values, for data of another seed, batch, order or number of
+//         model, and, with both values, for data with another seed, batch, order or number of
 //         samples.
 template <class Model, class Optimizer, class Data>
 void load_checkpoint(const std::string& path, Model& model, Optimizer& optimizer, Data& data,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checkpoints during training: a callback for nn::fit that saves the run regularly into a folder,
-// keeps the newest files and the file of the best epoch, and saves once more at the end, also after
-// a stop. To save once by hand: checkpoint.h.
+// keeps the newest files and the file of the best epoch, and saves once more at the end, even after
+// a stop. For a single save see checkpoint.h.
 #pragma once
 
 #include <functional>
@@ -16,7 +16,7 @@
 namespace ETUDE_API etude {
 namespace io {
 
-// The number that decides which epoch is the best.
+// The number that ranks the epochs.
 enum class Best : uint8_t { kNone, kLoss, kValidationLoss, kValidationAccuracy };
 
 struct CheckpointOptions {
@@ -44,11 +44,11 @@ nn::Callback checkpoint_callback(const std::string& folder, const CheckpointOpti
 }  // namespace internal
 
 // Files are FOLDER/step-00000469.safetensors, numbered by updates of the optimiser, and
-// FOLDER/best.safetensors. Each appears whole or not at all, and an older file is removed only
-// after its successor is in place, so there is a valid file at any time. The best score of an
-// earlier run in the same folder counts as well. FOLDER/run-00000000.json records the settings on
-// which a run depends besides its program: seeds, versions, flags. The number in its name is the
-// update at which the run began.
+// FOLDER/best.safetensors. Each appears whole or not at all. An older file is removed only after
+// the newer file is complete, so there is a valid file at any time. A new best epoch must also be
+// better than the best epoch of earlier runs in the same folder. FOLDER/run-00000000.json records
+// the settings on which a run depends besides its program: seeds, versions, flags. The number in
+// its name is the update at which the run began.
 //
 //   nn::fit(model, optimizer, data, loss,
 //           {.epochs = 10, .validation = validate,
@@ -58,8 +58,8 @@ nn::Callback checkpoint_callback(const std::string& folder, const CheckpointOpti
 // Model, optimiser and data are borrowed; pass the same objects to fit.
 //
 // throws: kInvalidArgument for negative numbers; during training: as save_checkpoint, and
-//         kFailedPrecondition if the folder has a file of a later update than the optimiser is at,
-//         and if `best` needs a validation that fit does not have.
+//         kFailedPrecondition if the folder has a file of a later update than the present update of
+//         the optimiser, or if `best` needs a validation that fit does not have.
 template <class Model, class Optimizer, class Data>
 nn::Callback checkpoints(const std::string& folder, const Model& model, const Optimizer& optimizer,
                          const Data& data, const CheckpointOptions& options = {},
@@ -82,8 +82,8 @@ nn::Callback checkpoints(const std::string& folder, const Model& model, const Op
            }});
 }
 
-// The newest file of `checkpoints` in a folder, for load_checkpoint; none if there is no file or no
-// folder.
+// The newest file of `checkpoints` in a folder, for load_checkpoint; std::nullopt if there is no
+// file or no folder.
 std::optional<std::string> newest_checkpoint(const std::string& folder);
 
 }  // namespace io

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checkpoints of object graphs: any objects, saved and restored by the names of the edges between
-// them. Objects may be created before or after the restore. For a model, an optimiser and data in
-// one file, as fit saves them: checkpoint.h.
+// them. Objects may be created before or after the restore. checkpoint.h saves a model, an
+// optimiser and data in one file, as fit does.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ struct RestoreReport {
 
 // The result of a restore, updated when further objects are attached. Its checks throw
 // kFailedPrecondition with the report. When it is destroyed and no object can take values any more,
-// one warning counts the unused values.
+// a single warning states the number of unused values.
 class RestoreStatus {
  public:
   // Requires that every saved value was used and every live object got its value.
@@ -88,7 +88,8 @@ class Checkpoint : public Trackable {
   Checkpoint(std::initializer_list<Entry> entries = {}, CallSite where = CallSite::here());
 
   // Writes to the folder "PREFIX-n" and records it as the latest in the folder of the prefix. n
-  // counts from 1, or from the number after the restored one. Returns the path of the folder.
+  // counts from 1, or from the number after the restored checkpoint. Returns the path of the
+  // folder.
   //
   // throws: kFailedPrecondition for a Variable without a value, for a Variable in a function that
   //         is being traced, and for a folder that cannot be made; for files: the errors of
@@ -98,8 +99,9 @@ class Checkpoint : public Trackable {
   // Writes to the folder `path`, without counting or recording. throws: as above.
   void write(const std::string& path, const ObjectCheckpointOptions& options = {},
              CallSite where = CallSite::here());
-  // Restores the values of a checkpoint to all objects that are reached by edges of the same names,
-  // including objects attached later. An empty path restores nothing, which the status shows.
+  // Restores the values of a checkpoint to all objects that edges of the same names reach,
+  // including objects that are attached later. An empty path restores nothing, which the status
+  // shows.
   //
   // throws: kNotFound, with the path; kDataLoss, with file and offset, for a damaged checkpoint;
   //         kInvalidArgument, with all paths, for values of another type; kFailedPrecondition for a
@@ -133,7 +135,7 @@ class CheckpointManager {
  public:
   CheckpointManager(Checkpoint& checkpoint, std::string folder,
                     CheckpointManagerOptions options = {}, CallSite where = CallSite::here());
-  // As Checkpoint::save; numbers continue after those in the folder.
+  // As Checkpoint::save; numbers continue after the numbers in the folder.
   std::string save(CallSite where = CallSite::here());
   // Paths, oldest first.
   std::vector<std::string> checkpoints() const;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Object graphs as files: nodes, named edges and the values of nodes, in a folder of safetensors
-// shards and a manifest that is written last, each with its CRC-32C. And the matching of a saved
-// graph with live objects. Used by trackable.cc and object_checkpoint.cc. Files are not trusted.
+// Writes object graphs as files: nodes, named edges and the values of nodes, in a folder with
+// safetensors shards and a manifest. The manifest is written last, and each file has its CRC-32C.
+// Also matches a saved graph with live objects. Used by trackable.cc and object_checkpoint.cc.
+// Files are not trusted.
 #pragma once
 
 #include <cstdint>
@@ -41,8 +42,8 @@ struct WriteOptions {
   int64_t shard_bytes = 0;
   int64_t counter = 0;
 };
-// Writes the objects to the folder `path`. Its files count only after the manifest is in place; an
-// older checkpoint there stays whole until then.
+// Writes the objects to the folder `path`. Its files count only after the manifest is written;
+// until then an older checkpoint there is unchanged.
 //
 // throws: kInvalidArgument for a Variable without a value; for files: the errors of AtomicFile.
 void write_graph(const std::string& path, const TrackeePtr& root, const WriteOptions& options);
@@ -58,20 +59,20 @@ struct Shard {
   uint32_t crc = 0;
 };
 
-// The content of a folder. Values stay in the files until they are requested.
+// The content of a folder. Values are read from the files when they are requested.
 class SavedGraph {
  public:
   // Reads the manifest.
   //
   // throws: kNotFound if there is none; kDataLoss, with the file, if it is damaged.
   explicit SavedGraph(std::string path);
-  // The same from `manifest`, the content of that file.
+  // The same, but takes `manifest`, the content of the manifest file.
   SavedGraph(std::string path, std::string_view manifest);
   const std::string& path() const { return path_; }
   const std::vector<SavedNode>& nodes() const { return nodes_; }
   int64_t counter() const { return counter_; }
 
-  // The shards while they are read. throws: kDataLoss, with the file, for a damaged shard.
+  // The open shards during reading. throws: kDataLoss, with the file, for a damaged shard.
   class Files {
    public:
     explicit Files(const SavedGraph& graph);
@@ -95,8 +96,8 @@ class SavedGraph {
   std::map<std::string, std::size_t> shard_of_;  // by key
 };
 
-// One restore: the parts of the saved graph that have found their objects. Owned by the status and
-// by every Trackable that may still get an edge.
+// One restore: the parts of the saved graph that are matched with objects. Owned by the status and
+// by every Trackable to which a matching edge may still be added.
 class Restore {
  public:
   Restore(std::shared_ptr<const SavedGraph> graph, std::weak_ptr<TrackableCore> root);
@@ -104,14 +105,15 @@ class Restore {
   Restore& operator=(const Restore&) = delete;
   ~Restore();  // warns of unused values, unless disabled
 
-  // Matches `to` with the node, and all that both reach, breadth first; restores values.
+  // Matches `to` with the node, then everything that both reach, breadth first, and restores
+  // values.
   //
   // throws: kInvalidArgument for values of another type, naming all of them; nothing is then
   // changed.
   static void match(const std::shared_ptr<Restore>& self, const TrackeePtr& to, int64_t node,
                     SavedGraph::Files& files);
 
-  // The objects that `from` reaches release their values, which another object will take.
+  // Releases the values of the objects that `from` reaches, so that another object can take them.
   void release(const TrackeePtr& from);
 
   const SavedGraph& graph() const { return *graph_; }
@@ -150,7 +152,7 @@ class Restore {
   bool is_silent_ = false;
 };
 
-// The edges of a Trackable, and the restores that it takes part in.
+// The edges of a Trackable, and the restores that wait for its edges.
 class TrackableCore : public std::enable_shared_from_this<TrackableCore> {
  public:
   struct Pending {
@@ -160,7 +162,7 @@ class TrackableCore : public std::enable_shared_from_this<TrackableCore> {
   const std::vector<Edge>& edges() const { return edges_; }
   void attach(const std::string& name, TrackeePtr to, bool replaces);
   void detach(const std::string& name);
-  // Drops an older restore all of whose edges the new one has.
+  // Adds a restore, and drops older restores whose edges are all in the new restore.
   void wait_for(Pending pending);
 
  private:
