@@ -47,8 +47,8 @@ ReadCall upgrade_read_call(const Op& op, uint32_t version, GraphBuilder& build,
                            std::span<const GraphBuilder::Draft> operands, const NamedAttrs& attrs);
 // Finds the op with a name from a file. throws: kNotFound, with similar names.
 const Op& find_read_op(std::string_view name);
-// Finds the attribute with a name from a file, for a call of this version. throws:
-// kInvalidArgument, with the valid names.
+// Finds the attribute with a name from a file, for a call of this version.
+// throws: kInvalidArgument, with the valid names.
 const AttrDef& find_read_attr(const Op& op, uint32_t version, std::string_view name);
 
 // Merges equal graphs during reading. Otherwise comparing two graphs with many equal subgraphs

@@ -93,8 +93,8 @@ class BottomScope {
 
 // Runs a call in the innermost context. Every call of an op passes through this function. First
 // checks the operands against the record: their number, absent operands, dtypes (promoted to a
-// common dtype, core/op/promotion.h). Slices are made dense unless the record accepts them. throws:
-// Error with the op's name first and the user's line last.
+// common dtype, core/op/promotion.h). Slices are made dense unless the record accepts them.
+// throws: Error with the op's name first and the user's line last.
 Values execute(const Op& op, Operands operands, const Attrs& attrs, CallSite where);
 
 namespace internal {

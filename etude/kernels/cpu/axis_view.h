@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A shape as seen from one axis: [outer, size, inner]. Used by kernels that work along an axis.
+// A shape as three axes around one of its axes: [outer, size, inner]. Used by kernels that work
+// along an axis.
 #pragma once
 
 #include "etude/core/shape.h"

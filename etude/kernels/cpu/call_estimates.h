@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Estimates of the time of prepared calls, for plans (plan/call_time.h). Each kernel that does more
-// than a few passes over its elements estimates itself, from its prepared parameters.
+// Estimates of the time of prepared calls, for plans (plan/call_time.h). Each kernel that makes
+// more than a few passes over its elements has a function that estimates its time from its prepared
+// parameters.
 #pragma once
 
 #include "etude/plan/call_time.h"
@@ -12,7 +13,8 @@ using etude::internal::CallTime;
 // Adds the time of this call on one thread. Returns false for a kernel without an estimate.
 bool estimate_call(const Prepared& call, CallTime& time);
 
-// The speed of products and convolutions. They split their work by a lower estimate.
+// The speed of products and convolutions on one thread. Kernels use a lower estimate to split their
+// work.
 inline constexpr double kFlopsPerUsAlone = 100e3;
 
 // Adds work that a kernel splits over threads if it takes long and has several chunks.

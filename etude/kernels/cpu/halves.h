@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of float16 and bfloat16 to float32 and back, by SIMD vectors: all kernels on half types
-// convert their rows so. The bits equal base/float16.h, including NaN; single elements are
-// converted there.
+// Converts rows of float16 and bfloat16 to float32 and back, with SIMD vectors. All kernels on half
+// types use it. It computes the same bits as base/float16.h, which converts single elements,
+// including NaN.
 #pragma once
 
 #include <algorithm>
@@ -33,7 +33,7 @@ void narrow_row(T* out, const float* in, int64_t n) {
   half_rows<T>(etude::internal::best_isa()).narrow(out, in, n);
 }
 
-// Rows of a kernel on elements T that computes in C; a plain copy if the two are one type.
+// Converts rows for a kernel on elements T that computes in C; a plain copy if T is C.
 template <class T, class C>
 void load_row(C* out, const T* in, int64_t n) {
   if constexpr (std::is_same_v<T, C>)

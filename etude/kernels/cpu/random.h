@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels of random ops. Operand 0 is a key, uint64[2]: seed and stream of Philox-4x32-10. An
-// element depends only on the key and its row-major index. Or operand 0 is keys, uint64[k.., 2],
-// for the first axes k.. of the result: each draws the same numbers for the remaining axes as it
-// draws alone.
+// element depends only on the key and its row-major index. Operand 0 may also be several keys,
+// uint64[k.., 2], for the first axes k.. of the result. Each key then draws the same numbers for
+// the remaining axes as it draws alone.
 #pragma once
 
 #include "etude/core/op/op.h"
 
 namespace etude::kernels::cpu {
 
-// Multiples of the dtype's unit in [0, 1).
+// Multiples of the unit of the dtype, in [0, 1).
 void prepare_random_uniform(const PrepareCall& call);
 // Mean 0 and standard deviation 1, by the Box-Muller method.
 void prepare_random_normal(const PrepareCall& call);
@@ -18,7 +18,7 @@ void prepare_random_truncated_normal(const PrepareCall& call);
 // Whole numbers in [low, high), attributes "low" and "high".
 void prepare_random_integers(const PrepareCall& call);
 // A key, uint64[2], for each integer of operand 1: row i is derived from the key and number i.
-// Several keys are for the first axes of the numbers.
+// Several keys belong to the first axes of the numbers.
 void prepare_random_fold_in(const PrepareCall& call);
 // The numbers 0 .. n - 1 in a random order, as int64.
 void prepare_random_permutation(const PrepareCall& call);

@@ -8,13 +8,14 @@
 
 namespace etude::kernels::cpu {
 
-// A number for a block that every thread may have.
+// Returns the number of a new block. Every thread may have such a block.
 std::size_t new_scratch_block() noexcept;
-// At least `bytes` bytes of this thread's block. throws: std::bad_alloc.
+// Returns at least `bytes` bytes of the block of this thread. throws: std::bad_alloc.
 void* scratch_block(std::size_t block, std::size_t bytes);
 
-// At least `count` elements with undefined values, 64-byte aligned, until this thread next requests
-// the same T and kPurpose. A kernel that holds one must not call another of the same purpose.
+// Returns at least `count` elements with undefined values, 64-byte aligned. They are valid until
+// this thread next requests the same T and kPurpose. A kernel that uses them must not call another
+// kernel with the same purpose.
 // throws: std::bad_alloc.
 template <class T, int kPurpose>
 T* thread_scratch(int64_t count) {

@@ -16,12 +16,13 @@ struct AttentionOptions {
   double dropout = 0;                  // of the weights, drawn with the key; 0: no key
 };
 
-// q [.., tq, d], k [.., tk, d], v [.., tk, e], optional mask (bool) and bias, which broadcast to
-// [.., tq, tk], and optional random key (attention_dropout.h) -> y [.., tq, e], logsumexp of the
-// scores [.., tq]. A query that sees no key gets zeros and -infinity. float32 and float64.
+// Operands: q [.., tq, d], k [.., tk, d], v [.., tk, e]; optionally mask (bool) and bias, which
+// broadcast to [.., tq, tk], and a random key (attention_dropout.h). Results: y [.., tq, e], and
+// the logsumexp of the scores [.., tq]. For a query that sees no key these are zeros and -infinity.
+// dtypes: float32 and float64.
 void prepare_attention(const PrepareCall& call, const AttentionOptions& options);
-// q, k, v, mask, bias as above, y, logsumexp, the cotangents of these two (the last may be absent),
-// and the key -> dq, dk, dv, dbias.
+// Operands: q, k, v, mask and bias as above, y, logsumexp, the cotangents of these two (the second
+// may be absent), and the key. Results: dq, dk, dv, dbias.
 void prepare_attention_gradient(const PrepareCall& call, const AttentionOptions& options);
 
 }  // namespace etude::kernels::cpu

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Dropout of attention weights. The factor of a weight is a function of a key and of the position
-// of the weight, so that forward and backward blocks recompute it, and none is stored. Used by
-// attention.cc and ops/network/attention.cc. Other dropout draws with random.h.
+// of the weight. So forward and backward blocks recompute the factors and do not store them. Used
+// by attention.cc and ops/network/attention.cc. Other dropout draws with random.h.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,9 @@ class DropFactors {
  public:
   // `dropout`: the probability of 0, in [0, 1).
   DropFactors(PhiloxKey key, double dropout);
-  // Computes the factors of n weights from row-major position `place` on: 0, or 1 / (1 - dropout)
-  // where random::bernoulli(1 - dropout) in float32 is true at that position. T: float, double.
+  // Computes the factors of n weights from row-major position `place` on. A factor is 1 / (1 -
+  // dropout) if random::bernoulli(1 - dropout) in float32 is true at that position, else 0. T:
+  // float, double.
   //
   // cost: a block of Philox for four weights.
   template <class T>
@@ -37,7 +38,7 @@ struct DropKeys {
 
   // The key for an index of the leading axes in row-major order.
   PhiloxKey at(const void* keys, int64_t item) const;
-  // The number of that index among the matrices of its key.
+  // The index of that matrix among the matrices that share its key.
   int64_t matrix(int64_t item) const { return item % matrices; }
 
   Shape sizes = {};      // of the leading axes that the keys have
@@ -45,8 +46,8 @@ struct DropKeys {
   int64_t matrices = 1;  // under one key
 };
 
-// From operand key and attributes shape [.., queries, keys], dropout and dtype (float32 or float64)
-// to the factors of all weights.
+// Operand: the key. Attributes: shape [.., queries, keys], dropout, dtype (float32 or float64).
+// Result: the factors of all weights.
 void prepare_attention_dropout(const PrepareCall& call);
 
 }  // namespace etude::kernels::cpu

@@ -24,14 +24,16 @@ struct ConvPlan {
   int64_t filter() const { return kh * kw * group_inputs() * o; }
 };
 
-// Kernels of (x, filter, bias?) -> y, (cotangent, filter) -> x and (x, cotangent) -> filter.
+// The kernels of a convolution (operands x, filter, bias?; result y), of its gradient by x
+// (operands cotangent, filter), and of its gradient by the filter (operands x, cotangent).
 void prepare_conv2d(const PrepareCall& call, const ConvPlan& plan);
 void prepare_conv2d_input_gradient(const PrepareCall& call, const ConvPlan& plan);
 void prepare_conv2d_filter_gradient(const PrepareCall& call, const ConvPlan& plan);
 
 // The array that a pass over the three arrays of a convolution computes.
 enum class ConvPass { kForward, kInputGradient, kFilterGradient };
-// Direct sums for other dtypes. `in` are the two operands in the order above, and bias or null.
+// Direct sums, for dtypes other than float32. `in` are the two operands in the order above, and
+// bias or null.
 void conv2d_generic(const ConvPlan& plan, ConvPass pass, DType dtype, void* out,
                     const void* const* in);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// float32 convolutions with a separate filter per channel, and their gradients. Nothing is summed
-// over channels, so vectors hold adjacent channels of one pixel, and the taps of a window are added
-// in order: the same bits for every split and instruction set.
+// float32 convolutions with a separate filter per channel, and their gradients. No sum runs over
+// channels, so vectors hold adjacent channels of one pixel. The taps of a window are added in
+// order, so results have the same bits for every split and instruction set.
 #pragma once
 
 #include "etude/kernels/cpu/conv/conv.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The split of filter gradients into partial sums, by shapes only.
+// Splits filter gradients into partial sums. The split depends only on shapes.
 #pragma once
 
 #include <algorithm>
@@ -9,8 +9,8 @@
 
 namespace etude::kernels::cpu {
 
-// The number of partial sums of `size` floats of a filter gradient: no more than fit the L2 cache
-// together, or four if fewer fit.
+// The number of partial sums of a filter gradient of `size` floats: as many as fit the L2 cache
+// together, but at least four.
 inline int64_t most_partials(double flops, int64_t size) {
   constexpr int64_t kMost = 32, kFloats = 1 << 18;
   const auto by_work = static_cast<int64_t>(flops / kChunkFlops);

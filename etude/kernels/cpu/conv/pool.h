@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two-dimensional pooling on images [n, height, width, channels]. Padding is ignored: windows are
-// cut at the border. Used by ops/image/pooling.cc.
+// Two-dimensional pooling on images [n, height, width, channels]. Windows are cut at the border of
+// the image: padding elements do not count. Used by ops/image/pooling.cc.
 #pragma once
 
 #include "etude/core/op/op.h"

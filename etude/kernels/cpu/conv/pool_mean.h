@@ -15,12 +15,12 @@ struct MeanWindows {
   int64_t window_step = 0;          // from one window to the next
 };
 
-// y[s, c] = the mean over window s of channel c of x, which begins at the first window: each column
-// of the window is summed downwards from 0, then the columns from left to right.
+// Computes y[s, c], the mean of channel c of x over window s. x begins at the first window. Each
+// column of a window is summed downwards from 0, then the columns are summed from left to right.
 void mean_windows(const MeanWindows& p, float* y, const float* x);
 
-// Writes y[s, c] / (kh kw) to each pixel of window s in x, which begins at the first window.
-// Windows must not overlap.
+// Writes y[s, c] / (kh kw) to each pixel of window s in x. x begins at the first window. Windows
+// must not overlap.
 void spread_windows(const MeanWindows& p, float* x, const float* y);
 
 }  // namespace etude::kernels::cpu

@@ -20,15 +20,15 @@ struct BroadcastPlan {
 };
 static_assert(std::has_unique_object_representations_v<BroadcastPlan>);  // see KernelParams
 
-// shapes: `from` broadcasts to `to`, both known.
+// shapes: `from` broadcasts to `to`; all sizes are known.
 BroadcastPlan plan_broadcast(const Shape& from, const Shape& to);
 
 // Writes elements [begin, begin + n) of the result, of `bytes` each, into `out`.
 void expand(const BroadcastPlan& plan, void* out, const void* in, int64_t bytes, int64_t begin,
             int64_t n);
-// The whole result of `count` elements, in parallel beyond some 100 KB.
+// Writes the whole result of `count` elements. Uses several threads beyond about 100 KB.
 void expand_all(const BroadcastPlan& plan, void* out, const void* in, int64_t bytes, int64_t count);
-// The same for one element, without a plan: `count` copies of it.
+// Writes `count` copies of one element.
 void fill(void* out, const void* element, int64_t bytes, int64_t count);
 
 // The result is operand 0 repeated to its shape; a view if nothing is repeated.

@@ -6,7 +6,7 @@
 
 namespace etude::kernels::cpu {
 
-// Operand 0 is complex; results have its dtype (conj) or the real dtype of that width.
+// Operand 0 is complex. Results have its dtype (conj) or the dtype of its real parts.
 void prepare_complex_conj(const PrepareCall& call);
 void prepare_complex_real(const PrepareCall& call);
 void prepare_complex_imag(const PrepareCall& call);

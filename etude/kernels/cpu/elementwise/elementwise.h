@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Eager kernels of element-wise ops: broadcasting in tiles, float32 by the SIMD kernels of the
-// record, all other dtypes by the tile interpreter. Used by op records.
+// Eager kernels of element-wise ops. They broadcast in tiles, and compute float32 by the SIMD
+// kernels of the record and all other dtypes by the tile interpreter. Used by op records.
 #pragma once
 
 #include "etude/core/op/op.h"
@@ -19,10 +19,10 @@ void prepare_elementwise(const PrepareCall& call);
 // operands, dtypes and parameters against the program.
 void prepare_fused(const PrepareCall& call, const ScalarDef& def);
 
-// Computes out[i] = program(in[0][i], ...), all dense and of `dtype` (or bool where the program
-// states it). Half types round every node if `round_nodes`, else only the result. Runs on the
-// calling thread. Returns false after report_fault (integer division by zero, negative integer
-// power).
+// Computes out[i] = program(in[0][i], ...). All arrays are dense and have `dtype`, or bool if the
+// program marks them as bools. Half types round every node if `round_nodes`, else only the result.
+// Runs on the calling thread. Returns false after report_fault (integer division by zero, negative
+// integer power).
 bool run_program(const scalar::Program& program, DType dtype, bool round_nodes, void* out,
                  const void* const* in, const double* params, int64_t n);
 

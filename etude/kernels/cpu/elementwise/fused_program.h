@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Scalar programs without a record, on float32: the fused element-wise calls of graphs. At first
-// they run node by node on tiles that stay in the cache, by the kernels of the records of their
-// functions (Tier 0); after enough run time, as machine code that codegen/ makes in the background
-// (Tier 1 is fast to make, Tier 2 the best). All tiers compute the same bits. Used by the kernel of
-// element-wise calls (elementwise.cc).
+// they run node by node on tiles that stay in the cache, with the kernels of the records of their
+// functions (tier 0). After enough run time they run as machine code that codegen/ makes in the
+// background (tier 1 compiles fast, tier 2 runs fastest). All tiers compute the same bits. Used by
+// the kernel of element-wise calls (elementwise.cc).
 #pragma once
 
 #include <array>
@@ -22,8 +22,8 @@ ProgramKernel kernel_for_this_machine(const ScalarDef& def);
 
 using internal::Tier;
 
-// While one lives, kernels that its thread prepares run new machine code, even if a record has a
-// kernel of its own: ahead-of-time compilation takes that code along.
+// While alive, kernels that this thread prepares run new machine code, even if a record has a
+// kernel of its own. Ahead-of-time compilation stores that code in its output.
 class CodeScope {
  public:
   CodeScope() noexcept { ++open_; }
@@ -36,12 +36,13 @@ class CodeScope {
   static inline thread_local constinit int open_ = 0;
 };
 
-// One object per program, for the rest of the process. threads: thread-safe.
+// One object for each program. It lives until the process ends. threads: thread-safe.
 class FusedProgram : public internal::TieredCode {
  public:
   // Null for a program with a function that has no kernel on float32.
   static const FusedProgram* of(const ScalarDef& def);
-  // The same for any program, for use of code() only: tiles may lack one of its functions.
+  // The same for any program. Only code() may be used, since tiles may lack a function of the
+  // program.
   static const FusedProgram* for_code(const ScalarDef& def);
 
   explicit FusedProgram(const scalar::Program& program);
@@ -58,10 +59,11 @@ class FusedProgram : public internal::TieredCode {
     }
     note_run(estimate(n));
   }
-  // The same, on tiles.
+  // The same, but always on tiles.
   void run_tiles(void* out, const void* const* in, const double* params, std::size_t n) const;
 
-  // Code of this tier, made at once if missing. Null: this build makes no code.
+  // Returns the code of this tier, and compiles it first if it is missing. Null: this build makes
+  // no code.
   ProgramKernel code(Tier tier) const { return reinterpret_cast<ProgramKernel>(code_of(tier)); }
 
  private:
@@ -82,8 +84,8 @@ class FusedProgram : public internal::TieredCode {
   static constexpr uint8_t kFirstOperand = 128;  // operand i of the program
 
   void place_nodes();
-  // Nanoseconds without code: about 8 a call of a function, and a quarter of one per element. An
-  // estimate, as looking at a clock would take as long as small programs do.
+  // The estimated time without code, in nanoseconds: 8 for each call of a function, and 0.25 for
+  // each element. The time is not measured, since reading a clock takes as long as a small program.
   uint64_t estimate(std::size_t n) const noexcept { return (8 + n / 4) * steps_.size(); }
 
   const scalar::Program program_;

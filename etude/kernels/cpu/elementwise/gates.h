@@ -7,8 +7,8 @@
 namespace etude::kernels::cpu {
 
 // Operands: sums of the gates i, g, f, o [.., 4 n]; state [.., n]. Results: the output sigmoid(o)
-// tanh(next); the next state, sigmoid(f + forget_bias) state + sigmoid(i) tanh(g); and these four
-// gates [.., 4 n]. In float32 the bits equal element-wise calls.
+// tanh(next); the next state, sigmoid(f + forget_bias) state + sigmoid(i) tanh(g); and the values
+// of the four gates [.., 4 n]. In float32 the bits equal element-wise calls.
 void prepare_lstm_gates(const PrepareCall& call, double forget_bias);
 // Operands: the gates, the state, the next state, and the cotangents of the output and of the next
 // state. Results: the cotangents of the sums and of the state.

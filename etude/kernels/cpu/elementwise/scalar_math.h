@@ -19,7 +19,7 @@ inline constexpr bool kIsComplexNumber = false;
 template <class T>
 inline constexpr bool kIsComplexNumber<std::complex<T>> = true;
 
-// Arithmetic of integers wraps: it goes through 64-bit unsigned numbers, where overflow is defined.
+// Integer arithmetic wraps: it uses 64-bit unsigned numbers, for which overflow is defined.
 #define ETUDE_WRAPPING(name, op)                                                   \
   template <class T>                                                               \
   T name(T x, T y) {                                                               \
@@ -102,8 +102,8 @@ bool math_signbit(T x) {
     return x < T(0);
 }
 
-// Functions on blocks by kind of element; false after report_fault or if the kind lacks the
-// function.
+// Functions on blocks, for each kind of element. They return false after report_fault, or if the
+// kind lacks the function.
 template <class T>
 bool integer_block(scalar::Fn fn, T* out, const T* a, const T* b, int64_t n);
 template <class T>

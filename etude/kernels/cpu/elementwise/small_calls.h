@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Descriptions of calls on a few elements, for machine code that inlines them (plan/cluster.h).
-// Each kernel describes itself, from its prepared parameters, so that the knowledge is in one
-// place.
+// Descriptions of calls on a few elements, for machine code that inlines them (plan/cluster.h). The
+// file of each kernel has a function that describes a call from its prepared parameters, so that
+// knowledge of a kernel stays in its file.
 #pragma once
 
 #include <span>
@@ -20,7 +20,7 @@ bool describe_small_call(const Prepared& call, std::span<const Type* const> oper
 bool describe_elementwise(const Prepared& call, SmallCall& out);
 bool describe_product(const Prepared& call, SmallCall& out);
 bool describe_reduce(const Prepared& call, SmallCall& out);
-// Whether a kernel only copies bits of its operands, whatever they are.
+// Whether a kernel only copies bits of its operands, and so works for any dtype.
 bool is_copy(KernelFn run);
 bool is_broadcast(KernelFn run);
 bool is_join(KernelFn run);

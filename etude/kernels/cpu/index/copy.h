@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copies between two strided layouts of the same logical sizes: transposes, reversed and strided
-// slices, parts of a larger array. Used by records of shape ops. For broadcasting that repeats
-// runs: broadcast.h.
+// slices, parts of a larger array. Used by records of shape ops. For broadcasting that repeats runs
+// see broadcast.h.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@ using Strides = std::array<int64_t, kMaxRank>;
 // Strides in elements of a row-major array.
 Strides dense_strides(const Shape& shape);
 
-// Axes merged where both sides allow it; a range that is contiguous on both sides is one run.
+// Axes are merged if both layouts allow it. A range that is contiguous in both layouts is one run.
 struct CopyPlan {
   int64_t run = 0;       // bytes copied at once; 0: nothing to do
   WordOf<int> rank = 0;  // axes around the run, outermost first
@@ -29,11 +29,12 @@ struct CopyPlan {
 };
 static_assert(std::has_unique_object_representations_v<CopyPlan>);  // see KernelParams
 
-// sizes: the logical sizes; from, to: strides in elements of `item` bytes, negative ones allowed.
+// `sizes` are the logical sizes. `from` and `to` are strides in elements of `item` bytes; they may
+// be negative.
 CopyPlan plan_copy(std::span<const int64_t> sizes, std::span<const int64_t> from,
                    std::span<const int64_t> to, int64_t item);
 
-// The same with contiguous axes kept: `run` is `item`.
+// The same, but contiguous axes remain axes: `run` is `item`.
 CopyPlan merge_axes(std::span<const int64_t> sizes, std::span<const int64_t> from,
                     std::span<const int64_t> to, int64_t item);
 
@@ -98,7 +99,8 @@ void with_run(int64_t run, F&& f) {
 }
 
 // `in` and `out` point at the element of index 0 and must not overlap.
-// cost: blocked where both sides have contiguous axes, but different ones; parallel beyond 256 KB.
+// cost: copies in blocks if the contiguous axes of the two layouts differ; uses several threads
+// beyond 256 KB.
 void copy(const CopyPlan& plan, void* out, const void* in);
 
 // The result is the plan's copy of operand 0, whose index 0 is at `offset` bytes.

@@ -24,7 +24,8 @@ struct IndexArray {
   int64_t stride = 0;    // of that axis, in bytes
 };
 
-// Pairs of elements of x and of v: for each index of `before`, each point, each index of `after`.
+// A loop over pairs of elements of x and of v: for each index of `before`, each point, each index
+// of `after`.
 struct IndexWalk {
   int64_t base = 0;        // byte offset into x
   CopyPlan before, after;  // from: strides of x, to: strides of v
@@ -34,19 +35,20 @@ struct IndexWalk {
   WordOf<bool> drops_outside = false;  // indices outside are skipped; else they are a fault
 };
 
-// The result is the elements of operand 0 that the walk selects; the further operands are the index
-// arrays. 0 where an index is skipped.
+// The result is the elements of operand 0 that the walk selects, and 0 where an index is skipped.
+// The other operands are the index arrays.
 void prepare_gather(const PrepareCall& call, IndexWalk walk);
 // The result is operand 0, updated in place if possible: the selected elements are combined with
-// the elements of operand 1, in order. Repeated indices all count; kSet keeps the last. The same
-// bits for any number of threads. The further operands are the index arrays.
+// the elements of operand 1, in order. Every occurrence of a repeated index takes effect; with kSet
+// the last occurrence wins. Results have the same bits for any number of threads. The other
+// operands are the index arrays.
 void prepare_update(const PrepareCall& call, IndexWalk walk, Update mode);
 // The result is zeros, to which operand 0 is added at the selected positions; each sum is rounded
-// to its dtype. The further operands are the index arrays.
+// to its dtype. The other operands are the index arrays.
 void prepare_spread(const PrepareCall& call, IndexWalk walk);
-// The result combines by `mode` the elements of operand 0 at each selected position: without
-// elements 0, 1 for kMultiply, and the extreme of the dtype for kMin and kMax. The second operand
-// is the index array. The walk counts bytes of segment_dtype().
+// Each position of the result combines, by `mode`, the elements of operand 0 that select it. A
+// position without elements is 0, or 1 for kMultiply, or the extreme value of the dtype for kMin
+// and kMax. The second operand is the index array. The walk counts bytes of segment_dtype().
 void prepare_segments(const PrepareCall& call, IndexWalk walk, Update mode);
 // Halves are updated as float32 and rounded once.
 DType segment_dtype(DType dtype);
@@ -55,7 +57,8 @@ DType segment_dtype(DType dtype);
 // int64.
 void prepare_row_numbers(const PrepareCall& call, int64_t limit);
 
-// The minimum and maximum of integers; values beyond int64 count as its maximum. {0, -1} if empty.
+// The minimum and maximum of integers. Values beyond int64 count as the maximum of int64. {0, -1}
+// if x is empty.
 std::pair<int64_t, int64_t> integer_range(const Tensor& x);
 
 }  // namespace etude::kernels::cpu

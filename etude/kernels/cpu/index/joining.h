@@ -9,7 +9,7 @@
 
 namespace etude::kernels::cpu {
 
-// The result is the operands joined along an axis; `sizes`: the size of each along that axis.
+// The result joins the operands along an axis; `sizes` are their sizes along that axis.
 void prepare_join(const PrepareCall& call, int axis, std::span<const int64_t> sizes);
 // The results are the parts of operand 0 of these sizes along an axis.
 void prepare_split(const PrepareCall& call, int axis, std::span<const int64_t> sizes);

@@ -15,7 +15,7 @@ std::vector<int64_t> nonzero_places(const Tensor& x);
 void coordinates(std::span<const int64_t> places, int64_t stride, int64_t size, int64_t* out);
 
 int64_t count_true(const Tensor& mask);
-// The rows of x at which the mask, over the leading axes of x, is true.
+// Copies the rows of x at which the mask is true. The mask covers the leading axes of x.
 void take_true(const Tensor& mask, const Tensor& x, void* out);
 // The result has the rows of operand 0 where operand 1 is true, zeros elsewhere.
 void prepare_unmask(const PrepareCall& call);

@@ -7,7 +7,7 @@
 
 namespace etude::kernels::cpu {
 
-// start + i * step for element i; with has_last, the last of several elements is `last`.
+// Element i is start + i * step. With has_last, the last of several elements is exactly `last`.
 struct RangeOptions {
   double start = 0, step = 1, last = 0;
   WordOf<bool> has_last = false;
@@ -15,7 +15,7 @@ struct RangeOptions {
 void prepare_range(const PrepareCall& call, const RangeOptions& options);
 // Matrices with ones on diagonal k and zeros elsewhere.
 void prepare_eye(const PrepareCall& call, int64_t k);
-// `on` along an axis of the result at the index in operand 0, `off` elsewhere.
+// Along an axis, the result is `on` at the index in operand 0, and `off` elsewhere.
 void prepare_one_hot(const PrepareCall& call, int axis, double on, double off);
 // Operand 0 with zeros above diagonal k (lower) or below it.
 void prepare_triangle(const PrepareCall& call, bool lower, int64_t k);

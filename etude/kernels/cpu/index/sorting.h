@@ -11,14 +11,15 @@ namespace etude::kernels::cpu {
 void prepare_sort(const PrepareCall& call, int axis, bool descending);
 // The original index of each element of the sorted operand, as int64.
 void prepare_argsort(const PrepareCall& call, int axis, bool descending);
-// Results: the k largest elements, largest first, and their positions. NaN is not among them as
-// long as there are numbers.
+// Results: the k largest elements, largest first, and their positions. NaN is among them only if
+// there are fewer than k numbers.
 void prepare_top_k(const PrepareCall& call, int axis, int64_t k);
-// Position of the first largest (or smallest) element, or of the first NaN, as int64. axis < 0: of
-// all elements, as if flat.
+// The position of the first largest (or smallest) element, or of the first NaN, as int64. axis < 0:
+// the position among all elements of the flattened operand.
 void prepare_arg_extreme(const PrepareCall& call, int axis, bool largest);
-// Operand 0, floating; operand 1, of the same type, is sorted along the axis. Elements of operand 0
-// at which operand 1 is equal are replaced by their mean. NaN equals nothing.
+// Operand 0 is floating; operand 1 has the same type and is sorted along the axis. Where elements
+// of operand 1 are equal, the elements of operand 0 at their positions are replaced by their mean.
+// NaN is not equal to NaN.
 void prepare_average_ties(const PrepareCall& call, int axis);
 // The insertion index of each element of operand 1 in operand 0, which is sorted: before equal
 // elements, or after them. As int64.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The transpose of one matrix of elements of four bytes, in squares that are held in registers.
-// copy.h loops over the axes of a tensor and splits work over threads.
+// Transposes one matrix of four-byte elements, in squares that fit the registers. copy.h loops over
+// the axes of a tensor and splits work over threads.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The LAPACK routines that kernels call, from a library that is loaded when the first call that
-// needs it is prepared: a program without decompositions does not load it. Only this folder knows
-// the library. Callers split work over matrices with parallel_for; a routine runs on the calling
+// The LAPACK routines that kernels call. Their library is loaded when the first call that needs it
+// is prepared, so a program without decompositions does not load it. Only this folder knows the
+// library. Callers split work over matrices with parallel_for; a routine runs on the calling
 // thread.
 #pragma once
 
@@ -45,7 +45,7 @@ struct Routines {
   void (*gelqf)(N m, N n, T* a, N lda, T* tau, T* work, N lwork, int* info);
   void (*orglq)(N m, N n, N k, T* a, N lda, const T* tau, T* work, N lwork, int* info);
 
-  // With the arguments of real elements; `rwork` is for complex ones.
+  // `rwork` is used for complex elements only.
   void gesdd(char job, int m, int n, T* a, R* s, T* u, int ldu, T* vt, int ldvt, T* work, int lwork,
              R* rwork, int* iwork, int* info) const {
     if constexpr (kIsComplex<T>) {
@@ -76,8 +76,8 @@ struct Routines {
   void (*syevd_)();
 };
 
-// Alive while a thread calls routines: they run on that thread only, and if the library serves one
-// thread at a time, on no other thread meanwhile.
+// While alive, this thread may call routines, and they run on this thread only. If the library can
+// serve only one thread at a time, other threads wait.
 class Turn {
  public:
   Turn();

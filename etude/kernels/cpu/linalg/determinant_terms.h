@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Derivatives of the determinant of a diagonal matrix, as polynomials: without division, so that
+// Derivatives of the determinant of a diagonal matrix, as polynomials. They need no division, so
 // elements may be 0 or equal. Used by decompositions.cc, which reduces all matrices to that form.
 #pragma once
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Discrete Fourier transforms along an axis. Lengths with small prime factors use mixed radices 4,
-// 2, 3, 5 and others (Stockham's form, which needs no reordering); other lengths use Bluestein's
+// Discrete Fourier transforms along an axis. Lengths with small prime factors use radices 4, 2, 3,
+// 5 and others in Stockham's form, which needs no reordering. Other lengths use Bluestein's
 // convolution. Long transforms are two passes over a matrix, so that each fits a cache. Used by
 // ops/linalg/fourier.cc.
 #pragma once
@@ -13,8 +13,9 @@ struct FourierOptions {
   int axis = 0;
   bool inverse = false;  // positive exponent
   int divides = 0;       // divisor of the result: 0: none, 1: the length, 2: its root
-  // For a half spectrum, whether an element that represents two counts twice: the adjoint of a
-  // transform to or from real numbers is another such transform, with the opposite setting.
+  // For a half spectrum: whether an element that represents two elements of the full spectrum
+  // counts twice. The adjoint of a transform to or from real numbers is another such transform with
+  // the opposite setting.
   bool doubles = false;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Conversion of complex numbers of kWidth rows into separate real and imaginary parts, as passes
-// need them, and back: float in square blocks of vectors. Part of fft.cc.
+// Converts complex numbers of kWidth rows into separate real and imaginary parts, as passes need
+// them, and back. float is converted in square blocks of vectors. Part of fft.cc.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +12,8 @@
 
 namespace etude::kernels::cpu::fourier {
 
-// Calls body(k, c) for elements [0, n) of w rows, one cache line of each row at a time: rows of a
-// power of two bytes map to the same few lines of the cache.
+// Calls body(k, c) for elements [0, n) of w rows. It visits one cache line of each row at a time,
+// since rows of a power of two bytes map to the same few lines of the cache.
 template <class T, class F>
 void by_lines(int64_t n, int64_t w, const F& body) {
   constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(Complex<T>));
@@ -39,8 +39,8 @@ struct Square {
   Row row[4];
 };
 
-// Calls body(k, c) for elements k, k + 1 of rows c .. c + 3, from element `first` on; of an odd
-// number the last is left out.
+// Calls body(k, c) for elements k, k + 1 of rows c .. c + 3, from element `first` on. If their
+// number is odd, the last element is omitted.
 template <class F>
 void by_squares(int64_t first, int64_t n, const F& body) {
   constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(Complex<float>));

@@ -48,14 +48,15 @@ class Plan {
  public:
   explicit Plan(int64_t n);
   int64_t length() const { return n_; }
-  // Elements of work memory for `width` transforms, besides `x`: twice the elements of x.
+  // The number of elements of work memory for `width` transforms, besides x: twice the elements of
+  // x.
   int64_t work(int64_t width) const;
   // Transforms x [n, width] with exponent -2 pi i; with +2 pi i if re and im are exchanged.
   void run(Parts<T> x, Parts<T> work, int64_t width) const;
-  // The same, with the result where the last pass writes it, in x or in work.
+  // The same, but the result stays where the last pass writes it, in x or in work.
   Parts<T> run_to_either(Parts<T> x, Parts<T> work, int64_t width) const;
-  // The same for kWidth interleaved transforms, from `from` or from x, to `to` (times `scale`) or
-  // to x or work. For inverse transforms the exponent is 2 pi i, and real and imaginary parts of
+  // The same for kWidth interleaved transforms. Reads `from` or x, and writes `to` (times `scale`),
+  // or x or work. Inverse transforms have the exponent 2 pi i: the real and imaginary parts of
   // separate arrays are exchanged. `to` may be `from`.
   Parts<T> run_from(Neighbours<const Complex<T>> from, bool inverse, Parts<T> x,
                     Parts<T> work) const;
@@ -64,7 +65,7 @@ class Plan {
                    bool inverse, Parts<T> x, Parts<T> work) const;
 
  private:
-  // `count` passes that have run, their result, and the free memory.
+  // The number of passes that have run, their result, and the free memory.
   struct State {
     std::size_t count;
     Parts<T> at, free;
@@ -77,7 +78,7 @@ class Plan {
 
   int64_t n_;
   std::vector<Pass<T>> passes_;
-  // Bluestein: a transform of this length, the chirp [n], and the spectrum of its conjugate.
+  // For Bluestein's method: the inner transform, the chirp [n], and the spectrum of its conjugate.
   std::unique_ptr<Plan> inner_;
   std::vector<T> chirp_re_, chirp_im_, spectrum_re_, spectrum_im_;
 };
@@ -86,13 +87,13 @@ class Plan {
 int64_t largest_prime(int64_t n);
 inline constexpr int64_t kLargestRadix = 31;
 
-// x [n, kWidth] times w; parts are exchanged for inverse transforms.
+// Multiplies x [n, kWidth] by w; real and imaginary parts are exchanged for inverse transforms.
 template <class T>
 void give_turned(Parts<const T> x, Parts<const T> w, int64_t n, bool inverse,
                  Neighbours<Complex<T>> to);
-// Elements of kWidth rows that begin at in + start[c], as parts; and back, times a factor.
-// Processes at most the first n elements, in whole cache lines, and returns their number; 0 if this
-// machine has no code for it.
+// Converts elements of kWidth rows that begin at in + start[c] to separate parts, and back, times a
+// factor. Processes at most the first n elements, in whole cache lines, and returns their number; 0
+// if this machine has no code for it.
 int64_t take_rows(const Complex<float>* in, const int64_t* start, int64_t n, Parts<float> x);
 int64_t give_rows(Parts<float> x, float scale, const int64_t* start, int64_t n,
                   Complex<float>* out);

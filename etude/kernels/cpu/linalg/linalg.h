@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decompositions and solutions of matrices, one by one along leading axes, by LAPACK
-// (lapack/lapack.h). Used by ops/linalg/linalg.cc and related files. dtypes: float32, float64 and
-// complex ones.
+// Decompositions of matrices and solutions of linear systems, by LAPACK (lapack/lapack.h), for each
+// matrix along leading axes. Used by ops/linalg/linalg.cc and related files. dtypes: float32,
+// float64, complex64 and complex128.
 //
 // All matrices of a call are row-major; operands have the same leading axes. A matrix for which the
 // computation fails is a fault that states its index.
@@ -15,7 +15,7 @@ namespace etude::kernels::cpu {
 
 // x [.., n, n] -> lower triangles; the upper half of x is not read.
 void prepare_cholesky(const PrepareCall& call);
-// a [.., n, n], b [.., n, k] -> x, a x = b; with `transpose` for the transposed a. Errors name the
+// a [.., n, n], b [.., n, k] -> x with a x = b; with `transpose`, a is transposed. Errors name the
 // op `of`: "solve", "inv", "matrix_power" or "gradient of slogdet".
 void prepare_solve(const PrepareCall& call, bool transpose, std::string_view of);
 struct Triangle {
@@ -23,24 +23,25 @@ struct Triangle {
 };
 void prepare_triangular_solve(const PrepareCall& call, const Triangle& triangle);
 
-// x [.., n, n] -> the determinant; its sign and logarithm; the derivative of the determinant by
-// each element.
+// x [.., n, n] -> the determinant, or its sign and logarithm, or the derivative of the determinant
+// by each element.
 void prepare_determinant(const PrepareCall& call);
 void prepare_log_determinant(const PrepareCall& call);
 void prepare_cofactor(const PrepareCall& call);
 // x and directions [.., n, n] -> the derivative of prepare_cofactor's result along all directions.
 void prepare_cofactor_along(const PrepareCall& call);
 
-// x [.., m, n], m >= n -> q [.., m, n], r [.., n, n]; with `complete` of any sizes -> q [.., m, m],
-// r [.., m, n].
+// x [.., m, n] with m >= n -> q [.., m, n], r [.., n, n]. With `complete`, x may have any sizes ->
+// q [.., m, m], r [.., m, n].
 void prepare_qr(const PrepareCall& call, bool complete);
 // x [.., n, n] -> ascending values, and vectors in columns; the upper half of x is not read.
 void prepare_eigh(const PrepareCall& call, bool vectors);
-// x [.., m, n] -> u, s, vh: of min(m, n) vectors, or with `full` of m and n; or s alone.
+// x [.., m, n] -> u, s, vh, with min(m, n) singular vectors (kThin) or with m and n vectors
+// (kFull); or s alone (kValues).
 enum class SvdResults { kThin, kFull, kValues };
 void prepare_svd(const PrepareCall& call, SvdResults results);
-// x [.., m, n] -> [.., n, m]. Singular values up to rtol times the largest one count as 0; a
-// negative rtol means max(m, n) times the epsilon of the dtype.
+// x [.., m, n] -> [.., n, m]. Singular values up to rtol times the largest singular value count as
+// 0; a negative rtol means max(m, n) times the epsilon of the dtype.
 void prepare_pinv(const PrepareCall& call, double rtol);
 void prepare_rank(const PrepareCall& call, double rtol);
 

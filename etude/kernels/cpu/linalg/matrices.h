@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Common parts of kernels on many matrices: sizes, the loop over the matrices with work memory, and
-// the fault of the first matrix that has one. Used by linalg.cc and decompositions.cc.
+// the report of the first matrix that fails. Used by linalg.cc and decompositions.cc.
 #pragma once
 
 #include <algorithm>
@@ -53,14 +53,15 @@ using MatrixBody = etude::internal::FunctionRef<int(int64_t, std::byte*)>;
 using AroundMatrices = void (*)(etude::internal::FunctionRef<void()>);
 bool each_matrix(const MatrixParams& p, const MatrixFault& fault, MatrixBody body,
                  AroundMatrices around);
-// For bodies that call LAPACK.
+// Loops for bodies that call LAPACK.
 inline bool each_matrix(const MatrixParams& p, const MatrixFault& fault, MatrixBody body) {
   return each_matrix(p, fault, body, [](etude::internal::FunctionRef<void()> matrices) {
     const lapack::Turn turn;
     matrices();
   });
 }
-// For other bodies: kernels that can be compiled ahead of time, since they need no other library.
+// Loops for other bodies. Such kernels can be compiled ahead of time, since they need no other
+// library.
 inline bool each_small_matrix(const MatrixParams& p, const MatrixFault& fault, MatrixBody body) {
   return each_matrix(p, fault, body,
                      [](etude::internal::FunctionRef<void()> matrices) { matrices(); });
@@ -72,7 +73,8 @@ class WorkParts {
   explicit WorkParts(std::byte* base) : base_(base) {}
   template <class T>
   T* take(int64_t count) {
-    // Without elements there is no memory: the pointer stays null, without arithmetic on it.
+    // Without elements there is no memory: the pointer remains null, and no arithmetic is done on
+    // it.
     T* out = base_ == nullptr ? nullptr : reinterpret_cast<T*>(base_ + used_);
     used_ += (count * static_cast<int64_t>(sizeof(T)) + 63) / 64 * 64;
     return out;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decompositions of real matrices that are so small that calls of LAPACK cost more than the work:
-// loops over whole rows, which are adjacent, with the same bits on every instruction set. Used by
-// linalg.cc and decompositions.cc. Larger and complex matrices: lapack/lapack.h.
+// Decompositions of real matrices that are so small that a call of LAPACK costs more than the work.
+// They loop over whole rows, which are contiguous, and compute the same bits on every instruction
+// set. Used by linalg.cc and decompositions.cc. For larger and complex matrices see
+// lapack/lapack.h.
 #pragma once
 
 #include <cstdint>
@@ -21,14 +22,14 @@ struct SmallQr {
 // T: float, double. Matrices are row-major; `work` is aligned to 64 bytes.
 template <class T>
 struct SmallMath {
-  // The lower triangle l of x = l l^T [n, n]; reads the lower half of x. Nonzero: x is not positive
-  // definite. work: [n, small_row(n)].
+  // Computes the lower triangle l of x = l l^T [n, n]; reads the lower half of x. Returns a nonzero
+  // value if x is not positive definite. work: [n, small_row(n)].
   int (*cholesky)(T* out, const T* x, int64_t n, T* work);
-  // y [n, k] with a y = b, with row pivoting; `transpose`: for the transposed a. Nonzero: a is
-  // singular. work: [n, small_row(n) + small_row(k)].
+  // Computes y [n, k] with a y = b, with row pivoting; with `transpose`, a is transposed. Returns a
+  // nonzero value if a is singular. work: [n, small_row(n) + small_row(k)].
   int (*solve)(T* y, const T* a, const T* b, int64_t n, int64_t k, bool transpose, T* work);
-  // x [m, n] = q [m, q_columns] r [q_columns, n] by reflections, with LAPACK's signs. work:
-  // small_qr_work.
+  // Decomposes x [m, n] = q [m, q_columns] r [q_columns, n] by reflections, with LAPACK's signs.
+  // work: small_qr_work.
   void (*qr)(T* q, T* r, const T* x, const SmallQr& size, T* work);
 };
 template <class T>

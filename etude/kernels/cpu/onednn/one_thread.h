@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keeps oneDNN and LAPACK, which are packaged with OpenMP, on the calling thread. Used around every
-// call of them.
+// Keeps oneDNN and LAPACK on the calling thread, although their packages use OpenMP. Used around
+// every call of them.
 #pragma once
 
-// The functions of the OpenMP runtime itself: <omp.h> is not installed for every compiler.
+// Declares functions of the OpenMP runtime, since <omp.h> is not installed for every compiler.
 extern "C" {
 int omp_get_max_threads(void);
 void omp_set_num_threads(int count);

@@ -7,8 +7,8 @@
 
 namespace etude::kernels::cpu::onednn {
 
-// out[m, n] = a[m, k] b[k, n]. All row-major with the given row steps; a transposed operand is
-// stored as [k, m] or [n, k].
+// out[m, n] = a[m, k] b[k, n]. All matrices are row-major with the given row steps; a transposed
+// operand is stored as [k, m] or [n, k].
 struct Gemm {
   int64_t m = 0, n = 0, k = 0;
   bool transpose_a = false, transpose_b = false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Adam and its relatives, whose steps are a running mean of gradients scaled by running means of
-// their squares, in the form of optimizer_rules.h.
+// Rules of Adam and its relatives: a step is a running mean of gradients, scaled by running means
+// of their squares. The form of rules is in optimizer_rules.h.
 #pragma once
 
 #include <cmath>
@@ -12,7 +12,7 @@
 
 namespace etude::optimizer {
 
-// The parts of most of them.
+// The parts that most of these rules share.
 struct Moments {
   struct Options {
     double weight_decay, beta1, beta2, eps;

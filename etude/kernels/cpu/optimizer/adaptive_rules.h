@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules with a rate per element, from sums or running means of squared gradients, in the form of
-// optimizer_rules.h.
+// Rules with a separate rate for each element, computed from sums or running means of squared
+// gradients. The form of rules is in optimizer_rules.h.
 #pragma once
 
 #include <string_view>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules that step along the gradient, its sign, or a running mean of it, in the form of
+// Rules that step along the gradient, its sign, or a running mean of it. The form of rules is in
 // optimizer_rules.h.
 #pragma once
 

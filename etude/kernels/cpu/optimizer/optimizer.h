@@ -10,7 +10,7 @@ namespace etude::kernels::cpu {
 // Operands parameter, gradient, rates and the states of the attribute `rule`; results parameter and
 // states.
 void prepare_rule_update(const PrepareCall& call);
-// Operand: updates done. Results: the rates of the next update, and the new count.
+// Operand: the number of updates so far. Results: the rates of the next update, and the new number.
 void prepare_rule_rates(const PrepareCall& call);
 
 }  // namespace etude::kernels::cpu

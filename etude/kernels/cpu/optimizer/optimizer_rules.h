@@ -46,10 +46,10 @@ bool with_rule(std::string_view name, const Fn& fn) {
 // compute the same bits.
 struct RateFormula {
   std::span<const std::string_view> options;  // their names
-  // Writes the kRates rates of update t, with as many options.
+  // Writes the kRates rates of update t. The number of options is the size of `options`.
   void (*write)(const double* option, double t, double lr, double* rate) = nullptr;
 };
-// For the rule of that name; `write` is null if there is none.
+// The formula for the rule of that name; `write` is null if there is none.
 RateFormula rate_formula(std::string_view rule);
 
 // The learning rate of update t, counted from 1, decayed by `decay`.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of the rules of optimisers: the functions in their formulas, here on numbers
-// (ops/network/optimizer_updates.cc has them on tensors), and their structs of numbers as lists.
+// Parts of the rules of optimisers: the functions in their formulas, on numbers
+// (ops/network/optimizer_updates.cc has them on tensors), and access to their structs of numbers as
+// lists.
 #pragma once
 
 #include <array>
@@ -58,7 +59,7 @@ constexpr Struct from_list(const At& at) {
   return out;
 }
 
-// The place of a rate among the rates of an update.
+// The index of a rate among the rates of an update.
 template <class Rates>
 constexpr std::size_t place_of(double Rates::*rate) {
   const auto places = from_list<Rates>([](std::size_t i) { return static_cast<double>(i); });

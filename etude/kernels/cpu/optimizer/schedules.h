@@ -39,7 +39,8 @@ bool needs_host(const ScheduleTree& tree);
 // its formulas in this order; lists of numbers begin with their length.
 std::string formulas_of(const ScheduleTree& tree);
 std::vector<double> numbers_of(const ScheduleTree& tree);
-// Reads them back. throws: kInvalidArgument for an invalid text or invalid numbers.
+// Reads a tree from such attributes. throws: kInvalidArgument for an invalid text or invalid
+// numbers.
 ScheduleTree read_schedule(std::string_view formulas, std::span<const double> numbers);
 
 }  // namespace etude::optimizer

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The elementwise parts of optimisers that use whole tensors, in the form of optimizer_rules.h.
-// Lamb, Muon and Adafactor are no steps: they leave in w a direction, which the optimiser scales as
-// a whole before Apply adds it.
+// The element-wise parts of optimisers that use whole tensors, in the form of optimizer_rules.h.
+// Lamb, Muon and Adafactor do not make a step: they write a direction to w. The optimiser scales
+// the whole direction before Apply adds it.
 #pragma once
 
 #include <algorithm>
@@ -55,7 +55,7 @@ struct Muon : DecoupledMoments {
   }
 };
 
-// For tensors that are not matrices.
+// The rule for tensors that are not matrices.
 struct Adafactor {
   static constexpr std::string_view kName = "adafactor";
   struct Options {
@@ -84,7 +84,7 @@ struct Adafactor {
   }
 };
 
-// For tensors that are not matrices: AdaGrad.
+// The rule for tensors that are not matrices: AdaGrad.
 struct Shampoo {
   static constexpr std::string_view kName = "shampoo";
   struct Options {

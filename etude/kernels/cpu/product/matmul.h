@@ -44,7 +44,7 @@ void prepare_matmul(const PrepareCall& call);
 
 // All batches of a product of float32 values, split over threads.
 void matmul_float32(const MatmulPlan& plan, float* out, const float* x, const float* y);
-// The same for the other dtypes, in templates. Half types go through matmul_float32.
+// The same for the other dtypes, by templates. Half types use matmul_float32.
 void matmul_generic(const MatmulPlan& plan, DType dtype, void* out, const void* x, const void* y);
 
 }  // namespace etude::kernels::cpu

@@ -40,9 +40,10 @@ inline constexpr int64_t kBroadRows = 6;
 // Limits of a product with `halves`.
 inline constexpr int64_t kHalvesRows = 8, kHalvesColumns = 16;
 
-// out[i, j] = sum over s, then k ascending, of a_s[i, k] b_s[k, j], each step one fma: the same
-// bits on every instruction set and for every split of rows and columns. Steps are in elements; the
-// columns of b and out are adjacent. Views may overlap, so that convolutions are products.
+// out[i, j] = sum over s, then over ascending k, of a_s[i, k] b_s[k, j]. Each step is one fma, so
+// results have the same bits on every instruction set and for every split of rows and columns.
+// Steps are in elements; the columns of b and out are adjacent. Views may overlap, so that
+// convolutions are products.
 struct TileProduct {
   int64_t rows = 0, columns = 0, depth = 0;
   int64_t a_row = 0, a_depth = 1;
@@ -84,7 +85,7 @@ class OneTile {
   OneTile() = default;
   // For a product without `start`.
   explicit OneTile(const TileProduct& product);
-  // Whether it is one tile; if so, run() may be called.
+  // Whether the product is a single tile. Only then run() may be called.
   explicit operator bool() const noexcept { return run_ != nullptr; }
   void run(float* out, const float* a, const float* b) const {
     run_(product_, out, a, b, nullptr, static_cast<std::size_t>(product_.columns));

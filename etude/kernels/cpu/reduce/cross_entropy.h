@@ -6,8 +6,9 @@
 
 namespace etude::kernels::cpu {
 
-// Operands: logits [rows, n]; labels, probabilities [rows, n] or numbers [rows]; class weights [n],
-// may be absent. Attributes "label_smoothing" and "ignore_index". Result: losses [rows].
+// Operands: logits [rows, n]; labels, either probabilities [rows, n] or class numbers [rows];
+// optionally class weights [n]. Attributes "label_smoothing" and "ignore_index". Result: losses
+// [rows].
 void prepare_cross_entropy(const PrepareCall& call);
 // The same operands, then cotangents [rows]. Result: the cotangent of the logits.
 void prepare_cross_entropy_grad(const PrepareCall& call);

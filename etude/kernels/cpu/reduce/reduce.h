@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reductions over axes. Used by op records. Not for scans (scan.h) and positions (sorting.h).
 //
-// The tree depends only on shapes, so results have the same bits for every instruction set and
-// number of threads. Contiguous elements: in a block of 4096, element i goes to partial i % 64 (16
-// lanes by 4 accumulators), partials are folded by halves (j with j + 32, then j + 16, ...), and
-// blocks are folded in pairs. Columns: rows are added in groups of four, (r0 + r1) + (r2 + r3), one
-// group after another in a block of 256 rows, and blocks are folded in pairs. Groups of axes that
-// are not adjacent are reduced one after another, innermost first, without rounding in between.
+// The tree of a sum depends only on shapes, so results have the same bits for every instruction set
+// and number of threads. Contiguous elements: in a block of 4096, element i goes to partial i % 64
+// (16 lanes by 4 accumulators), partials are folded by halves (j with j + 32, then j + 16, ...),
+// and blocks are folded in pairs. Columns: rows are added in groups of four, (r0 + r1) + (r2 + r3),
+// one group after another in a block of 256 rows, and blocks are folded in pairs. Groups of axes
+// that are not adjacent are reduced one after another, innermost first, without rounding in
+// between.
 #pragma once
 
 #include <span>
@@ -36,13 +37,13 @@ struct ReduceLoops {
   int64_t acc_bytes = 0;
   // Reduces n <= kReduceBlock elements to one accumulator.
   void (*block)(void* acc, const void* in, int64_t n) = nullptr;
-  // Null, or block() of each of `rows` adjacent rows of n <= kShortRow elements.
+  // Applies block() to each of `rows` adjacent rows of n <= kShortRow elements. May be null.
   void (*short_rows)(void* acc, const void* in, int64_t rows, int64_t n) = nullptr;
-  // acc[j] of `width` columns from `rows` rows, `stride` elements apart.
+  // Reduces `rows` rows, which are `stride` elements apart, to acc[j] for `width` columns.
   void (*columns)(void* acc, const void* in, int64_t rows, int64_t stride, int64_t width) = nullptr;
   // a[i] = a[i] op b[i].
   void (*combine)(void* a, const void* b, int64_t n) = nullptr;
-  // n accumulators of an empty reduction.
+  // Sets n accumulators to the result of an empty reduction.
   void (*clear)(void* acc, int64_t n) = nullptr;
 };
 

@@ -12,7 +12,8 @@
 
 namespace etude::kernels::cpu::internal {
 
-// F defines In, Acc, identity(), empty() (of no elements), load(In) and fold(Acc, Acc).
+// F defines In, Acc, identity(), empty() (the reduction of no elements), load(In) and fold(Acc,
+// Acc).
 template <class F>
 struct PlainLoops {
   using In = typename F::In;

@@ -32,12 +32,13 @@ struct RowMath {
   void (*blend)(T* y, const T* x, const T* q, int64_t n, T a, T b);
 };
 
-// Short rows are processed kRowsAside at a time, interleaved: element c of row r is at x[c *
-// kRowsAside + r]. A single row would leave most of a vector empty.
+// Short rows are processed kRowsAside at a time, since a single row would leave most of a vector
+// empty. They are interleaved: element c of row r is at x[c * kRowsAside + r].
 inline constexpr int64_t kRowsAside = 16;
 inline constexpr int64_t kShortRow = 32;  // maximum elements of one
 
-// kRowsAside short rows at once, with the bits of RowMath for each; 1 <= n <= kShortRow.
+// Processes kRowsAside short rows at once, with the same bits as RowMath for each; 1 <= n <=
+// kShortRow.
 struct ShortRowMath {
   void (*max)(float* most, const float* x, int64_t n);
   // `terms` may be x.

@@ -16,10 +16,10 @@ struct ScanOptions {
   bool include_initial = false;  // starts with 0 or 1; the result is one longer
 };
 
-// Operand 0 along an axis; results have the dtype of sums (reduced_dtype).
+// Scans operand 0 along an axis. The result has the dtype of sums (reduced_dtype).
 void prepare_scan(const PrepareCall& call, Scan scan, const ScanOptions& options);
-// r[i] = b[i] + a[i] r[i - 1], or r[i + 1] in reverse; operands a and b, of one shape. Where a[i]
-// is 0, r[i] is b[i], even after an infinity or a NaN.
+// r[i] = b[i] + a[i] r[i - 1], or b[i] + a[i] r[i + 1] in reverse. The operands a and b have one
+// shape. Where a[i] is 0, r[i] is b[i], even after an infinity or a NaN.
 void prepare_linear_scan(const PrepareCall& call, int axis, bool reverse);
 // y[i] = x[i - by], and 0 if there is no such element.
 void prepare_shift(const PrepareCall& call, int axis, int64_t by);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows or columns of a matrix standardised to mean 0 and variance 1, then scaled and shifted, and
-// the gradient of this; in one pass over memory for the statistics and one for the result. The
-// basis of layer, batch and group normalisation.
+// Standardises rows or columns of a matrix to mean 0 and variance 1, then scales and shifts them;
+// also computes the gradient of this. It takes one pass over memory for the statistics and another
+// pass for the result. Layer, batch and group normalisation use it.
 #pragma once
 
 #include "etude/core/op/op.h"
@@ -27,7 +27,7 @@ struct StandardizeMath {
   // null.
   void (*row_by)(T* y, const T* x, int64_t n, const T* scale, const T* offset, T epsilon, T mean,
                  T variance);
-  // The same with the mean and variance of the row, which it returns.
+  // The same, but computes and returns the mean and the variance of the row.
   void (*row)(T* y, const T* x, int64_t n, const T* scale, const T* offset, T epsilon, T* mean,
               T* variance);
   // The gradient of one row; adds to the gradients of scale and offset.
@@ -41,17 +41,18 @@ const StandardizeMath<float>& standardize_math<float>();
 template <>
 const StandardizeMath<double>& standardize_math<double>();
 
-// Operands x [rows, n], scale? [n], offset? [n]; results y, mean, variance. Attributes `columns`,
-// which states whether columns or rows are standardised, and `epsilon`.
+// Operands x [rows, n], scale? [n], offset? [n]; results y, mean, variance. Attributes: `columns`
+// (whether columns or rows are standardised) and `epsilon`.
 void prepare_standardize(const PrepareCall& call);
-// Operands x, scale?, offset?, mean, variance; result y, as of standardize. For float and double,
-// for which standardize returns the statistics unrounded.
+// Operands x, scale?, offset?, mean, variance; result y, as for standardize. Only for float and
+// double: for these standardize returns the statistics unrounded.
 void prepare_standardize_by(const PrepareCall& call);
 // Operands x, scale?, ct; results dx and the gradients of scale and offset.
 void prepare_standardize_gradient(const PrepareCall& call);
 
-// Operands x [examples, rows, n], scale? [n], offset? [n]; result y. Statistics are per example and
-// per each of `groups` groups of adjacent columns; `groups` and `epsilon` are attributes.
+// Operands x [examples, rows, n], scale? [n], offset? [n]; result y. Each example has separate
+// statistics for each of `groups` groups of adjacent columns; `groups` and `epsilon` are
+// attributes.
 void prepare_standardize_groups(const PrepareCall& call);
 // Operands x, scale?, ct; results dx and the gradients of scale and offset.
 void prepare_standardize_groups_gradient(const PrepareCall& call);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The functions of math_list.inc in double precision, with the error allowed to the float32 ones.
-// For tests.
+// The functions of math_list.inc in double precision, with the error that float32 functions may
+// have. For tests.
 
 #pragma once
 

@@ -21,12 +21,12 @@ constexpr std::string_view name(Isa isa) {
 
 // The best instruction set that machine and operating system support, and this build contains.
 Isa supported_isa();
-// The instruction set that kernels are chosen for: the best one, unless the environment variable
-// ETUDE_ISA (portable, avx2 or avx512) lowers it. Read once.
+// The instruction set of the kernels that run: the best set that is supported, unless the
+// environment variable ETUDE_ISA (portable, avx2 or avx512) lowers it. Read once.
 Isa best_isa();
 
-// The function or table that each_isa.inc defines under one name in space::portable, ::avx2 and
-// ::avx512: the version of `isa`, or of the best instruction set. It is an lvalue.
+// each_isa.inc defines a function or table under one name in space::portable, ::avx2 and ::avx512.
+// The macro is the version for `isa`, or for the best instruction set. It is an lvalue.
 #if defined(__x86_64__) && defined(ETUDE_WITHOUT_AVX512)
 #define ETUDE_OF_ISA(isa, space, ...) \
   ((isa) == ::etude::internal::Isa::kAvx2 ? space::avx2::__VA_ARGS__ : space::portable::__VA_ARGS__)
@@ -49,8 +49,9 @@ struct MathFn {
   void (*run)(float* out, const float* a, const float* b, std::size_t n);
 };
 
-// The function that generated code calls for large arguments. On lanes(isa) floats: y, with the
-// values of sin(x + ahead pi / 2), or of tan(x), in the lanes where |x| is large, infinite or NaN.
+// The functions that generated code calls for large arguments. They return y, on lanes(isa) floats,
+// but with the values of sin(x + ahead pi / 2), or of tan(x), in the lanes where |x| is large,
+// infinite or NaN.
 struct LargeAngles {
   void (*sin)(const float* x, float* y, int32_t ahead);
   void (*tan)(const float* x, float* y);

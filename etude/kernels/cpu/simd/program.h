@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// scalar_of<N>(lambda), and values_of and partials_of for records whose derivatives are not derived
-// from it: the language of element-wise records. Heavy: include it only in the files of
-// element-wise records.
+// The functions with which element-wise records are written: scalar_of<N>(lambda), and values_of
+// and partials_of for records that write their own derivatives. Include it only in the files of
+// such records, since it is expensive to compile.
 #pragma once
 
 #include <array>
@@ -108,8 +108,8 @@ constexpr std::array<scalar::Symbol, sizeof...(S)> list(const S&... s) {
 }
 }  // namespace math
 
-// The program of a captureless lambda on kOperands operands, then kParams numeric attributes. Its
-// derivatives are derived from it.
+// The program of a captureless lambda on kOperands operands, then kParams numeric attributes.
+// Derivatives are derived from the lambda.
 template <int kOperands, int kParams = 0, class F>
 ScalarDef scalar_of(F) {
   ScalarDef def = internal::scalar_def<internal::kScalarProgram<F, kOperands, kParams>>();
@@ -124,9 +124,9 @@ ScalarDef values_of(F) {
   return internal::scalar_def<internal::kScalarProgram<F, kOperands, kParams>>();
 }
 
-// The change of the result by a tangent of each operand, for a record whose derived partials lose
-// digits: a lambda on (x..., y, t, params...) that returns math::list of one expression per
-// operand, linear in t. The cotangent rule is the same expression.
+// The change of the result for a tangent of each operand, for a record whose derived partials lose
+// digits. The lambda takes (x..., y, t, params...) and returns a math::list with one expression for
+// each operand, linear in t. The cotangent rule uses the same expressions.
 template <int kOperands, int kParams = 0, class F>
 PartialsDef partials_of(F) {
   PartialsDef def;
