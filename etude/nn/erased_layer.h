@@ -31,7 +31,7 @@ class Layer;
 
 namespace internal {
 
-// The computation of a Layer, shared by its copies and never changed.
+// The computation of a Layer. Copies of the Layer share it, and it never changes.
 class LayerCode {
  public:
   LayerCode();
@@ -41,15 +41,15 @@ class LayerCode {
   virtual Tensor call(const etude::Parts& parts, const Tensor& x, CallSite where) const = 0;
   // The structs of the layer, by path; see parts.h.
   virtual std::vector<Part> find_structs(const etude::Parts& parts) const = 0;
-  // Equal for copies only; part of the key of staged functions.
+  // Equal only for copies; a part of the key of staged functions.
   uint64_t key() const noexcept { return key_; }
 
  private:
   uint64_t key_;
 };
 
-// While alive, calls of layers are reported as calls of the parts of `shown`: `made`, the model
-// that runs, lives for one call.
+// While alive, reports calls of layers as calls of the parts of `shown`, since the model that runs,
+// `made`, lives for a single call.
 class RelayedCalls final : public LayerObserver {
  public:
   RelayedCalls(std::vector<Part> made, std::vector<Part> shown);
@@ -130,12 +130,12 @@ class Layer : public Parts {
 
   // Layers applied in order, as nn::Sequential; their parts are "layers/0/...", "layers/1/...".
   static Layer sequential(std::vector<Layer> layers);
-  // Named modules applied in order; their parts are "NAME/...". A name that comes again without a
-  // layer is the same module once more, with the same parameters.
+  // Named modules applied in order; their parts are "NAME/...". A repeated name without a layer
+  // applies the same module again, with the same parameters.
   //
   //   Layer::graph({{"in", nn::Dense(4, 8)}, {"mix", nn::Dense(8, 8)}, {"mix"}, {"mix"}});
   //
-  // throws: kInvalidArgument for a name that is new and has no layer, or is given two layers.
+  // throws: kInvalidArgument for a new name without a layer, and for a name with two layers.
   static Layer graph(std::vector<Module> modules, CallSite where = CallSite::here());
 
   // throws: the errors of the layer; LayerError with the path inside this layer.

@@ -14,26 +14,27 @@
 namespace ETUDE_API etude {
 namespace nn {
 
-// Returns a float32 tensor of the given shape. A filter [.., in, out] has receptive field * in
-// inputs.
+// Returns a float32 tensor of the given shape. A filter [.., in, out] counts as a matrix whose
+// number of inputs is `in` times the size of the receptive field.
 using Initializer = std::function<Tensor(const Shape& shape)>;
 
-// All elements 0; all 1.
+// All elements are 0, or 1.
 Tensor zeros(const Shape& shape);
 Tensor ones(const Shape& shape);
 // Factories of initialisers: Dense(3, 4, {.weight_init = nn::constant(0.5)}).
 Initializer constant(double value);
 Initializer random_uniform(double low = -0.05, double high = 0.05);
 Initializer random_normal(double mean = 0, double stddev = 0.05);
-// Without values beyond two standard deviations.
+// A normal distribution without values beyond two standard deviations.
 Initializer truncated_normal(double mean = 0, double stddev = 0.05);
 
-// Uniform within sqrt(6 / (in + out)), sqrt(6 / in) and sqrt(3 / in), in this order. throws:
-// kInvalidArgument for a shape of rank 0.
+// Uniform distributions on [-a, a]. In this order, a is sqrt(6 / (in + out)), sqrt(6 / in) and
+// sqrt(3 / in).
+// throws: kInvalidArgument for a shape of rank 0.
 Tensor glorot_uniform(const Shape& shape);
 Tensor he_uniform(const Shape& shape);
 Tensor lecun_uniform(const Shape& shape);
-// The same variance, truncated normal.
+// Truncated normal distributions with the same variances.
 Tensor glorot_normal(const Shape& shape);
 Tensor he_normal(const Shape& shape);
 Tensor lecun_normal(const Shape& shape);
@@ -47,19 +48,20 @@ struct VarianceScalingOptions {
     option("scale", &VarianceScalingOptions::scale, above(0));
   }
 };
-// Mean 0 and variance scale / fan, the general form of the above.
+// Distributions with mean 0 and variance scale / fan, the general form of the initialisers above.
 //
 // throws: kInvalidArgument for another mode or distribution, or a scale that is not positive.
 Initializer variance_scaling(VarianceScalingOptions options = {},
                              CallSite where = CallSite::here());
 
-// A random orthogonal matrix times gain. For a shape [.., out], seen as a matrix, the columns are
-// orthonormal, or the rows if there are fewer rows. throws (call): kInvalidArgument for a rank
-// below 2.
+// A random orthogonal matrix times gain. A shape [.., out] counts as a matrix with `out` columns.
+// Its columns are orthonormal, or its rows if there are fewer rows. throws (call): kInvalidArgument
+// for a rank below 2.
 // cost: O(n m min(n, m)), on the host in float64.
 Initializer orthogonal(double gain = 1);
-// Ones on the diagonal of the last two axes, in the middle of the receptive field: a layer that
-// returns its input. throws: kInvalidArgument for a rank below 2.
+// Ones on the diagonal of the last two axes, in the middle of the receptive field, and zeros
+// elsewhere. A layer with this weight returns its input. throws: kInvalidArgument for a rank below
+// 2.
 Tensor identity(const Shape& shape);
 
 }  // namespace nn

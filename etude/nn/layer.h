@@ -71,8 +71,8 @@ class Activation {
   uint64_t key_ = 0;
 };
 
-// The identity of a layer. Its class distinguishes it from its first field, and from an adjacent
-// empty layer, which may have the same address. Only compared.
+// The identity of a layer, for comparison only. The class distinguishes a layer from its first
+// field and from an adjacent empty layer, which may have the same address.
 struct LayerId {
   const void* address = nullptr;
   std::type_index type = typeid(void);
@@ -87,10 +87,11 @@ struct LayerId {
 
 // An error inside a layer, with its place in the model: "conv2 (Conv2D): the input has shape ...".
 // If the model is known (fit, evaluate, infer, summary), the path is the same as in summaries and
-// checkpoints. In a chain of layers it is an index: "Sequential[2]".
+// checkpoints. In a chain of layers the place is an index: "Sequential[2]".
 class LayerError : public Error {
  public:
-  // Keeps code and text of `cause`, and its line if it has one; else the line is `where`.
+  // Keeps the code and the text of `cause`. The line is the line of `cause` if it is known, else
+  // `where`.
   LayerError(LayerId layer, std::string kind, const Error& cause, CallSite where);
 
   // The layer that failed.
@@ -163,7 +164,7 @@ Tensor call_layer(const Layer& layer, const Tensor& x, CallSite where) {
   }
 }
 
-// The same error with `name` in front, located at `where`.
+// Returns the same error with `name` in front and the line `where`.
 Error restated(const Error& error, const std::string& name, CallSite where);
 
 // throws: kInvalidArgument, stating the requirement and the shape of x, unless x has `rank` axes

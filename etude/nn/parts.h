@@ -35,7 +35,7 @@ void count_parameters(const T& x, int64_t& parameters, int64_t& bytes) {
   }
 }
 
-// The structs of a model, each before its members.
+// The structs of a model. Each struct comes before its members.
 template <class Model>
 std::vector<Part> find_parts(const Model& model) {
   std::vector<Part> parts;
@@ -52,11 +52,11 @@ std::vector<Part> find_parts(const Model& model) {
   return parts;
 }
 
-// The part that is this layer. If a derived class has the same address as its base, the innermost
-// part. Null if there is none.
+// The part that is this layer; null if there is none. If a derived class has the same address as
+// its base, the innermost part.
 const Part* part_of(const std::vector<Part>& parts, const LayerId& layer);
 
-// model(x), called at `where`. throws: errors of layers with their path in `model`.
+// Calls model(x) at `where`. throws: errors of layers, with their path in `model`.
 template <class Model>
 Tensor call_model(const Model& model, const Tensor& x, CallSite where) {
   try {
@@ -71,7 +71,8 @@ Tensor call_model(const Model& model, const Tensor& x, CallSite where) {
 
 }  // namespace internal
 
-// model(x) in the inference phase: dropout is the identity, normalisation uses running statistics.
+// Calls model(x) in the inference phase: dropout is the identity, and normalisation uses running
+// statistics.
 //
 // throws: the errors of the model; errors of layers name their path, "conv2 (Conv2D): ...".
 template <class Model>

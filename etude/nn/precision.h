@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Precision: a layer or a whole model that computes in one dtype and stores its parameters in
-// another. The model works with fit unchanged; no other code depends on its dtypes.
+// another. It works with fit unchanged, and no other code needs to know its dtypes.
 //
 //   nn::Precision model(Net(), nn::kMixedBFloat16);
 //   nn::fit(model, optimizer, data, nn::softmax_cross_entropy, {.epochs = 10});
@@ -38,8 +38,8 @@ namespace internal {
 // x in another floating dtype; integer and absent tensors are unchanged.
 Tensor in_precision(const Tensor& x, DType dtype);
 void check_policy(const PrecisionPolicy& policy, CallSite where);
-// The dtype of the state of a layer with parameters of this dtype: at least float32, since state
-// changes by small steps.
+// The dtype of the state of a layer with parameters of dtype `parameter`: at least float32, since
+// state changes by small steps.
 DType state_dtype(DType parameter);
 
 // The tensors of a model that a cast skips: state, and the tensors of parts with their own policy.
@@ -122,9 +122,9 @@ class WatchedCopy {
 
 // A layer or model under a policy. Each call casts the parameters and floating inputs to the
 // compute dtype, and the results to the output dtype. The layers inside do not mix precisions: an
-// op with operands of several floating dtypes throws. State, such as running statistics, stays in
-// float32, or in float64 next to float64 parameters. A part that is itself a Precision follows its
-// own policy.
+// op with operands of several floating dtypes throws. State, such as running statistics, remains
+// float32, or float64 if the parameters are float64. A part that is itself a Precision uses its own
+// policy.
 //
 // throws (construction): kInvalidArgument for a dtype that is not floating. throws (call): the
 // errors of the layer, with its path; kInvalidArgument for a call that mixes floating dtypes.

@@ -28,8 +28,8 @@ struct Summary {
   Shape result;
   int64_t parameters = 0;  // of the whole model, including those outside of layers
   int64_t bytes = 0;
-  // Of the forward pass for this input: 2 per multiply-add in Dense and convolutions, 2 per element
-  // in normalisations; other ops count 0.
+  // The operations of the forward pass for this input: 2 for each multiply-add in Dense and
+  // convolutions, 2 for each element in normalisations, 0 for other ops.
   int64_t flops = 0;
 
   // A table with one line per layer, then the totals.
@@ -74,9 +74,9 @@ Summary summary(const Model& model, const Shape& input_shape, CallSite where = C
   return summary(model, TensorSpec{input_shape}, where);
 }
 
-// The same for the model that make() returns, which is also made of abstract tensors: no parameter
-// takes memory, whatever the size of the model. Initialisers that compute on the host, such as
-// orthogonal, cannot run on abstract tensors.
+// The same for the model that make() returns. The parameters are abstract tensors too, so even a
+// large model takes no memory. Initialisers that compute on the host, such as orthogonal, cannot
+// run on abstract tensors.
 //
 //   nn::summary_of([] { return nn::models::vgg(16); }, {1, 224, 224, 3}).parameters;
 template <class Make>

@@ -24,8 +24,8 @@ Model moved_along(Model model, const std::map<std::string, Tensor>& slopes, doub
   return model;
 }
 
-// Along the gradient, with g = |gradient|, the loss changes by g^2 per unit: by 2 step from -step /
-// g^2 to step / g^2. States of layers do not change.
+// Checks that the loss changes by 2 step if the model moves along its gradient from -step / g^2 to
+// step / g^2, where g is the norm of the gradient. States of layers do not change.
 template <class Model, class Loss>
 void expect_gradient(const Model& model, const Loss& loss, double step = 2e-3,
                      double tolerance = 0.1) {

@@ -26,7 +26,7 @@
 namespace ETUDE_API etude {
 namespace nn {
 
-// The number of an epoch that a callback monitors.
+// The result of an epoch that a callback monitors.
 struct Monitored {
   std::string name = "validation_loss";  // a name for number_of()
   // Whether higher is better. Absent: true unless the name ends with "loss", "error" or
@@ -50,7 +50,7 @@ struct EarlyStoppingOptions {
     option("patience", &EarlyStoppingOptions::patience, at_least(1));
   }
 };
-// Stops the run after so many epochs in a row without an improvement.
+// Stops the run after `patience` consecutive epochs without an improvement.
 Callback early_stopping(const EarlyStoppingOptions& options = {},
                         CallSite where = CallSite::here());
 
@@ -75,7 +75,7 @@ namespace internal {
 class Monitor {
  public:
   explicit Monitor(Monitored what) : what_(std::move(what)) {}
-  // Whether an epoch is better than all before. throws: as number_of.
+  // Whether an epoch is better than all epochs before it. throws: as number_of.
   bool improves(const EpochRecord& epoch);
   const std::string& name() const { return what_.name; }
 
@@ -91,9 +91,9 @@ Callback plateau(const PlateauOptions& options, const std::function<void(double)
 
 }  // namespace internal
 
-// Multiplies the rate by `factor` after `patience` epochs in a row without an improvement, with
-// optimizer.scale_rate(): resumed runs keep the lower rate, and graphs stay valid. The optimiser is
-// borrowed.
+// Multiplies the rate by `factor` after `patience` consecutive epochs without an improvement. It
+// calls optimizer.scale_rate(), so resumed runs keep the lower rate, and graphs remain valid. The
+// optimiser is borrowed.
 template <class Optimizer>
 Callback reduce_on_plateau(Optimizer& optimizer, const PlateauOptions& options = {},
                            CallSite where = CallSite::here()) {
@@ -102,8 +102,8 @@ Callback reduce_on_plateau(Optimizer& optimizer, const PlateauOptions& options =
       [&optimizer] { return optimizer.rate_scale(); }, where);
 }
 
-// At the end of the run, sets the model to its value after the best epoch; the copy shares
-// unchanged tensors. The model is borrowed. To save the best model to a file: io::checkpoints.
+// At the end of the run, sets the model to its value after the best epoch. The stored copy shares
+// unchanged tensors. The model is borrowed. io::checkpoints saves the best model to a file.
 template <class Model>
 Callback keep_best(Model& model, const Monitored& what = {}, CallSite where = CallSite::here()) {
   internal::check_monitored("keep_best", what, where);
@@ -124,8 +124,8 @@ Callback keep_best(Model& model, const Monitored& what = {}, CallSite where = Ca
 struct CsvLogOptions {
   bool append = false;  // to an existing file, which must have the same columns
 };
-// Writes a row per epoch: "epoch", from 1, and all numbers_of() it. A row is in the file when its
-// epoch has ended.
+// Writes a row for each epoch: "epoch", counted from 1, and all numbers_of() the epoch. A row is in
+// the file when its epoch has ended.
 // throws: while training kFailedPrecondition, naming the file, if it cannot be written, or if
 //         columns change.
 Callback csv_log(std::string path, const CsvLogOptions& options = {});
@@ -186,8 +186,8 @@ class RateSearcher {
 void require_rate(double rate, CallSite where);
 }  // namespace internal
 
-// Trains copies of model and optimiser with a rate that rises from low to high; returns the losses.
-// The position of the data is restored.
+// Trains copies of model and optimiser with a rate that rises from `low` to `high`, and returns the
+// losses. The position of the data is restored.
 //
 // throws: kInvalidArgument for options out of their range, and if the rate of the optimiser is 0;
 //         the errors of training.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Logs for TensorBoard: scalars, histograms, images and texts, as an event file or as a callback.
-// The format is TensorFlow's: records with a masked CRC-32C around protocol buffer messages, which
-// are few enough to be encoded by hand.
+// The format is TensorFlow's: records with a masked CRC-32C around protocol buffer messages. There
+// are so few kinds of messages that this code encodes them itself.
 //
 //   nn::fit(model, optimizer, data, loss,
 //           {.epochs = 10, .callbacks = {nn::tensorboard("runs/7", model)}});
@@ -25,8 +25,8 @@
 namespace ETUDE_API etude {
 namespace nn {
 
-// An event file in a folder, which is created if missing. Added entries are in the file after
-// flush() and at the end. threads: thread-compatible.
+// An event file in a folder, which is created if it is missing. Entries are in the file after
+// flush(), and after destruction. threads: thread-compatible.
 class EventFile {
  public:
   // throws: kFailedPrecondition, with the path, if it cannot be made.
@@ -34,10 +34,11 @@ class EventFile {
 
   // throws (all): kFailedPrecondition, with the path, if the file cannot be written.
   void scalar(std::string_view tag, double value, int64_t step);
-  // Of all finite elements.
+  // The histogram of all finite elements.
   void histogram(std::string_view tag, const Tensor& values, int64_t step);
-  // [height, width] or [height, width, channels] of 1 to 4 channels: uint8, or floats where 0 is
-  // black and 1 is full; values outside are clamped. throws: kInvalidArgument for another shape.
+  // An image, [height, width] or [height, width, channels] with 1 to 4 channels: uint8, or floats
+  // from 0 (black) to 1 (full); other values are clamped. throws: kInvalidArgument for another
+  // shape.
   void image(std::string_view tag, const Tensor& image, int64_t step,
              CallSite where = CallSite::here());
   void text(std::string_view tag, std::string_view text, int64_t step);
@@ -72,11 +73,12 @@ Callback event_callback(std::string folder, const TensorboardOptions& options,
 }  // namespace internal
 
 // Logs "batch/loss" (and "batch/gradient_norm"), and all numbers_of() an epoch as "epoch/loss" and
-// so on. Steps are batches and epochs of this run, from 1.
+// so on. The steps of the log are the numbers of batches and epochs of this run, from 1.
 // throws: kInvalidArgument for options out of their range; while training, as EventFile.
 Callback tensorboard(std::string folder, const TensorboardOptions& options = {},
                      CallSite where = CallSite::here());
-// The same with histograms of the tensors by path, "model/conv1/filter". The model is borrowed.
+// The same, with histograms of the tensors under their paths, "model/conv1/filter". The model is
+// borrowed.
 template <class Model>
 Callback tensorboard(std::string folder, const Model& model, const TensorboardOptions& options = {},
                      CallSite where = CallSite::here()) {

@@ -37,12 +37,13 @@ namespace nn {
 //
 //   fit(model, opt, data, nn::softmax_cross_entropy, {.epochs = 10})
 //
-// When a callback stops the run, all state is as after the last finished batch; a run saved then
-// resumes bit for bit. Warns if gradients wait at the end for an update by optim::accumulate().
+// When a callback stops the run, all state is as after the last finished batch, and a run saved in
+// this state resumes with the same bits. Warns if gradients still wait at the end for an update by
+// optim::accumulate().
 //
-// throws: kInvalidArgument for data from a checkpoint of a run of another number of epochs; the
-//         errors of model, loss, optimiser, data and callbacks; errors of layers name their path
-//         in the model.
+// throws: kInvalidArgument for data from a checkpoint of a run with another number of epochs; the
+//         errors of model, loss, optimiser, data and callbacks; errors of layers name their path in
+//         the model.
 template <class Model, class Optimizer, class Data, class Loss>
 History fit(Model& model, Optimizer& optimizer, Data& data, const Loss& loss,
             const FitOptions& options = {}, CallSite where = CallSite::here()) {
@@ -69,7 +70,7 @@ History fit(Model& model, Optimizer& optimizer, Data& data, const Loss& loss,
       }
       run.emit(Event::kTrainingEnd, Cancel::kEpoch);
     }
-    // Before the events of the end, so that a state saved by a callback continues with the next
+    // Read before the last events, so that a state which a callback saves continues with the next
     // epoch.
     const bool was_cut_short = data.position().epoch == epoch;
     if (was_cut_short && !run.is_cancelled(Cancel::kFit)) data.seek({epoch + 1, 0});
@@ -82,9 +83,10 @@ History fit(Model& model, Optimizer& optimizer, Data& data, const Loss& loss,
   return std::move(run.state().history);
 }
 
-// Returns loss and metrics of a model on batches, in the inference phase; without metrics, for
-// classes, accuracy and confusion. `batches` is a range whose elements have `inputs` and `labels`:
-// data::batches(test, 500). In a lazy scope each batch ends with a barrier.
+// Returns loss and metrics of a model on batches, in the inference phase. Without metrics, it
+// returns accuracy and confusion if the labels are classes. `batches` is a range whose elements
+// have `inputs` and `labels`: data::batches(test, 500). In a lazy scope each batch ends with a
+// barrier.
 template <class Model, class Batches, class Loss>
 Evaluation evaluate(const Model& model, const Batches& batches, const Loss& loss,
                     Metrics metrics = {}, CallSite where = CallSite::here()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The options, events, state and history of a training run. Used by callbacks; the run itself is
-// fit.h.
+// The options, events, state and history of a training run. Used by callbacks; fit.h has the run
+// itself.
 #pragma once
 
 #include <cstdint>
@@ -48,11 +48,11 @@ struct EpochRecord {
   Numbers metrics = {};             // of FitOptions::metrics, over training batches
   Numbers validation_metrics = {};  // results of the validation
 };
-// A number of an epoch by its name in logs: "loss", "accuracy", "seconds", a metric, or
+// Returns a result of an epoch by its name in logs: "loss", "accuracy", "seconds", a metric, or
 // "validation_" followed by "loss", "accuracy" or a metric.
 // throws: kInvalidArgument, with the known names, for another name.
 double number_of(const EpochRecord& epoch, const std::string& name);
-// All of them, in that order.
+// Returns all results of an epoch, in that order.
 std::vector<std::pair<std::string, double>> numbers_of(const EpochRecord& epoch);
 
 struct History {
@@ -113,8 +113,8 @@ enum class NonFinite : uint8_t { kGoOn, kStop, kSkip, kRestoreBest };
 struct FitOptions {
   int64_t epochs = 1;
   Mode mode = Mode::kEager;
-  // Continues from a checkpoint of a run of another number of epochs. Schedules made for the old
-  // number must be made again.
+  // Whether to continue from a checkpoint of a run with another number of epochs. Make new
+  // schedules if they depend on the number of epochs.
   bool prolong = false;
   // Called after each epoch, in the inference phase; see validate().
   std::function<Evaluation()> validation = {};

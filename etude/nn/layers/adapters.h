@@ -36,7 +36,8 @@ auto& main_weight(Layer& layer) {
   }
 }
 
-// While alive, no observer sees the layers of this thread. For layers that are made for one call.
+// While alive, observers see no layer calls of this thread. Used for layers that are made for a
+// single call.
 class Unobserved {
  public:
   Unobserved() : was_(std::exchange(layer_observer(), nullptr)) {}
@@ -61,9 +62,9 @@ Tensor unit_vector(int64_t size);
 
 }  // namespace internal
 
-// A layer whose weight (or filter) has column lengths that are a separate parameter: T. Salimans
-// and D. Kingma, "Weight normalization" (2016). `layer` holds the directions. Initially the product
-// is the original weight.
+// A layer with a separate parameter for the lengths of the columns of its weight (or filter): T.
+// Salimans and D. Kingma, "Weight normalization" (2016). The weight of `layer` holds the
+// directions. Initially directions and lengths multiply to the original weight.
 template <class Layer>
 class WeightNorm {
  public:
@@ -84,9 +85,9 @@ class WeightNorm {
   ETUDE_FIELDS(WeightNorm, layer, magnitude);
 };
 
-// A layer whose weight (or filter), seen as a matrix, is divided by its largest singular value: T.
-// Miyato et al., "Spectral normalization for generative adversarial networks" (2018). Each call of
-// the training phase makes one step of the power method. The step is a state update, as are the
+// A layer whose weight (or filter) is divided by its largest singular value as a matrix: T. Miyato
+// et al., "Spectral normalization for generative adversarial networks" (2018). Each call of the
+// training phase makes one step of the power method. The step is a state update, like the
 // statistics of BatchNorm.
 template <class Layer>
 class SpectralNorm {
@@ -117,8 +118,8 @@ class SpectralNorm {
 };
 
 // A frozen Dense layer plus a product of two narrow matrices: E. Hu et al., "LoRA: low-rank
-// adaptation of large language models" (2021). base(x) + alpha / rank (x down) up, where up is
-// initially 0. shapes: down [in, rank], up [rank, out].
+// adaptation of large language models" (2021). The result is base(x) + alpha / rank (x down) up;
+// `up` is initially 0. shapes: down [in, rank], up [rank, out].
 //
 // throws (construction): kInvalidArgument for a rank below 1. throws (call): as Dense.
 class LoRA {
@@ -138,8 +139,8 @@ class LoRA {
   double factor_;
 };
 
-// A Dense layer whose weight is stored as int8 with one factor per output: a quarter of the memory,
-// for inference. It has no trainable parameters.
+// A Dense layer for inference whose weight is stored as int8 with one factor for each output. It
+// needs a quarter of the memory. It has no trainable parameters.
 //
 // throws (construction): kInvalidArgument for a layer with a weight of rank 3. throws (call): as
 // Dense.

@@ -26,9 +26,10 @@ struct AdaptiveSoftmaxOptions {
 
 // Log probabilities of classes that are numbered by frequency, the most frequent first: E. Grave et
 // al., "Efficient softmax approximation for GPUs" (2017). The head has one output for each class
-// below cutoffs[0] and one for each cluster. Cluster i holds classes [cutoffs[i], cutoffs[i + 1]),
-// the last cluster up to `classes`; it separates them after a projection to features / divisor^(i +
-// 1) numbers. shapes: x [n, features], result [n, classes]; head [features, cutoffs[0] + clusters].
+// below cutoffs[0] and one for each cluster. Cluster i holds the classes [cutoffs[i], cutoffs[i +
+// 1]); the last cluster holds the classes up to `classes`. A cluster computes its scores after a
+// projection to features / divisor^(i + 1) numbers. shapes: x [n, features], result [n, classes];
+// head [features, cutoffs[0] + clusters].
 //
 //   nn::AdaptiveSoftmax words(512, 50000, {2000, 10000});
 //   const Tensor loss = words.loss(hidden, next_words);
@@ -46,11 +47,11 @@ class AdaptiveSoftmax {
                   const AdaptiveSoftmaxOptions& options = {}, CallSite where = CallSite::here());
 
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
-  // Returns the mean of -log of the probabilities of `labels`, integers [n]: nll_loss of all log
-  // probabilities, but each cluster is computed only for the rows whose labels it holds. It reads
-  // the labels, so it cannot be part of a staged function.
+  // Returns the mean of -log of the probabilities of `labels`, integers [n]. This is nll_loss of
+  // all log probabilities, but each cluster is computed only for the rows with labels in it. It
+  // reads the labels, so it cannot be part of a staged function.
   // throws: kOutOfRange for labels out of range; kInvalidArgument for another number of labels, or
-  // none.
+  // for no labels.
   Tensor loss(const Tensor& x, const Tensor& labels, CallSite where = CallSite::here()) const;
 
   Tensor head;

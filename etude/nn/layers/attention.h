@@ -30,16 +30,16 @@ struct AttentionOptions {
   }
 };
 
-// Keys and values of the positions so far. A value: a copy is an independent continuation. shapes:
-// [n, heads, time, dim / heads], absent before the first position.
+// The keys and values of the positions so far. A copy continues independently. shapes: [n, heads,
+// time, dim / heads], absent before the first position.
 struct AttentionCache {
   Tensor keys, values;
   int64_t length() const { return keys.has_value() ? keys.shape()[2] : 0; }
 };
 
-// For each head, softmax(q k^T / sqrt(size)) v of its part of the projections; then a projection of
-// all heads. The attention weights are never stored, with or without dropout: memory is linear in
-// time and keys. shapes: x [n, time, dim], and the same for the result.
+// Each head computes softmax(q k^T / sqrt(size)) v from its part of the projections; then all heads
+// are projected. The attention weights are never stored, with or without dropout, so memory is
+// linear in time and keys. shapes: x [n, time, dim], and the same for the result.
 //
 // throws (construction): kInvalidArgument unless heads divide dim. throws (call): kInvalidArgument
 // for an input of another size.
@@ -52,14 +52,14 @@ class MultiHeadAttention {
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const {
     return attend(x, x, {}, where);
   }
-  // x [n, time, dim] attends to memory [n, keys, dim]. mask: bool, true where a query may see a
-  // key; it broadcasts to [n, heads, time, keys]; absent: everywhere. A query that sees no key gets
-  // zeros from its heads.
+  // x [n, time, dim] attends to memory [n, keys, dim]. mask is bool, true where a query may see a
+  // key, and broadcasts to [n, heads, time, keys]. Without a mask all queries see all keys. For a
+  // query that sees no key, the heads return zeros.
   Tensor attend(const Tensor& x, const Tensor& memory, const Tensor& mask = {},
                 CallSite where = CallSite::here()) const;
   // Attends from the next positions x of a sequence to themselves and to the earlier positions in
-  // `cache`, causally whatever the options state; then appends x to `cache`. One call for all
-  // positions and one call per position return equal results, up to rounding.
+  // `cache`, then appends x to `cache`. It is always causal, regardless of the options. One call
+  // for all positions and a call for each position return equal results, up to rounding.
   Tensor extend(const Tensor& x, AttentionCache& cache, CallSite where = CallSite::here()) const;
 
   Dense query, key, value, output;

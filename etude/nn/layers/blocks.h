@@ -19,8 +19,8 @@ namespace nn {
 
 struct ResidualOptions {
   int64_t stride = 1;
-  // The shortcut where the shape changes. "projection": a convolution of 1 by 1 with normalisation.
-  // "padding": x with strides, and zeros as further channels; it has no parameters.
+  // The shortcut if the shape changes. "projection": a convolution of 1 by 1 with normalisation.
+  // "padding": x, read with the stride, with zeros as additional channels; it has no parameters.
   std::string shortcut = "projection";
 
   static constexpr void ranges(const auto& option) {

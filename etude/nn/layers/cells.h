@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cells of recurrent layers: the computation of one step. recurrent.h runs them along a time axis.
 //
-// A cell has `State`, `zero_state(n, dtype)`, `inputs(x)`, the part of a step that needs only x and
-// can be computed for all steps at once, `step(inputs, state)`, and `output(state)`. cell(x, state)
-// is step(inputs(x), state).
+// A cell has `State`, `zero_state(n, dtype)`, `inputs(x)`, `step(inputs, state)` and
+// `output(state)`. inputs(x) is the part of a step that needs only x and can be computed for all
+// steps at once. cell(x, state) is step(inputs(x), state).
 #pragma once
 
 #include "etude/base/fields.h"
@@ -34,7 +34,7 @@ class SimpleRNNCell {
   State operator()(const Tensor& x, const State& state, CallSite where = CallSite::here()) const;
   State zero_state(int64_t n, DType dtype = kFloat32) const;
   Tensor inputs(const Tensor& x) const;
-  // The rows of the weight that multiply the state. A run of many steps takes them once.
+  // The rows of the weight that multiply the state. A run of many steps slices them once.
   Tensor state_weight() const;
   State step(const Tensor& inputs, const State& state, const Tensor& state_weight) const;
   State step(const Tensor& inputs, const State& state) const {
@@ -56,10 +56,10 @@ struct LSTMCellOptions {
   Initializer bias_init = zeros;
 };
 
-// S. Hochreiter and J. Schmidhuber, "Long short-term memory" (1997), with forget gates. [x, h]
-// weight + bias has the blocks i, g, f, o in this order; c' = sigmoid(f + forget_bias) c +
-// sigmoid(i) tanh(g), and h' = sigmoid(o) tanh(c'). shapes: weight [input + hidden, 4 hidden], bias
-// [4 hidden].
+// S. Hochreiter and J. Schmidhuber, "Long short-term memory" (1997), with forget gates. The blocks
+// of [x, h] weight + bias are i, g, f, o, in this order. The next state is c' = sigmoid(f +
+// forget_bias) c + sigmoid(i) tanh(g) and h' = sigmoid(o) tanh(c'). shapes: weight [input + hidden,
+// 4 hidden], bias [4 hidden].
 class LSTMCell {
  public:
   using State = LSTMState;
@@ -84,10 +84,10 @@ class LSTMCell {
 };
 
 // K. Cho et al., "Learning phrase representations using RNN encoder-decoder" (2014), with the reset
-// gate after the recurrent product. x weight + bias and h recurrent + recurrent_bias have the
-// blocks z, r, n; h' = z h + (1 - z) tanh(x_n + r h_n), where z and r are the sigmoids of the sums
-// of their blocks. shapes: weight [input, 3 hidden], recurrent [hidden, 3 hidden], both biases [3
-// hidden].
+// gate after the recurrent product. The blocks of x weight + bias and of h recurrent +
+// recurrent_bias are z, r, n. The next state is h' = z h + (1 - z) tanh(x_n + r h_n), where z and r
+// are the sigmoids of the sums of their blocks. shapes: weight [input, 3 hidden], recurrent
+// [hidden, 3 hidden], both biases [3 hidden].
 class GRUCell {
  public:
   using State = Tensor;

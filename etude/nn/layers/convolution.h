@@ -2,7 +2,7 @@
 // Convolutions over one, two or three axes: of [n, width, channels], [n, height, width, channels]
 // or [n, depth, height, width, channels]. Pooling, padding and up-sampling: pooling.h.
 //
-// An option that applies to axes is one number for all of them, or one for each.
+// An option for axes is a single number for all axes, or a number for each axis.
 //
 // throws, all of them (construction): kInvalidArgument for sizes below 1, options out of their
 // ranges, and a list of sizes whose length is not the number of axes. throws (call):
@@ -99,8 +99,8 @@ struct TransposedConvOptions {
 };
 
 // activation(conv_transpose(x, filter) + bias): the transpose of the convolution with these
-// options. shapes: filter [window.., out, in], bias [out]; an axis of size s becomes (s - 1) *
-// stride + window + output_padding, or s * stride with padding "same".
+// options. shapes: filter [window.., out, in], bias [out]; an axis of size s gets the size (s - 1)
+// * stride + window + output_padding, or s * stride with padding "same".
 template <int axes>
 class TransposedConv {
  public:
@@ -195,8 +195,9 @@ struct LocalOptions {
   }
 };
 
-// A convolution without padding that has a separate filter for each position of the result. shapes:
-// filter [places, window.. * in, out], bias [places, out]; `image` is the size of the inputs.
+// A convolution without padding, with a separate filter for each position of the result.
+// shapes: filter [places, window.. * in, out], bias [places, out]; `image` is the size of the
+// inputs.
 //
 // throws (call): also kInvalidArgument for an input of another size.
 template <int axes>
@@ -223,8 +224,8 @@ extern template class LocallyConnected<2>;
 
 namespace internal {
 
-// Expands one size to all axes, or takes one size per axis.
-// throws: kInvalidArgument for another number of sizes, and for one below `least`.
+// Expands a single size to all axes, or takes a size for each axis.
+// throws: kInvalidArgument for another number of sizes, and for a size below `least`.
 std::vector<int64_t> sizes_of(const IntList& list, int axes, const char* what, int64_t least = 1);
 
 }  // namespace internal

@@ -54,8 +54,8 @@ class EmbeddingBag {
 };
 
 // Adds a row for each position to x [.., time, size]. If `learned` is true, the rows are
-// parameters. Otherwise they are not parameters, but the sines and cosines of A. Vaswani et al.,
-// "Attention is all you need" (2017), section 3.5.
+// parameters. Otherwise they are the fixed sines and cosines of A. Vaswani et al., "Attention is
+// all you need" (2017), section 3.5.
 //
 // throws (construction): kInvalidArgument for a length or size below 1, and for an odd size if
 // `learned` is false. throws (call): kInvalidArgument if time exceeds the length, or if the last

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dense, activations, reshaping, dropout. Others: convolution.h, pooling.h, norm.h, noise.h,
-// embedding.h, recurrent.h, attention.h, blocks.h, adapters.h.
+// Layers: Dense, activations, reshaping, dropout. Other layers: convolution.h, pooling.h, norm.h,
+// noise.h, embedding.h, recurrent.h, attention.h, blocks.h, adapters.h.
 #pragma once
 
 #include <utility>
@@ -15,7 +15,8 @@ namespace ETUDE_API etude {
 namespace nn {
 namespace internal {
 
-// [n, time, ..] as [n * time, ..]; and y split into the steps of such an x.
+// fold_time reshapes [n, time, ..] to [n * time, ..]; unfold_time splits y into the steps of such
+// an x.
 Tensor fold_time(const Tensor& x);
 Tensor unfold_time(const Tensor& y, const Tensor& x);
 
@@ -28,8 +29,8 @@ struct DenseOptions {
   Initializer bias_init = zeros;
 };
 
-// activation(x weight + bias). shapes: x [.., in], weight [in, out], bias [out]. A weight of rank 3
-// multiplies each example by its own matrix.
+// activation(x weight + bias). shapes: x [.., in], weight [in, out], bias [out]. If the weight has
+// rank 3, each example is multiplied by its own matrix.
 //
 // throws (construction): kInvalidArgument for a size below 1. throws (call): kInvalidArgument for
 // an input of another size.
@@ -81,7 +82,7 @@ class Reshape {
   std::vector<int64_t> shape_;
 };
 
-// Permutes the axes after the first: `axes` numbers them from 1. Permute({2, 1}) swaps two.
+// Permutes the axes after the first; `axes` counts them from 1. Permute({2, 1}) swaps two axes.
 //
 // throws (construction): kInvalidArgument unless `axes` is a permutation of 1 to its length.
 // throws (call): kInvalidArgument for an input of another rank.
@@ -125,8 +126,8 @@ class Masking {
   double value_;
 };
 
-// x where it is positive, else x times a learned factor: one factor per feature of the last axis,
-// or a single one if features is 1.
+// x where it is positive, else x times a learned factor. Each feature of the last axis has a
+// factor; if `features` is 1, all share a single factor.
 //
 // throws (construction): kInvalidArgument for features below 1. throws (call): kInvalidArgument for
 // an input with other features.
@@ -160,7 +161,7 @@ class Bilinear {
   Activation activation_;
 };
 
-// Applies a layer at each step: x [n, time, ..] passes the layer as [n * time, ..]. throws: the
+// Applies a layer at each step: the layer receives x [n, time, ..] as [n * time, ..]. throws: the
 // errors of the layer; kInvalidArgument for fewer than 2 axes.
 template <class Layer>
 class TimeDistributed {
@@ -176,12 +177,13 @@ class TimeDistributed {
   ETUDE_FIELDS(TimeDistributed, layer);
 };
 
-// In the training phase sets each element to 0 with probability p and divides the others by 1 - p;
-// else the identity. Draws from the generator of this thread. Inside a vmap, for example in
-// per-example gradients, the option randomness = "different" of the vmap draws a separate mask for
-// each example.
+// In the training phase, sets each element to 0 with probability p and divides the others by 1 - p;
+// otherwise the identity. Draws from the generator of this thread. Inside a vmap, for example in
+// per-example gradients, the option randomness = "different" of the vmap makes each example draw
+// its own mask.
 //
-// throws: kFailedPrecondition inside a vmap without that option or "same", in the training phase.
+// throws: kFailedPrecondition in the training phase inside a vmap with the option randomness =
+// "error", the default.
 // throws (construction): kInvalidArgument for p outside [0, 1).
 class Dropout {
  public:

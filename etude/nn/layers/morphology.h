@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dilation2D and Erosion2D: morphological filters that learn, over images [n, height, width,
-// channels]. Convolutions: convolution.h.
+// Dilation2D and Erosion2D: morphological filters with learned weights, over images [n, height,
+// width, channels]. For convolutions see convolution.h.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@
 namespace ETUDE_API etude {
 namespace nn {
 
-// One number for both axes, or one for each.
+// An option is a single number for both axes, or a number for each axis.
 struct MorphologyOptions {
   IntList strides = 1;
   IntList rates = 1;              // distances between elements of the filter

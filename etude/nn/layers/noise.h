@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Noise in the training phase; the identity in the inference phase. Draws are from the generator of
-// this thread; inside a vmap its option `randomness` applies. Dropout: layers.h.
+// Noise in the training phase; the identity in the inference phase. Draws come from the generator
+// of this thread; inside a vmap the option `randomness` of the vmap applies. Dropout is in
+// layers.h.
 #pragma once
 
 #include "etude/base/fields.h"
@@ -35,8 +36,9 @@ class GaussianDropout {
   double p_;
 };
 
-// Sets elements to the lowest value of selu with probability p, then scales and shifts all so that
-// mean 0 and variance 1 are kept: G. Klambauer et al., "Self-normalizing neural networks" (2017).
+// Sets elements to the lowest value of selu with probability p, then scales and shifts all elements
+// so that mean 0 and variance 1 are preserved: G. Klambauer et al., "Self-normalizing neural
+// networks" (2017).
 // throws: as GaussianDropout.
 class AlphaDropout {
  public:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Normalisation: of features over a batch, with running statistics that training updates and
-// inference uses; and of each example by itself, the same in both phases.
+// Normalisation layers. BatchNorm normalises features over a batch, with running statistics that
+// training updates and inference uses. The others normalise each example by itself, in the same way
+// in both phases.
 #pragma once
 
 #include "etude/base/fields.h"
@@ -43,8 +44,8 @@ class BatchNorm {
                      CallSite where = CallSite::here());
 
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
-  // As in the training phase, but updates `statistics` at once, without a state update: for
-  // statistics that are kept outside of the model. No derivative passes through them.
+  // As in the training phase, but updates `statistics` at once, without a state update. For
+  // statistics that are stored outside of the model. No derivative passes through them.
   Tensor train(const Tensor& x, BatchStatistics& statistics,
                CallSite where = CallSite::here()) const;
 
@@ -54,7 +55,7 @@ class BatchNorm {
   ETUDE_HOST_VALUES(options_);
 
  private:
-  // The training phase; calls `moved` with the mean and variance of the batch.
+  // Computes the training phase, and calls `moved` with the mean and variance of the batch.
   template <class Fn>
   Tensor standardized(const Tensor& x, CallSite where, const Fn& moved) const;
   BatchStatistics next(const BatchStatistics& was, const Tensor& mean, const Tensor& var) const;
@@ -119,8 +120,8 @@ struct GroupNormOptions {
   }
 };
 
-// As LayerNorm, with statistics over all axes but the first, separately for each of `groups` groups
-// of adjacent features.
+// As LayerNorm, with statistics over all axes except the first, separately for each of `groups`
+// groups of adjacent features.
 //
 // throws (construction): kInvalidArgument for groups that do not divide the features, and for axis
 // 0. throws (call): kInvalidArgument for an input whose axis has another size.

@@ -2,7 +2,7 @@
 // Pooling, padding, cropping and up-sampling over one, two or three axes: of [n, width, channels],
 // [n, height, width, channels] or [n, depth, height, width, channels].
 //
-// An option that applies to axes is one number for all of them, or one for each.
+// An option for axes is a single number for all axes, or a number for each axis.
 //
 // throws, all of them (construction): kInvalidArgument for sizes below their minimum, and a list of
 // sizes whose length is not the number of axes. throws (call): kInvalidArgument for an input of
@@ -93,8 +93,9 @@ struct FractionalMaxPoolOptions {
   bool overlapping = false;
   int64_t seed = 0;  // the same regions for the same seed and size, in every call
 };
-// The maximum of each of size / ratio regions along height and width, as the op
-// fractional_max_pool2d. `ratio` has one number for each axis: 1 for examples and channels.
+// Divides height and width into size / ratio regions, and returns the maximum of each region, as
+// the op fractional_max_pool2d. `ratio` has a number for each axis; it must be 1 for examples and
+// channels.
 //
 // throws (construction): kInvalidArgument if the ratio of examples or channels is not 1, and for a
 // ratio below 1.
@@ -127,8 +128,8 @@ using UpSampling1D = UpSampling<1>;
 using UpSampling2D = UpSampling<2>;
 using UpSampling3D = UpSampling<3>;
 
-// Zeros before and after each axis: `widths` is one number for all, or lists before and after of
-// each axis in turn.
+// Adds zeros before and after each axis. `widths` is a single number for all, or a list with the
+// numbers before and after each axis in turn.
 template <int axes>
 class ZeroPadding {
  public:
@@ -144,7 +145,7 @@ using ZeroPadding1D = ZeroPadding<1>;
 using ZeroPadding2D = ZeroPadding<2>;
 using ZeroPadding3D = ZeroPadding<3>;
 
-// Removes `widths` elements at the beginning and the end of each axis; widths as in ZeroPadding.
+// Removes elements at the beginning and the end of each axis; `widths` is as in ZeroPadding.
 template <int axes>
 class Cropping {
  public:
@@ -172,7 +173,7 @@ ETUDE_INTERNAL_POOLS(extern, 1);
 ETUDE_INTERNAL_POOLS(extern, 2);
 ETUDE_INTERNAL_POOLS(extern, 3);
 
-// [n, h, w, channels * block^2] to [n, h * block, w * block, channels]: the numbers of one pixel
+// Maps [n, h, w, channels * block^2] to [n, h * block, w * block, channels]: the numbers of a pixel
 // become a block of pixels, row by row.
 class PixelShuffle {
  public:

@@ -5,8 +5,8 @@
 //   Tensor all = encoder(x);                      // [n, time, 64]
 //   auto [outputs, last] = encoder.run(x, {.lengths = lengths});  // last.h, last.c
 //
-// Eagerly the steps are a loop of calls; in a staged function they are one scan, with the same
-// bits.
+// In eager mode the steps are a loop of calls; in a staged function they are a single scan, with
+// the same bits.
 #pragma once
 
 #include <optional>
@@ -42,7 +42,8 @@ namespace internal {
 // [n, time, ..] as [time, n, ..], and back; [n, ..] as [n, 1, ..].
 Tensor time_first(const Tensor& x);
 Tensor as_one_step(const Tensor& x);
-// x [n, time, ..] with the first `lengths` steps of each example reversed; the later steps stay.
+// x [n, time, ..] with the first `lengths` steps of each example reversed; later steps are
+// unchanged.
 Tensor reversed(const Tensor& x, const Tensor& lengths);
 // [time, n, 1]: true where the index of the step is less than the length of the example.
 // throws: kInvalidArgument unless lengths are integers [n].
@@ -106,7 +107,7 @@ class Recurrent {
   ETUDE_HOST_VALUES(options_);
 
  private:
-  // Zeros for steps with the shape and dtype of x.
+  // Initial zeros, for steps with the shape and dtype of x.
   State first_state(const Tensor& x) const {
     if constexpr (requires { cell.zero_state(Shape(), x.dtype()); }) {
       std::vector<int64_t> step = x.shape().to_vector();

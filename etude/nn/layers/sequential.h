@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chains of layers: a list known at compile time, or a vector of layers of one type.
+// Chains of layers: a list that is known at compile time, or a vector of layers of one type.
 #pragma once
 
 #include <tuple>
@@ -61,12 +61,12 @@ Tensor sequenced(const Arg& x, const Layer&... layers) {
   return chain.result();
 }
 
-// Any number of layers, functions, vectors of layers and further Sequentials, applied in order.
+// Applies any number of layers, functions, vectors of layers and other Sequentials in order.
 //
 //   nn::Sequential model{nn::Dense(13, 64, {.activation = nn::relu}), nn::Dense(64, 1)};
 //
-// Use braces: the layers then draw their weights from left to right. In parentheses the compiler
-// chooses the order of evaluation, and the weights of a seed depend on it.
+// Use braces: the layers then draw their weights from left to right. With parentheses the compiler
+// chooses the order of evaluation, and weights for one seed differ between compilers.
 //
 //   model.get<0>().weight;   // "layers/0/weight"
 template <class... Layer>

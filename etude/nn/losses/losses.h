@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Losses of predictions and expected values: terms, optionally weighted, then reduced. Softmax
-// cross entropy is an op of this namespace: ops.h. For fit and for hand-written loops.
+// Losses of predictions and expected values. A loss computes terms, which may be weighted, and
+// reduces them. Softmax cross entropy is an op of this namespace: ops.h. For fit and for
+// hand-written loops.
 //
 //   nn::fit(model, optimizer, data, nn::mean_squared_error);
 //   nn::huber_loss(y, t, {.reduction = "mean", .delta = 0.5});
@@ -54,7 +55,7 @@ struct LossOptions {
 //               not broadcast to the terms, and for predictions that are not floating.
 // Derivatives pass to predictions and expected values.
 
-// The sum of |p - e|; the sum of (p - e)^2.
+// The sum of |p - e|, and the sum of (p - e)^2.
 Tensor l1_loss(const Arg& predicted, const Arg& expected, const LossOptions& options = {});
 Tensor l2_loss(const Arg& predicted, const Arg& expected, const LossOptions& options = {});
 // The means of |p - e|, (p - e)^2, (log(1 + p) - log(1 + e))^2 and 100 |p - e| / |e|, in this
@@ -79,7 +80,7 @@ struct HuberLossOptions {
     option("delta", &HuberLossOptions::delta, above(0));
   }
 };
-// The sum of d^2 / 2 where d = |p - e| is below delta, else of delta (d - delta / 2).
+// The sum of terms in d = |p - e|: d^2 / 2 where d is below delta, else delta (d - delta / 2).
 Tensor huber_loss(const Arg& predicted, const Arg& expected, const HuberLossOptions& options = {});
 
 // The mean of max(0, 1 - e p), and of its square; e is -1 or 1.
@@ -100,7 +101,7 @@ Tensor kl_divergence(const Arg& predicted, const Arg& expected, const LossOption
 // The mean of -(e log(p) + (1 - e) log(1 - p)) for probabilities, where 0 log 0 is 0.
 Tensor binary_cross_entropy(const Arg& predicted, const Arg& expected,
                             const LossOptions& options = {});
-// Labels are integers [..] for log probabilities [.., classes]. The mean of -log_p[label].
+// The mean of -log_p[label]. Labels are integers [..] for log probabilities [.., classes].
 Tensor nll_loss(const Arg& log_probabilities, const Arg& labels, const LossOptions& options = {});
 
 struct SigmoidCrossEntropyOptions {
@@ -127,8 +128,8 @@ struct FocalLossOptions {
     option("alpha", &FocalLossOptions::alpha, within(0, 1));
   }
 };
-// sigmoid_cross_entropy with terms times (1 - q)^gamma, where q is the probability of the expected
-// value.
+// sigmoid_cross_entropy with each term multiplied by (1 - q)^gamma, where q is the probability of
+// the expected value.
 Tensor focal_loss(const Arg& logits, const Arg& expected, const FocalLossOptions& options = {});
 
 }  // namespace nn

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The common part of all losses around their terms. Used by losses.cc and task_losses.cc.
+// The part of losses that all share: checks, weights and reduction of their terms. Used by
+// losses.cc and task_losses.cc.
 #pragma once
 
 #include <optional>
@@ -17,12 +18,12 @@ using LossTerms = etude::internal::FunctionRef<Tensor(const Tensor& p, const Ten
 // The sum over the last axis.
 inline Tensor last_sum(const Tensor& x) { return sum(x, {.axis = -1}); }
 
-// The second operand of a loss: numbers, where one of the two shapes broadcasts to the other; or
-// labels, which the terms check.
+// The second operand of a loss. kPairs: numbers, and one of the two shapes broadcasts to the other.
+// kLabels: labels, which the function of the terms checks.
 enum class Expects : unsigned char { kPairs, kLabels };
 
-// Computes the terms and reduces them by `reduction`, or by `otherwise` without one. Errors get the
-// name of the loss and the caller's line.
+// Computes the terms and reduces them by `reduction`, or by `otherwise` if it is absent. Adds the
+// name of the loss and the caller's line to errors.
 Tensor run_loss(const char* name, const Arg& predicted, const Arg& expected,
                 const std::optional<Reduction>& reduction, const char* otherwise,
                 const Tensor& weights, LossTerms terms, Expects expects = Expects::kPairs);

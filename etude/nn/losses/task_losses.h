@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Losses of pairs and triples of embeddings, of rankings, distributions, masks and sequences. As in
-// losses.h: terms, optionally weighted, then reduced, by their mean unless stated otherwise.
+// losses.h, the terms may be weighted and are then reduced, by default to their mean.
 #pragma once
 
 #include <cstdint>
@@ -51,8 +51,8 @@ Tensor cosine_embedding_loss(const Arg& x, const Arg& y, const Tensor& same,
 // max(0, -order (x - y) + margin): order is 1 where x should be larger than y, else -1.
 Tensor margin_ranking_loss(const Arg& x, const Arg& y, const Tensor& order,
                            const ZeroMarginOptions& options = {});
-// Scores [.., classes], integer labels [..]: the sum over the other classes of max(0, margin -
-// score of the label + score), by the number of classes.
+// The sum over the other classes of max(0, margin - score of the label + score), divided by the
+// number of classes. Scores are [.., classes] and labels integers [..].
 Tensor multi_margin_loss(const Arg& scores, const Arg& labels, const MarginOptions& options = {});
 
 struct InfoNceOptions {
@@ -63,8 +63,8 @@ struct InfoNceOptions {
     option("temperature", &InfoNceOptions::temperature, above(0));
   }
 };
-// Queries and keys [n, features]: the cross entropy of identifying the key of each query among all
-// keys, with the cosine over the temperature as logits (van den Oord et al. 2018).
+// The cross entropy of identifying the key of each query among all keys; logits are the cosines
+// divided by the temperature (van den Oord et al. 2018). Queries and keys are [n, features].
 Tensor info_nce_loss(const Arg& queries, const Arg& keys, const InfoNceOptions& options = {});
 
 struct GaussianNllOptions {
@@ -115,12 +115,12 @@ struct OverlapOptions {
     option("smooth", &OverlapOptions::smooth, at_least(0));
   }
 };
-// Per sample, for probabilities and masks [n, ..]: 1 - (2 |p e| + s) / (|p| + |e| + s); and 1 - (|p
-// e| + s) / (|p| + |e| - |p e| + s). | | is the sum of elements.
+// For each sample of probabilities and masks [n, ..]: dice_loss is 1 - (2 |p e| + s) / (|p| + |e| +
+// s), and iou_loss 1 - (|p e| + s) / (|p| + |e| - |p e| + s). | | is the sum of elements.
 Tensor dice_loss(const Arg& predicted, const Arg& expected, const OverlapOptions& options = {});
 Tensor iou_loss(const Arg& predicted, const Arg& expected, const OverlapOptions& options = {});
 
-// -e p: scores of a critic for real (e = 1) or generated (e = -1) samples.
+// -e p, for scores p of a critic on real (e = 1) or generated (e = -1) samples.
 Tensor wasserstein_loss(const Arg& scores, const Arg& expected, const LossOptions& options = {});
 
 // Returns features of an image, such as the results of some layers of a trained model.
@@ -140,15 +140,15 @@ struct CtcLossOptions {
   }
 };
 // Connectionist temporal classification (Graves et al. 2006): -log of the probability that the
-// steps spell the labels, where a label may repeat and blanks may lie between labels; the mean over
-// sequences. shapes: logits [n, steps, classes] or [steps, classes], integer labels [n, labels] or
-// [labels]. With too few steps the loss is infinite and has no gradient.
+// steps spell the labels, as a mean over sequences. A label may span several steps, and there may
+// be blanks between labels. shapes: logits [n, steps, classes] or [steps, classes], integer labels
+// [n, labels] or [labels]. With too few steps the loss is infinite and has no gradient.
 // throws: kOutOfRange for labels out of range.
 // cost:   steps * labels per sequence, a few calls per step.
 Tensor ctc_loss(const Arg& logits, const Arg& labels, const CtcLossOptions& options = {});
 
-// Class weights that give all classes equal total weight, n / (classes * samples of the class), for
-// SoftmaxCrossEntropyOptions::class_weights; 0 for classes without samples.
+// Class weights with which all classes have the same total weight: n / (classes * samples of the
+// class), and 0 for a class without samples. For SoftmaxCrossEntropyOptions::class_weights.
 // throws: kOutOfRange for labels outside of [0, classes).
 Tensor balanced_class_weights(const Tensor& labels, int64_t classes,
                               CallSite where = CallSite::here());

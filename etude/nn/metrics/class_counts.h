@@ -9,10 +9,11 @@
 
 namespace etude::nn::internal {
 
-// [classes * classes + 1], int64: counts of predicted class (column) by label (row), then the
-// number of labels out of range.
+// Returns int64 [classes * classes + 1]: the counts of each predicted class (column) for each label
+// (row), then the number of labels out of range.
 Tensor confusion_counts(const Tensor& predicted, const Tensor& labels);
-// Reads the counts back, without the last. throws: kOutOfRange if there are labels out of range.
+// Returns the elements of such counts, without the last. throws: kOutOfRange if there are labels
+// out of range.
 std::vector<int64_t> read_confusion(const Tensor& counts);
 // The number of classes of such counts.
 int64_t classes_of(const Tensor& counts);

@@ -23,17 +23,17 @@ namespace ETUDE_API etude {
 namespace nn {
 
 // How the parts of batches are combined: by elementwise sum, by elementwise maximum, or not at all
-// (all are kept, in order).
+// (all parts are kept, in order).
 enum class Joined : uint8_t { kSum, kMax, kAll };
 
-// A value: copies are independent. An update computes tensors and reads none, so it can be recorded
-// lazily; only results read elements. threads: thread-compatible.
+// A value: copies are independent. An update computes tensors but reads no elements, so it can be
+// recorded lazily. Only results read elements. threads: thread-compatible.
 class Metric {
  public:
   // The parts of a batch: the same number of tensors for every batch, in order.
   using Parts = std::function<std::vector<Tensor>(const Tensor& predicted, const Tensor& expected)>;
-  // Returns the results for the combined parts: as many tensors as a batch has parts, or, with
-  // kAll, that many per batch. Never called without parts.
+  // Computes the results from the combined parts. There are as many tensors as a batch has parts;
+  // with kAll, as many for each batch. Never called without parts.
   using Result = std::function<std::vector<double>(std::span<const Tensor>)>;
 
   // A metric of your own: nn::Metric("bias", nn::Joined::kSum,

@@ -14,8 +14,8 @@ namespace ETUDE_API etude {
 namespace nn {
 namespace metrics {
 
-// Classes. shapes: predicted [n, classes], scores of any kind, or [n] or [n, 1], where a score
-// above 0.5 means class 1; expected integers [n], or one-hot [n, classes].
+// Classes. shapes: predicted are scores of any kind, [n, classes], or [n] or [n, 1], where a score
+// above 0.5 means class 1; expected are integers [n], or one-hot [n, classes].
 // throws: kInvalidArgument for shapes that do not fit; at the result kOutOfRange for labels outside
 //         of [0, classes).
 
@@ -31,12 +31,12 @@ struct ScoreOptions {
   // How classes are averaged: "macro", the mean over classes; "micro", from the summed counts;
   // "binary", class 1 only; "none", one result per class.
   std::string average = "macro";
-  // With a threshold a row may have several classes: predicted and expected are [n, classes], and a
-  // row has a class if its score exceeds the threshold, or its label exceeds 0.5.
+  // With a threshold a row may have several classes. predicted and expected are [n, classes]. A
+  // class is predicted if its score exceeds the threshold, and expected if its label exceeds 0.5.
   std::optional<double> threshold = {};
 };
-// Precision: true positives by predicted positives. Recall: true positives by labels. F1: 2 p r /
-// (p + r). 0 where undefined.
+// Precision: true positives divided by predicted positives. Recall: true positives divided by
+// expected positives. F1: 2 p r / (p + r). Undefined results are 0.
 // throws: kInvalidArgument for another word.
 Metric precision(const ScoreOptions& options = {}, CallSite where = CallSite::here());
 Metric recall(const ScoreOptions& options = {}, CallSite where = CallSite::here());
@@ -49,11 +49,12 @@ Metric intersection_over_union(const ScoreOptions& options = {}, CallSite where 
 Metric binary_accuracy(double threshold = 0.5);
 
 // Rankings; all scores are kept until the result. shapes: predicted [n] with expected [n] of 0 and
-// 1; or [n, 2] or [n, classes] with labels or one-hot rows. For several classes the result is the
-// mean over the classes that have both kinds of rows; for two classes, the result of class 1.
+// 1; or [n, 2] or [n, classes] with labels or one-hot rows. For two classes the result is the
+// result of class 1; for more, the mean over the classes that have rows with and without the class.
 // The area under the curve of the true positive rate over the false positive rate; ties count half.
 Metric roc_auc();
-// The area under the curve of precision over recall: by trapezoids; and as a sum of steps.
+// The area under the curve of precision over recall, by trapezoids and as a sum of steps, in this
+// order.
 Metric pr_auc();
 Metric average_precision();
 // The mean difference of confidence and accuracy over bins of equal width (Guo et al. 2017).
@@ -68,30 +69,30 @@ Metric root_mean_squared_error();
 Metric r2();
 // 10 log10(range^2 / mean squared error), in decibels.
 Metric psnr(double range = 1);
-// Of `predicted` alone; expected values are ignored.
+// The mean, the sum and the maximum of `predicted`, in this order; expected values are ignored.
 Metric mean();
 Metric sum();
 Metric max();
 
-// Sequences. exp of the mean cross entropy of logits [.., classes] with integer labels [..]; and
-// that mean in bits. Labels equal to ignore_index are ignored.
+// Sequences. perplexity is exp of the mean cross entropy of logits [.., classes] with integer
+// labels [..]; bits_per_character is that mean in bits. Labels equal to ignore_index are ignored.
 Metric perplexity(std::optional<int64_t> ignore_index = {});
 Metric bits_per_character(std::optional<int64_t> ignore_index = {});
 // shapes of both: integers [n, length]; lengths may differ. Elements after the first `end` of a row
 // are ignored.
 // The number of edits from predicted to expected rows, divided by the length of the expected rows.
 Metric edit_distance(int64_t end = 0);
-// Papineni et al. 2002, over the corpus, for n-grams of 1 to `order` words.
+// The score of Papineni et al. 2002 over the whole corpus, for n-grams of 1 to `order` words.
 Metric bleu(int64_t order = 4, int64_t end = 0, CallSite where = CallSite::here());
 
 // Images [n, height, width, channels]: the mean local similarity with a Gaussian window of 11 and
 // standard deviation 1.5, without borders (Wang et al. 2004).
 Metric ssim(double range = 1);
 
-// Features of two sets of images, [n, features]; the sets may differ in size. The Fréchet distance
-// of the normal distributions with their means and covariances (Heusel et al. 2017). With the
-// features of an Inception network it is the FID.
-// throws: at the result kInvalidArgument for fewer than two rows of either.
+// The Fréchet distance of two normal distributions with the means and covariances of two sets of
+// features (Heusel et al. 2017). Features of images are [n, features]; the sets may differ in size.
+// With the features of an Inception network it is the FID.
+// throws: at the result kInvalidArgument if a set has fewer than two rows.
 Metric frechet_distance();
 
 }  // namespace metrics

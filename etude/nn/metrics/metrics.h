@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Values that are updated batch by batch, read, merged and reset: a mean, counts of classes, and
-// samples per second. Metrics that fit and evaluate take by name: metric.h.
+// samples per second. metric.h has the metrics that fit and evaluate take by name.
 #pragma once
 
 #include <cstdint>
@@ -36,13 +36,13 @@ class Mean {
 // A confusion matrix: counts of predicted classes by label, and scores computed from them.
 class Confusion {
  public:
-  // shapes: predicted [n, classes], scores of any dtype, or [n], where a score above 0.5 means
-  // class 1; labels integers [n], or one-hot [n, classes].
+  // shapes: predicted are scores of any dtype, [n, classes], or [n], where a score above 0.5 means
+  // class 1; labels are integers [n], or one-hot [n, classes].
   //
   // Counts with tensor calls. No element is read before the functions below are called.
   //
-  // throws: kInvalidArgument for shapes that do not fit. Labels out of range are an error,
-  //         kOutOfRange, of the functions below.
+  // throws: kInvalidArgument for shapes that do not fit. For labels out of range the functions
+  //         below throw kOutOfRange.
   void update(const Tensor& predicted, const Tensor& labels, CallSite where = CallSite::here());
 
   double accuracy() const;
@@ -50,8 +50,8 @@ class Confusion {
   int64_t classes() const { return classes_; }
   // The number of samples of class `label` that were predicted as class `predicted`.
   int64_t count(int64_t label, int64_t predicted) const;
-  // Of a class: the fraction of its predictions that are right; the fraction of its samples that
-  // are found.
+  // The precision of a class: the fraction of its predictions that are right. Recall: the fraction
+  // of its samples that are found.
   double precision(int64_t label) const;
   double recall(int64_t label) const;
   double f1(int64_t label) const;

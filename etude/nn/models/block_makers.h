@@ -20,8 +20,8 @@ namespace etude::nn::models {
 using Path = ConvBlock::Path;
 using Blocks = std::vector<ConvBlock>;
 
-// A block without branches. Use braces, which make units in order, so that a seed has the same
-// parameters with each compiler.
+// A block without branches. Make its units in braces: they are then made in order, so that a seed
+// has the same parameters with each compiler.
 inline ConvBlock chain_of(Path path) { return ConvBlock({std::move(path)}); }
 
 // The nearest multiple of 8, but at least nine tenths of `channels`: as in "MobileNetV2".

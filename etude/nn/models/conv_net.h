@@ -47,8 +47,8 @@ struct ConvUnitOptions {
   }
 };
 
-// A convolution, its normalisation and its activation, each optional; or a pooling. shapes: [n, h,
-// w, in] to [n, h / stride, w / stride, out].
+// A convolution, its normalisation and its activation, each of them optional; or a pooling.
+// shapes: [n, h, w, in] to [n, h / stride, w / stride, out].
 class ConvUnit {
  public:
   ConvUnit(int64_t in, int64_t out, const ConvUnitOptions& options = {},

@@ -95,9 +95,9 @@ struct Columns {
 };
 
 // M. Naumov et al., "Deep learning recommendation model" (2019). `bottom` maps the numbers to a
-// vector. The products of all pairs of this vector and the embedded columns, together with the
-// vector, pass through `top`. shapes: result [n, 1], logits. The sizes of `bottom` end with `dim`;
-// `top` omits its first size, which follows from the others.
+// vector. `top` receives that vector and the products of all pairs among the vector and the
+// embedded columns. shapes: result [n, 1], logits. The sizes of `bottom` end with `dim`; the sizes
+// of `top` omit the first size, which follows from the others.
 class DLRM {
  public:
   DLRM(const IntList& tables, int64_t dim, const IntList& bottom_sizes, const IntList& top_sizes,

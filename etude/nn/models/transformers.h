@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Transformers for text, with random parameters: encoders like BERT, which see the whole text, and
-// decoders like GPT-2, which continue a text. Their layers: attention.h.
+// decoders like GPT-2, which continue a text. Their layers are in attention.h.
 #pragma once
 
 #include <cstdint>
@@ -64,8 +64,8 @@ class TextEncoder {
     return encode({.ids = ids}, where);
   }
   Tensor encode(const TokenBatch& tokens, CallSite where = CallSite::here()) const;
-  // Returns a vector for each text, computed from its first token: [n, dim]. throws:
-  // kInvalidArgument without a pooler.
+  // Returns a vector for each text, computed from its first token: [n, dim].
+  // throws: kInvalidArgument without a pooler.
   Tensor pooled(const TokenBatch& tokens, CallSite where = CallSite::here()) const;
 
   Embedding words, places, kinds;
@@ -108,9 +108,9 @@ class TextDecoder {
  public:
   explicit TextDecoder(const TextDecoderOptions& options = {}, CallSite where = CallSite::here());
   Tensor operator()(const Tensor& ids, CallSite where = CallSite::here()) const;
-  // Processes the next tokens of texts whose earlier tokens are in `caches`, one per layer;
-  // initially empty. One call for all tokens and one call per token return equal logits, up to
-  // rounding.
+  // Processes the next tokens of texts. `caches` holds the earlier tokens, with a cache for each
+  // layer; it is initially empty. One call for all tokens and a call for each token return equal
+  // logits, up to rounding.
   Tensor extend(const Tensor& ids, std::vector<AttentionCache>& caches,
                 CallSite where = CallSite::here()) const;
 
@@ -127,9 +127,9 @@ class TextDecoder {
 
 namespace models {
 
-// The published encoders: "base" and "large" of BERT and RoBERTa, also "small" of ELECTRA's
-// discriminator, which has no pooler; "base", "large" and "xlarge" of ALBERT. And GPT-2: "small",
-// "medium", "large" and "xl".
+// The published sizes. BERT and RoBERTa: "base" and "large". The discriminator of ELECTRA, which
+// has no pooler: also "small". ALBERT: "base", "large" and "xlarge". GPT-2: "small", "medium",
+// "large" and "xl".
 //
 // throws: kInvalidArgument, with the published sizes, for another size.
 TextEncoder bert(const std::string& size, CallSite where = CallSite::here());
