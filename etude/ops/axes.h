@@ -24,9 +24,9 @@ int axis_of(const Attrs& attrs, const Shape& shape);
 // The axes of the list attribute "axis", counted from the front; all of them if it is absent.
 // throws: kOutOfRange, and kInvalidArgument for an axis given twice.
 std::vector<int> axes_of(const Attrs& attrs, int rank);
-// `shape` without `axes`, or with size 1 in their place.
+// `shape` without `axes`, or (with keepdims) with size 1 in their place.
 Shape reduced_shape(const Shape& shape, const std::vector<int>& axes, bool keepdims);
-// The number of elements of `shape` that are reduced to one along `axes`.
+// The number of elements of `shape` that are reduced to a single element along `axes`.
 int64_t reduced_count(const Shape& shape, const std::vector<int>& axes);
 
 // The result of reducing a value of `shape` over `axes`, with these axes restored as size 1.

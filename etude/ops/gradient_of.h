@@ -13,7 +13,7 @@
 
 namespace etude {
 
-// d f(x) / dx by a tape, for this cotangent of f(x); ones if it is absent.
+// Computes d f(x) / dx by a tape, for a cotangent of f(x); ones if the cotangent is absent.
 template <class F>
 Tensor gradient_of(const F& f, const Tensor& x, const Tensor& seed = {}) {
   Tape tape;

@@ -12,8 +12,8 @@ namespace image {
 struct RandomCropOptions {
   Tensor key = {};  // as in random.h: absent draws one from this thread's generator
 };
-// Cuts size [height, width] pixels from x [.., h, w, c] at a random position, which is uniform and
-// the same for all leading axes. Derivatives pass to x.
+// Crops x [.., h, w, c] to `size` [height, width] at a random position, which is uniform and the
+// same for all leading axes. Derivatives pass to x.
 //
 // throws: kInvalidArgument if x is smaller, or is not an image.
 Tensor random_crop(const Tensor& x, const IntList& size, const RandomCropOptions& options = {},

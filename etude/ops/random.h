@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random tensors. Each call draws with a new key from the generator of this thread
-// (etude/core/context/ambient.h), or with a given key; it is then a pure function of key and
-// options. An element depends only on the key and its index, on every machine and for any number of
-// threads.
+// (etude/core/context/ambient.h), or with a given key. With a given key it is a pure function of
+// key and options. An element depends only on the key and its index, on every machine and for any
+// number of threads.
 #pragma once
 
 #include <optional>
@@ -15,20 +15,21 @@
 namespace ETUDE_API etude {
 namespace random {
 
-// A key, uint64[2], from a number.
+// Makes a key, uint64[2], from a number.
 Tensor key(uint64_t seed);
-// n new keys from one key, which should not be used again. shapes: uint64[n, 2].
+// Derives n new keys from a key, which should not be used again. shapes: uint64[n, 2].
 Tensor split(const Tensor& key, int64_t n = 2, CallSite where = CallSite::here());
-// A new key from a key and an integer, such as a step number, or from each element of a tensor of
-// integers. shapes: the shape of `number`, then 2; keys [k.., 2] belong to its first axes.
+// Derives a new key from a key and an integer, such as a step number, or a key for each element of
+// a tensor of integers. shapes: the shape of `number`, then 2; keys [k.., 2] belong to its first
+// axes.
 Tensor fold_in(const Tensor& key, const Arg& number);
 
-// Common fields: `dtype` (default: the default dtype, or int32) and `key`: uint64[2], or, for draws
-// of a shape, [k.., 2] for its first axes k..: each key draws the numbers for the remaining axes
-// that it would draw alone.
+// Fields of all options: `dtype` (by default the default dtype, or int32) and `key`, uint64[2].
+// Draws with a shape also take keys [k.., 2], where k.. are the first axes of the shape: each key
+// draws the same numbers for the remaining axes as it draws alone.
 //
-// Inside a vmap, draws without a key follow its option `randomness` (etude/diff/vmap_options.h);
-// the default refuses them. throws: kFailedPrecondition.
+// Inside a vmap, its option `randomness` decides about draws without a key
+// (etude/diff/vmap_options.h). The default refuses them: they throw kFailedPrecondition.
 struct UniformOptions {
   Tensor low = {};   // default 0; broadcast to the shape
   Tensor high = {};  // default 1
@@ -53,8 +54,8 @@ struct NormalOptions {
 // throws: kInvalidArgument for a negative deviation.
 Tensor normal(const IntList& shape, const NormalOptions& options = {},
               CallSite where = CallSite::here());
-// Normal, conditional on lying within two standard deviations of the mean. Its own standard
-// deviation is 0.8796 stddev.
+// A normal distribution truncated at two standard deviations from the mean. The standard deviation
+// of the draws is 0.8796 stddev.
 Tensor truncated_normal(const IntList& shape, const NormalOptions& options = {},
                         CallSite where = CallSite::here());
 
@@ -74,8 +75,8 @@ Tensor bernoulli(const Tensor& p, const IntList& shape = {}, const DrawOptions& 
 // The numbers 0 .. n - 1 in a random order, int64.
 Tensor permutation(int64_t n, const DrawOptions& options = {}, CallSite where = CallSite::here());
 
-// Draws of classes: class i of the last axis with probability softmax(logits)[i]; int32 by default.
-// The shape of the draws defaults to the other axes of the logits, which broadcast to it.
+// Draws classes, int32 by default: class i of the last axis has probability softmax(logits)[i]. The
+// other axes of the logits broadcast to the shape of the draws, and are its default.
 // throws: kInvalidArgument for logits without classes, for shapes that do not broadcast, and for
 //   rows that contain NaN or only -infinity. While a graph is recorded, logits have no values, and
 //   the class of such a row is -1.
@@ -86,7 +87,7 @@ struct ShuffleOptions {
   int64_t axis = 0;
   Tensor key = {};
 };
-// x with its slices along one axis in random order. Derivatives pass to x.
+// Returns x with its slices along one axis in random order. Derivatives pass to x.
 Tensor shuffle(const Tensor& x, const ShuffleOptions& options = {},
                CallSite where = CallSite::here());
 
@@ -97,8 +98,8 @@ struct ChoiceOptions {
 };
 // Slices of x along its first axis, drawn at random: [shape.., the other sizes of x]. Derivatives
 // pass to x.
-// throws: kInvalidArgument for a scalar x, an empty x, p outside [0, 1] or of another size, and for
-//   more draws than slices without replacement (with p: than slices with p > 0).
+// throws: kInvalidArgument for a scalar x, an empty x, p outside [0, 1] or of another size, and,
+//   without replacement, for more draws than slices with a positive probability.
 Tensor choice(const Tensor& x, const IntList& shape, const ChoiceOptions& options = {},
               CallSite where = CallSite::here());
 

@@ -8,7 +8,7 @@
 
 namespace etude::ops {
 
-// Keys of examples are keys for one more axis of the draws, the first.
+// In a batch, the keys of the examples are keys for an additional first axis of the draws.
 inline Values draw_batch(const BatchCall& call) {
   return batching::call_again(call, {call.in[0]},
                               {{"shape", batching::behind(call.size, call.attrs.ints("shape"))}});

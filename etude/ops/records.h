@@ -13,7 +13,7 @@
 
 namespace etude::ops {
 
-// Why a record has no derivative.
+// The reason why a record has no derivative.
 inline constexpr std::string_view kPiecewiseConstant = "the result is piecewise constant";
 
 // Namespaces of user functions whose records are in several files.
@@ -26,7 +26,7 @@ inline std::size_t at(int64_t i) { return static_cast<std::size_t>(i); }
 // The result has the type of the first operand.
 inline Types same_type(const TypeCall& call) { return {call.types[0]}; }
 
-// Adds to a sum, which is absent while it is 0.
+// Adds to a sum. An absent sum counts as 0.
 inline void add_to(Tensor& sum, const Tensor& part) { sum = sum.has_value() ? sum + part : part; }
 
 // The errors of an op of one operand for dtypes that it does not take.

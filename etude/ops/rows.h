@@ -3,9 +3,9 @@
 //
 //   for (const Tensor& row : x) h = tanh(h + row);
 //
-// The rows are made once, when the loop begins, by one call of the op unstack. So a later write to
-// x changes no row, and a gradient costs as much as one stack of the rows. Staged loops are
-// unrolled. For users; the library itself calls unstack.
+// One call of the op unstack makes the rows when the loop begins. So a later write to x changes no
+// row, and a gradient costs as much as one stack of the rows. Staged functions unroll the loop. For
+// users; the library itself calls unstack.
 #pragma once
 
 #include <cstddef>

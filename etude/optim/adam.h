@@ -10,7 +10,7 @@ namespace optim {
 
 namespace internal {
 
-// The ranges of Adam and related rules: O has at least these options.
+// The option ranges of Adam and related rules. O has at least these options.
 template <class O>
 constexpr void adam_ranges(const auto& row) {
   row("lr", &O::lr, at_least(0));
@@ -50,7 +50,7 @@ class Adam : public internal::OptimizerWith<AdamOptions> {
       : Adam("Adam", std::move(options), false, where) {}
 
   using OptimizerWith::options;
-  // For changes between updates; amsgrad must not change.
+  // The options may change between updates, except amsgrad.
   AdamOptions& options() { return options_; }
 
  protected:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Optimisers with a rate per element, from squared gradients: RMSProp, AdaGrad, AdaDelta, FTRL.
+// Optimisers with a separate rate for each element, computed from squared gradients: RMSProp,
+// AdaGrad, AdaDelta, FTRL.
 #pragma once
 
 #include <string_view>
@@ -28,8 +29,8 @@ struct RMSPropOptions {
     option("momentum", &RMSPropOptions::momentum, up_to(0, 1));
   }
 };
-// v = rho v + (1 - rho) g^2;  w -= lr g / (sqrt(v) + eps). Centred: v minus the square of the
-// running mean of g. With momentum: b = momentum b + that quotient, w -= lr b.
+// v = rho v + (1 - rho) g^2; w -= lr g / (sqrt(v) + eps). With `centered`, v is reduced by the
+// square of the running mean of g. With momentum, b = momentum b + that quotient, and w -= lr b.
 class RMSProp : public internal::OptimizerWith<RMSPropOptions> {
  public:
   explicit RMSProp(RMSPropOptions options = {}, CallSite where = CallSite::here());
@@ -96,9 +97,9 @@ struct FTRLOptions {
     option("beta", &FTRLOptions::beta, at_least(0));
   }
 };
-// Follow the regularised leader, by coordinate (McMahan et al. 2013), with rates that fall with the
-// square root of n: n' = n + g^2;  z += g - (sqrt(n') - sqrt(n)) / lr w;
-// w = -(z - sign(z) l1) / (sqrt(n') / lr + 2 l2 + beta / lr) where |z| > l1, else 0.
+// Follow the regularised leader, by coordinate (McMahan et al. 2013). The rates fall with the
+// square root of n. n' = n + g^2; z += g - (sqrt(n') - sqrt(n)) / lr w; w = -(z - sign(z) l1) /
+// (sqrt(n') / lr + 2 l2 + beta / lr) where |z| > l1, else 0.
 class FTRL : public internal::OptimizerWith<FTRLOptions> {
  public:
   explicit FTRL(FTRLOptions options = {}, CallSite where = CallSite::here());

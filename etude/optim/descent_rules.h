@@ -51,7 +51,7 @@ struct RpropOptions {
   }
 };
 // Uses only the sign of the gradient; each element has its own step size. When the gradient changes
-// sign, the step size shrinks and the step is skipped (Riedmiller and Braun 1993). For full
+// sign, the step size shrinks and the step is skipped (Riedmiller and Braun 1993). Use it with full
 // batches.
 class Rprop : public internal::OptimizerWith<RpropOptions> {
  public:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Minimisation of a function over all of its data, which may be evaluated often: limited-memory
-// BFGS with a line search. For small models, fits and physics; not for batches.
+// Minimises a function over all of its data by limited-memory BFGS with a line search, which
+// evaluates the function often. For small models, fits and physics; not for batches.
 //
 //   auto result = optim::lbfgs(model, [&](const Model& m) { return mean(square(m(x) - y)); });
 #pragma once

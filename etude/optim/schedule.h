@@ -24,9 +24,8 @@ struct ScheduleTree;
 namespace optim {
 
 // A number for each update; updates are counted from 0. Has value semantics. Several threads may
-// read it if its function is thread-safe.
-// Graphs can contain the schedules of this header: the step of a staged function evaluates them at
-// each call, with the same bits. They cannot contain a host function.
+// read it if its function is thread-safe. Graphs can contain the schedules of this header: each
+// call of a staged step evaluates them, with the same bits. Graphs cannot contain a host function.
 class Schedule {
  public:
   template <class T>
@@ -41,7 +40,7 @@ class Schedule {
   double operator()(int64_t update) const {
     return tree_ == nullptr ? constant_ : evaluate(update);
   }
-  // The number, if the schedule is a constant.
+  // The value, if the schedule is constant.
   std::optional<double> fixed() const {
     return tree_ == nullptr ? std::optional<double>(constant_) : std::nullopt;
   }
@@ -64,7 +63,7 @@ class Schedule {
 
 // The same value at every update.
 Schedule constant(double value);
-// values[0] before bounds[0], values[1] before bounds[1], ..., the last value from then on.
+// values[0] before update bounds[0], values[1] before bounds[1], ..., then the last value.
 Schedule piecewise(std::vector<int64_t> bounds, std::vector<double> values,
                    CallSite where = CallSite::here());
 // base times factor^floor(t / every).
@@ -106,8 +105,8 @@ Schedule chain(std::vector<Schedule> factors);
 // Concatenates schedules: schedule i runs, from its own update 0, until bounds[i].
 Schedule join(std::vector<Schedule> parts, std::vector<int64_t> bounds,
               CallSite where = CallSite::here());
-// Rises to then(0) in T updates, as linear_warmup(then(0), T). Then follows `then`, from its update
-// 0.
+// Rises to then(0) in T updates, as linear_warmup(then(0), T), and continues with `then` from its
+// update 0.
 Schedule warmup(int64_t T, Schedule then, CallSite where = CallSite::here());
 
 struct Segment {
@@ -115,7 +114,8 @@ struct Segment {
   double start = 0, end = 0;
   int64_t updates = 1;
 };
-// Concatenates segments, each from its start to its end; then the end of the last segment.
+// Concatenates segments. Each runs from its start to its end; afterwards the value remains at the
+// end of the last segment.
 // throws: kInvalidArgument for another shape, and for ends that an exponential cannot have.
 Schedule segments(const std::vector<Segment>& parts, CallSite where = CallSite::here());
 

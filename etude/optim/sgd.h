@@ -33,7 +33,7 @@ class SGD : public internal::OptimizerWith<SGDOptions> {
   explicit SGD(SGDOptions options = {}, CallSite where = CallSite::here());
 
   using OptimizerWith::options;
-  // For changes between updates; nesterov, and whether there is momentum, must not change.
+  // The options may change between updates, except nesterov and whether there is momentum.
   SGDOptions& options() { return options_; }
 
  private:

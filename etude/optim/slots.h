@@ -63,16 +63,17 @@ class Slots {
  public:
   // The names of the state tensors that each parameter may have.
   explicit Slots(std::vector<std::string> names);
-  // Not inline, so that programs need not compile the copy of all members.
+  // Not inline, so that programs do not compile the copies of all members.
   Slots(const Slots&);
   Slots(Slots&&) noexcept;
   Slots& operator=(const Slots&);
   Slots& operator=(Slots&&) noexcept;
   ~Slots();
 
-  // throws: kFailedPrecondition while a function is traced that has them as an argument.
+  // throws: kFailedPrecondition while a function with this optimiser as an argument is being
+  // traced.
   int64_t updates() const;
-  // The number of updates, int64[]; without elements while such a function is traced.
+  // The number of updates, int64[]; it has no elements while such a function is being traced.
   const Tensor& count() const { return count_; }
   bool is_traced() const { return count_.type() != nullptr && !TensorAccess::has_elements(count_); }
   // Increments the count: in place, or by a new tensor.
@@ -83,7 +84,7 @@ class Slots {
   const std::vector<std::string>& names() const { return names_; }
   // Adds a state tensor for each parameter. throws: kInvalidArgument if the name exists.
   void add_name(std::string name);
-  // A number of the whole optimiser by name, "loss_scale"; absent until it is set.
+  // A number of the whole optimiser, by name, such as "loss_scale"; absent until it is set.
   Tensor& number(const std::string& name);
   const Tensor* find_number(const std::string& name) const;
 
@@ -100,8 +101,8 @@ class Slots {
   // The states of a parameter, in the order of the names; absent states have no value.
   std::vector<Tensor>& operator[](std::size_t parameter) { return slots_[parameter].tensors; }
   const std::string& path(std::size_t parameter) const { return slots_[parameter].path; }
-  // The state of that name for each parameter; absent for a parameter without it. throws:
-  // kInvalidArgument for another name, and before the first update.
+  // The state `name` for each parameter; absent for a parameter without it.
+  // throws: kInvalidArgument for another name, and before the first update.
   std::vector<Tensor> all_of(std::string_view name) const;
 
   State state() const;
@@ -109,7 +110,7 @@ class Slots {
   // by path. throws: kInvalidArgument for a name that this kind of state does not have.
   void restore(State state);
 
-  // Empty: names and paths follow from the kind of optimiser and the model.
+  // Empty, since names and paths follow from the kind of optimiser and the model.
   std::tuple<> host_values() const { return {}; }
 
  private:

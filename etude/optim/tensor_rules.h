@@ -32,8 +32,8 @@ struct LARSOptions {
     option("trust", &LARSOptions::trust, above(0));
   }
 };
-// Per tensor, k = trust |w| / (|g| + weight_decay |w|), or 1 if a norm is 0;
-// v = momentum v + k (g + weight_decay w);  w -= lr v (You et al. 2017).
+// For each tensor, k = trust |w| / (|g| + weight_decay |w|), or 1 if a norm is 0; v = momentum v +
+// k (g + weight_decay w); w -= lr v (You et al. 2017).
 class LARS : public internal::OptimizerWith<LARSOptions> {
  public:
   explicit LARS(LARSOptions options = {}, CallSite where = CallSite::here());
@@ -147,8 +147,8 @@ struct ShampooOptions {
 // L += G G';  R += G' G;  w -= lr L^(-1/4) G R^(-1/4) (Gupta et al. 2018). The roots are computed
 // by Newton's iteration on products. A filter counts as a matrix, as in Muon. Tensors with fewer
 // than two axes take the step of AdaGrad, the same method with a diagonal sum.
-// cost: some 250 products of matrices of the sizes of L and R, for each parameter in each step. So
-// matrices should be small.
+// cost: about 250 products of matrices with the sizes of L and R, for each parameter in each step.
+// So matrices should be small.
 class Shampoo : public internal::OptimizerWith<ShampooOptions> {
  public:
   explicit Shampoo(ShampooOptions options = {}, CallSite where = CallSite::here());

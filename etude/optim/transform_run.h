@@ -22,7 +22,7 @@ class Condition {
   bool is_never() const { return known_ && !*known_; }
   bool is_always() const { return known_ && *known_; }
   Condition operator&&(const Condition& other) const;
-  // a if it holds, else b.
+  // a if the condition holds, else b.
   Tensor pick(const Tensor& a, const Tensor& b) const;
 
  private:

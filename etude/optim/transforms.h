@@ -7,8 +7,8 @@
 //   ...
 //   nn::evaluate(optimizer.averaged(model), test, loss);
 //
-// Their state is part of the optimiser's state: checkpoints save it, copies and staged functions
-// carry it, and the steps of all modes compute the same bits.
+// The state of transforms is part of the state of the optimiser: checkpoints save it, and copies
+// and staged functions include it. All modes compute the same bits.
 #pragma once
 
 #include <cstddef>
@@ -48,9 +48,10 @@ class Transform {
 
 // Clamps each element of the gradients to [-limit, limit].
 Transform clip_by_value(double limit, CallSite where = CallSite::here());
-// Multiplies the gradient of each tensor by min(1, norm / |g|): its norm is then at most `norm`.
+// Multiplies the gradient of each tensor by min(1, norm / |g|), so that its norm is at most `norm`.
 Transform clip_by_norm(double norm, CallSite where = CallSite::here());
-// Multiplies all gradients by one number, so that their norm as one vector is at most `norm`.
+// Multiplies all gradients by the same number, so that the norm of all gradients as one vector is
+// at most `norm`.
 Transform clip_by_global_norm(double norm, CallSite where = CallSite::here());
 // Subtracts from the gradients of matrices and filters their mean over all axes but the last, the
 // output axis (Yong et al. 2020).
@@ -62,9 +63,9 @@ Transform add_noise(double eta, double gamma = 0.55, CallSite where = CallSite::
 // Updates the model only at every n-th call, with the mean of n gradients, like batches that are n
 // times as large. updates(), schedules and averages of weights count such updates. In a graph each
 // call computes an update and applies it if it is due. Gradients since the last update are in the
-// state "accumulated", which survives ends of epochs and checkpoints; waiting() is their number. If
-// training ends between two updates they are unused, and nn::fit warns. To use every batch, take a
-// number of batches that n divides.
+// state "accumulated", which persists over ends of epochs and checkpoints; waiting() is their
+// number. If training ends between two updates, they are unused, and nn::fit prints a warning. To
+// use every batch, take a number of batches that n divides.
 Transform accumulate(int64_t n, CallSite where = CallSite::here());
 
 struct LossScalingOptions {
@@ -80,23 +81,23 @@ struct LossScalingOptions {
     option("every", &LossScalingOptions::every, at_least(1));
   }
 };
-// Divides gradients by the scale of the loss, RuleOptimizer::loss_scale(). An update with gradients
-// that are not all finite is skipped and lowers the scale. nn::fit multiplies the loss. cost: one
-// read of the gradients per update, which ends a segment of lazy calls.
+// Divides gradients by the scale of the loss, RuleOptimizer::loss_scale(). If a gradient is not
+// finite, the update is skipped and the scale is lowered. nn::fit multiplies the loss by the scale.
+// cost: one read of the gradients in each update, which ends a segment of lazy calls.
 Transform loss_scaling(const LossScalingOptions& options = {}, CallSite where = CallSite::here());
 
 // Freezes the tensors of these paths: their gradients are ignored. The position of this transform
 // among the others has no effect. See path_matches.
 Transform freeze(std::string pattern);
 
-// Averages of weights, for RuleOptimizer::averaged. State "ema": decay e + (1 - decay) w, starting
-// with the weights before the first update.
+// A running average of the weights, for RuleOptimizer::averaged. The state "ema" is decay e + (1 -
+// decay) w, and starts with the weights before the first update.
 Transform ema(double decay, CallSite where = CallSite::here());
-// State "swa": the mean of the weights after update `start` and after every `every` further
-// updates.
+// A mean of weights, for RuleOptimizer::averaged. The state "swa" is the mean of the weights after
+// update `start` and after every `every` updates from then on.
 Transform swa(int64_t start, int64_t every = 1, CallSite where = CallSite::here());
-// Every k updates the slow weights move by alpha towards the weights, which are then set to them
-// (Zhang et al. 2019). State "slow".
+// Every k updates the slow weights move by the fraction alpha towards the weights, and the weights
+// are set to the slow weights (Zhang et al. 2019). The state "slow" is the slow weights.
 Transform lookahead(int64_t k = 5, double alpha = 0.5, CallSite where = CallSite::here());
 
 // Whether a pattern matches the tensor of that path. `*` matches any characters, including '/'. A

@@ -71,7 +71,7 @@ class Described {
 
   // "true", "64", "'relu'", "Padding(1)"; the type alone for other objects.
   std::string text() const;
-  // The type that it was made of, in the compiler's spelling; "text" for all kinds of texts.
+  // The type of the value, in the compiler's spelling; "text" for all kinds of texts.
   std::string_view type_name() const noexcept { return type_name_; }
   std::type_index type() const noexcept { return type_; }
   // Equal values of one type; floating-point numbers are compared by their bits.
@@ -79,8 +79,9 @@ class Described {
   // Equal for equal values.
   uint64_t hash() const;
 
-  // The value as a T. An integer converts to any integer or floating type that has this number, a
-  // double to float. throws: kInvalidArgument, with text and types, for any other type or number.
+  // The value as a T. An integer converts to any integer or floating type that can represent it
+  // exactly; a double converts to float. throws: kInvalidArgument, with text and types, for any
+  // other type or number.
   template <class T>
   T get() const {
     if constexpr (std::is_same_v<T, bool>) {
@@ -105,7 +106,7 @@ class Described {
     internal::throw_described(*this, internal::type_name<T>());
   }
 
-  // For keys of caches: calls words(uint64_t), then for an object object(*this).
+  // Used for keys of caches. Calls words(uint64_t), and for an object also object(*this).
   template <class Word, class ObjectFn>
   void key(const Word& word, const ObjectFn& object) const {
     word(static_cast<uint64_t>(type_.hash_code()));

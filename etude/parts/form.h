@@ -43,8 +43,8 @@ class Form {
   };
 
   static const Form* leaf(LeafKind kind, bool is_marked = false, bool is_frozen = false);
-  // A form of parts. Lists and optionals have no names.
-  // throws: kInvalidArgument for a name given twice, and for an empty one.
+  // The form with these parts. Lists and optionals have no names.
+  // throws: kInvalidArgument for a name that is empty or repeated.
   static const Form* of(Kind kind, std::vector<std::string> names, std::vector<const Form*> parts);
 
   Kind kind() const noexcept { return kind_; }
@@ -57,11 +57,12 @@ class Form {
   // The path component of part i; "" if it adds none.
   std::string component(std::size_t i) const;
 
-  // The form of the tangents: the same nesting, kNothing for parts that cannot move, tensors for
-  // Variables, kNewState for layer state. The form of a tangent is its own.
+  // The form of the tangents. It has the same nesting, with kNothing for parts that cannot move,
+  // tensors for Variables, and kNewState for layer state. The tangent of the form of a tangent is
+  // that form itself.
   const Form* tangent() const;
-  // The same form with other facts about its leaves. `change` gets each leaf with its path, and
-  // returns false to leave it.
+  // The same form with changed flags of its leaves. `change` receives each leaf with its path, and
+  // returns false if it does not change the leaf.
   const Form* with(internal::FunctionRef<bool(FormLeaf&)> change) const;
   // The form of the part at a path. null: there is none.
   const Form* find(std::string_view path) const;
@@ -88,8 +89,9 @@ class Form {
 
 namespace internal {
 
-// For each leaf of `value`, the form of a tangent, the leaf of `given` that is added to it; -1 for
-// a key of a map, or an optional, that `given` lacks.
+// `value` and `given` are forms of tangents. Returns, for each leaf of `value`, the index of the
+// leaf of `given` that is added to it, or -1 for a key of a map, or an optional, that `given`
+// lacks.
 //
 // throws: kInvalidArgument, with the path, for another nesting, other names or lengths.
 std::vector<int32_t> align_tangents(const Form& value, const Form& given);

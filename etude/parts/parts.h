@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Parts: a structure that is known at run time, such as a model that a file describes or another
-// language made. It is accepted wherever a struct of tensors is: by staged functions, all
-// operators, control flow, optimisers and checkpoints, with the same paths and the same bits.
+// language made. Staged functions, all operators, control flow, optimisers and checkpoints accept
+// it in place of a struct of tensors, with the same paths and the same bits.
 //
 //   Parts line = Parts::fields({{"w", w}, {"b", b}, {"scale", Described(2.0)}});
 //   const auto loss_of = [&](const Parts& p) { return loss(x, p.tensor("w"), p.tensor("b")); };
@@ -49,7 +49,7 @@ struct PartTypes<T> {
 // throws: kInvalidArgument: `what` of a function holds a Variable.
 [[noreturn]] void throw_variable_in(std::string_view function, std::string_view what,
                                     const std::string& path);
-// For results of staged functions: Variables among Parts are refused when they are found.
+// Checks results of staged functions: refuses Variables among Parts.
 template <class X>
 void require_values(std::string_view function, std::string_view what, const X& x) {
   if constexpr (holds_runtime_structure<X>()) {
@@ -61,9 +61,10 @@ void require_values(std::string_view function, std::string_view what, const X& x
 
 }  // namespace internal
 
-// Values with a Form. A value: a copy shares tensors as copies of tensors do. A leaf keeps its
-// kind; put() replaces whole parts. As an argument of a staged function the form and the host
-// values are fixed in the graph. A host number has no derivative: make it a tensor to learn it.
+// Values with a Form. A copy shares tensors, as copies of tensors do. The kind of a leaf never
+// changes; put() replaces whole parts. If Parts are the argument of a staged function, the form and
+// the host values are fixed in the graph. A host number has no derivative; to train a number, make
+// it a tensor.
 //
 // threads: thread-compatible.
 class Parts {
@@ -79,13 +80,13 @@ class Parts {
   explicit Parts(LayerState<Tensor> leaf);
   explicit Parts(NewState<Tensor> leaf);
 
-  // throws (the first three): kInvalidArgument for a name given twice, and for an empty one.
+  // throws (the first three): kInvalidArgument for a name that is empty or repeated.
   static Parts fields(std::vector<Named> parts);
   static Parts map(std::vector<Named> parts);  // sorts them by name
   static Parts alternative(std::size_t index, Parts held);
   static Parts list(std::vector<Parts> parts);
   static Parts optional(std::optional<Parts> part);
-  // Leaves of this form without values: absent tensors, updates of no state.
+  // Parts of this form without values: tensors are absent, and there are no state updates.
   // throws: kInvalidArgument for a form with Variables or host values.
   static Parts without_values(const Form* form);
 
@@ -94,7 +95,7 @@ class Parts {
   std::size_t size() const noexcept { return form_->leaves().size(); }
   const FormLeaf& leaf(std::size_t i) const noexcept { return form_->leaves()[i]; }
 
-  // The leaf at a path. throws: kNotFound, naming near paths; kInvalidArgument for a leaf of
+  // The leaf at a path. throws: kNotFound, with similar paths; kInvalidArgument for a leaf of
   // another kind. `state` is a tensor that training changes without a derivative.
   Tensor& tensor(std::string_view path);
   const Tensor& tensor(std::string_view path) const;
@@ -121,7 +122,7 @@ class Parts {
   void each_part(Fn&& fn) const {
     visit(*this, fn);
   }
-  // Calls fn(value), of leaf i.
+  // Calls fn(value) with the value of leaf i.
   template <class Self, class Fn>
   static decltype(auto) at(Self& self, const FormLeaf& leaf, Fn&& fn);
 
@@ -192,8 +193,8 @@ decltype(auto) Parts::at(Self& self, const FormLeaf& leaf, Fn&& fn) {
 }
 
 // The tangent has the same nesting, with tensors for tensors and Variables, and NewState for layer
-// state. Host values and constants have no place in it. The tangent of a frozen leaf is zero. Needs
-// autodiff/tangent.h, as tensors do.
+// state. It has no slots for host values and constants. The tangent of a frozen leaf is zero.
+// Include autodiff/tangent.h to use it, as for tensors.
 template <internal::RuntimeStructure T>
 struct DifferentiableTraits<T> : internal::MoveByLeaves<T, DifferentiableTraits<T>> {
   using Tangent = Parts;

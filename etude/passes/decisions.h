@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cost decisions of passes and plans, with reasons, for `etude graph plan FILE --why`. Free of
-// cost without a listener. Also the calls that a fused call replaced, which plans print with their
-// steps.
+// Records the decisions by cost of passes and plans, with reasons, for `etude graph plan FILE
+// --why`. It costs nothing without a DecisionScope. Also records the calls that a fused call
+// replaced, which plans print with their steps.
 #pragma once
 
 #include <map>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// GraphCopy: builds the result of a pass node by node from its input graph. For cutting a graph in
-// two see graph_derivatives.cc.
+// GraphCopy: builds the result of a pass node by node from its input graph. graph_derivatives.cc
+// cuts a graph in two.
 #pragma once
 
 #include <span>
@@ -24,7 +24,7 @@ class GraphCopy {
 
   GraphBuilder& build() { return build_; }
   const Graph& graph() const { return graph_; }
-  // kNoDraft for kNoValue.
+  // The draft of a value; kNoDraft for kNoValue.
   Draft at(GraphValue value);
   // The operands of a node; valid until the next call.
   std::span<const Draft> operands(const Graph::Node& node);
@@ -34,8 +34,8 @@ class GraphCopy {
   Draft copy(const Graph::Node& node, const Attrs& attrs);
   // Copies the node again: from here on its result `value` is the result of the copy.
   void copy_again(const Graph::Node& node, GraphValue value);
-  // Recomputes its first result with `op`, which also takes the other results, and with the node's
-  // attributes (OpDef::again).
+  // Recomputes the first result of the node with `op` and the attributes of the node. `op` also
+  // takes the other results (OpDef::again).
   void copy_again_by(const Op& op, const Graph::Node& node);
   void set(GraphValue value, Draft draft) { drafts_[value] = draft; }
   // Finishes with all nodes, or only with nodes that an output needs. The copy is empty afterwards.
@@ -50,7 +50,7 @@ class GraphCopy {
   std::vector<Draft> scratch_;
 };
 
-// Whether a node satisfies the condition. If there is none, a pass has nothing to copy.
+// Whether any node satisfies the condition. If not, a pass can return the same graph.
 template <class Condition>
 bool has_node(const Graph& graph, Condition&& condition) {
   for (std::size_t i = 0; i < graph.size(); ++i) {

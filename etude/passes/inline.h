@@ -10,15 +10,16 @@
 
 namespace etude::internal {
 
-// Inlining: replaces each call of a graph by the graph's nodes, so that later passes see one
-// program. The `body` in the record of an op identifies calls.
+// Inlining: replaces each call of a graph by the nodes of that graph, so that later passes see a
+// single program. Such calls are calls of ops with a `body` in their record.
 //
 // Keeps: the lines of the nodes, and of their calls (Graph::frames), for messages.
 GraphRef inline_calls(const Graph& graph);
 
-// Functions that call others twice or more, on many levels, would fill the memory. If a fully
-// inlined graph would have more than `most_nodes`, calls of bodies with more than `large_body`
-// nodes, counted in the same way, stay: they are steps of the plan and run their own plans.
+// The limits matter for functions that call others twice or more, on many levels: inlining them
+// would fill the memory. If a fully inlined graph would have more than `most_nodes`, calls of
+// bodies with more than `large_body` nodes (counted in the same way) are not inlined. They are
+// steps of the plan and run plans of their own.
 struct InlineLimits {
   std::size_t most_nodes = std::size_t{1} << 16;
   std::size_t large_body = std::size_t{1} << 10;

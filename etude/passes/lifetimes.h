@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Liveness analysis: the lifetimes of a graph's values when its nodes run in order. Estimates the
-// memory of a plan (plan/planner.cc), for passes that choose between graphs.
+// Liveness analysis: the lifetimes of the values of a graph whose nodes run in order. Passes that
+// choose between graphs use it to estimate the memory of a plan (plan/planner.cc).
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,8 @@
 
 namespace etude::internal {
 
-// Values in the same memory are grouped by their root: the value that the others are views of.
-// `graph` must outlive it.
+// Values in the same memory are grouped by their root; the others are views of the root. `graph`
+// must outlive it.
 struct Lifetimes {
   static constexpr uint32_t kNone = ~uint32_t{0};  // not made by a node: an input or a constant
 

@@ -6,7 +6,7 @@
 namespace etude::internal {
 
 // Lowering (decomposition): replaces each call of an op without a kernel by the calls of its
-// lowering. Traces have no such op; texts may.
+// lowering. Traces contain no such calls, but parsed texts may.
 //
 // throws: the errors of a lowering, with the name and line of the node.
 GraphRef lower_compositions(const Graph& graph);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Passes: functions from graph to graph that keep all values bit for bit and reduce the work to
 // compute them. They run in the order of one table (pipeline.cc), before a graph is prepared to run
-// (plan/plan.h). Graphs are differentiated before they pass here.
+// (plan/plan.h). Graphs are differentiated before they reach the passes.
 //
 //   PassScope off("merge_equal_nodes");   // does the bug disappear without this pass?
 //   step(x);                              // planned for the first time, without that pass
@@ -25,7 +25,8 @@ struct Pass {
   std::string_view name;
   std::string_view doc;
   GraphRef (*run)(const Graph&);  // returns the same graph if it changes nothing
-  // The pass cannot be switched off: plans have no step for the nodes it removes.
+  // Whether the pass cannot be switched off, because plans have no step for the nodes that it
+  // removes.
   bool is_needed = false;
 };
 // The passes in the order in which they run.
@@ -41,8 +42,8 @@ struct PassReport {
 // A header line, then a line for each report.
 std::string to_string(std::span<const PassReport> reports);
 
-// The graph after all passes, including the graphs in its attributes. In builds with assertions the
-// verifier checks the result of each pass.
+// Returns the graph after all passes; the graphs in its attributes pass through them as well. In
+// builds with assertions the verifier checks the result of each pass.
 //
 // throws: kInvalidArgument if ETUDE_PASSES_OFF names no pass; kInternal, naming the pass that broke
 // the graph; the errors of a lowering. threads: thread-safe. cost: linear in the graph.

@@ -5,10 +5,10 @@
 
 namespace etude::internal {
 
-// Rematerialisation: recomputes a cheap value before a late reader, instead of keeping it while the
-// most bytes are live. Example: the result of a normalisation or of relu, which the backward part
-// of a training step reads. Records mark cheap ops (OpDef::is_cheap). The recomputing call reads
-// values that are live at that step anyway, so it returns the same bits.
+// Rematerialisation: recomputes a cheap value before a late reader, instead of keeping it over the
+// peak of live memory. Example: the result of a normalisation or of relu, which the backward part
+// of a training step reads. Records mark cheap ops (OpDef::is_cheap). The repeated call reads
+// values that are still live at that step, and returns the same bits.
 //
 // Relies on: plans run the nodes in order; no derivative is computed of the result, and equal nodes
 // are not merged afterwards. Graphs whose values take less than 1 MiB are unchanged, and so are

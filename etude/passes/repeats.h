@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Repeated stretches of a list. Used by rolled_loops.cc on hashes of nodes: results are only
-// candidates, which rolled_loops.cc compares exactly.
+// Finds repeated stretches of a list. rolled_loops.cc uses it on hashes of nodes; the results are
+// candidates, which rolled_loops.cc then compares exactly.
 #pragma once
 
 #include <cstddef>
@@ -18,19 +18,19 @@ struct Repeat {
 // threads: thread-compatible.
 class RepeatFinder {
  public:
-  // Finds stretches of at least `least_count` repetitions, in which all but the first have at least
-  // `least_saved` items together.
+  // Finds stretches with at least `least_count` repetitions, if the repetitions after the first
+  // have at least `least_saved` items together.
   RepeatFinder(std::vector<uint64_t> items, std::size_t least_count, std::size_t least_saved);
 
-  // The first stretch that begins at or after `from`, with the shortest period there. A count of 0:
-  // none. `from` must not decrease between calls.
+  // The first stretch that begins at or after `from`, with the shortest period there. A count of 0
+  // means that there is none. `from` must not decrease between calls.
   //
-  // cost: at most a few hundred comparisons per item in all calls together; after that returns
-  // none.
+  // cost: at most a few hundred comparisons for each item, over all calls; beyond that it finds no
+  // more stretches.
   Repeat next(std::size_t from);
 
  private:
-  // The end of the items from `at` on that equal the items one period later.
+  // The end of the items from `at` on that are equal to the items one period later.
   std::size_t end_of_run(std::size_t at, std::size_t period);
 
   std::vector<uint64_t> items_;

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds the stretches of a graph's nodes that are steps of a loop, and the sources of the steps'
-// operands; roll.cc makes loops of them. Does not change the graph.
+// Finds the stretches of nodes of a graph that are steps of a loop, and the sources of the operands
+// of these steps. roll.cc makes loops from them. Does not change the graph.
 //
 // Invariant: all steps of a loop have the same ops with the same attributes and types in the same
-// order. Each operand has one of these sources, the same kind in every step:
+// order. Each operand has a source of one of these kinds, and the same kind in every step:
 // * the result of an earlier node of the same step;
 // * a result of the previous step: carried. The first step has a value from outside instead;
 // * the same outside value in each step: an invariant;
 // * an outside value that differs from step to step: a row.
-// A stretch that violates this, in one operand of one step, is cut there or is not a loop.
-// Exception: a node that reads only inputs of the graph, with attributes that differ from step to
-// step, such as a row of a batch. It is not part of its step, but runs before the loop, and its
-// result is an outside value.
+// A stretch that violates this, in one operand of one step, is cut there or is not a loop. An
+// exception is a node that reads only inputs of the graph and has different attributes in different
+// steps, such as a slice that takes a row of a batch. Such a node is not a part of its step: it
+// runs before the loop, and its result is an outside value.
 #pragma once
 
 #include <cstddef>
@@ -35,8 +35,8 @@ struct RolledLoop {
   };
   struct Row {
     std::vector<GraphValue> values;  // by step
-    // If these are consecutive results of an earlier loop's steps: that loop, and its rows from
-    // `first` on.
+    // If these values are consecutive results of steps of an earlier loop: that loop, and its rows
+    // from `first` on.
     int32_t loop = -1;
     uint32_t kept = 0;
     std::size_t first = 0;
@@ -50,7 +50,7 @@ struct RolledLoop {
   std::vector<Carried> carried;
   std::vector<GraphValue> same;
   std::vector<Row> rows;
-  // Results of the first step that later nodes read from several steps.
+  // Results of the first step whose counterparts later nodes read from several steps.
   std::vector<GraphValue> kept;
   bool is_reverse = false;  // the last row belongs to the first step
 

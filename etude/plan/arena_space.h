@@ -10,14 +10,14 @@
 
 namespace etude::internal {
 
-// Free stretches of an arena that grows at its end. Takes the smallest that fits.
+// The free stretches of an arena that grows at its end. take() uses the smallest stretch that fits.
 class ArenaSpace {
  public:
   int64_t take(int64_t bytes);
-  // Only from free stretches.
+  // The same, but does not grow the arena.
   std::optional<int64_t> take_free(int64_t bytes);
   void give(int64_t offset, int64_t bytes);
-  // All free stretches of another space of the same arena; that is empty afterwards.
+  // Adds all free stretches of another space of the same arena, which is empty afterwards.
   void give_all(ArenaSpace& other);
   int64_t end() const { return end_; }
 

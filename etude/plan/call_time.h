@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The estimated time of a call, by its bytes and operations. Used by the planner and forks.h. Not a
-// measurement: it decides about forks, and no bit depends on it.
+// The estimated time of a call, by its bytes and operations. Used by the planner and forks.h. It is
+// not measured. It decides about forks, so no result depends on it.
 #pragma once
 
 #include "etude/core/op/rules.h"
@@ -20,13 +20,13 @@ struct CallTime {
   }
 };
 
-// Adds the time of a call whose kernel does more than a few passes over its elements, such as a
-// product, by its prepared parameters. Returns false for other kernels. Defined in
+// Adds the time of a call whose kernel makes more than a few passes over its elements, such as a
+// product. It depends on the prepared parameters. Returns false for other kernels. Defined in
 // etude/startup.cc.
 bool estimate_call(const Prepared& call, CallTime& time);
 
-// The time of a node with this prepared call. Graphs in its attributes that the call runs have a
-// plan already.
+// The time of a node with this prepared call. If the call runs graphs in its attributes, they
+// already have plans.
 CallTime time_of(const Graph& graph, const Graph::Node& node, const Prepared& call);
 
 }  // namespace etude::internal

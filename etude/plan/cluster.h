@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Clusters: runs of a plan's calls on a few elements each, or all steps of a loop of such calls,
-// that are compiled to one function of machine code (docs/design/0016). The plan runs its steps
-// until the code is compiled; both compute the same bits. Used by plans and loops (plan.h);
+// Clusters: consecutive calls of a plan on a few elements each, or all steps of a loop of such
+// calls, that are compiled to one function of machine code (docs/design/0016). The plan runs its
+// steps until the code is compiled; both compute the same bits. Used by plans and loops (plan.h);
 // codegen/ makes the code.
 //
 // Invariants, verified by check():
-// * Each value is the result of a call, carried, or loaded: exactly one of these, once. A call
-// comes after the calls that compute its operands.
+// * Each value has exactly one source: it is the result of a call, carried, or loaded. A call comes
+//   after the calls that compute its operands.
 // * A value is loaded before the first call that reads it, and stored after the call that computes
 //   it. Loads and stores are in the order of the plan's steps, so that its places stay valid.
 // * No value has more than kMostElements. All are float32, or bools in bytes of 0 and 1.
@@ -29,8 +29,8 @@
 
 namespace etude::internal {
 
-// The computation of a call in terms of its elements, so that it can be inlined. Kernels describe
-// it (kernels/cpu/elementwise/small_calls.h): no op is named here.
+// The computation of a call, element by element, so that the call can be inlined. Kernels provide
+// the description (kernels/cpu/elementwise/small_calls.h), so this code names no op.
 struct SmallCall {
   enum class Kind : uint8_t { kProgram, kProduct, kCombine, kMove };
   enum class Combine : uint8_t { kSum, kProd, kMax, kMin };
@@ -42,17 +42,17 @@ struct SmallCall {
   };
 
   Kind kind = Kind::kMove;
-  // By operand: the index of the element that element i of the result reads; "": index i. kMove:
-  // one list, which numbers the elements of all operands consecutively.
+  // By operand: the index of the element that element i of the result reads; an empty list means
+  // index i. kMove has a single list, which numbers the elements of all operands consecutively.
   std::vector<List> at;
-  // kProgram: applied to those elements.
+  // For kProgram: the program that is applied to those elements.
   std::shared_ptr<const scalar::Program> program;
   std::vector<double> params;
-  // kProduct: the sum, from 0, of `depth` products, each a fused multiply-add; each step advances
-  // by `strides` elements.
+  // For kProduct: the sum, from 0, of `depth` products. Each is a fused multiply-add; each step
+  // advances by `strides` elements.
   uint32_t depth = 0;
   std::array<uint32_t, 2> strides{};
-  // kCombine: reductions one after another, then a division.
+  // For kCombine: consecutive reductions, then a division.
   Combine combine = Combine::kSum;
   std::vector<Axes> passes;
   float divisor = 1;
@@ -98,7 +98,7 @@ struct Cluster {
   std::vector<double> params() const;
 };
 
-// All but the parameters: clusters with equal texts share a function.
+// The cluster as text, without its parameters. Clusters with equal texts share a function.
 std::string to_string(const Cluster& cluster);
 // throws: kInternal if an invariant is broken.
 void check(const Cluster& cluster);

@@ -24,12 +24,13 @@ inline bool makes_clusters() noexcept { return fixed_tier() != Tier::kNone; }
 // The machine code of one cluster. It is kept until the process ends. threads: thread-safe.
 class ClusterCode : public TieredCode {
  public:
-  // `slots` are laid out as the cluster states; `steps` is at least 1, and 1 unless it is a loop.
+  // The layout of `slots` is in the cluster. `steps` is at least 1; it is 1 unless the cluster is a
+  // loop.
   using Run = void (*)(void* const* slots, const double* params, std::size_t steps);
 
   // Returns the code of `cluster`, shared by all clusters with the same text. Null if the process
   // already holds 4,096 others: this bounds the memory of a program that makes new graphs
-  // repeatedly. With a fixed tier its code is ready, unless it could not be made.
+  // repeatedly. With a fixed tier its code is ready, unless compilation failed.
   static const ClusterCode* of(Cluster cluster);
 
   explicit ClusterCode(Cluster cluster) : TieredCode(&cluster_), cluster_(std::move(cluster)) {}

@@ -24,7 +24,7 @@ struct LoopShape {
   bool is_reverse = false;
 };
 
-// threads: confined to the thread that made it; graph and calls outlive it.
+// threads: confined to the thread that made it; graph and calls must outlive this object.
 class ClusterMaker {
  public:
   // The prepared calls of the nodes.
@@ -33,25 +33,25 @@ class ClusterMaker {
   struct Range {
     std::size_t first, last;  // nodes [first, last)
   };
-  // Maximal runs of nodes that can be clusters, of at least two calls. None crosses a border,
-  // before which other steps may run.
+  // The maximal sequences of at least two nodes that can be clusters. No sequence crosses a border,
+  // since other steps may run before a border.
   std::vector<Range> ranges(const std::set<std::size_t>& borders) const;
 
-  // The reason why a node is in none of them, for people.
+  // The reason, as text for people, why a node is in no range.
   std::string why_not(std::size_t node) const;
   bool is_view(std::size_t node) const { return calls_[node]->view_of >= 0; }
 
   // The slot of operand o of a node; operand -1 is the result.
   using SlotOf = std::function<uint32_t(std::size_t node, int operand)>;
-  // A range as a cluster that reads and writes the places of its nodes' steps.
+  // Makes the cluster of a range. It reads and writes the places of the steps of its nodes.
   Cluster cluster_of(const Range& range, const SlotOf& slot_of) const;
 
-  // The whole graph as the steps of a loop; none if that is impossible. Its slots are the elements
-  // of the inputs, of the outputs, and the constants, in this order.
+  // The whole graph as the steps of a loop; std::nullopt if that is impossible. Its slots are the
+  // elements of the inputs, of the outputs, and the constants, in this order.
   std::optional<Cluster> loop_of(const LoopShape& loop) const;
 
  private:
-  // The bytes that a value is a view of: `count` elements of `root` from `first` on.
+  // The elements that a value views: `count` elements of `root` from `first` on.
   struct Shown {
     GraphValue root;
     int64_t first, count;

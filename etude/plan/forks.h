@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Forks: parts of a plan whose independent steps run side by side (docs/design/0022). Finds them by
-// the values of a graph and estimates of time. The planner keeps the memory of their branches
-// apart.
+// Forks: parts of a plan whose independent steps run in parallel (docs/design/0022). They are found
+// from the values of a graph and estimates of time. The planner separates the memory of their
+// branches.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ enum class Forks : uint8_t {
   kIfFaster,  // by estimated time and memory, on more than one thread
   kAlways,    // wherever steps are independent: for tests
 };
-// By ETUDE_FORKS (docs/environment.md) unless set. threads: thread-safe.
+// ETUDE_FORKS (docs/environment.md) decides, unless a setting was made. threads: thread-safe.
 Forks forks_setting() noexcept;
 void set_forks(Forks forks) noexcept;
 
@@ -48,7 +48,7 @@ struct ForkSpot {
 };
 std::vector<ForkSpot> spots_of(const ForkedOrder& order);
 
-// `times` by node. A node with an effect is in no fork, and none moves across it.
+// `times` is by node. A node with an effect is in no fork, and no node moves across it.
 ForkedOrder find_forks(const Graph& graph, std::span<const RefPtr<Prepared>> calls,
                        std::span<const CallTime> times, Forks setting);
 

@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plan: a graph made ready to run on the host. Its kernels are prepared, its intermediate values
-// have places in one block of memory (the arena), and a run is a loop over its steps: it looks up
-// no op and makes no tensor except the results. It computes the same bits as the separate calls.
-// Runs of small calls among the steps are clusters (cluster.h); machine code replaces them once it
-// is compiled. Independent steps that take long run side by side (forks.h).
+// Plan: a graph that is prepared to run on the host. Its kernels are prepared, and its intermediate
+// values have places in one block of memory (the arena). A run is a loop over its steps, which
+// looks up no op and makes no tensor except the results. It computes the same bits as the separate
+// calls. Sequences of small calls among the steps are clusters (cluster.h), which machine code
+// replaces once it is compiled. Independent steps that take long run in parallel (forks.h).
 //
 // Invariant of the places: two values share bytes only if the later one is written by a step that
 // is the last reader of the earlier one and whose kernel may write its result there, or by a later
 // step. Builds with assertions check it for each plan (verify_places).
 //
 // Invariant of forks: no step of a branch writes bytes that another branch of the fork reads or
-// writes, a donated input and its result being the same bytes. So branches may run in any order,
+// writes. A donated input and its result count as the same bytes. So branches may run in any order,
 // interleaved or at once. Builds with assertions check it (verify_forks).
 //
-// Invariant of donations: a donated input without another owner at the time of the run becomes the
-// tensor of a result if the step that writes the result is the last reader of the input, its kernel
-// may write there, and from this step on nothing can fail: no kernel reports a fault, and nothing
-// is allocated. So a run that throws has written to no input. The input and the result have two
-// places; each run decides whether they are one tensor. A loop, which owns its carried values, may
-// overwrite them without the condition about failures (may_go_over()).
+// Invariant of donations: a donated input becomes the tensor of a result if it has no other owner
+// at the time of the run, if the step that writes the result is the last reader of the input and
+// its kernel may write there, and if from this step on nothing can fail (no kernel reports a fault,
+// and nothing is allocated). So a run that throws has written to no input. The input and the result
+// have two places; each run decides whether they are one tensor. A loop owns its carried values, so
+// it may overwrite them even if a later step can fail (may_go_over()).
 //
-// If it is known which inputs die (`dying`), a large dying input serves, after its last reader and
-// under the same condition, as memory for large intermediate values, or as the tensor of a large
-// result of its type that is written later; and large results serve as memory until they are
-// written. So the memory of a run besides its inputs falls as they are used up, and its memory
-// besides its results grows as they are made, as in a run call by call.
+// `dying` marks inputs that are not needed after a run. After its last reader and under the same
+// condition, a large dying input becomes memory for large intermediate values, or the tensor of a
+// large result of its type that is written later. Large results also serve as memory until they are
+// written. So a run needs less memory as inputs are used up, and more only as results are made,
+// like a run call by call.
 #pragma once
 
 #include <atomic>
@@ -50,12 +50,12 @@ namespace internal {
 
 struct LoopShape;
 
-// All steps of a loop as one function, which a kernel may run instead of a Runner.
+// All steps of a loop as a single function. A kernel may run it instead of a Runner.
 class LoopCode {
  public:
-  // Runs all steps, at least one. Returns false, with nothing done, if the code is not compiled
-  // yet. `in` are the whole operands of the loop, `out` its results: carried values, then rows.
-  // Result c may use the memory of operand c.
+  // Runs all steps; there is at least one. If the code is not compiled yet, does nothing and
+  // returns false. `in` are the whole operands of the loop, `out` its results: carried values, then
+  // rows. Result c may use the memory of operand c.
   bool run(const void* const* in, void* const* out, std::size_t steps) const;
 
  private:
@@ -66,45 +66,48 @@ class LoopCode {
   std::vector<const void*> constants_;
 };
 
-// threads: thread-safe: concurrent runs have an arena each. Large idle arenas pass to other plans
-// that need one (plan_frames.cc).
+// threads: thread-safe: each of several concurrent runs has its own arena. Other plans may take
+// over large idle arenas (plan_frames.cc).
 class Plan final : public RefCounted {
  public:
-  // The plan of this graph, made on first use and cached by it. Valid as long as the graph. throws:
-  // kUnimplemented for an op without a kernel, naming it and its line.
+  // Returns the plan of this graph, which is made on first use and cached by the graph. Valid as
+  // long as the graph.
+  // throws: kUnimplemented, naming op and line, for an op without a kernel.
   static RefPtr<const Plan> of(const Graph& graph);
   // `dying`: by input, whether it is not needed after a run. Must be the same in each call.
   static RefPtr<const Plan> of(const Graph& graph, std::span<const uint8_t> dying);
   // The same for a graph that the passes have already made: no pass runs.
   static RefPtr<const Plan> of_passed(const Graph& graph, std::span<const uint8_t> dying);
 
-  // Runs all steps. `inputs` have the types of the graph's inputs, and elements. An input with a
-  // true byte in `given` may become a result if it has no other owner; if this throws, inputs are
-  // unchanged. throws: the faults that kernels report, with the name and line of the call;
+  // Runs all steps. `inputs` have elements and the types of the inputs of the graph. An input whose
+  // byte in `given` is true may become a result if it has no other owner. If run() throws, inputs
+  // are unchanged. throws: the faults that kernels report, with the name and line of the call;
   // kResourceExhausted.
   Values run(Operands inputs, std::span<const uint8_t> given = {}) const;
 
-  // Runs repeatedly on memory of the caller: a kernel runs the graphs of its call by it.
+  // Runs a plan repeatedly on memory of the caller. Kernels use it to run the graphs of their
+  // calls.
   // threads: confined to one thread at a time; the plan outlives it.
   class Runner;
 
-  // Bytes of the arena; and of all values alive at the peak, a lower bound.
+  // The bytes of the arena, and the bytes of all values that are alive at the peak, which are a
+  // lower bound.
   int64_t arena_bytes() const noexcept { return arena_bytes_; }
   int64_t live_bytes() const noexcept { return live_bytes_; }
   std::size_t steps() const noexcept { return steps_.size(); }
   // The estimated time of all steps.
   const CallTime& time() const noexcept { return time_; }
-  // Groups of steps that may run side by side.
+  // The number of forks: groups of steps that may run in parallel.
   std::size_t forks() const noexcept { return forks_.size(); }
-  // Results that may take the memory of inputs.
+  // The number of results that may take the memory of inputs.
   std::size_t donations() const noexcept { return donations_.size(); }
   // Whether a Runner may use the memory of this input for this output. The input is then lost, even
   // if the run fails.
   bool may_go_over(std::size_t input, std::size_t output) const noexcept;
-  // The plan as the steps of a loop; none if that is impossible, or if no code is to be made. Valid
-  // as long as the plan.
+  // The plan as the steps of a loop; std::nullopt if that is impossible, or if code generation is
+  // off. Valid as long as the plan.
   std::optional<LoopCode> loop_code(const LoopShape& loop) const;
-  // Its steps and places. Valid as long as the plan.
+  // The steps and places of the plan. Valid as long as the plan.
   PlanLayout layout() const;
   // One step per line: "@64 float32[2,3] = matmul(x, @0 float32[4,3])  # train.cc:41", below it the
   // calls that it replaces; then the clusters.
@@ -144,7 +147,8 @@ class Plan final : public RefCounted {
     uint32_t first_place = 0;    // its slots are the places from there on
     std::vector<double> params;  // of its calls
   };
-  // Stretches [first, end) in turn. Branch b of a fork is stretches [branches[b], branches[b + 1]).
+  // Runs stretches [first, end) in turn. Branch b of a fork is the stretches [branches[b],
+  // branches[b + 1]).
   struct Section {
     std::size_t first = 0, end = 0;
     std::vector<std::size_t> branches;  // empty: no fork
@@ -166,7 +170,7 @@ class Plan final : public RefCounted {
     uint32_t made;
     bool is_room = false;
   };
-  // The memory of one run at a time: the arena, and all pointers of all steps.
+  // The memory of a run: the arena, and all pointers of all steps. It serves one run at a time.
   struct Frame {
     Frame() = default;
     Frame(const Frame&) = delete;
@@ -182,7 +186,7 @@ class Plan final : public RefCounted {
 
   Plan() = default;
   ~Plan() override;
-  // An existing frame, possibly of another plan, or a new one.
+  // Returns an existing frame, possibly of another plan, or a new frame.
   std::unique_ptr<Frame> take_frame() const;
   std::unique_ptr<Frame> take_spare() const;  // an existing one; null: none
   void give_frame(std::unique_ptr<Frame> frame) const noexcept;
@@ -199,15 +203,15 @@ class Plan final : public RefCounted {
   void take_given(Operands inputs, std::span<const uint8_t> given, Values& made) const;
   void add_results(Operands inputs, Values& made, Values& out, bool from_made) const;
   std::string place_text(const Place& place) const;
-  // Simulates the steps, in builds with assertions, and checks that each read sees the intended
-  // value (plan_check.cc). It shares nothing with the planner.
+  // In builds with assertions, simulates the steps and checks that each read sees the intended
+  // value (plan_check.cc). It shares no code with the planner.
   void verify_places() const;
   void verify_donation(const Donation& donation, bool may_fail) const;
-  // Checks that the memory of branches is apart (plan_check_forks.cc), by places alone.
+  // Checks that branches use separate memory (plan_check_forks.cc). It looks only at places.
   void verify_forks() const;
   class ForkCheck;
-  // Takes over the names of fused calls from the graph before its nodes were put in order.
-  // `later`: not yet, as a lock of that graph is held.
+  // Copies the names of fused calls from `source`, the graph before its nodes were put in order.
+  // `later`: defers the copy, since a lock of that graph is held.
   void keep_fused_calls(const Graph& source, bool later) const;
 
   const Graph* graph_ = nullptr;  // after the passes
@@ -216,8 +220,8 @@ class Plan final : public RefCounted {
   std::vector<Stretch> stretches_;  // all steps, in order; empty without clusters and forks
   std::vector<Section> sections_;   // all stretches, in order; empty without forks
   std::vector<Fork> forks_;         // of nodes
-  // Of a plan with forks: by node its number before branches were made contiguous, which is the
-  // order of the program; and all steps in that order.
+  // For a plan with forks: the number of each node before branches were made contiguous (the order
+  // of the program), and all steps in that order.
   std::vector<uint32_t> source_nodes_, program_order_;
   std::vector<Place> places_;
   std::vector<RefPtr<const RefCounted>> held_;  // targets of pointers in `state.params`

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A description of a plan without running it: its steps and the locations of their values. For
-// running a plan elsewhere (etude/aot). Pointers are valid as long as the plan.
+// Describes the steps of a plan and the locations of their values, so that a plan can run elsewhere
+// (etude/aot). Pointers are valid as long as the plan.
 #pragma once
 
 #include <cstdint>

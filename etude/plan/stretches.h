@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The last part of planning: divides the steps of a plan into stretches, which are clusters or
-// runs of other steps, and the stretches into sections, which are forks or run in turn.
+// The last part of planning. It divides the steps of a plan into stretches, each a cluster or a
+// sequence of other steps, and the stretches into sections. The stretches of a section form a fork
+// or run in turn.
 #pragma once
 
 #include <span>
@@ -11,7 +12,8 @@
 
 namespace etude::internal {
 
-// Needs the plan's steps and forks. `calls` are the prepared calls of the nodes of `graph`.
+// Call it when the plan has its steps and forks. `calls` are the prepared calls of the nodes of
+// `graph`.
 void find_stretches(Plan& plan, const Graph& graph, std::span<const RefPtr<Prepared>> calls);
 
 }  // namespace etude::internal

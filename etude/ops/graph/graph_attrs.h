@@ -44,39 +44,39 @@ void append(To& to, std::span<const Tensor> from) {
 // All operands, as a list that can be extended.
 Tensors list_of(Operands operands);
 
-// The types that have cotangents.
+// Selects the types that have cotangents.
 std::vector<const Type*> differentiable(const Types& types);
 Types types_of(Operands operands);
-// Appends the cotangents of results first .. first + count - 1. Results whose type has no cotangent
-// are left out; an absent cotangent is zero.
+// Appends the cotangents of results first .. first + count - 1. Omits results whose type has no
+// cotangent; absent cotangents become zeros.
 void add_cotangents(Tensors& to, const VjpCall& call, std::size_t first, std::size_t count);
-// The number of results of a call with `visible` ones without those for tapes inside, which write
-// it down as attribute `results`.
+// The number of results of a call without the results that a tape added inside. Such a tape stores
+// the number as the attribute `results`; without the attribute it is `visible`.
 int64_t own_results(const Attrs& attrs, int64_t visible);
-// By operand: whether it has a tangent; whether it is a batch; whether its cotangent is needed.
+// For each operand: whether it has a tangent, whether it is a batch, or whether its cotangent is
+// needed.
 std::vector<bool> moving(const JvpCall& call);
 std::vector<bool> batched(const BatchCall& call);
 std::vector<bool> wanted(uint64_t bits, std::span<const Type* const> types);
 
-// The initial value of a sum: -0, since adding to it keeps the bits of the first number.
+// The initial value of a sum: -0, since adding a number to -0 keeps the bits of the number.
 Tensor empty_sum(const Type* type);
-// Appends the running cotangent sum of each operand in `sums`, for a backward graph to add to. An
-// operand that is not in `gives` keeps its sum outside of the graph and gets an empty sum. Without
-// further addition an empty sum is 0. Returns, for each sum, whether it is in `gives` and starts
-// empty.
+// Appends the running cotangent sum of each operand in `sums`, so that a backward graph adds to it.
+// For an operand that is not in `gives`, the sum remains outside of the graph, and an empty sum is
+// appended. If nothing is added to an empty sum, it counts as 0. Returns, for each sum, whether it
+// is in `gives` and starts empty.
 std::vector<bool> add_sums(Tensors& to, const VjpCall& call, std::span<const int64_t> sums,
                            std::span<const int64_t> gives, bool is_added_to = true);
 
-// A graph with tangents next to its inputs, which are in groups (carried values, rows, loop
-// invariants). The values of a group come first, then the tangents of those values that have a
-// tangent.
+// A graph whose inputs have tangents. Inputs are in groups (carried values, rows, loop invariants).
+// In each group the values come first, then the tangents of the values that have a tangent.
 struct Doubled {
   Doubled(const Graph& graph, std::span<const std::size_t> groups, const std::vector<bool>& moves);
-  // The values, or the tangents that exist, from a list in the order of `inputs`.
+  // Selects the values, or the existing tangents, from a list in the order of `inputs`.
   Tensors values(std::span<const Tensor> given) const;
   Tensors tangents(std::span<const Tensor> given) const;
-  // Outputs followed by their tangents, in two groups: first the `carried` outputs, then the
-  // others. A carried output has a tangent if its input has one, even if it is 0.
+  // Orders outputs and their tangents in two groups: first the `carried` outputs, then the others.
+  // A carried output has a tangent if its input has a tangent, even if the tangent is 0.
   static Tensors outputs(std::span<const Tensor> pushed, std::size_t carried,
                          const std::vector<bool>& moves);
 
@@ -99,7 +99,8 @@ struct PlanParams : KernelParams {
 };
 // Copies the initial carried value of a loop, unless it is in place.
 void copy_start(void* to, const void* from, std::size_t bytes);
-// For a loop whose steps update carried value c in place: result c may reuse its memory.
+// For a loop whose steps update carried value c in place: lets result c reuse the memory of that
+// operand.
 void write_over(const PrepareCall& call, std::size_t c);
 // Runs `f`, which returns whether a kernel succeeded; an exception counts as a fault.
 template <class F>

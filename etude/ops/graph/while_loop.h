@@ -4,9 +4,9 @@
 // A loop runs in *passes* over its steps. The first pass runs while the condition graph returns
 // true. Each later pass runs over the same steps again, in the opposite direction of the pass
 // before it. A pass carries values of its own from step to step. In each step it may write
-// *records*, which later passes read when they reach this step. Nothing else of a step is kept, and
-// records are released when the call ends. So no type has to state their number, and the derivative
-// of a loop is a loop with twice the passes.
+// *records*, which later passes read in the same step. All other values of a step are dropped, and
+// the records are released when the call ends. So the number of records appears in no type, and the
+// derivative of a loop is a loop with twice as many passes.
 #pragma once
 
 #include <cstddef>

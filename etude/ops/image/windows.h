@@ -25,9 +25,9 @@ using Window2d = std::array<WindowAxis, 2>;
 // The attributes of a pooling op.
 std::vector<AttrDef> window_attrs();
 
-// One number per axis, from an attribute with one number for all axes or one for each. Absent:
-// `otherwise`, which has one number per axis.
-// throws: kInvalidArgument for another number of them, or one below 1.
+// Returns a number for each axis. The attribute is a single number for all axes, or a number for
+// each axis; if it is absent, returns `otherwise`.
+// throws: kInvalidArgument for another count of numbers, or a number below 1.
 std::vector<int64_t> sizes_attr(const Attrs& attrs, std::string_view name,
                                 std::vector<int64_t> otherwise);
 // The same for two axes.

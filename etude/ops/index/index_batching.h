@@ -10,7 +10,7 @@
 
 namespace etude::ops {
 
-// A region of x and the arrays that index it, for one example or for a batch.
+// A region of x and the arrays that index x, for one example or for a batch.
 struct BatchedRegion {
   IndexRegion region;
   std::vector<Tensor> arrays;
@@ -18,16 +18,17 @@ struct BatchedRegion {
   int points = 0;   // number of point axes
   bool by_example;  // whether an array holds the example numbers
 
-  // The result of index_get for it, with the axes of an example in order.
+  // Reorders the result of index_get for this region: the axes of an example come in order.
   Tensor value_of(const Tensor& got) const;
-  // A value to write there, [batch, ...] if `batched`, in the axis order of index_update.
+  // Reorders a value for index_update on this region. The value is [batch, ...] if `batched`.
   Tensor value_for(const Tensor& value, bool batched) const;
 };
 
-// `region` of an example. The index arrays are the operands from `first` on.
+// Makes the region of a batch from the `region` of an example. The index arrays are the operands
+// from `first` on.
 BatchedRegion batch_region(const BatchCall& call, const IndexRegion& region, std::size_t first);
-// x[region]; and x after writing `value` there by `mode`. Each is one call of index_get or
-// index_update. An x that is passed by value may be overwritten.
+// get_region returns x[region]; update_region returns x after writing `value` there by `mode`. Each
+// makes one call of index_get or index_update. An x that is passed by value may be overwritten.
 Tensor get_region(const Tensor& x, const BatchedRegion& from);
 Tensor update_region(const Tensor& x, const Tensor& value, const BatchedRegion& to,
                      std::string_view mode, bool is_given = false);

@@ -13,9 +13,9 @@ namespace etude::ops {
 // x there.
 void require_mask_sizes(const Shape& mask, const Shape& x, int axis);
 
-// Writes `value`, of the dtype of x; returns false if it cannot. It can if the index has one mask
-// and no array, and the value has size 1 along the selected elements, or lacks that axis. throws:
-// the errors of at() for such an index and value; x is then unchanged.
+// Writes `value`, which has the dtype of x. Returns false unless the index has a single mask and no
+// array, and the value has size 1 along the selected elements or lacks that axis.
+// throws: the errors of at() for such an index and value; x is then unchanged.
 bool write_masked(Tensor& x, const Index& index, const Tensor& value, ScatterMode mode,
                   CallSite where);
 

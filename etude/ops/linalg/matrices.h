@@ -13,7 +13,8 @@ namespace etude::ops {
 inline constexpr DTypeSet kMatrixDTypes = DTypeSet(kFloat32) | kFloat64 | kComplex;
 inline constexpr DTypeSet kRealMatrixDTypes = DTypeSet(kFloat32) | kFloat64;
 
-// Ranges of sample operands: for one operand; for two, the first of them positive definite.
+// Ranges of sample operands: for one operand, and for two operands whose first is positive
+// definite.
 inline std::vector<std::pair<double, double>> dominant() { return {{-2, 2}, {12, 12}}; }
 inline std::vector<std::pair<double, double>> dominant_system() {
   return {{-2, 2}, {-2, 2}, {12, 12}};
@@ -22,7 +23,8 @@ inline std::vector<std::pair<double, double>> dominant_system() {
 // throws: kInvalidArgument that names the operand, its shape and the requirement.
 void require_matrix(const Shape& shape, std::string_view operand);
 void require_square(const Shape& shape, std::string_view operand);
-// a [.., n, n] and b [.., n, k] with the same leading axes.
+// throws: kInvalidArgument unless the operands are a [.., n, n] and b [.., n, k] with the same
+// leading axes.
 void require_system(const TypeCall& call);
 
 // `shape` with its last `axes` axes replaced by `sizes`.
@@ -31,7 +33,8 @@ Shape with_last(const Shape& shape, int axes, std::initializer_list<int64_t> siz
 
 Tensor adjoint(const Tensor& x);  // transposed and conjugated
 Tensor product(const Tensor& x, const Tensor& y);
-// The lower half of x, with half of its diagonal; the strictly lower and strictly upper halves.
+// The lower half of x with half of its diagonal, the strictly lower half, and the strictly upper
+// half, in this order.
 Tensor half_lower(const Tensor& x);
 Tensor off_diagonal(const Tensor& x);
 // The cotangent of the lower half of x, from the cotangent of the whole hermitian matrix that a
@@ -45,7 +48,7 @@ Tensor as_column(const Tensor& v);      // [.., n] -> [.., n, 1]
 Tensor identity_like(const Tensor& x);  // of x [.., n, n]
 // The x with a x = b for the triangular matrix a.
 Tensor triangular(const Tensor& a, const Tensor& b, bool lower, bool transpose, bool unit = false);
-// The inverse, on behalf of the op `of`, which errors name.
+// The inverse. Errors name the op `of`.
 Tensor inverse(const Tensor& x, const std::string& of);
 
 }  // namespace etude::ops

@@ -11,8 +11,9 @@
 
 namespace etude::ops {
 
-// The shape in which a parameter with one number per index of `axes` of x broadcasts to x; and the
-// parameter in that shape. throws: kInvalidArgument, with the name of the operand, for other sizes.
+// The shape in which a parameter with a number for each index of `axes` of x broadcasts to x, and
+// the parameter in that shape. throws: kInvalidArgument, with the name of the operand, for other
+// sizes.
 Shape shape_along(const Tensor& parameter, const char* name, const Tensor& x,
                   const std::vector<int>& axes);
 Tensor along(const Tensor& parameter, const char* name, const Tensor& x,
@@ -29,7 +30,8 @@ void require_vectors(const TypeCall& call, std::size_t count, int64_t features);
 Types standard_gradient_types(const TypeCall& call, int64_t features);
 // Samples of the gradient, made from samples of the normalisation.
 std::vector<Sample> standard_gradient_samples(std::vector<Sample> samples);
-// `cotangents`, where the cotangents of x, scale and offset are absent unless they are needed.
+// Returns `cotangents`, in which the cotangents of x, scale and offset are absent unless they are
+// needed.
 Values wanted_of(const VjpCall& call, Values cotangents);
 
 // x minus its means, divided by its standard deviations along some axes.
