@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// call_time_value(thunk): a value that host code computes at each call of a staged function, as a
-// graph input that is not an argument.
+// call_time_value(thunk): a value that host code computes at each call of a staged function. In the
+// graph it is an input, although it is not an argument.
 //
 //   double rate = 0.1;
 //   const auto step = function([&](const Tensor& w, const Tensor& slope) {
@@ -27,7 +27,7 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// A thunk and its line. All traces take the thunks of one line for the same thunk.
+// A thunk and its line. Traces treat all thunks of one line as the same thunk.
 struct CallTimeValue {
   std::function<Tensor()> thunk;
   std::type_index callable;
@@ -43,13 +43,14 @@ Tensor take_call_time_value(const std::shared_ptr<const CallTimeValue>& source);
 
 }  // namespace internal
 
-// Returns `thunk()` at the call: a tensor, or a value that converts to one. While a function is
-// traced, it is an input of the graph, and each call runs the thunk for it. A nested function, a
-// branch or a loop body takes the value from the outermost call; all steps of a loop then see one
-// value. Eagerly it is the value of the thunk.
+// Returns `thunk()` at the call: a tensor, or a value that converts to a tensor. While a function
+// is traced, it becomes an input of the graph; each call runs the thunk to compute the input. A
+// nested function, a branch or a loop body takes the value from the outermost call; all steps of a
+// loop then see one value. In eager mode it is the value of the thunk.
 //
-// The thunk runs outside of all traces and tapes, so no derivative passes through it. It runs once
-// more for each trace. It lives as long as the graph, and so must the objects that it refers to.
+// The thunk runs outside of all traces and tapes, so no derivative passes through it. Each trace
+// runs it once more. The graph stores it, so objects to which it refers must live as long as the
+// graph.
 //
 // throws: the errors of the thunk, before any other part of the call has run; kInvalidArgument if a
 //   later value has another dtype or shape than while the function was traced; kFailedPrecondition

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graphs that contain the values of their captures as constants, so that one file is complete: for
-// `etude graph run` and `etude compile`.
+// Makes graphs that contain the values of their captures as constants, so that a single file is
+// complete. For `etude graph run` and `etude compile`.
 #pragma once
 
 #include <span>
@@ -11,7 +11,7 @@
 
 namespace ETUDE_API etude {
 
-// The graph with `captures` as constants in place of its capture inputs.
+// Returns the graph with `captures` as constants in place of its capture inputs.
 //
 //   const auto predict = function([&](const Tensor& x) { return model(x); }, {.name = "predict"});
 //   predict(example);

@@ -9,12 +9,13 @@
 //     return std::pair(next, next);
 //   }, h0, inputs);
 //
-// Eagerly they are the `if` and the loops of the host. While a function is traced, each branch and
-// body is traced once, into a graph of its own, and the call is one node; the results have the same
-// bits. In both forms they are differentiated, batched and nested like any other call.
+// In eager mode they are the `if` and the loops of the host. While a function is traced, each
+// branch and body is traced once, into a graph of its own, and the call is a single node. The
+// results have the same bits. Both forms can be differentiated, batched and nested like any other
+// call.
 //
 // Branches and bodies are callables on pytrees. They may read the values that they capture. Host
-// values in the pytrees stay fixed. Branches and bodies may read and assign Variables; an
+// values in the pytrees must not change. Branches and bodies may read and assign Variables; an
 // assignment takes place once for each run of its branch or body. Each call takes one key of the
 // thread's sequence of random keys. Draws inside derive their keys from it.
 //
@@ -50,10 +51,11 @@
 namespace ETUDE_API etude {
 
 struct LoopOptions {
-  // The loop ends after this number of steps, even if the condition is true. None: no limit.
+  // The loop ends after this number of steps, even if the condition is true. std::nullopt: no
+  // limit.
   std::optional<int64_t> max_iterations = {};
   // Shapes of state tensors, by path; kAny marks a size that may change from step to step:
-  // {{"state/rows", {kAny, 3}}}. Eager only: a graph has fixed sizes before it runs.
+  // {{"state/rows", {kAny, 3}}}. For eager mode only, since a graph has fixed sizes before it runs.
   std::map<std::string, Shape> shapes = {};
 };
 
@@ -82,8 +84,9 @@ class StructureShape {
     ArgumentFlattener<PathNames>(arguments, PathNames(names)).argument(what_, s);
     set_open(names.tensors, shapes);
   }
-  // throws: kInvalidArgument, naming the first part of `s` that differs. The message dates this
-  // structure by `then` ("before the first step"), and `s` by `now` ("after a step").
+  // throws: kInvalidArgument, naming the first part of `s` that differs. In the message, `then` is
+  // the time of this structure ("before the first step"), and `now` the time of `s` ("after a
+  // step").
   template <class S>
   void require_same(const S& s, std::string_view then, std::string_view now) const {
     Arguments arguments;
@@ -138,9 +141,10 @@ std::vector<std::string> tensor_names(std::string_view what, const S& s) {
   return present_names(arguments, names);
 }
 
-// While alive, a random draw derives its key from one key of the sequence, the number of the step
-// and the number of the draw in this step. So all forms of a loop draw the same numbers. If the
-// sequence refuses draws, next_key() does too. Confined to its thread.
+// While alive, a random draw derives its key from a single key of the sequence, the number of the
+// step, and the number of the draw in this step. So all forms of a loop draw the same numbers. If
+// the sequence refuses draws, next_key() refuses them too.
+// threads: confined to its thread.
 class StepKeys final : public KeySource {
  public:
   StepKeys() : base_(next_key_or_none()), scope_(this) {}
@@ -160,7 +164,7 @@ class StepKeys final : public KeySource {
 
 // Whether a function is being traced, so that control flow becomes a node of its graph.
 bool is_tracing() noexcept;
-// The value of a condition; none if it is not known before the graph runs.
+// The value of a condition; std::nullopt if it is not known before the graph runs.
 // throws: kInvalidArgument for anything but a single bool.
 std::optional<bool> bool_of(std::string_view op, const Tensor& condition, CallSite where);
 // The same for the index of a branch. throws: kOutOfRange.
@@ -171,10 +175,11 @@ int64_t count_rows(std::string_view op, std::span<const Tensor> xs,
 // throws: kInvalidArgument for a limit below 0.
 void check_options(std::string_view op, const LoopOptions& options, CallSite where);
 
-// A branch or a body: takes placeholders of its arguments, returns its results.
+// A branch or a body. It takes placeholders of its arguments and returns its results.
 using TensorBody = FunctionRef<std::vector<Tensor>(std::span<const Tensor>)>;
 
-// Traces branches one by one, then makes the call. control_flow.cc implements it, and the loops.
+// Traces branches one by one, then makes the call. control_flow.cc implements this class and the
+// loops.
 class StagedSwitch {
  public:
   StagedSwitch(std::string_view op, const Tensor& key, CallSite where);
@@ -189,7 +194,7 @@ class StagedSwitch {
   std::unique_ptr<State> state_;
 };
 
-// A loop in a trace: the inputs of run_while() and run_scan() besides the bodies.
+// A loop in a trace: the arguments of run_while() and run_scan() besides the bodies.
 struct StagedLoop {
   std::string_view op;
   std::vector<Tensor> carried;
@@ -206,11 +211,11 @@ std::vector<Tensor> run_scan(StagedLoop loop, std::span<const Tensor> rows, int6
 
 // The elements of a, then the elements of b.
 std::vector<Tensor> joined(std::span<const Tensor> a, std::span<const Tensor> b);
-// Whether a context tracks values by id: then two tensors with equal elements are two values.
+// Whether a context tracks values by id. Two tensors with equal elements are then two values.
 bool follows_values() noexcept;
-// Assigns a new id to each differentiable value, so that cotangents are summed in the order of a
-// graph: the cotangents of a state before a step, of an output row or of a branch result are summed
-// before they reach the original value.
+// Assigns a new id to each differentiable value, so that cotangents are summed in the same order as
+// in a graph. In a graph, the cotangents of a state before a step, of an output row or of a branch
+// result are summed before they are added to the original value.
 class OwnValues {
  public:
   explicit OwnValues(CallSite where) : where_(where) {}
@@ -235,7 +240,7 @@ inline constexpr bool kIsTuple = false;
 template <class... T>
 inline constexpr bool kIsTuple<std::tuple<T...>> = true;
 
-// f(state, x...); a std::tuple is unpacked for a function that takes its elements.
+// Calls f(state, x...). A std::tuple is unpacked for a function that takes its elements.
 template <class F, class S, class... X>
 decltype(auto) call_on(F& f, S& state, const X&... x) {
   if constexpr (kIsTuple<std::remove_const_t<S>> && !std::is_invocable_v<F&, S&, const X&...>) {
@@ -245,7 +250,7 @@ decltype(auto) call_on(F& f, S& state, const X&... x) {
     return call_owned(f, state, x...);
   }
 }
-// One step of a body that returns the next state, or changes its argument in place.
+// Runs one step of a body that returns the next state or changes its argument in place.
 template <class F, class S, class... X>
 void advance(F& body, S& state, const X&... x) {
   if constexpr (std::is_void_v<decltype(call_on(body, state, x...))>) {
@@ -274,9 +279,9 @@ class Rows {
   int64_t count() const { return count_; }
   const std::vector<Tensor>& tensors() const { return tensors_; }
   X& row() { return row_; }
-  // Cuts the tensors into rows, for at(). Call it after OwnValues::settle() on the state. One
-  // tensor may be both the state and the rows. The reverse pass then adds the cotangents of the
-  // rows to it first, as in a graph.
+  // Cuts the tensors into rows, for at(). Call it after OwnValues::settle() on the state. If one
+  // tensor is both the state and the rows, the reverse pass then adds the cotangents of the rows to
+  // it first, as in a graph.
   void split();
   const X& at(int64_t i);
 
@@ -290,7 +295,8 @@ class Rows {
 std::vector<Values> split_rows(std::span<const Tensor> xs);
 std::vector<Tensor> take_row(std::vector<Values>& rows, int64_t i);
 
-// Collects the output rows of all steps, and stacks them: one result per tensor of a row.
+// Collects the output rows of all steps, and stacks them. There is a result for each tensor of a
+// row.
 class StackedRows {
  public:
   StackedRows();
@@ -393,8 +399,8 @@ auto branch_of(F& f) {
 }  // namespace internal
 
 // Returns then(operands...) if the predicate is true, else otherwise(operands...). The predicate is
-// a single bool. Both branches return the same C++ type, or void; in a trace also tensors of the
-// same types.
+// a single bool. Both branches return the same C++ type, or void; in a trace their tensors must
+// also have the same types.
 //
 // The derivative is the derivative of the branch that ran. In a vmap with a predicate per example,
 // each example runs only its own branch.
@@ -443,7 +449,7 @@ auto switch_case(const Arg& index, std::tuple<Branch...> given, const X&... oper
 // unpacked for functions that take its elements. Types of tensors stay the same from step to step,
 // except for the sizes that LoopOptions::shapes allows to change.
 //
-// A derivative runs the loop forwards once more and then backwards, so memory grows with the number
+// A derivative runs the loop forwards once more and then backwards. So memory grows with the number
 // of steps only while a derivative is taken. If the examples of a vmap need different numbers of
 // steps, they run one by one.
 template <class S, class Condition, class Body>

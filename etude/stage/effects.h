@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// print() and assert_true(): the effects of a program on the world. Both run eagerly, and in a
-// staged function at each of its calls, in program order, also inside branches and loops.
+// print() and assert_true(): effects that are visible outside of the program. In eager mode they
+// run at once. In a staged function they run at each call, in program order, also inside branches
+// and loops.
 #pragma once
 
 #include <concepts>
@@ -70,15 +71,16 @@ class Printed {
 //
 //   print("step", step, "loss", loss);     // step 3 loss 0.25
 //
-// In a function it prints when the function runs; texts and host numbers have their values from the
-// trace. If an argument depends on the examples of a vmap, it prints a line per example, in order.
-// Derivatives do not print again: when steps of a loop are run again, prints are left out. Only
-// recompute_grad, which runs its function again, repeats them. threads: thread-safe: lines are not
-// interleaved.
+// In a staged function it prints when the function runs; texts and host numbers have the values of
+// the trace. If an argument depends on the examples of a vmap, it prints a line for each example,
+// in order. If a derivative runs steps of a loop again, they do not print again. Only
+// recompute_grad, which runs its function again, repeats prints. threads: thread-safe: lines are
+// not interleaved.
 void print(const Printed& first, const std::convertible_to<Printed> auto&... others);
 
-// Fails unless all elements of `condition`, a bool tensor of any shape, are true. In a function the
-// call fails when it runs: later prints do not happen, and no Variable is assigned.
+// Fails unless all elements of `condition`, a bool tensor of any shape, are true. A call of a
+// staged function fails when it reaches the assertion: later prints do not happen, and no Variable
+// is assigned.
 //
 // throws: kInvalidArgument for another dtype; kFailedPrecondition with `message` and the first
 //         element that is false.
@@ -86,12 +88,12 @@ void assert_true(const Tensor& condition, std::string_view message,
                  CallSite where = CallSite::here());
 
 // Receives the lines of print(), without the line end, one at a time and in the order of the prints
-// of a thread; an empty sink means standard output. While a thread is in the sink, lines of other
-// threads wait for it, and those threads go on. An exception of the sink fails the call that runs
-// it; lines that wait then come with the next print.
+// of a thread; an empty sink means standard output. While a thread runs the sink, lines of other
+// threads are queued, and those threads continue. If the sink throws, the call that runs it fails,
+// and queued lines are written with the next print.
 using PrintSink = std::function<void(std::string_view line)>;
-// Sets the sink of the process; returns the previous one. threads: thread-safe: waits until no
-// thread is in the previous one.
+// Sets the sink of the process, and returns the previous sink.
+// threads: thread-safe: waits until no thread runs the previous sink.
 //
 // throws: kFailedPrecondition inside a sink, and so does print().
 PrintSink set_print_sink(PrintSink sink);

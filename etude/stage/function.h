@@ -21,17 +21,18 @@
 //
 // Variables that f reaches need not be arguments. Each call reads and assigns them in the order in
 // which f does. f may make Variables in its first call. If the initial value of such a Variable
-// depends on an argument, the first call runs f itself, and the next call is traced. If anything
+// depends on an argument, the first call runs f itself, and the next call is traced. If a call
 // throws, arguments and Variables keep their values.
 //
-// Tensors from outside that f uses are captured: later writes to them are not seen. The same holds
-// for host values that f reaches by reference. Examples of a vmap around the call may be captured;
-// that graph serves this vmap alone. Objects in a std::shared_ptr are held weakly. A graph whose
-// object has been destroyed is dropped the next time a graph is made or listed. Sparse gradients
-// stay sparse as results, and as arguments of a function without a signature.
+// Tensors from outside that f uses are captured: the graph does not see later writes to them. The
+// same is true for host values that f reaches by reference. Examples of a vmap around the call may
+// be captured; the graph is then valid in that vmap only. Objects in a std::shared_ptr are held
+// weakly. If such an object is destroyed, its graph is dropped the next time that a graph is made
+// or listed. Sparse gradients remain sparse as results, and as arguments of a function without a
+// signature.
 //
 // Where f takes a tensor, a call may pass numbers, nested lists, arrays and spans of numbers. They
-// are read at each call, and take the dtype that the signature states.
+// are read at each call, and get the dtype of the signature, if any.
 #pragma once
 
 #include <array>
@@ -66,8 +67,8 @@ class GraphFunction {
   const std::string& name() const noexcept { return graph().name(); }
   // The captured tensors, in the order of their graph inputs.
   const std::vector<Tensor>& captures() const noexcept { return trace_->captures; }
-  // The graph for all sizes that it serves (graph/symbolic_graph.h); null if it serves only its own
-  // sizes.
+  // The symbolic graph for many sizes (graph/symbolic_graph.h); null if the graph serves only its
+  // own sizes.
   const internal::RefPtr<const SymbolicGraph>& symbolic_graph() const noexcept {
     return trace_->symbolic;
   }
@@ -134,7 +135,8 @@ template <class A>
 inline constexpr bool kIsInOut =
     std::is_lvalue_reference_v<A> && !std::is_const_v<std::remove_reference_t<A>>;
 
-// throws: kInvalidArgument: the function changed an argument in a way that a graph cannot repeat.
+// throws: kInvalidArgument, since the function changed an argument in a way that a graph cannot
+// repeat.
 [[noreturn]] void throw_host_change(const std::string& name, const std::string& path);
 // Records for the next `count` tensors of a call whether the function may write them.
 void mark_tensors(std::vector<uint8_t>& may_write, std::size_t count, bool is_in_out);
@@ -146,11 +148,11 @@ void require_has_signature(const FunctionOptions& options, CallSite where);
 // throws: kInvalidArgument, with the difference between the call and the call of the trace.
 [[noreturn]] void throw_unfit(const Trace& trace, const Arguments& call, const ArgumentNames& names,
                               CallSite where);
-// Whether arguments still have the structure that they had before the call: as many tensors and as
-// many host values.
+// Whether arguments have the same structure as before the call: the same numbers of tensors and
+// host values.
 bool has_form(const TraceKey& kept, const Arguments& after);
-// The first host value or object that differs between two flattenings of arguments of one
-// structure; empty if none does.
+// The first host value or object that differs between two flattenings of arguments with the same
+// structure; empty if all are equal.
 std::string find_change(const TraceKey& kept, const Arguments& after, const ArgumentNames& names);
 
 }  // namespace internal
@@ -161,8 +163,8 @@ using signature_of_t = typename internal::SignatureFor<F>::type;
 template <class Signature>
 class Function;
 
-// A graph of a Function, callable with tensors of its types, or of other sizes of its symbolic
-// graph, and with the host values that it was made for. threads: thread-safe.
+// A graph of a Function. It is callable with the host values of its trace and with tensors of its
+// types, or of other sizes that its symbolic graph serves. threads: thread-safe.
 template <class Signature>
 class CallableGraph;
 template <class R, class... A>
@@ -172,7 +174,7 @@ class CallableGraph<R(A...)> : public GraphFunction {
       : GraphFunction(std::move(trace)), function_(std::move(function)) {}
 
   // Returns the result of the function, computed by this graph. throws: kInvalidArgument, naming
-  // the argument, for arguments that the graph was not made for; as the function.
+  // the argument, for arguments that do not fit the graph; the errors of the function.
   R operator()(A... args, CallSite where = CallSite::here()) const {
     return function_.run_graph(trace_, where, args...);
   }
@@ -181,7 +183,8 @@ class CallableGraph<R(A...)> : public GraphFunction {
   Function<R(A...)> function_;
 };
 
-// A value. Copies share their graphs; the last copy releases them. Callable from any thread.
+// A value. Copies share their graphs, which are released with the last copy. Callable from any
+// thread.
 template <class R, class... A>
 class Function<R(A...)> {
   static_assert((!std::is_rvalue_reference_v<A> && ...),
@@ -196,7 +199,7 @@ class Function<R(A...)> {
                 "other parts");
 
  public:
-  // Use function().
+  // Use function() to make one.
   template <class F>
   Function(F f, FunctionOptions options, CallSite where)
       : core_(std::make_shared<internal::FunctionCore>(std::move(options), typeid(F), where)),
@@ -210,14 +213,13 @@ class Function<R(A...)> {
     }
   }
 
-  // Returns the result of f; a result that is a pytree has the structure that f returned. Takes the
-  // arguments of f; for a tensor also host data, such as f({{1, 2}, {3, 4}}) or f(std::span<const
-  // float>(x)).
+  // Returns the result of f; a pytree has the structure that f returned. Takes the arguments of f.
+  // Host data may replace a tensor: f({{1, 2}, {3, 4}}), f(std::span<const float>(x)).
   //
   // throws: the errors of f while it is traced; the errors of calls in the graph, at their lines in
   //   f; kInvalidArgument if f changed host values of an in-out argument; kFailedPrecondition if f
-  //   reads elements of a tensor: there are none while it is traced.
-  // cost: some 100 ns more than the graph, and f once for each new kind of arguments.
+  //   reads elements of a tensor, since tensors have no elements while f is traced.
+  // cost: about 100 ns more than the graph; f runs once for each new kind of arguments.
   R operator()(internal::given_t<A>... given, CallSite where = CallSite::here()) const {
     if constexpr ((internal::kIsGivenTensor<internal::given_t<A>> || ...)) {
       if ((internal::is_host_data(given) || ...)) [[unlikely]] {
@@ -228,7 +230,7 @@ class Function<R(A...)> {
   }
 
   using GraphOf = CallableGraph<R(A...)>;
-  // The graph made from the signature; host arguments have their default values.
+  // Returns the graph made from the signature; host arguments have their default values.
   // throws: kFailedPrecondition without a signature, or if host code reads a size that it leaves
   //   open; kInvalidArgument if it has another number of tensors.
   GraphOf trace(CallSite where = CallSite::here()) const
@@ -245,7 +247,7 @@ class Function<R(A...)> {
         },
         copies);
   }
-  // The graph for arguments like these, made if there is none. Nothing is run.
+  // Returns the graph for arguments like these, and makes it if there is none. Runs no graph.
   GraphOf trace(const std::decay_t<A>&... args, CallSite where = CallSite::here()) const {
     std::tuple<std::decay_t<A>...> copies(args...);
     return std::apply(
@@ -264,15 +266,15 @@ class Function<R(A...)> {
     return out;
   }
   std::size_t trace_count() const { return core_->traces().size(); }
-  // The Variables from outside that its graphs reach, in the order of their first use.
+  // The Variables from outside that the graphs reach, in the order of their first use.
   std::vector<Variable> variables() const { return core_->variables(); }
   std::vector<Variable> trainable_variables() const {
     std::vector<Variable> out = core_->variables();
     std::erase_if(out, [](const Variable& v) { return !v.trainable(); });
     return out;
   }
-  // One line per graph: the arguments that it was made for, and the reason. Shows the latest 16
-  // graphs, and 8 inputs of each: inputs that differ between graphs come first. `{.all = true}`
+  // One line per graph: the arguments of its trace, and the reason for the trace. Shows the latest
+  // 16 graphs, with 8 inputs each; inputs that differ between graphs come first. `{.all = true}`
   // shows all.
   std::string explain(const ExplainOptions& options = {}) const { return core_->explain(options); }
   const std::string& name() const { return core_->name(); }
@@ -347,7 +349,8 @@ class Function<R(A...)> {
     }
   }
 
-  // Empty arguments, to be filled by a flattening. A signature states the types of dense tensors.
+  // Empty arguments, which a flattening fills. If there is a signature, dense tensors get its
+  // types.
   Arguments new_arguments() const {
     Arguments out;
     out.splits_slices = !core_->options().signature;
@@ -390,7 +393,7 @@ class Function<R(A...)> {
     };
   }
 
-  // Which tensors of the call belong to in-out arguments.
+  // For each tensor of the call: whether it belongs to an in-out argument.
   template <class... X>
   void check_distinct(const Arguments& call, const internal::ArgumentNames& names,
                       X&... args) const {
@@ -468,7 +471,7 @@ class Function<R(A...)> {
     }
   }
 
-  // Puts the first values into the tensors of the result; returns their number.
+  // Assigns the first values to the tensors of the result, and returns their number.
   static std::size_t fill(auto& result, Values& out) {
     std::size_t next = 0;
     if constexpr (std::is_same_v<R, Tensor>) {
@@ -481,7 +484,7 @@ class Function<R(A...)> {
     return next;
   }
 
-  // Puts the values from `next` on into the in-out arguments.
+  // Assigns the values from `next` on to the in-out arguments.
   template <class... X>
   void take_back(const internal::Trace& trace, const Arguments& call, Values& out, std::size_t next,
                  X&... args) const {
@@ -500,8 +503,8 @@ class Function<R(A...)> {
     }
   }
 
-  // Sets the structure and the host values of in-out arguments to their state after the call; not
-  // the tensors. All copies are made before the first argument changes.
+  // Sets the structure and the host values of in-out arguments, but not their tensors, to their
+  // state after the call. All copies are made before the first argument changes.
   template <class Tuple, std::size_t... I, class... X>
   static void take_form(Tuple after, std::index_sequence<I...>, X&... args) {
     const auto take = [](auto as_in, auto& arg, auto& value) {
@@ -526,8 +529,8 @@ class Function<R(A...)> {
   std::shared_ptr<const std::function<R(A...)>> host_;
 };
 
-// A staged function of the same parameters and result as f: a lambda, a function, or a member
-// function, which takes its object first. A generic lambda needs the signature:
+// Makes a staged function with the parameters and the result of f. f is a lambda, a function, or a
+// member function, which takes its object first. A generic lambda needs the signature:
 // function<Tensor(const Tensor&)>(f).
 template <class F>
 auto function(F f, FunctionOptions options = {}, CallSite where = CallSite::here()) {

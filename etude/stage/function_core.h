@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of staged functions that does not depend on their signature: the graphs that were made,
-// and the choice of the graph for a call. function.h adds the types.
+// The part of staged functions that does not depend on C++ types: the existing graphs, and the
+// choice of the graph for a call. function.h adds the types.
 #pragma once
 
 #include <cstdint>
@@ -31,11 +31,12 @@ class SymbolicGraph;  // graph/symbolic_graph.h
 
 struct FunctionOptions {
   std::string name = {};  // for display; default: the line that made it
-  // Names of the inputs: a tensor in a struct is "model/weight", the tensors of a list x are x,
-  // x_1; a name in the signature has priority. Default: arg0, arg1, ...
+  // Names of the arguments, for the inputs of graphs; default: arg0, arg1, ... A tensor in a struct
+  // gets a name such as "model/weight", and the tensors of a list x get x, x_1, ... A name in the
+  // signature has priority.
   std::vector<std::string> arg_names = {};
   std::optional<Signature> signature = {};  // the types of its arguments, fixed in advance
-  // Two graphs that differ only in sizes become one graph for all sizes, where possible.
+  // If possible, two graphs that differ only in sizes become one graph for all sizes.
   bool relax_shapes = true;
   bool run_eagerly = false;    // calls run the host function, as if it were not staged
   std::size_t max_traces = 0;  // the least recently used graph is dropped; 0: no limit
@@ -45,8 +46,8 @@ struct ExplainOptions {
   bool all = false;  // all inputs and all graphs
 };
 
-// While true, calls of all functions run their host function, even if graphs exist. For inspecting
-// values while debugging. threads: thread-safe.
+// While `eagerly` is true, calls of all functions run their host function, even if graphs exist.
+// Use it to inspect values while debugging. threads: thread-safe.
 void run_functions_eagerly(bool eagerly) noexcept;
 bool functions_run_eagerly() noexcept;
 
@@ -59,7 +60,7 @@ class Plan;
 struct MadeUpTraces;
 struct NoGraph;
 
-// The key that decides which graph serves a call, as a graph keeps it.
+// The key that decides which graph serves a call, in the form that a graph stores.
 struct TraceKey {
   std::vector<const Type*> types;  // of the tensors; null for an absent tensor
   std::vector<uint64_t> words;
@@ -72,7 +73,7 @@ struct TraceKey {
   TraceKey() = default;
   explicit TraceKey(const Arguments& call);
   bool fits(const Arguments& call) const;
-  // The same without host objects, whose comparison is host code.
+  // The same, but does not compare host objects, since their comparison is host code.
   bool fits_but_objects(const Arguments& call) const;
   // Whether the only differences are sizes.
   bool fits_but_sizes(const Arguments& call) const;
@@ -87,8 +88,8 @@ struct Reached {
   Tensor value;                      // of a call_time_value
 };
 
-// A Variable that a graph reads or assigns, which the function reaches from outside or the call
-// passes; or a call_time_value.
+// A Variable that a graph reads or assigns, or a call_time_value. The Variable is from outside of
+// the function or an argument of the call.
 struct VariableSlot {
   std::weak_ptr<void> state;  // of a Variable from outside
   // Index among the Variables of the call; the Variable may also be from outside.
@@ -100,8 +101,8 @@ struct VariableSlot {
   std::shared_ptr<const CallTimeValue> source = nullptr;  // of a call_time_value
 };
 
-// The facts about a trace besides its graph. All of them except the types in the key hold for the
-// graphs of a symbolic graph at all sizes.
+// The facts about a trace besides its graph. Except for the types in the key, they are valid for
+// the graphs of a symbolic graph at all sizes.
 struct TraceFacts {
   TraceKey key;
   ArgumentNames names;
@@ -120,11 +121,11 @@ struct TraceFacts {
   bool fixes_sizes = false;  // `arguments` has sparse rows, which store their dense shape
 };
 
-// A graph, the call that it was made for, and the data to run it.
+// A graph, the call for which it was made, and the data to run it.
 struct Trace : RefCounted, TraceFacts {
   Trace();
   ~Trace() override;
-  // Makes it ready to run.
+  // Sets the graph, and prepares it to run.
   void set_graph(GraphRef made);
 
   GraphRef graph;
@@ -140,7 +141,7 @@ struct Trace : RefCounted, TraceFacts {
 using TraceRef = RefPtr<const Trace>;
 
 // The result of tracing: the tensors of results and of in-out arguments, the result itself, and the
-// arguments if the call changes the structure of one of them.
+// arguments if the call changes the structure of an argument.
 struct TraceResult {
   std::vector<Tensor> outputs;
   std::vector<uint8_t> in_out;  // by tensor of the call: whether it belongs to an in-out argument
@@ -148,12 +149,12 @@ struct TraceResult {
   std::shared_ptr<const void> arguments;
   bool fixes_sizes = false;
 
-  // Adds the outputs for y, and leaves in y the place that they are put into. Sparse rows are three
-  // outputs: indices, values, and a tensor of no bytes whose type has the dense shape after its
-  // axis 0, so that each graph of a symbolic graph knows it.
+  // Adds the outputs for y, and prepares y for put_rows(). Sparse rows are three outputs: indices,
+  // values, and a tensor without bytes. The type of that tensor has the dense shape after its axis
+  // 0, so that each graph of a symbolic graph knows the dense shape.
   void add_result(Tensor& y);
 };
-// Puts outputs from `next` on into the place that add_result() left.
+// Assigns outputs from `next` on to a y that add_result() has prepared.
 void put_rows(Tensor& y, Values& out, std::size_t& next);
 inline void put_result(Tensor& y, Values& out, std::size_t& next) {
   if (TensorAccess::is_sparse(y)) [[unlikely]] {
@@ -164,13 +165,14 @@ inline void put_result(Tensor& y, Values& out, std::size_t& next) {
 }
 
 // A call that runs the host function itself, once, because its trace cannot make a Variable whose
-// initial value depends on an argument. While it lives, no other thread traces this function.
+// initial value depends on an argument. While this object is alive, no other thread traces the
+// function.
 class FirstRun {
  public:
   FirstRun() = default;
   FirstRun(const FirstRun&) = delete;
   FirstRun& operator=(const FirstRun&) = delete;
-  // Marks the first run as done, unless an exception ended it: then the next call may try again.
+  // Marks the first run as done, unless an exception ended it. The next call may then try again.
   ~FirstRun();
 
  private:
@@ -197,19 +199,19 @@ class FunctionCore {
   const FunctionOptions& options() const noexcept { return options_; }
   bool runs_eagerly() const noexcept { return options_.run_eagerly || functions_run_eagerly(); }
 
-  // The graph for this call; null: none yet.
+  // Returns the graph for this call; null: there is none yet.
   TraceRef find(const Arguments& call) const;
-  // The graph for this call, made by `run` if there is none. `run` calls the host function on
-  // abstract tensors, one per tensor of the call, and on placeholders of its Variables. One thread
-  // traces for the same arguments at a time. Returns null if the caller has to run the host
-  // function on the arguments of the call: `first` has then begun. Pass a null `first` where no
-  // call can be made. throws: the errors of the host function, and then no graph is kept;
-  // kFailedPrecondition for a
+  // Returns the graph for this call, and makes it with `run` if there is none. `run` calls the host
+  // function on abstract tensors, one for each tensor of the call, and on placeholders of its
+  // Variables. Only one thread at a time traces for the same arguments. Returns null if the caller
+  // has to run the host function on the arguments of the call; `first` has then begun. Pass a null
+  // `first` if the caller cannot run it. throws: the errors of the host function, and then no graph
+  // is kept; kFailedPrecondition for a
   //   function that is called with the same types while it is traced for them.
   TraceRef find_or_trace(const Arguments& call, const ArgumentNames& names, const HostRun& run,
                          FirstRun* first, CallSite where);
-  // The graph made from the signature. The tensors of the arguments do not matter: they are set to
-  // tensors of its types.
+  // Returns the graph made from the signature. The tensors of the arguments are ignored and set to
+  // tensors with the types of the signature.
   TraceRef trace_of_signature(const Arguments& call, const ArgumentNames& names, const HostRun& run,
                               CallSite where);
   // Reads host data as tensor number `tensor` of a call, in the dtype that the signature states.
@@ -217,14 +219,15 @@ class FunctionCore {
   // rectangular.
   Tensor read_host_data(const HostSource& source, std::size_t argument, std::size_t tensor,
                         CallSite where) const;
-  // This graph, or the graph of its symbolic graph for the sizes of the call; null if neither
-  // serves it.
+  // Returns this graph, or the graph of its symbolic graph for the sizes of the call; null if
+  // neither serves the call.
   TraceRef fitting(const TraceRef& trace, const Arguments& call) const;
-  // Runs the graph as one call. throws: as the calls in it, with the name of this function.
+  // Runs the graph as a single call. throws: the errors of the calls in the graph, with the name of
+  // this function.
   Values run(const Trace& trace, const Arguments& call, CallSite where) const;
 
   std::vector<TraceRef> traces() const;
-  // The Variables that its graphs reach, in the order of their first use, without destroyed
+  // The Variables that the graphs reach, in the order of their first use, without destroyed
   // Variables.
   std::vector<Variable> variables() const;
   std::string explain(const ExplainOptions& options) const;
@@ -237,18 +240,18 @@ class FunctionCore {
   RefPtr<Trace> make(const Arguments& call, const ArgumentNames& names, const HostRun& run,
                      CallSite where);
   // Runs `trace` on behalf of this function. If the trace could not make a Variable, `first` begins
-  // and the result is null; inside another trace, the error passes on to the function around.
+  // and the result is null. Inside another trace, the error propagates to the enclosing function.
   // throws: kFailedPrecondition if there was a first run before, or if `first` is null.
   TraceRef or_first_run(FirstRun* first, TracingTicket& ticket, CallSite where,
                         const std::function<TraceRef()>& trace);
   void begin_first_run(const NoGraph& cause, FirstRun* first, TracingTicket& ticket);
   std::string cause_of(const TraceKey& key, const ArgumentNames& names) const;
   TracingTicket take_ticket(const Arguments& call) const;
-  // Whether no graph and no first run was made: a trace may make Variables.
+  // Whether there was neither a graph nor a first run, so that a trace may make Variables.
   bool is_untraced() const;
   void keep(const TraceRef& trace);
   TraceRef keep_instance(const TraceRef& instance);
-  // find_or_trace() without a signature, where no symbolic graph serves the call.
+  // find_or_trace() without a signature, if no symbolic graph serves the call.
   TraceRef trace_call(const Arguments& call, const ArgumentNames& names, const HostRun& run,
                       Refusal& refusal, CallSite where);
   // find_or_trace() with a signature. Keeps the first graph as a trace, the others as instances.
@@ -256,20 +259,21 @@ class FunctionCore {
                        CallSite where);
   TraceRef trace_signature(const Arguments& call, const ArgumentNames& names, const HostRun& run,
                            CallSite where);
-  // Traces at made-up sizes in place of the open sizes, and their symbolic graph. throws: as
+  // Makes traces at made-up sizes in place of the open sizes, and their symbolic graph. throws: as
   // made_up_types() and make().
   MadeUpTraces trace_made_up(std::span<const TensorSpec> specs, const Arguments& call,
                              const ArgumentNames& names, const HostRun& run, CallSite where);
   // A trace with a symbolic graph, found at made-up sizes, that differs only in sizes from the call
-  // and from the only earlier trace (generalise.h). Null: none exists or none is needed. Not kept.
+  // and from the only earlier trace (generalise.h). Null if there is none or none is needed. The
+  // result is not stored.
   RefPtr<Trace> trace_for_all_sizes(const Arguments& call, const ArgumentNames& names,
                                     const HostRun& run, CallSite where);
-  // The graph of a symbolic graph that serves this call; else null, and `refusal` has the reason,
-  // if any.
+  // Returns a graph of a symbolic graph that serves this call. If there is none, returns null, and
+  // `refusal` has the reason, if any.
   TraceRef find_generalised(const Arguments& call, Refusal& refusal);
 
   FunctionOptions options_;
-  // The lists of traces, and their lock. Defined in function_traces.h, which callers need not read.
+  // The lists of traces, and their lock. Defined in function_traces.h.
   struct Kept;
   InPlace<Kept, 160> kept_;
 };

@@ -19,19 +19,19 @@ bool is_in_its_vmaps(const Trace& trace);
 
 struct FunctionCore::Kept {
   explicit Kept(std::shared_ptr<RetraceMonitor> of) : history(std::move(of)) {}
-  // Drops the traces that can serve no further call: the enclosing trace or vmap has ended, or an
-  // object that they were made for has been destroyed.
+  // Drops traces that can serve no further call, since their enclosing trace or vmap has ended, or
+  // since an object in their key has been destroyed.
   void drop_useless() const;
 
   std::shared_ptr<RetraceMonitor> history;
-  // Of all members below. No host code runs under it: no comparison, copy or destructor of a host
-  // value, and no initialiser of a Variable.
+  // Guards all members below. No host code runs while it is held: no comparison, copy or destructor
+  // of a host value, and no initialiser of a Variable.
   mutable std::shared_mutex mutex;
   // Oldest first. Useless traces may be dropped at any time, even by readers.
   mutable std::vector<TraceRef> traces;
   mutable std::vector<TraceRef> instances;  // of symbolic graphs, at sizes that were not traced
   bool was_traced = false;
-  // The functions, this one or nested ones, that first runs were made for.
+  // The functions (this function or nested functions) that caused first runs.
   std::vector<std::string> first_runs;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// host_function(f, results): a callable like f, whose calls in a graph run f itself, as host code,
-// each time the graph runs. The way back from staged code to the host, with derivatives.
+// host_function(f, results): a callable like f. A call in a graph runs f itself, as host code, each
+// time that the graph runs. So staged code can call host code, with derivatives.
 //
 //   const auto huber = host_function([](const Tensor& x, const Tensor& m) {
 //     if (abs(x).item<float>() <= m.item<float>()) return x * x;   // decided at every run
@@ -11,18 +11,20 @@
 //
 // The types of the results are declared, since a graph knows them before f runs.
 //
-// Without a trace a call is a plain call of f, with its derivatives of any order; the types of its
-// results are checked. In a graph, in its branches and loop bodies, f runs as often as the call and
-// in the order of the program, on the thread that runs the graph. It sees tensors with elements,
-// and neither tapes, vmaps nor traces of its caller; it has the caller's phase, default dtype and
-// promotion, and the thread's own floating-point mode. In a vmap it runs once for each example.
+// Without a trace a call is a plain call of f, with derivatives of any order; the types of the
+// results are checked. In a graph, including its branches and loop bodies, f runs at each run of
+// the call, in the order of the program, on the thread that runs the graph. Its tensors have
+// elements. It runs outside of the tapes, vmaps and traces of its caller, with the caller's phase,
+// default dtype and promotion, and with the floating-point mode of the thread. In a vmap it runs
+// once for each example.
 //
 // Derivatives in graphs: the reverse pass runs f once more, under a tape of its own; forward mode
-// runs it once more with tangents. So f must do the same each time, must not draw random numbers
-// there (pass a key), and its side effects happen again. There are no second derivatives through a
-// graph. An input that f does not use has the gradient zero there, and none in a plain call.
+// runs it once more with tangents. So f must compute the same values each time and must not draw
+// random numbers in a graph (pass a key), and its side effects happen again. There are no second
+// derivatives through a graph. The gradient of an input that f does not use is zero in a graph, and
+// absent in a plain call.
 //
-// Such a graph is not written to files and not compiled ahead of time. It keeps f alive.
+// A graph with such a call cannot be written to files or compiled ahead of time. It keeps f alive.
 #pragma once
 
 #include <cstddef>
@@ -54,7 +56,8 @@ struct HostOptions {
   std::vector<Variable> variables = {};
 };
 
-// The declared results: one TensorSpec, a list of them, or {} for none. All sizes are known.
+// The declared results: a TensorSpec, a list of TensorSpecs, or {} for no results. All sizes are
+// known.
 class HostResults {
  public:
   HostResults() = default;
@@ -70,7 +73,8 @@ class HostResults {
 template <class Signature>
 class HostFunction;
 
-// A value; copies share the callable. Callable from any thread; f may then run on several at once.
+// A value; copies share the callable. Callable from any thread, so f may run on several threads at
+// once.
 template <class R, class... A>
 class HostFunction<R(A...)> {
   static_assert(std::is_void_v<R> || HasLeaf<R, Tensor, Marked::kVisit>::value,
@@ -83,7 +87,7 @@ class HostFunction<R(A...)> {
                 "etude: host_function(): a graph keeps copies of arguments that are no tensors");
 
  public:
-  // Use host_function().
+  // Use host_function() to make one.
   template <class F>
   HostFunction(F f, const HostResults& results, HostOptions options, CallSite where)
       : facts_(internal::make_ref<const internal::HostFacts>(
@@ -149,7 +153,7 @@ class HostFunction<R(A...)> {
     return out;
   }
 
-  // f with its arguments besides tensors.
+  // f, together with all its arguments except tensors.
   class Bound final : public internal::HostCallable {
    public:
     Bound(internal::RefPtr<const internal::HostFacts> facts, std::shared_ptr<const Host> f,
@@ -227,8 +231,9 @@ class HostFunction<R(A...)> {
   internal::RefPtr<const internal::HostCallable> shared_;  // if all parameters are tensors
 };
 
-// A host function of the same parameters and result as f: a lambda, a function, or a member
-// function. A generic lambda needs the signature: host_function<Tensor(const Tensor&)>(f, spec).
+// Makes a host function with the parameters and the result of f. f is a lambda, a function, or a
+// member function. A generic lambda needs the signature: host_function<Tensor(const Tensor&)>(f,
+// spec).
 //
 // throws: kInvalidArgument for a declared size that is kAny.
 template <class F>

@@ -15,8 +15,8 @@ namespace ETUDE_API etude {
 namespace internal {
 
 using GraphBody = FunctionRef<std::vector<Tensor>(std::span<const Tensor> inputs)>;
-// The graph of the calls that `f` makes on placeholders of the inputs. All other tensors that it
-// uses are constants.
+// Returns the graph of the calls that `f` makes on placeholders of the inputs. All other tensors
+// that f uses become constants.
 GraphRef make_graph(std::string name, std::span<const Graph::Input> inputs, GraphBody f);
 
 }  // namespace internal

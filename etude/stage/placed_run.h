@@ -10,10 +10,10 @@
 
 namespace etude::internal {
 
-// The device on which a call runs, if that is not where the graph was traced: the device of the
-// scope, else the device of the first input that is elsewhere.
+// The device on which a call runs, if it differs from the device of the trace: the device of the
+// scope, else the device of the first input on another device.
 std::optional<Device> device_of_run(const Graph& graph, Operands inputs);
-// Runs the graph as placed on the device, with copies of the inputs that are elsewhere.
+// Runs the graph placed on the device. Inputs from other devices are copied.
 // throws: kInvalidArgument for arguments on two devices outside of a scope; kFailedPrecondition if
 // the scope forbids copies. Both name the argument.
 Values run_placed(const Graph& traced, Operands inputs, Device device, CallSite where);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Causes of repeated tracing: the difference between a call and a trace in words, and the warning
-// about functions that are traced too often. Used by function_core.cc.
+// Explains repeated tracing: describes the difference between a call and a trace, and warns about
+// functions that are traced too often. Used by function_core.cc.
 #pragma once
 
 #include <array>
@@ -15,21 +15,21 @@
 
 namespace etude::internal {
 
-// "x is float32[3], was float32[2] in trace 1": the first part in which `key` differs from the
-// trace, which is number n.
+// "x is float32[3], was float32[2] in trace 1": describes the first part in which `key` differs
+// from trace number n.
 std::string difference_from(const Trace& trace, std::size_t n, const TraceKey& key,
                             const ArgumentNames& names);
 
-// The calls and traces of all functions made of one callable type at one line, so that a function
-// that is made again for each call is detected. A helper that makes functions of its arguments has
-// one line, but its callables have different types. threads: thread-safe.
+// Counts the calls and traces of all functions that are made from one callable type at one line. So
+// it detects a function that is made again for each call. It also looks at the type, since a helper
+// that makes functions from its arguments makes all of them at one line. threads: thread-safe.
 class RetraceMonitor {
  public:
-  // The history of functions made at `where` of such a callable; a separate one for an unknown
-  // line.
+  // The monitor of functions made at `where` from such a callable; a separate monitor if the line
+  // is unknown.
   static std::shared_ptr<RetraceMonitor> of(CallSite where, std::type_index callable);
 
-  // May miss concurrent calls: the warning then comes a call later.
+  // May miss concurrent calls; the warning then comes a call later.
   void note_call() noexcept {
     calls_.store(calls_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
@@ -49,7 +49,7 @@ class RetraceMonitor {
 };
 
 // Warns that the function is traced repeatedly, with the difference from the nearest trace and the
-// usual causes. `before`: its traces; none of them serves `key`.
+// usual causes. `before` are its traces, which do not serve `key`.
 void warn_of_traces(const std::string& function, std::span<const TraceRef> before,
                     const TraceKey& key, const ArgumentNames& names, CallSite where);
 

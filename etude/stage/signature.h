@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Signatures: the types that a staged function takes, fixed in advance; sizes may be left open.
-// One graph then serves all sizes, and anything else is refused.
+// Signatures fix the types of the arguments of a staged function in advance. Sizes may be left
+// open. One graph then serves all sizes, and other arguments are refused.
 //
 //   auto norm = function([](const Tensor& x) { return sqrt(sum(x * x)); },
 //                        {.signature = Signature{TensorSpec{{kAny}}}});
 //
 // The function is traced at several made-up sizes, so no call is needed. The graphs are then
-// compared (graph/symbolic_graph.h). Host code that reads an open size is refused: it would decide
-// by an arbitrary number. Open sizes that are equal in the first call are one size of the graph. A
+// compared (graph/symbolic_graph.h). Host code that reads an open size is refused, since it would
+// see an arbitrary number. Open sizes that are equal in the first call are one size of the graph. A
 // call in which they differ is traced again. A call with a size of 0 or 1 has a graph of its own.
 // Host values stay part of the key.
 #pragma once
@@ -26,7 +26,7 @@
 
 namespace ETUDE_API etude {
 
-// Any Variable of this dtype and shape.
+// Accepts any Variable of this dtype and shape.
 struct VariableSpec {
   Shape shape;
   DType dtype = kFloat32;
@@ -71,8 +71,9 @@ namespace internal {
 
 // The number of made-up sizes at which a signature is traced: two to compare, and one to check.
 inline constexpr std::size_t kMadeUpPoints = 3;
-// The tensor types at one of these points. Open sizes that are equal in `given` are one size. An
-// absent tensor is null in `given`. If `given` is empty, each open size is a size of its own.
+// The tensor types at one of these points. Open sizes that are equal in `given` get the same
+// made-up size. An absent tensor is null in `given`. If `given` is empty, all open sizes are
+// different.
 // throws: kInvalidArgument for more open sizes than a symbolic graph supports.
 std::vector<const Type*> made_up_types(std::span<const TensorSpec> specs,
                                        std::span<const Type* const> given, std::size_t point);
@@ -85,13 +86,13 @@ std::vector<Tensor> made_up_tensors(const Signature& signature, const Arguments&
 // throws: kInvalidArgument, with the given types and the signature, unless the call fits it.
 void require_signature(const Signature& signature, const Arguments& call,
                        const std::string& function);
-// The names of the graph inputs for tensors at these paths: the name of the spec if it has one,
-// else the path without the positions at its end, so that the tensors of a list `x` are x, x_1,
-// x_2. Names are unique.
+// The names of the graph inputs for tensors at these paths: the name of the spec if it has a name,
+// else the path without the positions at its end. Repeated names are numbered, so the tensors of a
+// list `x` are x, x_1, x_2.
 std::vector<std::string> input_names(const std::vector<std::string>& paths,
                                      const Signature* signature);
-// For a function without structs among its parameters; `parameters` of them are tensors and
-// Variables. throws: kInvalidArgument if the signature has more specs.
+// For a function without structs among its parameters; `parameters` is the number of its tensors
+// and Variables. throws: kInvalidArgument if the signature has more specs.
 void require_parameters(const Signature& signature, std::size_t parameters,
                         const std::string& function);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// TraceContext: runs a program on abstract tensors and records its calls as a graph. It is the
-// bottom of the stack while it lives: tapes, jvp and vmap inside the program are above it, so their
-// calls are in the graph as well. It names no op.
+// TraceContext: runs a program on abstract tensors and records its calls as a graph. While alive,
+// it is the bottom of the context stack. Tapes, jvp and vmap inside the program are above it, so
+// their calls are in the graph as well. It names no op.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// A Variable that a graph reads or assigns, or a call_time_value, which is read like one.
+// A Variable that a graph reads or assigns, or a call_time_value, which is read like a Variable.
 struct GraphVariable {
   Tensor resource;          // its placeholder in the trace, for a call_time_value
   std::string name;         // "Variable 'w'", for messages
@@ -40,7 +40,7 @@ struct TracedGraph {
   std::vector<Tensor> captures;          // in the order of the inputs with InputRole::kCapture
   std::vector<GraphVariable> variables;  // in the order of inputs, and of outputs
   std::vector<SizeRead> size_reads;      // sizes that host code read
-  // The enclosing trace whose values it captures; null: none, so that it is valid anywhere.
+  // The enclosing trace whose values it captures; null: none, so the graph is valid anywhere.
   RefPtr<const TraceInfo> enclosing;
   bool has_examples = false;  // captures examples of a vmap, and serves that vmap only
 };
@@ -48,7 +48,8 @@ struct TracedGraph {
 // threads: confined to the thread that made it.
 class TraceContext final : public Context, public EnclosingTrace, private KeySource {
  public:
-  // From now on the calls of this thread are recorded, and draw keys that are inputs of the graph.
+  // From now on the calls of this thread are recorded, and the keys of random draws are inputs of
+  // the graph.
   TraceContext(std::string function, CallSite where);
   ~TraceContext() override;
 
@@ -63,20 +64,21 @@ class TraceContext final : public Context, public EnclosingTrace, private KeySou
 
   // The number of recorded calls with effects outside.
   std::size_t effect_count() const { return builder_.effect_count(); }
-  // For transforming a graph: all tensors used from outside become constants of it.
+  // For transformations of a graph: all tensors used from outside become constants of the graph.
   void keep_constants() { has_outside_ = false; }
-  // For a branch or a body: values known to outer contexts, such as examples of a vmap, may be
-  // captured, since the call of the graph runs in these contexts.
+  // For a branch or a body: allows captures of values that outer contexts know, such as examples of
+  // a vmap, since the call of the graph runs in these contexts.
   void take_followed_values() { takes_followed_ = true; }
-  // For a branch or a body in which draws are refused (KeySource in core/context/ambient.h).
+  // Refuses draws in a branch or a body (KeySource in core/context/ambient.h).
   void refuse_draws() { refuses_draws_ = true; }
-  // For a function: it passes call_time_values to its graph at each call, and a call may run
-  // without a graph. Examples of the vmaps around it may be captured.
+  // Marks the trace of a function: it passes call_time_values to its graph at each call, and a call
+  // may run without a graph. Examples of the enclosing vmaps may be captured.
   void mark_function() { is_of_function_ = true; }
   // Whether x is an example of a vmap of this thread, inside or outside of its traces.
   static bool is_any_example(const Tensor& x) noexcept;
-  // A placeholder of the value, as an input of the innermost function trace of this thread; its
-  // branches and bodies see it too. Without such a trace, the current value.
+  // Returns a placeholder of the value, which is an input of the innermost function trace of this
+  // thread, and which its branches and bodies see too. Without such a trace, returns the current
+  // value.
   static Tensor take_call_time(const std::shared_ptr<const CallTimeValue>& source);
   const TraceInfo& info() const { return *info_; }
   // The innermost trace of this thread; null: none.
@@ -88,12 +90,13 @@ class TraceContext final : public Context, public EnclosingTrace, private KeySou
     std::string function;  // that would make it; empty: the function of this trace itself
   };
   void variable_refused(const Variable& variable) override;
-  // Reports it to the innermost function trace of this thread. Without a trace, nothing is done.
+  // Reports the Variable to the innermost function trace of this thread. Does nothing without a
+  // trace.
   static void note_unmade(Unmade variable);
   // null: none.
   const Unmade* unmade() const noexcept { return unmade_ ? &*unmade_ : nullptr; }
   Tensor fixed_value(const Tensor& x) const override;
-  // Reports the sizes that host code read while a graph was made that is called now.
+  // Called for a call of a graph: reports the sizes that host code read while that graph was made.
   static void note_reads(const std::vector<SizeRead>& reads);
   // The Variables made so far, weakly, with a text for messages: "Variable 'w' made at
   // train.cc:12".
@@ -110,8 +113,8 @@ class TraceContext final : public Context, public EnclosingTrace, private KeySou
     Tensor value;
   };
 
-  // The value of a Variable at this point of the program. This alone orders reads and assignments:
-  // each value is the result of the node that made it.
+  // The value of a Variable at this point of the program. Edges from it order reads and
+  // assignments: each value is the result of the node that made it.
   struct Held {
     GraphVariable variable;
     Tensor first;     // the input; removed if nothing reads it

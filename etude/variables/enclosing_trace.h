@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// EnclosingTrace: the interface of a trace for code that does not trace. A Variable reports its
-// creation to the trace; lazy execution records nothing inside a trace. TraceContext
+// EnclosingTrace: the interface of a trace for code below the folder of traces. A Variable reports
+// its creation to the trace, and lazy execution records nothing inside a trace. TraceContext
 // (stage/trace.h) implements it.
 #pragma once
 
@@ -24,10 +24,10 @@ class EnclosingTrace {
   // Makes `trace` the innermost trace, null for none; returns the previous innermost trace.
   static EnclosingTrace* exchange_innermost(EnclosingTrace* trace) noexcept;
 
-  // Called when a Variable was made in it.
+  // Called when a Variable was made inside this trace.
   virtual void variable_made(const Variable& variable) = 0;
   // Called when a Variable could not be made, since its initial value depends on a placeholder.
-  // Reports to the innermost function trace of this thread; without one, nothing is done.
+  // Reports to the innermost function trace of this thread; does nothing without such a trace.
   virtual void variable_refused(const Variable& variable) = 0;
   // The present value of the placeholder x, if x belongs to this trace or an enclosing trace and
   // depends only on numbers and tensors from outside. Absent if x depends on an argument, a random

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Code of a staged function that runs at once, outside of its graph.
+// Runs code of a staged function at once, outside of its graph.
 #pragma once
 
 #include <type_traits>

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shapes with open sizes: of specs, of Variables, of the state of loops.
+// Shapes with open sizes, as in specs, in Variables and in the state of loops.
 #pragma once
 
 #include "etude/core/shape.h"
 
 namespace etude::internal {
 
-// Whether `shape` has the rank of `open`, and its sizes except where those are kAny.
+// Whether `shape` has the rank and the sizes of `open`. Any size fits kAny.
 inline bool admits(const Shape& open, const Shape& shape) {
   if (shape.rank() != open.rank()) return false;
   for (int axis = 0; axis < shape.rank(); ++axis) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Variable: a cell that holds a tensor and is shared by reference, for programs that share state.
-// Models may also be plain structs of tensors. Reading returns a snapshot, and tapes watch it.
+// Models may also be plain structs of tensors. A read returns a snapshot, and tapes watch the read.
 #pragma once
 
 #include <cstdint>
@@ -40,16 +40,16 @@ struct VariableAccess;
 // threads: a read, an assignment and each updating assignment are atomic.
 class Variable {
  public:
-  // Takes the value into storage of its own. If `initial` is absent and the options state dtype and
-  // shape, the Variable must be assigned before it is read.
+  // Stores the value in storage of its own. If `initial` is absent, the options must state dtype
+  // and shape, and the Variable must be assigned before it is read.
   explicit Variable(Tensor initial, VariableOptions options = {},
                     CallSite where = CallSite::here());
   // From nested literals: Variable w({{1.0, 2.0}, {3.0, 4.0}}).
   explicit Variable(std::initializer_list<Literal> rows, VariableOptions options = {},
                     CallSite where = CallSite::here())
       : Variable(Tensor(rows, where), std::move(options), where) {}
-  // The initial value is computed once, when it is first needed; never if the Variable is assigned
-  // before that (restored from a checkpoint).
+  // The initial value is computed once, when it is first needed. It is never computed if the
+  // Variable is assigned before, for example by a restore from a checkpoint.
   template <class F>
   requires(std::is_invocable_r_v<Tensor, F&> &&
            !std::is_convertible_v<F, Tensor>) explicit Variable(F initialiser,
@@ -83,8 +83,8 @@ class Variable {
   DType dtype() const;
   Shape shape() const;    // of the current value; the declared shape before initialisation
   Device device() const;  // of the current value, which assignments keep, whatever scope is open
-  // The line that made it. If the standard library or Etude made it, the line of the user's call
-  // that they worked for, if known.
+  // The line that made the Variable. If the standard library or Etude made it, the line of the
+  // user's call that led there, if known.
   CallSite where() const;
   // An id of the cell that can be hashed.
   const void* ref() const noexcept { return cell_.get(); }
@@ -98,18 +98,18 @@ class Variable {
     std::function<Tensor()> run;
   };
   Variable(Initialiser initialiser, VariableOptions options, CallSite where);
-  // The first parameter is not a pointer, so that Variable(0) takes the number 0.
+  // Wraps a pointer, so that Variable(0) takes the number 0 and not a null pointer.
   struct Existing {
     std::shared_ptr<internal::VariableCell> cell;
   };
   explicit Variable(Existing existing) noexcept : cell_(std::move(existing.cell)) {}
-  // Whether an assignment of x concerns the cell alone: calls end at kernels, and no context knows
-  // x by its type.
+  // Whether an assignment of x changes the cell directly: no trace is running, so calls end at
+  // kernels, and x is no abstract value of a context.
   static bool is_direct(const Arg& x) noexcept;
   internal::VariableCell& cell() const;
-  // The device of its value; absent before initialisation.
+  // The device of the value; absent before initialisation.
   std::optional<Device> initialized_device() const;
-  // throws: always. First reports the error to the function that is being traced.
+  // Always throws. First reports the error to the function that is being traced.
   [[noreturn]] void refuse_initial(const Tensor& initial) const;
   template <class Run>
   Tensor located_assignment(const char* name, CallSite where, const Run& run) const;
@@ -142,7 +142,8 @@ class VariableSlice {
   const VariableSlice& operator=(const VariableSlice& other) const {
     return *this = Arg(other.read());
   }
-  // Returns the new value of the whole Variable. Repeated indices of an update count every time.
+  // Returns the new value of the whole Variable. In an update every occurrence of a repeated index
+  // counts.
   Tensor assign(const Arg& x) const { return update(x, ScatterMode::kSet, "assign"); }
   Tensor assign_add(const Arg& x) const { return update(x, ScatterMode::kAdd, "assign_add"); }
   Tensor assign_sub(const Arg& x) const;
@@ -159,7 +160,7 @@ VariableSlice Variable::at(const IndexItem& first, const I&... more) const {
   return VariableSlice(*this, Index{first, IndexItem(more)...});
 }
 
-// The tangent of a Variable is a tensor; moving is one assign_add.
+// The tangent of a Variable is a tensor; moving it is an assign_add.
 template <>
 inline constexpr bool internal::kIsOtherLeaf<Variable> = true;
 template <>
@@ -173,13 +174,13 @@ struct DifferentiableTraits<Variable> {
 
 namespace internal {
 
-// Declared before the class, whose friend it is: g++ hides a name that a friend declaration
+// Declared before the class that it befriends, since g++ hides names that only a friend declaration
 // introduces. See autodiff/state_update.h.
 class TapedStates;
 TapedStates* taped_states();
 
-// Is notified of each read and assignment of a Variable on its thread, while it is registered. For
-// tapes, and for operators that run a function again.
+// While registered, it is notified of each read and assignment of a Variable on its thread. Tapes
+// use it, and operators that run a function again.
 class VariableReader {
  public:
   VariableReader() = default;
@@ -187,9 +188,10 @@ class VariableReader {
   VariableReader& operator=(const VariableReader&) = delete;
   virtual void variable_read(const Variable& variable, const Tensor& snapshot) = 0;
   virtual void variable_assigned(const Variable& variable, const Tensor& value);
-  // Whether it takes derivatives by values read from the Variable.
+  // Whether the reader takes derivatives with respect to values read from the Variable.
   virtual bool takes_derivative(const Variable& /*variable*/) const { return false; }
-  // The state updates of layers whose model no operator copied; null: it collects none.
+  // The state updates of layers whose model no operator copied; null if the reader collects no
+  // updates.
   virtual TapedStates* states() { return nullptr; }
 
  protected:
@@ -216,35 +218,35 @@ class ReadersPause {
   ReadersPause(const ReadersPause&) = delete;
   ReadersPause& operator=(const ReadersPause&) = delete;
   ~ReadersPause();
-  // Whether one of the paused readers takes derivatives by values read from the Variable.
+  // Whether a paused reader takes derivatives with respect to values read from the Variable.
   bool hides_derivative(const Variable& variable) const;
 
  private:
   VariableReader* saved_;
 };
 
-// The value; readers are not notified.
+// Reads the value without notifying readers.
 Tensor peek(const Variable& variable);
 // The Variable as an operand of calls; a resource of the type of its value
 // (core/context/resource.h).
 Tensor resource_of(const Variable& variable);
-// The cell as the identity of the Variable; it is not kept alive.
+// The cell as the identity of the Variable. It does not keep the cell alive.
 std::weak_ptr<void> weak_state(const Variable& variable);
 // "Variable 'w'": its name in messages.
 std::string title_of(const Variable& variable);
 // "Variable 'w' made at train.cc:12"; only the title if the user's line is not known.
 std::string made_text(const Variable& variable);
 Variable variable_of_state(const std::shared_ptr<void>& state);
-// throws: kFailedPrecondition if the Variable is gone.
+// throws: kFailedPrecondition if the Variable has been destroyed.
 Variable variable_of(const Tensor& resource);
 // A new Variable of the same kind: the placeholder of this Variable while a function is traced.
 Variable stand_in_for(const Variable& variable);
-// Assigns at once, whatever contexts there are.
+// Assigns at once, regardless of contexts.
 Tensor assign_now(const Variable& variable, const Tensor& x);
 
 // While alive, no other thread reads or assigns these Variables, so that a function changes several
-// at once; except while host code runs (HostCodeScope). They are locked in the order of their
-// addresses.
+// of them at once. The exception is while host code runs (HostCodeScope). The Variables are locked
+// in the order of their addresses.
 // threads: confined to its thread.
 class VariableLock {
  public:
@@ -262,9 +264,9 @@ class VariableLock {
   bool is_locked_ = false;
 };
 
-// While alive, host code of a program runs on this thread, inside of a call: the locks of Variables
-// that the thread holds are open, since that code may wait for a thread that needs them. Another
-// thread may then assign to these Variables.
+// While alive, host code of a program runs on this thread inside of a call. The thread releases its
+// locks of Variables meanwhile, since the host code may wait for a thread that needs them. So
+// another thread may assign to these Variables.
 // threads: confined to its thread.
 class HostCodeScope {
  public:
