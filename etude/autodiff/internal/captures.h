@@ -16,7 +16,8 @@ namespace ETUDE_API etude {
 namespace internal {
 
 // While alive, or until leave(), is the innermost context: passes calls on and records the operands
-// that existed before it. confined to the thread that made it.
+// that existed before it.
+// threads: confined to the thread that made it.
 class CaptureList final : public Context {
  public:
   // kDifferentiated leaves out operands of calls that end derivatives, such as stop_gradient, and

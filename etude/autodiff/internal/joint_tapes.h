@@ -35,7 +35,7 @@ class NumberTape {
 };
 
 // The tape of tensors, as the tape of numbers sees it. See the functions of the same name in Tape.
-// confined to the thread of the tape.
+// threads: confined to the thread of the tape.
 class TensorTape {
  public:
   // Refers to the tape of another owner, which must outlive it.

@@ -38,7 +38,8 @@ struct RunRecord {
   Phase phase = ambient().phase;
 };
 
-// While alive, the function runs for the first time, recorded by no tape. confined to its thread.
+// While alive, the function runs for the first time, recorded by no tape.
+// threads: confined to its thread.
 class RecordedRun {
  public:
   explicit RecordedRun(RunRecord& record);
@@ -57,7 +58,8 @@ class RecordedRun {
 };
 
 // While alive, the function runs again for the cotangents `dy` of its results; sparse cotangents
-// are made dense, as in a graph. confined to its thread.
+// are made dense, as in a graph.
+// threads: confined to its thread.
 class RepeatedRun {
  public:
   RepeatedRun(const RunRecord& record, std::span<const Tensor> dy);

@@ -104,8 +104,8 @@ struct StateUse {
   std::any value;
 };
 
-// Records the content of older boxes while a function runs for the first time. confined to its
-// thread.
+// Records the content of older boxes while a function runs for the first time.
+// threads: confined to its thread.
 class StateHistory {
  public:
   StateHistory();
@@ -124,7 +124,8 @@ class StateHistory {
 };
 
 // While alive, older boxes hold the content that `uses` recorded. Updates that the first run did
-// not make are dropped without a warning. confined to its thread.
+// not make are dropped without a warning.
+// threads: confined to its thread.
 class StateReplay {
  public:
   explicit StateReplay(std::vector<StateUse> uses);

@@ -26,7 +26,8 @@ struct DeviceBuffer : Buffer {
 };
 
 // The memory of a device. Addresses belong to the device: only the device's kernels and this class
-// read or write them. All sizes are in bytes. thread-safe.
+// read or write them. All sizes are in bytes.
+// threads: thread-safe.
 class DeviceMemory {
  public:
   DeviceMemory() = default;

@@ -15,7 +15,8 @@ namespace ETUDE_API etude {
 namespace internal {
 
 // Tensors by the ids of the values they belong to. An entry is removed when its value dies; its
-// tensor may be a tracked value itself. confined to the thread that made it.
+// tensor may be a tracked value itself.
+// threads: confined to the thread that made it.
 class FollowedValues final : private ValueObserver {
  public:
   using Map = std::unordered_map<uint64_t, Tensor>;

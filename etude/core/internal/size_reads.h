@@ -27,7 +27,8 @@ struct SizeRead {
 };
 
 // While alive, or until leave(), notes the reads of this thread. Enclosing scopes note nothing
-// meanwhile. confined to the thread that made it.
+// meanwhile.
+// threads: confined to the thread that made it.
 class SizeReads {
  public:
   SizeReads() noexcept;
@@ -54,7 +55,8 @@ class SizeReads {
   bool is_open_ = true;
 };
 
-// While alive, no reads are noted. confined to the thread that made it.
+// While alive, no reads are noted.
+// threads: confined to the thread that made it.
 class SizeReadsPause {
  public:
   SizeReadsPause() noexcept;

@@ -10,7 +10,8 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// Registered on the thread that makes it, for its lifetime. confined to that thread.
+// Registered on the thread that makes it, for its lifetime.
+// threads: confined to that thread.
 class ValueObserver {
  public:
   ValueObserver() noexcept;

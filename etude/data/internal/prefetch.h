@@ -14,8 +14,9 @@ namespace ETUDE_API etude {
 namespace data::internal {
 
 // The thread and its queue, for values of any type; programs that use a Prefetcher compile none of
-// it. confined to the thread that made it; `produce` runs in the background thread and must be safe
-// there.
+// it.
+// threads: confined to the thread that made it; `produce` runs in the background thread and must be
+// safe there.
 class PrefetchQueue {
  public:
   using Value = std::shared_ptr<void>;

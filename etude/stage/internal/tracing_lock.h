@@ -18,7 +18,8 @@ class FunctionCore;
 struct Arguments;
 struct TracingEntry;
 
-// Returns the ticket when it is destroyed. confined to the thread that took it.
+// Returns the ticket when it is destroyed.
+// threads: confined to the thread that took it.
 class TracingTicket {
  public:
   TracingTicket() = default;

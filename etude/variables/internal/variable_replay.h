@@ -24,7 +24,8 @@ struct VariableUse {
 };
 
 // Records the values of Variables at each read and assignment, until take() or its end. Skips
-// graphs that are traced meanwhile: their calls read and assign. confined to its thread.
+// graphs that are traced meanwhile: their calls read and assign.
+// threads: confined to its thread.
 class VariableHistory final : public VariableReader {
  public:
   VariableHistory();
@@ -40,7 +41,8 @@ class VariableHistory final : public VariableReader {
 
 // While alive, reads on this thread return the values of `uses`, which outlive it, and assignments
 // of their Variables have no effect. Readers that began after it are notified of both. Skips graphs
-// that are traced meanwhile, as VariableHistory does. confined to its thread.
+// that are traced meanwhile, as VariableHistory does.
+// threads: confined to its thread.
 class VariableReplay {
  public:
   explicit VariableReplay(std::span<const VariableUse> uses);
