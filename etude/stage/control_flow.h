@@ -9,10 +9,9 @@
 //     return std::pair(next, next);
 //   }, h0, inputs);
 //
-// In eager mode they are the `if` and the loops of the host. While a function is traced, each
-// branch and body is traced once, into a graph of its own, and the call is a single node. The
-// results have the same bits. Both forms can be differentiated, batched and nested like any other
-// call.
+// In eager mode they are the `if` and the loops of the host. In a trace, each branch and body is
+// traced once, into a graph of its own, and the call is a single node, with the same bits. Both
+// forms can be differentiated, batched and nested like any other call.
 //
 // Branches and bodies are callables on pytrees. They may read the values that they capture. Host
 // values in the pytrees must not change. Branches and bodies may read and assign Variables; an
@@ -51,8 +50,7 @@
 namespace ETUDE_API etude {
 
 struct LoopOptions {
-  // The loop ends after this number of steps, even if the condition is true. std::nullopt: no
-  // limit.
+  // The loop ends after this number of steps, even if the condition is true. Absent: no limit.
   std::optional<int64_t> max_iterations = {};
   // Shapes of state tensors, by path; kAny marks a size that may change from step to step:
   // {{"state/rows", {kAny, 3}}}. For eager mode only, since a graph has fixed sizes before it runs.
@@ -84,9 +82,8 @@ class StructureShape {
     ArgumentFlattener<PathNames>(arguments, PathNames(names)).argument(what_, s);
     set_open(names.tensors, shapes);
   }
-  // throws: kInvalidArgument, naming the first part of `s` that differs. In the message, `then` is
-  // the time of this structure ("before the first step"), and `now` the time of `s` ("after a
-  // step").
+  // throws: kInvalidArgument, naming the first part of `s` that differs. `then` is the time of this
+  // structure in the message ("before the first step"), `now` the time of `s`.
   template <class S>
   void require_same(const S& s, std::string_view then, std::string_view now) const {
     Arguments arguments;
@@ -178,8 +175,7 @@ void check_options(std::string_view op, const LoopOptions& options, CallSite whe
 // A branch or a body. It takes placeholders of its arguments and returns its results.
 using TensorBody = FunctionRef<std::vector<Tensor>(std::span<const Tensor>)>;
 
-// Traces branches one by one, then makes the call. control_flow.cc implements this class and the
-// loops.
+// Traces branches one by one, then makes the call. control_flow.cc implements it and the loops.
 class StagedSwitch {
  public:
   StagedSwitch(std::string_view op, const Tensor& key, CallSite where);
@@ -280,8 +276,8 @@ class Rows {
   const std::vector<Tensor>& tensors() const { return tensors_; }
   X& row() { return row_; }
   // Cuts the tensors into rows, for at(). Call it after OwnValues::settle() on the state. If one
-  // tensor is both the state and the rows, the reverse pass then adds the cotangents of the rows to
-  // it first, as in a graph.
+  // tensor is both the state and the rows, the reverse pass adds the cotangents of the rows to it
+  // first, as in a graph.
   void split();
   const X& at(int64_t i);
 
@@ -295,8 +291,7 @@ class Rows {
 std::vector<Values> split_rows(std::span<const Tensor> xs);
 std::vector<Tensor> take_row(std::vector<Values>& rows, int64_t i);
 
-// Collects the output rows of all steps, and stacks them. There is a result for each tensor of a
-// row.
+// Collects the output rows of all steps and stacks them, into a result for each tensor of a row.
 class StackedRows {
  public:
   StackedRows();
@@ -399,8 +394,7 @@ auto branch_of(F& f) {
 }  // namespace internal
 
 // Returns then(operands...) if the predicate is true, else otherwise(operands...). The predicate is
-// a single bool. Both branches return the same C++ type, or void; in a trace their tensors must
-// also have the same types.
+// a single bool. Both return the same C++ type, or void; in a trace also tensors of the same types.
 //
 // The derivative is the derivative of the branch that ran. In a vmap with a predicate per example,
 // each example runs only its own branch.
@@ -449,8 +443,8 @@ auto switch_case(const Arg& index, std::tuple<Branch...> given, const X&... oper
 // unpacked for functions that take its elements. Types of tensors stay the same from step to step,
 // except for the sizes that LoopOptions::shapes allows to change.
 //
-// A derivative runs the loop forwards once more and then backwards. So memory grows with the number
-// of steps only while a derivative is taken. If the examples of a vmap need different numbers of
+// A derivative runs the loop forwards once more, then backwards. So memory grows with the number of
+// steps only while a derivative is taken. If the examples of a vmap need different numbers of
 // steps, they run one by one.
 template <class S, class Condition, class Body>
 S while_loop(Condition&& condition, Body&& body, S init, const LoopOptions& options = {},
