@@ -50,7 +50,7 @@ struct StateOfTensors {
 // The wrappers that enclose a leaf, such as NoDerivative. Leaves of Parts store them.
 struct PartFacts {
   bool is_marked = false, is_frozen = false, is_state = false, is_new_state = false;
-  bool has_value = true;  // of new state
+  bool has_value = true;  // false only for new state
 };
 
 // The kinds of containers that PartsMaker distinguishes.
@@ -211,7 +211,7 @@ class PartsReader {
     read(x, form);
     path_.leave(length);
   }
-  // An update of layer state, in a tangent: all of its tensors or none.
+  // Reads an update of layer state in a tangent. Such an update has all of its tensors or none.
   template <class T>
   void read_update(std::optional<T>& x, const Form& form) {
     T value = x ? *x : T();
@@ -312,8 +312,8 @@ class PartsReader {
     }
   }
 
-  // If an operator waits for state updates of the leaves from `first` on, passes updates of `x` on
-  // to those leaves.
+  // The leaves of `x` are the leaves of the parts from number `first` on. If an operator waits for
+  // their state updates, updates of `x` go to these leaves.
   template <class T>
   void link(LayerState<T>& x, const Form& form, std::size_t first) {
     const std::vector<std::shared_ptr<StateBox<Tensor>>> boxes =

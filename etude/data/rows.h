@@ -45,8 +45,8 @@ Tensor stack_padded(std::span<const Tensor* const> rows, double value,
                     CallSite where = CallSite::here());
 
 namespace internal {
-// Size of the first axis. throws: kInvalidArgument for a scalar, or unless it is `expected` (if >=
-// 0).
+// Size of the first axis. throws: kInvalidArgument for a scalar, or for another size than
+// `expected`; a negative `expected` allows any size.
 int64_t count_rows(const Tensor& x, int64_t expected, const std::string& path);
 }  // namespace internal
 

@@ -56,8 +56,8 @@ Transform clip_by_global_norm(double norm, CallSite where = CallSite::here());
 // Subtracts from the gradients of matrices and filters their mean over all axes but the last, the
 // output axis (Yong et al. 2020).
 Transform centralize();
-// Adds normal noise of variance eta / (1 + t)^gamma at update t, counted from 0, drawn from the
-// generator of this thread (Neelakantan et al. 2015).
+// Adds normal noise to the gradients (Neelakantan et al. 2015). Its variance at update t, counted
+// from 0, is eta / (1 + t)^gamma. The generator of this thread draws it.
 Transform add_noise(double eta, double gamma = 0.55, CallSite where = CallSite::here());
 
 // Updates the model only at every n-th call, with the mean of n gradients, like batches that are n
@@ -119,8 +119,8 @@ struct Group {
   GroupOptions options;
   bool operator==(const Group& other) const;
 };
-// The parts of an optimiser besides its rule. It has constructors, so that staged functions compare
-// it as a whole by ==.
+// The parts of an optimiser besides its rule. Its constructors make it a type that is no aggregate,
+// so staged functions compare it as a whole by ==, not field by field.
 class Extras {
  public:
   Extras();

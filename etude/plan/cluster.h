@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Clusters: consecutive calls of a plan on a few elements each, or all steps of a loop of such
-// calls, that are compiled to one function of machine code (docs/design/0016). The plan runs its
-// steps until the code is compiled; both compute the same bits. Used by plans and loops (plan.h);
-// codegen/ makes the code.
+// A cluster is a group of consecutive calls of a plan, each on a few elements, that is compiled to
+// one function of machine code (docs/design/0016). It may also be a whole loop of such calls. Until
+// the code is compiled, the plan runs the calls one by one; both compute the same bits. Used by
+// plans and loops (plan.h); codegen/ makes the code.
 //
 // Invariants, verified by check():
 // * Each value has exactly one source: it is the result of a call, carried, or loaded. A call comes

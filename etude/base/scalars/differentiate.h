@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Derivatives of scalar programs, as programs from a tangent of one operand to the change of the
-// result. Made at compile time from the table of derivatives (scalar_functions.inc). They are the
-// partials of element-wise ops, unless the record writes its own. Expensive to compile: for files
-// of records only.
+// Derivatives of scalar programs. A derivative is a program, too: it maps a tangent of one operand
+// to the tangent of the result. The table of derivatives (scalar_functions.inc) yields it at
+// compile time. Records of element-wise ops use these derivatives as their partials, unless they
+// write their own. This header is expensive to compile; only files of records include it.
 #pragma once
 
 #include <array>
@@ -56,7 +56,7 @@ constexpr Symbol partial(Fn fn, int which, const Symbol& a, const Symbol& b, con
   }
 }
 
-// Propagates the derivative by one operand from node to node of a program, and then a tangent.
+// Computes the derivative by one operand, node by node, and multiplies it by a tangent.
 class Differentiator {
  public:
   // With `by_result`, partials of the last call read the result instead of recomputing it.
@@ -143,8 +143,8 @@ constexpr Program partial_by(const Program& program, int wrt, bool by_result) {
   return finish(builder, last, program.operands + 2, program.params, false);
 }
 
-// The same, but reads the result of the call if a tape keeps no more values for it. A tape keeps
-// the values that the program reads.
+// The same, but the program may read the result of the call. It does so if it then reads no more
+// values than otherwise, since a tape keeps all values that it reads.
 constexpr Program partial_of(const Program& program, int wrt) {
   const Program with = partial_by(program, wrt, true);
   bool reads_result = false;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels of random ops. Operand 0 is a key, uint64[2]: seed and stream of Philox-4x32-10. An
-// element depends only on the key and its row-major index. Operand 0 may also be several keys,
-// uint64[k.., 2], for the first axes k.. of the result. Each key then draws the same numbers for
-// the remaining axes as it draws alone.
+// element depends only on the key and its row-major index. Operand 0 may also hold several keys,
+// uint64[k.., 2]. The result then begins with the axes k.., and each key fills the remaining axes
+// with the numbers that it would draw alone.
 #pragma once
 
 #include "etude/core/op/op.h"
@@ -17,8 +17,8 @@ void prepare_random_normal(const PrepareCall& call);
 void prepare_random_truncated_normal(const PrepareCall& call);
 // Whole numbers in [low, high), attributes "low" and "high".
 void prepare_random_integers(const PrepareCall& call);
-// A key, uint64[2], for each integer of operand 1: row i is derived from the key and number i.
-// Several keys belong to the first axes of the numbers.
+// A key, uint64[2], for each integer of operand 1: row i is derived from the key and number i. With
+// several keys, uint64[k.., 2], operand 1 begins with the axes k.., too.
 void prepare_random_fold_in(const PrepareCall& call);
 // The numbers 0 .. n - 1 in a random order, as int64.
 void prepare_random_permutation(const PrepareCall& call);

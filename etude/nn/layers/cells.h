@@ -24,8 +24,8 @@ struct CellOptions {
 // tanh([x, state] weight + bias). shapes: x [n, input], state and result [n, hidden], weight [input
 // + hidden, hidden], bias [hidden].
 //
-// throws, as all cells (construction): kInvalidArgument for sizes below 1. throws (call):
-// kInvalidArgument for an input or a state of another size.
+// All cells throw the same errors. throws (construction): kInvalidArgument for sizes below 1.
+// throws (call): kInvalidArgument for an input or a state of another size.
 class SimpleRNNCell {
  public:
   using State = Tensor;

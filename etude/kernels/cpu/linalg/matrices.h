@@ -18,7 +18,7 @@ namespace etude::kernels::cpu {
 struct MatrixParams : KernelParams {
   Shape leading;
   int64_t count = 1;               // of the matrices
-  int64_t m = 0, n = 0, k = 0;     // rows and columns of operand 0; right sides, or min(m, n)
+  int64_t m = 0, n = 0, k = 0;     // operand 0: [m, n]; k right sides, or min(m, n)
   int64_t work_bytes = 0;          // for one matrix
   double us = 0;                   // for one matrix, roughly
   const void* routines = nullptr;  // of LAPACK; null if none is called
@@ -27,7 +27,7 @@ struct MatrixParams : KernelParams {
   double rtol = -1;
   int64_t offset = 0;
   int64_t directions = 0;                     // matrices after operand 0
-  std::size_t fault = 0;                      // which of the kernel's possible faults
+  std::size_t fault = 0;                      // number in the kernel's table of faults
   int work = 0, real_work = 0, int_work = 0;  // elements of LAPACK's work memory
 
   template <class T>

@@ -52,7 +52,7 @@ struct TileProduct {
   int64_t segments = 1;               // number of terms; term s starts at a + a_offset[s]
   const int64_t* a_offset = nullptr;  // null: one segment at 0
   const int64_t* b_offset = nullptr;
-  const float* start = nullptr;  // the initial sums: zeros, a row for all (start_row 0), out
+  const float* start = nullptr;  // initial sums: zeros, `out`, or one row (start_row 0)
   int64_t start_row = 0;
   // For kMasked: bit j of columns_of[k] is set if column j (j < 16) has a term in step k of a
   // segment. A column without a term keeps its sum: the operands there have no effect, even NaN.
