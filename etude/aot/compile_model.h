@@ -38,7 +38,7 @@ struct ModelFacts {
   Machine machine = Machine::kThis;
 };
 
-// The archives with the kernels. They are in memory as long as this object.
+// The archives with the kernels. They remain in memory as long as this object exists.
 class KernelArchives {
  public:
   // The archives next to this program or its library.
@@ -71,8 +71,8 @@ class ModelCompiler {
   // Adds a function NAME_run for the graph.
   //
   // throws: kInvalidArgument for a name that is not a C identifier; kUnimplemented, naming the op
-  //         and its line, for a call that cannot be compiled: it has an effect outside, or its
-  //         kernel needs the library.
+  //         and its line, for a call that cannot be compiled: it has an effect outside the graph,
+  //         or its kernel needs the library.
   // cost:   as for a plan, and milliseconds for each scalar program.
   ModelFacts add(const std::string& name, const Graph& graph);
 

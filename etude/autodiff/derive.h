@@ -31,9 +31,9 @@ bool pushes_results(const Op& op);
 // Tangents of the results; entries may be absent.
 Values run_jvp(const Op& op, const JvpCall& call);
 
-// The values that the reverse rule reads for the wanted operands. Bit i of `operands` stands for
-// operand i, and bit i of `results` for result i. find_reads() finds them by running the rule on
-// abstract tensors; each thread caches them.
+// The values that the reverse rule reads for the wanted operands. Bit i of `operands` means operand
+// i, and bit i of `results` means result i. find_reads() finds them by running the rule on abstract
+// tensors; each thread caches them.
 struct Reads {
   uint64_t operands = 0;
   uint64_t results = 0;

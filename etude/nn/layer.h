@@ -51,7 +51,8 @@ class Activation {
 
   Tensor operator()(Tensor x) const { return function_ ? function_(x) : x; }
   bool is_empty() const { return !function_; }
-  // Equal for equal functions: copies, and uses of one op or captureless lambda.
+  // The keys of two functions are equal if one is a copy of the other, or if both are the same op
+  // or the same lambda without captures.
   uint64_t host_key() const { return key_; }
 
  private:

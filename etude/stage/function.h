@@ -25,11 +25,11 @@
 // throws, arguments and Variables keep their values.
 //
 // Tensors from outside that f uses are captured: the graph does not see later writes to them. The
-// same is true for host values that f reaches by reference. Examples of a vmap around the call may
-// be captured; the graph is then valid in that vmap only. Objects in a std::shared_ptr are held
-// weakly. If such an object is destroyed, its graph is dropped the next time that a graph is made
-// or listed. Sparse gradients remain sparse as results, and as arguments of a function without a
-// signature.
+// same is true for host values that f reaches by reference. Inside a vmap the call may capture an
+// example of the batch; the graph is then valid in that vmap only. Objects in a std::shared_ptr are
+// held weakly. If such an object is destroyed, its graph is dropped the next time that a graph is
+// made or listed. Sparse gradients remain sparse as results, and as arguments of a function without
+// a signature.
 //
 // Where f takes a tensor, a call may pass numbers, nested lists, arrays and spans of numbers. They
 // are read at each call, and get the dtype of the signature, if any.
@@ -231,8 +231,9 @@ class Function<R(A...)> {
 
   using GraphOf = CallableGraph<R(A...)>;
   // Returns the graph made from the signature; host arguments have their default values.
-  // throws: kFailedPrecondition without a signature, or if host code reads a size that it leaves
-  //   open; kInvalidArgument if it has another number of tensors.
+  // throws: kFailedPrecondition without a signature, or if host code reads a size that the
+  //   signature leaves open; kInvalidArgument if the signature has another number of tensors than
+  //   the arguments.
   GraphOf trace(CallSite where = CallSite::here()) const
       requires(sizeof...(A) > 0 && (std::is_default_constructible_v<std::decay_t<A>> && ...)) {
     internal::require_has_signature(core_->options(), where);

@@ -18,8 +18,8 @@ using Values = internal::InlineVector<Tensor, 2>;
 using Types = internal::InlineVector<const Type*, 4>;
 
 // Borrowed operands of a call; an entry may be an absent tensor if the record allows it. Bit i of
-// `expiring` is set if the caller does not use operand i afterwards (first 32 operands only). Two
-// words, so that it is passed in registers.
+// `expiring` is set if the caller does not use operand i afterwards (first 32 operands only). The
+// type has two words, so that it is passed in registers.
 class Operands {
  public:
   Operands() = default;

@@ -7,7 +7,8 @@
 
 namespace etude::kernels::cpu {
 
-// Element i is start + i * step. With has_last, the last of several elements is exactly `last`.
+// Element i is start + i * step. With has_last, the last element is exactly `last` if there are
+// several elements.
 struct RangeOptions {
   double start = 0, step = 1, last = 0;
   WordOf<bool> has_last = false;

@@ -23,8 +23,8 @@ struct FourierOptions {
 void prepare_fourier(const PrepareCall& call, const FourierOptions& options);
 // real [.., n, ..] -> complex [.., n / 2 + 1, ..].
 void prepare_fourier_of_real(const PrepareCall& call, const FourierOptions& options);
-// complex [.., n / 2 + 1, ..] -> real [.., n, ..], where n is the size of the result. Imaginary
-// parts that are 0 in the spectrum of real numbers are not read.
+// complex [.., n / 2 + 1, ..] -> real [.., n, ..], where n is the size of the result. Some
+// imaginary parts are 0 in every spectrum of real numbers; the kernel does not read them.
 void prepare_fourier_to_real(const PrepareCall& call, const FourierOptions& options);
 
 // x resized along an axis: truncated, or padded with zeros at the end. Any dtype.
