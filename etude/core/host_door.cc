@@ -31,6 +31,12 @@ Tensor at_home(const Tensor& x, CallSite where) {
   return out;
 }
 
+void wait_for(const Tensor& x) {
+  if (!x.has_value() || !TensorAccess::has_elements(x)) return;
+  DeviceMemory* const memory = memory_of(TensorAccess::rep(x)->type->device());
+  if (memory != nullptr) memory->wait_for(TensorAccess::data(x), bytes_of(x));
+}
+
 const void* host_elements(const Tensor& x) { return at_home_rep(x)->data; }
 
 void* host_elements_for_writing(Tensor& x) {

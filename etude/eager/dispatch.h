@@ -45,6 +45,9 @@ RefPtr<Prepared> prepare(const Op& op, const Attrs& attrs, std::span<const Type*
 // The error of a call that does not begin.
 inline constexpr std::string_view kCancelledText =
     "did not run: the Cancellation of a CancelScope around it was cancelled";
+// Whether the kernel only enqueues its work, so that it needs a note of the op and the user's line
+// (core/internal/late_calls.h).
+inline bool is_queued(const Prepared& call) noexcept { return call.state.stream.handle != nullptr; }
 // report_fault() for a thrown error: for kernels that run plans.
 bool report_error(const Error& error);
 // Throws the fault that a failed kernel reported. Call it only after a failure.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plan: a graph made ready to run on the host. Its kernels are prepared, its intermediate values
-// have places in one block of memory (the arena), and a run is a loop over its steps: it looks up
+// Plan: a graph made ready to run. Its kernels are prepared, its intermediate values have places in
+// one block of memory for each device (an arena), and a run is a loop over its steps: it looks up
 // no op and makes no tensor except the results. It computes the same bits as the separate calls.
 // Runs of small calls among the steps are clusters (cluster.h); machine code replaces them once it
 // is compiled. Independent steps that take long run side by side (forks.h).
@@ -88,10 +88,12 @@ class Plan final : public RefCounted {
   // to one thread at a time; the plan outlives it.
   class Runner;
 
-  // Bytes of the arena; and of all values alive at the peak, a lower bound.
+  // Bytes of all arenas; and of all values alive at the peak, a lower bound.
   int64_t arena_bytes() const noexcept { return arena_bytes_; }
   int64_t live_bytes() const noexcept { return live_bytes_; }
   std::size_t steps() const noexcept { return steps_.size(); }
+  // Whether a step can fail, for elements that its kernel refuses.
+  bool may_fail() const noexcept { return may_fail_; }
   // The estimated time of all steps.
   const CallTime& time() const noexcept { return time_; }
   // Groups of steps that may run side by side.
@@ -121,13 +123,18 @@ class Plan final : public RefCounted {
  private:
   friend class Planner;
   friend class StretchFinder;
-  class Arenas;
+  class Arenas;  // that plans of a device share
   // The location of the bytes of a value.
   enum class Home : uint8_t { kNone, kInput, kConstant, kArena, kOutput };
   struct Place {
     Home home = Home::kNone;
-    uint32_t index = 0;  // of the input, the constant, or the new tensor
-    int64_t offset = 0;  // bytes from its start, or from the start of the arena
+    uint32_t index = 0;  // of the input, the constant, the new tensor, or the arena
+    int64_t offset = 0;  // bytes from its start
+  };
+  // The block of memory for intermediate values on one device.
+  struct Arena {
+    Device device;
+    int64_t bytes = 0;
   };
   struct Step {
     KernelFn run;
@@ -166,16 +173,18 @@ class Plan final : public RefCounted {
     uint32_t made;
     bool is_room = false;
   };
-  // The memory of one run at a time: the arena, and all pointers of all steps.
+  // The memory of one run at a time: the arenas, and all pointers of all steps.
   struct Frame {
     Frame() = default;
     Frame(const Frame&) = delete;
     Frame& operator=(const Frame&) = delete;
     ~Frame() {
-      if (arena != nullptr) free_buffer(arena);
+      for (Buffer* arena : arenas) {
+        if (arena != nullptr) free_buffer(arena);
+      }
     }
 
-    Buffer* arena = nullptr;
+    std::vector<Buffer*> arenas;    // as in the plan
     std::vector<void*> pointers;    // one per place
     std::vector<KernelCall> calls;  // one per step, into `pointers`
   };
@@ -186,8 +195,9 @@ class Plan final : public RefCounted {
   std::unique_ptr<Frame> take_frame() const;
   std::unique_ptr<Frame> take_spare() const;  // an existing one; null: none
   void give_frame(std::unique_ptr<Frame> frame) const noexcept;
-  std::unique_ptr<Frame> make_frame(Buffer* arena) const;  // null: a new arena
-  void share_arena() const;                                // called when the plan is made
+  std::unique_ptr<Frame> make_frame(Buffer* arena) const;  // null: new arenas
+  bool shares_arena() const noexcept;
+  void share_arena() const;  // called when the plan is made
   // Null, or the step whose kernel reported a fault.
   const Step* run_steps(const Frame& frame) const;
   const Step* run_range(const Frame& frame, std::size_t first, std::size_t end) const;
@@ -226,8 +236,10 @@ class Plan final : public RefCounted {
   std::vector<Output> outputs_;
   std::vector<Donation> donations_;  // in the order of inputs
   std::vector<Donation> overs_;      // all that may_go_over() allows
-  int64_t arena_bytes_ = 0;
+  std::vector<Arena> arenas_;
+  int64_t arena_bytes_ = 0;  // of all arenas
   int64_t live_bytes_ = 0;
+  bool may_fail_ = false;
   CallTime time_;
 
   mutable std::atomic<bool> lacks_fused_calls_{false};
@@ -235,6 +247,10 @@ class Plan final : public RefCounted {
   mutable std::mutex mutex_;
   mutable std::vector<std::unique_ptr<Frame>> spares_;  // beyond the first
 };
+
+// Copies the elements of a value on its device, unless they are in place.
+// throws: a late error of the device.
+void copy_elements(const Type* type, void* to, const void* from);
 
 class Plan::Runner {
  public:

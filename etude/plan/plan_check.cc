@@ -121,11 +121,14 @@ void Plan::verify_donation(const Donation& d, bool may_fail) const {
 void Plan::verify_places() const {
   for (const Donation& donation : donations_) verify_donation(donation, false);
   for (const Donation& over : overs_) verify_donation(over, true);
-  std::vector<Memory> memories(made_.size() + 1);  // new tensors, and the arena
+  std::vector<Memory> memories(made_.size() + arenas_.size());  // new tensors, then arenas
   const auto memory_of = [&](const Place& place) {
-    return place.home == Home::kArena    ? &memories.back()
+    return place.home == Home::kArena    ? &memories[made_.size() + place.index]
            : place.home == Home::kOutput ? &memories[place.index]
                                          : nullptr;
+  };
+  const auto device_at = [&](const Place& place) {
+    return place.home == Home::kArena ? arenas_[place.index].device : made_[place.index]->device();
   };
   // Views have no step: the value at the end of their chain wrote the bytes that they show.
   std::vector<GraphValue> writer(graph_->value_count());
@@ -166,6 +169,9 @@ void Plan::verify_places() const {
       Memory* const memory = memory_of(results[r]);
       if (memory == nullptr) continue;
       const GraphValue v = node.first_result + r;
+      ETUDE_CHECK(device_at(results[r]) == graph_->type(v)->device(),
+                  "result {} of step {} ({}) of a plan is in the memory of another device", r,
+                  next - 1, node.op.name());
       memory->write(results[r].offset, results[r].offset + graph_->type(v)->bytes(), v);
     }
   }
