@@ -58,27 +58,11 @@ Tensor moved_capture(const Graph& placed, std::size_t i, const Tensor& x, Device
   return made.there;
 }
 
-// Outside of scopes the Variables of a call are on one device, on which it runs.
-void require_one_device(const Graph& graph, Operands inputs) {
-  std::size_t first = inputs.size();
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (graph.inputs()[i].role != InputRole::kVariable) continue;
-    if (first == inputs.size()) first = i;
-    const Device device = inputs[i].type()->device(), other = inputs[first].type()->device();
-    ETUDE_REQUIRE(
-        device == other,
-        "the Variable of input '{}' is on {} and the Variable of input '{}' is on {}, and "
-        "no DeviceScope selects one. Make both on one device, or call it in a DeviceScope",
-        graph.inputs()[first].name, other.to_string(), graph.inputs()[i].name, device.to_string());
-  }
-}
-
 }  // namespace
 
 Values run_placed(const Graph& traced, Operands inputs, Device device, CallSite where) {
   const GraphRef graph = placed_graph(traced, device);
   const Placement* const scope = active_placement();
-  if (scope == nullptr && !is_inside_rule()) require_one_device(*graph, inputs);
   std::vector<Tensor> held;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const Graph::Input& input = graph->inputs()[i];

@@ -16,8 +16,8 @@ namespace etude::internal {
 std::optional<Device> device_of_run(const Graph& graph, Operands inputs);
 // Runs the graph as placed on the device, with copies of the inputs that are elsewhere. Copies of
 // captures are made once and kept with the placed graph.
-// throws: kInvalidArgument outside of a scope for arguments, or for Variables, on two devices;
-// kFailedPrecondition if the scope forbids copies. All name the argument or the Variable.
+// throws: kInvalidArgument for arguments on two devices outside of a scope; kFailedPrecondition if
+// the scope forbids copies. Both name the argument.
 Values run_placed(const Graph& traced, Operands inputs, Device device, CallSite where);
 // Waits until the results of such a run are there, if the device has a queue and a step of the
 // graph can fail: before a change that must not happen if a step fails. throws: their late error.

@@ -18,6 +18,7 @@
 #include "etude/variables/variable.h"
 #include "tests/devices/sim/sim_device.h"
 #include "tests/expect_error.h"
+#include "tests/temp_folder.h"
 
 namespace etude {
 namespace {
@@ -109,8 +110,7 @@ TEST(LateErrors, OfStagedCallsNameTheFunctions) {
   EXPECT_EQ(outer(x, good).to_vector<float>(), (Floats{3, 7}));
   const Tensor y = outer(x, bad);
   const std::string late = message_of([&] { y.to_vector<float>(); });
-  const std::string now = message_of(
-      [&] { outer(Tensor({1.0, 2.0, 3.0}), Tensor({0, 7})); });
+  const std::string now = message_of([&] { outer(Tensor({1.0, 2.0, 3.0}), Tensor({0, 7})); });
   EXPECT_NE(late.find("take: "), std::string::npos) << late;
   EXPECT_NE(late.find("in function 'outer' called at "), std::string::npos) << late;
   EXPECT_NE(late.find("in function 'inner' called at "), std::string::npos) << late;
@@ -168,8 +168,17 @@ TEST(LateErrors, OfControlFlow) {
 
 TEST(LateErrors, OfDerivatives) {
   const Tensor index = on_sim({7});
-  const auto g = gradient([&](const Tensor& x) { return sum(exp(x) * sum(take(x, index))); });
-  const Tensor y = g(on_sim({1.0, 2.0, 3.0}));
+  const auto loss = [&](const Tensor& x) { return sum(exp(x) * sum(x.at(index))); };
+  // Adding the cotangents of rows looks at the index.
+  expect_error(
+      [&] {
+        gradient(loss)(on_sim({1.0, 2.0, 3.0})).to_vector<float>();
+      },
+      ErrorCode::kOutOfRange, {"index 7 is out of range for axis 0 of size 3", "at "});
+  const auto scaled = [&](const Tensor& x) {
+    return sum(exp(x) * sum(take(on_sim({1.0}), index)));
+  };
+  const Tensor y = gradient(scaled)(on_sim({1.0, 2.0, 3.0}));
   expect_error([&] { y.to_vector<float>(); }, ErrorCode::kOutOfRange, {"take: "});
 }
 
@@ -246,12 +255,16 @@ TEST(LateErrors, OfADeviceThatVanishes) {
 
 TEST(LateErrors, FilesHoldNoPoisonedValue) {
   const Tensor x = on_sim({1.0, 2.0, 3.0});
-  const std::string path = testing::TempDir() + "poisoned.safetensors";
-  expect_error([&] { save_safetensors(path, {{"x", wrong_rows(x)}}); }, ErrorCode::kOutOfRange,
-               {"take: "});
-  EXPECT_THROW(load_safetensors(path), Error);
-  save_safetensors(path, {{"x", x * 2.0}});
-  EXPECT_EQ(load_safetensors(path).tensors.at("x").to_vector<float>(), (Floats{2, 4, 6}));
+  const internal::TempFolder folder;
+  const std::string path = folder.path() / "x.safetensors";
+  expect_error(
+      [&] {
+        io::save_safetensors(path, {{"x", wrong_rows(x)}});
+      },
+      ErrorCode::kOutOfRange, {"take: "});
+  EXPECT_THROW(io::load_safetensors(path), Error);
+  io::save_safetensors(path, {{"x", x * 2.0}});
+  EXPECT_EQ(io::load_safetensors(path).tensors.at("x").to_vector<float>(), (Floats{2, 4, 6}));
 }
 
 }  // namespace

@@ -126,9 +126,9 @@ TEST(SimDevice, ScopesPlaceCalls) {
 // spec: DV-05
 TEST(SimDevice, CopiesCanBeForbidden) {
   const Tensor a = {1.0, 2.0};
-  const DeviceScope on("sim:0", {.copies = CopyPolicy::kForbid});
+  const DeviceScope on(device(), {.copies = CopyPolicy::kForbid});
   expect_error([&] { a + a; }, ErrorCode::kFailedPrecondition,
-               {"add: operand 'x'", " is on cpu:0, but the call runs on sim:0"});
+               {"add: operand 'x1'", " is on cpu:0, but the call runs on sim:0"});
 }
 
 // Random draws have the same numbers on both devices.
@@ -212,10 +212,12 @@ TEST(SimDevice, PlansHaveStepsOnSeveralDevices) {
 
 TEST(SimDevice, ScansCarryValuesAndRows) {
   auto f = function([](const Tensor& x) {
-    return scan([](const Tensor& sum, const Tensor& row) {
-      const Tensor next = tanh(sum + row);
-      return std::pair(next, next * row);
-    }, zeros_like(x.at(0)), x);
+    return scan(
+        [](const Tensor& sum, const Tensor& row) {
+          const Tensor next = tanh(sum + row);
+          return std::pair(next, next * row);
+        },
+        zeros_like(x.at(0)), x);
   });
   const Tensor x = {{0.5, 1.0}, {1.5, -0.25}, {2.0, 0.125}};
   const auto want = f(x);
@@ -274,8 +276,8 @@ TEST(SimDevice, AVariableWinsOverTheScope) {
                {" is on cpu:0 and ", " is on sim:0, and no DeviceScope selects one"});
   auto both = function([&] { return home + away; });
   expect_error([&] { both(); }, ErrorCode::kInvalidArgument,
-               {"is on cpu:0 and the Variable of input", "is on sim:0, and no DeviceScope selects "
-                "one. Make both on one device, or call it in a DeviceScope"});
+               {"add: operand 'x1' is on cpu:0 and operand 'x2' is on sim:0, and no DeviceScope "
+                "selects one"});
   const DeviceScope on(device());
   EXPECT_EQ(both().to_vector<float>(), (Floats{7, 9}));
 }
@@ -286,17 +288,20 @@ TEST(SimDevice, EffectsWaitForTheirValues) {
   const auto before = set_print_sink([&](std::string_view line) { lines.emplace_back(line); });
   auto f = function([](const Tensor& x) {
     const Tensor y = x * 2.0;
-    print("y is {}", y);
+    print("y is", y);
     assert_true(sum(y) > 0.0, "y is positive");
     return y + 1.0;
   });
   const Tensor y = f(Tensor({1.0, 2.0}).to(device()));
-  expect_error([&] { f(Tensor({-1.0, -2.0}).to(device())); }, ErrorCode::kFailedPrecondition,
-               {"y is positive: the condition is false"});
+  expect_error(
+      [&] {
+        f(Tensor({-1.0, -2.0}).to(device()));
+      },
+      ErrorCode::kFailedPrecondition, {"y is positive: the condition is false"});
   set_print_sink(before);
   EXPECT_EQ(y.to_vector<float>(), (Floats{3, 5}));
   ASSERT_EQ(lines.size(), 2u);
-  EXPECT_EQ(lines[0], "y is [2, 4]");
+  EXPECT_EQ(lines[0], "y is [2., 4.]");
 }
 
 TEST(SimDevice, LazyScopesRunItsCallsAtOnce) {
@@ -325,7 +330,8 @@ TEST(SimDevice, CapturesAreCopiedOnce) {
 
 // The memory of intermediate values of staged calls is the device's own.
 TEST(SimDevice, StatisticsIncludeArenas) {
-  auto f = function([](const Tensor& x) { return sum(sin(cumulative_sum(x)) * cumulative_sum(x + 1.0)); });
+  auto f = function(
+      [](const Tensor& x) { return sum(sin(cumulative_sum(x)) * cumulative_sum(x + 1.0)); });
   for (const Device on : {device(), add_cpu_device()}) {
     const Tensor x = full({100000}, 0.5).to(on);
     const int64_t home = memory_stats("cpu:0").live_bytes;

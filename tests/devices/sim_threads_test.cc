@@ -37,7 +37,7 @@ TEST(SimThreads, EagerAndStagedCalls) {
     for (int i = 0; i < 20; ++i) {
       const Tensor slope = gradient(loss)(x);
       x = x - slope * 0.001;
-      if (i % 7 == t % 7) EXPECT_EQ(x.to_vector<float>().size(), 4u);
+      if (i % 7 == t % 7) x.to_vector<float>();  // now and then this thread waits
     }
     return x;
   };

@@ -48,7 +48,9 @@ Device common_device(const Op& op, Operands in) {
     } else if (device != common) {
       const bool is_free =
           is_inside_rule() || trace_of(in[i]) != nullptr || trace_of(in[common_at]) != nullptr;
-      const bool follows = is_free && (device.is_home() || common.is_home());
+      const bool are_fixed = !is_inside_rule() && !hides_scope() && has_fixed_place(in[i]) &&
+                             has_fixed_place(in[common_at]);
+      const bool follows = is_free && !are_fixed && (device.is_home() || common.is_home());
       if (!follows) throw_mixed(op, in, common_at, i);
       if (common.is_home()) common = device;
     }

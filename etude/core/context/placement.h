@@ -15,6 +15,8 @@ namespace etude::internal {
 bool holds_graphs(const Op& op) noexcept;
 // The scope that places calls at this point of the thread; null if there is none, or in a rule.
 const Placement* active_placement() noexcept;
+// Whether a NoDeviceScope hides a scope of this thread.
+bool hides_scope() noexcept;
 // Whether a call in a scope needs no placement: its operands are on the device of the scope.
 bool is_placed(const Op& op, Operands in) noexcept;
 // The device to which the operands of a call go; absent if they stay where they are.
@@ -36,6 +38,11 @@ void note_line(const Tensor& x, CallSite where) noexcept;
 // A tensor that the user's line `where` made of host data: on the given device, else on the device
 // of the scope.
 Tensor in_scope(Tensor made, CallSite where, std::optional<Device> given = std::nullopt);
+// Marks x, the value of a Variable in a trace. Other values of cpu:0 in a trace follow the operands
+// of their calls to another device; operands that are Variables on two devices are an error there as
+// well, unless the trace hides a scope. Both are defined in core/internal/traced.cc.
+void fix_place(const Tensor& x) noexcept;
+bool has_fixed_place(const Tensor& x) noexcept;
 // x on the device by the op to_device; x itself if it is there. Defined in core/tensor_ops.cc.
 Tensor moved(const Tensor& x, Device device, CallSite where = {});
 
