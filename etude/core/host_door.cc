@@ -52,4 +52,9 @@ Tensor copied_to(const Tensor& x, Device device) {
   return out;
 }
 
+Tensor restored_to(const Tensor& x, Tensor value) {
+  if (!x.has_value() || x.device() == value.device()) return value;
+  return copied_to(at_home(value), x.device());
+}
+
 }  // namespace etude::internal

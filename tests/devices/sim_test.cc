@@ -39,8 +39,8 @@ TEST(SimDevice, HasANameAndIsListed) {
   EXPECT_EQ(all.front(), Device());
   EXPECT_EQ(std::ranges::count(all, device()), 1);
   EXPECT_EQ(Tensor({1.0, 2.0}).to("sim:0").device(), device());
-  expect_error([] { Tensor(1.0).to("sim:9"); }, ErrorCode::kNotFound,
-               {"there is no device 'sim:9' in this process. Its devices are: cpu:0, sim:0"});
+  expect_error([] { Tensor(1.0).to("sim:200"); }, ErrorCode::kNotFound,
+               {"there is no device 'sim:200' in this process. Its devices are: cpu:0, sim:0"});
 }
 
 // spec: DV-10

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random calls of random ops: for any dtypes, shapes and attributes they return results of the
-// inferred types, equal to a plain reference and to the bits of other devices, or throw an Error that
-// names the op and the line.
-// Case n is made from seed n alone. A failure prints its seed:
+// inferred types, equal to a plain reference and to the bits of other devices, or throw an Error
+// that names the op and the line. Case n is made from seed n alone. A failure prints its seed:
 //
 //   ETUDE_TEST_SEED=4711 ETUDE_TEST_CASES=1 build/dev/bin/random_ops_test
 #include <algorithm>

@@ -29,6 +29,9 @@ inline void* new_host_elements(const Tensor& x) noexcept { return TensorAccess::
 // A copy of x, which is at home and has elements, on another device; x itself for the home.
 // Contexts do not see the copy: it is for constants, such as numbers of the host.
 Tensor copied_to(const Tensor& x, Device device);
+// A value from a file in the place of x: on the device of x, if that has a value. Contexts do not
+// see the copy.
+Tensor restored_to(const Tensor& x, Tensor value);
 
 }  // namespace internal
 }  // namespace etude

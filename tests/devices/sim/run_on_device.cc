@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs the tests of a program on a simulated device: with ETUDE_TEST_DEVICE=sim:0 in the environment
-// each test runs in a DeviceScope of it. A test that looks at the memory of cpu:0 cannot run so; the
-// list of the program in CMakeLists.txt leaves it out.
+// Runs the tests of a program on a simulated device: with ETUDE_TEST_DEVICE=sim:0 in the
+// environment each test runs in a DeviceScope of it. A test that looks at the memory of cpu:0
+// cannot run so; the list of the program in CMakeLists.txt leaves it out.
 #include <cstdlib>
 #include <memory>
 #include <string_view>
