@@ -9,6 +9,7 @@
 #include "etude/core/call/builtin.h"
 #include "etude/core/call/call_scope.h"
 #include "etude/core/call/graph_calls.h"
+#include "etude/core/context/placement.h"
 #include "etude/core/context/resource.h"
 #include "etude/core/internal/mode.h"
 #include "etude/core/op/batching.h"
@@ -240,7 +241,9 @@ BodyGraph trace_body(std::string_view op, const std::string& name, const Tensor&
   for (std::size_t i = 0; i < like.size(); ++i) {
     arguments.push_back(context.add_argument(names[i], like[i].type()));
   }
-  const std::vector<Tensor> results = body(arguments);
+  std::vector<Tensor> results = body(arguments);
+  // A body may return a value from outside of it, or a constant, which no call in the scope made.
+  for (Tensor& y : results) y = to_scope(y, where);
   if (!context.created().empty()) {
     throw_of(op, ErrorCode::kFailedPrecondition,
              fmt::format("{} in '{}' would be made whenever that runs. Make it before",
@@ -540,11 +543,17 @@ class LoopGraphs {
   std::size_t carried_ = 0, rows_ = 0, first_fixed_ = 0;
 };
 
+// In a DeviceScope the steps of a loop run there, and so its values come there before the first.
+void place(std::vector<Tensor>& values, CallSite where) {
+  for (Tensor& x : values) x = to_scope(x, where);
+}
+
 }  // namespace
 
 std::vector<Tensor> run_while(StagedLoop loop, const LoopOptions& options, TensorBody condition,
                               TensorBody body) {
   return located(loop.op, loop.where, [&] {
+    place(loop.carried, loop.where);
     OwnValues(loop.where).own(loop.carried);
     const auto trace = [&](const char* name, TensorBody f) {
       return trace_body(loop.op, name, loop.key, loop.carried, loop.names, f, loop.where);
@@ -575,8 +584,10 @@ std::vector<Tensor> run_scan(StagedLoop loop, std::span<const Tensor> given, int
                              TensorBody body) {
   return located(loop.op, loop.where, [&] {
     // In the order of the eager loop: the state, and then Rows::split().
+    place(loop.carried, loop.where);
     OwnValues(loop.where).own(loop.carried);
     std::vector<Tensor> rows(given.begin(), given.end());
+    place(rows, loop.where);
     OwnValues(loop.where).own(rows);
     std::vector<Tensor> like = loop.carried;
     std::vector<std::string> names = loop.names;

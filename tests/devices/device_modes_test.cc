@@ -179,6 +179,21 @@ TEST(DeviceModes, LazyScopesRunCallsOfOtherDevicesAtOnce) {
   EXPECT_EQ((y.to("cpu:0") + pending).to_vector<float>(), (Floats{5, 9}));
 }
 
+// Recorded calls are calls on cpu:0, also if their values are looked at in a scope.
+TEST(DeviceModes, PendingCallsStayAtHomeInAScope) {
+  const Tensor x = {1.0, 2.0};
+  const LazyScope lazy;
+  const Tensor pending = sin(x) * 2.0, other = cos(x);
+  {
+    const DeviceScope on(second());
+    EXPECT_EQ(pending.to_vector<float>().size(), 2u);
+    EXPECT_EQ((pending + x).device(), second());
+  }
+  EXPECT_EQ(pending.device(), Device());
+  EXPECT_EQ(pending.data<float>()[0], 2.0f * sin(x).data<float>()[0]);
+  EXPECT_TRUE(same_value(pending + other, sin(x) * 2.0 + cos(x)));
+}
+
 TEST(DeviceModes, OtherLibrariesGetCopiesOnRequestOnly) {
   const Tensor away = Tensor({1.0, 2.0}).to(second());
   expect_error([&] { to_dlpack(away); }, ErrorCode::kFailedPrecondition,

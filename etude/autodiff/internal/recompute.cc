@@ -105,9 +105,11 @@ RepeatedRun::RepeatedRun(const RunRecord& record, std::span<const Tensor> dy)
   };
   watch(first_inputs_);
   watch(record_.inputs());
+  if (record_.device) place_.emplace(*record_.device);
 }
 
 std::vector<Tensor> RepeatedRun::gradients(const LeafList& results) {
+  place_.reset();
   // The function may capture one of its own arguments: its gradient is computed in both roles.
   const std::size_t count = first_inputs_.size(), captures = record_.captures.size();
   std::vector<Tensor> sources = first_inputs_;

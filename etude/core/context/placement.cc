@@ -155,7 +155,13 @@ Tensor in_scope(Tensor made, CallSite where, std::optional<Device> given) {
   return out;
 }
 
+Tensor to_scope(const Tensor& x, CallSite where) {
+  const Placement* const place = active_placement();
+  return place == nullptr || !x.has_value() ? x : moved(x, device_of(*place), where);
+}
+
 void note_line(const Tensor& x, CallSite where) noexcept {
+  if (!x.has_value()) return;
   Buffer* const buffer = TensorAccess::rep(x)->buffer;
   const bool is_away = buffer != nullptr && buffer->memory != nullptr;
   if (is_away) static_cast<DeviceBuffer*>(buffer)->made_at = where;

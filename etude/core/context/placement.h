@@ -43,6 +43,8 @@ Tensor in_scope(Tensor made, CallSite where, std::optional<Device> given = std::
 // well, unless the trace hides a scope. Both are defined in core/internal/traced.cc.
 void fix_place(const Tensor& x) noexcept;
 bool has_fixed_place(const Tensor& x) noexcept;
+// x on the device of the scope, by the op to_device; x itself without a scope.
+Tensor to_scope(const Tensor& x, CallSite where);
 // x on the device by the op to_device; x itself if it is there. Defined in core/tensor_ops.cc.
 Tensor moved(const Tensor& x, Device device, CallSite where = {});
 

@@ -82,7 +82,7 @@ Types while_type(const TypeCall& call) {
   internal::require_inputs(*loop.condition, inputs(0, {}));
   const Types says = loop.condition->output_types();
   ETUDE_REQUIRE(
-      says.size() == 1 && says[0] == intern_type(kBool, {}, call.device()),
+      says.size() == 1 && says[0] != nullptr && says[0]->on(Device()) == intern_type(kBool, {}),
       "the condition returns {}, but must return a single bool: whether to run another step",
       says.empty() || says[0] == nullptr ? "nothing" : says[0]->to_string());
   Types out;
