@@ -212,6 +212,7 @@ class Plan final : public RefCounted {
   // Simulates the steps, in builds with assertions, and checks that each read sees the intended
   // value (plan_check.cc). It shares nothing with the planner.
   void verify_places() const;
+  void verify_devices() const;  // that results are in the memory of their devices
   void verify_donation(const Donation& donation, bool may_fail) const;
   // Checks that the memory of branches is apart (plan_check_forks.cc), by places alone.
   void verify_forks() const;

@@ -118,7 +118,22 @@ void Plan::verify_donation(const Donation& d, bool may_fail) const {
   }
 }
 
+void Plan::verify_devices() const {
+  for (const Step& step : steps_) {
+    const Graph::Node node = graph_->node(step.node);
+    for (uint32_t r = 0; r < step.results; ++r) {
+      const Place& place = places_[step.first_place + r];
+      const Device device =
+          place.home == Home::kArena ? arenas_[place.index].device : made_[place.index]->device();
+      ETUDE_CHECK(device == graph_->type(node.first_result + r)->device(),
+                  "result {} of {} in a plan is in the memory of {}", r, node.op.name(),
+                  device.to_string());
+    }
+  }
+}
+
 void Plan::verify_places() const {
+  verify_devices();
   for (const Donation& donation : donations_) verify_donation(donation, false);
   for (const Donation& over : overs_) verify_donation(over, true);
   std::vector<Memory> memories(made_.size() + arenas_.size());  // new tensors, then arenas
@@ -126,9 +141,6 @@ void Plan::verify_places() const {
     return place.home == Home::kArena    ? &memories[made_.size() + place.index]
            : place.home == Home::kOutput ? &memories[place.index]
                                          : nullptr;
-  };
-  const auto device_at = [&](const Place& place) {
-    return place.home == Home::kArena ? arenas_[place.index].device : made_[place.index]->device();
   };
   // Views have no step: the value at the end of their chain wrote the bytes that they show.
   std::vector<GraphValue> writer(graph_->value_count());
@@ -169,9 +181,6 @@ void Plan::verify_places() const {
       Memory* const memory = memory_of(results[r]);
       if (memory == nullptr) continue;
       const GraphValue v = node.first_result + r;
-      ETUDE_CHECK(device_at(results[r]) == graph_->type(v)->device(),
-                  "result {} of step {} ({}) of a plan is in the memory of another device", r,
-                  next - 1, node.op.name());
       memory->write(results[r].offset, results[r].offset + graph_->type(v)->bytes(), v);
     }
   }

@@ -155,9 +155,13 @@ Tensor in_scope(Tensor made, CallSite where, std::optional<Device> given) {
   return out;
 }
 
-Tensor to_scope(const Tensor& x, CallSite where) {
+void to_scope(std::vector<Tensor>& xs, CallSite where) {
   const Placement* const place = active_placement();
-  return place == nullptr || !x.has_value() ? x : moved(x, device_of(*place), where);
+  if (place == nullptr) return;
+  const Device device = device_of(*place);
+  for (Tensor& x : xs) {
+    if (x.has_value()) x = moved(x, device, where);
+  }
 }
 
 void note_line(const Tensor& x, CallSite where) noexcept {

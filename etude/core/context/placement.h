@@ -4,6 +4,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "etude/core/call/values.h"
 #include "etude/core/context/device_scope.h"
@@ -38,13 +39,14 @@ void note_line(const Tensor& x, CallSite where) noexcept;
 // A tensor that the user's line `where` made of host data: on the given device, else on the device
 // of the scope.
 Tensor in_scope(Tensor made, CallSite where, std::optional<Device> given = std::nullopt);
-// Marks x, the value of a Variable in a trace. Other values of cpu:0 in a trace follow the operands
-// of their calls to another device; operands that are Variables on two devices are an error there as
-// well, unless the trace hides a scope. Both are defined in core/internal/traced.cc.
+// Marks x, the value of a Variable in a trace. A value of cpu:0 in a trace goes to the device of the
+// other operands; but Variables on two devices are an error there as well, unless the trace hides a
+// scope. Both are defined in core/internal/traced.cc.
 void fix_place(const Tensor& x) noexcept;
 bool has_fixed_place(const Tensor& x) noexcept;
-// x on the device of the scope, by the op to_device; x itself without a scope.
-Tensor to_scope(const Tensor& x, CallSite where);
+// Moves tensors to the device of the scope, if it exists, by the op to_device: the values of loops
+// and the results of branches, whose calls run there.
+void to_scope(std::vector<Tensor>& xs, CallSite where);
 // x on the device by the op to_device; x itself if it is there. Defined in core/tensor_ops.cc.
 Tensor moved(const Tensor& x, Device device, CallSite where = {});
 

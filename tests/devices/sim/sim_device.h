@@ -23,7 +23,7 @@ inline Device device() {
 // The queue of a simulated device.
 Queue& queue_of(Device device);
 
-// While alive, no enqueued call of the device runs. A look at elements would wait for ever.
+// While alive, no enqueued call of the device runs. A look at elements does not return meanwhile.
 class Hold {
  public:
   explicit Hold(Device device) : queue_(queue_of(device)) { queue_.hold(); }

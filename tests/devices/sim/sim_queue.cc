@@ -137,7 +137,7 @@ void Queue::run() {
     }
     sleep_sometimes();
     const Poison::Fault fault = run_job(entry);
-    entry.job.run = nullptr;  // what it owns is gone when the job is done
+    entry.job.run = nullptr;  // its memory is free when the job is done
     const std::lock_guard lock(mutex_);
     for (const Span& span : entry.job.writes) poison_.mark(span, fault);
     done_ = entry.number;
