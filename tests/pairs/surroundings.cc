@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Features that go on around functions: manifolds, layers with state, precision, files, threads and
-// exceptions.
+// Features that go on around functions: manifolds, layers with state, precision, files, threads,
+// exceptions and devices.
 #include <array>
 #include <cstddef>
 #include <exception>
