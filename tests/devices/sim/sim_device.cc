@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/devices/sim/sim_device.h"
 
-#include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -26,22 +27,30 @@ struct SimParams : KernelParams {
   std::vector<std::size_t> in_bytes, out_bytes;
 };
 
+struct FreeHost {
+  void operator()(void* memory) const noexcept { std::free(memory); }
+};
+using HostCopy = std::unique_ptr<void, FreeHost>;
+
 // The arguments of one run. Operands that kernels read on the host are copied, since the program
 // may change them before the call runs.
 struct Work {
   RefPtr<const SimParams> params;
   std::vector<const void*> in;
   std::vector<void*> out;
-  std::vector<Tensor> host_operands;
+  std::vector<HostCopy> host_operands;
 };
 
-Tensor copy_of(const void* from, std::size_t bytes) {
-  Tensor out = internal::make_tensor(intern_type(kUInt8, Shape{static_cast<int64_t>(bytes)}));
-  if (bytes > 0) std::memcpy(TensorAccess::rep(out)->data, from, bytes);
+HostCopy copy_of(const void* from, std::size_t bytes) {
+  constexpr std::size_t kAlignment = 64;
+  HostCopy out(std::aligned_alloc(kAlignment, (bytes / kAlignment + 1) * kAlignment));
+  if (out == nullptr) throw std::bad_alloc();
+  if (bytes > 0) std::memcpy(out.get(), from, bytes);
   return out;
 }
 
-bool enqueue(const KernelCall& call) {
+// throws: std::bad_alloc.
+void add_work(const KernelCall& call) {
   const auto& p = *static_cast<const SimParams*>(call.params);
   auto work = std::make_shared<Work>();
   Queue::Job job;
@@ -50,7 +59,7 @@ bool enqueue(const KernelCall& call) {
     const void* const at = call.in[i];
     if (at != nullptr && !p.memory->holds(at)) {
       work->host_operands.push_back(copy_of(at, p.in_bytes[i]));
-      work->in.push_back(TensorAccess::rep(work->host_operands.back())->data);
+      work->in.push_back(work->host_operands.back().get());
       continue;
     }
     work->in.push_back(p.memory->found_at(at));
@@ -66,7 +75,15 @@ bool enqueue(const KernelCall& call) {
     return prepared.run({prepared.state, work->out.data(), work->in.data()});
   };
   p.memory->queue().add(std::move(job));
-  return true;
+}
+
+bool enqueue(const KernelCall& call) {
+  try {
+    add_work(call);
+    return true;
+  } catch (const std::bad_alloc&) {
+    return report_fault(ErrorCode::kResourceExhausted, "the host has no memory left for this call");
+  }
 }
 
 // The kernel of cpu:0, wrapped: each op with a kernel for CPUs has one here.
