@@ -13,6 +13,7 @@
 #include "etude/autodiff/gradient_tape.h"
 #include "etude/autodiff/parts_of.h"
 #include "etude/base/structure.h"
+#include "etude/core/context/device_scope.h"
 #include "etude/ops.h"
 #include "etude/stage/control_flow.h"
 #include "etude/stage/function.h"
@@ -41,6 +42,23 @@ class AddChain final : public Instance {
     return y;
   }
   Tensor a_ = hashed(1, {2, 2}), b_ = hashed(2, {2, 2}, 1e-3);
+};
+
+// The same chain in a DeviceScope of the device of its operands. The difference to the chain without
+// a scope is the cost of a scope for a call.
+class AddInScope final : public Instance {
+ public:
+  std::vector<double> check() override {
+    const DeviceScope on("cpu:0");
+    return chain_.check();
+  }
+  void run() override {
+    const DeviceScope on("cpu:0");
+    chain_.run();
+  }
+
+ private:
+  AddChain chain_;
 };
 
 // A chain of sums and its gradient: the cost of one taped call, forward and backward.
@@ -259,6 +277,10 @@ std::vector<Workload> small_workloads() {
        .expected = {.3667208, .84934},
        .units = 1000,
        .make = [] { return std::make_unique<AddChain>(); }},
+      {.name = "add_in_scope_2x2",
+       .expected = {.3667208, .84934},
+       .units = 1000,
+       .make = [] { return std::make_unique<AddInScope>(); }},
       {.name = "tape_add_2x2",
        .expected = {1, 100},
        .units = 100,

@@ -7,6 +7,8 @@
 #include "etude/core/call/builtin.h"
 #include "etude/core/call/call_scope.h"
 #include "etude/core/context/context.h"
+#include "etude/core/context/device_scope.h"
+#include "etude/core/context/placement.h"
 #include "etude/core/context/size_decision.h"
 #include "etude/core/internal/call.h"
 
@@ -44,14 +46,21 @@ JvpContext& ForwardRun::context() { return *context_.operator->(); }
 
 void ForwardRun::operator()(Tensor& leaf, const Tensor& t) {
   if (!leaf.has_value() || !t.has_value()) return;
-  if (t.type() != leaf.type()) {
+  const Tensor x = identity(to_dense(leaf), where_);  // in a DeviceScope it is there
+  const Tensor there = current_device() ? moved(t, x.device(), where_) : t;
+  if (there.type() != x.type()) {
+    const bool is_elsewhere = there.device() != x.device();
+    const auto text = [&](const Tensor& of) {
+      const std::string type = of.type()->to_string();
+      return is_elsewhere ? fmt::format("{} on {}", type, of.device().to_string()) : type;
+    };
     throw_of("jvp", ErrorCode::kInvalidArgument,
-             fmt::format("a tangent of type {} does not fit an argument of type {}",
-                         t.type()->to_string(), leaf.type()->to_string()),
+             fmt::format("a tangent of type {} does not fit an argument of type {}", text(there),
+                         text(x)),
              where_);
   }
-  leaf = identity(to_dense(leaf), where_);
-  context_->set_tangent(leaf, t);
+  leaf = x;
+  context_->set_tangent(leaf, there);
 }
 
 std::vector<Tensor> ForwardRun::tangents(const LeafList& leaves) const {

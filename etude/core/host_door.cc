@@ -31,6 +31,12 @@ Tensor at_home(const Tensor& x, CallSite where) {
   return out;
 }
 
+void wait_for(const Tensor& x) {
+  if (!x.has_value() || !TensorAccess::has_elements(x)) return;
+  DeviceMemory* const memory = memory_of(TensorAccess::rep(x)->type->device());
+  if (memory != nullptr) memory->wait_for(TensorAccess::data(x), bytes_of(x));
+}
+
 const void* host_elements(const Tensor& x) { return at_home_rep(x)->data; }
 
 void* host_elements_for_writing(Tensor& x) {
@@ -44,6 +50,11 @@ Tensor copied_to(const Tensor& x, Device device) {
   Tensor out = make_tensor(rep->type->on(device));
   memory_of(device)->put(TensorAccess::rep(out)->data, rep->data, bytes_of(x));
   return out;
+}
+
+Tensor restored_to(const Tensor& x, Tensor value) {
+  if (!x.has_value() || x.device() == value.device()) return value;
+  return copied_to(at_home(value), x.device());
 }
 
 }  // namespace etude::internal

@@ -93,7 +93,12 @@ std::string internal::elements_text(const Tensor& x) {
   }
   if (TensorAccess::is_abstract(x)) return "<not computed>";
   if (x.size() == 0) return "[]";  // its other axes may be of any size
-  const Tensor home = at_home(x);
+  Tensor home;
+  try {
+    home = at_home(x);
+  } catch (const Error& error) {  // late, of a device with a queue
+    return std::string("<not computed: ") + error.what() + ">";
+  }
   return Printer(home, host_elements(home)).print(0, 0, x.size());
 }
 

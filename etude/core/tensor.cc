@@ -141,6 +141,10 @@ Tensor with_type(const Tensor& x, const Type* type, int64_t byte_offset) {
     observe(x);
   }
   const TensorRep* from = TensorAccess::rep(owner_of_elements(x));
+#ifdef ETUDE_ASSERTIONS
+  ETUDE_CHECK(from->type->device() == type->device(), "a view of elements on {} has a type on {}",
+              from->type->device().to_string(), type->device().to_string());
+#endif
   char* data = static_cast<char*>(from->data) + byte_offset;
   const bool is_small = from->type->device().is_home() && type->bytes() <= kInlineBytes / 8;
   if (from->buffer == nullptr || is_small) {

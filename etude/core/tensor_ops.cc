@@ -284,7 +284,7 @@ Values custom_call(const CustomCallAttrs& attrs, Operands operands) {
 Tensor after(const Tensor& x, std::span<const Tensor> others) {
   OperandList operands({&x});
   for (const Tensor& other : others) operands.add(other);
-  return run(op<"after">(), operands);
+  return moved(run(op<"after">(), operands), x.device());  // the others may be elsewhere
 }
 
 Tensor read_resource(const Tensor& resource, CallSite where) {

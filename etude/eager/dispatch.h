@@ -45,7 +45,10 @@ RefPtr<Prepared> prepare(const Op& op, const Attrs& attrs, std::span<const Type*
 // The message of a call that a Cancellation refuses.
 inline constexpr std::string_view kCancelledText =
     "did not run: the Cancellation of a CancelScope around it was cancelled";
-// Passes a caught error to report_fault(). Used by kernels that run plans.
+// Whether the kernel only enqueues its work, so that it needs a note of the op and the user's line
+// (core/internal/late_calls.h).
+inline bool is_queued(const Prepared& call) noexcept { return call.state.stream.handle != nullptr; }
+// report_fault() for a thrown error: for kernels that run plans.
 bool report_error(const Error& error);
 // Throws the fault that a failed kernel reported. Call it only after a failure.
 [[noreturn]] void throw_fault();

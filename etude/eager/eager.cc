@@ -19,6 +19,7 @@
 #include "etude/core/internal/device_table.h"
 #include "etude/core/internal/host_door.h"
 #include "etude/core/internal/infer.h"
+#include "etude/core/internal/late_calls.h"
 #include "etude/core/internal/mode.h"
 #include "etude/core/internal/traced.h"
 #include "etude/core/op/promotion.h"
@@ -41,7 +42,7 @@ struct Fault {
 void load(DispatchEntry& entry, const RefPtr<Prepared>& prepared) {
   entry.prepared = prepared;
   const Prepared& p = *prepared;
-  const bool plain = p.run != nullptr && p.results.size() == 1 && p.view_of < 0;
+  const bool plain = p.run != nullptr && p.results.size() == 1 && p.view_of < 0 && !is_queued(p);
   entry.run = plain ? p.run : nullptr;
   entry.state = p.state;
   entry.result = plain ? p.results[0] : nullptr;
@@ -96,7 +97,8 @@ void run_plain(const Op& op, const Attrs& attrs, const DispatchEntry& entry, Ope
   if (!entry.run({entry.state, to, data})) throw_fault_of(op, attrs);
 }
 
-Values run_prepared(const Op& op, const Attrs& attrs, const Prepared& p, Operands in) {
+Values run_prepared(const Op& op, const Attrs& attrs, const Prepared& p, Operands in,
+                    CallSite where = {}) {
   Values out;
   if (p.view_of >= 0) {
     out.push_back(with_type(in[static_cast<std::size_t>(p.view_of)], p.results[0], p.view_offset));
@@ -114,6 +116,8 @@ Values run_prepared(const Op& op, const Attrs& attrs, const Prepared& p, Operand
     out.push_back(taken ? *std::move(taken) : make_tensor(p.results[r]));
     to.push_back(TensorAccess::rep(out.back())->data);
   }
+  std::optional<LateCallScope> late;
+  if (is_queued(p)) late.emplace(make_ref<LateCall>(op, attrs, where));
   const FloatModeScope float_mode;
   if (!p.run({p.state, to.data(), data.data()})) throw_fault_of(op, attrs);
   return out;
@@ -166,7 +170,7 @@ class EagerContext final : public Context {
     }
     DispatchEntry scratch;
     const DispatchEntry& entry = dispatch(op, attrs, types.data(), types.size(), scratch);
-    if (entry.run == nullptr) return run_prepared(op, attrs, *entry.prepared, in);
+    if (entry.run == nullptr) return run_prepared(op, attrs, *entry.prepared, in, where);
     InlineVector<const void*, 6> data;
     for (std::size_t i = 0; i < in.size(); ++i) {
       data.push_back(in[i].has_value() ? TensorAccess::data(in[i]) : nullptr);
@@ -234,8 +238,11 @@ Tensor adapt_for(const Op& op, std::size_t i, const Arg& arg, DType dtype) {
 // Fills in the kernel of a call on the device. Returns false if there is none.
 bool prepare_on(Device device, const PrepareCall& call) {
   const DeviceEntry& entry = device_entry(device);
-  if (entry.prepare != nullptr && !call.op.moves_devices()) return entry.prepare(call);
-  const PrepareRule rule = call.op.kernel(entry.kind);
+  // A kernel that runs graphs is host code on all devices: it runs plans, whose steps are there.
+  const bool is_host_code = call.op.moves_devices() || holds_graphs(call.op);
+  if (entry.prepare != nullptr && !is_host_code) return entry.prepare(call);
+  const bool has_own = entry.prepare == nullptr || call.op.moves_devices();
+  const PrepareRule rule = call.op.kernel(has_own ? entry.kind : Device::Kind::kCpu);
   if (rule == nullptr) return false;
   rule(call);
   return true;
@@ -316,6 +323,7 @@ bool run_cached(const Op& op, Operands in, const Attrs& attrs, Values& out) {
   if (entry.run != nullptr) {
     run_plain(op, attrs, entry, in, data, out);
   } else {
+    if (is_queued(*entry.prepared)) return false;  // its note needs the user's line
     out = run_prepared(op, attrs, *entry.prepared, in);
   }
   return true;

@@ -159,7 +159,8 @@ LoadReport fill_places(const std::vector<Place>& places, NamedTensors tensors,
       if (place.tensor->has_value()) report.missing.push_back(place.path);
       continue;
     }
-    if (place.tensor->has_value() && place.tensor->type() != found->second.type()) {
+    if (place.tensor->has_value() &&
+        place.tensor->type()->on(Device()) != found->second.type()->on(Device())) {
       report.unfit.push_back(fmt::format("{}: {} here, {} in {}", place.path,
                                          place.tensor->type()->to_string(),
                                          found->second.type()->to_string(), source));
@@ -175,6 +176,10 @@ LoadReport fill_places(const std::vector<Place>& places, NamedTensors tensors,
   ETUDE_REQUIRE(!options.strict || report.is_complete(),
                 "{} does not fit: {}\nPass strict=false to take the tensors that fit", source,
                 report.to_string());
+  // All copies are made before the first change.
+  for (auto& [place, tensor] : fitting) {
+    tensor = etude::internal::restored_to(*place, std::move(tensor));
+  }
   for (auto& [place, tensor] : fitting) *place = std::move(tensor);
   return report;
 }

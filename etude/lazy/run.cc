@@ -8,6 +8,7 @@
 
 #include "etude/base/warning.h"
 #include "etude/core/context/context.h"
+#include "etude/core/context/device_scope.h"
 #include "etude/eager/cancel.h"
 #include "etude/lazy/program.h"
 #include "etude/lazy/trace.h"
@@ -176,6 +177,7 @@ void run_segment(LazySegment& s) {
   const auto start = std::chrono::steady_clock::now();
   lazy_this_thread();  // now, so that its first call is not recorded
   const OutsideScope outside;
+  const NoDeviceScope home;  // calls were recorded on cpu:0, wherever a value is looked at
   if (!try_program(s)) {
     s.values.clear();
     for (LazySegment::Before& before : s.before) before.value = s.inputs[before.input];

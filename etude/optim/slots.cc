@@ -5,6 +5,7 @@
 
 #include "etude/base/check.h"
 #include "etude/core/call/builtin.h"
+#include "etude/core/context/placement.h"
 #include "etude/core/copies.h"
 #include "etude/core/internal/host_door.h"
 
@@ -88,6 +89,10 @@ void Slots::begin_update(const std::vector<Parameter>& parameters, StartOf start
                     "weights alone are averaged. Freeze it, or leave out what keeps the {}",
                     name_of(known, i), names_[k], names_[k]);
       if (!state.has_value() && begin.type != nullptr) state = started(begin, *value);
+      // A state from a file comes to the device of its parameter.
+      if (state.has_value() && begin.type != nullptr) {
+        state = etude::internal::moved(state, begin.type->device());
+      }
       const Type* type = state.has_value() ? state.type() : nullptr;
       ETUDE_REQUIRE(type == begin.type, "parameter {} is {}, but its {} is {}", name_of(known, i),
                     value->type()->to_string(), names_[k], type->to_string());

@@ -7,6 +7,7 @@
 
 #include "etude/base/check.h"
 #include "etude/core/context/context.h"
+#include "etude/core/context/device_scope.h"
 #include "etude/graph/verify.h"
 #include "etude/passes/decisions.h"
 #include "etude/passes/drop.h"
@@ -126,7 +127,9 @@ std::span<const Pass> passes() { return kPasses; }
 
 GraphRef run_passes(const Graph& graph, std::vector<PassReport>* reports) {
   internal::check_environment();
-  const BottomScope at_once(eager_context());  // computations of passes are in no trace
+  // Computations of passes are in no trace, and where their operands are.
+  const BottomScope at_once(eager_context());
+  const internal::NoDeviceScope nowhere;
   GraphRef current(&graph);
   for (const Pass& pass : kPasses) {
     PassReport report{pass.name, 0, current->size(), current->size(),

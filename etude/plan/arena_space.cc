@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "etude/plan/arena_space.h"
 
+#include <algorithm>
 #include <iterator>
 
 namespace etude::internal {
@@ -57,6 +58,22 @@ void ArenaSpace::add(int64_t offset, int64_t bytes) {
 ArenaSpace::Free::iterator ArenaSpace::remove(Free::iterator at) {
   by_size_.erase({at->second, at->first});
   return free_.erase(at);
+}
+
+uint32_t ArenaSpaces::number_of(Device device) {
+  const auto at = std::ranges::find(all_, device, &OfDevice::device);
+  const auto number = static_cast<uint32_t>(at - all_.begin());
+  if (number == all_.size()) all_.push_back({device, {}});
+  return number;
+}
+
+ArenaSpace& ArenaSpaces::at(uint32_t arena) {
+  if (all_.size() <= arena) all_.resize(arena + 1);
+  return all_[arena].space;
+}
+
+void ArenaSpaces::give_all(ArenaSpaces& other) {
+  for (uint32_t a = 0; a < other.all_.size(); ++a) at(a).give_all(other.all_[a].space);
 }
 
 }  // namespace etude::internal

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Offsets in the arena of a plan, while the planner assigns them.
+// Offsets in the arenas of a plan, while the planner assigns them.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,9 @@
 #include <optional>
 #include <set>
 #include <utility>
+#include <vector>
+
+#include "etude/core/device.h"
 
 namespace etude::internal {
 
@@ -29,6 +32,24 @@ class ArenaSpace {
   Free free_;                                      // offset to size
   std::set<std::pair<int64_t, int64_t>> by_size_;  // size and offset
   int64_t end_ = 0;
+};
+
+// The arenas of a plan, one for each device with values, by number.
+class ArenaSpaces {
+ public:
+  struct OfDevice {
+    Device device;
+    ArenaSpace space;
+  };
+  // The number of the arena of a device, which begins empty.
+  uint32_t number_of(Device device);
+  ArenaSpace& at(uint32_t arena);
+  // All free stretches of other spaces of the same arenas; those are empty afterwards.
+  void give_all(ArenaSpaces& other);
+  const std::vector<OfDevice>& all() const { return all_; }
+
+ private:
+  std::vector<OfDevice> all_;
 };
 
 }  // namespace etude::internal

@@ -13,6 +13,7 @@
 #include "etude/base/check.h"
 #include "etude/core/call/builtin.h"
 #include "etude/core/call/call_scope.h"
+#include "etude/core/internal/device_table.h"
 #include "etude/core/internal/mode.h"
 #include "etude/device/cpu/float_mode.h"
 #include "etude/eager/cancel.h"
@@ -21,7 +22,9 @@
 #include "etude/graph/text/programs.h"
 #include "etude/passes/decisions.h"
 #include "etude/passes/graph_copy.h"
+#include "etude/passes/pipeline.h"
 #include "etude/plan/cluster_maker.h"
+#include "etude/plan/planner.h"
 
 namespace etude::internal {
 
@@ -57,6 +60,22 @@ int64_t bytes_of(const Graph& graph, const Graph::Node& node) {
 }
 
 }  // namespace
+
+RefPtr<const Plan> Plan::of(const Graph& graph) { return of(graph, {}); }
+
+RefPtr<const Plan> Plan::of(const Graph& graph, std::span<const uint8_t> dying) {
+  const auto plan =
+      graph.kept<Plan>("plan", [&] { return best_plan(graph, run_passes(graph), dying); });
+  if (plan->lacks_fused_calls_) plan->keep_fused_calls(graph, false);
+  return plan;
+}
+
+RefPtr<const Plan> Plan::of_passed(const Graph& graph, std::span<const uint8_t> dying) {
+  const auto plan =
+      graph.kept<Plan>("plan", [&] { return best_plan(graph, GraphRef(&graph), dying); });
+  if (plan->lacks_fused_calls_) plan->keep_fused_calls(graph, false);
+  return plan;
+}
 
 // Inlined into the run of a plan without forks, which is as short as some clusters.
 [[gnu::always_inline]] inline const Plan::Step* Plan::walk(const Frame& frame, const Stretch* first,
@@ -227,6 +246,16 @@ bool Plan::may_go_over(std::size_t input, std::size_t output) const noexcept {
          });
 }
 
+void copy_elements(const Type* type, void* to, const void* from) {
+  const auto bytes = static_cast<std::size_t>(type->bytes());
+  if (bytes == 0 || to == from) return;
+  if (DeviceMemory* const memory = memory_of(type->device())) {
+    memory->copy(to, from, bytes);
+  } else {
+    std::memcpy(to, from, bytes);
+  }
+}
+
 Plan::Runner::Runner(const Plan& plan)
     : plan_(&plan),
       frame_(plan.take_frame()),
@@ -272,8 +301,7 @@ bool Plan::Runner::run(const void* const* in, void* const* out) {
                        : place.home == Home::kConstant
                            ? TensorAccess::rep(plan_->graph_->constants()[place.index])->data
                            : made_[place.index];
-    std::memcpy(out[i], static_cast<const char*>(from) + place.offset,
-                static_cast<std::size_t>(output.type->bytes()));
+    copy_elements(output.type, out[i], static_cast<const char*>(from) + place.offset);
   }
   return true;
 }
@@ -287,8 +315,10 @@ std::string Plan::place_text(const Place& place) const {
       return fmt::format("constant{}{}", place.index, offset);
     case Home::kOutput:
       return fmt::format("out{}{}", place.index, offset);
-    case Home::kArena:
-      return fmt::format("@{}", place.offset);
+    case Home::kArena: {
+      const Device device = arenas_[place.index].device;
+      return fmt::format("{}@{}", device.is_home() ? "" : device.to_string(), place.offset);
+    }
     case Home::kNone:
       break;
   }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plan: a graph that is prepared to run on the host. Its kernels are prepared, and its intermediate
-// values have places in one block of memory (the arena). A run is a loop over its steps, which
-// looks up no op and makes no tensor except the results. It computes the same bits as the separate
-// calls. Sequences of small calls among the steps are clusters (cluster.h), which machine code
-// replaces once it is compiled. Independent steps that take long run in parallel (forks.h).
+// Plan: a graph made ready to run. Its kernels are prepared, its intermediate values have places in
+// one block of memory for each device (an arena), and a run is a loop over its steps: it looks up
+// no op and makes no tensor except the results. It computes the same bits as the separate calls.
+// Runs of small calls among the steps are clusters (cluster.h); machine code replaces them once it
+// is compiled. Independent steps that take long run side by side (forks.h).
 //
 // Invariant of the places: two values share bytes only if the later one is written by a step that
 // is the last reader of the earlier one and whose kernel may write its result there, or by a later
@@ -90,11 +90,12 @@ class Plan final : public RefCounted {
   // threads: confined to one thread at a time; the plan outlives it.
   class Runner;
 
-  // The bytes of the arena, and the bytes of all values that are alive at the peak, which are a
-  // lower bound.
+  // Bytes of all arenas; and of all values alive at the peak, a lower bound.
   int64_t arena_bytes() const noexcept { return arena_bytes_; }
   int64_t live_bytes() const noexcept { return live_bytes_; }
   std::size_t steps() const noexcept { return steps_.size(); }
+  // Whether a step can fail, for elements that its kernel refuses.
+  bool may_fail() const noexcept { return may_fail_; }
   // The estimated time of all steps.
   const CallTime& time() const noexcept { return time_; }
   // The number of forks: groups of steps that may run in parallel.
@@ -124,13 +125,18 @@ class Plan final : public RefCounted {
  private:
   friend class Planner;
   friend class StretchFinder;
-  class Arenas;
+  class Arenas;  // that plans of a device share
   // The location of the bytes of a value.
   enum class Home : uint8_t { kNone, kInput, kConstant, kArena, kOutput };
   struct Place {
     Home home = Home::kNone;
-    uint32_t index = 0;  // of the input, the constant, or the new tensor
-    int64_t offset = 0;  // bytes from its start, or from the start of the arena
+    uint32_t index = 0;  // of the input, the constant, the new tensor, or the arena
+    int64_t offset = 0;  // bytes from its start
+  };
+  // The block of memory for intermediate values on one device.
+  struct Arena {
+    Device device;
+    int64_t bytes = 0;
   };
   struct Step {
     KernelFn run;
@@ -170,16 +176,18 @@ class Plan final : public RefCounted {
     uint32_t made;
     bool is_room = false;
   };
-  // The memory of a run: the arena, and all pointers of all steps. It serves one run at a time.
+  // The memory of one run at a time: the arenas, and all pointers of all steps.
   struct Frame {
     Frame() = default;
     Frame(const Frame&) = delete;
     Frame& operator=(const Frame&) = delete;
     ~Frame() {
-      if (arena != nullptr) free_buffer(arena);
+      for (Buffer* arena : arenas) {
+        if (arena != nullptr) free_buffer(arena);
+      }
     }
 
-    Buffer* arena = nullptr;
+    std::vector<Buffer*> arenas;    // as in the plan
     std::vector<void*> pointers;    // one per place
     std::vector<KernelCall> calls;  // one per step, into `pointers`
   };
@@ -190,8 +198,9 @@ class Plan final : public RefCounted {
   std::unique_ptr<Frame> take_frame() const;
   std::unique_ptr<Frame> take_spare() const;  // an existing one; null: none
   void give_frame(std::unique_ptr<Frame> frame) const noexcept;
-  std::unique_ptr<Frame> make_frame(Buffer* arena) const;  // null: a new arena
-  void share_arena() const;                                // called when the plan is made
+  std::unique_ptr<Frame> make_frame(Buffer* arena) const;  // null: new arenas
+  bool shares_arena() const noexcept;
+  void share_arena() const;  // called when the plan is made
   // Null, or the step whose kernel reported a fault.
   const Step* run_steps(const Frame& frame) const;
   const Step* run_range(const Frame& frame, std::size_t first, std::size_t end) const;
@@ -206,6 +215,7 @@ class Plan final : public RefCounted {
   // In builds with assertions, simulates the steps and checks that each read sees the intended
   // value (plan_check.cc). It shares no code with the planner.
   void verify_places() const;
+  void verify_devices() const;  // that results are in the memory of their devices
   void verify_donation(const Donation& donation, bool may_fail) const;
   // Checks that branches use separate memory (plan_check_forks.cc). It looks only at places.
   void verify_forks() const;
@@ -230,8 +240,10 @@ class Plan final : public RefCounted {
   std::vector<Output> outputs_;
   std::vector<Donation> donations_;  // in the order of inputs
   std::vector<Donation> overs_;      // all that may_go_over() allows
-  int64_t arena_bytes_ = 0;
+  std::vector<Arena> arenas_;
+  int64_t arena_bytes_ = 0;  // of all arenas
   int64_t live_bytes_ = 0;
+  bool may_fail_ = false;
   CallTime time_;
 
   mutable std::atomic<bool> lacks_fused_calls_{false};
@@ -239,6 +251,10 @@ class Plan final : public RefCounted {
   mutable std::mutex mutex_;
   mutable std::vector<std::unique_ptr<Frame>> spares_;  // beyond the first
 };
+
+// Copies the elements of a value on its device, unless they are in place.
+// throws: a late error of the device.
+void copy_elements(const Type* type, void* to, const void* from);
 
 class Plan::Runner {
  public:

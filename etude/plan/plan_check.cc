@@ -118,12 +118,27 @@ void Plan::verify_donation(const Donation& d, bool may_fail) const {
   }
 }
 
+void Plan::verify_devices() const {
+  for (const Step& step : steps_) {
+    const Graph::Node node = graph_->node(step.node);
+    for (uint32_t r = 0; r < step.results; ++r) {
+      const Place& place = places_[step.first_place + r];
+      const Device device =
+          place.home == Home::kArena ? arenas_[place.index].device : made_[place.index]->device();
+      ETUDE_CHECK(device == graph_->type(node.first_result + r)->device(),
+                  "result {} of {} in a plan is in the memory of {}", r, node.op.name(),
+                  device.to_string());
+    }
+  }
+}
+
 void Plan::verify_places() const {
+  verify_devices();
   for (const Donation& donation : donations_) verify_donation(donation, false);
   for (const Donation& over : overs_) verify_donation(over, true);
-  std::vector<Memory> memories(made_.size() + 1);  // new tensors, and the arena
+  std::vector<Memory> memories(made_.size() + arenas_.size());  // new tensors, then arenas
   const auto memory_of = [&](const Place& place) {
-    return place.home == Home::kArena    ? &memories.back()
+    return place.home == Home::kArena    ? &memories[made_.size() + place.index]
            : place.home == Home::kOutput ? &memories[place.index]
                                          : nullptr;
   };

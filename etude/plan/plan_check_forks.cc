@@ -16,7 +16,8 @@ namespace etude::internal {
 
 class Plan::ForkCheck {
  public:
-  explicit ForkCheck(const Plan& plan) : plan_(plan), memory_(inputs() + plan.made_.size() + 1) {
+  explicit ForkCheck(const Plan& plan)
+      : plan_(plan), memory_(inputs() + plan.made_.size() + plan.arenas_.size()) {
     std::iota(memory_.begin(), memory_.end(), std::size_t{0});
     // An input and the tensor that it may become.
     for (const auto* list : {&plan.donations_, &plan.overs_}) {
@@ -82,7 +83,7 @@ class Plan::ForkCheck {
         memory = root(inputs() + place.index);
         break;
       case Home::kArena:
-        memory = memory_.size() - 1;
+        memory = inputs() + plan_.made_.size() + place.index;
         break;
     }
     const Type* const type = plan_.graph_->type(value);
@@ -118,8 +119,8 @@ class Plan::ForkCheck {
   }
 
   const Plan& plan_;
-  std::vector<std::size_t>
-      memory_;  // of inputs, new tensors and the arena: another that is the same
+  // Of inputs, new tensors and arenas: another that is the same.
+  std::vector<std::size_t> memory_;
   std::map<std::size_t, std::vector<Access>> accesses_;  // of one fork, by memory
   bool may_fail_ = false, writes_given_ = false;
 };

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The memory that plans run in. A plan keeps the frame of its last run. While the plan is idle, the
-// arena of its frame may pass to another plan that needs one. So plans of a program that run in
-// turn share one arena.
+// arena of its frame may pass to another plan of the device that needs one. So plans of a program
+// that run in turn share one arena. Plans with values on several devices keep theirs.
 #include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 
+#include "etude/core/internal/device_table.h"
 #include "etude/plan/plan.h"
 
 namespace etude::internal {
@@ -13,15 +15,26 @@ namespace {
 
 constexpr int64_t kLeastShared = 1 << 20;  // bytes: smaller arenas are not worth a search
 
+Buffer* allocate_arena(Device device, int64_t bytes) {
+  DeviceMemory* const memory = memory_of(device);
+  return memory != nullptr ? memory->allocate(bytes) : allocate_buffer(bytes);
+}
+
 }  // namespace
 
-// The plans with large arenas. A search takes the frames of all that are idle for as long as it
-// holds the lock, under which a run looks for its own frame again: so it misses none of its own.
+// The plans with large arenas on one device. A search takes the frames of all that are idle for as
+// long as it holds the lock, under which a run looks for its own frame again: so it misses none of
+// its own.
 class Plan::Arenas {
  public:
-  static Arenas& all() {
-    static Arenas* const arenas = new Arenas;  // plans may outlive static objects
-    return *arenas;
+  static Arenas& of(Device device) {
+    struct All {
+      std::mutex mutex;
+      std::map<Device, Arenas> by_device;
+    };
+    static All* const all = new All;  // plans may outlive static objects
+    const std::lock_guard lock(all->mutex);
+    return all->by_device[device];
   }
   void add(const Plan& plan) {
     const std::lock_guard lock(mutex_);
@@ -38,16 +51,16 @@ class Plan::Arenas {
     if (auto own = plan.take_spare()) return own;
     std::vector<Idle> idle = take_idle();
     const auto bytes = static_cast<std::size_t>(plan.arena_bytes_);
-    std::ranges::sort(idle, {}, [](const Idle& i) { return i.frame->arena->bytes; });
+    std::ranges::sort(idle, {}, &Idle::bytes);
     std::unique_ptr<Frame> out;
-    const auto fits = std::ranges::find_if(
-        idle, [bytes](const Idle& i) { return i.frame->arena->bytes >= bytes; });
+    const auto fits =
+        std::ranges::find_if(idle, [bytes](const Idle& i) { return i.bytes() >= bytes; });
     if (fits != idle.end()) {
-      out = plan.make_frame(std::exchange(fits->frame->arena, nullptr));
+      out = plan.make_frame(std::exchange(fits->frame->arenas.front(), nullptr));
       idle.erase(fits);
     } else {
       for (std::size_t freed = 0; freed < bytes && !idle.empty(); idle.pop_back()) {
-        freed += idle.back().frame->arena->bytes;
+        freed += idle.back().bytes();
       }
     }
     for (Idle& other : idle) other.plan->give_frame(std::move(other.frame));
@@ -58,6 +71,8 @@ class Plan::Arenas {
   struct Idle {
     const Plan* plan;
     std::unique_ptr<Frame> frame;
+
+    std::size_t bytes() const { return frame->arenas.front()->bytes; }
   };
   std::vector<Idle> take_idle() const {
     std::vector<Idle> out;
@@ -71,25 +86,33 @@ class Plan::Arenas {
   std::set<const Plan*> plans_;
 };
 
+bool Plan::shares_arena() const noexcept {
+  return arenas_.size() == 1 && arena_bytes_ >= kLeastShared;
+}
+
 void Plan::share_arena() const {
-  if (arena_bytes_ >= kLeastShared) Arenas::all().add(*this);
+  if (shares_arena()) Arenas::of(arenas_[0].device).add(*this);
 }
 
 Plan::~Plan() {
-  if (arena_bytes_ >= kLeastShared) Arenas::all().remove(*this);
+  if (shares_arena()) Arenas::of(arenas_[0].device).remove(*this);
   delete spare_.load(std::memory_order_relaxed);
 }
 
 std::unique_ptr<Plan::Frame> Plan::make_frame(Buffer* arena) const {
   auto frame = std::make_unique<Frame>();
-  frame->arena = arena;
-  if (arena == nullptr && arena_bytes_ > 0) frame->arena = allocate_buffer(arena_bytes_);
+  frame->arenas.resize(arenas_.size());
+  if (arena != nullptr) frame->arenas.front() = arena;
+  for (std::size_t a = 0; a < arenas_.size(); ++a) {
+    if (frame->arenas[a] != nullptr) continue;
+    frame->arenas[a] = allocate_arena(arenas_[a].device, arenas_[a].bytes);
+  }
   frame->pointers.resize(places_.size());
   const auto constants = graph_->constants();
   for (std::size_t i = 0; i < places_.size(); ++i) {
     const Place& place = places_[i];
     if (place.home == Home::kArena) {
-      frame->pointers[i] = static_cast<char*>(frame->arena->data) + place.offset;
+      frame->pointers[i] = static_cast<char*>(frame->arenas[place.index]->data) + place.offset;
     } else if (place.home == Home::kConstant) {
       frame->pointers[i] =
           static_cast<char*>(TensorAccess::rep(constants[place.index])->data) + place.offset;
@@ -106,7 +129,7 @@ std::unique_ptr<Plan::Frame> Plan::take_frame() const {
   if (Frame* frame = spare_.exchange(nullptr, std::memory_order_acquire)) {
     return std::unique_ptr<Frame>(frame);
   }
-  auto frame = arena_bytes_ >= kLeastShared ? Arenas::all().take(*this) : take_spare();
+  auto frame = shares_arena() ? Arenas::of(arenas_[0].device).take(*this) : take_spare();
   return frame != nullptr ? std::move(frame) : make_frame(nullptr);
 }
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Makes plans: kernels of the nodes, and places of the values.
+#include "etude/plan/planner.h"
+
 #include <algorithm>
 #include <functional>
 #include <utility>
@@ -11,12 +13,13 @@
 #include "etude/eager/dispatch.h"
 #include "etude/passes/decisions.h"
 #include "etude/passes/graph_copy.h"
-#include "etude/passes/pipeline.h"
 #include "etude/plan/arena_space.h"
 #include "etude/plan/call_time.h"
 #include "etude/plan/forks.h"
 #include "etude/plan/plan.h"
+#include "etude/plan/queued_steps.h"
 #include "etude/plan/stretches.h"
+#include "etude/plan/write_over.h"
 
 namespace etude::internal {
 namespace {
@@ -25,16 +28,6 @@ constexpr int64_t kAlignment = 64;
 constexpr int64_t kLeastRoom = 64 << 10;  // bytes: smaller inputs are not worth a look
 constexpr int64_t kForkRoom = 256 << 10;  // bytes that forks may cost in any plan
 int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
-
-// Whether the kernel may write result r over operand o. An element-wise kernel reads an element
-// before it writes there; for other kernels, no other operand may be the same value.
-bool may_write_over(const Graph::Node& node, const Prepared& p, std::size_t o, uint32_t r) {
-  const bool may = node.results == 1 ? ((p.in_place >> o) & 1) != 0
-                                     : r < p.results_over.size() && p.results_over[r] >= 0 &&
-                                           static_cast<std::size_t>(p.results_over[r]) == o;
-  if (!may || node.op.def().kind == Kind::kElementwise) return may;
-  return std::ranges::count(node.operands, node.operands[o]) == 1;
-}
 
 }  // namespace
 
@@ -47,7 +40,7 @@ class Planner {
     serial.prepare_nodes();
     serial.lay_out();
     const Forks setting = forks_setting();
-    const bool may_fork = setting == Forks::kAlways || worker_count() > 1;
+    const bool may_fork = (setting == Forks::kAlways || worker_count() > 1) && !serial.has_queue();
     ForkedOrder order;
     if (may_fork) order = find_forks(*graph, serial.prepared_, serial.times_, setting);
     while (!order.forks.empty()) {
@@ -149,6 +142,10 @@ class Planner {
   };
 
   bool is_view(const Prepared& p) const { return p.view_of >= 0; }
+  // Whether steps only enqueue their work. Branches would gain nothing then.
+  bool has_queue() const {
+    return std::ranges::any_of(prepared_, [](const auto& p) { return is_queued(*p); });
+  }
 
   ForkSpot spot_of(std::size_t i) const { return i < spots_.size() ? spots_[i] : ForkSpot{}; }
   // The first and last node that may run at the same time as node i: itself, outside of forks.
@@ -312,10 +309,10 @@ class Planner {
 
   void place_roots() {
     std::vector<std::vector<GraphValue>> dying(graph_.size());
-    ArenaSpace arena;
+    ArenaSpaces arenas;
     // Memory that a branch has used goes to its own later values; to others after the fork. Place
     // 0: memory that several branches have used.
-    std::vector<ArenaSpace> of_branch;
+    std::vector<ArenaSpaces> of_branch;
     int64_t live = 0;
     for (std::size_t i = 0; i < graph_.size(); ++i) {
       const Graph::Node node = graph_.node(i);
@@ -329,8 +326,9 @@ class Planner {
         dying[value.last].push_back(v);
         if (take_room(i, r)) continue;
         const int64_t bytes = aligned(std::max<int64_t>(value.bytes, 1));
-        const auto own = of_branch[branch].take_free(bytes);
-        value.at = own ? *own : arena.take(bytes);
+        value.index = arenas.number_of(graph_.type(v)->device());
+        const auto own = of_branch[branch].at(value.index).take_free(bytes);
+        value.at = own ? *own : arenas.at(value.index).take(bytes);
       }
       plan_->live_bytes_ = std::max(plan_->live_bytes_, live);
       for (const GraphValue v : dying[i]) {
@@ -338,12 +336,16 @@ class Planner {
         if (values_[v].home == Home::kOutput) continue;  // in a room, which knows until when
         const int64_t bytes = aligned(std::max<int64_t>(values_[v].bytes, 1));
         const std::size_t owner = values_[v].is_shared ? 0 : branch;
-        (branch == 0 ? arena : of_branch[owner]).give(values_[v].at, bytes);
+        ArenaSpaces& spaces = branch == 0 ? arenas : of_branch[owner];
+        spaces.at(values_[v].index).give(values_[v].at, bytes);
       }
       if (last_of(i) != i || spot_of(i).fork < 0) continue;
-      for (ArenaSpace& space : of_branch) arena.give_all(space);
+      for (ArenaSpaces& spaces : of_branch) arenas.give_all(spaces);
     }
-    plan_->arena_bytes_ = arena.end();
+    for (const auto& [device, space] : arenas.all()) {
+      plan_->arenas_.push_back({device, space.end()});
+      plan_->arena_bytes_ += space.end();
+    }
   }
 
   // Memory for one value at a time: a large input after its last reader, or a result before it is
@@ -351,6 +353,7 @@ class Planner {
   // input until then.)
   struct Room {
     GraphValue input;  // kNoValue: a result
+    Device device;
     int64_t bytes;
     std::size_t from, until;  // the steps that may write and read there
     int64_t made = -1;        // the new tensor; of an input once it is used
@@ -400,13 +403,14 @@ class Planner {
     for (GraphValue v = 0; v < graph_.first_constant() && v < dying_.size() && may_donate_; ++v) {
       const Value& input = values_[v];
       if (dying_[v] == 0 || is_taken[v] || input.last == kForEver) continue;
-      rooms_.push_back({v, input.bytes, std::max(safe_, last_of(input.last) + 1), kForEver});
+      rooms_.push_back({v, graph_.type(v)->device(), input.bytes,
+                        std::max(safe_, last_of(input.last) + 1), kForEver});
     }
     for (GraphValue v = graph_.first_result(); v < graph_.value_count(); ++v) {
       const Value& value = values_[v];
       if (value.root != v || value.home != Home::kOutput || is_over[value.index]) continue;
-      rooms_.push_back(
-          {kNoValue, value.bytes, free_from_[value.index], begin_of(value.first), value.index});
+      rooms_.push_back({kNoValue, graph_.type(v)->device(), value.bytes, free_from_[value.index],
+                        begin_of(value.first), value.index});
     }
     std::erase_if(rooms_, [](const Room& room) { return room.bytes < kLeastRoom; });
     std::ranges::stable_sort(rooms_, {}, &Room::bytes);
@@ -431,7 +435,9 @@ class Planner {
   bool take_room(std::size_t i, uint32_t r) {
     Value& value = values_[graph_.node(i).first_result + r];
     if (value.bytes < kLeastRoom) return false;
+    const Device device = graph_.type(graph_.node(i).first_result + r)->device();
     const auto fits = [&](const Room& room) {
+      if (room.device != device) return false;
       const bool is_free =
           room.from <= i && last_of(value.last) < room.until && room.bytes >= value.bytes;
       return is_free || may_go_into(room, i, r);
@@ -478,10 +484,15 @@ class Planner {
       const auto first = static_cast<uint32_t>(plan_->places_.size());
       for (uint32_t r = 0; r < node.results; ++r) add_place(node.first_result + r);
       for (const GraphValue v : node.operands) add_place(v);
+      plan_->may_fail_ = plan_->may_fail_ || !p.never_faults;
       plan_->steps_.push_back({p.run, p.state, first, node.results,
                                static_cast<uint32_t>(node.operands.size()),
                                static_cast<uint32_t>(i)});
       if (p.owner) plan_->held_.push_back(p.owner);
+      if (!is_queued(p)) continue;
+      Plan::Step& step = plan_->steps_.back();
+      step.state = noted_state(graph_, i, prepared_[i], plan_->held_.emplace_back());
+      step.run = run_noted;
     }
   }
 
@@ -581,20 +592,9 @@ class Planner {
   std::vector<Value> values_;
 };
 
-RefPtr<const Plan> Plan::of(const Graph& graph) { return of(graph, {}); }
-
-RefPtr<const Plan> Plan::of(const Graph& graph, std::span<const uint8_t> dying) {
-  const auto plan =
-      graph.kept<Plan>("plan", [&] { return Planner::best(graph, run_passes(graph), dying); });
-  if (plan->lacks_fused_calls_) plan->keep_fused_calls(graph, false);
-  return plan;
-}
-
-RefPtr<const Plan> Plan::of_passed(const Graph& graph, std::span<const uint8_t> dying) {
-  const auto plan =
-      graph.kept<Plan>("plan", [&] { return Planner::best(graph, GraphRef(&graph), dying); });
-  if (plan->lacks_fused_calls_) plan->keep_fused_calls(graph, false);
-  return plan;
+RefPtr<const Plan> best_plan(const Graph& keeper, const GraphRef& graph,
+                             std::span<const uint8_t> dying) {
+  return Planner::best(keeper, graph, dying);
 }
 
 }  // namespace etude::internal

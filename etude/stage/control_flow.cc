@@ -9,6 +9,7 @@
 #include "etude/core/call/builtin.h"
 #include "etude/core/call/call_scope.h"
 #include "etude/core/call/graph_calls.h"
+#include "etude/core/context/placement.h"
 #include "etude/core/context/resource.h"
 #include "etude/core/internal/mode.h"
 #include "etude/core/op/batching.h"
@@ -240,7 +241,8 @@ BodyGraph trace_body(std::string_view op, const std::string& name, const Tensor&
   for (std::size_t i = 0; i < like.size(); ++i) {
     arguments.push_back(context.add_argument(names[i], like[i].type()));
   }
-  const std::vector<Tensor> results = body(arguments);
+  std::vector<Tensor> results = body(arguments);
+  to_scope(results, where);  // a body may return a value that it did not compute
   if (!context.created().empty()) {
     throw_of(op, ErrorCode::kFailedPrecondition,
              fmt::format("{} in '{}' would be made whenever that runs. Make it before",
@@ -524,9 +526,7 @@ class LoopGraphs {
     if (outside_.draws) out.number = in[next++];
     next = first_fixed_;
     for (const std::size_t c : fixed_) out.state[c] = in[next++];
-    for (const std::size_t v : outside_.variables_with(false)) {
-      out.inside.variables[v] = in[next++];
-    }
+    for (const std::size_t v : outside_.variables_with(false)) out.inside.variables[v] = in[next++];
     if (outside_.draws) out.inside.key = fold_in(in[next++], out.number);
     out.inside.captures.assign(in.begin() + static_cast<std::ptrdiff_t>(next), in.end());
     return out;
@@ -545,6 +545,7 @@ class LoopGraphs {
 std::vector<Tensor> run_while(StagedLoop loop, const LoopOptions& options, TensorBody condition,
                               TensorBody body) {
   return located(loop.op, loop.where, [&] {
+    to_scope(loop.carried, loop.where);
     OwnValues(loop.where).own(loop.carried);
     const auto trace = [&](const char* name, TensorBody f) {
       return trace_body(loop.op, name, loop.key, loop.carried, loop.names, f, loop.where);
@@ -575,9 +576,11 @@ std::vector<Tensor> run_scan(StagedLoop loop, std::span<const Tensor> given, int
                              TensorBody body) {
   return located(loop.op, loop.where, [&] {
     // In the order of the eager loop: the state, and then Rows::split().
-    OwnValues(loop.where).own(loop.carried);
     std::vector<Tensor> rows(given.begin(), given.end());
-    OwnValues(loop.where).own(rows);
+    for (std::vector<Tensor>* list : {&loop.carried, &rows}) {
+      to_scope(*list, loop.where);
+      OwnValues(loop.where).own(*list);
+    }
     std::vector<Tensor> like = loop.carried;
     std::vector<std::string> names = loop.names;
     for (const Tensor& x : rows) {
@@ -589,8 +592,7 @@ std::vector<Tensor> run_scan(StagedLoop loop, std::span<const Tensor> given, int
     outside.add(traced);
     const LoopGraphs graphs(loop, traced, outside, rows);
     const GraphRef step = graphs.body();
-    const OperandList list(graphs.operands());
-    return graphs.finish(scan_graph(*step, list.view(), graphs.carried(),
+    return graphs.finish(scan_graph(*step, OperandList(graphs.operands()).view(), graphs.carried(),
                                     static_cast<int64_t>(rows.size()), length, loop.where));
   });
 }

@@ -13,6 +13,7 @@
 #include "etude/core/context/device_scope.h"
 #include "etude/core/context/pending.h"
 #include "etude/core/context/resource.h"
+#include "etude/core/internal/late_calls.h"
 #include "etude/core/internal/mode.h"
 #include "etude/lazy/lazy.h"
 #include "etude/lazy/pause.h"
@@ -486,6 +487,8 @@ Values FunctionCore::run_locked(const Trace& trace, const Arguments& call,
   return located_in(name(), where, [&] {
     const std::optional<Device> device =
         is_home ? std::nullopt : device_of_run(*trace.graph, list.view());
+    std::optional<LateCallerScope> late;
+    if (device) late.emplace(name(), where);
     const bool is_plain = mode_word == 0 && has_data;
     Values out = device     ? run_placed(*trace.graph, list.view(), *device, where)
                  : is_plain ? trace.plan->run(list.view(), trace.given)
@@ -493,6 +496,7 @@ Values FunctionCore::run_locked(const Trace& trace, const Arguments& call,
     if (mode_word != 0 && !device) {
       share_values(*trace.graph, list.view(), {out.data(), trace.outputs});
     }
+    if (device && is_changing(trace)) wait_for_run(*trace.graph, *device, {out.data(), out.size()});
     std::size_t next = trace.outputs;
     values.clear();  // so that new values may take their memory
     for (std::size_t i = 0; i < reached.size(); ++i) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "etude/stage/placed_run.h"
 
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -9,7 +10,10 @@
 #include "etude/core/call/located.h"
 #include "etude/core/context/device_scope.h"
 #include "etude/core/context/placement.h"
+#include "etude/core/internal/device_table.h"
+#include "etude/core/internal/host_door.h"
 #include "etude/passes/place.h"
+#include "etude/plan/plan.h"
 
 namespace etude::internal {
 
@@ -23,6 +27,38 @@ std::optional<Device> device_of_run(const Graph& graph, Operands inputs) {
   }
   return std::nullopt;
 }
+
+namespace {
+
+// The captures of a graph on its device.
+struct CapturedCopies : RefCounted {
+  struct Copy {
+    Tensor from, there;
+  };
+  std::mutex mutex;
+  std::vector<Copy> by_input;
+};
+
+// Captures are fixed, so that one copy serves all calls. A context sees the copy of each call.
+Tensor moved_capture(const Graph& placed, std::size_t i, const Tensor& x, Device to,
+                     CallSite where) {
+  if (!TensorAccess::has_elements(x) || !ContextStack::is_eager()) return moved(x, to, where);
+  const auto copies =
+      placed.kept<CapturedCopies>("captures", [] { return make_ref<CapturedCopies>(); });
+  auto& known = const_cast<CapturedCopies&>(*copies);
+  {
+    const std::lock_guard lock(known.mutex);
+    known.by_input.resize(placed.inputs().size());
+    const CapturedCopies::Copy& copy = known.by_input[i];
+    if (copy.from.has_value() && copy.from.ref() == x.ref()) return copy.there;
+  }
+  CapturedCopies::Copy made{x, moved(x, to, where)};
+  const std::lock_guard lock(known.mutex);
+  known.by_input[i] = made;
+  return made.there;
+}
+
+}  // namespace
 
 Values run_placed(const Graph& traced, Operands inputs, Device device, CallSite where) {
   const GraphRef graph = placed_graph(traced, device);
@@ -43,10 +79,18 @@ Values run_placed(const Graph& traced, Operands inputs, Device device, CallSite 
         "argument '{}' is on {}, another argument is on {}, and no DeviceScope selects one. "
         "Copy one of them: {}.to(\"{}\")",
         input.name, from.to_string(), to.to_string(), input.name, to.to_string());
-    held.push_back(moved(inputs[i], to, where));
+    const bool is_capture = input.role == InputRole::kCapture && from != to;
+    held.push_back(is_capture ? moved_capture(*graph, i, inputs[i], to, where)
+                              : moved(inputs[i], to, where));
   }
   const NoDeviceScope none;
   return call_graph(graph_attrs(*graph), OperandList(held).view(), where);
+}
+
+void wait_for_run(const Graph& traced, Device device, std::span<const Tensor> results) {
+  if (device.is_home() || !memory_of(device)->is_queued()) return;
+  if (!Plan::of(*placed_graph(traced, device))->may_fail()) return;
+  for (const Tensor& result : results) wait_for(result);
 }
 
 }  // namespace etude::internal

@@ -8,6 +8,7 @@
 #include "etude/base/check.h"
 #include "etude/core/call/builtin.h"
 #include "etude/core/context/pending.h"
+#include "etude/core/context/placement.h"
 #include "etude/core/context/resource.h"
 #include "etude/eager/dispatch.h"
 
@@ -212,8 +213,10 @@ TraceContext::Held& TraceContext::held(const Tensor& resource) {
   }
   const std::string name = variable.name().empty() ? "variable" : variable.name();
   const Draft input = builder_.add_input(name, resource.type(), InputRole::kVariable);
+  const Tensor first = made(input, "", {});
+  fix_place(first);
   return variables_.emplace_back(
-      Held{{resource, title_of(variable), false, false, nullptr}, made(input, "", {}), {}, {}});
+      Held{{resource, title_of(variable), false, false, nullptr}, first, {}, {}});
 }
 
 Tensor TraceContext::read(const Tensor& resource) {

@@ -1,21 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 // Devices together with Variables, tapes, staged functions, control flow, vmap, lazy scopes, files
 // and other libraries.
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include <gtest/gtest.h>
 
 #include "etude/autodiff/batch.h"
+#include "etude/autodiff/custom_gradient.h"
 #include "etude/autodiff/gradient.h"
 #include "etude/autodiff/gradient_tape.h"
 #include "etude/autodiff/jvp.h"
 #include "etude/core/context/device_scope.h"
 #include "etude/io/dlpack.h"
+#include "etude/io/safetensors.h"
 #include "etude/lazy/lazy.h"
 #include "etude/ops.h"
+#include "etude/optim/sgd.h"
 #include "etude/stage/control_flow.h"
 #include "etude/stage/function.h"
 #include "etude/variables/variable.h"
 #include "tests/devices/second_device.h"
 #include "tests/expect_error.h"
+#include "tests/temp_folder.h"
 
 namespace etude {
 namespace {
@@ -177,6 +186,112 @@ TEST(DeviceModes, LazyScopesRunCallsOfOtherDevicesAtOnce) {
   const Tensor y = away + 1.0;
   EXPECT_EQ(y.device(), second());
   EXPECT_EQ((y.to("cpu:0") + pending).to_vector<float>(), (Floats{5, 9}));
+}
+
+// Recorded calls are calls on cpu:0, also if their values are looked at in a scope.
+TEST(DeviceModes, PendingCallsStayAtHomeInAScope) {
+  const Tensor x = {1.0, 2.0};
+  const LazyScope lazy;
+  const Tensor pending = sin(x) * 2.0, other = cos(x);
+  {
+    const DeviceScope on(second());
+    EXPECT_EQ(pending.to_vector<float>().size(), 2u);
+    EXPECT_EQ((pending + x).device(), second());
+  }
+  EXPECT_EQ(pending.device(), Device());
+  EXPECT_EQ(pending.data<float>()[0], 2.0f * sin(x).data<float>()[0]);
+  EXPECT_TRUE(same_value(pending + other, sin(x) * 2.0 + cos(x)));
+}
+
+// Files name no device: a value comes to the device of the value that it replaces.
+TEST(DeviceModes, RestoredValuesComeToTheDeviceOfTheirPlace) {
+  struct Model {
+    Tensor w, b;
+  };
+  const internal::TempFolder folder;
+  const std::string path = folder.path() / "model.safetensors";
+  io::save(Model{{1.0, 2.0}, {3.0}}, path);
+  Model away{Tensor({0.0, 0.0}).to(second()), Tensor({0.0})};
+  io::load(away, path);
+  EXPECT_EQ(away.w.device(), second());
+  EXPECT_EQ(away.w.to_vector<float>(), (Floats{1, 2}));
+  EXPECT_EQ(away.b.device(), Device());
+  EXPECT_EQ(away.b.to_vector<float>(), (Floats{3}));
+}
+
+// The state of an optimiser from a file comes to the device of its parameter at the next update.
+TEST(DeviceModes, RestoredStatesComeToTheDeviceOfTheirParameter) {
+  struct Model {
+    Tensor w;
+  };
+  const auto train = [](Model& model, optim::SGD& sgd) {
+    sgd.update(model, gradient([](const Model& m) { return sum(m.w * m.w); }, model));
+  };
+  Model home{{1.0, 2.0}}, away{Tensor({1.0, 2.0}).to(second())};
+  optim::SGD first({.lr = 0.1, .momentum = 0.9}), other = first;
+  train(home, first);
+  train(away, other);
+  other.restore(first.state());  // as read from a file
+  train(home, first);
+  train(away, other);
+  EXPECT_EQ(away.w.device(), second());
+  EXPECT_TRUE(same_value(away.w.to("cpu:0"), home.w));
+}
+
+// spec: DV-07
+TEST(DeviceModes, ControlFlowInAScopeInsideAFunction) {
+  const Tensor x = {1.0, 2.0}, one = {1.0, 1.0};
+  const auto body = [&](const Tensor& at) {
+    const DeviceScope on(second());
+    const Tensor loop = while_loop([](const Tensor& y) { return sum(y) < 50.0; },
+                                   [&](const Tensor& y) { return y * 2.0 + one; }, at);
+    const Tensor chosen = cond(
+        sum(at) > 0.0, [&] { return at; }, [&] { return loop * 2.0; });
+    const auto [last, rows] =
+        scan([](const Tensor& s, const Tensor& row) { return std::pair(s + row, s * row); },
+             Tensor(0.0f), at);
+    return loop + chosen * last + rows;
+  };
+  const Tensor want = [&] {
+    const Tensor loop = while_loop([](const Tensor& y) { return sum(y) < 50.0; },
+                                   [&](const Tensor& y) { return y * 2.0 + one; }, x);
+    return loop + x * 3.0 + Tensor({0.0, 2.0});
+  }();
+  auto f = function(body);
+  EXPECT_EQ(f(x).device(), second());
+  EXPECT_TRUE(same_value(f(x).to("cpu:0"), want));
+  EXPECT_TRUE(same_value(body(x).to("cpu:0"), want));
+  const auto total = [&](const Tensor& t) { return sum(f(t)); };
+  const Tensor g = gradient(total)(x);
+  EXPECT_EQ(g.device(), Device());
+  EXPECT_TRUE(same_value(g, gradient([&](const Tensor& t) { return sum(body(t)); })(x)));
+}
+
+TEST(DeviceModes, TangentsAndSecondRunsInAScope) {
+  const Tensor x = {0.5, 1.0}, t = {1.0, -1.0};
+  const auto f = [](const Tensor& at) { return sin(at) * at; };
+  const auto want = jvp(f, x, t);
+  {
+    const DeviceScope on(second());
+    const auto got = jvp(f, x.to(second()), t);
+    EXPECT_EQ(got.second.device(), second());
+    EXPECT_TRUE(same_value(got.second.to("cpu:0"), want.second));
+  }
+  expect_error([&] { jvp(f, x.to(second()), t); }, ErrorCode::kInvalidArgument,
+               {"jvp: a tangent of type float32[2] on cpu:0 does not fit an argument of type "
+                "float32[2] on " +
+                second().to_string()});
+  const auto again = [&](const Tensor& at) {
+    const DeviceScope on(second());
+    return sum(recompute_grad(f)(at));
+  };
+  for (const bool is_lazy : {false, true}) {
+    std::optional<LazyScope> lazy;
+    if (is_lazy) lazy.emplace();
+    const Tensor g = gradient(again)(x);
+    EXPECT_EQ(g.device(), Device());
+    EXPECT_TRUE(same_value(g, gradient([&](const Tensor& at) { return sum(f(at)); })(x)));
+  }
 }
 
 TEST(DeviceModes, OtherLibrariesGetCopiesOnRequestOnly) {

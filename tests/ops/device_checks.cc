@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls on other devices than cpu:0: the same bits, in the memory of the device.
 #include <algorithm>
+#include <array>
 
 #include <fmt/format.h>
 
 #include "etude/core/context/device_scope.h"
+#include "tests/devices/sim/sim_device.h"
 #include "tests/ops/checks.h"
 
 namespace etude::matrix {
 namespace {
 
-// The second CPU device of this program.
-Device second() {
-  static const Device device = add_cpu_device();
-  return device;
+// A second CPU device, and a device that runs calls later.
+std::array<Device, 2> others() {
+  static const Device second = add_cpu_device();
+  return {second, sim::device()};
 }
 
 // Whether the types of graphs fix the devices of the operands, or operands are state.
@@ -32,8 +34,9 @@ bool has_place(const Call& call) {
   return false;
 }
 
-void compare(const Call& call, std::string_view mode, const Values& got, const Values& want,
+void compare(const Call& call, std::string_view where, const Values& got, const Values& want,
              const Device& device) {
+  const std::string mode = fmt::format("{} {}", where, device.to_string());
   for (std::size_t r = 0; r < want.size(); ++r) {
     if (!want[r].has_value()) continue;
     expect(got[r].has_value() && got[r].device() == device, call.label(mode), [&] {
@@ -47,18 +50,13 @@ void compare(const Call& call, std::string_view mode, const Values& got, const V
   }
 }
 
-}  // namespace
-
-void check_device(const Call& call) {
-  if (is_fixed(call)) return;
-  const Values want = run(call);
-  const Device device = second();
+void check_on(const Device& device, const Call& call, const Values& want) {
   Call there = call;
   for (std::size_t i = 0; i < there.operands.size(); ++i) {
     Tensor& x = there.operands[i];
     if (x.has_value() && !call.op->operand(i).on_host) x = to_dense(x).to(device);
   }
-  if (has_place(call)) compare(call, "on a device", run(there), want, device);
+  if (has_place(call)) compare(call, "on", run(there), want, device);
 
   // In a scope the operands come from home.
   const bool is_outside = call.op->def().effect == Effect::kOutside;
@@ -69,7 +67,15 @@ void check_device(const Call& call) {
     const DeviceScope on(device);
     scoped = run(call);
   }
-  compare(call, "in a scope", scoped, want, device);
+  compare(call, "in a scope of", scoped, want, device);
+}
+
+}  // namespace
+
+void check_device(const Call& call) {
+  if (is_fixed(call)) return;
+  const Values want = run(call);
+  for (const Device& device : others()) check_on(device, call, want);
 }
 
 }  // namespace etude::matrix

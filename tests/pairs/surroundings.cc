@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Features that go on around functions: manifolds, layers with state, precision, files, threads and
-// exceptions.
+// Features that go on around functions: manifolds, layers with state, precision, files, threads,
+// exceptions and devices.
 #include <array>
 #include <cstddef>
 #include <exception>
@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/devices/sim/sim_device.h"
 #include "tests/pairs/features.h"
 #include "tests/temp_folder.h"
 
@@ -224,6 +225,24 @@ Tensor traced_again(LibraryRun& run, const TensorMap& f, const Tensor& x) {
 }
 Numbers same_numbers(JudgeRun&, const NumberMap& f, const Numbers& x) { return f(x); }
 
+// Devices. A child process adds them: the thread of a simulated device would not survive a fork.
+
+Tensor in_scope_of(const etude::Device& device, const TensorMap& f, const Tensor& x) {
+  Tensor y;
+  {
+    const etude::DeviceScope on(device);
+    y = f(x);
+  }
+  return y.to("cpu:0");
+}
+Tensor on_second_cpu(LibraryRun&, const TensorMap& f, const Tensor& x) {
+  static const etude::Device second = etude::add_cpu_device();
+  return in_scope_of(second, f, x);
+}
+Tensor on_sim(LibraryRun&, const TensorMap& f, const Tensor& x) {
+  return in_scope_of(etude::sim::device(), f, x);
+}
+
 constexpr Feature kSurroundings[] = {
     {"manifold", along_sphere, sphere_step},
     {"manifold_jvp", slope_on_sphere, sphere_slope},
@@ -238,6 +257,8 @@ constexpr Feature kSurroundings[] = {
     {"exception_inside", throws_inside, same_numbers},
     {"exception_later", throws_later, same_numbers},
     {"traced_again", traced_again, same_numbers},
+    {"second_cpu", on_second_cpu, same_numbers},
+    {"simulated_device", on_sim, same_numbers},
 };
 
 }  // namespace

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random calls of random ops: for any dtypes, shapes and attributes they return results of the
-// inferred types, equal to a plain reference, or throw an Error that names the op and the line.
-// Case n is made from seed n alone. A failure prints its seed:
+// inferred types, equal to a plain reference and to the bits of other devices, or throw an Error
+// that names the op and the line. Case n is made from seed n alone. A failure prints its seed:
 //
 //   ETUDE_TEST_SEED=4711 ETUDE_TEST_CASES=1 build/dev/bin/random_ops_test
 #include <algorithm>
@@ -221,6 +221,7 @@ std::string fault_of(const RandomCall& call) {
     matrix::check_eager(same);
     matrix::check_guards(same);
     matrix::check_reference(same);
+    matrix::check_device(same);
   } catch (const Error& error) {  // two results at once may be too much
     if (error.code() != ErrorCode::kResourceExhausted)
       return fmt::format("a second time: {}", error.what());

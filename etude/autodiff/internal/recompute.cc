@@ -8,6 +8,7 @@
 
 #include "etude/autodiff/traced_rule.h"
 #include "etude/core/call/builtin.h"
+#include "etude/core/context/placement.h"
 
 namespace etude::internal {
 
@@ -105,9 +106,11 @@ RepeatedRun::RepeatedRun(const RunRecord& record, std::span<const Tensor> dy)
   };
   watch(first_inputs_);
   watch(record_.inputs());
+  if (record_.device) place_.emplace(*record_.device);
 }
 
 std::vector<Tensor> RepeatedRun::gradients(const LeafList& results) {
+  place_.reset();
   // The function may capture one of its own arguments: its gradient is computed in both roles.
   const std::size_t count = first_inputs_.size(), captures = record_.captures.size();
   std::vector<Tensor> sources = first_inputs_;
@@ -116,6 +119,10 @@ std::vector<Tensor> RepeatedRun::gradients(const LeafList& results) {
                  inputs.end() - static_cast<std::ptrdiff_t>(captures));
   std::vector<Tensor> found =
       GradientTapeAccess::sweep_arrived(tape_, results, dy_, LeafList(sources));
+  // The second run may have been in a scope of another device than its inputs.
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    if (found[i].has_value()) found[i] = moved(found[i], sources[i].device());
+  }
   for (std::size_t i = count; i < found.size(); ++i) {
     Tensor& sum = found[i - count];
     if (!found[i].has_value()) continue;

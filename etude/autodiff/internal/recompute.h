@@ -15,6 +15,7 @@
 #include "etude/autodiff/internal/custom_rule.h"
 #include "etude/autodiff/internal/state_box.h"
 #include "etude/core/context/ambient.h"
+#include "etude/core/context/device_scope.h"
 #include "etude/core/internal/owned_result.h"
 #include "etude/variables/internal/variable_replay.h"
 #include "etude/version.h"
@@ -36,6 +37,7 @@ struct RunRecord {
   std::vector<Tensor> keys;
   std::vector<StateUse> states;
   Phase phase = ambient().phase;
+  std::optional<Device> device = current_device();  // of the DeviceScope
 };
 
 // While alive, the function runs for the first time, recorded by no tape.
@@ -76,6 +78,7 @@ class RepeatedRun {
   std::vector<Tensor> dy_;
   KeyReplay keys_{record_.keys};
   PhaseScope phase_{record_.phase};
+  std::optional<DeviceScope> place_;
   StateReplay states_{record_.states};
   VariableReplay variables_{record_.variables};
   GradientTape tape_{{.watch_variables = false}, {}};

@@ -20,6 +20,12 @@ void select(const Placement* place) noexcept {
   mode_word = (mode_word & ~kModeDevice) | (selects ? kModeDevice : 0);
 }
 
+// The place of a thread whose scope is hidden. It selects no device.
+const Placement& hidden_place() {
+  static const Placement place{.is_clear = true};
+  return place;
+}
+
 // Whether the process has a device of the kind that the name states.
 bool has_kind(const DeviceName& name) {
   return !name.type || !devices_of({.type = name.type}).empty();
@@ -28,12 +34,14 @@ bool has_kind(const DeviceName& name) {
 }  // namespace
 
 NoDeviceScope::NoDeviceScope(bool hides) noexcept : saved_(ambient().place) {
-  if (hides && saved_ != nullptr) select(nullptr);
+  if (hides && saved_ != nullptr) select(&hidden_place());
 }
 
 NoDeviceScope::~NoDeviceScope() {
   if (saved_ != ambient().place) select(saved_);
 }
+
+bool hides_scope() noexcept { return ambient().place == &hidden_place(); }
 
 Device device_of(const Placement& place) {
   if (place.device) return *place.device;

@@ -48,7 +48,9 @@ Device common_device(const Op& op, Operands in) {
     } else if (device != common) {
       const bool is_free =
           is_inside_rule() || trace_of(in[i]) != nullptr || trace_of(in[common_at]) != nullptr;
-      const bool follows = is_free && (device.is_home() || common.is_home());
+      const bool are_fixed = !is_inside_rule() && !hides_scope() && has_fixed_place(in[i]) &&
+                             has_fixed_place(in[common_at]);
+      const bool follows = is_free && !are_fixed && (device.is_home() || common.is_home());
       if (!follows) throw_mixed(op, in, common_at, i);
       if (common.is_home()) common = device;
     }
@@ -153,7 +155,17 @@ Tensor in_scope(Tensor made, CallSite where, std::optional<Device> given) {
   return out;
 }
 
+void to_scope(std::vector<Tensor>& xs, CallSite where) {
+  const Placement* const place = active_placement();
+  if (place == nullptr) return;
+  const Device device = device_of(*place);
+  for (Tensor& x : xs) {
+    if (x.has_value()) x = moved(x, device, where);
+  }
+}
+
 void note_line(const Tensor& x, CallSite where) noexcept {
+  if (!x.has_value()) return;
   Buffer* const buffer = TensorAccess::rep(x)->buffer;
   const bool is_away = buffer != nullptr && buffer->memory != nullptr;
   if (is_away) static_cast<DeviceBuffer*>(buffer)->made_at = where;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "etude/core/call/values.h"
 #include "etude/core/context/device_scope.h"
@@ -16,6 +17,8 @@ namespace etude::internal {
 bool holds_graphs(const Op& op) noexcept;
 // The scope that now places calls of this thread; null if there is none, or while a rule runs.
 const Placement* active_placement() noexcept;
+// Whether a NoDeviceScope hides a scope of this thread.
+bool hides_scope() noexcept;
 // Whether a call in a scope needs no placement: its operands are on the device of the scope.
 bool is_placed(const Op& op, Operands in) noexcept;
 // The device to which the operands of a call are copied; absent if they stay where they are.
@@ -37,6 +40,14 @@ void note_line(const Tensor& x, CallSite where) noexcept;
 // Returns a tensor that the user's line `where` made from host data, moved to the given device, or
 // else to the device of the scope.
 Tensor in_scope(Tensor made, CallSite where, std::optional<Device> given = std::nullopt);
+// Marks x, the value of a Variable in a trace. A value of cpu:0 in a trace goes to the device of the
+// other operands; but Variables on two devices are an error there as well, unless the trace hides a
+// scope. Both are defined in core/internal/traced.cc.
+void fix_place(const Tensor& x) noexcept;
+bool has_fixed_place(const Tensor& x) noexcept;
+// Moves tensors to the device of the scope, if it exists, by the op to_device: the values of loops
+// and the results of branches, whose calls run there.
+void to_scope(std::vector<Tensor>& xs, CallSite where);
 // x on the device by the op to_device; x itself if it is there. Defined in core/tensor_ops.cc.
 Tensor moved(const Tensor& x, Device device, CallSite where = {});
 

@@ -27,6 +27,12 @@ struct DeviceBuffer : Buffer {
 
 // The memory of a device. Addresses belong to the device: only the device's kernels and this class
 // read or write them. All sizes are in bytes.
+//
+// A device may have a queue: its kernels, put(), copy() and free() then return before their work is
+// done, and the work runs in the order of these calls, of all threads. So memory may be reused as
+// soon as it is freed. Its kernels set `state.stream` of the prepared call. A fault of queued work
+// is late: it belongs to the values that depend on this work, and is thrown where the host looks at
+// one of them (late_calls.h).
 // threads: thread-safe.
 class DeviceMemory {
  public:
@@ -40,12 +46,16 @@ class DeviceMemory {
   virtual DeviceBuffer* allocate(int64_t bytes) = 0;
   virtual void free(DeviceBuffer* buffer) noexcept = 0;
   // Copies from the host. `from` may be changed after the return.
-  // throws (put, get, copy): a late error of the queue.
   virtual void put(void* to, const void* from, std::size_t bytes) = 0;
-  // Copies to the host: waits until all calls that were made before have run.
+  // Copies to the host: waits until all calls that were made before have run. throws: the late
+  // error of these elements.
   virtual void get(void* to, const void* from, std::size_t bytes) = 0;
   // Copies within the memory.
   virtual void copy(void* to, const void* from, std::size_t bytes) = 0;
+  // Waits like get(), and copies nothing. throws: the late error of these elements.
+  virtual void wait_for(const void* /*data*/, std::size_t /*bytes*/) {}
+  // Whether the device has a queue.
+  virtual bool is_queued() const noexcept { return false; }
   virtual MemoryStats stats() = 0;
   virtual void set_limit(int64_t bytes) = 0;
   virtual void reset_peak() = 0;

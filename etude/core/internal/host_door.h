@@ -17,6 +17,8 @@ namespace internal {
 // throws: kFailedPrecondition for an abstract tensor; errors of pending calls; late errors of the
 // device of x.
 Tensor at_home(const Tensor& x, CallSite where = {});
+// Waits until the elements of x are there, if its device has a queue. throws: the late error of x.
+void wait_for(const Tensor& x);
 // The elements of x, which is at home; null if it has none. throws: kInternal for another device.
 const void* host_elements(const Tensor& x);
 // The elements of x for writing, as TensorAccess::writable(). x is at home and has elements.
@@ -27,6 +29,9 @@ inline void* new_host_elements(const Tensor& x) noexcept { return TensorAccess::
 // A copy of x, which is at home and has elements, on another device; x itself for the home.
 // Contexts do not see the copy: it is for constants, such as numbers of the host.
 Tensor copied_to(const Tensor& x, Device device);
+// A value from a file in the place of x: on the device of x, if that has a value. Contexts do not
+// see the copy.
+Tensor restored_to(const Tensor& x, Tensor value);
 
 }  // namespace internal
 }  // namespace etude

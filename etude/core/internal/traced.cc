@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "etude/core/context/abstract_mark.h"
+#include "etude/core/context/placement.h"
 #include "etude/core/internal/device_table.h"
 
 namespace etude::internal {
@@ -16,6 +17,7 @@ struct Made {
   std::string_view op;  // of a record, which is never destroyed
   CallSite where;
   std::thread::id thread = std::this_thread::get_id();  // that traces
+  mutable bool has_fixed_place = false;
 };
 
 std::string line_text(CallSite where) {
@@ -32,6 +34,15 @@ Tensor make_traced(const Type* type, const RefPtr<const TraceInfo>& trace, std::
 const TraceInfo* trace_of(const Tensor& x) noexcept {
   const Made* made = find_mark<Made>(x);
   return made == nullptr ? nullptr : made->trace.get();
+}
+
+void fix_place(const Tensor& x) noexcept {
+  if (const Made* made = find_mark<Made>(x)) made->has_fixed_place = true;
+}
+
+bool has_fixed_place(const Tensor& x) noexcept {
+  const Made* made = find_mark<Made>(x);
+  return made != nullptr && made->has_fixed_place;
 }
 
 CallSite made_at(const Tensor& x) noexcept {

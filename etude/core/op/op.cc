@@ -139,6 +139,7 @@ std::string Op::full_name() const {
 namespace {
 
 bool has_kernel(const Op& op, Device device) noexcept {
+  if (device.is_home()) return op.kernel(Device::Kind::kCpu) != nullptr;  // calls in a scope ask
   const internal::DeviceEntry& entry = internal::device_entry(device);
   if (entry.prepare == nullptr || op.moves_devices()) return op.kernel(entry.kind) != nullptr;
   if (entry.has_kernel != nullptr) return entry.has_kernel(op);

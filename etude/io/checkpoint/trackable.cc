@@ -8,6 +8,7 @@
 
 #include "etude/base/check.h"
 #include "etude/core/context/ambient.h"
+#include "etude/core/internal/host_door.h"
 #include "etude/io/checkpoint/object_graph.h"
 #include "etude/stage/trace.h"
 #include "etude/variables/variable_state.h"
@@ -135,10 +136,12 @@ class TensorTrackee final : public Trackee {
   }
   std::string refuse(const NamedTensors& values) const override {
     const Type* saved = values.at("").type();
-    if (!tensor_->has_value() || tensor_->type() == saved) return "";
+    if (!tensor_->has_value() || tensor_->type()->on(Device()) == saved->on(Device())) return "";
     return types_differ(tensor_->type(), saved);
   }
-  void restore(NamedTensors values) const override { *tensor_ = std::move(values.at("")); }
+  void restore(NamedTensors values) const override {
+    *tensor_ = etude::internal::restored_to(*tensor_, std::move(values.at("")));
+  }
 
  private:
   Tensor* tensor_;

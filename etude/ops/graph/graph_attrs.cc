@@ -2,7 +2,6 @@
 #include "etude/ops/graph/graph_attrs.h"
 
 #include <algorithm>
-#include <cstring>
 #include <string>
 
 #include "etude/base/check.h"
@@ -173,10 +172,6 @@ Tensors Doubled::outputs(std::span<const Tensor> pushed, std::size_t carried,
   add(0, carried);
   add(carried, size);
   return out;
-}
-
-void copy_start(void* to, const void* from, std::size_t bytes) {
-  if (bytes > 0 && to != from) std::memcpy(to, from, bytes);
 }
 
 void write_over(const PrepareCall& call, std::size_t c) {

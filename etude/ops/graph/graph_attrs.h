@@ -97,10 +97,7 @@ struct PlanParams : KernelParams {
   Graphs graphs;  // plans are valid as long as these
   std::vector<internal::RefPtr<const internal::Plan>> plans;
 };
-// Copies the initial carried value of a loop, unless it is in place.
-void copy_start(void* to, const void* from, std::size_t bytes);
-// For a loop whose steps update carried value c in place: lets result c reuse the memory of that
-// operand.
+// For a loop whose steps update carried value c in place: result c may reuse its memory.
 void write_over(const PrepareCall& call, std::size_t c);
 // Runs `f`, which returns whether a kernel succeeded; an exception counts as a fault.
 template <class F>

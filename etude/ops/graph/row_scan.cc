@@ -91,11 +91,12 @@ bool run_steps(const ScanParams& p, const KernelCall& call) {
   std::vector<void*> out(call.out, call.out + p.bytes_out.size());
   std::vector<Tensor> beside(p.carried);
   for (std::size_t c = 0; c < p.carried && p.length > 1; ++c) {
+    const Type* const type = p.graphs[0]->inputs()[c].type;
     if (p.goes_over[c]) {
-      copy_start(call.out[c], call.in[c], p.bytes_in[c]);
+      internal::copy_elements(type, call.out[c], call.in[c]);
       in[c] = call.out[c];
     } else {
-      beside[c] = internal::make_tensor(p.graphs[0]->inputs()[c].type);
+      beside[c] = internal::make_tensor(type);
     }
   }
   const std::size_t first_invariant = p.carried + p.rows;
@@ -119,10 +120,14 @@ bool run_steps(const ScanParams& p, const KernelCall& call) {
 
 bool run_scan(const KernelCall& call) {
   const auto& p = *static_cast<const ScanParams*>(call.params);
-  for (std::size_t c = 0; c < p.carried && p.length == 0; ++c) {
-    copy_start(call.out[c], call.in[c], p.bytes_in[c]);
+  if (p.length == 0) {
+    return guarded([&] {
+      for (std::size_t c = 0; c < p.carried; ++c) {
+        internal::copy_elements(p.graphs[0]->inputs()[c].type, call.out[c], call.in[c]);
+      }
+      return true;
+    });
   }
-  if (p.length == 0) return true;
   if (p.code && p.code->run(call.in, call.out, static_cast<std::size_t>(p.length))) return true;
   return guarded([&] { return run_steps(p, call); });
 }

@@ -9,6 +9,7 @@
 
 #include "etude/base/check.h"
 #include "etude/core/call/located.h"
+#include "etude/core/internal/host_door.h"
 #include "etude/ops/families.h"
 #include "etude/stage/make_graph.h"
 
@@ -81,7 +82,7 @@ Types while_type(const TypeCall& call) {
   internal::require_inputs(*loop.condition, inputs(0, {}));
   const Types says = loop.condition->output_types();
   ETUDE_REQUIRE(
-      says.size() == 1 && says[0] == intern_type(kBool, {}, call.device()),
+      says.size() == 1 && says[0] != nullptr && says[0]->on(Device()) == intern_type(kBool, {}),
       "the condition returns {}, but must return a single bool: whether to run another step",
       says.empty() || says[0] == nullptr ? "nothing" : says[0]->to_string());
   Types out;
@@ -106,7 +107,7 @@ Types while_type(const TypeCall& call) {
 struct WhileParams : PlanParams {  // plans: of the condition, and of the bodies
   std::vector<std::size_t> carried;
   std::vector<bool> goes_over;  // by carried value of all passes: whether a step updates it
-  std::vector<std::size_t> record_bytes;
+  std::vector<const Type*> records;
   std::vector<std::size_t> first_record;  // by pass, and their number
   std::size_t invariants = 0;
   int64_t max_steps = -1;
@@ -115,18 +116,20 @@ struct WhileParams : PlanParams {  // plans: of the condition, and of the bodies
 // The records of one kind in all steps.
 class Records {
  public:
-  explicit Records(std::size_t bytes) : bytes_(std::max<std::size_t>((bytes + 63) / 64, 1) * 64) {}
+  explicit Records(const Type* type)
+      : device_(type->device()), bytes_(std::max<int64_t>((type->bytes() + 63) / 64, 1) * 64) {}
   void make_room(std::size_t step) {
     while (blocks_.size() <= block_of(step)) {
-      const std::size_t steps = std::size_t{1} << blocks_.size();
-      const Type* type = intern_type(kUInt8, {static_cast<int64_t>(steps * bytes_)});
+      const int64_t steps = int64_t{1} << blocks_.size();
+      const Type* type = intern_type(kUInt8, {steps * bytes_}, device_);
       blocks_.push_back(internal::make_tensor(type));
     }
   }
   void* at(std::size_t step) const {
     const std::size_t block = block_of(step);
     const std::size_t first = (std::size_t{1} << block) - 1;
-    return static_cast<char*>(TensorAccess::rep(blocks_[block])->data) + (step - first) * bytes_;
+    return static_cast<char*>(TensorAccess::rep(blocks_[block])->data) +
+           static_cast<int64_t>(step - first) * bytes_;
   }
 
  private:
@@ -134,8 +137,27 @@ class Records {
   static std::size_t block_of(std::size_t step) {
     return static_cast<std::size_t>(std::bit_width(step + 1)) - 1;
   }
-  std::size_t bytes_;
+  Device device_;
+  int64_t bytes_;
   std::vector<Tensor> blocks_;
+};
+
+// The result of a condition graph. On another device than cpu:0 each look waits for it.
+class Condition {
+ public:
+  explicit Condition(const Type* type)
+      : value_(internal::make_tensor(type)), is_home_(type->device().is_home()) {}
+  void* address() const { return TensorAccess::rep(value_)->data; }
+  // throws: the late error of the condition.
+  bool is_true() const { return is_home_ ? look(value_) : look(internal::at_home(value_)); }
+
+ private:
+  static bool look(const Tensor& x) {
+    return *static_cast<const bool*>(internal::host_elements(x));
+  }
+
+  Tensor value_;
+  bool is_home_;
 };
 
 class WhileRun {
@@ -144,7 +166,7 @@ class WhileRun {
     std::size_t all = 0;
     for (const std::size_t n : p_.carried) all += n;
     invariants_.assign(call.in + all, call.in + all + p_.invariants);
-    for (const std::size_t bytes : p_.record_bytes) records_.emplace_back(bytes);
+    for (const Type* type : p_.records) records_.emplace_back(type);
   }
 
   bool run() {
@@ -170,7 +192,7 @@ class WhileRun {
       const Type* type = body->inputs()[c].type;
       void* const result = call_.out[first + c];
       if (p_.goes_over[first + c]) {
-        copy_start(result, in[c], static_cast<std::size_t>(type->bytes()));
+        internal::copy_elements(type, result, in[c]);
         in[c] = result;
       }
       for (auto& place : places) {
@@ -194,8 +216,7 @@ class WhileRun {
     };
     if (pass == 0 ? !run_while(in, step_once) : !run_again(pass, step_once)) return false;
     for (std::size_t c = 0; c < carried; ++c) {
-      copy_start(call_.out[first + c], in[c],
-                 static_cast<std::size_t>(body->inputs()[c].type->bytes()));
+      internal::copy_elements(body->inputs()[c].type, call_.out[first + c], in[c]);
     }
     return true;
   }
@@ -203,12 +224,12 @@ class WhileRun {
   template <class Step>
   bool run_while(const std::vector<const void*>& in, const Step& step_once) {
     internal::Plan::Runner condition(*p_.plans[0]);
+    const Condition place(p_.graphs[0]->output_types()[0]);
     for (steps_ = 0; p_.max_steps < 0 || steps_ < static_cast<std::size_t>(p_.max_steps);
          ++steps_) {
-      bool goes_on = false;
-      void* says = &goes_on;
+      void* says = place.address();
       if (!condition.run(in.data(), &says)) return false;
-      if (!goes_on) return true;
+      if (!place.is_true()) return true;
       if (!step_once(steps_, steps_)) return false;
     }
     return true;
@@ -247,10 +268,10 @@ void prepare_while(const PrepareCall& call) {
       if (params->goes_over.back()) write_over(call, loop.first_carried(p) + c);
     }
     for (std::size_t i = loop.carried[p]; i < types.size(); ++i) {
-      params->record_bytes.push_back(static_cast<std::size_t>(types[i]->bytes()));
+      params->records.push_back(types[i]);
     }
   }
-  params->first_record.push_back(params->record_bytes.size());
+  params->first_record.push_back(params->records.size());
   params->carried = loop.carried;
   params->invariants = loop.invariants;
   params->max_steps = loop.max_steps;
