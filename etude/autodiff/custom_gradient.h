@@ -168,7 +168,8 @@ auto run_custom(const RuleName& of, const Rule& rule, const Push& push, const X&
     });
   };
   RuleCall call{inputs, results, back, of.name, true, of.where};
-  if constexpr (!std::is_null_pointer_v<Push>) call.push = std::cref(push);
+  if constexpr (!std::is_null_pointer_v<Push>)
+    call.push = [&push](std::span<const Tensor> tangents) { return push(tangents); };
   PutLeaves put{attach_rule(call)};
   each_leaf(value, put);
   return std::move(value);

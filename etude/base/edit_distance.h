@@ -31,7 +31,7 @@ inline std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 // The names nearest to `name`, the nearest first, equally near ones in their given order; at most
 // three. A name with a namespace, "nn.relu", is as near as its last part, since a user may write
-// either. `only_similar`: no name of which more than a third of the characters differ.
+// either. `only_similar`: at most a third of the characters of `name` differ.
 inline std::vector<std::string_view> nearest_names(std::string_view name,
                                                    std::span<const std::string_view> names,
                                                    bool only_similar) {

@@ -14,21 +14,22 @@
 //   std::tuple<Spring, double> pull(const Spring& s, double x, double dy);
 //
 //   jvp     the value, and its tangent along tangents of the parameters
-//   vjp     the value, and its pullback: dy, and a reference for each parameter to add into
-//   joint   if the result is one number: the value; adds the gradient. A single sweep
+//   vjp     the value, and its pullback, which takes dy and adds into a reference for each
+//           parameter. A tensor in a tuple dy is absent if no cotangent arrives for it
+//   joint   only for functions that return a number: the value; adds the gradient. A single sweep
 //   pull    the cotangents of the parameters for the cotangent dy, as a function like any other
 //
-// Forward mode calls jvp. Reverse mode calls joint where all arguments are numbers and so is the
-// result, else vjp. gradient<&f> and the like call joint where there is one. A member that is
-// called and not defined is an error of the linker, which names it.
+// Forward mode calls jvp, or joint for several directions at once. Reverse mode calls joint if the
+// arguments and the result are numbers, else vjp. gradient<&f> calls joint if it is declared. A
+// member that is called and not defined is an error of the linker, which names it.
 //
 // Second derivatives of numbers need a derivative of a derivative: mark jvp or pull in turn,
 //
 //   ETUDE_DIFFERENTIABLE(etude::derivative_of<&energy>::pull);
 //
-// With jvp marked, forward over forward mode is one run, and reverse mode inside another derivative
-// one run for each number of the arguments. With pull marked, both orders of forward and reverse
-// mode are one run. Functions of tensors need no further mark: their derivatives are ops.
+// With jvp marked, forward mode inside another derivative is one run for each direction, and reverse
+// mode there one run for each number of the arguments. With pull marked, reverse mode is one run.
+// Functions of tensors need no further mark: their derivatives are ops.
 #pragma once
 
 #include <concepts>
@@ -84,7 +85,7 @@ concept HasSignature = requires {
 template <class T>
 using passed_t =
     std::conditional_t<std::is_arithmetic_v<T> || std::is_same_v<T, NoTangent>, T, const T&>;
-// The parameter of a joint of a function whose result is not one number: nothing calls it.
+// The parameter of the joint of a function that returns no number: nothing calls it.
 class NoNumber;
 
 // Refuse the mark of a function whose derivative cannot be declared.
@@ -144,9 +145,10 @@ constexpr auto checked_forms() {
 template <class F>
 struct DeclaredForms : internal::NoForms {
   static constexpr bool is_function = internal::HasSignature<F>;
-  static_assert(is_function,
-                "etude: ETUDE_DIFFERENTIABLE takes a function or a const member function; one that "
-                "writes its object returns the new object instead");
+  static_assert(
+      is_function,
+      "etude: ETUDE_DIFFERENTIABLE takes a function or a const member function: return the "
+      "new object instead of writing to it");
 };
 template <class R, class... A>
 struct DeclaredForms<R (*)(A...)> : decltype(internal::checked_forms<R, A...>())::type {};

@@ -38,8 +38,8 @@ struct RunningInitialisers {
     const auto found = std::ranges::find(runs, cell, &Run::of);
     return found != runs.end() ? &*found : nullptr;
   }
-  // Whether the value of `cell` waits for `thread`: it runs the initialiser, or one that this one
-  // waits for.
+  // Whether the value of `cell` waits for `thread`: `thread` runs its initialiser, or an
+  // initialiser that this run waits for.
   bool waits_for(const VariableCell* cell, std::thread::id thread) const {
     for (const Run* run = find(cell); run != nullptr; run = find(cell)) {
       if (run->thread == thread) return true;
@@ -54,7 +54,7 @@ struct RunningInitialisers {
 // While alive, this thread runs the initialiser of a cell.
 class InitialiserRun {
  public:
-  // Waits while another thread runs it. If that one made the value, nothing is left to run.
+  // Waits while another thread runs it. If that run made the value, nothing is left to run.
   InitialiserRun(const VariableCell& cell, const std::string& title) : cell_(cell) {
     RunningInitialisers& all = RunningInitialisers::all();
     const std::thread::id own = std::this_thread::get_id();

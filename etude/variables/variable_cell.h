@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The state behind the handles of one Variable. Used by variable.cc.
+// The state of a Variable, which its handles share. Used by variable.cc.
 //
 // threads: fields are read and written under `mutex`. No host code of a program and no call of an
 // op that may wait for another thread runs under it: an initialiser, a warning, a copy from a

@@ -260,7 +260,7 @@ TEST(TensorMarks, RulesThatDoNotFitAreErrors) {
   expect_error([&] { slope(of(differentiable<&shifted>))(kX); }, ErrorCode::kInvalidArgument,
                {"derivative_of: reverse mode needs a jvp that is linear in its tangents, but it "
                 "computes outside of tensors or adds a constant"});
-  // The rule is traced with the call; what fails there is an error of the mode that needs it.
+  // The rule is traced with the call. A failure there is an error of the mode that needs it.
   const auto staged = function([](const Tensor& x) { return differentiable<&reading>(x); });
   expect_values(slope(staged)(kX), {1, .5});
   expect_error([&] { forward(staged)(kX); }, ErrorCode::kInvalidArgument,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls of a function with a derivative_of: each member of the rule in the place of those that it
-// lacks, on numbers of derivatives and on plain numbers. Used by derivative.h.
+// Calls of a function with a derivative_of, on numbers of derivatives and on plain numbers. Derives
+// missing members of the rule from the others. Used by derivative.h.
 #pragma once
 
 #include <concepts>

@@ -4,7 +4,7 @@
 // error: etude: ETUDE_DIFFERENTIABLE: the function takes a reference that it may write: take the
 // error: etude: ETUDE_DIFFERENTIABLE: the result of the function is not Differentiable: return
 // error: etude: an argument is not Differentiable; wrap it in no_derivative(), or pass the value
-// error: etude: ETUDE_DIFFERENTIABLE takes a function or a const member function; one that writes
+// error: etude: ETUDE_DIFFERENTIABLE takes a function or a const member function: return the
 // error: etude: differential: derivative_of<F> has only a reverse rule, and a struct among the
 // error: etude: derivative_of<F> has no vjp, jvp or joint that takes these arguments. A rule of
 // error: etude: no derivative for this function: write etude::derivative_of<&f>, mark it with
