@@ -27,9 +27,9 @@
 //
 //   ETUDE_DIFFERENTIABLE(etude::derivative_of<&energy>::pull);
 //
-// With jvp marked, forward mode inside another derivative is one run for each direction, and reverse
-// mode there one run for each number of the arguments. With pull marked, reverse mode is one run.
-// Functions of tensors need no further mark: their derivatives are ops.
+// With jvp marked, forward mode inside another derivative is one run for each direction, and
+// reverse mode there one run for each number of the arguments. With pull marked, reverse mode is
+// one run. Functions of tensors need no further mark: their derivatives are ops.
 #pragma once
 
 #include <concepts>
