@@ -311,7 +311,8 @@ TEST(ParseGraph, ErrorsAreShortAndPrintable) {
 }
 
 TEST(ParseGraph, AnUnknownOpNamesTheNearest) {
-  expect_error([] { parse_graph(std::string(kHead) + "  %1 = tahn(x)\n"); }, ErrorCode::kUnimplemented,
+  expect_error([] { parse_graph(std::string(kHead) + "  %1 = tahn(x)\n"); },
+               ErrorCode::kUnimplemented,
                {"line 2, column 8: no op is called 'tahn'. Nearest: tan"});
   const std::string name(1000, 'a');
   expect_error([&] { parse_graph(fmt::format("{}  %1 = {}(x)\n", kHead, name)); },

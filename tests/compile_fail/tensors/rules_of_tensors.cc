@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules of functions on tensors without a member that fits, or of a wrong shape; functions without a
-// signature.
+// Rules of functions on tensors without a member that fits, or of a wrong shape.
+// Functions without a signature.
 // spec: D42
 // error: etude: a derivative_of<F> of a function of tensors needs a vjp or a jvp that takes these
 // error: etude: derivative_of<F>::vjp must take F's parameters and return pair{value, pullback(
