@@ -169,6 +169,13 @@ Tensor operand(const Arg& x, std::optional<DType> dtype) {
   return *x.tensor();
 }
 
+// Whether x is a number for the host, or has its elements on the device.
+bool is_at_hand(const Arg& x, Device device) {
+  if (x.tensor() == nullptr) return device.is_home();
+  return x.tensor()->has_value() && x.tensor()->device() == device &&
+         !internal::is_unrun(*x.tensor());
+}
+
 }  // namespace
 
 void Variable::refuse_initial(const Tensor& initial) const {
@@ -264,8 +271,12 @@ Tensor Variable::change(const Arg& x, const char* name, const Next& next) const 
       auto lock = c.lock_with_elements();
       const DType dtype = c.dtype ? *c.dtype : c.value.dtype();
       const Device device = c.value.device();
+      if (is_at_hand(x, device)) {
+        next(c.value, Arg(operand(x, dtype), x.where()));
+        return c.value;
+      }
       lock.unlock();
-      // May warn, copy and run recorded calls: not under the lock.
+      // Copies, and runs recorded calls: not under the lock.
       Tensor by = internal::moved(operand(x, dtype), device, x.where());
       if (internal::is_unrun(by)) internal::observe(by, x.where());
       lock = c.lock_with_elements();

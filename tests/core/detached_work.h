@@ -44,7 +44,7 @@ inline bool turn(std::string_view work) {
     nn::Dense model(2, 1);
     optim::Adam optimizer;
     data::Loader samples(data::Samples{ones({8, 2}), ones({8, 1})}, {.batch = 4});
-    nn::fit(model, optimizer, samples, nn::mean_squared_error, {.epochs = 1, .verbose = 0});
+    nn::fit(model, optimizer, samples, nn::mean_squared_error, {.epochs = 1});
   } else if (work == "lazy") {
     const LazyScope scope;
     const Tensor x = exp(ones({100})) + 1.0F;

@@ -127,7 +127,6 @@ Op::Op(OpDef def, uint32_t index) : def_(std::move(def)), index_(index) {
                                         [](const AttrDef& a) { return a.required; });
   if (!has_default) return;
   std::vector<AttrValue> values;
-  values.reserve(def_.attrs.size());
   for (const AttrDef& a : def_.attrs) values.push_back(a.default_value);
   default_attrs_ = Attrs(def_.attrs, std::move(values));
   if (default_attrs_.block_ != nullptr) default_attrs_.block_->dispatch_id = 0;

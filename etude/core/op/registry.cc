@@ -74,9 +74,6 @@ Registry& Registry::global() {
   // Never destroyed: tensors in static objects may still run rules during process exit.
   static Registry* registry = [] {
     auto* made = new Registry;
-    constexpr std::size_t kAtLeast = 512;  // ops of the library
-    made->ops_.reserve(kAtLeast);
-    made->by_name_.reserve(kAtLeast);
     register_all_ops(*made);
     return made;
   }();
