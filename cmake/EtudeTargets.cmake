@@ -126,7 +126,8 @@ function(etude_link_libraries)
   add_library(Etude::etude ALIAS etude)
   target_link_libraries(etude PRIVATE etude_flags ${deps})
   target_compile_features(etude PUBLIC cxx_std_20)
-  target_link_options(etude PRIVATE LINKER:--exclude-libs,ALL LINKER:-Bsymbolic-functions
+  # Once loaded it stays: its threads, and threads that are in a call, run on after a dlclose().
+  target_link_options(etude PRIVATE LINKER:--exclude-libs,ALL LINKER:-Bsymbolic-functions LINKER:-z,nodelete
                       "LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/etude.map")
   set_target_properties(
     etude PROPERTIES VERSION ${PROJECT_VERSION}

@@ -19,6 +19,7 @@
 #include "etude/core/internal/owned_result.h"
 #include "etude/diff/custom_gradient.h"
 #include "etude/diff/internal/custom_call.h"
+#include "etude/diff/internal/rule_checks.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {
@@ -99,8 +100,33 @@ R skeleton_of(R value) {
   return value;
 }
 
-template <class Rule, class... X>
-auto run_custom(CallSite where, const Rule& rule, const X&... x) {
+// The jvp of a derivative_of as a forward rule of the tensors in its arguments.
+template <class D, class... X>
+struct ForwardRule {
+  std::tuple<X...> arguments;
+
+  std::vector<Tensor> operator()(std::span<const Tensor> tangents) const {
+    LeafGradients leaves({tangents.begin(), tangents.end()}, true);
+    return std::apply(
+        [&](const auto&... x) {
+          const std::tuple<tangent_t<X>...> along{build_tangent(x, leaves)...};
+          const auto made =
+              std::apply([&](const auto&... dx) { return D::jvp(x..., dx...); }, along);
+          using R = std::decay_t<decltype(made.first)>;
+          return FlatGradients(static_cast<const tangent_t<R>&>(made.second)).items;
+        },
+        arguments);
+  }
+};
+// The name and the line of a rule, for errors.
+struct RuleName {
+  std::string_view name = "custom_gradient";
+  CallSite where = {};
+};
+
+// Runs a rule that returns the value and a pullback. `push` is a forward rule, or nullptr.
+template <class Rule, class Push, class... X>
+auto run_custom(const RuleName& of, const Rule& rule, const Push& push, const X&... x) {
   static_assert(!(holds_tensor_manifold<X>() || ...),
                 "etude: a rule takes tensors; a type with a tangent of its own "
                 "(DifferentiableTraits) moves by its move(): pass its tensors");
@@ -114,7 +140,7 @@ auto run_custom(CallSite where, const Rule& rule, const X&... x) {
   auto& pull = with;
   reads.stop();
   const std::vector<Tensor> results = values_of(LeafList(value));
-  captures.finish(results, reads.snapshots, where);
+  captures.finish(results, reads.snapshots, of.where);
   reads.remove(leaves);
   using P = std::decay_t<decltype(pull)>;
   const std::vector<Variable> variables = reads.variables;
@@ -142,13 +168,40 @@ auto run_custom(CallSite where, const Rule& rule, const X&... x) {
       }
     });
   };
-  PutLeaves put{attach_rule({inputs, results, back, "custom_gradient", true, where})};
+  RuleCall call{inputs, results, back, of.name, true, of.where};
+  if constexpr (!std::is_null_pointer_v<Push>)
+    call.push = [&push](std::span<const Tensor> tangents) { return push(tangents); };
+  PutLeaves put{attach_rule(call)};
   each_leaf(value, put);
   return std::move(value);
 }
 
-// Wraps the pullback of a derivative_of as a pullback that returns the tangents of the arguments.
-// The wrapped pullback returns them or adds them into references.
+// Runs f with a forward rule only: reverse mode runs its transpose.
+template <class D, class F, class... X>
+auto run_by_jvp(const RuleName& of, const F& f, const X&... x) {
+  static_assert(!(holds_tensor_manifold<X>() || ...),
+                "etude: a rule takes tensors; a type with a tangent of its own "
+                "(DifferentiableTraits) moves by its move(): pass its tensors");
+  const std::tuple<const X&...> arguments(x...);
+  const LeafList leaves(arguments);
+  RuleCall call{.inputs = values_of(leaves), .name = of.name, .where = of.where};
+  ReadList reads;
+  RuleCaptures captures(leaves, call.inputs);
+  auto value = call_owned(f, x...);
+  reads.stop();
+  call.results = values_of(LeafList(value));
+  captures.finish(call.results, {}, of.where);
+  reads.remove(leaves);
+  if (!reads.variables.empty()) throw_unlisted_variables(reads.variables);
+  call.push = ForwardRule<D, X...>{std::tuple<X...>(x...)};
+  call.pullback = transposed(call.push, call.inputs, of.name, of.where);
+  PutLeaves put{attach_rule(call)};
+  each_leaf(value, put);
+  return value;
+}
+
+// The pullback of a derivative_of, which adds tangents of the arguments into references or returns
+// them, as a pullback that returns them.
 template <class Pull, class R, class... X>
 struct ReturningPullback {
   Pull pull;
@@ -164,16 +217,32 @@ struct ReturningPullback {
   operator()(const Y&... dy) const { return (*this)(tangent_t<R>(dy...)); }
 };
 
-// The calls of diff/custom_gradient.h on tensors. If the value is a tuple, the pullback is called
-// as pullback(dy...). If a rule reads trainable Variables, its pullback takes them as a last
-// argument: pullback(dy..., std::span<const Variable>) returns a std::pair of the tangents and a
-// std::vector<Tensor> with the gradients of the Variables. Outer tapes record the calls in a rule
-// and in its pullback, so a second derivative is the derivative of the pullback. Forward mode runs
-// the transpose of the pullback, which it calls once with zeros. In a vmap the rule and its
-// pullback run on all examples, in either order of vmap and derivative.
+// The vjp of a derivative_of as a rule of custom_gradient.
+template <class D>
+struct ReverseRule {
+  template <class... X>
+  auto operator()(const X&... x) const {
+    auto made = D::vjp(x...);
+    using R = std::decay_t<decltype(made.first)>;
+    using Pull = std::decay_t<decltype(made.second)>;
+    return std::pair{std::move(made.first),
+                     ReturningPullback<Pull, R, X...>{std::move(made.second),
+                                                      std::tuple<X...>(skeleton_of(x)...)}};
+  }
+};
+
+// The calls of diff/custom_gradient.h on tensors. A tuple as the value has pullback(dy...). If a
+// rule reads trainable Variables, pullback(dy..., std::span<const Variable>) returns a std::pair of
+// the tangents and a std::vector<Tensor> with the gradients of the Variables. Outer tapes record
+// the calls in a rule and in its pullback, so a second derivative is the derivative of the
+// pullback. Forward mode runs the transpose of the pullback, which it calls once with zeros. In a
+// vmap the rule and its pullback run on all examples, in either order of vmap and derivative.
 //
 // A rule has no derivative by a tensor that it captures. If such a derivative is taken while the
 // rule runs, a warning is printed, once per line of a rule.
+//
+// A derivative_of may have a jvp: forward mode runs it after the rule, or instead of a missing one.
+// Without a vjp, reverse mode runs the transpose of the jvp, which must be linear in its tangents.
 //
 // throws: kFailedPrecondition if a rule reads Variables that its pullback does not take;
 //         kInvalidArgument in forward mode for a pullback that is not linear; kInvalidArgument,
@@ -182,27 +251,28 @@ template <class... X>
 struct OtherLeaves {
   template <class Rule>
   static auto custom(CallSite where, const Rule& rule, const X&... x) {
-    return run_custom(where, rule, x...);
+    return run_custom({.where = where}, rule, nullptr, x...);
   }
   // Runs f instead of the rule if no derivative is taken.
   template <class F, class Rule>
   static auto custom(CallSite where, const F& f, const Rule& rule, const X&... x) {
     using R = std::decay_t<decltype(std::invoke(rule, x...).first)>;
     if (ContextStack::is_eager()) return R(call_owned(f, x...));
-    return R(run_custom(where, rule, x...));
+    return R(run_custom({.where = where}, rule, nullptr, x...));
   }
   // Runs f with the rule D, a derivative_of.
   template <class D, class F>
   static auto ruled(const F& f, const X&... x) {
-    const auto rule = [](const X&... at) {
-      auto made = D::vjp(at...);
-      using R = std::decay_t<decltype(made.first)>;
-      using Pull = std::decay_t<decltype(made.second)>;
-      return std::pair{std::move(made.first),
-                       ReturningPullback<Pull, R, X...>{std::move(made.second),
-                                                        std::tuple<X...>(skeleton_of(at)...)}};
-    };
-    return custom(CallSite{}, f, rule, x...);
+    constexpr RuleName kName{.name = "derivative_of"};
+    using R = std::decay_t<decltype(call_owned(f, x...))>;
+    if (ContextStack::is_eager()) return R(call_owned(f, x...));
+    if constexpr (!CallsVjp<D, X...>) {
+      return R(run_by_jvp<D>(kName, f, x...));
+    } else if constexpr (CallsJvp<D, X...>) {
+      return R(run_custom(kName, ReverseRule<D>(), ForwardRule<D, const X&...>{{x...}}, x...));
+    } else {
+      return R(run_custom(kName, ReverseRule<D>(), nullptr, x...));
+    }
   }
   template <class F>
   static auto recompute(const F& f, const X&... x) {

@@ -17,11 +17,35 @@
 namespace etude::internal {
 namespace {
 
-// A pullback as a graph. Its inputs are the cotangents that it takes, and then `kept`.
+// A pullback as a graph. Its inputs are the cotangents that it takes, and then its residuals. Also
+// a forward rule, whose inputs are tangents.
 struct PullbackGraph {
   GraphRef graph;
   std::vector<Tensor> residuals;
 };
+
+// Ends the trace of a part of a rule, which errors call `what`.
+PullbackGraph finish(TraceContext& context, const std::vector<Tensor>& outputs, const char* what) {
+  TracedGraph traced = context.finish(outputs);
+  TraceContext::note_reads(traced.size_reads);
+  ETUDE_REQUIRE(context.created().empty(), "the {} makes {}, but runs in a graph. Make it before",
+                what, context.created()[0].text);
+  for (const Graph::Input& input : traced.graph->inputs()) {
+    ETUDE_REQUIRE(input.role != InputRole::kKey,
+                  "the {} draws random numbers, but runs in a graph. Draw them before, and let it "
+                  "capture them",
+                  what);
+  }
+  PullbackGraph out{std::move(traced.graph), {}};
+  for (const GraphVariable& v : traced.variables) {
+    ETUDE_REQUIRE(!v.is_written,
+                  "the {} assigns {}, but runs in a graph. Assign it outside of the rule", what,
+                  v.name);
+    out.residuals.push_back(variable_of(v.resource).read());
+  }
+  out.residuals.insert(out.residuals.end(), traced.captures.begin(), traced.captures.end());
+  return out;
+}
 
 // `taken`: by result, whether the pullback takes its cotangent.
 PullbackGraph trace_pullback(const RuleCall& call, const std::vector<bool>& taken) {
@@ -37,25 +61,25 @@ PullbackGraph trace_pullback(const RuleCall& call, const std::vector<bool>& take
   for (std::size_t i = 0; i < found.size(); ++i) {
     if (moves(call.inputs[i])) gradients.push_back(found[i]);
   }
-  TracedGraph traced = context.finish(gradients);
-  TraceContext::note_reads(traced.size_reads);
-  ETUDE_REQUIRE(context.created().empty(),
-                "the pullback makes {}, but runs in a graph. Make it before",
-                context.created()[0].text);
-  for (const Graph::Input& input : traced.graph->inputs()) {
-    ETUDE_REQUIRE(input.role != InputRole::kKey,
-                  "the pullback draws random numbers, but runs in a graph. Draw them before, and "
-                  "let it capture them");
+  return finish(context, gradients, "pullback");
+}
+
+// The inputs of the graph are the tangents of the inputs that have one.
+PullbackGraph trace_push(const RuleCall& call) {
+  const ReadersPause quiet;
+  TraceContext context(std::string(call.name) + "_jvp", {});
+  context.take_followed_values();
+  std::vector<Tensor> tangents, outputs;
+  for (const Tensor& x : call.inputs) {
+    tangents.push_back(moves(x) ? context.add_argument("dx", x.type()) : Tensor());
   }
-  PullbackGraph out{std::move(traced.graph), {}};
-  for (const GraphVariable& v : traced.variables) {
-    ETUDE_REQUIRE(!v.is_written,
-                  "the pullback assigns {}, but runs in a graph. Assign it outside of the rule",
-                  v.name);
-    out.residuals.push_back(variable_of(v.resource).read());
+  const std::vector<Tensor> found = push_by_rule(call, tangents);
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    if (!moves(call.results[i])) continue;
+    const bool is_zero = !found[i].has_value();
+    outputs.push_back(is_zero ? full(call.results[i].type(), 0) : to_dense(found[i]));
   }
-  out.residuals.insert(out.residuals.end(), traced.captures.begin(), traced.captures.end());
-  return out;
+  return finish(context, outputs, "jvp");
 }
 
 // A rule as graphs. The pullback may check which cotangents are present, so there is a graph for
@@ -74,19 +98,19 @@ class RuleGraphs {
       for (int64_t set = (int64_t{1} << count) - 1; set > 0; --set) add(set);
     }
     if (traced_.size() == 1) residuals_ = traced_[0].residuals;
-    for (const PullbackGraph& pullback : traced_) {
-      for (const Tensor& x : pullback.residuals) {
-        if (place_of(x) == residuals_.size()) residuals_.push_back(x);
-      }
-    }
+    for (const PullbackGraph& pullback : traced_) add_residuals(pullback);
     for (const PullbackGraph& pullback : traced_) {
       rules_.push_back(traced_.size() == 1 ? pullback.graph : with_all_residuals(pullback));
     }
+    if (call.push != nullptr) add_push();  // after the rules, which take the first residuals
   }
   AttrObjects rules() const { return {rules_.begin(), rules_.end()}; }
   const std::vector<int64_t>& sets() const { return sets_; }
   const std::vector<Tensor>& residuals() const { return residuals_; }
   const std::string& fault() const { return fault_; }
+  // The forward rule, or null; and the reason why it could not be traced, or nothing.
+  const GraphRef& push() const { return push_; }
+  const std::string& push_fault() const { return push_fault_; }
 
  private:
   static constexpr std::size_t kMostResults = 4;  // 15 sets
@@ -106,6 +130,24 @@ class RuleGraphs {
       if (may_pass(error.code())) throw;
       error.locate(call_.where);
       if (fault_.empty()) fault_ = error.what();
+    }
+  }
+
+  void add_residuals(const PullbackGraph& of) {
+    for (const Tensor& x : of.residuals) {
+      if (place_of(x) == residuals_.size()) residuals_.push_back(x);
+    }
+  }
+
+  void add_push() {
+    try {
+      const PullbackGraph traced = trace_push(call_);
+      add_residuals(traced);
+      push_ = with_all_residuals(traced);
+    } catch (Error& error) {
+      if (may_pass(error.code())) throw;
+      error.locate(call_.where);
+      push_fault_ = error.what();
     }
   }
 
@@ -135,6 +177,8 @@ class RuleGraphs {
   std::vector<int64_t> sets_;
   std::vector<Tensor> residuals_;
   std::string fault_;
+  GraphRef push_;
+  std::string push_fault_;
 };
 
 }  // namespace
@@ -168,10 +212,11 @@ std::vector<Tensor> trace_rule(const RuleCall& call) {
   operands.insert(operands.end(), rule.residuals().begin(), rule.residuals().end());
   const GraphRef value = first_of(operands, results);
   const OperandList list{std::span<const Tensor>(operands)};
-  const Values made = custom_call(
-      {value.get(), rule.rules(), rule.sets(), static_cast<int64_t>(results),
-       static_cast<int64_t>(inputs), call.is_for_forward, std::string(call.name), rule.fault()},
-      list.view());
+  const Values made =
+      custom_call({value.get(), rule.rules(), rule.sets(), static_cast<int64_t>(results),
+                   static_cast<int64_t>(inputs), call.is_for_forward, std::string(call.name),
+                   rule.fault(), rule.push().get(), rule.push_fault()},
+                  list.view());
   std::size_t next = 0;
   for (Tensor& y : out) y = y.has_value() ? made[next++] : y;
   return out;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The distance of two names, for messages that list similar names. Used by core/op/registry.cc and
-// by kinds/.
+// The distance of two names, and the names nearest to one, for messages that list similar names.
+// Used by core/op/registry.cc and by kinds/.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <numeric>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -26,6 +27,26 @@ inline std::size_t edit_distance(std::string_view a, std::string_view b) {
     }
   }
   return row.back();
+}
+
+// The names nearest to `name`, the nearest first, equally near ones in their given order; at most
+// three. A name with a namespace, "nn.relu", is as near as its last part, since a user may write
+// either. `only_similar`: at most a third of the characters of `name` differ.
+inline std::vector<std::string_view> nearest_names(std::string_view name,
+                                                   std::span<const std::string_view> names,
+                                                   bool only_similar) {
+  constexpr std::size_t kMost = 3;
+  const std::size_t farthest = std::max<std::size_t>(1, name.size() / 3);
+  std::vector<std::pair<std::size_t, std::string_view>> near;
+  for (const std::string_view other : names) {
+    const std::size_t distance = std::min(edit_distance(other, name),
+                                          edit_distance(other.substr(other.rfind('.') + 1), name));
+    if (!only_similar || distance <= farthest) near.emplace_back(distance, other);
+  }
+  std::ranges::stable_sort(near, {}, &std::pair<std::size_t, std::string_view>::first);
+  std::vector<std::string_view> best;
+  for (std::size_t i = 0; i < std::min(near.size(), kMost); ++i) best.push_back(near[i].second);
+  return best;
 }
 
 }  // namespace etude::internal

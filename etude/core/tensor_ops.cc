@@ -269,6 +269,9 @@ Values custom_call(const CustomCallAttrs& attrs, Operands operands) {
   const auto or_none = [](const auto& list) {
     return list.empty() ? AttrValue(none) : AttrValue(list);
   };
+  const AttrValue tangents = attrs.tangents != nullptr
+                                 ? AttrValue(AttrObjects{RefPtr<const AttrObject>(attrs.tangents)})
+                                 : AttrValue(none);
   const Attrs all =
       op<"custom_call">().attrs_by_name({{"value", RefPtr<const AttrObject>(attrs.value)},
                                          {"rules", or_none(attrs.rules)},
@@ -277,7 +280,9 @@ Values custom_call(const CustomCallAttrs& attrs, Operands operands) {
                                          {"inputs", attrs.inputs},
                                          {"is_for_forward", attrs.is_for_forward},
                                          {"name", attrs.name},
-                                         {"fault", attrs.fault}});
+                                         {"fault", attrs.fault},
+                                         {"tangents", tangents},
+                                         {"forward_fault", attrs.forward_fault}});
   return run_all(op<"custom_call">(), operands, all, {});
 }
 

@@ -21,11 +21,6 @@ double cube(double x) { return x * x * x; }
 double log1pexp(double x) { return std::log(1 + std::exp(x)); }
 extern "C" double foreign_cosine(double x) { return std::cos(x); }
 
-struct Spring {
-  double stiffness, length;
-  double energy(double x) const { return 0.5 * stiffness * (x - length) * (x - length); }
-};
-
 // A virtual function with an override, each with a rule.
 struct Shape {
   double k = 1;
@@ -97,15 +92,6 @@ struct etude::derivative_of<&foreign_cosine> {
     return std::pair{foreign_cosine(x), [x](double dy, double& dx) { dx -= dy * std::sin(x); }};
   }
 };
-ETUDE_DIFFERENTIABLE(Spring::energy);
-double etude::derivative_of<&Spring::energy>::joint(const Spring& s, double x, Spring& ds,
-                                                    double& dx) {
-  const double d = x - s.length;
-  ds.stiffness += 0.5 * d * d;
-  ds.length -= s.stiffness * d;
-  dx += s.stiffness * d;
-  return 0.5 * s.stiffness * d * d;
-}
 template <>
 struct etude::derivative_of<&square> {
   template <class T>
@@ -149,18 +135,6 @@ TEST(Derivative, AForwardRuleAloneServesReverseMode) {
   EXPECT_EQ(derivative([](auto x) { return differentiable<&cube>(x * 2.0); }, 1.0), 24);
   const auto f = [](const auto& v) { return differentiable<&cube>(v[0] * v[1]); };
   EXPECT_EQ(gradient(f, Doubles{1, 2, 3, 0, 0}), (Doubles{24, 12, 0, 0, 0}));
-}
-
-// spec: D40.a
-TEST(Derivative, MembersAndDeclaredDerivatives) {
-  const auto [value, both] = value_with_gradient<&Spring::energy>(Spring{2, 1}, 3.0);
-  EXPECT_EQ(value, 4);
-  EXPECT_EQ(std::get<0>(both).stiffness, 2);
-  EXPECT_EQ(std::get<0>(both).length, -4);
-  EXPECT_EQ(std::get<1>(both), 4);
-  const auto f = [](auto x) { return differentiable<&Spring::energy>(Spring{2, 1}, x * x); };
-  EXPECT_EQ(gradient(f, 2.0), 24);
-  EXPECT_EQ(pullback(f, 2.0)(1.0), 24);
 }
 
 // Otherwise the value of an override would be paired with the slope of the base.

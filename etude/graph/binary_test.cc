@@ -204,7 +204,7 @@ TEST(BinaryGraph, SaysWhatIsWrongInVersion1) {
   const std::string head = raw({2, 0, 0, 1, 1});
   EXPECT_EQ(read_binary(of(head + raw({1, 3, 1, 1})))->node(0).attrs.flag("flag"), true);
   refused(raw({1}), "byte 104 of a graph in binary form: no op is called 'x'. Nearest:",
-          ErrorCode::kNotFound);
+          ErrorCode::kUnimplemented);
   refused(head + raw({1, 1, 1}), "attrs_sample has no attribute 'x'. It has flag, count",
           ErrorCode::kInvalidArgument);
   refused(head + raw({1, 3, 2}), "attribute 'flag' has no value");

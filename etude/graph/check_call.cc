@@ -136,8 +136,12 @@ ReadCall upgrade_read_call(const Op& op, uint32_t version, GraphBuilder& build,
 const Op& find_read_op(std::string_view name) {
   constexpr std::size_t kLongest = 100;  // longer names are compared with no others
   if (const Op* op = Registry::global().find(name)) return *op;
-  ETUDE_REQUIRE_CODE(kNotFound, name.size() <= kLongest, "no op has so long a name");
-  return Registry::global().at(name);
+  ETUDE_REQUIRE_CODE(kUnimplemented, name.size() <= kLongest, "no op has so long a name");
+  ETUDE_THROW(
+      kUnimplemented,
+      "{}. A graph of a newer release, or of a program with ops of its own, is read by that "
+      "release, or after the program has defined its ops",
+      Registry::global().explain_unknown(name));
 }
 
 const AttrDef& find_read_attr(const Op& op, uint32_t version, std::string_view name) {

@@ -45,7 +45,7 @@ ReadCall check_read_call(const Op& op, const GraphBuilder& build,
 // throws: as check_read_call and upgrade().
 ReadCall upgrade_read_call(const Op& op, uint32_t version, GraphBuilder& build,
                            std::span<const GraphBuilder::Draft> operands, const NamedAttrs& attrs);
-// Finds the op with a name from a file. throws: kNotFound, with similar names.
+// The op of a name that was read. throws: kUnimplemented, with similar names.
 const Op& find_read_op(std::string_view name);
 // Finds the attribute with a name from a file, for a call of this version.
 // throws: kInvalidArgument, with the valid names.

@@ -26,19 +26,7 @@ std::string listed(std::span<const std::string_view> names) {
 }
 
 std::string similar(std::string_view name, std::span<const std::string_view> names) {
-  std::vector<std::pair<std::size_t, std::string_view>> near;
-  for (const std::string_view other : names) {
-    // Names with and without namespace, since a user may write either.
-    const std::string_view last = other.substr(other.rfind('.') + 1);
-    const std::size_t distance = std::min(etude::internal::edit_distance(other, name),
-                                          etude::internal::edit_distance(last, name));
-    if (distance <= std::max<std::size_t>(1, name.size() / 3)) near.emplace_back(distance, other);
-  }
-  std::ranges::sort(near);  // by distance, then by name
-  std::vector<std::string_view> best;
-  for (std::size_t i = 0; i < std::min<std::size_t>(near.size(), 3); ++i) {
-    best.push_back(near[i].second);
-  }
+  const std::vector<std::string_view> best = etude::internal::nearest_names(name, names, true);
   return best.empty() ? "" : ". Similar: " + listed(best);
 }
 

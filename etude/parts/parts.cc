@@ -304,8 +304,8 @@ void throw_at_part(const Error& error, const std::string& path) {
 
 void throw_variable_in(std::string_view function, std::string_view what, const std::string& path) {
   ETUDE_THROW(kInvalidArgument,
-              "function '{}': part '{}' of {} is a Variable, but a graph gives values. Return its "
-              "value, read()",
+              "function '{}': part '{}' of {} is a Variable, but a graph returns values. Return "
+              "its value, read()",
               function, path, what);
 }
 

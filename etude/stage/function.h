@@ -191,7 +191,7 @@ class Function<R(A...)> {
                 "etude: function(): take arguments by value or by reference, not by &&");
   static_assert(!HasLeaf<R, Variable, Marked::kVisit>::value ||
                     internal::holds_runtime_structure<R>(),
-                "etude: function(): a graph gives values; return v.read() instead of the Variable");
+                "etude: function(): a graph returns values, not Variables: return v.read()");
   static_assert((std::is_copy_constructible_v<std::decay_t<A>> && ...),
                 "etude: function(): arguments are copied while the function is traced");
   static_assert(((!internal::kIsInOut<A> || std::is_move_assignable_v<std::decay_t<A>>)&&...),

@@ -5,6 +5,7 @@
 #include <functional>
 #include <mutex>
 #include <ostream>
+#include <vector>
 
 #include "etude/base/check.h"
 #include "etude/base/thread_object.h"
@@ -20,107 +21,11 @@
 #include "etude/core/internal/traced.h"
 #include "etude/variables/enclosing_trace.h"
 #include "etude/variables/internal/variable_replay.h"
-#include "etude/variables/open_shape.h"
+#include "etude/variables/variable_cell.h"
 #include "etude/variables/variable_state.h"
 
 namespace etude {
-namespace {
-
-// Whether x has no elements and will have none: it is a placeholder of a trace, or an example of a
-// vmap.
-bool is_standing(const Tensor& x) noexcept {
-  return x.has_value() && TensorAccess::is_abstract(x) && !internal::is_unrun(x);
-}
-
-}  // namespace
-
 namespace internal {
-
-struct VariableCell : std::enable_shared_from_this<VariableCell> {
-  std::recursive_mutex mutex;  // an initialiser may read the Variable that it belongs to
-  Tensor value;
-  std::function<Tensor()> initialiser;
-  std::optional<DType> dtype;
-  std::optional<Shape> shape;  // declared sizes; kAny where they may change
-  bool is_running_initialiser = false;
-  std::string name;
-  bool trainable = true;
-  CallSite where;
-  Tensor resource;  // represents the cell in calls, with the type of the value
-
-  std::string title() const { return name.empty() ? "Variable" : "Variable '" + name + "'"; }
-  std::string made() const {
-    return where.known() ? fmt::format("{} made at {}:{}", title(), where.file, where.line)
-                         : title();
-  }
-
-  void require_fits(const Tensor& x) const {
-    ETUDE_REQUIRE(!dtype || x.dtype() == *dtype,
-                  "{} is {}, but the value is {}. Cast the value: astype(x, {})", title(),
-                  etude::name(*dtype), etude::name(x.dtype()), etude::name(*dtype));
-    ETUDE_REQUIRE(!shape || internal::admits(*shape, x.shape()),
-                  "{} has shape {}, but the value has shape {}. Reshape the value, or declare the "
-                  "sizes that may change as kAny",
-                  title(), shape->to_string(), x.shape().to_string());
-  }
-
-  // Takes x as the value, with a new identity: without the history of x.
-  void set(const Tensor& x) {
-    require_fits(x);
-    Tensor next = with_type(to_dense(x), x.type());
-    if (is_unrun(next)) keep_before(*pending_mark(next));
-    value = std::move(next);
-    initialiser = nullptr;
-  }
-
-  // If recorded calls fail, the Variable gets its value from before them again.
-  void keep_before(PendingMark& next) {
-    if (!value.has_value()) return;
-    Tensor before = is_unrun(value) ? pending_mark(value)->take_before() : Tensor();
-    if (!before.has_value()) before = owner_of_elements(value);
-    next.keep_before({std::move(before), weak_from_this(), restore});
-  }
-  static void restore(void* holder) {
-    VariableCell& cell = *static_cast<VariableCell*>(holder);
-    const std::lock_guard lock(cell.mutex);
-    if (!is_unrun(cell.value)) return;
-    PendingMark& mark = *pending_mark(cell.value);
-    if (!mark.has_failed()) return;
-    const Tensor before = mark.take_before();
-    if (before.has_value()) cell.value = with_type(before, before.type());
-  }
-
-  // Calls under the lock.
-  const Tensor& get() {
-    if (value.has_value()) return value;
-    ETUDE_REQUIRE_CODE(
-        kFailedPrecondition, initialiser != nullptr,
-        "{} has no value yet. Assign one, or restore a checkpoint, before it is read", made());
-    ETUDE_REQUIRE_CODE(kFailedPrecondition, !is_running_initialiser,
-                       "the initialiser of {} reads the Variable itself. Compute the initial value "
-                       "from other values",
-                       title());
-    is_running_initialiser = true;
-    try {
-      Tensor initial = initialiser();
-      ETUDE_REQUIRE_CODE(kFailedPrecondition, !is_standing(initial), "the initialiser of {}: {}",
-                         title(), explain_abstract(initial));
-      set_initial(std::move(initial));
-    } catch (...) {
-      is_running_initialiser = false;
-      throw;
-    }
-    is_running_initialiser = false;
-    return value;
-  }
-
-  void set_initial(Tensor x) {
-    if (dtype) x = cast(x, *dtype);
-    if (!dtype) dtype = x.dtype();
-    if (!shape) shape = x.shape();
-    set(x);
-  }
-};
 
 namespace {
 
@@ -248,6 +153,7 @@ void notify_assignment(const Variable& variable, const Tensor& value) {
 namespace {
 
 using internal::EnclosingTrace;
+using internal::is_standing;
 using internal::located;
 
 void notify_trace(const Variable& made) {
@@ -263,10 +169,11 @@ Tensor operand(const Arg& x, std::optional<DType> dtype) {
   return *x.tensor();
 }
 
-// A Variable keeps its device, whatever scope is open: x moves to the device of its value, if it
-// has one.
-Tensor on_device_of(const Tensor& value, const Tensor& x, CallSite where) {
-  return value.has_value() ? internal::moved(x, value.device(), where) : x;
+// Whether x is a number for the host, or has its elements on the device.
+bool is_at_hand(const Arg& x, Device device) {
+  if (x.tensor() == nullptr) return device.is_home();
+  return x.tensor()->has_value() && x.tensor()->device() == device &&
+         !internal::is_unrun(*x.tensor());
 }
 
 }  // namespace
@@ -360,14 +267,24 @@ Tensor Variable::change(const Arg& x, const char* name, const Next& next) const 
   return located_assignment(name, x.where(), [&] {
     internal::VariableCell& c = cell();
     if (is_direct(x)) {
-      const std::lock_guard lock(c.mutex);
       const ContextScope scope(eager_context(), x.where());
-      c.get();
-      next(c.value, x);
+      auto lock = c.lock_with_elements();
+      const DType dtype = c.dtype ? *c.dtype : c.value.dtype();
+      const Device device = c.value.device();
+      if (is_at_hand(x, device)) {
+        next(c.value, Arg(operand(x, dtype), x.where()));
+        return c.value;
+      }
+      lock.unlock();
+      // Copies, and runs recorded calls: not under the lock.
+      Tensor by = internal::moved(operand(x, dtype), device, x.where());
+      if (internal::is_unrun(by)) internal::observe(by, x.where());
+      lock = c.lock_with_elements();
+      next(c.value, Arg(std::move(by), x.where()));
       return c.value;
     }
     Tensor value = internal::read_resource(internal::resource_of(*this), x.where());
-    next(value, x);
+    next(value, Arg(internal::moved(operand(x, dtype()), value.device(), x.where()), x.where()));
     c.require_fits(value);
     return internal::assign_resource(internal::resource_of(*this), value, x.where());
   });
@@ -390,15 +307,11 @@ Tensor Variable::assign(const Arg& x) const {
 }
 
 Tensor Variable::assign_add(const Arg& x) const {
-  return change(x, "assign_add", [&](Tensor& value, const Arg& by) {
-    value += Arg(on_device_of(value, operand(by, dtype()), by.where()), by.where());
-  });
+  return change(x, "assign_add", [](Tensor& value, const Arg& by) { value += by; });
 }
 
 Tensor Variable::assign_sub(const Arg& x) const {
-  return change(x, "assign_sub", [&](Tensor& value, const Arg& by) {
-    value -= Arg(on_device_of(value, operand(by, dtype()), by.where()), by.where());
-  });
+  return change(x, "assign_sub", [](Tensor& value, const Arg& by) { value -= by; });
 }
 
 const std::string& Variable::name() const { return cell().name; }
@@ -413,14 +326,20 @@ bool Variable::initialized() const {
 
 DType Variable::dtype() const {
   internal::VariableCell& c = cell();
-  const std::lock_guard lock(c.mutex);
-  return c.dtype ? *c.dtype : c.get().dtype();
+  {
+    const std::lock_guard lock(c.mutex);
+    if (c.dtype) return *c.dtype;
+  }
+  return c.ready().dtype();
 }
 
 Shape Variable::shape() const {
   internal::VariableCell& c = cell();
-  const std::lock_guard lock(c.mutex);
-  return !c.value.has_value() && c.shape ? *c.shape : c.get().shape();
+  {
+    const std::lock_guard lock(c.mutex);
+    if (!c.value.has_value() && c.shape) return *c.shape;
+  }
+  return c.ready().shape();
 }
 
 std::optional<Device> Variable::initialized_device() const {
@@ -446,8 +365,7 @@ std::ostream& operator<<(std::ostream& out, const Variable& value) {
 
 Tensor VariableSlice::update(const Arg& x, ScatterMode mode, const char* name) const {
   return variable_.change(x, name, [&](Tensor& value, const Arg& by) {
-    const Tensor rows = on_device_of(value, operand(by, variable_.dtype()), by.where());
-    set_index(value, index_, Arg(rows, by.where()), mode, by.where());
+    set_index(value, index_, by, mode, by.where());
   });
 }
 
@@ -483,18 +401,13 @@ void require_fits(const Variable& variable, const Tensor& value) {
   c.require_fits(value);
 }
 
-Tensor peek(const Variable& variable) {
-  VariableCell& c = VariableAccess::cell(variable);
-  const std::lock_guard lock(c.mutex);
-  if (c.value.has_value()) return c.value;
-  const ContextScope scope(eager_context(), c.where);
-  return c.get();
-}
+Tensor peek(const Variable& variable) { return VariableAccess::cell(variable).ready(); }
 
 Tensor resource_of(const Variable& variable) {
   VariableCell& c = VariableAccess::cell(variable);
+  c.ready();
   const std::lock_guard lock(c.mutex);
-  const Type* type = peek(variable).type();
+  const Type* type = c.value.type();
   if (!c.resource.has_value() || c.resource.type() != type) {
     c.resource = make_resource(type, VariableAccess::state(variable));
   }
@@ -534,9 +447,16 @@ Variable stand_in_for(const Variable& variable) {
 
 Tensor assign_now(const Variable& variable, const Tensor& x) {
   VariableCell& c = VariableAccess::cell(variable);
-  const std::lock_guard lock(c.mutex);
+  std::unique_lock lock(c.mutex);
   const bool moves = c.value.has_value() && c.value.device() != x.device();
-  const Tensor value = moves ? copied_to(at_home(x), c.value.device()) : x;
+  Tensor value = x;
+  if (moves ||
+      TensorAccess::is_sparse(x)) {  // calls, not under the lock; a Variable stays where it is
+    const Device device = c.value.has_value() ? c.value.device() : x.device();
+    lock.unlock();
+    value = to_dense(moves ? copied_to(at_home(x), device) : x);
+    lock.lock();
+  }
   if (!c.dtype && !c.shape) {
     c.set_initial(value);
   } else {

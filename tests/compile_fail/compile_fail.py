@@ -4,6 +4,7 @@
 compiles with a warning that has each `// warn:` text; if what a `// never:` pattern matches is said; and if the
 compiler has more than 30 lines to say of a wrong use, of which SOURCE holds one, whose words stand in the first error.
 With `// error:` texts SOURCE holds a wrong use for each, and the compiler says nothing else.
+With `// link:` texts SOURCE compiles, and the linker refuses the program with each of them.
 With `// bodies: N` it holds N functions whose bodies do not compile: for each the compiler says so in its own words, and
 then what to do in ours, in 30 lines together.
 Of the headers that SOURCE includes, the first that is precompiled in FOLDER is read from there."""
@@ -75,6 +76,9 @@ def main():
     warned = re.findall(r"^// warn: (.*)$", source_text, re.MULTILINE)
     never = re.findall(r"^// never: (.*)$", source_text, re.MULTILINE)
     errors = re.findall(r"^// error: (.*)$", source_text, re.MULTILINE)
+    linked = re.findall(r"^// link: (.*)$", source_text, re.MULTILINE)
+    if linked:
+        compiler = [*(word for word in compiler if word != "-fsyntax-only"), "-o", os.devnull]
     bodies = re.search(r"^// bodies: (\d+)$", source_text, re.MULTILINE)
     run = subprocess.run([*compiler, *precompiled(folder, source_text), source], capture_output=True, text=True,
                          env=os.environ | {"LC_ALL": "C"})
@@ -93,14 +97,16 @@ def main():
         wrong = wrong_first(expected, run.stderr)
         if wrong:
             return wrong + run.stderr
-    if not expected and not warned and not errors:
+    if linked and not run.returncode:
+        return f"{source} is linked, but must not"
+    if not expected and not warned and not errors and not linked:
         return run.stderr if run.returncode else None
     if warned and run.returncode:
         return run.stderr
     if expected and not run.returncode:
         return f"{source} compiles, but must not"
     said = re.sub(r"\s+", "", run.stderr)  # compilers differ in where they put spaces
-    missing = [text for text in expected + warned if re.sub(r"\s+", "", text) not in said]
+    missing = [text for text in expected + warned + linked if re.sub(r"\s+", "", text) not in said]
     return "".join(f"not said: {text}\n" for text in missing) + run.stderr if missing else None
 
 

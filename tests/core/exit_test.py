@@ -2,19 +2,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """exit_test.py objects BINARY...: no static object has a destructor that runs at the end of the process.
 exit_test.py runs PROGRAM: main returns while a detached thread works, and the process ends well.
+exit_test.py plugin LIBRARY: so does a bare Python that has opened and closed a plug-in with such a thread.
 
 Another thread may be in the middle of a call when static objects are destroyed. So what has a destructor and is
 static is a Permanent (etude/base/permanent.h). The first part reads the disassembly, since such an object asks
 __cxa_atexit for its destructor; the second runs the program detached_thread. That has no large products: oneDNN frees
 the code of its own at the end, whoever runs it.
 """
+import _ctypes
+import ctypes
 import re
 import subprocess
 import sys
+import time
 
-WORKS = ["large", "gradient", "tape", "staged", "lazy", "random", "error", "freeze"]
+WORKS = ["large", "gradient", "tape", "staged", "calls", "fit", "lazy", "random", "error", "freeze"]
 WAITS_MS = [0, 3, 10, 30, 60]
 TURNS = 2
+PLUGIN_WORKS = ["staged", "calls", "large", "lazy"]
 # Functions that are asked to run at the end, on purpose: std::atexit.
 ALLOWED = {"atexit"}
 
@@ -51,16 +56,36 @@ def objects(binaries):
     return None
 
 
-def runs(program):
+def runs(command, works):
     faults = []
-    for work in WORKS:
+    for work in works:
         for wait in WAITS_MS * TURNS:
-            done = subprocess.run([program, work, str(wait)], capture_output=True, text=True, timeout=60, check=False)
+            done = subprocess.run([*command, work, str(wait)], capture_output=True, text=True, timeout=60, check=False)
             if done.returncode != 0:
                 faults.append(f"{work}, {wait} ms: exit status {done.returncode} {done.stderr[-500:]}")
     return "\n".join(faults) or None
 
 
-if __name__ == "__main__":
+def open_and_close(plugin, work, wait_ms):
+    """Run in a bare Python: the thread works on while the plug-in is closed, and while the process ends."""
+    opened = ctypes.CDLL(plugin)
+    opened.start_detached(work.encode())
+    time.sleep(int(wait_ms) / 2000)
+    _ctypes.dlclose(opened._handle)
+    time.sleep(int(wait_ms) / 2000)
+
+
+def main():
     self_test()
-    sys.exit(objects(sys.argv[2:]) if sys.argv[1] == "objects" else runs(sys.argv[2]))
+    what, first, *more = sys.argv[1:]
+    if what == "objects":
+        return objects([first, *more])
+    if what == "runs":
+        return runs([first], WORKS)
+    if what == "plugin":
+        return runs([sys.executable, "-I", __file__, "open", first], PLUGIN_WORKS)
+    return open_and_close(first, *more)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -61,6 +61,9 @@ def open_in_threads(library):
         thread.join()
     open_library(library)
     mapped = pathlib.Path("/proc/self/maps").read_text(encoding="utf-8")
+    _ctypes.dlclose(open_library(library)._handle)
+    if "libetude" not in pathlib.Path("/proc/self/maps").read_text(encoding="utf-8"):
+        faults.append("a closed library is unmapped, under threads of its own that may still run")
     return faults + [f"{name} is loaded at the start" for name in OPENED_LATER if name in mapped]
 
 

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <tuple>
@@ -183,6 +184,104 @@ TEST(HostLocks, AMapOfADataset) {
   for (const int x : numbers.prefetch(2)) total += x;
   EXPECT_EQ(total, 20);
   EXPECT_GE(all.calls(), 1);
+}
+
+// An initialiser runs at the first read: of the Variable itself, and in a staged call that assigns
+// another one.
+TEST(HostLocks, AnInitialiserOfAVariable) {
+  const Watchdog watchdog("an initialiser");
+  const QuietPrints quiet;
+  Everything all;
+  std::optional<Variable> late;
+  const auto make_late = [&] {
+    std::thread([&] {  // looks at the Variable whose value is computed
+      EXPECT_TRUE(late->initialized());
+      EXPECT_EQ(late->name(), "late");
+      EXPECT_NE(late->to_string().find("not initialised"), std::string::npos);
+    })
+        .join();
+    all.call();
+    return ones({2});
+  };
+  late.emplace(make_late, VariableOptions{.name = "late"});
+  EXPECT_EQ(late->dtype(), kFloat32);
+  EXPECT_EQ(all.calls(), 1);
+  Variable next([&] {
+    all.call();
+    return ones({2});
+  });
+  const auto step = function([&](const Tensor& x) {
+    all.shared.assign(all.shared + 1.0F);
+    return sum(next.read() * x);
+  });
+  EXPECT_EQ(step(Tensor(3.0F)).item<float>(), 6);
+  EXPECT_EQ(all.calls(), 2);
+  // An assignment while the initialiser runs is faster: its value stays.
+  std::optional<Variable> assigned;
+  assigned.emplace([&] {
+    std::thread([&] { assigned->assign(Tensor(7.0F)); }).join();
+    return Tensor(1.0F);
+  });
+  EXPECT_EQ(assigned->read().item<float>(), 7);
+}
+
+// Threads that read at the same time wait for one run; a run that fails is repeated by the next.
+TEST(HostLocks, AnInitialiserRunsOnce) {
+  const Watchdog watchdog("an initialiser of several threads");
+  std::atomic<int> runs = 0;
+  Variable shared([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    if (runs++ == 0) throw Error(ErrorCode::kUnavailable, "not yet");
+    return Tensor(5.0F);
+  });
+  std::atomic<int> refused = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      try {
+        EXPECT_EQ(shared.read().item<float>(), 5);
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), ErrorCode::kUnavailable);
+        ++refused;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(refused, 1);
+  EXPECT_EQ(runs, 2);
+}
+
+TEST(HostLocks, InitialisersThatWaitForEachOtherAreAnError) {
+  const Watchdog watchdog("two initialisers");
+  std::mutex mutex;
+  std::condition_variable changed;
+  int running = 0;
+  const auto meet = [&] {  // both run before one reads the other
+    std::unique_lock lock(mutex);
+    ++running;
+    changed.notify_all();
+    changed.wait(lock, [&] { return running >= 2; });
+  };
+  std::optional<Variable> a, b;
+  a.emplace([&] { return meet(), b->read() + 1.0F; }, VariableOptions{.name = "a"});
+  b.emplace([&] { return meet(), a->read() + 1.0F; }, VariableOptions{.name = "b"});
+  // The second one to wait is refused. Then the first runs both, and finds the circle as well.
+  std::atomic<int> circles = 0, own = 0;
+  const auto read = [&](const Variable& v) {
+    try {
+      v.read();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
+      const std::string text = error.what();
+      circles += text.find("waits for an initialiser of this thread") != std::string::npos ? 1 : 0;
+      own += text.find("reads the Variable itself") != std::string::npos ? 1 : 0;
+    }
+  };
+  std::thread other([&] { read(*b); });
+  read(*a);
+  other.join();
+  EXPECT_EQ(circles, 1);
+  EXPECT_EQ(own, 1);
 }
 
 TEST(HostLocks, APrintSink) {

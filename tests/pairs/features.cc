@@ -148,6 +148,18 @@ Numbers parts(Judge&, const NumberMap& f, const Numbers& x) {
   y.at[2] = y.at[2] * y.at[0];
   return y * 2.0 + kept;
 }
+// Host code that looks at elements and chooses. It does not call f, which may use values of a
+// trace.
+Tensor by_host_function(Library&, const TensorMap& f, const Tensor& x) {
+  const auto choose = [](const Tensor& y) -> Tensor {
+    return sum(y).item<double>() > 0.4 ? y * y + y : y * 0.5;
+  };
+  return etude::host_function(choose, etude::TensorSpec{{3}, etude::kFloat64})(f(x));
+}
+Numbers chosen(Judge&, const NumberMap& f, const Numbers& x) {
+  const Numbers y = f(x);
+  return sum(y).value() > 0.4L ? y * y + y : y * 0.5;
+}
 Tensor added_to_variable(Library& run, const TensorMap& f, const Tensor& x) {
   const Tensor y = f(x);  // may assign as well
   const Tensor before = run.state.read();
@@ -307,6 +319,7 @@ constexpr Feature kFeatures[] = {
     {"add_to_variable", added_to_variable,
      [](Judge&, const NumberMap& f, const Numbers& x) { return held(f(x)) + x; }},
     {"rows_of_table", rows_of_table, table_sum},
+    {"host_function", by_host_function, chosen, 1e-9, true},
     {"switch_case",
      [](Library&, const TensorMap& f, const Tensor& x) -> Tensor {
        return etude::switch_case(

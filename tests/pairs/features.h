@@ -36,6 +36,8 @@ struct Feature {
   etude::Tensor (*runs)(LibraryRun& run, const LibraryRun::Map& f, const etude::Tensor& x);
   Numbers (*means)(JudgeRun& run, const JudgeRun::Map& f, const Numbers& x);
   double tolerance = 1e-9;  // of results, relative to the largest
+  // A graph with it has first derivatives alone: programs with it are measured without the second.
+  bool is_first_order = false;
 };
 
 std::span<const Feature> features();

@@ -221,7 +221,7 @@ TEST(Containers, SayWhichListIsWrong) {
     return made;
   };
   EXPECT_NO_THROW(read_binary(with_ops(raw({1, 2, 1, 0})).bytes()));
-  refused(with_ops(raw({1, 1, 1, 0})), "no op is called 'x'. Nearest:", ErrorCode::kNotFound);
+  refused(with_ops(raw({1, 1, 1, 0})), "no op is called 'x'. Nearest:", ErrorCode::kUnimplemented);
   refused(with_ops(raw({2, 2, 1, 0, 2, 1, 0})), "op 'tanh' is listed twice");
   refused(with_ops(raw({1, 2, 1, 1, 4, 2, 1})), "tanh has no attribute 'n'. It has none",
           ErrorCode::kInvalidArgument);

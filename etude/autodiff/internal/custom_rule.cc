@@ -70,17 +70,31 @@ bool is_differentiated(Context* context, Tensor x) {
   throw error;
 }
 
+[[noreturn]] void throw_not_linear_in_tangents(std::string_view name, CallSite where,
+                                               const std::string& what) {
+  Error error(ErrorCode::kInvalidArgument,
+              "reverse mode needs a jvp that is linear in its tangents, but " + what +
+                  ". Write a vjp as well, or make the tangent of calls that are linear in dx");
+  error.name_op(name);
+  error.locate(where);
+  throw error;
+}
+
+// False only for a value with an element that is not 0. An abstract value is not looked at.
+bool is_known_zero(const Tensor& x) {
+  if (TensorAccess::is_abstract(x) && !observe(x)) return true;
+  const auto numbers = to_dense(x).to_vector<std::complex<double>>();
+  return std::ranges::all_of(numbers, [](const auto& number) { return number == 0.0; });
+}
+
 // No gradient of the pullback depends on cotangents by calls of ops: then all must be zero.
 void require_zero_rule(const RuleCall& call, std::vector<Tensor> cotangents) {
   for (Tensor& ct : cotangents) {
     if (ct.has_value()) ct = full(ct.type(), 1);
   }
   for (const Tensor& x : call.pullback(cotangents)) {
-    if (!x.has_value() || (TensorAccess::is_abstract(x) && !observe(x))) continue;
-    for (const std::complex<double> number : to_dense(x).to_vector<std::complex<double>>()) {
-      if (number != 0.0)
-        throw_not_linear(call, "it computes outside of tensors or adds a constant");
-    }
+    if (x.has_value() && !is_known_zero(x))
+      throw_not_linear(call, "it computes outside of tensors or adds a constant");
   }
 }
 
@@ -145,6 +159,89 @@ std::vector<Tensor> push_forward(const RuleCall& call, std::span<const Tensor> t
   return tape.gradient(targets, cotangents, seeds);
 }
 
+void require_tangents(const RuleCall& call, std::span<const Tensor> found) {
+  try {
+    ETUDE_REQUIRE(
+        found.size() == call.results.size(),
+        "the jvp returned {} tangents for {} results. Return the tangent of the value, of "
+        "the same structure",
+        found.size(), call.results.size());
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      const Tensor& y = call.results[i];
+      if (!found[i].has_value() || !moves(y)) continue;
+      ETUDE_REQUIRE(found[i].dtype() == y.dtype() && found[i].shape() == y.shape(),
+                    "the jvp returned a tangent {} for result {}, which is {}. Return one of the "
+                    "shape and dtype of the result",
+                    found[i].type()->to_string(), i, y.type()->to_string());
+    }
+  } catch (Error& error) {
+    error.name_op(call.name);
+    error.locate(call.where);
+    throw;
+  }
+}
+
+std::vector<Tensor> push_by_rule(const RuleCall& call, std::span<const Tensor> tangents) {
+  std::vector<Tensor> along;
+  for (std::size_t i = 0; i < tangents.size(); ++i) {
+    const bool is_zero = !tangents[i].has_value() && moves(call.inputs[i]);
+    along.push_back(is_zero                   ? full(call.inputs[i].type(), 0)
+                    : tangents[i].has_value() ? to_dense(tangents[i])
+                                              : tangents[i]);
+  }
+  std::vector<Tensor> found = call.push(along);
+  require_tangents(call, found);
+  return found;
+}
+
+Pullback transposed(Pushforward push, std::span<const Tensor> inputs, std::string_view name,
+                    CallSite where) {
+  std::vector<const Type*> types;
+  for (const Tensor& x : inputs) types.push_back(moves(x) ? x.type() : nullptr);
+  return [push = std::move(push), types = std::move(types), name = std::string(name),
+          where](std::span<const Tensor> cotangents) {
+    std::vector<Tensor> tangents, moved, targets, seeds;
+    for (const Type* type : types) tangents.push_back(type != nullptr ? full(type, 0) : Tensor());
+    Tape tape({.persistent = true});
+    {
+      TapeContext context(tape);
+      for (const Tensor& t : tangents) {
+        if (t.has_value()) tape.watch(t);
+      }
+      moved = push(tangents);
+    }
+    const std::string culprit = tape.find_nonlinear();
+    if (!culprit.empty()) throw_not_linear_in_tangents(name, where, culprit + " is not");
+    for (std::size_t i = 0; i < moved.size() && i < cotangents.size(); ++i) {
+      if (!cotangents[i].has_value() || !moved[i].has_value()) continue;
+      const Tensor target = to_dense(moved[i]);
+      if (!tape.is_watched(target)) {
+        if (!is_known_zero(target)) {
+          throw_not_linear_in_tangents(name, where,
+                                       "it computes outside of tensors or adds a constant");
+        }
+        continue;
+      }
+      targets.push_back(target);
+      seeds.push_back(to_dense(cotangents[i]));
+    }
+    if (targets.empty()) return std::vector<Tensor>(tangents.size());
+    return tape.gradient(targets, tangents, seeds);
+  };
+}
+
+std::vector<Tensor> push_in(BatchContext& batch, const Pushforward& push,
+                            std::span<const Tensor> tangents, const std::vector<bool>& is_example) {
+  std::vector<Tensor> examples;
+  for (std::size_t i = 0; i < tangents.size(); ++i) {
+    const bool is_batch = tangents[i].has_value() && is_example[i];
+    examples.push_back(is_batch ? batch.example_of(tangents[i]) : tangents[i]);
+  }
+  std::vector<Tensor> found = push(examples);
+  for (Tensor& t : found) t = batch.batch_of(t);
+  return found;
+}
+
 std::vector<Tensor> pull_in(BatchContext& batch, const Pullback& pull,
                             std::span<const Tensor> cotangents,
                             const std::vector<bool>& is_example) {
@@ -178,6 +275,16 @@ Pullback batched(const BatchContext& batch, const RuleCall& call) {
   };
 }
 
+// The forward rule of a call that ran inside `batch`, on batches.
+Pushforward batched_push(const BatchContext& batch, const RuleCall& call) {
+  std::vector<bool> is_example;
+  for (const Tensor& x : call.inputs) is_example.push_back(batch.is_example(x));
+  return [&batch, &call, is_example = std::move(is_example)](std::span<const Tensor> tangents) {
+    BatchContext again(batch.size(), batch.randomness(), batch.batches());
+    return push_in(again, call.push, tangents, is_example);
+  };
+}
+
 std::vector<Tensor> attach_around(BatchContext& batch, const RuleCall& call) {
   const auto is_example = [&](const Tensor& x) { return batch.is_example(x); };
   if (std::ranges::none_of(call.inputs, is_example) &&
@@ -194,6 +301,7 @@ std::vector<Tensor> attach_around(BatchContext& batch, const RuleCall& call) {
   for (const Tensor& y : call.results) around.results.push_back(batch.batch_of(y));
   if (is_followed_from(batch.parent(), around.inputs, call.is_for_forward)) {
     around.pullback = batched(batch, call);
+    if (call.push != nullptr) around.push = batched_push(batch, call);
   }
   std::vector<Tensor> out = attach(*batch.parent(), around);
   for (Tensor& y : out) y = batch.example_of(y);
@@ -232,7 +340,8 @@ std::vector<Tensor> attach(Context& context, const RuleCall& call) {
   for (const Tensor& x : call.inputs) tangents.push_back(jvp->tangent(x));
   if (std::ranges::none_of(tangents, &Tensor::has_value)) return out;
   const ContextScope scope(*context.parent(), {});
-  const std::vector<Tensor> moved = push_forward(call, tangents);
+  const std::vector<Tensor> moved =
+      call.push != nullptr ? push_by_rule(call, tangents) : push_forward(call, tangents);
   for (std::size_t i = 0; i < out.size(); ++i) {
     if (moved[i].has_value()) jvp->set_tangent(out[i], to_dense(moved[i]));
   }

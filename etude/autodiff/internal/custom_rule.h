@@ -3,6 +3,7 @@
 // custom_gradient and recompute_grad (custom_gradient.h).
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -36,6 +37,9 @@ class UntapedScope {
   bool has_tapes_ = false;
 };
 
+// Maps tangents of the inputs, one for each that is differentiable, to tangents of the results; an
+// absent tangent is zero.
+using Pushforward = std::function<std::vector<Tensor>(std::span<const Tensor> tangents)>;
 // A call that is differentiated by a rule instead of by its ops, as one context sees it.
 struct RuleCall {
   std::vector<Tensor> inputs, results;
@@ -46,12 +50,25 @@ struct RuleCall {
   CallSite where = {};  // of the rule, for errors
   // Whether a missing cotangent may lead to other gradients than a cotangent of zeros.
   bool warns_of_missing = true;
+  // The forward rule, which need not outlive the call of attach_rule(). Empty: forward mode runs
+  // the transpose of the pullback.
+  Pushforward push = {};
 };
 // Checks the gradients that a pullback returned for inputs of these types; null for an absent
 // input.
 // throws: kInvalidArgument for another number, and for a gradient of another shape or dtype.
 void require_gradients(std::span<const Tensor> found, std::span<const Type* const> inputs);
 void require_gradients(std::span<const Tensor> found, std::span<const Tensor> inputs);
+// The same for the tangents that a forward rule returned for results.
+// throws: kInvalidArgument, naming the rule and its line.
+void require_tangents(const RuleCall& call, std::span<const Tensor> found);
+// Runs the forward rule in the innermost context. An absent tangent of an input counts as zeros.
+// throws: as require_tangents().
+std::vector<Tensor> push_by_rule(const RuleCall& call, std::span<const Tensor> tangents);
+// The pullback of a rule that has only a forward rule: its transpose, which runs `push` once.
+// `push` is kept. throws (when called): kInvalidArgument for a rule that is not linear in tangents.
+Pullback transposed(Pushforward push, std::span<const Tensor> inputs, std::string_view name,
+                    CallSite where);
 // Whether a tape or a forward mode of this thread follows an input.
 bool is_followed(const RuleCall& call);
 // Whether a tape or a forward mode is on the stack of this thread.
@@ -78,6 +95,10 @@ std::vector<Tensor> push_forward(const RuleCall& call, std::span<const Tensor> t
 std::vector<Tensor> pull_in(BatchContext& batch, const Pullback& pull,
                             std::span<const Tensor> cotangents,
                             const std::vector<bool>& is_example);
+// Runs a forward rule on tangents of batches, as a forward rule of the examples of `batch`, which
+// is on the stack. The tangent of an input that is an example is a batch, and so are all results.
+std::vector<Tensor> push_in(BatchContext& batch, const Pushforward& push,
+                            std::span<const Tensor> tangents, const std::vector<bool>& is_example);
 // Returns xs for a pullback that recomputes values from them. While calls are recorded, in a trace
 // or lazily, the returned values depend on the cotangents, so that no pass keeps the first
 // computation for the second.

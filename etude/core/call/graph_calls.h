@@ -44,8 +44,9 @@ Values loop_graph(const AttrObject& condition, const AttrObjects& body, Operands
 // The attributes of a call with a custom rule (op custom_call).
 struct CustomCallAttrs {
   const AttrObject* value;  // a graph of all operands that returns the first `results` operands
-  // Each rule maps cotangents of differentiable results and the residuals to gradients of the
-  // inputs. Empty: derivatives are refused with the reason `fault`.
+  // Each rule maps cotangents of differentiable results and the first residuals to gradients of the
+  // inputs. All rules take equally many residuals; `tangents` takes all. Empty: derivatives are
+  // refused with the reason `fault`.
   AttrObjects rules;
   // The cotangents that each rule takes: bit i means differentiable result i. For other
   // combinations of cotangents the derivative is refused with the reason `fault`. Empty: there is
@@ -55,6 +56,10 @@ struct CustomCallAttrs {
   bool is_for_forward;      // whether forward mode uses the rule as well
   std::string name;         // for messages
   std::string fault;
+  // Maps tangents of the inputs and the residuals to tangents of the differentiable results. Null:
+  // forward mode runs the transpose of the rule; with a reason `forward_fault` it is refused.
+  const AttrObject* tangents = nullptr;
+  std::string forward_fault = {};
 };
 // Returns the results as new values whose only derivative is the rule.
 Values custom_call(const CustomCallAttrs& attrs, Operands operands);

@@ -107,22 +107,15 @@ const Op* Registry::find(std::string_view name) const {
 
 const Op& Registry::at(std::string_view name) const {
   if (const Op* op = find(name)) return *op;
-  // Names with and without namespace, since a user may write either.
-  std::vector<std::pair<std::size_t, std::string>> all;
-  for (const Op* op : ops()) {
-    const std::string full = op->full_name();
-    all.emplace_back(
-        std::min(internal::edit_distance(op->name(), name), internal::edit_distance(full, name)),
-        full);
-  }
-  std::stable_sort(all.begin(), all.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
-  std::vector<std::string> nearest;
-  for (std::size_t i = 0; i < std::min<std::size_t>(all.size(), 3); ++i) {
-    nearest.push_back(all[i].second);
-  }
-  ETUDE_THROW(kNotFound, "no op is called '{}'. Nearest: {}. `etude ops list` shows all", name,
-              fmt::join(nearest, ", "));
+  ETUDE_THROW(kNotFound, "{}", explain_unknown(name));
+}
+
+std::string Registry::explain_unknown(std::string_view name) const {
+  std::vector<std::string> full;
+  for (const Op* op : ops()) full.push_back(op->full_name());
+  const std::vector<std::string_view> names(full.begin(), full.end());
+  return fmt::format("no op is called '{}'. Nearest: {}. `etude ops list` shows all", name,
+                     fmt::join(internal::nearest_names(name, names, false), ", "));
 }
 
 std::vector<const Op*> Registry::ops() const {

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <shared_mutex>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -28,6 +29,8 @@ class Registry {
   const Op* find(std::string_view name) const;
   // The same. throws: kNotFound, with similar names.
   const Op& at(std::string_view name) const;
+  // The text of that error, for a name that no op has.
+  std::string explain_unknown(std::string_view name) const;
   // All ops in order of definition.
   std::vector<const Op*> ops() const;
 

@@ -325,6 +325,11 @@ auto forward_by_jvp(const Rule& rule, const X&... x) {
   }
   (std::make_index_sequence<n>());
   using R = std::decay_t<decltype(runs[0].first)>;
+  if constexpr (std::is_same_v<R, T>) {
+    typename AddProducts<S>::Derivatives slopes{};
+    for (std::size_t i = 0; i < n; ++i) slopes[i] = runs[i].second;
+    return S(runs[0].first, slopes);
+  }
   std::array<std::vector<T>, n> tangents;
   for (std::size_t i = 0; i < n; ++i) {
     ListLeaves<S> list{tangents[i]};

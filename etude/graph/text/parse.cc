@@ -239,8 +239,8 @@ class GraphParser {
       return f();
     } catch (const Error& error) {
       if (error.code() == ErrorCode::kInternal) throw;
-      const bool is_known = error.code() == ErrorCode::kNotFound;
-      in_.fail(at, error.what(), is_known ? error.code() : ErrorCode::kInvalidArgument);
+      const bool is_unknown_op = error.code() == ErrorCode::kUnimplemented;
+      in_.fail(at, error.what(), is_unknown_op ? error.code() : ErrorCode::kInvalidArgument);
     }
   }
 

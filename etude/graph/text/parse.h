@@ -15,8 +15,9 @@ namespace ETUDE_API etude {
 // blank lines, lines that begin with '#', and types of results (which are checked). The result
 // satisfies all checks of verify().
 //
-// throws: kNotFound for an unknown op, with similar names; kInvalidArgument for any other error.
-// Both name line and column, the text found and the text expected.
+// throws: kUnimplemented for an unknown op, with similar names, and for a version of an op that has
+// no upgrade; kInvalidArgument for any other error. Both name line and column, the text found and
+// the text expected.
 // cost: memory and time linear in the text, except for the type rules of its ops. Graphs may nest
 // 100 levels deep.
 GraphRef parse_graph(std::string_view text);

@@ -311,11 +311,12 @@ TEST(ParseGraph, ErrorsAreShortAndPrintable) {
 }
 
 TEST(ParseGraph, AnUnknownOpNamesTheNearest) {
-  expect_error([] { parse_graph(std::string(kHead) + "  %1 = tahn(x)\n"); }, ErrorCode::kNotFound,
+  expect_error([] { parse_graph(std::string(kHead) + "  %1 = tahn(x)\n"); },
+               ErrorCode::kUnimplemented,
                {"line 2, column 8: no op is called 'tahn'. Nearest: tan"});
   const std::string name(1000, 'a');
   expect_error([&] { parse_graph(fmt::format("{}  %1 = {}(x)\n", kHead, name)); },
-               ErrorCode::kNotFound, {"no op has so long a name"});
+               ErrorCode::kUnimplemented, {"no op has so long a name"});
 }
 
 // A chain of graphs of `levels` levels below the first.

@@ -29,6 +29,9 @@ struct CustomCall {
                   given.integer("inputs"), operands);
     if (given.has("rules")) rules = graphs_of(given, "rules");
     if (given.has("sets")) sets = given.ints("sets");
+    if (given.has("tangents")) tangents = graphs_of(given, "tangents");
+    ETUDE_REQUIRE(tangents.size() <= 1, "has {} graphs of tangents, but only one can be run",
+                  tangents.size());
     ETUDE_REQUIRE(sets.empty() ? rules.size() <= 1 : rules.size() == sets.size(),
                   "has {} rules for {} sets of cotangents", rules.size(), sets.size());
   }
@@ -45,6 +48,16 @@ struct CustomCall {
     }
     return out;
   }
+  // The number of residuals that each rule takes: the first ones.
+  std::size_t kept(std::span<const Type* const> types) const {
+    if (rules.empty()) return 0;
+    const auto cotangents = static_cast<std::size_t>(std::ranges::count(taken(0, types), true));
+    const std::size_t all = rules[0]->inputs().size();
+    ETUDE_REQUIRE(all >= cotangents && all - cotangents <= types.size() - first_residual(),
+                  "a rule has {} inputs, for {} cotangents and {} residuals", all, cotangents,
+                  types.size() - first_residual());
+    return all - cotangents;
+  }
   // The number of the rule for the cotangents that arrived.
   // throws: kInvalidArgument if the pullback could not be made a graph for them.
   std::size_t find_rule(const std::vector<bool>& arrived, std::span<const Type* const> types,
@@ -59,9 +72,23 @@ struct CustomCall {
 
   const Attrs& attrs;
   std::size_t results, inputs;
-  Graphs rules;
+  Graphs rules, tangents;
   std::vector<int64_t> sets;
 };
+
+// Checks the graph of tangents: tangents of inputs, then all residuals; results that move.
+void require_tangents(const CustomCall& custom, std::span<const Type* const> types) {
+  std::vector<const Type*> inputs, outputs;
+  for (const Type* type : types.subspan(custom.results)) inputs.push_back(type);
+  for (const Type* type : types.first(custom.results)) {
+    if (type != nullptr && is_differentiable(type->dtype())) outputs.push_back(type);
+  }
+  const Graph& graph = *custom.tangents[0];
+  internal::require_inputs(graph, inputs);
+  ETUDE_REQUIRE(std::ranges::equal(graph.output_types(), outputs),
+                "attribute 'tangents' does not give the tangents of the {} results",
+                outputs.size());
+}
 
 Types custom_type(const TypeCall& call) {
   const CustomCall custom(call.attrs, call.types.size());
@@ -76,7 +103,7 @@ Types custom_type(const TypeCall& call) {
     for (std::size_t i = 0; i < taken.size(); ++i) {
       if (taken[i]) types.push_back(results[i]);
     }
-    const auto residuals = call.types.subspan(custom.first_residual());
+    const auto residuals = call.types.subspan(custom.first_residual(), custom.kept(call.types));
     types.insert(types.end(), residuals.begin(), residuals.end());
     const Graph& rule = *custom.rules[r];
     internal::require_inputs(rule, types);
@@ -84,6 +111,7 @@ Types custom_type(const TypeCall& call) {
                   "the rule returns {} gradients for {} inputs", rule.outputs().size(),
                   custom.inputs);
   }
+  if (!custom.tangents.empty()) require_tangents(custom, call.types);
   return {results.begin(), results.end()};
 }
 
@@ -97,8 +125,9 @@ Values custom_data(Operands in, const Attrs& attrs) {
 ResidualCall custom_residuals(std::span<const Type* const> operands, const Attrs& attrs, uint64_t) {
   const CustomCall custom(attrs, operands.size());
   std::vector<int64_t> residuals;
-  for (std::size_t i = custom.first_residual(); i < operands.size(); ++i) {
-    residuals.push_back(static_cast<int64_t>(i));
+  const std::size_t kept = custom.kept(operands);  // forward mode alone reads further ones
+  for (std::size_t i = 0; i < kept; ++i) {
+    residuals.push_back(static_cast<int64_t>(custom.first_residual() + i));
   }
   return {attrs, internal::operand_bits(residuals)};
 }
@@ -121,11 +150,29 @@ Values custom_vjp(const VjpCall& call) {
     in.push_back(arrived[i] ? call.cotangents[i] : internal::full(types[i], 0));
     if (is_run_again) in.back() = to_dense(in.back());
   }
-  for (std::size_t i = custom.first_residual(); i < call.in.size(); ++i) in.push_back(call.in[i]);
+  const std::size_t kept = custom.kept(types_of(call.in));
+  for (std::size_t i = 0; i < kept; ++i) in.push_back(call.in[custom.first_residual() + i]);
   const Tensors found = interpret(*custom.rules[rule], in);
   Values out(call.in.size());
   for (std::size_t i = 0; i < custom.inputs; ++i) {
     if (call.wants(custom.results + i)) out[custom.results + i] = found[i];
+  }
+  return out;
+}
+
+// The tangents of the results by the graph of tangents. An absent tangent counts as zeros.
+Values pushed(const CustomCall& custom, const Tensors& operands, std::span<const Tensor> moved) {
+  Tensors in;
+  for (std::size_t i = 0; i < custom.inputs; ++i) {
+    const Tensor& x = operands[custom.results + i];
+    in.push_back(moved[i].has_value() ? to_dense(moved[i]) : internal::full(x.type(), 0));
+  }
+  append(in, std::span(operands).subspan(custom.first_residual()));
+  const Tensors found = interpret(*custom.tangents[0], in);
+  Values out(custom.results);
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < custom.results; ++i) {
+    if (internal::moves(operands[i])) out[i] = found[next++];
   }
   return out;
 }
@@ -140,13 +187,19 @@ Values custom_jvp(const JvpCall& call) {
   const auto moved = part(tangents, at, custom.inputs);
   if (std::ranges::none_of(moved, &Tensor::has_value)) return Values(custom.results);
   const Tensors operands = list_of(call.in);
-  const auto residuals = std::span(operands).subspan(at);
+  const Types types = types_of(call.in);
+  if (!custom.tangents.empty()) return pushed(custom, operands, moved);
+  if (const std::string& fault = call.attrs.text("forward_fault"); !fault.empty()) {
+    Error error(ErrorCode::kInvalidArgument, fault);
+    error.name_op(fmt::format("tangent of {}", custom.name()));
+    throw error;
+  }
+  const auto residuals = std::span(operands).subspan(at, custom.kept(types));
   internal::RuleCall rule{.name = custom.name()};
   for (std::size_t i = 0; i < custom.results; ++i) rule.results.push_back(call.in[i]);
   for (std::size_t i = 0; i < custom.inputs; ++i) {
     rule.inputs.push_back(call.in[custom.results + i]);
   }
-  const Types types = types_of(call.in);
   std::vector<bool> all;
   for (const Tensor& y : rule.results) all.push_back(internal::moves(y));
   const GraphRef graph = custom.rules[custom.find_rule(all, types, "")];
@@ -173,8 +226,9 @@ GraphRef batched_rule(const CustomCall& custom, std::size_t r, const BatchCall& 
     if (taken[i]) inputs.push_back({"dy", operands[i].type()});
   }
   const std::size_t cotangents = inputs.size();
-  for (std::size_t i = custom.first_residual(); i < operands.size(); ++i) {
-    inputs.push_back({"residual", operands[i].type()});
+  const std::size_t kept = custom.kept(types_of(call.in));
+  for (std::size_t i = 0; i < kept; ++i) {
+    inputs.push_back({"residual", operands[custom.first_residual() + i].type()});
   }
   std::vector<bool> is_example;
   for (std::size_t i = 0; i < custom.inputs; ++i) {
@@ -196,6 +250,33 @@ GraphRef batched_rule(const CustomCall& custom, std::size_t r, const BatchCall& 
   });
 }
 
+// The graph of tangents on batches: the tangent of a batch is a batch, and so are all results.
+GraphRef batched_tangents(const CustomCall& custom, const BatchCall& call,
+                          const Tensors& operands) {
+  const GraphRef graph = custom.tangents[0];
+  Inputs inputs;
+  std::vector<bool> is_example;
+  for (std::size_t i = custom.results; i < operands.size(); ++i) {
+    const bool is_tangent = i < custom.first_residual();
+    inputs.push_back({is_tangent ? "dx" : "residual", operands[i].type()});
+    if (is_tangent) is_example.push_back(call.is_batched(i));
+  }
+  return internal::make_graph(graph->name(), inputs, [&](std::span<const Tensor> in) {
+    BatchContext batch(call.size);
+    Tensors residuals(in.begin() + static_cast<std::ptrdiff_t>(custom.inputs), in.end());
+    for (std::size_t i = 0; i < residuals.size(); ++i) {
+      if (call.is_batched(custom.first_residual() + i))
+        residuals[i] = batch.example_of(residuals[i]);
+    }
+    const auto push = [&](std::span<const Tensor> examples) {
+      Tensors all(examples.begin(), examples.end());
+      append(all, residuals);
+      return interpret(*graph, all);
+    };
+    return internal::push_in(batch, push, in.first(custom.inputs), is_example);
+  });
+}
+
 Values custom_batch(const BatchCall& call) {
   const CustomCall custom(call.attrs, call.in.size());
   Tensors operands = list_of(call.in);
@@ -207,12 +288,16 @@ Values custom_batch(const BatchCall& call) {
       {"is_for_forward", call.attrs.value("is_for_forward")},
       {"name", call.attrs.value("name")},
       {"sets", call.attrs.value("sets")},
-      {"fault", call.attrs.value("fault")}};
+      {"fault", call.attrs.value("fault")},
+      {"forward_fault", call.attrs.value("forward_fault")}};
   Graphs rules;
   for (std::size_t r = 0; r < custom.rules.size(); ++r) {
     rules.push_back(batched_rule(custom, r, call, operands));
   }
   if (!rules.empty()) attrs.emplace_back("rules", graphs_value(rules));
+  if (!custom.tangents.empty()) {
+    attrs.emplace_back("tangents", graphs_value({batched_tangents(custom, call, operands)}));
+  }
   return call_op(op<"custom_call">(), operands, attrs);
 }
 
@@ -267,7 +352,9 @@ void define_custom_calls(Registry& r) {
       .kind = Kind::kGeneral,
       .doc = "The first `results` operands, of which derivatives know by rules alone: graphs of "
              "cotangents and of kept values, which give gradients for `inputs` further operands. "
-             "Each is for a set of cotangents, those that arrive.",
+             "Each is for a set of cotangents, those that arrive. Forward mode runs the transpose "
+             "of a "
+             "rule, or the graph `tangents` of tangents of the inputs and of kept values.",
       .operands = {{"xs...", kAnyDType}},
       .attrs = {{"value", AttrKind::kGraph},
                 {"rules", AttrKind::kGraphs, none},
@@ -276,7 +363,9 @@ void define_custom_calls(Registry& r) {
                 {"inputs", AttrKind::kInt},
                 {"is_for_forward", true},
                 {"name", "custom_gradient"},
-                {"fault", ""}},
+                {"fault", ""},
+                {"tangents", AttrKind::kGraphs, none},
+                {"forward_fault", ""}},
       .results = {"ys..."},
       .type = custom_type,
       .data = custom_data,

@@ -1,20 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules of functions on tensors without a reverse rule, or of a wrong shape; functions without a
-// signature.
+// Rules of functions on tensors without a member that fits, or of a wrong shape.
+// Functions without a signature.
 // spec: D42
-// error: etude: a derivative_of<F> of a function of tensors needs a vjp that takes these arguments
+// error: etude: a derivative_of<F> of a function of tensors needs a vjp or a jvp that takes these
 // error: etude: derivative_of<F>::vjp must take F's parameters and return pair{value, pullback(
 // error: etude: function() of a generic lambda, or of a class with several call operators, needs
 #include "etude/etude.h"
 
 using namespace etude;
 
-Tensor forward_only(const Tensor& x) { return log(x); }
+Tensor without_members(const Tensor& x) { return log(x); }
 template <>
-struct etude::derivative_of<&forward_only> {
-  static auto jvp(const Tensor& x, const Tensor& dx) { return std::pair{log(x), dx / x}; }
-};
-auto without_vjp = differentiable<&forward_only>(Tensor(1.0F));
+struct etude::derivative_of<&without_members> {};
+auto without_rule = differentiable<&without_members>(Tensor(1.0F));
 
 Tensor wrong_shape(const Tensor& x) { return log(x); }
 template <>
