@@ -148,12 +148,11 @@ void Attributes::set_reals(std::size_t i, nb::handle value) {
 
 void Attributes::set(std::size_t i, nb::handle value) {
   const AttrDef& def = op_.def().attrs[i];
-  const bool may_be_absent = !def.required && def.default_value.index() == 0;
-  set_ |= uint32_t{1} << i;
-  if (value.is_none()) {
-    if (!may_be_absent) refuse(op_, i, value);
+  if (value.is_none()) {  // the default
+    if (def.required) refuse(op_, i, value);
     return;
   }
+  set_ |= uint32_t{1} << i;
   switch (def.kind) {
     case AttrKind::kFlag: {
       const int truth = PyBool_Check(value.ptr()) ? value.ptr() == Py_True : -1;

@@ -76,10 +76,6 @@ void bind_create(nb::module_& m) {
         "`obj` as a tensor.\n\nAn array of another library is copied unless copy=False, which pins its memory; "
         "the first write to the tensor then copies.");
   m.def("_unpickle", &unpickle);
-  m.def("_op", [](const std::string& name) {
-    const nb::object ops = nb::module_::import_("etude._core").attr("_ops");
-    return nb::object(ops[name.c_str()]);
-  });
   m.def("default_dtype", &default_dtype, "The dtype of numbers with a fraction on this thread.");
   m.def("set_default_dtype", &set_default_dtype, nb::arg("dtype"),
         nb::sig("def set_default_dtype(dtype: DTypeLike) -> None"),

@@ -204,7 +204,7 @@ void bind_dtype(nb::module_& m) {
           nb::arg("other").none())
       .def("__reduce__",
            [](const DTypeObject& self) {
-             const nb::object make = nb::module_::import_("etude._core").attr("_dtype_named");
+             const nb::object make = nb::module_::import_("etude._rebuild").attr("dtype");
              return nb::make_tuple(make, nb::make_tuple(std::string(name(self.dtype))));
            })
       .def("__copy__", [](const DTypeObject& self) { return dtype_object(self.dtype); })
@@ -216,7 +216,6 @@ void bind_dtype(nb::module_& m) {
     m.attr(std::string(name(dtype)).c_str()) = made;
     dtype_objects[static_cast<std::size_t>(i)] = made.release().ptr();
   }
-  m.def("_dtype_named", [](const std::string& text) { return dtype_object(dtype_named(text).value()); });
   bind_infos(m);
   bind_queries(m);
 }

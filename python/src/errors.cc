@@ -129,9 +129,38 @@ void raise(const Error& error) {
   throw nb::python_error();
 }
 
+namespace {
+
+PyObject* class_of(nb::exception_type type) noexcept {
+  switch (type) {
+    case nb::exception_type::stop_iteration:
+      return PyExc_StopIteration;
+    case nb::exception_type::index_error:
+      return PyExc_IndexError;
+    case nb::exception_type::key_error:
+      return PyExc_KeyError;
+    case nb::exception_type::value_error:
+      return PyExc_ValueError;
+    case nb::exception_type::type_error:
+      return PyExc_TypeError;
+    case nb::exception_type::buffer_error:
+      return PyExc_BufferError;
+    case nb::exception_type::import_error:
+      return PyExc_ImportError;
+    case nb::exception_type::attribute_error:
+      return PyExc_AttributeError;
+    default:
+      return PyExc_RuntimeError;
+  }
+}
+
+}  // namespace
+
 void set_current_exception() noexcept {
   try {
     throw;
+  } catch (const nb::builtin_exception& error) {
+    PyErr_SetString(class_of(error.type()), error.what());
   } catch (nb::python_error& python) {
     python.restore();
   } catch (const Error& error) {

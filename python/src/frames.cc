@@ -144,8 +144,8 @@ bool is_only_target(PyObject* object) noexcept {
   bool augmented = false;
   try {
     augmented = is_augmented(position_of(frame, code));
-  } catch (nb::python_error&) {
-    augmented = false;
+  } catch (...) {  // a Python without these tables: the assignment makes a new object
+    PyErr_Clear();
   }
   Py_DECREF(code);
   Py_DECREF(frame);

@@ -22,7 +22,7 @@ constexpr Form kByPosition[] = {
     {"arange", "stop"}, {"arange", "step"}, {"eye", "cols"},
 };
 // Lists of operands as f(a, b).
-constexpr std::string_view kSpreading[] = {"broadcast_arrays", "meshgrid"};
+constexpr std::string_view kSpreading[] = {"broadcast_arrays", "meshgrid", "einsum"};
 
 bool may_be_positional(const Op& op, const AttrDef& def) {
   return std::ranges::any_of(
@@ -206,7 +206,9 @@ PyObject* signature_of(PyObject* self, void*) {
                              : "POSITIONAL_OR_KEYWORD";
       // A parameter by position before one by position only is by position only, too.
       const bool before = std::any_of(&p + 1, object.signature->parameters.data() + object.signature->parameters.size(),
-                                      [](const Parameter& q) { return q.mode == Parameter::Mode::kPositional; });
+                                      [](const Parameter& q) {
+                                        return q.mode == Parameter::Mode::kPositional || q.mode == Parameter::Mode::kList;
+                                      });
       if (before) mode = "POSITIONAL_ONLY";
       nb::dict options;
       options["annotation"] = annotation(*object.op, p);
@@ -251,7 +253,7 @@ PyObject* results_names_of(PyObject* self, void*) {
 // Functions are pickled by their names.
 PyObject* reduce(PyObject* self, PyObject*) {
   return guarded([&] {
-    const nb::object find = nb::module_::import_("etude._core").attr("_op");
+    const nb::object find = nb::module_::import_("etude._rebuild").attr("op");
     return nb::make_tuple(find, nb::make_tuple(self_of(self).op->full_name().c_str())).release().ptr();
   });
 }

@@ -95,6 +95,8 @@ nb::object wrap(Tensor value) {
 
 void bind_tensor(nb::module_& m) {
   if (PyType_Ready(&tensor_type) < 0) throw nb::python_error();
+  // Operators of arrays of NumPy with a tensor are those of the tensor.
+  if (PyDict_SetItemString(tensor_type.tp_dict, "__array_ufunc__", Py_None) < 0) throw nb::python_error();
   m.attr("Tensor") = nb::handle(reinterpret_cast<PyObject*>(&tensor_type));
 }
 

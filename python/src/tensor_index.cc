@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "etude/base/check.h"
+#include "etude/core/call/run.h"
 #include "etude/core/call/values.h"
 #include "etude/core/context/context.h"
 #include "etude/core/index.h"
@@ -65,10 +66,25 @@ void add_item(Index& index, PyObject* item, CallSite where) {
   }
 }
 
+// x[True], or x[mask] with a mask without axes: a new axis 0 of which the mask takes all or nothing.
+bool is_scalar_mask(PyObject* key) noexcept {
+  return PyBool_Check(key) || (is_tensor_object(key) && tensor_in(key).dtype() == kBool && tensor_in(key).type()->rank() == 0);
+}
+const Op& named(const char* name) { return Registry::global().at(name); }
+
 PyObject* get_item(PyObject* self, PyObject* key) {
   return guarded([&]() -> PyObject* {
     const Tensor& x = tensor_in(self);
     const CallSite where = internal::mode_word != 0 ? here() : CallSite{};
+    if (is_scalar_mask(key)) {
+      static const Op &expand = named("expand_dims"), &reshape = named("reshape");
+      const auto mask = is_tensor_object(key) ? tensor_in(key) : Tensor(key == Py_True);
+      return new_tensor(released([&] {
+        const Tensor rows = internal::run(expand, {&x}, {IntList(0)}, where);
+        const Tensor row_mask = internal::run(reshape, {&mask}, {IntList(1)}, where);
+        return get_index(rows, {IndexItem(row_mask, where)}, where);
+      }));
+    }
     const Index index = index_of(key, where);
     if (index.empty()) return new_tensor(Tensor(x));
     const auto run = [&] { return get_index(x, index, where); };
@@ -84,7 +100,12 @@ int set_item(PyObject* self, PyObject* key, PyObject* value) {
   try {
     Tensor& x = tensor_in(self);
     const CallSite where = internal::mode_word != 0 ? here() : CallSite{};
-    Index index = index_of(key, where);
+    Index index;
+    if (!is_scalar_mask(key)) {
+      index = index_of(key, where);
+    } else if (PyObject_IsTrue(key) == 0) {
+      return 0;
+    }
     if (index.empty()) index.emplace_back(Ellipsis(), where);
     Operand operand;
     if (!operand.read(value, where, false)) {

@@ -197,7 +197,7 @@ PyObject* copy(PyObject* self, PyObject*) {
 PyObject* reduce(PyObject* self, PyObject*) {
   return guarded([&] {
     const Tensor x = readable(tensor_in(self));
-    const nb::object make = nb::module_::import_("etude._core").attr("_unpickle");
+    const nb::object make = nb::module_::import_("etude._rebuild").attr("tensor");
     const nb::object bytes = nb::steal(PyBytes_FromStringAndSize(static_cast<const char*>(internal::host_elements(x)), x.type()->bytes()));
     nb::list sizes;
     for (const int64_t size : x.type()->shape()) sizes.append(size);

@@ -38,7 +38,7 @@ def test_error_has_op_operands_and_line():
     error = caught.value
     assert isinstance(error, et.InvalidArgumentError) and error.op == "matmul"
     assert (error.file, error.line) == (__file__, line)
-    assert "matmul: operand 'x' is float32[2,3] and operand 'y' is float32[2,3]" in str(error)
+    assert "matmul: operand 'x' has shape [2,3] and operand 'y' has shape [2,3]" in str(error)
     assert str(error).endswith(f"\n  at {__file__}:{line}")
     assert et.add(1, 2).item() == 3  # the next op runs
 
