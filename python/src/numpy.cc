@@ -240,7 +240,7 @@ nb::object numpy_array(const Tensor& x) {
 
 nb::object array_protocol(nb::handle x, nb::handle dtype, nb::handle copy) {
   nb::object out = numpy_array(tensor_of(x));
-  const bool casts = !dtype.is_none() && !nb::cast<bool>(out.attr("dtype").equal(dtype));
+  const bool casts = !dtype.is_none() && !out.attr("dtype").equal(dtype);
   if (copy.ptr() == Py_False && casts) {
     throw nb::value_error("__array__(): another dtype needs a copy, which copy=False forbids");
   }

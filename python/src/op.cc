@@ -84,6 +84,10 @@ void Call::set(const Parameter& parameter, PyObject* value) {
 void Call::set_list(PyObject* const* args, std::size_t count) {
   has_list_ = true;
   nb::object items;
+  const bool is_list = count == 1 && (PyList_Check(args[0]) || PyTuple_Check(args[0]));
+  if (count == 1 && !is_list && as_number(args[0])) {
+    refuse(op_, "the operands are a " + type_text(args[0]) + ", but must be a list of tensors");
+  }
   if (count == 1 && !is_array_like(args[0])) {
     items = nb::steal(PySequence_Fast(args[0], "a list of tensors is needed"));
     if (!items.is_valid()) {
