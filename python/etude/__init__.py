@@ -28,7 +28,7 @@ del _function, _name
 _core._add_methods({name: globals()[name] for name in _core._method_names})
 
 __version__ = _core.__version__
-__array_api_version__ = "2024.12"
+__array_api_version__ = "2025.12"
 newaxis = None
 from math import e, inf, nan, pi  # noqa: E402,F401
 
