@@ -43,5 +43,6 @@ void bind_host(nb::module_& m);
 void bind_scopes(nb::module_& m);
 void bind_layers(nb::module_& m);
 void bind_kinds(nb::module_& m);
+void bind_training(nb::module_& m);
 
 }  // namespace etude::python

@@ -17,12 +17,6 @@
 namespace etude::python {
 namespace {
 
-// An optimiser: options of a kind, and its own state.
-struct OptimizerObject {
-  kinds::Made made;
-  std::unique_ptr<optim::internal::RuleOptimizer> optimizer;
-};
-
 nb::object text(std::string_view value) { return nb::str(value.data(), value.size()); }
 
 // A default for signatures: (True, value), or (False, text) for one that Python shows only.
@@ -117,11 +111,6 @@ nb::object call_loss(const KindObject& loss, nb::handle predicted, nb::handle ex
     return loss.made.as<kinds::Loss>(where)(Arg(p, where), Arg(e, where));
   }));
 }
-
-// A metric: a copy that counts.
-struct MetricObject {
-  nn::Metric metric;
-};
 
 nb::dict state_of_optimizer(const OptimizerObject& self) {
   nb::dict out;

@@ -19,8 +19,6 @@ struct NewStateObject {
   NewState<Tensor> state;
 };
 
-PyTypeObject* layer_class = nullptr;
-
 // A part of a layer with a name: layer.running of "running/mean".
 struct LayerView {
   KeptObject layer;
@@ -234,7 +232,7 @@ void bind_layers(nb::module_& m) {
         return self.made && self.made->is_described() ? self.made->description().to_string()
                                                       : std::string("Layer");
       });
-  layer_class = reinterpret_cast<PyTypeObject*>(layer.ptr());
+  set_layer_class(reinterpret_cast<PyTypeObject*>(layer.ptr()));
 }
 
 }  // namespace etude::python

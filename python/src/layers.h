@@ -3,12 +3,15 @@
 // Python, so that an item assignment to layer.weight changes the layer.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "etude/kinds/kinds.h"
 #include "etude/nn/erased_layer.h"
+#include "etude/nn/metrics/metric.h"
+#include "etude/optim/internal/optimizer.h"
 #include "python/src/bind.h"
 #include "python/src/tree.h"
 
@@ -22,9 +25,18 @@ struct LayerObject {
   Parts parts() const;
 };
 
-// The kind of an object: an optimiser, a loss, a schedule, an initialiser.
+// The kind of an object: a loss, a schedule, a callback, an initialiser.
 struct KindObject {
   kinds::Made made;
+};
+// An optimiser: options of a kind, and its own state.
+struct OptimizerObject {
+  kinds::Made made;
+  std::unique_ptr<optim::internal::RuleOptimizer> optimizer;
+};
+// A metric that counts.
+struct MetricObject {
+  nn::Metric metric;
 };
 
 // A Python value as an argument of a kind. A callable is an activation of the program.

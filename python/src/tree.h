@@ -153,6 +153,8 @@ NewState<Tensor> new_state_of(nb::handle leaf);  // of none for None
 std::optional<Tensor> value_of_state(nb::handle leaf);  // of either; none for an update of none
 // The same state or update with another value.
 nb::object state_with(nb::handle leaf, Tensor value);
+// The class of layers, with its subclasses.
+void set_layer_class(PyTypeObject* type);
 // Layers, defined in layers.cc.
 bool is_layer(nb::handle value);
 const Parts& parts_of_layer(nb::handle layer);

@@ -17,6 +17,7 @@ struct Classes {
   PyObject* keys = PyDict_New();  // (type, key) -> key
   PyObject* module = nullptr;     // the class Module
   PyObject* constant = nullptr;   // the class NoDerivative
+  PyTypeObject* layer = nullptr;  // the class of layers
   static Classes& get() {
     static Classes* const classes = new Classes;
     return *classes;
@@ -70,6 +71,9 @@ ClassInfo find_class(PyTypeObject* type) {
   if (PyType_IsSubtype(type, &PyTuple_Type) != 0 && nb::hasattr(handle, "_fields")) {
     out.fields = interned_all(handle.attr("_fields"));
     return node(NodeKind::kNamedTuple);
+  }
+  if (classes.layer != nullptr && PyType_IsSubtype(type, classes.layer) != 0) {
+    return node(NodeKind::kLayer);
   }
   if (classes.module != nullptr &&
       PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(classes.module)) != 0) {
@@ -180,9 +184,7 @@ void mark_tensor_class(PyTypeObject* type, bool is_variable) {
   set_class(nb::handle(reinterpret_cast<PyObject*>(type)),
             is_variable ? Class::kVariable : Class::kTensor, NodeKind::kTensor);
 }
-void mark_layer_class(PyTypeObject* type) {
-  set_class(nb::handle(reinterpret_cast<PyObject*>(type)), Class::kNode, NodeKind::kLayer);
-}
+void set_layer_class(PyTypeObject* type) { Classes::get().layer = type; }
 
 void bind_tree(nb::module_& m) {
   m.def("_register_pytree", register_class);
@@ -191,9 +193,6 @@ void bind_tree(nb::module_& m) {
   });
   m.def("_set_constant_class", [](nb::handle type) {
     Classes::get().constant = type.inc_ref().ptr();
-  });
-  m.def("_mark_layer_class", [](nb::handle type) {
-    mark_layer_class(reinterpret_cast<PyTypeObject*>(type.ptr()));
   });
   m.def("_flatten", flatten_to_list);
   m.def("_unflatten", unflatten_list);
