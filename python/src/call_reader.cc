@@ -10,32 +10,32 @@
 
 namespace etude::python {
 
-Parameters::Parameters(nb::handle described, nb::handle empty) {
+FunctionParameters::FunctionParameters(nb::handle described, nb::handle empty) {
   for (const nb::handle entry : nb::iter(described)) {
-    Parameter& made = all.emplace_back();
+    FunctionParameter& made = all.emplace_back();
     made.name = nb::object(entry[0]).release().ptr();
     PyUnicode_InternInPlace(&made.name);
     made.text = nb::cast<std::string>(nb::handle(made.name));
-    made.kind = static_cast<Parameter::Kind>(nb::cast<int>(entry[1]));
+    made.kind = static_cast<FunctionParameter::Kind>(nb::cast<int>(entry[1]));
     nb::object otherwise = entry[2];
     if (!otherwise.is(empty)) made.otherwise = otherwise.release().ptr();
   }
 }
 
-Parameters::~Parameters() {
-  for (const Parameter& parameter : all) {
+FunctionParameters::~FunctionParameters() {
+  for (const FunctionParameter& parameter : all) {
     release_later(parameter.name);
     if (parameter.otherwise != nullptr) release_later(parameter.otherwise);
   }
 }
 
-Parameter* Parameters::find(std::string_view name) {
-  const auto found = std::ranges::find(all, name, &Parameter::text);
+FunctionParameter* FunctionParameters::find(std::string_view name) {
+  const auto found = std::ranges::find(all, name, &FunctionParameter::text);
   return found == all.end() ? nullptr : &*found;
 }
 
-bool Parameters::bind(PyObject* self, PyObject* const* args, std::size_t count, PyObject* names,
-                      Bound& to) const {
+bool FunctionParameters::bind(PyObject* self, PyObject* const* args, std::size_t count,
+                              PyObject* names, Bound& to) const {
   const std::size_t before = self != nullptr ? 1 : 0;
   const auto argument = [&](std::size_t i) { return i < before ? self : args[i - before]; };
   const std::size_t given = count + before;
@@ -43,10 +43,10 @@ bool Parameters::bind(PyObject* self, PyObject* const* args, std::size_t count, 
       names == nullptr ? 0 : static_cast<std::size_t>(PyTuple_GET_SIZE(names));
   internal::InlineVector<uint8_t, 8> used(keywords);
   std::size_t next = 0;
-  for (const Parameter& parameter : all) {
+  for (const FunctionParameter& parameter : all) {
     PyObject* value = nullptr;
     switch (parameter.kind) {
-      case Parameter::Kind::kArgs: {
+      case FunctionParameter::Kind::kArgs: {
         const std::size_t rest = given > next ? given - next : 0;
         PyObject* const tuple = PyTuple_New(static_cast<Py_ssize_t>(rest));
         if (tuple == nullptr) throw nb::python_error();
@@ -60,7 +60,7 @@ bool Parameters::bind(PyObject* self, PyObject* const* args, std::size_t count, 
         to.values.push_back(tuple);
         continue;
       }
-      case Parameter::Kind::kKwargs: {
+      case FunctionParameter::Kind::kKwargs: {
         PyObject* const rest = PyDict_New();
         if (rest == nullptr) throw nb::python_error();
         to.holds.push_back(rest);
@@ -76,8 +76,9 @@ bool Parameters::bind(PyObject* self, PyObject* const* args, std::size_t count, 
       default:
         break;
     }
-    if (parameter.kind != Parameter::Kind::kKeyword && next < given) value = argument(next++);
-    if (value == nullptr && parameter.kind != Parameter::Kind::kPositional) {
+    if (parameter.kind != FunctionParameter::Kind::kKeyword && next < given)
+      value = argument(next++);
+    if (value == nullptr && parameter.kind != FunctionParameter::Kind::kPositional) {
       for (std::size_t k = 0; k < keywords && value == nullptr; ++k) {
         PyObject* const key = PyTuple_GET_ITEM(names, static_cast<Py_ssize_t>(k));
         const bool is_it = key == parameter.name || PyUnicode_Compare(key, parameter.name) == 0;
@@ -97,7 +98,14 @@ bool Parameters::bind(PyObject* self, PyObject* const* args, std::size_t count, 
 namespace {
 
 // Tokens of leaves; a node has its address of a class, which is larger.
-enum Token : uint64_t { kTensorLeaf = 1, kVariableLeaf, kHostLeaf, kStateLeaf, kEmptyLeaf, kNoneNode };
+enum Token : uint64_t {
+  kTensorLeaf = 1,
+  kVariableLeaf,
+  kHostLeaf,
+  kStateLeaf,
+  kEmptyLeaf,
+  kNoneNode
+};
 
 constexpr int kDeep = 256;
 
@@ -112,13 +120,13 @@ void CallReader::leaf(uint64_t token, PyObject* object, const Tensor& value) {
   leaves.push_back({object, value});
 }
 
-void CallReader::read(const Parameters::Bound& bound, std::size_t first) {
+void CallReader::read(const FunctionParameters::Bound& bound, std::size_t first) {
   for (std::size_t i = first; i < bound.values.size(); ++i) {
     read(bound.values[i], &parameters_.all[i]);
   }
 }
 
-void CallReader::read(PyObject* value, const Parameter* parameter) {
+void CallReader::read(PyObject* value, const FunctionParameter* parameter) {
   if (is_tensor_object(value)) return leaf(kTensorLeaf, value, tensor_in(value));
   if (parameter != nullptr && parameter->dtype && !is_variable(value)) {
     Tensor x = as_tensor(value);
@@ -216,15 +224,16 @@ void CallReader::node(const ClassInfo& info, PyObject* value) {
   }
 }
 
-std::unique_ptr<CallLayout> layout_of(const Parameters& parameters, const Parameters::Bound& bound,
-                                      std::size_t first, const CallReader& reader) {
+std::unique_ptr<CallLayout> layout_of(const FunctionParameters& parameters,
+                                      const FunctionParameters::Bound& bound, std::size_t first,
+                                      const CallReader& reader) {
   auto out = std::make_unique<CallLayout>();
   out->tokens.assign(reader.tokens.begin(), reader.tokens.end());
   std::vector<PyObject*> names;
   std::vector<const TreeDef*> parts;
   uint32_t base = 0;
   for (std::size_t i = first; i < bound.values.size(); ++i) {
-    const Parameter& parameter = parameters.all[i];
+    const FunctionParameter& parameter = parameters.all[i];
     std::vector<TreeLeaf> leaves;
     const bool is_converted = parameter.dtype.has_value() && !is_variable(bound.values[i]);
     const TreeDef* def = nullptr;

@@ -18,7 +18,7 @@
 namespace etude::python {
 
 // The parameters of a Python function, in the order of inspect.signature().
-struct Parameter {
+struct FunctionParameter {
   PyObject* name = nullptr;  // interned
   std::string text;
   PyObject* otherwise = nullptr;  // the default; null: none
@@ -27,17 +27,17 @@ struct Parameter {
   std::optional<DType> dtype;  // of its TensorSpec: host data is converted to it
 };
 
-class Parameters {
+class FunctionParameters {
  public:
   // `described`: tuples (name, kind, default or the marker `empty`).
-  Parameters(nb::handle described, nb::handle empty);
-  Parameters(const Parameters&) = delete;
-  Parameters& operator=(const Parameters&) = delete;
-  ~Parameters();
+  FunctionParameters(nb::handle described, nb::handle empty);
+  FunctionParameters(const FunctionParameters&) = delete;
+  FunctionParameters& operator=(const FunctionParameters&) = delete;
+  ~FunctionParameters();
 
-  std::vector<Parameter> all;
+  std::vector<FunctionParameter> all;
   // By its name; null if there is none.
-  Parameter* find(std::string_view name);
+  FunctionParameter* find(std::string_view name);
 
   // One value for each parameter, borrowed from the call or from `holds`.
   struct Bound {
@@ -59,7 +59,7 @@ class Parameters {
 // The leaves of a call, in the order of its containers, and the tokens of these.
 class CallReader {
  public:
-  explicit CallReader(const Parameters& parameters) : parameters_(parameters) {}
+  explicit CallReader(const FunctionParameters& parameters) : parameters_(parameters) {}
   CallReader(const CallReader&) = delete;
   CallReader& operator=(const CallReader&) = delete;
   ~CallReader() {
@@ -67,7 +67,7 @@ class CallReader {
   }
 
   // `first`: the first parameter that takes part in the key.
-  void read(const Parameters::Bound& bound, std::size_t first);
+  void read(const FunctionParameters::Bound& bound, std::size_t first);
 
   internal::InlineVector<uint64_t, 24> tokens;
   // Leaf i has an object, held as long as this reader; a tensor leaf also its value, which another
@@ -80,7 +80,7 @@ class CallReader {
   internal::InlineVector<Leaf, 8> leaves;
 
  private:
-  void read(PyObject* value, const Parameter* parameter);
+  void read(PyObject* value, const FunctionParameter* parameter);
   void node(const ClassInfo& info, PyObject* value);
   void leaf(uint64_t token, PyObject* object, const Tensor& value);
   // Keeps a new reference.
@@ -89,7 +89,7 @@ class CallReader {
     holds_.push_back(object);
     return object;
   }
-  const Parameters& parameters_;
+  const FunctionParameters& parameters_;
   internal::InlineVector<PyObject*, 16> holds_;
   int depth_ = 0;
 };
@@ -97,16 +97,17 @@ class CallReader {
 // The order of the leaves of calls with equal tokens.
 struct CallLayout {
   std::vector<uint64_t> tokens;
-  const TreeDef* def = nullptr;       // of all arguments: a node with the names of the parameters
-  std::vector<uint32_t> order;        // leaf i of the def is leaf order[i] of the reader
-  std::vector<uint8_t> is_donated;    // by leaf of the def
+  const TreeDef* def = nullptr;     // of all arguments: a node with the names of the parameters
+  std::vector<uint32_t> order;      // leaf i of the def is leaf order[i] of the reader
+  std::vector<uint8_t> is_donated;  // by leaf of the def
   bool has_donated = false, has_hosts = false;
 };
 
 // A leaf of the def, as an argument of the library.
 // throws: kInvalidArgument for a host value that cannot be a key.
-std::unique_ptr<CallLayout> layout_of(const Parameters& parameters, const Parameters::Bound& bound,
-                                      std::size_t first, const CallReader& reader);
+std::unique_ptr<CallLayout> layout_of(const FunctionParameters& parameters,
+                                      const FunctionParameters::Bound& bound, std::size_t first,
+                                      const CallReader& reader);
 // Fills `to` in the order of the layout. `names` may be null. Values of `reader` and `hosts` must
 // outlive `to`.
 void collect(const CallLayout& layout, CallReader& reader, std::vector<HostLeaf>& hosts,

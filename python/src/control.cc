@@ -79,8 +79,8 @@ nb::object switch_case(const std::string& op, nb::handle index, const nb::sequen
   const Tensor choice = is_tensor(index) ? tensor_of(index) : as_tensor(index);
   const Parts at = parts_of_tree(args);
   const CallSite where = here();
-  const Parts out = with_user_line_released(
-      [&] { return parts::switch_case(Arg(choice, where), all, at); });
+  const Parts out =
+      with_user_line_released([&] { return parts::switch_case(Arg(choice, where), all, at); });
   return result.tree(out);
 }
 
@@ -106,7 +106,8 @@ nb::object while_loop(nb::handle condition, bool spreads_condition, nb::handle b
   const Tree start = tree_of(init, Numbers::kAll);
   SameStructure state("while_loop", "state");
   state.set(start, "before the first step");
-  const OnState test{nb::borrow(condition), spreads_condition}, step{nb::borrow(body), spreads_body};
+  const OnState test{nb::borrow(condition), spreads_condition},
+      step{nb::borrow(body), spreads_body};
   LoopOptions options;
   if (!max_iterations.is_none()) options.max_iterations = nb::cast<int64_t>(max_iterations);
   for (const auto& [path, sizes] : shapes) {
@@ -218,10 +219,13 @@ void bind_control(nb::module_& m) {
         "Fails unless all elements are true: now, or when the graph runs.");
   m.def("print", print_values, "Prints the values, now or when the graph runs.");
   m.def("_is_tracing", [] { return internal::is_tracing(); });
-  m.def("is_staged", [](nb::handle x) {
-    return is_tensor(x) && tensor_of(x).has_value() && TensorAccess::is_abstract(tensor_of(x)) &&
-           !internal::is_unrun(tensor_of(x));
-  }, "Whether x is a tensor without elements: its value is not known while a function is traced.");
+  m.def(
+      "is_staged",
+      [](nb::handle x) {
+        return is_tensor(x) && tensor_of(x).has_value() &&
+               TensorAccess::is_abstract(tensor_of(x)) && !internal::is_unrun(tensor_of(x));
+      },
+      "Whether x is a tensor without elements: its value is not known while a function is traced.");
 }
 
 }  // namespace etude::python

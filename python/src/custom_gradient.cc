@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // custom_gradient for Python. As run_custom() of autodiff/custom_gradient.h, with the parameters of
 // the pullback known at run time.
+#include "etude/autodiff/custom_gradient.h"
+
 #include <utility>
 
-#include "etude/autodiff/custom_gradient.h"
 #include "etude/base/check.h"
 #include "python/src/held.h"
 #include "python/src/python_function.h"

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The type etude.Function: a callable of CPython with vectorcall, since a repeated call of a small
 // graph costs less than a call through nanobind. A method of an instance is a Function as well.
-#include <Python.h>
-#include <structmember.h>
-
 #include <memory>
 #include <string>
 #include <unordered_map>
 #include <utility>
+
+#include <Python.h>
+#include <structmember.h>
 
 #include "etude/base/check.h"
 #include "etude/stage/function.h"
@@ -28,8 +28,7 @@ struct Instances {
 };
 
 struct FunctionObject {
-  PyObject_HEAD
-  vectorcallfunc call;
+  PyObject_HEAD vectorcallfunc call;
   PyObject* attributes;  // __dict__
   PyObject* weak_references;
   PyObject* callable;
@@ -87,8 +86,8 @@ std::shared_ptr<Staged> staged_of_instance(FunctionObject& f, PyObject* instance
   if (f.instances == nullptr) f.instances = std::make_shared<Instances>();
   Instances::Entry& entry = f.instances->all[instance];
   if (entry.staged == nullptr) {
-    const nb::object drop = nb::cpp_function(
-        [instance, table = std::weak_ptr<Instances>(f.instances)](nb::handle) {
+    const nb::object drop =
+        nb::cpp_function([instance, table = std::weak_ptr<Instances>(f.instances)](nb::handle) {
           const std::shared_ptr<Instances> alive = table.lock();
           if (alive == nullptr) return;
           const auto node = alive->all.extract(instance);  // freed after the table has changed
@@ -152,8 +151,6 @@ PyObject* text_of(PyObject* self) {
 
 PyMemberDef members[] = {
     {"__dictoffset__", T_PYSSIZET, offsetof(FunctionObject, attributes), READONLY, nullptr},
-    {"__wrapped__", T_OBJECT, offsetof(FunctionObject, callable), READONLY,
-     "The function that is staged."},
     {"__self__", T_OBJECT, offsetof(FunctionObject, self), READONLY,
      "The instance of a method, or None."},
     {nullptr, 0, 0, 0, nullptr}};
@@ -178,7 +175,8 @@ nb::object graph_object(const FunctionObject& f, internal::TraceRef trace) {
 PyObject* method_trace(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
   return guarded([&] {
     FunctionObject& f = *object_of(self);
-    return graph_object(f, f.staged->trace(host_of(f), args, static_cast<std::size_t>(count), names))
+    return graph_object(f,
+                        f.staged->trace(host_of(f), args, static_cast<std::size_t>(count), names))
         .release()
         .ptr();
   });
@@ -306,7 +304,7 @@ nb::object make_function(nb::handle callable, nb::handle parameters, nb::handle 
   facts->options.max_traces = nb::cast<std::size_t>(options["max_traces"]);
   facts->converts = nb::cast<bool>(options["convert"]);
   for (const nb::handle name : nb::iter(nb::object(options["donate"]))) {
-    Parameter* const found = facts->parameters.find(nb::cast<std::string>(name));
+    FunctionParameter* const found = facts->parameters.find(nb::cast<std::string>(name));
     ETUDE_REQUIRE(found != nullptr, "function: donate names '{}', which is no parameter of '{}'",
                   nb::cast<std::string>(name), facts->options.name);
     found->is_donated = true;
@@ -379,9 +377,8 @@ void bind_function(nb::module_& m) {
                      return out;
                    })
       .def("__str__", [](const PythonGraph& g) { return g.graph().to_string(); })
-      .def("__repr__", [](const PythonGraph& g) {
-        return "<etude.GraphFunction '" + g.graph().name() + "'>";
-      });
+      .def("__repr__",
+           [](const PythonGraph& g) { return "<etude.GraphFunction '" + g.graph().name() + "'>"; });
 }
 
 }  // namespace etude::python

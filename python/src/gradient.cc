@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Differential operators on Python functions of pytrees.
+#include "etude/autodiff/gradient.h"
+
 #include <optional>
 #include <utility>
 
 #include "etude/autodiff/custom_gradient.h"
-#include "etude/autodiff/gradient.h"
 #include "etude/autodiff/parts_operators.h"
 #include "etude/base/check.h"
 #include "etude/ops.h"
@@ -93,8 +94,8 @@ nb::tuple value_with_gradient(const std::string& op, nb::handle f, const nb::tup
   const Parts at = parts_of_leaves(*selection.def, selection.leaves);
   const CallSite where = here();
   const auto [value, gradient] = with_user_line_released([&] {
-    return parts::value_with_gradient(
-        [&](const Parts& x) { return function->scalar(x, has_aux); }, at, where);
+    return parts::value_with_gradient([&](const Parts& x) { return function->scalar(x, has_aux); },
+                                      at, where);
   });
   nb::object picked = selection.pick(tree_of_tangent(*selection.def, gradient, selection.leaves));
   return nb::make_tuple(wrap(value), has_aux ? function->aux() : nb::none(), std::move(picked));
@@ -129,10 +130,10 @@ nb::tuple jvp(nb::handle f, const nb::tuple& primals, nb::handle tangents, nb::h
   const Parts at = parts_of_leaves(*selection.def, selection.leaves);
   const Parts along = tangent_of_tree(*selection.def, tangents, "jvp: the tangents");
   const CallSite where = here();
-  const auto [value, tangent] = with_user_line_released([&] {
-    return parts::jvp([&](const Parts& x) { return (*function)(x); }, at, along, where);
-  });
-  return nb::make_tuple(function->tree_of_result(value), function->tangent_of_result(value, tangent));
+  const auto [value, tangent] = with_user_line_released(
+      [&] { return parts::jvp([&](const Parts& x) { return (*function)(x); }, at, along, where); });
+  return nb::make_tuple(function->tree_of_result(value),
+                        function->tangent_of_result(value, tangent));
 }
 
 nb::object hvp(nb::handle f, const nb::tuple& primals, nb::handle tangents, nb::handle keywords) {
@@ -155,8 +156,8 @@ nb::object jacobian(nb::handle f, nb::handle x) {
   const auto of_tensor = [&](const Tensor& y) {
     return with_gil([&] { return as_tensor(shared->get()(wrap(y))); });
   };
-  return wrap(with_user_line_released(
-      [&] { return etude::jacobian<Tensor>(of_tensor, at, where); }));
+  return wrap(
+      with_user_line_released([&] { return etude::jacobian<Tensor>(of_tensor, at, where); }));
 }
 
 Tensor moved(const Tensor& x, int64_t from, int64_t to) {
@@ -210,7 +211,8 @@ nb::object stop(nb::handle x) {
     if (tree.def->leaves[i] == NodeKind::kTensor) {
       out.push_back(wrap(with_user_line([&] { return stop_gradient(tensor_of(tree.leaves[i])); })));
     } else if (tree.def->leaves[i] == NodeKind::kVariable) {
-      out.push_back(wrap(with_user_line([&] { return stop_gradient(variable_of(tree.leaves[i])); })));
+      out.push_back(
+          wrap(with_user_line([&] { return stop_gradient(variable_of(tree.leaves[i])); })));
     } else {
       out.push_back(tree.leaves[i]);
     }

@@ -109,9 +109,8 @@ class PythonCallable final : public internal::HostCallable {
     const bool is_list = results.kind == NodeKind::kTuple || results.kind == NodeKind::kList;
     if (is_list && (!is_sequence || nb::len(made) != results.parts.size())) {
       const std::size_t count = is_sequence ? nb::len(made) : made.is_none() ? 0 : 1;
-      ETUDE_THROW(kInvalidArgument,
-                  "its callable returned {} results, but {} were declared: {}", count,
-                  results.parts.size(), declared_text(facts));
+      ETUDE_THROW(kInvalidArgument, "its callable returned {} results, but {} were declared: {}",
+                  count, results.parts.size(), declared_text(facts));
     }
     std::size_t i = 0;
     for (const nb::object& leaf : leaves_like(results, made, "the result of its callable")) {
@@ -209,8 +208,7 @@ nb::object call_time(nb::handle thunk) {
   const auto source = std::make_shared<const internal::CallTimeValue>(internal::CallTimeValue{
       [shared] { return with_gil([&] { return as_tensor(shared->get()()); }); },
       typeid(PythonHostFunction), where});
-  return wrap(
-      with_user_line_released([&] { return internal::take_call_time_value(source); }));
+  return wrap(with_user_line_released([&] { return internal::take_call_time_value(source); }));
 }
 
 }  // namespace

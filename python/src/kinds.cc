@@ -3,9 +3,9 @@
 // functions, and objects of them.
 #include "etude/kinds/kinds.h"
 
-#include <nanobind/stl/string.h>
-
 #include <utility>
+
+#include <nanobind/stl/string.h>
 
 #include "etude/base/check.h"
 #include "etude/nn/metrics/metric.h"
@@ -159,10 +159,11 @@ kinds::Value kind_value(nb::handle value) {
     }
     return kinds::Value(activation_of(value));
   }
-  ETUDE_THROW(kInvalidArgument,
-              "a {} is no value of a parameter: pass a number, a text, a dtype, a tensor, a list, an "
-              "object of etude, or a function",
-              type_text(value));
+  ETUDE_THROW(
+      kInvalidArgument,
+      "a {} is no value of a parameter: pass a number, a text, a dtype, a tensor, a list, an "
+      "object of etude, or a function",
+      type_text(value));
 }
 
 kinds::Made make_kind(const std::string& name, nb::handle args, nb::handle options) {
@@ -181,9 +182,7 @@ void bind_kinds(nb::module_& m) {
   nb::class_<KindObject>(m, "KindObject", "An object of the library that its kind describes.")
       .def("__init__",
            [](KindObject* self, const std::string& kind, const nb::tuple& args,
-              const nb::dict& options) {
-             new (self) KindObject{make_kind(kind, args, options)};
-           })
+              const nb::dict& options) { new (self) KindObject{make_kind(kind, args, options)}; })
       .def("_loss", call_loss, nb::arg(), nb::arg(), nb::arg().none())
       .def("_call",
            [](const KindObject& self, nb::handle x) {
@@ -191,9 +190,8 @@ void bind_kinds(nb::module_& m) {
              const CallSite where = here();
              return wrap(with_user_line_released([&] { return self.made(input, where); }));
            })
-      .def("_rate", [](const KindObject& self, int64_t step) {
-        return self.made.as<optim::Schedule>(here())(step);
-      })
+      .def("_rate", [](const KindObject& self,
+                       int64_t step) { return self.made.as<optim::Schedule>(here())(step); })
       .def("_json", [](const KindObject& self) { return kinds::to_json(self.made.description()); })
       .def("__repr__", [](const KindObject& self) { return self.made.description().to_string(); });
   nb::class_<OptimizerObject>(m, "Optimizer", "An optimiser: its options, and its state.")
@@ -208,9 +206,10 @@ void bind_kinds(nb::module_& m) {
            "Moves every tensor of the model against its gradient, in place.")
       .def("state", state_of_optimizer, "The state by name, with the number of updates.")
       .def("restore", restore_optimizer, nb::arg("state"))
-      .def("scale_rate",
-           [](OptimizerObject& self, double factor) { self.optimizer->scale_rate(factor, here()); },
-           nb::arg("factor"))
+      .def(
+          "scale_rate",
+          [](OptimizerObject& self, double factor) { self.optimizer->scale_rate(factor, here()); },
+          nb::arg("factor"))
       .def_prop_ro("updates", [](const OptimizerObject& self) { return self.optimizer->updates(); })
       .def_prop_ro("rate", [](const OptimizerObject& self) { return self.optimizer->rate(); })
       .def("__repr__",
@@ -222,13 +221,14 @@ void bind_kinds(nb::module_& m) {
              const kinds::Made made = make_kind(kind, args, options);
              new (self) MetricObject{made.as<nn::Metric>(here())};
            })
-      .def("update",
-           [](MetricObject& self, nb::handle predicted, nb::handle expected) {
-             const Tensor p = as_tensor(predicted), e = as_tensor(expected);
-             const CallSite where = here();
-             with_user_line_released([&] { self.metric.update(p, e, where); });
-           },
-           nb::arg("predicted"), nb::arg("expected"))
+      .def(
+          "update",
+          [](MetricObject& self, nb::handle predicted, nb::handle expected) {
+            const Tensor p = as_tensor(predicted), e = as_tensor(expected);
+            const CallSite where = here();
+            with_user_line_released([&] { self.metric.update(p, e, where); });
+          },
+          nb::arg("predicted"), nb::arg("expected"))
       .def("result", [](const MetricObject& self) {
         const CallSite where = here();
         return with_user_line_released([&] { return self.metric.result(where); });

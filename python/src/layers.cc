@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "python/src/layers.h"
 
-#include <nanobind/stl/string.h>
-
 #include <utility>
+
+#include <nanobind/stl/string.h>
 
 #include "etude/base/check.h"
 #include "python/src/held.h"
@@ -187,12 +187,12 @@ nb::object layer_with(nb::handle like, std::vector<nb::object> leaves) {
 nb::object wrap_variable(const Variable& variable) { return nb::cast(variable); }
 
 void bind_layers(nb::module_& m) {
-  nb::class_<StateObject>(m, "_State").def_prop_ro(
-      "value", [](const StateObject& s) { return wrap(s.state.value); });
-  nb::class_<NewStateObject>(m, "_NewState")
-      .def_prop_ro("value", [](const NewStateObject& s) {
-        return s.state.value ? wrap(*s.state.value) : nb::none();
-      });
+  nb::class_<StateObject>(m, "_State").def_prop_ro("value", [](const StateObject& s) {
+    return wrap(s.state.value);
+  });
+  nb::class_<NewStateObject>(m, "_NewState").def_prop_ro("value", [](const NewStateObject& s) {
+    return s.state.value ? wrap(*s.state.value) : nb::none();
+  });
   nb::class_<LayerView>(m, "_LayerView")
       .def("__getattr__",
            [](const LayerView& v, const std::string& name) {
@@ -217,17 +217,16 @@ void bind_layers(nb::module_& m) {
       .def("__call__", call_layer, nb::arg("x"))
       .def("__getattr__",
            [](nb::handle self, const std::string& name) { return attribute(self, name); })
-      .def("_set", [](nb::handle self, const std::string& path, nb::handle value) {
-        set_attribute(self, path, value);
-      })
-      .def("_has", [](const LayerObject& self, const std::string& path) {
-        return position_of(self, path).has_value();
-      })
+      .def("_set", [](nb::handle self, const std::string& path,
+                      nb::handle value) { set_attribute(self, path, value); })
+      .def("_has", [](const LayerObject& self,
+                      const std::string& path) { return position_of(self, path).has_value(); })
       .def("_names", [](const LayerObject& self) { return names_of(self, ""); })
-      .def("_description", [](const LayerObject& self) -> nb::object {
-        if (!self.made || !self.made->is_described()) return nb::none();
-        return nb::str(kinds::to_json(self.made->description()).c_str());
-      })
+      .def("_description",
+           [](const LayerObject& self) -> nb::object {
+             if (!self.made || !self.made->is_described()) return nb::none();
+             return nb::str(kinds::to_json(self.made->description()).c_str());
+           })
       .def("_text", [](const LayerObject& self) {
         return self.made && self.made->is_described() ? self.made->description().to_string()
                                                       : std::string("Layer");

@@ -70,8 +70,7 @@ nb::object PythonFunction::tree_of_result(const Parts& value) const {
 }
 
 nb::object PythonFunction::tangent_of_result(const Parts& value, const Parts& tangent) const {
-  return tree_of_tangent(*result_, tangent,
-                         leaves_of_parts(*result_, value, result_leaves_.get()));
+  return tree_of_tangent(*result_, tangent, leaves_of_parts(*result_, value, result_leaves_.get()));
 }
 
 Parts PythonFunction::cotangent(nb::handle value, std::string_view what) const {

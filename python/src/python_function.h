@@ -34,8 +34,8 @@ class PythonFunction {
 
   // The values of the result; its structure is that of the latest call.
   Parts operator()(const Parts& args);
-  // The result, which has to be a tensor or a number. With `has_aux` it is a pair, and aux() returns
-  // the second part.
+  // The result, which has to be a tensor or a number. With `has_aux` it is a pair, and aux()
+  // returns the second part.
   Tensor scalar(const Parts& args, bool has_aux);
 
   // Requires the GIL, all below.

@@ -14,8 +14,8 @@
 namespace etude::python {
 namespace {
 
-// A context manager that makes a C++ scope when it is entered. It may be entered again, also while it
-// is open.
+// A context manager that makes a C++ scope when it is entered. It may be entered again, also while
+// it is open.
 template <class Scope, class... Args>
 class Manager {
  public:
@@ -25,7 +25,8 @@ class Manager {
   void enter() {
     if (open_.empty()) thread_ = std::this_thread::get_id();
     require_own_thread();
-    open_.push_back(std::apply([](auto&... args) { return std::make_unique<Scope>(args...); }, args_));
+    open_.push_back(
+        std::apply([](auto&... args) { return std::make_unique<Scope>(args...); }, args_));
   }
   void leave() {
     require_own_thread();
@@ -83,27 +84,32 @@ void bind_scopes(nb::module_& m) {
   bind_manager<InitManager>(m, "_InitScope");
   bind_manager<LazyManager>(m, "_LazyScope");
   bind_manager<PhaseManager>(m, "_PhaseScope");
-  m.def("init_scope", [] { return InitManager("init_scope"); },
-        "A block whose calls run at once, outside of all traces and tapes.");
-  m.def("LazyScope", [] { return LazyManager("LazyScope"); },
-        "A block whose calls are recorded, and run together when their elements are needed.");
-  m.def("PhaseScope",
-        [](const std::string& phase) { return PhaseManager("PhaseScope", phase_of(phase)); },
-        nb::arg("phase"), "A block in which layers run in this phase: 'training' or 'inference'.");
+  m.def(
+      "init_scope", [] { return InitManager("init_scope"); },
+      "A block whose calls run at once, outside of all traces and tapes.");
+  m.def(
+      "LazyScope", [] { return LazyManager("LazyScope"); },
+      "A block whose calls are recorded, and run together when their elements are needed.");
+  m.def(
+      "PhaseScope",
+      [](const std::string& phase) { return PhaseManager("PhaseScope", phase_of(phase)); },
+      nb::arg("phase"), "A block in which layers run in this phase: 'training' or 'inference'.");
   m.def("is_training", is_training, "Whether layers run in the training phase.");
-  m.def("lazy_barrier",
-        [](bool wait) {
-          const CallSite where = here();
-          with_user_line_released([&] { lazy_barrier({.wait = wait}, where); });
-        },
-        nb::kw_only(), nb::arg("wait") = false, "Runs all pending calls of this thread.");
+  m.def(
+      "lazy_barrier",
+      [](bool wait) {
+        const CallSite where = here();
+        with_user_line_released([&] { lazy_barrier({.wait = wait}, where); });
+      },
+      nb::kw_only(), nb::arg("wait") = false, "Runs all pending calls of this thread.");
   nb::class_<Step>(m, "_StepScope")
       .def("__enter__", [](Step& s) { s.where = here(); })
       .def("__exit__", [](Step& s, const nb::args& args) {
         const nb::handle type = args[0];
         if (type.is_none()) with_user_line_released([&] { lazy_barrier({}, s.where); });
       });
-  m.def("StepScope", [] { return Step(); }, "A block with a lazy_barrier() at its end.");
+  m.def(
+      "StepScope", [] { return Step(); }, "A block with a lazy_barrier() at its end.");
 }
 
 }  // namespace etude::python

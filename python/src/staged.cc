@@ -35,18 +35,18 @@ nb::object HostFunction::converted(const StagedFacts& facts) const {
 Staged::Staged(std::shared_ptr<const StagedFacts> facts)
     : facts_(std::move(facts)), core_(facts_->options, typeid(Staged), facts_->where) {}
 
-const CallLayout& Staged::layout_for(const Parameters::Bound& bound, std::size_t first,
-                                     const CallReader& reader) {
+std::shared_ptr<const CallLayout> Staged::layout_for(const FunctionParameters::Bound& bound,
+                                                     std::size_t first, const CallReader& reader) {
   for (std::size_t i = 0; i < layouts_.size(); ++i) {
     const std::vector<uint64_t>& tokens = layouts_[i]->tokens;
     if (tokens.size() != reader.tokens.size()) continue;
     if (!std::equal(tokens.begin(), tokens.end(), reader.tokens.begin())) continue;
     if (i > 0) std::swap(layouts_[i], layouts_[i - 1]);
-    return *layouts_[i > 0 ? i - 1 : 0];
+    return layouts_[i > 0 ? i - 1 : 0];
   }
   if (layouts_.size() == kMostLayouts) layouts_.pop_back();
   layouts_.insert(layouts_.begin(), layout_of(facts_->parameters, bound, first, reader));
-  return *layouts_.front();
+  return layouts_.front();
 }
 
 // One call: its arguments, and the values that travel between Python and the graph.
@@ -63,11 +63,7 @@ class Staged::Call {
     const std::size_t first = host_.is_self_bound ? 1 : 0;
     if (facts.specs > 0) require_within_signature(first);
     reader_.read(bound_, first);
-    // Shared: another thread may drop it from the list while this call runs.
-    layout_ = &staged_.layout_for(bound_, first, reader_);
-    for (const auto& each : staged_.layouts_) {
-      if (each.get() == layout_) held_ = each;
-    }
+    layout_ = staged_.layout_for(bound_, first, reader_);
     arguments_.splits_slices = !staged_.core_.options().signature;
     collect(*layout_, reader_, hosts_, staged_.name(), arguments_, nullptr);
     require_distinct();
@@ -102,9 +98,8 @@ class Staged::Call {
     collect(*layout_, reader_, hosts, staged_.name(), again, &names);
     internal::FirstRun* const first = may_run_host_ ? &first_run_ : nullptr;
     const CallSite where = here();
-    return with_user_line_released([&] {
-      return staged_.core_.find_or_trace(arguments_, names, host_run(), first, where);
-    });
+    return with_user_line_released(
+        [&] { return staged_.core_.find_or_trace(arguments_, names, host_run(), first, where); });
   }
   TraceRef find() {
     may_run_host_ = false;
@@ -113,8 +108,7 @@ class Staged::Call {
   }
 
   nb::object run_graph(const TraceRef& given) {
-    const TraceRef fitting =
-        released([&] { return staged_.core_.fitting(given, arguments_); });
+    const TraceRef fitting = released([&] { return staged_.core_.fitting(given, arguments_); });
     if (!fitting) {
       internal::ArgumentNames names;
       Arguments again;
@@ -143,7 +137,8 @@ class Staged::Call {
     nb::dict named;
     const Py_ssize_t keywords = names == nullptr ? 0 : PyTuple_GET_SIZE(names);
     for (Py_ssize_t k = 0; k < keywords; ++k) {
-      named[nb::handle(PyTuple_GET_ITEM(names, k))] = nb::handle(args[count + static_cast<std::size_t>(k)]);
+      named[nb::handle(PyTuple_GET_ITEM(names, k))] =
+          nb::handle(args[count + static_cast<std::size_t>(k)]);
     }
     const nb::object inspect = nb::module_::import_("inspect");
     const nb::object signature = inspect.attr("signature")(nb::handle(host_.callable));
@@ -160,13 +155,13 @@ class Staged::Call {
                     : "");
   }
   void require_within_signature(std::size_t first) const {
-    const std::vector<Parameter>& all = staged_.facts().parameters.all;
+    const std::vector<FunctionParameter>& all = staged_.facts().parameters.all;
     for (std::size_t i = first + staged_.facts().specs; i < all.size(); ++i) {
-      ETUDE_REQUIRE(bound_.values[i] == all[i].otherwise,
-                    "function '{}': argument '{}' is not in its signature {}, so its default holds. "
-                    "Add a spec for it, or leave it out of the call",
-                    staged_.name(), all[i].text,
-                    staged_.core_.options().signature->to_string());
+      ETUDE_REQUIRE(
+          bound_.values[i] == all[i].otherwise,
+          "function '{}': argument '{}' is not in its signature {}, so its default holds. "
+          "Add a spec for it, or leave it out of the call",
+          staged_.name(), all[i].text, staged_.core_.options().signature->to_string());
     }
   }
   // A donated tensor may be written, so that it may be no other argument.
@@ -267,10 +262,9 @@ class Staged::Call {
 
   Staged& staged_;
   const HostFunction& host_;
-  Parameters::Bound bound_;
+  FunctionParameters::Bound bound_;
   CallReader reader_;
-  const CallLayout* layout_ = nullptr;
-  std::shared_ptr<const CallLayout> held_;
+  std::shared_ptr<const CallLayout> layout_;
   std::vector<HostLeaf> hosts_;
   Arguments arguments_;
   internal::FirstRun first_run_;
@@ -280,7 +274,7 @@ class Staged::Call {
 
 // Calls the function on new containers of these leaves.
 nb::object Staged::Call::call_host(const nb::object& f, const std::vector<nb::object>& leaves) {
-  const std::vector<Parameter>& all = staged_.facts().parameters.all;
+  const std::vector<FunctionParameter>& all = staged_.facts().parameters.all;
   nb::list args;
   nb::dict keywords;
   if (host_.is_self_bound) args.append(nb::handle(host_.self));
@@ -292,15 +286,15 @@ nb::object Staged::Call::call_host(const nb::object& f, const std::vector<nb::ob
     nb::object value = unflatten(def, std::span(leaves).subspan(at, def.leaves.size()));
     at += def.leaves.size();
     containers_.push_back(value);
-    const Parameter& parameter = all[i + first];
+    const FunctionParameter& parameter = all[i + first];
     switch (parameter.kind) {
-      case Parameter::Kind::kArgs:
+      case FunctionParameter::Kind::kArgs:
         for (const nb::handle each : nb::iter(value)) args.append(each);
         break;
-      case Parameter::Kind::kKwargs:
+      case FunctionParameter::Kind::kKwargs:
         keywords.update(nb::cast<nb::dict>(value));
         break;
-      case Parameter::Kind::kKeyword:
+      case FunctionParameter::Kind::kKeyword:
         keywords[nb::handle(parameter.name)] = value;
         break;
       default:
@@ -384,10 +378,11 @@ void Staged::Call::require_unchanged(const std::vector<nb::object>& passed,
   std::vector<nb::object> after;
   for (std::size_t i = 0; i < containers_.size(); ++i) {
     const Tree now = tree_of(containers_[i], Numbers::kKeep);
-    ETUDE_REQUIRE(now.def == def.parts[i],
-                  "function '{}' changes the structure of argument '{}' while it is traced: it is "
-                  "{} afterwards. That would happen once and not at each call. Return the new value",
-                  staged_.name(), def.names[i], now.def->to_string());
+    ETUDE_REQUIRE(
+        now.def == def.parts[i],
+        "function '{}' changes the structure of argument '{}' while it is traced: it is "
+        "{} afterwards. That would happen once and not at each call. Return the new value",
+        staged_.name(), def.names[i], now.def->to_string());
     after.insert(after.end(), now.leaves.begin(), now.leaves.end());
   }
   std::size_t tensor = 0;
@@ -402,20 +397,20 @@ void Staged::Call::require_unchanged(const std::vector<nb::object>& passed,
     const std::size_t count =
         arguments_.splits_slices && given[i].has_value() && given[i].slices() ? 2 : 1;
     if (kind == NodeKind::kTensor && layout_->is_donated[i] != 0) {
-      ETUDE_REQUIRE(is_tensor(after[i]), "function '{}' sets argument '{}' to a {}",
-                    staged_.name(), def.paths[i], type_text(after[i]));
+      ETUDE_REQUIRE(is_tensor(after[i]), "function '{}' sets argument '{}' to a {}", staged_.name(),
+                    def.paths[i], type_text(after[i]));
       if (count == 1 && given[i].has_value()) {
         out.outputs.push_back(tensor_of(after[i]));
         out.in_out[tensor] = 1;
       }
     } else if (kind == NodeKind::kTensor && given[i].has_value()) {
       const bool is_same = is_tensor(after[i]) && tensor_of(after[i]).ref() == given[i].ref();
-      ETUDE_REQUIRE(is_same,
-                    "function '{}' writes to argument '{}', which is not in `donate`. Without "
-                    "function() that write would change the tensor of the caller: pass donate=('{}',), "
-                    "or copy it first, x = x.copy()",
-                    staged_.name(), def.paths[i],
-                    def.paths[i].substr(0, def.paths[i].find('/')));
+      ETUDE_REQUIRE(
+          is_same,
+          "function '{}' writes to argument '{}', which is not in `donate`. Without "
+          "function() that write would change the tensor of the caller: pass donate=('{}',), "
+          "or copy it first, x = x.copy()",
+          staged_.name(), def.paths[i], def.paths[i].substr(0, def.paths[i].find('/')));
     }
     tensor += count;
   }

@@ -18,7 +18,7 @@ namespace etude::python {
 // What all instances of a method share.
 struct StagedFacts {
   StagedFacts(nb::handle described, nb::handle empty) : parameters(described, empty) {}
-  Parameters parameters;
+  FunctionParameters parameters;
   FunctionOptions options;
   CallSite where;
   std::size_t specs = 0;  // parameters that a signature covers; 0: no signature
@@ -34,7 +34,7 @@ struct ResultForm {
 // The host function of a call. Borrowed.
 struct HostFunction {
   PyObject* callable = nullptr;
-  PyObject* self = nullptr;  // of a method; null: none
+  PyObject* self = nullptr;    // of a method; null: none
   bool is_self_bound = false;  // whether self takes no part in the key
 
   // The callable after the conversion of its control flow. Requires the GIL.
@@ -61,12 +61,13 @@ class Staged {
 
  private:
   class Call;
-  const CallLayout& layout_for(const Parameters::Bound& bound, std::size_t first,
-                               const CallReader& reader);
+  // Shared: another thread may drop it from the list while a call uses it.
+  std::shared_ptr<const CallLayout> layout_for(const FunctionParameters::Bound& bound,
+                                               std::size_t first, const CallReader& reader);
 
   std::shared_ptr<const StagedFacts> facts_;
   internal::FunctionCore core_;
-  // Latest first; guarded by the GIL. A layout is kept as long as a call may use it.
+  // Latest first; guarded by the GIL.
   std::vector<std::shared_ptr<const CallLayout>> layouts_;
   friend class Call;
 };

@@ -13,8 +13,8 @@
 
 namespace etude::python {
 
-// The sources of a gradient: the objects of the program themselves, since updates of layer state are
-// found by the layer that made them.
+// The sources of a gradient: the objects of the program themselves, since updates of layer state
+// are found by the layer that made them.
 struct Source {
   std::variant<const Tensor*, const Variable*, const LayerState<Tensor>*> leaf;
   bool is_in_class = false;  // an unconnected field is zeros
@@ -48,8 +48,9 @@ struct DifferentiableTraits<python::SourceList> {
       if constexpr (requires { fn.enter(); }) {
         if (source.is_in_class) fn.enter();
       }
-      std::visit([&](const auto* leaf) { out.all.emplace_back(internal::build_tangent(*leaf, fn)); },
-                 source.leaf);
+      std::visit(
+          [&](const auto* leaf) { out.all.emplace_back(internal::build_tangent(*leaf, fn)); },
+          source.leaf);
       if constexpr (requires { fn.leave(); }) {
         if (source.is_in_class) fn.leave();
       }
@@ -149,9 +150,10 @@ class PythonTape {
       enter();
       tape_->stop();
     }
-    ETUDE_REQUIRE_CODE(kFailedPrecondition, std::this_thread::get_id() == thread_,
-                       "GradientTape: this thread uses a tape of another thread. A tape records the "
-                       "calls of the thread that opened it: make one in each thread");
+    ETUDE_REQUIRE_CODE(
+        kFailedPrecondition, std::this_thread::get_id() == thread_,
+        "GradientTape: this thread uses a tape of another thread. A tape records the "
+        "calls of the thread that opened it: make one in each thread");
     return *tape_;
   }
 
@@ -204,8 +206,10 @@ class PythonTape {
   std::string explain(nb::handle target, nb::handle source) {
     const Tensor of = as_tensor(target);
     if (is_variable(source)) return own().explain(of, variable_of(source));
-    ETUDE_REQUIRE(is_tensor(source), "GradientTape.explain: the source is a {}, but must be a "
-                  "tensor or a Variable", type_text(source));
+    ETUDE_REQUIRE(is_tensor(source),
+                  "GradientTape.explain: the source is a {}, but must be a "
+                  "tensor or a Variable",
+                  type_text(source));
     return own().explain(of, tensor_of(source));
   }
   nb::list watched_variables() {
@@ -269,8 +273,7 @@ void bind_tape(nb::module_& m) {
       .def("watch", &PythonTape::watch, nb::arg("x"),
            "Records calls on these tensors and Variables from now on.")
       .def("gradient", &PythonTape::gradient, nb::arg("targets"), nb::arg("sources").none(),
-           nb::arg("output_gradients") = nb::none(), nb::kw_only(),
-           nb::arg("unconnected") = "none",
+           nb::arg("output_gradients") = nb::none(), nb::kw_only(), nb::arg("unconnected") = "none",
            "The gradient of the sum of all targets, in the structure of the sources.")
       .def("jacobian", &PythonTape::jacobian, nb::arg("target"), nb::arg("sources"), nb::kw_only(),
            nb::arg("unconnected") = "none", nb::arg("vectorize") = true)
@@ -279,8 +282,7 @@ void bind_tape(nb::module_& m) {
       .def("stop", &PythonTape::leave)
       .def("start", &PythonTape::enter)
       .def("reset", [](PythonTape& t) { t.own().reset(); })
-      .def("pause",
-           [](nb::handle self) { return new TapePause{KeptObject(nb::borrow(self))}; })
+      .def("pause", [](nb::handle self) { return new TapePause{KeptObject(nb::borrow(self))}; })
       .def("watched_variables", &PythonTape::watched_variables)
       .def("explain", &PythonTape::explain, nb::arg("target"), nb::arg("source"),
            "Why the gradient is None, in one sentence.")

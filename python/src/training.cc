@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // fit, evaluate and predict for models of Python, over the training loop of nn/fit: the model is an
 // nn::Layer whose computation is a Python callable.
+#include <memory>
+#include <utility>
+
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
-
-#include <memory>
-#include <utility>
 
 #include "etude/base/check.h"
 #include "etude/data/fashion_mnist.h"
@@ -33,10 +33,11 @@ class PythonModel {
       : tree_(tree_of(model, Numbers::kKeep)),
         hosts_(std::make_shared<KeptLeaves>(tree_.leaves)),
         layer_(make_layer()) {
-    ETUDE_REQUIRE(PyCallable_Check(model.ptr()) != 0,
-                  "the model is a {}, which cannot be called. Give its class a method __call__(self, "
-                  "x)",
-                  type_text(model));
+    ETUDE_REQUIRE(
+        PyCallable_Check(model.ptr()) != 0,
+        "the model is a {}, which cannot be called. Give its class a method __call__(self, "
+        "x)",
+        type_text(model));
   }
   nn::Layer& layer() { return layer_; }
 
@@ -98,9 +99,10 @@ class PythonLoss {
   SharedObject callable_;
 };
 
-constexpr const char* kEvents[] = {
-    "fit_start",        "fit_end",        "epoch_start", "epoch_end", "training_start", "training_end",
-    "validation_start", "validation_end", "batch_start", "batch_end", "update_start",   "inference_end"};
+constexpr const char* kEvents[] = {"fit_start",        "fit_end",        "epoch_start",
+                                   "epoch_end",        "training_start", "training_end",
+                                   "validation_start", "validation_end", "batch_start",
+                                   "batch_end",        "update_start",   "inference_end"};
 
 nb::dict record(const nn::EpochRecord& epoch) {
   nb::dict out;
@@ -113,8 +115,10 @@ nn::Cancel cancel_of(const std::string& part) {
   if (part == "batch") return nn::Cancel::kBatch;
   if (part == "part") return nn::Cancel::kPart;
   if (part == "epoch") return nn::Cancel::kEpoch;
-  ETUDE_REQUIRE(part == "fit", "a callback returned '{}'. Return None to go on, or the part to end: "
-                "'batch', 'part', 'epoch' or 'fit'", part);
+  ETUDE_REQUIRE(part == "fit",
+                "a callback returned '{}'. Return None to go on, or the part to end: "
+                "'batch', 'part', 'epoch' or 'fit'",
+                part);
   return nn::Cancel::kFit;
 }
 
@@ -164,10 +168,11 @@ nn::Metrics metrics_of(const nb::dict& given) {
 }
 
 nn::Mode mode_of(const std::string& mode) {
-  ETUDE_REQUIRE(mode == "eager" || mode == "lazy",
-                "fit: mode is '{}', but must be 'eager' or 'lazy'. A staged step is written by hand, "
-                "with @et.function(donate=...)",
-                mode);
+  ETUDE_REQUIRE(
+      mode == "eager" || mode == "lazy",
+      "fit: mode is '{}', but must be 'eager' or 'lazy'. A staged step is written by hand, "
+      "with @et.function(donate=...)",
+      mode);
   return mode == "lazy" ? nn::Mode::kLazy : nn::Mode::kEager;
 }
 nn::NonFinite non_finite_of(const std::string& word) {
@@ -291,18 +296,16 @@ nb::dict evaluate(nb::handle model, nb::handle inputs, nb::handle labels, nb::ha
   const PythonLoss of(loss);
   const data::Samples samples = samples_of(inputs, labels);
   const nn::Metrics all = metrics_of(metrics);
-  return evaluation(with_user_line_released([&] {
-    return nn::evaluate(python.layer(), data::batches(samples, batch), of, all, where);
-  }));
+  return evaluation(with_user_line_released(
+      [&] { return nn::evaluate(python.layer(), data::batches(samples, batch), of, all, where); }));
 }
 
 nb::object predict(nb::handle model, nb::handle inputs, int64_t batch) {
   const CallSite where = here();
   PythonModel python(model);
   const Tensor x = as_tensor(inputs);
-  return wrap(with_user_line_released([&] {
-    return nn::predict(python.layer(), data::batches(x, batch), where);
-  }));
+  return wrap(with_user_line_released(
+      [&] { return nn::predict(python.layer(), data::batches(x, batch), where); }));
 }
 
 void save_model(nb::handle model, const std::string& path,
@@ -323,9 +326,8 @@ void save_checkpoint(const std::string& path, nb::handle model, const OptimizerO
                      const LoaderObject& data) {
   const Parts parts = parts_of_tree(tree_of(model, Numbers::kKeep));
   const CallSite where = here();
-  with_user_line_released([&] {
-    io::save_checkpoint(path, parts, *optimizer.optimizer, data.loader, {}, where);
-  });
+  with_user_line_released(
+      [&] { io::save_checkpoint(path, parts, *optimizer.optimizer, data.loader, {}, where); });
 }
 void load_checkpoint(const std::string& path, nb::handle model, OptimizerObject& optimizer,
                      LoaderObject& data) {
@@ -347,31 +349,36 @@ void bind_training(nb::module_& m) {
   nb::class_<LoaderObject>(m, "Loader",
                            "An endless series of batches over samples in memory, shuffled for each "
                            "epoch. The position can be saved and restored.")
-      .def("__init__",
-           [](LoaderObject* self, nb::handle inputs, nb::handle labels, int64_t batch, uint64_t seed,
-              bool shuffle, bool keep_remainder, int prefetch) {
-             const CallSite where = here();
-             new (self) LoaderObject{data::Loader<data::Samples>(
-                 samples_of(inputs, labels),
-                 {.batch = batch, .seed = seed, .shuffle = shuffle,
-                  .keep_remainder = keep_remainder, .prefetch = prefetch},
-                 where)};
-           },
-           nb::arg("inputs"), nb::arg("labels"), nb::kw_only(), nb::arg("batch") = 32,
-           nb::arg("seed") = 0, nb::arg("shuffle") = true, nb::arg("keep_remainder") = false,
-           nb::arg("prefetch") = 2)
-      .def("next",
-           [](LoaderObject& self) {
-             const CallSite where = here();
-             return batch_of(released([&] { return self.loader.next(where); }));
-           },
-           "The next batch: (inputs, labels).")
-      .def("seek",
-           [](LoaderObject& self, int64_t epoch, int64_t step) {
-             const CallSite where = here();
-             released([&] { self.loader.seek({epoch, step}, where); });
-           },
-           nb::arg("epoch"), nb::arg("step"))
+      .def(
+          "__init__",
+          [](LoaderObject* self, nb::handle inputs, nb::handle labels, int64_t batch, uint64_t seed,
+             bool shuffle, bool keep_remainder, int prefetch) {
+            const CallSite where = here();
+            new (self) LoaderObject{data::Loader<data::Samples>(samples_of(inputs, labels),
+                                                                {.batch = batch,
+                                                                 .seed = seed,
+                                                                 .shuffle = shuffle,
+                                                                 .keep_remainder = keep_remainder,
+                                                                 .prefetch = prefetch},
+                                                                where)};
+          },
+          nb::arg("inputs"), nb::arg("labels"), nb::kw_only(), nb::arg("batch") = 32,
+          nb::arg("seed") = 0, nb::arg("shuffle") = true, nb::arg("keep_remainder") = false,
+          nb::arg("prefetch") = 2)
+      .def(
+          "next",
+          [](LoaderObject& self) {
+            const CallSite where = here();
+            return batch_of(released([&] { return self.loader.next(where); }));
+          },
+          "The next batch: (inputs, labels).")
+      .def(
+          "seek",
+          [](LoaderObject& self, int64_t epoch, int64_t step) {
+            const CallSite where = here();
+            released([&] { self.loader.seek({epoch, step}, where); });
+          },
+          nb::arg("epoch"), nb::arg("step"))
       .def_prop_ro("position",
                    [](const LoaderObject& self) {
                      return std::pair(self.loader.position().epoch, self.loader.position().step);

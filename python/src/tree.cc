@@ -228,7 +228,8 @@ class Reader {
     }
     std::vector<std::size_t> order(entries.size());
     std::iota(order.begin(), order.end(), 0);
-    std::ranges::stable_sort(order, {}, [&](std::size_t i) -> auto& { return entries[i].name; });
+    std::ranges::stable_sort(
+        order, {}, [&](std::size_t i) -> auto& { return entries[i].name; });
     return sorted(info, entries, order);
   }
 

@@ -14,8 +14,8 @@
 #include <string_view>
 #include <vector>
 
-#include "python/src/bind.h"
 #include "etude/parts/parts.h"
+#include "python/src/bind.h"
 
 namespace etude::python {
 
@@ -97,8 +97,8 @@ nb::object unflatten(const TreeDef& def, std::span<const nb::object> leaves);
 const TreeDef* make_def(NodeKind kind, PyTypeObject* type, std::vector<PyObject*> keys,
                         std::vector<const TreeDef*> parts, PyObject* aux = nullptr);
 const TreeDef* leaf_def(NodeKind kind);
-// The leaves of `value`, which has to have this nesting; any leaf may stand for a leaf, and None for
-// a missing one. throws: kInvalidArgument, naming the first part that differs.
+// The leaves of `value`, which has to have this nesting; any leaf may stand for a leaf, and None
+// for a missing one. throws: kInvalidArgument, naming the first part that differs.
 std::vector<nb::object> leaves_like(const TreeDef& def, nb::handle value, std::string_view what);
 
 // The tensors, Variables and states of a tree. `leaves` has host values too, which are left out.
@@ -149,7 +149,7 @@ std::string key_text(PyObject* key);
 nb::object wrap_state(LayerState<Tensor> state);
 nb::object wrap_new_state(NewState<Tensor> state);
 LayerState<Tensor>& state_of(nb::handle leaf);
-NewState<Tensor> new_state_of(nb::handle leaf);  // of none for None
+NewState<Tensor> new_state_of(nb::handle leaf);         // of none for None
 std::optional<Tensor> value_of_state(nb::handle leaf);  // of either; none for an update of none
 // The same state or update with another value.
 nb::object state_with(nb::handle leaf, Tensor value);

@@ -126,8 +126,8 @@ class Matcher {
           require(found != nullptr, def, value, path);
           out.push_back(nb::borrow(found));
         }
-        require(PyDict_GET_SIZE(value.ptr()) == static_cast<Py_ssize_t>(def.keys.size()), def, value,
-                path);
+        require(PyDict_GET_SIZE(value.ptr()) == static_cast<Py_ssize_t>(def.keys.size()), def,
+                value, path);
         return out;
       case NodeKind::kDataclass:
       case NodeKind::kModule:
@@ -145,11 +145,13 @@ class Matcher {
       case NodeKind::kCustom: {
         require(Py_TYPE(value.ptr()) == def.type, def, value, path);
         const nb::object flat = nb::handle(class_of(def.type).flatten)(value);
-        for (const nb::handle child : nb::iter(nb::object(flat[0]))) out.push_back(nb::borrow(child));
+        for (const nb::handle child : nb::iter(nb::object(flat[0])))
+          out.push_back(nb::borrow(child));
         return out;
       }
       default:
-        require(PyList_Check(value.ptr()) != 0 || PyTuple_Check(value.ptr()) != 0, def, value, path);
+        require(PyList_Check(value.ptr()) != 0 || PyTuple_Check(value.ptr()) != 0, def, value,
+                path);
         for (const nb::handle each : nb::iter(value)) out.push_back(nb::borrow(each));
         return out;
     }
@@ -212,9 +214,8 @@ std::vector<nb::object> leaves_of_parts(const TreeDef& def, const Parts& parts,
       out.push_back(wrap(value));
     } else if constexpr (std::is_same_v<Leaf, Variable>) {
       // The object that the program made, unless a trace passes its placeholder.
-      const bool is_same =
-          out.size() < like.size() && is_variable(like[out.size()]) &&
-          variable_of(like[out.size()]).ref() == value.ref();
+      const bool is_same = out.size() < like.size() && is_variable(like[out.size()]) &&
+                           variable_of(like[out.size()]).ref() == value.ref();
       out.push_back(is_same ? like[out.size()] : wrap_variable(value));
     } else if constexpr (std::is_same_v<Leaf, LayerState<Tensor>>) {
       out.push_back(wrap_state(value));

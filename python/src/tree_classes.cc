@@ -108,7 +108,8 @@ PyObject* canonical_key(PyObject* key) {
     return key;
   }
   // 1 and True are equal, but two keys.
-  const nb::object typed = nb::make_tuple(nb::handle(reinterpret_cast<PyObject*>(Py_TYPE(key))), nb::handle(key));
+  const nb::object typed =
+      nb::make_tuple(nb::handle(reinterpret_cast<PyObject*>(Py_TYPE(key))), nb::handle(key));
   PyObject* const keys = Classes::get().keys;
   PyObject* found = PyDict_GetItemWithError(keys, typed.ptr());
   if (found != nullptr) return found;
@@ -188,12 +189,9 @@ void set_layer_class(PyTypeObject* type) { Classes::get().layer = type; }
 
 void bind_tree(nb::module_& m) {
   m.def("_register_pytree", register_class);
-  m.def("_set_module_class", [](nb::handle type) {
-    Classes::get().module = type.inc_ref().ptr();
-  });
-  m.def("_set_constant_class", [](nb::handle type) {
-    Classes::get().constant = type.inc_ref().ptr();
-  });
+  m.def("_set_module_class", [](nb::handle type) { Classes::get().module = type.inc_ref().ptr(); });
+  m.def("_set_constant_class",
+        [](nb::handle type) { Classes::get().constant = type.inc_ref().ptr(); });
   m.def("_flatten", flatten_to_list);
   m.def("_unflatten", unflatten_list);
   m.def("_leaves_like", [](nb::handle capsule, nb::handle value, const std::string& what) {
