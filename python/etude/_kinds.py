@@ -7,21 +7,26 @@ is first used.
 from __future__ import annotations
 
 import inspect
+import keyword
 import sys
 import types
 from typing import Any, Callable
 
 from etude import _core
-from etude._structures import tree
+from etude._structures import Module, tree
 
-__all__ = ["Layer", "Loss", "Metric", "Schedule"]
+__all__ = ["Layer", "Loss", "Metric", "Schedule", "Sequential"]
 
 
 def _parameters(kind: dict, named_only: bool = False) -> list[inspect.Parameter]:
     out = []
+    # "in" of a layer cannot be named in a call, nor can those before it.
+    unnamed = max((i for i, p in enumerate(kind["parameters"]) if keyword.iskeyword(p["name"])), default=-1)
     for i, p in enumerate(kind["parameters"]):
         is_positional = i < kind["positional"] and not named_only
         how = inspect.Parameter.POSITIONAL_OR_KEYWORD if is_positional else inspect.Parameter.KEYWORD_ONLY
+        if i <= unnamed:
+            how = inspect.Parameter.POSITIONAL_ONLY
         default = inspect.Parameter.empty if p["required"] else p["default"]
         out.append(inspect.Parameter(p["name"], how, default=default))
     return out
@@ -63,6 +68,27 @@ class Layer(_core.Layer):
 
     def __deepcopy__(self, memo: dict) -> Layer:
         return self.__copy__()
+
+
+class Sequential(Module):
+    """Layers that are applied in order: ``Sequential(layer, ...)``. Any callable from tensor to tensor is a layer.
+
+    Paths of parameters are ``"layers/0/weight"``, as in C++.
+    """
+
+    def __init__(self, *layers: Callable) -> None:
+        self.layers = list(layers)
+
+    def __call__(self, x: Any) -> Any:
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+    def __getitem__(self, i: int) -> Any:
+        return self.layers[i]
+
+    def __len__(self) -> int:
+        return len(self.layers)
 
 
 def _layer(kind: dict) -> type:
@@ -234,3 +260,4 @@ def install(package: types.ModuleType) -> None:
         _fill(module, space)
     package.nn.Module = package.Module
     package.nn.Layer = Layer
+    package.nn.Sequential = Sequential

@@ -7,6 +7,7 @@
 
 #include "etude/autodiff/parts_operators.h"
 #include "etude/base/check.h"
+#include "etude/core/call/builtin.h"
 #include "etude/core/context/pending.h"
 #include "etude/stage/effects.h"
 #include "python/src/held.h"
@@ -191,20 +192,42 @@ void check_true(nb::handle condition, const std::string& message) {
   with_user_line_released([&] { assert_true(x, message, where); });
 }
 
-void print_values(const nb::args& values) {
+// `text` as a part of the attribute of the op `print`, where "{}" marks an operand.
+void append_escaped(std::string& out, const std::string& text) {
+  for (const char c : text) {
+    out += c;
+    if (c == '{' || c == '}') out += c;
+  }
+}
+
+// Prints the values one after the other, with a separator.
+void print_pieces(nb::handle values, const std::string& separator) {
+  std::string text;
+  std::vector<Tensor> operands;
   const CallSite where = here();
-  std::vector<Printed> all;
-  for (const nb::handle value : values) {
-    if (is_tensor(value)) {
-      all.emplace_back(tensor_of(value), where);
-    } else if (is_variable(value)) {
-      all.emplace_back(variable_of(value).read(where), where);
+  bool is_first = true;
+  for (const nb::handle value : nb::iter(values)) {
+    if (!std::exchange(is_first, false)) append_escaped(text, separator);
+    if (is_tensor(value) || is_variable(value)) {
+      text += "{}";
+      operands.push_back(as_tensor(value));
     } else {
-      const std::string text = nb::cast<std::string>(nb::str(value));
-      all.emplace_back(text, where);
+      append_escaped(text, nb::cast<std::string>(nb::str(value)));
     }
   }
-  with_user_line_released([&] { internal::print_all(all); });
+  with_user_line_released([&] {
+    internal::located("print", where, [&] { internal::print_operands(text, operands, where); });
+  });
+}
+
+// Lines go where the program's own prints go: a notebook, a capture of a test.
+void print_to_python(std::string_view line) {
+  if (Py_IsInitialized() == 0) return;
+  with_gil([&] {
+    const nb::object out = nb::module_::import_("sys").attr("stdout");
+    if (out.is_none()) return;
+    out.attr("write")(nb::str(line.data(), line.size()) + nb::str("\n"));
+  });
 }
 
 }  // namespace
@@ -217,7 +240,11 @@ void bind_control(nb::module_& m) {
   m.def("_scan", scan);
   m.def("assert_true", check_true, nb::arg("condition"), nb::arg("message") = "",
         "Fails unless all elements are true: now, or when the graph runs.");
-  m.def("print", print_values, "Prints the values, now or when the graph runs.");
+  m.def(
+      "print", [](const nb::args& values) { print_pieces(values, " "); },
+      "Prints the values in a line, now or when the graph runs.");
+  m.def("_print_pieces", [](nb::handle pieces) { print_pieces(pieces, ""); });
+  set_print_sink(print_to_python);
   m.def("_is_tracing", [] { return internal::is_tracing(); });
   m.def(
       "is_staged",

@@ -199,16 +199,26 @@ void bind_tree(nb::module_& m) {
     for (nb::object& leaf : leaves_like(def_of(capsule), value, what)) out.append(leaf);
     return out;
   });
-  m.def("_paths", [](nb::handle capsule, bool is_python) {
-    const TreeDef& def = def_of(capsule);
-    nb::list out;
-    for (std::size_t i = 0; i < def.leaves.size(); ++i) {
-      out.append(is_python ? def.python_path(i) : def.paths[i]);
-    }
-    return out;
-  });
+  // Of a form, or of a structure.
+  m.def(
+      "_paths",
+      [](nb::handle of, bool is_python) {
+        const TreeDef& def =
+            PyCapsule_CheckExact(of.ptr()) != 0 ? def_of(of) : *tree_of(of, Numbers::kKeep).def;
+        nb::list out;
+        for (std::size_t i = 0; i < def.leaves.size(); ++i) {
+          out.append(is_python ? def.python_path(i) : def.paths[i]);
+        }
+        return out;
+      },
+      nb::arg(), nb::arg() = false);
   m.def("_tree_text", [](nb::handle capsule) { return def_of(capsule).to_string(); });
   m.def("_same_tree", [](nb::handle a, nb::handle b) { return &def_of(a) == &def_of(b); });
+  // Makes the variable `owner` hold another value, under all its names.
+  m.def("_set_value", [](nb::handle owner, nb::handle value) {
+    ETUDE_REQUIRE(is_tensor(owner), "_set_value: a {} is no tensor", type_text(owner));
+    mutable_tensor_of(owner) = as_tensor(value);
+  });
   mark_tensor_class(Py_TYPE(wrap(Tensor(0.0F)).ptr()), false);
   mark_tensor_class(reinterpret_cast<PyTypeObject*>(nb::type<Variable>().ptr()), true);
 }
