@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // etude._core: the library for Python. The package etude (python/etude/) is the face of it.
 #include "python/src/bind.h"
-#include "python/src/held.h"
+#include "python/src/program/held.h"
 
 namespace etude::python {
 namespace {

@@ -100,7 +100,7 @@ def test_structure_counts():
 
 # spec: TC-06
 def test_numbers_count_by_type_and_bits():
-    f = et.function(lambda n, x: x * n)
+    f = et.function(lambda n, x: x * 2)
     x = et.asarray(1.0)
     for n in (1, 1.0, True, 2**70, 2**71):
         f(n, x)
@@ -337,7 +337,7 @@ def test_graph_functions():
     assert f.trace({"x": et.asarray(1.0)}, 2).name == graph.name and f.trace_count() == 1
     assert graph.inputs[0] == ("a/x", "float32[]")
     assert float(graph({"x": et.asarray(10.0)}, 2)["power"]) == 100.0
-    with pytest.raises(et.InvalidArgumentError, match="b is 3, was 2"):
+    with pytest.raises(et.InvalidArgumentError, match="b is 3, but the graph was made for 2"):
         graph({"x": et.asarray(10.0)}, 3)
     assert [g.name for g in f.traces()] == [graph.name]
 
@@ -411,7 +411,7 @@ def test_donated_arguments_are_in_and_out():
 def test_a_failed_call_leaves_donated_arguments():
     @et.function(donate=("x",))
     def f(x, ok):
-        x += 1
+        x[:] = x + 1
         et.assert_true(ok, "refused")
         return x * 2
 

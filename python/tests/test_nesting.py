@@ -79,13 +79,14 @@ def test_a_variable_three_functions_deep():
 
 # spec: FB-05, FB-06
 def test_outputs_without_a_derivative():
-    f = et.function(lambda x: (x * x, 7, et.stop_gradient(x)))
-    a = et.asarray(3.0)
+    f = et.function(lambda x, y: (x * x, 7, et.stop_gradient(y) * 2))
+    a, b = et.asarray(3.0), et.asarray(2.0)
     with et.GradientTape(persistent=True) as tape:
-        tape.watch(a)
-        y, n, stopped = f(a)
-    assert float(tape.gradient(y, a)) == 6.0
-    assert tape.gradient(stopped, a) is None
+        tape.watch((a, b))
+        square, seven, cut = f(a, b)
+    assert float(tape.gradient(square, a)) == 6.0 and int(seven) == 7
+    assert tape.gradient(square, b) is None
+    assert tape.gradient(cut, b) is None
 
 
 # spec: FB-07

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kinds of the library for Python: their descriptions, from which the package makes classes and
-// functions, and objects of them.
+// Kinds of the library for Python: descriptions for the classes and functions of the package, and
+// objects of kinds.
 #include "etude/kinds/kinds.h"
 
 #include <utility>
@@ -11,15 +11,15 @@
 #include "etude/nn/metrics/metric.h"
 #include "etude/optim/internal/optimizer.h"
 #include "python/src/dtype.h"
-#include "python/src/held.h"
-#include "python/src/layers.h"
+#include "python/src/program/held.h"
+#include "python/src/program/layers.h"
 
 namespace etude::python {
 namespace {
 
 nb::object text(std::string_view value) { return nb::str(value.data(), value.size()); }
 
-// A default for signatures: (True, value), or (False, text) for one that Python shows only.
+// The default of a parameter; an object is its text.
 nb::object default_of(const kinds::Value& value) {
   using Form = kinds::Value::Form;
   switch (value.form()) {

@@ -8,8 +8,8 @@
 
 #include "etude/autodiff/gradient_tape.h"
 #include "etude/base/check.h"
-#include "python/src/held.h"
-#include "python/src/tree.h"
+#include "python/src/program/held.h"
+#include "python/src/program/tree.h"
 
 namespace etude::python {
 
@@ -270,10 +270,11 @@ void bind_tape(nb::module_& m) {
              return nb::borrow(self);
            })
       .def("__exit__", [](PythonTape& t, const nb::args&) { t.leave(); })
-      .def("watch", &PythonTape::watch, nb::arg("x"),
+      .def("watch", &PythonTape::watch, nb::arg("x").none(),
            "Records calls on these tensors and Variables from now on.")
-      .def("gradient", &PythonTape::gradient, nb::arg("targets"), nb::arg("sources").none(),
-           nb::arg("output_gradients") = nb::none(), nb::kw_only(), nb::arg("unconnected") = "none",
+      .def("gradient", &PythonTape::gradient, nb::arg("targets").none(), nb::arg("sources").none(),
+           nb::arg("output_gradients").none() = nb::none(), nb::kw_only(),
+           nb::arg("unconnected") = "none",
            "The gradient of the sum of all targets, in the structure of the sources.")
       .def("jacobian", &PythonTape::jacobian, nb::arg("target"), nb::arg("sources"), nb::kw_only(),
            nb::arg("unconnected") = "none", nb::arg("vectorize") = true)

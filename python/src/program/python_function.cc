@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "python/src/python_function.h"
+#include "python/src/program/python_function.h"
 
 #include "etude/base/check.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "python/src/tree.h"
+#include "python/src/program/tree.h"
 
 #include <algorithm>
 #include <memory>
@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "etude/base/check.h"
-#include "python/src/held.h"
+#include "python/src/program/held.h"
 
 namespace etude::python {
 namespace {
@@ -39,7 +39,7 @@ Parts leaf_prototype(NodeKind kind) {
   }
 }
 
-// The names by which a node's parts are found, and by which Python code writes them.
+// The path components of the parts of a node.
 std::vector<std::string> names_of(const TreeDef& def) {
   std::vector<std::string> out;
   if (def.kind == NodeKind::kLayer) {
@@ -130,8 +130,8 @@ void append(std::string& key, T word) {
   key.append(reinterpret_cast<const char*>(&word), sizeof(word));
 }
 
-// Reads a pytree. Leaves are appended in the order of the containers; a dict then moves those of
-// its values into the order of its keys.
+// Reads a pytree. Leaves are appended in the order of the containers; a dict then sorts
+// the leaves of its values by its keys.
 class Reader {
  public:
   Reader(Numbers numbers, std::vector<TreeLeaf>& leaves) : numbers_(numbers), leaves_(leaves) {}
@@ -335,7 +335,7 @@ const TreeDef* make_def(NodeKind kind, PyTypeObject* type, std::vector<PyObject*
   made->type = type;
   made->keys = std::move(keys);
   made->parts = std::move(parts);
-  // Of a layer, a copy without tensors: the definition is kept for ever.
+  // Of a layer, a copy without tensors: the definition is never freed.
   if (kind == NodeKind::kLayer) {
     aux = layer_with(aux, std::vector<nb::object>(made->parts.size(), nb::none())).release().ptr();
   } else if (aux != nullptr) {

@@ -12,8 +12,8 @@
 #include "etude/base/internal/inline_vector.h"
 #include "etude/stage/internal/arguments.h"
 #include "python/src/bind.h"
-#include "python/src/host_value.h"
-#include "python/src/tree.h"
+#include "python/src/program/host_value.h"
+#include "python/src/program/tree.h"
 
 namespace etude::python {
 

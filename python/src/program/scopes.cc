@@ -9,7 +9,7 @@
 #include "etude/core/context/ambient.h"
 #include "etude/lazy/lazy.h"
 #include "etude/variables/init_scope.h"
-#include "python/src/held.h"
+#include "python/src/program/held.h"
 
 namespace etude::python {
 namespace {

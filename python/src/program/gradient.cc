@@ -9,15 +9,15 @@
 #include "etude/autodiff/parts_operators.h"
 #include "etude/base/check.h"
 #include "etude/ops.h"
-#include "python/src/held.h"
-#include "python/src/python_function.h"
+#include "python/src/program/held.h"
+#include "python/src/program/python_function.h"
 
 namespace etude::python {
 namespace {
 
 nb::handle constant_class;
 
-// The arguments of a call, of which some are differentiated.
+// The arguments of a call, and the differentiated ones among them.
 struct Selection {
   const TreeDef* def = nullptr;  // of a tuple; constants are kConstant
   std::vector<nb::object> leaves;
@@ -120,7 +120,7 @@ nb::tuple value_with_pullback(nb::handle f, const nb::tuple& args, nb::handle ke
         const Parts found = with_user_line_released([&] { return pull(ct); });
         return selection->pick(tree_of_tangent(*selection->def, found, selection->leaves));
       },
-      nb::arg("cotangent"));
+      nb::arg("cotangent").none());
   return nb::make_tuple(std::move(value), std::move(pull));
 }
 
@@ -273,7 +273,7 @@ void bind_gradient(nb::module_& m) {
   m.def("_vmap", vmap);
   m.def("_stop_gradient", stop, nb::arg().none());
   m.def("_recompute", recompute);
-  m.def("_move", move_tree);
+  m.def("_move", move_tree, nb::arg().none(), nb::arg().none());
 }
 
 }  // namespace etude::python

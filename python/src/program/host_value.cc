@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "python/src/host_value.h"
+#include "python/src/program/host_value.h"
 
 #include "etude/base/check.h"
-#include "python/src/held.h"
+#include "python/src/program/held.h"
 
 namespace etude::python {
 namespace {

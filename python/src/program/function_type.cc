@@ -12,8 +12,8 @@
 #include "etude/base/check.h"
 #include "etude/stage/function.h"
 #include "python/src/dtype.h"
-#include "python/src/held.h"
-#include "python/src/staged.h"
+#include "python/src/program/held.h"
+#include "python/src/program/staged.h"
 
 namespace etude::python {
 namespace {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "etude/parts/parts.h"
-#include "python/src/held.h"
-#include "python/src/tree.h"
+#include "python/src/program/held.h"
+#include "python/src/program/tree.h"
 
 namespace etude::python {
 
@@ -32,7 +32,7 @@ class PythonFunction {
   PythonFunction(std::string name, nb::handle f, const TreeDef* args,
                  std::span<const nb::object> leaves, nb::handle keywords);
 
-  // The values of the result; its structure is that of the latest call.
+  // The values of the result; they have the structure of the latest call.
   Parts operator()(const Parts& args);
   // The result, which has to be a tensor or a number. With `has_aux` it is a pair, and aux()
   // returns the second part.

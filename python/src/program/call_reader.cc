@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "python/src/call_reader.h"
+#include "python/src/program/call_reader.h"
 
 #include <algorithm>
 
 #include "etude/base/check.h"
 #include "etude/ops.h"
-#include "python/src/held.h"
+#include "python/src/program/held.h"
 #include "python/src/tensor_object.h"
 
 namespace etude::python {

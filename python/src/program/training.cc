@@ -15,9 +15,9 @@
 #include "etude/io/checkpoint/checkpoint.h"
 #include "etude/io/safetensors.h"
 #include "etude/nn/fit/fit.h"
-#include "python/src/held.h"
-#include "python/src/layers.h"
-#include "python/src/python_function.h"
+#include "python/src/program/held.h"
+#include "python/src/program/layers.h"
+#include "python/src/program/python_function.h"
 
 namespace etude::python {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "etude/autodiff/tangent.h"
 #include "etude/base/check.h"
-#include "python/src/held.h"
-#include "python/src/tree.h"
+#include "python/src/program/held.h"
+#include "python/src/program/tree.h"
 
 namespace etude::python {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A staged function of Python: the graphs of one callable, or of one method of one instance. The
-// keys, graphs and runs are those of FunctionCore, which C++ functions have as well.
+// A staged function of Python: the graphs of one callable, or of one method of one instance. Keys,
+// graphs and runs belong to FunctionCore, as for functions of C++.
 #pragma once
 
 #include <memory>
@@ -11,11 +11,11 @@
 
 #include "etude/stage/function_core.h"
 #include "python/src/bind.h"
-#include "python/src/call_reader.h"
+#include "python/src/program/call_reader.h"
 
 namespace etude::python {
 
-// What all instances of a method share.
+// The facts that all instances of a method share.
 struct StagedFacts {
   StagedFacts(nb::handle described, nb::handle empty) : parameters(described, empty) {}
   FunctionParameters parameters;
@@ -28,7 +28,7 @@ struct StagedFacts {
 // The structure of a result, as a trace keeps it.
 struct ResultForm {
   const TreeDef* def = nullptr;
-  std::vector<Tensor> places;  // what put_result() needs, by leaf; absent: no value
+  std::vector<Tensor> places;  // for put_result(), by leaf; absent: no value
 };
 
 // The host function of a call. Borrowed.

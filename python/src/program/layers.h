@@ -13,7 +13,7 @@
 #include "etude/nn/metrics/metric.h"
 #include "etude/optim/internal/optimizer.h"
 #include "python/src/bind.h"
-#include "python/src/tree.h"
+#include "python/src/program/tree.h"
 
 namespace etude::python {
 

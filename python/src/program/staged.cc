@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "python/src/staged.h"
+#include "python/src/program/staged.h"
 
 #include <algorithm>
 #include <typeinfo>
@@ -8,7 +8,7 @@
 
 #include "etude/base/check.h"
 #include "etude/stage/function.h"
-#include "python/src/held.h"
+#include "python/src/program/held.h"
 
 namespace etude::python {
 

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "etude/base/check.h"
-#include "python/src/held.h"
-#include "python/src/python_function.h"
+#include "python/src/program/held.h"
+#include "python/src/program/python_function.h"
 
 namespace etude::python {
 namespace {
@@ -61,7 +61,8 @@ struct PythonPullback {
     return out;
   }
 
-  // One gradient per argument, in the structure of the argument; a single one may stand alone.
+  // One gradient per argument, in the structure of the argument; for one argument no tuple is
+  // needed.
   void append_gradients(const nb::object& found, std::vector<Tensor>& out) const {
     const bool is_list = nb::isinstance<nb::tuple>(found) || nb::isinstance<nb::list>(found);
     const bool is_bare = arguments == 1 && !(is_list && nb::len(found) == 1);
@@ -70,11 +71,17 @@ struct PythonPullback {
                   "custom_gradient: the pullback returned a {}, but the function has {} arguments. "
                   "Return a tuple with one gradient for each",
                   type_text(found), arguments);
-    ETUDE_REQUIRE(nb::len(all) == arguments,
+    // A parameter with a default that the call leaves out may have a None.
+    std::size_t count = nb::len(all);
+    while (count > arguments && nb::object(all[count - 1]).is_none()) --count;
+    ETUDE_REQUIRE(count == arguments,
                   "custom_gradient: the pullback returned {} gradients, but the function has {} "
                   "arguments. Return one for each; None for an argument without one",
                   nb::len(all), arguments);
-    const std::vector<nb::object> leaves = leaves_like(*args, all, "custom_gradient: the gradient");
+    nb::list used;
+    for (std::size_t i = 0; i < count; ++i) used.append(all[i]);
+    const std::vector<nb::object> leaves =
+        leaves_like(*args, used, "custom_gradient: the gradient");
     for (std::size_t i = 0; i < leaves.size(); ++i) {
       const NodeKind kind = args->leaves[i];
       if (kind != NodeKind::kTensor && kind != NodeKind::kVariable) continue;
@@ -84,7 +91,7 @@ struct PythonPullback {
 };
 
 // Calls rule(*args), which returns (value, pullback), and attaches the pullback to the value.
-// `takes_variables(pullback)` says whether it has a parameter `variables`.
+// `takes_variables(pullback)` is true if it has a parameter `variables`.
 nb::object custom_gradient(nb::handle rule, const nb::tuple& args, nb::handle takes_variables) {
   const CallSite where = here();
   return with_user_line([&] {

@@ -10,8 +10,8 @@
 #include "etude/core/call/builtin.h"
 #include "etude/core/context/pending.h"
 #include "etude/stage/effects.h"
-#include "python/src/held.h"
-#include "python/src/tree.h"
+#include "python/src/program/held.h"
+#include "python/src/program/tree.h"
 
 namespace etude::python {
 namespace {
@@ -80,6 +80,9 @@ nb::object switch_case(const std::string& op, nb::handle index, const nb::sequen
   const Tensor choice = is_tensor(index) ? tensor_of(index) : as_tensor(index);
   const Parts at = parts_of_tree(args);
   const CallSite where = here();
+  if (op == "cond") {  // one bool, also where an index would do
+    with_user_line([&] { static_cast<void>(internal::bool_of("cond", choice, where)); });
+  }
   const Parts out =
       with_user_line_released([&] { return parts::switch_case(Arg(choice, where), all, at); });
   return result.tree(out);
@@ -234,10 +237,10 @@ void print_to_python(std::string_view line) {
 
 void bind_control(nb::module_& m) {
   m.def("_switch_case", switch_case);
-  m.def("_while_loop", while_loop, nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(),
+  m.def("_while_loop", while_loop, nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none(),
         nb::arg().none(), nb::arg());
-  m.def("_fold", fold);
-  m.def("_scan", scan);
+  m.def("_fold", fold, nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
+  m.def("_scan", scan, nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
   m.def("assert_true", check_true, nb::arg("condition"), nb::arg("message") = "",
         "Fails unless all elements are true: now, or when the graph runs.");
   m.def(

@@ -40,7 +40,7 @@ enum class NodeKind : uint8_t {
 };
 
 // The nesting of a pytree, its Python classes and keys, without leaves. Interned: equal ones are
-// one object, compared by address and kept for ever, as Forms are.
+// one object, compared by address and never freed, as Forms are.
 struct TreeDef {
   NodeKind kind = NodeKind::kNone;
   PyTypeObject* type = nullptr;       // of a node
@@ -86,8 +86,8 @@ struct Tree {
 };
 
 // Arrays of other libraries become tensors.
-// throws: kInvalidArgument for a pytree that is nested more than 256 deep, as one that contains
-//         itself, and for a dict with two keys of one text.
+// throws: kInvalidArgument for a pytree that is nested more than 256 deep, such as a list
+//         that contains itself, and for a dict with two keys of one text.
 Tree tree_of(nb::handle value, Numbers numbers);
 // The same, with the leaves in both orders.
 const TreeDef* flatten(nb::handle value, Numbers numbers, std::vector<TreeLeaf>& leaves);
@@ -97,8 +97,8 @@ nb::object unflatten(const TreeDef& def, std::span<const nb::object> leaves);
 const TreeDef* make_def(NodeKind kind, PyTypeObject* type, std::vector<PyObject*> keys,
                         std::vector<const TreeDef*> parts, PyObject* aux = nullptr);
 const TreeDef* leaf_def(NodeKind kind);
-// The leaves of `value`, which has to have this nesting; any leaf may stand for a leaf, and None
-// for a missing one. throws: kInvalidArgument, naming the first part that differs.
+// The leaves of `value`, which has to have this nesting. A leaf may be any object; None
+// for a missing leaf. throws: kInvalidArgument, naming the first part that differs.
 std::vector<nb::object> leaves_like(const TreeDef& def, nb::handle value, std::string_view what);
 
 // The tensors, Variables and states of a tree. `leaves` has host values too, which are left out.
@@ -114,7 +114,7 @@ nb::object tree_of_tangent(const TreeDef& def, const Parts& tangent,
 // The inverse: `value` has the nesting of the tree.
 Parts tangent_of_tree(const TreeDef& def, nb::handle value, std::string_view what);
 
-// Sets the tensors and states of a tree to those of `parts`, which has its form.
+// Replaces the tensors and states of a tree by the values of `parts`, which has its form.
 void assign_leaves(const Tree& tree, Parts parts);
 
 // Whether a leaf has a derivative: a tensor of a floating or complex dtype, a Variable, or state.
@@ -140,7 +140,7 @@ struct ClassInfo {
   PyObject* unflatten = nullptr;
 };
 const ClassInfo& class_of(PyTypeObject* type);
-// An equal key that lives for ever, so that its address identifies it.
+// An equal key that is never freed, so that its address identifies it.
 PyObject* canonical_key(PyObject* key);
 // The key as a path component.
 std::string key_text(PyObject* key);

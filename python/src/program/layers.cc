@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "python/src/layers.h"
+#include "python/src/program/layers.h"
 
 #include <utility>
 
 #include <nanobind/stl/string.h>
 
 #include "etude/base/check.h"
-#include "python/src/held.h"
+#include "python/src/program/held.h"
 
 namespace etude::python {
 namespace {

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "etude/base/check.h"
-#include "python/src/held.h"
-#include "python/src/tree.h"
+#include "python/src/program/held.h"
+#include "python/src/program/tree.h"
 
 namespace etude::python {
 namespace {
@@ -188,17 +188,20 @@ void mark_tensor_class(PyTypeObject* type, bool is_variable) {
 void set_layer_class(PyTypeObject* type) { Classes::get().layer = type; }
 
 void bind_tree(nb::module_& m) {
-  m.def("_register_pytree", register_class);
+  m.def("_register_pytree", register_class, nb::arg(), nb::arg().none(), nb::arg().none());
   m.def("_set_module_class", [](nb::handle type) { Classes::get().module = type.inc_ref().ptr(); });
   m.def("_set_constant_class",
         [](nb::handle type) { Classes::get().constant = type.inc_ref().ptr(); });
-  m.def("_flatten", flatten_to_list);
+  m.def("_flatten", flatten_to_list, nb::arg().none());
   m.def("_unflatten", unflatten_list);
-  m.def("_leaves_like", [](nb::handle capsule, nb::handle value, const std::string& what) {
-    nb::list out;
-    for (nb::object& leaf : leaves_like(def_of(capsule), value, what)) out.append(leaf);
-    return out;
-  });
+  m.def(
+      "_leaves_like",
+      [](nb::handle capsule, nb::handle value, const std::string& what) {
+        nb::list out;
+        for (nb::object& leaf : leaves_like(def_of(capsule), value, what)) out.append(leaf);
+        return out;
+      },
+      nb::arg(), nb::arg().none(), nb::arg());
   // Of a form, or of a structure.
   m.def(
       "_paths",

@@ -9,8 +9,8 @@
 #include "etude/stage/call_time.h"
 #include "etude/stage/host_function.h"
 #include "python/src/dtype.h"
-#include "python/src/held.h"
-#include "python/src/python_function.h"
+#include "python/src/program/held.h"
+#include "python/src/program/python_function.h"
 
 namespace etude::python {
 namespace {
@@ -218,7 +218,7 @@ void bind_host(nb::module_& m) {
       .def(nb::init<nb::handle, nb::handle, nb::handle, nb::handle, std::string>(), nb::arg(),
            nb::arg().none(), nb::arg(), nb::arg(), nb::arg())
       .def("__call__", &PythonHostFunction::operator())
-      .def_prop_ro("__name__", &PythonHostFunction::name);
+      .def_prop_ro("name", &PythonHostFunction::name);
   m.def("call_time_value", call_time, nb::arg("thunk"),
         "The value of thunk(), read at each call of the staged function around.");
 }
