@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Control flow that depends on elements of tensors: now in eager code, as nodes of a graph while a function is traced."""
+"""Control flow that depends on elements of tensors: now in eager code, as nodes of a graph while a
+function is traced."""
+
 from __future__ import annotations
 
 import inspect
@@ -13,8 +15,8 @@ __all__ = ["cond", "switch_case", "while_loop", "fold", "scan"]
 def cond(predicate: Any, then: Callable, otherwise: Callable, *operands: Any) -> Any:
     """Returns ``then(*operands)`` if the predicate is true, else ``otherwise(*operands)``.
 
-    The predicate is a single bool. Both branches return the same structure, with tensors of the same types; numbers
-    become tensors. In a graph both are traced and one runs.
+    The predicate is a single bool. Both branches return the same structure, with tensors of the
+    same types; numbers become tensors. In a graph both are traced and one runs.
     """
     return _core._switch_case("cond", _bool(predicate), [then, otherwise], operands)
 
@@ -57,11 +59,18 @@ def while_loop(
 ) -> Any:
     """Applies ``body`` as long as ``condition`` is true; returns the last state.
 
-    A tuple is passed as separate arguments. The state keeps its structure and the types of its tensors, except for the
-    sizes that ``shapes`` allows to change: ``{"state/rows": (None, 3)}``, in eager code.
+    A tuple is passed as separate arguments. The state keeps its structure and the types of its
+    tensors, except for the sizes that ``shapes`` allows to change: ``{"state/rows": (None, 3)}``,
+    in eager code.
     """
     return _core._while_loop(
-        condition, _spreads(condition, init), body, _spreads(body, init), init, max_iterations, shapes or {}
+        condition,
+        _spreads(condition, init),
+        body,
+        _spreads(body, init),
+        init,
+        max_iterations,
+        shapes or {},
     )
 
 

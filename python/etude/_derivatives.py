@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Differential operators on functions of structures.
 
-A call differentiates by every argument that has a floating-point tensor, a float or a structure of them. The result
-is one gradient for one such argument, and a tuple for several; ``argnums`` chooses arguments, ``no_derivative(x)``
-excludes one. Keyword arguments have no derivative. A gradient has the structure of its argument; it is zeros for a part
-that the result does not depend on, and None for integers.
+A call differentiates by every argument that has a floating-point tensor, a float or a structure of
+them. The result is one gradient for one such argument, and a tuple for several; ``argnums`` chooses
+arguments, ``no_derivative(x)`` excludes one. Keyword arguments have no derivative. A gradient has
+the structure of its argument; it is zeros for a part that the result does not depend on, and None
+for integers.
 """
+
 from __future__ import annotations
 
 import functools
@@ -60,8 +62,8 @@ def _operator(run: Callable) -> Callable:
 def gradient(f, args, keywords, argnums, has_aux):
     """Returns a function that computes the gradient of ``f``, whose result is a scalar.
 
-    ``gradient(f)(x)`` or ``gradient(f, x)``. With ``has_aux`` the function returns a pair of the scalar and anything
-    else, and the result is a pair of the gradient and that.
+    ``gradient(f)(x)`` or ``gradient(f, x)``. With ``has_aux`` the function returns a pair of the
+    scalar and anything else, and the result is a pair of the gradient and that.
     """
     _, aux, found = _core._value_with_gradient("gradient", f, args, keywords, argnums, has_aux)
     return (found, aux) if has_aux else found
@@ -69,7 +71,8 @@ def gradient(f, args, keywords, argnums, has_aux):
 
 @_operator
 def value_with_gradient(f, args, keywords, argnums, has_aux):
-    """Returns a function that computes the value of ``f`` and its gradient in one run: ``(value, gradient)``.
+    """Returns a function that computes the value of ``f`` and its gradient in one run: ``(value,
+    gradient)``.
 
     With ``has_aux``: ``((value, aux), gradient)``.
     """
@@ -85,8 +88,8 @@ value_and_gradient = value_with_gradient
 def value_with_pullback(f: Callable, *args: Any, argnums: Argnums = None) -> tuple[Any, Callable]:
     """Returns ``f(*args)``, of any structure, and its pullback.
 
-    The pullback maps a cotangent, in the structure of the value, to the cotangents of the arguments, as often as it
-    is called.
+    The pullback maps a cotangent, in the structure of the value, to the cotangents of the
+    arguments, as often as it is called.
     """
     return _core._value_with_pullback(f, args, {}, argnums)
 
@@ -97,7 +100,8 @@ def pullback(f: Callable, *args: Any, argnums: Argnums = None) -> Callable:
 
 
 def vjp(f: Callable, primals: Any, cotangent: Any) -> tuple[Any, Any]:
-    """Returns the value at the arguments and the cotangents of the arguments. A tuple holds several arguments."""
+    """Returns the value at the arguments and the cotangents of the arguments. A tuple holds several
+    arguments."""
     args = primals if type(primals) is tuple else (primals,)
     value, pull = value_with_pullback(f, *args)
     return value, pull(cotangent)
@@ -114,13 +118,15 @@ def jvp(f: Callable, primals: Any, tangents: Any) -> tuple[Any, Any]:
 
 
 def derivative(f: Callable, x: Any) -> Any:
-    """Returns the derivative of ``f`` along its one argument, a tensor or a number, in forward mode."""
+    """Returns the derivative of ``f`` along its one argument, a tensor or a number, in forward
+    mode."""
     x = _core.asarray(x)
     return jvp(f, x, _core.ones_like(x))[1]
 
 
 def hvp(f: Callable, x: Any, v: Any) -> Any:
-    """Returns the second derivative of a scalar function at ``x``, times ``v``. A tuple holds several arguments."""
+    """Returns the second derivative of a scalar function at ``x``, times ``v``. A tuple holds
+    several arguments."""
     if type(x) is not tuple:
         x, v = (x,), (v,)
     return _core._hvp(f, x, v, {})
@@ -138,7 +144,8 @@ def _float_leaves(leaves: list) -> list[int]:
 
 
 def _jacobian_by(f: Callable, args: tuple, keywords: dict, argument: int) -> Any:
-    """The derivatives of all leaves of the result by all leaves of one argument, in both structures."""
+    """The derivatives of all leaves of the result by all leaves of one argument, in both
+    structures."""
     leaves, form = _core._flatten(args[argument])
     chosen = _float_leaves(leaves)
     if not chosen:
@@ -178,13 +185,16 @@ def _jacobian_by(f: Callable, args: tuple, keywords: dict, argument: int) -> Any
 
 @_operator
 def jacobian(f, args, keywords, argnums, has_aux):
-    """Returns a function that computes all derivatives of ``f``: ``[shape of f(x)..., shape of x...]``.
+    """Returns a function that computes all derivatives of ``f``: ``[shape of f(x)..., shape of
+    x...]``.
 
-    For structures: the structure of the result, with the structure of the argument at each leaf. Rows are computed in
-    reverse mode or columns in forward mode, whichever are fewer.
+    For structures: the structure of the result, with the structure of the argument at each leaf.
+    Rows are computed in reverse mode or columns in forward mode, whichever are fewer.
     """
     if has_aux:
-        raise _core.InvalidArgumentError("jacobian: has_aux is not supported; return the value alone")
+        raise _core.InvalidArgumentError(
+            "jacobian: has_aux is not supported; return the value alone"
+        )
     if argnums is None:
         chosen = [i for i, x in enumerate(args) if _float_leaves(_core._flatten(x)[0])] or [0]
         argnums = chosen[0] if len(chosen) == 1 else chosen
@@ -197,7 +207,9 @@ def jacobian(f, args, keywords, argnums, has_aux):
 def hessian(f, args, keywords, argnums, has_aux):
     """Returns a function that computes the jacobian of the gradient of a scalar function."""
     if has_aux:
-        raise _core.InvalidArgumentError("hessian: has_aux is not supported; return the value alone")
+        raise _core.InvalidArgumentError(
+            "hessian: has_aux is not supported; return the value alone"
+        )
 
     def slope(*inner: Any) -> Any:
         return _core._value_with_gradient("hessian", f, inner, keywords, argnums, False)[2]
@@ -213,11 +225,14 @@ def vmap(
     """Returns a function that maps ``f`` over examples, in one run on all of them.
 
     Args:
-      in_axes: the axis of the examples in every argument, or one entry per argument; None: the same for all examples.
+      in_axes: the axis of the examples in every argument, or one entry per argument; None: the
+        same for all examples.
       out_axes: the axis of the examples in the result.
-      randomness: "error" refuses random draws, "same" draws once for all examples, "different" for each.
+      randomness: "error" refuses random draws, "same" draws once for all examples, "different"
+        for each.
 
-    Keyword arguments are the same for all examples. ``f`` cannot read elements: write ``if x > 0`` as ``where``.
+    Keyword arguments are the same for all examples. ``f`` cannot read elements: write ``if x > 0``
+    as ``where``.
     """
     if f is None:
         return functools.partial(vmap, in_axes=in_axes, out_axes=out_axes, randomness=randomness)
@@ -250,10 +265,11 @@ def _takes_variables(pullback: Callable) -> bool:
 def custom_gradient(f: Callable) -> Callable:
     """Decorates a function that returns its value and its pullback: ``return value, pullback``.
 
-    ``pullback(*dy)`` gets a cotangent for each member of the value and returns a gradient for each argument; for one
-    argument it may return it alone. If the function reads Variables, ``pullback(*dy, variables=None)`` returns a pair:
-    the gradients of the arguments, and a list with those of the Variables, in their order. Keyword arguments count as
-    arguments, in the order of the parameters.
+    ``pullback(*dy)`` gets a cotangent for each member of the value and returns a gradient for each
+    argument; for one argument it may return it alone. If the function reads Variables,
+    ``pullback(*dy, variables=None)`` returns a pair: the gradients of the arguments, and a list
+    with those of the Variables, in their order. Keyword arguments count as arguments, in the order
+    of the parameters.
     """
     try:
         signature = inspect.signature(f)
@@ -272,7 +288,8 @@ def custom_gradient(f: Callable) -> Callable:
 
 
 def recompute_grad(f: Callable) -> Callable:
-    """Returns ``f`` with a derivative that keeps only its arguments, and runs ``f`` again when it is needed."""
+    """Returns ``f`` with a derivative that keeps only its arguments, and runs ``f`` again when it
+    is needed."""
 
     @functools.wraps(f)
     def call(*args: Any, **keywords: Any) -> Any:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Staged functions: ``@et.function``, signatures, host functions."""
+
 from __future__ import annotations
 
 import functools
@@ -24,7 +25,9 @@ class TensorSpec:
     __slots__ = ("shape", "dtype", "name")
     _is_variable = False
 
-    def __init__(self, shape: Sequence[int | None] = (), dtype: Any = None, name: str | None = None) -> None:
+    def __init__(
+        self, shape: Sequence[int | None] = (), dtype: Any = None, name: str | None = None
+    ) -> None:
         self.shape = (shape,) if isinstance(shape, int) else tuple(shape)
         self.dtype = _core.float32 if dtype is None else dtype
         self.name = name
@@ -72,7 +75,8 @@ def _parameters(f: Callable) -> list[tuple[str, int, Any]]:
 
 
 def _specs(name: str, signature: Any, parameters: list) -> tuple[list, int, list]:
-    """The specs of all leaves, the number of parameters that they cover, and a dtype or None for each parameter."""
+    """The specs of all leaves, the number of parameters that they cover, and a dtype or None for
+    each parameter."""
     if isinstance(signature, TensorSpec) or not isinstance(signature, (list, tuple)):
         raise _core.InvalidArgumentError(
             f"function '{name}': its signature is {signature!r}, but must be a list of specs, one per parameter: "
@@ -96,7 +100,8 @@ def _specs(name: str, signature: Any, parameters: list) -> tuple[list, int, list
             out.append((leaf.name or "", leaf.shape, leaf.dtype, leaf._is_variable))
     first = len(parameters) - len(own)
     dtypes = [None] * first + [
-        spec.dtype if isinstance(spec, TensorSpec) and not spec._is_variable else None for spec in signature
+        spec.dtype if isinstance(spec, TensorSpec) and not spec._is_variable else None
+        for spec in signature
     ]
     if takes_any:
         dtypes = []
@@ -115,12 +120,14 @@ def function(
     donate: Iterable[str] | str = (),
     max_traces: int | None = None,
 ) -> Any:
-    """Returns a staged function: a call with a new kind of arguments traces ``f`` into a graph; later calls run it.
+    """Returns a staged function: a call with a new kind of arguments traces ``f`` into a graph;
+    later calls run it.
 
-    Host code of ``f`` runs only while it is traced, so its decisions are fixed in the graph. Tensors, NumPy arrays and
-    structures of them are inputs; numbers, texts and other objects are part of the key: numbers and texts by type and
-    value, objects with an equality of their own by that, all others by identity, held weakly. A method has graphs for
-    each instance, unless the instance is a structure itself.
+    Host code of ``f`` runs only while it is traced, so its decisions are fixed in the graph.
+    Tensors, NumPy arrays and structures of them are inputs; numbers, texts and other objects are
+    part of the key: numbers and texts by type and value, objects with an equality of their own by
+    that, all others by identity, held weakly. A method has graphs for each instance, unless the
+    instance is a structure itself.
 
     Args:
       name: for messages; default: the name of ``f``.
@@ -166,7 +173,9 @@ def function(
         "signature": None,
     }
     if signature is not None:
-        options["signature"], options["specs"], options["dtypes"] = _specs(shown, signature, parameters)
+        options["signature"], options["specs"], options["dtypes"] = _specs(
+            shown, signature, parameters
+        )
     made = _core._make_function(f, parameters, _EMPTY, options)
     functools.update_wrapper(made, f, updated=())
     return made
@@ -178,12 +187,16 @@ def do_not_convert(f: Callable) -> Callable:
     return f
 
 
-def host_function(f: Callable, results: Any = (), *, variables: Iterable = (), name: str | None = None) -> Callable:
-    """Returns a callable like ``f``, whose calls in a graph run ``f`` itself each time the graph runs.
+def host_function(
+    f: Callable, results: Any = (), *, variables: Iterable = (), name: str | None = None
+) -> Callable:
+    """Returns a callable like ``f``, whose calls in a graph run ``f`` itself each time the graph
+    runs.
 
-    ``results`` declares the types of its results: a dtype (of a scalar), an ``et.TensorSpec``, or a structure of them.
-    ``f`` gets tensors with elements. Derivatives in a graph run ``f`` once more, under a tape of its own. Variables that
-    it reads and that get gradients are listed in ``variables``.
+    ``results`` declares the types of its results: a dtype (of a scalar), an ``et.TensorSpec``, or a
+    structure of them. ``f`` gets tensors with elements. Derivatives in a graph run ``f`` once more,
+    under a tape of its own. Variables that it reads and that get gradients are listed in
+    ``variables``.
     """
     leaves, form = _core._flatten(results)
     specs = [
@@ -191,7 +204,9 @@ def host_function(f: Callable, results: Any = (), *, variables: Iterable = (), n
     ]
     structure = _core._unflatten(form, [0.0] * len(leaves))
     shown = name or getattr(f, "__name__", "")
-    host = _core._HostFunction(f, structure, specs, tuple(variables), "" if shown == "<lambda>" else shown)
+    host = _core._HostFunction(
+        f, structure, specs, tuple(variables), "" if shown == "<lambda>" else shown
+    )
     signature = None
     try:
         signature = inspect.signature(f)
@@ -215,11 +230,14 @@ def host_function(f: Callable, results: Any = (), *, variables: Iterable = (), n
     return call
 
 
-def py_function(f: Callable | None = None, /, *, out: Any = _EMPTY, variables: Iterable = ()) -> Any:
-    """Decorates Python code that a graph calls each time it runs: ``@et.py_function(out=et.float32)``.
+def py_function(
+    f: Callable | None = None, /, *, out: Any = _EMPTY, variables: Iterable = ()
+) -> Any:
+    """Decorates Python code that a graph calls each time it runs:
+    ``@et.py_function(out=et.float32)``.
 
-    ``out`` declares the results: a dtype, an ``et.TensorSpec``, or a structure of them; ``()`` for none. The default is a
-    float32 scalar. See :func:`host_function`.
+    ``out`` declares the results: a dtype, an ``et.TensorSpec``, or a structure of them; ``()`` for
+    none. The default is a float32 scalar. See :func:`host_function`.
     """
     if out is _EMPTY:
         out = _core.float32

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layers, optimisers, losses, metrics, schedules and callbacks of the library as Python classes and functions.
+"""Layers, optimisers, losses, metrics, schedules and callbacks of the library as Python classes and
+functions.
 
-They come from the table of kinds of the library: names, parameters, defaults, ranges and docs. A name is made when it
-is first used.
+They come from the table of kinds of the library: names, parameters, defaults, ranges and docs. A
+name is made when it is first used.
 """
+
 from __future__ import annotations
 
 import inspect
@@ -21,10 +23,16 @@ __all__ = ["Layer", "Loss", "Metric", "Schedule", "Sequential"]
 def _parameters(kind: dict, named_only: bool = False) -> list[inspect.Parameter]:
     out = []
     # "in" of a layer cannot be named in a call, nor can those before it.
-    unnamed = max((i for i, p in enumerate(kind["parameters"]) if keyword.iskeyword(p["name"])), default=-1)
+    unnamed = max(
+        (i for i, p in enumerate(kind["parameters"]) if keyword.iskeyword(p["name"])), default=-1
+    )
     for i, p in enumerate(kind["parameters"]):
         is_positional = i < kind["positional"] and not named_only
-        how = inspect.Parameter.POSITIONAL_OR_KEYWORD if is_positional else inspect.Parameter.KEYWORD_ONLY
+        how = (
+            inspect.Parameter.POSITIONAL_OR_KEYWORD
+            if is_positional
+            else inspect.Parameter.KEYWORD_ONLY
+        )
         if i <= unnamed:
             how = inspect.Parameter.POSITIONAL_ONLY
         default = inspect.Parameter.empty if p["required"] else p["default"]
@@ -48,7 +56,8 @@ def _doc(kind: dict) -> str:
 class Layer(_core.Layer):
     """A layer: a callable from tensor to tensor, whose parameters are its attributes.
 
-    A layer is a structure: it is differentiated, trained, staged, copied and saved like a dict of its parameters.
+    A layer is a structure: it is differentiated, trained, staged, copied and saved like a dict of
+    its parameters.
     """
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -71,7 +80,8 @@ class Layer(_core.Layer):
 
 
 class Sequential(Module):
-    """Layers that are applied in order: ``Sequential(layer, ...)``. Any callable from tensor to tensor is a layer.
+    """Layers that are applied in order: ``Sequential(layer, ...)``. Any callable from tensor to
+    tensor is a layer.
 
     Paths of parameters are ``"layers/0/weight"``, as in C++.
     """
@@ -144,7 +154,8 @@ class Loss:
         self.__name__ = kind["name"].rpartition(".")[2]
         self.__doc__ = _doc(kind)
         first = [
-            inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD) for n in ("predicted", "expected")
+            inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+            for n in ("predicted", "expected")
         ]
         self.__signature__ = inspect.Signature(first + _parameters(kind, named_only=True))
 
@@ -173,7 +184,8 @@ class Metric(_core._Metric):
 
 
 class _Named:
-    """An initialiser, an activation, a transform or a callback: a call with options makes the object of the kind."""
+    """An initialiser, an activation, a transform or a callback: a call with options makes the
+    object of the kind."""
 
     def __init__(self, kind: dict, cls: type) -> None:
         self._kind = kind["name"]

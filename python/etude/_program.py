@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names of programs: structures, derivatives, staging, control flow, layers and training."""
+
 from __future__ import annotations
 
 import os
@@ -30,7 +31,8 @@ def install(package: types.ModuleType) -> None:
 
 
 def _convert(f: Any) -> Any:
-    """The function with its control flow converted. The converter is loaded when a first function is traced."""
+    """The function with its control flow converted. The converter is loaded when a first function
+    is traced."""
     from etude import autograph
 
     return autograph.convert(f)

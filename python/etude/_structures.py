@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pytrees: containers of tensors, and functions on their leaves.
 
-A structure is a list, tuple, dict, named tuple, dataclass, :class:`Module`, layer or registered class. Everything
-else is a leaf. Paths of leaves are those of C++ structs: ``"layers/0/weight"``.
+A structure is a list, tuple, dict, named tuple, dataclass, :class:`Module`, layer or registered
+class. Everything else is a leaf. Paths of leaves are those of C++ structs: ``"layers/0/weight"``.
 """
+
 from __future__ import annotations
 
 import types as _types
@@ -17,7 +18,8 @@ __all__ = ["Module", "NoDerivative", "no_derivative", "register_pytree", "tree",
 class Module:
     """A base class of models. Its attributes are its parts, in the order in which they were set.
 
-    Tensors, Variables, layers, lists and other modules among them are parameters; numbers, texts and functions are
+    Tensors, Variables, layers, lists and other modules among them are parameters; numbers, texts
+    and functions are
     options. Copies are independent values::
 
         class Net(et.Module):
@@ -47,7 +49,8 @@ def _short(value: Any) -> str:
 
 
 class NoDerivative:
-    """Marks an argument or a part that has no derivative. A function that is differentiated gets the value itself."""
+    """Marks an argument or a part that has no derivative. A function that is differentiated gets
+    the value itself."""
 
     __slots__ = ("value",)
 
@@ -59,7 +62,8 @@ class NoDerivative:
 
 
 def no_derivative(value: Any) -> NoDerivative:
-    """Returns ``value`` as a constant for gradients: ``et.gradient(loss)(weights, et.no_derivative(x))``."""
+    """Returns ``value`` as a constant for gradients: ``et.gradient(loss)(weights,
+    et.no_derivative(x))``."""
     return NoDerivative(value)
 
 
@@ -82,7 +86,8 @@ def register_pytree(
 
 
 def move(x: Any, tangent: Any) -> None:
-    """Moves the tensors of ``x`` along a tangent of its structure, in place: ``x += tangent`` leaf by leaf.
+    """Moves the tensors of ``x`` along a tangent of its structure, in place: ``x += tangent`` leaf
+    by leaf.
 
     Layers take the updates of their state. A None in the tangent leaves its part unchanged.
     """
@@ -90,7 +95,8 @@ def move(x: Any, tangent: Any) -> None:
 
 
 def _map(f: Callable, x: Any, *others: Any) -> Any:
-    """Returns the structure of ``x`` with ``f(leaf, ...)`` as leaves. Numbers are leaves; None is a structure."""
+    """Returns the structure of ``x`` with ``f(leaf, ...)`` as leaves. Numbers are leaves; None is a
+    structure."""
     leaves, form = _core._flatten(x)
     rest = [_core._leaves_like(form, other, "tree.map") for other in others]
     return _core._unflatten(form, [f(*each) for each in zip(leaves, *rest)])
@@ -112,7 +118,8 @@ def _unflatten(form: Any, leaves: Iterable[Any]) -> Any:
 
 
 def _paths(x: Any, *, python: bool = False) -> list[str]:
-    """Returns the paths of the leaves: ``"layers/0/bias"``, or ``"layers[0].bias"`` with ``python=True``."""
+    """Returns the paths of the leaves: ``"layers/0/bias"``, or ``"layers[0].bias"`` with
+    ``python=True``."""
     return _core._paths(_core._flatten(x)[1], python)
 
 
@@ -122,7 +129,12 @@ def _structure(x: Any) -> str:
 
 
 tree = _types.SimpleNamespace(
-    map=_map, leaves=_leaves, flatten=_flatten, unflatten=_unflatten, paths=_paths, structure=_structure
+    map=_map,
+    leaves=_leaves,
+    flatten=_flatten,
+    unflatten=_unflatten,
+    paths=_paths,
+    structure=_structure,
 )
 
 _core._set_module_class(Module)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training: ``fit``, ``evaluate``, ``predict``, loaders and checkpoints, with the loop of the C++ library."""
+"""Training: ``fit``, ``evaluate``, ``predict``, loaders and checkpoints, with the loop of the C++
+library."""
+
 from __future__ import annotations
 
 import types
@@ -20,11 +22,14 @@ __all__ = [
 
 
 class History(types.SimpleNamespace):
-    """The numbers of a run: ``epochs`` (a dict each), ``batch_losses``, ``was_cancelled``, ``why``."""
+    """The numbers of a run: ``epochs`` (a dict each), ``batch_losses``, ``was_cancelled``,
+    ``why``."""
 
     def __repr__(self) -> str:
         lines = [
-            "  ".join(f"{k}={v:.4g}" if isinstance(v, float) else f"{k}={v}" for k, v in epoch.items())
+            "  ".join(
+                f"{k}={v:.4g}" if isinstance(v, float) else f"{k}={v}" for k, v in epoch.items()
+            )
             for epoch in self.epochs
         ]
         return "\n".join(lines)
@@ -45,19 +50,20 @@ def fit(
     gradient_norms: bool = False,
     prolong: bool = False,
 ) -> History:
-    """Trains ``model`` in place, from the current position of ``data`` to the end of the last epoch.
+    """Trains ``model`` in place, from the current position of ``data`` to the end of the last
+    epoch.
 
     Args:
       model: a callable structure: a layer, an ``et.Module``, a dataclass with ``__call__``.
       data: an ``et.data.Loader``, or a pair ``(inputs, labels)``.
       loss: ``loss(predicted, labels)``, a scalar.
       validation: ``(inputs, labels)``, evaluated after each epoch.
-      callbacks: objects of the library, or ``callback(event, state)``, which may return the part of the run to end:
-        "batch", "part", "epoch" or "fit".
+      callbacks: objects of the library, or ``callback(event, state)``, which may return the part
+        of the run to end: "batch", "part", "epoch" or "fit".
       mode: "eager", or "lazy" for steps that are recorded and compiled.
 
-    Ctrl-C ends the run after a batch with the state after the last finished one, and raises KeyboardInterrupt; a
-    further call with the same loader resumes it, bit for bit.
+    Ctrl-C ends the run after a batch with the state after the last finished one, and raises
+    KeyboardInterrupt; a further call with the same loader resumes it, bit for bit.
     """
     if isinstance(data, (tuple, list)):
         data = _core.Loader(*data)
@@ -93,12 +99,14 @@ def predict(model: Any, inputs: Any, *, batch: int = 500) -> Any:
 
 
 def save(model: Any, path: str, metadata: dict[str, str] | None = None) -> None:
-    """Writes the tensors of a structure to a safetensors file, by their paths. C++ programs read it by io::load."""
+    """Writes the tensors of a structure to a safetensors file, by their paths. C++ programs read it
+    by io::load."""
     _core._save_model(model, str(path), metadata or {})
 
 
 def load(model: Any, path: str) -> None:
-    """Reads the tensors of a structure from a file that :func:`save`, or io::save in C++, has written.
+    """Reads the tensors of a structure from a file that :func:`save`, or io::save in C++, has
+    written.
 
     Raises:
       InvalidArgumentError: with the paths, for a file of another structure.
@@ -107,12 +115,14 @@ def load(model: Any, path: str) -> None:
 
 
 def save_checkpoint(path: str, model: Any, optimizer: _core.Optimizer, data: Any) -> None:
-    """Writes model, optimiser and position of the data: a run resumes from it bit for bit, also in C++."""
+    """Writes model, optimiser and position of the data: a run resumes from it bit for bit, also in
+    C++."""
     _core._save_checkpoint(str(path), model, optimizer, data)
 
 
 def load_checkpoint(path: str, model: Any, optimizer: _core.Optimizer, data: Any) -> None:
-    """Restores the state that :func:`save_checkpoint` has written. All three must be made as for the saved run."""
+    """Restores the state that :func:`save_checkpoint` has written. All three must be made as for
+    the saved run."""
     _core._load_checkpoint(str(path), model, optimizer, data)
 
 
@@ -121,7 +131,9 @@ def summary(model: Any) -> str:
     leaves, form = _core._flatten(model)
     rows, total = [], 0
     for path, leaf in zip(_core._paths(form, False), leaves):
-        leaf = getattr(leaf, "value", leaf) if type(leaf).__name__ in ("_State", "_NewState") else leaf
+        leaf = (
+            getattr(leaf, "value", leaf) if type(leaf).__name__ in ("_State", "_NewState") else leaf
+        )
         if not isinstance(leaf, (_core.Tensor, _core.Variable)):
             continue
         size = 1
@@ -156,7 +168,7 @@ def install(package: types.ModuleType) -> None:
 def fashion_mnist(folder: str = "") -> tuple[tuple[Any, Any], tuple[Any, Any]]:
     """Returns ((inputs, labels), (inputs, labels)) of Fashion-MNIST for training and tests.
 
-    Inputs are float32 [n,28,28,1] in [0,1], labels int32 [n]. Default folder: $ETUDE_DATA/fashion-mnist, or that of the
-    Debian package dataset-fashion-mnist.
+    Inputs are float32 [n,28,28,1] in [0,1], labels int32 [n]. Default folder:
+    $ETUDE_DATA/fashion-mnist, or that of the Debian package dataset-fashion-mnist.
     """
     return _core._fashion_mnist(folder)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """cond, switch_case, while_loop, fold and scan over pytrees."""
+
 import pytest
 
 import etude as et
@@ -21,7 +22,11 @@ def test_cond():
         assert float(et.gradient(call)(3.0)) == 6.0
     assert et.cond(True, lambda: 1.0, lambda: 2.0).item() == 1.0
     seen = []
-    g = et.function(lambda x: et.cond(x > 0, lambda: (seen.append("a"), x)[1], lambda: (seen.append("b"), -x)[1]))
+    g = et.function(
+        lambda x: et.cond(
+            x > 0, lambda: (seen.append("a"), x)[1], lambda: (seen.append("b"), -x)[1]
+        )
+    )
     g(et.asarray(1.0)), g(et.asarray(-1.0))
     assert sorted(seen) == ["a", "b"]
 
@@ -29,7 +34,10 @@ def test_cond():
 # spec: AG-04, AG-07
 def test_branches_have_one_structure():
     f = et.function(lambda x: et.cond(x > 0, lambda: {"a": x}, lambda: {"b": x}))
-    with pytest.raises(et.InvalidArgumentError, match="cond: the result is .*': tensor.* branch, but .*': tensor.* branch"):
+    with pytest.raises(
+        et.InvalidArgumentError,
+        match="cond: the result is .*': tensor.* branch, but .*': tensor.* branch",
+    ):
         f(et.asarray(1.0))
     g = et.function(lambda x: et.cond(x > 0, lambda: [x], lambda: (x,)))
     with pytest.raises(et.InvalidArgumentError, match="in the other branch"):
@@ -85,7 +93,10 @@ def test_a_state_keeps_its_types():
     for stage in both(lambda: et.while_loop(lambda i: i < 3, lambda i: i + 0.5, 0)):
         with pytest.raises(et.InvalidArgumentError, match="int32.*float32|float32.*int32"):
             stage()
-    with pytest.raises(et.InvalidArgumentError, match="while_loop: the state is .* before the first step, but .* after a step"):
+    with pytest.raises(
+        et.InvalidArgumentError,
+        match="while_loop: the state is .* before the first step, but .* after a step",
+    ):
         et.while_loop(lambda s: s["i"] < 3, lambda s: {"j": s["i"] + 1}, {"i": 0})
 
 
@@ -109,7 +120,9 @@ def test_fold_and_scan():
     # A tuple state is passed as separate arguments.
     a, b = et.fold(lambda a, b, x: (a + x, b * x), (0.0, 1.0), et.asarray([1.0, 2.0, 3.0]))
     assert (float(a), float(b)) == (6.0, 6.0)
-    with pytest.raises(et.InvalidArgumentError, match="scan: the body returned a Tensor|returns a pair"):
+    with pytest.raises(
+        et.InvalidArgumentError, match="scan: the body returned a Tensor|returns a pair"
+    ):
         et.scan(lambda s, x: s, 0.0, et.ones(3))
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """custom_gradient in Python."""
+
 import pytest
 
 import etude as et
@@ -24,7 +25,9 @@ def test_wrong_numbers_of_gradients():
     def two(x, y):
         return x * y, lambda dy: (dy,)
 
-    with pytest.raises(et.InvalidArgumentError, match="returned 1 gradients, but the function has 2 arguments"):
+    with pytest.raises(
+        et.InvalidArgumentError, match="returned 1 gradients, but the function has 2 arguments"
+    ):
         et.gradient(two)(1.0, 2.0)
 
     @et.custom_gradient

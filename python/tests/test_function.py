@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Staged functions in Python."""
+
 import dataclasses
 import enum
 import gc
@@ -72,7 +73,10 @@ def test_errors_of_binding():
     def f(x, y):
         return x + y
 
-    with pytest.raises(TypeError, match=r"function 'f': missing a required argument: 'y'. Its signature is \(x, y\)"):
+    with pytest.raises(
+        TypeError,
+        match=r"function 'f': missing a required argument: 'y'. Its signature is \(x, y\)",
+    ):
         f(et.asarray(1.0))
     with pytest.raises(TypeError, match="too many positional arguments"):
         f(1, 2, 3)
@@ -170,7 +174,10 @@ def test_arrays_are_tensors():
 # spec: TC-10
 def test_an_argument_that_is_no_key():
     f = et.function(lambda s, x: x, name="f")
-    with pytest.raises(et.InvalidArgumentError, match="argument 's' of function 'f' is a set, which cannot be a key"):
+    with pytest.raises(
+        et.InvalidArgumentError,
+        match="argument 's' of function 'f' is a set, which cannot be a key",
+    ):
         f({1, 2}, et.asarray(1.0))
 
 
@@ -375,7 +382,9 @@ def test_changed_arguments_are_refused():
         return x
 
     x = et.zeros(3)
-    with pytest.raises(et.InvalidArgumentError, match="writes to argument 'x', which is not in `donate`"):
+    with pytest.raises(
+        et.InvalidArgumentError, match="writes to argument 'x', which is not in `donate`"
+    ):
         write(x)
     assert x.tolist() == [0.0, 0.0, 0.0]
 
@@ -402,7 +411,9 @@ def test_donated_arguments_are_in_and_out():
     assert float(step(state, et.asarray(3.0))) == 12.0
     assert (float(total), float(last)) == (6.0, 3.0)
     assert step.trace_count() == 1
-    with pytest.raises(et.InvalidArgumentError, match="state/last and state/total are the same object"):
+    with pytest.raises(
+        et.InvalidArgumentError, match="state/last and state/total are the same object"
+    ):
         step({"total": total, "last": total}, et.asarray(1.0))
     with pytest.raises(et.InvalidArgumentError, match="donate names 'y', which is no parameter"):
         et.function(lambda x: x, donate="y")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Differential operators on Python functions, with values from closed forms."""
+
 import dataclasses
 import math
 
@@ -56,7 +57,9 @@ def test_several_arguments():
     # Integers and texts have no derivative, keywords are not differentiated.
     assert float(et.gradient(lambda x, n, how="a": x**n)(2.0, 3, how="b")) == 12.0
     labels = et.asarray([0, 1])
-    assert et.gradient(lambda x, y: et.sum(x * et.astype(y, et.float32)))([1.0, 2.0][0] * et.ones(2), labels).tolist() == [0.0, 1.0]
+    assert et.gradient(lambda x, y: et.sum(x * et.astype(y, et.float32)))(
+        [1.0, 2.0][0] * et.ones(2), labels
+    ).tolist() == [0.0, 1.0]
 
 
 def test_closures():
@@ -73,7 +76,10 @@ def test_aux():
 
 
 def test_errors_of_gradient():
-    with pytest.raises(et.InvalidArgumentError, match=r"the function returns None, but must return one scalar tensor \(is a return missing\?\)"):
+    with pytest.raises(
+        et.InvalidArgumentError,
+        match=r"the function returns None, but must return one scalar tensor \(is a return missing\?\)",
+    ):
         et.gradient(lambda x: None)(1.0)
     with pytest.raises(et.InvalidArgumentError, match="returns a dict"):
         et.gradient(lambda x: {"a": x})(1.0)
@@ -99,7 +105,9 @@ def test_pullback():
     dx, dy = pull({"p": None, "s": 1.0})  # as often as wanted; None: no cotangent
     assert (float(dx), float(dy)) == (1.0, 1.0)
     assert float(et.pullback(lambda x: x * x, 3.0)(2.0)) == 12.0
-    with pytest.raises(et.InvalidArgumentError, match="the cotangent is a list, but must have the structure"):
+    with pytest.raises(
+        et.InvalidArgumentError, match="the cotangent is a list, but must have the structure"
+    ):
         pull([1.0])
 
 
@@ -125,7 +133,9 @@ def test_second_order():
 # spec: TP-25
 def test_jacobian():
     assert et.jacobian(lambda x: x * x)(et.asarray([1.0, 2.0])).tolist() == [[2.0, 0.0], [0.0, 4.0]]
-    j = et.jacobian(lambda p: {"y": p["a"] * p["b"]})({"a": et.asarray([1.0, 2.0]), "b": et.asarray(3.0)})
+    j = et.jacobian(lambda p: {"y": p["a"] * p["b"]})(
+        {"a": et.asarray([1.0, 2.0]), "b": et.asarray(3.0)}
+    )
     assert j["y"]["a"].tolist() == [[3.0, 0.0], [0.0, 3.0]]
     assert j["y"]["b"].tolist() == [1.0, 2.0]
     a, b = et.jacobian(lambda x, y: x * y)(2.0, 3.0)
@@ -136,16 +146,20 @@ def test_vmap():
     x = et.asarray([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
     assert et.vmap(et.sum)(x).tolist() == [3.0, 7.0, 11.0]
     assert et.vmap(et.sum, in_axes=1)(x).tolist() == [9.0, 12.0]
-    assert et.vmap(lambda a, b: a * b, in_axes=(0, None))(x[:, 0], 10.0).tolist() == [10.0, 30.0, 50.0]
+    assert et.vmap(lambda a, b: a * b, in_axes=(0, None))(x[:, 0], 10.0).tolist() == [
+        10.0,
+        30.0,
+        50.0,
+    ]
     out = et.vmap(lambda r: {"s": et.sum(r), "d": r * 2}, out_axes=0)(x)
     assert out["s"].tolist() == [3.0, 7.0, 11.0] and out["d"].shape == (3, 2)
     assert et.vmap(lambda r: r * 2, out_axes=1)(x).shape == (2, 3)
     # The gradient for each example.
-    g = et.vmap(et.gradient(lambda r: et.sum(r**2)))(
-        x
-    )
+    g = et.vmap(et.gradient(lambda r: et.sum(r**2)))(x)
     assert g.shape == (3, 2) and g[0].tolist() == [2.0, 4.0]
-    with pytest.raises(et.InvalidArgumentError, match="in_axes has 1 entries, but the call has 2 arguments"):
+    with pytest.raises(
+        et.InvalidArgumentError, match="in_axes has 1 entries, but the call has 2 arguments"
+    ):
         et.vmap(lambda a, b: a, in_axes=(0,))(x, x)
     with pytest.raises(et.InvalidArgumentError, match="'randomness' is 'some'"):
         et.vmap(et.sum, randomness="some")(x)

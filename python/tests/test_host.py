@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """py_function and host_function."""
+
 import gc
 import weakref
 
@@ -59,11 +60,16 @@ def test_declared_results():
         assert out["a"].tolist() == [1, 2] and float(out["b"]) == 5.0
     pair = et.py_function(lambda x: (x, x), out=[et.float32, et.float32, et.float32])
     for call in (pair, et.function(lambda x: pair(x))):
-        with pytest.raises(et.InvalidArgumentError, match="returned 2 results, but 3 were declared"):
+        with pytest.raises(
+            et.InvalidArgumentError, match="returned 2 results, but 3 were declared"
+        ):
             call(et.asarray(1.0))
     wrong = et.py_function(lambda x: et.asarray(1), out=et.float32)
     for call in (wrong, et.function(lambda x: wrong(x))):
-        with pytest.raises(et.InvalidArgumentError, match=r"returned int32\[\] as result 0, which was declared as float32"):
+        with pytest.raises(
+            et.InvalidArgumentError,
+            match=r"returned int32\[\] as result 0, which was declared as float32",
+        ):
             call(et.asarray(1.0))
     ragged = et.py_function(lambda x: [[1], [2, 3]], out=et.TensorSpec((2, 2), et.int32))
     with pytest.raises(et.InvalidArgumentError):
@@ -143,8 +149,14 @@ def test_variables():
 
 def test_in_vmaps_and_loops():
     f = et.py_function(lambda x: x * x)
-    assert et.vmap(et.function(lambda x: f(x)))(et.asarray([1.0, 2.0, 3.0])).tolist() == [1.0, 4.0, 9.0]
-    g = et.function(lambda n: et.while_loop(lambda i, y: i < n, lambda i, y: (i + 1, f(y)), (0, 2.0))[1])
+    assert et.vmap(et.function(lambda x: f(x)))(et.asarray([1.0, 2.0, 3.0])).tolist() == [
+        1.0,
+        4.0,
+        9.0,
+    ]
+    g = et.function(
+        lambda n: et.while_loop(lambda i, y: i < n, lambda i, y: (i + 1, f(y)), (0, 2.0))[1]
+    )
     assert float(g(et.asarray(3))) == 256.0
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Layers, optimisers, losses and training in Python, from the kinds of the library."""
+
 import copy
 import dataclasses
 import inspect
@@ -18,9 +19,13 @@ def test_layers_are_classes():
     expected = et.nn.relu(et.matmul(x, layer.weight) + layer.bias)
     assert layer(x).tolist() == expected.tolist()
     signature = inspect.signature(et.nn.Dense)
-    assert list(signature.parameters)[:2] == ["in", "out"] or list(signature.parameters)[0] != "self"
+    assert (
+        list(signature.parameters)[:2] == ["in", "out"] or list(signature.parameters)[0] != "self"
+    )
     assert "activation" in et.nn.Dense.__doc__
-    with pytest.raises(et.InvalidArgumentError, match="there is no option 'activaton'. Similar: activation"):
+    with pytest.raises(
+        et.InvalidArgumentError, match="there is no option 'activaton'. Similar: activation"
+    ):
         et.nn.Dense(3, 4, activaton="relu")
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         et.nn.nothing

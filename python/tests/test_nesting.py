@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators, staging and control flow inside each other."""
+
 import pytest
 
 import etude as et
@@ -29,7 +30,10 @@ def test_gradient_of_function_of_gradient():
 def test_vmap_of_gradient_and_gradient_of_vmap():
     rows = et.asarray([[1.0, 2.0], [3.0, 4.0]])
     assert et.vmap(et.gradient(cube))(rows).tolist() == [[3.0, 12.0], [27.0, 48.0]]
-    assert et.gradient(lambda r: et.sum(et.vmap(cube)(r)))(rows).tolist() == [[3.0, 12.0], [27.0, 48.0]]
+    assert et.gradient(lambda r: et.sum(et.vmap(cube)(r)))(rows).tolist() == [
+        [3.0, 12.0],
+        [27.0, 48.0],
+    ]
     assert et.function(et.vmap(et.gradient(cube)))(rows).tolist() == [[3.0, 12.0], [27.0, 48.0]]
     assert et.vmap(et.function(et.gradient(cube)))(rows).tolist() == [[3.0, 12.0], [27.0, 48.0]]
 

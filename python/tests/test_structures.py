@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pytrees: reading, building, paths and errors."""
+
 import collections
 import copy
 import dataclasses
@@ -98,7 +99,9 @@ def test_registered_classes():
 def test_a_list_that_contains_itself_is_refused():
     x = []
     x.append(x)
-    with pytest.raises(et.InvalidArgumentError, match="nested more than 256 deep. Does a list contain itself"):
+    with pytest.raises(
+        et.InvalidArgumentError, match="nested more than 256 deep. Does a list contain itself"
+    ):
         et.tree.leaves(x)
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """GradientTape in Python."""
+
 import threading
 
 import pytest
@@ -62,7 +63,9 @@ def test_unconnected():
     assert tape.gradient(y, z) is None
     assert tape.gradient(y, [x, z])[1] is None
     assert tape.gradient(y, z, unconnected="zero").tolist() == [0.0, 0.0]
-    with pytest.raises(et.InvalidArgumentError, match="unconnected is 'maybe', but must be 'none' or 'zero'"):
+    with pytest.raises(
+        et.InvalidArgumentError, match="unconnected is 'maybe', but must be 'none' or 'zero'"
+    ):
         tape.gradient(y, z, unconnected="maybe")
 
 
@@ -81,7 +84,10 @@ def test_a_target_that_is_none():
     x = et.asarray(1.0)
     with et.GradientTape() as tape:
         tape.watch(x)
-    with pytest.raises(et.InvalidArgumentError, match="the target is None. Does the function of the loss return a value"):
+    with pytest.raises(
+        et.InvalidArgumentError,
+        match="the target is None. Does the function of the loss return a value",
+    ):
         tape.gradient(None, x)
 
 
@@ -187,7 +193,10 @@ def test_jacobians():
     with et.GradientTape() as tape:
         tape.watch(m)
         y = m * m
-    assert tape.batch_jacobian(y, m).tolist() == [[[2.0, 0.0], [0.0, 4.0]], [[6.0, 0.0], [0.0, 8.0]]]
+    assert tape.batch_jacobian(y, m).tolist() == [
+        [[2.0, 0.0], [0.0, 4.0]],
+        [[6.0, 0.0], [0.0, 8.0]],
+    ]
 
 
 def test_explain():

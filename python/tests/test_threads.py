@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The GIL and the locks of the library: programs that would deadlock if one waited for the other. Each runs in a process
+"""The GIL and the locks of the library: programs that would deadlock if one waited for the other.
+Each runs in a process
 of its own, with a time limit."""
+
 import subprocess
 import sys
 import textwrap
@@ -12,7 +14,10 @@ def run(program: str, limit: int = 60) -> str:
     """Runs a program; fails if it does not end within the limit."""
     text = "import threading, etude as et\n" + textwrap.dedent(program)
     done = subprocess.run(
-        [sys.executable, "-X", "faulthandler", "-c", text], capture_output=True, text=True, timeout=limit
+        [sys.executable, "-X", "faulthandler", "-c", text],
+        capture_output=True,
+        text=True,
+        timeout=limit,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -36,9 +41,7 @@ def in_threads(f, count=8):
 
 # spec: TC-18.a
 def test_one_new_function_on_many_threads():
-    out = run(
-        THREADS
-        + """
+    out = run(THREADS + """
 count = [0]
 @et.function
 def f(x):
@@ -51,16 +54,13 @@ def body(i):
         assert float(f(et.asarray(float(i)))) == 2.0 * i
 in_threads(body)
 print(f.trace_count(), count[0])
-"""
-    )
+""")
     assert out.split() == ["1", "1"]
 
 
 # spec: TC-18.b
 def test_two_functions_that_trace_each_other():
-    run(
-        THREADS
-        + """
+    run(THREADS + """
 import time
 @et.function
 def a(n, x):
@@ -72,15 +72,12 @@ def b(n, x):
     return x if n == 0 else a(n - 1, x) + 1
 in_threads(lambda i: (a if i % 2 else b)(3, et.asarray(1.0)), 4)
 assert float(a(3, et.asarray(1.0))) == 4.0
-"""
-    )
+""")
 
 
 # spec: VR-07.c, CD-02
 def test_a_staged_counter_loses_no_update():
-    out = run(
-        THREADS
-        + """
+    out = run(THREADS + """
 v = et.Variable(0.0)
 @et.function
 def count():
@@ -92,16 +89,13 @@ def body(i):
         count()
 in_threads(body)
 print(float(v))
-"""
-    )
+""")
     assert float(out) == 1601.0
 
 
 # spec: PY-06, PY-08
 def test_callbacks_that_call_the_function_again():
-    run(
-        THREADS
-        + """
+    run(THREADS + """
 v = et.Variable(1.0)
 inner = et.function(lambda x: x * v)
 @et.py_function
@@ -114,14 +108,11 @@ def body(i):
         outer(et.asarray(1.0))
         et.gradient(lambda x: outer(et.stop_gradient(x)) * x)(1.0)
 in_threads(body)
-"""
-    )
+""")
 
 
 def test_a_callback_that_assigns_a_variable_of_its_caller():
-    run(
-        THREADS
-        + """
+    run(THREADS + """
 v = et.Variable(0.0)
 host = et.py_function(lambda x: (v.assign_add(1.0), x)[1])
 @et.function
@@ -134,14 +125,11 @@ def body(i):
     for _ in range(50):
         f(et.asarray(1.0))
 in_threads(body)
-"""
-    )
+""")
 
 
 def test_comparisons_of_arguments_call_python():
-    run(
-        THREADS
-        + """
+    run(THREADS + """
 class Key:
     def __init__(self, n): self.n = n
     def __eq__(self, other):
@@ -154,14 +142,11 @@ def body(i):
     for n in range(30):
         assert float(f(Key(n % 3), et.asarray(1.0))) == n % 3
 in_threads(body)
-"""
-    )
+""")
 
 
 def test_callables_die_on_other_threads():
-    run(
-        THREADS
-        + """
+    run(THREADS + """
 import gc, weakref
 alive = []
 def make(i):
@@ -186,14 +171,11 @@ in_threads(body)
 et.function(lambda x: x)(et.asarray(1.0))
 gc.collect()
 assert all(r() is None for r in alive), sum(r() is not None for r in alive)
-"""
-    )
+""")
 
 
 def test_one_model_on_many_threads():
-    run(
-        THREADS
-        + """
+    run(THREADS + """
 w = et.ones((4, 4))
 f = et.function(lambda w, x: et.sum(et.matmul(x, w) ** 2))
 g = et.function(et.gradient(f))
@@ -206,8 +188,7 @@ def body(i):
         tape.gradient(y, x)
         g(w, x)
 in_threads(body)
-"""
-    )
+""")
 
 
 def test_the_interpreter_may_end_in_a_callback():
@@ -220,7 +201,10 @@ f = et.function(lambda x: leave(x))
 f(et.asarray(1.0))
 """
     done = subprocess.run(
-        [sys.executable, "-c", "import etude as et\n" + program], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", "import etude as et\n" + program],
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
     assert done.returncode == 7, done.stderr
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """LeNet on Fashion-MNIST: ``python -m etude.examples.lenet [EPOCHS]``."""
+
 import sys
 
 import etude as et
@@ -13,5 +14,12 @@ model = nn.Sequential(
 )  # fmt: skip
 data = et.data.Loader(*train, batch=128, seed=1)
 epochs = int(sys.argv[1]) if len(sys.argv) > 1 else 5
-nn.fit(model, et.optim.Adam(lr=1e-3), data, nn.softmax_cross_entropy, epochs=epochs, callbacks=[nn.progress()])
+nn.fit(
+    model,
+    et.optim.Adam(lr=1e-3),
+    data,
+    nn.softmax_cross_entropy,
+    epochs=epochs,
+    callbacks=[nn.progress()],
+)
 print(f"accuracy {nn.evaluate(model, *test, nn.softmax_cross_entropy)['accuracy']:.3f}")

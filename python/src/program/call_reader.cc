@@ -161,65 +161,65 @@ void CallReader::read(PyObject* value, const FunctionParameter* parameter) {
 void CallReader::node(const ClassInfo& info, PyObject* value) {
   tokens.push_back(word_of(info.type));
   switch (info.node) {
-    case NodeKind::kList: {
+    case NodeKind::kList:
       tokens.push_back(static_cast<uint64_t>(PyList_GET_SIZE(value)));
       for (Py_ssize_t i = 0; i < PyList_GET_SIZE(value); ++i) {
         read(PyList_GET_ITEM(value, i), nullptr);
       }
       return;
-    }
     case NodeKind::kTuple:
-    case NodeKind::kNamedTuple: {
-      tokens.push_back(static_cast<uint64_t>(PyTuple_GET_SIZE(value)));
-      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i) {
-        read(PyTuple_GET_ITEM(value, i), nullptr);
-      }
-      return;
-    }
+    case NodeKind::kNamedTuple:
+      return items(value);
     case NodeKind::kDict:
-    case NodeKind::kModule: {
-      PyObject* fields = value;
-      if (info.node == NodeKind::kModule) fields = hold(PyObject_GenericGetDict(value, nullptr));
-      tokens.push_back(static_cast<uint64_t>(PyDict_GET_SIZE(fields)));
-      PyObject *key = nullptr, *item = nullptr;
-      for (Py_ssize_t at = 0; PyDict_Next(fields, &at, &key, &item) != 0;) {
-        tokens.push_back(word_of(canonical_key(key)));
-        read(item, nullptr);
-      }
-      return;
-    }
+      return entries(value);
+    case NodeKind::kModule:
+      return entries(hold(PyObject_GenericGetDict(value, nullptr)));
     case NodeKind::kDataclass:
       for (PyObject* field : info.fields) read(hold(PyObject_GetAttr(value, field)), nullptr);
       return;
-    case NodeKind::kLayer: {
-      tokens.push_back(key_of_layer(value));
-      tokens.push_back(word_of(parts_of_layer(value).form()));
-      for (const nb::object& each : leaves_of_layer(value)) {
-        if (is_tensor_object(each.ptr())) {
-          leaf(kTensorLeaf, each.ptr(), tensor_in(each.ptr()));
-        } else if (each.is_none()) {
-          leaf(kEmptyLeaf, each.ptr(), Tensor());
-        } else if (is_variable(each)) {
-          leaf(kVariableLeaf, each.ptr(), Tensor());
-        } else {
-          const std::optional<Tensor> state = value_of_state(each);
-          leaf(state ? kStateLeaf : kEmptyLeaf, each.ptr(), state.value_or(Tensor()));
-        }
-      }
-      return;
-    }
+    case NodeKind::kLayer:
+      return layer(value);
     case NodeKind::kConstant:
       return read(hold(PyObject_GetAttrString(value, "value")), nullptr);
-    default: {
-      PyObject* const flat = hold(PyObject_CallOneArg(info.flatten, value));
-      ETUDE_REQUIRE(PyTuple_Check(flat) != 0 && PyTuple_GET_SIZE(flat) == 2,
-                    "the flatten function of {} has to return (children, aux)", type_text(value));
-      tokens.push_back(word_of(canonical_key(PyTuple_GET_ITEM(flat, 1))));
-      PyObject* const children = hold(PySequence_Tuple(PyTuple_GET_ITEM(flat, 0)));
-      tokens.push_back(static_cast<uint64_t>(PyTuple_GET_SIZE(children)));
-      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(children); ++i) {
-        read(PyTuple_GET_ITEM(children, i), nullptr);
-      }
+    default:
+      break;
+  }
+  PyObject* const flat = hold(PyObject_CallOneArg(info.flatten, value));
+  ETUDE_REQUIRE(PyTuple_Check(flat) != 0 && PyTuple_GET_SIZE(flat) == 2,
+                "the flatten function of {} has to return (children, aux)", type_text(value));
+  tokens.push_back(word_of(canonical_key(PyTuple_GET_ITEM(flat, 1))));
+  items(hold(PySequence_Tuple(PyTuple_GET_ITEM(flat, 0))));
+}
+
+void CallReader::items(PyObject* tuple) {
+  tokens.push_back(static_cast<uint64_t>(PyTuple_GET_SIZE(tuple)));
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i) {
+    read(PyTuple_GET_ITEM(tuple, i), nullptr);
+  }
+}
+
+void CallReader::entries(PyObject* dict) {
+  tokens.push_back(static_cast<uint64_t>(PyDict_GET_SIZE(dict)));
+  PyObject *key = nullptr, *item = nullptr;
+  for (Py_ssize_t at = 0; PyDict_Next(dict, &at, &key, &item) != 0;) {
+    tokens.push_back(word_of(canonical_key(key)));
+    read(item, nullptr);
+  }
+}
+
+void CallReader::layer(PyObject* value) {
+  tokens.push_back(key_of_layer(value));
+  tokens.push_back(word_of(parts_of_layer(value).form()));
+  for (const nb::object& each : leaves_of_layer(value)) {
+    if (is_tensor_object(each.ptr())) {
+      leaf(kTensorLeaf, each.ptr(), tensor_in(each.ptr()));
+    } else if (each.is_none()) {
+      leaf(kEmptyLeaf, each.ptr(), Tensor());
+    } else if (is_variable(each)) {
+      leaf(kVariableLeaf, each.ptr(), Tensor());
+    } else {
+      const std::optional<Tensor> state = value_of_state(each);
+      leaf(state ? kStateLeaf : kEmptyLeaf, each.ptr(), state.value_or(Tensor()));
     }
   }
 }

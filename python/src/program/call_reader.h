@@ -82,6 +82,9 @@ class CallReader {
  private:
   void read(PyObject* value, const FunctionParameter* parameter);
   void node(const ClassInfo& info, PyObject* value);
+  void items(PyObject* tuple);
+  void entries(PyObject* dict);
+  void layer(PyObject* value);
   void leaf(uint64_t token, PyObject* object, const Tensor& value);
   // Keeps a new reference.
   PyObject* hold(PyObject* object) {
