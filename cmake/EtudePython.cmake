@@ -4,7 +4,8 @@
 # They come from the environment of pip, or from the virtual environment build/python/venv, which ./dev makes.
 set(ETUDE_HAS_PYTHON OFF)
 set(venv "${PROJECT_SOURCE_DIR}/build/python/venv/bin/python")
-if(ETUDE_WITH_PYTHON STREQUAL "OFF")
+# The interpreter of a sanitizer build would need the sanitizer's library before all others.
+if(ETUDE_WITH_PYTHON STREQUAL "OFF" OR (ETUDE_SANITIZE AND NOT ETUDE_WITH_PYTHON STREQUAL "ON"))
   return()
 endif()
 if(NOT Python_EXECUTABLE AND NOT SKBUILD AND EXISTS "${venv}")

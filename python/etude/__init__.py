@@ -35,7 +35,7 @@ from etude._program import *  # noqa: F401,F403,E402  structures, derivatives, s
 _program.install(_sys.modules[__name__])
 
 __version__ = _core.__version__
-__array_api_version__ = "2024.12"
+__array_api_version__ = "2025.12"
 newaxis = None
 from math import e, inf, nan, pi  # noqa: E402,F401
 

@@ -126,22 +126,25 @@ def concat(arrays, /, *, axis=0) -> Tensor:
     return _ops["concat"](arrays, axis=axis)
 
 
-def _cast(x, dtype):
-    return x if dtype is None else _core.asarray(x).astype(dtype, copy=False)
+def _in_dtype(op, x, dtype, **options) -> Tensor:
+    """The op on x in `dtype`. Sums of small integers are wider, so that the result is cast as well."""
+    if dtype is None:
+        return op(x, **options)
+    return op(_core.asarray(x).astype(dtype, copy=False), **options).astype(dtype, copy=False)
 
 
 def sum(x, /, *, axis=None, dtype=None, keepdims=False) -> Tensor:
     """Sum over axes; over all of them if axis is None. With `dtype`, x is cast to it first."""
-    return _ops["sum"](_cast(x, dtype), axis=axis, keepdims=keepdims)
+    return _in_dtype(_ops["sum"], x, dtype, axis=axis, keepdims=keepdims)
 
 
 def prod(x, /, *, axis=None, dtype=None, keepdims=False) -> Tensor:
     """Product over axes; over all of them if axis is None. With `dtype`, x is cast to it first."""
-    return _ops["prod"](_cast(x, dtype), axis=axis, keepdims=keepdims)
+    return _in_dtype(_ops["prod"], x, dtype, axis=axis, keepdims=keepdims)
 
 
 def _running(name, x, axis, dtype, include_initial, options) -> Tensor:
-    return _ops[name](_cast(x, dtype), axis=axis, include_initial=include_initial, **options)
+    return _in_dtype(_ops[name], x, dtype, axis=axis, include_initial=include_initial, **options)
 
 
 def cumulative_sum(x, /, *, axis=None, dtype=None, include_initial=False, **options) -> Tensor:
@@ -255,7 +258,7 @@ def matrix_norm(x, /, *, keepdims=False, ord="fro") -> Tensor:
 
 def trace(x, /, *, offset=0, dtype=None) -> Tensor:
     """Sum of a diagonal of matrices. With `dtype`, x is cast to it first."""
-    return _ops["linalg.trace"](_cast(x, dtype), offset=offset)
+    return _in_dtype(_ops["linalg.trace"], x, dtype, offset=offset)
 
 
 def fftfreq(n, /, *, d=1.0, dtype=None, device=None) -> Tensor:

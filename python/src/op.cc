@@ -266,11 +266,11 @@ PyTypeObject make_type() noexcept {
 
 // The tuple with names of an op with several results.
 PyObject* make_result_type(const Op& op) {
-  const auto& results = op.def().results;
+  // The type refers to the names for ever.
+  const auto& results = *new std::vector<std::string>(result_names(op));
   std::vector<PyStructSequence_Field> fields;
-  for (const std::string_view result : results) fields.push_back({result.data(), "A tensor."});
+  for (const std::string& result : results) fields.push_back({result.c_str(), "A tensor."});
   fields.push_back({nullptr, nullptr});
-  // The type refers to the name for ever.
   auto* name = new std::string("etude." + op.full_name() + "_result");
   PyStructSequence_Desc description = {name->c_str(), "Results of an op.", fields.data(),
                                        static_cast<int>(results.size())};
@@ -294,7 +294,7 @@ nb::object make_op(const Op& op) {
 
 // The functions that are methods of a tensor as well: their first operand is x, and Tensor has nothing else by
 // their name.
-nb::list method_names() {
+nb::list method_names(const nb::module_& m) {
   nb::list out;
   for (const Op* op : Registry::global().ops()) {
     const auto& operands = op->def().operands;
@@ -302,6 +302,7 @@ nb::list method_names() {
     const bool is_first = std::ranges::none_of(op->def().attrs, [](const AttrDef& a) { return a.is_first; });
     const std::string name(op->name());
     if (!op->def().space.empty() || !takes_x || !is_first) continue;
+    if (Py_TYPE(nb::object(m.attr(name.c_str())).ptr()) != &op_type) continue;
     if (PyDict_GetItemString(tensor_type.tp_dict, name.c_str()) == nullptr) out.append(name);
   }
   return out;
@@ -383,7 +384,7 @@ void bind_ops(nb::module_& m) {
     names[op->full_name().c_str()] = made;
   }
   m.attr("_ops") = names;  // by full name
-  m.attr("_method_names") = method_names();
+  m.attr("_method_names") = method_names(m);
   m.def(
       "_add_methods",
       [](const nb::dict& functions) {

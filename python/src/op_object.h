@@ -49,6 +49,8 @@ extern PyTypeObject op_type;
 Signature make_signature(const Op& op);
 // "matmul(x, y, /, *, transpose_x=False, transpose_y=False)".
 std::string signature_text(const Op& op, const Signature& signature);
+// The names of its results, by the Array API standard where that has names.
+std::vector<std::string> result_names(const Op& op);
 extern PyGetSetDef op_properties[];
 extern PyMethodDef op_methods[];
 

@@ -21,6 +21,18 @@ struct Form {
 constexpr Form kByPosition[] = {
     {"arange", "stop"}, {"arange", "step"}, {"eye", "cols"},
 };
+// Results with other names than those of the record.
+struct Renaming {
+  std::string_view op;
+  std::string_view result;
+  const char* name;
+};
+constexpr Renaming kRenamings[] = {
+    {"linalg.eigh", "values", "eigenvalues"}, {"linalg.eigh", "vectors", "eigenvectors"},
+    {"linalg.qr", "q", "Q"},                  {"linalg.qr", "r", "R"},
+    {"linalg.svd", "u", "U"},                 {"linalg.svd", "s", "S"},
+    {"linalg.svd", "vh", "Vh"},
+};
 // Lists of operands as f(a, b).
 constexpr std::string_view kSpreading[] = {"broadcast_arrays", "meshgrid", "einsum"};
 
@@ -244,9 +256,7 @@ PyObject* module_name_of(PyObject* self, void*) {
 PyObject* results_names_of(PyObject* self, void*) {
   return guarded([&] {
     nb::list names;
-    for (const std::string_view result : self_of(self).op->def().results) {
-      names.append(nb::str(result.data(), result.size()));
-    }
+    for (const std::string& name : result_names(*self_of(self).op)) names.append(name);
     return nb::steal(PyList_AsTuple(names.ptr())).release().ptr();
   });
 }
@@ -261,6 +271,17 @@ PyObject* reduce(PyObject* self, PyObject*) {
 }  // namespace
 
 Signature make_signature(const Op& op) { return Builder(op).make(); }
+
+std::vector<std::string> result_names(const Op& op) {
+  std::vector<std::string> out;
+  for (const std::string_view result : op.def().results) {
+    const auto* renamed = std::ranges::find_if(kRenamings, [&](const Renaming& renaming) {
+      return renaming.op == op.full_name() && renaming.result == result;
+    });
+    out.emplace_back(renamed != std::end(kRenamings) ? renamed->name : result);
+  }
+  return out;
+}
 
 std::string signature_text(const Op& op, const Signature& signature) {
   std::string out = std::string(op.name()) + "(";

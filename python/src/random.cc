@@ -4,6 +4,7 @@
 
 #include <nanobind/operators.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/tuple.h>
 
 #include "python/src/convert.h"
 #include "python/src/dtype.h"
