@@ -27,6 +27,13 @@ del _function, _name
 # Tensor.sum and the like: the functions whose first operand is the tensor.
 _core._add_methods({name: globals()[name] for name in _core._method_names})
 
+import sys as _sys
+
+from etude import _program
+from etude._program import *  # noqa: F401,F403,E402  structures, derivatives, staging, control flow
+
+_program.install(_sys.modules[__name__])
+
 __version__ = _core.__version__
 __array_api_version__ = "2025.12"
 newaxis = None
