@@ -68,10 +68,7 @@ def _entry(f: types.FunctionType) -> Callable:
             return twin(*arguments, **options)
         except Exception as error:
             made = completed(error)
-            made.__traceback__ = without_our_frames(made)
-            if made is error:
-                raise
-            raise made from None
+            raise made.with_traceback(without_our_frames(made)) from made.__cause__
         finally:
             errors._thread.notes = outer
 

@@ -12,7 +12,7 @@ from . import backend
 from .errors import Site
 from .jumps import RESULT
 from .state import UNDEFINED, Result, find_state, read, write
-from .trees import Flat, Spec, adapts, describe, difference, is_same_host, is_value, spec_of
+from .trees import Flat, Spec, adapts, describe, difference, has_new_tensor, is_same_host, is_value, spec_of
 
 TRUE, FALSE = "where the condition is true", "where it is false"
 
@@ -90,9 +90,24 @@ class _Branches:
         types = dict(zip(self.slots, self.types))
         outputs: dict[tuple[int, int], Any] = {}
         self.joined: list = []
+        self.effects: dict[int, Any] = {}  # host values after the host effects of both branches
         for place, (a, b) in enumerate(zip(first, second)):
-            self.joined.append(self.join(place, a, b, types, outputs))
+            if self.is_host_effect(place, a, b):
+                self.effects[place] = self.state[place].joined(self.before[place], a.value, b.value)
+                self.joined.append(None)
+            else:
+                self.joined.append(self.join(place, a, b, types, outputs))
         return [outputs[slot] if slot in outputs else backend.zeros(types[slot]) for slot in self.slots]
+
+    def is_host_effect(self, place: int, a: Optional[Flat], b: Optional[Flat]) -> bool:
+        """Whether branches call methods of a container that differ, but with host values only."""
+        each = self.state[place]
+        if not getattr(each, "by_methods", False) or a is None or b is None:
+            return False
+        if a.tree == b.tree and all(is_value(x) or is_same_host(x, y) for x, y in zip(a.leaves, b.leaves)):
+            return False
+        before = Flat(self.before[place], each.label)
+        return not has_new_tensor(before, a) and not has_new_tensor(before, b)
 
     def join(self, place: int, a: Optional[Flat], b: Optional[Flat], types: dict, outputs: dict) -> Optional[list]:
         """The leaves after the branches: a host value, or the number of a slot in a list; None if unbound."""
@@ -158,6 +173,9 @@ class _Branches:
     def finish(self, outputs: list) -> None:
         """Sets the state after the branches."""
         for place, (each, leaves) in enumerate(zip(self.state, self.joined)):
+            if place in self.effects:
+                each.set(self.effects[place])
+                continue
             if leaves is None:
                 kept = not self.is_used(place) and each.label != RESULT
                 each.set(self.before[place] if kept else UNDEFINED)

@@ -22,7 +22,7 @@ from typing import Any, Callable, Optional
 from . import backend
 from .builtin_calls import REPLACED
 from .compiling import Converted, codes_in, convert_code, make_twin, refresh_twin
-from .errors import record_unconverted, unconverted_reason
+from .errors import LIBRARY, record_unconverted, unconverted_reason
 from .jumps import CannotConvert
 from .source import NoSource
 
@@ -39,18 +39,17 @@ def _library_folders() -> tuple[str, ...]:
     found = [paths[key] for key in ("stdlib", "platstdlib", "purelib", "platlib") if key in paths]
     found += site.getsitepackages() if hasattr(site, "getsitepackages") else []
     found.append(site.getusersitepackages())
-    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    return tuple({os.path.join(path, "") for path in [*found, package]})
+    return tuple({os.path.join(path, "") for path in found})
 
 
-LIBRARY = _library_folders()
+FOLDERS = _library_folders()
 
 
 def is_library(code: types.CodeType, module: Optional[str] = None) -> bool:
     """Whether the code belongs to an installed package or to Python."""
     root = (module or "").split(".")[0]
     file = code.co_filename
-    return root in sys.stdlib_module_names - {"__main__"} or file.startswith(LIBRARY) or file.startswith("<frozen")
+    return root in sys.stdlib_module_names - {"__main__"} or file.startswith((*FOLDERS, *LIBRARY)) or file.startswith("<frozen")
 
 
 def is_converted(code: types.CodeType) -> bool:

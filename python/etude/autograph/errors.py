@@ -16,7 +16,8 @@ from typing import Callable, Iterator, Optional
 
 from . import backend
 
-FOLDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
+# Where the files of this package are: their frames are no code of the user.
+LIBRARY = list({os.path.dirname(os.path.dirname(path)) + os.sep for path in (__file__, os.path.abspath(__file__))})
 _NAME = re.compile(r"'([^']+)'")
 
 
@@ -75,7 +76,7 @@ def frames_of(error: BaseException) -> Iterator[types.TracebackType]:
 
 
 def is_ours(entry: types.TracebackType) -> bool:
-    return entry.tb_frame.f_code.co_filename.startswith(FOLDER)
+    return entry.tb_frame.f_code.co_filename.startswith(tuple(LIBRARY))
 
 
 def without_our_frames(error: BaseException) -> Optional[types.TracebackType]:

@@ -16,7 +16,7 @@ from .jumps import RESULT
 from .logic import and_pure, not_
 from .rows import StagedRows
 from .state import UNDEFINED, Contents, find_state, read, write
-from .trees import Flat, Spec, adapts, describe, difference, is_number, is_same_host, is_value, spec_of
+from .trees import Flat, Spec, adapts, describe, difference, has_new_tensor, is_number, is_same_host, is_value, spec_of
 
 
 class Again(Exception):
@@ -30,12 +30,17 @@ class _Loop:
         self.site, self.state, self.live, self.targets = site, state, live, targets
         self.before = read(state)
         self.specs: dict[tuple[int, int], Spec] = {}
+        self.slots: list[tuple[int, int]] = []
         self.flats: dict[int, Flat] = {}  # the carried values before the loop, by place
+        self.effects: dict[int, Any] = {}  # containers after their host effects
+        self.contents: dict[int, Flat] = {}  # of containers that methods change
         self.new: list[int] = []  # places of variables that the body sets first and the program uses later
         for place, (each, value) in enumerate(zip(state, self.before)):
             if each.is_variable and each.label not in live and each.label not in exposed:
                 continue
-            if value is not UNDEFINED:
+            if getattr(each, "by_methods", False):
+                self.contents[place] = Flat(value, each.label)
+            elif value is not UNDEFINED:
                 self.flats[place] = Flat(value, each.label)
             elif each.is_variable:
                 if each.label in live and each.label not in targets:
@@ -101,6 +106,12 @@ class _Loop:
     def outputs(self) -> list:
         """The tensors of the state after the body, checked."""
         outputs = []
+        for place, before in self.contents.items():
+            value = self.state[place].get()
+            after = Flat(value, self.state[place].label)
+            if has_new_tensor(before, after):
+                raise self.changed(place, after.labels[-1], *difference(before, after))
+            self.effects[place] = value
         for place, before in self.flats.items():
             each = self.state[place]
             value = each.get()
@@ -136,9 +147,9 @@ class _Loop:
         if isinstance(self.state[place], Contents) and not backend.is_tensor(self.state[place].owner):
             return self.site.error(
                 "failed",
-                f"its body changes the {type(self.state[place].owner).__name__} '{label}' from {x} to {y}, and a "
-                "graph cannot keep values of single steps in it. Use et.scan, which stacks a row of each step, or "
-                "write into a tensor made before the loop: rows[i] = value",
+                f"its body changes the {type(self.state[place].owner).__name__} '{self.state[place].label}' from {x} to "
+                f"{y}, but a graph cannot keep tensors of single steps there. Use et.scan, which stacks a row of each "
+                "step, or write into a tensor made before the loop: rows[i] = value",
             )
         if label.startswith(RESULT):
             label = "the returned value"
@@ -147,6 +158,33 @@ class _Loop:
             f"'{label}' is {x} before the loop, but {y} after a step; a variable of a loop keeps its dtype, shape "
             f"and structure. {self.remedy(place, after)}",
         )
+
+    def number_that_changes(self, step: Callable[[], Any]) -> Optional[BaseException]:
+        """The error for a host number that a step changes to another kind, None if there is none.
+
+        As a tensor such a number may not mix with the other operands, so that the body fails before its end.
+        """
+        numbers = [slot for slot in self.slots if is_number(self.leaf(slot))]
+        found: list[BaseException] = []
+
+        def probe() -> None:
+            write(self.state, self.before)
+            step()
+            for place, k in numbers:
+                before, after = self.flats[place], Flat(self.state[place].get(), self.state[place].label)
+                if before.tree != after.tree or not is_value(after.leaves[k]):
+                    continue
+                x, y = before.leaves[k], after.leaves[k]
+                if spec_of(x) != spec_of(y) and not adapts(x, spec_of(y)):
+                    found.append(self.changed(place, before.labels[k], str(spec_of(x)), str(spec_of(y)), y))
+
+        try:
+            if numbers:
+                backend.scratch(probe)
+        except Exception:  # the first error stands
+            pass
+        write(self.state, self.before)
+        return found[0] if found else None
 
     def remedy(self, place: int, after: Any) -> str:
         before = self.flats[place].leaves[0] if len(self.flats[place].leaves) == 1 else None
@@ -163,7 +201,7 @@ class _Loop:
 
     def finish(self, tensors: list, ran: Any) -> None:
         """Sets the state after the loop. `ran`: whether its body ran at least once, a host bool or a tensor."""
-        self.set(tensors, self.before)
+        self.set(tensors, [self.effects.get(place, value) for place, value in enumerate(self.before)])
         if ran is False:
             for place in self.new:
                 self.state[place].set(UNDEFINED)
@@ -193,9 +231,10 @@ def _run(loop: _Loop, trace: Callable[[list], list], step: Callable[[], Any], ra
                 tensors = trace(loop.start())
             except Again:  # at most once for each number
                 pass
-    except BaseException:
+    except BaseException as error:
         write(loop.state, loop.before)
-        raise
+        changed = loop.number_that_changes(step) if isinstance(error, TypeError) else None
+        raise changed or error
     loop.finish(tensors, ran)
 
 

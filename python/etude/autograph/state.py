@@ -82,12 +82,16 @@ class Attribute:
 
 
 class Contents:
-    """The elements of a list, dict, set, deque or tensor that exists before the statement."""
+    """The elements of a list, dict, set, deque or tensor that exists before the statement.
+
+    by_methods: the statement calls methods such as `append`. Of host values that is an effect on the host, which
+    happens while tracing, as a print does; only tensors make it state.
+    """
 
     is_variable = False
 
-    def __init__(self, label: str, owner: Any) -> None:
-        self.label, self.owner = label, owner
+    def __init__(self, label: str, owner: Any, by_methods: bool = False) -> None:
+        self.label, self.owner, self.by_methods = label, owner, by_methods
 
     def get(self) -> Any:
         if backend.is_tensor(self.owner):
@@ -103,6 +107,15 @@ class Contents:
         else:
             owner.clear()
             (owner.extend if isinstance(owner, deque) else owner.update)(value)
+
+    def joined(self, before: Any, first: Any, second: Any) -> Any:
+        """The elements after the effects of two branches, one after the other."""
+        if isinstance(self.owner, dict):
+            return {**first, **second}
+        if isinstance(self.owner, set):
+            return set(first) | set(second)
+        extends = first[: len(before)] == before == second[: len(before)]
+        return first + second[len(before) :] if extends else second
 
 
 class Result:
@@ -146,7 +159,7 @@ def container(label: str, find: Callable[[], Any]) -> Maker:
 
     def make() -> Optional[Contents]:
         owner = _owner(find)
-        return Contents(label, owner) if isinstance(owner, (list, dict, set, deque)) else None
+        return Contents(label, owner, True) if isinstance(owner, (list, dict, set, deque)) else None
 
     return make
 
@@ -173,7 +186,8 @@ def find_state(functions: Iterable[Optional[Callable]], names: Iterable[str], ma
         cell = cells.get(name)
         found.append(Global(name, functions[0].__globals__) if cell is None else Variable(name, cell))
     seen: set = set()
-    for made in [make() for make in makers]:
+    objects = sorted((make() for make in makers), key=lambda made: getattr(made, "by_methods", False))
+    for made in objects:
         key = made and (type(made), id(made.owner), getattr(made, "name", None))
         if made is not None and key not in seen:
             seen.add(key)

@@ -153,6 +153,12 @@ def describe(value: Any) -> str:
     return f"an object of type {type(value).__name__}"
 
 
+def has_new_tensor(before: Flat, after: Flat) -> bool:
+    """Whether a tensor of `after` is none of `before`."""
+    known = {id(leaf) for leaf in before.leaves}
+    return any(backend.is_tensor(leaf) and id(leaf) not in known for leaf in after.leaves)
+
+
 def difference(a: Flat, b: Flat) -> tuple[str, str]:
     """Texts for two values with different trees: at the first place where the trees differ, if both have it."""
     if a.labels == b.labels:

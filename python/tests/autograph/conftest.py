@@ -11,3 +11,7 @@ sys.path.insert(0, HERE)
 import fake  # noqa: E402
 
 fake.install()
+
+import autograph.errors  # noqa: E402
+
+autograph.errors.LIBRARY.append(fake.__file__)

@@ -80,12 +80,12 @@ def check_staged(seed):
 
 
 def test_host_programs():
-    for seed in range(600):
+    for seed in range(150):
         check_host(seed)
 
 
 def test_staged_programs():
-    for seed in range(300):
+    for seed in range(100):
         check_staged(seed)
 
 
