@@ -143,7 +143,9 @@ def _by_code(found: list[Found], code: types.CodeType) -> list[Found]:
 
 
 def _constants(code: types.CodeType) -> list:
+    """The constants, without the names that inner functions get from the functions around them."""
     return [
         _constants(part) + [part.co_code] if isinstance(part, types.CodeType) else (type(part), part)
         for part in code.co_consts
+        if not (isinstance(part, str) and "<l" in part)
     ]
