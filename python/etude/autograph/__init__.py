@@ -89,7 +89,8 @@ def to_code(f: Callable) -> str:
     raises: invalid argument for a callable that is not converted, with the reason.
     """
     function = f.__func__ if isinstance(f, types.MethodType) else f
-    function = getattr(function, "python_function", function)
+    if not isinstance(function, types.FunctionType):
+        function = getattr(function, "__wrapped__", function)  # of a staged function
     if not isinstance(function, types.FunctionType):
         kind = type(function).__name__
         raise backend.error("invalid", f"to_code: needs a Python function, but got an object of type {kind}", "", 0)

@@ -9,6 +9,7 @@ from typing import Any, Callable, Iterable
 from . import backend
 from .logic import and_pure, or_pure
 from .rows import Enumerate, Map, Range, Rows, StagedRows, Zip, staged_rows_of
+from .text import holds_staged, joined, pieces_of
 
 
 def _is_rows(value: Any) -> bool:
@@ -115,18 +116,16 @@ def next_(iterator: Any, /, *default: Any) -> Any:
 
 
 def print_(*values: Any, sep: Any = " ", end: Any = "\n", file: Any = None, flush: bool = False) -> None:
-    if file is None and any(_holds_staged(value) for value in values):
-        backend.print(values, " " if sep is None else sep, "\n" if end is None else end)
-    else:
+    """`print`: of tensors when the graph runs, a line for each call, so `end` is part of the line."""
+    if file is not None or not builtins.any(holds_staged(value) for value in values):
         builtins.print(*values, sep=sep, end=end, file=file, flush=flush)
+        return
+    pieces = joined([_printed(value) for value in values], " " if sep is None else sep)
+    backend.print(pieces + ([] if end is None or end == "\n" else [end.rstrip("\n")]))
 
 
-def _holds_staged(value: Any) -> bool:
-    if isinstance(value, (list, tuple)):
-        return builtins.any(_holds_staged(each) for each in value)
-    if isinstance(value, dict):
-        return builtins.any(_holds_staged(each) for each in value.values())
-    return backend.is_staged(value)
+def _printed(value: Any) -> list:
+    return pieces_of(value) if holds_staged(value) else [str(value)]
 
 
 _PAIRS = (

@@ -26,7 +26,7 @@ from .errors import LIBRARY, record_unconverted, unconverted_reason
 from .jumps import CannotConvert
 from .source import NoSource
 
-TWIN, MARK = "__etude_converted__", "__etude_do_not_convert__"
+TWIN, MARK = "__etude_converted__", "_etude_do_not_convert"
 _GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 _lock = threading.RLock()
@@ -93,7 +93,7 @@ def why_not(function: types.FunctionType) -> Optional[str]:
     code = function.__code__
     if is_converted(code):
         return ""
-    if function.__dict__.get(MARK) is code:
+    if function.__dict__.get(MARK) in (True, code):
         return "et.do_not_convert marks it"
     if code.co_flags & _GENERATORS:
         kind = "a generator" if code.co_flags & inspect.CO_GENERATOR else "an async function"

@@ -12,6 +12,7 @@ import os
 import re
 import threading
 import types
+import weakref
 from typing import Callable, Iterator, Optional
 
 from . import backend
@@ -53,18 +54,19 @@ def _notes() -> dict:
     return _thread.notes
 
 
-# Reasons why functions run without conversion, by the id of their code, with the code to keep the id.
-_unconverted: dict[int, tuple[types.CodeType, str]] = {}
+# Reasons why functions run without conversion, by the id of their code.
+_unconverted: dict[int, tuple[weakref.ref, str]] = {}
 
 
 def record_unconverted(code: types.CodeType, reason: str) -> None:
     """`reason` completes a sentence: "'f' was not converted: <reason>"."""
-    _unconverted[id(code)] = (code, reason)
+    key = id(code)
+    _unconverted[key] = (weakref.ref(code, lambda _: _unconverted.pop(key, None)), reason)
 
 
 def unconverted_reason(code: types.CodeType) -> Optional[str]:
     found = _unconverted.get(id(code))
-    return found[1] if found is not None and found[0] is code else None
+    return found[1] if found is not None and found[0]() is code else None
 
 
 def frames_of(error: BaseException) -> Iterator[types.TracebackType]:

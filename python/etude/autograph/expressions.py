@@ -5,6 +5,7 @@
     x if c else y ->  ag__.if_exp(c, lambda: x, lambda: y, 12)
     a < b < c     ->  ag__.chain(a, "<", lambda: b, "<", lambda: c)
     f(x)          ->  ag__.callee(f)(x)
+    f"loss {x}"   ->  ag__.text("loss ", (x, -1, ""))
 
 An operand with `:=` stays as it is, since a lambda cannot bind a name of its function.
 """
@@ -136,6 +137,25 @@ class Expressions(ast.NodeTransformer):
         for op, operand in zip(node.ops, node.comparators):
             call.args += [constant(COMPARISONS[type(op)], operand), self.thunk(operand)]
         return call
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
+        self.generic_visit(node)
+        if not any(isinstance(part, ast.FormattedValue) for part in node.values):
+            return node
+        call = fill_expression("ag__.text()", node)
+        for part in node.values:
+            if isinstance(part, ast.FormattedValue):
+                form = part.format_spec or constant("", part)
+                items = [part.value, constant(part.conversion, part), form]
+                part = ast.copy_location(ast.Tuple(elts=items, ctx=ast.Load()), part)
+            call.args.append(part)
+        return call
+
+    def visit_FormattedValue(self, node: ast.FormattedValue) -> ast.AST:
+        node.value = self.visit(node.value)
+        if node.format_spec is not None:
+            node.format_spec = super().generic_visit(node.format_spec)  # stays an f-string
+        return node
 
     def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
         self.arguments(node.args)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import ast
 from typing import Iterable
 
-from .names import Scope, names_of
+from .names import Scope, first_reads, names_of
 
 LOOPS = (ast.While, ast.For)
 
@@ -44,6 +44,8 @@ class _Liveness:
         if method is not None:
             return method(node, out, floor)
         names = names_of(node)
+        if isinstance(node, (ast.Expr, ast.Assign)):
+            return (out - names.bound) | first_reads([node.value, *getattr(node, "targets", ())]) | self.always
         return (out - (names.bound - names.deleted)) | names.read | self.always
 
     def do_Return(self, node: ast.Return, out: set[str], floor: set[str]) -> set[str]:
@@ -54,21 +56,21 @@ class _Liveness:
         then = self.block(node.body, out, floor)
         otherwise = self.block(node.orelse, out, floor)
         test = names_of(node.test)
-        return ((then | otherwise) - test.bound) | test.read | self.always
+        return ((then | otherwise) - test.bound) | first_reads(node.test) | self.always
 
     def do_While(self, node: ast.While, out: set[str], floor: set[str]) -> set[str]:
         after = self.block(node.orelse, out, floor)
-        test = names_of(node.test)
+        test, read = names_of(node.test), first_reads(node.test)
         flags = set(exit_flags(node))
         node.live_out = after | floor
         head: set[str] = set()
         while True:
             body = self.block(node.body, head, floor)
-            again = ((after | body) - test.bound) | test.read | flags | self.always
+            again = ((after | body) - test.bound) | read | flags | self.always
             if again <= head:
                 break
             head |= again
-        node.exposed = (self.block(node.body, set(), floor) - test.bound) | test.read | flags | self.always
+        node.exposed = (self.block(node.body, set(), floor) - test.bound) | read | flags | self.always
         self.block(node.body, head, floor)  # leaves the marks of inner statements as they are in a loop
         return head
 

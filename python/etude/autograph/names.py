@@ -155,6 +155,40 @@ def names_of(code: Union[ast.AST, Iterable[ast.AST], None]) -> Names:
     return names
 
 
+def first_reads(code: Union[ast.AST, Iterable[ast.AST]]) -> set[str]:
+    """Names that expressions read before they set them by `:=`."""
+    nodes = [code] if isinstance(code, ast.AST) else list(code)
+    if not any(isinstance(part, ast.NamedExpr) for node in nodes for part in ast.walk(node)):
+        return names_of(nodes).read
+    found: set[str] = set()
+    _read_in_order(nodes, set(), found)
+    return found
+
+
+def _read_in_order(nodes: Iterable[ast.AST], bound: set[str], found: set[str]) -> None:
+    """Adds to `found` what the nodes read and is not in `bound`, and to `bound` what they certainly set."""
+    for node in nodes:
+        if isinstance(node, ast.Name):
+            found |= names_of(node).read - bound
+        elif isinstance(node, ast.NamedExpr):
+            _read_in_order([node.value], bound, found)
+            bound.add(node.target.id)
+        elif isinstance(node, ast.BoolOp):
+            _read_in_order(node.values[:1], bound, found)
+            _read_in_order(node.values[1:], set(bound), found)
+        elif isinstance(node, ast.IfExp):
+            _read_in_order([node.test], bound, found)
+            for branch in (node.body, node.orelse):
+                _read_in_order([branch], set(bound), found)
+        elif isinstance(node, ast.Compare):
+            _read_in_order([node.left, node.comparators[0]], bound, found)
+            _read_in_order(node.comparators[1:], set(bound), found)
+        elif isinstance(node, (*FUNCTIONS, *COMPREHENSIONS)):
+            found |= names_of(node).read - bound
+        else:
+            _read_in_order(ast.iter_child_nodes(node), bound, found)
+
+
 def all_arguments(arguments: ast.arguments) -> list[ast.arg]:
     """The parameters in the order of `co_varnames`."""
     found = arguments.posonlyargs + arguments.args + arguments.kwonlyargs

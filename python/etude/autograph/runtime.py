@@ -13,6 +13,7 @@ from .loops import for_stmt, while_stmt
 from .rows import iterable
 from .state import attribute, container, contents
 from .statements import assert_stmt, leaves, staged_rows, unrolled, unrolled_rows
+from .text import text
 
 
 def staged(value: object) -> bool:
@@ -39,6 +40,7 @@ RUNTIME = SimpleNamespace(
     or_pure=or_pure,
     staged=staged,
     staged_rows=staged_rows,
+    text=text,
     unrolled=unrolled,
     unrolled_rows=unrolled_rows,
     while_stmt=while_stmt,

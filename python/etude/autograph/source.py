@@ -45,7 +45,8 @@ def _functions(node: ast.AST, owner: Optional[str]) -> Iterator[Found]:
         yield from _functions(child, child.name if isinstance(child, ast.ClassDef) else owner)
 
 
-_files: dict[str, _File] = {}
+_KEPT_FILES = 16
+_files: dict[str, _File] = {}  # the files of the last functions, oldest first
 
 
 def _file_of(function: types.FunctionType) -> _File:
@@ -55,9 +56,12 @@ def _file_of(function: types.FunctionType) -> _File:
     lines = linecache.getlines(filename, function.__globals__)
     if not lines:
         raise NoSource(f"there is no source for '{filename}'")
-    known = _files.get(filename)
+    known = _files.pop(filename, None)
     if known is None or known.lines != lines:
-        known = _files[filename] = _File(list(lines), filename)
+        known = _File(list(lines), filename)
+    _files[filename] = known
+    while len(_files) > _KEPT_FILES:
+        del _files[next(iter(_files))]
     return known
 
 

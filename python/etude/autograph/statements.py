@@ -12,6 +12,7 @@ from . import backend
 from .branches import condition
 from .errors import Site
 from .rows import StagedRows
+from .text import holds_staged, pieces_of
 
 MANY_STEPS = 2000
 
@@ -20,15 +21,20 @@ def assert_stmt(test: Any, message: Callable[[], Any], line: int) -> None:
     """`assert test, message()`: the graph checks `test` when it runs, and makes the message on failure only."""
     site = Site("assert", message, line)
     test = condition(test, site)
-    code = message.__code__
-    constants = [value for value in code.co_consts if isinstance(value, str)]
-    is_constant = not code.co_names and not code.co_freevars
     where = f"\n  at {site.file}:{site.line}"
-    if is_constant:
-        text = constants[0] if constants and message() is not None else "the assertion is false"
-        backend.assert_true(test, f"assert: {text}{where}")
-    else:
-        backend.assert_lazily(test, message, where)
+    code = message.__code__
+    if not code.co_names and not code.co_freevars:
+        text = message()  # a constant
+        backend.assert_true(test, f"assert: {'the assertion is false' if text is None else text}{where}")
+        return
+
+    def fail() -> list:
+        text = message()
+        pieces = pieces_of(text) if holds_staged(text) else [str(text)]
+        backend.fail(["assert: ", *pieces, where])
+        return []
+
+    backend.cond(test, list, fail)
 
 
 def _caller(op: str, line: int) -> Site:

@@ -8,13 +8,21 @@ when it is used, as in the library.
 
 from __future__ import annotations
 
-import builtins
 import contextlib
 import operator
-from typing import Any, Callable, Optional
+import sys
+from typing import Any, Callable, NamedTuple, Optional
 
-import autograph.backend as backend
-from autograph.trees import Spec
+backend = sys.modules["autograph.backend"]  # a module that install() fills
+
+
+class Spec(NamedTuple):
+    dtype: str
+    shape: tuple
+    kind: str
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{','.join('?' if size is None else str(size) for size in self.shape)}]"
 
 KINDS = {"bool": "bool", "int32": "int", "int64": "int", "float32": "float", "float64": "float"}
 
@@ -221,18 +229,6 @@ def inside(scope: Scope) -> Any:
         world.scope = outer
 
 
-def trace(f: Callable, arguments: list) -> tuple[Scope, list]:
-    with inside(Scope(world.scope)) as scope:
-        results = list(f(*arguments))
-        for x in results:
-            check(x)
-    return scope, results
-
-
-def inputs(specs: list) -> list:
-    return [Tensor(spec.dtype, spec.shape, scope=None) for spec in specs]
-
-
 def traced_body(f: Callable, specs: list) -> Callable[[dict, list], list]:
     """f(list) as a function from outer values and a list of values to the values of its results."""
     scope = Scope(world.scope)
@@ -300,10 +296,6 @@ def fold(body: Callable, state: list, rows: list) -> list:
     return outputs
 
 
-class Dropped(Exception):
-    pass
-
-
 def scratch(f: Callable) -> None:
     with inside(Scope(world.scope)):
         f()
@@ -363,12 +355,19 @@ def range_length(start: Any, stop: Any, step: Any) -> Tensor:
     return apply("range_length", lambda a, b, c: len(range(a, b, c)), Spec("int32", (), "int"), start, stop, step)
 
 
-def printed(values: tuple, sep: str, end: str) -> None:
+def printed(pieces: list) -> None:
     def run(found: dict) -> list:
-        world.printed.append(sep.join(str(read(found, x)) for x in values) + end.rstrip("\n"))
+        world.printed.append("".join(str(read(found, x)) for x in pieces))
         return []
 
     emit(Node("print", [], run))
+
+
+def fail(pieces: list) -> None:
+    def run(found: dict) -> list:
+        raise FailedPrecondition("".join(str(read(found, x)) for x in pieces))
+
+    emit(Node("fail", [], run))
 
 
 def assert_true(test: Tensor, text: str) -> None:
@@ -378,23 +377,6 @@ def assert_true(test: Tensor, text: str) -> None:
         return []
 
     emit(Node("assert", [], run))
-
-
-def assert_lazily(test: Tensor, message: Callable, where: str) -> None:
-    body = traced_body(lambda _: [], [])
-    scope = Scope(world.scope)
-    with inside(scope):
-        text = message()
-
-    def run(values: dict) -> list:
-        if not one(read(values, test)):
-            own = dict(values)
-            run_nodes(scope, own)
-            raise FailedPrecondition(f"assert: {read(own, text)}{where}")
-        return []
-
-    emit(Node("assert", [], run))
-    del body
 
 
 class Dataset:
@@ -473,7 +455,7 @@ FUNCTIONS = {
     "sort": lambda x, r: apply("sort", lambda v: sorted(v, reverse=r), x.spec, x),
     "print": printed,
     "assert_true": assert_true,
-    "assert_lazily": assert_lazily,
+    "fail": fail,
     "children": lambda x: None,
     "with_children": None,
     "takes_functions": lambda f: getattr(f, "takes_functions", False),
@@ -540,6 +522,3 @@ class Host:
 def run(f: Callable, *arguments: Any) -> Any:
     """The result of tracing `f` for these arguments and running the graph on them."""
     return staged(f, *arguments)(*[x.value if isinstance(x, Host) else x for x in arguments])
-
-
-_ = (builtins, inputs, trace)

@@ -18,6 +18,7 @@ class Program:
         self.random = random.Random(seed)
         self.staged = staged
         self.lines: list[str] = []
+        self.extra = self.bump = self.helper = False
         self.count = 0
         self.budget = self.random.randint(4, 22)
         self.loops: list[str] = []  # kinds of the enclosing loops: "host", "tensor", "while"
@@ -41,8 +42,25 @@ class Program:
             self.bump = True
         else:
             self.bump = False
+        self.helper = self.chance(0.4)
+        if self.helper:
+            self.nested()
         self.block(1, 0)
         self.emit(1, f"return {self.final()}")
+
+    def nested(self) -> None:
+        """A function inside `f` with loops and early returns of its own."""
+        self.emit(1, "def h(u):")
+        self.emit(2, "w = 1")
+        self.emit(2, f"for q in {self.random.choice(('range(u % 3)', 'xs', 'range(a % 4)'))}:")
+        self.emit(3, f"if q * u > {self.number()}:")
+        self.emit(4, self.random.choice(("return w + q", "break", "continue", "w = w - 1")))
+        self.emit(3, "w = (w * 3 + q) % 97")
+        self.emit(2, f"while w > {self.random.randint(10, 60)}:")
+        self.emit(3, f"w = w - {self.random.randint(3, 20)}")
+        self.emit(3, f"if w == {self.random.randint(20, 60)}:")
+        self.emit(4, self.random.choice(("return -w", "break", "w = w - 2")))
+        self.emit(2, "return w if u > 1 else u - w")
 
     def text(self) -> str:
         return "\n".join(self.lines) + "\n"
@@ -66,6 +84,8 @@ class Program:
             choices += ["rows['k']", "g(b)"]
         if self.bump:
             choices.append("bump(a)")
+        if self.helper:
+            choices += ["h(c)", "h(2)"]
         return self.random.choice(choices)
 
     def value(self, depth: int = 0) -> str:
@@ -124,15 +144,52 @@ class Program:
             self.emit(depth, f"{target} = {target} % 1009")
         elif kind < 0.82:
             self.emit(depth, f"box.x = {self.value()}")
-        elif kind < 0.9 and self.extra:
+        elif kind < 0.86:
+            self.count += 1
+            name = f"w{self.count}"
+            self.emit(depth, f"if ({name} := {self.value()}) > {self.number()} and {name} < 50:")
+            self.emit(depth + 1, f"{target} = {name}")
+        elif kind < 0.9 and not self.staged:
+            self.odd(depth, target)
+        elif kind < 0.93 and self.extra:
             self.emit(depth, f"rows['k'] = {self.value()}")
-        elif kind < 0.95:
+        elif kind < 0.96:
             other = self.random.choice(NAMES)
             self.emit(depth, f"{target}, {other} = {self.value()}, {self.value()}")
         else:
             self.count += 1
             self.emit(depth, f"t{self.count} = {self.value()}")
             self.emit(depth, f"{target} = t{self.count} + 1")
+
+    def odd(self, depth: int, target: str) -> None:
+        """Statements for host values only."""
+        kind = self.random.randrange(5)
+        if kind == 0:
+            self.emit(depth, f"{target} = sum([q * {self.atom()} for q in (1, 2, 3) if q > {self.number()}]) % 97")
+        elif kind == 1:
+            self.emit(depth, f"match {self.atom()} % 3:")
+            self.emit(depth + 1, "case 0:")
+            self.emit(depth + 2, f"{target} = {self.value()}")
+            self.emit(depth + 1, "case q if q > 1:")
+            self.emit(depth + 2, f"{target} = q")
+        elif kind == 2:
+            self.count += 1
+            self.emit(depth, f"if {self.test()}:")
+            self.emit(depth + 1, f"m{self.count} = {self.value()}")
+            self.emit(depth, f"{target} = m{self.count}")
+        elif kind == 3:
+            self.count += 1
+            self.emit(depth, f"while True:  # {self.count}")
+            self.emit(depth + 1, f"a = (a + {self.random.randint(1, 5)}) % 1009")
+            self.emit(depth + 1, f"if a > {self.random.randint(0, 300)}:")
+            self.emit(depth + 2, self.random.choice(("break", "break", f"return {self.value()}")))
+        else:
+            self.emit(depth, f"items = [{self.atom()}, {self.atom()}]")
+            self.emit(depth, f"if {self.test()}:")
+            self.emit(depth + 1, f"items.append({self.value()})")
+            self.emit(depth + 1, "items[0] += 1")
+            self.emit(depth + 1, "del items[1]")
+            self.emit(depth, f"{target} = sum(items) % 97")
 
     def branch(self, depth: int, level: int) -> None:
         self.emit(depth, f"if {self.test()}:")

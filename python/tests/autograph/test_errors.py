@@ -207,7 +207,7 @@ def test_growing_shape():
     assert "use et.scan" in text and "et.while_loop has the option `shapes`" in text
 
 
-# spec: AG-06
+# spec: AG-06.a
 def test_loop_variable_must_exist_before():
     def f(rows):
         for r in rows:
@@ -280,7 +280,7 @@ def test_long_host_loops_warn_once():
         autograph.convert(f)(1)
 
 
-# spec: AG-10
+# spec: AG-10.b
 def test_conditions_are_single_bools():
     def loop(x):
         while x:

@@ -200,7 +200,6 @@ def test_state_that_is_a_structure():
         assert run(f, n) == autograph.convert(f)(n) == f(n)
 
 
-# spec: TC-19
 def test_a_function_dies_with_its_last_reference():
     def make():
         held = set()

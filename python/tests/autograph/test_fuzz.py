@@ -46,7 +46,8 @@ def outcome(f, *arguments):
     try:
         return f(*arguments, box), box.x, box.depth
     except Exception as error:
-        return type(error).__name__, box.depth
+        kind = NameError if isinstance(error, NameError) else type(error)
+        return kind.__name__, box.depth
 
 
 def check_host(seed):

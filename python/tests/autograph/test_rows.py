@@ -19,7 +19,7 @@ def both(f, *arguments):
     return expected
 
 
-# spec: AG-01
+# spec: AG-01.a..c
 def test_tensor_loops_are_one_node_and_host_loops_are_copies():
     def over_tensor(x, rows):
         for _ in rows:
@@ -37,7 +37,7 @@ def test_tensor_loops_are_one_node_and_host_loops_are_copies():
     assert loop(2, list(range(100))) == copies(2) == over_range(2)
 
 
-# spec: AG-01
+# spec: AG-01.a, AG-01.b
 def test_choice_is_made_by_the_values_at_hand():
     def f(x, flag):
         if flag:
@@ -86,7 +86,7 @@ def test_a_name_of_one_branch_may_be_set_if_it_is_not_used_after():
     assert both(f, -3) == -3
 
 
-# spec: AG-05
+# spec: AG-05.a, AG-05.b
 def test_folds_in_order():
     def digits(rows):
         s = 0
@@ -111,7 +111,7 @@ def test_folds_in_order():
     assert run(until, Host(Dataset([1, 2, 9, 4]))) == 12
 
 
-# spec: AG-05
+# spec: AG-05.a
 def test_falling_ranges():
     def f(a, b, c):
         s = 0
@@ -126,7 +126,7 @@ def test_falling_ranges():
     assert run(f, Host(17), Host(3), Host(-5)) == 171207
 
 
-# spec: AG-05
+# spec: AG-05.b
 def test_iterating_an_iterator_consumes_it():
     def f(rows):
         s = 0
@@ -211,7 +211,7 @@ def test_break_continue_return():
     assert seen == []
 
 
-# spec: AG-10
+# spec: AG-10.a
 def test_a_condition_with_effects_runs_once_per_test():
     def read(n):
         print("test", n)
@@ -287,6 +287,10 @@ def test_assertions_are_checked_when_the_graph_runs():
         assert x > 0, x * 2
         return x
 
+    def formatted(x, name):
+        assert x > 0, f"{name!r} is {x}, {'a' + name:>4}"
+        return x
+
     graph = staged(f, 1)
     assert graph(3) == 3
     with pytest.raises(fake.FailedPrecondition, match="assert: x must be positive\n  at .*test_rows.py:"):
@@ -294,6 +298,10 @@ def test_assertions_are_checked_when_the_graph_runs():
     assert graph(3) == 3
     with pytest.raises(fake.FailedPrecondition, match="assert: -8"):
         staged(lazy, 1)(-4)
+    with pytest.raises(fake.FailedPrecondition, match="assert: 'n' is -4,   an\n  at .*test_rows.py:"):
+        staged(formatted, 1, Host("n"))(-4, None)
+    with pytest.raises(AssertionError, match="'n' is -4,   an"):
+        autograph.convert(formatted)(-4, "n")
     with pytest.raises(AssertionError, match="x must be positive"):
         autograph.convert(f)(-1)
 
@@ -303,6 +311,7 @@ def test_prints_of_tensors_happen_when_the_graph_runs(capsys):
     def f(x):
         print("host")
         print("value", x, sep="=")
+        print(f"{x} of {[x, 'a', (x,)]} {3:>3}", {"k": x}, end="!")
         return x
 
     graph = staged(f, 1)
@@ -310,7 +319,12 @@ def test_prints_of_tensors_happen_when_the_graph_runs(capsys):
     fake.world.printed.clear()
     graph(7)
     graph(8)
-    assert fake.world.printed == ["value=7", "value=8"]
+    assert fake.world.printed == [
+        "value=7",
+        "7 of [7, 'a', (7,)]   3 {'k': 7}!",
+        "value=8",
+        "8 of [8, 'a', (8,)]   3 {'k': 8}!",
+    ]
 
 
 # spec: AG-13
@@ -353,7 +367,7 @@ def test_built_in_functions_of_host_values_are_those_of_python():
         autograph.convert(lambda: list(zip([1], [1, 2], strict=True)))()
 
 
-# spec: AG-14
+# spec: AG-14.b
 def test_attributes_and_entries_are_state():
     class Counter:
         pass
@@ -373,7 +387,7 @@ def test_attributes_and_entries_are_state():
     assert graph(-1, [1, 2, 5], None, None) == (8, 3)
 
 
-# spec: AG-14
+# spec: AG-14.b
 def test_a_tensor_made_before_the_loop_collects_rows():
     def f(x, rows):
         out = rows * 0
