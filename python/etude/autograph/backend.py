@@ -48,6 +48,11 @@ def is_tensor(x: Any) -> bool:
     return isinstance(x, _core.Tensor)
 
 
+def is_array(x: Any) -> bool:
+    """Whether `x` is an array or scalar of NumPy, which becomes a tensor."""
+    return type(x).__module__ == "numpy" and hasattr(x, "dtype") and hasattr(x, "shape")
+
+
 def is_tracing() -> bool:
     return _core._is_tracing()
 
@@ -91,7 +96,7 @@ def spec_of(x: Any) -> Spec:
 
 
 def number(x: Any) -> Any:
-    """A number as a tensor of the dtype that the library gives it."""
+    """A number or array as a tensor of the dtype that the library gives it."""
     return _core.asarray(x)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Callable, Optional
 
 from . import backend
-from .errors import Site
+from .errors import Site, staging
 from .jumps import RESULT
 from .state import UNDEFINED, Result, find_state, read, write
 from .trees import Flat, Spec, adapts, describe, difference, has_new_tensor, is_same_host, is_value, spec_of
@@ -219,7 +219,10 @@ def choose(site: Site, test: Any, then: Any, otherwise: Any, state: list, live: 
     while outputs is None:
         branches.found = {}
         try:
-            outputs = backend.cond(test, lambda: branches.run(True, then), lambda: branches.run(False, otherwise))
+            with staging(site):
+                outputs = backend.cond(
+                    test, lambda: branches.run(True, then), lambda: branches.run(False, otherwise)
+                )
         except Again:  # at most once for each value, since a place enters `specs` or `fills` only once
             pass
         except BaseException:

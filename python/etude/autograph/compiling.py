@@ -10,7 +10,6 @@ from __future__ import annotations
 import __future__
 
 import ast
-import copy
 import sys
 import types
 from typing import Any, Optional
@@ -18,7 +17,7 @@ from typing import Any, Optional
 from .forms import Context, convert_function
 from .jumps import PREFIX
 from .source import Found, find
-from .templates import fill
+from .templates import clone, fill
 
 RUNTIME = "ag__"
 _FUTURES = sum(getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
@@ -52,7 +51,7 @@ def _bare_function(found: Found) -> ast.FunctionDef:
     node = found.node
     body = node.body if isinstance(node.body, list) else [ast.copy_location(ast.Return(node.body), node.body)]
     name = "lambda_" if isinstance(node, ast.Lambda) else node.name
-    bare = ast.FunctionDef(name, copy.deepcopy(node.args), copy.deepcopy(body), [], None)
+    bare = ast.FunctionDef(name, clone(node.args), [clone(each) for each in body], [], None)
     bare.args.defaults = [ast.Constant(value=None) for _ in bare.args.defaults]
     bare.args.kw_defaults = [each and ast.Constant(value=None) for each in bare.args.kw_defaults]
     for part in ast.walk(bare.args):

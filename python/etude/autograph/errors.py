@@ -8,6 +8,7 @@ not used afterwards is never an error.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import threading
@@ -45,6 +46,27 @@ class Site:
 class _PerThread(threading.local):
     def __init__(self) -> None:
         self.notes: dict[tuple[str, str, str], tuple[str, Site, str]] = {}
+        self.depth = 0
+
+
+DEPTH = 40  # of nested control flow, which only recursion reaches
+
+
+@contextlib.contextmanager
+def staging(site: Site) -> Iterator[None]:
+    """While branches or a body are traced. raises: unimplemented for a recursion that only a tensor ends."""
+    if _thread.depth >= DEPTH:
+        name = site.function.replace(" (converted)", "")
+        raise site.error(
+            "unimplemented",
+            f"recursion while tracing: '{name}' calls itself where a tensor decides whether the recursion ends, and "
+            "both branches are traced. Write a loop, by `while` or et.while_loop",
+        )
+    _thread.depth += 1
+    try:
+        yield
+    finally:
+        _thread.depth -= 1
 
 
 _thread = _PerThread()

@@ -157,6 +157,8 @@ class Expressions(ast.NodeTransformer):
             node.format_spec = super().generic_visit(node.format_spec)  # stays an f-string
         return node
 
+    visit_Interpolation = visit_FormattedValue  # of a template string
+
     def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
         self.arguments(node.args)
         if not is_generator(node):

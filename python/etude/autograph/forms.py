@@ -18,7 +18,6 @@ For a host value this is Python's own `if`. Variables are shared as cells, which
 from __future__ import annotations
 
 import ast
-import copy
 from typing import Optional, Union
 
 from .expressions import Expressions, is_generator, is_host_test, is_pure
@@ -26,7 +25,7 @@ from .jumps import PREFIX, CannotConvert, lower_jumps
 from .liveness import exit_flags, mark_liveness
 from .mutations import mutations
 from .names import Scope, names_of
-from .templates import constant, fill, fill_expression
+from .templates import clone, constant, fill, fill_expression
 
 IF = """
 TEST_VALUE = TEST
@@ -259,7 +258,7 @@ class Forms:
         value = self.name("test")
         plain = ast.copy_location(ast.Assert(test=None, msg=None), node)
         plain.test = ast.copy_location(ast.Name(id=value, ctx=ast.Load()), node.test)
-        plain.msg = self.expressions.optional(copy.deepcopy(node.msg))
+        plain.msg = self.expressions.optional(node.msg and clone(node.msg))
         return fill(
             ASSERT,
             node,
@@ -278,7 +277,7 @@ class Forms:
             return [node]
         self.expressions.arguments(node.args)
         try:
-            converted = copy.deepcopy(node)
+            converted = clone(node)
             convert_function(converted, self.context, self.expressions.rebindable)
         except CannotConvert:
             return [node]  # calls.py states the reason when the function is called

@@ -11,7 +11,7 @@ from typing import Any, Callable, Optional
 
 from . import backend
 from .branches import condition, refuse_caught
-from .errors import Site
+from .errors import Site, staging
 from .jumps import RESULT
 from .logic import and_pure, not_
 from .rows import StagedRows
@@ -224,13 +224,14 @@ class _Loop:
 def _run(loop: _Loop, trace: Callable[[list], list], step: Callable[[], Any], ran: Any) -> None:
     """Traces a loop by `trace`, from its tensors before to its tensors after."""
     try:
-        loop.add_new(step)
-        tensors = None
-        while tensors is None:
-            try:
-                tensors = trace(loop.start())
-            except Again:  # at most once for each number
-                pass
+        with staging(loop.site):
+            loop.add_new(step)
+            tensors = None
+            while tensors is None:
+                try:
+                    tensors = trace(loop.start())
+                except Again:  # at most once for each number
+                    pass
     except BaseException as error:
         write(loop.state, loop.before)
         changed = loop.number_that_changes(step) if isinstance(error, TypeError) else None

@@ -4,10 +4,21 @@
 from __future__ import annotations
 
 import ast
-import copy
 from typing import Union
 
 Part = Union[str, ast.AST, list]
+
+def clone(node: ast.AST) -> ast.AST:
+    """A deep copy, several times faster than copy.deepcopy."""
+    made = type(node).__new__(type(node))
+    for name, value in node.__dict__.items():
+        if isinstance(value, list):
+            value = [clone(part) if isinstance(part, ast.AST) else part for part in value]
+        elif isinstance(value, ast.AST):
+            value = clone(value)
+        made.__dict__[name] = value
+    return made
+
 
 _parsed: dict[str, ast.Module] = {}
 
@@ -43,7 +54,7 @@ def fill(text: str, near: ast.AST, **parts: Part) -> list[ast.stmt]:
     """The statements of `text`. Nodes of the template get the place of `near`; parts keep theirs."""
     if text not in _parsed:
         _parsed[text] = ast.parse(text)
-    return _Filler(near, parts).visit(copy.deepcopy(_parsed[text])).body
+    return _Filler(near, parts).visit(clone(_parsed[text])).body
 
 
 def fill_expression(text: str, near: ast.AST, **parts: Part) -> ast.expr:

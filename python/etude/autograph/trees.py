@@ -113,7 +113,7 @@ def is_number(leaf: Any) -> bool:
 
 def is_value(leaf: Any) -> bool:
     """Whether a graph can hold the leaf."""
-    return is_number(leaf) or backend.is_tensor(leaf)
+    return is_number(leaf) or backend.is_tensor(leaf) or backend.is_array(leaf)
 
 
 def spec_of(leaf: Any) -> Spec:

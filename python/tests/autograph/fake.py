@@ -423,6 +423,7 @@ FUNCTIONS = {
     "is_host_use_error": lambda e: isinstance(e, FailedPrecondition) and "has no value while tracing" in str(e),
     "is_tensor": lambda x: isinstance(x, Tensor),
     "is_staged": lambda x: isinstance(x, Tensor) and world.scope is not None,
+    "is_array": lambda x: False,
     "is_tracing": lambda: world.scope is not None,
     "is_dataset": lambda x: isinstance(x, Dataset),
     "dataset_rows": dataset_rows,

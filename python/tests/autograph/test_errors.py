@@ -556,6 +556,18 @@ def test_errors_of_nested_functions_have_the_line_of_their_statement():
     assert f"It is used at line {line_of(f, 'return z')}\n  at {__file__}:{line_of(f, 'if y')}" in text
 
 
+# spec: CO-05
+def test_recursion_that_a_tensor_ends():
+    def fact(n):
+        if n <= 1:
+            return 1
+        return n * fact(n - 1)
+
+    text = error_of(fake.Unimplemented, fact, 3)
+    assert "if: recursion while tracing: 'fact' calls itself where a tensor decides" in text
+    assert f"et.while_loop\n  at {__file__}:{line_of(fact, 'if n')}" in text
+
+
 # spec: AG-20.c
 def test_conversion_off():
     def f(x):

@@ -305,6 +305,7 @@ def test_statements_of_python():
         x += 1
         x = x if not x else -x
         assert x != 0, "zero"
+        assert x or not x
         return text, m.floor(1.5), path.sep, a, b, c, d, e, g, Local().get(), list(generator()), n, x, 0 < n < 9, k
 
     for x, items in ((2, {"a": [1, 2]}), (-3, {"b": 1, "c": 2}), (1, {})):
