@@ -55,7 +55,7 @@ class _Loop:
         found: dict[int, tuple[Flat, list]] = {}
 
         def probe() -> None:
-            write(self.state, self.before)
+            self.enter(self.start())
             step()
             for place in self.new:
                 value = self.state[place].get()

@@ -581,6 +581,20 @@ def test_a_value_first_defined_in_a_body():
         graph(5)
 
 
+# spec: AG-08
+def test_a_return_that_only_later_steps_reach():
+    def f(rows):
+        x = 1
+        for r in rows:
+            if x == 11:
+                return r
+            x = 11
+        return -1
+
+    assert both(f, [5, 0, -1, 7]) == 0
+    assert both(f, [5]) == -1
+
+
 def test_loops_inside_with_and_try():
     events = []
 
