@@ -66,6 +66,10 @@ def _in_scopes(tree: ast.FunctionDef, found: Found, code: types.CodeType) -> ast
     if found.owner is not None:
         outer.body = fill("class OWNER: BODY", tree, BODY=[tree])
         outer.body[0].name = found.owner
+    own = outer.body[0].name
+    if own not in code.co_freevars:
+        # The name means the global of the user, not the copy in this factory.
+        outer.body.insert(0, ast.copy_location(ast.Global(names=[own]), tree))
     outer.args.args = [ast.arg(arg=name) for name in (*code.co_freevars, RUNTIME)]
     return ast.fix_missing_locations(ast.Module(body=[outer], type_ignores=[]))
 

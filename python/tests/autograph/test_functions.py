@@ -63,6 +63,27 @@ def test_globals_are_those_of_the_module():
     assert run(g, 3) == 1 and COUNT == 7
 
 
+def depth_of(tree):
+    if tree is None:
+        return 0
+    return 1 + max(depth_of(tree.left), depth_of(tree.right))
+
+
+class Tree:
+    def __init__(self, left=None, right=None):
+        self.left, self.right = left, right
+
+    def grown(self, x):
+        return Tree(self, self) if x > 0 else Tree(self)
+
+
+# spec: AG-15
+def test_global_names_of_the_function_and_its_class():
+    tree = autograph.convert(Tree().grown)(1)
+    assert isinstance(tree, Tree) and tree.right is not None
+    assert autograph.convert(depth_of)(tree) == 2
+
+
 # spec: AG-15
 def test_defaults_keywords_and_names():
     def f(a, /, b=2, *rest, c=3, d, **more):
