@@ -6,6 +6,8 @@ option(ETUDE_BUILD_EXAMPLES "Build the programs of examples/" ${PROJECT_IS_TOP_L
 option(ETUDE_ASSERTIONS "Check the standard library's preconditions, and the slots of numbers" OFF)
 set(ETUDE_CODEGEN AUTO CACHE STRING "Machine code while a program runs (needs LLVM 22.1): AUTO, ON, OFF")
 set_property(CACHE ETUDE_CODEGEN PROPERTY STRINGS AUTO ON OFF)
+set(ETUDE_WITH_PYTHON AUTO CACHE STRING "The Python package (needs Python 3.11 and nanobind 3.1): AUTO, ON, OFF")
+set_property(CACHE ETUDE_WITH_PYTHON PROPERTY STRINGS AUTO ON OFF)
 option(ETUDE_PRECOMPILE "Precompiled headers, for builds in which most sources are compiled" OFF)
 option(ETUDE_UNITY "Several sources of a test, and with sanitizers of the library, compiled as one, for builds from nothing" OFF)
 set(ETUDE_SANITIZE "" CACHE STRING "Sanitizers, as g++ spells them: address,undefined or thread")

@@ -128,10 +128,11 @@ function(etude_link_libraries)
   target_compile_features(etude PUBLIC cxx_std_20)
   target_link_options(etude PRIVATE LINKER:--exclude-libs,ALL LINKER:-Bsymbolic-functions
                       "LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/etude.map")
-  set_target_properties(
-    etude PROPERTIES VERSION ${PROJECT_VERSION}
-                     SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
-                     LINK_DEPENDS "${PROJECT_SOURCE_DIR}/cmake/etude.map")
+  set_target_properties(etude PROPERTIES LINK_DEPENDS "${PROJECT_SOURCE_DIR}/cmake/etude.map")
+  if(NOT SKBUILD)  # a wheel holds no links, so its library has one name
+    set_target_properties(etude PROPERTIES VERSION ${PROJECT_VERSION}
+                                           SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+  endif()
   foreach(helper IN LISTS helpers)
     add_dependencies(etude ${helper})
     add_dependencies(etude_internal ${helper})

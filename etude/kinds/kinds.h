@@ -129,6 +129,9 @@ using Loss = std::function<Tensor(const Arg&, const Arg&)>;
 // Losses of three tensors, such as triplet_margin_loss.
 using TripleLoss = std::function<Tensor(const Arg&, const Arg&, const Tensor&)>;
 
+// A made layer as an nn::Layer, whose parts are the parameters of the layer.
+// throws: kInvalidArgument for an object that is no layer, or that is not called with one tensor.
+nn::Layer layer_of(const Made& made, CallSite where = CallSite::here());
 // A new optimiser with the options of a made one, and without state: *optimizer_of(made) has
 // update(model, gradients). throws: kInvalidArgument for an object of another group.
 std::unique_ptr<optim::internal::RuleOptimizer> optimizer_of(const Made& made,

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "etude/core/context/ambient.h"
+#include "etude/nn/erased_layer.h"
 #include "etude/nn/init.h"
 #include "etude/nn/layers/adapters.h"
 #include "etude/nn/layers/layers.h"
@@ -83,6 +84,17 @@ TEST(Kinds, AFunctionOfTheProgramIsAValueWithoutADescription) {
   expect_error(ErrorCode::kFailedPrecondition,
                "kinds::to_json: 'activation' holds an object of the program, such as a function",
                [&] { to_json(layer.description()); });
+}
+
+TEST(Kinds, ALayerIsUsedWithoutItsClass) {
+  const Made made = make("nn.Dense", {3, 4}, {{"activation", "relu"}});
+  const nn::Layer layer = layer_of(made);
+  EXPECT_EQ(layer.form()->to_string(), "{weight: tensor, bias: tensor}");
+  const Tensor x = ones({2, 3});
+  EXPECT_TRUE(same_value(layer(x), made(x)));
+  EXPECT_TRUE(same_value(layer.tensor("weight"), made.as<nn::Dense>().weight));
+  expect_error(ErrorCode::kInvalidArgument, "nn.relu is no layer that is called with one tensor",
+               [] { layer_of(make("nn.relu")); });
 }
 
 TEST(Kinds, AnOptimizerIsUsedWithoutItsClass) {

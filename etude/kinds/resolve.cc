@@ -18,6 +18,7 @@
 #include "etude/kinds/kinds.h"
 #include "etude/kinds/similar.h"
 #include "etude/kinds/table.h"
+#include "etude/nn/erased_layer.h"
 
 namespace etude::kinds {
 
@@ -277,6 +278,15 @@ Made make(std::string_view kind, const Arguments& positional, const Options& opt
 
 Made make(const Description& description, CallSite where) {
   return make(description.kind, {}, description.values, where);
+}
+
+nn::Layer layer_of(const Made& made, CallSite where) {
+  etude::internal::located("kinds", where, [&] {
+    ETUDE_REQUIRE(made.object().to_layer != nullptr,
+                  "{} is no layer that is called with one tensor",
+                  made.is_described() ? made.kind().name : "an object of the program");
+  });
+  return made.object().to_layer(made.object().value.get());
 }
 
 std::unique_ptr<optim::internal::RuleOptimizer> optimizer_of(const Made& made, CallSite where) {

@@ -24,6 +24,7 @@
 #include "etude/kinds/convert.h"
 #include "etude/kinds/kinds.h"
 #include "etude/kinds/value.h"
+#include "etude/nn/erased_layer.h"
 
 namespace etude::kinds {
 
@@ -97,6 +98,11 @@ Tensor call_object(const void* object, const Tensor& x, CallSite where) {
 }
 
 template <class T>
+nn::Layer to_layer(const void* object) {
+  return nn::Layer(*static_cast<const T*>(object));
+}
+
+template <class T>
 void* copy_optimizer(const void* object) {
   return static_cast<optim::internal::RuleOptimizer*>(new T(*static_cast<const T*>(object)));
 }
@@ -106,7 +112,11 @@ Object object_of_type(T value) {
   Object out;
   out.type = &typeid(T);
   out.value = std::make_shared<const T>(std::move(value));
-  if constexpr (std::is_invocable_r_v<Tensor, const T&, const Tensor&>) out.call = call_object<T>;
+  if constexpr (std::is_invocable_r_v<Tensor, const T&, const Tensor&>) {
+    out.call = call_object<T>;
+    // Activations and functions have no parts.
+    if constexpr (etude::internal::Reflectable<T>) out.to_layer = to_layer<T>;
+  }
   if constexpr (std::derived_from<T, optim::internal::RuleOptimizer>) {
     out.copy_optimizer = copy_optimizer<T>;
   }

@@ -21,6 +21,10 @@
 #include "etude/version.h"
 
 namespace ETUDE_API etude {
+namespace nn {
+class Layer;
+}  // namespace nn
+
 namespace kinds {
 
 struct Kind;
@@ -36,6 +40,8 @@ struct Object {
   std::shared_ptr<const void> value;
   // y = object(x); null unless the object is called with one tensor.
   Tensor (*call)(const void* object, const Tensor& x, CallSite where) = nullptr;
+  // The same object as an nn::Layer; null unless `call` is set and the class is a layer.
+  nn::Layer (*to_layer)(const void* object) = nullptr;
   // A new object with the same value; null unless it is an optimiser. Returns a RuleOptimizer*.
   void* (*copy_optimizer)(const void* object) = nullptr;
   const Kind* kind = nullptr;  // null: an object of the program, which has no description

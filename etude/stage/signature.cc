@@ -43,7 +43,7 @@ Signature::Spec::Spec(VariableSpec variable) : type_(variable) {}
 Signature::Spec::Spec(std::string name, TensorSpec tensor)
     : type_(tensor), name_(std::move(name)) {}
 
-Signature::Signature(std::initializer_list<Spec> specs, CallSite where) : specs_(specs) {
+Signature::Signature(std::vector<Spec> specs, CallSite where) : specs_(std::move(specs)) {
   internal::located("signature", where, [&] {
     for (auto at = specs_.begin(); at != specs_.end(); ++at) {
       ETUDE_REQUIRE(at->name().empty() ||

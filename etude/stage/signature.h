@@ -52,7 +52,10 @@ class Signature {
     std::string name_;
   };
   // throws: kInvalidArgument if two specs have the same name.
-  Signature(std::initializer_list<Spec> specs, CallSite where = CallSite::here());
+  Signature(std::initializer_list<Spec> specs, CallSite where = CallSite::here())
+      : Signature(std::vector<Spec>(specs), where) {}
+  // The same, of specs that are known at run time.
+  explicit Signature(std::vector<Spec> specs, CallSite where = CallSite::here());
 
   const std::vector<Spec>& specs() const noexcept { return specs_; }
   std::vector<TensorSpec> tensors() const;

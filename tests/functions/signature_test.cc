@@ -291,5 +291,15 @@ TEST(GraphFunctions, RefuseOtherNumbersOfTensors) {
   }
 }
 
+TEST(Signatures, MayBeMadeOfSpecsThatAreKnownAtRunTime) {
+  std::vector<Signature::Spec> specs;
+  for (const int64_t size : {2, 3})
+    specs.emplace_back("x" + std::to_string(size), TensorSpec{{size}});
+  const Signature signature(std::move(specs));
+  EXPECT_EQ(signature.to_string(), "(x2: float32[2], x3: float32[3])");
+  std::vector<Signature::Spec> twice(2, {"x", TensorSpec{{2}}});
+  EXPECT_THROW(Signature(std::move(twice)), Error);
+}
+
 }  // namespace
 }  // namespace etude

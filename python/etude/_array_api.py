@@ -1,0 +1,283 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Forms of the Array API standard that op records do not have: creation functions with their
+`dtype` and `device`, and keywords that are another call before or after the op.
+
+Each function here takes the place of the op of the same name. All other functions of the standard
+are ops, whose signatures come from their records.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from etude import _core
+from etude._core import Tensor
+
+_ops = _core._ops
+_INT32 = range(-(2**31), 2**31)
+# Beyond it a float64 does not hold every integer.
+_EXACT = 2**53
+
+
+def _placed(x: Tensor, device: Any) -> Tensor:
+    return x if device is None else x.to_device(device)
+
+
+def full(shape, fill_value, *, dtype=None, device=None) -> Tensor:
+    """A tensor of the given shape whose elements are all `fill_value`.
+
+    Without `dtype` it has the dtype of the value: int32, or int64 if needed, for ints, and the
+    default dtype for floats.
+    """
+    value = _core.asarray(fill_value, dtype=dtype)
+    return _placed(_ops["full"](shape, value), device)
+
+
+def full_like(x, /, fill_value, *, dtype=None, device=None) -> Tensor:
+    """A tensor of the shape of x whose elements are all `fill_value`; of the dtype of x by default."""
+    x = _core.asarray(x)
+    value = _core.asarray(fill_value, dtype=x.dtype if dtype is None else dtype)
+    return _placed(_ops["full"](x.shape, value), x.device if device is None else device)
+
+
+def zeros_like(x, /, *, dtype=None, device=None) -> Tensor:
+    """Zeros of the shape of x, and of its dtype unless another is given."""
+    return _placed(_ops["zeros_like"](x, dtype=dtype), device)
+
+
+def ones_like(x, /, *, dtype=None, device=None) -> Tensor:
+    """Ones of the shape of x, and of its dtype unless another is given."""
+    return _placed(_ops["ones_like"](x, dtype=dtype), device)
+
+
+def empty_like(x, /, *, dtype=None, device=None) -> Tensor:
+    """A tensor of the shape of x with unspecified elements."""
+    return _placed(_ops["empty_like"](x, dtype=dtype), device)
+
+
+def _is_int(value: Any) -> bool:
+    return value is None or (hasattr(value, "__index__") and not isinstance(value, (Tensor, float)))
+
+
+def _exact_arange(start: int, stop: int, step: int, dtype, device) -> Tensor:
+    """Integers beyond the range in which a real number holds each of them."""
+    count = max(0, -((start - stop) // step))
+    dtype = dtype or (_core.int64 if stop < 2**63 else _core.uint64)
+    index = _ops["arange"](0, count, 1, dtype=dtype, device=device)
+    return index * step + start
+
+
+def arange(start, /, stop=None, step=1, *, dtype=None, device=None) -> Tensor:
+    """Numbers from start (0 if there is one argument) up to stop, without it, in steps of step.
+
+    Without `dtype` ints are int32, or int64 if needed; with a float among the arguments the result
+    has the default dtype.
+    """
+    first, last = (0, start) if stop is None else (start, stop)
+    if _is_int(first) and _is_int(last) and _is_int(step):
+        first, last, step = int(first), int(last), int(step)
+        if step != 0 and max(abs(first), abs(last)) >= _EXACT:
+            return _exact_arange(first, last, step, dtype, device)
+        if dtype is None:
+            fits = first in _INT32 and last - 1 in _INT32 and last + 1 in _INT32
+            dtype = _core.int32 if fits else _core.int64
+    elif dtype is None:
+        dtype = _core.default_dtype()
+    return _ops["arange"](first, last, step, dtype=dtype, device=device)
+
+
+def eye(n_rows, n_cols=None, /, *, k=0, batch_shape=(), dtype=None, device=None) -> Tensor:
+    """Ones on the diagonal number k, zeros elsewhere."""
+    return _ops["eye"](n_rows, n_cols, k=k, batch_shape=batch_shape, dtype=dtype, device=device)
+
+
+def linspace(start, stop, /, num, *, dtype=None, device=None, endpoint=True) -> Tensor:
+    """`num` numbers at equal distances from start to stop."""
+    if dtype is None:
+        if isinstance(start, complex) or isinstance(stop, complex):
+            dtype = _core.complex64
+        else:
+            return _placed(_ops["linspace"](start, stop, num, endpoint=endpoint), device)
+    is_floating = _core.isdtype(dtype, ("real floating", "complex floating"))
+    wide = dtype if is_floating else _core.float64
+    ends = _core.asarray(start, dtype=wide), _core.asarray(stop, dtype=wide)
+    return _placed(_ops["linspace"](*ends, num, endpoint=endpoint).astype(dtype), device)
+
+
+def astype(x, dtype, /, *, copy=True, device=None) -> Tensor:
+    """x with its elements converted to `dtype`: floats to integers truncate and saturate."""
+    return _core.asarray(x).astype(dtype, copy=copy, device=device)
+
+
+def reshape(x, /, shape, *, copy=None) -> Tensor:
+    """The elements of x in another shape. One size may be -1.
+
+    Tensors are values: the result shares storage until one of both is written, so copy=False is
+    always possible.
+    """
+    return _ops["reshape"](x, shape)
+
+
+def concat(arrays, /, *, axis=0) -> Tensor:
+    """Joins tensors along an axis that exists; flattens them first if axis is None."""
+    if axis is None:
+        return _ops["concat"]([_ops["reshape"](x, -1) for x in arrays], axis=0)
+    return _ops["concat"](arrays, axis=axis)
+
+
+def _in_dtype(op, x, dtype, **options) -> Tensor:
+    """The op on x in `dtype`. Sums of small integers are wider, so that the result is cast as well."""
+    if dtype is None:
+        return op(x, **options)
+    return op(_core.asarray(x).astype(dtype, copy=False), **options).astype(dtype, copy=False)
+
+
+def sum(x, /, *, axis=None, dtype=None, keepdims=False) -> Tensor:
+    """Sum over axes; over all of them if axis is None. With `dtype`, x is cast to it first."""
+    return _in_dtype(_ops["sum"], x, dtype, axis=axis, keepdims=keepdims)
+
+
+def prod(x, /, *, axis=None, dtype=None, keepdims=False) -> Tensor:
+    """Product over axes; over all of them if axis is None. With `dtype`, x is cast to it first."""
+    return _in_dtype(_ops["prod"], x, dtype, axis=axis, keepdims=keepdims)
+
+
+def _running(name, x, axis, dtype, include_initial, options) -> Tensor:
+    return _in_dtype(_ops[name], x, dtype, axis=axis, include_initial=include_initial, **options)
+
+
+def cumulative_sum(x, /, *, axis=None, dtype=None, include_initial=False, **options) -> Tensor:
+    """Running sums along an axis. With `dtype`, x is cast to it first. Options: exclusive, reverse."""
+    return _running("cumulative_sum", x, axis, dtype, include_initial, options)
+
+
+def cumulative_prod(x, /, *, axis=None, dtype=None, include_initial=False, **options) -> Tensor:
+    """Running products along an axis. With `dtype`, x is cast to it first. Options: exclusive,
+    reverse."""
+    return _running("cumulative_prod", x, axis, dtype, include_initial, options)
+
+
+def diff(x, /, *, axis=-1, n=1, prepend=None, append=None) -> Tensor:
+    """Differences of neighbours along an axis, n times. `prepend` and `append` are joined to x first."""
+    if prepend is not None or append is not None:
+        x = _core.asarray(x)
+        parts = [_core.asarray(part) for part in (prepend, x, append) if part is not None]
+        x = _ops["concat"](parts, axis=axis)
+    return _ops["diff"](x, axis=axis, n=n)
+
+
+def searchsorted(x1, x2, /, *, side="left", sorter=None) -> Tensor:
+    """The places at which the elements of x2 keep x1 sorted. `sorter` are indices that sort x1."""
+    if sorter is not None:
+        x1 = _ops["take"](x1, sorter, axis=0)
+    return _ops["searchsorted"](x1, x2, side=side)
+
+
+def tensordot(x1, x2, /, *, axes=2) -> Tensor:
+    """Sums products over pairs of axes: the last `axes` of x1 with the first of x2, or two lists."""
+    if not hasattr(axes, "__index__"):
+        first, second = ([a] if hasattr(a, "__index__") else list(a) for a in axes)
+        axes = [*first, *second]
+        if not axes:
+            axes = 0
+    return _ops["tensordot"](x1, x2, axes)
+
+
+def repeat(x, repeats, /, *, axis=None) -> Tensor:
+    """Each element `repeats` times along an axis; of the flattened x if axis is None.
+
+    `repeats` may be a tensor with a number for each element.
+    """
+    if hasattr(repeats, "__index__") and not (isinstance(repeats, Tensor) and repeats.ndim):
+        return _ops["repeat"](x, repeats.__index__(), axis=axis)
+    x, repeats = _core.asarray(x), _core.asarray(repeats)
+    if axis is None:
+        x, axis = _ops["reshape"](x, -1), 0
+    if repeats.size == 1:
+        return _ops["repeat"](x, int(repeats), axis=axis)
+    ends = _ops["cumulative_sum"](repeats.astype(_core.int64))
+    index = _ops["searchsorted"](ends, _ops["arange"](0, int(ends[-1]), 1, dtype=_core.int64), side="right")
+    return _ops["take"](x, index, axis=axis)
+
+
+def take(x, indices, /, *, axis=None) -> Tensor:
+    """Slices of x at indices along an axis, which x with one axis may leave out."""
+    if axis is None:
+        x = _core.asarray(x)
+        axis = 0
+    return _ops["take"](x, indices, axis=axis)
+
+
+def round(x, /) -> Tensor:
+    """The nearest integers; halves go to even. Of complex numbers the two parts are rounded."""
+    x = _core.asarray(x)
+    if not _core.isdtype(x.dtype, "complex floating"):
+        return _ops["round"](x)
+    imag = _ops["round"](_ops["imag"](x))
+    return _ops["round"](_ops["real"](x)) + imag * _core.asarray(1j, dtype=x.dtype)
+
+
+def isdtype(dtype, kind) -> bool:
+    """Whether a dtype is of a kind, such as "real floating", or another dtype, or one of a tuple."""
+    return _core.isdtype(dtype, kind)
+
+
+def broadcast_shapes(*shapes) -> tuple[int, ...]:
+    """The shape to which these shapes broadcast."""
+    out: list[int] = []
+    for shape in shapes:
+        shape = [shape] if hasattr(shape, "__index__") else list(shape)
+        out = [1] * (len(shape) - len(out)) + out
+        offset = len(out) - len(shape)
+        for axis, size in enumerate(shape, offset):
+            if out[axis] == 1:
+                out[axis] = size
+            elif size not in (1, out[axis]):
+                raise _core.InvalidArgumentError(
+                    f"broadcast_shapes: axis {axis - len(out)} has the sizes {out[axis]} and {size}, "
+                    "which must be equal, or one of them 1"
+                )
+    return tuple(out)
+
+
+def nonzero(x, /) -> tuple[Tensor, ...]:
+    """The indices of the elements that are not zero, as a tensor for each axis."""
+    x = _core.asarray(x)
+    if x.ndim == 0:
+        raise _core.InvalidArgumentError("nonzero: a tensor without axes has no indices")
+    return _ops["nonzero"](x)
+
+
+def matrix_norm(x, /, *, keepdims=False, ord="fro") -> Tensor:
+    """A norm of matrices: "fro", "nuc", or 1, 2, inf and their negatives."""
+    if not isinstance(ord, str):
+        ord = f"{ord:g}" if math.isinf(ord) else str(int(ord))
+    return _ops["linalg.matrix_norm"](x, ord=ord, keepdims=keepdims)
+
+
+def trace(x, /, *, offset=0, dtype=None) -> Tensor:
+    """Sum of a diagonal of matrices. With `dtype`, x is cast to it first."""
+    return _in_dtype(_ops["linalg.trace"], x, dtype, offset=offset)
+
+
+def fftfreq(n, /, *, d=1.0, dtype=None, device=None) -> Tensor:
+    """The frequencies of fft.fft of n samples at the distance d."""
+    return _placed(_ops["fft.fftfreq"](n, d=d, dtype=dtype), device)
+
+
+def rfftfreq(n, /, *, d=1.0, dtype=None, device=None) -> Tensor:
+    """The frequencies of fft.rfft of n samples at the distance d."""
+    return _placed(_ops["fft.rfftfreq"](n, d=d, dtype=dtype), device)
+
+
+# The functions that replace an op, by the module that has them.
+ROOT = (
+    full, full_like, zeros_like, ones_like, empty_like, arange, eye, linspace, astype, reshape, concat,
+    sum, prod, cumulative_sum, cumulative_prod, diff, searchsorted, tensordot, repeat, take, round,
+    isdtype, broadcast_shapes, nonzero,
+)  # fmt: skip
+LINALG = (matrix_norm, trace, tensordot)
+FFT = (fftfreq, rfftfreq)
+# The standard has these functions in linalg, too.
+SHARED = ("matmul", "matrix_transpose", "outer", "vecdot")

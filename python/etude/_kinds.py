@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Layers, optimisers, losses, metrics, schedules and callbacks of the library as Python classes and
+functions.
+
+They come from the table of kinds of the library: names, parameters, defaults, ranges and docs. A
+name is made when it is first used.
+"""
+
+from __future__ import annotations
+
+import inspect
+import keyword
+import sys
+import types
+from typing import Any, Callable
+
+from etude import _core
+from etude._structures import Module, tree
+
+__all__ = ["Layer", "Loss", "Metric", "Schedule", "Sequential"]
+
+
+def _parameters(kind: dict, named_only: bool = False) -> list[inspect.Parameter]:
+    out = []
+    # "in" of a layer cannot be named in a call, nor can those before it.
+    unnamed = max(
+        (i for i, p in enumerate(kind["parameters"]) if keyword.iskeyword(p["name"])), default=-1
+    )
+    for i, p in enumerate(kind["parameters"]):
+        is_positional = i < kind["positional"] and not named_only
+        how = (
+            inspect.Parameter.POSITIONAL_OR_KEYWORD
+            if is_positional
+            else inspect.Parameter.KEYWORD_ONLY
+        )
+        if i <= unnamed:
+            how = inspect.Parameter.POSITIONAL_ONLY
+        default = inspect.Parameter.empty if p["required"] else p["default"]
+        out.append(inspect.Parameter(p["name"], how, default=default))
+    return out
+
+
+def _doc(kind: dict) -> str:
+    lines = [kind["doc"], "", "Args:"]
+    for p in kind["parameters"]:
+        text = f"  {p['name']} ({p['type']}"
+        text += ")" if p["required"] else f", default {p['default']!r})"
+        if p["range"]:
+            text += f", {p['range']}"
+        if p["doc"]:
+            text += f": {p['doc']}"
+        lines.append(text)
+    return "\n".join(lines if kind["parameters"] else lines[:1])
+
+
+class Layer(_core.Layer):
+    """A layer: a callable from tensor to tensor, whose parameters are its attributes.
+
+    A layer is a structure: it is differentiated, trained, staged, copied and saved like a dict of
+    its parameters.
+    """
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if self._has(name):
+            self._set(name, value)
+        else:
+            object.__setattr__(self, name, value)
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self._names()]
+
+    def __repr__(self) -> str:
+        return self._text()
+
+    def __copy__(self) -> Layer:
+        return tree.map(lambda leaf: leaf.copy() if isinstance(leaf, _core.Tensor) else leaf, self)
+
+    def __deepcopy__(self, memo: dict) -> Layer:
+        return self.__copy__()
+
+
+class Sequential(Module):
+    """Layers that are applied in order: ``Sequential(layer, ...)``. Any callable from tensor to
+    tensor is a layer.
+
+    Paths of parameters are ``"layers/0/weight"``, as in C++.
+    """
+
+    def __init__(self, *layers: Callable) -> None:
+        self.layers = list(layers)
+
+    def __call__(self, x: Any) -> Any:
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+    def __getitem__(self, i: int) -> Any:
+        return self.layers[i]
+
+    def __len__(self) -> int:
+        return len(self.layers)
+
+
+def _layer(kind: dict) -> type:
+    name = kind["name"]
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        _core.Layer.__init__(self, name, args, options)
+
+    self_parameter = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+    __init__.__signature__ = inspect.Signature([self_parameter, *_parameters(kind)])
+    return type(
+        name.rpartition(".")[2],
+        (Layer,),
+        {
+            "__init__": __init__,
+            "__doc__": _doc(kind),
+            "__module__": "etude." + name.rpartition(".")[0],
+            "__signature__": inspect.Signature(_parameters(kind)),
+            "_kind": name,
+        },
+    )
+
+
+def _optimizer(kind: dict) -> type:
+    name = kind["name"]
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        _core.Optimizer.__init__(self, name, args, options)
+
+    return type(
+        name.rpartition(".")[2],
+        (_core.Optimizer,),
+        {
+            "__init__": __init__,
+            "__doc__": _doc(kind),
+            "__module__": "etude." + name.rpartition(".")[0],
+            "__signature__": inspect.Signature(_parameters(kind)),
+            "_kind": name,
+        },
+    )
+
+
+class Loss:
+    """A loss of the library: ``loss(predicted, expected, **options)`` returns a scalar.
+
+    ``loss.with_options(...)`` is the loss with other defaults.
+    """
+
+    def __init__(self, kind: dict, options: dict) -> None:
+        self._kind_row = kind
+        self._options = options
+        self._loss = _core.KindObject(kind["name"], (), options)
+        self.__name__ = kind["name"].rpartition(".")[2]
+        self.__doc__ = _doc(kind)
+        first = [
+            inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+            for n in ("predicted", "expected")
+        ]
+        self.__signature__ = inspect.Signature(first + _parameters(kind, named_only=True))
+
+    def __call__(self, predicted: Any, expected: Any, third: Any = None, **options: Any) -> Any:
+        loss = self._loss
+        if options:
+            loss = _core.KindObject(self._kind_row["name"], (), {**self._options, **options})
+        return loss._loss(predicted, expected, third)
+
+    def with_options(self, **options: Any) -> Loss:
+        return Loss(self._kind_row, {**self._options, **options})
+
+    def __repr__(self) -> str:
+        return f"<etude loss {self._loss!r}>"
+
+
+class Schedule(_core.KindObject):
+    """A schedule of the learning rate: ``schedule(step)`` is the rate of that update, from 0."""
+
+    def __call__(self, step: int) -> float:
+        return self._rate(step)
+
+
+class Metric(_core._Metric):
+    """A metric: ``update(predicted, expected)`` for each batch, then ``result()``."""
+
+
+class _Named:
+    """An initialiser, an activation, a transform or a callback: a call with options makes the
+    object of the kind."""
+
+    def __init__(self, kind: dict, cls: type) -> None:
+        self._kind = kind["name"]
+        self._class = cls
+        self.__name__ = kind["name"].rpartition(".")[2]
+        self.__doc__ = _doc(kind)
+        self.__signature__ = inspect.Signature(_parameters(kind))
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        return self._class(self._kind, args, options)
+
+    def __repr__(self) -> str:
+        return f"<etude kind {self._kind}>"
+
+
+def _make(kind: dict) -> Any:
+    group = kind["group"]
+    if group in ("layer", "cell"):
+        return _layer(kind)
+    if group == "optimizer":
+        return _optimizer(kind)
+    if group == "loss":
+        return Loss(kind, {})
+    if group == "metric":
+        return _Named(kind, Metric)
+    if group == "schedule":
+        return _Named(kind, Schedule)
+    return _Named(kind, _core.KindObject)
+
+
+class _Table:
+    """All kinds by namespace; read at the first use of one."""
+
+    def __init__(self) -> None:
+        self._all: dict[str, dict[str, dict]] = {}
+
+    def of(self, space: str) -> dict[str, dict]:
+        if not self._all:
+            for kind in _core._kinds():
+                head, _, name = kind["name"].rpartition(".")
+                self._all.setdefault(head, {})[name] = kind
+        return self._all.get(space, {})
+
+    def spaces_below(self, space: str) -> set[str]:
+        self.of(space)
+        prefix = space + "."
+        return {s[len(prefix) :].partition(".")[0] for s in self._all if s.startswith(prefix)}
+
+
+_table = _Table()
+
+
+def _fill(module: types.ModuleType, space: str) -> types.ModuleType:
+    """Gives a module the names of the kinds of a namespace, made at their first use."""
+
+    def __getattr__(name: str) -> Any:
+        kind = _table.of(space).get(name)
+        if kind is not None:
+            made = _make(kind)
+        elif name in _table.spaces_below(space):
+            made = _fill(types.ModuleType(f"etude.{space}.{name}"), f"{space}.{name}")
+            sys.modules[made.__name__] = made
+        else:
+            raise AttributeError(f"module 'etude.{space}' has no attribute '{name}'")
+        setattr(module, name, made)
+        return made
+
+    def __dir__() -> list[str]:
+        return sorted({*module.__dict__, *_table.of(space), *_table.spaces_below(space)})
+
+    module.__getattr__ = __getattr__
+    module.__dir__ = __dir__
+    return module
+
+
+def install(package: types.ModuleType) -> None:
+    """Adds the namespaces of kinds to the package."""
+    for space in ("nn", "optim"):
+        module = getattr(package, space, None)
+        if module is None:
+            module = types.ModuleType(f"etude.{space}")
+            setattr(package, space, module)
+            sys.modules[module.__name__] = module
+        _fill(module, space)
+    package.nn.Module = package.Module
+    package.nn.Layer = Layer
+    package.nn.Sequential = Sequential

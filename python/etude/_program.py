@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names of programs: structures, derivatives, staging, control flow, layers and training."""
+
+from __future__ import annotations
+
+import os
+import types
+from typing import Any
+
+from etude import _core
+from etude import _control, _derivatives, _functions, _kinds, _structures, _training
+from etude._control import *  # noqa: F401,F403
+from etude._derivatives import *  # noqa: F401,F403
+from etude._functions import *  # noqa: F401,F403
+from etude._structures import *  # noqa: F401,F403
+
+__all__ = [
+    *_structures.__all__,
+    *_derivatives.__all__,
+    *_functions.__all__,
+    *_control.__all__,
+]
+
+
+def install(package: types.ModuleType) -> None:
+    """Adds the namespaces nn, optim, io and data, and the conversion of control flow."""
+    _kinds.install(package)
+    _training.install(package)
+    if os.path.isdir(os.path.join(os.path.dirname(__file__), "autograph")):
+        _core._set_converter(_convert)
+
+
+def _convert(f: Any) -> Any:
+    """The function with its control flow converted. The converter is loaded when a first function
+    is traced."""
+    from etude import autograph
+
+    return autograph.convert(f)

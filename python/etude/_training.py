@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Training: ``fit``, ``evaluate``, ``predict``, loaders and checkpoints, with the loop of the C++
+library."""
+
+from __future__ import annotations
+
+import types
+from typing import Any, Callable, Iterable
+
+from etude import _core
+
+__all__ = [
+    "evaluate",
+    "fit",
+    "load",
+    "load_checkpoint",
+    "predict",
+    "save",
+    "save_checkpoint",
+    "summary",
+]
+
+
+class History(types.SimpleNamespace):
+    """The numbers of a run: ``epochs`` (a dict each), ``batch_losses``, ``was_cancelled``,
+    ``why``."""
+
+    def __repr__(self) -> str:
+        lines = [
+            "  ".join(
+                f"{k}={v:.4g}" if isinstance(v, float) else f"{k}={v}" for k, v in epoch.items()
+            )
+            for epoch in self.epochs
+        ]
+        return "\n".join(lines)
+
+
+def fit(
+    model: Any,
+    optimizer: _core.Optimizer,
+    data: Any,
+    loss: Callable,
+    *,
+    epochs: int = 1,
+    validation: tuple[Any, Any] | None = None,
+    callbacks: Iterable[Any] = (),
+    metrics: dict[str, Any] | None = None,
+    mode: str = "eager",
+    on_non_finite: str = "go_on",
+    gradient_norms: bool = False,
+    prolong: bool = False,
+) -> History:
+    """Trains ``model`` in place, from the current position of ``data`` to the end of the last
+    epoch.
+
+    Args:
+      model: a callable structure: a layer, an ``et.Module``, a dataclass with ``__call__``.
+      data: an ``et.data.Loader``, or a pair ``(inputs, labels)``.
+      loss: ``loss(predicted, labels)``, a scalar.
+      validation: ``(inputs, labels)``, evaluated after each epoch.
+      callbacks: objects of the library, or ``callback(event, state)``, which may return the part
+        of the run to end: "batch", "part", "epoch" or "fit".
+      mode: "eager", or "lazy" for steps that are recorded and compiled.
+
+    Ctrl-C ends the run after a batch with the state after the last finished one, and raises
+    KeyboardInterrupt; a further call with the same loader resumes it, bit for bit.
+    """
+    if isinstance(data, (tuple, list)):
+        data = _core.Loader(*data)
+    options = {
+        "epochs": epochs,
+        "mode": mode,
+        "prolong": prolong,
+        "on_non_finite": on_non_finite,
+        "gradient_norms": gradient_norms,
+        "metrics": dict(metrics or {}),
+        "callbacks": tuple(callbacks),
+        "validation": validation,
+    }
+    return History(**_core._fit(model, optimizer, data, loss, options))
+
+
+def evaluate(
+    model: Any,
+    inputs: Any,
+    labels: Any,
+    loss: Callable,
+    *,
+    batch: int = 500,
+    metrics: dict[str, Any] | None = None,
+) -> dict[str, float]:
+    """Returns loss, accuracy (for classes) and metrics of a model, in the inference phase."""
+    return _core._evaluate(model, inputs, labels, loss, batch, dict(metrics or {}))
+
+
+def predict(model: Any, inputs: Any, *, batch: int = 500) -> Any:
+    """Returns the outputs of a model for all inputs, in the inference phase."""
+    return _core._predict(model, inputs, batch)
+
+
+def save(model: Any, path: str, metadata: dict[str, str] | None = None) -> None:
+    """Writes the tensors of a structure to a safetensors file, by their paths. C++ programs read it
+    by io::load."""
+    _core._save_model(model, str(path), metadata or {})
+
+
+def load(model: Any, path: str) -> None:
+    """Reads the tensors of a structure from a file that :func:`save`, or io::save in C++, has
+    written.
+
+    Raises:
+      InvalidArgumentError: with the paths, for a file of another structure.
+    """
+    _core._load_model(model, str(path))
+
+
+def save_checkpoint(path: str, model: Any, optimizer: _core.Optimizer, data: Any) -> None:
+    """Writes model, optimiser and position of the data: a run resumes from it bit for bit, also in
+    C++."""
+    _core._save_checkpoint(str(path), model, optimizer, data)
+
+
+def load_checkpoint(path: str, model: Any, optimizer: _core.Optimizer, data: Any) -> None:
+    """Restores the state that :func:`save_checkpoint` has written. All three must be made as for
+    the saved run."""
+    _core._load_checkpoint(str(path), model, optimizer, data)
+
+
+def summary(model: Any) -> str:
+    """Returns a table of the parameters of a model: path, type, number of elements."""
+    leaves, form = _core._flatten(model)
+    rows, total = [], 0
+    for path, leaf in zip(_core._paths(form, False), leaves):
+        leaf = (
+            getattr(leaf, "value", leaf) if type(leaf).__name__ in ("_State", "_NewState") else leaf
+        )
+        if not isinstance(leaf, (_core.Tensor, _core.Variable)):
+            continue
+        size = 1
+        for n in leaf.shape:
+            size *= n
+        total += size
+        rows.append((path, f"{leaf.dtype}{list(leaf.shape)}", str(size)))
+    widths = [max(len(row[i]) for row in [*rows, ("part", "type", "parameters")]) for i in range(3)]
+    lines = ["  ".join(text.ljust(w) for text, w in zip(("part", "type", "parameters"), widths))]
+    lines += ["  ".join(text.ljust(w) for text, w in zip(row, widths)) for row in rows]
+    lines.append(f"{total:,} parameters")
+    return "\n".join(lines)
+
+
+def install(package: types.ModuleType) -> None:
+    """Adds training to the namespaces nn, io and data."""
+    for name in ("fit", "evaluate", "predict", "summary"):
+        setattr(package.nn, name, globals()[name])
+    io = types.ModuleType("etude.io", "Files of tensors and checkpoints.")
+    for name in ("save", "load", "save_checkpoint", "load_checkpoint"):
+        setattr(io, name, globals()[name])
+    data = types.ModuleType("etude.data", "Data sets and loaders.")
+    data.Loader = _core.Loader
+    data.fashion_mnist = fashion_mnist
+    import sys
+
+    for module in (io, data):
+        setattr(package, module.__name__.rpartition(".")[2], module)
+        sys.modules[module.__name__] = module
+
+
+def fashion_mnist(folder: str = "") -> tuple[tuple[Any, Any], tuple[Any, Any]]:
+    """Returns ((inputs, labels), (inputs, labels)) of Fashion-MNIST for training and tests.
+
+    Inputs are float32 [n,28,28,1] in [0,1], labels int32 [n]. Default folder:
+    $ETUDE_DATA/fashion-mnist, or that of the Debian package dataset-fashion-mnist.
+    """
+    return _core._fashion_mnist(folder)

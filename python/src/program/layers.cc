@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "python/src/program/layers.h"
+
+#include <utility>
+
+#include <nanobind/stl/string.h>
+
+#include "etude/base/check.h"
+#include "python/src/program/held.h"
+
+namespace etude::python {
+namespace {
+
+// State of a layer as a leaf.
+struct StateObject {
+  LayerState<Tensor> state;
+};
+struct NewStateObject {
+  NewState<Tensor> state;
+};
+
+// A part of a layer with a name: layer.running of "running/mean".
+struct LayerView {
+  KeptObject layer;
+  std::string prefix;  // "running/"
+};
+
+LayerObject& layer_in(nb::handle value) { return *nb::inst_ptr<LayerObject>(value); }
+
+nb::object value_of_leaf(const nb::object& leaf) {
+  if (nb::isinstance<StateObject>(leaf)) return wrap(nb::cast<StateObject&>(leaf).state.value);
+  if (nb::isinstance<NewStateObject>(leaf)) {
+    const NewState<Tensor>& state = nb::cast<NewStateObject&>(leaf).state;
+    return state.value ? wrap(*state.value) : nb::none();
+  }
+  return leaf;
+}
+
+// The position of a path among the leaves; none if there is none.
+std::optional<std::size_t> position_of(const LayerObject& layer, const std::string& path) {
+  std::size_t i = 0;
+  for (const FormLeaf& leaf : layer.code.form()->leaves()) {
+    if (leaf.kind == LeafKind::kHost) continue;
+    if (leaf.path == path) return i;
+    ++i;
+  }
+  return std::nullopt;
+}
+bool has_prefix(const LayerObject& layer, const std::string& prefix) {
+  for (const FormLeaf& leaf : layer.code.form()->leaves()) {
+    if (leaf.path.starts_with(prefix)) return true;
+  }
+  return false;
+}
+
+nb::object attribute(nb::handle layer, const std::string& path) {
+  const LayerObject& of = layer_in(layer);
+  if (const auto at = position_of(of, path)) return value_of_leaf(of.leaves[*at]);
+  if (has_prefix(of, path + "/")) {
+    return nb::cast(LayerView{KeptObject(nb::borrow(layer)), path + "/"});
+  }
+  if (of.code.form()->find(path) != nullptr) return nb::none();  // an optional part
+  const std::string text =
+      "'" + std::string(Py_TYPE(layer.ptr())->tp_name) + "' has no attribute '" + path + "'";
+  PyErr_SetString(PyExc_AttributeError, text.c_str());
+  throw nb::python_error();
+}
+
+void set_attribute(nb::handle layer, const std::string& path, nb::handle value) {
+  LayerObject& of = layer_in(layer);
+  const auto at = position_of(of, path);
+  ETUDE_REQUIRE(at.has_value(), "{} has no parameter '{}'", Py_TYPE(layer.ptr())->tp_name, path);
+  nb::object& leaf = of.leaves[*at];
+  if (nb::isinstance<StateObject>(leaf)) {
+    leaf = nb::cast(StateObject{LayerState<Tensor>(as_tensor(value))});
+  } else if (nb::isinstance<NewStateObject>(leaf)) {
+    leaf = nb::cast(NewStateObject{NewState<Tensor>{{as_tensor(value)}}});
+  } else {
+    leaf = is_tensor(value) ? nb::borrow(value) : wrap(as_tensor(value));
+  }
+}
+
+nb::list names_of(const LayerObject& layer, const std::string& prefix) {
+  nb::list out;
+  std::string last;
+  for (const FormLeaf& leaf : layer.code.form()->leaves()) {
+    if (leaf.kind == LeafKind::kHost || !leaf.path.starts_with(prefix)) continue;
+    const std::string rest = leaf.path.substr(prefix.size());
+    const std::string name = rest.substr(0, rest.find('/'));
+    if (name == last) continue;
+    out.append(name);
+    last = name;
+  }
+  return out;
+}
+
+// A layer without tensors, and its tensors as objects.
+LayerObject object_of(const nn::Layer& layer, std::optional<kinds::Made> made) {
+  LayerObject out{layer, {}, std::move(made)};
+  out.code.each_part([&](const FormLeaf&, auto& value) {
+    using Leaf = std::remove_cvref_t<decltype(value)>;
+    if constexpr (std::is_same_v<Leaf, Tensor>) {
+      out.leaves.push_back(wrap(std::move(value)));
+    } else if constexpr (std::is_same_v<Leaf, Variable>) {
+      out.leaves.push_back(wrap_variable(value));
+    } else if constexpr (std::is_same_v<Leaf, LayerState<Tensor>>) {
+      out.leaves.push_back(wrap_state(std::exchange(value, {})));
+    } else if constexpr (std::is_same_v<Leaf, NewState<Tensor>>) {
+      out.leaves.push_back(wrap_new_state(std::exchange(value, {})));
+    }
+  });
+  return out;
+}
+
+nb::object call_layer(nb::handle self, nb::handle x) {
+  const LayerObject& layer = layer_in(self);
+  const Tensor input = as_tensor(x);
+  const Parts parts = layer.parts();
+  return with_user_line([&] {
+    const CallSite where = internal::user_line({});
+    const auto run = [&] { return layer.code.with_parts(parts)(input, where); };
+    // Small layers with nothing around them keep the GIL, as small calls do.
+    const bool is_small = input.has_value() && input.nbytes() <= kSmallBytes;
+    return wrap(is_small && internal::mode_word == 0 ? run() : released(run));
+  });
+}
+
+}  // namespace
+
+Parts LayerObject::parts() const {
+  Parts out = code;
+  std::size_t i = 0;
+  out.each_part([&](const FormLeaf&, auto& value) {
+    using Leaf = std::remove_cvref_t<decltype(value)>;
+    if constexpr (std::is_same_v<Leaf, Tensor>) {
+      const nb::object& leaf = leaves[i++];
+      if (!leaf.is_none()) value = as_tensor(leaf);
+    } else if constexpr (std::is_same_v<Leaf, Variable>) {
+      value = variable_of(leaves[i++]);
+    } else if constexpr (std::is_same_v<Leaf, LayerState<Tensor>>) {
+      const nb::object& leaf = leaves[i++];
+      if (!leaf.is_none()) value = state_of(leaf);
+    } else if constexpr (std::is_same_v<Leaf, NewState<Tensor>>) {
+      value = new_state_of(leaves[i++]);
+    }
+  });
+  return out;
+}
+
+nb::object wrap_state(LayerState<Tensor> state) { return nb::cast(StateObject{std::move(state)}); }
+nb::object wrap_new_state(NewState<Tensor> state) {
+  return nb::cast(NewStateObject{std::move(state)});
+}
+LayerState<Tensor>& state_of(nb::handle leaf) { return nb::cast<StateObject&>(leaf).state; }
+NewState<Tensor> new_state_of(nb::handle leaf) {
+  if (leaf.is_none()) return {};
+  if (is_tensor(leaf)) return NewState<Tensor>{{tensor_of(leaf)}};
+  return nb::cast<NewStateObject&>(leaf).state;
+}
+std::optional<Tensor> value_of_state(nb::handle leaf) {
+  if (leaf.is_none()) return std::nullopt;
+  if (nb::isinstance<StateObject>(leaf)) return nb::cast<StateObject&>(leaf).state.value;
+  return nb::cast<NewStateObject&>(leaf).state.value;
+}
+nb::object state_with(nb::handle leaf, Tensor value) {
+  if (nb::isinstance<StateObject>(leaf)) {
+    LayerState<Tensor> state = nb::cast<StateObject&>(leaf).state;
+    state.value = std::move(value);
+    return wrap_state(std::move(state));
+  }
+  return wrap_new_state(NewState<Tensor>{{std::move(value)}});
+}
+
+bool is_layer(nb::handle value) { return nb::isinstance<LayerObject>(value); }
+const Parts& parts_of_layer(nb::handle layer) { return layer_in(layer).code; }
+std::span<const nb::object> leaves_of_layer(nb::handle layer) { return layer_in(layer).leaves; }
+uint64_t key_of_layer(nb::handle layer) { return layer_in(layer).code.function_key(); }
+
+nb::object layer_with(nb::handle like, std::vector<nb::object> leaves) {
+  const LayerObject& from = layer_in(like);
+  nb::object made = nb::inst_alloc(nb::handle(reinterpret_cast<PyObject*>(Py_TYPE(like.ptr()))));
+  new (nb::inst_ptr<LayerObject>(made)) LayerObject{from.code, std::move(leaves), from.made};
+  nb::inst_mark_ready(made);
+  return made;
+}
+
+nb::object wrap_variable(const Variable& variable) { return nb::cast(variable); }
+
+void bind_layers(nb::module_& m) {
+  nb::class_<StateObject>(m, "_State").def_prop_ro("value", [](const StateObject& s) {
+    return wrap(s.state.value);
+  });
+  nb::class_<NewStateObject>(m, "_NewState").def_prop_ro("value", [](const NewStateObject& s) {
+    return s.state.value ? wrap(*s.state.value) : nb::none();
+  });
+  nb::class_<LayerView>(m, "_LayerView")
+      .def("__getattr__",
+           [](const LayerView& v, const std::string& name) {
+             return attribute(v.layer.get(), v.prefix + name);
+           })
+      .def("__setattr__",
+           [](const LayerView& v, const std::string& name, nb::handle value) {
+             set_attribute(v.layer.get(), v.prefix + name, value);
+           })
+      .def("__dir__",
+           [](const LayerView& v) { return names_of(layer_in(v.layer.get()), v.prefix); });
+  nb::class_<LayerObject> layer(m, "Layer", nb::is_weak_referenceable(),
+                                "A layer of the library: a callable with parameters.");
+  layer
+      .def("__init__",
+           [](nb::pointer_and_handle<LayerObject> self, const std::string& kind,
+              const nb::tuple& args, const nb::dict& options) {
+             const CallSite where = here();
+             kinds::Made made = make_kind(kind, args, options);
+             new (self.p) LayerObject(object_of(kinds::layer_of(made, where), made));
+           })
+      .def("__call__", call_layer, nb::arg("x"))
+      .def("__getattr__",
+           [](nb::handle self, const std::string& name) { return attribute(self, name); })
+      .def("_set", [](nb::handle self, const std::string& path,
+                      nb::handle value) { set_attribute(self, path, value); })
+      .def("_has", [](const LayerObject& self,
+                      const std::string& path) { return position_of(self, path).has_value(); })
+      .def("_names", [](const LayerObject& self) { return names_of(self, ""); })
+      .def("_description",
+           [](const LayerObject& self) -> nb::object {
+             if (!self.made || !self.made->is_described()) return nb::none();
+             return nb::str(kinds::to_json(self.made->description()).c_str());
+           })
+      .def("_text", [](const LayerObject& self) {
+        return self.made && self.made->is_described() ? self.made->description().to_string()
+                                                      : std::string("Layer");
+      });
+  set_layer_class(reinterpret_cast<PyTypeObject*>(layer.ptr()));
+}
+
+}  // namespace etude::python

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Layers as Python objects: the computation of an nn::Layer, and its parameters as objects of
+// Python, so that an item assignment to layer.weight changes the layer.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "etude/kinds/kinds.h"
+#include "etude/nn/erased_layer.h"
+#include "etude/nn/metrics/metric.h"
+#include "etude/optim/internal/optimizer.h"
+#include "python/src/bind.h"
+#include "python/src/program/tree.h"
+
+namespace etude::python {
+
+struct LayerObject {
+  nn::Layer code;                  // its parts have no tensors
+  std::vector<nb::object> leaves;  // by leaf of its form, without host values
+  std::optional<kinds::Made> made;
+
+  Parts parts() const;
+};
+
+// The kind of an object: a loss, a schedule, a callback, an initialiser.
+struct KindObject {
+  kinds::Made made;
+};
+// An optimiser: options of a kind, and its own state.
+struct OptimizerObject {
+  kinds::Made made;
+  std::unique_ptr<optim::internal::RuleOptimizer> optimizer;
+};
+// A metric that counts.
+struct MetricObject {
+  nn::Metric metric;
+};
+
+// A Python value as an argument of a kind. A callable is an activation of the program.
+kinds::Value kind_value(nb::handle value);
+kinds::Made make_kind(const std::string& name, nb::handle args, nb::handle options);
+
+}  // namespace etude::python

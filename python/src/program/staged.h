@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// A staged function of Python: the graphs of one callable, or of one method of one instance. Keys,
+// graphs and runs belong to FunctionCore, as for functions of C++.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "etude/stage/function_core.h"
+#include "python/src/bind.h"
+#include "python/src/program/call_reader.h"
+
+namespace etude::python {
+
+// The facts that all instances of a method share.
+struct StagedFacts {
+  StagedFacts(nb::handle described, nb::handle empty) : parameters(described, empty) {}
+  FunctionParameters parameters;
+  FunctionOptions options;
+  CallSite where;
+  std::size_t specs = 0;  // parameters that a signature covers; 0: no signature
+  bool converts = true;   // control flow is converted
+};
+
+// The structure of a result, as a trace keeps it.
+struct ResultForm {
+  const TreeDef* def = nullptr;
+  std::vector<Tensor> places;  // for put_result(), by leaf; absent: no value
+};
+
+// The host function of a call. Borrowed.
+struct HostFunction {
+  PyObject* callable = nullptr;
+  PyObject* self = nullptr;    // of a method; null: none
+  bool is_self_bound = false;  // whether self takes no part in the key
+
+  // The callable after the conversion of its control flow. Requires the GIL.
+  nb::object converted(const StagedFacts& facts) const;
+};
+
+class Staged {
+ public:
+  explicit Staged(std::shared_ptr<const StagedFacts> facts);
+
+  const StagedFacts& facts() const noexcept { return *facts_; }
+  internal::FunctionCore& core() noexcept { return core_; }
+  const std::string& name() const noexcept { return core_.name(); }
+
+  // Calls it. A new reference. Requires the GIL, and releases it while graphs are made and run.
+  nb::object call(const HostFunction& host, PyObject* const* args, std::size_t count,
+                  PyObject* names);
+  // The graph for arguments like these, made if there is none.
+  internal::TraceRef trace(const HostFunction& host, PyObject* const* args, std::size_t count,
+                           PyObject* names);
+  // Runs one graph. throws: kInvalidArgument for arguments that it was not made for.
+  nb::object call_graph(const internal::TraceRef& trace, const HostFunction& host,
+                        PyObject* const* args, std::size_t count, PyObject* names);
+
+ private:
+  class Call;
+  // Shared: another thread may drop it from the list while a call uses it.
+  std::shared_ptr<const CallLayout> layout_for(const FunctionParameters::Bound& bound,
+                                               std::size_t first, const CallReader& reader);
+
+  std::shared_ptr<const StagedFacts> facts_;
+  internal::FunctionCore core_;
+  // Latest first; guarded by the GIL.
+  std::vector<std::shared_ptr<const CallLayout>> layouts_;
+  friend class Call;
+};
+
+// The function of autograph.convert; none: control flow stays as it is.
+void set_converter(nb::object convert);
+
+}  // namespace etude::python
