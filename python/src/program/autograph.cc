@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the conversion of Python's control flow needs of the library (python/etude/autograph/backend.py).
+// What the conversion of Python's control flow needs of the library
+// (python/etude/autograph/backend.py).
 #include <string>
 #include <vector>
 
 #include "etude/stage/effects.h"
-#include "python/src/held.h"
+#include "python/src/program/held.h"
 
 namespace etude::python {
 namespace {
 
-// Lets the Python object hold another value, under all its names. That is no call: a branch or body of a graph starts
-// with the values that its variables had before.
+// Lets the Python object hold another value, under all its names. That is no call: a branch or body
+// of a graph starts with the values that its variables had before.
 void set_value(nb::handle owner, nb::handle value) {
   if (!is_tensor(owner) || !is_tensor(value)) throw nb::type_error("_set_value: needs two tensors");
   mutable_tensor_of(owner) = tensor_of(value);
