@@ -12,7 +12,7 @@ constexpr Bind kBinds[] = {
     bind_errors,   bind_frames,   bind_dtype,    bind_device,          bind_tensor,  bind_create,
     bind_dlpack,   bind_variable, bind_ops,      bind_random,          bind_tree,    bind_layers,
     bind_function, bind_gradient, bind_tape,     bind_custom_gradient, bind_control, bind_host,
-    bind_scopes,   bind_kinds,    bind_training,
+    bind_scopes,   bind_kinds,    bind_training, bind_autograph,
 };
 
 }  // namespace

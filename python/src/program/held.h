@@ -39,6 +39,7 @@ void bind_gradient(nb::module_& m);
 void bind_tape(nb::module_& m);
 void bind_custom_gradient(nb::module_& m);
 void bind_control(nb::module_& m);
+void bind_autograph(nb::module_& m);
 void bind_host(nb::module_& m);
 void bind_scopes(nb::module_& m);
 void bind_layers(nb::module_& m);

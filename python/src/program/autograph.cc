@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the conversion of Python's control flow needs of the library
+// (python/etude/autograph/backend.py).
+#include <string>
+#include <vector>
+
+#include "etude/stage/effects.h"
+#include "python/src/program/held.h"
+
+namespace etude::python {
+namespace {
+
+// Lets the Python object hold another value, under all its names. That is no call: a branch or body
+// of a graph starts with the values that its variables had before.
+void set_value(nb::handle owner, nb::handle value) {
+  if (!is_tensor(owner) || !is_tensor(value)) throw nb::type_error("_set_value: needs two tensors");
+  mutable_tensor_of(owner) = tensor_of(value);
+}
+
+// Prints texts and tensors as one line, without spaces between them, now or when the graph runs.
+void print_pieces(const nb::list& pieces) {
+  const CallSite where = here();
+  std::vector<std::string> texts(nb::len(pieces));
+  std::vector<Printed> all;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    const nb::object piece = pieces[i];
+    if (is_tensor(piece)) {
+      all.emplace_back(tensor_of(piece), where);
+    } else {
+      texts[i] = nb::cast<std::string>(nb::str(piece));
+      all.emplace_back(texts[i], where);
+    }
+  }
+  with_user_line_released([&] { internal::print_all(all, ""); });
+}
+
+}  // namespace
+
+void bind_autograph(nb::module_& m) {
+  m.def("_set_value", set_value);
+  m.def("_print_pieces", print_pieces);
+}
+
+}  // namespace etude::python
