@@ -38,7 +38,6 @@ struct Tracing {
   const Tracing* outer;
   int depth;
 };
-// The innermost entry of this thread.
 struct Innermost {
   const Tracing* tracing = nullptr;
 };
@@ -83,8 +82,7 @@ class TracingScope {
  private:
   Innermost& innermost_;
   const Tracing entry_;
-  const NoDeviceScope
-      home_;  // calls are recorded on cpu:0, whatever scope the function is called in
+  const NoDeviceScope home_;  // calls are recorded on cpu:0, inside of scopes too
 };
 
 }  // namespace
@@ -599,5 +597,4 @@ std::string find_change(const TraceKey& kept, const Arguments& after, const Argu
 }
 
 }  // namespace internal
-
 }  // namespace etude
