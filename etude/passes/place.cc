@@ -91,7 +91,7 @@ class PlaceContext final : public Context {
     for (uint32_t r = 0; r < node.results; ++r) values_[node.first_result + r] = out[r];
   }
 
-  // The results of a branch or a step are on the device as well, also those of host code.
+  // All results of a branch or a step are on the device, also results of host code.
   Tensor output(GraphValue v) {
     const bool goes_there = is_inner_ && graph_.type(v)->device().is_home();
     return goes_there ? moved(value(v), device_) : value(v);
