@@ -44,8 +44,8 @@ class AddChain final : public Instance {
   Tensor a_ = hashed(1, {2, 2}), b_ = hashed(2, {2, 2}, 1e-3);
 };
 
-// The same chain in a DeviceScope of the device of its operands. The difference to the chain without
-// a scope is the cost of a scope for a call.
+// The same chain in a DeviceScope of the device of its operands. The difference to the chain
+// without a scope is the cost of a scope for a call.
 class AddInScope final : public Instance {
  public:
   std::vector<double> check() override {

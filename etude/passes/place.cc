@@ -26,7 +26,11 @@ class PlaceContext final : public Context {
   // With `moves_keys` the keys of draws are on the device as well: an op that runs the graph has
   // its operands on one device.
   PlaceContext(const Graph& graph, Device device, bool moves_keys)
-      : graph_(graph), device_(device), build_(graph.name()), values_(graph.value_count()) {
+      : graph_(graph),
+        device_(device),
+        is_inner_(moves_keys),
+        build_(graph.name()),
+        values_(graph.value_count()) {
     build_.keep_texts_of(graph);
     for (const Graph::Frame& frame : graph.frames()) build_.add_frame(frame);
     for (GraphValue v = 0; v < graph.first_constant(); ++v) {
@@ -42,7 +46,7 @@ class PlaceContext final : public Context {
     for (std::size_t i = 0; i < graph_.size(); ++i) run_node(graph_.node(i));
     std::vector<Draft> outputs;
     for (const GraphValue v : graph_.outputs()) {
-      outputs.push_back(v == kNoValue ? GraphBuilder::kNoDraft : number(value(v)));
+      outputs.push_back(v == kNoValue ? GraphBuilder::kNoDraft : number(output(v)));
     }
     return build_.finish(outputs, true);
   }
@@ -87,6 +91,11 @@ class PlaceContext final : public Context {
     for (uint32_t r = 0; r < node.results; ++r) values_[node.first_result + r] = out[r];
   }
 
+  // All results of a branch or a step are on the device, also results of host code.
+  Tensor output(GraphValue v) {
+    const bool goes_there = is_inner_ && graph_.type(v)->device().is_home();
+    return goes_there ? moved(value(v), device_) : value(v);
+  }
   const Tensor& value(GraphValue v) {
     Tensor& x = values_[v];
     if (!x.has_value()) {
@@ -114,6 +123,7 @@ class PlaceContext final : public Context {
 
   const Graph& graph_;
   const Device device_;
+  const bool is_inner_;  // of an op that runs the graph
   GraphBuilder build_;
   std::vector<Tensor> values_;                  // by value of the graph
   std::unordered_map<uint64_t, Draft> drafts_;  // by value id

@@ -18,6 +18,7 @@
 #include "etude/stage/control_flow.h"
 #include "etude/stage/effects.h"
 #include "etude/stage/function.h"
+#include "etude/stage/host_function.h"
 #include "etude/variables/variable.h"
 #include "tests/devices/sim/sim_device.h"
 #include "tests/devices/sim/sim_memory.h"
@@ -302,6 +303,25 @@ TEST(SimDevice, EffectsWaitForTheirValues) {
   EXPECT_EQ(y.to_vector<float>(), (Floats{3, 5}));
   ASSERT_EQ(lines.size(), 2u);
   EXPECT_EQ(lines[0], "y is [2., 4.]");
+}
+
+// A callable of the host gets copies on cpu:0, and its results go back where the next call needs
+// them.
+TEST(SimDevice, HostFunctionsRunOnTheHost) {
+  std::vector<Device> seen;
+  const auto twice = host_function(
+      [&](const Tensor& x) {
+        seen.push_back(x.device());
+        return x * 2.0;
+      },
+      TensorSpec{{2}, kFloat32});
+  auto f = function([&](const Tensor& x) { return twice(sin(x)) + x; });
+  const Tensor x = {1.0, 2.0};
+  const Tensor want = sin(x) * 2.0 + x;
+  const Tensor got = f(x.to(device()));
+  EXPECT_EQ(got.device(), device());
+  EXPECT_TRUE(same_value(got.to("cpu:0"), want));
+  EXPECT_EQ(seen, std::vector<Device>(1));  // cpu:0
 }
 
 TEST(SimDevice, LazyScopesRunItsCallsAtOnce) {

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls on other devices than cpu:0: the same bits, in the memory of the device.
+// Calls on other devices than cpu:0, one by one and as graphs: the same bits, in the memory of the
+// device.
 #include <algorithm>
 #include <array>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "etude/core/context/device_scope.h"
+#include "etude/passes/place.h"
 #include "tests/devices/sim/sim_device.h"
 #include "tests/ops/checks.h"
 
@@ -70,9 +73,31 @@ void check_on(const Device& device, const Call& call, const Values& want) {
   compare(call, "in a scope of", scoped, want, device);
 }
 
+// The graph of the call as placed on the device: its plan has the bits of the call.
+void check_plan_on(const Device& device, const Call& call, const Graph& graph, const Values& want) {
+  const GraphRef placed = internal::placed_graph(graph, device);
+  std::vector<Tensor> inputs = inputs_of(call);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    inputs[i] = to_dense(inputs[i]).to(placed->inputs()[i].type->device());
+  }
+  std::vector<Tensor> found;
+  for (const Tensor& y : run_plan(*placed, inputs)) {
+    found.push_back(y.has_value() ? to_dense(y).to(Device()) : y);
+  }
+  compare_lists(call, fmt::format("staged on {}", device.to_string()), found,
+                {want.data(), want.size()});
+}
+
 }  // namespace
 
 void check_device(const Call& call) {
+  const Effect effect = call.op->def().effect;
+  const bool is_state = effect == Effect::kReads || effect == Effect::kWrites;
+  if (!is_state && !call.op->moves_devices() && !has_data_sizes(call)) {
+    const GraphRef graph = graph_of(call);
+    const Values want = dense_results(call);
+    for (const Device& device : others()) check_plan_on(device, call, *graph, want);
+  }
   if (is_fixed(call)) return;
   const Values want = run(call);
   for (const Device& device : others()) check_on(device, call, want);

@@ -40,9 +40,9 @@ void note_line(const Tensor& x, CallSite where) noexcept;
 // Returns a tensor that the user's line `where` made from host data, moved to the given device, or
 // else to the device of the scope.
 Tensor in_scope(Tensor made, CallSite where, std::optional<Device> given = std::nullopt);
-// Marks x, the value of a Variable in a trace. A value of cpu:0 in a trace goes to the device of the
-// other operands; but Variables on two devices are an error there as well, unless the trace hides a
-// scope. Both are defined in core/internal/traced.cc.
+// Marks x, the value of a Variable in a trace. A value of cpu:0 in a trace goes to the device of
+// the other operands; but Variables on two devices are an error there as well, unless the trace
+// hides a scope. Both are defined in core/internal/traced.cc.
 void fix_place(const Tensor& x) noexcept;
 bool has_fixed_place(const Tensor& x) noexcept;
 // Moves tensors to the device of the scope, if it exists, by the op to_device: the values of loops

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls that run after they have returned. A device with a queue runs a call later, on another
-// thread or processor, and may report its fault later still. The fault belongs to the call: a kernel
-// that enqueues work takes a note of the op and the user's line, under a number, and the device
-// reports faults by number. So late errors have the texts of errors that are thrown at once.
+// thread or processor, and may report its fault later still. The fault belongs to the call: a
+// kernel that enqueues work takes a note of the op and the user's line, under a number, and the
+// device reports faults by number. So late errors have the texts of errors that are thrown at once.
 #pragma once
 
 #include <cstdint>
