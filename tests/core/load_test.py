@@ -17,20 +17,37 @@ import threading
 
 MOST_BYTES = 256
 OPENED_LATER = ("libdnnl", "libopenblas", "liblapack")
+PT_DYNAMIC = 2
 PT_TLS = 7
+DT_FLAGS_1 = 0x6FFFFFFB
+DF_1_NODELETE = 8
 
 
-def thread_local_bytes(library):
-    """The size of the thread-local block that the program header of a 64-bit ELF file asks for."""
+def segment(library, kind):
+    """Offset and size in the file, and size in memory, of the first segment of a kind in a 64-bit ELF file."""
     data = pathlib.Path(library).read_bytes()
     if data[:5] != b"\x7fELF\x02":
         sys.exit(f"{library}: not a 64-bit ELF file")
     (first,), (size, count) = struct.unpack_from("<Q", data, 32), struct.unpack_from("<HH", data, 54)
     for i in range(count):
         at = first + i * size
-        if struct.unpack_from("<I", data, at)[0] == PT_TLS:
-            return struct.unpack_from("<Q", data, at + 40)[0]
-    return 0
+        if struct.unpack_from("<I", data, at)[0] == kind:
+            offset, = struct.unpack_from("<Q", data, at + 8)
+            return offset, *struct.unpack_from("<QQ", data, at + 32)
+    return 0, 0, 0
+
+
+def thread_local_bytes(library):
+    """The size of the thread-local block that the program header asks for."""
+    return segment(library, PT_TLS)[2]
+
+
+def stays(library):
+    """Whether the library is linked to stay loaded when it is closed."""
+    offset, size, _ = segment(library, PT_DYNAMIC)
+    data = pathlib.Path(library).read_bytes()
+    entries = struct.iter_unpack("<QQ", data[offset:offset + size])
+    return any(tag == DT_FLAGS_1 and value & DF_1_NODELETE for tag, value in entries)
 
 
 def open_library(library):
@@ -59,9 +76,9 @@ def open_in_threads(library):
         thread.start()
     for thread in threads:
         thread.join()
-    open_library(library)
+    opened = open_library(library)
     mapped = pathlib.Path("/proc/self/maps").read_text(encoding="utf-8")
-    _ctypes.dlclose(open_library(library)._handle)
+    _ctypes.dlclose(opened._handle)  # the last handle
     if "libetude" not in pathlib.Path("/proc/self/maps").read_text(encoding="utf-8"):
         faults.append("a closed library is unmapped, under threads of its own that may still run")
     return faults + [f"{name} is loaded at the start" for name in OPENED_LATER if name in mapped]
@@ -74,6 +91,8 @@ def main():
     size = thread_local_bytes(library)
     if not 0 < size <= MOST_BYTES:
         return f"{library}: {size} bytes of thread-local storage, for at most {MOST_BYTES}. Rare state is a ThreadObject"
+    if not stays(library):
+        return f"{library}: linked without -z nodelete. Its threads, and threads in a call, run on after a dlclose()"
     # Without this process's settings: a bare Python has loaded nothing of ours.
     done = subprocess.run([sys.executable, "-I", __file__, "--open", library], capture_output=True, text=True,
                           timeout=120, check=False)
