@@ -214,7 +214,7 @@ def stubs() -> dict[str, str]:
         module = getattr(etude, space)
         if getattr(module, "__file__", None) is None:
             out[f"{space}.pyi"] = HEAD + imports + use.replace(", bool as _bool", "") + members(module, False)
-    return out
+    return {name: re.sub(r"[ \t]+$", "", text, flags=re.M) for name, text in out.items()}
 
 
 def main() -> int:
