@@ -15,6 +15,7 @@ from etude import _core
 from etude._core import Tensor
 
 _ops = _core._ops
+_sum = _ops["sum"]
 _INT32 = range(-(2**31), 2**31)
 # Beyond it a float64 does not hold every integer.
 _EXACT = 2**53
@@ -135,7 +136,9 @@ def _in_dtype(op, x, dtype, **options) -> Tensor:
 
 def sum(x, /, *, axis=None, dtype=None, keepdims=False) -> Tensor:
     """Sum over axes; over all of them if axis is None. With `dtype`, x is cast to it first."""
-    return _in_dtype(_ops["sum"], x, dtype, axis=axis, keepdims=keepdims)
+    if dtype is None:
+        return _sum(x, axis=axis, keepdims=keepdims)
+    return _in_dtype(_sum, x, dtype, axis=axis, keepdims=keepdims)
 
 
 def prod(x, /, *, axis=None, dtype=None, keepdims=False) -> Tensor:
