@@ -4,10 +4,13 @@ import builtins
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias, overload
 
+from etude import data as data
 from etude import fft as fft
 from etude import image as image
+from etude import io as io
 from etude import linalg as linalg
 from etude import nn as nn
+from etude import optim as optim
 from etude import random as random
 
 # Objects of other libraries are taken by the buffer protocol, DLPack or __array__.
@@ -299,6 +302,9 @@ class FailedPreconditionError(Error, RuntimeError):
 
     ...
 
+class Function:
+    """A staged function: a call with a new kind of arguments traces the function into a graph, later calls run the graph. Made by etude.function()."""
+
 class Generator:
     """A sequence of random keys, as a value: a copy produces the same keys."""
 
@@ -339,6 +345,67 @@ class Generator:
 
     def __repr__(self) -> str: ...
 
+class GradientTape:
+    """Records the calls that depend on watched values in its `with` block, and runs their rules backwards. confined to the thread that entered it."""
+
+    def __init__(self, *, persistent: builtins.bool = False, watch_variables: builtins.bool = True) -> None: ...
+
+    def __enter__(self) -> Any: ...
+
+    def __exit__(self, *args) -> None: ...
+
+    def watch(self, x: Any) -> None:
+        """Records calls on these tensors and Variables from now on."""
+
+    def gradient(self, targets: Any, sources: Any, output_gradients: Any = None, *, unconnected: str = 'none') -> Tensor:
+        """The gradient of the sum of all targets, in the structure of the sources."""
+
+    def jacobian(self, target: Any, sources: Any, *, unconnected: str = 'none', vectorize: builtins.bool = True) -> Tensor: ...
+
+    def batch_jacobian(self, target: Any, source: Any, *, unconnected: str = 'none', vectorize: builtins.bool = True) -> Tensor: ...
+
+    def stop(self) -> None: ...
+
+    def start(self) -> None: ...
+
+    def reset(self) -> None: ...
+
+    def pause(self) -> _TapePause: ...
+
+    def watched_variables(self) -> list: ...
+
+    def explain(self, target: Any, source: Any) -> str:
+        """Why the gradient is None, in one sentence."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def persistent(self) -> builtins.bool: ...
+
+    @property
+    def recording(self) -> builtins.bool: ...
+
+class GraphFunction:
+    """One graph of a function."""
+
+    def __call__(self, *args, **kwargs) -> Any: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def inputs(self) -> list: ...
+
+    @property
+    def outputs(self) -> list: ...
+
+    @property
+    def captures(self) -> list: ...
+
+    def __str__(self) -> str: ...
+
+    def __repr__(self) -> str: ...
+
 class InternalError(Error, RuntimeError):
     """A bug in Etude."""
 
@@ -348,6 +415,82 @@ class InvalidArgumentError(Error, ValueError, TypeError):
     """The caller can fix the value, shape or type."""
 
     ...
+
+class KindObject:
+    """An object of the library that its kind describes."""
+
+    def __init__(self, arg0: str, arg1: tuple, arg2: dict, /) -> None: ...
+
+    def _loss(self, arg0: Any, arg1: Any, arg2: Any, /) -> Tensor: ...
+
+    def _call(self, arg: Any, /) -> Tensor: ...
+
+    def _rate(self, arg: int, /) -> float: ...
+
+    def _json(self) -> str: ...
+
+    def __repr__(self) -> str: ...
+
+class Layer:
+    """A layer of the library: a callable with parameters."""
+
+    def __init__(self, arg0: str, arg1: tuple, arg2: dict, /) -> None: ...
+
+    def __call__(self, x: Any) -> Any: ...
+
+    def __getattr__(self, arg: str, /) -> Any: ...
+
+    def _set(self, arg0: str, arg1: Any, /) -> None: ...
+
+    def _has(self, arg: str, /) -> builtins.bool: ...
+
+    def _names(self) -> list: ...
+
+    def _description(self) -> Tensor: ...
+
+    def _text(self) -> str: ...
+
+def LazyScope() -> _LazyScope:
+    """A block whose calls are recorded, and run together when their elements are needed."""
+
+class Loader:
+    """An endless series of batches over samples in memory, shuffled for each epoch. The position can be saved and restored."""
+
+    def __init__(self, inputs: Any, labels: Any, *, batch: int = 32, seed: int = 0, shuffle: builtins.bool = True, keep_remainder: builtins.bool = False, prefetch: int = 2) -> None: ...
+
+    def next(self) -> tuple:
+        """The next batch: (inputs, labels)."""
+
+    def seek(self, epoch: int, step: int) -> None: ...
+
+    @property
+    def position(self) -> tuple[int, int]: ...
+
+    @property
+    def steps_per_epoch(self) -> int: ...
+
+    @property
+    def samples(self) -> int: ...
+
+class Module:
+    """A base class of models. Its attributes are its parts, in the order in which they were set.
+
+    Tensors, Variables, layers, lists and other modules among them are parameters; numbers, texts
+    and functions are
+    options. Copies are independent values::
+
+        class Net(et.Module):
+            def __init__(self):
+                self.hidden = et.nn.Dense(784, 128, activation=et.nn.relu)
+                self.output = et.nn.Dense(128, 10)
+
+            def __call__(self, x):
+                return self.output(self.hidden(x))
+    """
+
+class NoDerivative:
+    """Marks an argument or a part that has no derivative. A function that is differentiated gets
+    the value itself."""
 
 class NotFoundError(Error, LookupError):
     """There is no such name, file or device."""
@@ -361,10 +504,36 @@ class Op:
     results: tuple[str, ...]
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
 
+class Optimizer:
+    """An optimiser: its options, and its state."""
+
+    def __init__(self, arg0: str, arg1: tuple, arg2: dict, /) -> None: ...
+
+    def update(self, model: Any, gradients: Any) -> None:
+        """Moves every tensor of the model against its gradient, in place."""
+
+    def state(self) -> dict:
+        """The state by name, with the number of updates."""
+
+    def restore(self, state: dict) -> None: ...
+
+    def scale_rate(self, factor: float) -> None: ...
+
+    @property
+    def updates(self) -> int: ...
+
+    @property
+    def rate(self) -> float: ...
+
+    def __repr__(self) -> str: ...
+
 class OutOfRangeError(Error, IndexError):
     """An index or axis is outside of its range."""
 
     ...
+
+def PhaseScope(phase: str) -> _PhaseScope:
+    """A block in which layers run in this phase: 'training' or 'inference'."""
 
 class ResourceExhaustedError(Error, MemoryError):
     """Memory, or a configured limit, is used up."""
@@ -379,6 +548,12 @@ class SeedScope:
     def __enter__(self) -> SeedScope: ...
 
     def __exit__(self, *args) -> None: ...
+
+def StepScope() -> _StepScope:
+    """A block with a lazy_barrier() at its end."""
+
+class TensorSpec:
+    """The type of a tensor: shape, dtype and a name. A size that is None may be any."""
 
 class UnavailableError(Error, ConnectionError):
     """A peer is gone. The same call may succeed later."""
@@ -506,6 +681,9 @@ class VariablePart:
     def assign_sub(self, x: ArrayLike) -> Tensor:
         """Subtracts from the part."""
 
+class VariableSpec(TensorSpec):
+    """The type of any Variable of this dtype and shape."""
+
 def abs(x: ArrayLike, /) -> Tensor:
     """Absolute value of x, a real tensor; the smallest integer of a signed dtype wraps. Its gradient at 0 is 0."""
 
@@ -562,6 +740,9 @@ def asin(x: ArrayLike, /) -> Tensor:
 def asinh(x: ArrayLike, /) -> Tensor:
     """The number whose hyperbolic sine is x."""
 
+def assert_true(condition: Any, message: str = '') -> None:
+    """Fails unless all elements are true: now, or when the graph runs."""
+
 def astype(x: ArrayLike, dtype: DTypeLike | None, /, *, copy: builtins.bool | None = True, device: DeviceLike | None = None) -> Tensor:
     """x with its elements converted to `dtype`: floats to integers truncate and saturate."""
 
@@ -611,6 +792,9 @@ def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
 def broadcast_to(x: ArrayLike, /, shape: int | Sequence[int]) -> Tensor:
     """x repeated to a larger shape by the rules of broadcasting."""
 
+def call_time_value(thunk: Any) -> Tensor:
+    """The value of thunk(), read at each call of the staged function around."""
+
 def can_cast(from_: Any, to: DTypeLike, /) -> builtins.bool:
     """Whether promotion within a kind converts one dtype to the other."""
 
@@ -632,6 +816,12 @@ complex64: DType
 
 def concat(arrays: Sequence[ArrayLike], /, *, axis: int | Sequence[int] | None = 0) -> Tensor:
     """Joins tensors along an axis that exists; flattens them first if axis is None."""
+
+def cond(predicate: Any, then: Callable, otherwise: Callable, *operands: Any) -> Any:
+    """Returns ``then(*operands)`` if the predicate is true, else ``otherwise(*operands)``.
+    
+    The predicate is a single bool. Both branches return the same structure, with tensors of the
+    same types; numbers become tensors. In a graph both are traced and one runs."""
 
 def conj(x: ArrayLike, /) -> Tensor:
     """x with its imaginary part negated; real x comes back as it is."""
@@ -661,8 +851,21 @@ def cumulative_prod(x: ArrayLike, /, *, axis: int | Sequence[int] | None = None,
 def cumulative_sum(x: ArrayLike, /, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None, include_initial: builtins.bool = False, **options: Any) -> Tensor:
     """Running sums along an axis. With `dtype`, x is cast to it first. Options: exclusive, reverse."""
 
+def custom_gradient(f: Callable) -> Callable:
+    """Decorates a function that returns its value and its pullback: ``return value, pullback``.
+    
+    ``pullback(*dy)`` gets a cotangent for each member of the value and returns a gradient for each
+    argument; for one argument it may return it alone. If the function reads Variables,
+    ``pullback(*dy, variables=None)`` returns a pair: the gradients of the arguments, and a list
+    with those of the Variables, in their order. Keyword arguments count as arguments, in the order
+    of the parameters."""
+
 def default_dtype() -> Tensor:
     """The dtype of numbers with a fraction on this thread."""
+
+def derivative(f: Callable, x: Any) -> Any:
+    """Returns the derivative of ``f`` along its one argument, a tensor or a number, in forward
+    mode."""
 
 def diff(x: ArrayLike, /, *, axis: int | Sequence[int] | None = -1, n: int = 1, prepend: Any = None, append: Any = None) -> Tensor:
     """Differences of neighbours along an axis, n times. `prepend` and `append` are joined to x first."""
@@ -672,6 +875,9 @@ def digamma(x: ArrayLike, /) -> Tensor:
 
 def divide(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
     """Quotient x1 / x2. Integers and bools become float32 first: 7 / 2 is 3.5."""
+
+def do_not_convert(f: Callable) -> Callable:
+    """Marks a function whose control flow stays as it is in staged functions."""
 
 def dot(x: ArrayLike, y: ArrayLike, /) -> Tensor:
     """Sum over the last axis of x and the last but one of y, or its only one; a scalar multiplies. For matrices this is matmul."""
@@ -761,6 +967,9 @@ def floor(x: ArrayLike, /) -> Tensor:
 def floor_divide(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
     """The largest integer not above x1 / x2, in the dtype of the operands: -7 by 2 is -4. A zero among integer divisors is an error."""
 
+def fold(body: Callable, init: Any, xs: Any) -> Any:
+    """Calls ``body(state, x)`` for each row of ``xs`` along axis 0; returns the last state."""
+
 def from_dlpack(x: Any, /, *, device: DeviceLike | None = None, copy: builtins.bool | None = None) -> Tensor:
     """A tensor over the elements of an array of another library, without a copy where possible. The memory is never written: the first write to the tensor copies."""
 
@@ -773,14 +982,57 @@ def full(shape: int | Sequence[int], fill_value: ArrayLike, *, dtype: DTypeLike 
 def full_like(x: ArrayLike, /, fill_value: ArrayLike, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None) -> Tensor:
     """A tensor of the shape of x whose elements are all `fill_value`; of the dtype of x by default."""
 
+def function(f: Callable | None = None, /, *, name: str | None = None, signature: Any = None, relax_shapes: builtins.bool = True, run_eagerly: builtins.bool = False, convert: builtins.bool = True, donate: Iterable[str] | str = (), max_traces: int | None = None) -> Any:
+    """Returns a staged function: a call with a new kind of arguments traces ``f`` into a graph;
+    later calls run it.
+    
+    Host code of ``f`` runs only while it is traced, so its decisions are fixed in the graph.
+    Tensors, NumPy arrays and structures of them are inputs; numbers, texts and other objects are
+    part of the key: numbers and texts by type and value, objects with an equality of their own by
+    that, all others by identity, held weakly. A method has graphs for each instance, unless the
+    instance is a structure itself.
+    
+    Args:
+      name: for messages; default: the name of ``f``.
+      signature: a list with an ``et.TensorSpec``, or a structure of them, for each parameter.
+      relax_shapes: graphs that differ only in sizes become one graph for all sizes.
+      run_eagerly: calls run ``f``, as if it were not staged.
+      convert: control flow on tensors (``if``, ``while``, ``for``) becomes part of the graph.
+      donate: names of parameters whose tensors a call may change. Their memory may be reused.
+      max_traces: the least recently used graph is dropped."""
+
+def functions_run_eagerly() -> builtins.bool: ...
+
 def gather_nd(x: ArrayLike, indices: ArrayLike, /, *, batch_dims: int = 0) -> Tensor:
     """The parts of x at coordinates: the last axis of the indices holds positions on the first axes of x, after batch_dims axes that both share."""
+
+def gradient(f: Any, args: Any, keywords: Any, argnums: Any, has_aux: Any) -> Any:
+    """Returns a function that computes the gradient of ``f``, whose result is a scalar.
+    
+    ``gradient(f)(x)`` or ``gradient(f, x)``. With ``has_aux`` the function returns a pair of the
+    scalar and anything else, and the result is a pair of the gradient and that."""
 
 def greater(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
     """Whether x1 > x2, element by element with broadcasting."""
 
 def greater_equal(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
     """Whether x1 >= x2, element by element with broadcasting."""
+
+def hessian(f: Any, args: Any, keywords: Any, argnums: Any, has_aux: Any) -> Any:
+    """Returns a function that computes the jacobian of the gradient of a scalar function."""
+
+def host_function(f: Callable, results: Any = (), *, variables: Iterable = (), name: str | None = None) -> Callable:
+    """Returns a callable like ``f``, whose calls in a graph run ``f`` itself each time the graph
+    runs.
+    
+    ``results`` declares the types of its results: a dtype (of a scalar), an ``et.TensorSpec``, or a
+    structure of them. ``f`` gets tensors with elements. Derivatives in a graph run ``f`` once more,
+    under a tape of its own. Variables that it reads and that get gradients are listed in
+    ``variables``."""
+
+def hvp(f: Callable, x: Any, v: Any) -> Any:
+    """Returns the second derivative of a scalar function at ``x``, times ``v``. A tuple holds
+    several arguments."""
 
 def hypot(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
     """sqrt(x1 * x1 + x2 * x2) without overflow on the way. Its gradient at (0, 0) is 0."""
@@ -810,6 +1062,9 @@ def imag(x: ArrayLike, /) -> Tensor:
 
 inf: float
 
+def init_scope() -> _InitScope:
+    """A block whose calls run at once, outside of all traces and tapes."""
+
 int16: DType
 
 int32: DType
@@ -817,6 +1072,12 @@ int32: DType
 int64: DType
 
 int8: DType
+
+def is_staged(arg: Any, /) -> builtins.bool:
+    """Whether x is a tensor without elements: its value is not known while a function is traced."""
+
+def is_training() -> builtins.bool:
+    """Whether layers run in the training phase."""
 
 def isclose(x1: ArrayLike, x2: ArrayLike, /, *, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: builtins.bool = False) -> Tensor:
     """Whether |x1 - x2| <= atol + rtol * |x2|, element by element; infinities are close to themselves only, NaN to NaN only with equal_nan."""
@@ -835,6 +1096,21 @@ def isinf(x: ArrayLike, /) -> Tensor:
 
 def isnan(x: ArrayLike, /) -> Tensor:
     """Whether x is NaN."""
+
+def jacobian(f: Any, args: Any, keywords: Any, argnums: Any, has_aux: Any) -> Any:
+    """Returns a function that computes all derivatives of ``f``: ``[shape of f(x)..., shape of
+    x...]``.
+    
+    For structures: the structure of the result, with the structure of the argument at each leaf.
+    Rows are computed in reverse mode or columns in forward mode, whichever are fewer."""
+
+def jvp(f: Callable, primals: Any, tangents: Any) -> tuple[Any, Any]:
+    """Returns the value of ``f`` and its tangent along ``tangents``, in one forward-mode run.
+    
+    A tuple holds several arguments; ``tangents`` has the structure of ``primals``."""
+
+def lazy_barrier(*, wait: builtins.bool = False) -> None:
+    """Runs all pending calls of this thread."""
 
 def less(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
     """Whether x1 < x2, element by element with broadcasting."""
@@ -915,6 +1191,12 @@ class moments_result(NamedTuple):
 def moments(x: ArrayLike, /, *, axis: int | Sequence[int] | None = None, keepdims: builtins.bool = False) -> moments_result:
     """Mean and biased variance over the given axes, or over all."""
 
+def move(x: Any, tangent: Any) -> None:
+    """Moves the tensors of ``x`` along a tangent of its structure, in place: ``x += tangent`` leaf
+    by leaf.
+    
+    Layers take the updates of their state. A None in the tangent leaves its part unchanged."""
+
 def moveaxis(x: ArrayLike, /, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
     """x with the axes `source` put at the places `destination`; the others keep their order."""
 
@@ -931,6 +1213,10 @@ def negative(x: ArrayLike, /) -> Tensor:
 
 def nextafter(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
     """The number next to x1 in the direction of x2."""
+
+def no_derivative(value: Any) -> NoDerivative:
+    """Returns ``value`` as a constant for gradients: ``et.gradient(loss)(weights,
+    et.no_derivative(x))``."""
 
 def nonzero(x: ArrayLike, /) -> tuple[Tensor, ...]:
     """The indices of the elements that are not zero, as a tensor for each axis."""
@@ -967,14 +1253,41 @@ def positive(x: ArrayLike, /) -> Tensor:
 def pow(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
     """x1 to the power x2, element by element with broadcasting. Negative exponents of integers are an error. The gradient by x2 is 0 where x1 <= 0: no power near it is real, or moves with x2."""
 
+def print(*args) -> None:
+    """Prints the values in a line, now or when the graph runs."""
+
 def prod(x: ArrayLike, /, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None, keepdims: builtins.bool = False) -> Tensor:
     """Product over axes; over all of them if axis is None. With `dtype`, x is cast to it first."""
+
+def pullback(f: Callable, *args: Any, argnums: int | Sequence[int] | None = None) -> Callable:
+    """Returns the pullback of ``f`` at the arguments; see :func:`value_with_pullback`."""
+
+def py_function(f: Callable | None = None, /, *, out: Any = None, variables: Iterable = ()) -> Any:
+    """Decorates Python code that a graph calls each time it runs:
+    ``@et.py_function(out=et.float32)``.
+    
+    ``out`` declares the results: a dtype, an ``et.TensorSpec``, or a structure of them; ``()`` for
+    none. The default is a float32 scalar. See :func:`host_function`."""
 
 def real(x: ArrayLike, /) -> Tensor:
     """Real part of x, a real tensor; real x comes back as it is."""
 
 def reciprocal(x: ArrayLike, /) -> Tensor:
     """1 / x. Integers become float32 first."""
+
+def recompute_grad(f: Callable) -> Callable:
+    """Returns ``f`` with a derivative that keeps only its arguments, and runs ``f`` again when it
+    is needed."""
+
+def register_pytree(cls: type, flatten: Callable[[Any], tuple[Iterable[Any], Any]], unflatten: Callable[[Any, tuple], Any]) -> type:
+    """Makes a class a structure.
+    
+    Args:
+      flatten: returns ``(children, aux)``: the parts, and a hashable value with everything else.
+      unflatten: ``unflatten(aux, children)`` makes an object of them.
+    
+    Raises:
+      InvalidArgumentError: if the class is a structure already."""
 
 def remainder(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
     """x1 - x2 * floor(x1 / x2): it has the sign of x2, so the remainder of -7 by 3 is 2. A zero among integer divisors is an error."""
@@ -1001,6 +1314,14 @@ def round(x: ArrayLike, /) -> Tensor:
 
 def rsqrt(x: ArrayLike, /) -> Tensor:
     """1 / sqrt(x)."""
+
+def run_functions_eagerly(flag: builtins.bool = True) -> None:
+    """While true, calls of all functions run their Python function, even if graphs exist."""
+
+def scan(body: Callable, init: Any, xs: Any) -> tuple[Any, Any]:
+    """Calls ``body(state, x)``, which returns ``(state, row)``, for each row of ``xs``.
+    
+    Returns the last state and all output rows, stacked along a new axis 0."""
 
 def scatter(x: ArrayLike, indices: ArrayLike, updates: ArrayLike, /, *, mode: str = 'set') -> Tensor:
     """x with rows updated: row indices[i] is set to, or combined with, updates[i]. Repeated indices all count, in order, so that set keeps the last. mode: set, add, mul, min or max."""
@@ -1071,6 +1392,9 @@ def stack(xs: Sequence[ArrayLike], /, *, axis: int = 0) -> Tensor:
 def std(x: ArrayLike, /, *, axis: int | Sequence[int] | None = None, correction: float = 0.0, keepdims: builtins.bool = False) -> Tensor:
     """Standard deviation over the given axes, or over all: the root of var. Its derivative where all elements are equal is 0."""
 
+def stop_gradient(x: Any) -> Any:
+    """Returns the same values without derivatives."""
+
 def subtract(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
     """Difference x1 - x2, element by element with broadcasting."""
 
@@ -1082,6 +1406,12 @@ def sum_to(x: ArrayLike, /, shape: int | Sequence[int]) -> Tensor:
 
 def swapaxes(x: ArrayLike, /, axis1: int, axis2: int) -> Tensor:
     """x with two axes swapped."""
+
+def switch_case(index: Any, branches: Sequence[Callable], *operands: Any) -> Any:
+    """Returns the result of branch number ``index``; all return the same structure.
+    
+    Raises:
+      OutOfRangeError: for an index without a branch."""
 
 def take(x: ArrayLike, indices: ArrayLike, /, *, axis: int | Sequence[int] | None = None) -> Tensor:
     """Slices of x at indices along an axis, which x with one axis may leave out."""
@@ -1162,14 +1492,56 @@ def unique_values(x: ArrayLike, /) -> Tensor:
 def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Tensor, ...]:
     """The slices of x along an axis, without that axis."""
 
+def value_with_gradient(f: Any, args: Any, keywords: Any, argnums: Any, has_aux: Any) -> Any:
+    """Returns a function that computes the value of ``f`` and its gradient in one run: ``(value,
+    gradient)``.
+    
+    With ``has_aux``: ``((value, aux), gradient)``."""
+
+def value_with_gradient(f: Any, args: Any, keywords: Any, argnums: Any, has_aux: Any) -> Any:
+    """Returns a function that computes the value of ``f`` and its gradient in one run: ``(value,
+    gradient)``.
+    
+    With ``has_aux``: ``((value, aux), gradient)``."""
+
+def value_with_pullback(f: Callable, *args: Any, argnums: int | Sequence[int] | None = None) -> tuple[Any, Callable]:
+    """Returns ``f(*args)``, of any structure, and its pullback.
+    
+    The pullback maps a cotangent, in the structure of the value, to the cotangents of the
+    arguments, as often as it is called."""
+
 def var(x: ArrayLike, /, *, axis: int | Sequence[int] | None = None, correction: float = 0.0, keepdims: builtins.bool = False) -> Tensor:
     """Variance over the given axes, or over all: the sum of squared distances from the mean, divided by their number less `correction`; NaN if that is not positive."""
 
 def vecdot(x: ArrayLike, y: ArrayLike, /, *, axis: int = -1) -> Tensor:
     """Sum of conj(x) * y over one axis, counted from the last; the other axes broadcast."""
 
+def vjp(f: Callable, primals: Any, cotangent: Any) -> tuple[Any, Any]:
+    """Returns the value at the arguments and the cotangents of the arguments. A tuple holds several
+    arguments."""
+
+def vmap(f: Callable | None = None, /, *, in_axes: Any = 0, out_axes: int = 0, randomness: str = 'error') -> Callable:
+    """Returns a function that maps ``f`` over examples, in one run on all of them.
+    
+    Args:
+      in_axes: the axis of the examples in every argument, or one entry per argument; None: the
+        same for all examples.
+      out_axes: the axis of the examples in the result.
+      randomness: "error" refuses random draws, "same" draws once for all examples, "different"
+        for each.
+    
+    Keyword arguments are the same for all examples. ``f`` cannot read elements: write ``if x > 0``
+    as ``where``."""
+
 def where(condition: ArrayLike, x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
     """x1 where the condition holds, else x2, with broadcasting."""
+
+def while_loop(condition: Callable, body: Callable, init: Any, *, max_iterations: int | None = None, shapes: dict[str, Sequence[int | None]] | None = None) -> Any:
+    """Applies ``body`` as long as ``condition`` is true; returns the last state.
+    
+    A tuple is passed as separate arguments. The state keeps its structure and the types of its
+    tensors, except for the sizes that ``shapes`` allows to change: ``{"state/rows": (None, 3)}``,
+    in eager code."""
 
 def zeros(shape: int | Sequence[int], *, dtype: DTypeLike = float32, device: DeviceLike | None = None) -> Tensor:
     """A tensor of zeros of the given shape."""

@@ -8,8 +8,6 @@ name is made when it is first used.
 
 from __future__ import annotations
 
-import inspect
-import keyword
 import sys
 import types
 from typing import Any, Callable
@@ -20,7 +18,10 @@ from etude._structures import Module, tree
 __all__ = ["Layer", "Loss", "Metric", "Schedule", "Sequential"]
 
 
-def _parameters(kind: dict, named_only: bool = False) -> list[inspect.Parameter]:
+def _parameters(kind: dict, named_only: bool = False) -> list:
+    import inspect  # takes a while to load
+    import keyword
+
     out = []
     # "in" of a layer cannot be named in a call, nor can those before it.
     unnamed = max(
@@ -102,6 +103,8 @@ class Sequential(Module):
 
 
 def _layer(kind: dict) -> type:
+    import inspect
+
     name = kind["name"]
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -123,6 +126,8 @@ def _layer(kind: dict) -> type:
 
 
 def _optimizer(kind: dict) -> type:
+    import inspect
+
     name = kind["name"]
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -148,6 +153,8 @@ class Loss:
     """
 
     def __init__(self, kind: dict, options: dict) -> None:
+        import inspect
+
         self._kind_row = kind
         self._options = options
         self._loss = _core.KindObject(kind["name"], (), options)
@@ -188,6 +195,8 @@ class _Named:
     object of the kind."""
 
     def __init__(self, kind: dict, cls: type) -> None:
+        import inspect
+
         self._kind = kind["name"]
         self._class = cls
         self.__name__ = kind["name"].rpartition(".")[2]

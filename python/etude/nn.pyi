@@ -7,6 +7,36 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, overload
 from etude import ArrayLike, DeviceLike, DType, DTypeLike, Tensor
 from etude import float32, float64, int32, int64
 
+class Layer(Layer):
+    """A layer: a callable from tensor to tensor, whose parameters are its attributes.
+
+    A layer is a structure: it is differentiated, trained, staged, copied and saved like a dict of
+    its parameters.
+    """
+
+class Module:
+    """A base class of models. Its attributes are its parts, in the order in which they were set.
+
+    Tensors, Variables, layers, lists and other modules among them are parameters; numbers, texts
+    and functions are
+    options. Copies are independent values::
+
+        class Net(et.Module):
+            def __init__(self):
+                self.hidden = et.nn.Dense(784, 128, activation=et.nn.relu)
+                self.output = et.nn.Dense(128, 10)
+
+            def __call__(self, x):
+                return self.output(self.hidden(x))
+    """
+
+class Sequential(Module):
+    """Layers that are applied in order: ``Sequential(layer, ...)``. Any callable from tensor to
+    tensor is a layer.
+
+    Paths of parameters are ``"layers/0/weight"``, as in C++.
+    """
+
 def avg_pool1d(x: ArrayLike, window: int | Sequence[int], *, strides: int | Sequence[int] | None = None, padding: str = 'valid', explicit_padding: int | Sequence[int] | None = None) -> Tensor:
     """Mean of each window of x [n, width, channels], over the elements inside; as avg_pool2d."""
 
@@ -54,6 +84,25 @@ def elu(x: ArrayLike, *, alpha: float = 1.0) -> Tensor:
 def embedding_lookup(table: ArrayLike, ids: ArrayLike) -> Tensor:
     """The rows of table [rows, size] that `ids` name: [ids.., size]. The gradient of the table is sparse: the rows that were taken."""
 
+def evaluate(model: Any, inputs: Any, labels: Any, loss: Callable, *, batch: int = 500, metrics: dict[str, Any] | None = None) -> dict[str, float]:
+    """Returns loss, accuracy (for classes) and metrics of a model, in the inference phase."""
+
+def fit(model: Any, optimizer: _core.Optimizer, data: Any, loss: Callable, *, epochs: int = 1, validation: tuple[Any, Any] | None = None, callbacks: Iterable[Any] = (), metrics: dict[str, Any] | None = None, mode: str = 'eager', on_non_finite: str = 'go_on', gradient_norms: builtins.bool = False, prolong: builtins.bool = False) -> History:
+    """Trains ``model`` in place, from the current position of ``data`` to the end of the last
+    epoch.
+    
+    Args:
+      model: a callable structure: a layer, an ``et.Module``, a dataclass with ``__call__``.
+      data: an ``et.data.Loader``, or a pair ``(inputs, labels)``.
+      loss: ``loss(predicted, labels)``, a scalar.
+      validation: ``(inputs, labels)``, evaluated after each epoch.
+      callbacks: objects of the library, or ``callback(event, state)``, which may return the part
+        of the run to end: "batch", "part", "epoch" or "fit".
+      mode: "eager", or "lazy" for steps that are recorded and compiled.
+    
+    Ctrl-C ends the run after a batch with the state after the last finished one, and raises
+    KeyboardInterrupt; a further call with the same loader resumes it, bit for bit."""
+
 def fractional_max_pool2d(x: ArrayLike, ratio: float | Sequence[float], *, pseudo_random: builtins.bool = False, overlapping: builtins.bool = False, seed: int = 0) -> Tensor:
     """Largest element of each region of x [n, height, width, channels]; an axis has size / ratio regions, rounded down. Regions have at most two sizes, in an order that follows from `seed`: shuffled, or pseudo-random, by one number for each axis; overlapping regions share their last row and column with the next region. ratio has one number for each axis of x, 1 for the first and the last."""
 
@@ -99,6 +148,9 @@ def max_pool3d(x: ArrayLike, window: int | Sequence[int], *, strides: int | Sequ
 def mish(x: ArrayLike) -> Tensor:
     """x * tanh(softplus(x))."""
 
+def predict(model: Any, inputs: Any, *, batch: int = 500) -> Any:
+    """Returns the outputs of a model for all inputs, in the inference phase."""
+
 def relu(x: ArrayLike) -> Tensor:
     """The larger of x and 0. Its gradient at 0 is 0."""
 
@@ -134,3 +186,6 @@ def softplus(x: ArrayLike) -> Tensor:
 
 def softsign(x: ArrayLike) -> Tensor:
     """x / (1 + |x|)."""
+
+def summary(model: Any) -> str:
+    """Returns a table of the parameters of a model: path, type, number of elements."""
