@@ -120,6 +120,12 @@ nb::object new_class(const char* name, const char* doc, nb::handle bases) {
 
 void set_exception(const Error& error) noexcept {
   try {
+    // sys.exit() and Ctrl-C in Python code of a graph end the program or the cell, as elsewhere.
+    const nb::object cause = cause_of(error);
+    if (cause.is_valid() && PyErr_GivenExceptionMatches(cause.ptr(), PyExc_Exception) == 0) {
+      PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(cause.ptr())), cause.ptr());
+      return;
+    }
     Error located(error);
     located.locate(here());
     const nb::object made = make_exception(located);

@@ -19,9 +19,8 @@ def test_layers_are_classes():
     expected = et.nn.relu(et.matmul(x, layer.weight) + layer.bias)
     assert layer(x).tolist() == expected.tolist()
     signature = inspect.signature(et.nn.Dense)
-    assert (
-        list(signature.parameters)[:2] == ["in", "out"] or list(signature.parameters)[0] != "self"
-    )
+    assert list(signature.parameters)[:3] == ["in_", "out", "activation"]
+    assert et.nn.Dense(in_=3, out=4).weight.shape == (3, 4)
     assert "activation" in et.nn.Dense.__doc__
     with pytest.raises(
         et.InvalidArgumentError, match="there is no option 'activaton'. Similar: activation"

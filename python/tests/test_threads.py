@@ -96,7 +96,7 @@ print(float(v))
 # spec: PY-06, PY-08
 def test_callbacks_that_call_the_function_again():
     run(THREADS + """
-v = et.Variable(1.0)
+v = et.Variable(1.0, trainable=False)
 inner = et.function(lambda x: x * v)
 @et.py_function
 def back(x):
