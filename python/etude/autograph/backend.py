@@ -18,7 +18,7 @@ from .trees import Spec
 # Functions of the package that call their arguments while a function is traced.
 _OPERATORS = (
     "cond", "switch_case", "while_loop", "fold", "scan", "gradient", "value_and_gradient", "pullback", "jvp", "hvp",
-    "hessian", "jacobian", "jacobian_forward", "vmap", "value_with_gradient", "value_with_jvp", "recompute_grad",
+    "hessian", "jacobian", "vmap", "value_with_gradient", "value_with_pullback", "vjp", "derivative", "recompute_grad",
 )  # fmt: skip
 _takes_functions: set[int] = set()
 
@@ -249,7 +249,7 @@ def fail(pieces: list) -> None:
 
 def children(x: Any) -> Optional[tuple[tuple, list]]:
     """(keys, leaves) of a structure of the package or of a registered class; None for other objects."""
-    if isinstance(x, (str, bytes, type, _core.Variable)) or callable(x) and not isinstance(x, et.Module):
+    if x is None or isinstance(x, (str, bytes, type, _core.Variable)) or callable(x) and not isinstance(x, et.Module):
         return None
     leaves, _ = _core._flatten(x)
     if len(leaves) == 1 and leaves[0] is x:
