@@ -98,6 +98,11 @@ std::string Signature::to_string() const {
 
 namespace internal {
 
+bool is_made_up(int64_t size) noexcept {
+  return std::ranges::any_of(
+      kMadeUp, [&](const auto& sizes) { return std::ranges::find(sizes, size) != sizes.end(); });
+}
+
 std::vector<const Type*> made_up_types(std::span<const TensorSpec> specs,
                                        std::span<const Type* const> given, std::size_t point) {
   std::vector<int64_t> known;  // the given size of each open size

@@ -18,7 +18,7 @@ from .trees import Spec
 # Functions of the package that call their arguments while a function is traced.
 _OPERATORS = (
     "cond", "switch_case", "while_loop", "fold", "scan", "gradient", "value_and_gradient", "pullback", "jvp", "hvp",
-    "hessian", "jacobian", "jacobian_forward", "vmap", "value_with_gradient", "value_with_jvp", "recompute_grad",
+    "hessian", "jacobian", "vmap", "value_with_gradient", "value_with_pullback", "vjp", "derivative", "recompute_grad",
 )  # fmt: skip
 _takes_functions: set[int] = set()
 
@@ -92,7 +92,7 @@ def _kind(dtype: Any) -> str:
 
 
 def spec_of(x: Any) -> Spec:
-    return Spec(x.dtype, tuple(x.shape), _kind(x.dtype))
+    return Spec(x.dtype, _core._sizes_of(x), _kind(x.dtype))
 
 
 def number(x: Any) -> Any:
@@ -112,7 +112,7 @@ def zeros(spec: Spec) -> Any:
 
 
 def reshape_scalar(x: Any) -> Any:
-    return x if tuple(x.shape) == () else _core.reshape(x, ())
+    return x if _core._sizes_of(x) == () else _core.reshape(x, ())
 
 
 def cond(test: Any, then: Callable[[], list], otherwise: Callable[[], list]) -> list:
@@ -171,16 +171,23 @@ def logical_not(a: Any) -> Any:
 
 def row(x: Any, k: Any) -> Any:
     """Row `k` of a tensor; `k` is a tensor."""
-    return _core.reshape(_core.take(x, _core.reshape(k, (1,)), axis=0), tuple(x.shape)[1:])
+    return _core.reshape(_core.take(x, _core.reshape(k, (1,)), axis=0), _core._sizes_of(x)[1:])
 
 
 def first_rows(x: Any, n: int) -> Any:
-    return x if x.shape[0] == n else x[:n]
+    return x if row_count(x) == n else x[:n]
+
+
+def row_count(x: Any) -> int:
+    """The number of rows of a tensor that has rows. A trace does not note it, so a loop is one graph for all sizes."""
+    return _core._sizes_of(x)[0]
 
 
 def length(x: Any) -> Any:
-    """The number of rows of a tensor that has rows."""
-    return int(x.shape[0])
+    """The number of rows for host code, which fixes it in the graph; a tensor if the signature leaves it open."""
+    if not _core._has_open_rows(x):
+        return int(x.shape[0])
+    return _core.sum(_core.ones_like(_core.arange_like(x, axis=0, dtype=_core.int32)))
 
 
 def smallest(lengths: list) -> Any:
@@ -249,7 +256,7 @@ def fail(pieces: list) -> None:
 
 def children(x: Any) -> Optional[tuple[tuple, list]]:
     """(keys, leaves) of a structure of the package or of a registered class; None for other objects."""
-    if isinstance(x, (str, bytes, type, _core.Variable)) or callable(x) and not isinstance(x, et.Module):
+    if x is None or is_array(x) or isinstance(x, (str, bytes, type, _core.Variable)) or callable(x) and not isinstance(x, et.Module):
         return None
     leaves, _ = _core._flatten(x)
     if len(leaves) == 1 and leaves[0] is x:

@@ -19,8 +19,8 @@ def _is_rows(value: Any) -> bool:
 def len_(value: Any, /) -> Any:
     """`len`: a host int where the size is known, else a tensor. raises: invalid argument for a scalar tensor."""
     if isinstance(value, StagedRows):
-        return value.length()
-    return Rows(value).length() if backend.is_staged(value) else builtins.len(value)
+        return value.fixed_length()
+    return Rows(value).fixed_length() if backend.is_staged(value) else builtins.len(value)
 
 
 def range_(*bounds: Any) -> Any:
@@ -47,8 +47,8 @@ def zip_(*iterables: Any, **options: Any) -> Any:
     parts = _staged_parts(iterables)
     if parts is None:
         return builtins.zip(*iterables, **options)
-    lengths = [part.length() for part in parts]
-    if options.get("strict") and len(set(map(str, lengths))) > 1:
+    lengths = [part.fixed_length() for part in parts] if options.get("strict") else []
+    if builtins.len(set(builtins.map(str, lengths))) > 1:
         raise backend.error("invalid", f"zip: strict, but the lengths are {lengths}", "", 0)
     return Zip(parts)
 

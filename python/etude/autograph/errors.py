@@ -56,10 +56,10 @@ DEPTH = 40  # of nested control flow, which only recursion reaches
 def staging(site: Site) -> Iterator[None]:
     """While branches or a body are traced. raises: unimplemented for a recursion that only a tensor ends."""
     if _thread.depth >= DEPTH:
-        name = site.function.replace(" (converted)", "")
+        name = f"'{site.function.replace(' (converted)', '')}'".replace("'<lambda>'", "the function")
         raise site.error(
             "unimplemented",
-            f"recursion while tracing: '{name}' calls itself where a tensor decides whether the recursion ends, and "
+            f"recursion while tracing: {name} calls itself where a tensor decides whether the recursion ends, and "
             "both branches are traced. Write a loop, by `while` or et.while_loop",
         )
     _thread.depth += 1

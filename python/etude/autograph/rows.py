@@ -18,6 +18,10 @@ class StagedRows:
         """The number of rows."""
         raise NotImplementedError
 
+    def fixed_length(self) -> Length:
+        """The number of rows, where host code decides by it."""
+        return self.length()
+
     def at(self, k: Any) -> Any:
         """Row number `k`, a tensor, as the loop variable gets it."""
         raise NotImplementedError
@@ -47,10 +51,19 @@ class Rows(StagedRows):
         self.tensor = backend.value_of(tensor)
 
     def length(self, site: Optional[Site] = None) -> Length:
+        self.check(site)
+        return backend.row_count(self.tensor)
+
+    def check(self, site: Optional[Site] = None) -> None:
+        """raises: invalid argument for a scalar."""
         spec = backend.spec_of(self.tensor)
         if not spec.shape:
             fact = f"it runs over a scalar, {spec}, which has no rows"
             raise site.error("invalid", fact) if site else backend.error("invalid", f"len: {fact}", "", 0)
+
+    def fixed_length(self) -> Length:
+        """The length as host code reads it: `len`."""
+        self.check()
         return backend.length(self.tensor)
 
     def at(self, k: Any) -> Any:
@@ -98,6 +111,8 @@ class Zip(StagedRows):
 
     def length(self, site: Optional[Site] = None) -> Length:
         lengths = [part.length(site) for part in self.parts]
+        if len(set(map(str, lengths))) > 1:
+            lengths = [part.fixed_length() for part in self.parts]
         if all(isinstance(length, int) for length in lengths):
             return min(lengths)
         return backend.smallest(lengths)

@@ -4,7 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "etude/core/internal/size_reads.h"
 #include "etude/stage/effects.h"
+#include "etude/stage/signature.h"
 #include "python/src/program/held.h"
 
 namespace etude::python {
@@ -15,6 +17,23 @@ namespace {
 void set_value(nb::handle owner, nb::handle value) {
   if (!is_tensor(owner) || !is_tensor(value)) throw nb::type_error("_set_value: needs two tensors");
   mutable_tensor_of(owner) = tensor_of(value);
+}
+
+// The sizes of a tensor, which a trace does not note: branches and bodies are the same for all
+// sizes.
+nb::tuple sizes_of(nb::handle x) {
+  if (!is_tensor(x)) throw nb::type_error("_sizes_of: needs a tensor");
+  const internal::SizeReadsPause unnoted;
+  nb::list out;
+  for (const int64_t size : tensor_of(x).type()->shape()) out.append(size);
+  return nb::tuple(out);
+}
+
+// Whether a signature leaves the number of rows open, as far as the number shows.
+bool has_open_rows(nb::handle x) {
+  const internal::SizeReadsPause unnoted;
+  if (!is_tensor(x) || tensor_of(x).rank() == 0) return false;
+  return internal::is_made_up(tensor_of(x).type()->shape()[0]);
 }
 
 // Prints texts and tensors as one line, without spaces between them, now or when the graph runs.
@@ -38,6 +57,8 @@ void print_pieces(const nb::list& pieces) {
 
 void bind_autograph(nb::module_& m) {
   m.def("_set_value", set_value);
+  m.def("_sizes_of", sizes_of);
+  m.def("_has_open_rows", has_open_rows);
   m.def("_print_pieces", print_pieces);
 }
 

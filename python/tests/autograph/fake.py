@@ -445,6 +445,7 @@ FUNCTIONS = {
     "logical_or": logical("or", lambda a, b: one(a) or one(b)),
     "logical_not": logical("not", lambda a: not one(a)),
     "row": row,
+    "row_count": lambda x: FUNCTIONS["length"](x),
     "length": lambda x: x.shape[0] if x.shape[0] is not None else scalar("len", len, "int32")(x),
     "first_rows": lambda x, n: apply("first", lambda v: v[:n], Spec(x.dtype, (n,), x.spec.kind), x),
     "smallest": lambda xs: scalar("min", lambda *v: min(v), "int32")(*xs),
