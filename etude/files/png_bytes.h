@@ -16,7 +16,7 @@ namespace etude::internal {
 // Files are not trusted.
 //
 // throws: kDataLoss, with name and offset, for a damaged file or another format;
-//         kResourceExhausted for more than 2^28 pixels.
+//         kResourceExhausted for more memory than read_limits() allow.
 Tensor image_of_png(std::span<const uint8_t> file, std::string_view name, int channels);
 
 // The file of an image as io::write_png takes them.

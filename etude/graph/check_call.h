@@ -14,10 +14,6 @@
 
 namespace etude::internal {
 
-// The maximum nesting of graphs: destroying, comparing and running a graph uses stack for each
-// level.
-inline constexpr int kMaxGraphDepth = 100;
-
 // The result types of a call in a graph. Unlike a user's call, its operands already have one dtype
 // where the record shares one, and no result size depends on data.
 // throws: kInvalidArgument or the errors of the type rule, without the op's name.

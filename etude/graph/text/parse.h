@@ -15,10 +15,11 @@ namespace ETUDE_API etude {
 // and lines that begin with '#', and types of results, which are checked. The result satisfies all
 // checks of verify().
 //
-// throws: kNotFound for an unknown op, with similar names; kInvalidArgument for any other error.
+// throws: kNotFound for an unknown op, with similar names; kResourceExhausted beyond read_limits();
+// kInvalidArgument for any other error.
 // Both name line and column, the text found and the text expected.
 // cost: memory and time linear in the text, except for the type rules of its ops. Graphs may nest
-// 100 levels deep.
+// 100 levels deep by default (read_limits()).
 GraphRef parse_graph(std::string_view text);
 
 }  // namespace etude
