@@ -135,7 +135,8 @@ TEST(Idx, RejectsOtherFiles) {
 TEST(Idx, RejectsHugeSizesWithoutTakingMemory) {
   const Bytes three = {0,    0,    0x08, 3,    0xff, 0xff, 0xff, 0xff,
                        0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
-  expect_error(three, ErrorCode::kDataLoss, "4294967295 x 4294967295", "declare more than 2^63 bytes");
+  expect_error(three, ErrorCode::kDataLoss, "4294967295 x 4294967295",
+               "declare more than 2^63 bytes");
   expect_error(gzipped(three), ErrorCode::kDataLoss, "declare more than 2^63 bytes");
   Bytes with_zero = three;
   std::fill_n(with_zero.begin() + 4, 4, uint8_t{0});

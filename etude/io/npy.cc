@@ -188,7 +188,8 @@ Header read_header(const ByteSource& source, std::string_view name) {
   return header;
 }
 
-Tensor parse_array(ByteSource file, std::string_view name, ReadBudget& budget) {
+// `budget` is null for an entry of an archive, whose bytes were counted when it was inflated.
+Tensor parse_array(ByteSource file, std::string_view name, ReadBudget* budget) {
   const Header header = read_header(file, name);
   const char order = header.descr.empty() ? ' ' : header.descr[0];
   const auto code = std::find_if(kCodes.begin(), kCodes.end(), [&](const auto& row) {
@@ -206,7 +207,7 @@ Tensor parse_array(ByteSource file, std::string_view name, ReadBudget& budget) {
   ETUDE_REQUIRE_CODE(kDataLoss, bytes == held,
                      "{}: offset {}: the header declares {} bytes of elements, but {} follow", name,
                      header.data, bytes, held);
-  budget.need_bytes(kArrayBytes + bytes, header.data);
+  if (budget != nullptr) budget->need_bytes(bytes, header.data);
   copy.begin = header.data;
   copy.swap_bytes = order == '>';
   copy.is_complex = is_complex(code->second);
@@ -245,7 +246,7 @@ std::vector<uint8_t> make_header(const Tensor& x, std::string_view name) {
 Tensor parse_npy(std::span<const uint8_t> file, std::string_view name, CallSite where) {
   return etude::internal::located("load_npy", where, [&] {
     ReadBudget budget(name, file.size());
-    return parse_array(file, name, budget);
+    return parse_array(file, name, &budget);
   });
 }
 
@@ -253,7 +254,7 @@ Tensor load_npy(const std::string& path, CallSite where) {
   return etude::internal::located("load_npy", where, [&] {
     const etude::internal::FileReader file(path);
     ReadBudget budget(path, file.size());
-    return parse_array(file, path, budget);
+    return parse_array(file, path, &budget);
   });
 }
 
@@ -277,9 +278,10 @@ NamedTensors arrays_of(ByteSource file, std::string_view name) {
     constexpr std::string_view kSuffix = ".npy";
     std::string key = entry.name;
     if (key.ends_with(kSuffix)) key.resize(key.size() - kSuffix.size());
+    budget.need_bytes(kArrayBytes, entry.begin);
     std::vector<uint8_t> room;
     Tensor x = parse_array(archive.read(entry, room),
-                           fmt::format("{}: entry '{:.100}'", name, entry.name), budget);
+                           fmt::format("{}: entry '{:.100}'", name, entry.name), nullptr);
     ETUDE_REQUIRE_CODE(kDataLoss, out.emplace(key, std::move(x)).second,
                        "{}: offset {}: there are two arrays '{:.100}'", name, entry.begin, key);
   }
