@@ -30,6 +30,7 @@
 #include "etude/diff.h"
 #include "etude/eager/cancel.h"
 #include "etude/eager/profile.h"
+#include "etude/files/read_limits.h"
 #include "etude/graph/binary.h"
 #include "etude/graph/builder.h"
 #include "etude/graph/diff.h"

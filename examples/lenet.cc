@@ -16,7 +16,7 @@ int main(int argc, char** argv) try {
   int64_t epochs = 10, steps = -1;
   uint64_t seed = 1;
   int threads = 0;
-  std::string save = "lenet.safetensors", resume, mode = "eager";
+  std::string save = "lenet.checkpoint", resume, mode = "eager";
   CLI::App app("Trains LeNet on Fashion-MNIST");
   app.add_option("--epochs", epochs, "epochs to train for");
   app.add_option("--steps", steps, "stop after that many steps, as Ctrl-C does");

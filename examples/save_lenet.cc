@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes the network that ./dev train has trained as a graph, for `etude compile`
 // (docs/ahead_of_time.md):
-//   ./dev train && ./dev run save_lenet --checkpoint lenet.safetensors --output lenet.graph
+//   ./dev train && ./dev run save_lenet --checkpoint lenet.checkpoint --output lenet.graph
 #include <cstdio>
 #include <fstream>
 
@@ -23,11 +23,10 @@ int main(int argc, char** argv) try {
   set_seed(1);
   LeNet model;
   if (!checkpoint.empty()) {
-    io::NamedTensors weights;
-    for (const auto& [name, value] : io::load_safetensors(checkpoint).tensors) {
-      if (name.starts_with("model/")) weights[name.substr(6)] = value;
-    }
-    io::assign_tensors(model, weights, {}, checkpoint);
+    io::Checkpoint{{"model", model}}
+        .restore(checkpoint)
+        .assert_existing_objects_matched()
+        .expect_partial();  // the run has more than its model
   }
   const auto predict = function([&](const Tensor& images) { return model(images); },
                                 {.name = "lenet", .arg_names = {"images"}});

@@ -24,7 +24,7 @@
 #include "etude/codegen/worker.h"
 #include "etude/core/call/located.h"
 #include "etude/device/cpu/float_mode.h"
-#include "etude/files/mapped_file.h"
+#include "etude/files/file_reader.h"
 #include "etude/graph/binary.h"
 #include "etude/kernels/cpu/elementwise/fused_program.h"
 #include "etude/passes/graph_copy.h"
@@ -127,7 +127,7 @@ bool runs_graphs(const Attrs& attrs) {
 
 struct KernelArchives::Content {
   Machine machine = Machine::kThis;
-  std::list<internal::MappedFile> files;
+  std::list<internal::FileBytes> files;
   std::list<std::vector<ObjectFile>> archives;
 };
 

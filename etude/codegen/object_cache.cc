@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "etude/files/atomic_file.h"
+#include "etude/files/safe_owner.h"
 
 namespace etude::codegen {
 namespace {
@@ -50,8 +51,8 @@ class File {
     struct stat facts;
     if (::fstat(number_, &facts) != 0) return false;
     if (size != nullptr) *size = facts.st_size;
-    return (facts.st_mode & S_IFMT) == kind && facts.st_uid == ::geteuid() &&
-           (facts.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+    return (facts.st_mode & S_IFMT) == kind && (facts.st_mode & S_IWGRP) == 0 &&
+           internal::why_unsafe(facts, ::geteuid()).empty();
   }
   bool read(std::string& out) const {
     for (std::size_t done = 0; done < out.size();) {
@@ -93,19 +94,35 @@ std::string folder_of_environment() {
   return home.starts_with('/') ? home + "/.cache/etude/kernels" : "";
 }
 
+// Whether this cache wrote the file: the folder may hold other files of the user.
+bool is_of_cache(const fs::path& path) {
+  constexpr std::size_t kDigits = 32;
+  const std::string name = path.filename().string();
+  if (name.size() != kDigits + 2 || !name.ends_with(".o") ||
+      name.find_first_not_of("0123456789abcdef") != kDigits) {
+    return false;
+  }
+  const File file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  std::string magic(sizeof kMagic - 1, '\0');
+  return file.is_open() && file.is_own(S_IFREG) && file.read(magic) && magic == kMagic;
+}
+
 // Makes room: a quarter of the files goes, those first that were written first.
 void drop_oldest(const std::string& folder) {
   std::vector<std::pair<fs::file_time_type, fs::path>> files;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    if (!entry.path().filename().string().ends_with(".o")) continue;
     std::error_code gone;
     const auto time = entry.last_write_time(gone);
     if (!gone) files.emplace_back(time, entry.path());
   }
   if (files.size() <= kMostFiles) return;
   std::ranges::sort(files);
-  for (std::size_t i = 0; i < files.size() - kMostFiles * 3 / 4; ++i) {
+  std::size_t superfluous = files.size() - kMostFiles * 3 / 4;
+  for (const auto& [time, path] : files) {
+    if (superfluous == 0) return;
     std::error_code gone;
-    fs::remove(files[i].second, gone);
+    if (is_of_cache(path) && fs::remove(path, gone)) --superfluous;
   }
 }
 

@@ -28,7 +28,8 @@ class ObjectCache {
 
   // The object file that was stored under this key.
   std::optional<std::string> find(std::string_view key) const noexcept;
-  // Returns whether it is stored now. If there are more than 2,048 files, the oldest are removed.
+  // Returns whether it is stored now. If there are more than 2,048 files, the oldest are removed:
+  // only files that a cache has written.
   bool store(std::string_view key, std::string_view object) const noexcept;
 
  private:

@@ -2,6 +2,7 @@
 // Compiled programs on disk: files that are found again, and files that are ignored.
 #include "etude/codegen/object_cache.h"
 
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -145,11 +146,23 @@ TEST_F(Cached, WritersAtOnceLeaveWholeFiles) {
   EXPECT_EQ(files(), 1u);
 }
 
+// The folder may have older files of the user, which stay.
 TEST_F(Cached, HoldsABoundedNumberOfFiles) {
   const ObjectCache cache(folder_);
+  const std::vector<std::string> others = {"notes.txt", "main.o", std::string(32, 'a') + ".o",
+                                           std::string(32, 'b') + ".txt", ".etude-notes.tmp"};
+  for (const std::string& name : others) {
+    std::ofstream(folder_ + "/" + name) << "a file of the user, of any length";
+    fs::last_write_time(folder_ + "/" + name,
+                        fs::file_time_type::clock::now() - std::chrono::hours(9000));
+  }
+  fs::create_directory(folder_ + "/" + std::string(32, 'c') + ".o");
   for (int i = 0; i < 2300; ++i) ASSERT_TRUE(cache.store("key" + std::to_string(i), "object"));
-  EXPECT_LE(files(), 2048u + 64);
+  EXPECT_LE(files(), 2048u + 64 + others.size() + 1);
   EXPECT_TRUE(cache.find("key2299").has_value());
+  EXPECT_FALSE(cache.find("key0").has_value());
+  for (const std::string& name : others) EXPECT_TRUE(fs::exists(folder_ + "/" + name)) << name;
+  EXPECT_TRUE(fs::is_directory(folder_ + "/" + std::string(32, 'c') + ".o"));
 }
 
 }  // namespace

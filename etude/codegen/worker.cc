@@ -27,6 +27,7 @@
 #endif
 
 #include "etude/base/check.h"
+#include "etude/files/safe_owner.h"
 
 namespace etude::codegen {
 namespace {
@@ -36,14 +37,19 @@ namespace fs = std::filesystem;
 #ifdef ETUDE_HAS_LLVM
 constexpr char kFile[] = "etude-codegen";
 
-std::vector<fs::path> places() {
-  std::vector<fs::path> out;
+// A possible path of the compiler, and a file of this process in the same installation.
+struct Place {
+  fs::path compiler, beside;
+};
+
+std::vector<Place> places() {
+  std::vector<Place> out;
   const auto add = [&out](const fs::path& file) {
     std::error_code failed;
     const fs::path whole = fs::canonical(file, failed);
     if (failed) return;
-    out.push_back(whole.parent_path() / kFile);
-    out.push_back(whole.parent_path().parent_path() / "lib" / kFile);
+    out.push_back({whole.parent_path() / kFile, whole});
+    out.push_back({whole.parent_path().parent_path() / "lib" / kFile, whole});
   };
   Dl_info info;
   if (dladdr(reinterpret_cast<const void*>(&find_compiler), &info) != 0 &&
@@ -169,11 +175,17 @@ std::string find_compiler(std::string& why) {
 #elif !defined(__x86_64__)
   why = "code is generated for x86-64 only";
 #else
-  for (const fs::path& place : places()) {
-    std::error_code failed;
-    if (fs::exists(place, failed)) return place;
-  }
   why = fmt::format("{} was not found beside libetude.so, where it is installed with it", kFile);
+  for (const Place& place : places()) {
+    std::error_code failed;
+    if (!fs::exists(place.compiler, failed)) continue;
+    const std::string unsafe = internal::why_unsafe_program(place.compiler, place.beside);
+    if (unsafe.empty()) return place.compiler;
+    why = fmt::format(
+        "'{}' is not run, since another user may have written it: {}. Change its owner "
+        "or its mode",
+        place.compiler.string(), unsafe);
+  }
 #endif
   return "";
 }

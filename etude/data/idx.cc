@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cstring>
+#include <cstdint>
 #include <string>
 
 #include <zlib.h>
@@ -12,11 +12,12 @@
 #include "etude/base/check.h"
 #include "etude/core/call/call_scope.h"
 #include "etude/data/read_file.h"
+#include "etude/files/read_budget.h"
 
 namespace etude::data {
 namespace {
 
-using internal::kMaxBytes;
+using etude::internal::ReadBudget;
 using internal::read_file;
 constexpr std::size_t kMaxRank = 32;
 constexpr uint64_t kMaxInflation = 1032;  // no deflate stream grows by more: zlib, "Maximum
@@ -149,7 +150,7 @@ void read_header_bytes(Source& source, std::string_view name, uint64_t offset,
                      name, Source::kUnit, offset + n, offset + out.size());
 }
 
-// The number of bytes of all elements; throws when it is more than `kMaxBytes`.
+// The number of bytes of all elements; throws when 63 bits cannot count them.
 uint64_t declared_bytes(const IdxArray& array, std::string_view name) {
   uint64_t bytes = element_size(array.type_code);
   bool empty = false;
@@ -159,23 +160,25 @@ uint64_t declared_bytes(const IdxArray& array, std::string_view name) {
       continue;
     }
     const bool overflows = __builtin_mul_overflow(bytes, static_cast<uint64_t>(size), &bytes);
-    ETUDE_REQUIRE_CODE(kDataLoss, !overflows && bytes <= kMaxBytes,
-                       "'{}': the sizes {} at byte 4 declare more than the limit of {} bytes", name,
-                       fmt::join(array.shape, " x "), kMaxBytes);
+    ETUDE_REQUIRE_CODE(kDataLoss, !overflows && bytes <= uint64_t{INT64_MAX},
+                       "'{}': the sizes {} at byte 4 declare more than 2^63 bytes", name,
+                       fmt::join(array.shape, " x "));
   }
   return empty ? 0 : bytes;
 }
 
 // Reads the elements in steps, so that memory is bounded by the actual size of the source.
 template <class Source>
-std::vector<uint8_t> read_elements(Source& source, std::string_view name, uint64_t offset,
+std::vector<uint8_t> read_elements(Source& source, ReadBudget& budget, uint64_t offset,
                                    uint64_t bytes) {
+  const std::string_view name = budget.name();
   constexpr uint64_t kFirstStep = uint64_t{1} << 20;
   ETUDE_REQUIRE_CODE(
       kDataLoss, bytes <= source.bound(),
       "'{}': the header declares {} bytes of elements from {} {}, but the file holds "
       "no more than {}",
       name, bytes, Source::kUnit, offset, source.bound());
+  budget.need_bytes(bytes, offset);
   std::vector<uint8_t> result;
   while (result.size() < bytes) {
     const std::size_t have = result.size();
@@ -199,7 +202,8 @@ void swap_elements(std::vector<uint8_t>& bytes, std::size_t size) {
 }
 
 template <class Source>
-IdxArray parse(Source& source, std::string_view name) {
+IdxArray parse(Source& source, ReadBudget& budget) {
+  const std::string_view name = budget.name();
   std::array<uint8_t, 4> magic;
   read_header_bytes(source, name, 0, magic);
   ETUDE_REQUIRE(magic[0] == 0 && magic[1] == 0,
@@ -223,7 +227,7 @@ IdxArray parse(Source& source, std::string_view name) {
   }
   const uint64_t offset = 4 + 4 * rank;
   const uint64_t bytes = declared_bytes(array, name);
-  array.bytes = read_elements(source, name, offset, bytes);
+  array.bytes = read_elements(source, budget, offset, bytes);
   source.finish(name, offset + bytes);
   swap_elements(array.bytes, element_size(array.type_code));
   return array;
@@ -233,12 +237,13 @@ IdxArray parse(Source& source, std::string_view name) {
 
 IdxArray parse_idx(std::span<const uint8_t> file, std::string_view name, CallSite where) {
   return etude::internal::located("", where, [&] {
+    ReadBudget budget(name, file.size());
     if (file.size() >= 2 && file[0] == 0x1f && file[1] == 0x8b) {
       GzipSource source(file, name);
-      return parse(source, name);
+      return parse(source, budget);
     }
     PlainSource source(file);
-    return parse(source, name);
+    return parse(source, budget);
   });
 }
 

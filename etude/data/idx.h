@@ -26,9 +26,10 @@ struct IdxArray {
 
 // Reads the array in the file at `path`.
 //
-// throws: kNotFound when there is no file; kInvalidArgument when it is not a regular file, cannot
-//         be opened or is not an IDX file; kDataLoss when it is truncated, altered, has bytes after
-//         its end or declares more than 4 GiB.
+// throws: kNotFound when there is no file; kInvalidArgument when it is not a regular file or not an
+//         IDX file; kFailedPrecondition when it cannot be opened; kDataLoss when it is truncated,
+//         altered, has bytes after its end or declares more than it can hold; kResourceExhausted
+//         beyond read_limits().
 IdxArray read_idx(const std::string& path, CallSite where = CallSite::here());
 
 // Parses the array in `file`, the content of a file with that `name`.

@@ -6,10 +6,15 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
+#include <mutex>
+#include <set>
+#include <string>
 #include <system_error>
 #include <utility>
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -18,16 +23,63 @@
 namespace etude::internal {
 namespace {
 
-// Ends the process at the write that a test selects (see the header).
-void maybe_end_process() {
-  const char* asked = std::getenv("ETUDE_TEST_KILL_AT_WRITE");
-  if (asked == nullptr) return;
-  static std::atomic<long> calls = 0;
-  constexpr int kLikeSigkill = 128 + 9;
-  if (++calls == std::strtol(asked, nullptr, 10)) _exit(kLikeSigkill);
+constexpr std::string_view kPrefix = ".etude-", kSuffix = ".tmp";
+
+// A name that no other AtomicFile of this machine uses now. It is hidden, and short enough for any
+// file name that leaves no room for a suffix.
+std::filesystem::path temporary_name() {
+  static std::atomic<unsigned> serial = 0;
+  return fmt::format("{}{}-{}{}", kPrefix, getpid(), serial++, kSuffix);
 }
 
-ErrorCode code_of(int error_number) {
+bool is_temporary_name(std::string_view name) {
+  constexpr std::string_view kNumbers = "0123456789-";
+  return name.size() > kPrefix.size() + kSuffix.size() && name.starts_with(kPrefix) &&
+         name.ends_with(kSuffix) &&
+         name.substr(kPrefix.size(), name.size() - kPrefix.size() - kSuffix.size())
+                 .find_first_not_of(kNumbers) == name.npos;
+}
+
+// Whether no process writes to the temporary file at `path` any more: a writer has a lock on it,
+// which the system drops when the process ends.
+bool is_abandoned(const std::filesystem::path& path) {
+  const int file = open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (file < 0) return false;
+  struct stat facts;
+  const bool out = fstat(file, &facts) == 0 && S_ISREG(facts.st_mode) &&
+                   facts.st_uid == geteuid() && flock(file, LOCK_EX | LOCK_NB) == 0;
+  close(file);
+  return out;
+}
+
+// Removes leftovers, once for each folder.
+void remove_leftovers_once(const std::filesystem::path& folder) noexcept {
+  constexpr std::size_t kMostFolders = 1000;  // bounds the list
+  struct Cleaned {
+    std::mutex mutex;
+    std::set<std::string> folders;
+  };
+  static auto* const cleaned = new Cleaned;  // files may be written while statics are destroyed
+  try {
+    const std::lock_guard lock(cleaned->mutex);
+    if (cleaned->folders.size() >= kMostFolders) cleaned->folders.clear();
+    if (!cleaned->folders.insert(std::filesystem::absolute(folder).string()).second) return;
+  } catch (const std::exception&) {
+    return;  // the files stay
+  }
+  remove_leftovers(folder);
+}
+
+std::string_view kind_of(mode_t mode) {
+  if (S_ISDIR(mode)) return "a folder";
+  if (S_ISCHR(mode) || S_ISBLK(mode)) return "a device";
+  if (S_ISFIFO(mode)) return "a pipe";
+  return S_ISSOCK(mode) ? "a socket" : "no regular file";
+}
+
+}  // namespace
+
+ErrorCode code_of_errno(int error_number) {
   switch (error_number) {
     case ENOENT:
     case ENOTDIR:
@@ -51,32 +103,64 @@ ErrorCode code_of(int error_number) {
   }
 }
 
-// A name that no other AtomicFile of this machine uses now. It is hidden, and short enough for any
-// file name that leaves no room for a suffix.
-std::filesystem::path temporary_name() {
-  static std::atomic<unsigned> serial = 0;
-  return fmt::format(".etude-{}-{}.tmp", getpid(), serial++);
+int fault_of_test() noexcept {
+  const char* kill = std::getenv("ETUDE_TEST_KILL_AT_WRITE");
+  const char* fail = std::getenv("ETUDE_TEST_FAIL_AT_WRITE");
+  if (kill == nullptr && fail == nullptr) return 0;
+  static std::atomic<long> calls = 0;
+  constexpr int kLikeSigkill = 128 + 9;
+  const long call = ++calls;
+  if (kill != nullptr && call == std::strtol(kill, nullptr, 10)) _exit(kLikeSigkill);
+  return fail != nullptr && call == std::strtol(fail, nullptr, 10) ? EIO : 0;
 }
-
-}  // namespace
 
 AtomicFile::AtomicFile(std::filesystem::path path, const AtomicFileOptions& options)
     : path_(std::move(path)),
       folder_(path_.has_parent_path() ? path_.parent_path() : "."),
       options_(options) {
-  constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
-  const mode_t mode = options_.is_private ? 0600 : 0666;  // less the umask
   if (!path_.has_filename()) fail("name", EISDIR);
-  do {  // a name is taken when a process with our id was killed
-    temporary_ = folder_ / temporary_name();
-    descriptor_ = open(temporary_.c_str(), kFlags, mode);
-  } while (descriptor_ < 0 && (errno == EEXIST || errno == EINTR));
-  if (descriptor_ < 0) fail("create a temporary file next to", errno);
+  require_replaceable();
+  remove_leftovers_once(folder_);
+  create_temporary();
   struct stat old;
   if (!options_.is_private && lstat(path_.c_str(), &old) == 0 && S_ISREG(old.st_mode)) {
     // Best effort: a file system without permissions refuses, and the content matters more.
     [[maybe_unused]] const int ignored = fchmod(descriptor_, old.st_mode & 07777);
   }
+}
+
+void AtomicFile::create_temporary() {
+  constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
+  const mode_t mode = options_.is_private ? 0600 : 0666;  // less the umask
+  for (;;) {
+    const std::filesystem::path name = folder_ / temporary_name();
+    descriptor_ = open(name.c_str(), kFlags, mode);
+    if (descriptor_ < 0 && (errno == EEXIST || errno == EINTR)) continue;  // a killed process' name
+    if (descriptor_ < 0) fail("create a temporary file next to", errno);
+    temporary_ = name;
+    // The lock marks a file that is being written. Another process may have removed the file before
+    // this process had the lock.
+    struct stat facts;
+    const bool is_locked = flock(descriptor_, LOCK_EX | LOCK_NB) == 0;
+    if (!is_locked && errno != EWOULDBLOCK) return;  // a file system without locks
+    if (is_locked && fstat(descriptor_, &facts) == 0 && facts.st_nlink > 0) return;
+    close(std::exchange(descriptor_, -1));
+    unlink(name.c_str());
+  }
+}
+
+// A rename would replace whatever is at the path.
+void AtomicFile::require_replaceable() {
+  struct stat facts;
+  if (lstat(path_.c_str(), &facts) != 0) return;  // nothing; another fault shows later
+  const bool is_link = S_ISLNK(facts.st_mode);
+  if (is_link && stat(path_.c_str(), &facts) != 0) return;  // a link to nothing is replaced
+  if (S_ISREG(facts.st_mode)) return;
+  if (state_ == State::kOpen) state_ = State::kFailed;
+  ETUDE_THROW(kFailedPrecondition,
+              "cannot save to '{}': it is {}{}, which a file must not replace. Give the path of a "
+              "file",
+              path_.string(), is_link ? "a link to " : "", kind_of(facts.st_mode));
 }
 
 AtomicFile::~AtomicFile() {
@@ -86,8 +170,9 @@ AtomicFile::~AtomicFile() {
 
 void AtomicFile::fail(std::string_view action, int error_number) {
   if (state_ == State::kOpen) state_ = State::kFailed;
-  throw_error(code_of(error_number), fmt::format("cannot {} '{}': {}", action, path_.string(),
-                                                 std::generic_category().message(error_number)));
+  throw_error(code_of_errno(error_number),
+              fmt::format("cannot {} '{}': {}", action, path_.string(),
+                          std::generic_category().message(error_number)));
 }
 
 void AtomicFile::require_open() const {
@@ -100,7 +185,7 @@ void AtomicFile::write(std::span<const uint8_t> bytes) {
   constexpr std::size_t kMaxStep = std::size_t{1} << 30;  // Linux writes less than 2 GiB at once
   require_open();
   while (!bytes.empty()) {
-    maybe_end_process();
+    if (const int fault = fault_of_test()) fail("write", fault);
     const ssize_t n = ::write(descriptor_, bytes.data(), std::min(bytes.size(), kMaxStep));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) fail("write", errno);
@@ -116,11 +201,13 @@ void AtomicFile::write(std::string_view text) {
 void AtomicFile::commit() {
   require_open();
   if (options_.is_durable) {
-    maybe_end_process();
+    if (const int fault = fault_of_test()) fail("make durable", fault);
     if (fsync(descriptor_) != 0) fail("make durable", errno);
   }
+  if (const int fault = fault_of_test()) fail("close", fault);
   if (close(std::exchange(descriptor_, -1)) != 0) fail("close", errno);
-  maybe_end_process();
+  if (const int fault = fault_of_test()) fail("rename a temporary file to", fault);
+  require_replaceable();
   if (rename(temporary_.c_str(), path_.c_str()) != 0) fail("rename a temporary file to", errno);
   state_ = State::kCommitted;
   if (options_.is_durable) sync_folder(folder_);
@@ -128,17 +215,31 @@ void AtomicFile::commit() {
 
 void sync_folder(const std::filesystem::path& path) {
   const auto fail = [&](std::string_view action, int error_number) {
-    throw_error(code_of(error_number), fmt::format("cannot {} '{}': {}", action, path.string(),
-                                                   std::generic_category().message(error_number)));
+    throw_error(code_of_errno(error_number),
+                fmt::format("cannot {} '{}': {}", action, path.string(),
+                            std::generic_category().message(error_number)));
   };
   const int folder = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (folder < 0) fail("open the folder", errno);
-  maybe_end_process();
-  const int error_number = fsync(folder) == 0 ? 0 : errno;
+  int error_number = fault_of_test();
+  if (error_number == 0 && fsync(folder) != 0) error_number = errno;
   close(folder);
   // Some network file systems cannot do this for a folder; their rename is durable by itself.
   if (error_number != 0 && error_number != EINVAL) {
     fail("make durable the names in the folder", error_number);
+  }
+}
+
+void remove_leftovers(const std::filesystem::path& folder) noexcept {
+  try {
+    std::error_code failed;
+    std::filesystem::directory_iterator entries(folder, failed);
+    while (!failed && entries != std::filesystem::directory_iterator()) {
+      const std::filesystem::path path = entries->path();
+      if (is_temporary_name(path.filename().string()) && is_abandoned(path)) unlink(path.c_str());
+      entries.increment(failed);
+    }
+  } catch (const std::exception&) {  // the files stay
   }
 }
 

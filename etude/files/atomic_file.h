@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file that becomes visible only when it is complete. It is written under a temporary name in the
-// same folder, then renamed. A process that has mapped the older file continues to read that file.
-// Used by all writers of whole files: checkpoints, tables, pictures, traces, compiled code. Not for
+// A file that appears whole or not at all: written under a temporary name in the same folder, then
+// renamed into place. A process that has opened the older file keeps reading it. Used
+// by all writers of whole files: checkpoints, tables, pictures, traces, compiled code. Not for
 // appending, and not a lock: of two writers to one path the later commit wins.
 //
 // For tests only: with the environment variable ETUDE_TEST_KILL_AT_WRITE=n the process exits with
-// status 137 instead of the n-th write, fsync or rename of all AtomicFiles, counted from the first
-// AtomicFile that sees the variable. A test can thus kill a writer at every point.
+// status 137 instead of the n-th write, fsync, close or rename of all AtomicFiles, or other change
+// of a folder that asks fault_of_test(), counted from the first that sees the variable. With
+// ETUDE_TEST_FAIL_AT_WRITE=n that call fails with EIO. A test can thus end or disturb a writer at
+// every point.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +16,8 @@
 #include <span>
 #include <string>
 #include <string_view>
+
+#include "etude/base/error.h"
 
 namespace etude::internal {
 
@@ -26,12 +30,14 @@ struct AtomicFileOptions {
 class AtomicFile {
  public:
   // Creates the temporary file in the folder of `path`, which must exist. A file at `path` stays
-  // unchanged until `commit`; the new file gets its permissions. A symbolic link is replaced, not
-  // followed.
+  // unchanged until `commit`; the new file gets its permissions. A symbolic link to a regular file,
+  // or to nothing, is replaced, not followed. The first AtomicFile of a process in a folder removes
+  // the temporary files that killed processes left there.
   //
   // throws: this and the other functions name the path and the system's reason: kNotFound when the
-  //         folder is missing, kFailedPrecondition when access is refused, kResourceExhausted when
-  //         the disk is full, else kDataLoss.
+  //         folder is missing, kFailedPrecondition when access is refused and when something else
+  //         than a regular file is at `path`, such as a device or a link to one,
+  //         kResourceExhausted when the disk is full, else kDataLoss.
   explicit AtomicFile(std::filesystem::path path, const AtomicFileOptions& options = {});
   // Removes the temporary file unless it was committed.
   ~AtomicFile();
@@ -44,9 +50,10 @@ class AtomicFile {
   void write(std::span<const uint8_t> bytes);
   void write(std::string_view text);
 
-  // Makes the content durable (fsync), renames the file, and makes the new name durable (fsync of
-  // the folder). If only the last step fails, the new file exists but may not survive a power
-  // failure. Without is_durable, the file is only renamed.
+  // Makes the content durable (fsync), renames it into place, makes the new name durable (fsync of
+  // the folder). Before the rename, the path is checked again. If only the last step fails, the new
+  // file is in place but may not survive a power failure. A file that is not durable is renamed
+  // only.
   //
   // throws: as above.
   void commit();
@@ -58,6 +65,8 @@ class AtomicFile {
   enum class State { kOpen, kFailed, kCommitted };
 
   [[noreturn]] void fail(std::string_view action, int error_number);
+  void create_temporary();
+  void require_replaceable();
   void require_open() const;
 
   std::filesystem::path path_, folder_, temporary_;
@@ -69,5 +78,16 @@ class AtomicFile {
 
 // Makes the entries of a folder durable (fsync). throws: as above.
 void sync_folder(const std::filesystem::path& folder);
+
+// Removes the temporary files that killed processes of this user left in a folder. Files of
+// processes that still write have a lock and stay. Best effort.
+void remove_leftovers(const std::filesystem::path& folder) noexcept;
+
+// The error code of an error number of the system.
+ErrorCode code_of_errno(int error_number);
+
+// For tests, see above: ends the process, or returns the error number with which the next call that
+// changes a file or folder has to fail; 0 for none.
+int fault_of_test() noexcept;
 
 }  // namespace etude::internal

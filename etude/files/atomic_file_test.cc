@@ -116,7 +116,7 @@ TEST_F(AtomicFileTest, ErrorsNamePathAndReason) {
   expect_error(ErrorCode::kNotFound, "'" + missing.string() + "': No such file or directory",
                [&] { AtomicFile file(missing); });
   fs::create_directory(folder_ / "sub");
-  expect_error(ErrorCode::kFailedPrecondition, "Is a directory",
+  expect_error(ErrorCode::kFailedPrecondition, "it is a folder, which a file must not replace",
                [&] { put(folder_ / "sub", "x"); });
   expect_error(ErrorCode::kFailedPrecondition, "Is a directory", [&] { put("", "x"); });
   EXPECT_EQ(files(), 1u);
@@ -135,7 +135,7 @@ TEST_F(AtomicFileTest, AKilledWriterLeavesTheOldOrTheNewFile) {
   const int parts = 5;
   std::string new_text;
   for (int i = 0; i < parts; ++i) new_text += part;
-  const int rename_call = parts + 2, last_call = parts + 3;  // writes, fsync, rename, fsync
+  const int rename_call = parts + 3, last_call = parts + 4;  // writes, fsync, close, rename, fsync
   for (int n = 1; n <= last_call + 1; ++n) {
     put(path, old_text);
     const pid_t child = fork();
@@ -153,6 +153,93 @@ TEST_F(AtomicFileTest, AKilledWriterLeavesTheOldOrTheNewFile) {
     EXPECT_EQ(WEXITSTATUS(status), n <= last_call ? 137 : 0) << n;
     EXPECT_EQ(content(path), n <= rename_call ? old_text : new_text) << n;
   }
+}
+
+// Whatever call fails, the old file stays or the new one is there, and the next write works.
+TEST_F(AtomicFileTest, AFailedWriterLeavesTheOldOrTheNewFile) {
+  const fs::path path = folder_ / "weights";
+  const int rename_call = 4, last_call = 5;  // write, fsync, close, rename, fsync of the folder
+  for (int n = 1; n <= last_call + 1; ++n) {
+    put(path, "old");
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      setenv("ETUDE_TEST_FAIL_AT_WRITE", std::to_string(n).c_str(), 1);
+      bool is_refused = false;
+      try {
+        put(path, "new");
+      } catch (const Error& error) {
+        is_refused = error.code() == ErrorCode::kDataLoss &&
+                     std::string(error.what()).find(folder_.string()) != std::string::npos;
+      }
+      const bool is_right = is_refused == (n <= last_call) && files() == 1 &&
+                            content(path) == (n <= rename_call ? "old" : "new");
+      unsetenv("ETUDE_TEST_FAIL_AT_WRITE");
+      put(path, "again");
+      _exit(is_right && content(path) == "again" ? 0 : 1);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << n;
+  }
+}
+
+TEST_F(AtomicFileTest, ReplacesRegularFilesOnly) {
+  const auto refuses = [&](const fs::path& path, const std::string& what) {
+    expect_error(ErrorCode::kFailedPrecondition,
+                 "cannot save to '" + path.string() + "': it is " + what +
+                     ", which a file must not replace. Give the path of a file",
+                 [&] { put(path, "x"); });
+  };
+  const fs::path pipe = folder_ / "pipe", link = folder_ / "link";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0666), 0);
+  refuses(pipe, "a pipe");
+  EXPECT_TRUE(fs::is_fifo(pipe));
+  fs::create_symlink("/dev/null", link);
+  refuses(link, "a link to a device");
+  EXPECT_TRUE(fs::is_symlink(link));
+  fs::remove(link);
+  fs::create_symlink(folder_, link);
+  refuses(link, "a link to a folder");
+  refuses("/dev/null", "a device");
+  EXPECT_TRUE(fs::is_character_file("/dev/null"));
+  EXPECT_EQ(files(), 2u);
+  fs::remove(link);
+  fs::create_symlink("nowhere", link);
+  put(link, "x");  // a link to nothing is replaced
+  EXPECT_FALSE(fs::is_symlink(link));
+  // It may come while the file is written.
+  AtomicFile file(folder_ / "later");
+  ASSERT_EQ(mkfifo((folder_ / "later").c_str(), 0666), 0);
+  expect_error(ErrorCode::kFailedPrecondition, "it is a pipe", [&] { file.commit(); });
+  EXPECT_TRUE(fs::is_fifo(folder_ / "later"));
+}
+
+TEST_F(AtomicFileTest, LeftoversOfKilledProcessesAreRemoved) {
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    AtomicFile file(folder_ / "weights");
+    file.write("half");
+    _exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(files(), 1u);
+  const fs::path left = fs::directory_iterator(folder_)->path();
+  AtomicFile open_file(folder_ / "mine");  // the first of this process in the folder
+  EXPECT_FALSE(fs::exists(left));
+  // Files of processes that still write, and files of others, stay.
+  std::ofstream(folder_ / ".etude-notes.tmp") << "x";
+  std::ofstream(folder_ / ".etude-12-a.tmp") << "x";
+  std::ofstream(folder_ / ".etude-12-3.tmp") << "x";
+  remove_leftovers(folder_);
+  EXPECT_TRUE(fs::exists(folder_ / ".etude-notes.tmp"));
+  EXPECT_TRUE(fs::exists(folder_ / ".etude-12-a.tmp"));
+  EXPECT_FALSE(fs::exists(folder_ / ".etude-12-3.tmp"));
+  open_file.write("x");
+  open_file.commit();
+  EXPECT_EQ(content(folder_ / "mine"), "x");
 }
 
 }  // namespace

@@ -13,12 +13,16 @@
 #include "etude/core/context/pending.h"
 #include "etude/core/dtype.h"
 #include "etude/core/internal/host_door.h"
+#include "etude/files/read_budget.h"
 
 namespace etude::internal {
 namespace {
 
-constexpr png_uint_32 kMostAlong = 1'000'000;        // pixels along an axis, as libpng has it
-constexpr uint64_t kMostPixels = uint64_t{1} << 28;  // 1 GiB of red, green, blue and alpha
+constexpr png_uint_32 kMostAlong = 1'000'000;  // pixels along an axis, as libpng has it
+
+// Names of chunks, five bytes each as libpng wants them.
+constexpr png_byte kUnused[] =
+    "bKGD\0eXIf\0hIST\0iCCP\0iTXt\0oFFs\0pCAL\0pHYs\0sCAL\0sPLT\0tEXt\0tIME\0zTXt";
 
 // The input of libpng, and its error message. It reports errors by longjmp, so all objects with a
 // destructor are in frames outside of those with a setjmp.
@@ -51,8 +55,11 @@ bool read_info(png_structp png, png_infop info, int channels) {
   png_set_crc_action(png, PNG_CRC_QUIET_USE, PNG_CRC_QUIET_USE);
 #endif
   png_set_user_limits(png, kMostAlong, kMostAlong);
+  // Texts, profiles and times would be inflated and stored, and no caller wants them.
+  png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, nullptr, 0);
+  png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, kUnused,
+                              static_cast<int>(sizeof(kUnused) / 5));
   png_set_chunk_malloc_max(png, 8 << 20);
-  png_set_chunk_cache_max(png, 128);
   png_read_info(png, info);
   png_set_scale_16(png);
   png_set_expand(png);  // palettes to colours, few bits to 8, transparency to alpha
@@ -167,9 +174,8 @@ Tensor image_of_png(std::span<const uint8_t> file, std::string_view name, int ch
       kDataLoss, height * width / 8 <= (file.size() + 1) * kMostGrowth,
       "{}: offset {}: the header declares {} x {} pixels, more than {} bytes can hold", name,
       source.at, height, width, file.size());
-  ETUDE_REQUIRE_CODE(kResourceExhausted, height * width <= kMostPixels,
-                     "{}: the image has {} x {} pixels; the limit is {} in all", name, height,
-                     width, kMostPixels);
+  ReadBudget budget(name, file.size());
+  budget.need_bytes(height * (row_bytes + sizeof(png_bytep)), source.at);
   Tensor out = make_tensor(
       intern_type(kUInt8, Shape{static_cast<int64_t>(height), static_cast<int64_t>(width),
                                 static_cast<int64_t>(row_bytes / width)}));

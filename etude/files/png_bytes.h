@@ -16,7 +16,7 @@ namespace etude::internal {
 // io::PngOptions. Files are not trusted.
 //
 // throws: kDataLoss, with name and offset, for a damaged file or another format;
-//         kResourceExhausted for more than 2^28 pixels.
+//         kResourceExhausted for more memory than read_limits() allow.
 Tensor image_of_png(std::span<const uint8_t> file, std::string_view name, int channels);
 
 // Encodes an image, of the shapes and dtypes that io::write_png accepts, as the bytes of a PNG

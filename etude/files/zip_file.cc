@@ -3,9 +3,11 @@
 #include "etude/files/zip_file.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
+#include <memory>
 #include <optional>
-#include <unordered_set>
+#include <utility>
 
 #include <zlib.h>
 
@@ -79,14 +81,34 @@ bool read_zip64(std::span<const uint8_t> extra, ZipEntry& entry, uint64_t& heade
   return true;
 }
 
+// The offset of the end record of zip64, if there is one before the end record at `end`.
+std::optional<uint64_t> find_end64(const ByteSource& file, uint64_t end, std::string_view name) {
+  if (end < kLocator64Bytes) return std::nullopt;
+  const uint64_t locator_at = end - kLocator64Bytes;
+  std::array<uint8_t, kLocator64Bytes> locator;
+  file.read(locator_at, locator);
+  if (number(locator.data(), 4) != kLocator64Mark) return std::nullopt;
+  const uint64_t at = number(locator.data() + 8, 8);
+  std::array<uint8_t, 4> mark{};
+  const bool has_room = at <= locator_at && locator_at - at >= kEnd64Bytes;
+  if (has_room) file.read(at, mark);
+  ETUDE_REQUIRE_CODE(kDataLoss, has_room && number(mark.data(), 4) == kEnd64Mark,
+                     "{}: offset {}: there is no zip64 end record at {}", name, locator_at, at);
+  return at;
+}
+
 }  // namespace
 
-ZipReader::ZipReader(std::span<const uint8_t> file, std::string_view name)
-    : file_(file), name_(name) {
+ZipReader::ZipReader(ByteSource file, ReadBudget& budget)
+    : file_(file), budget_(budget), name_(budget.name()) {
   // The end record is followed by a comment, mostly an empty one.
+  std::vector<uint8_t> room;
+  const uint64_t tail_bytes = std::min<uint64_t>(file.size(), kEndBytes + kNone16);
+  const uint64_t tail_begin = file.size() - tail_bytes;
+  const std::span<const uint8_t> tail = file.view(tail_begin, tail_bytes, room);
   std::optional<uint64_t> end;
-  for (uint64_t back = kEndBytes; back <= kEndBytes + kNone16 && back <= file.size(); ++back) {
-    const uint8_t* at = file.data() + file.size() - back;
+  for (uint64_t back = kEndBytes; back <= tail.size(); ++back) {
+    const uint8_t* at = tail.data() + tail.size() - back;
     if (number(at, 4) == kEndMark && number(at + 20, 2) == back - kEndBytes) {
       end = file.size() - back;
       break;
@@ -95,46 +117,46 @@ ZipReader::ZipReader(std::span<const uint8_t> file, std::string_view name)
   ETUDE_REQUIRE_CODE(kDataLoss, end.has_value(),
                      "{}: offset {}: the file ends without the end record of a zip archive: it is "
                      "cut off, or no archive",
-                     name, file.size());
-  Fields fields(file.data() + *end + 4);
+                     name_, file.size());
+  Fields fields(tail.data() + (*end - tail_begin) + 4);
   const uint16_t disk = fields.two(), first_disk = fields.two();
   fields.pass(2);
   uint64_t count = fields.two(), bytes = fields.four(), begin = fields.four();
   uint64_t directory_end = *end;
-  if (*end >= kLocator64Bytes &&
-      number(file.data() + *end - kLocator64Bytes, 4) == kLocator64Mark) {
-    const uint64_t at = number(file.data() + *end - kLocator64Bytes + 8, 8);
-    ETUDE_REQUIRE_CODE(kDataLoss,
-                       at <= *end - kLocator64Bytes && *end - kLocator64Bytes - at >= kEnd64Bytes &&
-                           number(file.data() + at, 4) == kEnd64Mark,
-                       "{}: offset {}: there is no zip64 end record at {}", name,
-                       *end - kLocator64Bytes, at);
-    count = number(file.data() + at + 32, 8);
-    bytes = number(file.data() + at + 40, 8);
-    begin = number(file.data() + at + 48, 8);
-    directory_end = at;
+  const std::optional<uint64_t> end64 = find_end64(file_, *end, name_);
+  if (end64) {
+    std::array<uint8_t, kEnd64Bytes> record;
+    file_.read(*end64, record);
+    count = number(record.data() + 32, 8);
+    bytes = number(record.data() + 40, 8);
+    begin = number(record.data() + 48, 8);
+    directory_end = *end64;
   } else {
     ETUDE_REQUIRE_CODE(kUnimplemented, disk == 0 && first_disk == 0,
-                       "{}: the archive is split over several files", name);
+                       "{}: the archive is split over several files", name_);
   }
   ETUDE_REQUIRE_CODE(kDataLoss, begin <= directory_end && bytes == directory_end - begin,
                      "{}: offset {}: the directory is said to have {} bytes from {}, but would end "
                      "at {}",
-                     name, *end, bytes, begin, directory_end);
+                     name_, *end, bytes, begin, directory_end);
   read_directory(begin, directory_end, count);
   check_places();
 }
 
 void ZipReader::read_directory(uint64_t begin, uint64_t end, uint64_t count) {
+  // Of an entry: itself, and its place among the names.
+  constexpr uint64_t kEntryBytes = sizeof(ZipEntry) + 64;
   uint64_t at = begin;
-  std::unordered_set<std::string> names;
   const auto require = [&](bool holds, std::string_view what) {
     ETUDE_REQUIRE_CODE(kDataLoss, holds, "{}: offset {}: {}", name_, at, what);
   };
+  std::vector<uint8_t> room;
+  const std::span<const uint8_t> directory = file_.view(begin, end - begin, room);
   while (at < end) {
-    require(end - at >= kDirectoryBytes && number(file_.data() + at, 4) == kDirectoryMark,
+    const uint8_t* record = directory.data() + (at - begin);
+    require(end - at >= kDirectoryBytes && number(record, 4) == kDirectoryMark,
             "no entry of the directory is here");
-    Fields fields(file_.data() + at + 8);
+    Fields fields(record + 8);
     const uint16_t flags = fields.two(), method = fields.two();
     fields.pass(4);
     ZipEntry entry;
@@ -148,7 +170,9 @@ void ZipReader::read_directory(uint64_t begin, uint64_t end, uint64_t count) {
     const uint64_t rest = end - at - kDirectoryBytes;
     require(name_bytes + extra_bytes + comment_bytes <= rest,
             "the entry extends beyond the directory");
-    const uint8_t* text = file_.data() + at + kDirectoryBytes;
+    const uint8_t* text = record + kDirectoryBytes;
+    budget_.need_items(1, at);
+    budget_.need_bytes(kEntryBytes + name_bytes, at);
     entry.name.assign(reinterpret_cast<const char*>(text), name_bytes);
     ETUDE_REQUIRE_CODE(kUnimplemented, (flags & 1) == 0 && (method == 0 || method == 8),
                        "{}: offset {}: entry '{:.100}' is {}, which Etude does not read", name_, at,
@@ -157,21 +181,24 @@ void ZipReader::read_directory(uint64_t begin, uint64_t end, uint64_t count) {
     entry.is_deflated = method == 8;
     require(read_zip64({text + name_bytes, extra_bytes}, entry, header),
             "an extra field of the entry is damaged");
-    require(header <= begin && begin - header >= kLocalBytes &&
-                number(file_.data() + header, 4) == kLocalMark,
-            "the place of the entry holds none");
-    entry.begin = header + kLocalBytes + number(file_.data() + header + 26, 2) +
-                  number(file_.data() + header + 28, 2);
+    require(header <= begin && begin - header >= kLocalBytes, "the place of the entry holds none");
+    std::array<uint8_t, kLocalBytes> local;
+    file_.read(header, local);
+    require(number(local.data(), 4) == kLocalMark, "the place of the entry holds none");
+    entry.begin =
+        header + kLocalBytes + number(local.data() + 26, 2) + number(local.data() + 28, 2);
     require(entry.begin <= begin && entry.packed_bytes <= begin - entry.begin,
             "the data of the entry extends into the directory");
     require(entry.is_deflated ? entry.bytes <= (entry.packed_bytes + 1) * kMaxInflation
                               : entry.bytes == entry.packed_bytes,
             "the entry declares more bytes than its data can hold");
-    require(names.insert(entry.name).second, "an entry has the name of another one");
     at += kDirectoryBytes + name_bytes + extra_bytes + comment_bytes;
     entries_.push_back(std::move(entry));
   }
   require(entries_.size() == count, "the directory has another number of entries than it states");
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    require(by_name_.emplace(entries_[i].name, i).second, "an entry has the name of another one");
+  }
 }
 
 void ZipReader::check_places() {
@@ -189,42 +216,50 @@ void ZipReader::check_places() {
 }
 
 const ZipEntry* ZipReader::find(std::string_view name) const {
-  const auto found = std::find_if(entries_.begin(), entries_.end(),
-                                  [&](const ZipEntry& entry) { return entry.name == name; });
-  return found == entries_.end() ? nullptr : &*found;
+  const auto found = by_name_.find(name);
+  return found == by_name_.end() ? nullptr : &entries_[found->second];
+}
+
+void ZipReader::inflate_entry(const ZipEntry& entry, std::span<uint8_t> to) const {
+  constexpr uint64_t kInStep = uint64_t{1} << 20, kOutStep = uint64_t{1} << 30;  // fits zlib's uInt
+  z_stream stream = {};
+  ETUDE_REQUIRE_CODE(kResourceExhausted, inflateInit2(&stream, kRawDeflate) == Z_OK,
+                     "{}: zlib could not start", name_);
+  const std::unique_ptr<z_stream, void (*)(z_stream*)> ends(
+      &stream, [](z_stream* used) { inflateEnd(used); });
+  std::vector<uint8_t> room;
+  uint64_t read = 0, made = 0;
+  int status = Z_OK;
+  while (status == Z_OK) {
+    const uint64_t give = std::min(entry.packed_bytes - read, kInStep);
+    const uint64_t take = std::min(to.size() - made, kOutStep);
+    uint8_t none = 0;  // where an empty entry goes: zlib wants a place
+    const std::span<const uint8_t> from = file_.view(entry.begin + read, give, room);
+    stream.next_in = const_cast<Bytef*>(from.data());  // zlib does not write to it
+    stream.avail_in = static_cast<uInt>(give);
+    stream.next_out = take == 0 ? &none : to.data() + made;
+    stream.avail_out = static_cast<uInt>(take);
+    status = inflate(&stream, Z_NO_FLUSH);
+    const uint64_t step = give - stream.avail_in + take - stream.avail_out;
+    read += give - stream.avail_in;
+    made += take - stream.avail_out;
+    if (status == Z_OK && step == 0) status = Z_BUF_ERROR;
+  }
+  ETUDE_REQUIRE_CODE(
+      kDataLoss, status == Z_STREAM_END && made == entry.bytes && read == entry.packed_bytes,
+      "{}: offset {}: entry '{:.100}' is damaged: it inflates to {} bytes instead of {}", name_,
+      entry.begin + read, entry.name, made, entry.bytes);
 }
 
 std::span<const uint8_t> ZipReader::read(const ZipEntry& entry, std::vector<uint8_t>& room) const {
-  std::span<const uint8_t> bytes = file_.subspan(entry.begin, entry.packed_bytes);
+  budget_.need_bytes(entry.bytes, entry.begin);
+  std::span<const uint8_t> bytes;
   if (entry.is_deflated) {
-    z_stream stream = {};
-    ETUDE_REQUIRE_CODE(kResourceExhausted, inflateInit2(&stream, kRawDeflate) == Z_OK,
-                       "{}: zlib could not start", name_);
     room.resize(entry.bytes);
-    constexpr uint64_t kStep = uint64_t{1} << 30;  // fits zlib's uInt
-    uint64_t read = 0, made = 0;
-    int status = Z_OK;
-    while (status == Z_OK) {
-      const uint64_t give = std::min(bytes.size() - read, kStep);
-      const uint64_t take = std::min(entry.bytes - made, kStep);
-      uint8_t none = 0;  // where an empty entry goes: zlib wants a place
-      stream.next_in = const_cast<Bytef*>(bytes.data() + read);  // zlib does not write to it
-      stream.avail_in = static_cast<uInt>(give);
-      stream.next_out = take == 0 ? &none : room.data() + made;
-      stream.avail_out = static_cast<uInt>(take);
-      status = inflate(&stream, Z_NO_FLUSH);
-      const uint64_t step = give - stream.avail_in + take - stream.avail_out;
-      read += give - stream.avail_in;
-      made += take - stream.avail_out;
-      if (status == Z_OK && step == 0) status = Z_BUF_ERROR;
-    }
-    inflateEnd(&stream);
-    ETUDE_REQUIRE_CODE(kDataLoss,
-                       status == Z_STREAM_END && made == entry.bytes && read == bytes.size(),
-                       "{}: offset {}: entry '{:.100}' is damaged: it inflates to {} bytes instead "
-                       "of {}",
-                       name_, entry.begin + read, entry.name, made, entry.bytes);
+    inflate_entry(entry, room);
     bytes = room;
+  } else {
+    bytes = file_.view(entry.begin, entry.bytes, room);
   }
   ETUDE_REQUIRE_CODE(kDataLoss, !kChecks || crc_of(0, bytes) == entry.crc,
                      "{}: offset {}: entry '{:.100}' is damaged: its CRC-32 is another one", name_,

@@ -8,9 +8,12 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "etude/files/atomic_file.h"
+#include "etude/files/file_reader.h"
+#include "etude/files/read_budget.h"
 
 namespace etude::internal {
 
@@ -23,29 +26,34 @@ struct ZipEntry {
   bool is_deflated = false;
 };
 
-// Reads an archive. `file` is its content and `name` its name; both must outlive this object.
-// threads: thread-safe to read.
+// The content of an archive in memory or in a file. The source, and the budget with its name, must
+// outlive it. threads: confined to one thread, as its budget.
 class ZipReader {
  public:
-  // throws: kDataLoss, with file and offset, when the file is truncated or not an archive;
-  //         kUnimplemented for methods and forms that Etude lacks.
-  ZipReader(std::span<const uint8_t> file, std::string_view name);
+  // throws: kDataLoss, with file and offset, when it is truncated or not an archive; kUnimplemented
+  //         for methods and forms that Etude lacks; kResourceExhausted for more entries than the
+  //         budget has room for.
+  ZipReader(ByteSource file, ReadBudget& budget);
 
   const std::vector<ZipEntry>& entries() const { return entries_; }
   // Null if there is no entry of that name.
   const ZipEntry* find(std::string_view name) const;
-  // Returns the bytes of an entry. If they were deflated, they are inflated into `room`.
+  // The bytes of an entry; `room` holds them if they were deflated or come from a file.
   //
-  // throws: kDataLoss, with file and offset, when they are damaged.
+  // throws: kDataLoss, with file and offset, when they are damaged; kResourceExhausted, before any
+  //         memory is taken, for more bytes than the budget has room for.
   std::span<const uint8_t> read(const ZipEntry& entry, std::vector<uint8_t>& room) const;
 
  private:
   void read_directory(uint64_t begin, uint64_t end, uint64_t count);
   void check_places();
+  void inflate_entry(const ZipEntry& entry, std::span<uint8_t> to) const;
 
-  std::span<const uint8_t> file_;
+  ByteSource file_;
+  ReadBudget& budget_;
   std::string_view name_;
   std::vector<ZipEntry> entries_;
+  std::unordered_map<std::string_view, std::size_t> by_name_;  // places of entries
 };
 
 // Writes an archive to `file`, which must be empty.

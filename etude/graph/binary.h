@@ -68,11 +68,12 @@ bool is_binary_graph(std::string_view bytes) noexcept;
 // Reads the output of to_binary(). The graph satisfies all checks of verify().
 //
 // throws: kDataLoss for bytes that are not a graph, torn or wrong, naming the byte; kUnimplemented
-// for a newer version of the form or of an op, for a version of an op without an upgrade, and for
+// for a newer version of the format or of an op, for a version of an op without an upgrade, and for
 // an unknown op, with similar names; kInvalidArgument for a call that its op refuses, and for a
-// container of several graphs, with their names; kResourceExhausted for texts, defaults, constants
-// and graphs that, counted at each use, exceed 256 times the number of bytes. cost: memory and time
-// linear in the bytes, except for the type rules of ops. Graphs may nest 100 levels deep.
+// container of several graphs, with their names; kResourceExhausted for nodes, texts, defaults,
+// constants and graphs that, counted at each use, exceed read_limits().
+// cost: memory and time linear in the bytes, except for the type rules of ops. Graphs may nest 100
+// levels deep by default (read_limits()).
 GraphRef read_binary(std::string_view bytes);
 
 // The same for a symbolic graph (symbolic_graph.h). Writes SymbolicGraph::graphs(), which determine

@@ -19,9 +19,6 @@
 namespace etude::internal {
 namespace {
 
-// An item may be used many times. The copied bytes are limited to this multiple of the file's size.
-constexpr std::size_t kMostCopied = 256;
-
 // The bytes that a copy of the value takes, except those in the value itself.
 std::size_t size_of(const AttrValue& value) {
   if (const auto* text = std::get_if<std::string>(&value)) return text->size();
@@ -34,7 +31,11 @@ std::size_t size_of(const AttrValue& value) {
 
 BinaryLists::BinaryLists(std::string_view bytes, uint32_t version, ByteReader& in,
                          std::size_t elements)
-    : bytes_(bytes), version_(version), in_(in), elements_(elements) {
+    : bytes_(bytes),
+      version_(version),
+      in_(in),
+      elements_(elements),
+      budget_("a graph in binary form", bytes.size()) {
   read_texts();
   read_types();
   if (is_first_version()) return;
@@ -44,13 +45,16 @@ BinaryLists::BinaryLists(std::string_view bytes, uint32_t version, ByteReader& i
 }
 
 void BinaryLists::charge(std::size_t at, std::size_t bytes) {
-  charged_ += bytes;
-  if (charged_ / kMostCopied <= bytes_.size()) return;
+  if (budget_.has_bytes(bytes)) return;
   in_.fail(at,
-           fmt::format("texts, defaults, constants and graphs are used so often that they are over "
-                       "{} times the file",
-                       kMostCopied),
+           "with texts, defaults, constants and graphs counted at each use, " + budget_.excess(),
            ErrorCode::kResourceExhausted);
+}
+
+void BinaryLists::charge_node(std::size_t at) {
+  constexpr std::size_t kBytes = 256;
+  if (!budget_.has_items()) in_.fail(at, budget_.excess(), ErrorCode::kResourceExhausted);
+  charge(at, kBytes);
 }
 
 std::string BinaryLists::copied_text() {
@@ -320,8 +324,9 @@ BinaryLists::Object BinaryLists::graph(int& depth) {
   const std::size_t at = in_.at();
   Read& of = graphs_[in_.place(graphs_.size(), "graph")];
   depth = std::max(depth, of.depth + 1);
-  if (depth > kMaxGraphDepth) {
-    in_.fail(at, fmt::format("graphs refer to graphs more than {} levels deep", kMaxGraphDepth),
+  if (!budget_.has_depth(depth)) {
+    in_.fail(at,
+             fmt::format("graphs refer to graphs more than {} levels deep", budget_.limits().depth),
              ErrorCode::kInvalidArgument);
   }
   if (!of.shared) of.shared = unique_.add(of.graph);

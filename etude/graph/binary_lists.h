@@ -12,6 +12,7 @@
 
 #include "etude/core/op/op.h"
 #include "etude/core/tensor.h"
+#include "etude/files/read_budget.h"
 #include "etude/graph/binary_bytes.h"
 #include "etude/graph/check_call.h"
 #include "etude/graph/graph.h"
@@ -58,9 +59,11 @@ class BinaryLists {
   // value.
   AttrValue value(std::size_t at, std::string_view name, AttrKind kind, int& depth);
 
-  // Counts bytes that the reader copies or hashes beyond the bytes of the file.
-  // throws: kResourceExhausted, naming `at`, if they are too many.
+  // Counts bytes that a reader makes, copies or hashes without taking them from the file.
+  // throws: kResourceExhausted if they are too many, naming `at`.
   void charge(std::size_t at, std::size_t bytes);
+  // The same for a node of a graph.
+  void charge_node(std::size_t at);
 
   struct Read {
     GraphRef graph;        // with the names and lines of this place in the file
@@ -104,7 +107,7 @@ class BinaryLists {
   std::vector<Read> graphs_;
   UniqueGraphs unique_;  // of graphs in attributes
   std::size_t elements_;
-  std::size_t charged_ = 0;
+  ReadBudget budget_;
 };
 
 // The graphs of a symbolic graph of version 1, which is a file of files.

@@ -113,6 +113,7 @@ class GraphReader {
 
   void read_node() {
     const std::size_t at = in_.at();
+    lists_.charge_node(at);
     const StoredOp& stored = lists_.op();
     const CallSite where = line();
     build_.set_frame(frame());

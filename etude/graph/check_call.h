@@ -14,12 +14,8 @@
 
 namespace etude::internal {
 
-// The maximum nesting of graphs: destroying, comparing and running a graph uses stack for each
-// level.
-inline constexpr int kMaxGraphDepth = 100;
-
-// The result types of a call in a graph. Unlike in a user's call, operands that share a dtype in
-// the record already have one dtype, and no result size depends on data.
+// The result types of a call in a graph. Unlike a user's call, its operands already have one dtype
+// where the record shares one, and no result size depends on data.
 // throws: kInvalidArgument or the errors of the type rule, without the op's name.
 Types check_call(const Op& op, std::span<const Type* const> operands, const Attrs& attrs);
 

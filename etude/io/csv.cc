@@ -15,7 +15,8 @@
 #include "etude/core/call/call_scope.h"
 #include "etude/core/dtype.h"
 #include "etude/core/internal/host_door.h"
-#include "etude/files/mapped_file.h"
+#include "etude/files/file_reader.h"
+#include "etude/files/read_budget.h"
 #include "etude/io/csv_column.h"
 #include "etude/io/decimal.h"
 
@@ -29,6 +30,7 @@ using etude::internal::whole_at;
 
 constexpr int64_t kSample = 1000;  // rows from which the total number is estimated
 constexpr std::size_t kMaxColumns = 100'000;
+constexpr uint64_t kColumnBytes = 2 * sizeof(Column);
 
 // Requests few large pages instead of many small ones, for memory that is about to be filled. Only
 // advice: a system without huge pages works as well.
@@ -46,7 +48,8 @@ class CsvReader {
         begin_(start_),
         end_(text.data() + text.size()),
         name_(name),
-        options_(options) {
+        options_(options),
+        budget_(name, text.size()) {
     for (const std::string& word : options.missing) {
       may_be_missing_[static_cast<unsigned char>(word.empty() ? 0 : word[0])] = true;
     }
@@ -142,6 +145,7 @@ class CsvReader {
     try {
       while (at_ != end_) {
         if (names.size() >= kMaxColumns) bad(at_, "", "there are more than 100000 columns");
+        budget_.need_bytes(kColumnBytes, static_cast<uint64_t>(at_ - start_));
         names.emplace_back(cell());
         if (at_ == end_ || *at_ != delimiter_) break;
         ++at_;
@@ -246,6 +250,7 @@ class CsvReader {
   void read_row() {
     const char* start = at_;
     const std::size_t count = columns_.size();
+    budget_.need_items(count, static_cast<uint64_t>(start - start_));
     for (std::size_t i = 0; i < count; ++i) {
       if (columns_[i].is_kept) {
         read_cell(columns_[i]);
@@ -379,6 +384,7 @@ class CsvReader {
   int64_t rows_ = 0, line_ = 1;
   std::string unquoted_;
   data::Skipped skipped_;
+  etude::internal::ReadBudget budget_;
 };
 
 }  // namespace
@@ -428,9 +434,8 @@ CsvTable parse_csv(std::string_view text, std::string_view name, const CsvOption
 
 CsvTable read_csv(const std::string& path, const CsvOptions& options, CallSite where) {
   return etude::internal::located("read_csv", where, [&] {
-    const etude::internal::MappedFile file(path);
-    const auto bytes = file.bytes();
-    return parse_csv({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path, options);
+    const etude::internal::FileBytes file(path);
+    return parse_csv(file.text(), path, options);
   });
 }
 

@@ -62,7 +62,7 @@ uint8_t* copy_axis(const DenseCopy& copy, const uint8_t* from, std::size_t axis,
 
 }  // namespace
 
-Tensor DenseCopy::make(DType dtype, std::span<const uint8_t> bytes) const {
+Tensor DenseCopy::make(DType dtype, ByteSource source, uint64_t held) const {
   Tensor out = make_tensor(intern_type(dtype, Shape(shape)));
   const uint64_t count = checked_bytes() / element;
   if (count == 0) return out;
@@ -74,15 +74,16 @@ Tensor DenseCopy::make(DType dtype, std::span<const uint8_t> bytes) const {
            !__builtin_mul_overflow(shape[axis] - 1, strides[axis], &way) &&
            !__builtin_add_overflow(last, way, &last);
   }
-  ETUDE_REQUIRE_CODE(kDataLoss, fits && static_cast<uint64_t>(last) < bytes.size() / element,
+  ETUDE_REQUIRE_CODE(kDataLoss, fits && static_cast<uint64_t>(last) < held / element,
                      "{}: offset {}: an array reads elements {} to {} of {} that there are", name,
-                     offset, first, last, bytes.size() / element);
+                     offset, first, last, held / element);
   auto* to = static_cast<uint8_t*>(etude::internal::host_elements_for_writing(out));
-  const uint8_t* from = bytes.data() + static_cast<uint64_t>(first) * element;
+  const uint64_t first_byte = static_cast<uint64_t>(first) * element;
   if (strides == rows_first()) {
-    std::memcpy(to, from, count * element);
+    source.read(begin + first_byte, {to, count * element});
   } else {
-    copy_axis(*this, from, 0, to);
+    std::vector<uint8_t> room;
+    copy_axis(*this, source.view(begin, held, room).data() + first_byte, 0, to);
   }
   if (swap_bytes) {
     const std::size_t part = is_complex ? element / 2 : element;

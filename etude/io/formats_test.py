@@ -221,7 +221,29 @@ def write(folder):
 MANIFEST = (b'{"counter":1,"format":1,"nodes":[{"edges":[["x",1]],"values":[]},{"edges":[],"values":["","a/b"]}],'
             b'"shards":[{"bytes":80,"crc32c":"0a1b2c3d","file":"shard-00001-00001-of-00001.safetensors"}],'
             b'"tensors":[["x",0],["x/.a/b",0]]}')
+TENSORS = (b'{"dtype":"float32","shape":[2],"data":[0.1,"0x7f800000"]}', b'{"dtype":"complex64","shape":[],"data":[[1,2]]}',
+           b'{"dtype":"bool","shape":[1,1],"data":[true]}')
+SAFETENSORS_HEADER = b'{"__metadata__":{"a":"b"},"x":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}'
+SAFETENSORS = struct.pack("<Q", len(SAFETENSORS_HEADER)) + SAFETENSORS_HEADER + bytes(4)
 TABLES = (b'a,b\n1,2.5\n-3,1e5\n', b'a;b\r\n"x ""y""\n",true\r\nNA,False\r\n', b'\xef\xbb\xbfa\n\n1\nx\n9223372036854775808')
+
+
+def bombs():
+    """Small files of much: what the budgets of readers are for."""
+    def archive(name, content):
+        out = io.BytesIO()
+        with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as packed:
+            packed.writestr(name, content)
+        return out.getvalue()
+
+    tree = b"\x80\x02K\x01q\x00" + b"".join(bytes((104, i, 0x86, 113, i + 1)) for i in range(60)) + b"."
+    programs = {"memo": b"\x80\x02N" + b"\x94" * 100_000 + b".", "marks": b"\x80\x02N" + b"(" * 100_000 + b".",
+                "tuples": b"\x80\x02N" + b"\x85" * 50_000 + b".", "tree": tree,
+                "long": b"\x80\x02}(X\x01\x00\x00\x00a\x8a\x09" + bytes(7) + b"\x80\x00u."}
+    out = [(f"bomb_{name}", b"3" + archive("archive/data.pkl", program)) for name, program in programs.items()]
+    zeros = npy("|u1", "(16777216,)", bytes(1 << 24))
+    return out + [("bomb_zeros", b"1" + archive("a.npy", zeros)), ("bomb_brackets", b"7" + b"[" * 1000),
+                  ("bomb_manifest", b"6" + b"[" * 1000)]
 
 
 def seeds(folder):
@@ -235,6 +257,8 @@ def seeds(folder):
             with zipfile.ZipFile(Path(name) / f"torch_{protocol}.pt") as archive:
                 files.append((f"pickle_{protocol}", b"4" + archive.read("archive/data.pkl")))
     files += [(f"table_{i}", b"5" + text) for i, text in enumerate(TABLES)] + [("manifest", b"6" + MANIFEST)]
+    files += [(f"json_{i}", b"7" + text) for i, text in enumerate(TENSORS)] + [("safetensors", b"8" + SAFETENSORS)]
+    files += bombs()
     folder.mkdir(parents=True, exist_ok=True)
     for name, data in files:
         (folder / name).write_bytes(data)

@@ -14,6 +14,7 @@
 #include "etude/core/call/call_scope.h"
 #include "etude/core/dtype.h"
 #include "etude/core/internal/host_door.h"
+#include "etude/files/read_budget.h"
 
 namespace etude::io {
 namespace {
@@ -60,6 +61,11 @@ T from_bits(const std::string& text) {
   return std::bit_cast<T>(bits);
 }
 
+// The beginning of a value as text, also of texts that are not UTF-8.
+std::string shown(const json& value) {
+  return value.dump(-1, ' ', true, json::error_handler_t::replace).substr(0, 40);
+}
+
 template <class T>
 T integer_of(const json& element) {
   constexpr auto low = std::numeric_limits<T>::min();
@@ -70,8 +76,8 @@ T integer_of(const json& element) {
                                  : element.get<int64_t>() >= static_cast<int64_t>(low) &&
                                        (std::is_signed_v<T> &&
                                         element.get<int64_t>() <= static_cast<int64_t>(high)));
-  ETUDE_REQUIRE_CODE(kDataLoss, fits, "the element {} is no integer from {} to {}",
-                     element.dump().substr(0, 40), low, high);
+  ETUDE_REQUIRE_CODE(kDataLoss, fits, "the element {} is no integer from {} to {}", shown(element),
+                     low, high);
   return is_unsigned ? static_cast<T>(element.get<uint64_t>())
                      : static_cast<T>(element.get<int64_t>());
 }
@@ -80,17 +86,17 @@ template <class T>
 T value_of(const json& element) {
   if constexpr (kIsComplex<T>) {
     ETUDE_REQUIRE_CODE(kDataLoss, element.is_array() && element.size() == 2,
-                       "the element {} is no pair of numbers", element.dump().substr(0, 40));
+                       "the element {} is no pair of numbers", shown(element));
     using Part = typename T::value_type;
     return {value_of<Part>(element[0]), value_of<Part>(element[1])};
   } else if constexpr (std::is_same_v<T, bool>) {
     ETUDE_REQUIRE_CODE(kDataLoss, element.is_boolean(), "the element {} is neither true nor false",
-                       element.dump().substr(0, 40));
+                       shown(element));
     return element.get<bool>();
   } else if constexpr (kIsFloat<T>) {
     if (element.is_string()) return from_bits<T>(element.get_ref<const std::string&>());
     ETUDE_REQUIRE_CODE(kDataLoss, element.is_number(), "the element {} is no number",
-                       element.dump().substr(0, 40));
+                       shown(element));
     // Numbers up to half a step beyond the largest number round to it; its own digits may be such a
     // number.
     constexpr double kLargest = std::numeric_limits<Wide<T>>::max();
@@ -99,7 +105,7 @@ T value_of(const json& element) {
     const bool fits = std::abs(v) <= kLimit;
     const T out = T(static_cast<Wide<T>>(fits ? std::clamp(v, -kLargest, kLargest) : 0));
     ETUDE_REQUIRE_CODE(kDataLoss, fits && std::isfinite(static_cast<Wide<T>>(out)),
-                       "the element {} is too large for its dtype", element.dump().substr(0, 40));
+                       "the element {} is too large for its dtype", shown(element));
     return out;
   } else {
     return integer_of<T>(element);
@@ -112,7 +118,7 @@ Shape shape_of(const json& sizes) {
   std::vector<int64_t> out;
   for (const json& size : sizes) {
     const bool fits = size.is_number_unsigned() && size.get<uint64_t>() < (1ull << 40);
-    ETUDE_REQUIRE_CODE(kDataLoss, fits, "{} is no size", size.dump().substr(0, 40));
+    ETUDE_REQUIRE_CODE(kDataLoss, fits, "{} is no size", shown(size));
     out.push_back(size.get<int64_t>());
   }
   return Shape(out);
@@ -156,14 +162,15 @@ std::string to_json(const Tensor& x, CallSite where) {
 
 Tensor from_json(std::string_view text, CallSite where) {
   return etude::internal::located("from_json", where, [&] {
+    etude::internal::ReadBudget budget("JSON", text.size());
+    etude::internal::count_json(text, budget);
     const json object = json::parse(text, nullptr, false);
     ETUDE_REQUIRE_CODE(kDataLoss, !object.is_discarded(), "this is not JSON: {}",
                        text.substr(0, 40));
     const json& dtype_name = member(object, "dtype");
     const auto dtype =
         dtype_name.is_string() ? dtype_named(dtype_name.get<std::string>()) : std::nullopt;
-    ETUDE_REQUIRE_CODE(kDataLoss, dtype.has_value(), "{} is no dtype",
-                       dtype_name.dump().substr(0, 40));
+    ETUDE_REQUIRE_CODE(kDataLoss, dtype.has_value(), "{} is no dtype", shown(dtype_name));
     const Shape shape = shape_of(member(object, "shape"));
     const json& data = member(object, "data");
     ETUDE_REQUIRE_CODE(kDataLoss, data.is_array() && has_count(shape, data.size()),

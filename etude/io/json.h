@@ -20,7 +20,9 @@ std::string to_json(const Tensor& x, CallSite where = CallSite::here());
 
 // Reads the output of to_json, bit for bit. Integers in place of floats are accepted too.
 //
-// throws: kDataLoss, with the reason, for any other text. The text is not trusted.
+// throws: kDataLoss, with the reason, for any other text: it is not trusted; kResourceExhausted for
+// a
+//         text beyond read_limits(), such as brackets nested more than 100 levels deep.
 Tensor from_json(std::string_view text, CallSite where = CallSite::here());
 
 // One line for a person: "float32[2,3]: min -1, max 4, mean 1.5, deviation 1.707825, 0 of 6 not

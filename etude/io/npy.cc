@@ -14,7 +14,8 @@
 #include "etude/core/dtype.h"
 #include "etude/core/internal/host_door.h"
 #include "etude/files/atomic_file.h"
-#include "etude/files/mapped_file.h"
+#include "etude/files/file_reader.h"
+#include "etude/files/read_budget.h"
 #include "etude/files/zip_file.h"
 #include "etude/io/dense_copy.h"
 #include "etude/io/tensor_file.h"
@@ -23,10 +24,13 @@ namespace etude::io {
 namespace {
 
 using etude::internal::bytes_of;
+using etude::internal::ByteSource;
+using etude::internal::ReadBudget;
 
 static_assert(std::endian::native == std::endian::little, "files have the order of little endian");
 
 constexpr std::string_view kMagic = "\x93NUMPY";
+constexpr uint64_t kArrayBytes = 256;            // of a tensor, besides its elements
 constexpr std::size_t kMostHeaderBytes = 65536;  // a header has one line with a few sizes
 
 // Without the sign of the byte order.
@@ -150,8 +154,11 @@ class HeaderReader {
   std::size_t at_ = 0;
 };
 
-Header read_header(std::span<const uint8_t> file, std::string_view name) {
+Header read_header(const ByteSource& source, std::string_view name) {
   constexpr std::size_t kVersion = kMagic.size(), kLength = kVersion + 2;
+  std::vector<uint8_t> room;
+  const std::span<const uint8_t> file =
+      source.view(0, std::min<uint64_t>(source.size(), kLength + 4 + kMostHeaderBytes), room);
   const auto magic = file.first(std::min(kVersion, file.size()));
   ETUDE_REQUIRE_CODE(kDataLoss,
                      std::equal(magic.begin(), magic.end(), kMagic.begin(),
@@ -181,7 +188,8 @@ Header read_header(std::span<const uint8_t> file, std::string_view name) {
   return header;
 }
 
-Tensor parse_array(std::span<const uint8_t> file, std::string_view name) {
+// `budget` is null for an entry of an archive, whose bytes were counted when it was inflated.
+Tensor parse_array(ByteSource file, std::string_view name, ReadBudget* budget) {
   const Header header = read_header(file, name);
   const char order = header.descr.empty() ? ' ' : header.descr[0];
   const auto code = std::find_if(kCodes.begin(), kCodes.end(), [&](const auto& row) {
@@ -199,10 +207,12 @@ Tensor parse_array(std::span<const uint8_t> file, std::string_view name) {
   ETUDE_REQUIRE_CODE(kDataLoss, bytes == held,
                      "{}: offset {}: the header declares {} bytes of elements, but {} follow", name,
                      header.data, bytes, held);
+  if (budget != nullptr) budget->need_bytes(bytes, header.data);
+  copy.begin = header.data;
   copy.swap_bytes = order == '>';
   copy.is_complex = is_complex(code->second);
   copy.strides = header.fortran_order ? copy.columns_first() : copy.rows_first();
-  return copy.make(code->second, file.subspan(header.data));
+  return copy.make(code->second, file, held);
 }
 
 // The header before the elements, padded to a multiple of 64 bytes, as NumPy does.
@@ -234,13 +244,17 @@ std::vector<uint8_t> make_header(const Tensor& x, std::string_view name) {
 }  // namespace
 
 Tensor parse_npy(std::span<const uint8_t> file, std::string_view name, CallSite where) {
-  return etude::internal::located("load_npy", where, [&] { return parse_array(file, name); });
+  return etude::internal::located("load_npy", where, [&] {
+    ReadBudget budget(name, file.size());
+    return parse_array(file, name, &budget);
+  });
 }
 
 Tensor load_npy(const std::string& path, CallSite where) {
   return etude::internal::located("load_npy", where, [&] {
-    const etude::internal::MappedFile file(path);
-    return parse_array(file.bytes(), path);
+    const etude::internal::FileReader file(path);
+    ReadBudget budget(path, file.size());
+    return parse_array(file, path, &budget);
   });
 }
 
@@ -254,28 +268,36 @@ void save_npy(const std::string& path, const Tensor& x, CallSite where) {
   });
 }
 
+namespace {
+
+NamedTensors arrays_of(ByteSource file, std::string_view name) {
+  ReadBudget budget(name, file.size());
+  const etude::internal::ZipReader archive(file, budget);
+  NamedTensors out;
+  for (const etude::internal::ZipEntry& entry : archive.entries()) {
+    constexpr std::string_view kSuffix = ".npy";
+    std::string key = entry.name;
+    if (key.ends_with(kSuffix)) key.resize(key.size() - kSuffix.size());
+    budget.need_bytes(kArrayBytes, entry.begin);
+    std::vector<uint8_t> room;
+    Tensor x = parse_array(archive.read(entry, room),
+                           fmt::format("{}: entry '{:.100}'", name, entry.name), nullptr);
+    ETUDE_REQUIRE_CODE(kDataLoss, out.emplace(key, std::move(x)).second,
+                       "{}: offset {}: there are two arrays '{:.100}'", name, entry.begin, key);
+  }
+  return out;
+}
+
+}  // namespace
+
 NamedTensors parse_npz(std::span<const uint8_t> file, std::string_view name, CallSite where) {
-  return etude::internal::located("load_npz", where, [&] {
-    const etude::internal::ZipReader archive(file, name);
-    NamedTensors out;
-    for (const etude::internal::ZipEntry& entry : archive.entries()) {
-      constexpr std::string_view kSuffix = ".npy";
-      std::string key = entry.name;
-      if (key.ends_with(kSuffix)) key.resize(key.size() - kSuffix.size());
-      std::vector<uint8_t> room;
-      Tensor x = parse_array(archive.read(entry, room),
-                             fmt::format("{}: entry '{:.100}'", name, entry.name));
-      ETUDE_REQUIRE_CODE(kDataLoss, out.emplace(key, std::move(x)).second,
-                         "{}: offset {}: there are two arrays '{:.100}'", name, entry.begin, key);
-    }
-    return out;
-  });
+  return etude::internal::located("load_npz", where, [&] { return arrays_of(file, name); });
 }
 
 NamedTensors load_npz(const std::string& path, CallSite where) {
   return etude::internal::located("load_npz", where, [&] {
-    const etude::internal::MappedFile file(path);
-    return parse_npz(file.bytes(), path);
+    const etude::internal::FileReader file(path);
+    return arrays_of(file, path);
   });
 }
 

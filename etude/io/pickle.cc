@@ -28,7 +28,10 @@ constexpr std::array<std::pair<std::string_view, DType>, 12> kStorages = {
      {"torch.BoolStorage", kBool},
      {"torch.ComplexFloatStorage", kComplex64},
      {"torch.ComplexDoubleStorage", kComplex128}}};
-constexpr std::size_t kMostValues = 4'000'000;  // about 30 for each tensor
+// Memory of a slot of the stack, of the marks or of a list that has just grown, and of a slot of
+// the memo.
+constexpr uint64_t kSlotBytes = 2 * sizeof(void*), kMemoBytes = 64;
+constexpr std::size_t kMostLongBytes = 1024;  // of an integer; the work is the square of it
 constexpr std::size_t kMostSizes = 64;
 constexpr std::string_view kOrderedDict = "collections.OrderedDict", kSize = "torch.Size",
                            kTensorName = "torch._utils._rebuild_tensor_v2",
@@ -44,6 +47,32 @@ bool is_known(std::string_view name) {
                      [&](const auto& row) { return row.first == name; });
 }
 
+// The decimal digits of an integer in two's complement, little-endian.
+std::string decimal(std::span<const uint8_t> bytes, bool is_negative) {
+  std::vector<uint8_t> rest(bytes.begin(), bytes.end());
+  if (is_negative) {  // to its magnitude
+    unsigned carry = 1;
+    for (uint8_t& byte : rest) {
+      carry += static_cast<uint8_t>(~byte);
+      byte = static_cast<uint8_t>(carry);
+      carry >>= 8;
+    }
+  }
+  std::string out;
+  while (std::any_of(rest.begin(), rest.end(), [](uint8_t byte) { return byte != 0; })) {
+    unsigned remainder = 0;
+    for (std::size_t i = rest.size(); i-- > 0;) {
+      const unsigned value = remainder << 8 | rest[i];
+      rest[i] = static_cast<uint8_t>(value / 10);
+      remainder = value % 10;
+    }
+    out += static_cast<char>('0' + remainder);
+  }
+  if (is_negative) out += '-';
+  std::reverse(out.begin(), out.end());
+  return out;
+}
+
 bool is_sizes(const PickleValue& value) {
   return value.kind == Kind::kTuple && value.items.size() <= kMostSizes &&
          std::all_of(value.items.begin(), value.items.end(),
@@ -54,8 +83,12 @@ bool is_sizes(const PickleValue& value) {
 
 class PickleMachine {
  public:
-  PickleMachine(Pickle& out, std::span<const uint8_t> bytes, uint64_t offset, std::string_view name)
-      : values_(out.values_), bytes_(bytes), offset_(offset), name_(name) {}
+  PickleMachine(Pickle& out, std::span<const uint8_t> bytes, uint64_t offset, ReadBudget& budget)
+      : values_(out.values_),
+        bytes_(bytes),
+        offset_(offset),
+        name_(budget.name()),
+        budget_(budget) {}
 
   const PickleValue* run() {
     while (!is_stopped_) {
@@ -101,24 +134,49 @@ class PickleMachine {
   std::string line() {
     const auto rest = bytes_.subspan(at_);
     const auto end = std::find(rest.begin(), rest.end(), '\n');
+    charge(static_cast<uint64_t>(end - rest.begin()));
     std::string out(rest.begin(), end);
     take(out.size() + 1);
     return out;
   }
 
+  // Counts memory before it is taken.
+  void charge(uint64_t bytes) { budget_.need_bytes(bytes, offset_ + op_at_); }
+
   PickleValue* make(Kind kind) {
-    if (values_.size() == kMostValues) {
-      ETUDE_THROW(kResourceExhausted, "{}: offset {}: the pickle has more than {} values", name_,
-                  offset_ + op_at_, kMostValues);
-    }
+    budget_.need_items(1, offset_ + op_at_);
+    charge(sizeof(PickleValue));
     values_.emplace_back().kind = kind;
     return &values_.back();
   }
-  void push(PickleValue* value) { stack_.push_back(value); }
+  void push(PickleValue* value) {
+    charge(kSlotBytes);
+    stack_.push_back(value);
+  }
   void push_text(uint64_t n) {
+    charge(std::min<uint64_t>(n, bytes_.size()));
     PickleValue* value = make(Kind::kText);
     value->text = text(n);
     push(value);
+  }
+  // An integer of n bytes, in two's complement and little-endian.
+  void push_long(uint64_t n) {
+    if (n > kMostLongBytes) refuse(fmt::format("the pickle has an integer of {} bytes", n));
+    const auto part = take(n);
+    const bool is_negative = n > 0 && (part[n - 1] & 0x80) != 0;
+    uint64_t value = is_negative ? ~uint64_t{0} : 0;
+    for (std::size_t i = std::min<std::size_t>(n, 8); i-- > 0;) value = value << 8 | part[i];
+    const uint8_t filling = is_negative ? 0xFF : 0;
+    const bool fits =
+        std::all_of(part.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(n, 8)),
+                    part.end(), [&](uint8_t byte) { return byte == filling; }) &&
+        (static_cast<int64_t>(value) < 0) == is_negative;
+    if (fits) return push_whole(static_cast<int64_t>(value));
+    budget_.need_items(n * n / 64, offset_ + op_at_);  // the time of its digits
+    PickleValue* made = make(Kind::kLarge);
+    made->text = decimal(part, is_negative);
+    charge(made->text.size());
+    push(made);
   }
   void push_whole(int64_t number, Kind kind = Kind::kWhole) {
     PickleValue* value = make(kind);
@@ -139,6 +197,7 @@ class PickleMachine {
   // Removes the last mark, and the values above it, which it returns.
   std::vector<const PickleValue*> pop_marked() {
     if (marks_.empty()) fail("a mark is missing");
+    charge(kSlotBytes * (stack_.size() - marks_.back()));
     const std::vector<const PickleValue*> out(
         stack_.begin() + static_cast<std::ptrdiff_t>(marks_.back()), stack_.end());
     stack_.resize(marks_.back());
@@ -160,9 +219,15 @@ class PickleMachine {
     if (to->kind != kind)
       fail(kind == Kind::kDict ? "there is no dict to fill" : "there is no list to fill");
     if (kind == Kind::kDict && items.size() % 2 != 0) fail("a key has no value");
+    charge(kSlotBytes * items.size());
     to->items.insert(to->items.end(), items.begin(), items.end());
   }
-  void remember(uint64_t key) { memo_[key] = top(); }
+  void remember(uint64_t key) {
+    PickleValue* value = top();
+    const auto [at, is_new] = memo_.try_emplace(key, value);
+    at->second = value;
+    if (is_new) charge(kMemoBytes);
+  }
   void recall(uint64_t key) {
     const auto found = memo_.find(key);
     if (found == memo_.end()) fail("a value is recalled that was not kept");
@@ -195,6 +260,7 @@ class PickleMachine {
       case 0x93: {  // STACK_GLOBAL
         const PickleValue *name = pop(), *module = pop();
         if (name->kind != Kind::kText || module->kind != Kind::kText) fail("a name is no text");
+        charge(module->text.size() + name->text.size());
         return push_name(module->text + "." + name->text);
       }
       case 'Q':  // BINPERSID
@@ -236,14 +302,12 @@ class PickleMachine {
       case 'J':  // BININT
         push_whole(static_cast<int32_t>(number(4)));
         return true;
-      case 0x8a: {  // LONG1
-        const uint64_t n = number(1);
-        if (n > 8) refuse("the pickle has a whole number of more than 64 bits");
-        uint64_t value = number(static_cast<int>(n));
-        if (n > 0 && n < 8 && (value >> (8 * n - 1)) != 0) value |= ~uint64_t{0} << (8 * n);
-        push_whole(static_cast<int64_t>(value));
+      case 0x8a:  // LONG1
+        push_long(number(1));
         return true;
-      }
+      case 0x8b:  // LONG4
+        push_long(number(4));
+        return true;
       case 'G': {  // BINFLOAT, big-endian
         const auto part = take(8);
         uint64_t value = 0;
@@ -279,6 +343,7 @@ class PickleMachine {
         push(make(Kind::kTuple));
         return true;
       case '(':  // MARK
+        charge(kSlotBytes);
         marks_.push_back(stack_.size());
         return true;
       case 't':  // TUPLE
@@ -332,6 +397,7 @@ class PickleMachine {
     if (row == kStorages.end()) fail("this is no storage of a tensor");
     PickleValue* value = make(Kind::kStorage);
     value->dtype = row->second;
+    charge(id.items[2]->text.size());
     value->text = id.items[2]->text;
     value->whole = id.items[4]->whole;
     push(value);
@@ -344,11 +410,10 @@ class PickleMachine {
     if (function.text == kOrderedDict && in.empty()) {
       push(make(Kind::kDict));
     } else if (function.text == kSize && in.size() == 1 && is_sizes(*in[0])) {
+      charge(kSlotBytes * in[0]->items.size());
       push_tuple(in[0]->items);
     } else if (function.text == kParameter && in.size() == 3 && in[0]->kind == Kind::kTensor) {
-      PickleValue* value = make(Kind::kTensor);
-      *value = *in[0];
-      push(value);
+      push(const_cast<PickleValue*>(in[0]));  // a parameter is its tensor; all values are ours
     } else if (function.text == kTensorName && in.size() >= 6 && in[0]->kind == Kind::kStorage &&
                in[1]->kind == Kind::kWhole && is_sizes(*in[2]) && is_sizes(*in[3]) &&
                in[2]->items.size() == in[3]->items.size()) {
@@ -366,6 +431,7 @@ class PickleMachine {
   std::span<const uint8_t> bytes_;
   uint64_t offset_;
   std::string_view name_;
+  ReadBudget& budget_;
   uint64_t at_ = 0, op_at_ = 0;
   bool is_stopped_ = false;
   std::vector<PickleValue*> stack_;
@@ -373,7 +439,7 @@ class PickleMachine {
   std::unordered_map<uint64_t, PickleValue*> memo_;
 };
 
-Pickle::Pickle(std::span<const uint8_t> bytes, uint64_t offset, std::string_view name)
-    : root_(PickleMachine(*this, bytes, offset, name).run()) {}
+Pickle::Pickle(std::span<const uint8_t> bytes, uint64_t offset, ReadBudget& budget)
+    : root_(PickleMachine(*this, bytes, offset, budget).run()) {}
 
 }  // namespace etude::internal

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The part of Python's pickle machine that PyTorch's tensor files need: instructions that build
-// dicts, lists, tuples, numbers, texts, and tensors over storages. It imports and calls no Python
-// code: it compares names with a list, and implements the few listed calls itself. Pickles are not
-// trusted. The memory is at most a constant factor of their size.
+// dicts, lists, tuples, numbers, texts, and tensors over storages. It imports nothing and calls
+// nothing: it compares names with a list, and implements the few listed calls. Pickles are not
+// trusted: values, marks, references and copies are counted against a budget.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "etude/core/dtype.h"
+#include "etude/files/read_budget.h"
 
 namespace etude::internal {
 
@@ -22,6 +23,7 @@ struct PickleValue {
     kTruth,    // whole
     kWhole,    // whole
     kReal,     // real
+    kLarge,    // text: the decimal digits of an integer that does not fit 64 bits
     kText,     // text
     kTuple,    // items
     kList,     // items
@@ -41,14 +43,15 @@ struct PickleValue {
 // The values that a pickle builds. Values may refer to each other in cycles.
 class Pickle {
  public:
-  // Interprets `bytes`, which are at `offset` in the file `name`.
+  // Interprets `bytes`, which are at `offset` in the file of the budget.
   //
   // throws: kDataLoss, with file and offset, for truncated or invalid pickles; kUnimplemented for
-  //         unknown instructions and names.
-  Pickle(std::span<const uint8_t> bytes, uint64_t offset, std::string_view name);
+  //         unknown instructions and names; kResourceExhausted for more than the budget allows.
+  Pickle(std::span<const uint8_t> bytes, uint64_t offset, ReadBudget& budget);
   Pickle(const Pickle&) = delete;
   Pickle& operator=(const Pickle&) = delete;
   const PickleValue& root() const { return *root_; }
+  const std::deque<PickleValue>& values() const { return values_; }
 
  private:
   friend class PickleMachine;

@@ -9,7 +9,7 @@
 #include "etude/core/dtype.h"
 #include "etude/core/internal/host_door.h"
 #include "etude/files/atomic_file.h"
-#include "etude/files/mapped_file.h"
+#include "etude/files/file_reader.h"
 #include "etude/files/png_bytes.h"
 
 namespace etude::io {
@@ -25,7 +25,7 @@ Tensor decode_png(std::span<const uint8_t> file, std::string_view name, const Pn
 Tensor read_png(const std::string& path, const PngOptions& options, CallSite where) {
   etude::internal::check_options("read_png", options, where);
   return etude::internal::located("read_png", where, [&] {
-    const etude::internal::MappedFile file(path);
+    const etude::internal::FileBytes file(path);
     return etude::internal::image_of_png(file.bytes(), path, options.channels);
   });
 }

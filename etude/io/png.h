@@ -33,8 +33,8 @@ struct PngOptions {
 //
 // throws: kNotFound when there is no file; kInvalidArgument for another number of channels;
 //         kDataLoss, with file and offset, when it is not a PNG file, is truncated or altered,
-//         declares more pixels than it can hold, or continues after the end of the image;
-//         kResourceExhausted for more than 2^28 pixels.
+//         declares more than it can hold or continues after its end; kResourceExhausted beyond
+//         read_limits().
 // cost:   one pass; at most four bytes per pixel.
 Tensor read_png(const std::string& path, const PngOptions& options = {},
                 CallSite where = CallSite::here());

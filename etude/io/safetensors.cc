@@ -3,14 +3,13 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 
 #include "etude/base/check.h"
 #include "etude/core/context/pending.h"
 #include "etude/core/internal/host_door.h"
 #include "etude/core/internal/traced.h"
 #include "etude/files/atomic_file.h"
-#include "etude/files/mapped_file.h"
+#include "etude/files/file_reader.h"
 #include "etude/io/safetensors_format.h"
 #include "etude/io/tensor_file.h"
 
@@ -115,8 +114,8 @@ void save_safetensors(const std::string& path, const NamedTensors& tensors,
 
 SafetensorsFile load_safetensors(const std::string& path, CallSite where) {
   return etude::internal::located("", where, [&] {
-    const etude::internal::MappedFile file(path);
-    const etude::internal::TensorFile tensors(file.bytes(), path);
+    const etude::internal::FileReader file(path);
+    const etude::internal::TensorFile tensors(file, path);
     SafetensorsFile out;
     for (const auto& [name, entry] : tensors.entries()) {
       out.tensors.emplace(name, tensors.read(name));
@@ -223,8 +222,21 @@ void write_tensors(const io::NamedTensors& tensors, const io::Metadata& metadata
   }
 }
 
-TensorFile::TensorFile(std::span<const uint8_t> bytes, const std::string& name)
-    : bytes_(bytes), name_(name), header_(parse_safetensors_header(bytes, name)) {
+namespace {
+
+SafetensorsHeader header_of(const ByteSource& source, const std::string& name) {
+  ReadBudget budget(name, source.size());
+  std::vector<uint8_t> first, all;
+  const uint64_t length_bytes = std::min<uint64_t>(source.size(), 8);
+  const uint64_t end =
+      safetensors_header_end(source.view(0, length_bytes, first), source.size(), name);
+  return parse_safetensors_header(source.view(0, end, all), source.size(), budget);
+}
+
+}  // namespace
+
+TensorFile::TensorFile(ByteSource source, const std::string& name)
+    : source_(source), name_(name), header_(header_of(source, name)) {
   for (const SafetensorsEntry& entry : header_.entries) {
     entries_.emplace(entry.name, &entry);
     is_complex128_[entry.name] =
@@ -240,8 +252,8 @@ Tensor TensorFile::read(const std::string& name) const {
   Tensor x = make_tensor(io::type_of(entry, is_complex128_.at(name), name_));
   const uint64_t offset = header_.data_offset + entry.begin;
   if (entry.end > entry.begin) {
-    std::memcpy(etude::internal::host_elements_for_writing(x), bytes_.data() + offset,
-                entry.end - entry.begin);
+    source_.read(offset, {static_cast<uint8_t*>(host_elements_for_writing(x)),
+                          static_cast<std::size_t>(entry.end - entry.begin)});
   }
   if (x.dtype() == kBool) io::require_bools(x, entry, offset, name_);
   return x;

@@ -104,8 +104,8 @@ class TrackedByte {
 // allow. Each `Place` allows certain next events, so nesting is bounded by the format itself.
 class HeaderReader final : public nlohmann::json_sax<Json> {
  public:
-  HeaderReader(std::string_view name, std::string_view text)
-      : name_(name), text_(text), reached_(text.data()) {}
+  HeaderReader(std::string_view text, ReadBudget& budget)
+      : name_(budget.name()), text_(text), budget_(budget), reached_(text.data()) {}
 
   SafetensorsHeader read() {
     Json::sax_parse(TrackedByte(text_.data(), &reached_),
@@ -165,6 +165,13 @@ class HeaderReader final : public nlohmann::json_sax<Json> {
   }
 
   bool key(string_t& key) override {
+    if (place_ == Place::kTop || place_ == Place::kMetadata) {
+      // Of an entry: itself, its key among all, and the places that readers add.
+      constexpr uint64_t kEntryBytes = 512;
+      const auto at = kLengthBytes + static_cast<uint64_t>(reached_ - text_.data());
+      budget_.need_items(1, at);
+      budget_.need_bytes(kEntryBytes + 3 * key.size(), at);
+    }
     if (place_ == Place::kTop) {
       require(names_.insert(key).second, "the key '{:.100}', which was given before", key);
       place_ = key == kMetadataKey ? Place::kMetadataObject : Place::kEntryObject;
@@ -291,6 +298,7 @@ class HeaderReader final : public nlohmann::json_sax<Json> {
   }
 
   std::string_view name_, text_;
+  ReadBudget& budget_;
   const char* reached_;
   SafetensorsHeader header_;
   std::unordered_set<std::string> names_;
@@ -386,27 +394,41 @@ uint64_t safetensors_element_bytes(std::string_view dtype) {
   return found == kDtypes.end() ? 0 : found->bytes;
 }
 
-SafetensorsHeader parse_safetensors_header(std::span<const uint8_t> file, std::string_view name) {
-  ETUDE_REQUIRE_CODE(kDataLoss, file.size() >= kLengthBytes,
+uint64_t safetensors_header_end(std::span<const uint8_t> begin, uint64_t file_bytes,
+                                std::string_view name) {
+  ETUDE_REQUIRE_CODE(kDataLoss, file_bytes >= kLengthBytes && begin.size() >= kLengthBytes,
                      "'{}' has {} bytes; a safetensors file starts with 8 bytes of length", name,
-                     file.size());
+                     file_bytes);
   uint64_t length = 0;
-  for (std::size_t i = kLengthBytes; i-- > 0;) length = length << 8 | file[i];
+  for (std::size_t i = kLengthBytes; i-- > 0;) length = length << 8 | begin[i];
   ETUDE_REQUIRE_CODE(kDataLoss, length <= kMaxHeaderBytes,
                      "'{}': bytes 0 to 7 give a header of {} bytes; the limit is {}", name, length,
                      kMaxHeaderBytes);
-  ETUDE_REQUIRE_CODE(kDataLoss, length <= file.size() - kLengthBytes,
+  ETUDE_REQUIRE_CODE(kDataLoss, length <= file_bytes - kLengthBytes,
                      "'{}': bytes 0 to 7 give a header of {} bytes, but {} follow", name, length,
-                     file.size() - kLengthBytes);
-  ETUDE_REQUIRE_CODE(kDataLoss, length > 0 && file[kLengthBytes] == '{',
+                     file_bytes - kLengthBytes);
+  return kLengthBytes + length;
+}
+
+SafetensorsHeader parse_safetensors_header(std::span<const uint8_t> begin, uint64_t file_bytes,
+                                           ReadBudget& budget) {
+  const std::string_view name = budget.name();
+  const uint64_t end = safetensors_header_end(begin, file_bytes, name);
+  ETUDE_REQUIRE_CODE(kDataLoss, end > kLengthBytes && begin[kLengthBytes] == '{',
                      "'{}': the header must start with '{{' at byte 8", name);
-  const std::string_view text(reinterpret_cast<const char*>(file.data()) + kLengthBytes, length);
-  SafetensorsHeader header = HeaderReader(name, text).read();
-  header.data_offset = kLengthBytes + length;
-  const uint64_t data_bytes = file.size() - header.data_offset;
+  const std::string_view text(reinterpret_cast<const char*>(begin.data()) + kLengthBytes,
+                              end - kLengthBytes);
+  SafetensorsHeader header = HeaderReader(text, budget).read();
+  header.data_offset = end;
+  const uint64_t data_bytes = file_bytes - end;
   for (const SafetensorsEntry& entry : header.entries) check_entry(entry, data_bytes, name);
   check_cover(header.entries, data_bytes, name);
   return header;
+}
+
+SafetensorsHeader parse_safetensors_header(std::span<const uint8_t> file, std::string_view name) {
+  ReadBudget budget(name, file.size());
+  return parse_safetensors_header(file, file.size(), budget);
 }
 
 std::string make_safetensors_header(std::vector<SafetensorsEntry>& entries,

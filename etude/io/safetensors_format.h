@@ -12,6 +12,8 @@
 #include <string_view>
 #include <vector>
 
+#include "etude/files/read_budget.h"
+
 namespace etude::internal {
 
 struct SafetensorsEntry {
@@ -31,14 +33,21 @@ struct SafetensorsHeader {
 // The size of one element, or 0 for an unknown dtype.
 uint64_t safetensors_element_bytes(std::string_view dtype);
 
-// Parses the header of `file`, the whole content of a file called `name`.
+// Parses the header of a file: `begin` is its first bytes, at least up to the end of the header.
 //
 // throws: kDataLoss when the file is truncated or breaks a rule of the format: a header of more
 //         than 100,000,000 bytes, JSON of another form, a duplicate key, numbers that are not
 //         sizes, positions that do not fit the shapes, holes or overlaps in the data, bytes after
-//         it; kUnimplemented for an unknown dtype.
+//         it; kUnimplemented for an unknown dtype; kResourceExhausted beyond the budget.
 // cost:   linear in the header; the data is not touched.
+SafetensorsHeader parse_safetensors_header(std::span<const uint8_t> begin, uint64_t file_bytes,
+                                           ReadBudget& budget);
+// The same for the whole content of a file called `name`.
 SafetensorsHeader parse_safetensors_header(std::span<const uint8_t> file, std::string_view name);
+// The number of bytes up to the end of the header, which the first 8 bytes of a file state.
+// throws: kDataLoss for a file that ends before.
+uint64_t safetensors_header_end(std::span<const uint8_t> begin, uint64_t file_bytes,
+                                std::string_view name);
 
 // Returns the bytes before the data in a file with these entries. Sorts them by falling element
 // size, then name, and sets `begin` and `end`: the data has to be written in this order. The length

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "etude/base/internal/function_ref.h"
+#include "etude/files/file_reader.h"
 #include "etude/io/safetensors.h"
 #include "etude/io/safetensors_format.h"
 
@@ -28,11 +29,12 @@ void append_paths(std::string& text, std::string_view what, const std::vector<st
 void write_tensors(const io::NamedTensors& tensors, const io::Metadata& metadata,
                    FunctionRef<void(std::span<const uint8_t>)> write);
 
-// Reads a file; `bytes`, its content, must outlive it.
+// Reads a file; `source`, its content, must outlive it.
 class TensorFile {
  public:
-  // throws: kDataLoss, with file and offset, when it is truncated or not a safetensors file.
-  TensorFile(std::span<const uint8_t> bytes, const std::string& name);
+  // throws: kDataLoss, with file and offset, when it is truncated or not a safetensors file;
+  //         kResourceExhausted beyond read_limits().
+  TensorFile(ByteSource source, const std::string& name);
   const io::Metadata& metadata() const { return header_.metadata; }
   const std::map<std::string, const SafetensorsEntry*>& entries() const { return entries_; }
   // Returns a copy. throws: kNotFound; kDataLoss for bools that are neither 0 nor 1; kUnimplemented
@@ -40,7 +42,7 @@ class TensorFile {
   Tensor read(const std::string& name) const;
 
  private:
-  std::span<const uint8_t> bytes_;
+  ByteSource source_;
   std::string name_;
   SafetensorsHeader header_;
   std::map<std::string, const SafetensorsEntry*> entries_;

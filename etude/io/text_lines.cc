@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "etude/io/text_lines.h"
 
-#include <cstring>
+#include <algorithm>
 #include <exception>
+#include <optional>
+#include <string_view>
 #include <type_traits>
+#include <utility>
 
 #include "etude/base/check.h"
 #include "etude/base/error.h"
-#include "etude/files/mapped_file.h"
+#include "etude/files/file_reader.h"
 
 namespace etude::io {
 namespace {
@@ -16,45 +19,58 @@ namespace {
 template <class T>
 class LinesCursor final : public data::internal::Cursor {
  public:
-  explicit LinesCursor(const std::string& path)
-      : path_(path),
-        file_(path),
-        begin_(reinterpret_cast<const char*>(file_.bytes().data())),
-        at_(begin_),
-        end_(at_ + file_.bytes().size()) {}
+  explicit LinesCursor(const std::string& path) : file_(path) {}
 
   data::internal::Element next() override {
-    if (at_ == end_) return nullptr;
-    const char* start = at_;
-    const char* stop = pass_line();
-    if (stop != start && stop[-1] == '\r') --stop;
-    std::string text(start, stop);
+    const std::optional<std::string_view> line = pass_line();
+    if (!line) return nullptr;
+    std::string text(*line);
+    if (!text.empty() && text.back() == '\r') text.pop_back();
     if constexpr (std::is_same_v<T, TextLine>) {
-      return data::internal::element_of(TextLine{path_, std::move(text), passed_, start - begin_});
+      return data::internal::element_of(TextLine{file_.name(), std::move(text), passed_, line_at_});
     } else {
       return data::internal::element_of(std::move(text));
     }
   }
   int64_t skip(int64_t n) override {
     int64_t done = 0;
-    for (; done < n && at_ != end_; ++done) pass_line();
+    while (done < n && pass_line()) ++done;
     return done;
   }
 
  private:
-  // Advances past the line; returns its end.
-  const char* pass_line() {
-    const auto* stop =
-        static_cast<const char*>(std::memchr(at_, '\n', static_cast<std::size_t>(end_ - at_)));
-    at_ = stop == nullptr ? end_ : stop + 1;
-    ++passed_;
-    return stop == nullptr ? end_ : stop;
+  static constexpr uint64_t kStep = uint64_t{1} << 18;  // bytes of a read
+
+  // The next line without its '\n', valid until the next call; nothing at the end.
+  std::optional<std::string_view> pass_line() {
+    line_at_ = static_cast<int64_t>(read_ - (buffer_.size() - at_));
+    std::size_t searched = at_;
+    for (;;) {
+      const std::size_t end = buffer_.find('\n', searched);
+      if (end != buffer_.npos || read_ == file_.size()) {
+        if (at_ == buffer_.size()) return std::nullopt;
+        const std::size_t stop = std::min(end, buffer_.size());
+        const std::string_view line = std::string_view(buffer_).substr(at_, stop - at_);
+        at_ = std::min(stop + 1, buffer_.size());
+        ++passed_;
+        return line;
+      }
+      buffer_.erase(0, std::exchange(at_, 0));
+      searched = buffer_.size();
+      // A long line doubles the step, so that its bytes are moved a few times only.
+      const uint64_t step = std::min(std::max<uint64_t>(kStep, searched), file_.size() - read_);
+      buffer_.resize(searched + step);
+      file_.read(read_, {reinterpret_cast<uint8_t*>(buffer_.data()) + searched, step});
+      read_ += step;
+    }
   }
 
-  std::string path_;
-  etude::internal::MappedFile file_;
-  const char *begin_, *at_, *end_;
-  int64_t passed_ = 0;  // lines
+  etude::internal::FileReader file_;
+  std::string buffer_;   // bytes of the file up to `read_`
+  uint64_t read_ = 0;    // offset in the file
+  std::size_t at_ = 0;   // of the next line in the buffer
+  int64_t line_at_ = 0;  // of the last line in the file
+  int64_t passed_ = 0;   // lines
 };
 
 template <class T>

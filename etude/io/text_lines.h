@@ -13,10 +13,12 @@ namespace ETUDE_API etude {
 namespace io {
 
 // The lines of a file in order, without "\n" or "\r\n"; the last line needs no end. Bytes are
-// returned unchanged. Each iteration opens the file, which must not change. Resuming an iteration
-// only searches for line ends.
+// returned unchanged. Each iteration opens the file and reads the bytes that it has then: lines
+// that are appended meanwhile belong to the next iteration. Resuming an iteration only searches for
+// line ends.
 //
-// throws: during iteration, kNotFound when there is no file, and errors of reading.
+// throws: during iteration, kNotFound when there is no file, kInvalidArgument when it is no regular
+//         file, kDataLoss, with the offset, when it is cut off meanwhile.
 data::Dataset<std::string> text_lines(const std::string& path);
 
 // A line with its position.

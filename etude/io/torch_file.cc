@@ -5,7 +5,8 @@
 
 #include "etude/base/check.h"
 #include "etude/core/dtype.h"
-#include "etude/files/mapped_file.h"
+#include "etude/files/file_reader.h"
+#include "etude/files/read_budget.h"
 #include "etude/files/zip_file.h"
 #include "etude/io/dense_copy.h"
 #include "etude/io/pickle.h"
@@ -19,14 +20,12 @@ using etude::internal::ZipEntry;
 using etude::internal::ZipReader;
 using PickleKind = PickleValue::Kind;
 
-constexpr int kMostLevels = 100;  // of dicts in dicts
-constexpr uint64_t kMostTextBytes = uint64_t{256} << 20;
-constexpr int64_t kMostValues = 1'000'000;  // of all dicts; one value may be in many places
+constexpr uint64_t kPlaceBytes = 256;  // of a tensor or a text, besides its elements or bytes
 
 class TorchReader {
  public:
-  TorchReader(std::span<const uint8_t> file, std::string_view name)
-      : name_(name), archive_(file, name), room_left_(file.size() * 8 + kFreeRoom) {
+  TorchReader(etude::internal::ByteSource file, std::string_view name)
+      : name_(name), budget_(name, file.size()), archive_(file, budget_) {
     constexpr std::string_view kProgram = "/data.pkl";
     for (const ZipEntry& entry : archive_.entries()) {
       if (!entry.name.ends_with(kProgram)) continue;
@@ -47,27 +46,28 @@ class TorchReader {
   SafetensorsFile read() {
     std::vector<uint8_t> room;
     const auto bytes = archive_.read(*program_, room);
-    const Pickle pickle(bytes, program_->begin, name_);
+    const Pickle pickle(bytes, program_->begin, budget_);
+    for (const PickleValue& value : pickle.values()) {
+      if (value.kind == PickleKind::kTensor) ++storages_[value.items[0]->text].tensors;
+    }
     add(pickle.root(), "", 0);
     return std::move(out_);
   }
 
  private:
-  static constexpr uint64_t kFreeRoom = uint64_t{64} << 20;
   struct Storage {
+    int64_t tensors = 0;  // that lie in it and were not made yet
     std::span<const uint8_t> bytes;
     std::vector<uint8_t> room;
     uint64_t offset = 0;
+    bool is_read = false;
   };
 
   void add(const PickleValue& value, const std::string& path, int level) {
-    ETUDE_REQUIRE_CODE(
-        kResourceExhausted, level <= kMostLevels && ++count_ <= kMostValues,
-        "{}: '{:.100}...' lies deeper than {} levels, or there are more than {} values", name_,
-        path, kMostLevels, kMostValues);
-    text_bytes_ += path.size() + value.text.size();
-    ETUDE_REQUIRE_CODE(kResourceExhausted, text_bytes_ <= kMostTextBytes,
-                       "{}: paths and texts have more than {} bytes", name_, kMostTextBytes);
+    // One value may be in many places.
+    budget_.need_depth(level, program_->begin);
+    budget_.need_items(1, program_->begin);
+    budget_.need_bytes(path.size() + value.text.size(), program_->begin);
     switch (value.kind) {
       case PickleKind::kTensor:
         return put(out_.tensors, path, tensor(value, path));
@@ -88,6 +88,7 @@ class TorchReader {
         return put(out_.metadata, path, std::to_string(value.whole));
       case PickleKind::kReal:
         return put(out_.metadata, path, fmt::format("{:.17g}", value.real));
+      case PickleKind::kLarge:
       case PickleKind::kText:
         return put(out_.metadata, path, value.text);
       default:
@@ -99,12 +100,13 @@ class TorchReader {
   void put(Map& map, const std::string& path, Value value) {
     ETUDE_REQUIRE_CODE(kDataLoss, map.emplace(path, std::move(value)).second,
                        "{}: two values have the path '{:.200}'", name_, path);
+    budget_.need_bytes(kPlaceBytes, program_->begin);
   }
   static std::string below(const std::string& path, const std::string& key) {
     return path.empty() ? key : path + "/" + key;
   }
   std::string key(const PickleValue& value, const std::string& path) const {
-    if (value.kind == PickleKind::kText) return value.text;
+    if (value.kind == PickleKind::kText || value.kind == PickleKind::kLarge) return value.text;
     ETUDE_REQUIRE_CODE(kUnimplemented, value.kind == PickleKind::kWhole,
                        "{}: a dict at '{:.200}' has a key that is neither text nor a whole number",
                        name_, path);
@@ -112,20 +114,21 @@ class TorchReader {
   }
 
   Storage& storage(const PickleValue& value, const std::string& path) {
-    const auto [at, is_new] = storages_.try_emplace(value.text);
-    if (is_new) {
+    Storage& at = storages_.at(value.text);
+    if (!at.is_read) {
       const ZipEntry* entry = archive_.find(folder_ + "/data/" + value.text);
       ETUDE_REQUIRE_CODE(kDataLoss, entry != nullptr,
                          "{}: the archive has no storage '{:.100}', which tensor '{:.200}' lies in",
                          name_, value.text, path);
-      at->second.bytes = archive_.read(*entry, at->second.room);
-      at->second.offset = entry->begin;
+      at.bytes = archive_.read(*entry, at.room);
+      at.offset = entry->begin;
+      at.is_read = true;
     }
-    return at->second;
+    return at;
   }
 
   Tensor tensor(const PickleValue& value, const std::string& path) {
-    const Storage& from = storage(*value.items[0], path);
+    Storage& from = storage(*value.items[0], path);
     etude::internal::DenseCopy copy{.name = name_, .offset = from.offset};
     copy.element = static_cast<uint64_t>(itemsize(value.dtype));
     for (const PickleValue* size : value.items[1]->items) copy.shape.push_back(size->whole);
@@ -133,35 +136,38 @@ class TorchReader {
     copy.first = value.whole;
     copy.swap_bytes = swap_bytes_;
     copy.is_complex = is_complex(value.dtype);
+    // A tensor may show the elements of its storage many times over.
     const uint64_t bytes = copy.checked_bytes();
-    ETUDE_REQUIRE_CODE(
-        kResourceExhausted, bytes <= room_left_,
-        "{}: offset {}: tensor '{:.200}' of {} bytes shows elements many times over, "
-        "and {} bytes are left for those; save a copy of it",
-        name_, from.offset, path, bytes, room_left_);
-    room_left_ -= bytes;
+    ETUDE_REQUIRE_CODE(kResourceExhausted, budget_.has_bytes(bytes),
+                       "{}: offset {}: tensor '{:.200}' has {} bytes: {}", name_, from.offset, path,
+                       bytes, budget_.excess());
     const auto held = static_cast<uint64_t>(value.items[0]->whole);
     ETUDE_REQUIRE_CODE(
         kDataLoss, held <= from.bytes.size() / copy.element,
         "{}: offset {}: storage '{:.100}' has {} bytes, fewer than {} elements of {}", name_,
         from.offset, value.items[0]->text, from.bytes.size(), held, etude::name(value.dtype));
-    return copy.make(value.dtype, from.bytes.first(held * copy.element));
+    Tensor out = copy.make(value.dtype, from.bytes, held * copy.element);
+    if (--from.tensors == 0) {  // a tensor in a second place reads it again
+      from.room = {};
+      from.is_read = false;
+    }
+    return out;
   }
 
   std::string_view name_;
+  etude::internal::ReadBudget budget_;
   ZipReader archive_;
   const ZipEntry* program_ = nullptr;
   std::string folder_;
   bool swap_bytes_ = false;
   std::unordered_map<std::string, Storage> storages_;
   SafetensorsFile out_;
-  int64_t count_ = 0;
-  uint64_t room_left_, text_bytes_ = 0;
 };
 
-SafetensorsFile parse_state(std::span<const uint8_t> file, std::string_view name) {
+SafetensorsFile parse_state(etude::internal::ByteSource file, std::string_view name) {
   constexpr uint8_t kProtocol = 0x80;
-  ETUDE_REQUIRE_CODE(kUnimplemented, file.size() < 2 || file[0] != kProtocol,
+  std::vector<uint8_t> room;
+  ETUDE_REQUIRE_CODE(kUnimplemented, file.size() < 2 || file.view(0, 1, room)[0] != kProtocol,
                      "{}: it is a pickle without a zip archive, as PyTorch wrote it before version "
                      "1.6. Write it again in Python: torch.save(torch.load(path), path)",
                      name);
@@ -176,8 +182,8 @@ SafetensorsFile parse_torch(std::span<const uint8_t> file, std::string_view name
 
 SafetensorsFile load_torch(const std::string& path, CallSite where) {
   return etude::internal::located("load_torch", where, [&] {
-    const etude::internal::MappedFile file(path);
-    return parse_state(file.bytes(), path);
+    const etude::internal::FileReader file(path);
+    return parse_state(file, path);
   });
 }
 

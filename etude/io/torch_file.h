@@ -18,17 +18,17 @@ namespace io {
 
 // Returns the tensors of a file by path: dict keys and list indices, joined by '/'. A state dict is
 // {"conv1.weight": ...}; a checkpoint with a state dict below "model" has "model/conv1.weight".
-// Numbers, bools and texts are printed and returned as metadata. Tensors are copied, so tensors
-// that share storage in the file do not share it in Etude.
+// Numbers of any size, bools and texts are returned as metadata, printed. Tensors are copied;
+// tensors that share storage in the file do not share it here.
 //
 // PyTorch stores filters as [out, in, height, width] and weights of linear layers as [out, in];
 // Etude has [height, width, in, out] and [in, out]. Permute such tensors before assign_tensors.
 //
 // throws: kNotFound when there is no file; kDataLoss, with file and offset, when it is truncated or
 //         altered; kUnimplemented for the older format without zip, for unknown instructions and
-//         names, and for dtypes that Etude lacks.
-// cost:   one pass over the file; memory for the tensors, and for a few times the size of the
-// pickle.
+//         names, and for dtypes that Etude lacks; kResourceExhausted beyond read_limits().
+// cost:   one pass over the file; memory for the tensors, for a storage until its last tensor, and
+//         a small factor of the pickle.
 SafetensorsFile load_torch(const std::string& path, CallSite where = CallSite::here());
 // Parses the tensors in `file`, the content of a file with that `name`. throws: as load_torch.
 SafetensorsFile parse_torch(std::span<const uint8_t> file, std::string_view name,

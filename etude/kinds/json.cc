@@ -13,15 +13,13 @@
 
 #include "etude/base/check.h"
 #include "etude/core/call/call_scope.h"
+#include "etude/files/read_budget.h"
 #include "etude/kinds/kinds.h"
 
 namespace etude::kinds {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-constexpr int kDeepestText = 64;
-constexpr std::size_t kLargest = std::size_t{64} << 20;  // bytes
 
 Json json_of(const Description& description, const std::string& path);
 
@@ -74,12 +72,10 @@ Json json_of(const Description& description, const std::string& path) {
   return out;
 }
 
-// Bounds the depth, and refuses a repeated key: the parser would drop one value.
+// Refuses a repeated key: the parser would drop one value.
 class Guard {
  public:
-  bool operator()(int depth, Json::parse_event_t event, const Json& parsed) {
-    ETUDE_REQUIRE_CODE(kDataLoss, depth <= kDeepestText, "the text is nested more than {} deep",
-                       kDeepestText);
+  bool operator()(Json::parse_event_t event, const Json& parsed) {
     if (event == Json::parse_event_t::object_start) {
       keys_.emplace_back();
     } else if (event == Json::parse_event_t::object_end) {
@@ -140,11 +136,11 @@ Description description_of(const Json& json) {
 }
 
 Description parsed(std::string_view text) {
-  ETUDE_REQUIRE_CODE(kDataLoss, text.size() <= kLargest, "the text has {} bytes, of at most {}",
-                     text.size(), kLargest);
+  etude::internal::ReadBudget budget("the description", text.size());
+  etude::internal::count_json(text, budget);
   Guard guard;
-  const auto watch = [&guard](int depth, Json::parse_event_t event, Json& value) {
-    return guard(depth, event, value);
+  const auto watch = [&guard](int, Json::parse_event_t event, Json& value) {
+    return guard(event, value);
   };
   try {
     const Json json = Json::parse(text, watch);

@@ -151,8 +151,8 @@ std::string to_json(const Description& description, CallSite where = CallSite::h
 // Reads such a text, which need not be trusted: only the description is made. Omitted values become
 // defaults.
 //
-// throws: kDataLoss, with the reason, for a text that is no description, is nested more than 64
-//         deep or larger than 64 MiB; the errors of describe.
+// throws: kDataLoss, with the reason, for a text that is no description; kResourceExhausted for a
+//         text beyond read_limits(); the errors of describe.
 Description from_json(std::string_view text, CallSite where = CallSite::here());
 
 }  // namespace kinds

@@ -10,11 +10,14 @@
 
 #include "etude/base/error.h"
 #include "etude/files/crc32c.h"
+#include "etude/files/read_budget.h"
 #include "etude/io/checkpoint/object_graph.h"
 #include "etude/io/csv.h"
+#include "etude/io/json.h"
 #include "etude/io/npy.h"
 #include "etude/io/pickle.h"
 #include "etude/io/png.h"
+#include "etude/io/tensor_file.h"
 #include "etude/io/torch_file.h"
 
 namespace {
@@ -30,6 +33,11 @@ void read_csv_text(std::string_view text) {
   typed.dtypes = {{"0", etude::kFloat32}};
   typed.on_error = etude::data::OnError::kSkip;
   static_cast<void>(parse_csv(text, "fuzz", typed));
+}
+
+void read_pickle(Bytes bytes) {
+  etude::internal::ReadBudget budget("fuzz", bytes.size());
+  static_cast<void>(etude::internal::Pickle(bytes, 0, budget));
 }
 
 void read(char kind, Bytes bytes) {
@@ -50,7 +58,7 @@ void read(char kind, Bytes bytes) {
       static_cast<void>(parse_torch(bytes, "fuzz"));
       break;
     case '4':
-      static_cast<void>(etude::internal::Pickle(bytes, 0, "fuzz"));
+      read_pickle(bytes);
       break;
     case '5':
       read_csv_text(text);
@@ -59,6 +67,12 @@ void read(char kind, Bytes bytes) {
       static_cast<void>(
           internal::SavedGraph("fuzz", fmt::format("{{\"crc32c\":\"{:08x}\",\"checkpoint\":{}}}\n",
                                                    etude::internal::crc32c(0, bytes), text)));
+      break;
+    case '7':
+      static_cast<void>(from_json(text));
+      break;
+    case '8':
+      static_cast<void>(etude::internal::TensorFile(bytes, "fuzz"));
       break;
     default:
       break;
@@ -69,6 +83,10 @@ void read(char kind, Bytes bytes) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
+  // Limits that a file of a fuzzer can reach, far below the memory of the process.
+  static const etude::ReadLimits before = etude::set_read_limits(
+      {.free_bytes = int64_t{4} << 20, .bytes_per_byte = 20, .free_items = 20'000});
+  static_cast<void>(before);
   try {
     read(static_cast<char>(data[0]), {data + 1, size - 1});
   } catch (const etude::Error&) {

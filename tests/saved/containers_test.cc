@@ -276,8 +276,8 @@ TEST(Containers, RefuseItemsThatAreUsedTooOften) {
     graphs.push_back({name, build.finish(std::array{build.add_constant(value)})});
   }
   expect_error([&] { read_binary_graphs(to_binary(graphs)); }, ErrorCode::kResourceExhausted,
-               {"texts, defaults, constants and graphs are used so often that they are over 256 "
-                "times the file"});
+               {"with texts, defaults, constants and graphs counted at each use, its ",
+                "raise this limit by set_read_limits()"});
 }
 
 // Whatever is wrong with the lists of a file is an Error that is no fault of the library, or a

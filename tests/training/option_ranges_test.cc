@@ -263,6 +263,7 @@ TEST(OptionRanges, OfDataAndFiles) {
   io::Checkpoint checkpoint;
   drive<io::CheckpointManagerOptions>(
       "CheckpointManager", [&](const auto& o) { io::CheckpointManager(checkpoint, "none", o); });
+  drive<ReadLimits>("set_read_limits", [](const auto& o) { set_read_limits(set_read_limits(o)); });
 }
 
 // A schedule is checked where it is given if it is a number, and else at each update.

@@ -13,7 +13,7 @@
 #include "etude/codegen/compile.h"
 #include "etude/core/call/builtin.h"
 #include "etude/files/atomic_file.h"
-#include "etude/files/mapped_file.h"
+#include "etude/files/file_reader.h"
 #include "etude/graph/binary.h"
 #include "etude/graph/diff.h"
 #include "etude/graph/text/dump.h"
@@ -38,10 +38,9 @@ struct GraphOptions {
 // fn(bytes of the file); errors of fn name the file.
 template <class F>
 auto read_file(const std::string& file, const F& fn) {
-  const internal::MappedFile content(file);
+  const internal::FileBytes content(file);
   try {
-    return fn(std::string_view(reinterpret_cast<const char*>(content.bytes().data()),
-                               content.bytes().size()));
+    return fn(content.text());
   } catch (const Error& error) {
     throw Error(error.code(), fmt::format("{}: {}", file, error.what()));
   }

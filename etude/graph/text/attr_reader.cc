@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include "etude/core/op/exact_text.h"
-#include "etude/graph/check_call.h"
 #include "etude/graph/text/names.h"
 #include "etude/graph/text/programs.h"
 
@@ -82,7 +81,8 @@ const ScalarDef* read_program(TextReader& in) {
   return program;
 }
 
-RefPtr<const AttrObject> read_graph(TextReader& in, const SubGraphs& graphs, int& depth) {
+RefPtr<const AttrObject> read_graph(TextReader& in, const SubGraphs& graphs, int& depth,
+                                    ReadBudget& budget) {
   in.skip_blanks();
   const std::size_t at = in.at();
   if (!in.take("@")) {
@@ -98,14 +98,15 @@ RefPtr<const AttrObject> read_graph(TextReader& in, const SubGraphs& graphs, int
                         name));
   }
   depth = std::max(depth, found->second.depth + 1);
-  if (depth > kMaxGraphDepth) {
-    in.fail(at, fmt::format("graphs refer to graphs more than {} levels deep", kMaxGraphDepth));
+  if (!budget.has_depth(depth)) {
+    in.fail(at,
+            fmt::format("graphs refer to graphs more than {} levels deep", budget.limits().depth));
   }
   return found->second.graph;
 }
 
 std::vector<RefPtr<const AttrObject>> read_graphs(TextReader& in, const SubGraphs& graphs,
-                                                  int& depth) {
+                                                  int& depth, ReadBudget& budget) {
   if (!in.take("[")) {
     in.fail(fmt::format("a list of graphs is expected, as in [@then, @else], but here is {}",
                         in.seen()));
@@ -113,14 +114,15 @@ std::vector<RefPtr<const AttrObject>> read_graphs(TextReader& in, const SubGraph
   std::vector<RefPtr<const AttrObject>> out;
   for (bool is_first = true; !in.take("]"); is_first = false) {
     if (!is_first) in.need(",", "an element of a list");
-    out.push_back(read_graph(in, graphs, depth));
+    out.push_back(read_graph(in, graphs, depth, budget));
   }
   return out;
 }
 
 }  // namespace
 
-AttrValue read_attr(TextReader& in, const AttrDef& def, const SubGraphs& graphs, int& depth) {
+AttrValue read_attr(TextReader& in, const AttrDef& def, const SubGraphs& graphs, int& depth,
+                    ReadBudget& budget) {
   const std::string what = fmt::format("a value of '{}'", def.name);
   if (!def.required && in.take("none")) return {};
   switch (def.kind) {
@@ -141,9 +143,9 @@ AttrValue read_attr(TextReader& in, const AttrDef& def, const SubGraphs& graphs,
     case AttrKind::kProgram:
       return read_program(in);
     case AttrKind::kGraph:
-      return read_graph(in, graphs, depth);
+      return read_graph(in, graphs, depth, budget);
     case AttrKind::kGraphs:
-      return read_graphs(in, graphs, depth);
+      return read_graphs(in, graphs, depth, budget);
     case AttrKind::kHost:
       in.fail(in.at(),
               fmt::format("attribute '{}' is {}, which exists only in the process that made it, so "

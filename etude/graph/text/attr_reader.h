@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "etude/core/op/op.h"
+#include "etude/files/read_budget.h"
 #include "etude/graph/graph.h"
 #include "etude/graph/text/text_reader.h"
 
@@ -20,7 +21,8 @@ struct SubGraph {
 using SubGraphs = std::map<std::string, SubGraph, std::less<>>;  // by spelling, "@body"
 
 // Parses an attribute value of the kind in the record. Raises `depth` to at least one more than the
-// depth of a referenced graph.
-AttrValue read_attr(TextReader& in, const AttrDef& def, const SubGraphs& graphs, int& depth);
+// depth of a referenced graph, up to the limit of the budget.
+AttrValue read_attr(TextReader& in, const AttrDef& def, const SubGraphs& graphs, int& depth,
+                    ReadBudget& budget);
 
 }  // namespace etude::internal

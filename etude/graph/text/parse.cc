@@ -14,6 +14,7 @@
 #include "etude/core/op/exact_text.h"
 #include "etude/core/op/op.h"
 #include "etude/core/op/upgrade.h"
+#include "etude/files/read_budget.h"
 #include "etude/graph/builder.h"
 #include "etude/graph/check_call.h"
 #include "etude/graph/text/attr_reader.h"
@@ -31,8 +32,8 @@ using Draft = GraphBuilder::Draft;
 // One graph: from its header to its return.
 class GraphParser {
  public:
-  GraphParser(TextReader in, const SubGraphs& others)
-      : in_(in), others_(others), header_at_(in.at()) {}
+  GraphParser(TextReader in, const SubGraphs& others, internal::ReadBudget& budget)
+      : in_(in), others_(others), budget_(budget), header_at_(in.at()) {}
 
   // The spelling of its name in references.
   const std::string& name() const { return name_; }
@@ -86,6 +87,7 @@ class GraphParser {
   }
 
   void input() {
+    count_one();
     in_.skip_blanks();
     const std::size_t at = in_.at();
     const internal::RoleText& text = role();
@@ -209,7 +211,15 @@ class GraphParser {
     return out;
   }
 
+  // Counts an input or a node, with its types and names.
+  void count_one() {
+    constexpr uint64_t kBytes = 512;
+    if (budget_.has_items() && budget_.has_bytes(kBytes)) return;
+    in_.fail(in_.at(), budget_.excess(), ErrorCode::kResourceExhausted);
+  }
+
   void node() {
+    count_one();
     const std::vector<Name> names = results();
     in_.skip_blanks();
     const std::size_t at = in_.at();
@@ -263,7 +273,7 @@ class GraphParser {
       if (std::ranges::any_of(attrs, is_given)) {
         in_.fail(name.at, fmt::format("attribute '{}' is given twice", def.name));
       }
-      attrs.emplace_back(def.name, internal::read_attr(in_, def, others_, depth_));
+      attrs.emplace_back(def.name, internal::read_attr(in_, def, others_, depth_, budget_));
     }
   }
 
@@ -357,6 +367,7 @@ class GraphParser {
 
   TextReader in_;
   const SubGraphs& others_;
+  internal::ReadBudget& budget_;
   std::size_t header_at_;
   int depth_ = 0;
   std::string name_;
@@ -392,13 +403,14 @@ GraphRef parse_graph(std::string_view text) {
                             before.seen()));
   }
   // From last to first, so that a graph is known when others refer to it.
+  internal::ReadBudget budget("the text of a graph", text.size());
   SubGraphs known;
   internal::UniqueGraphs unique;
   GraphRef graph;
   for (std::size_t i = begins.size(); i-- > 0;) {
     const std::size_t end = i + 1 < begins.size() ? begins[i + 1] : text.size();
     const TextReader in(text, begins[i], end);
-    GraphParser parser(in, known);
+    GraphParser parser(in, known, budget);
     graph = parser.parse();
     const GraphRef first = unique.add(graph);
     if (i > 0) graph = first;

@@ -16,10 +16,10 @@ namespace ETUDE_API etude {
 // satisfies all checks of verify().
 //
 // throws: kUnimplemented for an unknown op, with similar names, and for a version of an op that has
-// no upgrade; kInvalidArgument for any other error. Both name line and column, the text found and
-// the text expected.
+// no upgrade; kResourceExhausted beyond read_limits(); kInvalidArgument for any other error. All
+// name line and column; kInvalidArgument also names the text found and the text expected.
 // cost: memory and time linear in the text, except for the type rules of its ops. Graphs may nest
-// 100 levels deep.
+// 100 levels deep by default (read_limits()).
 GraphRef parse_graph(std::string_view text);
 
 }  // namespace etude

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checkpoints: one file with all state that a training run needs to resume with the same bits: the
-// model, the state of the optimiser, the position in the data and the generator of this thread. The
-// file appears whole or not at all.
+// Checkpoints: all state that a training run needs to resume bit for bit: the model, the
+// optimiser's state, the position in the data and the generator of this thread. They have the
+// format of io::Checkpoint (object_checkpoint.h), a folder with checksums that appears whole or not
+// at all; io::Checkpoint{{"model", model}, {"optimizer", optimizer}, {"data", data}} restores these
+// parts. Files of earlier releases, one safetensors file each, are read as well.
 #pragma once
 
 #include <string>
+#include <string_view>
+#include <vector>
 
+#include "etude/io/internal/trackee.h"
 #include "etude/io/safetensors.h"
 #include "etude/version.h"
 
@@ -13,13 +18,11 @@ namespace ETUDE_API etude {
 namespace io {
 
 namespace internal {
-// Adds the entries "position" and "generator" (of this thread), which are not part of the model.
-void add_run(NamedTensors& all, int64_t epoch, int64_t step);
 struct Run {
   int64_t epoch, step;
 };
-// Removes these entries and restores the generator. throws: kDataLoss if they are missing or
-// invalid.
+// Removes the entries outside of the model and the optimiser, "position" and "generator", and
+// restores the generator of this thread. throws: kDataLoss if they are missing or invalid.
 Run take_run(NamedTensors& all, std::string_view file);
 // The order of samples and the length of the run; stored as metadata.
 struct RunSettings {
@@ -43,35 +46,67 @@ RunSettings settings_of(const Data& data) {
 }
 // Removes and returns the entries below "prefix/", without the prefix.
 NamedTensors take_below(NamedTensors& all, const std::string& prefix);
-void add_below(NamedTensors& all, const std::string& prefix, const NamedTensors& part);
+// Writes a checkpoint of these parts, the generator of this thread and the metadata. A file at
+// `path`, as earlier releases wrote, is replaced by the folder.
+// throws: kNotFound when the folder of `path` is missing; else as Checkpoint::write.
+void save_run(const std::string& path, std::vector<Edge> parts, const Metadata& metadata);
+// The tensors of a checkpoint by path, "model/conv1/filter", and its metadata.
+// throws: as load_safetensors.
+SafetensorsFile load_run(const std::string& path);
+// Its metadata alone.
+Metadata load_run_metadata(const std::string& path);
+
+// The tensors of a model, for saving, which does not change them.
+template <class Model>
+TrackeePtr track_model(const Model& model) {
+  return track_parts(&model, [&model] {
+    std::vector<Part> parts;
+    for_each_leaf<Tensor, Marked::kVisit>(model, [&](const std::string& path, const Tensor& x) {
+      if (x.has_value()) add_part(parts, path, track_tensor(const_cast<Tensor&>(x)));
+    });
+    return parts;
+  });
+}
 }  // namespace internal
 
-// `metadata` is stored with the tensors. throws: as save_safetensors.
+// Writes a checkpoint to the folder `path`; `metadata` is stored with it. Other savers into the
+// same folder wait.
+//
+// throws: kNotFound when the folder of `path` is missing; else as Checkpoint::write.
 template <class Model, class Optimizer, class Data>
 void save_checkpoint(const std::string& path, const Model& model, const Optimizer& optimizer,
                      const Data& data, Metadata metadata = {}, CallSite where = CallSite::here()) {
-  NamedTensors all;
-  internal::add_below(all, "model", named_tensors(model));
-  internal::add_below(all, "optimizer", optimizer.state());
-  internal::add_run(all, data.position().epoch, data.position().step);
-  metadata["etude.checkpoint"] = "1";
-  if constexpr (requires { data.plan(); }) {
-    internal::add_settings(metadata, internal::settings_of(data));
-  }
-  save_safetensors(path, all, metadata, where);
+  etude::internal::located("save_checkpoint", where, [&] {
+    const auto position = [&data] {
+      return internal::position_values({data.position().epoch, data.position().step},
+                                       internal::pipeline_of(data));
+    };
+    metadata["etude.checkpoint"] = "1";
+    if constexpr (requires { data.plan(); }) {
+      internal::add_settings(metadata, internal::settings_of(data));
+    }
+    internal::save_run(
+        path,
+        {{"model", internal::track_model(model)},
+         {"optimizer",
+          internal::track_hooks({&optimizer, ""},
+                                {.save = [&] { return NamedTensors(optimizer.state()); }})},
+         {"data", internal::track_hooks({&data, ""}, {.save = position})}},
+        metadata);
+  });
 }
 
 // Restores all state. Make the model, the options of the optimiser and the data as for the saved
 // run; fit compares the number of epochs.
 //
-// throws: kNotFound, kDataLoss with the file's name; kInvalidArgument, with the paths, for another
-//         model, and, with both values, for data with another seed, batch, order or number of
-//         samples.
+// throws: kNotFound; kDataLoss, with the file's name, also for a single changed bit, and with the
+//         advice to take an older one; kInvalidArgument, with the paths, for another model, and,
+//         with both values, for data of another seed, batch, order or number of samples.
 template <class Model, class Optimizer, class Data>
 void load_checkpoint(const std::string& path, Model& model, Optimizer& optimizer, Data& data,
                      CallSite where = CallSite::here()) {
   etude::internal::located("", where, [&] {
-    auto [all, metadata] = load_safetensors(path);
+    auto [all, metadata] = internal::load_run(path);
     int64_t epochs = 0;
     if constexpr (requires { data.plan(); }) {
       epochs = internal::check_settings(metadata, internal::settings_of(data), path);

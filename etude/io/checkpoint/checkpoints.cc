@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -11,6 +12,8 @@
 
 #include "etude/base/check.h"
 #include "etude/files/atomic_file.h"
+#include "etude/files/folder_lock.h"
+#include "etude/io/checkpoint/object_graph.h"
 #include "etude/io/checkpoint/run_record.h"
 
 namespace etude::io {
@@ -18,37 +21,53 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kPrefix = "step-", kSuffix = ".safetensors";
-constexpr const char* kBestName = "best.safetensors";
+constexpr std::string_view kPrefix = "step-", kOldSuffix = ".safetensors";
+constexpr const char *kBestName = "best", *kOldBestName = "best.safetensors";
 constexpr const char* kScore = "etude.best";  // metadata: the score of the best epoch
 
 struct Saved {
-  int64_t updates;
-  fs::path path;
+  int64_t updates = 0;
+  fs::path path = {};
+  bool is_file = false;  // of an earlier release
 };
 
-// The number in "step-00000469.safetensors"; nothing for another name.
-std::optional<int64_t> updates_in(const std::string& name) {
-  if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) return {};
-  if (name.size() <= kPrefix.size() + kSuffix.size()) return {};
-  const char* end = name.data() + name.size() - kSuffix.size();
-  int64_t updates = 0;
-  const auto [rest, code] = std::from_chars(name.data() + kPrefix.size(), end, updates);
-  if (code != std::errc() || rest != end) return {};
-  return updates;
+// The checkpoint "step-00000469" or "step-00000469.safetensors"; nothing for another name.
+std::optional<Saved> saved_at(const fs::path& path) {
+  Saved out{.path = path};
+  std::string name = path.filename().string();
+  if (!name.starts_with(kPrefix)) return {};
+  out.is_file = name.ends_with(kOldSuffix);
+  if (out.is_file) name.resize(name.size() - kOldSuffix.size());
+  const char *begin = name.data() + kPrefix.size(), *end = name.data() + name.size();
+  const auto [rest, code] = std::from_chars(begin, end, out.updates);
+  if (begin == end || code != std::errc() || rest != end || out.updates < 0) return {};
+  return out;
 }
 
-// The files of a folder, oldest first.
-std::vector<Saved> saved_in(const fs::path& folder) {
+// The whole or the unfinished checkpoints of a folder, oldest first.
+std::vector<Saved> saved_in(const fs::path& folder, bool are_whole = true) {
   std::vector<Saved> out;
   std::error_code none;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, none)) {
-    const auto updates = updates_in(entry.path().filename().string());
-    if (updates) out.push_back({*updates, entry.path()});
+    std::optional<Saved> saved = saved_at(entry.path());
+    if (!saved || entry.is_directory(none) == saved->is_file) continue;
+    const bool is_whole = saved->is_file || internal::is_checkpoint(entry.path().string());
+    if (is_whole == are_whole) out.push_back(std::move(*saved));
   }
-  std::sort(out.begin(), out.end(),
-            [](const Saved& a, const Saved& b) { return a.updates < b.updates; });
+  std::sort(out.begin(), out.end(), [](const Saved& a, const Saved& b) {
+    return std::pair(a.updates, !a.is_file) < std::pair(b.updates, !b.is_file);
+  });
   return out;
+}
+
+// Best effort: a checkpoint that stays does no harm.
+void remove_saved(const Saved& saved) {
+  std::error_code none;
+  if (saved.is_file) {
+    fs::remove(saved.path, none);
+  } else {
+    internal::remove_checkpoint(saved.path.string());
+  }
 }
 
 class Checkpoints {
@@ -67,6 +86,7 @@ class Checkpoints {
       if (options_.best != Best::kNone) keep_best(state);
     } else if (event == nn::Event::kFitEnd) {
       save();
+      lock_.reset();
     }
   }
 
@@ -76,6 +96,10 @@ class Checkpoints {
     fs::create_directories(folder_, code);
     ETUDE_REQUIRE_CODE(kFailedPrecondition, !code, "checkpoints: {}: the folder cannot be made: {}",
                        folder_.string(), code.message());
+    if (!lock_) {
+      lock_.emplace(folder_, etude::internal::FolderLock::kRun, std::chrono::milliseconds(0));
+    }
+    for (const Saved& unfinished : saved_in(folder_, false)) remove_saved(unfinished);
     const std::vector<Saved> files = saved_in(folder_);
     ETUDE_REQUIRE_CODE(
         kFailedPrecondition, files.empty() || files.back().updates <= run_.updates(),
@@ -89,9 +113,10 @@ class Checkpoints {
     batches_ = 0;
     losses_ = 0;
     best_ = -INFINITY;
-    const fs::path best = folder_ / kBestName;
+    fs::path best = folder_ / kBestName;
+    if (!internal::is_checkpoint(best.string())) best = folder_ / kOldBestName;
     if (options_.best == Best::kNone || !fs::exists(best)) return;
-    const Metadata metadata = load_safetensors(best.string()).metadata;
+    const Metadata metadata = internal::load_run_metadata(best.string());
     const auto score = metadata.find(kScore);
     if (score != metadata.end()) best_ = std::strtod(score->second.c_str(), nullptr);
   }
@@ -99,14 +124,13 @@ class Checkpoints {
   void save() {
     const int64_t updates = run_.updates();
     if (updates == last_) return;
-    run_.save((folder_ / fmt::format("{}{:08}{}", kPrefix, updates, kSuffix)).string(), {});
+    run_.save((folder_ / fmt::format("{}{:08}", kPrefix, updates)).string(), {});
     last_ = updates;
     if (options_.keep == 0) return;
     const std::vector<Saved> files = saved_in(folder_);
     const auto superfluous = static_cast<int64_t>(files.size()) - options_.keep;
     for (int64_t i = 0; i < superfluous; ++i) {
-      std::error_code none;  // a file that stays does no harm
-      fs::remove(files[static_cast<std::size_t>(i)].path, none);
+      remove_saved(files[static_cast<std::size_t>(i)]);
     }
   }
 
@@ -125,12 +149,15 @@ class Checkpoints {
                                                                   : epoch.validation_accuracy;
     if (!(score > best_)) return;  // also where it is no number
     run_.save((folder_ / kBestName).string(), {{kScore, fmt::format("{:.17g}", score)}});
+    std::error_code none;
+    fs::remove(folder_ / kOldBestName, none);
     best_ = score;
   }
 
   fs::path folder_;
   CheckpointOptions options_;
   internal::CheckpointRun run_;
+  std::optional<etude::internal::FolderLock> lock_;  // of the run
   int64_t last_ = -1, batches_ = 0;
   std::size_t losses_ = 0;
   double best_ = -INFINITY;

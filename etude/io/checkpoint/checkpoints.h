@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checkpoints during training: a callback for nn::fit that saves the run regularly into a folder,
-// keeps the newest files and the file of the best epoch, and saves once more at the end, even after
-// a stop. For a single save see checkpoint.h.
+// keeps the newest checkpoints and a checkpoint of the best epoch, and saves once more at the end,
+// also after a stop. To save once by hand: checkpoint.h.
 #pragma once
 
 #include <functional>
@@ -20,9 +20,9 @@ namespace io {
 enum class Best : uint8_t { kNone, kLoss, kValidationLoss, kValidationAccuracy };
 
 struct CheckpointOptions {
-  int64_t every_steps = 0;   // batches between two files; 0: not by batches
-  int64_t every_epochs = 1;  // epochs between two files; 0: not by epochs
-  int64_t keep = 1;          // number of newest files to keep; 0: all
+  int64_t every_steps = 0;   // batches between two checkpoints; 0: not by batches
+  int64_t every_epochs = 1;  // epochs between two checkpoints; 0: not by epochs
+  int64_t keep = 1;          // number of newest checkpoints to keep; 0: all
   Best best = Best::kNone;   // of equally good epochs the first is kept
 
   static constexpr void ranges(const auto& option) {
@@ -43,12 +43,16 @@ nn::Callback checkpoint_callback(const std::string& folder, const CheckpointOpti
                                  CheckpointRun run);
 }  // namespace internal
 
-// Files are FOLDER/step-00000469.safetensors, numbered by updates of the optimiser, and
-// FOLDER/best.safetensors. Each appears whole or not at all. An older file is removed only after
-// the newer file is complete, so there is a valid file at any time. A new best epoch must also be
-// better than the best epoch of earlier runs in the same folder. FOLDER/run-00000000.json records
-// the settings on which a run depends besides its program: seeds, versions, flags. The number in
-// its name is the update at which the run began.
+// Checkpoints are FOLDER/step-00000469, numbered by updates of the optimiser, and FOLDER/best, each
+// as save_checkpoint writes it. Each appears whole or not at all, and an older one is removed only
+// after its successor is in place, so there is a valid one at any time. Files of earlier releases,
+// step-00000469.safetensors, count as well. So does the best score of an earlier run in the same
+// folder. FOLDER/run-00000000.json records the settings on which a run depends besides its program:
+// seeds, versions, flags. The number in its name is the update at which the run began.
+//
+// A folder belongs to one run at a time: from its start to its end fit has a lock of the folder,
+// also against other processes. A run that was killed leaves no lock, and its unfinished checkpoint
+// is removed by the next run.
 //
 //   nn::fit(model, optimizer, data, loss,
 //           {.epochs = 10, .validation = validate,
@@ -58,8 +62,9 @@ nn::Callback checkpoint_callback(const std::string& folder, const CheckpointOpti
 // Model, optimiser and data are borrowed; pass the same objects to fit.
 //
 // throws: kInvalidArgument for negative numbers; during training: as save_checkpoint, and
-//         kFailedPrecondition if the folder has a file of a later update than the present update of
-//         the optimiser, or if `best` needs a validation that fit does not have.
+//         kFailedPrecondition if the folder has a checkpoint of a later update than the optimiser
+//         is at, if another run saves into it, with process and machine, and if `best` needs a
+//         validation that fit does not have.
 template <class Model, class Optimizer, class Data>
 nn::Callback checkpoints(const std::string& folder, const Model& model, const Optimizer& optimizer,
                          const Data& data, const CheckpointOptions& options = {},
@@ -82,8 +87,8 @@ nn::Callback checkpoints(const std::string& folder, const Model& model, const Op
            }});
 }
 
-// The newest file of `checkpoints` in a folder, for load_checkpoint; std::nullopt if there is no
-// file or no folder.
+// The newest complete checkpoint of `checkpoints` in a folder, for load_checkpoint; none if there
+// is none, or no folder.
 std::optional<std::string> newest_checkpoint(const std::string& folder);
 
 }  // namespace io

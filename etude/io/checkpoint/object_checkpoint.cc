@@ -4,11 +4,12 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 
 #include "etude/base/check.h"
 #include "etude/files/atomic_file.h"
+#include "etude/files/file_reader.h"
+#include "etude/files/folder_lock.h"
 #include "etude/io/checkpoint/object_graph.h"
 #include "etude/io/tensor_file.h"
 
@@ -29,7 +30,8 @@ std::optional<int64_t> number_in(const std::string& name, const std::string& pre
   int64_t number = 0;
   const char *begin = name.data() + prefix.size() + 1, *end = name.data() + name.size();
   const auto [rest, problem] = std::from_chars(begin, end, number);
-  if (problem != std::errc() || rest != end || number < 1) return std::nullopt;
+  constexpr int64_t kMost = int64_t{1} << 59;
+  if (problem != std::errc() || rest != end || number < 1 || number > kMost) return std::nullopt;
   return number;
 }
 
@@ -50,6 +52,41 @@ std::vector<Numbered> numbered_in(const fs::path& folder, const std::string& pre
   std::sort(out.begin(), out.end(),
             [](const Numbered& a, const Numbered& b) { return a.number < b.number; });
   return out;
+}
+
+// Makes the folder of a checkpoint, in which a lock is then taken.
+void make_folder_of(const fs::path& path) {
+  std::error_code code;
+  fs::create_directories(folder_of(path), code);
+  ETUDE_REQUIRE_CODE(kFailedPrecondition, !code && fs::is_directory(folder_of(path), code),
+                     "checkpoint '{}': the folder cannot be made: {}", path.string(),
+                     code ? code.message() : "there is a file of that name");
+}
+
+// Removes folders of checkpoints that were never finished. By the lock no saver is at work.
+void remove_unfinished(const fs::path& folder, const std::string& prefix) {
+  std::vector<std::string> found;
+  std::error_code none;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, none)) {
+    const std::string path = entry.path().string();
+    if (!number_in(entry.path().filename().string(), prefix)) continue;
+    if (entry.is_directory(none) && !internal::is_checkpoint(path)) found.push_back(path);
+  }
+  for (const std::string& path : found) internal::remove_checkpoint(path);
+}
+
+// The file that names the latest checkpoint; "" if it names none.
+std::string latest_name(const fs::path& folder) {
+  constexpr uint64_t kMostBytes = 4096;
+  try {
+    const etude::internal::FileReader file(folder / kLatest);
+    std::string out(std::min(file.size(), kMostBytes), '\0');
+    file.read(0, {reinterpret_cast<uint8_t*>(out.data()), out.size()});
+    out.resize(std::min(out.find('\n'), out.size()));
+    return out.find('/') == out.npos && out.find('\0') == out.npos ? out : "";
+  } catch (const Error&) {
+    return "";
+  }
 }
 
 }  // namespace
@@ -124,38 +161,44 @@ void Checkpoint::write(const std::string& path, const ObjectCheckpointOptions& o
                        CallSite where) {
   etude::internal::check_options("Checkpoint::write", options, where);
   etude::internal::located("Checkpoint::write", where, [&] {
+    make_folder_of(path);
+    const etude::internal::FolderLock lock(folder_of(path));
     internal::write_graph(path, internal::track_core(core()),
                           {.shard_bytes = options.shard_bytes, .counter = counter_});
   });
+}
+
+std::string Checkpoint::save_locked(const std::string& prefix,
+                                    const ObjectCheckpointOptions& options) {
+  const int64_t counter = counter_ + 1;
+  const std::string path = fmt::format("{}-{}", prefix, counter);
+  internal::write_graph(path, internal::track_core(core()),
+                        {.shard_bytes = options.shard_bytes, .counter = counter});
+  etude::internal::AtomicFile latest(folder_of(path) / kLatest);
+  latest.write(fs::path(path).filename().string() + "\n");
+  latest.commit();
+  counter_ = counter;
+  return path;
 }
 
 std::string Checkpoint::save(const std::string& prefix, const ObjectCheckpointOptions& options,
                              CallSite where) {
   etude::internal::check_options("Checkpoint::save", options, where);
   return etude::internal::located("Checkpoint::save", where, [&] {
-    const int64_t counter = counter_ + 1;
-    const std::string path = fmt::format("{}-{}", prefix, counter);
-    internal::write_graph(path, internal::track_core(core()),
-                          {.shard_bytes = options.shard_bytes, .counter = counter});
-    const fs::path folder = folder_of(path);
-    etude::internal::sync_folder(folder);  // the new folder is there before anything names it
-    etude::internal::AtomicFile latest(folder / kLatest);
-    latest.write(fs::path(path).filename().string() + "\n");
-    latest.commit();
-    counter_ = counter;
-    return path;
+    make_folder_of(prefix);
+    const etude::internal::FolderLock lock(folder_of(prefix));
+    return save_locked(prefix, options);
   });
 }
 
 RestoreStatus Checkpoint::restore(const std::string& path, CallSite where) {
   if (path.empty()) return RestoreStatus(nullptr);
   return etude::internal::located("Checkpoint::restore", where, [&] {
-    const auto graph = std::make_shared<const internal::SavedGraph>(path);
-    internal::SavedGraph::Files files(*graph);
-    files.check_all();
+    const auto [graph, files] = internal::open_graph(path);
+    files->check_all();
     auto restore = std::make_shared<internal::Restore>(graph, core());
     try {
-      internal::Restore::match(restore, internal::track_core(core()), 0, files);
+      internal::Restore::match(restore, internal::track_core(core()), 0, *files);
     } catch (...) {
       restore->be_silent();
       throw;
@@ -166,11 +209,12 @@ RestoreStatus Checkpoint::restore(const std::string& path, CallSite where) {
 }
 
 std::string latest_checkpoint(const std::string& folder) {
-  std::ifstream file(fs::path(folder) / kLatest);
-  std::string name;
-  if (!std::getline(file, name) || name.empty() || name.find('/') != name.npos) return "";
+  const std::string name = latest_name(folder);
+  if (name.empty()) return "";
   std::string path = (fs::path(folder) / name).string();
-  return internal::is_checkpoint(path) ? path : "";
+  if (internal::is_checkpoint(path)) return path;
+  const std::vector<Numbered> others = numbered_in(folder, name.substr(0, name.rfind('-')));
+  return others.empty() ? "" : others.back().path;
 }
 
 CheckpointManager::CheckpointManager(Checkpoint& checkpoint, std::string folder,
@@ -182,20 +226,25 @@ CheckpointManager::CheckpointManager(Checkpoint& checkpoint, std::string folder,
 }
 
 std::string CheckpointManager::save(CallSite where) {
-  const std::vector<Numbered> before = numbered_in(folder_, options_.prefix);
-  if (!before.empty()) {
-    checkpoint_->counter_ = std::max(checkpoint_->counter_, before.back().number);
-  }
-  const std::string path = checkpoint_->save((fs::path(folder_) / options_.prefix).string(),
-                                             {.shard_bytes = options_.shard_bytes}, where);
-  if (options_.max_to_keep == 0) return path;
-  std::vector<Numbered> all = numbered_in(folder_, options_.prefix);
-  std::erase_if(all, [&](const Numbered& one) { return one.path == path; });
-  const auto superfluous = static_cast<int64_t>(all.size()) + 1 - options_.max_to_keep;
-  for (int64_t i = 0; i < superfluous; ++i) {
-    internal::remove_checkpoint(all[static_cast<std::size_t>(i)].path);
-  }
-  return path;
+  return etude::internal::located("CheckpointManager::save", where, [&] {
+    make_folder_of(fs::path(folder_) / options_.prefix);
+    const etude::internal::FolderLock lock(folder_);
+    remove_unfinished(folder_, options_.prefix);
+    const std::vector<Numbered> before = numbered_in(folder_, options_.prefix);
+    if (!before.empty()) {
+      checkpoint_->counter_ = std::max(checkpoint_->counter_, before.back().number);
+    }
+    const std::string path = checkpoint_->save_locked(
+        (fs::path(folder_) / options_.prefix).string(), {.shard_bytes = options_.shard_bytes});
+    if (options_.max_to_keep == 0) return path;
+    std::vector<Numbered> all = numbered_in(folder_, options_.prefix);
+    std::erase_if(all, [&](const Numbered& one) { return one.path == path; });
+    const auto superfluous = static_cast<int64_t>(all.size()) + 1 - options_.max_to_keep;
+    for (int64_t i = 0; i < superfluous; ++i) {
+      internal::remove_checkpoint(all[static_cast<std::size_t>(i)].path);
+    }
+    return path;
+  });
 }
 
 std::vector<std::string> CheckpointManager::checkpoints() const {

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checkpoints of object graphs: any objects, saved and restored by the names of the edges between
-// them. Objects may be created before or after the restore. checkpoint.h saves a model, an
-// optimiser and data in one file, as fit does.
+// them. Objects may be created before or after the restore. For a model, an optimiser and data
+// together, as fit saves them: checkpoint.h, which writes the same format.
+//
+// Several threads and processes may save into one folder: a save has the lock of the folder, and
+// others wait for it, five minutes at most.
 #pragma once
 
 #include <cstdint>
@@ -73,7 +76,8 @@ struct ObjectCheckpointOptions {
 //   checkpoint.save("run/model");                      // run/model-1, run/model-2, ...
 //
 // A checkpoint is a folder of safetensors files and a manifest with checksums. The manifest is
-// written last, so the checkpoint appears whole or not at all.
+// written last, so the checkpoint appears whole or not at all. A restore that meets a save into the
+// same folder restores the older or the newer one.
 // threads: thread-compatible.
 class Checkpoint : public Trackable {
  public:
@@ -92,7 +96,8 @@ class Checkpoint : public Trackable {
   // folder.
   //
   // throws: kFailedPrecondition for a Variable without a value, for a Variable in a function that
-  //         is being traced, and for a folder that cannot be made; for files: the errors of
+  //         is being traced, and for a folder that cannot be made; kUnavailable, with process and
+  //         machine, if another saver does not release the folder; for files: the errors of
   //         AtomicFile. Existing files are then unchanged.
   std::string save(const std::string& prefix, const ObjectCheckpointOptions& options = {},
                    CallSite where = CallSite::here());
@@ -112,10 +117,12 @@ class Checkpoint : public Trackable {
 
  private:
   friend class CheckpointManager;
+  std::string save_locked(const std::string& prefix, const ObjectCheckpointOptions& options);
   int64_t counter_ = 0;
 };
 
-// The path of the latest checkpoint saved in a folder; "" if there is none, or no folder.
+// The path of the latest checkpoint saved in a folder. If it was removed, the path of the newest
+// checkpoint there; "" if there is none, or no folder.
 std::string latest_checkpoint(const std::string& folder);
 
 struct CheckpointManagerOptions {
@@ -129,8 +136,9 @@ struct CheckpointManagerOptions {
   }
 };
 
-// Saves into a folder, and removes the oldest checkpoints after newer checkpoints are in place.
-// `checkpoint` is borrowed.
+// Saves into a folder, and removes the oldest checkpoints after newer checkpoints are in place, and
+// unfinished checkpoints of killed processes. Managers of several processes may share a folder:
+// their checkpoints have different numbers. `checkpoint` is borrowed.
 class CheckpointManager {
  public:
   CheckpointManager(Checkpoint& checkpoint, std::string folder,

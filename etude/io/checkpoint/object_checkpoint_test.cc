@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checkpoints of object graphs: names, deferral, reports, files that survive a kill.
+// Checkpoints of object graphs: names, deferral, reports. Their files: object_files_test.cc.
 #include "etude/io/checkpoint/object_checkpoint.h"
 
 #include <cstdlib>
@@ -7,8 +7,6 @@
 #include <optional>
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "etude/autodiff/gradient.h"
 #include "etude/base/warning.h"
@@ -449,83 +447,6 @@ TEST_F(ObjectCheckpoint, ManagersKeepTheNewest) {
                ErrorCode::kInvalidArgument, {"max_to_keep is -1"});
   expect_error([&] { checkpoint.save(path("x"), {.shard_bytes = 0}); }, ErrorCode::kInvalidArgument,
                {"shard_bytes is 0"});
-}
-
-std::string content(const fs::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), {}};
-}
-
-// spec: CK-17.b
-TEST_F(ObjectCheckpoint, DamagedFilesAreNamed) {
-  Tensor x({1.0, 2.0}), y(3.0);
-  Checkpoint checkpoint{{"x", x}, {"y", y}};
-  checkpoint.write(path("x"), {.shard_bytes = 8});
-  int files = 0;
-  for (const auto& entry : fs::directory_iterator(path("x"))) {
-    const std::string good = content(entry.path());
-    const auto refuses = [&](const std::string& bytes) {
-      std::ofstream(entry.path(), std::ios::binary) << bytes;
-      expect_error([&] { checkpoint.restore(path("x")); }, ErrorCode::kDataLoss,
-                   {entry.path().string() + ": offset "});
-    };
-    for (std::size_t n = 0; n < good.size(); ++n) {
-      refuses(good.substr(0, n));
-      std::string flipped = good;
-      flipped[n] = static_cast<char>(flipped[n] ^ 1);
-      refuses(flipped);
-    }
-    refuses(good + " ");
-    std::ofstream(entry.path(), std::ios::binary) << good;
-    ++files;
-  }
-  EXPECT_EQ(files, 3);  // two shards and the manifest
-  checkpoint.restore(path("x")).assert_consumed();
-}
-
-// A save that ends at any write, fsync or rename leaves the checkpoint before it or the new one.
-// spec: CK-17.a
-TEST_F(ObjectCheckpoint, AKilledSaveLosesNothing) {
-  for (const bool same_folder : {false, true}) {  // numbered files; a file that is overwritten
-    Tensor x({1.0, 2.0}), y(1.0);
-    Checkpoint checkpoint{{"x", x}, {"y", y}};
-    const auto save = [&](const std::string& run) {
-      if (same_folder) {
-        checkpoint.write(run + "/m", {.shard_bytes = 8});
-      } else {
-        checkpoint.save(run + "/m", {.shard_bytes = 8});
-      }
-    };
-    const std::string first = path(same_folder ? "same" : "numbered");
-    save(first);
-    x = Tensor({5.0, 6.0});
-    y = Tensor(5.0);
-    int end = 0;
-    for (int n = 1; end == 0; ++n) {
-      const std::string run = first + std::to_string(n);
-      fs::copy(first, run, fs::copy_options::recursive);
-      const pid_t child = fork();
-      ASSERT_GE(child, 0);
-      if (child == 0) {
-        setenv("ETUDE_TEST_KILL_AT_WRITE", std::to_string(n).c_str(), 1);
-        save(run);
-        _exit(0);
-      }
-      int status = 0;
-      ASSERT_EQ(waitpid(child, &status, 0), child);
-      ASSERT_TRUE(WIFEXITED(status));
-      ASSERT_TRUE(WEXITSTATUS(status) == 137 || WEXITSTATUS(status) == 0);
-      if (WEXITSTATUS(status) == 0) end = n;
-      Tensor x2({0.0, 0.0}), y2(0.0);
-      Checkpoint found{{"x", x2}, {"y", y2}};
-      found.restore(same_folder ? run + "/m" : latest_checkpoint(run)).assert_consumed();
-      EXPECT_TRUE(same_value(x2, end != 0 || y2.item<float>() == 5 ? x : Tensor({1.0, 2.0}))) << n;
-      EXPECT_TRUE(end == 0 || y2.item<float>() == 5) << n;
-      EXPECT_TRUE(n > 10 || y2.item<float>() == 1) << n;
-      if (n % 6 == 0) save(run);  // goes on
-    }
-    EXPECT_GE(end, 12);
-  }
 }
 
 // spec: CK-18.a, CK-18.b

@@ -6,13 +6,15 @@
 #include <charconv>
 #include <deque>
 #include <filesystem>
+#include <numeric>
 
 #include <nlohmann/json.hpp>
 
 #include "etude/base/check.h"
 #include "etude/files/atomic_file.h"
 #include "etude/files/crc32c.h"
-#include "etude/files/mapped_file.h"
+#include "etude/files/file_reader.h"
+#include "etude/files/read_budget.h"
 #include "etude/io/tensor_file.h"
 
 namespace etude::io::internal {
@@ -24,6 +26,7 @@ using nlohmann::json;
 constexpr const char* kManifest = "manifest.json";
 constexpr std::string_view kShardPrefix = "shard-";
 constexpr int kFormat = 1;
+constexpr int64_t kMaxCounter = int64_t{1} << 60;
 
 // Shards of other writes to the same folder have other numbers, so that none is written over.
 int64_t next_generation(const fs::path& folder) {
@@ -54,7 +57,7 @@ std::vector<NamedTensors> in_shards(const LiveGraph& live, std::vector<SavedNode
         bytes = 0;
       }
       bytes += more;
-      shards.back().emplace(key_of(nodes[i].path, attribute), value);
+      shards.back().emplace(key_of(path_of(nodes, i), attribute), value);
     }
   }
   return shards;
@@ -96,7 +99,7 @@ void write_manifest(const fs::path& path, const json& body) {
   file.commit();
 }
 
-// Best effort: a file that stays does no harm.
+// Removes shards except these. Best effort: a file that stays does no harm.
 void remove_others(const fs::path& folder, const std::vector<Shard>& shards) {
   std::error_code none;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, none)) {
@@ -121,6 +124,8 @@ class ManifestReader {
                 text.substr(kBegin.size() + kDigits).starts_with(kMiddle) && text.ends_with(kEnd),
             text.size(), "it is cut off, or no manifest of a checkpoint");
     const std::string_view part = text.substr(kBody, text.size() - kBody - kEnd.size());
+    etude::internal::ReadBudget budget(path_, text.size());
+    etude::internal::count_json(part, budget);
     require(text.substr(kBegin.size(), kDigits) ==
                 fmt::format("{:08x}", etude::internal::crc32c(0, part)),
             kBody, "the CRC-32C does not match the rest");
@@ -167,10 +172,9 @@ std::vector<SavedNode> read_nodes(const ManifestReader& reader, const json& list
       reader.require(edge.is_array() && edge.size() == 2 && ManifestReader::is_number(edge[1]) &&
                          edge[1].get<uint64_t>() < list.size(),
                      0, "an edge leads nowhere");
-      const std::string& name = reader.text(edge[0]);
-      reader.require(node.edge(name) == nullptr, 0, "two edges have one name");
-      node.edges.emplace_back(name, edge[1].get<int64_t>());
+      node.edges.emplace_back(reader.text(edge[0]), edge[1].get<int64_t>());
     }
+    reader.require(node.index_edges(), 0, "two edges have one name");
     for (const json& attribute : reader.list(entry, "values")) {
       node.attributes.push_back(reader.text(attribute));
     }
@@ -184,11 +188,12 @@ std::vector<SavedNode> read_nodes(const ManifestReader& reader, const json& list
   for (; !queue.empty(); ++count) {
     const std::size_t at = queue.front();
     queue.pop_front();
-    for (const auto& [name, to] : nodes[at].edges) {
-      const auto next = static_cast<std::size_t>(to);
+    for (std::size_t i = 0; i < nodes[at].edges.size(); ++i) {
+      const auto next = static_cast<std::size_t>(nodes[at].edges[i].second);
       if (seen[next]) continue;
       seen[next] = true;
-      nodes[next].path = (at == 0 ? "" : nodes[at].path + "/") + escaped(name);
+      nodes[next].parent = static_cast<int64_t>(at);
+      nodes[next].parent_edge = i;
       queue.push_back(next);
     }
   }
@@ -198,10 +203,36 @@ std::vector<SavedNode> read_nodes(const ManifestReader& reader, const json& list
 
 }  // namespace
 
-const int64_t* SavedNode::edge(const std::string& name) const {
-  const auto at = std::find_if(edges.begin(), edges.end(),
-                               [&](const auto& edge) { return edge.first == name; });
-  return at == edges.end() ? nullptr : &at->second;
+bool SavedNode::index_edges() {
+  by_name_.resize(edges.size());
+  std::iota(by_name_.begin(), by_name_.end(), uint32_t{0});
+  std::sort(by_name_.begin(), by_name_.end(),
+            [&](uint32_t a, uint32_t b) { return edges[a].first < edges[b].first; });
+  return std::adjacent_find(by_name_.begin(), by_name_.end(), [&](uint32_t a, uint32_t b) {
+           return edges[a].first == edges[b].first;
+         }) == by_name_.end();
+}
+
+const int64_t* SavedNode::edge(std::string_view name) const {
+  const auto at =
+      std::lower_bound(by_name_.begin(), by_name_.end(), name,
+                       [&](uint32_t i, std::string_view key) { return edges[i].first < key; });
+  return at == by_name_.end() || edges[*at].first != name ? nullptr : &edges[*at].second;
+}
+
+std::string path_of(const std::vector<SavedNode>& nodes, std::size_t node, PathForm form) {
+  std::vector<const std::string*> names;
+  while (nodes[node].parent >= 0) {
+    const auto parent = static_cast<std::size_t>(nodes[node].parent);
+    names.push_back(&nodes[parent].edges[nodes[node].parent_edge].first);
+    node = parent;
+  }
+  std::string out;
+  for (std::size_t i = names.size(); i-- > 0;) {
+    out += form == PathForm::kEscaped ? escaped(*names[i]) : *names[i];
+    if (i > 0) out += '/';
+  }
+  return out;
 }
 
 std::string escaped(std::string_view name) {
@@ -227,7 +258,7 @@ void write_graph(const std::string& path, const TrackeePtr& root, const WriteOpt
   const std::vector<NamedTensors> shards = in_shards(live, nodes, options.shard_bytes);
   const fs::path folder(path);
   std::error_code code;
-  fs::create_directories(folder, code);
+  const bool is_new = fs::create_directories(folder, code);
   ETUDE_REQUIRE_CODE(kFailedPrecondition, !code && fs::is_directory(folder),
                      "checkpoint '{}': the folder cannot be made: {}", path,
                      code ? code.message() : "there is a file of that name");
@@ -248,6 +279,9 @@ void write_graph(const std::string& path, const TrackeePtr& root, const WriteOpt
                                       {"nodes", json_of(nodes)},
                                       {"shards", std::move(files)},
                                       {"tensors", std::move(tensors)}});
+  if (is_new) {  // its name is durable before anything names it
+    etude::internal::sync_folder(folder.has_parent_path() ? folder.parent_path() : ".");
+  }
   remove_others(folder, written);
 }
 
@@ -258,16 +292,19 @@ bool is_checkpoint(const std::string& path) {
 
 void remove_checkpoint(const std::string& path) {
   std::error_code none;
+  if (etude::internal::fault_of_test() != 0) return;
   fs::remove(fs::path(path) / kManifest, none);
-  fs::remove_all(path, none);
+  if (etude::internal::fault_of_test() != 0) return;
+  remove_others(path, {});
+  etude::internal::remove_leftovers(path);
+  fs::remove(path, none);  // unless it has other files
 }
 
 namespace {
 std::string manifest_of(const std::string& path) {
   ETUDE_REQUIRE_CODE(kNotFound, is_checkpoint(path),
                      "there is no checkpoint '{}': no folder with a file {}", path, kManifest);
-  const etude::internal::MappedFile file(fs::path(path) / kManifest);
-  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
+  return std::string(etude::internal::FileBytes(fs::path(path) / kManifest).text());
 }
 }  // namespace
 
@@ -277,6 +314,7 @@ SavedGraph::SavedGraph(std::string path, std::string_view manifest) : path_(std:
   const ManifestReader reader(path_);
   const json body = reader.body(manifest);
   counter_ = reader.number(body, "counter");
+  reader.require(counter_ < kMaxCounter, 0, "the counter is no number of a checkpoint");
   nodes_ = read_nodes(reader, reader.list(body, "nodes"));
   for (const json& entry : reader.list(body, "shards")) {
     Shard& shard = shards_.emplace_back();
@@ -298,27 +336,42 @@ SavedGraph::SavedGraph(std::string path, std::string_view manifest) : path_(std:
                    0, "a value lies in no shard");
     shard_of_[reader.text(entry[0])] = entry[1].get<std::size_t>();
   }
-  for (const SavedNode& node : nodes_) {
-    for (const std::string& attribute : node.attributes) {
-      reader.require(shard_of_.contains(key_of(node.path, attribute)), 0,
-                     fmt::format("the value of '{:.200}' lies nowhere", node.path));
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    if (nodes_[i].attributes.empty()) continue;
+    const std::string node_path = path_of(i);
+    for (const std::string& attribute : nodes_[i].attributes) {
+      reader.require(shard_of_.contains(key_of(node_path, attribute)), 0,
+                     fmt::format("the value of '{:.200}' lies nowhere", node_path));
     }
   }
 }
 
 struct SavedGraph::Files::Open {
-  Open(const fs::path& path, const Shard& shard) : file(path) {
-    ETUDE_REQUIRE_CODE(kDataLoss, file.bytes().size() == shard.bytes,
+  explicit Open(const fs::path& path) : file(path) {}
+  void check(const Shard& shard) {
+    if (tensors) return;
+    ETUDE_REQUIRE_CODE(kDataLoss, file.size() == shard.bytes,
                        "{}: offset {}: the file ends here, but was written with {} bytes",
-                       path.string(), file.bytes().size(), shard.bytes);
+                       file.name(), file.size(), shard.bytes);
     ETUDE_REQUIRE_CODE(
-        kDataLoss, etude::internal::crc32c(0, file.bytes()) == shard.crc,
+        kDataLoss, checksum() == shard.crc,
         "{}: offset 0: the CRC-32C of the file is not the one that was written; it is "
         "damaged. Restore an older checkpoint",
-        path.string());
-    tensors.emplace(file.bytes(), path.string());
+        file.name());
+    tensors.emplace(file, file.name());
   }
-  etude::internal::MappedFile file;
+  uint32_t checksum() const {
+    constexpr uint64_t kStep = uint64_t{1} << 20;
+    std::vector<uint8_t> room;
+    uint32_t out = 0;
+    for (uint64_t at = 0; at < file.size(); at += kStep) {
+      room.resize(std::min(kStep, file.size() - at));
+      file.read(at, room);
+      out = etude::internal::crc32c(out, room);
+    }
+    return out;
+  }
+  etude::internal::FileReader file;
   std::optional<etude::internal::TensorFile> tensors;
 };
 
@@ -328,18 +381,49 @@ SavedGraph::Files::~Files() = default;
 SavedGraph::Files::Open& SavedGraph::Files::open(std::size_t shard) {
   std::unique_ptr<Open>& at = open_[shard];
   if (at == nullptr) {
-    const Shard& known = graph_.shards_[shard];
-    at = std::make_unique<Open>(fs::path(graph_.path_) / known.file, known);
+    at = std::make_unique<Open>(fs::path(graph_.path_) / graph_.shards_[shard].file);
   }
   return *at;
 }
 
+SavedGraph::Files::Open& SavedGraph::Files::checked(std::size_t shard) {
+  Open& at = open(shard);
+  at.check(graph_.shards_[shard]);
+  return at;
+}
+
 Tensor SavedGraph::Files::read(const std::string& key) {
-  return open(graph_.shard_of_.at(key)).tensors->read(key);
+  return checked(graph_.shard_of_.at(key)).tensors->read(key);
+}
+
+void SavedGraph::Files::open_all() {
+  for (std::size_t i = 0; i < graph_.shards_.size(); ++i) open(i);
 }
 
 void SavedGraph::Files::check_all() {
-  for (std::size_t i = 0; i < graph_.shards_.size(); ++i) open(i);
+  for (std::size_t i = 0; i < graph_.shards_.size(); ++i) checked(i);
+}
+
+OpenGraph open_graph(const std::string& path) {
+  constexpr int kMostTries = 100;
+  for (int tries = 1;; ++tries) {
+    const std::string manifest = manifest_of(path);
+    OpenGraph out;
+    out.graph = std::make_shared<const SavedGraph>(path, manifest);
+    out.files = std::make_unique<SavedGraph::Files>(*out.graph);
+    try {
+      out.files->open_all();
+      return out;
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kNotFound) throw;
+      // A saver removes shards after it has replaced or removed their manifest.
+      const bool is_replaced = manifest_of(path) != manifest;
+      ETUDE_REQUIRE_CODE(
+          kDataLoss, is_replaced && tries < kMostTries,
+          "{}. It belongs to checkpoint '{}', which is damaged. Restore an older one", error.what(),
+          path);
+    }
+  }
 }
 
 }  // namespace etude::io::internal

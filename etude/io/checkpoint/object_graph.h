@@ -5,6 +5,7 @@
 // Files are not trusted.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -19,12 +20,27 @@
 
 namespace etude::io::internal {
 
+// A node has no path of its own: the paths of a long chain would be quadratic in its length.
 struct SavedNode {
   std::vector<std::pair<std::string, int64_t>> edges;
   std::vector<std::string> attributes;  // of its values
-  std::string path;                     // the shortest from the root: escaped names, joined by '/'
-  const int64_t* edge(const std::string& name) const;
+  int64_t parent = -1;                  // on a shortest path from the root; -1 for the root
+  std::size_t parent_edge = 0;          // the edge from there
+
+  // Makes edge() fast, when all edges are there. Returns whether their names differ.
+  bool index_edges();
+  // The node that the edge leads to; null for none. Call index_edges() before. cost: logarithmic.
+  const int64_t* edge(std::string_view name) const;
+
+ private:
+  std::vector<uint32_t> by_name_;  // edges in the order of their names
 };
+
+// The shortest path from the root: names of edges, joined by '/'. They are escaped in keys.
+// cost: linear in the path.
+enum class PathForm : uint8_t { kEscaped, kPlain };
+std::string path_of(const std::vector<SavedNode>& nodes, std::size_t node,
+                    PathForm form = PathForm::kEscaped);
 
 // An edge name in keys: '%', '/' and '.' are escaped as %25, %2F and %2E.
 std::string escaped(std::string_view name);
@@ -42,15 +58,16 @@ struct WriteOptions {
   int64_t shard_bytes = 0;
   int64_t counter = 0;
 };
-// Writes the objects to the folder `path`. Its files count only after the manifest is written;
-// until then an older checkpoint there is unchanged.
+// Writes the objects to the folder `path`. Its files count only after the manifest is in place; an
+// older checkpoint there stays whole until then. The caller has the lock of the folder of `path`.
 //
 // throws: kInvalidArgument for a Variable without a value; for files: the errors of AtomicFile.
 void write_graph(const std::string& path, const TrackeePtr& root, const WriteOptions& options);
 // Whether `path` is a folder with a manifest.
 bool is_checkpoint(const std::string& path);
+// Removes the files of a checkpoint, finished or not, and the folder unless other files are in it.
 // Removes the manifest first, so that a partly removed folder is not mistaken for a checkpoint.
-// Best effort.
+// Best effort. The caller has the lock of the folder of `path`.
 void remove_checkpoint(const std::string& path);
 
 struct Shard {
@@ -71,6 +88,7 @@ class SavedGraph {
   const std::string& path() const { return path_; }
   const std::vector<SavedNode>& nodes() const { return nodes_; }
   int64_t counter() const { return counter_; }
+  std::string path_of(std::size_t node) const { return internal::path_of(nodes_, node); }
 
   // The open shards during reading. throws: kDataLoss, with the file, for a damaged shard.
   class Files {
@@ -78,12 +96,16 @@ class SavedGraph {
     explicit Files(const SavedGraph& graph);
     ~Files();
     Tensor read(const std::string& key);
+    // Opens all shards: a saver that replaces or removes the checkpoint does not disturb them then.
+    // throws: kNotFound, with the file.
+    void open_all();
     // Reads and checks all shards.
     void check_all();
 
    private:
     struct Open;
     Open& open(std::size_t shard);
+    Open& checked(std::size_t shard);
     const SavedGraph& graph_;
     std::map<std::size_t, std::unique_ptr<Open>> open_;
   };
@@ -96,8 +118,18 @@ class SavedGraph {
   std::map<std::string, std::size_t> shard_of_;  // by key
 };
 
-// One restore: the parts of the saved graph that are matched with objects. Owned by the status and
-// by every Trackable to which a matching edge may still be added.
+// The checkpoint at `path`, and its shards, which are open. If a saver replaces it meanwhile, the
+// new one.
+//
+// throws: kNotFound if there is none, or no more; kDataLoss, with the file, if it is damaged.
+struct OpenGraph {
+  std::shared_ptr<const SavedGraph> graph;
+  std::unique_ptr<SavedGraph::Files> files;
+};
+OpenGraph open_graph(const std::string& path);
+
+// One restore: the parts of the saved graph that have found their objects. Owned by the status and
+// by every Trackable that may still get an edge.
 class Restore {
  public:
   Restore(std::shared_ptr<const SavedGraph> graph, std::weak_ptr<TrackableCore> root);

@@ -30,7 +30,8 @@ LiveGraph::LiveGraph(const TrackeePtr& root) {
       if (is_new) {
         objects.push_back(edge.to);
         SavedNode& made = nodes.emplace_back();
-        made.path = (i == 0 ? "" : nodes[i].path + "/") + escaped(edge.name);
+        made.parent = static_cast<int64_t>(i);
+        made.parent_edge = nodes[i].edges.size();
       }
       nodes[i].edges.emplace_back(edge.name, at->second);
     }
@@ -69,7 +70,7 @@ std::vector<Restore::Job> Restore::find(const TrackeePtr& to, int64_t node, Matc
     at->second = {id, object->life()};
     const SavedNode& saved = graph_->nodes()[static_cast<std::size_t>(id)];
     if (!taken.insert(id).second) {
-      doubled.push_back(saved.path);
+      doubled.push_back(graph_->path_of(static_cast<std::size_t>(id)));
       continue;
     }
     jobs.push_back({object, id, {}});
@@ -95,11 +96,12 @@ void Restore::match(const std::shared_ptr<Restore>& self, const TrackeePtr& to, 
       left[job.node].insert(saved.attributes.begin(), saved.attributes.end());
       continue;
     }
+    const std::string path = self->graph_->path_of(static_cast<std::size_t>(job.node));
     for (const std::string& attribute : saved.attributes) {
-      job.values.emplace(attribute, files.read(key_of(saved.path, attribute)));
+      job.values.emplace(attribute, files.read(key_of(path, attribute)));
     }
     const std::string problem = job.to->refuse(job.values);
-    if (!problem.empty()) unfit += fmt::format("\n  {}: {}", saved.path, problem);
+    if (!problem.empty()) unfit += fmt::format("\n  {}: {}", path, problem);
   }
   ETUDE_REQUIRE(
       unfit.empty(),
@@ -122,7 +124,6 @@ void Restore::match(const std::shared_ptr<Restore>& self, const TrackeePtr& to, 
 }
 
 void Restore::give(Job& job) const {
-  const std::string& path = graph_->nodes()[static_cast<std::size_t>(job.node)].path;
   try {
     job.to->restore(std::move(job.values));
   } catch (const std::exception& error) {
@@ -130,7 +131,7 @@ void Restore::give(Job& job) const {
         kInvalidArgument,
         "checkpoint '{}': '{}' does not take its saved state; objects before it have theirs: "
         "{}",
-        graph_->path(), path, error.what());
+        graph_->path(), graph_->path_of(static_cast<std::size_t>(job.node)), error.what());
   }
 }
 
@@ -147,7 +148,9 @@ std::vector<std::string> Restore::restored() const {
   std::vector<std::string> out;
   for (const int64_t id : taken_) {
     const SavedNode& saved = graph_->nodes()[static_cast<std::size_t>(id)];
-    if (!saved.attributes.empty() && !left_.contains(id)) out.push_back(saved.path);
+    if (!saved.attributes.empty() && !left_.contains(id)) {
+      out.push_back(graph_->path_of(static_cast<std::size_t>(id)));
+    }
   }
   return out;
 }
@@ -158,7 +161,7 @@ std::vector<std::string> Restore::unused() const {
     const auto id = static_cast<int64_t>(i);
     const SavedNode& saved = graph_->nodes()[i];
     if (!saved.attributes.empty() && (!taken_.contains(id) || left_.contains(id))) {
-      out.push_back(saved.path);
+      out.push_back(graph_->path_of(i));
     }
   }
   return out;
@@ -172,7 +175,7 @@ std::vector<std::string> Restore::unmatched() const {
   for (std::size_t i = 0; i < live.objects.size(); ++i) {
     if (!live.objects[i]->needs_values()) continue;
     const auto at = matched_.find(live.objects[i]->identity());
-    if (at == matched_.end() || !at->second.holds()) out.push_back(live.nodes[i].path);
+    if (at == matched_.end() || !at->second.holds()) out.push_back(path_of(live.nodes, i));
   }
   return out;
 }

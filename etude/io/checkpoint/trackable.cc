@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
+#include <unordered_map>
 
 #include "etude/base/check.h"
 #include "etude/core/context/ambient.h"
@@ -169,26 +170,40 @@ class PartsTrackee final : public Trackee {
   PartsTrackee(const void* at, std::string prefix, std::function<std::vector<Part>()> parts)
       : at_(at), prefix_(std::move(prefix)), parts_(std::move(parts)) {}
   Identity identity() const override { return {at_, "/" + prefix_}; }
+  // A component gets its own parts, as they are now: each is visited once for each level.
   std::vector<Edge> edges() const override {
-    std::vector<Edge> out;
-    for (const Part& part : parts_()) {
-      if (!part.path.starts_with(prefix_)) continue;
-      const std::string rest = part.path.substr(prefix_.size());
-      const std::size_t slash = rest.find('/');
-      const bool is_leaf = slash == rest.npos;
-      const std::string name = rest.substr(0, slash);
-      const auto same =
-          std::find_if(out.begin(), out.end(), [&](const Edge& edge) { return edge.name == name; });
-      const TrackeePtr to =
-          is_leaf ? part.to : std::make_shared<PartsTrackee>(at_, prefix_ + name + "/", parts_);
-      if (same == out.end()) {
-        out.push_back({name, to});
+    struct Component {
+      std::string name;
+      std::vector<Part> below;
+      TrackeePtr leaf = nullptr;
+    };
+    std::vector<Component> components;  // in the order of their first parts
+    std::unordered_map<std::string, std::size_t> by_name;
+    for (Part& part : parts_()) {
+      const std::size_t begin = prefix_.size(), slash = part.path.find('/', begin);
+      const bool is_leaf = slash == part.path.npos;
+      const std::string name = part.path.substr(begin, is_leaf ? slash : slash - begin);
+      const auto [at, is_new] = by_name.try_emplace(name, components.size());
+      if (is_new) components.push_back({name, {}});
+      Component& component = components[at->second];
+      ETUDE_REQUIRE(is_new || (!is_leaf && component.leaf == nullptr),
+                    "a value and an entry of a map are both called '{}{}'. Leave '/' out "
+                    "of keys",
+                    prefix_, name);
+      if (is_leaf) {
+        component.leaf = std::move(part.to);
       } else {
-        ETUDE_REQUIRE(!is_leaf && same->to->identity() == to->identity(),
-                      "a value and an entry of a map are both called '{}{}'. Leave '/' out "
-                      "of keys",
-                      prefix_, name);
+        component.below.push_back(std::move(part));
       }
+    }
+    std::vector<Edge> out;
+    for (Component& component : components) {
+      TrackeePtr to = std::move(component.leaf);
+      if (to == nullptr) {
+        to = std::make_shared<PartsTrackee>(at_, prefix_ + component.name + "/",
+                                            [below = std::move(component.below)] { return below; });
+      }
+      out.push_back({std::move(component.name), std::move(to)});
     }
     return out;
   }

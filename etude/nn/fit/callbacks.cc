@@ -4,6 +4,8 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
+#include <system_error>
 
 #include "etude/base/check.h"
 #include "etude/core/call/call_scope.h"
@@ -135,9 +137,11 @@ std::string header_of(const EpochRecord& epoch) {
   return out;
 }
 
-// The first line of a file, or nothing.
+// The first line of a file, or nothing. A pipe would make it wait.
 std::string first_line(const std::string& path) {
   std::string out;
+  std::error_code none;
+  if (!std::filesystem::is_regular_file(path, none)) return out;
   if (std::FILE* file = std::fopen(path.c_str(), "r")) {
     for (int c = std::fgetc(file); c != EOF && c != '\n'; c = std::fgetc(file)) {
       out += static_cast<char>(c);
