@@ -256,7 +256,7 @@ def stubs() -> dict[str, str]:
             elif space == "io":
                 text += "from etude import Optimizer\n\n"
             out[f"{space}.pyi"] = text + members(module, False) + "\n" + kinds_of(space, module)
-    return out
+    return {name: re.sub(r"[ \t]+$", "", text, flags=re.M) for name, text in out.items()}
 
 
 def main() -> int:

@@ -710,7 +710,7 @@ def any(x: ArrayLike, /, *, axis: int | Sequence[int] | None = None, keepdims: b
 
 def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None) -> Tensor:
     """Numbers from start (0 if there is one argument) up to stop, without it, in steps of step.
-    
+
     Without `dtype` ints are int32, or int64 if needed; with a float among the arguments the result
     has the default dtype."""
 
@@ -975,7 +975,7 @@ def from_dlpack(x: Any, /, *, device: DeviceLike | None = None, copy: builtins.b
 
 def full(shape: int | Sequence[int], fill_value: ArrayLike, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None) -> Tensor:
     """A tensor of the given shape whose elements are all `fill_value`.
-    
+
     Without `dtype` it has the dtype of the value: int32, or int64 if needed, for ints, and the
     default dtype for floats."""
 
@@ -1294,12 +1294,12 @@ def remainder(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
 
 def repeat(x: ArrayLike, repeats: Any, /, *, axis: int | Sequence[int] | None = None) -> Tensor:
     """Each element `repeats` times along an axis; of the flattened x if axis is None.
-    
+
     `repeats` may be a tensor with a number for each element."""
 
 def reshape(x: ArrayLike, /, shape: int | Sequence[int], *, copy: builtins.bool | None = None) -> Tensor:
     """The elements of x in another shape. One size may be -1.
-    
+
     Tensors are values: the result shares storage until one of both is written, so copy=False is
     always possible."""
 

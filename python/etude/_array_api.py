@@ -9,8 +9,6 @@ are ops, whose signatures come from their records.
 from __future__ import annotations
 
 import math
-from typing import Any
-
 from etude import _core
 from etude._core import Tensor
 
@@ -21,7 +19,7 @@ _INT32 = range(-(2**31), 2**31)
 _EXACT = 2**53
 
 
-def _placed(x: Tensor, device: Any) -> Tensor:
+def _placed(x: Tensor, device: object) -> Tensor:
     return x if device is None else x.to_device(device)
 
 
@@ -57,7 +55,7 @@ def empty_like(x, /, *, dtype=None, device=None) -> Tensor:
     return _placed(_ops["empty_like"](x, dtype=dtype), device)
 
 
-def _is_int(value: Any) -> bool:
+def _is_int(value: object) -> bool:
     return value is None or (hasattr(value, "__index__") and not isinstance(value, (Tensor, float)))
 
 
