@@ -81,7 +81,7 @@ inline constexpr std::size_t kMadeUpPoints = 3;
 std::vector<const Type*> made_up_types(std::span<const TensorSpec> specs,
                                        std::span<const Type* const> given, std::size_t point);
 
-// Whether `size` is one of the made-up sizes, which stands for an open size. False for all sizes of
+// Whether `size` is a made-up size, in place of an open size. False for all sizes of
 // usual models; a caller that only computes with such a size can compute it in the graph instead.
 bool is_made_up(int64_t size) noexcept;
 

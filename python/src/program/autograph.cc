@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the conversion of Python's control flow needs of the library
+// Functions for the conversion of Python's control flow
 // (python/etude/autograph/backend.py).
 #include <string>
 #include <vector>
@@ -29,7 +29,7 @@ nb::tuple sizes_of(nb::handle x) {
   return nb::tuple(out);
 }
 
-// Whether a signature leaves the number of rows open, as far as the number shows.
+// Whether the number of rows shows that a signature leaves it open.
 bool has_open_rows(nb::handle x) {
   const internal::SizeReadsPause unnoted;
   if (!is_tensor(x) || tensor_of(x).rank() == 0) return false;
