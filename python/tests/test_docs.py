@@ -8,7 +8,13 @@ import sys
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-PAGES = ["README.md", "docs/python.md", "docs/python_control_flow.md", "docs/python_tour.md"]
+PAGES = [
+    "README.md",
+    "docs/python.md",
+    "docs/python_control_flow.md",
+    "docs/python_programs.md",
+    "docs/python_tour.md",
+]
 
 
 def program_of(page: pathlib.Path) -> str:
