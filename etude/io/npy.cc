@@ -274,12 +274,12 @@ NamedTensors arrays_of(ByteSource file, std::string_view name) {
   ReadBudget budget(name, file.size());
   const etude::internal::ZipReader archive(file, budget);
   NamedTensors out;
+  std::vector<uint8_t> room;  // of one entry after another
   for (const etude::internal::ZipEntry& entry : archive.entries()) {
     constexpr std::string_view kSuffix = ".npy";
     std::string key = entry.name;
     if (key.ends_with(kSuffix)) key.resize(key.size() - kSuffix.size());
     budget.need_bytes(kArrayBytes, entry.begin);
-    std::vector<uint8_t> room;
     Tensor x = parse_array(archive.read(entry, room),
                            fmt::format("{}: entry '{:.100}'", name, entry.name), nullptr);
     ETUDE_REQUIRE_CODE(kDataLoss, out.emplace(key, std::move(x)).second,

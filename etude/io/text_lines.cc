@@ -2,11 +2,14 @@
 #include "etude/io/text_lines.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <exception>
 #include <optional>
 #include <string_view>
 #include <type_traits>
-#include <utility>
+#include <vector>
 
 #include "etude/base/check.h"
 #include "etude/base/error.h"
@@ -39,38 +42,54 @@ class LinesCursor final : public data::internal::Cursor {
   }
 
  private:
-  static constexpr uint64_t kStep = uint64_t{1} << 18;  // bytes of a read
+  static constexpr std::size_t kStep = std::size_t{1} << 16;  // bytes of a read
 
   // The next line without its '\n', valid until the next call; nothing at the end.
   std::optional<std::string_view> pass_line() {
-    line_at_ = static_cast<int64_t>(read_ - (buffer_.size() - at_));
+    line_at_ = static_cast<int64_t>(read_ - (end_ - at_));
     std::size_t searched = at_;
     for (;;) {
-      const std::size_t end = buffer_.find('\n', searched);
-      if (end != buffer_.npos || read_ == file_.size()) {
-        if (at_ == buffer_.size()) return std::nullopt;
-        const std::size_t stop = std::min(end, buffer_.size());
-        const std::string_view line = std::string_view(buffer_).substr(at_, stop - at_);
-        at_ = std::min(stop + 1, buffer_.size());
+      const char* begin = buffer_.data() + searched;
+      const void* found = searched == end_ ? nullptr : std::memchr(begin, '\n', end_ - searched);
+      if (found != nullptr || read_ == file_.size()) {
+        if (at_ == end_) return std::nullopt;
+        const std::size_t stop =
+            found == nullptr
+                ? end_
+                : static_cast<std::size_t>(static_cast<const char*>(found) - buffer_.data());
+        const std::string_view line(buffer_.data() + at_, stop - at_);
+        at_ = std::min(stop + 1, end_);
         ++passed_;
         return line;
       }
-      buffer_.erase(0, std::exchange(at_, 0));
-      searched = buffer_.size();
-      // A long line doubles the step, so that its bytes are moved a few times only.
-      const uint64_t step = std::min(std::max<uint64_t>(kStep, searched), file_.size() - read_);
-      buffer_.resize(searched + step);
-      file_.read(read_, {reinterpret_cast<uint8_t*>(buffer_.data()) + searched, step});
-      read_ += step;
+      read_more();
+      searched = end_ - read_bytes_;
     }
   }
 
+  // Moves the begun line to the front of the buffer, and fills the rest. A line that leaves less
+  // than half of the buffer doubles it, so that its bytes are moved a few times only.
+  void read_more() {
+    const std::size_t begun = end_ - at_;
+    if (buffer_.size() < kStep || begun > buffer_.size() / 2) {
+      buffer_.resize(std::max(kStep, 2 * buffer_.size()));
+    }
+    if (begun > 0) std::memmove(buffer_.data(), buffer_.data() + at_, begun);
+    at_ = 0;
+    read_bytes_ =
+        static_cast<std::size_t>(std::min<uint64_t>(buffer_.size() - begun, file_.size() - read_));
+    file_.read(read_, {reinterpret_cast<uint8_t*>(buffer_.data()) + begun, read_bytes_});
+    read_ += read_bytes_;
+    end_ = begun + read_bytes_;
+  }
+
   etude::internal::FileReader file_;
-  std::string buffer_;   // bytes of the file up to `read_`
-  uint64_t read_ = 0;    // offset in the file
-  std::size_t at_ = 0;   // of the next line in the buffer
-  int64_t line_at_ = 0;  // of the last line in the file
-  int64_t passed_ = 0;   // lines
+  std::vector<char> buffer_;
+  uint64_t read_ = 0;             // offset in the file of the end of the read bytes
+  std::size_t at_ = 0, end_ = 0;  // the next line, and the end of the read bytes, in the buffer
+  std::size_t read_bytes_ = 0;    // by the last read
+  int64_t line_at_ = 0;           // of the last line in the file
+  int64_t passed_ = 0;            // lines
 };
 
 template <class T>
