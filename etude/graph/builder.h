@@ -39,7 +39,8 @@ class GraphBuilder {
     Draft first;
     uint32_t count;
   };
-  // Adds a node; the result types follow from the record.
+  // Adds a node; the result types follow from the record. Operands that are left out at the end are
+  // absent in the node.
   // throws: the errors of the type rule; kUnimplemented if a result size depends on data.
   Results append(const Op& op, const Attrs& attrs, std::span<const Draft> operands,
                  CallSite where = {});

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "etude/base/check.h"
+#include "etude/base/internal/hash.h"
 #include "etude/base/thread_object.h"
 #include "etude/core/call/builtin.h"
 #include "etude/core/call/call_scope.h"
@@ -137,6 +138,38 @@ bool TraceKey::fits_but_sizes(const Arguments& call) const {
 
 namespace {
 
+// The hash of the part of a key that does not depend on its representation.
+uint64_t key_hash(uint64_t of_types, std::span<const uint64_t> words, Phase phase, DType dtype,
+                  Promotion promotion) {
+  uint64_t h = mix(of_types, words.size());
+  for (const uint64_t word : words) h = mix(h, word);
+  h = mix(h, static_cast<uint64_t>(phase));
+  h = mix(h, static_cast<uint64_t>(dtype));
+  return mix(h, static_cast<uint64_t>(promotion));
+}
+
+uint64_t mix_type(uint64_t h, const Type* type) {
+  return mix(h, reinterpret_cast<std::uintptr_t>(type));  // types are interned
+}
+
+}  // namespace
+
+uint64_t TraceKey::hash() const {
+  uint64_t h = types.size();
+  for (const Type* type : types) h = mix_type(h, type);
+  return key_hash(h, words, phase, default_dtype, promotion);
+}
+
+uint64_t TraceKey::hash_of(const Arguments& call) {
+  uint64_t h = call.tensors.size();
+  for (const Tensor* x : call.tensors) h = mix_type(h, type_or_null(x));
+  const Ambient& now = ambient();
+  return key_hash(h, {call.words.begin(), call.words.size()}, now.phase, now.default_dtype,
+                  now.promotion);
+}
+
+namespace {
+
 // Whether the Variables are as in the trace: of the same types, and a Variable from outside is
 // among the arguments only if it was so in the trace.
 bool variables_fit(const Trace& trace, const Arguments& call) {
@@ -154,6 +187,12 @@ bool variables_fit(const Trace& trace, const Arguments& call) {
     if (value.type() != v.type) return false;
   }
   return true;
+}
+
+// Whether calls of the function note the use of its graphs while they are few: only then can a small
+// limit drop one.
+bool notes_each_use(const FunctionOptions& options) {
+  return options.max_traces > 0 && options.max_traces <= FunctionCore::kMostUnindexed;
 }
 
 // For max_traces.
@@ -196,17 +235,24 @@ TraceRef FunctionCore::find(const Arguments& call) const {
   // Host objects and Variables are compared without the lock, since that may run host code.
   InlineVector<TraceRef, 2> refused;
   const TraceContext* around = TraceContext::innermost();
+  const auto may_serve = [&](const Trace& trace) {
+    if (!trace.key.fits_but_objects(call)) return false;
+    if (trace.enclosing && (around == nullptr || trace.enclosing.get() != &around->info()))
+      return false;
+    if (trace.has_examples && !is_in_its_vmaps(trace)) return false;
+    const auto is_it = [&](const TraceRef& other) { return other.get() == &trace; };
+    return std::none_of(refused.begin(), refused.end(), is_it);
+  };
+  bool is_indexed = false;
   const auto next = [&]() -> TraceRef {
     const std::shared_lock lock(kept_->mutex);
+    if (kept_->index != nullptr) [[unlikely]] {
+      is_indexed = true;
+      return kept_->index->find(TraceKey::hash_of(call), may_serve);
+    }
     for (const auto* list : {&kept_->traces, &kept_->instances}) {
       for (auto at = list->rbegin(); at != list->rend(); ++at) {
-        const Trace& trace = **at;
-        if (!trace.key.fits_but_objects(call)) continue;
-        if (trace.enclosing && (around == nullptr || trace.enclosing.get() != &around->info()))
-          continue;
-        if (trace.has_examples && !is_in_its_vmaps(trace)) continue;
-        const auto is_it = [&](const TraceRef& other) { return other.get() == &trace; };
-        if (std::none_of(refused.begin(), refused.end(), is_it)) return *at;
+        if (may_serve(**at)) return *at;
       }
     }
     return {};
@@ -215,7 +261,7 @@ TraceRef FunctionCore::find(const Arguments& call) const {
     TraceRef found = next();
     if (!found) return found;
     if (same_objects(found->key.objects, call) && variables_fit(*found, call)) {
-      if (options_.max_traces > 0) note_use(*found);
+      if (is_indexed || notes_each_use(options_)) note_use(*found);
       return found;
     }
     refused.push_back(std::move(found));
@@ -227,7 +273,7 @@ TraceRef FunctionCore::find_generalised(const Arguments& call, Refusal& refusal)
     if (!trace->symbolic || !variables_fit(*trace, call)) continue;
     const TraceRef made = instance_of(*trace, call, refusal);
     if (!made) continue;
-    if (options_.max_traces > 0) note_use(*trace);
+    note_use(*trace);
     return keep_instance(made);
   }
   return {};
