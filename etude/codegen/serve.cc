@@ -255,6 +255,11 @@ void make_now(const TieredCode& code, Tier tier) noexcept {
   }
 }
 
+void prepare_for_forks() {
+  prepare_cache_for_forks();
+  static_cast<void>(server());
+}
+
 bool work_in_background(std::function<void()> work) noexcept {
   try {
     end_of_main.is_armed = true;  // the first use makes the object, and so registers its destructor

@@ -39,8 +39,7 @@ class GraphBuilder {
     Draft first;
     uint32_t count;
   };
-  // Adds a node; the result types follow from the record. Operands that are left out at the end are
-  // absent in the node.
+  // Adds a node; the result types follow from the record.
   // throws: the errors of the type rule; kUnimplemented if a result size depends on data.
   Results append(const Op& op, const Attrs& attrs, std::span<const Draft> operands,
                  CallSite where = {});

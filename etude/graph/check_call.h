@@ -19,10 +19,9 @@ namespace etude::internal {
 inline constexpr int kMaxGraphDepth = 100;
 
 // The result types of a call in a graph. Unlike a user's call, its operands already have one dtype
-// where the record shares one, and no result size depends on data. Operands may be left out at the
-// end, as in full_count().
+// where the record shares one, and no result size depends on data.
 // throws: kInvalidArgument or the errors of the type rule, without the op's name.
-Types check_call(const Op& op, std::span<const Type* const> given, const Attrs& attrs);
+Types check_call(const Op& op, std::span<const Type* const> operands, const Attrs& attrs);
 
 // A call that was read, as it is appended to a graph.
 struct ReadCall {

@@ -141,12 +141,13 @@ struct LazySegment {
   // By output, its value; by node, the error if it has no value. Set by run_segment().
   std::vector<Tensor> values;
   std::vector<std::shared_ptr<const Error>> errors;
-  CallSite where;  // the line that cut it
+  std::shared_ptr<const Error> no_memory;  // made before it is needed
+  CallSite where;                          // the line that cut it
 };
 
-// Computes `values` of the segment, or errors. Runs only kernels. Throws only on bugs. Releases the
-// inputs.
-void run_segment(LazySegment& segment);
+// Computes `values` of the segment, or errors. Runs only kernels. Without memory, calls that have
+// no result get the error `no_memory`. Releases the inputs.
+void run_segment(LazySegment& segment) noexcept;
 
 // The cause of a cut.
 enum class LazyCut { kObservation, kBarrier, kAutomatic, kScope };

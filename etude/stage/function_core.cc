@@ -189,8 +189,8 @@ bool variables_fit(const Trace& trace, const Arguments& call) {
   return true;
 }
 
-// Whether calls of the function note the use of its graphs while they are few: only then can a small
-// limit drop one.
+// Whether calls of the function note the use of its graphs while they are few: only then can a
+// small limit drop one.
 bool notes_each_use(const FunctionOptions& options) {
   return options.max_traces > 0 && options.max_traces <= FunctionCore::kMostUnindexed;
 }

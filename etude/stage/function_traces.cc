@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 
 #include "etude/base/warning.h"
-
 #include "etude/core/call/builtin.h"
 #include "etude/graph/symbolic_graph.h"
 #include "etude/plan/plan.h"

@@ -28,8 +28,8 @@ struct PrefetchQueue::State {
       thread = etude::internal::start_thread("prefetching", [this] { run(); });
     } catch (const Error& error) {
       if (error.code() != ErrorCode::kResourceExhausted) throw;
-      etude::internal::warn_once("prefetching", fmt::format("values are made when they are taken: {}",
-                                                            error.what()));
+      etude::internal::warn_once(
+          "prefetching", fmt::format("values are made when they are taken: {}", error.what()));
     }
   }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The processors and threads of a process under OMP_PROC_BIND, taskset, and a limit of threads. Each
-// case is a child process: this test program again, with another environment.
+// The processors and threads of a process under OMP_PROC_BIND, taskset, and a limit of threads.
+// Each case is a child process: this test program again, with another environment.
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>

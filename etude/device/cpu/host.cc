@@ -2,6 +2,7 @@
 #include "etude/device/cpu/host.h"
 
 #include <algorithm>
+#include <exception>
 #include <fstream>
 #include <functional>
 #include <optional>
@@ -90,9 +91,9 @@ std::vector<int> cpus_of_main_thread() {
   return cpus;
 }
 
-// The CPUs of the process, if an OpenMP runtime bound the main thread to some of them; else those of
-// the main thread. Under OMP_PROC_BIND a runtime notes the CPUs of the process as "places" when it
-// is loaded, and then binds the main thread to one place.
+// The CPUs of the process, if an OpenMP runtime bound the main thread to some of them; else those
+// of the main thread. Under OMP_PROC_BIND a runtime notes the CPUs of the process as "places" when
+// it is loaded, and then binds the main thread to one place.
 std::vector<int> without_binding(const std::vector<int>& main) {
   if (omp_get_num_places == nullptr || omp_get_place_num_procs == nullptr ||
       omp_get_place_proc_ids == nullptr) {
@@ -153,7 +154,12 @@ int64_t host_memory_bytes() {
     struct sysinfo info = {};
     if (sysinfo(&info) != 0) return int64_t{1} << 44;
     const auto total = static_cast<int64_t>((info.totalram + info.totalswap) * info.mem_unit);
-    const int64_t quota = memory_quota();
+    int64_t quota = 0;
+    try {
+      quota = memory_quota();
+    } catch (const std::exception&) {
+      // No memory to read the files of the group. The allocator must not throw for that.
+    }
     return quota > 0 ? std::min(total, quota) : total;
   }();
   return bytes;

@@ -55,10 +55,11 @@ void warn_of_count(int count, std::string_view wisher) {
                       : "its affinity mask, as by taskset, a container or a batch system";
   internal::warn_once(
       fmt::format("threads {} of {}", count, usable),
-      fmt::format("{} threads were requested by {}, but this process may use {} processor{}, by {}. "
-                  "Threads without a processor take turns, and loops wait for the last one. Request "
-                  "at most {}, or give the process more processors",
-                  count, wisher, usable, usable == 1 ? "" : "s", reason, usable));
+      fmt::format(
+          "{} threads were requested by {}, but this process may use {} processor{}, by {}. "
+          "Threads without a processor take turns, and loops wait for the last one. Request "
+          "at most {}, or give the process more processors",
+          count, wisher, usable, usable == 1 ? "" : "s", reason, usable));
 }
 
 int count_from_host() {
@@ -225,8 +226,7 @@ Pool& pool(int threads) {
   return *made;
 }
 
-void run_in_pool(Pool& pool, int64_t chunks, Work kind,
-                 internal::FunctionRef<void(int64_t)> body) {
+void run_in_pool(Pool& pool, int64_t chunks, Work kind, internal::FunctionRef<void(int64_t)> body) {
   using Range = tbb::blocked_range<int64_t>;
   const auto run_chunks = [body](const Range& part) {
     const ChunkScope scope;

@@ -67,8 +67,8 @@ int startable_threads(int wanted) {
   Gate gate;
   std::vector<pthread_t> made(static_cast<std::size_t>(wanted));
   int count = 0;
-  while (count < wanted && pthread_create(&made[static_cast<std::size_t>(count)], &attributes,
-                                          wait_at, &gate) == 0) {
+  while (count < wanted &&
+         pthread_create(&made[static_cast<std::size_t>(count)], &attributes, wait_at, &gate) == 0) {
     ++count;
   }
   {

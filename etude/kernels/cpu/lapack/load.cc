@@ -54,11 +54,12 @@ void require_room(std::size_t buffers, std::size_t bytes) {
   if (bytes > 0) map(bytes);
   for (std::size_t i = 0; is_there && i < buffers; ++i) map(kBufferBytes);
   for (const auto& [at, size] : made) munmap(at, size);
-  ETUDE_REQUIRE_CODE(kResourceExhausted, is_there,
-                     "OpenBLAS, the library with LAPACK, needs {} MiB of address space for its work "
-                     "memory, and this process cannot have them. Raise its limit (ulimit -v, or the "
-                     "memory of its container)",
-                     (buffers * kBufferBytes + bytes) >> 20);
+  ETUDE_REQUIRE_CODE(
+      kResourceExhausted, is_there,
+      "OpenBLAS, the library with LAPACK, needs {} MiB of address space for its work "
+      "memory, and this process cannot have them. Raise its limit (ulimit -v, or the "
+      "memory of its container)",
+      (buffers * kBufferBytes + bytes) >> 20);
 }
 
 // The buffers of OpenBLAS: one for each caller at a time.

@@ -67,12 +67,13 @@ Sgemm load_sgemm() {
 void require_success(dnnl_status_t status, const Gemm& g) {
   if (status == dnnl_success) [[likely]]
     return;
-  ETUDE_REQUIRE_CODE(kResourceExhausted, status != dnnl_out_of_memory,
-                     "the host has no memory left for oneDNN, which computes this product of [{},{}] "
-                     "and [{},{}] float32",
-                     g.m, g.k, g.k, g.n);
-  ETUDE_THROW(kInternal, "oneDNN did not compute the product of [{},{}] and [{},{}]: status {}", g.m,
-              g.k, g.k, g.n, static_cast<int>(status));
+  ETUDE_REQUIRE_CODE(
+      kResourceExhausted, status != dnnl_out_of_memory,
+      "the host has no memory left for oneDNN, which computes this product of [{},{}] "
+      "and [{},{}] float32",
+      g.m, g.k, g.k, g.n);
+  ETUDE_THROW(kInternal, "oneDNN did not compute the product of [{},{}] and [{},{}]: status {}",
+              g.m, g.k, g.k, g.n, static_cast<int>(status));
 }
 
 // The first large product loads oneDNN. A library that links it takes 0.7 ms more to start: oneDNN
