@@ -67,7 +67,8 @@ bool run_in_background(std::function<void()> work) noexcept {
   return codegen::work_in_background(std::move(work));
 }
 
-// codegen -> stage: the handlers of fork() for code and background work come after those of traces.
+// codegen -> stage: at fork() the handler for traces runs first, then the handlers for background
+// work and code.
 void prepare_background_for_forks() { codegen::prepare_for_forks(); }
 
 }  // namespace internal

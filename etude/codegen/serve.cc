@@ -64,7 +64,7 @@ class Server {
   void ask(const Request& request) {
     const std::lock_guard lock(mutex_);
     if (is_over_) return;
-    start();  // first: a request without a thread would wait for ever
+    start();  // first: a request without a thread would never be served
     queue_.push_back(request);
     changed_.notify_all();
   }

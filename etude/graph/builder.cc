@@ -25,7 +25,7 @@ namespace {
 
 using Draft = GraphBuilder::Draft;
 
-// The operands of a node, with absent ones for those that the list leaves out at the end.
+// The operands of a node. Operands that the list leaves out at the end are absent.
 class FullOperands {
  public:
   FullOperands(const Op& op, std::span<const Draft> given) : view_(given) {

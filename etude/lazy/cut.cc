@@ -14,6 +14,8 @@
 #include "etude/base/check.h"
 #include "etude/base/internal/hash.h"
 #include "etude/core/call/call_scope.h"
+#include "etude/core/context/ambient.h"
+#include "etude/lazy/log.h"
 #include "etude/lazy/trace.h"
 
 namespace etude::internal {
@@ -107,6 +109,8 @@ namespace {
 
 // Reserves the memory of the lists of a segment of these nodes. Returns the number of operands.
 std::size_t reserve_all(LazySegment& s) {
+  static_cast<void>(LazyLog::instance());  // these allocate at their first use
+  static_cast<void>(ambient());
   std::size_t operands = 0, results = 0;
   for (const LazyNode* node : s.nodes) {
     operands += node->operands.size();
@@ -128,17 +132,21 @@ std::size_t reserve_all(LazySegment& s) {
 
 }  // namespace
 
+std::size_t LazyTrace::count_marks(const LazySegment& s) noexcept {
+  std::size_t count = 0;
+  for (const LazyNode* node : s.nodes) {
+    for (const LazyResult& result : node->results) {
+      for (LazyMark* mark = result.marks; mark != nullptr; mark = mark->next_) ++count;
+    }
+  }
+  return count;
+}
+
 LazySegment LazyTrace::make_segment(std::vector<LazyNode*> nodes, DeadNodes& dead) {
   LazySegment s;
   s.nodes = std::move(nodes);
   const std::size_t operands = reserve_all(s);
-  std::size_t before = 0;
-  for (const LazyNode* node : s.nodes) {
-    for (const LazyResult& result : node->results) {
-      for (LazyMark* mark = result.marks; mark != nullptr; mark = mark->next_) ++before;
-    }
-  }
-  s.before.reserve(before);
+  s.before.reserve(count_marks(s));
   SegmentInputs inputs(s, operands);
   // Nothing is allocated from here on. Without memory the trace is unchanged.
   uint32_t values = 0;

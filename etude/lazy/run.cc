@@ -211,10 +211,15 @@ void run_all_calls(LazySegment& s) {
 void run_segment(LazySegment& s) noexcept {
   const auto start = std::chrono::steady_clock::now();
   try {
-    run_all_calls(s);
+    try {
+      run_all_calls(s);
+    } catch (const std::bad_alloc&) {  // before the first call: no memory for the lists
+      trim_memory();
+      run_all_calls(s);
+    }
   } catch (const Error& error) {
     fail_all(s, kept(s, error));
-  } catch (const std::exception&) {  // before the first call: no memory for the lists
+  } catch (const std::exception&) {
     fail_all(s, s.no_memory);
   }
   const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;

@@ -230,6 +230,7 @@ class LazyTrace {
   // Runs the nodes without holding the lock.
   std::shared_ptr<const Error> run(Lock& lock, std::vector<LazyNode*> nodes, LazyCut cut,
                                    CallSite where);
+  static std::size_t count_marks(const LazySegment& segment) noexcept;
   LazySegment make_segment(std::vector<LazyNode*> nodes, DeadNodes& dead);
   void publish(LazySegment& segment, DeadNodes& dead) noexcept;
   // Moves the earlier value of a Variable out of the inputs, if it is among them.

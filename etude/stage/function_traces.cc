@@ -2,6 +2,7 @@
 #include "etude/stage/function_traces.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <mutex>
 #include <utility>
@@ -126,6 +127,11 @@ bool is_useless(const Trace& trace) {
 
 }  // namespace
 
+void note_use(const Trace& trace) noexcept {
+  static std::atomic<uint64_t> clock{1};
+  trace.last_use.store(clock.fetch_add(1, std::memory_order_relaxed), std::memory_order_relaxed);
+}
+
 void TraceIndex::add(const TraceRef& trace, bool is_instance) {
   constexpr uint64_t kTraceFirst = uint64_t{1} << 63;
   entries_.emplace(trace->key.hash(), Entry{trace, ++next_ | (is_instance ? 0 : kTraceFirst)});
@@ -185,7 +191,7 @@ void take_least_used(std::vector<TraceRef>& traces, std::vector<TraceRef>& out) 
   std::ranges::nth_element(uses, uses.begin() + static_cast<std::ptrdiff_t>(count - 1));
   const uint64_t last = uses[count - 1];
   std::size_t taken = 0;
-  for (TraceRef& t : traces) {  // of those that were used as rarely, the oldest
+  for (TraceRef& t : traces) {  // in the order in which they were made
     if (taken == count || t->last_use.load(std::memory_order_relaxed) > last) continue;
     out.push_back(std::move(t));
     ++taken;
@@ -210,6 +216,7 @@ void FunctionCore::keep(const TraceRef& trace) {
     std::vector<TraceRef> dying;  // after the lock: their destructors may call the function
     const std::unique_lock lock(kept_->mutex);
     kept_->was_traced = true;
+    note_use(*trace);
     if (options_.max_traces > 0 && kept_->traces.size() >= options_.max_traces) {
       dying.swap(kept_->instances);  // some may be of its symbolic graph
       take_least_used(kept_->traces, dying);

@@ -19,6 +19,9 @@ namespace etude::internal {
 // Whether this thread is inside the vmaps whose examples the trace captures.
 bool is_in_its_vmaps(const Trace& trace);
 
+// For max_traces: the order of uses.
+void note_use(const Trace& trace) noexcept;
+
 // Traces by the hash of their keys, for a function with many.
 class TraceIndex {
  public:

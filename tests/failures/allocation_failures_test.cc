@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory that runs out at each allocation of a job: the job ends with an error or as it should, and
-// afterwards it does what it did before. ETUDE_TEST_CASES is the number of places per job.
+// afterwards its result is as before. ETUDE_TEST_CASES is the number of places per job.
 #include <cstddef>
 #include <cstdlib>
 #include <functional>
@@ -21,24 +21,28 @@ bool fails_now() { return left > 0 && --left == 0; }
 
 }  // namespace
 
-void* operator new(std::size_t size) {
+[[gnu::noinline]] void* operator new(std::size_t size) {
   if (fails_now()) throw std::bad_alloc();
   if (void* made = std::malloc(size == 0 ? 1 : size)) return made;
   throw std::bad_alloc();
 }
-void* operator new(std::size_t size, std::align_val_t alignment) {
+[[gnu::noinline]] void* operator new(std::size_t size, std::align_val_t alignment) {
   const auto step = static_cast<std::size_t>(alignment);
   if (fails_now()) throw std::bad_alloc();
   if (void* made = std::aligned_alloc(step, (size + step) / step * step)) return made;
   throw std::bad_alloc();
 }
-void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+[[gnu::noinline]] void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
   return fails_now() ? nullptr : std::malloc(size == 0 ? 1 : size);
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::align_val_t) noexcept {
+  std::free(memory);
+}
+[[gnu::noinline]] void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
+  std::free(memory);
+}
 
 namespace etude {
 namespace {

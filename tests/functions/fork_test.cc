@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// fork() beside threads that trace: each child goes on, and traces the same functions.
+// fork() while other threads trace: each child goes on, and traces the same functions.
 #include <atomic>
 #include <thread>
 #include <vector>
@@ -13,7 +13,7 @@
 namespace etude {
 namespace {
 
-// Threads that trace from the first to the last moment: new functions, and one that they share.
+// Threads that trace all the time: new functions, and a shared function.
 class Tracers {
  public:
   template <class F>
@@ -44,7 +44,7 @@ TEST(Fork, AChildTracesWhateverOtherThreadsTraced) {
     for (int n = 0; n < kForks; ++n) {
       const pid_t child = fork();
       if (child == 0) {
-        alarm(20);  // a child that hangs dies of it
+        alarm(20);  // ends a child that does not go on
         const Tensor y = shared(n, ones({3}));
         const auto own = function([n](const Tensor& x) { return x - float(n); });
         const bool is_right = y.to_vector<float>()[0] == float(n) + 1.0F &&

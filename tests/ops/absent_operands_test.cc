@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operands that may be absent, left out at the end of a list: in calls, graphs and texts of graphs,
-// for all records. Kernels would read behind a short list.
+// for all records. Kernels would read past the end of a short list.
 #include <string>
 #include <vector>
 

@@ -2,6 +2,7 @@
 #include "etude/core/context/context.h"
 
 #include <algorithm>
+#include <new>
 #include <optional>
 
 #include "etude/base/check.h"
@@ -34,8 +35,12 @@ bool& refuses_mixed_precision() noexcept {
 }
 
 void explain(Error& error, std::string_view name, CallSite where) {
-  if (!name.empty()) error.name_op(name);
-  error.locate(user_line(where));
+  try {
+    if (!name.empty()) error.name_op(name);
+    error.locate(user_line(where));
+  } catch (const std::bad_alloc&) {
+    // The error itself matters more than its place.
+  }
 }
 
 void throw_of(std::string_view name, ErrorCode code, const std::string& text, CallSite where) {

@@ -2,6 +2,7 @@
 #include "etude/device/cpu/host.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <exception>
 #include <fstream>
 #include <functional>
@@ -74,7 +75,7 @@ std::optional<int64_t> read_number(const std::string& path) {
   return value;
 }
 
-// The CPUs of the main thread, whose affinity is that of the process unless a library changed it.
+// The CPUs of the main thread: the affinity of the process, unless a library changed it.
 std::vector<int> cpus_of_main_thread() {
   std::vector<int> cpus;
   for (int most = CPU_SETSIZE; most <= 1 << 16; most *= 4) {  // machines with more than 1024 CPUs

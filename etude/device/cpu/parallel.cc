@@ -132,8 +132,8 @@ constexpr int kCallerSlots = 8;  // taken by application threads only, so a call
 
 // Places each worker while it is in the arena: on its own CPU, since unpinned threads may share a
 // CPU for milliseconds while another CPU is idle; or on all CPUs of the process, since a worker
-// starts with those of the thread that started it, which a library may have bound to one CPU. The
-// caller's thread is the user's and stays where it is.
+// inherits the CPUs of its parent thread, which a library may have bound to one CPU. The caller's
+// thread is the user's and stays where it is.
 class PlacingObserver : public tbb::task_scheduler_observer {
  public:
   PlacingObserver(tbb::task_arena& arena, std::vector<int> cpus, bool pins)
@@ -162,20 +162,21 @@ class PlacingObserver : public tbb::task_scheduler_observer {
 };
 
 struct Pool {
-  Pool(int wanted, int usable)
-      : threads(wanted), most(usable), arena(usable - 1 + kCallerSlots, kCallerSlots) {
-    arena.initialize();
+  Pool(int wanted, int usable) : threads(wanted), most(usable) {
+    if (usable < 2) return;  // without memory for threads there may be none for an arena
+    arena.emplace(usable - 1 + kCallerSlots, kCallerSlots);
+    arena->initialize();
     constexpr std::array<std::string_view, 2> kWishes{"0", "1"};
     const bool may_pin = internal::environment_choice("ETUDE_PIN", kWishes) != 0;
     std::vector<int> cpus = internal::allowed_cpus();
     const bool each_has_one = cpus.size() >= 2 && cpus.size() >= static_cast<std::size_t>(usable) &&
                               cpus.back() < CPU_SETSIZE;
-    observer.emplace(arena, std::move(cpus), may_pin && each_has_one);
+    observer.emplace(*arena, std::move(cpus), may_pin && each_has_one);
   }
 
   int threads;  // as requested
   int most;     // that the process can have
-  tbb::task_arena arena;
+  std::optional<tbb::task_arena> arena;
   std::optional<PlacingObserver> observer;
 };
 
@@ -219,7 +220,7 @@ Pool& pool(int threads) {
   Pool*& made = pools[threads];
   if (made == nullptr) {
     const int usable = available_threads(threads);
-    allow_threads(usable);
+    if (usable > 1) allow_threads(usable);
     made = new Pool(threads, usable);
   }
   latest.store(made, std::memory_order_release);
@@ -237,7 +238,7 @@ void run_in_pool(Pool& pool, int64_t chunks, Work kind, internal::FunctionRef<vo
   };
   using Group = tbb::task_group_context;
   Group group(Group::isolated, Group::fp_settings | Group::concurrent_wait);
-  pool.arena.execute([&] {
+  pool.arena->execute([&] {
     const Range range(0, chunks, 1);
     if (kind == Work::kBranch) {
       return tbb::parallel_for(range, run_branch, tbb::simple_partitioner(), group);

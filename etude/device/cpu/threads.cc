@@ -15,7 +15,7 @@
 namespace etude::internal {
 namespace {
 
-constexpr std::size_t kStackBytes = std::size_t{8} << 20;  // no less than oneTBB asks for
+constexpr std::size_t kStackBytes = std::size_t{8} << 20;  // at least the stack of a oneTBB worker
 
 // Threads wait here until all of them exist.
 struct Gate {

@@ -32,9 +32,9 @@ F symbol(void* library, const char* name) {
   return reinterpret_cast<F>(dlsym(library, name));
 }
 
-// OpenBLAS maps so much memory for each thread of OpenMP when it is loaded, and for each further
-// caller at a time. If it gets none it tries again, for ever. So each of these steps is tried here
-// first.
+// OpenBLAS maps a buffer of this size for each thread of OpenMP when it is loaded, and for each
+// further concurrent caller. Without memory it tries again in an endless loop, so the memory is
+// checked here before each of these steps.
 constexpr std::size_t kBufferBytes = std::size_t{128} << 20, kLibraryBytes = std::size_t{48} << 20;
 constexpr std::size_t kMostBuffers = 128;
 
