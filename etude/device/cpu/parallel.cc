@@ -169,8 +169,14 @@ struct Pool {
     constexpr std::array<std::string_view, 2> kWishes{"0", "1"};
     const bool may_pin = internal::environment_choice("ETUDE_PIN", kWishes) != 0;
     std::vector<int> cpus = internal::allowed_cpus();
+    // A caller that is bound to one CPU keeps it for itself.
+    const auto own = std::ranges::find(cpus, sched_getcpu());
+    cpu_set_t caller;
+    const bool is_bound =
+        sched_getaffinity(0, sizeof(caller), &caller) == 0 && CPU_COUNT(&caller) == 1;
+    if (is_bound && own != cpus.end()) std::swap(*cpus.begin(), *own);
     const bool each_has_one = cpus.size() >= 2 && cpus.size() >= static_cast<std::size_t>(usable) &&
-                              cpus.back() < CPU_SETSIZE;
+                              std::ranges::max(cpus) < CPU_SETSIZE;
     observer.emplace(*arena, std::move(cpus), may_pin && each_has_one);
   }
 

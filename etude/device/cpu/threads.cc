@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "etude/device/cpu/threads.h"
 
+#include <algorithm>
 #include <condition_variable>
 #include <mutex>
 #include <system_error>
@@ -35,7 +36,7 @@ void* wait_at(void* at) {
 
 void run_on(const std::vector<int>& cpus) noexcept {
   if (cpus.empty()) return;
-  const int most = cpus.back() + 1;  // ascending
+  const int most = std::ranges::max(cpus) + 1;
   cpu_set_t* const set = CPU_ALLOC(most);
   if (set == nullptr) return;
   const std::size_t bytes = CPU_ALLOC_SIZE(most);
