@@ -38,8 +38,8 @@ struct FunctionOptions {
   // Two graphs that differ only in sizes become one graph for all sizes, where possible.
   bool relax_shapes = true;
   bool run_eagerly = false;  // calls run the host function, as if it were not staged
-  // The maximum number of graphs, 0: no limit. Beyond it the least recently used graphs are dropped,
-  // with one warning for each function.
+  // The maximum number of graphs, 0: no limit. Beyond it the least recently used graphs are
+  // dropped, with one warning for each function.
   std::size_t max_traces = 16384;
 };
 
@@ -73,7 +73,8 @@ struct TraceKey {
 
   TraceKey() = default;
   explicit TraceKey(const Arguments& call);
-  // Equal for a key and the calls that it fits. Without host objects, whose hash would be host code.
+  // Equal for a key and the calls that it fits. Without host objects, whose hash would be host
+  // code.
   uint64_t hash() const;
   static uint64_t hash_of(const Arguments& call);
   bool fits(const Arguments& call) const;

@@ -12,9 +12,9 @@
 
 namespace etude::internal {
 
-// The number of operands of a call that lists `given` of them. Operands that are left out at the end
-// count as absent, so that kernels and rules find an entry for each operand of the record. All lists
-// of operands are filled up to this number: of calls in execute(), of nodes in GraphBuilder.
+// The number of operands of a call that lists `given` of them. Operands that are left out at the
+// end count as absent, so that kernels and rules find an entry for each operand of the record. All
+// lists of operands are filled up to this number: of calls in execute(), of nodes in GraphBuilder.
 // throws: kInvalidArgument, naming the operands of the record, if their number is wrong.
 std::size_t full_count(const Op& op, std::size_t given);
 
