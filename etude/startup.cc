@@ -23,6 +23,7 @@
 #include "etude/plan/background.h"
 #include "etude/plan/call_time.h"
 #include "etude/plan/cluster_code.h"
+#include "etude/stage/internal/tracing_lock.h"
 
 namespace etude {
 
@@ -65,6 +66,10 @@ void make_code_now(const TieredCode& code, Tier tier) noexcept { codegen::make_n
 bool run_in_background(std::function<void()> work) noexcept {
   return codegen::work_in_background(std::move(work));
 }
+
+// codegen -> stage: at fork() the handler for traces runs first, then the handlers for background
+// work and code.
+void prepare_background_for_forks() { codegen::prepare_for_forks(); }
 
 }  // namespace internal
 }  // namespace etude

@@ -74,7 +74,7 @@ NAMES = {
     "stdexcept": "domain_error invalid_argument length_error out_of_range runtime_error",
     "string": "begin data end erase_if getline size stod string string_view to_string",
     "string_view": "begin data end size string_view",
-    "system_error": "errc error_code generic_category system_category",
+    "system_error": "system_error errc error_code generic_category system_category",
     "thread": "jthread this_thread thread",
     "tuple": "apply get tie tuple tuple_cat tuple_element_t tuple_size tuple_size_v",
     "type_traits": """bool_constant common_type_t conditional_t decay_t extent_v false_type

@@ -164,6 +164,8 @@ CompiledProgram compile(const scalar::Program& program, const CompileOptions& op
           options};
 }
 
+void prepare_cache_for_forks() { static_cast<void>(cache()); }
+
 CompiledProgram compile_cached(const scalar::Program& program, const CompileOptions& options) {
   check(program, options);
   const std::string key = key_of(program, options);

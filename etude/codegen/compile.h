@@ -91,6 +91,9 @@ CompiledProgram compile(const scalar::Program& program, const CompileOptions& op
 // The process caches the 256 most recently used programs.
 CompiledProgram compile_cached(const scalar::Program& program, const CompileOptions& options = {});
 
+// Registers the handlers of fork() for that cache, at the first call (serve.h).
+void prepare_cache_for_forks();
+
 // The same for a cluster (plan/cluster.h); `layout` is ignored.
 struct CompiledCluster {
   internal::ClusterCode::Run run() const {

@@ -25,6 +25,7 @@
 #include "etude/codegen/compile.h"
 #include "etude/codegen/compiler.h"
 #include "etude/codegen/worker.h"
+#include "etude/device/cpu/threads.h"
 
 namespace etude::codegen {
 namespace {
@@ -63,16 +64,16 @@ class Server {
   void ask(const Request& request) {
     const std::lock_guard lock(mutex_);
     if (is_over_) return;
+    start();  // first: a request without a thread would never be served
     queue_.push_back(request);
-    start();
     changed_.notify_all();
   }
 
   bool ask(std::function<void()> work) {
     const std::lock_guard lock(mutex_);
     if (is_over_ || is_work_over_) return false;
+    start();  // first: a caller that is refused does the work itself
     work_.push_back(std::move(work));
-    start();
     changed_.notify_all();
     return true;
   }
@@ -153,7 +154,8 @@ class Server {
  private:
   bool has_more() const { return !queue_.empty() || !work_.empty(); }
   void start() {
-    if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+    if (thread_.joinable()) return;
+    thread_ = internal::start_thread("compilations in the background", [this] { run(); });
   }
 
   void run() {
@@ -251,6 +253,11 @@ void make_now(const TieredCode& code, Tier tier) noexcept {
   } catch (const std::exception&) {
     // The same.
   }
+}
+
+void prepare_for_forks() {
+  prepare_cache_for_forks();
+  static_cast<void>(server());
 }
 
 bool work_in_background(std::function<void()> work) noexcept {

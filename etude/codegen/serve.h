@@ -18,4 +18,7 @@ void make_now(const internal::TieredCode& code, internal::Tier tier) noexcept;
 // internal::run_in_background(): see plan/background.h.
 bool work_in_background(std::function<void()> work) noexcept;
 
+// Registers the handlers of fork() for code and background work, at the first call. Starts nothing.
+void prepare_for_forks();
+
 }  // namespace etude::codegen

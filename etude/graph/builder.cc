@@ -6,6 +6,7 @@
 
 #include "etude/base/check.h"
 #include "etude/base/internal/hash.h"
+#include "etude/core/call/located.h"
 #include "etude/core/context/context.h"
 #include "etude/core/op/op.h"
 
@@ -17,6 +18,33 @@ uint64_t call_hash(const Op& op, const Attrs& attrs, std::span<const uint32_t> o
   for (const uint32_t operand : operands) h = internal::mix(h, operand);
   return h;
 }
+
+}  // namespace
+
+namespace {
+
+using Draft = GraphBuilder::Draft;
+
+// The operands of a node. Operands that the list leaves out at the end are absent.
+class FullOperands {
+ public:
+  FullOperands(const Op& op, std::span<const Draft> given) : view_(given) {
+    const std::size_t count = internal::full_count(op, given.size());
+    if (count == given.size()) return;
+    for (std::size_t i = 0; i < count; ++i) {
+      filled_.push_back(i < given.size() ? given[i] : GraphBuilder::kNoDraft);
+    }
+    view_ = {filled_.data(), filled_.size()};
+  }
+  FullOperands(const FullOperands&) = delete;
+  FullOperands& operator=(const FullOperands&) = delete;
+
+  std::span<const Draft> view() const { return view_; }
+
+ private:
+  internal::InlineVector<Draft, 6> filled_;
+  std::span<const Draft> view_;
+};
 
 }  // namespace
 
@@ -86,7 +114,9 @@ const Tensor* GraphBuilder::constant(Draft value) const {
 }
 
 GraphBuilder::Results GraphBuilder::append(const Op& op, const Attrs& attrs,
-                                           std::span<const Draft> operands, CallSite where) {
+                                           std::span<const Draft> given, CallSite where) {
+  const FullOperands full(op, given);
+  const std::span<const Draft> operands = full.view();
   internal::InlineVector<const Type*, 6> types;
   for (const Draft operand : operands) {
     types.push_back(operand == kNoDraft ? nullptr : values_[operand].type);
@@ -103,8 +133,10 @@ GraphBuilder::Results GraphBuilder::append(const Op& op, const Attrs& attrs,
 }
 
 GraphBuilder::Draft GraphBuilder::add_node(const Op& op, const Attrs& attrs,
-                                           std::span<const Draft> operands, const Types& results,
+                                           std::span<const Draft> given, const Types& results,
                                            CallSite where) {
+  const FullOperands full(op, given);
+  const std::span<const Draft> operands = full.view();
   const bool has_effects = internal::has_effects(op, attrs);
   const bool merges = merges_ && !has_effects;
   const uint64_t hash = merges ? call_hash(op, attrs, operands) : 0;

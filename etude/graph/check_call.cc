@@ -15,8 +15,12 @@
 
 namespace etude::internal {
 
-Types check_call(const Op& op, std::span<const Type* const> operands, const Attrs& attrs) {
-  require_count(op, operands.size());
+Types check_call(const Op& op, std::span<const Type* const> given, const Attrs& attrs) {
+  Types all;
+  for (const Type* type : given) all.push_back(type);
+  const std::size_t count = full_count(op, given.size());
+  while (all.size() < count) all.push_back(nullptr);
+  const std::span<const Type* const> operands(all.data(), all.size());
   const Type* shared = nullptr;
   std::size_t shared_at = 0;
   for (std::size_t i = 0; i < operands.size(); ++i) {

@@ -52,8 +52,9 @@ std::optional<SizeFormula> line_through(const SizeProduct& product, std::span<co
   while (j < at.size() && at[j] == at[0]) ++j;
   if (j == at.size()) return std::nullopt;
   constexpr int64_t kLargest = int64_t{1} << 30;  // so that nothing below is out of range
-  int64_t factor = seen[j] - seen[0], divisor = at[j] - at[0];
-  if (std::abs(factor) > kLargest || factor == 0) return std::nullopt;
+  int64_t factor = 0, divisor = at[j] - at[0];    // products are small; `seen` may be any numbers
+  const bool is_far = __builtin_sub_overflow(seen[j], seen[0], &factor);
+  if (is_far || factor > kLargest || factor < -kLargest || factor == 0) return std::nullopt;
   const int64_t common = std::gcd(factor, divisor) * (divisor < 0 ? -1 : 1);
   factor /= common;
   divisor /= common;

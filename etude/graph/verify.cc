@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "etude/base/check.h"
+#include "etude/core/call/located.h"
 #include "etude/graph/check_call.h"
 #include "etude/graph/text/names.h"
 
@@ -110,12 +111,18 @@ class Verifier {
     }
     check_attrs(i);
     Types results;
+    std::size_t count = 0;
     try {
+      count = internal::full_count(node.op, operands.size());
       results = internal::check_call(node.op, {operands.data(), operands.size()}, node.attrs);
     } catch (const Error& error) {
       std::string fact = error.what();
       require_of(i, false, [&] { return fact; });
     }
+    require_of(i, operands.size() == count, [&] {
+      return fmt::format("has {} operands, but its record {}, of which some may be absent",
+                         operands.size(), count);
+    });
     require_of(i, results.size() == node.results, [&] {
       return fmt::format("has {} results, but its record has {}", node.results, results.size());
     });

@@ -2,14 +2,20 @@
 // Cuts of a pending trace: the nodes that run together, their inputs and outputs, and the readers
 // of the results.
 #include <algorithm>
-#include <array>
+#include <bit>
+#include <memory>
+#include <new>
 #include <optional>
-#include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include <unistd.h>
 
 #include "etude/base/check.h"
+#include "etude/base/internal/hash.h"
 #include "etude/core/call/call_scope.h"
+#include "etude/core/context/ambient.h"
+#include "etude/lazy/log.h"
 #include "etude/lazy/trace.h"
 
 namespace etude::internal {
@@ -37,38 +43,42 @@ int64_t quarter_of_memory() {
 
 }  // namespace
 
-// Numbers the inputs of a segment, each tensor once.
+// Numbers the inputs of a segment, each tensor once. Allocates when it is made only.
 class SegmentInputs {
  public:
-  explicit SegmentInputs(LazySegment& segment) : segment_(segment) {}
+  // `most`: of the inputs, for which the segment has reserved memory.
+  SegmentInputs(LazySegment& segment, std::size_t most)
+      : segment_(segment), known_(std::bit_ceil(2 * most + 1)) {}
 
-  uint32_t number(Tensor x) {
-    const TensorRep* const rep = TensorAccess::rep(x);
-    // Most inputs are read again and again: recent ones are found without a search.
-    Recent& recent = recent_[(reinterpret_cast<uintptr_t>(rep) / sizeof(TensorRep)) % kRecent];
-    if (recent.rep != rep) {
-      const auto next = static_cast<uint32_t>(segment_.inputs.size());
-      const auto [at, is_new] = known_.try_emplace(rep, next);
-      recent = {rep, at->second};
-      if (is_new) segment_.inputs.push_back(std::move(x));
+  uint32_t number(Tensor x) noexcept {
+    Known& known = known_[place_of(TensorAccess::rep(x))];
+    if (known.rep == nullptr) {
+      known = {TensorAccess::rep(x), static_cast<uint32_t>(segment_.inputs.size())};
+      segment_.inputs.push_back(std::move(x));
     }
-    return LazySegment::kInput | recent.index;  // drops a second handle, never the last
+    return LazySegment::kInput | known.index;  // drops a second handle, never the last
   }
   // The index of an input; none: it is no input.
-  std::optional<uint32_t> find(const Tensor& x) const {
-    const auto known = known_.find(TensorAccess::rep(x));
-    return known != known_.end() ? std::optional(known->second) : std::nullopt;
+  std::optional<uint32_t> find(const Tensor& x) const noexcept {
+    const Known& known = known_[place_of(TensorAccess::rep(x))];
+    return known.rep != nullptr ? std::optional(known.index) : std::nullopt;
   }
 
  private:
-  static constexpr std::size_t kRecent = 64;
-  struct Recent {
+  struct Known {
     const TensorRep* rep = nullptr;
     uint32_t index = 0;
   };
+  // The place of an input, or the empty place where it would be.
+  std::size_t place_of(const TensorRep* rep) const noexcept {
+    const std::size_t mask = known_.size() - 1;
+    std::size_t at = mix(reinterpret_cast<uintptr_t>(rep)) & mask;
+    while (known_[at].rep != nullptr && known_[at].rep != rep) at = (at + 1) & mask;
+    return at;
+  }
+
   LazySegment& segment_;
-  std::array<Recent, kRecent> recent_;
-  std::unordered_map<const TensorRep*, uint32_t> known_;
+  std::vector<Known> known_;  // open addressing, at most half full
 };
 
 std::vector<LazyNode*> LazyTrace::needed_by(LazyNode& last) {
@@ -95,13 +105,50 @@ std::vector<LazyNode*> LazyTrace::oldest(std::size_t count) const {
   return nodes;
 }
 
-LazySegment LazyTrace::make_segment(std::vector<LazyNode*> nodes, DeadNodes& dead) {
-  LazySegment s;
-  s.nodes = std::move(nodes);
+namespace {
+
+// Reserves the memory of the lists of a segment of these nodes. Returns the number of operands.
+std::size_t reserve_all(LazySegment& s) {
+  static_cast<void>(LazyLog::instance());  // these allocate at their first use
+  static_cast<void>(ambient());
+  std::size_t operands = 0, results = 0;
+  for (const LazyNode* node : s.nodes) {
+    operands += node->operands.size();
+    results += node->results.size();
+  }
   s.errors.resize(s.nodes.size());
   s.first_value.reserve(s.nodes.size() + 1);
   s.first_operand.reserve(s.nodes.size() + 1);
-  s.operands.reserve(3 * s.nodes.size());
+  s.operands.reserve(operands);
+  s.numbers.reserve(operands);
+  s.inputs.reserve(operands);
+  s.given.reserve(operands);
+  s.outputs.reserve(results);
+  s.values.reserve(results);
+  s.no_memory = std::make_shared<const Error>(ErrorCode::kResourceExhausted,
+                                              "the host has no memory left to run lazy calls");
+  return operands;
+}
+
+}  // namespace
+
+std::size_t LazyTrace::count_marks(const LazySegment& s) noexcept {
+  std::size_t count = 0;
+  for (const LazyNode* node : s.nodes) {
+    for (const LazyResult& result : node->results) {
+      for (LazyMark* mark = result.marks; mark != nullptr; mark = mark->next_) ++count;
+    }
+  }
+  return count;
+}
+
+LazySegment LazyTrace::make_segment(std::vector<LazyNode*> nodes, DeadNodes& dead) {
+  LazySegment s;
+  s.nodes = std::move(nodes);
+  const std::size_t operands = reserve_all(s);
+  s.before.reserve(count_marks(s));
+  SegmentInputs inputs(s, operands);
+  // Nothing is allocated from here on. Without memory the trace is unchanged.
   uint32_t values = 0;
   for (uint32_t i = 0; i < s.nodes.size(); ++i) {
     LazyNode& node = *s.nodes[i];
@@ -112,7 +159,6 @@ LazySegment LazyTrace::make_segment(std::vector<LazyNode*> nodes, DeadNodes& dea
     node.state = LazyNode::State::kRunning;
   }
   s.first_value.push_back(values);
-  SegmentInputs inputs(s);
   for (uint32_t i = 0; i < s.nodes.size(); ++i) {
     s.first_operand.push_back(static_cast<uint32_t>(s.operands.size()));
     for (LazyOperand& operand : s.nodes[i]->operands) {
@@ -214,7 +260,13 @@ void LazyTrace::wait_for_run(Lock& lock) {
 std::shared_ptr<const Error> LazyTrace::run(Lock& lock, std::vector<LazyNode*> nodes, LazyCut cut,
                                             CallSite where) {
   DeadNodes dead;
-  LazySegment segment = make_segment(std::move(nodes), dead);
+  LazySegment segment = [&] {
+    try {
+      return make_segment(std::move(nodes), dead);
+    } catch (const std::bad_alloc&) {
+      throw_no_memory("", where);  // the trace is as before
+    }
+  }();
   segment.where = where;
   flush();
   if (cut != LazyCut::kAutomatic && mutex_.is_owner()) follow_.restart();
@@ -227,7 +279,11 @@ std::shared_ptr<const Error> LazyTrace::run(Lock& lock, std::vector<LazyNode*> n
   segment.numbers.clear();
   lock.lock();
   publish(segment, dead);
-  note_failed(segment);
+  try {
+    note_failed(segment);
+  } catch (const std::bad_alloc&) {
+    // The Variables keep the values that failed: a read throws the error again.
+  }
   is_running_ = false;
   const auto failed =
       std::ranges::find_if(segment.errors, [](const auto& e) { return e != nullptr; });

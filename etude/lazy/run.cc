@@ -3,6 +3,7 @@
 // call, the error has the line of the failed call, and all results that do not depend on it exist.
 #include <algorithm>
 #include <chrono>
+#include <memory>
 #include <new>
 #include <string>
 
@@ -44,6 +45,8 @@ bool run_program(LazySegment& s) {
     std::ranges::sort(before);
   }
   Values out = program->plan->run(list.view(), given);
+  // The program may have written to the inputs: nothing may fail from here on. make_segment() has
+  // reserved the memory of `values`.
   int64_t donated = 0;
   for (const Tensor& y : out) {
     donated += std::ranges::binary_search(before, TensorAccess::rep(y)) ? 1 : 0;
@@ -51,6 +54,22 @@ bool run_program(LazySegment& s) {
   }
   LazyLog::instance().count(LazyCount::kDonations, donated);
   return true;
+}
+
+using Failure = std::shared_ptr<const Error>;
+
+Failure kept(const LazySegment& s, const Error& error) noexcept {
+  try {
+    return std::make_shared<const Error>(error);
+  } catch (const std::bad_alloc&) {
+    return s.no_memory;
+  }
+}
+
+void fail_all(LazySegment& s, const Failure& failure) noexcept {
+  for (Failure& error : s.errors) {
+    if (error == nullptr) error = failure;
+  }
 }
 
 // The values of a segment while it runs call by call: each is released after its last reader, which
@@ -77,15 +96,13 @@ class Stepwise {
         if (uses != nullptr && --*uses == 0) value_of(s_.operands[k]).reset();
       }
     }
-    s_.values.clear();
+    s_.values.clear();  // its memory is reserved
     for (const LazySegment::Output& y : s_.outputs) {
       s_.values.push_back(values_[s_.first_value[y.node] + y.result]);
     }
   }
 
  private:
-  using Failure = std::shared_ptr<const Error>;
-
   static bool is_result(uint32_t code) {
     return (code & ~LazySegment::kIndex) == LazySegment::kResult;
   }
@@ -114,6 +131,18 @@ class Stepwise {
   Failure run_node(uint32_t i) {
     const LazyNode& node = *s_.nodes[i];
     const Tensor absent;
+    try {
+      return run_call(i, node, absent);
+    } catch (const Error& error) {
+      return kept(s_, error);
+    } catch (const std::bad_alloc&) {
+      return s_.no_memory;
+    } catch (const std::exception& error) {
+      return kept(s_, Error(ErrorCode::kInternal, error.what()));
+    }
+  }
+
+  Failure run_call(uint32_t i, const LazyNode& node, const Tensor& absent) {
     OperandList list;
     uint64_t expiring = 0;
     for (uint32_t k = s_.first_operand[i]; k < s_.first_operand[i + 1]; ++k) {
@@ -127,16 +156,10 @@ class Stepwise {
                : kind == LazySegment::kResult ? values_[index]
                                               : absent);
     }
-    try {
-      Values out = execute(*node.op, list.view(expiring), node.attrs, node.where);
-      for (uint32_t r = 0; r < out.size(); ++r) {
-        const uint32_t v = s_.first_value[i] + r;
-        if (uses_[v] > 0) values_[v] = std::move(out[r]);
-      }
-    } catch (const Error& error) {
-      return std::make_shared<const Error>(error);
-    } catch (const std::exception& error) {
-      return std::make_shared<const Error>(ErrorCode::kInternal, error.what());
+    Values out = execute(*node.op, list.view(expiring), node.attrs, node.where);
+    for (uint32_t r = 0; r < out.size(); ++r) {
+      const uint32_t v = s_.first_value[i] + r;
+      if (uses_[v] > 0) values_[v] = std::move(out[r]);
     }
     return nullptr;
   }
@@ -173,21 +196,43 @@ void warn_failed_program(const Error& error) {
             std::string("a lazy program failed, and its calls run one by one: ") + error.what());
 }
 
-void run_segment(LazySegment& s) {
-  const auto start = std::chrono::steady_clock::now();
+namespace {
+
+void run_all_calls(LazySegment& s) {
   lazy_this_thread();  // now, so that its first call is not recorded
   const OutsideScope outside;
   const NoDeviceScope home;  // calls were recorded on cpu:0, wherever a value is looked at
-  if (!try_program(s)) {
-    s.values.clear();
-    for (LazySegment::Before& before : s.before) before.value = s.inputs[before.input];
-    Stepwise(s).run();
+  if (try_program(s)) return;
+  s.values.clear();
+  for (LazySegment::Before& before : s.before) before.value = s.inputs[before.input];
+  Stepwise(s).run();
+}
+
+}  // namespace
+
+void run_segment(LazySegment& s) noexcept {
+  const auto start = std::chrono::steady_clock::now();
+  try {
+    try {
+      run_all_calls(s);
+    } catch (const std::bad_alloc&) {  // before the first call: no memory for the lists
+      trim_memory();
+      run_all_calls(s);
+    }
+  } catch (const Error& error) {
+    fail_all(s, kept(s, error));
+  } catch (const std::exception&) {
+    fail_all(s, s.no_memory);
   }
-  LazyLog& log = LazyLog::instance();
-  log.count(LazyCount::kExecutes);
-  log.count(LazyCount::kNodes, static_cast<int64_t>(s.nodes.size()));
   const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
-  log.note_run(static_cast<int64_t>(s.nodes.size()), spent.count());
+  try {
+    LazyLog& log = LazyLog::instance();
+    log.count(LazyCount::kExecutes);
+    log.count(LazyCount::kNodes, static_cast<int64_t>(s.nodes.size()));
+    log.note_run(static_cast<int64_t>(s.nodes.size()), spent.count());
+  } catch (const std::bad_alloc&) {
+    // The log has no entry of this run.
+  }
 }
 
 }  // namespace etude::internal

@@ -142,12 +142,13 @@ struct LazySegment {
   // run_segment() sets both: `values` by output; the errors by node, for nodes without a value.
   std::vector<Tensor> values;
   std::vector<std::shared_ptr<const Error>> errors;
-  CallSite where;  // the line that cut it
+  std::shared_ptr<const Error> no_memory;  // made before it is needed
+  CallSite where;                          // the line that cut it
 };
 
-// Computes `values` of the segment, or errors. Runs only kernels. Throws only on bugs. Releases the
-// inputs.
-void run_segment(LazySegment& segment);
+// Computes `values` of the segment, or errors. Runs only kernels. Without memory, calls that have
+// no result get the error `no_memory`. Releases the inputs.
+void run_segment(LazySegment& segment) noexcept;
 
 // The cause of a cut.
 enum class LazyCut { kObservation, kBarrier, kAutomatic, kScope };
@@ -230,6 +231,7 @@ class LazyTrace {
   // Runs the nodes without holding the lock.
   std::shared_ptr<const Error> run(Lock& lock, std::vector<LazyNode*> nodes, LazyCut cut,
                                    CallSite where);
+  static std::size_t count_marks(const LazySegment& segment) noexcept;
   LazySegment make_segment(std::vector<LazyNode*> nodes, DeadNodes& dead);
   void publish(LazySegment& segment, DeadNodes& dead) noexcept;
   // Moves the earlier value of a Variable out of the inputs, if it is among them.

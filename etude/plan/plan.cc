@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <new>
 #include <optional>
 #include <string>
 
@@ -107,11 +108,32 @@ const Plan::Step* Plan::run_stretches(const Frame& frame, std::size_t first,
   return walk(frame, stretches_.data() + first, stretches_.data() + end);
 }
 
+namespace {
+
+// Reports the exception that a kernel threw: no memory, no thread, the failure of a library.
+[[gnu::cold, gnu::noinline]] void report_exception() {
+  try {
+    throw;
+  } catch (const Error& error) {
+    report_error(error);
+  } catch (const std::bad_alloc&) {
+    report_fault(ErrorCode::kResourceExhausted, "the host has no memory left for this call");
+  }
+}
+
+}  // namespace
+
 const Plan::Step* Plan::run_range(const Frame& frame, std::size_t first, std::size_t end) const {
   const KernelCall* call = frame.calls.data() + first;
-  for (const Step* step = steps_.data() + first; step != steps_.data() + end; ++step) {
-    if (!step->run(*call++)) [[unlikely]]
-      return step;
+  const Step* step = steps_.data() + first;
+  try {
+    for (; step != steps_.data() + end; ++step) {
+      if (!step->run(*call++)) [[unlikely]]
+        return step;
+    }
+  } catch (...) {
+    report_exception();
+    return step;
   }
   return nullptr;
 }
@@ -163,7 +185,7 @@ const Plan::Step* Plan::run_watched_steps(const Frame& frame) const {
     const Graph::Node node = graph_->node(step.node);
     std::optional<ProfiledCall> timed;
     if (is_profiled) timed.emplace(node.op, bytes_of(*graph_, node), user_line(node.where));
-    if (!step.run(frame.calls[at])) return &step;
+    if (const Step* failed = run_range(frame, at, at + 1)) return failed;
   }
   return nullptr;
 }

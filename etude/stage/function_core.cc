@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "etude/base/check.h"
+#include "etude/base/internal/hash.h"
 #include "etude/base/thread_object.h"
 #include "etude/core/call/builtin.h"
 #include "etude/core/call/call_scope.h"
@@ -136,6 +137,38 @@ bool TraceKey::fits_but_sizes(const Arguments& call) const {
 
 namespace {
 
+// The hash of the part of a key that does not depend on its representation.
+uint64_t key_hash(uint64_t of_types, std::span<const uint64_t> words, Phase phase, DType dtype,
+                  Promotion promotion) {
+  uint64_t h = mix(of_types, words.size());
+  for (const uint64_t word : words) h = mix(h, word);
+  h = mix(h, static_cast<uint64_t>(phase));
+  h = mix(h, static_cast<uint64_t>(dtype));
+  return mix(h, static_cast<uint64_t>(promotion));
+}
+
+uint64_t mix_type(uint64_t h, const Type* type) {
+  return mix(h, reinterpret_cast<std::uintptr_t>(type));  // types are interned
+}
+
+}  // namespace
+
+uint64_t TraceKey::hash() const {
+  uint64_t h = types.size();
+  for (const Type* type : types) h = mix_type(h, type);
+  return key_hash(h, words, phase, default_dtype, promotion);
+}
+
+uint64_t TraceKey::hash_of(const Arguments& call) {
+  uint64_t h = call.tensors.size();
+  for (const Tensor* x : call.tensors) h = mix_type(h, type_or_null(x));
+  const Ambient& now = ambient();
+  return key_hash(h, {call.words.begin(), call.words.size()}, now.phase, now.default_dtype,
+                  now.promotion);
+}
+
+namespace {
+
 // Whether the Variables are as in the trace: of the same types, and a Variable from outside is
 // among the arguments only if it was so in the trace.
 bool variables_fit(const Trace& trace, const Arguments& call) {
@@ -155,10 +188,10 @@ bool variables_fit(const Trace& trace, const Arguments& call) {
   return true;
 }
 
-// For max_traces.
-void note_use(const Trace& trace) {
-  static std::atomic<uint64_t> clock{1};
-  trace.last_use.store(clock.fetch_add(1, std::memory_order_relaxed), std::memory_order_relaxed);
+// Whether calls of the function note the use of its graphs while they are few: only then can a
+// small limit drop one.
+bool notes_each_use(const FunctionOptions& options) {
+  return options.max_traces > 0 && options.max_traces <= FunctionCore::kMostUnindexed;
 }
 
 }  // namespace
@@ -195,17 +228,24 @@ TraceRef FunctionCore::find(const Arguments& call) const {
   // Host objects and Variables are compared without the lock, since that may run host code.
   InlineVector<TraceRef, 2> refused;
   const TraceContext* around = TraceContext::innermost();
+  const auto may_serve = [&](const Trace& trace) {
+    if (!trace.key.fits_but_objects(call)) return false;
+    if (trace.enclosing && (around == nullptr || trace.enclosing.get() != &around->info()))
+      return false;
+    if (trace.has_examples && !is_in_its_vmaps(trace)) return false;
+    const auto is_it = [&](const TraceRef& other) { return other.get() == &trace; };
+    return std::none_of(refused.begin(), refused.end(), is_it);
+  };
+  bool is_indexed = false;
   const auto next = [&]() -> TraceRef {
     const std::shared_lock lock(kept_->mutex);
+    if (kept_->index != nullptr) [[unlikely]] {
+      is_indexed = true;
+      return kept_->index->find(TraceKey::hash_of(call), may_serve);
+    }
     for (const auto* list : {&kept_->traces, &kept_->instances}) {
       for (auto at = list->rbegin(); at != list->rend(); ++at) {
-        const Trace& trace = **at;
-        if (!trace.key.fits_but_objects(call)) continue;
-        if (trace.enclosing && (around == nullptr || trace.enclosing.get() != &around->info()))
-          continue;
-        if (trace.has_examples && !is_in_its_vmaps(trace)) continue;
-        const auto is_it = [&](const TraceRef& other) { return other.get() == &trace; };
-        if (std::none_of(refused.begin(), refused.end(), is_it)) return *at;
+        if (may_serve(**at)) return *at;
       }
     }
     return {};
@@ -214,7 +254,7 @@ TraceRef FunctionCore::find(const Arguments& call) const {
     TraceRef found = next();
     if (!found) return found;
     if (same_objects(found->key.objects, call) && variables_fit(*found, call)) {
-      if (options_.max_traces > 0) note_use(*found);
+      if (is_indexed || notes_each_use(options_)) note_use(*found);
       return found;
     }
     refused.push_back(std::move(found));
@@ -226,7 +266,7 @@ TraceRef FunctionCore::find_generalised(const Arguments& call, Refusal& refusal)
     if (!trace->symbolic || !variables_fit(*trace, call)) continue;
     const TraceRef made = instance_of(*trace, call, refusal);
     if (!made) continue;
-    if (options_.max_traces > 0) note_use(*trace);
+    note_use(*trace);
     return keep_instance(made);
   }
   return {};
@@ -521,79 +561,6 @@ std::string FunctionCore::cause_of(const TraceKey& key, const ArgumentNames& nam
   const std::vector<TraceRef> known = traces();
   if (known.empty()) return "it is the first";
   return difference_from(*known.back(), known.size(), key, names);
-}
-
-void TraceResult::add_result(Tensor& y) {
-  const std::optional<IndexedSlices> rows = y.slices();
-  if (!rows) {
-    outputs.push_back(y);
-    y = y.type()->abstract_tensor();
-    return;
-  }
-  std::vector<int64_t> sizes = {0};
-  for (const int64_t size : rows->dense_shape.sizes()) sizes.push_back(size == kAny ? 0 : size);
-  outputs.push_back(rows->indices);
-  outputs.push_back(rows->values);
-  outputs.push_back(full(intern_type(y.dtype(), Shape(sizes), y.device()), 0));
-  y = make_slices({rows->indices.type()->abstract_tensor(), rows->values.type()->abstract_tensor(),
-                   rows->dense_shape, rows->from});
-}
-
-void put_rows(Tensor& y, Values& out, std::size_t& next) {
-  IndexedSlices rows = *y.slices();
-  rows.indices = std::move(out[next]);
-  rows.values = std::move(out[next + 1]);
-  const Shape& sizes = out[next + 2].type()->shape();
-  for (int axis = 0; axis < rows.dense_shape.rank(); ++axis) {
-    if (rows.dense_shape[axis] != kAny) rows.dense_shape.set(axis, sizes[axis + 1]);
-  }
-  next += 3;
-  y = make_slices(std::move(rows));
-}
-
-void throw_host_change(const std::string& name, const std::string& path) {
-  ETUDE_THROW(
-      kInvalidArgument,
-      "function '{}' changes {}, a host value of an argument, while it is traced. That would "
-      "happen once and not at each call. Make it a tensor, or change it outside",
-      name, path);
-}
-
-void mark_tensors(std::vector<uint8_t>& may_write, std::size_t count, bool is_in_out) {
-  may_write.insert(may_write.end(), count, is_in_out ? 1 : 0);
-}
-
-void require_distinct(const Arguments& call, const std::vector<uint8_t>& may_write,
-                      const ArgumentNames& names) {
-  for (std::size_t i = 0; i < call.tensors.size(); ++i) {
-    for (std::size_t k = 0; k < i; ++k) {
-      ETUDE_REQUIRE(!call.are_same(i, k) || !(may_write[i] || may_write[k]),
-                    "{} and {} are the same object, and the function may write to it. Pass two "
-                    "objects",
-                    names.tensors[k], names.tensors[i]);
-    }
-  }
-}
-
-bool has_form(const TraceKey& kept, const Arguments& after) {
-  return after.tensors.size() == kept.types.size() && after.words.size() == kept.words.size() &&
-         after.objects.size() == kept.objects.size() &&
-         std::ranges::equal(kept.types, after.tensors, [](const Type* type, const Tensor* x) {
-           return (type != nullptr) == x->has_value();
-         });
-}
-
-std::string find_change(const TraceKey& kept, const Arguments& after, const ArgumentNames& names) {
-  for (std::size_t i = 0; i < kept.words.size(); ++i) {
-    if (after.words[i] != kept.words[i]) return names.words[i];
-  }
-  for (std::size_t i = 0; i < kept.objects.size(); ++i) {
-    const HostValue& now = after.objects[i];
-    if (now.equal != kept.objects[i].equal || !now.equal(now.value, kept.objects[i].value)) {
-      return names.objects[i];
-    }
-  }
-  return "";
 }
 
 }  // namespace internal

@@ -38,8 +38,10 @@ struct FunctionOptions {
   std::optional<Signature> signature = {};  // the types of its arguments, fixed in advance
   // If possible, two graphs that differ only in sizes become one graph for all sizes.
   bool relax_shapes = true;
-  bool run_eagerly = false;    // calls run the host function, as if it were not staged
-  std::size_t max_traces = 0;  // the least recently used graph is dropped; 0: no limit
+  bool run_eagerly = false;  // calls run the host function, as if it were not staged
+  // The maximum number of graphs, 0: no limit. Beyond it the least recently used graphs are
+  // dropped, with one warning for each function.
+  std::size_t max_traces = 16384;
 };
 
 struct ExplainOptions {
@@ -72,6 +74,10 @@ struct TraceKey {
 
   TraceKey() = default;
   explicit TraceKey(const Arguments& call);
+  // Equal for a key and the calls that it fits. Without host objects, whose hash would be host
+  // code.
+  uint64_t hash() const;
+  static uint64_t hash_of(const Arguments& call);
   bool fits(const Arguments& call) const;
   // The same, but does not compare host objects, since their comparison is host code.
   bool fits_but_objects(const Arguments& call) const;
@@ -189,6 +195,9 @@ using HostRun =
 // threads: thread-safe.
 class FunctionCore {
  public:
+  // Calls compare their key with up to so many graphs one by one; more are found by a hash.
+  static constexpr std::size_t kMostUnindexed = 8;
+
   // `callable`: the type of the host function.
   FunctionCore(FunctionOptions options, std::type_index callable, CallSite where);
   FunctionCore(const FunctionCore&) = delete;

@@ -2,9 +2,14 @@
 #include "etude/stage/function_traces.h"
 
 #include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <mutex>
+#include <utility>
 
 #include <fmt/format.h>
 
+#include "etude/base/warning.h"
 #include "etude/core/call/builtin.h"
 #include "etude/graph/symbolic_graph.h"
 #include "etude/plan/plan.h"
@@ -104,6 +109,13 @@ bool is_in_its_vmaps(const Trace& trace) {
 
 namespace {
 
+// Whether it may be useless some day.
+bool may_end(const Trace& trace) {
+  return trace.enclosing || trace.has_examples ||
+         std::ranges::any_of(trace.key.objects,
+                             [](const HostValue& x) { return x.is_gone != nullptr; });
+}
+
 bool is_useless(const Trace& trace) {
   const auto is_gone = [](const HostValue& x) {
     return x.is_gone != nullptr && x.is_gone(x.value);
@@ -115,31 +127,105 @@ bool is_useless(const Trace& trace) {
 
 }  // namespace
 
+void note_use(const Trace& trace) noexcept {
+  static std::atomic<uint64_t> clock{1};
+  trace.last_use.store(clock.fetch_add(1, std::memory_order_relaxed), std::memory_order_relaxed);
+}
+
+void TraceIndex::add(const TraceRef& trace, bool is_instance) {
+  constexpr uint64_t kTraceFirst = uint64_t{1} << 63;
+  entries_.emplace(trace->key.hash(), Entry{trace, ++next_ | (is_instance ? 0 : kTraceFirst)});
+}
+
+void TraceIndex::remove(const Trace& trace) {
+  const auto [begin, end] = entries_.equal_range(trace.key.hash());
+  for (auto at = begin; at != end; ++at) {
+    if (at->second.trace.get() != &trace) continue;
+    entries_.erase(at);
+    return;
+  }
+}
+
 void FunctionCore::Kept::drop_useless() const {
   std::vector<TraceRef> dying;  // after the lock: their destructors may call the function
+  {
+    const std::shared_lock lock(mutex);
+    if (ending == 0) return;
+  }
   const std::unique_lock lock(mutex);
   for (auto* list : {&traces, &instances}) {
     for (TraceRef& trace : *list) {
-      if (is_useless(*trace)) dying.push_back(std::move(trace));
+      if (!is_useless(*trace)) continue;
+      forget(*trace);
+      dying.push_back(std::move(trace));
     }
     std::erase_if(*list, [](const TraceRef& trace) { return !trace; });
   }
 }
 
+void FunctionCore::Kept::add(std::vector<TraceRef>& list, const TraceRef& trace) {
+  if (index == nullptr && traces.size() + instances.size() >= kMostUnindexed) {
+    auto made = std::make_unique<TraceIndex>();
+    for (const TraceRef& known : instances) made->add(known, true);
+    for (const TraceRef& known : traces) made->add(known, false);
+    index = std::move(made);
+  }
+  list.push_back(trace);
+  if (index != nullptr) index->add(trace, &list == &instances);
+  ending += may_end(*trace) ? 1 : 0;
+}
+
+void FunctionCore::Kept::forget(const Trace& trace) const {
+  if (index != nullptr) index->remove(trace);
+  ending -= may_end(trace) ? 1 : 0;
+}
+
+namespace {
+
+// Takes the least recently used traces out of the list, several of a long list at a time.
+void take_least_used(std::vector<TraceRef>& traces, std::vector<TraceRef>& out) {
+  constexpr std::size_t kPart = 64;
+  const std::size_t count = std::max<std::size_t>(1, traces.size() / kPart);
+  std::vector<uint64_t> uses;
+  for (const TraceRef& t : traces) uses.push_back(t->last_use.load(std::memory_order_relaxed));
+  std::ranges::nth_element(uses, uses.begin() + static_cast<std::ptrdiff_t>(count - 1));
+  const uint64_t last = uses[count - 1];
+  std::size_t taken = 0;
+  for (TraceRef& t : traces) {  // in the order in which they were made
+    if (taken == count || t->last_use.load(std::memory_order_relaxed) > last) continue;
+    out.push_back(std::move(t));
+    ++taken;
+  }
+  std::erase_if(traces, [](const TraceRef& t) { return !t; });
+}
+
+void warn_of_limit(const std::string& function, std::size_t limit) {
+  warn(fmt::format(
+      "function '{}' has {} graphs, the maximum (FunctionOptions::max_traces). The least recently "
+      "used graphs are dropped now, and calls that need them trace again. Usual cause: a number of "
+      "the host that changes from call to call. Pass it as a tensor",
+      function, limit));
+}
+
+}  // namespace
+
 void FunctionCore::keep(const TraceRef& trace) {
   kept_->drop_useless();
-  std::vector<TraceRef> dying;  // after the lock: their destructors may call the function
-  const std::unique_lock lock(kept_->mutex);
-  kept_->was_traced = true;
-  if (options_.max_traces > 0 && kept_->traces.size() >= options_.max_traces) {
-    dying.swap(kept_->instances);  // some may be of its symbolic graph
-    const auto least = std::ranges::min_element(kept_->traces, {}, [](const TraceRef& t) {
-      return t->last_use.load(std::memory_order_relaxed);
-    });
-    dying.push_back(std::move(*least));
-    kept_->traces.erase(least);
+  bool warns = false;
+  {
+    std::vector<TraceRef> dying;  // after the lock: their destructors may call the function
+    const std::unique_lock lock(kept_->mutex);
+    kept_->was_traced = true;
+    note_use(*trace);
+    if (options_.max_traces > 0 && kept_->traces.size() >= options_.max_traces) {
+      dying.swap(kept_->instances);  // some may be of its symbolic graph
+      take_least_used(kept_->traces, dying);
+      for (const TraceRef& gone : dying) kept_->forget(*gone);
+      warns = !std::exchange(kept_->has_warned, true) && options_.max_traces > kMostUnindexed;
+    }
+    kept_->add(kept_->traces, trace);
   }
-  kept_->traces.push_back(trace);
+  if (warns) warn_of_limit(name(), options_.max_traces);
 }
 
 TraceRef FunctionCore::keep_instance(const TraceRef& instance) {
@@ -148,9 +234,10 @@ TraceRef FunctionCore::keep_instance(const TraceRef& instance) {
   const std::unique_lock lock(kept_->mutex);
   if (kept_->instances.size() >= kMostInstances) {
     dying = std::move(kept_->instances.front());
+    kept_->forget(*dying);
     kept_->instances.erase(kept_->instances.begin());
   }
-  kept_->instances.push_back(instance);
+  kept_->add(kept_->instances, instance);
   return instance;
 }
 

@@ -3,9 +3,11 @@
 // creation.cc.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <shared_mutex>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -17,11 +19,44 @@ namespace etude::internal {
 // Whether this thread is inside the vmaps whose examples the trace captures.
 bool is_in_its_vmaps(const Trace& trace);
 
+// For max_traces: the order of uses.
+void note_use(const Trace& trace) noexcept;
+
+// Traces by the hash of their keys, for a function with many.
+class TraceIndex {
+ public:
+  void add(const TraceRef& trace, bool is_instance);
+  void remove(const Trace& trace);
+  // The latest trace of this hash that serves, and else the latest instance. Null: none.
+  template <class Serves>
+  TraceRef find(uint64_t hash, const Serves& serves) const {
+    const Entry* best = nullptr;
+    const auto [begin, end] = entries_.equal_range(hash);
+    for (auto at = begin; at != end; ++at) {
+      const Entry& entry = at->second;
+      if ((best == nullptr || entry.order > best->order) && serves(*entry.trace)) best = &entry;
+    }
+    return best == nullptr ? TraceRef() : best->trace;
+  }
+
+ private:
+  struct Entry {
+    TraceRef trace;
+    uint64_t order;  // larger for later ones, and for traces than for instances
+  };
+  std::unordered_multimap<uint64_t, Entry> entries_;
+  uint64_t next_ = 0;
+};
+
 struct FunctionCore::Kept {
   explicit Kept(std::shared_ptr<RetraceMonitor> of) : history(std::move(of)) {}
   // Drops traces that can serve no further call, since their enclosing trace or vmap has ended, or
   // since an object in their key has been destroyed.
   void drop_useless() const;
+  // Adds to the list, one of the two. The lock is held.
+  void add(std::vector<TraceRef>& list, const TraceRef& trace);
+  // Forgets all about a trace that the caller takes out of its list. The lock is held.
+  void forget(const Trace& trace) const;
 
   std::shared_ptr<RetraceMonitor> history;
   // Guards all members below. No host code runs while it is held: no comparison, copy or destructor
@@ -30,7 +65,11 @@ struct FunctionCore::Kept {
   // Oldest first. Useless traces may be dropped at any time, even by readers.
   mutable std::vector<TraceRef> traces;
   mutable std::vector<TraceRef> instances;  // of symbolic graphs, at sizes that were not traced
+  // Of both lists, if they are long; else null. Refers to the same traces at any time.
+  mutable std::unique_ptr<TraceIndex> index;
+  mutable uint32_t ending = 0;  // traces that may become useless
   bool was_traced = false;
+  bool has_warned = false;  // of the limit
   // The functions (this function or nested functions) that caused first runs.
   std::vector<std::string> first_runs;
 };

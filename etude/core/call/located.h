@@ -12,8 +12,11 @@
 
 namespace etude::internal {
 
+// The number of operands of a call that lists `given` of them. Operands that are left out at the
+// end count as absent, so that kernels and rules find an entry for each operand of the record. All
+// lists of operands are filled up to this number: of calls in execute(), of nodes in GraphBuilder.
 // throws: kInvalidArgument, naming the operands of the record, if their number is wrong.
-void require_count(const Op& op, std::size_t given);
+std::size_t full_count(const Op& op, std::size_t given);
 
 // The name of operand i in errors: "operand 'x'", or for a list "element 3 of 'xs'".
 std::string operand_text(const Op& op, std::size_t i);

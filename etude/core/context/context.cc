@@ -2,6 +2,7 @@
 #include "etude/core/context/context.h"
 
 #include <algorithm>
+#include <new>
 #include <optional>
 
 #include "etude/base/check.h"
@@ -34,8 +35,12 @@ bool& refuses_mixed_precision() noexcept {
 }
 
 void explain(Error& error, std::string_view name, CallSite where) {
-  if (!name.empty()) error.name_op(name);
-  error.locate(user_line(where));
+  try {
+    if (!name.empty()) error.name_op(name);
+    error.locate(user_line(where));
+  } catch (const std::bad_alloc&) {
+    // The error itself matters more than its place.
+  }
 }
 
 void throw_of(std::string_view name, ErrorCode code, const std::string& text, CallSite where) {
@@ -44,10 +49,24 @@ void throw_of(std::string_view name, ErrorCode code, const std::string& text, Ca
   throw error;
 }
 
+namespace {
+
+// Made while there is memory. Copies of an Error allocate nothing.
+const Error& bare_no_memory =
+    *new Error(ErrorCode::kResourceExhausted,
+               "the host has no memory left, not even for the text of this error");
+
+}  // namespace
+
 void throw_no_memory(std::string_view name, CallSite where) {
-  Error error(ErrorCode::kResourceExhausted, "the host has no memory left for this call");
-  explain(error, name, where);
-  throw error;
+  std::optional<Error> error;
+  try {
+    error.emplace(ErrorCode::kResourceExhausted, "the host has no memory left for this call");
+    explain(*error, name, where);
+  } catch (const std::bad_alloc&) {
+    throw Error(error ? *error : bare_no_memory);
+  }
+  throw Error(*error);
 }
 
 bool is_inside_rule() noexcept { return inside_rule; }
@@ -85,7 +104,8 @@ bool is_plain(const Op& op, Operands in) noexcept {
 class Checked {
  public:
   Checked(const Op& op, Operands in, const Attrs& attrs, CallSite where) : view_(in) {
-    require_count(op, in.size());
+    const std::size_t count = full_count(op, in.size());
+    if (count > in.size()) in = fill_up(in, count);
     std::optional<DType> shared;
     std::size_t shared_at = 0;
     bool plain = true, mixed = false;
@@ -124,6 +144,12 @@ class Checked {
   Operands view() const { return view_; }
 
  private:
+  // The same operands, followed by absent ones.
+  Operands fill_up(Operands in, std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) filled_.add(i < in.size() ? in[i] : absent_);
+    return view_ = filled_.view(in.expiring());
+  }
+
   // Requires that the op takes the common dtype of its operands. The error names the first operand
   // whose dtype the op does not take.
   static void require_shared(const Op& op, Operands in, DType shared, std::size_t shared_at) {
@@ -178,19 +204,22 @@ class Checked {
   }
 
   Operands view_;
+  const Tensor absent_;
   InlineVector<Tensor, 4> held_;
-  OperandList list_;
+  OperandList filled_, list_;
 };
 
 }  // namespace
 
-void require_count(const Op& op, std::size_t given) {
+std::size_t full_count(const Op& op, std::size_t given) {
   // Up to the last required operand: an optional operand before it is passed as absent.
   const auto& defs = op.def().operands;
   const auto is_required = [](const OperandDef& d) { return !d.optional && !d.variadic; };
   const auto last = std::find_if(defs.rbegin(), defs.rend(), is_required);
   const auto required = static_cast<std::size_t>(defs.rend() - last);
-  if (given >= required && (op.is_variadic() || given <= defs.size())) return;
+  if (given >= required && (op.is_variadic() || given <= defs.size())) {
+    return std::max(given, defs.size() - (op.is_variadic() ? 1 : 0));
+  }
   std::vector<std::string_view> names;
   names.reserve(defs.size());
   for (const OperandDef& d : defs) names.push_back(d.name);

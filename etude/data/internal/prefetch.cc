@@ -8,6 +8,12 @@
 #include <mutex>
 #include <thread>
 
+#include <fmt/format.h>
+
+#include "etude/base/error.h"
+#include "etude/base/warning.h"
+#include "etude/device/cpu/threads.h"
+
 namespace etude::data::internal {
 
 struct PrefetchQueue::State {
@@ -17,7 +23,15 @@ struct PrefetchQueue::State {
   };
 
   State(std::function<Value()> make_value, std::size_t most)
-      : produce(std::move(make_value)), capacity(most), thread([this] { run(); }) {}
+      : produce(std::move(make_value)), capacity(most) {
+    try {
+      thread = etude::internal::start_thread("prefetching", [this] { run(); });
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kResourceExhausted) throw;
+      etude::internal::warn_once(
+          "prefetching", fmt::format("values are made when they are taken: {}", error.what()));
+    }
+  }
 
   void run() {
     bool failed = false;
@@ -49,7 +63,7 @@ struct PrefetchQueue::State {
   std::condition_variable changed;
   std::deque<Slot> ready;
   bool stopping = false;
-  std::thread thread;  // last: it starts when everything else is there
+  std::thread thread;  // without one, take() produces
 };
 
 PrefetchQueue::PrefetchQueue(std::function<Value()> produce, std::size_t capacity)
@@ -61,11 +75,12 @@ PrefetchQueue::~PrefetchQueue() {
     state_->stopping = true;
   }
   state_->changed.notify_all();
-  state_->thread.join();
+  if (state_->thread.joinable()) state_->thread.join();
 }
 
 PrefetchQueue::Value PrefetchQueue::take() {
   std::unique_lock lock(state_->mutex);
+  if (!state_->thread.joinable() && state_->ready.empty()) state_->ready.push_back(state_->make());
   state_->changed.wait(lock, [this] { return !state_->ready.empty(); });
   if (state_->ready.front().error != nullptr) {
     std::rethrow_exception(state_->ready.front().error);  // stays: every later call throws it again

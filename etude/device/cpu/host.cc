@@ -2,6 +2,8 @@
 #include "etude/device/cpu/host.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <exception>
 #include <fstream>
 #include <functional>
 #include <optional>
@@ -11,6 +13,14 @@
 #include <sched.h>
 #include <sys/sysinfo.h>
 #include <unistd.h>
+
+// The functions of the OpenMP runtime itself: <omp.h> is not installed for every compiler. Null in
+// a program without a runtime.
+extern "C" {
+[[gnu::weak]] int omp_get_num_places(void);
+[[gnu::weak]] int omp_get_place_num_procs(int place);
+[[gnu::weak]] void omp_get_place_proc_ids(int place, int* cpus);
+}
 
 namespace etude::internal {
 namespace {
@@ -65,9 +75,8 @@ std::optional<int64_t> read_number(const std::string& path) {
   return value;
 }
 
-}  // namespace
-
-std::vector<int> allowed_cpus() {
+// The CPUs of the main thread: the affinity of the process, unless a library changed it.
+std::vector<int> cpus_of_main_thread() {
   std::vector<int> cpus;
   for (int most = CPU_SETSIZE; most <= 1 << 16; most *= 4) {  // machines with more than 1024 CPUs
     cpu_set_t* set = CPU_ALLOC(most);
@@ -81,6 +90,38 @@ std::vector<int> allowed_cpus() {
   }
   if (cpus.empty()) cpus.push_back(0);
   return cpus;
+}
+
+// The CPUs of the process, if an OpenMP runtime bound the main thread to some of them; else those
+// of the main thread. Under OMP_PROC_BIND a runtime notes the CPUs of the process as "places" when
+// it is loaded, and then binds the main thread to one place.
+std::vector<int> without_binding(const std::vector<int>& main) {
+  if (omp_get_num_places == nullptr || omp_get_place_num_procs == nullptr ||
+      omp_get_place_proc_ids == nullptr) {
+    return main;
+  }
+  std::vector<int> all;
+  bool is_bound = false;
+  for (int place = 0; place < omp_get_num_places(); ++place) {
+    std::vector<int> cpus(static_cast<std::size_t>(std::max(omp_get_place_num_procs(place), 0)));
+    if (!cpus.empty()) omp_get_place_proc_ids(place, cpus.data());
+    std::ranges::sort(cpus);
+    is_bound = is_bound || cpus == main;
+    all.insert(all.end(), cpus.begin(), cpus.end());
+  }
+  if (!is_bound) return main;
+  std::ranges::sort(all);
+  all.erase(std::ranges::unique(all).begin(), all.end());
+  return all;
+}
+
+}  // namespace
+
+std::vector<int> allowed_cpus() { return without_binding(cpus_of_main_thread()); }
+
+int usable_cpus() {
+  const int cpus = static_cast<int>(allowed_cpus().size()), quota = cpu_quota();
+  return quota > 0 ? std::min(cpus, quota) : cpus;
 }
 
 int cpu_quota(const std::string& root) {
@@ -114,7 +155,12 @@ int64_t host_memory_bytes() {
     struct sysinfo info = {};
     if (sysinfo(&info) != 0) return int64_t{1} << 44;
     const auto total = static_cast<int64_t>((info.totalram + info.totalswap) * info.mem_unit);
-    const int64_t quota = memory_quota();
+    int64_t quota = 0;
+    try {
+      quota = memory_quota();
+    } catch (const std::exception&) {
+      // No memory to read the files of the group. The allocator must not throw for that.
+    }
     return quota > 0 ? std::min(total, quota) : total;
   }();
   return bytes;

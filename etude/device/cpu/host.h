@@ -9,8 +9,11 @@
 
 namespace etude::internal {
 
-// The CPUs that this process may use, ascending; never empty.
+// The CPUs that this process may use, ascending; never empty. An OpenMP runtime that bound the main
+// thread to some of them (OMP_PROC_BIND) changes nothing: the process still has the others.
 std::vector<int> allowed_cpus();
+// The number of CPUs that this process can keep busy: by affinity and by the quota of its group.
+int usable_cpus();
 // The CPU quota of the control group (version 1 or 2, the smallest of all levels), rounded up; 0:
 // no quota. `root` is a prefix of /proc and /sys, for tests.
 int cpu_quota(const std::string& root = "");

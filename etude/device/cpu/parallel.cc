@@ -12,7 +12,9 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -28,9 +30,11 @@
 
 #include "etude/base/check.h"
 #include "etude/base/environment.h"
+#include "etude/base/warning.h"
 #include "etude/device/cpu/branches.h"
 #include "etude/device/cpu/float_mode.h"
 #include "etude/device/cpu/host.h"
+#include "etude/device/cpu/threads.h"
 
 namespace etude {
 namespace {
@@ -40,6 +44,23 @@ constexpr int kMostThreads = 1024;
 
 std::atomic<int> thread_count{0};  // 0: not determined yet
 thread_local constinit bool inside_chunk = false;
+
+// Warns about more threads than processors, which then take turns.
+void warn_of_count(int count, std::string_view wisher) {
+  const int usable = internal::usable_cpus();
+  if (count <= usable) return;
+  const int quota = internal::cpu_quota();
+  const std::string reason =
+      quota == usable ? "the quota of its control group"
+                      : "its affinity mask, as by taskset, a container or a batch system";
+  internal::warn_once(
+      fmt::format("threads {} of {}", count, usable),
+      fmt::format(
+          "{} threads were requested by {}, but this process may use {} processor{}, by {}. "
+          "Threads without a processor take turns, and loops wait for the last one. Request "
+          "at most {}, or give the process more processors",
+          count, wisher, usable, usable == 1 ? "" : "s", reason, usable));
+}
 
 int count_from_host() {
   if (const char* text = std::getenv("ETUDE_THREADS"); text != nullptr && *text != '\0') {
@@ -51,11 +72,10 @@ int count_from_host() {
         "the environment variable ETUDE_THREADS is '{}'. Set it to a number from 1 to {}, "
         "or not at all",
         text, kMostThreads);
+    warn_of_count(count, "ETUDE_THREADS");
     return count;
   }
-  const int cpus = static_cast<int>(internal::allowed_cpus().size());
-  const int quota = internal::cpu_quota();
-  return std::min({cpus, quota > 0 ? quota : cpus, kMostThreads});
+  return std::min(internal::usable_cpus(), kMostThreads);
 }
 
 // The work of a loop: a chunk, whose loops stay on its thread, or a branch.
@@ -96,7 +116,11 @@ void run_on_threads(int threads, int64_t chunks, Work kind,
   {
     std::vector<std::jthread> workers;
     const auto most = std::min<int64_t>(threads, chunks);
-    for (int64_t i = 1; i < most; ++i) workers.emplace_back(work);
+    try {
+      for (int64_t i = 1; i < most; ++i) workers.emplace_back(work);
+    } catch (const std::system_error&) {
+      // The threads that exist, and this one, do the work.
+    }
     work();
   }
   if (first != nullptr) std::rethrow_exception(first);
@@ -106,20 +130,21 @@ void run_on_threads(int threads, int64_t chunks, Work kind,
 
 constexpr int kCallerSlots = 8;  // taken by application threads only, so a caller always works
 
-// Pins each worker to its own CPU while it is in the arena: unpinned, two threads may share a CPU
-// for milliseconds while another CPU is idle. The caller's thread is the user's and is not pinned.
-class PinningObserver : public tbb::task_scheduler_observer {
+// Places each worker while it is in the arena: on its own CPU, since unpinned threads may share a
+// CPU for milliseconds while another CPU is idle; or on all CPUs of the process, since a worker
+// inherits the CPUs of its parent thread, which a library may have bound to one CPU. The caller's
+// thread is the user's and stays where it is.
+class PlacingObserver : public tbb::task_scheduler_observer {
  public:
-  PinningObserver(tbb::task_arena& arena, std::vector<int> cpus)
-      : tbb::task_scheduler_observer(arena), cpus_(std::move(cpus)) {
-    CPU_ZERO(&all_);
-    for (int cpu : cpus_) CPU_SET(cpu, &all_);
+  PlacingObserver(tbb::task_arena& arena, std::vector<int> cpus, bool pins)
+      : tbb::task_scheduler_observer(arena), cpus_(std::move(cpus)), pins_(pins) {
     observe(true);
   }
 
   void on_scheduler_entry(bool is_worker) override {
     const int worker = tbb::this_task_arena::current_thread_index() - kCallerSlots;
-    if (!is_worker || worker < 0) return;
+    if (!is_worker) return;
+    if (!pins_ || worker < 0) return internal::run_on(cpus_);
     cpu_set_t one;
     CPU_ZERO(&one);
     CPU_SET(cpus_[(static_cast<std::size_t>(worker) + 1) % cpus_.size()], &one);
@@ -128,30 +153,55 @@ class PinningObserver : public tbb::task_scheduler_observer {
 
   // The same worker may serve other arenas of the process next.
   void on_scheduler_exit(bool is_worker) override {
-    if (is_worker) sched_setaffinity(0, sizeof(all_), &all_);
+    if (is_worker) internal::run_on(cpus_);
   }
 
  private:
   std::vector<int> cpus_;
-  cpu_set_t all_;
+  bool pins_;
 };
 
 struct Pool {
-  explicit Pool(int count) : threads(count), arena(count - 1 + kCallerSlots, kCallerSlots) {
-    arena.initialize();
+  Pool(int wanted, int usable) : threads(wanted), most(usable) {
+    if (usable < 2) return;  // without memory for threads there may be none for an arena
+    arena.emplace(usable - 1 + kCallerSlots, kCallerSlots);
+    arena->initialize();
     constexpr std::array<std::string_view, 2> kWishes{"0", "1"};
     const bool may_pin = internal::environment_choice("ETUDE_PIN", kWishes) != 0;
     std::vector<int> cpus = internal::allowed_cpus();
-    const bool each_has_one = cpus.size() >= 2 && cpus.size() >= static_cast<std::size_t>(count) &&
-                              cpus.back() < CPU_SETSIZE;
-    if (may_pin && each_has_one)
-      observer = std::make_unique<PinningObserver>(arena, std::move(cpus));
+    // A caller that is bound to one CPU keeps it for itself.
+    const auto own = std::ranges::find(cpus, sched_getcpu());
+    cpu_set_t caller;
+    const bool is_bound =
+        sched_getaffinity(0, sizeof(caller), &caller) == 0 && CPU_COUNT(&caller) == 1;
+    if (is_bound && own != cpus.end()) std::swap(*cpus.begin(), *own);
+    const bool each_has_one = cpus.size() >= 2 && cpus.size() >= static_cast<std::size_t>(usable) &&
+                              std::ranges::max(cpus) < CPU_SETSIZE;
+    observer.emplace(*arena, std::move(cpus), may_pin && each_has_one);
   }
 
-  int threads;
-  tbb::task_arena arena;
-  std::unique_ptr<PinningObserver> observer;
+  int threads;  // as requested
+  int most;     // that the process can have
+  std::optional<tbb::task_arena> arena;
+  std::optional<PlacingObserver> observer;
 };
+
+// The number of threads, at most `wanted` with the caller, that a loop can have. oneTBB ends the
+// process if a worker cannot start another worker, so they are counted first.
+int available_threads(int wanted) {
+  static int started = 0;  // workers that were counted before; guarded by the mutex of pool()
+  const int further = internal::startable_threads(wanted - 1 - started);
+  const int all = std::max(1 + std::min(started, wanted - 1), 1 + started + further);
+  const int usable = std::min(all, wanted);
+  started = std::max(started, usable - 1);
+  if (usable < wanted) {
+    internal::warn(fmt::format(
+        "loops run on {} of {} threads: the process gets no further thread. It may have reached a "
+        "limit of threads (ulimit -u, pids.max of its control group) or of memory",
+        usable, wanted));
+  }
+  return usable;
+}
 
 // oneTBB limits its workers to the number of CPUs of the machine by default. Of several controls
 // the smallest counts, so the library has one, and a control of the user's program may lower it.
@@ -175,15 +225,15 @@ Pool& pool(int threads) {
   const std::lock_guard lock(mutex);
   Pool*& made = pools[threads];
   if (made == nullptr) {
-    allow_threads(threads);
-    made = new Pool(threads);
+    const int usable = available_threads(threads);
+    if (usable > 1) allow_threads(usable);
+    made = new Pool(threads, usable);
   }
   latest.store(made, std::memory_order_release);
   return *made;
 }
 
-void run_on_threads(int threads, int64_t chunks, Work kind,
-                    internal::FunctionRef<void(int64_t)> body) {
+void run_in_pool(Pool& pool, int64_t chunks, Work kind, internal::FunctionRef<void(int64_t)> body) {
   using Range = tbb::blocked_range<int64_t>;
   const auto run_chunks = [body](const Range& part) {
     const ChunkScope scope;
@@ -194,7 +244,7 @@ void run_on_threads(int threads, int64_t chunks, Work kind,
   };
   using Group = tbb::task_group_context;
   Group group(Group::isolated, Group::fp_settings | Group::concurrent_wait);
-  pool(threads).arena.execute([&] {
+  pool.arena->execute([&] {
     const Range range(0, chunks, 1);
     if (kind == Work::kBranch) {
       return tbb::parallel_for(range, run_branch, tbb::simple_partitioner(), group);
@@ -204,6 +254,34 @@ void run_on_threads(int threads, int64_t chunks, Work kind,
     tbb::this_task_arena::isolate(
         [&] { tbb::parallel_for(range, run_chunks, tbb::simple_partitioner(), group); });
   });
+}
+
+// The only calls of oneTBB that run work, and the only check of its failures.
+// throws: the first exception of a body; kResourceExhausted if oneTBB gets no memory or no thread.
+void run_on_threads(int threads, int64_t chunks, Work kind,
+                    internal::FunctionRef<void(int64_t)> body) {
+  std::atomic<bool> is_of_body{false};
+  const auto watched = [&](int64_t i) {
+    try {
+      body(i);
+    } catch (...) {
+      is_of_body.store(true, std::memory_order_relaxed);
+      throw;
+    }
+  };
+  try {
+    Pool& p = pool(threads);
+    if (p.most > 1) return run_in_pool(p, chunks, kind, watched);
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    if (is_of_body.load(std::memory_order_relaxed)) throw;
+    ETUDE_THROW(kResourceExhausted,
+                "a loop on {} threads did not begin or did not end: {}. The process may have "
+                "reached a limit of threads or of memory. set_thread_count(1) needs no thread",
+                threads, error.what());
+  }
+  for (int64_t i = 0; i < chunks; ++i) body(i);
 }
 
 #endif
@@ -223,6 +301,7 @@ void set_thread_count(int count) {
       count >= 0 && count <= kMostThreads,
       "a thread count of {} was requested. Pass 1 to {}, or 0 for the number that the host allows",
       count, kMostThreads);
+  warn_of_count(count, "set_thread_count()");
   thread_count.store(count, std::memory_order_relaxed);
 }
 

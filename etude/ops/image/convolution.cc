@@ -2,6 +2,7 @@
 // Convolutions. Both gradients are linear ops whose transposes are each other and the convolution,
 // so that derivatives of every order exist.
 #include "etude/base/check.h"
+#include "etude/base/internal/checked_int.h"
 #include "etude/core/call/builtin.h"
 #include "etude/core/internal/call.h"
 #include "etude/core/op/batching.h"
@@ -13,6 +14,7 @@
 namespace etude::ops {
 namespace {
 
+using internal::CheckedInt;
 using kernels::cpu::ConvPlan;
 
 ConvPlan plan_of(const Attrs& attrs, const Shape& x, const Shape& filter) {
@@ -42,7 +44,7 @@ Types conv_type(const TypeCall& call) {
       filter.to_string());
   const int64_t groups = call.attrs.integer("groups");
   ETUDE_REQUIRE(groups >= 1, "groups is {}, but must be at least 1", groups);
-  ETUDE_REQUIRE(x[3] == filter[2] * groups,
+  ETUDE_REQUIRE(x[3] % groups == 0 && x[3] / groups == filter[2],
                 "operand 'x' has shape {} and operand 'filter' has shape {}: {} channels in {} "
                 "groups need a filter "
                 "with {} channels, not {}",
@@ -151,7 +153,8 @@ void require_images(const TypeCall& call) {
 
 ConvPlan input_gradient_plan(const Attrs& attrs, const Shape& ct, const Shape& filter) {
   const std::vector<int64_t>& size = attrs.ints("size");
-  return plan_of(attrs, {ct[0], size[0], size[1], filter[2] * attrs.integer("groups")}, filter);
+  const int64_t channels = (CheckedInt(filter[2]) * attrs.integer("groups")).value();
+  return plan_of(attrs, {ct[0], size[0], size[1], channels}, filter);
 }
 
 ConvPlan filter_gradient_plan(const Attrs& attrs, const Shape& x, const Shape& ct) {

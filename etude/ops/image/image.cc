@@ -332,8 +332,9 @@ Values lower_space_to_depth(Operands in, const Attrs& attrs) {
 
 Tensor cropped(const Tensor& x, int64_t top, int64_t left, int64_t height, int64_t width) {
   const Shape& shape = x.shape();
-  const bool fits = top >= 0 && left >= 0 && height >= 0 && width >= 0 &&
-                    top + height <= height_of(shape) && left + width <= width_of(shape);
+  const bool fits = top >= 0 && left >= 0 && height >= 0 && width >= 0 && top <= height_of(shape) &&
+                    height <= height_of(shape) - top && left <= width_of(shape) &&
+                    width <= width_of(shape) - left;
   ETUDE_REQUIRE(fits, "{} x {} pixels from row {} and column {} on are not inside x of shape {}",
                 height, width, top, left, shape.to_string());
   Ints start(static_cast<std::size_t>(shape.rank()), 0), stop = shape.to_vector();

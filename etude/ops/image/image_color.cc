@@ -132,6 +132,10 @@ Tensor blurred(Tensor x, const Attrs& attrs) {
   ETUDE_REQUIRE(size >= 1 && deviation > 0,
                 "filter_size is {} and filter_sigma is {}, but must be 1 or more and above 0", size,
                 deviation);
+  const int64_t most = std::min(x.shape()[x.rank() - 3], x.shape()[x.rank() - 2]);
+  ETUDE_REQUIRE(size <= most,
+                "filter_size is {}, but the images have shape {}: the window does not fit in them",
+                size, x.shape().to_string());
   std::vector<double> weights;
   double total = 0;
   for (int64_t i = 0; i < size; ++i) {

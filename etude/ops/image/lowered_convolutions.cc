@@ -46,7 +46,7 @@ void require_operands(Operands in, const Attrs& attrs, int axes) {
   const int64_t groups = attrs.integer("groups"), channels = x.shape()[axes + 1];
   const int64_t outputs = filter.shape()[axes + 1];
   ETUDE_REQUIRE(groups >= 1, "groups is {}, but must be at least 1", groups);
-  ETUDE_REQUIRE(channels == filter.shape()[axes] * groups,
+  ETUDE_REQUIRE(channels % groups == 0 && channels / groups == filter.shape()[axes],
                 "operand 'x' has shape {} and operand 'filter' has shape {}: {} channels in {} "
                 "groups need a filter with {} channels, not {}",
                 x.shape().to_string(), filter.shape().to_string(), channels, groups,

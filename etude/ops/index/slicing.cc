@@ -8,6 +8,7 @@
 #include "etude/core/op/batching.h"
 #include "etude/kernels/cpu/index/copy.h"
 #include "etude/ops.h"
+#include "etude/ops/axes.h"
 #include "etude/ops/calls.h"
 #include "etude/ops/families.h"
 #include "etude/ops/index/index_plan.h"
@@ -44,7 +45,7 @@ Types strided_type(const TypeCall& call) {
 }
 
 Types spread_slice_type(const TypeCall& call) {
-  const Shape whole(call.attrs.ints("shape"));
+  const Shape whole = shape_of(call.attrs, "shape");
   const Shape part(ranges_of(whole, call.attrs).sizes);
   ETUDE_REQUIRE(part == call.shape(0),
                 "operand 'x' has shape {}, but starts, stops and steps name a part of shape {} of "

@@ -373,7 +373,7 @@ Values lower_frequencies(Operands, const Attrs& attrs) {
                {static_cast<double>(from), static_cast<double>(to), 1.0, dtype, none});
   };
   if (real) return {count(0, n / 2 + 1) * step};
-  const std::vector<Tensor> parts = {count(0, (n + 1) / 2), count(-(n / 2), 0)};
+  const std::vector<Tensor> parts = {count(0, n / 2 + n % 2), count(-(n / 2), 0)};
   return {internal::concat(parts) * step};
 }
 

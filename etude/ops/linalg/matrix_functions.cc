@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Diagonals, bands, powers, norms and products of vectors.
 #include "etude/base/check.h"
+#include "etude/base/internal/checked_int.h"
 #include "etude/core/call/builtin.h"
 #include "etude/core/op/batching.h"
 #include "etude/kernels/cpu/linalg/linalg.h"
@@ -12,6 +13,8 @@
 
 namespace etude::ops {
 namespace {
+
+using internal::CheckedInt;
 
 // --- diagonals ---
 
@@ -53,7 +56,8 @@ Values lower_diag(Operands in, const Attrs& attrs) {
   const Tensor& v = in[0];
   ETUDE_REQUIRE(v.rank() >= 1, "operand 'v' is a scalar, but must have at least one axis");
   const int64_t offset = attrs.integer("offset");
-  const int64_t n = v.shape()[v.rank() - 1] + std::abs(offset);
+  const CheckedInt distance = offset < 0 ? -CheckedInt(offset) : CheckedInt(offset);
+  const int64_t n = (distance + v.shape()[v.rank() - 1]).value();
   const Tensor zeros =
       internal::full(intern_type(v.dtype(), with_last(v.shape(), 1, {n, n}), v.device()), 0);
   return run_all(op<"set_diagonal">(), {&zeros, &v}, {offset});

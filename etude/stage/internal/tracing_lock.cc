@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include <pthread.h>
+
 #include "etude/base/check.h"
 #include "etude/base/permanent.h"
 #include "etude/stage/function_core.h"
@@ -31,7 +33,8 @@ using EntryRef = std::shared_ptr<TracingEntry>;
 std::atomic<std::chrono::milliseconds> patience{std::chrono::minutes(5)};
 
 struct Table {
-  std::mutex mutex;      // never held while a key is compared, which calls == of a user's types
+  std::mutex mutex;  // never held while a key is compared, which calls == of a user's types
+  bool is_forking = false;
   uint64_t version = 0;  // counts the changes of `entries`
   std::vector<EntryRef> entries;
   std::map<std::thread::id, std::thread::id> waits_for;
@@ -46,13 +49,59 @@ struct Table {
     }
     return false;
   }
+  bool has_entry(std::thread::id thread) const {
+    return std::ranges::any_of(entries, [&](const EntryRef& e) { return e->thread == thread; });
+  }
 };
+
+void before_fork();
+void after_fork();
+void after_fork_in_child();
+
 Table& table() {
   static Permanent<Table> made;
+  static const bool is_ready = [] {
+    prepare_background_for_forks();
+    return pthread_atfork(before_fork, after_fork, after_fork_in_child) == 0;
+  }();
+  static_cast<void>(is_ready);
   return *made;
 }
 
-enum class Attempt { kTaken, kChanged, kWaits };
+constexpr std::chrono::seconds kForkPatience(2);
+
+// Waits for the traces of other threads, and holds the lock of the table until after the fork.
+void before_fork() {
+  const std::thread::id me = std::this_thread::get_id();
+  const auto limit = steady_clock::now() + kForkPatience;
+  const auto is_alone = [&] {
+    return std::ranges::all_of(table().entries,
+                               [&](const EntryRef& entry) { return entry->thread == me; });
+  };
+  table().mutex.lock();
+  table().is_forking = true;
+  while (!is_alone() && steady_clock::now() < limit) {
+    table().mutex.unlock();
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+    table().mutex.lock();
+  }
+}
+
+void after_fork() {
+  table().is_forking = false;
+  table().mutex.unlock();
+}
+
+void after_fork_in_child() {
+  const std::thread::id me = std::this_thread::get_id();
+  // The keys live on in the tickets of threads that the child does not have: nothing is destroyed.
+  std::erase_if(table().entries, [&](const EntryRef& entry) { return entry->thread != me; });
+  table().waits_for.clear();
+  ++table().version;
+  after_fork();
+}
+
+enum class Attempt { kTaken, kChanged, kWaits, kForks };
 
 // Enters `mine` unless an entry of another thread holds it back.
 Attempt try_enter(const EntryRef& mine, const Arguments& call) {
@@ -71,6 +120,8 @@ Attempt try_enter(const EntryRef& mine, const Arguments& call) {
   };
   const auto other = std::ranges::find_if(others, holds_back);
   const std::lock_guard lock(table().mutex);
+  // A thread that traces already goes on: the fork waits for it.
+  if (table().is_forking && !table().has_entry(mine->thread)) return Attempt::kForks;
   if (table().version != version) return Attempt::kChanged;
   if (other != others.end() && !table().is_waiting_for((*other)->thread, mine->thread)) {
     table().waits_for[mine->thread] = (*other)->thread;

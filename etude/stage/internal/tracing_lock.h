@@ -2,6 +2,11 @@
 // Tickets of the functions that are being traced. No lock is held while a function is traced: its
 // host code runs then, and may wait for other threads, which trace and call functions as well. A
 // ticket holds back only the threads that would make the same graph a second time.
+//
+// A child of fork() has the calling thread alone. fork() waits until no other thread traces, since
+// a trace takes locks of the whole library, and no trace begins meanwhile. It waits two seconds at
+// most: the host code of a trace may wait for this thread. The tickets of other threads are gone in
+// the child.
 #pragma once
 
 #include <chrono>
@@ -49,6 +54,11 @@ TracingTicket take_tracing_ticket(const FunctionCore& function, const Arguments&
 // is for tests. threads: thread-safe.
 std::chrono::milliseconds trace_patience() noexcept;
 std::chrono::milliseconds set_trace_patience(std::chrono::milliseconds patience) noexcept;
+
+// Makes the locks of background work ready for fork(), if they are not yet. fork() runs handlers in
+// the reverse order of their registration: the handler of traces has to come first, since traces
+// take these locks. Defined in etude/startup.cc.
+void prepare_background_for_forks();
 
 }  // namespace internal
 }  // namespace etude

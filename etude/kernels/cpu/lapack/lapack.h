@@ -80,7 +80,11 @@ struct Routines {
 // serve only one thread at a time, other threads wait.
 class Turn {
  public:
+  // throws: kResourceExhausted if the library cannot have its work memory.
   Turn();
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+  ~Turn();
 
  private:
   onednn::OneThread one_;
@@ -88,7 +92,8 @@ class Turn {
 };
 
 // The first call loads the library.
-// throws: kUnimplemented if there is none, with the package to install. threads: thread-safe.
+// throws: kUnimplemented if there is none, with the package to install; kResourceExhausted if there
+// is no memory to load it. threads: thread-safe.
 template <class T>
 const Routines<T>& routines();
 

@@ -14,7 +14,8 @@ struct Gemm {
   bool transpose_a = false, transpose_b = false;
   int64_t a_row = 0, b_row = 0, out_row = 0;
 };
-// throws: kUnimplemented if oneDNN, which the first call loads, is missing.
+// throws: kUnimplemented if oneDNN, which the first call loads, is missing; kResourceExhausted if
+// it gets no memory.
 void gemm(const Gemm& g, float* out, const float* a, const float* b);
 
 }  // namespace etude::kernels::cpu::onednn
