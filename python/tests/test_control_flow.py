@@ -16,7 +16,9 @@ def t(value, dtype=None):
 
 
 def nodes(f, *args):
-    """How often each op occurs in the graph of a staged function, loops and branches not looked into."""
+    """How often each op occurs in the graph of a staged function, loops and branches not looked
+    into.
+    """
     text = str(f.trace(*args))
     return [m for m in re.findall(r"= (\w+)\(", text)]
 
@@ -103,7 +105,9 @@ def test_branches_of_two_types():
 
     with pytest.raises(et.InvalidArgumentError, match=r"'y' is float32\[\] where .* but int32\[\]"):
         dtypes(t(1.0))
-    with pytest.raises(et.InvalidArgumentError, match=r"returns float32\[\] where .* but None where it is false"):
+    with pytest.raises(
+        et.InvalidArgumentError, match=r"returns float32\[\] where .* but None where it is false"
+    ):
         returns(t(1.0))
 
 
@@ -191,7 +195,9 @@ def test_break_continue_return():
 
     assert int(same(evens, t([1, 2, 3, 4, 5]))) == 6
     for limit in (5, 50):
-        assert int(et.function(find)(t([1, 2, 3, 4]), t(limit))) == int(find(t([1, 2, 3, 4]), t(limit)))
+        assert int(et.function(find)(t([1, 2, 3, 4]), t(limit))) == int(
+            find(t([1, 2, 3, 4]), t(limit))
+        )
 
 
 # spec: AG-09
@@ -203,7 +209,9 @@ def test_host_loops_with_a_break_on_a_tensor():
                 break
         return x
 
-    with pytest.raises(et.InvalidArgumentError, match="so it is unrolled while tracing. Iterate over a tensor"):
+    with pytest.raises(
+        et.InvalidArgumentError, match="so it is unrolled while tracing. Iterate over a tensor"
+    ):
         f(t(1.0))
 
 
@@ -237,9 +245,13 @@ def test_conditions_are_single_bools():
     def vector(x):
         return 1 if x > 0 else 2
 
-    with pytest.raises(et.InvalidArgumentError, match=r"the condition is int32\[\], but must be a single bool"):
+    with pytest.raises(
+        et.InvalidArgumentError, match=r"the condition is int32\[\], but must be a single bool"
+    ):
         number(t(3))
-    with pytest.raises(et.InvalidArgumentError, match=r"the condition is bool\[3\], but must be a single bool"):
+    with pytest.raises(
+        et.InvalidArgumentError, match=r"the condition is bool\[3\], but must be a single bool"
+    ):
         vector(t([1.0, 2.0, 3.0]))
 
 
@@ -293,7 +305,16 @@ def test_built_in_functions():
             total += k * 100 + a * b
         for value in map(lambda v: v * v, rows):
             total += value
-        return len(rows), total, abs(x), int(y), float(x), any(r > 2 for r in rows), all(rows), sorted(rows)
+        return (
+            len(rows),
+            total,
+            abs(x),
+            int(y),
+            float(x),
+            any(r > 2 for r in rows),
+            all(rows),
+            sorted(rows),
+        )
 
     n, total, size, whole, real, some, every, ordered = et.function(f)(t(-3), t(2.5), t([3, 1, 2]))
     assert (int(n), int(total), int(size), int(whole), float(real)) == (3, 319, 3, 2, -3.0)
@@ -460,13 +481,17 @@ def test_open_sizes():
         return s
 
     staged = et.function(total, signature=[et.TensorSpec((None,))])
-    assert [float(staged(t(x))) for x in ([1.0, 2.0, 3.0], [1.0], [2.0, 2.0, 2.0, 2.0, 9.0])] == [3, 1, 8]
+    assert [float(staged(t(x))) for x in ([1.0, 2.0, 3.0], [1.0], [2.0, 2.0, 2.0, 2.0, 9.0])] == [
+        3,
+        1,
+        8,
+    ]
     assert staged.trace_count() == 1
     length = et.function(lambda xs: len(xs), signature=[et.TensorSpec((None,))])
     assert [int(length(t(x))) for x in ([1.0, 2.0, 3.0], [1.0])] == [3, 1]
 
 
-# spec: TC-14
+# spec: TC-14.a
 def test_loops_do_not_pin_sizes():
     @et.function
     def total(xs, y):
@@ -485,7 +510,7 @@ def test_loops_do_not_pin_sizes():
     assert total.trace_count() == 2
 
 
-# spec: CO-05
+# spec: CO-05.a
 def test_recursion_that_a_tensor_ends():
     def fact(n):
         if n <= 1:

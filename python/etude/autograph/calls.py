@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which code a converted function calls, and the cache of converted functions.
 
-Functions of the user are converted when they are called. Constructors, library code (the standard library, installed
-packages, this package) and functions marked by `do_not_convert` run as they are.
+Functions of the user are converted when they are called. Constructors, library code (the standard
+library, installed packages, this package) and functions marked by `do_not_convert` run as they are.
 """
 
 from __future__ import annotations
@@ -49,7 +49,11 @@ def is_library(code: types.CodeType, module: Optional[str] = None) -> bool:
     """Whether the code belongs to an installed package or to Python."""
     root = (module or "").split(".")[0]
     file = code.co_filename
-    return root in sys.stdlib_module_names - {"__main__"} or file.startswith((*FOLDERS, *LIBRARY)) or file.startswith("<frozen")
+    return (
+        root in sys.stdlib_module_names - {"__main__"}
+        or file.startswith((*FOLDERS, *LIBRARY))
+        or file.startswith("<frozen")
+    )
 
 
 def is_converted(code: types.CodeType) -> bool:
@@ -59,7 +63,9 @@ def is_converted(code: types.CodeType) -> bool:
 
 
 def _conversion(function: types.FunctionType) -> Converted:
-    """The converted code, made once for all functions of one code. raises: NoSource, CannotConvert."""
+    """The converted code, made once for all functions of one code. raises: NoSource,
+    CannotConvert.
+    """
     code = function.__code__
     with _lock:
         found = _converted.get(id(code))
@@ -74,7 +80,9 @@ def _conversion(function: types.FunctionType) -> Converted:
 
 
 def twin_of(function: types.FunctionType) -> types.FunctionType:
-    """The converted twin of a function, which lives as long as the function. raises: NoSource, CannotConvert."""
+    """The converted twin of a function, which lives as long as the function. raises: NoSource,
+    CannotConvert.
+    """
     from .runtime import RUNTIME
 
     entry = function.__dict__.get(TWIN)
@@ -102,7 +110,9 @@ def why_not(function: types.FunctionType) -> Optional[str]:
 
 
 def converted(function: types.FunctionType) -> types.FunctionType:
-    """The twin of a function of the user, or the function itself, with one warning if its source is missing."""
+    """The twin of a function of the user, or the function itself, with one warning if its source is
+    missing.
+    """
     reason = why_not(function)
     if reason is not None:
         if reason and unconverted_reason(function.__code__) is None:
@@ -117,8 +127,10 @@ def converted(function: types.FunctionType) -> types.FunctionType:
     record_unconverted(function.__code__, reason)
     code = function.__code__
     warnings.warn(
-        f"'{function.__qualname__}' ({code.co_filename}:{code.co_firstlineno}) runs without conversion of its "
-        f"control flow: {reason}. An `if` or a loop on a tensor in it will fail when it is staged; use et.cond or "
+        f"'{function.__qualname__}' ({code.co_filename}:{code.co_firstlineno}) runs without "
+        "conversion of its "
+        f"control flow: {reason}. An `if` or a loop on a tensor in it will fail when it is staged; "
+        "use et.cond or "
         "et.while_loop there, or mark it with et.do_not_convert",
         RuntimeWarning,
         stacklevel=4,
@@ -131,7 +143,11 @@ def callee(function: Any) -> Any:
     kind = type(function)
     if kind is types.FunctionType:
         if is_library(function.__code__, function.__module__):
-            return _with_converted_arguments(function) if backend.takes_functions(function) else function
+            return (
+                _with_converted_arguments(function)
+                if backend.takes_functions(function)
+                else function
+            )
         return converted(function)
     replacement = REPLACED.get(id(function))
     if replacement is not None:
@@ -139,8 +155,14 @@ def callee(function: Any) -> Any:
     if kind is types.BuiltinFunctionType or isinstance(function, type):
         return function
     if kind is types.MethodType:
-        inner = callee(function.__func__) if isinstance(function.__func__, types.FunctionType) else function.__func__
-        return function if inner is function.__func__ else types.MethodType(inner, function.__self__)
+        inner = (
+            callee(function.__func__)
+            if isinstance(function.__func__, types.FunctionType)
+            else function.__func__
+        )
+        return (
+            function if inner is function.__func__ else types.MethodType(inner, function.__self__)
+        )
     if kind is functools.partial:
         inner = callee(function.func)
         return function if inner is function.func else _partial(function, inner)
@@ -165,11 +187,15 @@ def _callable_object(instance: Any) -> Any:
 
 
 def _with_converted_arguments(function: Callable) -> Callable:
-    """An operator of the library, such as et.gradient, that gets converted functions in place of the user's."""
+    """An operator of the library, such as et.gradient, that gets converted functions in place of
+    the user's.
+    """
 
     def call(*arguments: Any, **options: Any) -> Any:
         arguments = tuple(_converted_argument(each) for each in arguments)
-        return function(*arguments, **{name: _converted_argument(each) for name, each in options.items()})
+        return function(
+            *arguments, **{name: _converted_argument(each) for name, each in options.items()}
+        )
 
     return call
 

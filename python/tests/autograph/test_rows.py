@@ -293,12 +293,16 @@ def test_assertions_are_checked_when_the_graph_runs():
 
     graph = staged(f, 1)
     assert graph(3) == 3
-    with pytest.raises(fake.FailedPrecondition, match="assert: x must be positive\n  at .*test_rows.py:"):
+    with pytest.raises(
+        fake.FailedPrecondition, match="assert: x must be positive\n  at .*test_rows.py:"
+    ):
         graph(-1)
     assert graph(3) == 3
     with pytest.raises(fake.FailedPrecondition, match="assert: -8"):
         staged(lazy, 1)(-4)
-    with pytest.raises(fake.FailedPrecondition, match="assert: 'n' is -4,   an\n  at .*test_rows.py:"):
+    with pytest.raises(
+        fake.FailedPrecondition, match="assert: 'n' is -4,   an\n  at .*test_rows.py:"
+    ):
         staged(formatted, 1, Host("n"))(-4, None)
     with pytest.raises(AssertionError, match="'n' is -4,   an"):
         autograph.convert(formatted)(-4, "n")
@@ -338,7 +342,16 @@ def test_built_in_functions_follow_tensors():
             total += value
         return n, total, abs(x), int(y), float(x), any(r > 2 for r in rows), all(rows), sorted(rows)
 
-    assert both(f, -3, 2.5, [3, 1, 2]) == (3, 300 + 0 + 1 + 4 + 14, 3, 2, -3.0, True, True, [1, 2, 3])
+    assert both(f, -3, 2.5, [3, 1, 2]) == (
+        3,
+        300 + 0 + 1 + 4 + 14,
+        3,
+        2,
+        -3.0,
+        True,
+        True,
+        [1, 2, 3],
+    )
 
 
 # spec: AG-13
@@ -359,8 +372,20 @@ def test_len_of_an_unknown_size_is_a_tensor():
 # spec: AG-13
 def test_built_in_functions_of_host_values_are_those_of_python():
     def f(rows):
-        return (len(rows), list(range(3)), list(enumerate(rows)), list(zip(rows, rows)), list(map(str, rows)),
-                abs(-1), int("7"), float("1.5"), any([]), all([]), sorted(rows, reverse=True), next(iter(rows)))
+        return (
+            len(rows),
+            list(range(3)),
+            list(enumerate(rows)),
+            list(zip(rows, rows)),
+            list(map(str, rows)),
+            abs(-1),
+            int("7"),
+            float("1.5"),
+            any([]),
+            all([]),
+            sorted(rows, reverse=True),
+            next(iter(rows)),
+        )
 
     assert autograph.convert(f)([1, 2]) == f([1, 2])
     with pytest.raises(ValueError):
@@ -449,8 +474,17 @@ def test_called_functions_are_converted():
 
     def f(x):
         net, child = Net(), Child()
-        return (net(x), net.method(x), child.method(x), Net.static(x), Net.of_class(x), child.of_class(x),
-                functools.partial(helper, x=x)(), (lambda v: v + 1 if v > 0 else v)(x), Net.method(net, x))
+        return (
+            net(x),
+            net.method(x),
+            child.method(x),
+            Net.static(x),
+            Net.of_class(x),
+            child.of_class(x),
+            functools.partial(helper, x=x)(),
+            (lambda v: v + 1 if v > 0 else v)(x),
+            Net.method(net, x),
+        )
 
     for x in (7, 1, -3, 200):
         assert both(f, x) == f(x)
@@ -507,7 +541,13 @@ def test_constructors_library_code_and_marked_functions_are_not_converted():
 
         return inner(x)
 
-    for f in (lambda x: Made(x).y, marked, lambda x: marked(x), nested, lambda x: functools.reduce(max, [x, 1])):
+    for f in (
+        lambda x: Made(x).y,
+        marked,
+        lambda x: marked(x),
+        nested,
+        lambda x: functools.reduce(max, [x, 1]),
+    ):
         with pytest.raises(fake.FailedPrecondition, match="has no value while tracing"):
             run(f, 3)
         f(3)
@@ -577,7 +617,9 @@ def test_a_value_first_defined_in_a_body():
     assert both(f, [1, 2, 3]) == 6
     graph = staged(g, 40)
     assert graph(40) == 10
-    with pytest.raises(fake.FailedPrecondition, match="the body of the loop sets 'half'.*but it did not run"):
+    with pytest.raises(
+        fake.FailedPrecondition, match="the body of the loop sets 'half'.*but it did not run"
+    ):
         graph(5)
 
 
