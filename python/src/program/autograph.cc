@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the conversion of Python's control flow needs of the library
-// (python/etude/autograph/backend.py).
+// Functions for the conversion of Python's control flow: python/etude/autograph/backend.py.
 #include <string>
 #include <vector>
 
