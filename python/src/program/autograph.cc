@@ -28,7 +28,7 @@ nb::tuple sizes_of(nb::handle x) {
   return nb::tuple(out);
 }
 
-// Whether a signature leaves the number of rows open, as far as the number shows.
+// Whether a signature leaves the number of rows open: then the number is a made-up one.
 bool has_open_rows(nb::handle x) {
   const internal::SizeReadsPause unnoted;
   if (!is_tensor(x) || tensor_of(x).rank() == 0) return false;
