@@ -17,14 +17,11 @@ import types
 from typing import Any, Callable
 
 from . import backend, errors
-from .calls import callee, converted, do_not_convert, why_not
+from .calls import TWIN, callee, converted, do_not_convert, why_not
 from .compiling import text_of
 from .errors import completed, without_our_frames
 
 __all__ = ["convert", "converted_call", "do_not_convert", "to_code"]
-
-ENTRY = "__etude_entry__"
-
 
 def convert(f: Callable) -> Callable:
     """The function that runs in place of `f` in a trace: it has the cells, globals and defaults of
@@ -65,10 +62,10 @@ def _refuse_generator(f: types.FunctionType) -> None:
 
 def _entry(f: types.FunctionType) -> Callable:
     """A wrapper of the twin that completes errors."""
-    known = f.__dict__.get(ENTRY)
     twin = converted(f)
-    if known is not None and known.__wrapped__ is twin:
-        return known
+    kept = f.__dict__[TWIN] if twin is not f else None
+    if kept is not None and kept.entry is not None:
+        return kept.entry
 
     def entry(*arguments: Any, **options: Any) -> Any:
         outer, errors._thread.notes = errors._thread.notes, {}
@@ -81,8 +78,8 @@ def _entry(f: types.FunctionType) -> Callable:
             errors._thread.notes = outer
 
     functools.update_wrapper(entry, twin)
-    if twin is not f:
-        f.__dict__[ENTRY] = entry
+    if kept is not None:
+        kept.entry = entry
     return entry
 
 

@@ -79,21 +79,38 @@ def _conversion(function: types.FunctionType) -> Converted:
         return made
 
 
+class Kept:
+    """The attribute of a function that holds its twin, and the wrapper that convert() returns.
+
+    It lives as long as the function, without a cycle. A copy by pickle is empty.
+    """
+
+    def __init__(self, function: Any = None, twin: Any = None) -> None:
+        self.owner = weakref.ref(function) if function is not None else lambda: None
+        self.code, self.twin, self.entry = getattr(function, "__code__", None), twin, None
+
+    def is_of(self, function: types.FunctionType) -> bool:
+        return self.owner() is function and self.code is function.__code__
+
+    def __reduce__(self) -> tuple:
+        return Kept, ()
+
+
 def twin_of(function: types.FunctionType) -> types.FunctionType:
     """The converted twin of a function, which lives as long as the function. raises: NoSource,
     CannotConvert.
     """
     from .runtime import RUNTIME
 
-    entry = function.__dict__.get(TWIN)
-    # functools.wraps copies the entry of a function to its wrapper, so an entry names its owner.
-    if entry is not None and entry[0]() is function and entry[1] is function.__code__:
-        refresh_twin(entry[2], function)
-        return entry[2]
-    twin = make_twin(function, _conversion(function).code, RUNTIME)
-    twin.__dict__.update({k: v for k, v in function.__dict__.items() if k not in (TWIN, MARK)})
-    function.__dict__[TWIN] = (weakref.ref(function), function.__code__, twin)
-    return twin
+    kept = function.__dict__.get(TWIN)
+    # functools.wraps copies this attribute of a function to its wrapper, so it names its owner.
+    if kept is None or not kept.is_of(function):
+        twin = make_twin(function, _conversion(function).code, RUNTIME)
+        own = {k: v for k, v in function.__dict__.items() if k not in (TWIN, MARK)}
+        twin.__dict__.update(own)
+        kept = function.__dict__[TWIN] = Kept(function, twin)
+    refresh_twin(kept.twin, function)
+    return kept.twin
 
 
 def why_not(function: types.FunctionType) -> Optional[str]:

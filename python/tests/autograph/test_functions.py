@@ -7,6 +7,7 @@ import dataclasses
 import functools
 import gc
 import inspect
+import pickle
 import threading
 import typing
 import weakref
@@ -249,6 +250,15 @@ def test_a_function_dies_with_its_last_reference():
         assert twin() is None
     finally:
         gc.enable()
+
+
+def test_the_attributes_of_a_function_can_be_pickled():
+    def f(x):
+        return 1 if x > 0 else 2
+
+    autograph.convert(f)(1)
+    f.tag = "t"
+    assert pickle.loads(pickle.dumps(vars(f)))["tag"] == "t"
 
 
 def test_functions_of_one_code_are_converted_once():
