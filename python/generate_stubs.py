@@ -96,7 +96,7 @@ def function_text(function) -> str:
     result = signature.return_annotation if isinstance(signature.return_annotation, str) else "Any"
     doc = inspect.getdoc(function).replace("\n", "\n    ")
     text = names_own(f"({parameters_text(signature.replace(parameters=parameters))}) -> {result}")
-    return f'def {function.__name__}{text}:\n    """{doc}"""\n'
+    return f'def {function.__name__}{text}:\n    """{doc}"""\n'.replace("_core.", "")
 
 
 KNOWN = {
@@ -120,13 +120,15 @@ def native_text(function, name: str, indent: str = "") -> str:
         text = names_own(re.sub(r": object( \| None)?(?=[ ,)=])", ": Any", text))
         if len(signatures) > 1:
             lines.append(f"{indent}@overload")
+        text = re.sub(r"-> _\w+", "-> Any", text)  # context managers
         body = f'\n{indent}    """{doc}"""' if doc else " ..."
         lines.append(f"{indent}{text}:{body}")
     return "\n".join(lines) + "\n"
 
 
 def class_text(made: type, name: str) -> str:
-    base = [b.__name__ for b in made.__bases__ if b is not object]
+    # A class of the package may have the name of its base in the module.
+    base = [f"_{b.__name__}" if b.__name__ == name else b.__name__ for b in made.__bases__ if b is not object]
     lines = [f"class {name}({', '.join(base)}):" if base else f"class {name}:", f'    """{made.__doc__}"""\n']
     for key, value in made.__dict__.items():
         if type(value).__name__ in ("nb_func", "nb_method"):
@@ -181,7 +183,8 @@ def members(module, is_root: bool) -> str:
         if isinstance(value, _core.Op):
             text.append(op_text(name, value))
         elif inspect.isfunction(value):
-            text.append(function_text(value))
+            is_alias = value.__name__ != name and getattr(module, value.__name__, None) is value
+            text.append(f"{name} = {value.__name__}\n" if is_alias else function_text(value))
         elif type(value).__name__ == "nb_func":
             text.append(native_text(value, name))
         elif isinstance(value, type) and issubclass(value, Exception):
@@ -189,7 +192,7 @@ def members(module, is_root: bool) -> str:
         elif isinstance(value, type) and name == "Op":
             text.append('class Op:\n    """An op of the library, as a function."""\n\n    full_name: str\n    results: tuple[str, ...]\n'
                         "    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...\n")
-        elif isinstance(value, type):
+        elif isinstance(value, type) and "_kind" not in value.__dict__:
             body = class_text(value, name)
             text.append(body + "\n" + variable_operators() + "\n" if name == "Variable" else body)
         elif isinstance(value, _core.DType):
@@ -199,8 +202,42 @@ def members(module, is_root: bool) -> str:
     return "\n".join(text)
 
 
+TYPES = {"int": "int", "float": "float", "bool": "builtins.bool", "text": "str", "dtype": "DTypeLike"}
+
+
+def kind_text(kind: dict) -> str:
+    """A layer, an optimiser, a loss ... that the package makes at its first use."""
+    from etude._kinds import _doc, _parameters
+
+    name = kind["name"].rpartition(".")[2]
+    types = [TYPES.get(p["type"], "Any") for p in kind["parameters"]]
+    group = kind["group"]
+    is_loss = group == "loss"
+    parameters = [
+        p.replace(annotation=kind_of, default=p.default if p.default is p.empty else ...)
+        for p, kind_of in zip(_parameters(kind, named_only=is_loss), types)
+    ]
+    text = parameters_text(inspect.Signature(parameters)).replace("Ellipsis", "...")
+    doc = _doc(kind).replace("\\", "\\\\").replace("\n", "\n    ")
+    doc += " " if doc.endswith('"') else ""
+    if group in ("layer", "cell", "optimizer"):
+        base = "Optimizer" if group == "optimizer" else "Layer"
+        own = f"self, {text}" if text else "self"
+        return f'class {name}({base}):\n    """{doc}"""\n\n    def __init__({own}) -> None: ...\n'
+    if is_loss:
+        text = f"predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | None = None{', ' if text else ''}{text}"
+    result = "Tensor" if is_loss else "Any"
+    return f'def {name}({text}) -> {result}:\n    """{doc}"""\n'
+
+
+def kinds_of(space: str, module) -> str:
+    rows = [k for k in _core._kinds() if k["name"].rpartition(".")[0] == space]
+    ops = {name for name, value in vars(module).items() if isinstance(value, _core.Op)}
+    return "\n".join(kind_text(k) for k in rows if k["name"].rpartition(".")[2] not in ops)
+
+
 def stubs() -> dict[str, str]:
-    imports = ("import builtins\nfrom collections.abc import Callable, Iterator, Sequence\n"
+    imports = ("import builtins\nfrom collections.abc import Callable, Iterable, Iterator, Sequence\n"
                "from typing import Any, NamedTuple, Protocol, TypeAlias, overload\n\n")
     spaces = [name for name, value in vars(etude).items() if inspect.ismodule(value) and value.__name__ == f"etude.{name}"
               and not name.startswith("_")]
@@ -213,8 +250,13 @@ def stubs() -> dict[str, str]:
     for space in spaces:
         module = getattr(etude, space)
         if getattr(module, "__file__", None) is None:
-            out[f"{space}.pyi"] = HEAD + imports + use.replace(", bool as _bool", "") + members(module, False)
-    return out
+            text = HEAD + imports + use.replace(", bool as _bool", "")
+            if space in ("nn", "optim"):
+                text += "from etude import Layer as _Layer, Optimizer\n\n"
+            elif space == "io":
+                text += "from etude import Optimizer\n\n"
+            out[f"{space}.pyi"] = text + members(module, False) + "\n" + kinds_of(space, module)
+    return {name: re.sub(r"[ \t]+$", "", text, flags=re.M) for name, text in out.items()}
 
 
 def main() -> int:

@@ -19,8 +19,9 @@ import check_common as common
 import site_headers
 import site_search
 
-GUIDES = {"install": "Install and use", "tours": "Tours", "values": "Values", "functions": "Staged functions",
-          "graphs": "Graphs", "lazy": "Lazy tensors", "compiler": "What the compiler did",
+GUIDES = {"install": "Install and use", "python": "Python", "tours": "Tours", "values": "Values",
+          "functions": "Staged functions", "python_programs": "Programs in Python", "graphs": "Graphs", "lazy": "Lazy tensors",
+          "compiler": "What the compiler did",
           "what_compiling_costs": "What compiling costs", "batches": "Batches: vmap",
           "differentiable": "Derivatives of plain C++", "tensors_and_numbers": "Tensors and numbers",
           "training": "Training", "training_loops": "Train and evaluate by hand", "mixed_precision": "Mixed precision",

@@ -9,18 +9,17 @@ are ops, whose signatures come from their records.
 from __future__ import annotations
 
 import math
-from typing import Any
-
 from etude import _core
 from etude._core import Tensor
 
 _ops = _core._ops
+_sum = _ops["sum"]
 _INT32 = range(-(2**31), 2**31)
 # Beyond it a float64 does not hold every integer.
 _EXACT = 2**53
 
 
-def _placed(x: Tensor, device: Any) -> Tensor:
+def _placed(x: Tensor, device: object) -> Tensor:
     return x if device is None else x.to_device(device)
 
 
@@ -56,7 +55,7 @@ def empty_like(x, /, *, dtype=None, device=None) -> Tensor:
     return _placed(_ops["empty_like"](x, dtype=dtype), device)
 
 
-def _is_int(value: Any) -> bool:
+def _is_int(value: object) -> bool:
     return value is None or (hasattr(value, "__index__") and not isinstance(value, (Tensor, float)))
 
 
@@ -135,7 +134,9 @@ def _in_dtype(op, x, dtype, **options) -> Tensor:
 
 def sum(x, /, *, axis=None, dtype=None, keepdims=False) -> Tensor:
     """Sum over axes; over all of them if axis is None. With `dtype`, x is cast to it first."""
-    return _in_dtype(_ops["sum"], x, dtype, axis=axis, keepdims=keepdims)
+    if dtype is None:
+        return _sum(x, axis=axis, keepdims=keepdims)
+    return _in_dtype(_sum, x, dtype, axis=axis, keepdims=keepdims)
 
 
 def prod(x, /, *, axis=None, dtype=None, keepdims=False) -> Tensor:

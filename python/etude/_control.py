@@ -4,7 +4,6 @@ function is traced."""
 
 from __future__ import annotations
 
-import inspect
 from typing import Any, Callable, Sequence
 
 from etude import _core
@@ -38,6 +37,8 @@ def _spreads(f: Callable, state: Any, more: int = 0) -> bool:
     """Whether f takes the elements of a tuple state as separate arguments."""
     if type(state) is not tuple:
         return False
+    import inspect  # takes a while to load
+
     try:
         parameters = inspect.signature(f).parameters.values()
     except (TypeError, ValueError):

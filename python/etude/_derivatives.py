@@ -11,7 +11,6 @@ for integers.
 from __future__ import annotations
 
 import functools
-import inspect
 from typing import Any, Callable, Sequence
 
 from etude import _core
@@ -34,14 +33,18 @@ __all__ = [
     "vmap",
 ]
 
-Argnums = "int | Sequence[int] | None"
-
 
 def _operator(run: Callable) -> Callable:
     """An operator that takes a function alone, ``op(f)(x)``, or with arguments, ``op(f, x)``."""
 
     @functools.wraps(run)
-    def operator(f: Callable, /, *args: Any, argnums: Argnums = None, has_aux: bool = False) -> Any:
+    def operator(
+        f: Callable,
+        /,
+        *args: Any,
+        argnums: int | Sequence[int] | None = None,
+        has_aux: bool = False,
+    ) -> Any:
         if not callable(f):
             raise _core.InvalidArgumentError(
                 f"{run.__name__}: the first argument is a {type(f).__name__}, but must be a function"
@@ -85,7 +88,9 @@ def value_with_gradient(f, args, keywords, argnums, has_aux):
 value_and_gradient = value_with_gradient
 
 
-def value_with_pullback(f: Callable, *args: Any, argnums: Argnums = None) -> tuple[Any, Callable]:
+def value_with_pullback(
+    f: Callable, *args: Any, argnums: int | Sequence[int] | None = None
+) -> tuple[Any, Callable]:
     """Returns ``f(*args)``, of any structure, and its pullback.
 
     The pullback maps a cotangent, in the structure of the value, to the cotangents of the
@@ -94,7 +99,7 @@ def value_with_pullback(f: Callable, *args: Any, argnums: Argnums = None) -> tup
     return _core._value_with_pullback(f, args, {}, argnums)
 
 
-def pullback(f: Callable, *args: Any, argnums: Argnums = None) -> Callable:
+def pullback(f: Callable, *args: Any, argnums: int | Sequence[int] | None = None) -> Callable:
     """Returns the pullback of ``f`` at the arguments; see :func:`value_with_pullback`."""
     return value_with_pullback(f, *args, argnums=argnums)[1]
 
@@ -255,6 +260,8 @@ def stop_gradient(x: Any) -> Any:
 
 
 def _takes_variables(pullback: Callable) -> bool:
+    import inspect  # takes a while to load
+
     try:
         parameters = inspect.signature(pullback).parameters.values()
     except (TypeError, ValueError):
@@ -271,15 +278,13 @@ def custom_gradient(f: Callable) -> Callable:
     with those of the Variables, in their order. Keyword arguments count as arguments, in the order
     of the parameters.
     """
-    try:
-        signature = inspect.signature(f)
-    except (TypeError, ValueError):
-        signature = None
 
     @functools.wraps(f)
     def call(*args: Any, **keywords: Any) -> Any:
-        if keywords and signature is not None:
-            bound = signature.bind(*args, **keywords)
+        if keywords:
+            import inspect  # takes a while to load
+
+            bound = inspect.signature(f).bind(*args, **keywords)
             args, keywords = bound.args, bound.kwargs
         rule = functools.partial(f, **keywords) if keywords else f
         return _core._custom_gradient(rule, args, _takes_variables)

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 from typing import Any, Callable, Iterable, Sequence
 
 from etude import _core
@@ -54,22 +53,18 @@ class VariableSpec(TensorSpec):
 
 
 _EMPTY = object()
-_KINDS = {
-    inspect.Parameter.POSITIONAL_ONLY: 0,
-    inspect.Parameter.POSITIONAL_OR_KEYWORD: 1,
-    inspect.Parameter.VAR_POSITIONAL: 2,
-    inspect.Parameter.KEYWORD_ONLY: 3,
-    inspect.Parameter.VAR_KEYWORD: 4,
-}
 
 
 def _parameters(f: Callable) -> list[tuple[str, int, Any]]:
+    import inspect  # takes a while to load
+
     try:
         signature = inspect.signature(f)
     except (TypeError, ValueError):  # built-in functions have none
         return [("args", 2, _EMPTY), ("kwargs", 4, _EMPTY)]
+    # The kinds are numbered as in C++: positional only, any, *args, keyword only, **kwargs.
     return [
-        (p.name, _KINDS[p.kind], _EMPTY if p.default is p.empty else p.default)
+        (p.name, int(p.kind), _EMPTY if p.default is p.empty else p.default)
         for p in signature.parameters.values()
     ]
 
@@ -207,16 +202,13 @@ def host_function(
     host = _core._HostFunction(
         f, structure, specs, tuple(variables), "" if shown == "<lambda>" else shown
     )
-    signature = None
-    try:
-        signature = inspect.signature(f)
-    except (TypeError, ValueError):
-        pass
 
     @functools.wraps(f)
     def call(*args: Any, **keywords: Any) -> Any:
-        if keywords and signature is not None:
-            bound = signature.bind(*args, **keywords)
+        if keywords:
+            import inspect  # takes a while to load
+
+            bound = inspect.signature(f).bind(*args, **keywords)
             bound.apply_defaults()
             args, keywords = bound.args, bound.kwargs
         if keywords:
@@ -230,16 +222,14 @@ def host_function(
     return call
 
 
-def py_function(
-    f: Callable | None = None, /, *, out: Any = _EMPTY, variables: Iterable = ()
-) -> Any:
+def py_function(f: Callable | None = None, /, *, out: Any = None, variables: Iterable = ()) -> Any:
     """Decorates Python code that a graph calls each time it runs:
     ``@et.py_function(out=et.float32)``.
 
     ``out`` declares the results: a dtype, an ``et.TensorSpec``, or a structure of them; ``()`` for
     none. The default is a float32 scalar. See :func:`host_function`.
     """
-    if out is _EMPTY:
+    if out is None:
         out = _core.float32
     if f is None:
         return functools.partial(py_function, out=out, variables=variables)

@@ -8,8 +8,6 @@ name is made when it is first used.
 
 from __future__ import annotations
 
-import inspect
-import keyword
 import sys
 import types
 from typing import Any, Callable
@@ -20,30 +18,36 @@ from etude._structures import Module, tree
 __all__ = ["Layer", "Loss", "Metric", "Schedule", "Sequential"]
 
 
-def _parameters(kind: dict, named_only: bool = False) -> list[inspect.Parameter]:
+def _parameters(kind: dict, named_only: bool = False) -> list:
+    import inspect  # takes a while to load
+
     out = []
-    # "in" of a layer cannot be named in a call, nor can those before it.
-    unnamed = max(
-        (i for i, p in enumerate(kind["parameters"]) if keyword.iskeyword(p["name"])), default=-1
-    )
     for i, p in enumerate(kind["parameters"]):
         is_positional = i < kind["positional"] and not named_only
-        how = (
-            inspect.Parameter.POSITIONAL_OR_KEYWORD
-            if is_positional
-            else inspect.Parameter.KEYWORD_ONLY
-        )
-        if i <= unnamed:
-            how = inspect.Parameter.POSITIONAL_ONLY
+        how = inspect.Parameter.KEYWORD_ONLY
+        if is_positional:
+            how = inspect.Parameter.POSITIONAL_OR_KEYWORD
         default = inspect.Parameter.empty if p["required"] else p["default"]
-        out.append(inspect.Parameter(p["name"], how, default=default))
+        out.append(inspect.Parameter(_python_name(p["name"]), how, default=default))
     return out
+
+
+_WORDS = {"in", "lambda", "from", "global", "class", "is", "not", "and", "or", "if", "for"}
+
+
+def _python_name(name: str) -> str:
+    return name + "_" if name in _WORDS else name
+
+
+def _named(options: dict) -> dict:
+    """Options by their names in the library: `in_` is `in`, a word of Python."""
+    return {k[:-1] if k.endswith("_") and k[:-1] in _WORDS else k: v for k, v in options.items()}
 
 
 def _doc(kind: dict) -> str:
     lines = [kind["doc"], "", "Args:"]
     for p in kind["parameters"]:
-        text = f"  {p['name']} ({p['type']}"
+        text = f"  {_python_name(p['name'])} ({p['type']}"
         text += ")" if p["required"] else f", default {p['default']!r})"
         if p["range"]:
             text += f", {p['range']}"
@@ -102,10 +106,12 @@ class Sequential(Module):
 
 
 def _layer(kind: dict) -> type:
+    import inspect
+
     name = kind["name"]
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        _core.Layer.__init__(self, name, args, options)
+        _core.Layer.__init__(self, name, args, _named(options))
 
     self_parameter = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
     __init__.__signature__ = inspect.Signature([self_parameter, *_parameters(kind)])
@@ -123,10 +129,12 @@ def _layer(kind: dict) -> type:
 
 
 def _optimizer(kind: dict) -> type:
+    import inspect
+
     name = kind["name"]
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        _core.Optimizer.__init__(self, name, args, options)
+        _core.Optimizer.__init__(self, name, args, _named(options))
 
     return type(
         name.rpartition(".")[2],
@@ -148,6 +156,8 @@ class Loss:
     """
 
     def __init__(self, kind: dict, options: dict) -> None:
+        import inspect
+
         self._kind_row = kind
         self._options = options
         self._loss = _core.KindObject(kind["name"], (), options)
@@ -188,6 +198,8 @@ class _Named:
     object of the kind."""
 
     def __init__(self, kind: dict, cls: type) -> None:
+        import inspect
+
         self._kind = kind["name"]
         self._class = cls
         self.__name__ = kind["name"].rpartition(".")[2]
@@ -195,7 +207,7 @@ class _Named:
         self.__signature__ = inspect.Signature(_parameters(kind))
 
     def __call__(self, *args: Any, **options: Any) -> Any:
-        return self._class(self._kind, args, options)
+        return self._class(self._kind, args, _named(options))
 
     def __repr__(self) -> str:
         return f"<etude kind {self._kind}>"

@@ -21,9 +21,12 @@ __all__ = [
 ]
 
 
-class History(types.SimpleNamespace):
+class History:
     """The numbers of a run: ``epochs`` (a dict each), ``batch_losses``, ``was_cancelled``,
     ``why``."""
+
+    def __init__(self, **numbers: Any) -> None:
+        self.__dict__.update(numbers)
 
     def __repr__(self) -> str:
         lines = [
@@ -150,7 +153,7 @@ def summary(model: Any) -> str:
 
 def install(package: types.ModuleType) -> None:
     """Adds training to the namespaces nn, io and data."""
-    for name in ("fit", "evaluate", "predict", "summary"):
+    for name in ("History", "fit", "evaluate", "predict", "summary"):
         setattr(package.nn, name, globals()[name])
     io = types.ModuleType("etude.io", "Files of tensors and checkpoints.")
     for name in ("save", "load", "save_checkpoint", "load_checkpoint"):

@@ -191,7 +191,8 @@ void Attributes::set(std::size_t i, nb::handle value) {
         return;
       }
       Py_ssize_t size = 0;
-      const char* bytes = PyUnicode_Check(value.ptr()) ? PyUnicode_AsUTF8AndSize(value.ptr(), &size) : nullptr;
+      const char* bytes =
+          PyUnicode_Check(value.ptr()) ? PyUnicode_AsUTF8AndSize(value.ptr(), &size) : nullptr;
       if (bytes == nullptr && PyErr_Occurred() != nullptr) throw nb::python_error();
       if (bytes == nullptr) refuse(op_, i, value);
       views_[i] = AttrView(std::string_view(bytes, static_cast<std::size_t>(size)));

@@ -7,11 +7,11 @@
 // that runs calls for the user opens it by with_user_line().
 #pragma once
 
-#include <nanobind/nanobind.h>
-#include <nanobind/stl/string.h>
-
 #include <optional>
 #include <utility>
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
 
 #include "etude/base/call_site.h"
 #include "etude/base/error.h"
@@ -45,10 +45,11 @@ bool is_variable(nb::handle object) noexcept;
 Variable& variable_of(nb::handle object);
 
 // The line of the innermost Python frame outside of this package; unknown if there is none. The
-// file name is kept for ever, so copies of the CallSite stay valid. Requires the GIL.
+// file name is never freed, so copies of the CallSite stay valid. Requires the GIL.
 CallSite here() noexcept;
 
-// Makes `error` the exception of this thread. Requires the GIL. An error without a line gets here().
+// Makes `error` the exception of this thread. Requires the GIL. An error without a line gets
+// here().
 void set_exception(const Error& error) noexcept;
 // The same, and throws nb::python_error. Functions that nanobind binds need neither: the module
 // registers a translator.
@@ -68,7 +69,7 @@ PyObject* guarded(F&& f) noexcept {
   }
 }
 
-// Gives up a reference. Without the GIL the object goes to a list, which the next holder of the GIL
+// Drops a reference. Without the GIL the object goes to a list, which the next holder of the GIL
 // empties; after the end of the interpreter it leaks. threads: thread-safe.
 void release_later(PyObject* object) noexcept;
 // Empties that list. Requires the GIL. cost: one load if the list is empty.
@@ -109,8 +110,8 @@ class ReleasedGil {
   PyThreadState* state_;
 };
 
-// Runs f without the GIL: what traces, compiles, runs a plan, waits for a lock of Etude, or works on
-// more than kSmallBytes.
+// Runs f without the GIL. Required for work that traces, compiles, runs a plan, waits for a lock of
+// Etude, or reads more than kSmallBytes.
 template <class F>
 auto released(F&& f) -> decltype(f()) {
   const ReleasedGil scope;

@@ -24,9 +24,8 @@ HostNumber integer_of(nb::handle object) {
   out.unsigned_integer = PyLong_AsUnsignedLongLong(object.ptr());
   if (PyErr_Occurred() != nullptr) {
     PyErr_Clear();
-    throw Error(ErrorCode::kInvalidArgument, "the integer " +
-                                                 nb::cast<std::string>(nb::str(object)) +
-                                                 " has more than 64 bits");
+    throw Error(ErrorCode::kInvalidArgument,
+                "the integer " + nb::cast<std::string>(nb::str(object)) + " has more than 64 bits");
   }
   out.kind = HostNumber::Kind::kUnsigned;
   return out;
@@ -132,7 +131,8 @@ class ListReader {
         return;
       case HostNumber::Kind::kUnsigned:
         any_unsigned_ = true;
-        add_integer(static_cast<int64_t>(number->unsigned_integer), static_cast<double>(number->unsigned_integer));
+        add_integer(static_cast<int64_t>(number->unsigned_integer),
+                    static_cast<double>(number->unsigned_integer));
         return;
       case HostNumber::Kind::kInteger:
         any_integer_ = true;
@@ -176,16 +176,18 @@ Tensor tensor_of_list(nb::handle list, std::optional<DType> dtype) {
   return stack_items(list);
 }
 
-// What a tensor or an array with elements becomes by the options.
+// A tensor or an array with elements, after the conversions of the options.
 Tensor with_options(Tensor x, const NewTensor& how) {
   const CallSite where = internal::mode_word != 0 ? here() : CallSite{};
   if (how.dtype && *how.dtype != x.dtype()) {
-    ETUDE_REQUIRE(how.copy != false, "asarray: {} elements become {} only by a copy. Leave out copy=False",
+    ETUDE_REQUIRE(how.copy != false,
+                  "asarray: {} elements become {} only by a copy. Leave out copy=False",
                   name(x.dtype()), name(*how.dtype));
     x = internal::cast(x, *how.dtype, where);
   }
   if (how.device && *how.device != x.device()) {
-    ETUDE_REQUIRE(how.copy != false, "asarray: the elements move to {} only by a copy. Leave out copy=False",
+    ETUDE_REQUIRE(how.copy != false,
+                  "asarray: the elements move to {} only by a copy. Leave out copy=False",
                   how.device->to_string());
     x = x.to(*how.device, where);
   }
@@ -250,7 +252,8 @@ Tensor tensor_of_number(const HostNumber& number, std::optional<DType> dtype) {
       break;
   }
   options.dtype = dtype.value_or(kComplex64);
-  ETUDE_REQUIRE(is_complex(*options.dtype), "a complex number does not convert to {}", name(*options.dtype));
+  ETUDE_REQUIRE(is_complex(*options.dtype), "a complex number does not convert to {}",
+                name(*options.dtype));
   const std::complex<double> value(number.real, number.imag);
   return internal::tensor_from_host(&value, kComplex128, 1, {}, options, {});
 }
@@ -265,13 +268,17 @@ bool is_array_like(nb::handle object) noexcept {
 
 Tensor make_new_tensor(nb::handle object, const NewTensor& how) {
   if (is_tensor(object)) return with_options(tensor_of(object), how);
-  if (is_variable(object)) return with_options(with_user_line_released([&] { return variable_of(object).read(); }), how);
-  const std::optional<HostNumber> number = is_numpy_scalar(object) ? std::nullopt : as_number(object);
+  if (is_variable(object))
+    return with_options(with_user_line_released([&] { return variable_of(object).read(); }), how);
+  const std::optional<HostNumber> number =
+      is_numpy_scalar(object) ? std::nullopt : as_number(object);
   if (number || is_sequence(object)) {
-    ETUDE_REQUIRE(how.copy != false, "asarray: a {} becomes a tensor only by a copy. Leave out copy=False",
+    ETUDE_REQUIRE(how.copy != false,
+                  "asarray: a {} becomes a tensor only by a copy. Leave out copy=False",
                   type_text(object));
     NewTensor rest = how;
-    return with_options(number ? tensor_of_number(*number, how.dtype) : tensor_of_list(object, how.dtype), rest);
+    return with_options(
+        number ? tensor_of_number(*number, how.dtype) : tensor_of_list(object, how.dtype), rest);
   }
   Tensor out = tensor_of_array(object, how.copy);
   return out.has_value() ? with_options(std::move(out), how) : out;

@@ -27,7 +27,7 @@ Tensor tensor_of_number(const HostNumber& number, std::optional<DType> dtype = {
 struct NewTensor {
   std::optional<DType> dtype = {};
   std::optional<Device> device = {};
-  std::optional<bool> copy = {};  // false: never copies; absent: copies what others may write
+  std::optional<bool> copy = {};  // false: never copies; absent: copies foreign memory
 };
 // The tensor of `object`; absent if it is nothing that has elements.
 // throws: Error, nb::python_error.
@@ -55,7 +55,7 @@ class Operand {
     return tensor != nullptr && tensor->has_value() ? TensorAccess::rep(*tensor)->type->bytes() : 0;
   }
   bool is_complex_number() const noexcept { return is_complex_number_; }
-  // Gives a complex number of the host the precision of the other operands.
+  // Converts a complex number of the host to the precision of the other operands.
   void set_complex_precision(DType dtype, CallSite where);
 
  private:

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// DLPack both ways: versioned capsules of DLPack 1.x, and the older ones. Checks of foreign sizes,
-// strides and dtypes are those of io/dlpack.h.
-#include <dlpack/dlpack.h>
+// DLPack both ways: versioned capsules of DLPack 1.x, and the older ones. io/dlpack.h checks
+// foreign sizes, strides and dtypes.
+#include "etude/io/dlpack.h"
 
 #include <memory>
 #include <string>
 
+#include <dlpack/dlpack.h>
+
 #include "etude/base/check.h"
-#include "etude/io/dlpack.h"
 #include "python/src/convert.h"
 #include "python/src/dtype.h"
 #include "python/src/numpy.h"
@@ -33,7 +34,7 @@ constexpr const char* kUsedLegacyName = "used_dltensor";
 
 // ---- export
 
-// The destructor of a capsule that nobody took. It may run while an error passes.
+// The destructor of a capsule without a consumer. It may run while an error passes.
 template <class Managed>
 void give_back(PyObject* capsule, const char* name) {
   if (PyCapsule_IsValid(capsule, name) == 0) return;
@@ -54,7 +55,7 @@ nb::object export_versioned(const Tensor& x, DlpackOptions options) {
   DLManagedTensor* plain = with_user_line_released([&] { return to_dlpack(x, options); });
   out->version = {1, 1};
   out->manager_ctx = plain;
-  // Needs no GIL: the tensor behind it is the library's own.
+  // Needs no GIL: the tensor is the library's own.
   out->deleter = [](Versioned* self) {
     auto* held = static_cast<DLManagedTensor*>(self->manager_ctx);
     held->deleter(held);
@@ -74,7 +75,8 @@ nb::object export_versioned(const Tensor& x, DlpackOptions options) {
 nb::object export_legacy(const Tensor& x, DlpackOptions options) {
   if (options.copy == false) {
     throw nb::type_error(
-        "__dlpack__(): a consumer that knows only DLPack 0.x may write to the elements, which would show in "
+        "__dlpack__(): a consumer that knows only DLPack 0.x may write to the elements, which "
+        "would show in "
         "other tensors. Let it pass max_version=(1, 0), or leave out copy=False");
   }
   options.copy = true;  // such a consumer may write
@@ -115,7 +117,8 @@ DLManagedTensor* adapt(Versioned* versioned) {
 Tensor import_versioned(nb::handle capsule, DlpackOptions options) {
   auto* versioned = static_cast<Versioned*>(PyCapsule_GetPointer(capsule.ptr(), kVersionedName));
   if (versioned == nullptr) throw nb::python_error();
-  ETUDE_REQUIRE(versioned->version.major == 1, "from_dlpack: the capsule has DLPack version {}.{}, but 1.x is needed",
+  ETUDE_REQUIRE(versioned->version.major == 1,
+                "from_dlpack: the capsule has DLPack version {}.{}, but 1.x is needed",
                 versioned->version.major, versioned->version.minor);
   DLManagedTensor* plain = adapt(versioned);
   try {
@@ -155,7 +158,8 @@ nb::object ask(nb::handle object, std::optional<bool> copy) {
 
 Tensor tensor_of_dlpack(nb::handle object, std::optional<bool> copy, nb::handle device) {
   const std::optional<Device> to = as_optional_device(device);
-  const nb::object capsule = PyCapsule_CheckExact(object.ptr()) ? nb::borrow(object) : ask(object, copy);
+  const nb::object capsule =
+      PyCapsule_CheckExact(object.ptr()) ? nb::borrow(object) : ask(object, copy);
   const DlpackOptions options = {copy};
   return with_user_line([&] {
     Tensor out;
@@ -169,22 +173,26 @@ Tensor tensor_of_dlpack(nb::handle object, std::optional<bool> copy, nb::handle 
                                .c_str());
     }
     if (!to || out.device() == *to) return out;
-    ETUDE_REQUIRE(copy != false, "from_dlpack: the elements move to {} only by a copy. Leave out copy=False", to->to_string());
+    ETUDE_REQUIRE(copy != false,
+                  "from_dlpack: the elements move to {} only by a copy. Leave out copy=False",
+                  to->to_string());
     return released([&] { return out.to(*to); });
   });
 }
 
-nb::object dlpack_protocol(const Tensor& x, nb::handle stream, nb::handle max_version, nb::handle dl_device,
-                           nb::handle copy) {
+nb::object dlpack_protocol(const Tensor& x, nb::handle stream, nb::handle max_version,
+                           nb::handle dl_device, nb::handle copy) {
   if (!stream.is_none()) throw nb::value_error("__dlpack__(): 'stream' must be None on a CPU");
   DlpackOptions options;
   if (!copy.is_none()) options.copy = nb::cast<bool>(copy);
   if (!dl_device.is_none()) {
     const nb::object kind = dl_device[0];
-    if (nb::cast<int>(kind) != kDLCPU) throw_buffer_error("__dlpack__(): elements are exported on the CPU only");
+    if (nb::cast<int>(kind) != kDLCPU)
+      throw_buffer_error("__dlpack__(): elements are exported on the CPU only");
   }
   if (!x.device().is_home()) {
-    if (options.copy == false) throw_buffer_error("__dlpack__(): the tensor is on another device, so that it needs a copy");
+    if (options.copy == false)
+      throw_buffer_error("__dlpack__(): the tensor is on another device, so that it needs a copy");
     options.copy = true;
   }
   const bool knows_flags = !max_version.is_none() && nb::cast<int>(max_version[0]) >= 1;
@@ -203,8 +211,10 @@ void bind_dlpack(nb::module_& m) {
         return wrap(tensor_of_dlpack(x, how, device));
       },
       nb::arg("x"), nb::kw_only(), nb::arg("device") = nb::none(), nb::arg("copy") = nb::none(),
-      nb::sig("def from_dlpack(x: object, /, *, device: DeviceLike | None = None, copy: bool | None = None) -> Tensor"),
-      "A tensor over the elements of an array of another library, without a copy where possible. The memory is "
+      nb::sig("def from_dlpack(x: object, /, *, device: DeviceLike | None = None, copy: bool | "
+              "None = None) -> Tensor"),
+      "A tensor over the elements of an array of another library, without a copy where possible. "
+      "The memory is "
       "never written: the first write to the tensor copies.");
 }
 

@@ -55,7 +55,8 @@ DType result_type_of(const nb::args& args) {
       complex = true;
     } else {
       const DType mine = dtype_in_array(item);
-      dtype = dtype ? with_user_line([&] { return internal::require_promoted(*dtype, mine); }) : mine;
+      dtype =
+          dtype ? with_user_line([&] { return internal::require_promoted(*dtype, mine); }) : mine;
     }
   }
   if (!dtype) {
@@ -72,8 +73,8 @@ DType result_type_of(const nb::args& args) {
 
 template <class Info>
 std::string info_text(const char* name, const Info& info) {
-  return std::string(name) + "(bits=" + std::to_string(info.bits) + ", dtype=" +
-         std::string(etude::name(info.dtype)) + ")";
+  return std::string(name) + "(bits=" + std::to_string(info.bits) +
+         ", dtype=" + std::string(etude::name(info.dtype)) + ")";
 }
 
 void bind_infos(nb::module_& m) {
@@ -112,8 +113,11 @@ void bind_infos(nb::module_& m) {
 void bind_queries(nb::module_& m) {
   m.def(
       "can_cast",
-      [](nb::handle from, nb::handle to) { return can_cast(dtype_in_array(from), as_dtype(to, "to")); },
-      nb::arg("from_"), nb::arg("to"), nb::sig("def can_cast(from_: object, to: DTypeLike, /) -> bool"),
+      [](nb::handle from, nb::handle to) {
+        return can_cast(dtype_in_array(from), as_dtype(to, "to"));
+      },
+      nb::arg("from_"), nb::arg("to"),
+      nb::sig("def can_cast(from_: object, to: DTypeLike, /) -> bool"),
       "Whether promotion within a kind converts one dtype to the other.");
   m.def(
       "isdtype",
@@ -122,12 +126,12 @@ void bind_queries(nb::module_& m) {
       },
       nb::arg("dtype"), nb::arg("kind"),
       nb::sig("def isdtype(dtype: DTypeLike, kind: object) -> bool"),
-      "Whether a dtype is of a kind: 'bool', 'signed integer', 'unsigned integer', 'integral', 'real "
+      "Whether a dtype is of a kind: 'bool', 'signed integer', 'unsigned integer', 'integral', "
+      "'real "
       "floating', 'complex floating', 'numeric', another dtype, or one of a tuple of them.");
   m.def(
-      "result_type",
-      [](const nb::args& args) { return dtype_object(result_type_of(args)); }, nb::arg("arrays_and_dtypes"),
-      nb::sig("def result_type(*arrays_and_dtypes: object) -> DType"),
+      "result_type", [](const nb::args& args) { return dtype_object(result_type_of(args)); },
+      nb::arg("arrays_and_dtypes"), nb::sig("def result_type(*arrays_and_dtypes: object) -> DType"),
       "The dtype in which an op on these tensors, dtypes and numbers computes.");
 }
 
@@ -179,7 +183,8 @@ Device as_device(nb::handle object) {
   if (PyUnicode_Check(object.ptr())) {
     return with_user_line([&] { return Device(nb::cast<std::string>(object), CallSite{}); });
   }
-  throw nb::type_error(("a device is needed, such as \"cpu:0\", but a " + type_text(object) + " was given").c_str());
+  throw nb::type_error(
+      ("a device is needed, such as \"cpu:0\", but a " + type_text(object) + " was given").c_str());
 }
 
 std::optional<Device> as_optional_device(nb::handle object) {
@@ -188,12 +193,15 @@ std::optional<Device> as_optional_device(nb::handle object) {
 }
 
 void bind_dtype(nb::module_& m) {
-  nb::class_<DTypeObject>(m, "DType", "The type of the elements of a tensor, such as etude.float32.")
+  nb::class_<DTypeObject>(m, "DType",
+                          "The type of the elements of a tensor, such as etude.float32.")
       .def_prop_ro("name", [](const DTypeObject& self) { return std::string(name(self.dtype)); })
       .def_prop_ro("itemsize", [](const DTypeObject& self) { return itemsize(self.dtype); })
-      .def("__repr__", [](const DTypeObject& self) { return "etude." + std::string(name(self.dtype)); })
+      .def("__repr__",
+           [](const DTypeObject& self) { return "etude." + std::string(name(self.dtype)); })
       .def("__str__", [](const DTypeObject& self) { return std::string(name(self.dtype)); })
-      .def("__hash__", [](const DTypeObject& self) { return static_cast<int>(self.dtype) + 0x455444; })
+      .def("__hash__",
+           [](const DTypeObject& self) { return static_cast<int>(self.dtype) + 0x455444; })
       .def(
           "__eq__",
           [](const DTypeObject& self, nb::handle other) {
@@ -223,14 +231,14 @@ void bind_dtype(nb::module_& m) {
 void bind_device(nb::module_& m) {
   nb::class_<Device>(m, "Device", "Where tensors lie and calls run, such as \"cpu:0\".")
       .def(
-          "__init__",
-          [](Device* self, nb::handle name) { new (self) Device(as_device(name)); }, nb::arg("name"),
-          nb::sig("def __init__(self, name: DeviceLike) -> None"))
+          "__init__", [](Device* self, nb::handle name) { new (self) Device(as_device(name)); },
+          nb::arg("name"), nb::sig("def __init__(self, name: DeviceLike) -> None"))
       .def_prop_ro("index", &Device::index)
       .def_prop_ro("full_name", &Device::full_name)
       .def("__str__", &Device::to_string)
       .def("__repr__", [](const Device& self) { return "Device(\"" + self.to_string() + "\")"; })
-      .def("__hash__", [](const Device& self) { return nb::hash(nb::str(self.to_string().c_str())); })
+      .def("__hash__",
+           [](const Device& self) { return nb::hash(nb::str(self.to_string().c_str())); })
       .def(
           "__eq__",
           [](const Device& self, nb::handle other) {

@@ -13,7 +13,8 @@ namespace etude::internal {
 // The library's own are hidden (base/check.h).
 void throw_error(ErrorCode code, std::string message) { throw Error(code, std::move(message)); }
 void throw_check(const char* file, int line, const char* condition, const std::string& message) {
-  throw Error(ErrorCode::kInternal, message + " (" + file + ":" + std::to_string(line) + ": " + condition + ")");
+  throw Error(ErrorCode::kInternal,
+              message + " (" + file + ":" + std::to_string(line) + ": " + condition + ")");
 }
 
 }  // namespace etude::internal
@@ -31,13 +32,18 @@ struct Row {
   const char* doc;
 };
 constexpr Row kRows[] = {
-    {ErrorCode::kInvalidArgument, "InvalidArgumentError", "The caller can fix the value, shape or type."},
-    {ErrorCode::kFailedPrecondition, "FailedPreconditionError", "The object is in the wrong state."},
+    {ErrorCode::kInvalidArgument, "InvalidArgumentError",
+     "The caller can fix the value, shape or type."},
+    {ErrorCode::kFailedPrecondition, "FailedPreconditionError",
+     "The object is in the wrong state."},
     {ErrorCode::kNotFound, "NotFoundError", "There is no such name, file or device."},
     {ErrorCode::kOutOfRange, "OutOfRangeError", "An index or axis is outside of its range."},
-    {ErrorCode::kUnimplemented, "UnimplementedError", "The call is legal, but has no rule or kernel yet."},
-    {ErrorCode::kResourceExhausted, "ResourceExhaustedError", "Memory, or a configured limit, is used up."},
-    {ErrorCode::kUnavailable, "UnavailableError", "A peer is gone. The same call may succeed later."},
+    {ErrorCode::kUnimplemented, "UnimplementedError",
+     "The call is legal, but has no rule or kernel yet."},
+    {ErrorCode::kResourceExhausted, "ResourceExhaustedError",
+     "Memory, or a configured limit, is used up."},
+    {ErrorCode::kUnavailable, "UnavailableError",
+     "A peer is gone. The same call may succeed later."},
     {ErrorCode::kDataLoss, "DataLossError", "A file is torn or altered."},
     {ErrorCode::kCancelled, "CancelledError", "The work was cancelled on request."},
     {ErrorCode::kInternal, "InternalError", "A bug in Etude."},
@@ -88,7 +94,8 @@ nb::object make_exception(const Error& error) {
   const nb::handle type(classes[static_cast<std::size_t>(error.code())]);
   // Bytes that are no UTF-8 come from names of files and from the user's text.
   const nb::object text = nb::steal(PyUnicode_DecodeUTF8(
-      error.what(), static_cast<Py_ssize_t>(std::char_traits<char>::length(error.what())), "replace"));
+      error.what(), static_cast<Py_ssize_t>(std::char_traits<char>::length(error.what())),
+      "replace"));
   if (!text.is_valid()) throw nb::python_error();
   nb::object made = type(text);
   if (!error.op().empty()) made.attr("op") = nb::str(error.op().data(), error.op().size());
@@ -113,6 +120,12 @@ nb::object new_class(const char* name, const char* doc, nb::handle bases) {
 
 void set_exception(const Error& error) noexcept {
   try {
+    // sys.exit() and Ctrl-C in Python code of a graph end the program or the cell, as elsewhere.
+    const nb::object cause = cause_of(error);
+    if (cause.is_valid() && PyErr_GivenExceptionMatches(cause.ptr(), PyExc_Exception) == 0) {
+      PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(cause.ptr())), cause.ptr());
+      return;
+    }
     Error located(error);
     located.locate(here());
     const nb::object made = make_exception(located);
@@ -166,7 +179,8 @@ void set_current_exception() noexcept {
   } catch (const Error& error) {
     set_exception(error);
   } catch (const std::bad_alloc&) {
-    set_exception(Error(ErrorCode::kResourceExhausted, "the host has no memory left for this call"));
+    set_exception(
+        Error(ErrorCode::kResourceExhausted, "the host has no memory left for this call"));
   } catch (const std::exception& other) {
     PyErr_SetString(PyExc_RuntimeError, other.what());
   } catch (...) {
@@ -176,8 +190,9 @@ void set_current_exception() noexcept {
 
 void bind_errors(nb::module_& m) {
   const nb::object base =
-      new_class("Error", "The base of all errors of Etude. `code` is the kind of error, `op` the "
-                         "op that failed, `file` and `line` are the user's line.",
+      new_class("Error",
+                "The base of all errors of Etude. `code` is the kind of error, `op` the "
+                "op that failed, `file` and `line` are the user's line.",
                 nb::handle(PyExc_Exception));
   base_class = nb::object(base).release().ptr();
   for (const char* name : {"code", "op", "file", "line"}) base.attr(name) = nb::none();

@@ -29,7 +29,7 @@ thread_local std::array<Position, 64> positions;
 std::array<Position, 512> positions;
 #endif
 
-// File names by their text, for ever.
+// File names by their text. They are never freed.
 const char* interned(PyObject* filename) {
   static std::unordered_set<std::string>* names = new std::unordered_set<std::string>;
   Py_ssize_t size = 0;
@@ -64,18 +64,21 @@ bool is_own(PyCodeObject* code) {
 
 Position& position_of(PyFrameObject* frame, PyCodeObject* code) {
   const int instruction = PyFrame_GetLasti(frame);
-  const std::size_t hash = (reinterpret_cast<uintptr_t>(code) >> 4) * 31 + static_cast<std::size_t>(instruction);
+  const std::size_t hash =
+      (reinterpret_cast<uintptr_t>(code) >> 4) * 31 + static_cast<std::size_t>(instruction);
   Position& position = positions[hash % positions.size()];
   if (position.code == code && position.instruction == instruction) return position;
   Py_INCREF(code);
   Py_XDECREF(position.code);
-  position = {code, instruction, Instruction::kUnknown,
+  position = {code,
+              instruction,
+              Instruction::kUnknown,
               {interned(code->co_filename), PyFrame_GetLineNumber(frame)}};
   return position;
 }
 
 // The number of the instruction of binary operators, and the first argument that is an augmented
-// assignment: the Python of this process says it.
+// assignment: as the Python of this process numbers them.
 struct Opcodes {
   int binary_op = -1;
   int first_augmented = 256;

@@ -29,7 +29,7 @@ int release_from_interpreter(void*) {
 }  // namespace
 
 void release_later(PyObject* object) noexcept {
-  if (is_finalizing()) return;  // nobody may run its destructor any more
+  if (is_finalizing()) return;  // its destructor may not run any more
   if (PyGILState_Check() != 0) {
     Py_DECREF(object);
     return;

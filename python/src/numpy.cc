@@ -17,15 +17,17 @@ namespace {
 
 // The format of elements in the struct module's letters; null for bfloat16, which has none.
 const char* format_of(DType dtype) {
-  static constexpr const char* kFormats[kDTypeCount] = {"?", "b", "h", "i", "q", "B",  "H", "I",
+  static constexpr const char* kFormats[kDTypeCount] = {"?", "b", "h",     "i", "q", "B",  "H", "I",
                                                         "Q", "e", nullptr, "f", "d", "Zf", "Zd"};
   return kFormats[static_cast<std::size_t>(dtype)];
 }
 
 std::optional<DType> dtype_of_format(std::string_view format, Py_ssize_t itemsize) {
-  if (!format.empty() && (format[0] == '@' || format[0] == '=' || format[0] == '<')) format.remove_prefix(1);
+  if (!format.empty() && (format[0] == '@' || format[0] == '=' || format[0] == '<'))
+    format.remove_prefix(1);
   if (format.empty()) format = "B";
-  const bool is_integer = format.size() == 1 && std::string_view("bhilqnBHILQN").find(format[0]) != format.npos;
+  const bool is_integer =
+      format.size() == 1 && std::string_view("bhilqnBHILQN").find(format[0]) != format.npos;
   for (int i = 0; i < kDTypeCount; ++i) {
     const auto dtype = static_cast<DType>(i);
     const char* mine = format_of(dtype);
@@ -33,7 +35,8 @@ std::optional<DType> dtype_of_format(std::string_view format, Py_ssize_t itemsiz
     if (format == mine) return dtype;
     // C's names of integers differ between platforms, their sizes do not.
     const bool is_signed = format[0] >= 'a';
-    if (is_integer && etude::is_integer(dtype) && is_signed == kSignedIntegers.contains(dtype)) return dtype;
+    if (is_integer && etude::is_integer(dtype) && is_signed == kSignedIntegers.contains(dtype))
+      return dtype;
   }
   return {};
 }
@@ -49,7 +52,6 @@ PyObject* numpy_generic() noexcept {
   if (found == nullptr) PyErr_Clear();  // it is being imported
   return found;
 }
-
 
 // Elements in row-major order, from any strides in bytes.
 void gather(const Py_buffer& view, std::size_t size, char* to) {
@@ -75,14 +77,16 @@ Shape shape_of(const Py_buffer& view) {
 
 bool is_dense(const Py_buffer& view) {
   const auto address = reinterpret_cast<uintptr_t>(view.buf);
-  return PyBuffer_IsContiguous(&view, 'C') != 0 && address % static_cast<uintptr_t>(std::max<Py_ssize_t>(view.itemsize, 1)) == 0;
+  return PyBuffer_IsContiguous(&view, 'C') != 0 &&
+         address % static_cast<uintptr_t>(std::max<Py_ssize_t>(view.itemsize, 1)) == 0;
 }
 
 // The tensor of an object with the buffer protocol. `as` replaces the dtype of the format.
 Tensor tensor_of_buffer(nb::handle object, std::optional<bool> copy, std::optional<DType> as) {
   const nb::object memory = nb::steal(PyMemoryView_FromObject(object.ptr()));
   if (!memory.is_valid()) {
-    if (PyErr_ExceptionMatches(PyExc_ValueError) == 0 && PyErr_ExceptionMatches(PyExc_TypeError) == 0 &&
+    if (PyErr_ExceptionMatches(PyExc_ValueError) == 0 &&
+        PyErr_ExceptionMatches(PyExc_TypeError) == 0 &&
         PyErr_ExceptionMatches(PyExc_BufferError) == 0) {
       throw nb::python_error();
     }
@@ -90,13 +94,16 @@ Tensor tensor_of_buffer(nb::handle object, std::optional<bool> copy, std::option
     return {};
   }
   const Py_buffer& view = *PyMemoryView_GET_BUFFER(memory.ptr());
-  const std::optional<DType> dtype = as ? as : dtype_of_format(view.format != nullptr ? view.format : "B", view.itemsize);
-  ETUDE_REQUIRE(dtype.has_value(), "asarray: elements of a {} have the format '{}', which no dtype has. {}",
+  const std::optional<DType> dtype =
+      as ? as : dtype_of_format(view.format != nullptr ? view.format : "B", view.itemsize);
+  ETUDE_REQUIRE(dtype.has_value(),
+                "asarray: elements of a {} have the format '{}', which no dtype has. {}",
                 type_text(object), view.format != nullptr ? view.format : "B",
                 "Convert them first, as with array.astype(\"float32\")");
   const Type* type = intern_type(*dtype, shape_of(view));
   if (copy == false && type->count() > 0) {
-    ETUDE_REQUIRE(is_dense(view), "asarray: the rows of this {} are not compact, so that they need a copy. {}",
+    ETUDE_REQUIRE(is_dense(view),
+                  "asarray: the rows of this {} are not compact, so that they need a copy. {}",
                   type_text(object), "Leave out copy=False");
     // The memoryview keeps the buffer; it dies where the last tensor over it dies.
     auto owner = std::make_shared<KeptObject>(nb::object(memory));
@@ -130,18 +137,22 @@ Tensor tensor_of_numpy(nb::handle array, std::optional<bool> copy) {
     return tensor_of_buffer(array.attr("view")("uint16"), copy, kBFloat16);
   }
   if (!nb::cast<bool>(dtype.attr("isnative"))) {
-    ETUDE_REQUIRE(copy != false, "asarray: the bytes of the array's elements are swapped, so that it needs a copy. {}",
-                  "Leave out copy=False");
+    ETUDE_REQUIRE(
+        copy != false,
+        "asarray: the bytes of the array's elements are swapped, so that it needs a copy. {}",
+        "Leave out copy=False");
     return tensor_of_buffer(array.attr("astype")(dtype.attr("newbyteorder")("=")), true, {});
   }
-  ETUDE_REQUIRE(dtype_named(name).has_value(), "asarray: the array has elements of {}, which no dtype has. {}", name,
+  ETUDE_REQUIRE(dtype_named(name).has_value(),
+                "asarray: the array has elements of {}, which no dtype has. {}", name,
                 "Convert them first, as with array.astype(\"float32\")");
   return tensor_of_buffer(array, copy, {});
 }
 
 bool is_numpy_array(nb::handle object) {
   const char* name = Py_TYPE(object.ptr())->tp_name;
-  return std::string_view(name).starts_with("numpy.") && nb::hasattr(object, "dtype") && nb::hasattr(object, "view");
+  return std::string_view(name).starts_with("numpy.") && nb::hasattr(object, "dtype") &&
+         nb::hasattr(object, "view");
 }
 
 // One exported view of elements: the tensor, and the sizes that Py_buffer points to.
@@ -156,7 +167,8 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
     const Tensor& x = tensor_in(self);
     if ((flags & PyBUF_WRITABLE) == PyBUF_WRITABLE) {
       PyErr_SetString(PyExc_BufferError,
-                      "a tensor is read-only for others, since a write would show in its copies. Copy it first");
+                      "a tensor is read-only for others, since a write would show in its copies. "
+                      "Copy it first");
       return -1;
     }
     const char* format = format_of(x.dtype());
@@ -200,7 +212,8 @@ PyBufferProcs tensor_buffer = {get_buffer, release_buffer};
 
 bool is_numpy_scalar(nb::handle object) noexcept {
   PyObject* generic = numpy_generic();
-  return generic != nullptr && PyObject_TypeCheck(object.ptr(), reinterpret_cast<PyTypeObject*>(generic)) != 0;
+  return generic != nullptr &&
+         PyObject_TypeCheck(object.ptr(), reinterpret_cast<PyTypeObject*>(generic)) != 0;
 }
 
 bool is_foreign_array(nb::handle object) noexcept {
@@ -209,14 +222,16 @@ bool is_foreign_array(nb::handle object) noexcept {
 }
 
 Tensor tensor_of_array(nb::handle object, std::optional<bool> copy) {
-  if (PyBytes_Check(object.ptr()) || PyUnicode_Check(object.ptr()) || PyType_Check(object.ptr())) return {};
+  if (PyBytes_Check(object.ptr()) || PyUnicode_Check(object.ptr()) || PyType_Check(object.ptr()))
+    return {};
   if (is_numpy_array(object)) return tensor_of_numpy(object, copy);
   if (PyObject_CheckBuffer(object.ptr()) != 0) {
     Tensor out = tensor_of_buffer(object, copy, {});
     if (out.has_value()) return out;
   }
   if (nb::hasattr(object, "__dlpack__")) {
-    return tensor_of_dlpack(object, copy.has_value() ? copy : std::optional<bool>(true), nb::none());
+    return tensor_of_dlpack(object, copy.has_value() ? copy : std::optional<bool>(true),
+                            nb::none());
   }
   if (nb::hasattr(object, "__array__")) return tensor_of_numpy(object.attr("__array__")(), copy);
   return {};
@@ -224,7 +239,8 @@ Tensor tensor_of_array(nb::handle object, std::optional<bool> copy) {
 
 nb::object numpy_array(const Tensor& x) {
   const nb::module_ numpy = nb::module_::import_("numpy");
-  if (x.dtype() != kBFloat16) return numpy.attr("asarray")(nb::steal(PyMemoryView_FromObject(wrap(x).ptr())));
+  if (x.dtype() != kBFloat16)
+    return numpy.attr("asarray")(nb::steal(PyMemoryView_FromObject(wrap(x).ptr())));
   const Type* as = intern_type(kUInt16, x.type()->shape());
   const Tensor bits = internal::with_type(internal::at_home(to_dense(x), here()), as);
   nb::object dtype;
@@ -233,9 +249,11 @@ nb::object numpy_array(const Tensor& x) {
   } catch (nb::python_error& error) {
     if (!error.matches(PyExc_ImportError)) throw;
     throw Error(ErrorCode::kUnimplemented,
-                "NumPy itself has no bfloat16. Install the package ml_dtypes, or call x.astype(etude.float32)");
+                "NumPy itself has no bfloat16. Install the package ml_dtypes, or call "
+                "x.astype(etude.float32)");
   }
-  return numpy.attr("asarray")(nb::steal(PyMemoryView_FromObject(wrap(bits).ptr()))).attr("view")(dtype);
+  return numpy.attr("asarray")(nb::steal(PyMemoryView_FromObject(wrap(bits).ptr())))
+      .attr("view")(dtype);
 }
 
 nb::object array_protocol(nb::handle x, nb::handle dtype, nb::handle copy) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arrays of other libraries: NumPy, by the buffer protocol, and all that speak DLPack. NumPy is
-// imported only when a program asks for an array of NumPy.
+// imported only for a call that returns an array of NumPy.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,7 @@
 
 namespace etude::python {
 
-// Whether NumPy is loaded and `object` is one of its scalars, such as numpy.float32(1).
+// Whether NumPy is loaded and `object` is a scalar of it, such as numpy.float32(1).
 bool is_numpy_scalar(nb::handle object) noexcept;
 // Whether `object` has elements by the buffer protocol, DLPack or __array__.
 bool is_foreign_array(nb::handle object) noexcept;

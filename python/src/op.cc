@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls of ops from Python.
-#include "python/src/op_object.h"
-
 #include <algorithm>
 #include <array>
 
@@ -11,6 +9,7 @@
 #include "etude/core/op/registry.h"
 #include "python/src/attributes.h"
 #include "python/src/convert.h"
+#include "python/src/op_object.h"
 #include "python/src/tensor_object.h"
 
 namespace etude::python {
@@ -21,7 +20,9 @@ constexpr std::size_t kMostOperands = 12;
 // The bytes at which a call of two tensors reads and writes, at most.
 int64_t work_of(const Type* x, const Type* y) noexcept {
   const int64_t most = std::max(x->bytes(), y->bytes());
-  return x == y || most > kSmallBytes ? most : most * std::max<int64_t>(std::min(x->count(), y->count()), 1);
+  return x == y || most > kSmallBytes
+             ? most
+             : most * std::max<int64_t>(std::min(x->count(), y->count()), 1);
 }
 const Type* type_in(PyObject* tensor) noexcept {
   return TensorAccess::rep(tensor_in(tensor))->type;
@@ -134,7 +135,8 @@ void Call::parse(PyObject* const* args, std::size_t given, PyObject* kwnames) {
                     std::to_string(given) + " were given. The signature is " +
                     signature_text(op_, signature_));
   }
-  const std::size_t names = kwnames != nullptr ? static_cast<std::size_t>(PyTuple_GET_SIZE(kwnames)) : 0;
+  const std::size_t names =
+      kwnames != nullptr ? static_cast<std::size_t>(PyTuple_GET_SIZE(kwnames)) : 0;
   for (std::size_t i = 0; i < names; ++i) {
     PyObject* name = PyTuple_GET_ITEM(kwnames, static_cast<Py_ssize_t>(i));
     const Parameter* parameter = named(name);
@@ -175,7 +177,8 @@ void Call::draw_key() {
   key.set(drawn_, where_);
 }
 
-// About the bytes that the call reads and writes; more for a call of another shape than its operands.
+// About the bytes that the call reads and writes; more for a call of another shape than its
+// operands.
 int64_t Call::work() const {
   int64_t bytes = 4;
   for (const Tensor& x : list_) bytes += TensorAccess::rep(x)->type->bytes();
@@ -199,10 +202,12 @@ Values Call::run() {
     std::optional<DType> shared;
     for (std::size_t i = 0; i < arity; ++i) {
       const Tensor* tensor = operands_[i].arg().tensor();
-      if (tensor != nullptr && tensor->has_value() && !operands_[i].is_complex_number()) shared = tensor->dtype();
+      if (tensor != nullptr && tensor->has_value() && !operands_[i].is_complex_number())
+        shared = tensor->dtype();
     }
     for (std::size_t i = 0; i < arity; ++i) {
-      if (operands_[i].is_complex_number() && shared) operands_[i].set_complex_precision(*shared, where_);
+      if (operands_[i].is_complex_number() && shared)
+        operands_[i].set_complex_precision(*shared, where_);
       args[i] = &operands_[i].arg();
     }
     return attributes_.call({args.data(), arity}, where_);
@@ -266,7 +271,7 @@ PyTypeObject make_type() noexcept {
 
 // The tuple with names of an op with several results.
 PyObject* make_result_type(const Op& op) {
-  // The type refers to the names for ever.
+  // The type refers to the names and is never freed.
   const auto& results = *new std::vector<std::string>(result_names(op));
   std::vector<PyStructSequence_Field> fields;
   for (const std::string& result : results) fields.push_back({result.c_str(), "A tensor."});
@@ -292,14 +297,16 @@ nb::object make_op(const Op& op) {
   return made;
 }
 
-// The functions that are methods of a tensor as well: their first operand is x, and Tensor has nothing else by
-// their name.
+// The functions that are methods of a tensor as well: their first operand is x, and Tensor has
+// nothing else by their name.
 nb::list method_names(const nb::module_& m) {
   nb::list out;
   for (const Op* op : Registry::global().ops()) {
     const auto& operands = op->def().operands;
-    const bool takes_x = !operands.empty() && operands[0].name == "x" && !operands[0].optional && !op->is_variadic();
-    const bool is_first = std::ranges::none_of(op->def().attrs, [](const AttrDef& a) { return a.is_first; });
+    const bool takes_x =
+        !operands.empty() && operands[0].name == "x" && !operands[0].optional && !op->is_variadic();
+    const bool is_first =
+        std::ranges::none_of(op->def().attrs, [](const AttrDef& a) { return a.is_first; });
     const std::string name(op->name());
     if (!op->def().space.empty() || !takes_x || !is_first) continue;
     if (Py_TYPE(nb::object(m.attr(name.c_str())).ptr()) != &op_type) continue;
@@ -326,8 +333,9 @@ PyObject* results_of(Values values, PyObject* result_type, bool is_one) {
   if (is_one) return new_tensor(std::move(values[0]));
   const auto size = static_cast<Py_ssize_t>(values.size());
   const bool is_named = result_type != nullptr;
-  nb::object out = nb::steal(
-      is_named ? PyStructSequence_New(reinterpret_cast<PyTypeObject*>(result_type)) : PyTuple_New(size));
+  nb::object out =
+      nb::steal(is_named ? PyStructSequence_New(reinterpret_cast<PyTypeObject*>(result_type))
+                         : PyTuple_New(size));
   if (!out.is_valid()) throw nb::python_error();
   for (Py_ssize_t i = 0; i < size; ++i) {
     PyObject* item = new_tensor(std::move(values[static_cast<std::size_t>(i)]));
@@ -389,7 +397,8 @@ void bind_ops(nb::module_& m) {
       "_add_methods",
       [](const nb::dict& functions) {
         for (const auto& [name, function] : functions) {
-          if (PyDict_SetItem(tensor_type.tp_dict, name.ptr(), function.ptr()) < 0) throw nb::python_error();
+          if (PyDict_SetItem(tensor_type.tp_dict, name.ptr(), function.ptr()) < 0)
+            throw nb::python_error();
         }
         PyType_Modified(&tensor_type);
       },

@@ -3,10 +3,10 @@
 // it. Functions, signatures and docs of the package come from the registry alone.
 #pragma once
 
-#include <Python.h>
-
 #include <string>
 #include <vector>
+
+#include <Python.h>
 
 #include "etude/core/op/op.h"
 #include "python/src/bind.h"
@@ -29,15 +29,14 @@ struct Signature {
   std::size_t required = 0;    // by position, before the optional ones
   // 1 or 2: calls with so many tensors by position, and nothing else, have all that the op needs.
   std::size_t plain = 0;
-  int list = -1;        // the place of the list of operands
-  int key = -1;         // the operand with the random key of dropout
-  int dropout = -1;     // the attribute with its probability
+  int list = -1;         // the place of the list of operands
+  int key = -1;          // the operand with the random key of dropout
+  int dropout = -1;      // the attribute with its probability
   bool spreads = false;  // f(a, b) besides f([a, b])
 };
 
 struct OpObject {
-  PyObject_HEAD
-  vectorcallfunc vectorcall;
+  PyObject_HEAD vectorcallfunc vectorcall;
   const Op* op;
   const Signature* signature;
   PyObject* result_type;  // of several named results; null: a tensor, or a tuple

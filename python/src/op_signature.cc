@@ -12,40 +12,46 @@
 namespace etude::python {
 namespace {
 
-// What the Array API standard says about signatures beyond the rule above.
+// Signatures of the Array API standard that differ from the rule above.
 struct Form {
   std::string_view op;
   std::string_view parameter;
 };
 // Optional attributes that may be given by position.
 constexpr Form kByPosition[] = {
-    {"arange", "stop"}, {"arange", "step"}, {"eye", "cols"},
+    {"arange", "stop"},
+    {"arange", "step"},
+    {"eye", "cols"},
 };
-// Results with other names than those of the record.
+// Results whose names differ from the names in the record.
 struct Renaming {
   std::string_view op;
   std::string_view result;
   const char* name;
 };
 constexpr Renaming kRenamings[] = {
-    {"linalg.eigh", "values", "eigenvalues"}, {"linalg.eigh", "vectors", "eigenvectors"},
-    {"linalg.qr", "q", "Q"},                  {"linalg.qr", "r", "R"},
-    {"linalg.svd", "u", "U"},                 {"linalg.svd", "s", "S"},
+    {"linalg.eigh", "values", "eigenvalues"},
+    {"linalg.eigh", "vectors", "eigenvectors"},
+    {"linalg.qr", "q", "Q"},
+    {"linalg.qr", "r", "R"},
+    {"linalg.svd", "u", "U"},
+    {"linalg.svd", "s", "S"},
     {"linalg.svd", "vh", "Vh"},
 };
 // Lists of operands as f(a, b).
 constexpr std::string_view kSpreading[] = {"broadcast_arrays", "meshgrid", "einsum"};
 
 bool may_be_positional(const Op& op, const AttrDef& def) {
-  return std::ranges::any_of(
-      kByPosition, [&](const Form& form) { return form.op == op.full_name() && form.parameter == def.name; });
+  return std::ranges::any_of(kByPosition, [&](const Form& form) {
+    return form.op == op.full_name() && form.parameter == def.name;
+  });
 }
 
 PyObject* interned(std::string_view name) {
   PyObject* text = PyUnicode_FromStringAndSize(name.data(), static_cast<Py_ssize_t>(name.size()));
   if (text == nullptr) throw nb::python_error();
   PyUnicode_InternInPlace(&text);
-  return text;  // kept for ever
+  return text;  // never freed
 }
 
 // Array functions name operands x, x1, x2, which programs do not use.
@@ -112,9 +118,10 @@ class Builder {
     const auto& operands = op_.def().operands;
     const auto& attrs = op_.def().attrs;
     out_.spreads = std::ranges::find(kSpreading, op_.full_name()) != std::end(kSpreading);
-    const bool has_required = std::ranges::any_of(attrs, [](const AttrDef& a) { return a.required; });
-    const bool all_required =
-        std::ranges::all_of(operands, [](const OperandDef& d) { return !d.optional && !d.variadic; });
+    const bool has_required =
+        std::ranges::any_of(attrs, [](const AttrDef& a) { return a.required; });
+    const bool all_required = std::ranges::all_of(
+        operands, [](const OperandDef& d) { return !d.optional && !d.variadic; });
     const auto& results = op_.def().results;
     const bool is_one = results.size() == 1 && !results[0].ends_with("...");
     if (!has_required && all_required && is_one && (operands.size() == 1 || operands.size() == 2)) {
@@ -155,7 +162,8 @@ nb::object default_object(const AttrDef& def) {
   if (const auto* integer = std::get_if<int64_t>(&value)) return nb::int_(*integer);
   if (const auto* real = std::get_if<double>(&value)) return nb::float_(*real);
   if (const auto* dtype = std::get_if<DType>(&value)) return dtype_object(*dtype);
-  if (const auto* text = std::get_if<std::string>(&value)) return nb::str(text->data(), text->size());
+  if (const auto* text = std::get_if<std::string>(&value))
+    return nb::str(text->data(), text->size());
   if (const auto* ints = std::get_if<std::vector<int64_t>>(&value)) {
     nb::list list;
     for (const int64_t i : *ints) list.append(i);
@@ -217,15 +225,17 @@ PyObject* signature_of(PyObject* self, void*) {
                              ? (object.signature->spreads ? "VAR_POSITIONAL" : "POSITIONAL_ONLY")
                              : "POSITIONAL_OR_KEYWORD";
       // A parameter by position before one by position only is by position only, too.
-      const bool before = std::any_of(&p + 1, object.signature->parameters.data() + object.signature->parameters.size(),
-                                      [](const Parameter& q) {
-                                        return q.mode == Parameter::Mode::kPositional || q.mode == Parameter::Mode::kList;
-                                      });
+      const bool before = std::any_of(
+          &p + 1, object.signature->parameters.data() + object.signature->parameters.size(),
+          [](const Parameter& q) {
+            return q.mode == Parameter::Mode::kPositional || q.mode == Parameter::Mode::kList;
+          });
       if (before) mode = "POSITIONAL_ONLY";
       nb::dict options;
       options["annotation"] = annotation(*object.op, p);
       if (!p.is_required) {
-        options["default"] = p.is_operand ? nb::none() : default_object(object.op->def().attrs[p.index]);
+        options["default"] =
+            p.is_operand ? nb::none() : default_object(object.op->def().attrs[p.index]);
       }
       list.append(kind(nb::handle(p.name), kind.attr(mode), **options));
     }
@@ -264,7 +274,9 @@ PyObject* results_names_of(PyObject* self, void*) {
 PyObject* reduce(PyObject* self, PyObject*) {
   return guarded([&] {
     const nb::object find = nb::module_::import_("etude._rebuild").attr("op");
-    return nb::make_tuple(find, nb::make_tuple(self_of(self).op->full_name().c_str())).release().ptr();
+    return nb::make_tuple(find, nb::make_tuple(self_of(self).op->full_name().c_str()))
+        .release()
+        .ptr();
   });
 }
 
@@ -293,11 +305,13 @@ std::string signature_text(const Op& op, const Signature& signature) {
     if (was_positional && !positional) out += comma + "/", comma = ", ";
     was_positional = positional;
     const bool spread = p.mode == Parameter::Mode::kList && signature.spreads;
-    if (p.mode == Parameter::Mode::kKeyword && !has_star) out += comma + "*", has_star = true, comma = ", ";
+    if (p.mode == Parameter::Mode::kKeyword && !has_star)
+      out += comma + "*", has_star = true, comma = ", ";
     has_star = has_star || spread;
     out += comma + (spread ? "*" : "") + nb::cast<std::string>(nb::handle(p.name));
     comma = ", ";
-    if (!p.is_required) out += "=" + (p.is_operand ? "None" : default_text(op.def().attrs[p.index]));
+    if (!p.is_required)
+      out += "=" + (p.is_operand ? "None" : default_text(op.def().attrs[p.index]));
   }
   return out + (was_positional ? comma + "/)" : ")");
 }

@@ -14,29 +14,36 @@ namespace {
 
 IntList as_sizes(nb::handle shape) {
   if (shape.is_none()) return {};
-  if (PyIndex_Check(shape.ptr()) != 0) return IntList(nb::cast<int64_t>(nb::steal(PyNumber_Index(shape.ptr()))));
+  if (PyIndex_Check(shape.ptr()) != 0)
+    return IntList(nb::cast<int64_t>(nb::steal(PyNumber_Index(shape.ptr()))));
   std::vector<int64_t> sizes;
-  for (const nb::handle size : shape) sizes.push_back(nb::cast<int64_t>(nb::steal(PyNumber_Index(size.ptr()))));
+  for (const nb::handle size : shape)
+    sizes.push_back(nb::cast<int64_t>(nb::steal(PyNumber_Index(size.ptr()))));
   return IntList(std::move(sizes));
 }
 
-Tensor as_optional_tensor(nb::handle object) { return object.is_none() ? Tensor() : as_tensor(object); }
+Tensor as_optional_tensor(nb::handle object) {
+  return object.is_none() ? Tensor() : as_tensor(object);
+}
 
 // A draw of a shape: its work is known before it begins.
 template <class F>
 nb::object draw(const IntList& shape, const F& run) {
   int64_t bytes = 8;
-  for (const int64_t size : shape.values()) bytes = std::min(bytes * std::max<int64_t>(size, 1), kSmallBytes + 1);
+  for (const int64_t size : shape.values())
+    bytes = std::min(bytes * std::max<int64_t>(size, 1), kSmallBytes + 1);
   const bool keeps = internal::mode_word == 0 && bytes <= kSmallBytes && shape.is_given();
   return wrap(with_user_line([&] { return keeps ? run() : released(run); }));
 }
 
 template <class Draw>
 auto normal_like(const Draw& draw_normal) {
-  return [draw_normal](nb::handle shape, nb::handle mean, nb::handle stddev, nb::handle dtype, nb::handle key, nb::handle device) {
+  return [draw_normal](nb::handle shape, nb::handle mean, nb::handle stddev, nb::handle dtype,
+                       nb::handle key, nb::handle device) {
     const IntList sizes = as_sizes(shape);
-    const random::NormalOptions options = {as_optional_tensor(mean), as_optional_tensor(stddev), as_optional_dtype(dtype),
-                                           as_optional_tensor(key), as_optional_device(device)};
+    const random::NormalOptions options = {as_optional_tensor(mean), as_optional_tensor(stddev),
+                                           as_optional_dtype(dtype), as_optional_tensor(key),
+                                           as_optional_device(device)};
     return draw(sizes, [&] { return draw_normal(sizes, options); });
   };
 }
@@ -61,17 +68,24 @@ class PySeedScope {
 };
 
 void bind_generator(nb::module_& m) {
-  nb::class_<Generator>(m, "Generator", "A sequence of random keys, as a value: a copy produces the same keys.")
+  nb::class_<Generator>(m, "Generator",
+                        "A sequence of random keys, as a value: a copy produces the same keys.")
       .def(nb::init<uint64_t, uint64_t>(), nb::arg("seed") = 0, nb::arg("stream") = 0)
       .def_rw("seed", &Generator::seed)
       .def_rw("stream", &Generator::stream)
       .def_rw("position", &Generator::position)
-      .def("next_key", [](Generator& self) { return wrap(with_user_line([&] { return self.next_key(); })); },
-           nb::sig("def next_key(self) -> Tensor"), "The key of one draw, uint64[2]. Advances by one.")
+      .def(
+          "next_key",
+          [](Generator& self) { return wrap(with_user_line([&] { return self.next_key(); })); },
+          nb::sig("def next_key(self) -> Tensor"),
+          "The key of one draw, uint64[2]. Advances by one.")
       .def("copy", [](const Generator& self) { return self; })
       .def("__copy__", [](const Generator& self) { return self; })
       .def("__deepcopy__", [](const Generator& self, nb::handle) { return self; })
-      .def("__getstate__", [](const Generator& self) { return nb::make_tuple(self.seed, self.stream, self.position); })
+      .def("__getstate__",
+           [](const Generator& self) {
+             return nb::make_tuple(self.seed, self.stream, self.position);
+           })
       .def("__setstate__",
            [](Generator& self, const std::tuple<uint64_t, uint64_t, uint64_t>& state) {
              new (&self) Generator(std::get<0>(state), std::get<1>(state));
@@ -79,17 +93,26 @@ void bind_generator(nb::module_& m) {
            })
       .def(nb::self == nb::self, nb::sig("def __eq__(self, other: object) -> bool"))
       .def("__repr__", [](const Generator& self) {
-        return nb::str("Generator(seed={}, stream={}, position={})").format(self.seed, self.stream, self.position);
+        return nb::str("Generator(seed={}, stream={}, position={})")
+            .format(self.seed, self.stream, self.position);
       });
-  nb::class_<PySeedScope>(m, "SeedScope", "While open, draws of this thread use the given seed or generator.")
-      .def("__init__",
-           [](PySeedScope* self, nb::handle seed) {
-             Generator* generator = nullptr;
-             const bool is_generator = nb::try_cast(seed, generator) && generator != nullptr;
-             new (self) PySeedScope(is_generator ? *generator : Generator(nb::cast<uint64_t>(seed)));
-           },
-           nb::arg("seed"), nb::sig("def __init__(self, seed: int | Generator) -> None"))
-      .def("__enter__", [](PySeedScope& self) -> PySeedScope& { self.enter(); return self; }, nb::rv_policy::reference)
+  nb::class_<PySeedScope>(m, "SeedScope",
+                          "While open, draws of this thread use the given seed or generator.")
+      .def(
+          "__init__",
+          [](PySeedScope* self, nb::handle seed) {
+            Generator* generator = nullptr;
+            const bool is_generator = nb::try_cast(seed, generator) && generator != nullptr;
+            new (self) PySeedScope(is_generator ? *generator : Generator(nb::cast<uint64_t>(seed)));
+          },
+          nb::arg("seed"), nb::sig("def __init__(self, seed: int | Generator) -> None"))
+      .def(
+          "__enter__",
+          [](PySeedScope& self) -> PySeedScope& {
+            self.enter();
+            return self;
+          },
+          nb::rv_policy::reference)
       .def("__exit__", [](PySeedScope& self, const nb::args&) { self.leave(); });
   m.def("set_seed", &set_seed, nb::arg("seed"), "Restarts the random sequence of this thread.");
 }
@@ -99,33 +122,43 @@ constexpr const char* kShapeKeyDoc = "With `key`, the draw is a function of the 
 void bind_continuous(nb::module_& r) {
   r.def(
       "uniform",
-      [](nb::handle shape, nb::handle low, nb::handle high, nb::handle dtype, nb::handle key, nb::handle device) {
+      [](nb::handle shape, nb::handle low, nb::handle high, nb::handle dtype, nb::handle key,
+         nb::handle device) {
         const IntList sizes = as_sizes(shape);
-        const random::UniformOptions options = {as_optional_tensor(low), as_optional_tensor(high), as_optional_dtype(dtype),
-                                                as_optional_tensor(key), as_optional_device(device)};
+        const random::UniformOptions options = {as_optional_tensor(low), as_optional_tensor(high),
+                                                as_optional_dtype(dtype), as_optional_tensor(key),
+                                                as_optional_device(device)};
         return draw(sizes, [&] { return random::uniform(sizes, options); });
       },
-      nb::arg("shape"), nb::arg("low") = nb::none(), nb::arg("high") = nb::none(), nb::kw_only(), nb::arg("dtype") = nb::none(),
-      nb::arg("key") = nb::none(), nb::arg("device") = nb::none(), "Uniform in [low, high), by default [0, 1).");
-  r.def("normal", normal_like([](const IntList& s, const random::NormalOptions& o) { return random::normal(s, o); }),
-        nb::arg("shape"), nb::arg("mean") = nb::none(), nb::arg("stddev") = nb::none(), nb::kw_only(), nb::arg("dtype") = nb::none(),
-        nb::arg("key") = nb::none(), nb::arg("device") = nb::none(), "Normal (Gaussian), by default of mean 0 and deviation 1.");
-  r.def("truncated_normal",
-        normal_like([](const IntList& s, const random::NormalOptions& o) { return random::truncated_normal(s, o); }),
-        nb::arg("shape"), nb::arg("mean") = nb::none(), nb::arg("stddev") = nb::none(), nb::kw_only(), nb::arg("dtype") = nb::none(),
-        nb::arg("key") = nb::none(), nb::arg("device") = nb::none(), "Normal, within two standard deviations of the mean.");
+      nb::arg("shape"), nb::arg("low") = nb::none(), nb::arg("high") = nb::none(), nb::kw_only(),
+      nb::arg("dtype") = nb::none(), nb::arg("key") = nb::none(), nb::arg("device") = nb::none(),
+      "Uniform in [low, high), by default [0, 1).");
+  r.def("normal", normal_like([](const IntList& s, const random::NormalOptions& o) {
+          return random::normal(s, o);
+        }),
+        nb::arg("shape"), nb::arg("mean") = nb::none(), nb::arg("stddev") = nb::none(),
+        nb::kw_only(), nb::arg("dtype") = nb::none(), nb::arg("key") = nb::none(),
+        nb::arg("device") = nb::none(), "Normal (Gaussian), by default of mean 0 and deviation 1.");
+  r.def("truncated_normal", normal_like([](const IntList& s, const random::NormalOptions& o) {
+          return random::truncated_normal(s, o);
+        }),
+        nb::arg("shape"), nb::arg("mean") = nb::none(), nb::arg("stddev") = nb::none(),
+        nb::kw_only(), nb::arg("dtype") = nb::none(), nb::arg("key") = nb::none(),
+        nb::arg("device") = nb::none(), "Normal, within two standard deviations of the mean.");
 }
 
 void bind_discrete(nb::module_& r) {
   r.def(
       "randint",
-      [](nb::handle shape, int64_t low, int64_t high, nb::handle dtype, nb::handle key, nb::handle device) {
+      [](nb::handle shape, int64_t low, int64_t high, nb::handle dtype, nb::handle key,
+         nb::handle device) {
         const IntList sizes = as_sizes(shape);
         const random::DrawOptions options = draw_options(dtype, key, device);
         return draw(sizes, [&] { return random::randint(sizes, low, high, options); });
       },
-      nb::arg("shape"), nb::arg("low"), nb::arg("high"), nb::kw_only(), nb::arg("dtype") = nb::none(), nb::arg("key") = nb::none(),
-      nb::arg("device") = nb::none(), "Integers in [low, high), int32 by default.");
+      nb::arg("shape"), nb::arg("low"), nb::arg("high"), nb::kw_only(),
+      nb::arg("dtype") = nb::none(), nb::arg("key") = nb::none(), nb::arg("device") = nb::none(),
+      "Integers in [low, high), int32 by default.");
   r.def(
       "bernoulli",
       [](nb::handle p, nb::handle shape, nb::handle dtype, nb::handle key, nb::handle device) {
@@ -134,26 +167,32 @@ void bind_discrete(nb::module_& r) {
         const Tensor probability = as_tensor(p);
         return draw(sizes, [&] { return random::bernoulli(probability, sizes, options); });
       },
-      nb::arg("p"), nb::arg("shape") = nb::none(), nb::kw_only(), nb::arg("dtype") = nb::none(), nb::arg("key") = nb::none(),
-      nb::arg("device") = nb::none(), "True with probability p, which broadcasts to the shape.");
+      nb::arg("p"), nb::arg("shape") = nb::none(), nb::kw_only(), nb::arg("dtype") = nb::none(),
+      nb::arg("key") = nb::none(), nb::arg("device") = nb::none(),
+      "True with probability p, which broadcasts to the shape.");
   r.def(
       "categorical",
       [](nb::handle logits, nb::handle shape, nb::handle dtype, nb::handle key, nb::handle device) {
         const IntList sizes = as_sizes(shape);
         const random::DrawOptions options = draw_options(dtype, key, device);
         const Tensor x = as_tensor(logits);
-        return wrap(with_user_line_released([&] { return random::categorical(x, sizes, options); }));
+        return wrap(
+            with_user_line_released([&] { return random::categorical(x, sizes, options); }));
       },
-      nb::arg("logits"), nb::arg("shape") = nb::none(), nb::kw_only(), nb::arg("dtype") = nb::none(), nb::arg("key") = nb::none(),
-      nb::arg("device") = nb::none(), "Classes of the last axis, with the probabilities softmax(logits).");
+      nb::arg("logits"), nb::arg("shape") = nb::none(), nb::kw_only(),
+      nb::arg("dtype") = nb::none(), nb::arg("key") = nb::none(), nb::arg("device") = nb::none(),
+      "Classes of the last axis, with the probabilities softmax(logits).");
+}
+
+void bind_orders(nb::module_& r) {
   r.def(
       "permutation",
       [](int64_t n, nb::handle dtype, nb::handle key, nb::handle device) {
         const random::DrawOptions options = draw_options(dtype, key, device);
         return wrap(with_user_line_released([&] { return random::permutation(n, options); }));
       },
-      nb::arg("n"), nb::kw_only(), nb::arg("dtype") = nb::none(), nb::arg("key") = nb::none(), nb::arg("device") = nb::none(),
-      "The numbers 0 to n - 1 in a random order, int64.");
+      nb::arg("n"), nb::kw_only(), nb::arg("dtype") = nb::none(), nb::arg("key") = nb::none(),
+      nb::arg("device") = nb::none(), "The numbers 0 to n - 1 in a random order, int64.");
   r.def(
       "shuffle",
       [](nb::handle x, int64_t axis, nb::handle key) {
@@ -161,16 +200,20 @@ void bind_discrete(nb::module_& r) {
         const Tensor tensor = as_tensor(x);
         return wrap(with_user_line_released([&] { return random::shuffle(tensor, options); }));
       },
-      nb::arg("x"), nb::kw_only(), nb::arg("axis") = 0, nb::arg("key") = nb::none(), "x with its slices along one axis in random order.");
+      nb::arg("x"), nb::kw_only(), nb::arg("axis") = 0, nb::arg("key") = nb::none(),
+      "x with its slices along one axis in random order.");
   r.def(
       "choice",
       [](nb::handle x, nb::handle shape, bool replace, nb::handle p, nb::handle key) {
-        const random::ChoiceOptions options = {replace, as_optional_tensor(p), as_optional_tensor(key)};
+        const random::ChoiceOptions options = {replace, as_optional_tensor(p),
+                                               as_optional_tensor(key)};
         const Tensor tensor = as_tensor(x);
         const IntList sizes = as_sizes(shape);
-        return wrap(with_user_line_released([&] { return random::choice(tensor, sizes, options); }));
+        return wrap(
+            with_user_line_released([&] { return random::choice(tensor, sizes, options); }));
       },
-      nb::arg("x"), nb::arg("shape"), nb::kw_only(), nb::arg("replace") = true, nb::arg("p") = nb::none(), nb::arg("key") = nb::none(),
+      nb::arg("x"), nb::arg("shape"), nb::kw_only(), nb::arg("replace") = true,
+      nb::arg("p") = nb::none(), nb::arg("key") = nb::none(),
       "Slices of x along its first axis, drawn at random.");
 }
 
@@ -180,21 +223,30 @@ void bind_random(nb::module_& m) {
   bind_generator(m);
   nb::module_ r = m.def_submodule("random", kShapeKeyDoc);
   r.attr("__name__") = "etude.random";
-  r.def("key", [](uint64_t seed) { return wrap(random::key(seed)); }, nb::arg("seed"), "A key, uint64[2], from a number.");
   r.def(
-      "split", [](nb::handle key, int64_t n) { return wrap(with_user_line([&] { return random::split(as_tensor(key), n); })); },
-      nb::arg("key"), nb::arg("n") = 2, "n new keys from one key, which should not be used again: uint64[n, 2].");
+      "key", [](uint64_t seed) { return wrap(random::key(seed)); }, nb::arg("seed"),
+      "A key, uint64[2], from a number.");
+  r.def(
+      "split",
+      [](nb::handle key, int64_t n) {
+        return wrap(with_user_line([&] { return random::split(as_tensor(key), n); }));
+      },
+      nb::arg("key"), nb::arg("n") = 2,
+      "n new keys from one key, which should not be used again: uint64[n, 2].");
   r.def(
       "fold_in",
       [](nb::handle key, nb::handle number) {
         Operand operand;
-        if (!operand.read(number, CallSite{}, false)) throw nb::type_error("fold_in(): 'number' is an integer or a tensor of integers");
+        if (!operand.read(number, CallSite{}, false))
+          throw nb::type_error("fold_in(): 'number' is an integer or a tensor of integers");
         const Tensor from = as_tensor(key);
         return wrap(with_user_line([&] { return random::fold_in(from, operand.arg()); }));
       },
-      nb::arg("key"), nb::arg("number"), "A new key from a key and an integer, such as the number of a step.");
+      nb::arg("key"), nb::arg("number"),
+      "A new key from a key and an integer, such as the number of a step.");
   bind_continuous(r);
   bind_discrete(r);
+  bind_orders(r);
   nb::module_::import_("sys").attr("modules")["etude.random"] = r;
 }
 

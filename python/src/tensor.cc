@@ -7,7 +7,8 @@ namespace etude::python {
 namespace {
 
 #ifdef Py_GIL_DISABLED
-// Without the GIL a free list would need a lock; the allocator of the interpreter has one per thread.
+// Without the GIL a free list would need a lock; the allocator of the interpreter has one per
+// thread.
 constexpr std::size_t kFreeListSize = 0;
 #else
 constexpr std::size_t kFreeListSize = 256;
@@ -95,8 +96,9 @@ nb::object wrap(Tensor value) {
 
 void bind_tensor(nb::module_& m) {
   if (PyType_Ready(&tensor_type) < 0) throw nb::python_error();
-  // Operators of arrays of NumPy with a tensor are those of the tensor.
-  if (PyDict_SetItemString(tensor_type.tp_dict, "__array_ufunc__", Py_None) < 0) throw nb::python_error();
+  // An operator of an array of NumPy and a tensor is the operator of the tensor.
+  if (PyDict_SetItemString(tensor_type.tp_dict, "__array_ufunc__", Py_None) < 0)
+    throw nb::python_error();
   m.attr("Tensor") = nb::handle(reinterpret_cast<PyObject*>(&tensor_type));
 }
 

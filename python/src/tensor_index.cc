@@ -21,7 +21,8 @@ namespace {
 std::optional<int64_t> slice_end(PyObject* end) {
   if (end == Py_None) return {};
   if (PyIndex_Check(end) == 0) {
-    throw nb::type_error(("slice ends must be ints or None, but one is a " + type_text(end)).c_str());
+    throw nb::type_error(
+        ("slice ends must be ints or None, but one is a " + type_text(end)).c_str());
   }
   // Ends beyond the range of int64 are clamped, as in lists.
   const Py_ssize_t out = PyNumber_AsSsize_t(end, nullptr);
@@ -34,13 +35,16 @@ void add_item(Index& index, PyObject* item, CallSite where) {
     int overflow = 0;
     const int64_t at = PyLong_AsLongLongAndOverflow(item, &overflow);
     if (overflow != 0) {
-      throw Error(ErrorCode::kOutOfRange, "index " + nb::cast<std::string>(nb::str(nb::handle(item))) +
-                                              " has more than 64 bits");
+      throw Error(
+          ErrorCode::kOutOfRange,
+          "index " + nb::cast<std::string>(nb::str(nb::handle(item))) + " has more than 64 bits");
     }
     index.emplace_back(at, where);
   } else if (PySlice_Check(item)) {
     const auto* slice = reinterpret_cast<PySliceObject*>(item);
-    index.emplace_back(Slice{slice_end(slice->start), slice_end(slice->stop), slice_end(slice->step).value_or(1)}, where);
+    index.emplace_back(
+        Slice{slice_end(slice->start), slice_end(slice->stop), slice_end(slice->step).value_or(1)},
+        where);
   } else if (item == Py_None) {
     index.emplace_back(NewAxis(), where);
   } else if (item == Py_Ellipsis) {
@@ -54,9 +58,11 @@ void add_item(Index& index, PyObject* item, CallSite where) {
     if (at == -1 && PyErr_Occurred() != nullptr) throw nb::python_error();
     index.emplace_back(static_cast<int64_t>(at), where);
   } else {
-    Tensor tensor = PyFloat_Check(item) || PyUnicode_Check(item) ? Tensor() : make_new_tensor(item, {});
+    Tensor tensor =
+        PyFloat_Check(item) || PyUnicode_Check(item) ? Tensor() : make_new_tensor(item, {});
     if (!tensor.has_value()) {
-      throw nb::type_error(("an index is an int, a slice, None, ..., or a tensor, array or list of ints or bools; not a " +
+      throw nb::type_error(("an index is an int, a slice, None, ..., or a tensor, array or list of "
+                            "ints or bools; not a " +
                             type_text(item))
                                .c_str());
     }
@@ -66,9 +72,10 @@ void add_item(Index& index, PyObject* item, CallSite where) {
   }
 }
 
-// x[True], or x[mask] with a mask without axes: a new axis 0 of which the mask takes all or nothing.
+// x[True], or x[mask] with a mask without axes: the mask takes all or nothing of a new axis 0.
 bool is_scalar_mask(PyObject* key) noexcept {
-  return PyBool_Check(key) || (is_tensor_object(key) && tensor_in(key).dtype() == kBool && tensor_in(key).type()->rank() == 0);
+  return PyBool_Check(key) || (is_tensor_object(key) && tensor_in(key).dtype() == kBool &&
+                               tensor_in(key).type()->rank() == 0);
 }
 const Op& named(const char* name) { return Registry::global().at(name); }
 
@@ -109,9 +116,10 @@ int set_item(PyObject* self, PyObject* key, PyObject* value) {
     if (index.empty()) index.emplace_back(Ellipsis(), where);
     Operand operand;
     if (!operand.read(value, where, false)) {
-      throw nb::type_error(("the value of an item assignment is a tensor, a number, an array or a list; not a " +
-                            type_text(value))
-                               .c_str());
+      throw nb::type_error(
+          ("the value of an item assignment is a tensor, a number, an array or a list; not a " +
+           type_text(value))
+              .c_str());
     }
     if (operand.is_complex_number()) operand.set_complex_precision(x.dtype(), where);
     const auto run = [&] {
@@ -133,7 +141,8 @@ int64_t length_or_throw(const Tensor& x) {
 Py_ssize_t length(PyObject* self) {
   try {
     const int64_t size = length_or_throw(tensor_in(self));
-    if (size == kAny) throw nb::type_error("the length of this tensor is not known while a function is traced");
+    if (size == kAny)
+      throw nb::type_error("the length of this tensor is not known while a function is traced");
     return size;
   } catch (...) {
     set_current_exception();
@@ -179,7 +188,9 @@ PyObject* iterate_tensor(PyObject* self) noexcept {
     const Tensor x = tensor_in(self);
     if (x.rank() == 0) throw nb::type_error("a tensor without axes cannot be iterated over");
     const CallSite where = internal::mode_word != 0 ? here() : CallSite{};
-    const auto run = [&] { return execute(op, OperandList({&x}).view(), op.default_attrs(), where); };
+    const auto run = [&] {
+      return execute(op, OperandList({&x}).view(), op.default_attrs(), where);
+    };
     Values rows = keeps_gil(x.type()->bytes()) ? run() : released(run);
     const nb::object list = nb::steal(results_of(std::move(rows), nullptr, false));
     if (!list.is_valid()) throw nb::python_error();

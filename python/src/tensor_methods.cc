@@ -78,9 +78,10 @@ PyObject* to_list(PyObject* self, PyObject*) {
 PyObject* item(PyObject* self, PyObject*) {
   return guarded([&] {
     const Tensor& x = tensor_in(self);
-    ETUDE_REQUIRE(x.type()->count() == 1 || x.type()->count() == kAny,
-                  "item() needs exactly one element, but the shape is {}. Index it, or use tolist()",
-                  x.type()->shape().to_string());
+    ETUDE_REQUIRE(
+        x.type()->count() == 1 || x.type()->count() == kAny,
+        "item() needs exactly one element, but the shape is {}. Index it, or use tolist()",
+        x.type()->shape().to_string());
     const Tensor home = readable(x);
     return number_object(internal::host_elements(home), home.dtype());
   });
@@ -102,7 +103,8 @@ PyObject* as_type(PyObject* self, PyObject* const* args, Py_ssize_t given, PyObj
     bool copies = true;
     nb::object device = nb::none();
     const Py_ssize_t count = names != nullptr ? PyTuple_GET_SIZE(names) : 0;
-    if (given != 1) throw nb::type_error("astype(dtype, *, copy=True, device=None) takes one dtype");
+    if (given != 1)
+      throw nb::type_error("astype(dtype, *, copy=True, device=None) takes one dtype");
     for (Py_ssize_t i = 0; i < count; ++i) {
       const std::string name = nb::cast<std::string>(nb::handle(PyTuple_GET_ITEM(names, i)));
       if (name == "copy") {
@@ -115,7 +117,8 @@ PyObject* as_type(PyObject* self, PyObject* const* args, Py_ssize_t given, PyObj
     }
     const DType dtype = as_dtype(args[0]);
     const Tensor& x = tensor_in(self);
-    if (dtype == x.dtype() && device.is_none()) return copies ? new_tensor(Tensor(x)) : Py_NewRef(self);
+    if (dtype == x.dtype() && device.is_none())
+      return copies ? new_tensor(Tensor(x)) : Py_NewRef(self);
     return new_tensor(with_user_line([&] {
       Tensor out = x;
       if (dtype != x.dtype()) {
@@ -134,7 +137,8 @@ PyObject* as_type(PyObject* self, PyObject* const* args, Py_ssize_t given, PyObj
 PyObject* to_device(PyObject* self, PyObject* const* args, Py_ssize_t given, PyObject* names) {
   return guarded([&]() -> PyObject* {
     const Py_ssize_t count = names != nullptr ? PyTuple_GET_SIZE(names) : 0;
-    if (given != 1 || count > 1) throw nb::type_error("to_device(device, /, *, stream=None) takes one device");
+    if (given != 1 || count > 1)
+      throw nb::type_error("to_device(device, /, *, stream=None) takes one device");
     if (count == 1 && args[given] != Py_None) {
       throw nb::value_error("to_device(): 'stream' must be None, since each device has one queue");
     }
@@ -158,7 +162,9 @@ PyObject* to(PyObject* self, PyObject* what) {
 PyObject* array(PyObject* self, PyObject* args, PyObject* kwargs) {
   PyObject *dtype = Py_None, *copy = Py_None;
   static const char* names[] = {"dtype", "copy", nullptr};
-  if (PyArg_ParseTupleAndKeywords(args, kwargs, "|O$O", const_cast<char**>(names), &dtype, &copy) == 0) return nullptr;
+  if (PyArg_ParseTupleAndKeywords(args, kwargs, "|O$O", const_cast<char**>(names), &dtype, &copy) ==
+      0)
+    return nullptr;
   return guarded([&] { return array_protocol(self, dtype, copy).release().ptr(); });
 }
 
@@ -169,10 +175,13 @@ PyObject* to_numpy(PyObject* self, PyObject*) {
 PyObject* dlpack(PyObject* self, PyObject* args, PyObject* kwargs) {
   PyObject *stream = Py_None, *version = Py_None, *device = Py_None, *copy = Py_None;
   static const char* names[] = {"stream", "max_version", "dl_device", "copy", nullptr};
-  if (PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOOO", const_cast<char**>(names), &stream, &version, &device, &copy) == 0) {
+  if (PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOOO", const_cast<char**>(names), &stream,
+                                  &version, &device, &copy) == 0) {
     return nullptr;
   }
-  return guarded([&] { return dlpack_protocol(tensor_in(self), stream, version, device, copy).release().ptr(); });
+  return guarded([&] {
+    return dlpack_protocol(tensor_in(self), stream, version, device, copy).release().ptr();
+  });
 }
 
 PyObject* dlpack_device(PyObject*, PyObject*) { return Py_BuildValue("(ii)", 1, 0); }
@@ -180,7 +189,8 @@ PyObject* dlpack_device(PyObject*, PyObject*) { return Py_BuildValue("(ii)", 1, 
 PyObject* array_namespace(PyObject*, PyObject* args, PyObject* kwargs) {
   PyObject* version = Py_None;
   static const char* names[] = {"api_version", nullptr};
-  if (PyArg_ParseTupleAndKeywords(args, kwargs, "|$O", const_cast<char**>(names), &version) == 0) return nullptr;
+  if (PyArg_ParseTupleAndKeywords(args, kwargs, "|$O", const_cast<char**>(names), &version) == 0)
+    return nullptr;
   return guarded([&]() -> PyObject* {
     const nb::module_ package = nb::module_::import_("etude");
     if (version != Py_None) package.attr("_check_api_version")(nb::handle(version));
@@ -198,22 +208,29 @@ PyObject* reduce(PyObject* self, PyObject*) {
   return guarded([&] {
     const Tensor x = readable(tensor_in(self));
     const nb::object make = nb::module_::import_("etude._rebuild").attr("tensor");
-    const nb::object bytes = nb::steal(PyBytes_FromStringAndSize(static_cast<const char*>(internal::host_elements(x)), x.type()->bytes()));
+    const nb::object bytes = nb::steal(PyBytes_FromStringAndSize(
+        static_cast<const char*>(internal::host_elements(x)), x.type()->bytes()));
     nb::list sizes;
     for (const int64_t size : x.type()->shape()) sizes.append(size);
     const std::string dtype(name(x.dtype()));
-    return nb::make_tuple(make, nb::make_tuple(dtype, nb::steal(PyList_AsTuple(sizes.ptr())), bytes)).release().ptr();
+    return nb::make_tuple(make,
+                          nb::make_tuple(dtype, nb::steal(PyList_AsTuple(sizes.ptr())), bytes))
+        .release()
+        .ptr();
   });
 }
 
-PyObject* ref(PyObject* self, PyObject*) { return PyLong_FromVoidPtr(const_cast<void*>(tensor_in(self).ref())); }
+PyObject* ref(PyObject* self, PyObject*) {
+  return PyLong_FromVoidPtr(const_cast<void*>(tensor_in(self).ref()));
+}
 
 PyObject* format(PyObject* self, PyObject* spec) {
   return guarded([&]() -> PyObject* {
     const Tensor& x = tensor_in(self);
     if (!PyUnicode_Check(spec)) throw nb::type_error("a format is a str");
     if (PyUnicode_GET_LENGTH(spec) == 0) return tensor_str(self);
-    if (x.type()->count() != 1) throw nb::type_error("a format other than '' needs a tensor of one element");
+    if (x.type()->count() != 1)
+      throw nb::type_error("a format other than '' needs a tensor of one element");
     const nb::object number = nb::steal(item(self, nullptr));
     return number.is_valid() ? PyObject_Format(number.ptr(), spec) : nullptr;
   });
@@ -223,11 +240,20 @@ std::string escaped(const std::string& text) {
   std::string out;
   for (const char c : text) {
     switch (c) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '"': out += "&quot;"; break;
-      default: out += c;
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      default:
+        out += c;
     }
   }
   return out;
@@ -293,7 +319,8 @@ PyObject* matrix_transpose(PyObject* self, void*) {
 PyObject* transpose(PyObject* self, void*) {
   const int axes = tensor_in(self).type()->rank();
   if (axes == 2) return matrix_transpose(self, nullptr);
-  PyErr_Format(PyExc_ValueError, "T needs two axes, but the tensor has %d. Use mT or permute_dims", axes);
+  PyErr_Format(PyExc_ValueError, "T needs two axes, but the tensor has %d. Use mT or permute_dims",
+               axes);
   return nullptr;
 }
 
@@ -320,13 +347,17 @@ PyMethodDef tensor_methods[] = {
     {"item", item, METH_NOARGS, "item($self, /)\n--\n\nThe only element, as a number of Python."},
     {"tolist", to_list, METH_NOARGS, "tolist($self, /)\n--\n\nThe elements as nested lists."},
     {"numpy", to_numpy, METH_NOARGS,
-     "numpy($self, /)\n--\n\nA read-only array of NumPy over the elements. A later write to the tensor copies."},
+     "numpy($self, /)\n--\n\nA read-only array of NumPy over the elements. A later write to the "
+     "tensor copies."},
     {"astype", function(as_type), METH_FASTCALL | METH_KEYWORDS,
-     "astype($self, dtype, /, *, copy=True, device=None)\n--\n\nThe elements converted to another dtype."},
-    {"to", to, METH_O, "to($self, device_or_dtype, /)\n--\n\nThe tensor on another device, or of another dtype."},
+     "astype($self, dtype, /, *, copy=True, device=None)\n--\n\nThe elements converted to another "
+     "dtype."},
+    {"to", to, METH_O,
+     "to($self, device_or_dtype, /)\n--\n\nThe tensor on another device, or of another dtype."},
     {"to_device", function(to_device), METH_FASTCALL | METH_KEYWORDS,
      "to_device($self, device, /, *, stream=None)\n--\n\nThe tensor on another device."},
-    {"copy", copy, METH_NOARGS, "copy($self, /)\n--\n\nAnother variable with the same value; O(1)."},
+    {"copy", copy, METH_NOARGS,
+     "copy($self, /)\n--\n\nAnother variable with the same value; O(1)."},
     {"ref", ref, METH_NOARGS, "ref($self, /)\n--\n\nA hashable identity of the value."},
     {"__copy__", copy, METH_NOARGS, nullptr},
     {"__deepcopy__", copy, METH_O, nullptr},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators of etude.Tensor. Each calls the op of its name in the registry. An augmented assignment
-// gives the variable a new value; it happens in place if no other name refers to the object.
+// assigns a new value to the variable; it happens in place if no other name refers to the object.
 #include <string_view>
 
 #include "etude/base/check.h"
@@ -19,15 +19,15 @@ namespace {
 // The record of an operator, found once.
 const Op& record(const char* name) { return Registry::global().at(name); }
 
-#define ETUDE_BINARY(function, name)                       \
-  PyObject* function(PyObject* x, PyObject* y) {           \
-    static const Op& op = record(name);                    \
-    return call_binary(op, x, y);                          \
+#define ETUDE_BINARY(function, name)             \
+  PyObject* function(PyObject* x, PyObject* y) { \
+    static const Op& op = record(name);          \
+    return call_binary(op, x, y);                \
   }
-#define ETUDE_UNARY(function, name)      \
-  PyObject* function(PyObject* x) {      \
-    static const Op& op = record(name);  \
-    return call_unary(op, x);            \
+#define ETUDE_UNARY(function, name)     \
+  PyObject* function(PyObject* x) {     \
+    static const Op& op = record(name); \
+    return call_unary(op, x);           \
   }
 
 ETUDE_BINARY(add, "add")
@@ -92,9 +92,9 @@ PyObject* augmented(PyObject* self, PyObject* other, const Update& update) noexc
   });
 }
 
-#define ETUDE_AUGMENTED(function, operation)                                             \
-  PyObject* function(PyObject* self, PyObject* other) {                                  \
-    return augmented(self, other, [](Tensor& x, const Arg& y) { operation; });           \
+#define ETUDE_AUGMENTED(function, operation)                                   \
+  PyObject* function(PyObject* self, PyObject* other) {                        \
+    return augmented(self, other, [](Tensor& x, const Arg& y) { operation; }); \
   }
 ETUDE_AUGMENTED(add_to, x += y)
 ETUDE_AUGMENTED(subtract_from, x -= y)
@@ -113,7 +113,8 @@ PyObject* augmented_by_op(PyObject* self, PyObject* other) {
     const Shape shape = x.type()->shape();
     Tensor out = internal::call2(op, Arg(x, y.where()), y);
     ETUDE_REQUIRE(out.dtype() == dtype && out.type()->shape() == shape,
-                  "{}: the result is {}, but the updated tensor is {}{} and keeps its type. Write x = etude.{}(x, y)",
+                  "{}: the result is {}, but the updated tensor is {}{} and keeps its type. Write "
+                  "x = etude.{}(x, y)",
                   name, out.type()->to_string(), etude::name(dtype), shape.to_string(), name);
     x = std::move(out);
   });
@@ -140,14 +141,17 @@ int truth(PyObject* self) {
 }
 
 [[noreturn]] void refuse_conversion(const Tensor& x, const char* to) {
-  throw nb::type_error(("a tensor of " + std::string(name(x.dtype())) + " does not convert to " + to).c_str());
+  throw nb::type_error(
+      ("a tensor of " + std::string(name(x.dtype())) + " does not convert to " + to).c_str());
 }
 
 // The only element as a number of Python. A value that is pending or elsewhere is waited for.
 template <class T>
 T element(const Tensor& x) {
   return with_user_line([&] {
-    return keeps_gil(0) && TensorAccess::has_elements(x) ? x.item<T>(CallSite{}) : released([&] { return x.item<T>(CallSite{}); });
+    return keeps_gil(0) && TensorAccess::has_elements(x)
+               ? x.item<T>(CallSite{})
+               : released([&] { return x.item<T>(CallSite{}); });
   });
 }
 
@@ -226,8 +230,9 @@ PyNumberMethods tensor_number = [] {
 }();
 
 PyObject* compare_tensors(PyObject* a, PyObject* b, int how) noexcept {
-  static const Op* const ops[] = {&record("less"),      &record("less_equal"), &record("equal"),
-                                  &record("not_equal"), &record("greater"),    &record("greater_equal")};
+  static const Op* const ops[] = {&record("less"),    &record("less_equal"),
+                                  &record("equal"),   &record("not_equal"),
+                                  &record("greater"), &record("greater_equal")};
   return call_binary(*ops[how], a, b);  // Py_LT, Py_LE, Py_EQ, Py_NE, Py_GT, Py_GE
 }
 

@@ -27,15 +27,16 @@ struct VariableAt {
   Variable variable;
 };
 
-Variable make(nb::handle initial, const std::optional<std::string>& name, bool trainable, nb::handle dtype,
-              nb::handle shape) {
+Variable make(nb::handle initial, const std::optional<std::string>& name, bool trainable,
+              nb::handle dtype, nb::handle shape) {
   VariableOptions options;
   options.name = name.value_or("");
   options.trainable = trainable;
   options.dtype = as_optional_dtype(dtype);
   if (!shape.is_none()) {
     Shape sizes;
-    for (const nb::handle size : shape) sizes.push_back(size.is_none() ? kAny : nb::cast<int64_t>(size));
+    for (const nb::handle size : shape)
+      sizes.push_back(size.is_none() ? kAny : nb::cast<int64_t>(size));
     options.shape = sizes;
   }
   const CallSite where = here();
@@ -61,7 +62,9 @@ nb::object assign(nb::handle value, const Assign& run) {
   Operand operand;
   const CallSite where = internal::mode_word != 0 ? here() : CallSite{};
   if (!operand.read(value, where, false)) {
-    throw nb::type_error(("a Variable is assigned a tensor, a number, an array or a list; not a " + type_text(value)).c_str());
+    throw nb::type_error(
+        ("a Variable is assigned a tensor, a number, an array or a list; not a " + type_text(value))
+            .c_str());
   }
   return wrap(with_user_line_released([&] { return run(operand.arg()); }));
 }
@@ -83,14 +86,18 @@ PyObject* power(PyObject* a, PyObject* b, PyObject*) {
 }
 PyObject* refuse_augmented(PyObject* self, PyObject*) {
   return guarded([&]() -> PyObject* {
-    throw Error(ErrorCode::kInvalidArgument, "an augmented assignment would make the name of " +
-                                                 internal::title_of(variable_of(self)) +
-                                                 " a tensor. Call assign_add, assign_sub or assign");
+    throw Error(ErrorCode::kInvalidArgument,
+                "an augmented assignment would make the name of " +
+                    internal::title_of(variable_of(self)) +
+                    " a tensor. Call assign_add, assign_sub or assign");
   });
 }
-PyObject* refuse_augmented_power(PyObject* self, PyObject* other, PyObject*) { return refuse_augmented(self, other); }
+PyObject* refuse_augmented_power(PyObject* self, PyObject* other, PyObject*) {
+  return refuse_augmented(self, other);
+}
 
-// Of two Variables: whether they are one cell, so that dicts and sets find them. Else element by element.
+// Of two Variables: whether they are one cell, so that dicts and sets find them. Else element by
+// element.
 PyObject* compare(PyObject* a, PyObject* b, int how) {
   return guarded([&]() -> PyObject* {
     if (is_variable(a) && is_variable(b) && (how == Py_EQ || how == Py_NE)) {
@@ -108,9 +115,10 @@ nb::object value_as(const Variable& v, PyObject* (*convert)(PyObject*)) {
   return nb::steal<T>(out);
 }
 
-constexpr const char *kAdd = "add", *kSubtract = "subtract", *kMultiply = "multiply", *kDivide = "divide",
-                     *kFloorDivide = "floor_divide", *kRemainder = "remainder", *kMatmul = "matmul",
-                     *kNegative = "negative", *kPositive = "positive", *kAbs = "abs";
+constexpr const char *kAdd = "add", *kSubtract = "subtract", *kMultiply = "multiply",
+                     *kDivide = "divide", *kFloorDivide = "floor_divide", *kRemainder = "remainder",
+                     *kMatmul = "matmul", *kNegative = "negative", *kPositive = "positive",
+                     *kAbs = "abs";
 
 void* slot(auto* function) { return reinterpret_cast<void*>(function); }
 
@@ -143,32 +151,47 @@ PyType_Slot* slots() {
 
 nb::tuple shape_tuple(const Shape& shape) {
   nb::list sizes;
-  for (const int64_t size : shape) sizes.append(size == kAny ? nb::object(nb::none()) : nb::object(nb::int_(size)));
+  for (const int64_t size : shape)
+    sizes.append(size == kAny ? nb::object(nb::none()) : nb::object(nb::int_(size)));
   return nb::steal<nb::tuple>(PyList_AsTuple(sizes.ptr()));
 }
 
 void bind_parts(nb::module_& m) {
   nb::class_<VariablePart>(m, "VariablePart", "A part of a Variable, which can be assigned to.")
-      .def("read",
-           [](const VariablePart& part) {
-             return wrap(with_user_line_released([&] { return VariableSlice(part.variable, part.index).read(); }));
-           },
-           "The part of the current value.")
-      .def("assign",
-           [](const VariablePart& part, nb::handle x) {
-             return assign(x, [&](const Arg& arg) { return VariableSlice(part.variable, part.index).assign(arg); });
-           },
-           nb::arg("x"), nb::sig("def assign(self, x: ArrayLike) -> Tensor"), "Replaces the part. Returns the new value of the Variable.")
-      .def("assign_add",
-           [](const VariablePart& part, nb::handle x) {
-             return assign(x, [&](const Arg& arg) { return VariableSlice(part.variable, part.index).assign_add(arg); });
-           },
-           nb::arg("x"), nb::sig("def assign_add(self, x: ArrayLike) -> Tensor"), "Adds to the part; repeated indices count every time.")
-      .def("assign_sub",
-           [](const VariablePart& part, nb::handle x) {
-             return assign(x, [&](const Arg& arg) { return VariableSlice(part.variable, part.index).assign_sub(arg); });
-           },
-           nb::arg("x"), nb::sig("def assign_sub(self, x: ArrayLike) -> Tensor"), "Subtracts from the part.");
+      .def(
+          "read",
+          [](const VariablePart& part) {
+            return wrap(with_user_line_released(
+                [&] { return VariableSlice(part.variable, part.index).read(); }));
+          },
+          "The part of the current value.")
+      .def(
+          "assign",
+          [](const VariablePart& part, nb::handle x) {
+            return assign(x, [&](const Arg& arg) {
+              return VariableSlice(part.variable, part.index).assign(arg);
+            });
+          },
+          nb::arg("x"), nb::sig("def assign(self, x: ArrayLike) -> Tensor"),
+          "Replaces the part. Returns the new value of the Variable.")
+      .def(
+          "assign_add",
+          [](const VariablePart& part, nb::handle x) {
+            return assign(x, [&](const Arg& arg) {
+              return VariableSlice(part.variable, part.index).assign_add(arg);
+            });
+          },
+          nb::arg("x"), nb::sig("def assign_add(self, x: ArrayLike) -> Tensor"),
+          "Adds to the part; repeated indices count every time.")
+      .def(
+          "assign_sub",
+          [](const VariablePart& part, nb::handle x) {
+            return assign(x, [&](const Arg& arg) {
+              return VariableSlice(part.variable, part.index).assign_sub(arg);
+            });
+          },
+          nb::arg("x"), nb::sig("def assign_sub(self, x: ArrayLike) -> Tensor"),
+          "Subtracts from the part.");
   nb::class_<VariableAt>(m, "VariableAt", "v.at[...] is a part of a Variable.")
       .def("__getitem__", [](const VariableAt& at, nb::handle key) {
         const CallSite where = here();
@@ -192,6 +215,101 @@ void set_item(const Variable& v, nb::handle key, nb::handle x) {
   assign(x, [&](const Arg& arg) { return VariableSlice(v, index).assign(arg); });
 }
 
+void bind_assignments(nb::class_<Variable>& type) {
+  type.def(
+          "__init__",
+          [](Variable* self, nb::handle initial, const std::optional<std::string>& name,
+             bool trainable, nb::handle dtype, nb::handle shape) {
+            new (self) Variable(make(initial, name, trainable, dtype, shape));
+          },
+          nb::arg("initial").none(), nb::kw_only(), nb::arg("name") = nb::none(),
+          nb::arg("trainable") = true, nb::arg("dtype") = nb::none(), nb::arg("shape") = nb::none(),
+          nb::sig("def __init__(self, initial: ArrayLike | Callable[[], ArrayLike] | None, *, "
+                  "name: str | None = None, "
+                  "trainable: bool = True, dtype: DTypeLike | None = None, shape: Sequence[int | "
+                  "None] | None = None) -> None"),
+          "`initial` is a value, or a function that is called when the value is first needed.")
+      .def(
+          "read", [](const Variable& v) { return wrap(read(v)); },
+          nb::sig("def read(self) -> Tensor"),
+          "The current value; later assignments do not change it. Recording tapes watch it.")
+      .def(
+          "assign",
+          [](const Variable& v, nb::handle x) {
+            return assign(x, [&](const Arg& arg) { return v.assign(arg); });
+          },
+          nb::arg("x"), nb::sig("def assign(self, x: ArrayLike) -> Tensor"),
+          "Replaces the value. Returns the new value.")
+      .def(
+          "assign_add",
+          [](const Variable& v, nb::handle x) {
+            return assign(x, [&](const Arg& arg) { return v.assign_add(arg); });
+          },
+          nb::arg("x"), nb::sig("def assign_add(self, x: ArrayLike) -> Tensor"),
+          "Adds to the value. Returns the new value.")
+      .def(
+          "assign_sub",
+          [](const Variable& v, nb::handle x) {
+            return assign(x, [&](const Arg& arg) { return v.assign_sub(arg); });
+          },
+          nb::arg("x"), nb::sig("def assign_sub(self, x: ArrayLike) -> Tensor"),
+          "Subtracts from the value. Returns the new value.");
+}
+
+void bind_facts(nb::class_<Variable>& type) {
+  type.def_prop_ro(
+          "at", [](const Variable& v) { return VariableAt{v}; },
+          "v.at[index] is a part, which can be updated.")
+      .def_prop_ro("name", [](const Variable& v) { return v.name(); })
+      .def_prop_ro("trainable", &Variable::trainable)
+      .def_prop_ro("initialized", &Variable::initialized)
+      .def_prop_ro(
+          "dtype", [](const Variable& v) { return dtype_object(v.dtype()); },
+          nb::sig("def dtype(self) -> DType"))
+      .def_prop_ro(
+          "shape", [](const Variable& v) { return shape_tuple(v.shape()); },
+          nb::sig("def shape(self) -> tuple[int | None, ...]"))
+      .def_prop_ro("ndim", [](const Variable& v) { return v.shape().rank(); })
+      .def_prop_ro("device", [](const Variable& v) { return v.device(); })
+      .def(
+          "ref", [](const Variable& v) { return reinterpret_cast<uintptr_t>(v.ref()); },
+          "A hashable identity of the cell.")
+      .def(
+          "numpy", [](const Variable& v) { return numpy_array(read(v)); },
+          "A read-only array of NumPy of the current value.")
+      .def("item", [](const Variable& v) { return nb::object(wrap(read(v)).attr("item")()); })
+      .def("tolist", [](const Variable& v) { return nb::object(wrap(read(v)).attr("tolist")()); });
+}
+
+void bind_conversions(nb::class_<Variable>& type) {
+  type.def("__hash__",
+           [](const Variable& v) {
+             return static_cast<Py_hash_t>(reinterpret_cast<uintptr_t>(v.ref()) >> 4);
+           })
+      .def("__getitem__", &get_item, nb::arg("key").none())
+      .def("__setitem__", &set_item, nb::arg("key").none(), nb::arg("x"))
+      .def("__len__",
+           [](const Variable& v) {
+             const Shape shape = v.shape();
+             if (shape.rank() == 0) throw nb::type_error("a Variable without axes has no length");
+             return shape[0];
+           })
+      .def("__iter__", [](const Variable& v) { return value_as<nb::object>(v, iterate_tensor); })
+      .def("__bool__", [](const Variable& v) { return nb::cast<bool>(nb::bool_(wrap(read(v)))); })
+      .def("__float__",
+           [](const Variable& v) { return value_as<nb::object>(v, tensor_number.nb_float); })
+      .def("__int__",
+           [](const Variable& v) { return value_as<nb::object>(v, tensor_number.nb_int); })
+      .def("__repr__", &Variable::to_string)
+      .def(
+          "__array__",
+          [](const Variable& v, nb::handle dtype, nb::handle copy) {
+            return array_protocol(wrap(read(v)), dtype, copy);
+          },
+          nb::arg("dtype") = nb::none(), nb::kw_only(), nb::arg("copy") = nb::none());
+  type.attr("__array_ufunc__") = nb::none();
+}
+
 }  // namespace
 
 bool is_variable(nb::handle object) noexcept { return nb::isinstance<Variable>(object); }
@@ -199,56 +317,12 @@ Variable& variable_of(nb::handle object) { return *nb::inst_ptr<Variable>(object
 
 void bind_variable(nb::module_& m) {
   bind_parts(m);
-  nb::class_<Variable> type(m, "Variable", nb::type_slots(slots()), nb::is_weak_referenceable(),
-                            "A cell that holds a tensor and is shared by reference. Reading returns a snapshot.");
-  type.def(
-          "__init__",
-          [](Variable* self, nb::handle initial, const std::optional<std::string>& name, bool trainable, nb::handle dtype,
-             nb::handle shape) { new (self) Variable(make(initial, name, trainable, dtype, shape)); },
-          nb::arg("initial").none(), nb::kw_only(), nb::arg("name") = nb::none(), nb::arg("trainable") = true,
-          nb::arg("dtype") = nb::none(), nb::arg("shape") = nb::none(),
-          nb::sig("def __init__(self, initial: ArrayLike | Callable[[], ArrayLike] | None, *, name: str | None = None, "
-                  "trainable: bool = True, dtype: DTypeLike | None = None, shape: Sequence[int | None] | None = None) -> None"),
-          "`initial` is a value, or a function that is called when the value is first needed.")
-      .def("read", [](const Variable& v) { return wrap(read(v)); }, nb::sig("def read(self) -> Tensor"),
-           "The current value; later assignments do not change it. Recording tapes watch it.")
-      .def("assign", [](const Variable& v, nb::handle x) { return assign(x, [&](const Arg& arg) { return v.assign(arg); }); },
-           nb::arg("x"), nb::sig("def assign(self, x: ArrayLike) -> Tensor"), "Replaces the value. Returns the new value.")
-      .def("assign_add",
-           [](const Variable& v, nb::handle x) { return assign(x, [&](const Arg& arg) { return v.assign_add(arg); }); },
-           nb::arg("x"), nb::sig("def assign_add(self, x: ArrayLike) -> Tensor"), "Adds to the value. Returns the new value.")
-      .def("assign_sub",
-           [](const Variable& v, nb::handle x) { return assign(x, [&](const Arg& arg) { return v.assign_sub(arg); }); },
-           nb::arg("x"), nb::sig("def assign_sub(self, x: ArrayLike) -> Tensor"), "Subtracts from the value. Returns the new value.")
-      .def_prop_ro("at", [](const Variable& v) { return VariableAt{v}; }, "v.at[index] is a part, which can be updated.")
-      .def_prop_ro("name", [](const Variable& v) { return v.name(); })
-      .def_prop_ro("trainable", &Variable::trainable)
-      .def_prop_ro("initialized", &Variable::initialized)
-      .def_prop_ro("dtype", [](const Variable& v) { return dtype_object(v.dtype()); }, nb::sig("def dtype(self) -> DType"))
-      .def_prop_ro("shape", [](const Variable& v) { return shape_tuple(v.shape()); }, nb::sig("def shape(self) -> tuple[int | None, ...]"))
-      .def_prop_ro("ndim", [](const Variable& v) { return v.shape().rank(); })
-      .def_prop_ro("device", [](const Variable& v) { return v.device(); })
-      .def("ref", [](const Variable& v) { return reinterpret_cast<uintptr_t>(v.ref()); }, "A hashable identity of the cell.")
-      .def("numpy", [](const Variable& v) { return numpy_array(read(v)); }, "A read-only array of NumPy of the current value.")
-      .def("item", [](const Variable& v) { return nb::object(wrap(read(v)).attr("item")()); })
-      .def("tolist", [](const Variable& v) { return nb::object(wrap(read(v)).attr("tolist")()); })
-      .def("__hash__", [](const Variable& v) { return static_cast<Py_hash_t>(reinterpret_cast<uintptr_t>(v.ref()) >> 4); })
-      .def("__getitem__", &get_item, nb::arg("key").none())
-      .def("__setitem__", &set_item, nb::arg("key").none(), nb::arg("x"))
-      .def("__len__", [](const Variable& v) {
-        const Shape shape = v.shape();
-        if (shape.rank() == 0) throw nb::type_error("a Variable without axes has no length");
-        return shape[0];
-      })
-      .def("__iter__", [](const Variable& v) { return value_as<nb::object>(v, iterate_tensor); })
-      .def("__bool__", [](const Variable& v) { return nb::cast<bool>(nb::bool_(wrap(read(v)))); })
-      .def("__float__", [](const Variable& v) { return value_as<nb::object>(v, tensor_number.nb_float); })
-      .def("__int__", [](const Variable& v) { return value_as<nb::object>(v, tensor_number.nb_int); })
-      .def("__repr__", &Variable::to_string)
-      .def("__array__",
-           [](const Variable& v, nb::handle dtype, nb::handle copy) { return array_protocol(wrap(read(v)), dtype, copy); },
-           nb::arg("dtype") = nb::none(), nb::kw_only(), nb::arg("copy") = nb::none());
-  type.attr("__array_ufunc__") = nb::none();
+  nb::class_<Variable> type(
+      m, "Variable", nb::type_slots(slots()), nb::is_weak_referenceable(),
+      "A cell that holds a tensor and is shared by reference. Reading returns a snapshot.");
+  bind_assignments(type);
+  bind_facts(type);
+  bind_conversions(type);
 }
 
 }  // namespace etude::python

@@ -11,7 +11,7 @@ def check(x, dtype, shape, values=None):
         assert x.tolist() == values
 
 
-# spec: T1
+# spec: T1.a
 def test_creation():
     check(et.arange(3), et.int32, (3,), [0, 1, 2])
     check(et.arange(3.0), et.float32, (3,), [0.0, 1.0, 2.0])
@@ -40,7 +40,7 @@ def test_creation():
     assert et.asarray(x) is x and et.asarray(x, copy=True) is not x
 
 
-# spec: T9, T10
+# spec: T10.a
 def test_reductions_with_dtype():
     small = et.asarray([200, 100], dtype=et.uint8)
     assert et.sum(small).item() == 300
@@ -52,7 +52,7 @@ def test_reductions_with_dtype():
     check(et.linalg.trace([[1, 2], [3, 4]], dtype=et.float64), et.float64, (), 5.0)
 
 
-# spec: T4, T6
+# spec: T4, T6.a
 def test_joining_and_choosing():
     check(et.diff([1, 4, 9], prepend=[0], append=[16]), et.int32, (4,), [1, 3, 5, 7])
     check(et.searchsorted([3, 1, 2], [2], sorter=et.asarray([1, 2, 0])), et.int64, (1,), [1])

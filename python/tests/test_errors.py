@@ -30,7 +30,7 @@ def test_classes(name):
     assert str(made("text")) == "text"
 
 
-# spec: IM-12
+# spec: IM-12.a, IM-12.b
 def test_error_has_op_operands_and_line():
     with pytest.raises(ValueError) as caught:
         et.matmul(et.ones([2, 3]), et.ones([2, 3]))

@@ -24,7 +24,7 @@ def own(key):
     return et.asarray(key) if isinstance(key, np.ndarray) else key
 
 
-# spec: T5
+# spec: T5.a, T5.b
 @pytest.mark.parametrize("number", range(len(KEYS)))
 def test_get_and_set_as_numpy(number):
     key, x = KEYS[number], et.asarray(A)
@@ -41,7 +41,7 @@ def test_get_and_set_as_numpy(number):
     assert np.array_equal(np.asarray(x), A)
 
 
-# spec: IM-10
+# spec: IM-10.b, IM-10.c
 def test_index_errors():
     x = et.zeros([3, 4])
     with pytest.raises(IndexError, match="index 3 is out of range for axis 0 of size 3"):

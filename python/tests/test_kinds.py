@@ -10,7 +10,6 @@ import pytest
 import etude as et
 
 
-# spec: L1.a
 def test_layers_are_classes():
     layer = et.nn.Dense(3, 4, activation=et.nn.relu)
     assert isinstance(layer, et.nn.Dense) and isinstance(layer, et.nn.Layer)
@@ -19,9 +18,8 @@ def test_layers_are_classes():
     expected = et.nn.relu(et.matmul(x, layer.weight) + layer.bias)
     assert layer(x).tolist() == expected.tolist()
     signature = inspect.signature(et.nn.Dense)
-    assert (
-        list(signature.parameters)[:2] == ["in", "out"] or list(signature.parameters)[0] != "self"
-    )
+    assert list(signature.parameters)[:3] == ["in_", "out", "activation"]
+    assert et.nn.Dense(in_=3, out=4).weight.shape == (3, 4)
     assert "activation" in et.nn.Dense.__doc__
     with pytest.raises(
         et.InvalidArgumentError, match="there is no option 'activaton'. Similar: activation"
@@ -64,7 +62,6 @@ class Net(et.Module):
         return self.output(self.norm(self.hidden(x)))
 
 
-# spec: L15, V30
 def test_gradients_of_models_carry_state():
     model = Net()
     x = et.random.normal((16, 2))
@@ -196,3 +193,59 @@ def test_models_in_staged_functions():
     assert f.trace_count() == 1
     g = et.function(lambda m: et.gradient(lambda n: et.mean(n(x) ** 2))(m))
     assert g(model).hidden.weight.shape == (2, 8)
+
+
+def test_an_interrupt_ends_fit_after_a_batch_and_it_resumes():
+    import os
+    import signal
+
+    x = et.random.normal((32, 2))
+    y = et.sum(x, axis=1, keepdims=True)
+
+    def loss(p, t):
+        return et.mean((p - t) ** 2)
+
+    def parts():
+        return (
+            et.nn.Dense(2, 1, weight_init="ones"),
+            et.optim.Adam(lr=0.01),
+            et.data.Loader(x, y, batch=8),
+        )
+
+    model, optimizer, data = parts()
+    et.nn.fit(model, optimizer, data, loss, epochs=3)
+    again, optimizer, data = parts()
+    seen = []
+
+    def interrupt(event, state):
+        if event == "batch_end":
+            seen.append(1)
+            if len(seen) == 5:
+                os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        et.nn.fit(again, optimizer, data, loss, epochs=3, callbacks=[interrupt])
+    assert data.position == (1, 1) and again.weight.shape == (2, 1)
+    et.nn.fit(again, optimizer, data, loss, epochs=3)
+    assert again.weight.tolist() == model.weight.tolist()
+
+
+# spec: CK-01, V67
+def test_files_name_the_paths_of_cpp(tmp_path):
+    import json
+    import struct
+
+    model = et.nn.Sequential(et.nn.Dense(2, 3), et.nn.BatchNorm(3))
+    file = tmp_path / "model.safetensors"
+    et.io.save(model, file, {"note": "text"})
+    content = file.read_bytes()
+    (size,) = struct.unpack("<Q", content[:8])
+    header = json.loads(content[8 : 8 + size])
+    names = sorted(name for name in header if name != "__metadata__")
+    assert names[:2] == ["layers/0/bias", "layers/0/weight"]
+    assert any("running" in name or "mean" in name for name in names)
+    other = et.nn.Sequential(et.nn.Dense(2, 3), et.nn.BatchNorm(3))
+    et.io.load(other, file)
+    assert other[0].weight.tolist() == model[0].weight.tolist()
+    with pytest.raises(et.InvalidArgumentError, match="layers/0"):
+        et.io.load(et.nn.Sequential(et.nn.Dense(3, 3)), file)

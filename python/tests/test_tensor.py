@@ -23,7 +23,7 @@ def test_matmul_prints():
     assert str(y) == "[[2.]], shape (1, 1), float32"
 
 
-# spec: IM-02
+# spec: IM-02.a, IM-02.b
 def test_dtypes_of_literals():
     assert (et.asarray([1.0, 2.0]) + [3.0, 4.0]).tolist() == [4.0, 6.0]
     assert et.asarray(1).dtype == et.int32
@@ -40,7 +40,7 @@ def test_dtypes_of_literals():
         et.asarray("text")
 
 
-# spec: IM-03
+# spec: IM-03.b
 def test_numbers_adapt():
     assert (et.ones([2]) + 1).dtype == et.float32
     assert (1 + et.ones([2])).tolist() == [2.0, 2.0]
@@ -64,7 +64,7 @@ def test_ragged_lists():
         et.asarray(endless)
 
 
-# spec: IM-05
+# spec: IM-05.a..c
 def test_integer_arithmetic():
     seven = et.asarray(7)
     assert int(-seven // 2) == -4
@@ -77,7 +77,7 @@ def test_integer_arithmetic():
     assert float(et.asarray(1.0) / 0) == float("inf")
 
 
-# spec: IM-06
+# spec: IM-06.a..c
 def test_equality_is_elementwise():
     x = et.asarray([1.0, float("nan")])
     assert (x == x).tolist() == [True, False]
@@ -91,7 +91,7 @@ def test_equality_is_elementwise():
     assert (x == None) is False  # noqa: E711
 
 
-# spec: IM-07
+# spec: IM-07.a, IM-07.c
 def test_conversions_of_one_element():
     assert bool(et.asarray([1])) and not bool(et.asarray(0.0))
     with pytest.raises(ValueError, match="ambiguous. Use any.. or all.. first"):
@@ -202,7 +202,7 @@ def test_weak_references_and_free_list():
     assert weakref.getweakrefcount(again) == 0
 
 
-# spec: V66
+# Tensors, dtypes and ops by name; models are a matter of their own.
 def test_pickle():
     for dtype in ("bool", "int8", "uint64", "float16", "bfloat16", "float64", "complex64"):
         x = et.asarray([[0, 1, 1]], dtype=dtype)
@@ -213,7 +213,7 @@ def test_pickle():
     assert pickle.loads(pickle.dumps(et.Device("cpu:0"))) == et.Device("cpu:0")
 
 
-# spec: IM-14
+# spec: IM-14.a
 def test_printing():
     assert repr(et.asarray([[1, 2], [3, 4]])) == (
         "Tensor([[1, 2],\n        [3, 4]], shape=[2,2], dtype=int32, device=cpu:0)"

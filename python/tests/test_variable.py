@@ -96,7 +96,7 @@ def test_declared_types():
     assert u.read().tolist() == [1.0, 2.0]
 
 
-# spec: VR-01, V53
+# spec: V53.c
 def test_threads_add_atomically():
     v = et.Variable(0.0)
 

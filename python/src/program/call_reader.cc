@@ -115,7 +115,6 @@ uint64_t word_of(const void* address) { return reinterpret_cast<std::uintptr_t>(
 
 void CallReader::leaf(uint64_t token, PyObject* object, const Tensor& value) {
   Py_INCREF(object);
-  holds_.push_back(object);
   tokens.push_back(token);
   leaves.push_back({object, value});
 }

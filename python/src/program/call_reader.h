@@ -41,7 +41,7 @@ class FunctionParameters {
 
   // One value for each parameter, borrowed from the call or from `holds`.
   struct Bound {
-    internal::InlineVector<PyObject*, 8> values;
+    internal::InlineVector<PyObject*, 64> values;
     internal::InlineVector<PyObject*, 2> holds;  // new references
 
     Bound() = default;
@@ -64,20 +64,22 @@ class CallReader {
   CallReader& operator=(const CallReader&) = delete;
   ~CallReader() {
     for (PyObject* held : holds_) Py_DECREF(held);
+    for (const Leaf& leaf : leaves) Py_DECREF(leaf.object);
   }
 
   // `first`: the first parameter that takes part in the key.
   void read(const FunctionParameters::Bound& bound, std::size_t first);
 
-  internal::InlineVector<uint64_t, 24> tokens;
+  // Inline sizes for a model of many tensors: growing costs more than space on the stack.
+  internal::InlineVector<uint64_t, 256> tokens;
   // Leaf i has an object, held as long as this reader; a tensor leaf also its value, which another
   // thread may replace in the object meanwhile.
   struct Leaf {
-    PyObject* object;
+    PyObject* object;  // an own reference
     Tensor value;
     using Relocatable = void;
   };
-  internal::InlineVector<Leaf, 8> leaves;
+  internal::InlineVector<Leaf, 112> leaves;
 
  private:
   void read(PyObject* value, const FunctionParameter* parameter);
@@ -93,7 +95,7 @@ class CallReader {
     return object;
   }
   const FunctionParameters& parameters_;
-  internal::InlineVector<PyObject*, 16> holds_;
+  internal::InlineVector<PyObject*, 16> holds_;  // objects besides leaves
   int depth_ = 0;
 };
 
