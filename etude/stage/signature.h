@@ -81,8 +81,8 @@ inline constexpr std::size_t kMadeUpPoints = 3;
 std::vector<const Type*> made_up_types(std::span<const TensorSpec> specs,
                                        std::span<const Type* const> given, std::size_t point);
 
-// Whether `size` is a made-up size, in place of an open size. False for all sizes of
-// usual models; a caller that only computes with such a size can compute it in the graph instead.
+// Whether `size` is in the list of made-up sizes. A caller that only computes with such a size can
+// compute it in the graph, from a tensor of that size.
 bool is_made_up(int64_t size) noexcept;
 
 // Abstract tensors for the arguments of a call, at the first of these points.

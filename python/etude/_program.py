@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-import os
+import importlib
 import types
 from typing import Any
 
@@ -26,8 +26,15 @@ def install(package: types.ModuleType) -> None:
     """Adds the namespaces nn, optim, io and data, and the conversion of control flow."""
     _kinds.install(package)
     _training.install(package)
-    if os.path.isdir(os.path.join(os.path.dirname(__file__), "autograph")):
-        _core._set_converter(_convert)
+    _core._set_converter(_convert)
+    package.__getattr__ = _lazily
+
+
+def _lazily(name: str) -> Any:
+    """etude.autograph, which is loaded when a program first uses it."""
+    if name == "autograph":
+        return importlib.import_module("etude.autograph")
+    raise AttributeError(f"module 'etude' has no attribute {name!r}")
 
 
 def _convert(f: Any) -> Any:

@@ -11,7 +11,7 @@ def both(f):
     return [f, et.function(f)]
 
 
-# spec: AG-02, FB-07
+# spec: AG-02, FB-07.a
 def test_cond():
     def f(x):
         return et.cond(x > 0, lambda a: {"y": a * a}, lambda a: {"y": -a}, x)["y"]
@@ -31,7 +31,7 @@ def test_cond():
     assert sorted(seen) == ["a", "b"]
 
 
-# spec: AG-04, AG-07
+# spec: AG-04
 def test_branches_have_one_structure():
     f = et.function(lambda x: et.cond(x > 0, lambda: {"a": x}, lambda: {"b": x}))
     with pytest.raises(
@@ -49,7 +49,7 @@ def test_branches_have_one_structure():
     assert float(number(et.asarray(-1.0))) == 2.0
 
 
-# spec: AG-10
+# spec: AG-10.b
 def test_a_predicate_is_one_bool():
     for x in (et.asarray(1), et.asarray([True, False, True])):
         with pytest.raises(et.InvalidArgumentError):
@@ -88,7 +88,7 @@ def test_while_loop():
     assert grown.shape == (3, 2)
 
 
-# spec: AG-06
+# spec: AG-06.a
 def test_a_state_keeps_its_types():
     for stage in both(lambda: et.while_loop(lambda i: i < 3, lambda i: i + 0.5, 0)):
         with pytest.raises(et.InvalidArgumentError, match="int32.*float32|float32.*int32"):
@@ -100,7 +100,7 @@ def test_a_state_keeps_its_types():
         et.while_loop(lambda s: s["i"] < 3, lambda s: {"j": s["i"] + 1}, {"i": 0})
 
 
-# spec: AG-05
+# spec: AG-05.a
 def test_fold_and_scan():
     digits = et.asarray([1, 2, 3, 4])
 
@@ -113,6 +113,8 @@ def test_fold_and_scan():
     for call in both(folded):
         assert int(call(digits)) == 1234
         assert int(call(digits[:0])) == 0
+    falling = et.arange(17, 3, -5)
+    assert int(et.fold(lambda s, i: s * 100 + i, 0, falling)) == 171207
     for call in both(scanned):
         last, rows = call(digits)
         assert int(last) == 10
@@ -133,7 +135,7 @@ def test_gradients_of_loops():
         assert float(et.gradient(call)(2.0)) == 5.0  # w^2 + w + 1
 
 
-# spec: AG-12, CD-07
+# spec: ST-08.b
 def test_assertions_and_prints(capfd):
     @et.function
     def f(x):
@@ -148,7 +150,7 @@ def test_assertions_and_prints(capfd):
     assert capfd.readouterr().out.count("x is") == 3
 
 
-# spec: CD-09
+# spec: CD-09.b
 def test_effects_in_loops():
     v = et.Variable(0.0)
 

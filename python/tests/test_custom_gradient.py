@@ -6,7 +6,7 @@ import pytest
 import etude as et
 
 
-# spec: CU-01
+# spec: CU-01.b, CU-01.c
 def test_log1pexp():
     @et.custom_gradient
     def log1pexp(x):
@@ -19,7 +19,7 @@ def test_log1pexp():
     assert float(et.gradient(et.function(lambda x: log1pexp(x)))(100.0)) == 1.0
 
 
-# spec: CU-02
+# spec: CU-02.a
 def test_wrong_numbers_of_gradients():
     @et.custom_gradient
     def two(x, y):
@@ -45,7 +45,7 @@ def test_wrong_numbers_of_gradients():
         no_pair(1.0)
 
 
-# spec: CU-03
+# spec: CU-03.a, CU-03.b
 def test_variables():
     v = et.Variable(3.0, name="v")
 
@@ -107,7 +107,7 @@ def test_structures():
     assert float(et.gradient(lambda x: partly(x)[0] * 2)(5.0)) == 2.0
 
 
-# spec: CU-08
+# spec: CU-08.b
 def test_straight_through():
     @et.custom_gradient
     def through(x):

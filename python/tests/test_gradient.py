@@ -165,7 +165,7 @@ def test_vmap():
         et.vmap(et.sum, randomness="some")(x)
 
 
-# spec: CU-08
+# spec: CU-08.a
 def test_stop_gradient():
     assert float(et.gradient(lambda x: et.stop_gradient(x * x) * x)(3.0)) == 9.0
     x = et.asarray(3.0)

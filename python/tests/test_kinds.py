@@ -10,7 +10,6 @@ import pytest
 import etude as et
 
 
-# spec: L1.a
 def test_layers_are_classes():
     layer = et.nn.Dense(3, 4, activation=et.nn.relu)
     assert isinstance(layer, et.nn.Dense) and isinstance(layer, et.nn.Layer)
@@ -63,7 +62,6 @@ class Net(et.Module):
         return self.output(self.norm(self.hidden(x)))
 
 
-# spec: L15, V30
 def test_gradients_of_models_carry_state():
     model = Net()
     x = et.random.normal((16, 2))

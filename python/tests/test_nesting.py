@@ -17,7 +17,7 @@ def x():
     return et.asarray(X)
 
 
-# spec: FB-02, FB-04
+# spec: FB-04.a, FB-04.b
 def test_gradient_of_function_of_gradient():
     staged = et.function(lambda x: et.gradient(cube)(x))
     assert staged(x()).tolist() == [3.0, 12.0]
@@ -48,7 +48,7 @@ def test_jvp_over_vjp():
     assert tangent.tolist() == [6.0, 12.0]
 
 
-# spec: FB-02
+# spec: FB-02.a
 def test_tapes_in_and_around_functions():
     @et.function
     def inside(x):
@@ -93,7 +93,7 @@ def test_outputs_without_a_derivative():
     assert tape.gradient(cut, b) is None
 
 
-# spec: FB-07
+# spec: FB-07.a
 def test_control_flow_in_functions_under_tapes():
     @et.function
     def f(x):
@@ -117,7 +117,7 @@ def test_lazy_scopes():
     assert f.tolist() == [2.0, 4.0]
 
 
-# spec: CU-05, CU-07
+# spec: CU-05.a
 def test_rules_in_functions():
     @et.custom_gradient
     def square(x):

@@ -110,7 +110,6 @@ def test_keys_with_one_text_are_refused():
         et.tree.leaves({1: et.ones(1), "1": et.ones(1)})
 
 
-# spec: V66
 def test_copies_of_models_are_independent():
     net = Net()
     for made in (copy.copy(net), copy.deepcopy(net)):

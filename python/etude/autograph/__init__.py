@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conversion of Python's control flow: an `if` or a loop on a tensor becomes part of the graph of a staged function.
+"""Conversion of Python's control flow: an `if` or a loop on a tensor becomes part of the graph of a
+staged function.
 
-`et.function` converts the function that it traces; the functions here are for tools and special cases. The way of a
-function: source.py finds its syntax tree, jumps.py lowers `break`, `continue` and `return`, liveness.py finds the state
-of statements, forms.py and expressions.py write the converted code, compiling.py makes a function of it. The converted
-code calls runtime.py, which decides by the values at hand: a host value runs as Python, a tensor of a trace is staged.
+`et.function` converts the function that it traces; the functions here are for tools and special
+cases. The way of a function: source.py finds its syntax tree, jumps.py lowers `break`, `continue`
+and `return`, liveness.py finds the state of statements, forms.py and expressions.py write the
+converted code, compiling.py makes a function of it. The converted code calls runtime.py, which
+decides by the values at hand: a host value runs as Python, a tensor of a trace is staged.
 backend.py is the only file that knows tensors.
 """
 
@@ -15,20 +17,18 @@ import types
 from typing import Any, Callable
 
 from . import backend, errors
-from .calls import callee, converted, do_not_convert, why_not
+from .calls import TWIN, callee, converted, do_not_convert, why_not
 from .compiling import text_of
 from .errors import completed, without_our_frames
 
 __all__ = ["convert", "converted_call", "do_not_convert", "to_code"]
 
-ENTRY = "__etude_entry__"
-
-
 def convert(f: Callable) -> Callable:
-    """The function that runs in place of `f` in a trace: it has the cells, globals and defaults of `f`.
+    """The function that runs in place of `f` in a trace: it has the cells, globals and defaults of
+    `f`.
 
-    Functions, methods, partials and objects with `__call__` are converted; other callables are returned as they are. A
-    function without source is returned as it is too, with one warning.
+    Functions, methods, partials and objects with `__call__` are converted; other callables are
+    returned as they are. A function without source is returned as it is too, with one warning.
 
     raises: unimplemented for a generator or an async function, with its name and line.
     """
@@ -40,7 +40,9 @@ def convert(f: Callable) -> Callable:
         return f if entry is f.func else functools.partial(entry, *f.args, **f.keywords)
     if not isinstance(f, types.FunctionType):
         call = getattr(type(f), "__call__", None)
-        is_class = isinstance(f, (type, types.BuiltinFunctionType)) or not isinstance(call, types.FunctionType)
+        is_class = isinstance(f, (type, types.BuiltinFunctionType)) or not isinstance(
+            call, types.FunctionType
+        )
         return f if is_class or callee(call) is call else types.MethodType(convert(call), f)
     _refuse_generator(f)
     return _entry(f)
@@ -51,16 +53,19 @@ def _refuse_generator(f: types.FunctionType) -> None:
     if reason is not None and reason.startswith("it is a"):
         code = f.__code__
         kind = reason.split(",")[0].replace("it is ", "")
-        text = f"'{f.__qualname__}' is {kind}, which cannot be staged. Return its values, or use et.scan"
+        text = (
+            f"'{f.__qualname__}' is {kind}, which cannot be staged. Return its values, or use "
+            "et.scan"
+        )
         raise backend.error("unimplemented", text, code.co_filename, code.co_firstlineno)
 
 
 def _entry(f: types.FunctionType) -> Callable:
     """A wrapper of the twin that completes errors."""
-    known = f.__dict__.get(ENTRY)
     twin = converted(f)
-    if known is not None and known.__wrapped__ is twin:
-        return known
+    kept = f.__dict__[TWIN] if twin is not f else None
+    if kept is not None and kept.entry is not None:
+        return kept.entry
 
     def entry(*arguments: Any, **options: Any) -> Any:
         outer, errors._thread.notes = errors._thread.notes, {}
@@ -73,13 +78,15 @@ def _entry(f: types.FunctionType) -> Callable:
             errors._thread.notes = outer
 
     functools.update_wrapper(entry, twin)
-    if twin is not f:
-        f.__dict__[ENTRY] = entry
+    if kept is not None:
+        kept.entry = entry
     return entry
 
 
 def converted_call(f: Any) -> Any:
-    """The function to call in place of `f` where library code calls a method that a user overrides, in a trace."""
+    """The function to call in place of `f` where library code calls a method that a user overrides,
+    in a trace.
+    """
     return callee(f) if backend.is_tracing() else f
 
 
@@ -93,7 +100,9 @@ def to_code(f: Callable) -> str:
         function = getattr(function, "__wrapped__", function)  # of a staged function
     if not isinstance(function, types.FunctionType):
         kind = type(function).__name__
-        raise backend.error("invalid", f"to_code: needs a Python function, but got an object of type {kind}", "", 0)
+        raise backend.error(
+            "invalid", f"to_code: needs a Python function, but got an object of type {kind}", "", 0
+        )
     from .calls import _conversion
     from .jumps import CannotConvert
     from .source import NoSource
@@ -104,5 +113,3 @@ def to_code(f: Callable) -> str:
         code = function.__code__
         text = f"to_code: '{function.__qualname__}' cannot be converted: {error}"
         raise backend.error("invalid", text, code.co_filename, code.co_firstlineno) from None
-
-

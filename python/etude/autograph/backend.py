@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Everything that conversion needs from Etude. No other file of this package touches a tensor.
 
-A branch or body is a function from a list of tensors to a list of tensors; the structure of the user's values stays
-with the caller. `pieces` are texts, and tensors in place of their values.
+A branch or body is a function from a list of tensors to a list of tensors; the structure of the
+user's values stays with the caller. `pieces` are texts, and tensors in place of their values.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from .trees import Spec
 
 # Functions of the package that call their arguments while a function is traced.
 _OPERATORS = (
-    "cond", "switch_case", "while_loop", "fold", "scan", "gradient", "value_and_gradient", "pullback", "jvp", "hvp",
-    "hessian", "jacobian", "vmap", "value_with_gradient", "value_with_pullback", "vjp", "derivative", "recompute_grad",
+    "cond", "switch_case", "while_loop", "fold", "scan", "gradient", "value_and_gradient",
+    "pullback", "jvp", "hvp", "hessian", "jacobian", "vmap", "value_with_gradient",
+    "value_with_pullback", "vjp", "derivative", "recompute_grad",
 )  # fmt: skip
 _takes_functions: set[int] = set()
 
@@ -101,7 +102,9 @@ def number(x: Any) -> Any:
 
 
 def as_tensor(x: Any, spec: Optional[Spec] = None) -> Any:
-    """A tensor or number as a tensor; `spec` is the type of the tensor, or the type that the number takes."""
+    """A tensor or number as a tensor; `spec` is the type of the tensor, or the type that the number
+    takes.
+    """
     if is_tensor(x):
         return x
     return _core.asarray(x) if spec is None else _core.asarray(x, dtype=spec.dtype)
@@ -179,12 +182,16 @@ def first_rows(x: Any, n: int) -> Any:
 
 
 def row_count(x: Any) -> int:
-    """The number of rows of a tensor that has rows. A trace does not note it, so a loop is one graph for all sizes."""
+    """The number of rows of a tensor that has rows. A trace does not note it, so a loop is one
+    graph for all sizes.
+    """
     return _core._sizes_of(x)[0]
 
 
 def length(x: Any) -> Any:
-    """The number of rows for host code, which fixes it in the graph; a tensor if the signature leaves it open."""
+    """The number of rows for host code, which fixes it in the graph; a tensor if the signature
+    leaves it open.
+    """
     if not _core._has_open_rows(x):
         return int(x.shape[0])
     return _core.sum(_core.ones_like(_core.arange_like(x, axis=0, dtype=_core.int32)))
@@ -249,14 +256,24 @@ def fail(pieces: list) -> None:
 
     def raise_error(*values: Any) -> None:
         shown = iter(values)
-        raise AssertionError("".join(piece if isinstance(piece, str) else str(next(shown)) for piece in pieces))
+        raise AssertionError(
+            "".join(piece if isinstance(piece, str) else str(next(shown)) for piece in pieces)
+        )
 
     et.host_function(raise_error, ())(*tensors)
 
 
 def children(x: Any) -> Optional[tuple[tuple, list]]:
-    """(keys, leaves) of a structure of the package or of a registered class; None for other objects."""
-    if x is None or is_array(x) or isinstance(x, (str, bytes, type, _core.Variable)) or callable(x) and not isinstance(x, et.Module):
+    """(keys, leaves) of a structure of the package or of a registered class; None for other
+    objects.
+    """
+    if (
+        x is None
+        or is_array(x)
+        or isinstance(x, (str, bytes, type, _core.Variable))
+        or callable(x)
+        and not isinstance(x, et.Module)
+    ):
         return None
     leaves, _ = _core._flatten(x)
     if len(leaves) == 1 and leaves[0] is x:

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`if` and its expressions on a tensor: traces both branches once, and joins the values that they set.
+"""`if` and its expressions on a tensor: traces both branches once, and joins the values that they
+set.
 
-A name that both branches leave at equal host values stays a host value. Other numbers become tensors.
+A name that both branches leave at equal host values stays a host value. Other numbers become
+tensors.
 """
 
 from __future__ import annotations
@@ -12,13 +14,25 @@ from . import backend
 from .errors import Site, staging
 from .jumps import RESULT
 from .state import UNDEFINED, Result, find_state, read, write
-from .trees import Flat, Spec, adapts, describe, difference, has_new_tensor, is_same_host, is_value, spec_of
+from .trees import (
+    Flat,
+    Spec,
+    adapts,
+    describe,
+    difference,
+    has_new_tensor,
+    is_same_host,
+    is_value,
+    spec_of,
+)
 
 TRUE, FALSE = "where the condition is true", "where it is false"
 
 
 class Again(Exception):
-    """The branches must be traced again: a branch that was traced earlier has to return other tensors."""
+    """The branches must be traced again: a branch that was traced earlier has to return other
+    tensors.
+    """
 
 
 def condition(value: Any, site: Site) -> Any:
@@ -28,7 +42,8 @@ def condition(value: Any, site: Site) -> Any:
     if spec.kind != "bool" or any(size not in (1, None) for size in spec.shape):
         raise site.error(
             "invalid",
-            f"the condition is {spec}, but must be a single bool. Compare, as in x > 0, and reduce with "
+            f"the condition is {spec}, but must be a single bool. Compare, as in x > 0, and reduce "
+            "with "
             "et.all() or et.any()",
         )
     return value
@@ -80,7 +95,8 @@ class _Branches:
             if is_value(leaf)
         ]
         outputs = [
-            backend.as_tensor(flats[place].leaves[k], self.specs.get((place, k))) for place, k in self.slots
+            backend.as_tensor(flats[place].leaves[k], self.specs.get((place, k)))
+            for place, k in self.slots
         ]
         self.types = [backend.spec_of(output) for output in outputs]
         return outputs
@@ -97,20 +113,28 @@ class _Branches:
                 self.joined.append(None)
             else:
                 self.joined.append(self.join(place, a, b, types, outputs))
-        return [outputs[slot] if slot in outputs else backend.zeros(types[slot]) for slot in self.slots]
+        return [
+            outputs[slot] if slot in outputs else backend.zeros(types[slot]) for slot in self.slots
+        ]
 
     def is_host_effect(self, place: int, a: Optional[Flat], b: Optional[Flat]) -> bool:
         """Whether branches call methods of a container that differ, but with host values only."""
         each = self.state[place]
         if not getattr(each, "by_methods", False) or a is None or b is None:
             return False
-        if a.tree == b.tree and all(is_value(x) or is_same_host(x, y) for x, y in zip(a.leaves, b.leaves)):
+        if a.tree == b.tree and all(
+            is_value(x) or is_same_host(x, y) for x, y in zip(a.leaves, b.leaves)
+        ):
             return False
         before = Flat(self.before[place], each.label)
         return not has_new_tensor(before, a) and not has_new_tensor(before, b)
 
-    def join(self, place: int, a: Optional[Flat], b: Optional[Flat], types: dict, outputs: dict) -> Optional[list]:
-        """The leaves after the branches: a host value, or the number of a slot in a list; None if unbound."""
+    def join(
+        self, place: int, a: Optional[Flat], b: Optional[Flat], types: dict, outputs: dict
+    ) -> Optional[list]:
+        """The leaves after the branches: a host value, or the number of a slot in a list; None if
+        unbound.
+        """
         if a is None or b is None:
             self.undefined_in_one(place, a, b)
             return None
@@ -147,7 +171,10 @@ class _Branches:
             raise Again
         given, lacking = (TRUE, FALSE) if self.found[True][place] is not None else (FALSE, TRUE)
         verb = "deleted" if self.before[place] is not UNDEFINED else "not set"
-        fact = f"'{each.label}' is set {given}, but {verb} {lacking}. Set it in both branches, or before"
+        fact = (
+            f"'{each.label}' is set {given}, but {verb} {lacking}. Set it in both branches, or "
+            "before"
+        )
         if not each.is_variable:
             raise self.site.error("invalid", fact)
         self.site.note(each.label, "invalid", fact)
@@ -159,14 +186,18 @@ class _Branches:
         if self.state[place].label == RESULT:
             if "None" in texts.values():
                 value, other = (TRUE, FALSE) if texts[False] == "None" else (FALSE, TRUE)
-                text = f"the function returns {texts[value is TRUE]} {value}, but None {other}. Return a value there"
+                text = (
+                    f"the function returns {texts[value is TRUE]} {value}, but None {other}. "
+                    "Return a value there"
+                )
                 return self.site.error("invalid", text)
             label = label.replace(RESULT, "the returned value")
         else:
             label = f"'{label}'"
         return self.site.error(
             "invalid",
-            f"{label} is {texts[True]} {TRUE}, but {texts[False]} {FALSE}. Both branches must give one dtype, "
+            f"{label} is {texts[True]} {TRUE}, but {texts[False]} {FALSE}. Both branches must give "
+            "one dtype, "
             "shape and structure: write 0.0 for a float, or cast with et.astype",
         )
 
@@ -185,7 +216,9 @@ class _Branches:
             if len(host) == len(leaves) and first[place].value is second[place].value:
                 each.set(first[place].value)
             else:
-                made = [outputs[leaf.number] if isinstance(leaf, _Slot) else leaf for leaf in leaves]
+                made = [
+                    outputs[leaf.number] if isinstance(leaf, _Slot) else leaf for leaf in leaves
+                ]
                 each.set(first[place].with_leaves(made))
             if each.is_variable:
                 self.site.forget(each.label)
@@ -223,7 +256,9 @@ def choose(site: Site, test: Any, then: Any, otherwise: Any, state: list, live: 
                 outputs = backend.cond(
                     test, lambda: branches.run(True, then), lambda: branches.run(False, otherwise)
                 )
-        except Again:  # at most once for each value, since a place enters `specs` or `fills` only once
+        except (
+            Again
+        ):  # at most once for each value, since a place enters `specs` or `fills` only once
             pass
         except BaseException:
             write(state, branches.before)
@@ -243,13 +278,16 @@ def if_stmt(
     raises: int = 0,
     caught: int = 0,
 ) -> None:
-    """An `if` statement whose test is a tensor. `raises`: the line of a `raise` in a branch. `caught`: of a `try`."""
+    """An `if` statement whose test is a tensor. `raises`: the line of a `raise` in a branch.
+    `caught`: of a `try`.
+    """
     site = Site("if", then, line)
     refuse_caught(site, caught)
     if raises:
         raise site.error(
             "unimplemented",
-            f"line {raises} raises an exception in a branch that depends on a tensor, and both branches are "
+            f"line {raises} raises an exception in a branch that depends on a tensor, and both "
+            "branches are "
             "traced. Use et.assert_true, or `assert`, which a graph checks when it runs",
         )
     choose(site, test, then, otherwise, find_state([then, otherwise], names, makers), live)
@@ -259,7 +297,8 @@ def refuse_caught(site: Site, caught: int) -> None:
     if caught:
         raise site.error(
             "unimplemented",
-            f"it depends on a tensor inside the `try` of line {caught}, whose `except` would see errors of "
+            f"it depends on a tensor inside the `try` of line {caught}, whose `except` would see "
+            "errors of "
             "tracing only, and none when the graph runs. Move the `try` outside of the function",
         )
 
@@ -267,17 +306,33 @@ def refuse_caught(site: Site, caught: int) -> None:
 Shared = Optional[Callable[[], Any]]  # a function whose cells are variables that operands may set
 
 
-def if_exp(test: Any, then: Callable[[], Any], otherwise: Callable[[], Any], line: int, *, shared: Shared = None) -> Any:
+def if_exp(
+    test: Any,
+    then: Callable[[], Any],
+    otherwise: Callable[[], Any],
+    line: int,
+    *,
+    shared: Shared = None,
+) -> Any:
     """`then() if test else otherwise()`"""
     if not backend.is_staged(test):
         return then() if test else otherwise()
     return select(Site("conditional expression", then, line), test, then, otherwise, shared)
 
 
-def select(site: Site, test: Any, then: Callable[[], Any], otherwise: Callable[[], Any], shared: Shared) -> Any:
+def select(
+    site: Site, test: Any, then: Callable[[], Any], otherwise: Callable[[], Any], shared: Shared
+) -> Any:
     """The value of the function that a tensor chooses."""
     result = Result("its value")
     names = shared.__code__.co_freevars if shared is not None else ()
     state = [result, *find_state([shared], names, ())]
-    choose(site, test, lambda: result.set(then()), lambda: result.set(otherwise()), state, (result.label, *names))
+    choose(
+        site,
+        test,
+        lambda: result.set(then()),
+        lambda: result.set(otherwise()),
+        state,
+        (result.label, *names),
+    )
     return result.value

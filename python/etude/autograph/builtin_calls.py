@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Built-in functions that follow tensors: where an argument is a tensor of a trace, else they are Python's own."""
+"""Built-in functions that follow tensors: where an argument is a tensor of a trace, else they are
+Python's own.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ def _is_rows(value: Any) -> bool:
 
 
 def len_(value: Any, /) -> Any:
-    """`len`: a host int where the size is known, else a tensor. raises: invalid argument for a scalar tensor."""
+    """`len`: a host int where the size is known, else a tensor. raises: invalid argument for a
+    scalar tensor.
+    """
     if isinstance(value, StagedRows):
         return value.fixed_length()
     return Rows(value).fixed_length() if backend.is_staged(value) else builtins.len(value)
@@ -26,7 +30,9 @@ def len_(value: Any, /) -> Any:
 def range_(*bounds: Any) -> Any:
     if not any(backend.is_staged(bound) for bound in bounds):
         return builtins.range(*bounds)
-    return Range(*[backend.value_of(bound) if backend.is_tensor(bound) else bound for bound in bounds])
+    return Range(
+        *[backend.value_of(bound) if backend.is_tensor(bound) else bound for bound in bounds]
+    )
 
 
 def enumerate_(iterable: Any, start: Any = 0) -> Any:
@@ -105,18 +111,26 @@ def sorted_(iterable: Any, /, *, key: Any = None, reverse: Any = False) -> Any:
     if not backend.is_staged(iterable):
         return builtins.sorted(iterable, key=key and callee(key), reverse=reverse)
     if key is not None:
-        raise backend.error("unimplemented", "sorted: a tensor is sorted by its elements, not by `key`", "", 0)
+        raise backend.error(
+            "unimplemented", "sorted: a tensor is sorted by its elements, not by `key`", "", 0
+        )
     return backend.sort(iterable, bool(reverse))
 
 
 def next_(iterator: Any, /, *default: Any) -> Any:
     if backend.is_staged(iterator):
-        raise backend.error("invalid", "next: a tensor is no iterator. Index it, as in x[0], or use a `for`", "", 0)
+        raise backend.error(
+            "invalid", "next: a tensor is no iterator. Index it, as in x[0], or use a `for`", "", 0
+        )
     return builtins.next(iterator, *default)
 
 
-def print_(*values: Any, sep: Any = " ", end: Any = "\n", file: Any = None, flush: bool = False) -> None:
-    """`print`: of tensors when the graph runs, a line for each call, so `end` is part of the line."""
+def print_(
+    *values: Any, sep: Any = " ", end: Any = "\n", file: Any = None, flush: bool = False
+) -> None:
+    """`print`: of tensors when the graph runs, a line for each call, so `end` is part of the
+    line.
+    """
     if file is not None or not builtins.any(holds_staged(value) for value in values):
         builtins.print(*values, sep=sep, end=end, file=file, flush=flush)
         return

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which code a converted function calls, and the cache of converted functions.
 
-Functions of the user are converted when they are called. Constructors, library code (the standard library, installed
-packages, this package) and functions marked by `do_not_convert` run as they are.
+Functions of the user are converted when they are called. Constructors, library code (the standard
+library, installed packages, this package) and functions marked by `do_not_convert` run as they are.
 """
 
 from __future__ import annotations
@@ -49,7 +49,11 @@ def is_library(code: types.CodeType, module: Optional[str] = None) -> bool:
     """Whether the code belongs to an installed package or to Python."""
     root = (module or "").split(".")[0]
     file = code.co_filename
-    return root in sys.stdlib_module_names - {"__main__"} or file.startswith((*FOLDERS, *LIBRARY)) or file.startswith("<frozen")
+    return (
+        root in sys.stdlib_module_names - {"__main__"}
+        or file.startswith((*FOLDERS, *LIBRARY))
+        or file.startswith("<frozen")
+    )
 
 
 def is_converted(code: types.CodeType) -> bool:
@@ -59,7 +63,9 @@ def is_converted(code: types.CodeType) -> bool:
 
 
 def _conversion(function: types.FunctionType) -> Converted:
-    """The converted code, made once for all functions of one code. raises: NoSource, CannotConvert."""
+    """The converted code, made once for all functions of one code. raises: NoSource,
+    CannotConvert.
+    """
     code = function.__code__
     with _lock:
         found = _converted.get(id(code))
@@ -73,19 +79,38 @@ def _conversion(function: types.FunctionType) -> Converted:
         return made
 
 
+class Kept:
+    """The attribute of a function that holds its twin, and the wrapper that convert() returns.
+
+    It lives as long as the function, without a cycle. A copy by pickle is empty.
+    """
+
+    def __init__(self, function: Any = None, twin: Any = None) -> None:
+        self.owner = weakref.ref(function) if function is not None else lambda: None
+        self.code, self.twin, self.entry = getattr(function, "__code__", None), twin, None
+
+    def is_of(self, function: types.FunctionType) -> bool:
+        return self.owner() is function and self.code is function.__code__
+
+    def __reduce__(self) -> tuple:
+        return Kept, ()
+
+
 def twin_of(function: types.FunctionType) -> types.FunctionType:
-    """The converted twin of a function, which lives as long as the function. raises: NoSource, CannotConvert."""
+    """The converted twin of a function, which lives as long as the function. raises: NoSource,
+    CannotConvert.
+    """
     from .runtime import RUNTIME
 
-    entry = function.__dict__.get(TWIN)
-    # functools.wraps copies the entry of a function to its wrapper, so an entry names its owner.
-    if entry is not None and entry[0]() is function and entry[1] is function.__code__:
-        refresh_twin(entry[2], function)
-        return entry[2]
-    twin = make_twin(function, _conversion(function).code, RUNTIME)
-    twin.__dict__.update({k: v for k, v in function.__dict__.items() if k not in (TWIN, MARK)})
-    function.__dict__[TWIN] = (weakref.ref(function), function.__code__, twin)
-    return twin
+    kept = function.__dict__.get(TWIN)
+    # functools.wraps copies this attribute of a function to its wrapper, so it names its owner.
+    if kept is None or not kept.is_of(function):
+        twin = make_twin(function, _conversion(function).code, RUNTIME)
+        own = {k: v for k, v in function.__dict__.items() if k not in (TWIN, MARK)}
+        twin.__dict__.update(own)
+        kept = function.__dict__[TWIN] = Kept(function, twin)
+    refresh_twin(kept.twin, function)
+    return kept.twin
 
 
 def why_not(function: types.FunctionType) -> Optional[str]:
@@ -102,7 +127,9 @@ def why_not(function: types.FunctionType) -> Optional[str]:
 
 
 def converted(function: types.FunctionType) -> types.FunctionType:
-    """The twin of a function of the user, or the function itself, with one warning if its source is missing."""
+    """The twin of a function of the user, or the function itself, with one warning if its source is
+    missing.
+    """
     reason = why_not(function)
     if reason is not None:
         if reason and unconverted_reason(function.__code__) is None:
@@ -117,8 +144,10 @@ def converted(function: types.FunctionType) -> types.FunctionType:
     record_unconverted(function.__code__, reason)
     code = function.__code__
     warnings.warn(
-        f"'{function.__qualname__}' ({code.co_filename}:{code.co_firstlineno}) runs without conversion of its "
-        f"control flow: {reason}. An `if` or a loop on a tensor in it will fail when it is staged; use et.cond or "
+        f"'{function.__qualname__}' ({code.co_filename}:{code.co_firstlineno}) runs without "
+        "conversion of its "
+        f"control flow: {reason}. An `if` or a loop on a tensor in it will fail when it is staged; "
+        "use et.cond or "
         "et.while_loop there, or mark it with et.do_not_convert",
         RuntimeWarning,
         stacklevel=4,
@@ -131,7 +160,11 @@ def callee(function: Any) -> Any:
     kind = type(function)
     if kind is types.FunctionType:
         if is_library(function.__code__, function.__module__):
-            return _with_converted_arguments(function) if backend.takes_functions(function) else function
+            return (
+                _with_converted_arguments(function)
+                if backend.takes_functions(function)
+                else function
+            )
         return converted(function)
     replacement = REPLACED.get(id(function))
     if replacement is not None:
@@ -139,8 +172,14 @@ def callee(function: Any) -> Any:
     if kind is types.BuiltinFunctionType or isinstance(function, type):
         return function
     if kind is types.MethodType:
-        inner = callee(function.__func__) if isinstance(function.__func__, types.FunctionType) else function.__func__
-        return function if inner is function.__func__ else types.MethodType(inner, function.__self__)
+        inner = (
+            callee(function.__func__)
+            if isinstance(function.__func__, types.FunctionType)
+            else function.__func__
+        )
+        return (
+            function if inner is function.__func__ else types.MethodType(inner, function.__self__)
+        )
     if kind is functools.partial:
         inner = callee(function.func)
         return function if inner is function.func else _partial(function, inner)
@@ -165,11 +204,15 @@ def _callable_object(instance: Any) -> Any:
 
 
 def _with_converted_arguments(function: Callable) -> Callable:
-    """An operator of the library, such as et.gradient, that gets converted functions in place of the user's."""
+    """An operator of the library, such as et.gradient, that gets converted functions in place of
+    the user's.
+    """
 
     def call(*arguments: Any, **options: Any) -> Any:
         arguments = tuple(_converted_argument(each) for each in arguments)
-        return function(*arguments, **{name: _converted_argument(each) for name, each in options.items()})
+        return function(
+            *arguments, **{name: _converted_argument(each) for name, each in options.items()}
+        )
 
     return call
 

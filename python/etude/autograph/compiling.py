@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a function to its converted twin: a function of the same cells, globals and defaults with converted code.
+"""From a function to its converted twin: a function of the same cells, globals and defaults with
+converted code.
 
-The code is compiled under the user's file name and keeps his line numbers. Its one addition is a free variable `ag__`,
-the runtime. A name such as "f (converted)" marks it in tracebacks.
+The code is compiled under the user's file name and keeps his line numbers. Its one addition is a
+free variable `ag__`, the runtime. A name such as "f (converted)" marks it in tracebacks.
 """
 
 from __future__ import annotations
@@ -38,18 +39,30 @@ def convert_code(function: types.FunctionType) -> Converted:
     context = Context("__class__" in code.co_freevars, found.owner)
     convert_function(tree, context)
     for node in ast.walk(tree):
-        if sys.version_info >= (3, 12) and hasattr(node, "decorator_list") and not hasattr(node, "type_params"):
+        if (
+            sys.version_info >= (3, 12)
+            and hasattr(node, "decorator_list")
+            and not hasattr(node, "type_params")
+        ):
             node.type_params = []
     module = _in_scopes(tree, found, code)
-    compiled = compile(module, code.co_filename, "exec", flags=code.co_flags & _FUTURES, dont_inherit=True)
+    compiled = compile(
+        module, code.co_filename, "exec", flags=code.co_flags & _FUTURES, dont_inherit=True
+    )
     inner = _function_code(compiled, depth=2 if found.owner is None else 3)
     return Converted(_marked(inner, f"{code.co_name} (converted)"), tree)
 
 
 def _bare_function(found: Found) -> ast.FunctionDef:
-    """A copy without decorators, defaults and annotations, which the twin takes from the function itself."""
+    """A copy without decorators, defaults and annotations, which the twin takes from the function
+    itself.
+    """
     node = found.node
-    body = node.body if isinstance(node.body, list) else [ast.copy_location(ast.Return(node.body), node.body)]
+    body = (
+        node.body
+        if isinstance(node.body, list)
+        else [ast.copy_location(ast.Return(node.body), node.body)]
+    )
     name = "lambda_" if isinstance(node, ast.Lambda) else node.name
     bare = ast.FunctionDef(name, clone(node.args), [clone(each) for each in body], [], None)
     bare.args.defaults = [ast.Constant(value=None) for _ in bare.args.defaults]
@@ -61,7 +74,9 @@ def _bare_function(found: Found) -> ast.FunctionDef:
 
 
 def _in_scopes(tree: ast.FunctionDef, found: Found, code: types.CodeType) -> ast.Module:
-    """A module in which the free names of the function are free, and its private names have their class."""
+    """A module in which the free names of the function are free, and its private names have their
+    class.
+    """
     outer = fill("def factory(): BODY", tree, factory=PREFIX + "factory", BODY=[tree])[0]
     if found.owner is not None:
         outer.body = fill("class OWNER: BODY", tree, BODY=[tree])
@@ -82,7 +97,9 @@ def _function_code(compiled: types.CodeType, depth: int) -> types.CodeType:
 
 
 def _marked(code: types.CodeType, name: str) -> types.CodeType:
-    """Gives the function, and the functions that were generated inside it, a name for tracebacks."""
+    """Gives the function, and the functions that were generated inside it, a name for
+    tracebacks.
+    """
     constants = []
     for part in code.co_consts:
         if isinstance(part, types.CodeType):
@@ -100,17 +117,23 @@ def codes_in(code: types.CodeType) -> list[types.CodeType]:
     return [code] + [each for part in inner for each in codes_in(part)]
 
 
-def make_twin(function: types.FunctionType, code: types.CodeType, runtime: object) -> types.FunctionType:
+def make_twin(
+    function: types.FunctionType, code: types.CodeType, runtime: object
+) -> types.FunctionType:
     """A function with `code` that shares cells, globals and defaults with `function`."""
     cells = dict(zip(function.__code__.co_freevars, function.__closure__ or ()))
     cells[RUNTIME] = types.CellType(runtime)
     closure = tuple(cells[name] for name in code.co_freevars)
-    twin = types.FunctionType(code, function.__globals__, function.__name__, function.__defaults__, closure)
+    twin = types.FunctionType(
+        code, function.__globals__, function.__name__, function.__defaults__, closure
+    )
     twin.__qualname__, twin.__doc__ = function.__qualname__, function.__doc__
     twin.__module__ = function.__module__
     refresh_twin(twin, function)
     if hasattr(function, "__annotate__"):
-        twin.__annotate__ = function.__annotate__  # Python 3.14 evaluates annotations when they are read
+        twin.__annotate__ = (
+            function.__annotate__
+        )  # Python 3.14 evaluates annotations when they are read
     else:
         twin.__annotations__ = function.__annotations__
     return twin

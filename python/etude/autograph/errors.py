@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors of control flow: made with the user's line, and completed when they leave a converted function.
+"""Errors of control flow: made with the user's line, and completed when they leave a converted
+function.
 
-A variable that a staged statement cannot set stays unbound, and a note states the reason. If the program then reads
-the variable, Python raises a NameError, and `completed()` turns it into the error of the note. So a variable that is
-not used afterwards is never an error.
+A variable that a staged statement cannot set stays unbound, and a note states the reason. If the
+program then reads the variable, Python raises a NameError, and `completed()` turns it into the
+error of the note. So a variable that is not used afterwards is never an error.
 """
 
 from __future__ import annotations
@@ -19,7 +20,12 @@ from typing import Callable, Iterator, Optional
 from . import backend
 
 # Where the files of this package are: their frames are no code of the user.
-LIBRARY = list({os.path.dirname(os.path.dirname(path)) + os.sep for path in (__file__, os.path.abspath(__file__))})
+LIBRARY = list(
+    {
+        os.path.dirname(os.path.dirname(path)) + os.sep
+        for path in (__file__, os.path.abspath(__file__))
+    }
+)
 _NAME = re.compile(r"'([^']+)'")
 
 
@@ -54,12 +60,17 @@ DEPTH = 40  # of nested control flow, which only recursion reaches
 
 @contextlib.contextmanager
 def staging(site: Site) -> Iterator[None]:
-    """While branches or a body are traced. raises: unimplemented for a recursion that only a tensor ends."""
+    """While branches or a body are traced. raises: unimplemented for a recursion that only a tensor
+    ends.
+    """
     if _thread.depth >= DEPTH:
-        name = f"'{site.function.replace(' (converted)', '')}'".replace("'<lambda>'", "the function")
+        name = f"'{site.function.replace(' (converted)', '')}'".replace(
+            "'<lambda>'", "the function"
+        )
         raise site.error(
             "unimplemented",
-            f"recursion while tracing: {name} calls itself where a tensor decides whether the recursion ends, and "
+            f"recursion while tracing: {name} calls itself where a tensor decides whether the "
+            "recursion ends, and "
             "both branches are traced. Write a loop, by `while` or et.while_loop",
         )
     _thread.depth += 1
@@ -135,7 +146,9 @@ def _of_note(error: NameError, code: types.CodeType, line: int) -> BaseException
     if note is None:
         return error
     kind, site, fact = note
-    made = backend.error(kind, f"{site.op}: {fact}. It is used at line {line}", site.file, site.line)
+    made = backend.error(
+        kind, f"{site.op}: {fact}. It is used at line {line}", site.file, site.line
+    )
     made.__cause__ = None
     made.__suppress_context__ = True
     return made.with_traceback(error.__traceback__)

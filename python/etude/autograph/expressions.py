@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replaces expressions whose meaning depends on a host bool, and calls, by calls of runtime functions.
+"""Replaces expressions whose meaning depends on a host bool, and calls, by calls of runtime
+functions.
 
     a and b       ->  ag__.and_(a, lambda: b)
     x if c else y ->  ag__.if_exp(c, lambda: x, lambda: y, 12)
@@ -26,7 +27,8 @@ COMPARISONS = {
 }  # fmt: skip
 _BINDING = (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)
 _PURE = (
-    ast.Name, ast.Constant, ast.Compare, ast.cmpop, ast.UnaryOp, ast.unaryop, ast.BoolOp, ast.boolop,
+    ast.Name, ast.Constant, ast.Compare, ast.cmpop, ast.UnaryOp, ast.unaryop, ast.BoolOp,
+    ast.boolop,
     ast.expr_context, ast.BinOp, ast.Add, ast.Sub, ast.Mult,
 )  # fmt: skip
 
@@ -48,7 +50,9 @@ def is_host_test(node: ast.AST) -> bool:
 
 
 def binds(nodes: Iterable[ast.AST]) -> bool:
-    """Whether an expression assigns, awaits or yields, which a lambda cannot do for its function."""
+    """Whether an expression assigns, awaits or yields, which a lambda cannot do for its
+    function.
+    """
     return any(isinstance(part, _BINDING) for node in nodes for part in ast.walk(node))
 
 
@@ -67,7 +71,8 @@ def is_generator(function: ast.AST) -> bool:
 class Expressions(ast.NodeTransformer):
     """Transforms the expressions of one function.
 
-    has_class: `super()` finds its class there. rebindable: variables that calls of nested functions may set.
+    has_class: `super()` finds its class there. rebindable: variables that calls of nested functions
+    may set.
     """
 
     def __init__(self, scope: Scope, has_class: bool, rebindable: set[str]) -> None:
@@ -75,8 +80,12 @@ class Expressions(ast.NodeTransformer):
         self.rebindable = (rebindable - scope.locals) | (scope.names.inner_bound & scope.locals)
 
     def rebound(self, nodes: Iterable[ast.AST]) -> set[str]:
-        """Variables that a call in `nodes` may set, since a nested function declares them `nonlocal`."""
-        has_call = self.rebindable and any(isinstance(part, ast.Call) for node in nodes for part in ast.walk(node))
+        """Variables that a call in `nodes` may set, since a nested function declares them
+        `nonlocal`.
+        """
+        has_call = self.rebindable and any(
+            isinstance(part, ast.Call) for node in nodes for part in ast.walk(node)
+        )
         return self.rebindable if has_call else set()
 
     def share(self, call: ast.Call, nodes: list[ast.expr]) -> ast.Call:
@@ -97,7 +106,9 @@ class Expressions(ast.NodeTransformer):
             is_bare = called.id == "super" and not node.args and not node.keywords
             if is_bare and self.has_class and self.scope.parameters:
                 # The frame of a generated function has no first argument for super() to find.
-                return fill_expression("super(__class__, SELF)", node, SELF=self.scope.parameters[0])
+                return fill_expression(
+                    "super(__class__, SELF)", node, SELF=self.scope.parameters[0]
+                )
             return node
         self.generic_visit(node)
         node.func = fill_expression("ag__.callee(FUNCTION)", called, FUNCTION=node.func)
@@ -108,7 +119,11 @@ class Expressions(ast.NodeTransformer):
         if binds(rest) or is_host_test(node):
             return self.generic_visit(node)
         name = "and_" if isinstance(node.op, ast.And) else "or_"
-        text = f"ag__.{name}pure(FIRST)" if all(is_pure(value) for value in rest) else f"ag__.{name}(FIRST)"
+        text = (
+            f"ag__.{name}pure(FIRST)"
+            if all(is_pure(value) for value in rest)
+            else f"ag__.{name}(FIRST)"
+        )
         call = fill_expression(text, node, FIRST=self.visit(node.values[0]))
         self.share(call, rest)
         call.args += [self.thunk(value) for value in rest]

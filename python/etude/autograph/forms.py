@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gives the branches and bodies of control flow the form of functions, so that the runtime can trace them.
+"""Gives the branches and bodies of control flow the form of functions, so that the runtime can
+trace them.
 
     if c: y = a                  ag__c1 = c
     else: y = b                  def ag__then1():
@@ -7,12 +8,14 @@
                                      y = a
                                  def ag__else1(): ...
                                  if ag__.staged(ag__c1):
-                                     ag__.if_stmt(ag__c1, ag__then1, ag__else1, ("y",), ("y",), (), 12)
+                                     ag__.if_stmt(ag__c1, ag__then1, ag__else1, ("y",), ("y",), (),
+                                     12)
                                  elif ag__c1: ag__then1()
                                  else: ag__else1()
 
-For a host value this is Python's own `if`. Variables are shared as cells, which the runtime reads and sets by name
-(state.py). Statements have been lowered (jumps.py) and marked (liveness.py) before.
+For a host value this is Python's own `if`. Variables are shared as cells, which the runtime reads
+and sets by name (state.py). Statements have been lowered (jumps.py) and marked (liveness.py)
+before.
 """
 
 from __future__ import annotations
@@ -86,7 +89,8 @@ if __debug__:
 class Context:
     """Facts about a function and the functions inside it.
 
-    has_class: `super()` finds its class. owner: the class of private names. count: of generated names.
+    has_class: `super()` finds its class. owner: the class of private names. count: of generated
+    names.
     """
 
     def __init__(self, has_class: bool, owner: Optional[str]) -> None:
@@ -116,12 +120,16 @@ class Forms:
         near = body[0]
         declared: list[ast.stmt] = [
             ast.copy_location(kind(names=sorted(names)), near)
-            for kind, names in ((ast.Global, self.scope.globals), (ast.Nonlocal, self.scope.nonlocals))
+            for kind, names in (
+                (ast.Global, self.scope.globals),
+                (ast.Nonlocal, self.scope.nonlocals),
+            )
             if names
         ]
         only_inside = sorted((self.in_functions & self.scope.locals) - set(self.scope.parameters))
         if only_inside:
-            # An assignment that never runs: Python then sees that the names are variables of this function.
+            # An assignment that never runs: Python then sees that the names are variables of this
+            # function.
             declared += fill("if False: NAMES = None", near)
             declared[-1].body[0].targets = [
                 ast.copy_location(ast.Name(id=name, ctx=ast.Store()), near) for name in only_inside
@@ -161,7 +169,9 @@ class Forms:
         return names_of(source).bound | self.expressions.rebound(source)
 
     def objects(self, source: list, near: ast.AST) -> ast.expr:
-        """The objects that `source` changes in place, as a tuple of state objects of the runtime."""
+        """The objects that `source` changes in place, as a tuple of state objects of the
+        runtime.
+        """
         made = mutations(source, near, self.context.owner)
         return ast.copy_location(ast.Tuple(elts=made, ctx=ast.Load()), near)
 
@@ -178,7 +188,11 @@ class Forms:
             node.body, node.orelse = self.block(node.body), self.block(node.orelse)
             return [node]
         near = _header(node, node.test)
-        source, then, orelse = node.body + node.orelse, self.bound(node.body), self.bound(node.orelse)
+        source, then, orelse = (
+            node.body + node.orelse,
+            self.bound(node.body),
+            self.bound(node.orelse),
+        )
         state = sorted(then | orelse)
         raises = next((part.lineno for part in source if isinstance(part, ast.Raise)), None)
         parts = {
@@ -227,13 +241,22 @@ class Forms:
         target = fill("TARGET = ag__item", node.target, TARGET=node.target)
         flags = exit_flags(node)
         leaves = self.expressions.visit(_any_of(flags, near)) if flags else None
-        until = fill("if ag__.leaves(LEAVES, LINE): break", near, LINE=constant(node.lineno, near), LEAVES=leaves)
+        until = fill(
+            "if ag__.leaves(LEAVES, LINE): break",
+            near,
+            LINE=constant(node.lineno, near),
+            LEAVES=leaves,
+        )
         parts = {
             "STEP": self.name("body"),
             "BODY": self.inner(bound, target + self.block(node.body), node.body[0]),
             "ROWS": self.name("rows"),
             "ITER": self.expressions.visit(node.iter),
-            "LEAVES": constant(None, near) if leaves is None else fill_expression("lambda: V", near, V=leaves),
+            "LEAVES": (
+                constant(None, near)
+                if leaves is None
+                else fill_expression("lambda: V", near, V=leaves)
+            ),
             "UNTIL": until if flags else [],
             **shared,
         }
@@ -271,7 +294,8 @@ class Forms:
 
     def do_FunctionDef(self, node: ast.FunctionDef) -> list:
         if node.decorator_list or is_generator(node):
-            # A decorator may forbid conversion. If not, the function is converted when it is called.
+            # A decorator may forbid conversion. If not, the function is converted when it is
+            # called.
             node.decorator_list = [self.expressions.visit(each) for each in node.decorator_list]
             self.expressions.arguments(node.args)
             return [node]
@@ -294,9 +318,12 @@ class Forms:
     do_Global = do_Nonlocal = _declaration
 
     def do_AnnAssign(self, node: ast.AnnAssign) -> list:
-        # A name with an annotation cannot be nonlocal, and a function never evaluates the annotation.
+        # A name with an annotation cannot be nonlocal, and a function never evaluates the
+        # annotation.
         if node.value is None:
-            return [] if isinstance(node.target, ast.Name) else [self.expressions.generic_visit(node)]
+            return (
+                [] if isinstance(node.target, ast.Name) else [self.expressions.generic_visit(node)]
+            )
         plain = ast.Assign(targets=[node.target], value=node.value)
         return self.statement(ast.copy_location(plain, node))
 
@@ -327,7 +354,9 @@ class Forms:
         return [node]
 
 
-def convert_function(function: ast.AST, context: Context, rebindable: Optional[set[str]] = None) -> None:
+def convert_function(
+    function: ast.AST, context: Context, rebindable: Optional[set[str]] = None
+) -> None:
     """Converts a function definition in place, with the functions inside it. raises: CannotConvert.
 
     rebindable: variables of the functions around it that calls of nested functions may set.
@@ -343,7 +372,9 @@ def _header(node: ast.stmt, last: ast.AST) -> ast.AST:
 
 
 def _any_of(flags: list[str], near: ast.AST) -> ast.expr:
-    names: list[ast.expr] = [ast.copy_location(ast.Name(id=flag, ctx=ast.Load()), near) for flag in flags]
+    names: list[ast.expr] = [
+        ast.copy_location(ast.Name(id=flag, ctx=ast.Load()), near) for flag in flags
+    ]
     if len(names) == 1:
         return names[0]
     return ast.copy_location(ast.BoolOp(op=ast.Or(), values=names), near)

@@ -6,10 +6,11 @@
         s += 1                            if a: ag__break1 = True
                                           else: s += 1
 
-The statements after an `if` whose branch always jumps become its other branch. Elsewhere a test of the flags guards
-them. So a function has at most one `return`, as its last statement, and its branches and bodies can become functions.
-A loop carries the names of the flags that end it in `exit_flags`. The other order of things is Python's: `else` of
-loops and of `try`, `finally` and `with` run as before.
+The statements after an `if` whose branch always jumps become its other branch. Elsewhere a test of
+the flags guards them. So a function has at most one `return`, as its last statement, and its
+branches and bodies can become functions. A loop carries the names of the flags that end it in
+`exit_flags`. The other order of things is Python's: `else` of loops and of `try`, `finally` and
+`with` run as before.
 """
 
 from __future__ import annotations
@@ -32,8 +33,14 @@ class CannotConvert(Exception):
 
 
 def blocks_of(node: ast.stmt) -> list[tuple[str, list]]:
-    """The lists of statements of a compound statement, by field; handlers and cases have a `body` of their own."""
-    return [(name, value) for name, value in ast.iter_fields(node) if name in ("body", "orelse", "finalbody")]
+    """The lists of statements of a compound statement, by field; handlers and cases have a `body`
+    of their own.
+    """
+    return [
+        (name, value)
+        for name, value in ast.iter_fields(node)
+        if name in ("body", "orelse", "finalbody")
+    ]
 
 
 def jumps_in(body: list) -> set[str]:
@@ -56,7 +63,9 @@ def _jumps_of(node: ast.AST) -> set[str]:
 
 
 def always_jumps(body: list) -> bool:
-    """Whether the end of `body` is never reached without an exception; False if that is not plain to see."""
+    """Whether the end of `body` is never reached without an exception; False if that is not plain
+    to see.
+    """
     for node in body:
         if isinstance(node, (ast.Return, ast.Break, ast.Continue, ast.Raise)):
             return True

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which variables are live around each statement of a function.
 
-Runs on code that jumps.py has lowered: the only jumps left are `return`s at the end of a function. It marks each `if`,
-`while` and `for` with
+Runs on code that jumps.py has lowered: the only jumps left are `return`s at the end of a function.
+It marks each `if`, `while` and `for` with
 
 * `live_out`: names that may be read after the statement;
 * `exposed` (loops): names that an iteration may read before it assigns them.
 
-Names that nested functions capture are live everywhere, since those functions may be called at any time.
+Names that nested functions capture are live everywhere, since those functions may be called at any
+time.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ class _Liveness:
         self.always = always
 
     def block(self, body: Iterable[ast.stmt], out: set[str], floor: set[str]) -> set[str]:
-        """Live names before `body`. `floor`: live in the handlers that an exception may reach from any point."""
+        """Live names before `body`. `floor`: live in the handlers that an exception may reach from
+        any point.
+        """
         live = out
         for statement in reversed(list(body)):
             live = self.statement(statement, live, floor) | floor
@@ -45,7 +48,11 @@ class _Liveness:
             return method(node, out, floor)
         names = names_of(node)
         if isinstance(node, (ast.Expr, ast.Assign)):
-            return (out - names.bound) | first_reads([node.value, *getattr(node, "targets", ())]) | self.always
+            return (
+                (out - names.bound)
+                | first_reads([node.value, *getattr(node, "targets", ())])
+                | self.always
+            )
         return (out - (names.bound - names.deleted)) | names.read | self.always
 
     def do_Return(self, node: ast.Return, out: set[str], floor: set[str]) -> set[str]:
@@ -70,8 +77,12 @@ class _Liveness:
             if again <= head:
                 break
             head |= again
-        node.exposed = (self.block(node.body, set(), floor) - test.bound) | read | flags | self.always
-        self.block(node.body, head, floor)  # leaves the marks of inner statements as they are in a loop
+        node.exposed = (
+            (self.block(node.body, set(), floor) - test.bound) | read | flags | self.always
+        )
+        self.block(
+            node.body, head, floor
+        )  # leaves the marks of inner statements as they are in a loop
         return head
 
     def do_For(self, node: ast.For, out: set[str], floor: set[str]) -> set[str]:

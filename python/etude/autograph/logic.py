@@ -95,7 +95,10 @@ def _bool(site: Site, value: Any) -> Any:
     if backend.is_tensor(value):
         return condition(value, site)
     kind = type(value).__name__
-    fact = f"an operand beside a tensor is an object of type {kind}, but must be a bool. Write an `if` expression"
+    fact = (
+        f"an operand beside a tensor is an object of type {kind}, but must be a bool. Write an "
+        "`if` expression"
+    )
     raise site.error("invalid", fact)
 
 
@@ -109,7 +112,9 @@ def not_(value: Any) -> Any:
 
 
 def chain(left: Any, *rest: Any, shared: Shared = None) -> Any:
-    """`left < middle < right`: `rest` alternates operators and functions that evaluate the operands."""
+    """`left < middle < right`: `rest` alternates operators and functions that evaluate the
+    operands.
+    """
     op, thunk = rest[:2]
     right = thunk()
     value = _OPERATORS[op](left, right)

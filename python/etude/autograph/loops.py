@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`while` and `for` that depend on a tensor: traces the body once, as a function from state to state.
+"""`while` and `for` that depend on a tensor: traces the body once, as a function from state to
+state.
 
-The state is the variables that an iteration reads before it sets them, or that are used after the loop, and the
-objects that the body changes in place. Numbers in it become tensors; other host values must not change.
+The state is the variables that an iteration reads before it sets them, or that are used after the
+loop, and the objects that the body changes in place. Numbers in it become tensors; other host
+values must not change.
 """
 
 from __future__ import annotations
@@ -16,7 +18,18 @@ from .jumps import RESULT
 from .logic import and_pure, not_
 from .rows import StagedRows
 from .state import UNDEFINED, Contents, find_state, read, write
-from .trees import Flat, Spec, adapts, describe, difference, has_new_tensor, is_number, is_same_host, is_value, spec_of
+from .trees import (
+    Flat,
+    Spec,
+    adapts,
+    describe,
+    difference,
+    has_new_tensor,
+    is_number,
+    is_same_host,
+    is_value,
+    spec_of,
+)
 
 
 class Again(Exception):
@@ -26,7 +39,9 @@ class Again(Exception):
 class _Loop:
     """One execution of a loop."""
 
-    def __init__(self, site: Site, state: list, live: tuple, exposed: tuple, targets: tuple) -> None:
+    def __init__(
+        self, site: Site, state: list, live: tuple, exposed: tuple, targets: tuple
+    ) -> None:
         self.site, self.state, self.live, self.targets = site, state, live, targets
         self.before = read(state)
         self.specs: dict[tuple[int, int], Spec] = {}
@@ -34,7 +49,9 @@ class _Loop:
         self.flats: dict[int, Flat] = {}  # the carried values before the loop, by place
         self.effects: dict[int, Any] = {}  # containers after their host effects
         self.contents: dict[int, Flat] = {}  # of containers that methods change
-        self.new: list[int] = []  # places of variables that the body sets first and the program uses later
+        self.new: list[int] = (
+            []
+        )  # places of variables that the body sets first and the program uses later
         for place, (each, value) in enumerate(zip(state, self.before)):
             if each.is_variable and each.label not in live and each.label not in exposed:
                 continue
@@ -45,7 +62,10 @@ class _Loop:
             elif each.is_variable:
                 if each.label in live and each.label not in targets:
                     self.new.append(place)
-                fact = f"'{each.label}' has no value before the loop, and its body reads it. Set it before"
+                fact = (
+                    f"'{each.label}' has no value before the loop, and its body reads it. Set it "
+                    "before"
+                )
                 site.note(each.label, "invalid", fact)
 
     def add_new(self, step: Callable[[], Any]) -> None:
@@ -77,7 +97,10 @@ class _Loop:
     def start(self) -> list:
         """The tensors of the state before the loop."""
         self.slots = [
-            (place, k) for place, flat in self.flats.items() for k, x in enumerate(flat.leaves) if is_value(x)
+            (place, k)
+            for place, flat in self.flats.items()
+            for k, x in enumerate(flat.leaves)
+            if is_value(x)
         ]
         tensors = [backend.as_tensor(self.leaf(slot), self.specs.get(slot)) for slot in self.slots]
         self.types = [backend.spec_of(x) for x in tensors]
@@ -99,7 +122,11 @@ class _Loop:
                 continue
             slots = [(place, k) for k in range(len(flat.leaves))]
             if any(slot in by_slot for slot in slots) or isinstance(each, Contents):
-                each.set(flat.with_leaves([by_slot.get(slot, leaf) for slot, leaf in zip(slots, flat.leaves)]))
+                each.set(
+                    flat.with_leaves(
+                        [by_slot.get(slot, leaf) for slot, leaf in zip(slots, flat.leaves)]
+                    )
+                )
             else:
                 each.set(flat.value)
 
@@ -144,25 +171,31 @@ class _Loop:
 
     def changed(self, place: int, label: str, x: str, y: str, after: Any = None) -> BaseException:
         """The error for state that changes its type or structure, or a host value of it."""
-        if isinstance(self.state[place], Contents) and not backend.is_tensor(self.state[place].owner):
+        if isinstance(self.state[place], Contents) and not backend.is_tensor(
+            self.state[place].owner
+        ):
             return self.site.error(
                 "failed",
-                f"its body changes the {type(self.state[place].owner).__name__} '{self.state[place].label}' from {x} to "
-                f"{y}, but a graph cannot keep tensors of single steps there. Use et.scan, which stacks a row of each "
+                f"its body changes the {type(self.state[place].owner).__name__} "
+                f"'{self.state[place].label}' from {x} to "
+                f"{y}, but a graph cannot keep tensors of single steps there. Use et.scan, which "
+                "stacks a row of each "
                 "step, or write into a tensor made before the loop: rows[i] = value",
             )
         if label.startswith(RESULT):
             label = "the returned value"
         return self.site.error(
             "invalid",
-            f"'{label}' is {x} before the loop, but {y} after a step; a variable of a loop keeps its dtype, shape "
+            f"'{label}' is {x} before the loop, but {y} after a step; a variable of a loop keeps "
+            "its dtype, shape "
             f"and structure. {self.remedy(place, after)}",
         )
 
     def number_that_changes(self, step: Callable[[], Any]) -> Optional[BaseException]:
         """The error for a host number that a step changes to another kind, None if there is none.
 
-        As a tensor such a number may not mix with the other operands, so that the body fails before its end.
+        As a tensor such a number may not mix with the other operands, so that the body fails before
+        its end.
         """
         numbers = [slot for slot in self.slots if is_number(self.leaf(slot))]
         found: list[BaseException] = []
@@ -171,12 +204,16 @@ class _Loop:
             write(self.state, self.before)
             step()
             for place, k in numbers:
-                before, after = self.flats[place], Flat(self.state[place].get(), self.state[place].label)
+                before, after = self.flats[place], Flat(
+                    self.state[place].get(), self.state[place].label
+                )
                 if before.tree != after.tree or not is_value(after.leaves[k]):
                     continue
                 x, y = before.leaves[k], after.leaves[k]
                 if spec_of(x) != spec_of(y) and not adapts(x, spec_of(y)):
-                    found.append(self.changed(place, before.labels[k], str(spec_of(x)), str(spec_of(y)), y))
+                    found.append(
+                        self.changed(place, before.labels[k], str(spec_of(x)), str(spec_of(y)), y)
+                    )
 
         try:
             if numbers:
@@ -192,30 +229,44 @@ class _Loop:
             return "Start with a value of that type"
         x, y = spec_of(before), spec_of(after)
         if x.dtype != y.dtype:
-            start = "0.0" if y.kind == "float" and is_number(before) else f"a value of dtype {y.dtype}"
+            start = (
+                "0.0" if y.kind == "float" and is_number(before) else f"a value of dtype {y.dtype}"
+            )
             return f"Start with {start}"
         return (
-            "To collect a row in each step use et.scan, or write into a tensor of the full shape. Outside of "
+            "To collect a row in each step use et.scan, or write into a tensor of the full shape. "
+            "Outside of "
             "functions et.while_loop has the option `shapes` for sizes that change"
         )
 
     def finish(self, tensors: list, ran: Any) -> None:
-        """Sets the state after the loop. `ran`: whether its body ran at least once, a host bool or a tensor."""
-        self.set(tensors, [self.effects.get(place, value) for place, value in enumerate(self.before)])
+        """Sets the state after the loop. `ran`: whether its body ran at least once, a host bool or
+        a tensor.
+        """
+        self.set(
+            tensors, [self.effects.get(place, value) for place, value in enumerate(self.before)]
+        )
         if ran is False:
             for place in self.new:
                 self.state[place].set(UNDEFINED)
                 del self.flats[place]
         for place, each in enumerate(self.state):
             if place not in self.flats and each.is_variable:
-                where = "is the variable of the loop" if each.label in self.targets else "is set in its body only"
+                where = (
+                    "is the variable of the loop"
+                    if each.label in self.targets
+                    else "is set in its body only"
+                )
                 fact = f"'{each.label}' {where}. Set it before the loop, to use it afterwards"
                 self.site.note(each.label, "invalid", fact)
-        unsure = [self.state[place].label for place in self.new if self.state[place].label != RESULT]
+        unsure = [
+            self.state[place].label for place in self.new if self.state[place].label != RESULT
+        ]
         if unsure and not isinstance(ran, bool):
             names = ", ".join(f"'{name}'" for name in unsure)
             text = (
-                f"{self.site.op}: the body of the loop sets {names}, which the program uses afterwards, but it did "
+                f"{self.site.op}: the body of the loop sets {names}, which the program uses "
+                "afterwards, but it did "
                 f"not run. Set a value before the loop\n  at {self.site.file}:{self.site.line}"
             )
             backend.assert_true(ran, text)
@@ -241,7 +292,10 @@ def _run(loop: _Loop, trace: Callable[[list], list], step: Callable[[], Any], ra
 
 def _refuse_else(site: Site, has_else: bool) -> None:
     if has_else:
-        fact = f"a `{site.op}` with `else` that depends on a tensor is not converted. Use a flag and an `if`"
+        fact = (
+            f"a `{site.op}` with `else` that depends on a tensor is not converted. Use a flag and "
+            "an `if`"
+        )
         raise site.error("unimplemented", fact)
 
 
@@ -259,9 +313,11 @@ def while_stmt(
     has_else: bool = False,
     caught: int = 0,
 ) -> None:
-    """A `while` statement. `first`: its test, evaluated before the first step. `pure`: the test has no effects.
+    """A `while` statement. `first`: its test, evaluated before the first step. `pure`: the test has
+    no effects.
 
-    A test with effects runs once for each time that Python would evaluate it: its value is part of the state.
+    A test with effects runs once for each time that Python would evaluate it: its value is part of
+    the state.
     """
     site = Site("while", body, line)
     refuse_caught(site, caught)
@@ -291,7 +347,9 @@ def while_stmt(
     def trace(start: list) -> list:
         if pure:
             return backend.while_loop(pure_test, step, start)
-        return backend.while_loop(lambda now: now[0], step_and_test, [backend.reshape_scalar(first), *start])[1:]
+        return backend.while_loop(
+            lambda now: now[0], step_and_test, [backend.reshape_scalar(first), *start]
+        )[1:]
 
     _run(loop, trace, body, first)
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds the objects that statements change in place: attributes, and contents of lists, dicts and tensors."""
+"""Finds the objects that statements change in place: attributes, and contents of lists, dicts and
+tensors.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +13,14 @@ from .templates import constant, fill_expression
 
 # Methods that change a list, dict, set or deque.
 METHODS = {
-    "append", "extend", "insert", "remove", "pop", "clear", "sort", "reverse", "update", "setdefault",
-    "popitem", "add", "discard", "appendleft", "extendleft", "popleft",
+    "append", "extend", "insert", "remove", "pop", "clear", "sort", "reverse", "update",
+    "setdefault", "popitem", "add", "discard", "appendleft", "extendleft", "popleft",
 }  # fmt: skip
 
 
 def mutations(source: list, near: ast.AST, owner: Optional[str]) -> list[ast.expr]:
-    """Expressions that make a state object for each object that `source` changes: state.py defines them.
+    """Expressions that make a state object for each object that `source` changes: state.py defines
+    them.
 
     Only objects that a path without effects names, such as `self.x` or `d["k"]`.
     """
@@ -53,7 +56,11 @@ def _changes(source: list) -> Iterator[tuple[str, ast.expr, Optional[str]]]:
             yield "contents", node.value, None
         elif isinstance(node, ast.AugAssign) and isinstance(node.target, (ast.Name, ast.Attribute)):
             yield "container", node.target, None  # a list changes in place, a tensor does not
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in METHODS:
+        elif (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in METHODS
+        ):
             yield "container", node.func.value, None
 
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The names that a piece of code reads and binds in the scope of one function.
 
-Used by liveness.py and forms.py. Nothing here looks at values: for the state of a statement at run time see state.py.
+Used by liveness.py and forms.py. Nothing here looks at values: for the state of a statement at run
+time see state.py.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ class Names(ast.NodeVisitor):
 
     bound: assigned, deleted, imported, or defined here.
     read: loaded here, or free in a nested scope.
-    captured: free in a function, class or generator expression, which may read them at any later time.
-    deleted: the operands of `del`.
+    captured: free in a function, class or generator expression, which may read them at any later
+    time. deleted: the operands of `del`.
     inner_bound: names that nested functions bind by `nonlocal`.
     """
 
@@ -166,7 +167,9 @@ def first_reads(code: Union[ast.AST, Iterable[ast.AST]]) -> set[str]:
 
 
 def _read_in_order(nodes: Iterable[ast.AST], bound: set[str], found: set[str]) -> None:
-    """Adds to `found` what the nodes read and is not in `bound`, and to `bound` what they certainly set."""
+    """Adds to `found` what the nodes read and is not in `bound`, and to `bound` what they certainly
+    set.
+    """
     for node in nodes:
         if isinstance(node, ast.Name):
             found |= names_of(node).read - bound
@@ -212,7 +215,9 @@ class Scope:
 
 
 def path_of(node: ast.AST) -> Union[str, None]:
-    """The text of `a`, `a.b.c`, `a.b["k"]`, which has no effect to evaluate; None for other expressions."""
+    """The text of `a`, `a.b.c`, `a.b["k"]`, which has no effect to evaluate; None for other
+    expressions.
+    """
     if isinstance(node, ast.Name):
         return node.id
     if isinstance(node, ast.Attribute):

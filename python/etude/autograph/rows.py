@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a staged `for` runs over: rows of tensors, ranges with tensor bounds, and combinations of these."""
+"""What a staged `for` runs over: rows of tensors, ranges with tensor bounds, and combinations of
+these.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ class StagedRows:
         raise NotImplementedError
 
     def tensors(self) -> Optional[list]:
-        """The tensors whose rows along axis 0 make the rows; None for rows that are computed from their number."""
+        """The tensors whose rows along axis 0 make the rows; None for rows that are computed from
+        their number.
+        """
         return None
 
     def row(self, parts: list) -> Any:
@@ -37,7 +41,8 @@ class StagedRows:
     def __iter__(self) -> Iterator[Any]:
         raise backend.error(
             "unimplemented",
-            "range, zip, enumerate and map of tensors can be iterated by a `for` statement of a converted function "
+            "range, zip, enumerate and map of tensors can be iterated by a `for` statement of a "
+            "converted function "
             "only",
             "",
             0,
@@ -59,7 +64,11 @@ class Rows(StagedRows):
         spec = backend.spec_of(self.tensor)
         if not spec.shape:
             fact = f"it runs over a scalar, {spec}, which has no rows"
-            raise site.error("invalid", fact) if site else backend.error("invalid", f"len: {fact}", "", 0)
+            raise (
+                site.error("invalid", fact)
+                if site
+                else backend.error("invalid", f"len: {fact}", "", 0)
+            )
 
     def fixed_length(self) -> Length:
         """The length as host code reads it: `len`."""

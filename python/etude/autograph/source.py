@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finds the syntax tree of a function: the node in its file from which Python compiled it.
 
-A file is parsed once, as a whole, so a node keeps its line numbers, its class (for private names) and its place among
-several lambdas of one line. The text comes from `linecache`, so cells of notebooks and examples of doctest work.
+A file is parsed once, as a whole, so a node keeps its line numbers, its class (for private names)
+and its place among several lambdas of one line. The text comes from `linecache`, so cells of
+notebooks and examples of doctest work.
 """
 
 from __future__ import annotations
@@ -77,14 +78,16 @@ def find(function: types.FunctionType) -> Found:
     found = [each for each in _file_of(function).functions if _fits(each.node, code)]
     if not found:
         raise NoSource(
-            f"no function '{code.co_name}' begins at line {code.co_firstlineno} of '{code.co_filename}'; "
+            f"no function '{code.co_name}' begins at line {code.co_firstlineno} of "
+            f"'{code.co_filename}'; "
             "has the file changed since it was imported?"
         )
     if len(found) > 1:
         found = _by_column(found, code) if sys.version_info >= (3, 11) else _by_code(found, code)
     if len(found) != 1:
         raise NoSource(
-            f"line {code.co_firstlineno} of '{code.co_filename}' has several lambdas, and Python does not "
+            f"line {code.co_firstlineno} of '{code.co_filename}' has several lambdas, and Python "
+            "does not "
             "record which is which; write them on lines of their own"
         )
     return found[0]
@@ -94,13 +97,20 @@ def _fits(node: ast.AST, code: types.CodeType) -> bool:
     name = "<lambda>" if isinstance(node, ast.Lambda) else node.name
     if name != code.co_name or code.co_firstlineno not in (node.lineno, first_line(node)):
         return False
-    count = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4) + bool(code.co_flags & 8)
+    count = (
+        code.co_argcount
+        + code.co_kwonlyargcount
+        + bool(code.co_flags & 4)
+        + bool(code.co_flags & 8)
+    )
     names = [arg.arg for arg in all_arguments(node.args)]
     return len(names) == count and all(_same(a, b) for a, b in zip(names, code.co_varnames))
 
 
 def _same(written: str, stored: str) -> bool:
-    """Whether Python stores the name `written` as `stored`: private names get their class in front."""
+    """Whether Python stores the name `written` as `stored`: private names get their class in
+    front.
+    """
     return written == stored or (written.startswith("__") and stored.endswith(written))
 
 
@@ -108,7 +118,8 @@ def _by_column(found: list[Found], code: types.CodeType) -> list[Found]:
     places = [
         place
         for place in code.co_positions()
-        if None not in place and (place[0], place[2]) != (place[1], place[3])  # RESUME has an empty place
+        if None not in place
+        and (place[0], place[2]) != (place[1], place[3])  # RESUME has an empty place
     ]
     if not places:
         return found  # python -X no_debug_ranges
@@ -127,18 +138,28 @@ def _by_column(found: list[Found], code: types.CodeType) -> list[Found]:
 
 
 def _by_code(found: list[Found], code: types.CodeType) -> list[Found]:
-    """The lambdas that compile to the same instructions. If these are equal, any of them has the same meaning."""
+    """The lambdas that compile to the same instructions. If these are equal, any of them has the
+    same meaning.
+    """
     equal = []
     for each in found:
         args = each.node.args
-        bare = ast.arguments(args.posonlyargs, args.args, args.vararg, args.kwonlyargs, [], args.kwarg, [])
+        bare = ast.arguments(
+            args.posonlyargs, args.args, args.vararg, args.kwonlyargs, [], args.kwarg, []
+        )
         bare.kw_defaults = [None] * len(args.kwonlyargs)
         names = ", ".join(code.co_freevars)
         outer = ast.parse(f"def outer({names}): return lambda: 0")
-        outer.body[0].body[0].value = ast.copy_location(ast.Lambda(args=bare, body=each.node.body), each.node)
+        outer.body[0].body[0].value = ast.copy_location(
+            ast.Lambda(args=bare, body=each.node.body), each.node
+        )
         made = compile(ast.fix_missing_locations(outer), code.co_filename, "exec").co_consts[0]
         inner = next(part for part in made.co_consts if isinstance(part, types.CodeType))
-        if (inner.co_code, inner.co_names, inner.co_freevars) != (code.co_code, code.co_names, code.co_freevars):
+        if (inner.co_code, inner.co_names, inner.co_freevars) != (
+            code.co_code,
+            code.co_names,
+            code.co_freevars,
+        ):
             continue
         if _constants(inner) == _constants(code):
             equal.append(each)
@@ -149,7 +170,11 @@ def _by_code(found: list[Found], code: types.CodeType) -> list[Found]:
 def _constants(code: types.CodeType) -> list:
     """The constants, without the names that inner functions get from the functions around them."""
     return [
-        _constants(part) + [part.co_code] if isinstance(part, types.CodeType) else (type(part), part)
+        (
+            _constants(part) + [part.co_code]
+            if isinstance(part, types.CodeType)
+            else (type(part), part)
+        )
         for part in code.co_consts
         if not (isinstance(part, str) and "<l" in part)
     ]

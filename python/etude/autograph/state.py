@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """State that a statement may change: variables, attributes, and contents of objects.
 
-The runtime reads and sets each with `get` and `set`. `UNDEFINED` stands for a variable without a value. Variables are
-cells of the generated functions, so a closure of the user sees each change.
+The runtime reads and sets each with `get` and `set`. `UNDEFINED` stands for a variable without a
+value. Variables are cells of the generated functions, so a closure of the user sees each change.
 """
 
 from __future__ import annotations
@@ -84,8 +84,8 @@ class Attribute:
 class Contents:
     """The elements of a list, dict, set, deque or tensor that exists before the statement.
 
-    by_methods: the statement calls methods such as `append`. Of host values that is an effect on the host, which
-    happens while tracing, as a print does; only tensors make it state.
+    by_methods: the statement calls methods such as `append`. Of host values that is an effect on
+    the host, which happens while tracing, as a print does; only tensors make it state.
     """
 
     is_variable = False
@@ -149,7 +149,11 @@ def attribute(label: str, find: Callable[[], Any], name: str) -> Maker:
 
     def make() -> Optional[Attribute]:
         owner = _owner(find)
-        return None if owner is UNDEFINED or backend.is_tensor(owner) else Attribute(label, owner, name)
+        return (
+            None
+            if owner is UNDEFINED or backend.is_tensor(owner)
+            else Attribute(label, owner, name)
+        )
 
     return make
 
@@ -175,8 +179,12 @@ def contents(label: str, find: Callable[[], Any]) -> Maker:
     return make
 
 
-def find_state(functions: Iterable[Optional[Callable]], names: Iterable[str], makers: Iterable[Maker]) -> list:
-    """The state of a statement: variables `names` of the generated functions, and objects, each once."""
+def find_state(
+    functions: Iterable[Optional[Callable]], names: Iterable[str], makers: Iterable[Maker]
+) -> list:
+    """The state of a statement: variables `names` of the generated functions, and objects, each
+    once.
+    """
     functions = [function for function in functions if function is not None]
     cells: dict[str, Any] = {}
     for function in functions:
@@ -184,9 +192,13 @@ def find_state(functions: Iterable[Optional[Callable]], names: Iterable[str], ma
     found: list = []
     for name in names:
         cell = cells.get(name)
-        found.append(Global(name, functions[0].__globals__) if cell is None else Variable(name, cell))
+        found.append(
+            Global(name, functions[0].__globals__) if cell is None else Variable(name, cell)
+        )
     seen: set = set()
-    objects = sorted((make() for make in makers), key=lambda made: getattr(made, "by_methods", False))
+    objects = sorted(
+        (make() for make in makers), key=lambda made: getattr(made, "by_methods", False)
+    )
     for made in objects:
         key = made and (type(made), id(made.owner), getattr(made, "name", None))
         if made is not None and key not in seen:

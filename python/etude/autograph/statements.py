@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`assert`, and the parts of host loops that a converted function adds: the warning for unrolled steps, and `break`."""
+"""`assert`, and the parts of host loops that a converted function adds: the warning for unrolled
+steps, and `break`.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +20,18 @@ MANY_STEPS = 2000
 
 
 def assert_stmt(test: Any, message: Callable[[], Any], line: int) -> None:
-    """`assert test, message()`: the graph checks `test` when it runs, and makes the message on failure only."""
+    """`assert test, message()`: the graph checks `test` when it runs, and makes the message on
+    failure only.
+    """
     site = Site("assert", message, line)
     test = condition(test, site)
     where = f"\n  at {site.file}:{site.line}"
     code = message.__code__
     if not code.co_names and not code.co_freevars:
         text = message()  # a constant
-        backend.assert_true(test, f"assert: {'the assertion is false' if text is None else text}{where}")
+        backend.assert_true(
+            test, f"assert: {'the assertion is false' if text is None else text}{where}"
+        )
         return
 
     def fail() -> list:
@@ -47,7 +53,8 @@ def leaves(value: Any, line: int) -> bool:
     if backend.is_staged(value):
         raise _caller("for", line).error(
             "invalid",
-            "a `break` or `return` depends on a tensor, but the loop runs over host values, so it is unrolled while "
+            "a `break` or `return` depends on a tensor, but the loop runs over host values, so it "
+            "is unrolled while "
             "tracing. Iterate over a tensor, such as et.arange(n), to make it a loop of the graph",
         )
     return bool(value)
@@ -63,8 +70,10 @@ class _Unrolled:
         self.steps += 1
         if self.steps == MANY_STEPS and backend.is_tracing():
             warnings.warn(
-                f"the `{self.site.op}` loop at {self.site.file}:{self.site.line} runs over host values, so tracing "
-                f"unrolls it: {MANY_STEPS} copies of its body so far. Iterate over a tensor, such as et.arange(n), "
+                f"the `{self.site.op}` loop at {self.site.file}:{self.site.line} runs over host "
+                "values, so tracing "
+                f"unrolls it: {MANY_STEPS} copies of its body so far. Iterate over a tensor, such "
+                "as et.arange(n), "
                 "to make it one loop of the graph",
                 RuntimeWarning,
                 stacklevel=3,
@@ -99,5 +108,3 @@ def unrolled_rows(rows: Iterable, line: int) -> Iterable:
 
 def staged_rows(rows: Any) -> bool:
     return isinstance(rows, StagedRows)
-
-

@@ -8,6 +8,7 @@ from typing import Union
 
 Part = Union[str, ast.AST, list]
 
+
 def clone(node: ast.AST) -> ast.AST:
     """A deep copy, several times faster than copy.deepcopy."""
     made = type(node).__new__(type(node))
@@ -24,7 +25,9 @@ _parsed: dict[str, ast.Module] = {}
 
 
 class _Filler(ast.NodeTransformer):
-    """Puts parts in place of names: a string renames, an expression replaces, a list replaces a statement."""
+    """Puts parts in place of names: a string renames, an expression replaces, a list replaces a
+    statement.
+    """
 
     def __init__(self, near: ast.AST, parts: dict[str, Part]) -> None:
         self.near, self.parts = near, parts
@@ -51,7 +54,9 @@ class _Filler(ast.NodeTransformer):
 
 
 def fill(text: str, near: ast.AST, **parts: Part) -> list[ast.stmt]:
-    """The statements of `text`. Nodes of the template get the place of `near`; parts keep theirs."""
+    """The statements of `text`. Nodes of the template get the place of `near`; parts keep
+    theirs.
+    """
     if text not in _parsed:
         _parsed[text] = ast.parse(text)
     return _Filler(near, parts).visit(clone(_parsed[text])).body

@@ -11,7 +11,8 @@ from . import backend
 class StagedText(str):
     """The text of an f-string. `pieces`: texts, and tensors in place of their values.
 
-    `print` and `assert` write the values that the graph has when it runs. As a plain text it has placeholders.
+    `print` and `assert` write the values that the graph has when it runs. As a plain text it has
+    placeholders.
     """
 
     pieces: tuple

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values as leaves and a tree: containers of Python, dataclasses, and what the backend knows as a pytree.
+"""Values as leaves and a tree: containers of Python, dataclasses, and what the backend knows as a
+pytree.
 
-The leaves of a value are tensors, numbers, and other host values. Only the first two can depend on a tensor.
+The leaves of a value are tensors, numbers, and other host values. Only the first two can depend on
+a tensor.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ class Spec(NamedTuple):
 class Tree:
     """A node of a structure: its type, its keys and its parts. A leaf has no type."""
 
-    def __init__(self, kind: Optional[type], keys: tuple = (), parts: tuple = (), example: Any = None) -> None:
+    def __init__(
+        self, kind: Optional[type], keys: tuple = (), parts: tuple = (), example: Any = None
+    ) -> None:
         self.kind, self.keys, self.parts, self.example = kind, keys, parts, example
 
     def __eq__(self, other: object) -> bool:
@@ -118,7 +122,9 @@ def is_value(leaf: Any) -> bool:
 
 def spec_of(leaf: Any) -> Spec:
     """The type of a tensor, or of the tensor that a number becomes."""
-    return backend.spec_of(leaf) if backend.is_tensor(leaf) else backend.spec_of(backend.number(leaf))
+    return (
+        backend.spec_of(leaf) if backend.is_tensor(leaf) else backend.spec_of(backend.number(leaf))
+    )
 
 
 def is_same_host(a: Any, b: Any) -> bool:
@@ -136,12 +142,16 @@ def is_same_host(a: Any, b: Any) -> bool:
 
 
 def adapts(leaf: Any, spec: Spec) -> bool:
-    """Whether a number becomes a tensor of this type: numbers take the width of their kind, not another kind."""
+    """Whether a number becomes a tensor of this type: numbers take the width of their kind, not
+    another kind.
+    """
     return is_number(leaf) and spec.shape == () and spec_of(leaf).kind == spec.kind
 
 
 def describe(value: Any) -> str:
-    """A value for messages: the type of a tensor, a number with its type, else the kind of object."""
+    """A value for messages: the type of a tensor, a number with its type, else the kind of
+    object.
+    """
     if backend.is_tensor(value):
         return str(spec_of(value))
     if is_number(value):
@@ -160,7 +170,9 @@ def has_new_tensor(before: Flat, after: Flat) -> bool:
 
 
 def difference(a: Flat, b: Flat) -> tuple[str, str]:
-    """Texts for two values with different trees: at the first place where the trees differ, if both have it."""
+    """Texts for two values with different trees: at the first place where the trees differ, if both
+    have it.
+    """
     if a.labels == b.labels:
         for x, y in zip(a.leaves, b.leaves):
             if is_value(x) != is_value(y):

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions for the conversion of Python's control flow
-// (python/etude/autograph/backend.py).
+// Functions for the conversion of Python's control flow: python/etude/autograph/backend.py.
 #include <string>
 #include <vector>
 
@@ -29,7 +28,7 @@ nb::tuple sizes_of(nb::handle x) {
   return nb::tuple(out);
 }
 
-// Whether the number of rows shows that a signature leaves it open.
+// Whether a signature leaves the number of rows open: then the number is a made-up one.
 bool has_open_rows(nb::handle x) {
   const internal::SizeReadsPause unnoted;
   if (!is_tensor(x) || tensor_of(x).rank() == 0) return false;

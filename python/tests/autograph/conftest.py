@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loads the package of control-flow conversion on its own, with a backend of plain Python: no C++ is needed."""
+"""Loads the package of control-flow conversion on its own, with a backend of plain Python: no C++
+is needed.
+"""
 
 import importlib.util
 import os

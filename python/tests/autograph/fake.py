@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A backend of plain Python for the tests of conversion: it traces programs into nodes, then runs the nodes.
+"""A backend of plain Python for the tests of conversion: it traces programs into nodes, then runs
+the nodes.
 
-A tensor of a trace has a type and no value, and using it as a host bool is an error. A node may be run many times, so a
-test sees which effects belong to the graph. Branches and bodies are scopes; a tensor that leaves its scope is an error
-when it is used, as in the library.
+A tensor of a trace has a type and no value, and using it as a host bool is an error. A node may be
+run many times, so a test sees which effects belong to the graph. Branches and bodies are scopes; a
+tensor that leaves its scope is an error when it is used, as in the library.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ class Spec(NamedTuple):
     kind: str
 
     def __str__(self) -> str:
-        return f"{self.dtype}[{','.join('?' if size is None else str(size) for size in self.shape)}]"
+        return (
+            f"{self.dtype}[{','.join('?' if size is None else str(size) for size in self.shape)}]"
+        )
+
 
 KINDS = {"bool": "bool", "int32": "int", "int64": "int", "float32": "float", "float64": "float"}
 
@@ -77,7 +81,9 @@ class Tensor:
 
     __hash__ = None
 
-    def __init__(self, dtype: str, shape: tuple, value: Any = None, scope: Optional[Scope] = None) -> None:
+    def __init__(
+        self, dtype: str, shape: tuple, value: Any = None, scope: Optional[Scope] = None
+    ) -> None:
         self.dtype, self.shape, self.value, self.scope = dtype, shape, value, scope
 
     @property
@@ -89,12 +95,16 @@ class Tensor:
 
     def __bool__(self) -> bool:
         if self.scope is not None:
-            raise FailedPrecondition(f"{self.spec} has no value while tracing; use cond or while_loop")
+            raise FailedPrecondition(
+                f"{self.spec} has no value while tracing; use cond or while_loop"
+            )
         return bool(self.value)
 
     def _host(self, kind: type) -> Any:
         if self.scope is not None:
-            raise FailedPrecondition(f"{self.spec} has no value while tracing; use cond or while_loop")
+            raise FailedPrecondition(
+                f"{self.spec} has no value while tracing; use cond or while_loop"
+            )
         return kind(self.value)
 
     def __index__(self) -> int:
@@ -120,7 +130,9 @@ class Tensor:
         return backend.row(self, k)
 
     def __setitem__(self, k: Any, value: Any) -> None:
-        new = apply("put", lambda x, i, v: x[:i] + [v] + x[i + 1 :], self.spec, value_of(self), k, value)
+        new = apply(
+            "put", lambda x, i, v: x[:i] + [v] + x[i + 1 :], self.spec, value_of(self), k, value
+        )
         set_value(self, new)
 
     def __neg__(self) -> "Tensor":
@@ -254,7 +266,11 @@ def cond(test: Tensor, then: Callable, otherwise: Callable) -> list:
     bodies = [traced_body(lambda _: then(), []), traced_body(lambda _: otherwise(), [])]
     assert bodies[0].specs == bodies[1].specs, (bodies[0].specs, bodies[1].specs)
     outputs = [Tensor(spec.dtype, spec.shape, scope=world.scope) for spec in bodies[0].specs]
-    emit(Node("cond", outputs, lambda values: bodies[0 if one(read(values, test)) else 1](values, [])))
+    emit(
+        Node(
+            "cond", outputs, lambda values: bodies[0 if one(read(values, test)) else 1](values, [])
+        )
+    )
     return outputs
 
 
@@ -302,7 +318,11 @@ def scratch(f: Callable) -> None:
 
 
 def value_of(x: Any) -> Any:
-    return Tensor(x.dtype, x.shape, x.value, x.scope) if isinstance(x, Tensor) and x.scope is None else alias(x)
+    return (
+        Tensor(x.dtype, x.shape, x.value, x.scope)
+        if isinstance(x, Tensor) and x.scope is None
+        else alias(x)
+    )
 
 
 def alias(x: Any) -> Any:
@@ -321,7 +341,12 @@ def alias(x: Any) -> Any:
 def set_value(owner: Tensor, value: Tensor) -> None:
     """Makes `owner` the value, as item assignment does."""
     copied = apply("copy", lambda x: x, value.spec, value)
-    owner.dtype, owner.shape, owner.value, owner.scope = copied.dtype, copied.shape, copied.value, copied.scope
+    owner.dtype, owner.shape, owner.value, owner.scope = (
+        copied.dtype,
+        copied.shape,
+        copied.value,
+        copied.scope,
+    )
     if copied.scope is not None:
         copy_of = owner
         emit(Node("set", [copy_of], lambda values: [read(values, copied)]))
@@ -352,7 +377,14 @@ def row(x: Any, k: Any) -> Tensor:
 
 
 def range_length(start: Any, stop: Any, step: Any) -> Tensor:
-    return apply("range_length", lambda a, b, c: len(range(a, b, c)), Spec("int32", (), "int"), start, stop, step)
+    return apply(
+        "range_length",
+        lambda a, b, c: len(range(a, b, c)),
+        Spec("int32", (), "int"),
+        start,
+        stop,
+        step,
+    )
 
 
 def printed(pieces: list) -> None:
@@ -420,7 +452,8 @@ def reduced(name: str, f: Callable) -> Callable:
 FUNCTIONS = {
     "error": make_error,
     "extended": extended,
-    "is_host_use_error": lambda e: isinstance(e, FailedPrecondition) and "has no value while tracing" in str(e),
+    "is_host_use_error": lambda e: isinstance(e, FailedPrecondition)
+    and "has no value while tracing" in str(e),
     "is_tensor": lambda x: isinstance(x, Tensor),
     "is_staged": lambda x: isinstance(x, Tensor) and world.scope is not None,
     "is_array": lambda x: False,
@@ -478,7 +511,8 @@ def tensor(value: Any, dtype: Optional[str] = None) -> Tensor:
 
 
 def staged(f: Callable, *arguments: Any) -> Callable:
-    """Traces the converted `f` for tensors; numbers and lists of numbers become tensors, Host(x) stays a host value.
+    """Traces the converted `f` for tensors; numbers and lists of numbers become tensors, Host(x)
+    stays a host value.
 
     The result runs the graph on other numbers, and has `names`: the names of its nodes.
     """

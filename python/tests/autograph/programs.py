@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random functions with nested control flow, for test_fuzz.py. A seed decides everything about a program."""
+"""Random functions with nested control flow, for test_fuzz.py. A seed decides everything about a
+program.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,8 @@ NAMES = ("a", "b", "c", "d")
 class Program:
     """The text of `def f(a, b, xs, box)`.
 
-    staged: only what a graph can hold: values keep their type, and loops over host values have no `break` or `return`.
+    staged: only what a graph can hold: values keep their type, and loops over host values have no
+    `break` or `return`.
     """
 
     def __init__(self, seed: int, staged: bool) -> None:
@@ -67,7 +70,11 @@ class Program:
 
     def final(self) -> str:
         parts = ["a", "b", "c", "d", "box.x"] + (["rows['k']"] if self.extra else [])
-        return "(" + " + ".join(f"{n} * {p}" for n, p in zip((1, 10, 100, 1000, 7, 13), parts)) + ") % 100003"
+        return (
+            "("
+            + " + ".join(f"{n} * {p}" for n, p in zip((1, 10, 100, 1000, 7, 13), parts))
+            + ") % 100003"
+        )
 
     def emit(self, depth: int, line: str) -> None:
         self.lines.append("    " * depth + line)
@@ -94,9 +101,12 @@ class Program:
             return self.atom()
         if kind < 0.8:
             op = self.random.choice(("+", "-", "*"))
-            return f"({self.value(depth + 1)} {op} {self.value(depth + 1)}) % {self.random.choice((7, 11, 97))}"
+            left, right = self.value(depth + 1), self.value(depth + 1)
+            return f"({left} {op} {right}) % {self.random.choice((7, 11, 97))}"
         if kind < 0.95:
-            return f"({self.value(depth + 1)} if {self.test(depth + 1)} else {self.value(depth + 1)})"
+            return (
+                f"({self.value(depth + 1)} if {self.test(depth + 1)} else {self.value(depth + 1)})"
+            )
         return f"abs({self.value(depth + 1)})"
 
     def test(self, depth: int = 0) -> str:
@@ -109,7 +119,9 @@ class Program:
             return f"({self.test(depth + 1)} {op} {self.test(depth + 1)})"
         if kind < 0.85:
             return f"(not {self.test(depth + 1)})"
-        return f"{self.value(depth + 2)} {compare} {self.value(depth + 2)} < {self.value(depth + 2)}"
+        return (
+            f"{self.value(depth + 2)} {compare} {self.value(depth + 2)} < {self.value(depth + 2)}"
+        )
 
     def block(self, depth: int, level: int) -> None:
         for _ in range(self.random.randint(1, 4)):
@@ -165,7 +177,11 @@ class Program:
         """Statements for host values only."""
         kind = self.random.randrange(5)
         if kind == 0:
-            self.emit(depth, f"{target} = sum([q * {self.atom()} for q in (1, 2, 3) if q > {self.number()}]) % 97")
+            self.emit(
+                depth,
+                f"{target} = sum([q * {self.atom()} for q in (1, 2, 3) if q > {self.number()}]) % "
+                "97",
+            )
         elif kind == 1:
             self.emit(depth, f"match {self.atom()} % 3:")
             self.emit(depth + 1, "case 0:")
@@ -209,7 +225,9 @@ class Program:
             self.emit(depth, f"{name} = 0")
             self.emit(depth, f"while {name} < {self.random.randint(1, 5)} and {self.test()}:")
         elif kind == "host":
-            rows = self.random.choice(("range(3)", "(1, 2, 3)", "enumerate([4, 5])", "zip((1, 2), (3, 4))"))
+            rows = self.random.choice(
+                ("range(3)", "(1, 2, 3)", "enumerate([4, 5])", "zip((1, 2), (3, 4))")
+            )
             name = f"({name}, _)" if rows[0] in "ez" else name
             self.emit(depth, f"for {name} in {rows}:")
         elif kind == "range":
@@ -258,7 +276,9 @@ class Program:
             choices += ["break", "continue", "continue"]
         kind = self.random.choice(choices)
         in_host = self.loops and self.loops[-1] == "host"
-        if self.staged and ((kind == "break" and in_host) or (kind == "return" and "host" in self.loops)):
+        if self.staged and (
+            (kind == "break" and in_host) or (kind == "return" and "host" in self.loops)
+        ):
             kind = "continue"
         self.emit(depth, f"if {self.test()}:")
         if self.chance(0.5):

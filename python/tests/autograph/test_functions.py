@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The converted twin of a function is the same function: cells, globals, defaults, names, life time."""
+"""The converted twin of a function is the same function: cells, globals, defaults, names, life
+time.
+"""
 
 import dataclasses
 import functools
 import gc
 import inspect
+import pickle
 import threading
 import typing
 import weakref
@@ -95,7 +98,11 @@ def test_defaults_keywords_and_names():
     converted = autograph.convert(f)
     assert converted(1, d=4) == (1, 2, (), 3, 4, {})
     assert converted(1, 5, 6, c=7, d=8, e=9) == (1, 5, (6,), 7, 8, {"e": 9})
-    assert (converted.__name__, converted.__doc__, converted.__qualname__) == (f.__name__, f.__doc__, f.__qualname__)
+    assert (converted.__name__, converted.__doc__, converted.__qualname__) == (
+        f.__name__,
+        f.__doc__,
+        f.__qualname__,
+    )
     assert inspect.signature(converted) == inspect.signature(f)
     f.__defaults__, f.__kwdefaults__ = (20,), {"c": 30}
     assert autograph.convert(f)(1, d=4) == (1, 20, (), 30, 4, {})
@@ -245,6 +252,15 @@ def test_a_function_dies_with_its_last_reference():
         gc.enable()
 
 
+def test_the_attributes_of_a_function_can_be_pickled():
+    def f(x):
+        return 1 if x > 0 else 2
+
+    autograph.convert(f)(1)
+    f.tag = "t"
+    assert pickle.loads(pickle.dumps(vars(f)))["tag"] == "t"
+
+
 def test_functions_of_one_code_are_converted_once():
     def make(k):
         return lambda x: k if x > 0 else -k
@@ -266,7 +282,9 @@ def test_threads():
         return s
 
     found = []
-    threads = [threading.Thread(target=lambda: found.append(autograph.convert(f)(2))) for _ in range(8)]
+    threads = [
+        threading.Thread(target=lambda: found.append(autograph.convert(f)(2))) for _ in range(8)
+    ]
     for each in threads:
         each.start()
     for each in threads:
@@ -327,7 +345,23 @@ def test_statements_of_python():
         x = x if not x else -x
         assert x != 0, "zero"
         assert x or not x
-        return text, m.floor(1.5), path.sep, a, b, c, d, e, g, Local().get(), list(generator()), n, x, 0 < n < 9, k
+        return (
+            text,
+            m.floor(1.5),
+            path.sep,
+            a,
+            b,
+            c,
+            d,
+            e,
+            g,
+            Local().get(),
+            list(generator()),
+            n,
+            x,
+            0 < n < 9,
+            k,
+        )
 
     for x, items in ((2, {"a": [1, 2]}), (-3, {"b": 1, "c": 2}), (1, {})):
         assert autograph.convert(f)(x, items) == f(x, items)

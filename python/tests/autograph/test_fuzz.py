@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random programs: unconverted, converted on host numbers, and traced on tensors give equal results.
+"""Random programs: unconverted, converted on host numbers, and traced on tensors give equal
+results.
 
 `python test_fuzz.py FIRST COUNT` runs more of them.
 """

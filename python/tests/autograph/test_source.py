@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where functions come from: files, lambdas on one line, doctest, notebooks, the prompt, `exec`; and to_code()."""
+"""Where functions come from: files, lambdas on one line, doctest, notebooks, the prompt, `exec`;
+and to_code().
+"""
 
 import doctest
 import linecache
@@ -16,7 +18,8 @@ from fake import run
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 # fmt: off
-PAIR = (lambda x: x if x > 0 else -x, lambda x: (lambda y: y if y > 2 else 2)(x)), [lambda x: x if x > 0 else 0, lambda x: x if x > 0 else 1]
+PAIR = (lambda x: x if x > 0 else -x, lambda x: (lambda y: y if y > 2 else 2)(x))
+LIST = [lambda x: x if x > 0 else 0, lambda x: x if x > 0 else 1]
 SAME = [lambda x: x if x > 0 else 0, lambda x: x if x > 0 else 0]
 TALL = (lambda x: (
     x if x > 0 else -x
@@ -28,7 +31,7 @@ TALL = (lambda x: (
 
 # spec: AG-16
 def test_lambdas():
-    (a, b), (c, d) = PAIR
+    (a, b), (c, d) = PAIR, LIST
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert [run(f, -5) for f in (a, b, c, d)] == [5, 2, 0, 1]
@@ -91,7 +94,11 @@ def test_the_prompt():
 
     """
     found = subprocess.run(
-        [sys.executable, "-i"], input=textwrap.dedent(program), capture_output=True, text=True, check=False
+        [sys.executable, "-i"],
+        input=textwrap.dedent(program),
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if "found 2" in found.stdout:
         return  # Python 3.13 keeps the source of the prompt
@@ -106,7 +113,9 @@ def test_a_file_that_changed(tmp_path):
     names = {"__name__": "changing"}
     exec(compile(path.read_text(), str(path), "exec"), names)
     path.write_text("# a comment\n\n\ndef f(x):\n    return x if x > 0 else -x\n")
-    with pytest.warns(RuntimeWarning, match="no function 'f' begins at line 1 .*; has the file changed"):
+    with pytest.warns(
+        RuntimeWarning, match="no function 'f' begins at line 1 .*; has the file changed"
+    ):
         autograph.convert(names["f"])(1)
 
 
@@ -129,16 +138,23 @@ def test_to_code():
         def call(self, x):
             return x if x > 0 else 1
 
-    assert "ag__.if_exp(x > 0, lambda: x, lambda: 1" in autograph.to_code(Net().call).replace("lambda :", "lambda:")
+    assert "ag__.if_exp(x > 0, lambda: x, lambda: 1" in autograph.to_code(Net().call).replace(
+        "lambda :", "lambda:"
+    )
     assert "ag__.if_exp" in autograph.to_code(lambda x: x if x > 0 else f"{x}")
 
 
 def test_to_code_errors():
     names = {}
     exec("def f(x): return x", names)
-    with pytest.raises(fake.InvalidArgument, match="to_code: 'f' cannot be converted: there is no source for"):
+    with pytest.raises(
+        fake.InvalidArgument, match="to_code: 'f' cannot be converted: there is no source for"
+    ):
         autograph.to_code(names["f"])
-    with pytest.raises(fake.InvalidArgument, match="to_code: needs a Python function, but got an object of type int"):
+    with pytest.raises(
+        fake.InvalidArgument,
+        match="to_code: needs a Python function, but got an object of type int",
+    ):
         autograph.to_code(3)
 
 

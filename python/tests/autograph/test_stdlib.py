@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modules of the standard library pass their own tests when each of their functions is replaced by its twin."""
+"""Modules of the standard library pass their own tests when each of their functions is replaced by
+its twin.
+"""
 
 import importlib
 import io
