@@ -819,7 +819,7 @@ def concat(arrays: Sequence[ArrayLike], /, *, axis: int | Sequence[int] | None =
 
 def cond(predicate: Any, then: Callable, otherwise: Callable, *operands: Any) -> Any:
     """Returns ``then(*operands)`` if the predicate is true, else ``otherwise(*operands)``.
-    
+
     The predicate is a single bool. Both branches return the same structure, with tensors of the
     same types; numbers become tensors. In a graph both are traced and one runs."""
 
@@ -853,7 +853,7 @@ def cumulative_sum(x: ArrayLike, /, *, axis: int | Sequence[int] | None = None, 
 
 def custom_gradient(f: Callable) -> Callable:
     """Decorates a function that returns its value and its pullback: ``return value, pullback``.
-    
+
     ``pullback(*dy)`` gets a cotangent for each member of the value and returns a gradient for each
     argument; for one argument it may return it alone. If the function reads Variables,
     ``pullback(*dy, variables=None)`` returns a pair: the gradients of the arguments, and a list
@@ -985,13 +985,13 @@ def full_like(x: ArrayLike, /, fill_value: ArrayLike, *, dtype: DTypeLike | None
 def function(f: Callable | None = None, /, *, name: str | None = None, signature: Any = None, relax_shapes: builtins.bool = True, run_eagerly: builtins.bool = False, convert: builtins.bool = True, donate: Iterable[str] | str = (), max_traces: int | None = None) -> Any:
     """Returns a staged function: a call with a new kind of arguments traces ``f`` into a graph;
     later calls run it.
-    
+
     Host code of ``f`` runs only while it is traced, so its decisions are fixed in the graph.
     Tensors, NumPy arrays and structures of them are inputs; numbers, texts and other objects are
     part of the key: numbers and texts by type and value, objects with an equality of their own by
     that, all others by identity, held weakly. A method has graphs for each instance, unless the
     instance is a structure itself.
-    
+
     Args:
       name: for messages; default: the name of ``f``.
       signature: a list with an ``et.TensorSpec``, or a structure of them, for each parameter.
@@ -1008,7 +1008,7 @@ def gather_nd(x: ArrayLike, indices: ArrayLike, /, *, batch_dims: int = 0) -> Te
 
 def gradient(f: Any, args: Any, keywords: Any, argnums: Any, has_aux: Any) -> Any:
     """Returns a function that computes the gradient of ``f``, whose result is a scalar.
-    
+
     ``gradient(f)(x)`` or ``gradient(f, x)``. With ``has_aux`` the function returns a pair of the
     scalar and anything else, and the result is a pair of the gradient and that."""
 
@@ -1024,7 +1024,7 @@ def hessian(f: Any, args: Any, keywords: Any, argnums: Any, has_aux: Any) -> Any
 def host_function(f: Callable, results: Any = (), *, variables: Iterable = (), name: str | None = None) -> Callable:
     """Returns a callable like ``f``, whose calls in a graph run ``f`` itself each time the graph
     runs.
-    
+
     ``results`` declares the types of its results: a dtype (of a scalar), an ``et.TensorSpec``, or a
     structure of them. ``f`` gets tensors with elements. Derivatives in a graph run ``f`` once more,
     under a tape of its own. Variables that it reads and that get gradients are listed in
@@ -1100,13 +1100,13 @@ def isnan(x: ArrayLike, /) -> Tensor:
 def jacobian(f: Any, args: Any, keywords: Any, argnums: Any, has_aux: Any) -> Any:
     """Returns a function that computes all derivatives of ``f``: ``[shape of f(x)..., shape of
     x...]``.
-    
+
     For structures: the structure of the result, with the structure of the argument at each leaf.
     Rows are computed in reverse mode or columns in forward mode, whichever are fewer."""
 
 def jvp(f: Callable, primals: Any, tangents: Any) -> tuple[Any, Any]:
     """Returns the value of ``f`` and its tangent along ``tangents``, in one forward-mode run.
-    
+
     A tuple holds several arguments; ``tangents`` has the structure of ``primals``."""
 
 def lazy_barrier(*, wait: builtins.bool = False) -> None:
@@ -1194,7 +1194,7 @@ def moments(x: ArrayLike, /, *, axis: int | Sequence[int] | None = None, keepdim
 def move(x: Any, tangent: Any) -> None:
     """Moves the tensors of ``x`` along a tangent of its structure, in place: ``x += tangent`` leaf
     by leaf.
-    
+
     Layers take the updates of their state. A None in the tangent leaves its part unchanged."""
 
 def moveaxis(x: ArrayLike, /, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
@@ -1265,7 +1265,7 @@ def pullback(f: Callable, *args: Any, argnums: int | Sequence[int] | None = None
 def py_function(f: Callable | None = None, /, *, out: Any = None, variables: Iterable = ()) -> Any:
     """Decorates Python code that a graph calls each time it runs:
     ``@et.py_function(out=et.float32)``.
-    
+
     ``out`` declares the results: a dtype, an ``et.TensorSpec``, or a structure of them; ``()`` for
     none. The default is a float32 scalar. See :func:`host_function`."""
 
@@ -1281,11 +1281,11 @@ def recompute_grad(f: Callable) -> Callable:
 
 def register_pytree(cls: type, flatten: Callable[[Any], tuple[Iterable[Any], Any]], unflatten: Callable[[Any, tuple], Any]) -> type:
     """Makes a class a structure.
-    
+
     Args:
       flatten: returns ``(children, aux)``: the parts, and a hashable value with everything else.
       unflatten: ``unflatten(aux, children)`` makes an object of them.
-    
+
     Raises:
       InvalidArgumentError: if the class is a structure already."""
 
@@ -1320,7 +1320,7 @@ def run_functions_eagerly(flag: builtins.bool = True) -> None:
 
 def scan(body: Callable, init: Any, xs: Any) -> tuple[Any, Any]:
     """Calls ``body(state, x)``, which returns ``(state, row)``, for each row of ``xs``.
-    
+
     Returns the last state and all output rows, stacked along a new axis 0."""
 
 def scatter(x: ArrayLike, indices: ArrayLike, updates: ArrayLike, /, *, mode: str = 'set') -> Tensor:
@@ -1409,7 +1409,7 @@ def swapaxes(x: ArrayLike, /, axis1: int, axis2: int) -> Tensor:
 
 def switch_case(index: Any, branches: Sequence[Callable], *operands: Any) -> Any:
     """Returns the result of branch number ``index``; all return the same structure.
-    
+
     Raises:
       OutOfRangeError: for an index without a branch."""
 
@@ -1497,12 +1497,12 @@ value_and_gradient = value_with_gradient
 def value_with_gradient(f: Any, args: Any, keywords: Any, argnums: Any, has_aux: Any) -> Any:
     """Returns a function that computes the value of ``f`` and its gradient in one run: ``(value,
     gradient)``.
-    
+
     With ``has_aux``: ``((value, aux), gradient)``."""
 
 def value_with_pullback(f: Callable, *args: Any, argnums: int | Sequence[int] | None = None) -> tuple[Any, Callable]:
     """Returns ``f(*args)``, of any structure, and its pullback.
-    
+
     The pullback maps a cotangent, in the structure of the value, to the cotangents of the
     arguments, as often as it is called."""
 
@@ -1518,14 +1518,14 @@ def vjp(f: Callable, primals: Any, cotangent: Any) -> tuple[Any, Any]:
 
 def vmap(f: Callable | None = None, /, *, in_axes: Any = 0, out_axes: int = 0, randomness: str = 'error') -> Callable:
     """Returns a function that maps ``f`` over examples, in one run on all of them.
-    
+
     Args:
       in_axes: the axis of the examples in every argument, or one entry per argument; None: the
         same for all examples.
       out_axes: the axis of the examples in the result.
       randomness: "error" refuses random draws, "same" draws once for all examples, "different"
         for each.
-    
+
     Keyword arguments are the same for all examples. ``f`` cannot read elements: write ``if x > 0``
     as ``where``."""
 
@@ -1534,7 +1534,7 @@ def where(condition: ArrayLike, x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
 
 def while_loop(condition: Callable, body: Callable, init: Any, *, max_iterations: int | None = None, shapes: dict[str, Sequence[int | None]] | None = None) -> Any:
     """Applies ``body`` as long as ``condition`` is true; returns the last state.
-    
+
     A tuple is passed as separate arguments. The state keeps its structure and the types of its
     tensors, except for the sizes that ``shapes`` allows to change: ``{"state/rows": (None, 3)}``,
     in eager code."""

@@ -28,7 +28,7 @@ class Loader:
 
 def fashion_mnist(folder: str = '') -> tuple[tuple[Any, Any], tuple[Any, Any]]:
     """Returns ((inputs, labels), (inputs, labels)) of Fashion-MNIST for training and tests.
-    
+
     Inputs are float32 [n,28,28,1] in [0,1], labels int32 [n]. Default folder:
     $ETUDE_DATA/fashion-mnist, or that of the Debian package dataset-fashion-mnist."""
 

@@ -12,7 +12,7 @@ from etude import Optimizer
 def load(model: Any, path: str) -> None:
     """Reads the tensors of a structure from a file that :func:`save`, or io::save in C++, has
     written.
-    
+
     Raises:
       InvalidArgumentError: with the paths, for a file of another structure."""
 

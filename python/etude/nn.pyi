@@ -96,7 +96,7 @@ def evaluate(model: Any, inputs: Any, labels: Any, loss: Callable, *, batch: int
 def fit(model: Any, optimizer: Optimizer, data: Any, loss: Callable, *, epochs: int = 1, validation: tuple[Any, Any] | None = None, callbacks: Iterable[Any] = (), metrics: dict[str, Any] | None = None, mode: str = 'eager', on_non_finite: str = 'go_on', gradient_norms: builtins.bool = False, prolong: builtins.bool = False) -> History:
     """Trains ``model`` in place, from the current position of ``data`` to the end of the last
     epoch.
-    
+
     Args:
       model: a callable structure: a layer, an ``et.Module``, a dataclass with ``__call__``.
       data: an ``et.data.Loader``, or a pair ``(inputs, labels)``.
@@ -105,7 +105,7 @@ def fit(model: Any, optimizer: Optimizer, data: Any, loss: Callable, *, epochs: 
       callbacks: objects of the library, or ``callback(event, state)``, which may return the part
         of the run to end: "batch", "part", "epoch" or "fit".
       mode: "eager", or "lazy" for steps that are recorded and compiled.
-    
+
     Ctrl-C ends the run after a batch with the state after the last finished one, and raises
     KeyboardInterrupt; a further call with the same loader resumes it, bit for bit."""
 
@@ -198,7 +198,7 @@ def summary(model: Any) -> str:
 
 class AdaptiveSoftmax(Layer):
     """Log probabilities of classes that are numbered by frequency, the most frequent first: E. Grave et al., "Efficient softmax approximation for GPUs" (2017). The head has one output for each class below cutoffs[0] and one for each cluster. Cluster i holds classes [cutoffs[i], cutoffs[i + 1]), the last cluster up to `classes`; it separates them after a projection to features / divisor^(i + 1) numbers. shapes: x [n, features], result [n, classes]; head [features, cutoffs[0] + clusters]. throws (construction): kInvalidArgument for sizes below 1, and for cutoffs that do not rise between 0 and `classes`. throws (call): kInvalidArgument for an input of another size.
-    
+
     Args:
       features (int)
       classes (int)
@@ -210,7 +210,7 @@ class AdaptiveSoftmax(Layer):
 
 class AlphaDropout(Layer):
     """Sets elements to the lowest value of selu with probability p, then scales and shifts all so that mean 0 and variance 1 are kept: G. Klambauer et al., "Self-normalizing neural networks" (2017). throws: as GaussianDropout.
-    
+
     Args:
       p (float)"""
 
@@ -218,7 +218,7 @@ class AlphaDropout(Layer):
 
 class AvgPool1D(Layer):
     """The mean of each window, over the elements inside the image.
-    
+
     Args:
       window (int or list of int)
       strides (int or list of int or none, default None), at least 1: default: the window
@@ -228,7 +228,7 @@ class AvgPool1D(Layer):
 
 class AvgPool2D(Layer):
     """The mean of each window, over the elements inside the image.
-    
+
     Args:
       window (int or list of int)
       strides (int or list of int or none, default None), at least 1: default: the window
@@ -238,7 +238,7 @@ class AvgPool2D(Layer):
 
 class AvgPool3D(Layer):
     """The mean of each window, over the elements inside the image.
-    
+
     Args:
       window (int or list of int)
       strides (int or list of int or none, default None), at least 1: default: the window
@@ -248,7 +248,7 @@ class AvgPool3D(Layer):
 
 class BatchNorm(Layer):
     """(x - mean) / sqrt(variance + epsilon) * scale + offset, per feature. Inference uses the running statistics. The training phase uses the statistics of the batch, with the biased variance, and makes the state update running += (batch - running) * (1 - momentum): the gradient of the model holds it, and optimizer.update and move() apply it. A layer that is called twice makes two updates. throws (call): kInvalidArgument for an input whose axis has another size.
-    
+
     Args:
       features (int)
       axis (int, default -1)
@@ -259,7 +259,7 @@ class BatchNorm(Layer):
 
 class Bidirectional(Layer):
     """Runs one cell forward in time and another, with its own parameters, backward. `merge` joins the outputs of a step: "concat" along the last axis, "sum", "average", "multiply", or "stack" along a new axis after time.
-    
+
     Args:
       forward_cell (nn.GRUCell or nn.LSTMCell or nn.SimpleRNNCell)
       backward_cell (nn.GRUCell or nn.LSTMCell or nn.SimpleRNNCell)
@@ -269,7 +269,7 @@ class Bidirectional(Layer):
 
 class Bilinear(Layer):
     """x weight y + bias for each output. shapes: x [n, left], y [n, right], weight [left, right, out], bias [out], result [n, out]. throws (construction): kInvalidArgument for sizes below 1. throws (call): kInvalidArgument for inputs of other sizes.
-    
+
     Args:
       left (int)
       right (int)
@@ -286,7 +286,7 @@ def Confusion() -> Any:
 
 class Conv1D(Layer):
     """activation(conv(x, filter) + bias). shapes: filter [window.., in / groups, out], bias [out].
-    
+
     Args:
       window (int or list of int)
       in_ (int)
@@ -305,7 +305,7 @@ class Conv1D(Layer):
 
 class Conv2D(Layer):
     """activation(conv(x, filter) + bias). shapes: filter [window.., in / groups, out], bias [out].
-    
+
     Args:
       window (int or list of int)
       in_ (int)
@@ -324,7 +324,7 @@ class Conv2D(Layer):
 
 class Conv3D(Layer):
     """activation(conv(x, filter) + bias). shapes: filter [window.., in / groups, out], bias [out].
-    
+
     Args:
       window (int or list of int)
       in_ (int)
@@ -343,7 +343,7 @@ class Conv3D(Layer):
 
 class ConvBlock(Layer):
     """Passes x through `before`, then through each path, and joins the results. An empty path is the identity.
-    
+
     Args:
       paths (list of list of nn.ConvUnit)
       before (list of nn.ConvUnit, default ())
@@ -357,7 +357,7 @@ class ConvBlock(Layer):
 
 class ConvLSTM2DCell(Layer):
     """An LSTMCell on images, with convolutions of padding "same" as its products: X. Shi et al., "Convolutional LSTM network" (2015), without peepholes. shapes: x [n, h, w, in], h and c [n, h, w, out], filter [height, width, in, 4 out], recurrent [height, width, out, 4 out], bias [4 out].
-    
+
     Args:
       window (int or list of int)
       in_ (int)
@@ -371,7 +371,7 @@ class ConvLSTM2DCell(Layer):
 
 class ConvNet(Layer):
     """A chain of blocks, the mean over the image, and Dense layers. shapes: [n, h, w, in] to [n, classes]. Without a head the mean is the result.
-    
+
     Args:
       blocks (list of nn.ConvBlock)
       head (list of nn.Dense)
@@ -382,7 +382,7 @@ class ConvNet(Layer):
 
 class ConvUnit(Layer):
     """A convolution, its normalisation and its activation, each optional; or a pooling. shapes: [n, h, w, in] to [n, h / stride, w / stride, out].
-    
+
     Args:
       in_ (int)
       out (int)
@@ -404,7 +404,7 @@ class ConvUnit(Layer):
 
 class Cropping1D(Layer):
     """Removes `widths` elements at the beginning and the end of each axis; widths as in ZeroPadding.
-    
+
     Args:
       widths (int or list of int)"""
 
@@ -412,7 +412,7 @@ class Cropping1D(Layer):
 
 class Cropping2D(Layer):
     """Removes `widths` elements at the beginning and the end of each axis; widths as in ZeroPadding.
-    
+
     Args:
       widths (int or list of int)"""
 
@@ -420,7 +420,7 @@ class Cropping2D(Layer):
 
 class Cropping3D(Layer):
     """Removes `widths` elements at the beginning and the end of each axis; widths as in ZeroPadding.
-    
+
     Args:
       widths (int or list of int)"""
 
@@ -428,7 +428,7 @@ class Cropping3D(Layer):
 
 class Dense(Layer):
     """activation(x weight + bias). shapes: x [.., in], weight [in, out], bias [out]. A weight of rank 3 multiplies each example by its own matrix. throws (construction): kInvalidArgument for a size below 1. throws (call): kInvalidArgument for an input of another size.
-    
+
     Args:
       in_ (int)
       out (int)
@@ -441,7 +441,7 @@ class Dense(Layer):
 
 class DepthwiseConv2D(Layer):
     """`multiplier` filters for each channel. shapes: filter [height, width, in, multiplier], bias [in * multiplier]; the results of channel i begin at i * multiplier. Takes ConvOptions; the number of groups is the number of channels.
-    
+
     Args:
       window (int or list of int)
       in_ (int)
@@ -460,7 +460,7 @@ class DepthwiseConv2D(Layer):
 
 class Dilation2D(Layer):
     """The maximum over each window of x + filter, as image::dilation2d. With a filter of zeros it is max pooling with these strides. shapes: filter [height, width, channels]. throws (construction): kInvalidArgument for a filter of another rank, options out of their ranges, strides or rates that are neither one number nor two, or another padding. throws (call): kInvalidArgument for an input of another rank or with other channels, and for an input that is too small for a result.
-    
+
     Args:
       filter (tensor)
       strides (int or list of int or none, default (1,)), at least 1
@@ -471,7 +471,7 @@ class Dilation2D(Layer):
 
 class Dropout(Layer):
     """In the training phase sets each element to 0 with probability p and divides the others by 1 - p; else the identity. Draws from the generator of this thread. Inside a vmap, for example in per-example gradients, the option randomness = "different" of the vmap draws a separate mask for each example. throws: kFailedPrecondition inside a vmap without that option or "same", in the training phase. throws (construction): kInvalidArgument for p outside [0, 1).
-    
+
     Args:
       p (float)"""
 
@@ -479,7 +479,7 @@ class Dropout(Layer):
 
 class Embedding(Layer):
     """Looks up rows of a table. shapes: ids [..] of any integer dtype, table [vocabulary, size], result [.., size]. Negative ids count from the end. throws (construction): kInvalidArgument for a size below 1. throws (call): kInvalidArgument for ids that are not integers, kOutOfRange for an id without a row.
-    
+
     Args:
       vocabulary (int)
       size (int)
@@ -489,7 +489,7 @@ class Embedding(Layer):
 
 class EmbeddingBag(Layer):
     """Returns the sum, the mean or the elementwise maximum of the rows of each bag. `mode` is "sum", "mean" or "max". shapes: ids [.., bag], result [.., size]. throws (construction): as Embedding; kInvalidArgument for an unknown mode. throws (call): as Embedding; kInvalidArgument for ids of rank 0.
-    
+
     Args:
       vocabulary (int)
       size (int)
@@ -500,7 +500,7 @@ class EmbeddingBag(Layer):
 
 class Erosion2D(Layer):
     """The minimum over each window of x - the mirrored filter, as image::erosion2d. All else is as for Dilation2D.
-    
+
     Args:
       filter (tensor)
       strides (int or list of int or none, default (1,)), at least 1
@@ -516,7 +516,7 @@ class Flatten(Layer):
 
 class FractionalMaxPool2D(Layer):
     """The maximum of each of size / ratio regions along height and width, as the op fractional_max_pool2d. `ratio` has one number for each axis: 1 for examples and channels. throws (construction): kInvalidArgument if the ratio of examples or channels is not 1, and for a ratio below 1.
-    
+
     Args:
       ratio (list of float)
       pseudo_random (bool, default False): regions from one number per axis; else shuffled sizes
@@ -527,7 +527,7 @@ class FractionalMaxPool2D(Layer):
 
 class GRUCell(Layer):
     """K. Cho et al., "Learning phrase representations using RNN encoder-decoder" (2014), with the reset gate after the recurrent product. x weight + bias and h recurrent + recurrent_bias have the blocks z, r, n; h' = z h + (1 - z) tanh(x_n + r h_n), where z and r are the sigmoids of the sums of their blocks. shapes: weight [input, 3 hidden], recurrent [hidden, 3 hidden], both biases [3 hidden].
-    
+
     Args:
       input (int)
       hidden (int)
@@ -539,7 +539,7 @@ class GRUCell(Layer):
 
 class GaussianDropout(Layer):
     """Multiplies by normal noise of mean 1 and variance p / (1 - p), the variance of Dropout(p). throws (construction): kInvalidArgument for p outside [0, 1).
-    
+
     Args:
       p (float)"""
 
@@ -547,7 +547,7 @@ class GaussianDropout(Layer):
 
 class GaussianNoise(Layer):
     """Adds normal noise of mean 0. throws (construction): kInvalidArgument for a negative deviation.
-    
+
     Args:
       stddev (float)"""
 
@@ -585,7 +585,7 @@ class GlobalMaxPool3D(Layer):
 
 class GroupNorm(Layer):
     """As LayerNorm, with statistics over all axes but the first, separately for each of `groups` groups of adjacent features. throws (construction): kInvalidArgument for groups that do not divide the features, and for axis 0. throws (call): kInvalidArgument for an input whose axis has another size.
-    
+
     Args:
       features (int)
       groups (int)
@@ -596,7 +596,7 @@ class GroupNorm(Layer):
 
 class InstanceNorm(Layer):
     """GroupNorm with one group per feature.
-    
+
     Args:
       features (int)
       axis (int, default -1)
@@ -606,7 +606,7 @@ class InstanceNorm(Layer):
 
 class InvertedResidual(Layer):
     """Three convolutions: an expansion of 1 by 1, a depthwise convolution of 3 by 3, and a projection of 1 by 1. Normalisation follows each of them, and relu6 follows the first two. The result is added to x if the shapes are equal: M. Sandler et al., "MobileNetV2" (2018).
-    
+
     Args:
       in_ (int)
       out (int)
@@ -618,7 +618,7 @@ class InvertedResidual(Layer):
 
 class LSTMCell(Layer):
     """S. Hochreiter and J. Schmidhuber, "Long short-term memory" (1997), with forget gates. [x, h] weight + bias has the blocks i, g, f, o in this order; c' = sigmoid(f + forget_bias) c + sigmoid(i) tanh(g), and h' = sigmoid(o) tanh(c'). shapes: weight [input + hidden, 4 hidden], bias [4 hidden].
-    
+
     Args:
       input (int)
       hidden (int)
@@ -631,7 +631,7 @@ class LSTMCell(Layer):
 
 class Lambda(Layer):
     """Any callable from tensor to tensor as a layer: Lambda(nn::relu).
-    
+
     Args:
       function (activation)"""
 
@@ -639,7 +639,7 @@ class Lambda(Layer):
 
 class LayerNorm(Layer):
     """(x - mean) / sqrt(variance + epsilon) * scale + offset, with the statistics of each example over `axes`. shapes: scale and offset have the sizes of x on the axes, in ascending order. throws (construction): kInvalidArgument for sizes below 1 and another number of axes. throws (call): kInvalidArgument for an input of other sizes on the axes.
-    
+
     Args:
       shape (int or list of int)
       axes (int or list of int or none, default None): default: the last axes, one for each size of the shape
@@ -650,7 +650,7 @@ class LayerNorm(Layer):
 
 class LoRA(Layer):
     """A frozen Dense layer plus a product of two narrow matrices: E. Hu et al., "LoRA: low-rank adaptation of large language models" (2021). base(x) + alpha / rank (x down) up, where up is initially 0. shapes: down [in, rank], up [rank, out]. throws (construction): kInvalidArgument for a rank below 1. throws (call): as Dense.
-    
+
     Args:
       base_layer (nn.Dense)
       rank (int)
@@ -660,7 +660,7 @@ class LoRA(Layer):
 
 class LocallyConnected1D(Layer):
     """A convolution without padding that has a separate filter for each position of the result. shapes: filter [places, window.. * in, out], bias [places, out]; `image` is the size of the inputs. throws (call): also kInvalidArgument for an input of another size.
-    
+
     Args:
       image (int or list of int)
       window (int or list of int)
@@ -676,7 +676,7 @@ class LocallyConnected1D(Layer):
 
 class LocallyConnected2D(Layer):
     """A convolution without padding that has a separate filter for each position of the result. shapes: filter [places, window.. * in, out], bias [places, out]; `image` is the size of the inputs. throws (call): also kInvalidArgument for an input of another size.
-    
+
     Args:
       image (int or list of int)
       window (int or list of int)
@@ -692,7 +692,7 @@ class LocallyConnected2D(Layer):
 
 class MLP(Layer):
     """A chain of Dense layers: MLP({784, 256, 10}). throws (construction): kInvalidArgument for fewer than two sizes, and for a size below 1.
-    
+
     Args:
       sizes (int or list of int)
       activation (activation or none, default None): between the layers; default: relu
@@ -703,7 +703,7 @@ class MLP(Layer):
 
 class Masking(Layer):
     """A step of x [n, time, features] whose features all equal `value` is padding: it becomes 0. `lengths` returns the number of steps of each example before the padding at its end, for Recurrent::run. throws (call): kInvalidArgument unless x has 3 axes.
-    
+
     Args:
       value (float, default 0.0)"""
 
@@ -711,7 +711,7 @@ class Masking(Layer):
 
 class MaxPool1D(Layer):
     """The largest element of each window.
-    
+
     Args:
       window (int or list of int)
       strides (int or list of int or none, default None), at least 1: default: the window
@@ -721,7 +721,7 @@ class MaxPool1D(Layer):
 
 class MaxPool2D(Layer):
     """The largest element of each window.
-    
+
     Args:
       window (int or list of int)
       strides (int or list of int or none, default None), at least 1: default: the window
@@ -731,7 +731,7 @@ class MaxPool2D(Layer):
 
 class MaxPool3D(Layer):
     """The largest element of each window.
-    
+
     Args:
       window (int or list of int)
       strides (int or list of int or none, default None), at least 1: default: the window
@@ -744,7 +744,7 @@ def Mean() -> Any:
 
 def Monitored(*, name: str = ..., rises: Any = ..., min_delta: float = ...) -> Any:
     """The number of an epoch that a callback monitors.
-    
+
     Args:
       name (text, default 'validation_loss'): a name for number_of()
       rises (bool or none, default None): Whether higher is better. Absent: true unless the name ends with "loss", "error" or "perplexity".
@@ -752,7 +752,7 @@ def Monitored(*, name: str = ..., rises: Any = ..., min_delta: float = ...) -> A
 
 class MultiHeadAttention(Layer):
     """For each head, softmax(q k^T / sqrt(size)) v of its part of the projections; then a projection of all heads. The attention weights are never stored, with or without dropout: memory is linear in time and keys. shapes: x [n, time, dim], and the same for the result. throws (construction): kInvalidArgument unless heads divide dim. throws (call): kInvalidArgument for an input of another size.
-    
+
     Args:
       dim (int)
       heads (int)
@@ -766,7 +766,7 @@ class MultiHeadAttention(Layer):
 
 class PReLU(Layer):
     """x where it is positive, else x times a learned factor: one factor per feature of the last axis, or a single one if features is 1. throws (construction): kInvalidArgument for features below 1. throws (call): kInvalidArgument for an input with other features.
-    
+
     Args:
       features (int, default 1)
       slope_init (initializer, default 'nn.constant(value=0.25)')"""
@@ -775,7 +775,7 @@ class PReLU(Layer):
 
 class PatchEmbedding(Layer):
     """Projects squares of patch * patch pixels to vectors: A. Dosovitskiy et al., "An image is worth 16x16 words" (2020). shapes: [n, h, w, in] to [n, (h / patch) (w / patch), dim]. throws (call): kInvalidArgument for an image whose sides are not multiples of the patch.
-    
+
     Args:
       patch (int)
       in_ (int)
@@ -785,7 +785,7 @@ class PatchEmbedding(Layer):
 
 class Permute(Layer):
     """Permutes the axes after the first: `axes` numbers them from 1. Permute({2, 1}) swaps two. throws (construction): kInvalidArgument unless `axes` is a permutation of 1 to its length. throws (call): kInvalidArgument for an input of another rank.
-    
+
     Args:
       axes (list of int)"""
 
@@ -793,7 +793,7 @@ class Permute(Layer):
 
 class PixelShuffle(Layer):
     """[n, h, w, channels * block^2] to [n, h * block, w * block, channels]: the numbers of one pixel become a block of pixels, row by row.
-    
+
     Args:
       block (int)"""
 
@@ -801,7 +801,7 @@ class PixelShuffle(Layer):
 
 class PositionalEmbedding(Layer):
     """Adds a row for each position to x [.., time, size]. If `learned` is true, the rows are parameters. Otherwise they are not parameters, but the sines and cosines of A. Vaswani et al., "Attention is all you need" (2017), section 3.5. throws (construction): kInvalidArgument for a length or size below 1, and for an odd size if `learned` is false. throws (call): kInvalidArgument if time exceeds the length, or if the last axis of x has another size than the layer.
-    
+
     Args:
       length (int)
       size (int)
@@ -811,7 +811,7 @@ class PositionalEmbedding(Layer):
 
 def PrecisionPolicy(*, compute: DTypeLike = ..., parameter: DTypeLike = ..., output: DTypeLike = ...) -> Any:
     """
-    
+
     Args:
       compute (dtype, default etude.float32): of inputs and parameters while the layer runs
       parameter (dtype, default etude.float32): of the parameters between calls, and so of gradients and updates
@@ -819,7 +819,7 @@ def PrecisionPolicy(*, compute: DTypeLike = ..., parameter: DTypeLike = ..., out
 
 class QuantizedDense(Layer):
     """A Dense layer whose weight is stored as int8 with one factor per output: a quarter of the memory, for inference. It has no trainable parameters. throws (construction): kInvalidArgument for a layer with a weight of rank 3. throws (call): as Dense.
-    
+
     Args:
       layer (nn.Dense)"""
 
@@ -827,7 +827,7 @@ class QuantizedDense(Layer):
 
 class RMSNorm(Layer):
     """x / sqrt(mean square + epsilon) * scale, over the last axis. throws: as LayerNorm.
-    
+
     Args:
       size (int)
       epsilon (float, default 0.001)"""
@@ -836,7 +836,7 @@ class RMSNorm(Layer):
 
 class Recurrent(Layer):
     """Runs one cell along the time axis, from the first step to the last.
-    
+
     Args:
       cell (nn.ConvLSTM2DCell or nn.GRUCell or nn.LSTMCell or nn.SimpleRNNCell)
       last_output (bool, default False): a call returns only the output of the last step"""
@@ -845,7 +845,7 @@ class Recurrent(Layer):
 
 class RepeatVector(Layer):
     """[n, ..] to [n, times, ..]. throws (construction): kInvalidArgument for times below 1.
-    
+
     Args:
       times (int)"""
 
@@ -853,7 +853,7 @@ class RepeatVector(Layer):
 
 class Reshape(Layer):
     """[n, ..] to [n, shape..]; one size may be -1.
-    
+
     Args:
       shape (list of int)"""
 
@@ -861,7 +861,7 @@ class Reshape(Layer):
 
 class ResidualBlock(Layer):
     """Two convolutions of 3 by 3 with normalisation, added to x, then relu: K. He et al., "Deep residual learning for image recognition" (2015). shapes: [n, h, w, in] to [n, h / stride, w / stride, out]. throws (construction): kInvalidArgument for channels below 1, for another shortcut, and for padding to fewer channels. throws (call): as Conv2D.
-    
+
     Args:
       in_ (int)
       out (int)
@@ -872,7 +872,7 @@ class ResidualBlock(Layer):
 
 class RotaryEmbedding(Layer):
     """Rotates pairs of elements of x [.., time, size] by angles that grow with the position, as the op rotary_embedding does. Apply it to the queries and keys of attention. `first` is the position of the first row. throws (construction): kInvalidArgument for a size that is odd or below 2, and for a base that is not above 0. throws (call): kInvalidArgument if the last axis of x has another size than the layer.
-    
+
     Args:
       size (int)
       base (float, default 10000.0)"""
@@ -881,7 +881,7 @@ class RotaryEmbedding(Layer):
 
 class SeparableConv1D(Layer):
     """A depthwise convolution, then a convolution that mixes the channels. shapes: depthwise [window.., in, multiplier], pointwise [1.., in * multiplier, out], bias [out].
-    
+
     Args:
       window (int or list of int)
       in_ (int)
@@ -900,7 +900,7 @@ class SeparableConv1D(Layer):
 
 class SeparableConv2D(Layer):
     """A depthwise convolution, then a convolution that mixes the channels. shapes: depthwise [window.., in, multiplier], pointwise [1.., in * multiplier, out], bias [out].
-    
+
     Args:
       window (int or list of int)
       in_ (int)
@@ -919,7 +919,7 @@ class SeparableConv2D(Layer):
 
 class SimpleRNNCell(Layer):
     """tanh([x, state] weight + bias). shapes: x [n, input], state and result [n, hidden], weight [input + hidden, hidden], bias [hidden]. throws, as all cells (construction): kInvalidArgument for sizes below 1. throws (call): kInvalidArgument for an input or a state of another size.
-    
+
     Args:
       input (int)
       hidden (int)
@@ -931,7 +931,7 @@ class SimpleRNNCell(Layer):
 
 class SpatialDropout(Layer):
     """Dropout of whole channels of [n, .., channels]. throws: as GaussianDropout.
-    
+
     Args:
       p (float)"""
 
@@ -939,7 +939,7 @@ class SpatialDropout(Layer):
 
 class SpectralNorm(Layer):
     """A layer whose weight (or filter), seen as a matrix, is divided by its largest singular value: T. Miyato et al., "Spectral normalization for generative adversarial networks" (2018). Each call of the training phase makes one step of the power method. The step is a state update, as are the statistics of BatchNorm.
-    
+
     Args:
       layer (nn.Conv1D or nn.Conv2D or nn.Conv3D or nn.Dense)"""
 
@@ -947,7 +947,7 @@ class SpectralNorm(Layer):
 
 class SqueezeExcite(Layer):
     """Multiplies each channel by a factor in (0, 1) that is computed from all channels: J. Hu et al., "Squeeze-and-excitation networks" (2017). shapes: x and result [n, .., channels].
-    
+
     Args:
       channels (int)
       squeezed (int)
@@ -958,14 +958,14 @@ class SqueezeExcite(Layer):
 
 def SqueezeExciteOptions(*, activation: Any = ..., gate: Any = ...) -> Any:
     """
-    
+
     Args:
       activation (activation or none, default None): of the squeezed numbers; default: relu
       gate (activation or none, default None): makes the factors; default: sigmoid"""
 
 class StochasticDepth(Layer):
     """Dropout of whole examples, for the branch that a block adds to its input. throws: as GaussianDropout.
-    
+
     Args:
       p (float)"""
 
@@ -973,7 +973,7 @@ class StochasticDepth(Layer):
 
 class TextDecoder(Layer):
     """A. Radford et al., "Language models are unsupervised multitask learners" (2019): GPT-2. Returns logits of the next token at each position: products with the word table. shapes: ids [n, time] to [n, time, vocabulary]. throws: as TextEncoder.
-    
+
     Args:
       vocabulary (int, default 50257), at least 1
       positions (int, default 1024), at least 1
@@ -986,7 +986,7 @@ class TextDecoder(Layer):
 
 class TextEncoder(Layer):
     """J. Devlin et al., "BERT" (2018). shapes: ids [n, time] to [n, time, dim]. throws (construction): as TransformerEncoderLayer. throws (call): kInvalidArgument for ids that are not integers [n, time] and for texts longer than `positions`; kOutOfRange for an id out of range.
-    
+
     Args:
       vocabulary (int, default 30522), at least 1
       positions (int, default 512), at least 1: maximum length of a text
@@ -1007,7 +1007,7 @@ def Throughput() -> Any:
 
 class TransformerDecoderLayer(Layer):
     """Causal self-attention, attention to `memory` [n, keys, dim], and two Dense layers, each added to its input. throws: as MultiHeadAttention.
-    
+
     Args:
       dim (int)
       heads (int)
@@ -1023,7 +1023,7 @@ class TransformerDecoderLayer(Layer):
 
 class TransformerEncoderLayer(Layer):
     """Self-attention and two Dense layers, each added to its input. shapes: x and result [n, time, dim]. throws: as MultiHeadAttention.
-    
+
     Args:
       dim (int)
       heads (int)
@@ -1039,7 +1039,7 @@ class TransformerEncoderLayer(Layer):
 
 class TransposedConv1D(Layer):
     """activation(conv_transpose(x, filter) + bias): the transpose of the convolution with these options. shapes: filter [window.., out, in], bias [out]; an axis of size s becomes (s - 1) * stride + window + output_padding, or s * stride with padding "same".
-    
+
     Args:
       window (int or list of int)
       in_ (int)
@@ -1056,7 +1056,7 @@ class TransposedConv1D(Layer):
 
 class TransposedConv2D(Layer):
     """activation(conv_transpose(x, filter) + bias): the transpose of the convolution with these options. shapes: filter [window.., out, in], bias [out]; an axis of size s becomes (s - 1) * stride + window + output_padding, or s * stride with padding "same".
-    
+
     Args:
       window (int or list of int)
       in_ (int)
@@ -1073,7 +1073,7 @@ class TransposedConv2D(Layer):
 
 class TransposedConv3D(Layer):
     """activation(conv_transpose(x, filter) + bias): the transpose of the convolution with these options. shapes: filter [window.., out, in], bias [out]; an axis of size s becomes (s - 1) * stride + window + output_padding, or s * stride with padding "same".
-    
+
     Args:
       window (int or list of int)
       in_ (int)
@@ -1090,7 +1090,7 @@ class TransposedConv3D(Layer):
 
 class UpSampling1D(Layer):
     """Repeats each element `size` times along each axis.
-    
+
     Args:
       size (int or list of int)"""
 
@@ -1098,7 +1098,7 @@ class UpSampling1D(Layer):
 
 class UpSampling2D(Layer):
     """Repeats each element `size` times along each axis.
-    
+
     Args:
       size (int or list of int)"""
 
@@ -1106,7 +1106,7 @@ class UpSampling2D(Layer):
 
 class UpSampling3D(Layer):
     """Repeats each element `size` times along each axis.
-    
+
     Args:
       size (int or list of int)"""
 
@@ -1114,7 +1114,7 @@ class UpSampling3D(Layer):
 
 class WeightNorm(Layer):
     """A layer whose weight (or filter) has column lengths that are a separate parameter: T. Salimans and D. Kingma, "Weight normalization" (2016). `layer` holds the directions. Initially the product is the original weight.
-    
+
     Args:
       layer (nn.Conv1D or nn.Conv2D or nn.Conv3D or nn.Dense)"""
 
@@ -1122,7 +1122,7 @@ class WeightNorm(Layer):
 
 class ZeroPadding1D(Layer):
     """Zeros before and after each axis: `widths` is one number for all, or lists before and after of each axis in turn.
-    
+
     Args:
       widths (int or list of int)"""
 
@@ -1130,7 +1130,7 @@ class ZeroPadding1D(Layer):
 
 class ZeroPadding2D(Layer):
     """Zeros before and after each axis: `widths` is one number for all, or lists before and after of each axis in turn.
-    
+
     Args:
       widths (int or list of int)"""
 
@@ -1138,7 +1138,7 @@ class ZeroPadding2D(Layer):
 
 class ZeroPadding3D(Layer):
     """Zeros before and after each axis: `widths` is one number for all, or lists before and after of each axis in turn.
-    
+
     Args:
       widths (int or list of int)"""
 
@@ -1146,27 +1146,27 @@ class ZeroPadding3D(Layer):
 
 def binary_cross_entropy(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | None = None, *, reduction: Any = ..., weights: Any = ...) -> Tensor:
     """The mean of -(e log(p) + (1 - e) log(1 - p)) for probabilities, where 0 log 0 is 0.
-    
+
     Args:
       reduction (text or none, default None): default: stated by each loss
       weights (tensor or none, default None)"""
 
 def categorical_hinge_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | None = None, *, reduction: Any = ..., weights: Any = ...) -> Tensor:
     """The mean over rows (of the last axis) of max(0, 1 + max((1 - e) p) - sum(e p)); e is one-hot.
-    
+
     Args:
       reduction (text or none, default None): default: stated by each loss
       weights (tensor or none, default None)"""
 
 def constant(value: float) -> Any:
     """Factories of initialisers: Dense(3, 4, {.weight_init = nn::constant(0.5)}).
-    
+
     Args:
       value (float)"""
 
 def contrastive_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | None = None, *, reduction: Any = ..., weights: Any = ..., margin: float = ...) -> Tensor:
     """Per row, with d = |x - y|: d^2 / 2 where `same` is 1, max(0, margin - d)^2 / 2 where it is 0 (Hadsell et al. 2006).
-    
+
     Args:
       reduction (text or none, default None)
       weights (tensor or none, default None)
@@ -1174,7 +1174,7 @@ def contrastive_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike
 
 def cosine_embedding_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | None = None, *, reduction: Any = ..., weights: Any = ..., margin: float = ...) -> Tensor:
     """Per row: 1 - cos(x, y) where `same` is 1, max(0, cos(x, y) - margin) where it is -1.
-    
+
     Args:
       reduction (text or none, default None)
       weights (tensor or none, default None)
@@ -1182,21 +1182,21 @@ def cosine_embedding_loss(predicted: ArrayLike, expected: ArrayLike, third: Arra
 
 def cosine_similarity_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | None = None, *, reduction: Any = ..., weights: Any = ...) -> Tensor:
     """The mean over rows (of the last axis) of 1 - cos of the angle between p and e.
-    
+
     Args:
       reduction (text or none, default None): default: stated by each loss
       weights (tensor or none, default None)"""
 
 def csv_log(path: str, *, append: builtins.bool = ...) -> Any:
     """Writes a row per epoch: "epoch", from 1, and all numbers_of() it. A row is in the file when its epoch has ended. throws: while training kFailedPrecondition, naming the file, if it cannot be written, or if
-    
+
     Args:
       path (text)
       append (bool, default False): to an existing file, which must have the same columns"""
 
 def ctc_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | None = None, *, reduction: Any = ..., logit_lengths: Any = ..., label_lengths: Any = ..., blank: int = ...) -> Tensor:
     """Connectionist temporal classification (Graves et al. 2006): -log of the probability that the steps spell the labels, where a label may repeat and blanks may lie between labels; the mean over sequences. shapes: logits [n, steps, classes] or [steps, classes], integer labels [n, labels] or [labels]. With too few steps the loss is infinite and has no gradient. throws: kOutOfRange for labels out of range. cost: steps * labels per sequence, a few calls per step.
-    
+
     Args:
       reduction (text or none, default None)
       logit_lengths (tensor or none, default None): integers [n]; absent: all steps
@@ -1205,7 +1205,7 @@ def ctc_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | None 
 
 def dice_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | None = None, *, reduction: Any = ..., weights: Any = ..., smooth: float = ...) -> Tensor:
     """Per sample, for probabilities and masks [n, ..]: 1 - (2 |p e| + s) / (|p| + |e| + s); and 1 - (|p e| + s) / (|p| + |e| - |p e| + s). | | is the sum of elements.
-    
+
     Args:
       reduction (text or none, default None)
       weights (tensor or none, default None)
@@ -1213,14 +1213,14 @@ def dice_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | None
 
 def early_stopping(*, monitor: Any = ..., patience: int = ...) -> Any:
     """Stops the run after so many epochs in a row without an improvement.
-    
+
     Args:
       monitor (nn.Monitored, default 'nn.Monitored()')
       patience (int, default 5), at least 1"""
 
 def focal_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | None = None, *, reduction: Any = ..., weights: Any = ..., gamma: float = ..., alpha: float = ...) -> Tensor:
     """sigmoid_cross_entropy with terms times (1 - q)^gamma, where q is the probability of the expected value.
-    
+
     Args:
       reduction (text or none, default None)
       weights (tensor or none, default None)
@@ -1229,7 +1229,7 @@ def focal_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | Non
 
 def gaussian_nll_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | None = None, *, reduction: Any = ..., weights: Any = ..., eps: float = ...) -> Tensor:
     """(log(v) + (p - e)^2 / v) / 2 for predicted means and variances, without the constant.
-    
+
     Args:
       reduction (text or none, default None)
       weights (tensor or none, default None)
@@ -1249,14 +1249,14 @@ def he_uniform() -> Any:
 
 def hinge_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | None = None, *, reduction: Any = ..., weights: Any = ...) -> Tensor:
     """The mean of max(0, 1 - e p), and of its square; e is -1 or 1.
-    
+
     Args:
       reduction (text or none, default None): default: stated by each loss
       weights (tensor or none, default None)"""
 
 def huber_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | None = None, *, reduction: Any = ..., weights: Any = ..., delta: float = ...) -> Tensor:
     """The sum of d^2 / 2 where d = |p - e| is below delta, else of delta (d - delta / 2).
-    
+
     Args:
       reduction (text or none, default None)
       weights (tensor or none, default None)
@@ -1267,14 +1267,14 @@ def identity() -> Any:
 
 def info_nce_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | None = None, *, reduction: Any = ..., temperature: float = ...) -> Tensor:
     """Queries and keys [n, features]: the cross entropy of identifying the key of each query among all keys, with the cosine over the temperature as logits (van den Oord et al. 2018).
-    
+
     Args:
       reduction (text or none, default None)
       temperature (float, default 0.1), above 0"""
 
 def iou_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | None = None, *, reduction: Any = ..., weights: Any = ..., smooth: float = ...) -> Tensor:
     """Per sample, for probabilities and masks [n, ..]: 1 - (2 |p e| + s) / (|p| + |e| + s); and 1 - (|p e| + s) / (|p| + |e| - |p e| + s). | | is the sum of elements.
-    
+
     Args:
       reduction (text or none, default None)
       weights (tensor or none, default None)
@@ -1282,21 +1282,21 @@ def iou_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | None 
 
 def kl_divergence(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | None = None, *, reduction: Any = ..., weights: Any = ...) -> Tensor:
     """The sum of e log(e / p), where 0 log 0 is 0.
-    
+
     Args:
       reduction (text or none, default None): default: stated by each loss
       weights (tensor or none, default None)"""
 
 def l1_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | None = None, *, reduction: Any = ..., weights: Any = ...) -> Tensor:
     """The sum of |p - e|; the sum of (p - e)^2.
-    
+
     Args:
       reduction (text or none, default None): default: stated by each loss
       weights (tensor or none, default None)"""
 
 def l2_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | None = None, *, reduction: Any = ..., weights: Any = ...) -> Tensor:
     """The sum of |p - e|; the sum of (p - e)^2.
-    
+
     Args:
       reduction (text or none, default None): default: stated by each loss
       weights (tensor or none, default None)"""
@@ -1309,14 +1309,14 @@ def lecun_uniform() -> Any:
 
 def log_cosh_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | None = None, *, reduction: Any = ..., weights: Any = ...) -> Tensor:
     """The mean of log(cosh(p - e)), without overflow.
-    
+
     Args:
       reduction (text or none, default None): default: stated by each loss
       weights (tensor or none, default None)"""
 
 def margin_ranking_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | None = None, *, reduction: Any = ..., weights: Any = ..., margin: float = ...) -> Tensor:
     """max(0, -order (x - y) + margin): order is 1 where x should be larger than y, else -1.
-    
+
     Args:
       reduction (text or none, default None)
       weights (tensor or none, default None)
@@ -1324,35 +1324,35 @@ def margin_ranking_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayL
 
 def mean_absolute_error(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | None = None, *, reduction: Any = ..., weights: Any = ...) -> Tensor:
     """The means of |p - e|, (p - e)^2, (log(1 + p) - log(1 + e))^2 and 100 |p - e| / |e|, in this order.
-    
+
     Args:
       reduction (text or none, default None): default: stated by each loss
       weights (tensor or none, default None)"""
 
 def mean_absolute_percentage_error(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | None = None, *, reduction: Any = ..., weights: Any = ...) -> Tensor:
     """The means of |p - e|, (p - e)^2, (log(1 + p) - log(1 + e))^2 and 100 |p - e| / |e|, in this order.
-    
+
     Args:
       reduction (text or none, default None): default: stated by each loss
       weights (tensor or none, default None)"""
 
 def mean_squared_error(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | None = None, *, reduction: Any = ..., weights: Any = ...) -> Tensor:
     """The means of |p - e|, (p - e)^2, (log(1 + p) - log(1 + e))^2 and 100 |p - e| / |e|, in this order.
-    
+
     Args:
       reduction (text or none, default None): default: stated by each loss
       weights (tensor or none, default None)"""
 
 def mean_squared_log_error(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | None = None, *, reduction: Any = ..., weights: Any = ...) -> Tensor:
     """The means of |p - e|, (p - e)^2, (log(1 + p) - log(1 + e))^2 and 100 |p - e| / |e|, in this order.
-    
+
     Args:
       reduction (text or none, default None): default: stated by each loss
       weights (tensor or none, default None)"""
 
 def multi_margin_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | None = None, *, reduction: Any = ..., weights: Any = ..., margin: float = ...) -> Tensor:
     """Scores [.., classes], integer labels [..]: the sum over the other classes of max(0, margin - score of the label + score), by the number of classes.
-    
+
     Args:
       reduction (text or none, default None)
       weights (tensor or none, default None)
@@ -1360,7 +1360,7 @@ def multi_margin_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLik
 
 def nll_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | None = None, *, reduction: Any = ..., weights: Any = ...) -> Tensor:
     """Labels are integers [..] for log probabilities [.., classes]. The mean of -log_p[label].
-    
+
     Args:
       reduction (text or none, default None): default: stated by each loss
       weights (tensor or none, default None)"""
@@ -1370,26 +1370,26 @@ def ones() -> Any:
 
 def orthogonal(gain: float = ...) -> Any:
     """A random orthogonal matrix times gain. For a shape [.., out], seen as a matrix, the columns are orthonormal, or the rows if there are fewer rows. throws (call): kInvalidArgument for a rank below 2. cost: O(n m min(n, m)), on the host in float64.
-    
+
     Args:
       gain (float, default 1.0)"""
 
 def perceptual_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | None = None, *, features: Any) -> Tensor:
     """The sum of the mean squared errors of all features. throws: also kInvalidArgument if there are no features.
-    
+
     Args:
       features (object of the program)"""
 
 def poisson_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | None = None, *, reduction: Any = ..., weights: Any = ...) -> Tensor:
     """The mean of p - e log(p).
-    
+
     Args:
       reduction (text or none, default None): default: stated by each loss
       weights (tensor or none, default None)"""
 
 def profile_steps(path: str, *, first: int = ..., steps: int = ...) -> Any:
     """Profiles some batches (eager/profile.h), and writes a trace that Perfetto opens. throws: during training, the errors of Profile::write_trace.
-    
+
     Args:
       path (text)
       first (int, default 10), at least 0: batch of the run, counted from 0
@@ -1397,7 +1397,7 @@ def profile_steps(path: str, *, first: int = ..., steps: int = ...) -> Any:
 
 def progress(*, stream: str = ..., bar: Any = ..., columns: int = ...) -> Any:
     """A callback for FitOptions: epoch, part done, loss, accuracy, samples per second and time left.
-    
+
     Args:
       stream (text, default 'stderr')
       bar (bool or none, default None): A bar that is redrawn, or one plain line per epoch; absent: a bar if the stream is a terminal.
@@ -1405,7 +1405,7 @@ def progress(*, stream: str = ..., bar: Any = ..., columns: int = ...) -> Any:
 
 def quantile_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | None = None, *, reduction: Any = ..., weights: Any = ..., quantile: float = ...) -> Tensor:
     """max(q (e - p), (q - 1) (e - p)): minimal where p is the q-quantile.
-    
+
     Args:
       reduction (text or none, default None)
       weights (tensor or none, default None)
@@ -1413,21 +1413,21 @@ def quantile_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | 
 
 def random_normal(mean: float = ..., stddev: float = ...) -> Any:
     """Factories of initialisers: Dense(3, 4, {.weight_init = nn::constant(0.5)}).
-    
+
     Args:
       mean (float, default 0.0)
       stddev (float, default 0.05)"""
 
 def random_uniform(low: float = ..., high: float = ...) -> Any:
     """Factories of initialisers: Dense(3, 4, {.weight_init = nn::constant(0.5)}).
-    
+
     Args:
       low (float, default -0.05)
       high (float, default 0.05)"""
 
 def reduce_on_plateau(optimizer: Any, *, monitor: Any = ..., factor: float = ..., patience: int = ..., cooldown: int = ..., min_scale: float = ...) -> Any:
     """Multiplies the rate by `factor` after `patience` epochs in a row without an improvement, with optimizer.scale_rate(): resumed runs keep the lower rate, and graphs stay valid. The optimiser is borrowed.
-    
+
     Args:
       optimizer (object of the program)
       monitor (nn.Monitored, default 'nn.Monitored(min_delta=0.0001)')
@@ -1438,7 +1438,7 @@ def reduce_on_plateau(optimizer: Any, *, monitor: Any = ..., factor: float = ...
 
 def sigmoid_cross_entropy(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | None = None, *, reduction: Any = ..., weights: Any = ..., pos_weight: float = ...) -> Tensor:
     """binary_cross_entropy of sigmoid(logits), without overflow or cancellation.
-    
+
     Args:
       reduction (text or none, default None)
       weights (tensor or none, default None)
@@ -1446,7 +1446,7 @@ def sigmoid_cross_entropy(predicted: ArrayLike, expected: ArrayLike, third: Arra
 
 def smooth_l1_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | None = None, *, reduction: Any = ..., weights: Any = ..., beta: float = ...) -> Tensor:
     """d^2 / (2 beta) where d = |p - e| is below beta, else d - beta / 2.
-    
+
     Args:
       reduction (text or none, default None)
       weights (tensor or none, default None)
@@ -1454,7 +1454,7 @@ def smooth_l1_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike |
 
 def squared_hinge_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | None = None, *, reduction: Any = ..., weights: Any = ...) -> Tensor:
     """The mean of max(0, 1 - e p), and of its square; e is -1 or 1.
-    
+
     Args:
       reduction (text or none, default None): default: stated by each loss
       weights (tensor or none, default None)"""
@@ -1467,7 +1467,7 @@ def tanh() -> Any:
 
 def tensorboard(folder: str, *, every_steps: int = ..., histograms: builtins.bool = ...) -> Any:
     """Logs "batch/loss" (and "batch/gradient_norm"), and all numbers_of() an epoch as "epoch/loss" and so on. Steps are batches and epochs of this run, from 1. throws: kInvalidArgument for options out of their range; while training, as EventFile.
-    
+
     Args:
       folder (text)
       every_steps (int, default 10), at least 0: batches between two losses; 0: only losses of epochs
@@ -1475,13 +1475,13 @@ def tensorboard(folder: str, *, every_steps: int = ..., histograms: builtins.boo
 
 def time_limit(seconds: float) -> Any:
     """Stops the run after the first batch that ends at least `seconds` after the start.
-    
+
     Args:
       seconds (float)"""
 
 def triplet_margin_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | None = None, *, reduction: Any = ..., weights: Any = ..., margin: float = ...) -> Tensor:
     """Per row (along the last axis): max(0, |a - p| - |a - n| + margin).
-    
+
     Args:
       reduction (text or none, default None)
       weights (tensor or none, default None)
@@ -1489,14 +1489,14 @@ def triplet_margin_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayL
 
 def truncated_normal(mean: float = ..., stddev: float = ...) -> Any:
     """Without values beyond two standard deviations.
-    
+
     Args:
       mean (float, default 0.0)
       stddev (float, default 0.05)"""
 
 def variance_scaling(*, scale: float = ..., mode: str = ..., distribution: str = ...) -> Any:
     """Mean 0 and variance scale / fan, the general form of the above. throws: kInvalidArgument for another mode or distribution, or a scale that is not positive.
-    
+
     Args:
       scale (float, default 1.0), above 0
       mode (text, default 'fan_in'): or "fan_out", "fan_avg": divisor of the variance
@@ -1504,7 +1504,7 @@ def variance_scaling(*, scale: float = ..., mode: str = ..., distribution: str =
 
 def wasserstein_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | None = None, *, reduction: Any = ..., weights: Any = ...) -> Tensor:
     """-e p: scores of a critic for real (e = 1) or generated (e = -1) samples.
-    
+
     Args:
       reduction (text or none, default None): default: stated by each loss
       weights (tensor or none, default None)"""

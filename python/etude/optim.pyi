@@ -12,7 +12,7 @@ from etude import Layer as _Layer, Optimizer
 
 class ASGD(Optimizer):
     """Averaged SGD (Polyak and Juditsky 1992): e = lr / (1 + lambda lr (t - 1))^alpha; w = (1 - lambda e) w - e (g + weight_decay w). averaged(model, "average") returns the mean of the weights since `start`.
-    
+
     Args:
       lr (number or schedule, default 0.01), at least 0
       lambda_ (float, default 0.0001), at least 0: decay of the weights
@@ -24,7 +24,7 @@ class ASGD(Optimizer):
 
 class AdaBelief(Optimizer):
     """Adam with v = beta2 v + (1 - beta2) (g - m)^2 + eps (Zhuang et al. 2020).
-    
+
     Args:
       lr (number or schedule, default 0.001), at least 0
       beta1 (float, default 0.9), in [0, 1)
@@ -36,7 +36,7 @@ class AdaBelief(Optimizer):
 
 class AdaDelta(Optimizer):
     """v = rho v + (1 - rho) g^2; d = g sqrt(u + eps) / sqrt(v + eps); u = rho u + (1 - rho) d^2; w -= lr d.
-    
+
     Args:
       lr (number or schedule, default 1.0), at least 0
       rho (float, default 0.95), in [0, 1)
@@ -47,7 +47,7 @@ class AdaDelta(Optimizer):
 
 class AdaGrad(Optimizer):
     """a += g^2; w -= lr g / (sqrt(initial_accumulator + a) + eps).
-    
+
     Args:
       lr (number or schedule, default 0.001), at least 0
       initial_accumulator (float, default 0.1), at least 0
@@ -57,7 +57,7 @@ class AdaGrad(Optimizer):
 
 class AdaMax(Optimizer):
     """m as in Adam; u = max(beta2 u, |g|); w -= lr / (1 - beta1^t) m / (u + eps).
-    
+
     Args:
       lr (number or schedule, default 0.002), at least 0
       beta1 (float, default 0.9), in [0, 1)
@@ -68,7 +68,7 @@ class AdaMax(Optimizer):
 
 class Adafactor(Optimizer):
     """Divides gradients by the roots of their variances. The state of a matrix holds only the means of rows and of columns: n + m numbers, not n m (Shazeer and Stern 2018). Axes before the last two index a batch of matrices.
-    
+
     Args:
       lr (number or schedule, default 0.01), at least 0: upper limit of the relative rate, which falls as 1 / sqrt(t)
       fading (float, default 0.8), at least 0: a new gradient has weight t^-fading in the means
@@ -81,7 +81,7 @@ class Adafactor(Optimizer):
 
 class Adam(Optimizer):
     """m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g^2; w -= lr (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + eps).
-    
+
     Args:
       lr (number or schedule, default 0.001), at least 0
       beta1 (float, default 0.9), in [0, 1)
@@ -95,7 +95,7 @@ class Adam(Optimizer):
 
 class AdamW(Optimizer):
     """Adam with decoupled weight decay.
-    
+
     Args:
       lr (number or schedule, default 0.001), at least 0
       beta1 (float, default 0.9), in [0, 1)
@@ -109,7 +109,7 @@ class AdamW(Optimizer):
 
 class FTRL(Optimizer):
     """Follow the regularised leader, by coordinate (McMahan et al. 2013), with rates that fall with the square root of n: n' = n + g^2; z += g - (sqrt(n') - sqrt(n)) / lr w; w = -(z - sign(z) l1) / (sqrt(n') / lr + 2 l2 + beta / lr) where |z| > l1, else 0.
-    
+
     Args:
       lr (number or schedule, default 0.001), above 0
       initial_accumulator (float, default 0.1), at least 0
@@ -121,7 +121,7 @@ class FTRL(Optimizer):
 
 class LAMB(Optimizer):
     """r = mhat / (sqrt(vhat) + eps) + weight_decay w, with mhat and vhat as in Adam; w -= lr k r, where k = |w| / |r|, or 1 if a norm is 0 (You et al. 2019).
-    
+
     Args:
       lr (number or schedule, default 0.001), at least 0
       beta1 (float, default 0.9), in [0, 1)
@@ -133,7 +133,7 @@ class LAMB(Optimizer):
 
 class LARS(Optimizer):
     """Per tensor, k = trust |w| / (|g| + weight_decay |w|), or 1 if a norm is 0; v = momentum v + k (g + weight_decay w); w -= lr v (You et al. 2017).
-    
+
     Args:
       lr (number or schedule, default 0.1), at least 0
       momentum (float, default 0.9), in [0, 1)
@@ -144,7 +144,7 @@ class LARS(Optimizer):
 
 class Lion(Optimizer):
     """w -= lr (sign(beta1 m + (1 - beta1) g) + weight_decay w); m = beta2 m + (1 - beta2) g.
-    
+
     Args:
       lr (number or schedule, default 0.0001), at least 0
       beta1 (float, default 0.9), in [0, 1)
@@ -155,7 +155,7 @@ class Lion(Optimizer):
 
 class Muon(Optimizer):
     """w -= lr sqrt(max(1, columns / rows)) O, where O is the momentum, made nearly orthogonal by five Newton-Schulz steps (Jordan et al. 2024). A filter counts as a matrix: its last axis is the axis of columns, all other axes together are the axis of rows. Tensors with fewer than two axes take the step of AdamW.
-    
+
     Args:
       lr (number or schedule, default 0.02), at least 0
       momentum (float, default 0.95), in [0, 1)
@@ -168,7 +168,7 @@ class Muon(Optimizer):
 
 class NAdam(Optimizer):
     """Adam with Nesterov momentum (Dozat 2016).
-    
+
     Args:
       lr (number or schedule, default 0.001), at least 0
       beta1 (float, default 0.9), in [0, 1)
@@ -182,7 +182,7 @@ class NAdam(Optimizer):
 
 class RAdam(Optimizer):
     """Adam that starts as momentum alone, until the variance of its scale is bounded (Liu et al. 2020).
-    
+
     Args:
       lr (number or schedule, default 0.001), at least 0
       beta1 (float, default 0.9), in [0, 1)
@@ -195,7 +195,7 @@ class RAdam(Optimizer):
 
 class RMSProp(Optimizer):
     """v = rho v + (1 - rho) g^2; w -= lr g / (sqrt(v) + eps). Centred: v minus the square of the running mean of g. With momentum: b = momentum b + that quotient, w -= lr b.
-    
+
     Args:
       lr (number or schedule, default 0.001), at least 0
       rho (float, default 0.9), in [0, 1)
@@ -208,7 +208,7 @@ class RMSProp(Optimizer):
 
 class Rprop(Optimizer):
     """Uses only the sign of the gradient; each element has its own step size. When the gradient changes sign, the step size shrinks and the step is skipped (Riedmiller and Braun 1993). For full batches.
-    
+
     Args:
       lr (float, default 0.01), above 0: initial step size; scaling the rate later has no effect
       shrink (float, default 0.5), in [0, 1]: factor of the step size when the gradient changes sign
@@ -220,7 +220,7 @@ class Rprop(Optimizer):
 
 class SGD(Optimizer):
     """g += weight_decay w; v = momentum v + (1 - dampening) g (v = g in the first update); w -= lr v, or with nesterov w -= lr (g + momentum v).
-    
+
     Args:
       lr (number or schedule, default 0.01), at least 0
       momentum (float, default 0.0), in [0, 1)
@@ -233,7 +233,7 @@ class SGD(Optimizer):
 
 class ScheduleFreeAdamW(Optimizer):
     """The same with z -= lr (g / (sqrt(v / (1 - beta2^t)) + eps) + weight_decay w), v as in Adam.
-    
+
     Args:
       lr (number or schedule, default 0.0025), at least 0
       beta1 (float, default 0.9), in [0, 1)
@@ -245,7 +245,7 @@ class ScheduleFreeAdamW(Optimizer):
 
 class ScheduleFreeSGD(Optimizer):
     """z -= lr (g + weight_decay w); x = (1 - 1/t) x + z / t; w = (1 - beta) z + beta x, where z and x start at w (Defazio et al. 2024). The model is trained at w; evaluate averaged(model, "average"), which is x. The schedule does not need the number of updates.
-    
+
     Args:
       lr (number or schedule, default 1.0), at least 0
       beta (float, default 0.9), in [0, 1)
@@ -255,7 +255,7 @@ class ScheduleFreeSGD(Optimizer):
 
 def Segment(*, shape: str = ..., start: float = ..., end: float = ..., updates: int = ...) -> Any:
     """
-    
+
     Args:
       shape (text, default 'linear'): or "cosine", "exponential", "constant", which stays at start
       start (float, default 0.0)
@@ -264,7 +264,7 @@ def Segment(*, shape: str = ..., start: float = ..., end: float = ..., updates: 
 
 class Shampoo(Optimizer):
     """L += G G'; R += G' G; w -= lr L^(-1/4) G R^(-1/4) (Gupta et al. 2018). The roots are computed by Newton's iteration on products. A filter counts as a matrix, as in Muon. Tensors with fewer than two axes take the step of AdaGrad, the same method with a diagonal sum. cost: some 250 products of matrices of the sizes of L and R, for each parameter in each step. So matrices should be small.
-    
+
     Args:
       lr (number or schedule, default 0.1), at least 0
       eps (float, default 0.0001), above 0: L and R start as eps times the unit matrix
@@ -274,7 +274,7 @@ class Shampoo(Optimizer):
 
 class Yogi(Optimizer):
     """Adam with v -= (1 - beta2) sign(v - g^2) g^2, from initial_accumulator (Zaheer et al. 2018).
-    
+
     Args:
       lr (number or schedule, default 0.01), at least 0
       beta1 (float, default 0.9), in [0, 1)
@@ -287,13 +287,13 @@ class Yogi(Optimizer):
 
 def accumulate(n: int) -> Any:
     """Updates the model only at every n-th call, with the mean of n gradients, like batches that are n times as large. updates(), schedules and averages of weights count such updates. In a graph each call computes an update and applies it if it is due. Gradients since the last update are in the state "accumulated", which survives ends of epochs and checkpoints; waiting() is their number. If training ends between two updates they are unused, and nn::fit warns. To use every batch, take a number of batches that n divides.
-    
+
     Args:
       n (int)"""
 
 def add_noise(eta: float, gamma: float = ...) -> Any:
     """Adds normal noise of variance eta / (1 + t)^gamma at update t, counted from 0, drawn from the generator of this thread (Neelakantan et al. 2015).
-    
+
     Args:
       eta (float)
       gamma (float, default 0.55)"""
@@ -303,37 +303,37 @@ def centralize() -> Any:
 
 def chain(factors: Any) -> Any:
     """The product of schedules: chain({cosine(0.1, 100), step(1, 0.5, 30)}).
-    
+
     Args:
       factors (list of number or schedule)"""
 
 def clip_by_global_norm(norm: float) -> Any:
     """Multiplies all gradients by one number, so that their norm as one vector is at most `norm`.
-    
+
     Args:
       norm (float)"""
 
 def clip_by_norm(norm: float) -> Any:
     """Multiplies the gradient of each tensor by min(1, norm / |g|): its norm is then at most `norm`.
-    
+
     Args:
       norm (float)"""
 
 def clip_by_value(limit: float) -> Any:
     """Clamps each element of the gradients to [-limit, limit].
-    
+
     Args:
       limit (float)"""
 
 def constant(value: float) -> Any:
     """The same value at every update.
-    
+
     Args:
       value (float)"""
 
 def cosine(base: float, T: int, end: float = ...) -> Any:
     """Half a cosine wave from base to `end` in T updates, then `end`.
-    
+
     Args:
       base (float)
       T (int)
@@ -341,7 +341,7 @@ def cosine(base: float, T: int, end: float = ...) -> Any:
 
 def cosine_restarts(base: float, T: int, mult: float = ..., end: float = ...) -> Any:
     """Repeats cosine(); each period is `mult` times as long as the previous period.
-    
+
     Args:
       base (float)
       T (int)
@@ -350,61 +350,61 @@ def cosine_restarts(base: float, T: int, mult: float = ..., end: float = ...) ->
 
 def ema(decay: float) -> Any:
     """Averages of weights, for RuleOptimizer::averaged. State "ema": decay e + (1 - decay) w, starting with the weights before the first update.
-    
+
     Args:
       decay (float)"""
 
 def exponential(base: float, rate: float) -> Any:
     """base times rate^t.
-    
+
     Args:
       base (float)
       rate (float)"""
 
 def freeze(pattern: str) -> Any:
     """Freezes the tensors of these paths: their gradients are ignored. The position of this transform among the others has no effect. See path_matches.
-    
+
     Args:
       pattern (text)"""
 
 def inverse_sqrt(base: float, warmup: int) -> Any:
     """Rises like linear_warmup, then falls with the inverse square root of the update number.
-    
+
     Args:
       base (float)
       warmup (int)"""
 
 def inverse_time(base: float, rate: float) -> Any:
     """base / (1 + rate t).
-    
+
     Args:
       base (float)
       rate (float)"""
 
 def join(parts: Any, bounds: Any) -> Any:
     """Concatenates schedules: schedule i runs, from its own update 0, until bounds[i].
-    
+
     Args:
       parts (list of number or schedule)
       bounds (list of int)"""
 
 def linear_warmup(base: float, T: int) -> Any:
     """Rises linearly to base, which it reaches at update T - 1 and keeps.
-    
+
     Args:
       base (float)
       T (int)"""
 
 def lookahead(k: int = ..., alpha: float = ...) -> Any:
     """Every k updates the slow weights move by alpha towards the weights, which are then set to them (Zhang et al. 2019). State "slow".
-    
+
     Args:
       k (int, default 5)
       alpha (float, default 0.5)"""
 
 def loss_scaling(*, initial: float = ..., growth: float = ..., backoff: float = ..., every: int = ...) -> Any:
     """Divides gradients by the scale of the loss, RuleOptimizer::loss_scale(). An update with gradients that are not all finite is skipped and lowers the scale. nn::fit multiplies the loss. cost: one read of the gradients per update, which ends a segment of lazy calls.
-    
+
     Args:
       initial (float, default 65536.0), above 0
       growth (float, default 2.0), at least 1: factor of the scale after `every` updates without overflow
@@ -413,7 +413,7 @@ def loss_scaling(*, initial: float = ..., growth: float = ..., backoff: float = 
 
 def one_cycle(max: float, T: int, *, rise: float = ..., div: float = ..., final_div: float = ...) -> Any:
     """Rises to `max` and falls again in T updates, along half cosine waves.
-    
+
     Args:
       max (float)
       T (int)
@@ -423,14 +423,14 @@ def one_cycle(max: float, T: int, *, rise: float = ..., div: float = ..., final_
 
 def piecewise(bounds: Any, values: Any) -> Any:
     """values[0] before bounds[0], values[1] before bounds[1], ..., the last value from then on.
-    
+
     Args:
       bounds (list of int)
       values (list of float)"""
 
 def polynomial(base: float, end: float, power: float, T: int) -> Any:
     """end + (base - end) (1 - min(t / T, 1))^power.
-    
+
     Args:
       base (float)
       end (float)
@@ -439,13 +439,13 @@ def polynomial(base: float, end: float, power: float, T: int) -> Any:
 
 def segments(parts: Any) -> Any:
     """Concatenates segments, each from its start to its end; then the end of the last segment. throws: kInvalidArgument for another shape, and for ends that an exponential cannot have.
-    
+
     Args:
       parts (list of optim.Segment)"""
 
 def step(base: float, factor: float, every: int) -> Any:
     """base times factor^floor(t / every).
-    
+
     Args:
       base (float)
       factor (float)
@@ -453,14 +453,14 @@ def step(base: float, factor: float, every: int) -> Any:
 
 def swa(start: int, every: int = ...) -> Any:
     """State "swa": the mean of the weights after update `start` and after every `every` further updates.
-    
+
     Args:
       start (int)
       every (int, default 1)"""
 
 def warmup(T: int, then: Any) -> Any:
     """Rises to then(0) in T updates, as linear_warmup(then(0), T). Then follows `then`, from its update 0.
-    
+
     Args:
       T (int)
       then (number or schedule)"""
