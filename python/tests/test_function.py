@@ -399,6 +399,35 @@ def test_changed_arguments_are_refused():
         option({"n": 1, "x": et.asarray(1.0)})
 
 
+# spec: V63
+def test_writes_to_local_tensors():
+    def f(x):
+        y = x * 1
+        z = y
+        y[0] = 9.0
+        y += 1
+        z[1] = 5.0
+        return y, z
+
+    x = et.asarray([1.0, 2.0])
+    expected = ([10.0, 3.0], [9.0, 5.0])
+    for call in (f, et.function(f)):
+        y, z = call(x)
+        assert (y.tolist(), z.tolist()) == expected
+        with et.LazyScope():
+            y, z = call(x)
+        assert (y.tolist(), z.tolist()) == expected
+    assert x.tolist() == [1.0, 2.0]
+
+    def write(x):
+        x[0] = 9.0
+        return x * 1
+
+    with pytest.raises(et.InvalidArgumentError, match="not in `donate`"):
+        et.function(write)(x)
+    assert et.function(write, donate="x")(x).tolist() == [9.0, 2.0] and x.tolist() == [9.0, 2.0]
+
+
 # spec: ST-11.c
 def test_donated_arguments_are_in_and_out():
     @et.function(donate="state")
