@@ -696,6 +696,9 @@ def acosh(x: ArrayLike, /) -> Tensor:
 def add(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
     """Sum of x1 and x2, element by element with broadcasting."""
 
+def add_cpu_device(*, memory_limit_bytes: int = 0) -> Device:
+    """Adds a CPU device with memory and a limit of its own; it stays for the life of the process."""
+
 def all(x: ArrayLike, /, *, axis: int | Sequence[int] | None = None, keepdims: builtins.bool = False) -> Tensor:
     """Whether all elements along the given axes are true (not zero); true of none."""
 
@@ -851,6 +854,9 @@ def cumulative_prod(x: ArrayLike, /, *, axis: int | Sequence[int] | None = None,
 def cumulative_sum(x: ArrayLike, /, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None, include_initial: builtins.bool = False, **options: Any) -> Tensor:
     """Running sums along an axis. With `dtype`, x is cast to it first. Options: exclusive, reverse."""
 
+def current_device() -> Device | None:
+    """The device of the innermost scope of this thread; None without a scope."""
+
 def custom_gradient(f: Callable) -> Callable:
     """Decorates a function that returns its value and its pullback: ``return value, pullback``.
 
@@ -866,6 +872,17 @@ def default_dtype() -> Tensor:
 def derivative(f: Callable, x: Any) -> Any:
     """Returns the derivative of ``f`` along its one argument, a tensor or a number, in forward
     mode."""
+
+class device:
+    """While open, calls of this thread run on a device, and operands elsewhere are copied to it.
+
+None clears the scopes around. `copies` is 'silent', 'warn' or 'forbid'; with soft=False a call that the device has no kernel for is an error."""
+
+    def __init__(self, name: DeviceLike | None, *, copies: str | None = None, soft: builtins.bool | None = None) -> None: ...
+
+    def __enter__(self) -> device: ...
+
+    def __exit__(self, *error: Any) -> None: ...
 
 def diff(x: ArrayLike, /, *, axis: int | Sequence[int] | None = -1, n: int = 1, prepend: Any = None, append: Any = None) -> Tensor:
     """Differences of neighbours along an axis, n times. `prepend` and `append` are joined to x first."""

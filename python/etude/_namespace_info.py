@@ -37,9 +37,9 @@ class NamespaceInfo:
             "indexing": _core.int64,
         }
 
-    def devices(self) -> list[_core.Device]:
+    def devices(self) -> tuple[_core.Device, ...]:
         """The devices of this process."""
-        return _core.list_devices()
+        return tuple(_core.list_devices())
 
     def dtypes(self, *, device=None, kind=None) -> dict[str, _core.DType]:
         """The dtypes of the standard, of one kind or of a tuple of kinds."""

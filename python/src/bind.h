@@ -144,6 +144,7 @@ void bind_errors(nb::module_& m);
 void bind_frames(nb::module_& m);
 void bind_dtype(nb::module_& m);
 void bind_device(nb::module_& m);
+void bind_device_scope(nb::module_& m);
 void bind_tensor(nb::module_& m);
 void bind_ops(nb::module_& m);
 void bind_create(nb::module_& m);

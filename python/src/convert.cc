@@ -6,6 +6,7 @@
 #include "etude/base/check.h"
 #include "etude/core/call/builtin.h"
 #include "etude/core/context/ambient.h"
+#include "etude/core/context/device_scope.h"
 #include "etude/core/create.h"
 #include "etude/core/internal/convert.h"
 #include "etude/core/internal/host_door.h"
@@ -194,6 +195,14 @@ Tensor with_options(Tensor x, const NewTensor& how) {
   return x;
 }
 
+// New tensors are made on the device of the scope, unless memory is shared.
+NewTensor in_scope(const NewTensor& how) {
+  NewTensor out = how;
+  const bool has_scope = (internal::mode_word & internal::kModeDevice) != 0;
+  if (has_scope && !how.device && how.copy != false) out.device = current_device(CallSite{});
+  return out;
+}
+
 }  // namespace
 
 std::string type_text(nb::handle object) {
@@ -276,12 +285,12 @@ Tensor make_new_tensor(nb::handle object, const NewTensor& how) {
     ETUDE_REQUIRE(how.copy != false,
                   "asarray: a {} becomes a tensor only by a copy. Leave out copy=False",
                   type_text(object));
-    NewTensor rest = how;
     return with_options(
-        number ? tensor_of_number(*number, how.dtype) : tensor_of_list(object, how.dtype), rest);
+        number ? tensor_of_number(*number, how.dtype) : tensor_of_list(object, how.dtype),
+        in_scope(how));
   }
   Tensor out = tensor_of_array(object, how.copy);
-  return out.has_value() ? with_options(std::move(out), how) : out;
+  return out.has_value() ? with_options(std::move(out), in_scope(how)) : out;
 }
 
 Tensor as_tensor(nb::handle object) {

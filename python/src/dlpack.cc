@@ -72,14 +72,9 @@ nb::object export_versioned(const Tensor& x, DlpackOptions options) {
   }
 }
 
+// A consumer that knows only DLPack 0.x may write, so it gets a copy unless it forbids one.
 nb::object export_legacy(const Tensor& x, DlpackOptions options) {
-  if (options.copy == false) {
-    throw nb::type_error(
-        "__dlpack__(): a consumer that knows only DLPack 0.x may write to the elements, which "
-        "would show in "
-        "other tensors. Let it pass max_version=(1, 0), or leave out copy=False");
-  }
-  options.copy = true;  // such a consumer may write
+  options.copy = options.copy.value_or(true);
   DLManagedTensor* managed = with_user_line_released([&] { return to_dlpack(x, options); });
   try {
     return capsule_of(managed, kLegacyName, drop_legacy);
