@@ -115,11 +115,11 @@ void assert_true(const Tensor& condition, std::string_view message, CallSite whe
 
 namespace internal {
 
-void print_all(const std::vector<Printed>& values, std::string_view separator) {
+void print_all(const std::vector<Printed>& values) {
   std::string text;
   std::vector<Tensor> operands;
   for (const Printed& value : values) {
-    if (&value != values.data()) text += escaped(separator);
+    if (&value != values.data()) text += ' ';
     if (!value.is_tensor()) {
       text += escaped(value.text());
     } else if (!value.tensor().has_value()) {

@@ -101,7 +101,7 @@ PrintSink set_print_sink(PrintSink sink);
 namespace internal {
 
 // Prints the values as one line, with `separator` between them.
-void print_all(const std::vector<Printed>& values, std::string_view separator = " ");
+void print_all(const std::vector<Printed>& values);
 void print_line(std::string_view line);
 
 }  // namespace internal

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions for the conversion of Python's control flow: python/etude/autograph/backend.py.
-#include <string>
-#include <vector>
-
 #include "etude/core/internal/size_reads.h"
-#include "etude/stage/effects.h"
 #include "etude/stage/signature.h"
 #include "python/src/program/held.h"
 
@@ -35,30 +31,12 @@ bool has_open_rows(nb::handle x) {
   return internal::is_made_up(tensor_of(x).type()->shape()[0]);
 }
 
-// Prints texts and tensors as one line, without spaces between them, now or when the graph runs.
-void print_pieces(const nb::list& pieces) {
-  const CallSite where = here();
-  std::vector<std::string> texts(nb::len(pieces));
-  std::vector<Printed> all;
-  for (std::size_t i = 0; i < texts.size(); ++i) {
-    const nb::object piece = pieces[i];
-    if (is_tensor(piece)) {
-      all.emplace_back(tensor_of(piece), where);
-    } else {
-      texts[i] = nb::cast<std::string>(nb::str(piece));
-      all.emplace_back(texts[i], where);
-    }
-  }
-  with_user_line_released([&] { internal::print_all(all, ""); });
-}
-
 }  // namespace
 
 void bind_autograph(nb::module_& m) {
   m.def("_set_value", set_value);
   m.def("_sizes_of", sizes_of);
   m.def("_has_open_rows", has_open_rows);
-  m.def("_print_pieces", print_pieces);
 }
 
 }  // namespace etude::python

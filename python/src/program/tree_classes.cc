@@ -217,11 +217,6 @@ void bind_tree(nb::module_& m) {
       nb::arg(), nb::arg() = false);
   m.def("_tree_text", [](nb::handle capsule) { return def_of(capsule).to_string(); });
   m.def("_same_tree", [](nb::handle a, nb::handle b) { return &def_of(a) == &def_of(b); });
-  // Makes the variable `owner` hold another value, under all its names.
-  m.def("_set_value", [](nb::handle owner, nb::handle value) {
-    ETUDE_REQUIRE(is_tensor(owner), "_set_value: a {} is no tensor", type_text(owner));
-    mutable_tensor_of(owner) = as_tensor(value);
-  });
   mark_tensor_class(Py_TYPE(wrap(Tensor(0.0F)).ptr()), false);
   mark_tensor_class(reinterpret_cast<PyTypeObject*>(nb::type<Variable>().ptr()), true);
 }
