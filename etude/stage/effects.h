@@ -100,7 +100,7 @@ PrintSink set_print_sink(PrintSink sink);
 
 namespace internal {
 
-// Prints the values as one line, with `separator` between them.
+// Prints the values as one line, with spaces between them.
 void print_all(const std::vector<Printed>& values);
 void print_line(std::string_view line);
 
