@@ -77,13 +77,16 @@ in_copy() {
   mkdir -p "$root/root/etude" "$root/root/.cache/ccache"
   git archive HEAD | tar -C "$root/root/etude" -x
   cp /etc/resolv.conf "$root/etc/resolv.conf"
+  # pip trusts a list of its own, without the certificate of a proxy that this machine may be behind.
+  cp /etc/ssl/certs/ca-certificates.crt "$root/root/certificates.crt"
   script_of "$1" >"$root/root/run.sh"
   unshare --mount --fork --pid bash -c '
     set -e
     mount -t proc proc "$1/proc"
     mount --rbind /dev "$1/dev"
     mount --bind "$2" "$1/root/.cache/ccache"
-    exec chroot "$1" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 CCACHE_MAXSIZE="$3" ${CI:+CI=$CI} \
+    exec chroot "$1" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 CCACHE_MAXSIZE="$3" PIP_CERT=/root/certificates.crt \
+      ${CI:+CI=$CI} \
       bash -ec "cd /root/etude && . /root/run.sh"' bash "$root" "$cache" "$size"
   rm -rf --one-file-system "$root"
 }
