@@ -72,9 +72,20 @@ nb::object export_versioned(const Tensor& x, DlpackOptions options) {
   }
 }
 
-// A consumer that knows only DLPack 0.x may write, so it gets a copy unless it forbids one.
+[[noreturn]] void throw_buffer_error(const char* text) {
+  PyErr_SetString(PyExc_BufferError, text);
+  throw nb::python_error();
+}
+
+// A consumer that knows only DLPack 0.x may write, so it gets a copy.
 nb::object export_legacy(const Tensor& x, DlpackOptions options) {
-  options.copy = options.copy.value_or(true);
+  if (options.copy == false) {
+    throw_buffer_error(
+        "__dlpack__(): a consumer that knows only DLPack 0.x may write to the elements, and the "
+        "write would show in other tensors. Let it pass max_version=(1, 0), or leave out "
+        "copy=False");
+  }
+  options.copy = true;
   DLManagedTensor* managed = with_user_line_released([&] { return to_dlpack(x, options); });
   try {
     return capsule_of(managed, kLegacyName, drop_legacy);
@@ -82,11 +93,6 @@ nb::object export_legacy(const Tensor& x, DlpackOptions options) {
     managed->deleter(managed);
     throw;
   }
-}
-
-[[noreturn]] void throw_buffer_error(const char* text) {
-  PyErr_SetString(PyExc_BufferError, text);
-  throw nb::python_error();
 }
 
 // ---- import
