@@ -19,10 +19,6 @@ uint64_t call_hash(const Op& op, const Attrs& attrs, std::span<const uint32_t> o
   return h;
 }
 
-}  // namespace
-
-namespace {
-
 using Draft = GraphBuilder::Draft;
 
 // The operands of a node. Operands that the list leaves out at the end are absent.

@@ -56,8 +56,8 @@ TEST(Verify, NamesGraphNodeAndLineOfAWrongType) {
 
 TEST(Verify, ChecksOperandsByTheRecord) {
   const Op& add = op("add");
-  expect_fault(call_of(add, add.default_attrs(), {vector_of(3)}, {vector_of(3)}),
-               {"takes 2 operands (x1, x2), but 1 were given"});
+  expect_error([&] { call_of(add, add.default_attrs(), {vector_of(3)}, {vector_of(3)}); },
+               ErrorCode::kInvalidArgument, {"takes 2 operands (x1, x2), but 1 were given"});
   expect_fault(call_of(add, add.default_attrs(), {vector_of(3), nullptr}, {vector_of(3)}),
                {"operand 'x2' is absent"});
   const Type* bools = intern_type(kBool, {3});

@@ -40,14 +40,15 @@ constexpr Pass kPasses[] = {
      "the loop",
      internal::hoist_invariants},
     {"merge_equal_nodes",
-     "common subexpression elimination (CSE): nodes that compute the same become one",
+     "common subexpression elimination (CSE): nodes that compute the same value become one node",
      internal::merge_equal_nodes},
     {"drop_dead_nodes", "dead code elimination (DCE): nodes that no output needs are removed",
      internal::drop_dead_nodes},
     {"recompute_cheap",
-     "rematerialisation: cheap values are computed again where keeping them takes most memory",
+     "rematerialisation: cheap values are computed again if storing them would take memory at the "
+     "peak",
      internal::recompute_cheap},
-    {"fuse_elementwise", "fusion: a run of element-wise nodes becomes one pass over memory",
+    {"fuse_elementwise", "fusion: a sequence of element-wise nodes becomes one pass over memory",
      internal::fuse_elementwise},
 };
 

@@ -112,22 +112,22 @@ TEST(GraphText, LongConstantsAreBytesOrElided) {
 }
 
 TEST(GraphText, AttributesAreExactAndOnlyThoseThatDiffer) {
-  EXPECT_EQ(call_line({}), "samples.attrs_sample(x)");
-  EXPECT_EQ(call_line({{"scale", 0.5}, {"count", int64_t{3}}}), "samples.attrs_sample(x)");
+  EXPECT_EQ(call_line({}), "samples.attrs_sample(x, none)");
+  EXPECT_EQ(call_line({{"scale", 0.5}, {"count", int64_t{3}}}), "samples.attrs_sample(x, none)");
   EXPECT_EQ(call_line({{"flag", true}, {"count", int64_t{-7}}, {"kind", kInt8}}),
-            "samples.attrs_sample(x, flag=true, count=-7, kind=int8)");
+            "samples.attrs_sample(x, none, flag=true, count=-7, kind=int8)");
   EXPECT_EQ(call_line({{"scale", 0.1}, {"mode", std::string("a\"\n")}}),
-            "samples.attrs_sample(x, scale=0.1, mode=\"a\\\"\\n\")");
+            "samples.attrs_sample(x, none, scale=0.1, mode=\"a\\\"\\n\")");
   EXPECT_EQ(
       call_line({{"axes", std::vector<int64_t>{}}, {"weights", std::vector<double>{1, -0.0}}}),
-      "samples.attrs_sample(x, axes=[], weights=[1, -0])");
+      "samples.attrs_sample(x, none, axes=[], weights=[1, -0])");
 }
 
 TEST(GraphText, FindsTheRecordOfAProgram) {
   const ScalarDef& tanh = op("tanh").def().scalar;
-  EXPECT_EQ(call_line({{"program", &tanh}}), "samples.attrs_sample(x, program={tanh(x1)})");
+  EXPECT_EQ(call_line({{"program", &tanh}}), "samples.attrs_sample(x, none, program={tanh(x1)})");
   const ScalarDef own = tanh;  // of no record
-  EXPECT_EQ(call_line({{"program", &own}}), "samples.attrs_sample(x, program={tanh(x1)})");
+  EXPECT_EQ(call_line({{"program", &own}}), "samples.attrs_sample(x, none, program={tanh(x1)})");
 }
 
 TEST(GraphText, ShowsDevicesOtherThanTheHost) {
