@@ -2,7 +2,6 @@
 // Pooling over windows of images. The gradient of a maximum goes to the first maximum of its window
 // in row-major order, by an op that is linear and so has derivatives of its own.
 #include "etude/base/check.h"
-#include "etude/base/permanent.h"
 #include "etude/core/context/context.h"
 #include "etude/core/internal/call.h"
 #include "etude/core/op/batching.h"
@@ -70,37 +69,44 @@ std::vector<AttrValue> window_values(const Attrs& attrs) {
   return {attrs.values().begin(), attrs.values().begin() + 4};
 }
 
-const Permanent<std::vector<Sample>> kCalls{{
-    {{"[2,4,6,3]"}, {{"window", std::vector<int64_t>{2}}}},
-    {{"[1,5,5,1]"},
-     {{"window", std::vector<int64_t>{3}},
-      {"strides", std::vector<int64_t>{2, 1}},
-      {"padding", std::string("same")}}},
-    {{"[1,4,3,2]"},
-     {{"window", std::vector<int64_t>{2, 3}},
-      {"explicit_padding", std::vector<int64_t>{1, 0, 2, 1}}}},
-    {{"[0,4,4,2]"}, {{"window", std::vector<int64_t>{2}}}},
-}};
+// Functions, since a global object may be initialised after the ops are registered.
+std::vector<Sample> calls() {
+  return {
+      {{"[2,4,6,3]"}, {{"window", std::vector<int64_t>{2}}}},
+      {{"[1,5,5,1]"},
+       {{"window", std::vector<int64_t>{3}},
+        {"strides", std::vector<int64_t>{2, 1}},
+        {"padding", std::string("same")}}},
+      {{"[1,4,3,2]"},
+       {{"window", std::vector<int64_t>{2, 3}},
+        {"explicit_padding", std::vector<int64_t>{1, 0, 2, 1}}}},
+      {{"[0,4,4,2]"}, {{"window", std::vector<int64_t>{2}}}},
+  };
+}
 
-const Permanent<std::vector<ErrorCase>> kErrors{{
-    {{"float32[4,4,1]"},
-     "must be [n, height, width, channels]",
-     {{"window", std::vector<int64_t>{2}}}},
-    {{"float32[1,4,4,1]"}, "no result is left", {{"window", std::vector<int64_t>{5}}}},
-    {{"float32[1,0,4,1]"},
-     "would see no pixel",
-     {{"window", std::vector<int64_t>{3}}, {"explicit_padding", std::vector<int64_t>{2, 2, 2, 2}}}},
-    {{"float32[1,4,4,1]"}, "window has 3 numbers", {{"window", std::vector<int64_t>{2, 2, 2}}}},
-    {{"float32[1,4,4,1]"},
-     "strides is 0",
-     {{"window", std::vector<int64_t>{2}}, {"strides", std::vector<int64_t>{0}}}},
-    {{"float32[1,4,4,1]"},
-     "padding is 'full'",
-     {{"window", std::vector<int64_t>{2}}, {"padding", std::string("full")}}},
-    {{"float32[1,4,4,1]"},
-     "not smaller than the window",
-     {{"window", std::vector<int64_t>{2}}, {"explicit_padding", std::vector<int64_t>{2, 0, 0, 0}}}},
-}};
+std::vector<ErrorCase> errors() {
+  return {
+      {{"float32[4,4,1]"},
+       "must be [n, height, width, channels]",
+       {{"window", std::vector<int64_t>{2}}}},
+      {{"float32[1,4,4,1]"}, "no result is left", {{"window", std::vector<int64_t>{5}}}},
+      {{"float32[1,0,4,1]"},
+       "would see no pixel",
+       {{"window", std::vector<int64_t>{3}},
+        {"explicit_padding", std::vector<int64_t>{2, 2, 2, 2}}}},
+      {{"float32[1,4,4,1]"}, "window has 3 numbers", {{"window", std::vector<int64_t>{2, 2, 2}}}},
+      {{"float32[1,4,4,1]"},
+       "strides is 0",
+       {{"window", std::vector<int64_t>{2}}, {"strides", std::vector<int64_t>{0}}}},
+      {{"float32[1,4,4,1]"},
+       "padding is 'full'",
+       {{"window", std::vector<int64_t>{2}}, {"padding", std::string("full")}}},
+      {{"float32[1,4,4,1]"},
+       "not smaller than the window",
+       {{"window", std::vector<int64_t>{2}},
+        {"explicit_padding", std::vector<int64_t>{2, 0, 0, 0}}}},
+  };
+}
 
 // The second operand, which selects the maxima, has no derivative: the selection is piecewise
 // constant.
@@ -208,8 +214,8 @@ void define_max_pool(Registry& r) {
                               window_values(call.attrs))};
           },
       .batch = batching::joined<0b1>,
-      .samples = {.calls = *kCalls},
-      .errors = *kErrors,
+      .samples = {.calls = calls()},
+      .errors = errors(),
   });
 }
 
@@ -236,8 +242,8 @@ void define_mean_pool(Registry& r) {
             return run(op<"avg_pool2d_input_gradient">(), {&ct}, values);
           },
       .batch = batching::joined<0b1>,
-      .samples = {.calls = *kCalls},
-      .errors = *kErrors,
+      .samples = {.calls = calls()},
+      .errors = errors(),
   });
   r.define({
       .name = "avg_pool2d_input_gradient",

@@ -9,7 +9,6 @@
 #include <limits>
 
 #include "etude/base/check.h"
-#include "etude/base/permanent.h"
 #include "etude/core/call/builtin.h"
 #include "etude/core/op/batching.h"
 #include "etude/kernels/cpu/attention/attention_dropout.h"
@@ -308,8 +307,10 @@ Values lower_attention(Operands in, const Attrs& attrs) {
   return {internal::cast(y, in[0].dtype())};
 }
 
-const Permanent<std::vector<AttrDef>> kAttrs{
-    {{"scale", AttrKind::kReal, none}, {"causal", false}, {"dropout", 0.0}}};
+// A function, since a global object may be initialised after the ops are registered.
+std::vector<AttrDef> shared_attrs() {
+  return {{"scale", AttrKind::kReal, none}, {"causal", false}, {"dropout", 0.0}};
+}
 
 std::vector<std::pair<std::string_view, AttrValue>> sample_attrs(bool causal, double dropout = 0) {
   return {{"scale", 0.5}, {"causal", causal}, {"dropout", dropout}};
@@ -352,7 +353,7 @@ void define_forward(Registry& r) {
              "v, and the logarithm of the sum of exponentials of the scores of each query. The "
              "softmax is multiplied by the factors of attention_dropout.",
       .operands = {"q", "k", "v", {"mask?", kBool}, "bias?", {"key?@host", kUInt64}},
-      .attrs = *kAttrs,
+      .attrs = shared_attrs(),
       .results = {"y", "logsumexp"},
       .dtypes = kRealMatrixDTypes,
       .type = attention_type,
@@ -396,7 +397,7 @@ void define_forward(Registry& r) {
 }
 
 void define_gradient(Registry& r) {
-  std::vector<AttrDef> attrs = *kAttrs;
+  std::vector<AttrDef> attrs = shared_attrs();
   attrs.push_back({"bias_gradient", false});
   auto with_bias = sample_attrs(true, 0.5);
   with_bias.emplace_back("bias_gradient", true);
