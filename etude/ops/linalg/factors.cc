@@ -4,7 +4,6 @@
 #include <limits>
 
 #include "etude/base/check.h"
-#include "etude/base/permanent.h"
 #include "etude/core/call/builtin.h"
 #include "etude/core/op/batching.h"
 #include "etude/kernels/cpu/linalg/linalg.h"
@@ -20,9 +19,11 @@ constexpr std::string_view kPhases =
     "complex vectors have phases that a decomposition chooses, and the rule is that of functions "
     "that do not depend on them";
 
-const internal::Permanent<std::vector<ErrorCase>> kMatrixErrors{
-    {{{"float32[3]"}, "a matrix needs two axes: [.., rows, columns]"},
-     {{"bfloat16[2,2]"}, "operand 'x' is bfloat16, but must be one of"}}};
+// A function, since a global object may be initialised after the ops are registered.
+std::vector<ErrorCase> matrix_errors() {
+  return {{{"float32[3]"}, "a matrix needs two axes: [.., rows, columns]"},
+          {{"bfloat16[2,2]"}, "operand 'x' is bfloat16, but must be one of"}};
+}
 
 std::vector<ErrorCase> with_square_error(std::vector<ErrorCase> errors) {
   errors.push_back({{"float32[2,3]"}, "2 rows and 3 columns, but it must be square"});
@@ -330,9 +331,9 @@ void define_qr(Registry& r) {
       .kernels = {.cpu = [](const PrepareCall& call) { kernels::cpu::prepare_qr(call, true); }},
       .batch = batching::same,
       .samples = {.calls = {{{"[4,2]"}}, {{"[2,2,3]"}}, {{"[2,0]"}}}, .ulp = 64},
-      .errors = *kMatrixErrors,
+      .errors = matrix_errors(),
   });
-  std::vector<ErrorCase> errors = *kMatrixErrors;
+  std::vector<ErrorCase> errors = matrix_errors();
   errors.push_back({{"float32[3,2]"},
                     "mode is \"full\", but must be reduced or complete",
                     {{"mode", std::string("full")}}});
@@ -359,7 +360,7 @@ void define_qr(Registry& r) {
 }
 
 void define_eigenvalues(Registry& r) {
-  const std::vector<ErrorCase> errors = with_square_error(*kMatrixErrors);
+  const std::vector<ErrorCase> errors = with_square_error(matrix_errors());
   r.define(eigh("real_eigh", kRealMatrixDTypes));
   r.define(eigh("complex_eigh", kComplex));
   r.define({
@@ -410,7 +411,7 @@ void define_singular_values(Registry& r) {
                       }},
       .batch = batching::same,
       .samples = {.calls = {{{"[70,2]"}}, {{"[2,70]"}}, {{"[2,0]"}}}, .ulp = 64},
-      .errors = *kMatrixErrors,
+      .errors = matrix_errors(),
   });
   r.define({
       .name = "svd",
@@ -429,7 +430,7 @@ void define_singular_values(Registry& r) {
       .samples = {.calls = {{{"[3,3]"}}, {{"[70,2]"}, {{"full_matrices", false}}}},
                   .ulp = 64,
                   .no_gradient_check = kPhases},
-      .errors = *kMatrixErrors,
+      .errors = matrix_errors(),
   });
   r.define({
       .name = "svdvals",
@@ -446,13 +447,13 @@ void define_singular_values(Registry& r) {
       .vjp = svdvals_vjp,
       .batch = batching::same,
       .samples = {.calls = {{{"[3,3]"}}, {{"[70,2]"}}, {{"[2,70]"}}, {{"[0,3]"}}}, .ulp = 64},
-      .errors = *kMatrixErrors,
+      .errors = matrix_errors(),
   });
 }
 
 void define_inverses(Registry& r) {
   const std::vector<AttrDef> attrs = {{"rtol", AttrKind::kReal, none}};
-  std::vector<ErrorCase> errors = *kMatrixErrors;
+  std::vector<ErrorCase> errors = matrix_errors();
   errors.push_back({{"float32[2,2]"}, "rtol is -1, but must be 0 or more", {{"rtol", -1.0}}});
   r.define({
       .name = "pinv",
