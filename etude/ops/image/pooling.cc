@@ -70,7 +70,7 @@ std::vector<AttrValue> window_values(const Attrs& attrs) {
 }
 
 // Functions, since a global object may be initialised after the ops are registered.
-std::vector<Sample> calls() {
+std::vector<Sample> pooling_calls() {
   return {
       {{"[2,4,6,3]"}, {{"window", std::vector<int64_t>{2}}}},
       {{"[1,5,5,1]"},
@@ -84,7 +84,7 @@ std::vector<Sample> calls() {
   };
 }
 
-std::vector<ErrorCase> errors() {
+std::vector<ErrorCase> pooling_errors() {
   return {
       {{"float32[4,4,1]"},
        "must be [n, height, width, channels]",
@@ -214,8 +214,8 @@ void define_max_pool(Registry& r) {
                               window_values(call.attrs))};
           },
       .batch = batching::joined<0b1>,
-      .samples = {.calls = calls()},
-      .errors = errors(),
+      .samples = {.calls = pooling_calls()},
+      .errors = pooling_errors(),
   });
 }
 
@@ -242,8 +242,8 @@ void define_mean_pool(Registry& r) {
             return run(op<"avg_pool2d_input_gradient">(), {&ct}, values);
           },
       .batch = batching::joined<0b1>,
-      .samples = {.calls = calls()},
-      .errors = errors(),
+      .samples = {.calls = pooling_calls()},
+      .errors = pooling_errors(),
   });
   r.define({
       .name = "avg_pool2d_input_gradient",

@@ -308,7 +308,7 @@ Values lower_attention(Operands in, const Attrs& attrs) {
 }
 
 // A function, since a global object may be initialised after the ops are registered.
-std::vector<AttrDef> shared_attrs() {
+std::vector<AttrDef> attention_attrs() {
   return {{"scale", AttrKind::kReal, none}, {"causal", false}, {"dropout", 0.0}};
 }
 
@@ -353,7 +353,7 @@ void define_forward(Registry& r) {
              "v, and the logarithm of the sum of exponentials of the scores of each query. The "
              "softmax is multiplied by the factors of attention_dropout.",
       .operands = {"q", "k", "v", {"mask?", kBool}, "bias?", {"key?@host", kUInt64}},
-      .attrs = shared_attrs(),
+      .attrs = attention_attrs(),
       .results = {"y", "logsumexp"},
       .dtypes = kRealMatrixDTypes,
       .type = attention_type,
@@ -397,7 +397,7 @@ void define_forward(Registry& r) {
 }
 
 void define_gradient(Registry& r) {
-  std::vector<AttrDef> attrs = shared_attrs();
+  std::vector<AttrDef> attrs = attention_attrs();
   attrs.push_back({"bias_gradient", false});
   auto with_bias = sample_attrs(true, 0.5);
   with_bias.emplace_back("bias_gradient", true);
