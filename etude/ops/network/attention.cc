@@ -21,7 +21,6 @@
 namespace etude::ops {
 namespace {
 
-using internal::Permanent;
 using kernels::cpu::AttentionOptions;
 using Ints = std::vector<int64_t>;
 
