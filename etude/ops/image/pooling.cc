@@ -13,7 +13,6 @@
 namespace etude::ops {
 namespace {
 
-using internal::Permanent;
 using kernels::cpu::Pool;
 using kernels::cpu::PoolPlan;
 
