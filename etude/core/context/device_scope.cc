@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "etude/base/check.h"
+#include "etude/base/permanent.h"
 #include "etude/base/warning.h"
 #include "etude/core/call/call_scope.h"
 #include "etude/core/context/ambient.h"
@@ -22,8 +23,8 @@ void select(const Placement* place) noexcept {
 
 // The place of a thread whose scope is hidden. It selects no device.
 const Placement& hidden_place() {
-  static const Placement place{.is_clear = true};
-  return place;
+  static const Permanent<Placement> place(Placement{.is_clear = true});
+  return *place;
 }
 
 // Whether the process has a device of the kind that the name states.
