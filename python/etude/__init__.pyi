@@ -854,6 +854,9 @@ def cumulative_prod(x: ArrayLike, /, *, axis: int | Sequence[int] | None = None,
 def cumulative_sum(x: ArrayLike, /, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None, include_initial: builtins.bool = False, **options: Any) -> Tensor:
     """Running sums along an axis. With `dtype`, x is cast to it first. Options: exclusive, reverse."""
 
+def current_device() -> Device | None:
+    """The device of the innermost scope of this thread; None without a scope."""
+
 def custom_gradient(f: Callable) -> Callable:
     """Decorates a function that returns its value and its pullback: ``return value, pullback``.
 
@@ -862,8 +865,6 @@ def custom_gradient(f: Callable) -> Callable:
     ``pullback(*dy, variables=None)`` returns a pair: the gradients of the arguments, and a list
     with those of the Variables, in their order. Keyword arguments count as arguments, in the order
     of the parameters."""
-def current_device() -> Device | None:
-    """The device of the innermost scope of this thread; None without a scope."""
 
 def default_dtype() -> Tensor:
     """The dtype of numbers with a fraction on this thread."""
@@ -871,6 +872,7 @@ def default_dtype() -> Tensor:
 def derivative(f: Callable, x: Any) -> Any:
     """Returns the derivative of ``f`` along its one argument, a tensor or a number, in forward
     mode."""
+
 class device:
     """While open, calls of this thread run on a device, and operands elsewhere are copied to it.
 

@@ -197,7 +197,7 @@ def summary(model: Any) -> str:
     """Returns a table of the parameters of a model: path, type, number of elements."""
 
 class AdaptiveSoftmax(Layer):
-    """Log probabilities of classes that are numbered by frequency, the most frequent first: E. Grave et al., "Efficient softmax approximation for GPUs" (2017). The head has one output for each class below cutoffs[0] and one for each cluster. Cluster i holds classes [cutoffs[i], cutoffs[i + 1]), the last cluster up to `classes`; it separates them after a projection to features / divisor^(i + 1) numbers. shapes: x [n, features], result [n, classes]; head [features, cutoffs[0] + clusters]. throws (construction): kInvalidArgument for sizes below 1, and for cutoffs that do not rise between 0 and `classes`. throws (call): kInvalidArgument for an input of another size.
+    """Log probabilities of classes that are numbered by frequency, the most frequent first: E. Grave et al., "Efficient softmax approximation for GPUs" (2017). The head has one output for each class below cutoffs[0] and one for each cluster. Cluster i holds the classes [cutoffs[i], cutoffs[i + 1]); the last cluster holds the classes up to `classes`. A cluster computes its scores after a projection to features / divisor^(i + 1) numbers. shapes: x [n, features], result [n, classes]; head [features, cutoffs[0] + clusters]. throws (construction): kInvalidArgument for sizes below 1, and for cutoffs that do not rise between 0 and `classes`. throws (call): kInvalidArgument for an input of another size.
 
     Args:
       features (int)
@@ -209,7 +209,7 @@ class AdaptiveSoftmax(Layer):
     def __init__(self, features: int, classes: int, cutoffs: Any, *, divisor: float = ..., weight_init: Any = ...) -> None: ...
 
 class AlphaDropout(Layer):
-    """Sets elements to the lowest value of selu with probability p, then scales and shifts all so that mean 0 and variance 1 are kept: G. Klambauer et al., "Self-normalizing neural networks" (2017). throws: as GaussianDropout.
+    """Sets elements to the lowest value of selu with probability p, then scales and shifts all elements so that mean 0 and variance 1 are preserved: G. Klambauer et al., "Self-normalizing neural networks" (2017). throws: as GaussianDropout.
 
     Args:
       p (float)"""
@@ -381,7 +381,7 @@ class ConvNet(Layer):
     def __init__(self, blocks: Any, head: Any, *, dropout: float = ..., flattens: builtins.bool = ...) -> None: ...
 
 class ConvUnit(Layer):
-    """A convolution, its normalisation and its activation, each optional; or a pooling. shapes: [n, h, w, in] to [n, h / stride, w / stride, out].
+    """A convolution, its normalisation and its activation, each of them optional; or a pooling. shapes: [n, h, w, in] to [n, h / stride, w / stride, out].
 
     Args:
       in_ (int)
@@ -403,7 +403,7 @@ class ConvUnit(Layer):
     def __init__(self, in_: int, out: int, *, window: int = ..., stride: int = ..., groups: int = ..., padding: str = ..., bias: builtins.bool = ..., norm: str = ..., norm_first: builtins.bool = ..., standardize: builtins.bool = ..., epsilon: float = ..., momentum: float = ..., activation: Any = ..., squeezed: int = ..., squeeze: Any = ...) -> None: ...
 
 class Cropping1D(Layer):
-    """Removes `widths` elements at the beginning and the end of each axis; widths as in ZeroPadding.
+    """Removes elements at the beginning and the end of each axis; `widths` is as in ZeroPadding.
 
     Args:
       widths (int or list of int)"""
@@ -411,7 +411,7 @@ class Cropping1D(Layer):
     def __init__(self, widths: Any) -> None: ...
 
 class Cropping2D(Layer):
-    """Removes `widths` elements at the beginning and the end of each axis; widths as in ZeroPadding.
+    """Removes elements at the beginning and the end of each axis; `widths` is as in ZeroPadding.
 
     Args:
       widths (int or list of int)"""
@@ -419,7 +419,7 @@ class Cropping2D(Layer):
     def __init__(self, widths: Any) -> None: ...
 
 class Cropping3D(Layer):
-    """Removes `widths` elements at the beginning and the end of each axis; widths as in ZeroPadding.
+    """Removes elements at the beginning and the end of each axis; `widths` is as in ZeroPadding.
 
     Args:
       widths (int or list of int)"""
@@ -427,7 +427,7 @@ class Cropping3D(Layer):
     def __init__(self, widths: Any) -> None: ...
 
 class Dense(Layer):
-    """activation(x weight + bias). shapes: x [.., in], weight [in, out], bias [out]. A weight of rank 3 multiplies each example by its own matrix. throws (construction): kInvalidArgument for a size below 1. throws (call): kInvalidArgument for an input of another size.
+    """activation(x weight + bias). shapes: x [.., in], weight [in, out], bias [out]. If the weight has rank 3, each example is multiplied by its own matrix. throws (construction): kInvalidArgument for a size below 1. throws (call): kInvalidArgument for an input of another size.
 
     Args:
       in_ (int)
@@ -470,7 +470,7 @@ class Dilation2D(Layer):
     def __init__(self, filter: Any, *, strides: Any = ..., rates: Any = ..., padding: str = ...) -> None: ...
 
 class Dropout(Layer):
-    """In the training phase sets each element to 0 with probability p and divides the others by 1 - p; else the identity. Draws from the generator of this thread. Inside a vmap, for example in per-example gradients, the option randomness = "different" of the vmap draws a separate mask for each example. throws: kFailedPrecondition inside a vmap without that option or "same", in the training phase. throws (construction): kInvalidArgument for p outside [0, 1).
+    """In the training phase, sets each element to 0 with probability p and divides the others by 1 - p; otherwise the identity. Draws from the generator of this thread. Inside a vmap, for example in per-example gradients, the option randomness = "different" of the vmap makes each example draw its own mask. throws: kFailedPrecondition in the training phase inside a vmap with the option randomness = "error", the default. throws (construction): kInvalidArgument for p outside [0, 1).
 
     Args:
       p (float)"""
@@ -515,7 +515,7 @@ class Flatten(Layer):
     def __init__(self) -> None: ...
 
 class FractionalMaxPool2D(Layer):
-    """The maximum of each of size / ratio regions along height and width, as the op fractional_max_pool2d. `ratio` has one number for each axis: 1 for examples and channels. throws (construction): kInvalidArgument if the ratio of examples or channels is not 1, and for a ratio below 1.
+    """Divides height and width into size / ratio regions, and returns the maximum of each region, as the op fractional_max_pool2d. `ratio` has a number for each axis; it must be 1 for examples and channels. throws (construction): kInvalidArgument if the ratio of examples or channels is not 1, and for a ratio below 1.
 
     Args:
       ratio (list of float)
@@ -526,7 +526,7 @@ class FractionalMaxPool2D(Layer):
     def __init__(self, ratio: Any, *, pseudo_random: builtins.bool = ..., overlapping: builtins.bool = ..., seed: int = ...) -> None: ...
 
 class GRUCell(Layer):
-    """K. Cho et al., "Learning phrase representations using RNN encoder-decoder" (2014), with the reset gate after the recurrent product. x weight + bias and h recurrent + recurrent_bias have the blocks z, r, n; h' = z h + (1 - z) tanh(x_n + r h_n), where z and r are the sigmoids of the sums of their blocks. shapes: weight [input, 3 hidden], recurrent [hidden, 3 hidden], both biases [3 hidden].
+    """K. Cho et al., "Learning phrase representations using RNN encoder-decoder" (2014), with the reset gate after the recurrent product. The blocks of x weight + bias and of h recurrent + recurrent_bias are z, r, n. The next state is h' = z h + (1 - z) tanh(x_n + r h_n), where z and r are the sigmoids of the sums of their blocks. shapes: weight [input, 3 hidden], recurrent [hidden, 3 hidden], both biases [3 hidden].
 
     Args:
       input (int)
@@ -584,7 +584,7 @@ class GlobalMaxPool3D(Layer):
     def __init__(self) -> None: ...
 
 class GroupNorm(Layer):
-    """As LayerNorm, with statistics over all axes but the first, separately for each of `groups` groups of adjacent features. throws (construction): kInvalidArgument for groups that do not divide the features, and for axis 0. throws (call): kInvalidArgument for an input whose axis has another size.
+    """As LayerNorm, with statistics over all axes except the first, separately for each of `groups` groups of adjacent features. throws (construction): kInvalidArgument for groups that do not divide the features, and for axis 0. throws (call): kInvalidArgument for an input whose axis has another size.
 
     Args:
       features (int)
@@ -617,7 +617,7 @@ class InvertedResidual(Layer):
     def __init__(self, in_: int, out: int, *, stride: int = ..., expansion: int = ..., squeezed: int = ...) -> None: ...
 
 class LSTMCell(Layer):
-    """S. Hochreiter and J. Schmidhuber, "Long short-term memory" (1997), with forget gates. [x, h] weight + bias has the blocks i, g, f, o in this order; c' = sigmoid(f + forget_bias) c + sigmoid(i) tanh(g), and h' = sigmoid(o) tanh(c'). shapes: weight [input + hidden, 4 hidden], bias [4 hidden].
+    """S. Hochreiter and J. Schmidhuber, "Long short-term memory" (1997), with forget gates. The blocks of [x, h] weight + bias are i, g, f, o, in this order. The next state is c' = sigmoid(f + forget_bias) c + sigmoid(i) tanh(g) and h' = sigmoid(o) tanh(c'). shapes: weight [input + hidden, 4 hidden], bias [4 hidden].
 
     Args:
       input (int)
@@ -649,7 +649,7 @@ class LayerNorm(Layer):
     def __init__(self, shape: Any, *, axes: Any = ..., epsilon: float = ..., offset: builtins.bool = ...) -> None: ...
 
 class LoRA(Layer):
-    """A frozen Dense layer plus a product of two narrow matrices: E. Hu et al., "LoRA: low-rank adaptation of large language models" (2021). base(x) + alpha / rank (x down) up, where up is initially 0. shapes: down [in, rank], up [rank, out]. throws (construction): kInvalidArgument for a rank below 1. throws (call): as Dense.
+    """A frozen Dense layer plus a product of two narrow matrices: E. Hu et al., "LoRA: low-rank adaptation of large language models" (2021). The result is base(x) + alpha / rank (x down) up; `up` is initially 0. shapes: down [in, rank], up [rank, out]. throws (construction): kInvalidArgument for a rank below 1. throws (call): as Dense.
 
     Args:
       base_layer (nn.Dense)
@@ -659,7 +659,7 @@ class LoRA(Layer):
     def __init__(self, base_layer: Any, rank: int, alpha: float = ...) -> None: ...
 
 class LocallyConnected1D(Layer):
-    """A convolution without padding that has a separate filter for each position of the result. shapes: filter [places, window.. * in, out], bias [places, out]; `image` is the size of the inputs. throws (call): also kInvalidArgument for an input of another size.
+    """A convolution without padding, with a separate filter for each position of the result. shapes: filter [places, window.. * in, out], bias [places, out]; `image` is the size of the inputs. throws (call): also kInvalidArgument for an input of another size.
 
     Args:
       image (int or list of int)
@@ -675,7 +675,7 @@ class LocallyConnected1D(Layer):
     def __init__(self, image: Any, window: Any, in_: int, out: int, *, strides: Any = ..., activation: Any = ..., bias: builtins.bool = ..., filter_init: Any = ..., bias_init: Any = ...) -> None: ...
 
 class LocallyConnected2D(Layer):
-    """A convolution without padding that has a separate filter for each position of the result. shapes: filter [places, window.. * in, out], bias [places, out]; `image` is the size of the inputs. throws (call): also kInvalidArgument for an input of another size.
+    """A convolution without padding, with a separate filter for each position of the result. shapes: filter [places, window.. * in, out], bias [places, out]; `image` is the size of the inputs. throws (call): also kInvalidArgument for an input of another size.
 
     Args:
       image (int or list of int)
@@ -743,7 +743,7 @@ def Mean() -> Any:
     """The mean of numbers, each with a weight such as its batch size."""
 
 def Monitored(*, name: str = ..., rises: Any = ..., min_delta: float = ...) -> Any:
-    """The number of an epoch that a callback monitors.
+    """The result of an epoch that a callback monitors.
 
     Args:
       name (text, default 'validation_loss'): a name for number_of()
@@ -751,7 +751,7 @@ def Monitored(*, name: str = ..., rises: Any = ..., min_delta: float = ...) -> A
       min_delta (float, default 0.0), at least 0: a gain of at most this is no improvement"""
 
 class MultiHeadAttention(Layer):
-    """For each head, softmax(q k^T / sqrt(size)) v of its part of the projections; then a projection of all heads. The attention weights are never stored, with or without dropout: memory is linear in time and keys. shapes: x [n, time, dim], and the same for the result. throws (construction): kInvalidArgument unless heads divide dim. throws (call): kInvalidArgument for an input of another size.
+    """Each head computes softmax(q k^T / sqrt(size)) v from its part of the projections; then all heads are projected. The attention weights are never stored, with or without dropout, so memory is linear in time and keys. shapes: x [n, time, dim], and the same for the result. throws (construction): kInvalidArgument unless heads divide dim. throws (call): kInvalidArgument for an input of another size.
 
     Args:
       dim (int)
@@ -765,7 +765,7 @@ class MultiHeadAttention(Layer):
     def __init__(self, dim: int, heads: int, *, dropout: float = ..., causal: builtins.bool = ..., bias: builtins.bool = ..., rotary: builtins.bool = ..., weight_init: Any = ...) -> None: ...
 
 class PReLU(Layer):
-    """x where it is positive, else x times a learned factor: one factor per feature of the last axis, or a single one if features is 1. throws (construction): kInvalidArgument for features below 1. throws (call): kInvalidArgument for an input with other features.
+    """x where it is positive, else x times a learned factor. Each feature of the last axis has a factor; if `features` is 1, all share a single factor. throws (construction): kInvalidArgument for features below 1. throws (call): kInvalidArgument for an input with other features.
 
     Args:
       features (int, default 1)
@@ -784,7 +784,7 @@ class PatchEmbedding(Layer):
     def __init__(self, patch: int, in_: int, dim: int) -> None: ...
 
 class Permute(Layer):
-    """Permutes the axes after the first: `axes` numbers them from 1. Permute({2, 1}) swaps two. throws (construction): kInvalidArgument unless `axes` is a permutation of 1 to its length. throws (call): kInvalidArgument for an input of another rank.
+    """Permutes the axes after the first; `axes` counts them from 1. Permute({2, 1}) swaps two axes. throws (construction): kInvalidArgument unless `axes` is a permutation of 1 to its length. throws (call): kInvalidArgument for an input of another rank.
 
     Args:
       axes (list of int)"""
@@ -792,7 +792,7 @@ class Permute(Layer):
     def __init__(self, axes: Any) -> None: ...
 
 class PixelShuffle(Layer):
-    """[n, h, w, channels * block^2] to [n, h * block, w * block, channels]: the numbers of one pixel become a block of pixels, row by row.
+    """Maps [n, h, w, channels * block^2] to [n, h * block, w * block, channels]: the numbers of a pixel become a block of pixels, row by row.
 
     Args:
       block (int)"""
@@ -800,7 +800,7 @@ class PixelShuffle(Layer):
     def __init__(self, block: int) -> None: ...
 
 class PositionalEmbedding(Layer):
-    """Adds a row for each position to x [.., time, size]. If `learned` is true, the rows are parameters. Otherwise they are not parameters, but the sines and cosines of A. Vaswani et al., "Attention is all you need" (2017), section 3.5. throws (construction): kInvalidArgument for a length or size below 1, and for an odd size if `learned` is false. throws (call): kInvalidArgument if time exceeds the length, or if the last axis of x has another size than the layer.
+    """Adds a row for each position to x [.., time, size]. If `learned` is true, the rows are parameters. Otherwise they are the fixed sines and cosines of A. Vaswani et al., "Attention is all you need" (2017), section 3.5. throws (construction): kInvalidArgument for a length or size below 1, and for an odd size if `learned` is false. throws (call): kInvalidArgument if time exceeds the length, or if the last axis of x has another size than the layer.
 
     Args:
       length (int)
@@ -818,7 +818,7 @@ def PrecisionPolicy(*, compute: DTypeLike = ..., parameter: DTypeLike = ..., out
       output (dtype, default etude.float32): of the result"""
 
 class QuantizedDense(Layer):
-    """A Dense layer whose weight is stored as int8 with one factor per output: a quarter of the memory, for inference. It has no trainable parameters. throws (construction): kInvalidArgument for a layer with a weight of rank 3. throws (call): as Dense.
+    """A Dense layer for inference whose weight is stored as int8 with one factor for each output. It needs a quarter of the memory. It has no trainable parameters. throws (construction): kInvalidArgument for a layer with a weight of rank 3. throws (call): as Dense.
 
     Args:
       layer (nn.Dense)"""
@@ -866,7 +866,7 @@ class ResidualBlock(Layer):
       in_ (int)
       out (int)
       stride (int, default 1), at least 1
-      shortcut (text, default 'projection'): The shortcut where the shape changes. "projection": a convolution of 1 by 1 with normalisation. "padding": x with strides, and zeros as further channels; it has no parameters."""
+      shortcut (text, default 'projection'): The shortcut if the shape changes. "projection": a convolution of 1 by 1 with normalisation. "padding": x, read with the stride, with zeros as additional channels; it has no parameters."""
 
     def __init__(self, in_: int, out: int, *, stride: int = ..., shortcut: str = ...) -> None: ...
 
@@ -918,7 +918,7 @@ class SeparableConv2D(Layer):
     def __init__(self, window: Any, in_: int, out: int, *, multiplier: int = ..., strides: Any = ..., padding: str = ..., dilations: Any = ..., activation: Any = ..., bias: builtins.bool = ..., depthwise_init: Any = ..., pointwise_init: Any = ..., bias_init: Any = ...) -> None: ...
 
 class SimpleRNNCell(Layer):
-    """tanh([x, state] weight + bias). shapes: x [n, input], state and result [n, hidden], weight [input + hidden, hidden], bias [hidden]. throws, as all cells (construction): kInvalidArgument for sizes below 1. throws (call): kInvalidArgument for an input or a state of another size.
+    """tanh([x, state] weight + bias). shapes: x [n, input], state and result [n, hidden], weight [input + hidden, hidden], bias [hidden]. All cells throw the same errors. throws (construction): kInvalidArgument for sizes below 1. throws (call): kInvalidArgument for an input or a state of another size.
 
     Args:
       input (int)
@@ -938,7 +938,7 @@ class SpatialDropout(Layer):
     def __init__(self, p: float) -> None: ...
 
 class SpectralNorm(Layer):
-    """A layer whose weight (or filter), seen as a matrix, is divided by its largest singular value: T. Miyato et al., "Spectral normalization for generative adversarial networks" (2018). Each call of the training phase makes one step of the power method. The step is a state update, as are the statistics of BatchNorm.
+    """A layer whose weight (or filter) is divided by its largest singular value as a matrix: T. Miyato et al., "Spectral normalization for generative adversarial networks" (2018). Each call of the training phase makes one step of the power method. The step is a state update, like the statistics of BatchNorm.
 
     Args:
       layer (nn.Conv1D or nn.Conv2D or nn.Conv3D or nn.Dense)"""
@@ -1038,7 +1038,7 @@ class TransformerEncoderLayer(Layer):
     def __init__(self, dim: int, heads: int, *, hidden: int = ..., dropout: float = ..., causal: builtins.bool = ..., norm_first: builtins.bool = ..., epsilon: float = ..., activation: Any = ..., rotary: builtins.bool = ...) -> None: ...
 
 class TransposedConv1D(Layer):
-    """activation(conv_transpose(x, filter) + bias): the transpose of the convolution with these options. shapes: filter [window.., out, in], bias [out]; an axis of size s becomes (s - 1) * stride + window + output_padding, or s * stride with padding "same".
+    """activation(conv_transpose(x, filter) + bias): the transpose of the convolution with these options. shapes: filter [window.., out, in], bias [out]; an axis of size s gets the size (s - 1) * stride + window + output_padding, or s * stride with padding "same".
 
     Args:
       window (int or list of int)
@@ -1055,7 +1055,7 @@ class TransposedConv1D(Layer):
     def __init__(self, window: Any, in_: int, out: int, *, strides: Any = ..., padding: str = ..., output_padding: Any = ..., activation: Any = ..., bias: builtins.bool = ..., filter_init: Any = ..., bias_init: Any = ...) -> None: ...
 
 class TransposedConv2D(Layer):
-    """activation(conv_transpose(x, filter) + bias): the transpose of the convolution with these options. shapes: filter [window.., out, in], bias [out]; an axis of size s becomes (s - 1) * stride + window + output_padding, or s * stride with padding "same".
+    """activation(conv_transpose(x, filter) + bias): the transpose of the convolution with these options. shapes: filter [window.., out, in], bias [out]; an axis of size s gets the size (s - 1) * stride + window + output_padding, or s * stride with padding "same".
 
     Args:
       window (int or list of int)
@@ -1072,7 +1072,7 @@ class TransposedConv2D(Layer):
     def __init__(self, window: Any, in_: int, out: int, *, strides: Any = ..., padding: str = ..., output_padding: Any = ..., activation: Any = ..., bias: builtins.bool = ..., filter_init: Any = ..., bias_init: Any = ...) -> None: ...
 
 class TransposedConv3D(Layer):
-    """activation(conv_transpose(x, filter) + bias): the transpose of the convolution with these options. shapes: filter [window.., out, in], bias [out]; an axis of size s becomes (s - 1) * stride + window + output_padding, or s * stride with padding "same".
+    """activation(conv_transpose(x, filter) + bias): the transpose of the convolution with these options. shapes: filter [window.., out, in], bias [out]; an axis of size s gets the size (s - 1) * stride + window + output_padding, or s * stride with padding "same".
 
     Args:
       window (int or list of int)
@@ -1113,7 +1113,7 @@ class UpSampling3D(Layer):
     def __init__(self, size: Any) -> None: ...
 
 class WeightNorm(Layer):
-    """A layer whose weight (or filter) has column lengths that are a separate parameter: T. Salimans and D. Kingma, "Weight normalization" (2016). `layer` holds the directions. Initially the product is the original weight.
+    """A layer with a separate parameter for the lengths of the columns of its weight (or filter): T. Salimans and D. Kingma, "Weight normalization" (2016). The weight of `layer` holds the directions. Initially directions and lengths multiply to the original weight.
 
     Args:
       layer (nn.Conv1D or nn.Conv2D or nn.Conv3D or nn.Dense)"""
@@ -1121,7 +1121,7 @@ class WeightNorm(Layer):
     def __init__(self, layer: Any) -> None: ...
 
 class ZeroPadding1D(Layer):
-    """Zeros before and after each axis: `widths` is one number for all, or lists before and after of each axis in turn.
+    """Adds zeros before and after each axis. `widths` is a single number for all, or a list with the numbers before and after each axis in turn.
 
     Args:
       widths (int or list of int)"""
@@ -1129,7 +1129,7 @@ class ZeroPadding1D(Layer):
     def __init__(self, widths: Any) -> None: ...
 
 class ZeroPadding2D(Layer):
-    """Zeros before and after each axis: `widths` is one number for all, or lists before and after of each axis in turn.
+    """Adds zeros before and after each axis. `widths` is a single number for all, or a list with the numbers before and after each axis in turn.
 
     Args:
       widths (int or list of int)"""
@@ -1137,7 +1137,7 @@ class ZeroPadding2D(Layer):
     def __init__(self, widths: Any) -> None: ...
 
 class ZeroPadding3D(Layer):
-    """Zeros before and after each axis: `widths` is one number for all, or lists before and after of each axis in turn.
+    """Adds zeros before and after each axis. `widths` is a single number for all, or a list with the numbers before and after each axis in turn.
 
     Args:
       widths (int or list of int)"""
@@ -1188,14 +1188,14 @@ def cosine_similarity_loss(predicted: ArrayLike, expected: ArrayLike, third: Arr
       weights (tensor or none, default None)"""
 
 def csv_log(path: str, *, append: builtins.bool = ...) -> Any:
-    """Writes a row per epoch: "epoch", from 1, and all numbers_of() it. A row is in the file when its epoch has ended. throws: while training kFailedPrecondition, naming the file, if it cannot be written, or if
+    """Writes a row for each epoch: "epoch", counted from 1, and all numbers_of() the epoch. A row is in the file when its epoch has ended. throws: while training kFailedPrecondition, naming the file, if it cannot be written, or if
 
     Args:
       path (text)
       append (bool, default False): to an existing file, which must have the same columns"""
 
 def ctc_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | None = None, *, reduction: Any = ..., logit_lengths: Any = ..., label_lengths: Any = ..., blank: int = ...) -> Tensor:
-    """Connectionist temporal classification (Graves et al. 2006): -log of the probability that the steps spell the labels, where a label may repeat and blanks may lie between labels; the mean over sequences. shapes: logits [n, steps, classes] or [steps, classes], integer labels [n, labels] or [labels]. With too few steps the loss is infinite and has no gradient. throws: kOutOfRange for labels out of range. cost: steps * labels per sequence, a few calls per step.
+    """Connectionist temporal classification (Graves et al. 2006): -log of the probability that the steps spell the labels, as a mean over sequences. A label may span several steps, and there may be blanks between labels. shapes: logits [n, steps, classes] or [steps, classes], integer labels [n, labels] or [labels]. With too few steps the loss is infinite and has no gradient. throws: kOutOfRange for labels out of range. cost: steps * labels per sequence, a few calls per step.
 
     Args:
       reduction (text or none, default None)
@@ -1204,7 +1204,7 @@ def ctc_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | None 
       blank (int, default 0), at least 0: the class that means "no label" """
 
 def dice_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | None = None, *, reduction: Any = ..., weights: Any = ..., smooth: float = ...) -> Tensor:
-    """Per sample, for probabilities and masks [n, ..]: 1 - (2 |p e| + s) / (|p| + |e| + s); and 1 - (|p e| + s) / (|p| + |e| - |p e| + s). | | is the sum of elements.
+    """For each sample of probabilities and masks [n, ..]: dice_loss is 1 - (2 |p e| + s) / (|p| + |e| + s), and iou_loss 1 - (|p e| + s) / (|p| + |e| - |p e| + s). | | is the sum of elements.
 
     Args:
       reduction (text or none, default None)
@@ -1212,14 +1212,14 @@ def dice_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | None
       smooth (float, default 1.0), at least 0"""
 
 def early_stopping(*, monitor: Any = ..., patience: int = ...) -> Any:
-    """Stops the run after so many epochs in a row without an improvement.
+    """Stops the run after `patience` consecutive epochs without an improvement.
 
     Args:
       monitor (nn.Monitored, default 'nn.Monitored()')
       patience (int, default 5), at least 1"""
 
 def focal_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | None = None, *, reduction: Any = ..., weights: Any = ..., gamma: float = ..., alpha: float = ...) -> Tensor:
-    """sigmoid_cross_entropy with terms times (1 - q)^gamma, where q is the probability of the expected value.
+    """sigmoid_cross_entropy with each term multiplied by (1 - q)^gamma, where q is the probability of the expected value.
 
     Args:
       reduction (text or none, default None)
@@ -1236,16 +1236,16 @@ def gaussian_nll_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLik
       eps (float, default 1e-06), above 0: least variance"""
 
 def glorot_normal() -> Any:
-    """The same variance, truncated normal."""
+    """Truncated normal distributions with the same variances."""
 
 def glorot_uniform() -> Any:
-    """Uniform within sqrt(6 / (in + out)), sqrt(6 / in) and sqrt(3 / in), in this order. throws: kInvalidArgument for a shape of rank 0."""
+    """Uniform distributions on [-a, a]. In this order, a is sqrt(6 / (in + out)), sqrt(6 / in) and sqrt(3 / in). throws: kInvalidArgument for a shape of rank 0."""
 
 def he_normal() -> Any:
-    """The same variance, truncated normal."""
+    """Truncated normal distributions with the same variances."""
 
 def he_uniform() -> Any:
-    """Uniform within sqrt(6 / (in + out)), sqrt(6 / in) and sqrt(3 / in), in this order. throws: kInvalidArgument for a shape of rank 0."""
+    """Uniform distributions on [-a, a]. In this order, a is sqrt(6 / (in + out)), sqrt(6 / in) and sqrt(3 / in). throws: kInvalidArgument for a shape of rank 0."""
 
 def hinge_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | None = None, *, reduction: Any = ..., weights: Any = ...) -> Tensor:
     """The mean of max(0, 1 - e p), and of its square; e is -1 or 1.
@@ -1255,7 +1255,7 @@ def hinge_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | Non
       weights (tensor or none, default None)"""
 
 def huber_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | None = None, *, reduction: Any = ..., weights: Any = ..., delta: float = ...) -> Tensor:
-    """The sum of d^2 / 2 where d = |p - e| is below delta, else of delta (d - delta / 2).
+    """The sum of terms in d = |p - e|: d^2 / 2 where d is below delta, else delta (d - delta / 2).
 
     Args:
       reduction (text or none, default None)
@@ -1263,17 +1263,17 @@ def huber_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | Non
       delta (float, default 1.0), above 0"""
 
 def identity() -> Any:
-    """Ones on the diagonal of the last two axes, in the middle of the receptive field: a layer that returns its input. throws: kInvalidArgument for a rank below 2."""
+    """Ones on the diagonal of the last two axes, in the middle of the receptive field, and zeros elsewhere. A layer with this weight returns its input. throws: kInvalidArgument for a rank below 2."""
 
 def info_nce_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | None = None, *, reduction: Any = ..., temperature: float = ...) -> Tensor:
-    """Queries and keys [n, features]: the cross entropy of identifying the key of each query among all keys, with the cosine over the temperature as logits (van den Oord et al. 2018).
+    """The cross entropy of identifying the key of each query among all keys; logits are the cosines divided by the temperature (van den Oord et al. 2018). Queries and keys are [n, features].
 
     Args:
       reduction (text or none, default None)
       temperature (float, default 0.1), above 0"""
 
 def iou_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | None = None, *, reduction: Any = ..., weights: Any = ..., smooth: float = ...) -> Tensor:
-    """Per sample, for probabilities and masks [n, ..]: 1 - (2 |p e| + s) / (|p| + |e| + s); and 1 - (|p e| + s) / (|p| + |e| - |p e| + s). | | is the sum of elements.
+    """For each sample of probabilities and masks [n, ..]: dice_loss is 1 - (2 |p e| + s) / (|p| + |e| + s), and iou_loss 1 - (|p e| + s) / (|p| + |e| - |p e| + s). | | is the sum of elements.
 
     Args:
       reduction (text or none, default None)
@@ -1288,24 +1288,24 @@ def kl_divergence(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | 
       weights (tensor or none, default None)"""
 
 def l1_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | None = None, *, reduction: Any = ..., weights: Any = ...) -> Tensor:
-    """The sum of |p - e|; the sum of (p - e)^2.
+    """The sum of |p - e|, and the sum of (p - e)^2.
 
     Args:
       reduction (text or none, default None): default: stated by each loss
       weights (tensor or none, default None)"""
 
 def l2_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | None = None, *, reduction: Any = ..., weights: Any = ...) -> Tensor:
-    """The sum of |p - e|; the sum of (p - e)^2.
+    """The sum of |p - e|, and the sum of (p - e)^2.
 
     Args:
       reduction (text or none, default None): default: stated by each loss
       weights (tensor or none, default None)"""
 
 def lecun_normal() -> Any:
-    """The same variance, truncated normal."""
+    """Truncated normal distributions with the same variances."""
 
 def lecun_uniform() -> Any:
-    """Uniform within sqrt(6 / (in + out)), sqrt(6 / in) and sqrt(3 / in), in this order. throws: kInvalidArgument for a shape of rank 0."""
+    """Uniform distributions on [-a, a]. In this order, a is sqrt(6 / (in + out)), sqrt(6 / in) and sqrt(3 / in). throws: kInvalidArgument for a shape of rank 0."""
 
 def log_cosh_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | None = None, *, reduction: Any = ..., weights: Any = ...) -> Tensor:
     """The mean of log(cosh(p - e)), without overflow.
@@ -1351,7 +1351,7 @@ def mean_squared_log_error(predicted: ArrayLike, expected: ArrayLike, third: Arr
       weights (tensor or none, default None)"""
 
 def multi_margin_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | None = None, *, reduction: Any = ..., weights: Any = ..., margin: float = ...) -> Tensor:
-    """Scores [.., classes], integer labels [..]: the sum over the other classes of max(0, margin - score of the label + score), by the number of classes.
+    """The sum over the other classes of max(0, margin - score of the label + score), divided by the number of classes. Scores are [.., classes] and labels integers [..].
 
     Args:
       reduction (text or none, default None)
@@ -1359,17 +1359,17 @@ def multi_margin_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLik
       margin (float, default 1.0), at least 0"""
 
 def nll_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | None = None, *, reduction: Any = ..., weights: Any = ...) -> Tensor:
-    """Labels are integers [..] for log probabilities [.., classes]. The mean of -log_p[label].
+    """The mean of -log_p[label]. Labels are integers [..] for log probabilities [.., classes].
 
     Args:
       reduction (text or none, default None): default: stated by each loss
       weights (tensor or none, default None)"""
 
 def ones() -> Any:
-    """All elements 0; all 1."""
+    """All elements are 0, or 1."""
 
 def orthogonal(gain: float = ...) -> Any:
-    """A random orthogonal matrix times gain. For a shape [.., out], seen as a matrix, the columns are orthonormal, or the rows if there are fewer rows. throws (call): kInvalidArgument for a rank below 2. cost: O(n m min(n, m)), on the host in float64.
+    """A random orthogonal matrix times gain. A shape [.., out] counts as a matrix with `out` columns. Its columns are orthonormal, or its rows if there are fewer rows. throws (call): kInvalidArgument for a rank below 2. cost: O(n m min(n, m)), on the host in float64.
 
     Args:
       gain (float, default 1.0)"""
@@ -1396,11 +1396,11 @@ def profile_steps(path: str, *, first: int = ..., steps: int = ...) -> Any:
       steps (int, default 5), at least 1"""
 
 def progress(*, stream: str = ..., bar: Any = ..., columns: int = ...) -> Any:
-    """A callback for FitOptions: epoch, part done, loss, accuracy, samples per second and time left.
+    """A callback for FitOptions. It shows the epoch, the completed part, loss, accuracy, samples per second and the remaining time.
 
     Args:
       stream (text, default 'stderr')
-      bar (bool or none, default None): A bar that is redrawn, or one plain line per epoch; absent: a bar if the stream is a terminal.
+      bar (bool or none, default None): true: a bar that is redrawn; false: a plain line for each epoch; absent: a bar if the stream is a terminal.
       columns (int, default 0): maximum width of the bar's line; 0: the terminal's width"""
 
 def quantile_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | None = None, *, reduction: Any = ..., weights: Any = ..., quantile: float = ...) -> Tensor:
@@ -1426,7 +1426,7 @@ def random_uniform(low: float = ..., high: float = ...) -> Any:
       high (float, default 0.05)"""
 
 def reduce_on_plateau(optimizer: Any, *, monitor: Any = ..., factor: float = ..., patience: int = ..., cooldown: int = ..., min_scale: float = ...) -> Any:
-    """Multiplies the rate by `factor` after `patience` epochs in a row without an improvement, with optimizer.scale_rate(): resumed runs keep the lower rate, and graphs stay valid. The optimiser is borrowed.
+    """Multiplies the rate by `factor` after `patience` consecutive epochs without an improvement. It calls optimizer.scale_rate(), so resumed runs keep the lower rate, and graphs remain valid. The optimiser is borrowed.
 
     Args:
       optimizer (object of the program)
@@ -1466,7 +1466,7 @@ def tanh() -> Any:
     """Hyperbolic tangent of x."""
 
 def tensorboard(folder: str, *, every_steps: int = ..., histograms: builtins.bool = ...) -> Any:
-    """Logs "batch/loss" (and "batch/gradient_norm"), and all numbers_of() an epoch as "epoch/loss" and so on. Steps are batches and epochs of this run, from 1. throws: kInvalidArgument for options out of their range; while training, as EventFile.
+    """Logs "batch/loss" (and "batch/gradient_norm"), and all numbers_of() an epoch as "epoch/loss" and so on. The steps of the log are the numbers of batches and epochs of this run, from 1. throws: kInvalidArgument for options out of their range; while training, as EventFile.
 
     Args:
       folder (text)
@@ -1488,14 +1488,14 @@ def triplet_margin_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayL
       margin (float, default 1.0), at least 0"""
 
 def truncated_normal(mean: float = ..., stddev: float = ...) -> Any:
-    """Without values beyond two standard deviations.
+    """A normal distribution without values beyond two standard deviations.
 
     Args:
       mean (float, default 0.0)
       stddev (float, default 0.05)"""
 
 def variance_scaling(*, scale: float = ..., mode: str = ..., distribution: str = ...) -> Any:
-    """Mean 0 and variance scale / fan, the general form of the above. throws: kInvalidArgument for another mode or distribution, or a scale that is not positive.
+    """Distributions with mean 0 and variance scale / fan, the general form of the initialisers above. throws: kInvalidArgument for another mode or distribution, or a scale that is not positive.
 
     Args:
       scale (float, default 1.0), above 0
@@ -1503,11 +1503,11 @@ def variance_scaling(*, scale: float = ..., mode: str = ..., distribution: str =
       distribution (text, default 'truncated_normal'): or "normal", "uniform" """
 
 def wasserstein_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | None = None, *, reduction: Any = ..., weights: Any = ...) -> Tensor:
-    """-e p: scores of a critic for real (e = 1) or generated (e = -1) samples.
+    """-e p, for scores p of a critic on real (e = 1) or generated (e = -1) samples.
 
     Args:
       reduction (text or none, default None): default: stated by each loss
       weights (tensor or none, default None)"""
 
 def zeros() -> Any:
-    """All elements 0; all 1."""
+    """All elements are 0, or 1."""

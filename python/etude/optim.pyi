@@ -108,7 +108,7 @@ class AdamW(Optimizer):
     def __init__(self, *, lr: Any = ..., beta1: float = ..., beta2: float = ..., eps: float = ..., decay: float = ..., weight_decay: float = ..., amsgrad: builtins.bool = ...) -> None: ...
 
 class FTRL(Optimizer):
-    """Follow the regularised leader, by coordinate (McMahan et al. 2013), with rates that fall with the square root of n: n' = n + g^2; z += g - (sqrt(n') - sqrt(n)) / lr w; w = -(z - sign(z) l1) / (sqrt(n') / lr + 2 l2 + beta / lr) where |z| > l1, else 0.
+    """Follow the regularised leader, by coordinate (McMahan et al. 2013). The rates fall with the square root of n. n' = n + g^2; z += g - (sqrt(n') - sqrt(n)) / lr w; w = -(z - sign(z) l1) / (sqrt(n') / lr + 2 l2 + beta / lr) where |z| > l1, else 0.
 
     Args:
       lr (number or schedule, default 0.001), above 0
@@ -132,7 +132,7 @@ class LAMB(Optimizer):
     def __init__(self, *, lr: Any = ..., beta1: float = ..., beta2: float = ..., eps: float = ..., weight_decay: float = ...) -> None: ...
 
 class LARS(Optimizer):
-    """Per tensor, k = trust |w| / (|g| + weight_decay |w|), or 1 if a norm is 0; v = momentum v + k (g + weight_decay w); w -= lr v (You et al. 2017).
+    """For each tensor, k = trust |w| / (|g| + weight_decay |w|), or 1 if a norm is 0; v = momentum v + k (g + weight_decay w); w -= lr v (You et al. 2017).
 
     Args:
       lr (number or schedule, default 0.1), at least 0
@@ -194,7 +194,7 @@ class RAdam(Optimizer):
     def __init__(self, *, lr: Any = ..., beta1: float = ..., beta2: float = ..., eps: float = ..., decay: float = ..., weight_decay: float = ...) -> None: ...
 
 class RMSProp(Optimizer):
-    """v = rho v + (1 - rho) g^2; w -= lr g / (sqrt(v) + eps). Centred: v minus the square of the running mean of g. With momentum: b = momentum b + that quotient, w -= lr b.
+    """v = rho v + (1 - rho) g^2; w -= lr g / (sqrt(v) + eps). With `centered`, v is reduced by the square of the running mean of g. With momentum, b = momentum b + that quotient, and w -= lr b.
 
     Args:
       lr (number or schedule, default 0.001), at least 0
@@ -207,7 +207,7 @@ class RMSProp(Optimizer):
     def __init__(self, *, lr: Any = ..., rho: float = ..., eps: float = ..., decay: float = ..., momentum: float = ..., centered: builtins.bool = ...) -> None: ...
 
 class Rprop(Optimizer):
-    """Uses only the sign of the gradient; each element has its own step size. When the gradient changes sign, the step size shrinks and the step is skipped (Riedmiller and Braun 1993). For full batches.
+    """Uses only the sign of the gradient; each element has its own step size. When the gradient changes sign, the step size shrinks and the step is skipped (Riedmiller and Braun 1993). Use it with full batches.
 
     Args:
       lr (float, default 0.01), above 0: initial step size; scaling the rate later has no effect
@@ -263,7 +263,7 @@ def Segment(*, shape: str = ..., start: float = ..., end: float = ..., updates: 
       updates (int, default 1)"""
 
 class Shampoo(Optimizer):
-    """L += G G'; R += G' G; w -= lr L^(-1/4) G R^(-1/4) (Gupta et al. 2018). The roots are computed by Newton's iteration on products. A filter counts as a matrix, as in Muon. Tensors with fewer than two axes take the step of AdaGrad, the same method with a diagonal sum. cost: some 250 products of matrices of the sizes of L and R, for each parameter in each step. So matrices should be small.
+    """L += G G'; R += G' G; w -= lr L^(-1/4) G R^(-1/4) (Gupta et al. 2018). The roots are computed by Newton's iteration on products. A filter counts as a matrix, as in Muon. Tensors with fewer than two axes take the step of AdaGrad, the same method with a diagonal sum. cost: about 250 products of matrices with the sizes of L and R, for each parameter in each step. So matrices should be small.
 
     Args:
       lr (number or schedule, default 0.1), at least 0
@@ -286,13 +286,13 @@ class Yogi(Optimizer):
     def __init__(self, *, lr: Any = ..., beta1: float = ..., beta2: float = ..., eps: float = ..., initial_accumulator: float = ..., weight_decay: float = ...) -> None: ...
 
 def accumulate(n: int) -> Any:
-    """Updates the model only at every n-th call, with the mean of n gradients, like batches that are n times as large. updates(), schedules and averages of weights count such updates. In a graph each call computes an update and applies it if it is due. Gradients since the last update are in the state "accumulated", which survives ends of epochs and checkpoints; waiting() is their number. If training ends between two updates they are unused, and nn::fit warns. To use every batch, take a number of batches that n divides.
+    """Updates the model only at every n-th call, with the mean of n gradients, like batches that are n times as large. updates(), schedules and averages of weights count such updates. In a graph each call computes an update and applies it if it is due. Gradients since the last update are in the state "accumulated", which persists over ends of epochs and checkpoints; waiting() is their number. If training ends between two updates, they are unused, and nn::fit prints a warning. To use every batch, take a number of batches that n divides.
 
     Args:
       n (int)"""
 
 def add_noise(eta: float, gamma: float = ...) -> Any:
-    """Adds normal noise of variance eta / (1 + t)^gamma at update t, counted from 0, drawn from the generator of this thread (Neelakantan et al. 2015).
+    """Adds normal noise to the gradients (Neelakantan et al. 2015). Its variance at update t, counted from 0, is eta / (1 + t)^gamma. The generator of this thread draws it.
 
     Args:
       eta (float)
@@ -308,13 +308,13 @@ def chain(factors: Any) -> Any:
       factors (list of number or schedule)"""
 
 def clip_by_global_norm(norm: float) -> Any:
-    """Multiplies all gradients by one number, so that their norm as one vector is at most `norm`.
+    """Multiplies all gradients by the same number, so that the norm of all gradients as one vector is at most `norm`.
 
     Args:
       norm (float)"""
 
 def clip_by_norm(norm: float) -> Any:
-    """Multiplies the gradient of each tensor by min(1, norm / |g|): its norm is then at most `norm`.
+    """Multiplies the gradient of each tensor by min(1, norm / |g|), so that its norm is at most `norm`.
 
     Args:
       norm (float)"""
@@ -349,7 +349,7 @@ def cosine_restarts(base: float, T: int, mult: float = ..., end: float = ...) ->
       end (float, default 0.0)"""
 
 def ema(decay: float) -> Any:
-    """Averages of weights, for RuleOptimizer::averaged. State "ema": decay e + (1 - decay) w, starting with the weights before the first update.
+    """A running average of the weights, for RuleOptimizer::averaged. The state "ema" is decay e + (1 - decay) w, and starts with the weights before the first update.
 
     Args:
       decay (float)"""
@@ -396,14 +396,14 @@ def linear_warmup(base: float, T: int) -> Any:
       T (int)"""
 
 def lookahead(k: int = ..., alpha: float = ...) -> Any:
-    """Every k updates the slow weights move by alpha towards the weights, which are then set to them (Zhang et al. 2019). State "slow".
+    """Every k updates the slow weights move by the fraction alpha towards the weights, and the weights are set to the slow weights (Zhang et al. 2019). The state "slow" is the slow weights.
 
     Args:
       k (int, default 5)
       alpha (float, default 0.5)"""
 
 def loss_scaling(*, initial: float = ..., growth: float = ..., backoff: float = ..., every: int = ...) -> Any:
-    """Divides gradients by the scale of the loss, RuleOptimizer::loss_scale(). An update with gradients that are not all finite is skipped and lowers the scale. nn::fit multiplies the loss. cost: one read of the gradients per update, which ends a segment of lazy calls.
+    """Divides gradients by the scale of the loss, RuleOptimizer::loss_scale(). If a gradient is not finite, the update is skipped and the scale is lowered. nn::fit multiplies the loss by the scale. cost: one read of the gradients in each update, which ends a segment of lazy calls.
 
     Args:
       initial (float, default 65536.0), above 0
@@ -422,7 +422,7 @@ def one_cycle(max: float, T: int, *, rise: float = ..., div: float = ..., final_
       final_div (float, default 10000.0), above 0: ends at max / div / final_div"""
 
 def piecewise(bounds: Any, values: Any) -> Any:
-    """values[0] before bounds[0], values[1] before bounds[1], ..., the last value from then on.
+    """values[0] before update bounds[0], values[1] before bounds[1], ..., then the last value.
 
     Args:
       bounds (list of int)
@@ -438,7 +438,7 @@ def polynomial(base: float, end: float, power: float, T: int) -> Any:
       T (int)"""
 
 def segments(parts: Any) -> Any:
-    """Concatenates segments, each from its start to its end; then the end of the last segment. throws: kInvalidArgument for another shape, and for ends that an exponential cannot have.
+    """Concatenates segments. Each runs from its start to its end; afterwards the value remains at the end of the last segment. throws: kInvalidArgument for another shape, and for ends that an exponential cannot have.
 
     Args:
       parts (list of optim.Segment)"""
@@ -452,14 +452,14 @@ def step(base: float, factor: float, every: int) -> Any:
       every (int)"""
 
 def swa(start: int, every: int = ...) -> Any:
-    """State "swa": the mean of the weights after update `start` and after every `every` further updates.
+    """A mean of weights, for RuleOptimizer::averaged. The state "swa" is the mean of the weights after update `start` and after every `every` updates from then on.
 
     Args:
       start (int)
       every (int, default 1)"""
 
 def warmup(T: int, then: Any) -> Any:
-    """Rises to then(0) in T updates, as linear_warmup(then(0), T). Then follows `then`, from its update 0.
+    """Rises to then(0) in T updates, as linear_warmup(then(0), T), and continues with `then` from its update 0.
 
     Args:
       T (int)
