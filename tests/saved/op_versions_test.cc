@@ -160,7 +160,7 @@ TEST(OpVersions, TextsStateVersionsAboveOne) {
   expect_results(*of("(x)"), 2, 20);
   expect_results(*of("(x, amount=5, mode=\"down\")  # a.cc:3"), -5, -50);
   expect_results(*of("@2(x, shift=1)"), 4, 31);
-  expect_error([&] { of("@4(x)"); }, ErrorCode::kInvalidArgument,
+  expect_error([&] { of("@4(x)"); }, ErrorCode::kUnimplemented,
                {"line 2", "version 4 of op 'samples.versioned_sample' is newer than this library"});
   expect_error([&] { of("@new(x)"); }, ErrorCode::kInvalidArgument,
                {"'@' after an op is followed by its version, as in samples.versioned_sample@2"});
