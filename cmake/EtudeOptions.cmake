@@ -10,6 +10,7 @@ set(ETUDE_WITH_PYTHON AUTO CACHE STRING "The Python package (needs Python 3.11 a
 set_property(CACHE ETUDE_WITH_PYTHON PROPERTY STRINGS AUTO ON OFF)
 option(ETUDE_PRECOMPILE "Precompiled headers, for builds in which most sources are compiled" OFF)
 option(ETUDE_UNITY "Several sources of a test, and with sanitizers of the library, compiled as one, for builds from nothing" OFF)
+option(ETUDE_FUZZ_TYPE_RULES "Build the fuzz target of type rules, which takes clang over eight minutes" OFF)
 set(ETUDE_SANITIZE "" CACHE STRING "Sanitizers, as g++ spells them: address,undefined or thread")
 
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)

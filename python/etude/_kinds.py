@@ -251,7 +251,7 @@ _table = _Table()
 
 
 def _fill(module: types.ModuleType, space: str) -> types.ModuleType:
-    """Gives a module the names of the kinds of a namespace, made at their first use."""
+    """Adds the names of the kinds of a namespace to a module; each is made at its first use."""
 
     def __getattr__(name: str) -> Any:
         kind = _table.of(space).get(name)

@@ -97,7 +97,7 @@ def spec_of(x: Any) -> Spec:
 
 
 def number(x: Any) -> Any:
-    """A number or array as a tensor of the dtype that the library gives it."""
+    """Converts a number or array to a tensor. The library selects the dtype."""
     return _core.asarray(x)
 
 

@@ -97,9 +97,7 @@ def _function_code(compiled: types.CodeType, depth: int) -> types.CodeType:
 
 
 def _marked(code: types.CodeType, name: str) -> types.CodeType:
-    """Gives the function, and the functions that were generated inside it, a name for
-    tracebacks.
-    """
+    """Sets a name for tracebacks on the function and on the functions generated inside it."""
     constants = []
     for part in code.co_consts:
         if isinstance(part, types.CodeType):

@@ -246,7 +246,7 @@ def _name(name: str, near: ast.AST, context: Optional[ast.expr_context] = None) 
 
 
 def _at(node: ast.AST, near: ast.AST) -> ast.AST:
-    """Gives `node`, and the nodes inside that have none, the place of `near`."""
+    """Sets the place of `node`, and of the nodes inside without a place, to the place of `near`."""
     if not hasattr(near, "lineno"):
         near = near.pattern
     for part in ast.walk(node):
