@@ -42,9 +42,11 @@ TensorRep* new_rep(const Type* type, std::size_t payload) {
 
 void release(Buffer* buffer) noexcept {
   if (buffer == nullptr) return;
+  // Read before the count falls: another thread may free the buffer as soon as it has fallen.
+  const auto give_back = buffer->give_back;
   const uint32_t before = buffer->count.fetch_sub(1, std::memory_order_acq_rel);
   if (before == 1) return free_buffer(buffer);
-  if (before == 2 && buffer->give_back != nullptr) buffer->give_back(buffer);
+  if (before == 2 && give_back != nullptr) give_back(buffer);
 }
 
 // Foreign memory, kept alive by its owner.

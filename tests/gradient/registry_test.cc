@@ -91,7 +91,7 @@ TEST(Registry, RulesSeeTheirOwnCall) {  // spec: CG-01, CG-07.a, TP-22.a, TP-23.
   EXPECT_EQ(rule_runs, 1);  // not the rule of b
   expect_values(tape.gradient(b, w), {50});
   expect_error([&] { tape.gradient(bad, x); }, ErrorCode::kInvalidArgument,
-               {"gradient of test_failing", "3 cotangents for 1 operands"});
+               {"gradient of test_failing", "3 cotangents for 2 operands"});
 }
 
 TEST(Registry, UnwatchedOperandsCostNothing) {  // spec: CG-12
