@@ -19,8 +19,10 @@ import check_common as common
 import site_headers
 import site_search
 
-GUIDES = {"install": "Install and use", "python": "Python", "tours": "Tours", "values": "Values",
-          "functions": "Staged functions", "python_programs": "Programs in Python", "graphs": "Graphs", "lazy": "Lazy tensors",
+GUIDES = {"install": "Install and use", "python_tour": "Python in ten minutes",
+          "python": "Python", "tours": "Tours", "values": "Values",
+          "functions": "Staged functions", "python_programs": "Programs in Python",
+          "python_control_flow": "Control flow in Python", "graphs": "Graphs", "lazy": "Lazy tensors",
           "compiler": "What the compiler did",
           "what_compiling_costs": "What compiling costs", "batches": "Batches: vmap",
           "differentiable": "Derivatives of plain C++", "tensors_and_numbers": "Tensors and numbers",
