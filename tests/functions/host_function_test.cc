@@ -33,6 +33,33 @@ Tensor huber_of(const Tensor& x, const Tensor& m) {
   return m * (2.0F * abs(x) - m);
 }
 
+// spec: V49.c
+TEST(HostFunction, ArgumentsAreValues) {
+  const auto f = host_function(
+      [](Tensor x) {
+        x *= 2.0F;
+        x.at(0) = 9.0F;
+        return x;
+      },
+      TensorSpec{{3}, kFloat32});
+  const auto body = [&](const Tensor& x) {
+    const Tensor y = x + 1.0F;
+    return std::tuple(y, f(y), f(x));
+  };
+  const Tensor x = ones({3});
+  const auto expect = [&](const std::tuple<Tensor, Tensor, Tensor>& made) {
+    EXPECT_TRUE(same_value(std::get<0>(made), full({3}, 2.0F)));
+    EXPECT_TRUE(same_value(std::get<1>(made), Tensor({9.0F, 4.0F, 4.0F})));
+    EXPECT_TRUE(same_value(std::get<2>(made), Tensor({9.0F, 2.0F, 2.0F})));
+    EXPECT_TRUE(same_value(x, ones({3})));
+  };
+  expect(body(x));
+  const auto staged = function(body);
+  for (int call = 0; call < 2; ++call) expect(staged(x));
+  const LazyScope lazy;
+  expect(body(x));
+}
+
 // spec: PY-01
 TEST(HostFunction, APlainCallHasTheValueAndTheDerivativesOfItsCallable) {
   const auto f = host_function([](const Tensor& x) { return x * x; }, kNumber);

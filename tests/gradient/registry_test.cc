@@ -150,6 +150,24 @@ TEST(Registry, IsSharedByThreads) {  // spec: CG-17.a, CG-17.b
   for (std::thread& t : threads) t.join();
 }
 
+// Cotangents that pile up are added early; the numbers are small integers, so that any order is
+// exact.
+TEST(Registry, EarlySumsChangeNoResult) {  // spec: CG-17.c
+  for (const int uses : {1, 2, 3, 31, 64, 65, 700}) {
+    const auto total = [&](const Tensor& x) {
+      Tensor out = zeros({3});
+      for (int i = 0; i < uses; ++i) out += x * static_cast<float>(i % 16);
+      return sum(out);
+    };
+    float want = 0;
+    for (int i = 0; i < uses; ++i) want += static_cast<float>(i % 16);
+    const Tensor x({0.5, 1.0, 2.0});
+    const auto slope = [&](const Tensor& v) { return gradient(total, v); };
+    expect_values(slope(x), {want, want, want});
+    expect_values(function(slope)(x), {want, want, want});
+  }
+}
+
 TEST(Registry, ErrorsInRulesNameTheOp) {  // spec: CG-14.a
   OpDef def = record("test_breaking");
   def.vjp = [](const VjpCall&) -> Values {

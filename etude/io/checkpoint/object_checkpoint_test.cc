@@ -235,6 +235,42 @@ TEST_F(ObjectCheckpoint, CirclesAndOneObjectThatBecameTwo) {
   Checkpoint{{"root", root}}.restore(path("two")).assert_consumed();
 }
 
+// spec: CK-07.a
+TEST_F(ObjectCheckpoint, TheShortestPathIsMatchedFirst) {
+  const auto net = [](Dep& root, const Variable& deep, const Variable& near) {
+    root.track("first", std::make_shared<Dep>())->track("v", deep);
+    root.track("second", near);
+  };
+  Dep root, two;
+  const Variable shared(1.0), deep(0.0), near(0.0);
+  net(root, shared, shared);
+  net(two, deep, near);
+  Checkpoint{{"root", root}}.write(path("one"));
+  const tests::Warnings warnings;
+  Checkpoint checkpoint{{"root", two}};
+  checkpoint.restore(path("one")).expect_partial();
+  EXPECT_EQ(value(near), 1);  // at root/second; a search in depth would find root/first/v before it
+  EXPECT_EQ(value(deep), 0);
+  ASSERT_EQ(warnings.told.size(), 1u);
+}
+
+// spec: CK-09.c
+TEST_F(ObjectCheckpoint, PlainFieldsAndEmptyContainersAreIgnored) {
+  struct Net {
+    int64_t steps = 1;
+    std::string name = "one";
+    std::vector<Tensor> none;
+    std::map<std::string, Variable> empty;
+    Tensor weight = 3.0;
+  };
+  Net one, two{.steps = 2, .name = "two", .weight = 0.0};
+  Checkpoint{{"net", one}}.write(path("x"));
+  Checkpoint{{"net", two}}.restore(path("x")).assert_consumed();
+  EXPECT_EQ(two.weight.item<float>(), 3);
+  EXPECT_EQ(two.steps, 2);
+  EXPECT_EQ(two.name, "two");
+}
+
 // spec: CK-08
 TEST_F(ObjectCheckpoint, ValuesOfAnotherTypeRestoreNothing) {
   Tensor a(1.0), b({1.0, 2.0}), c(3.0);
