@@ -15,8 +15,11 @@ struct Holder {
   ~Holder() {
     count.assign_add(sum(matmul(weight, weight)));
     const Tensor slope = gradient([](const Tensor& w) { return sum(w * w); }, weight);
-    std::printf("after main: %g %g\n", static_cast<double>(count.read().item<float>()),
-                static_cast<double>(slope.at(0, 0).item<float>()));
+    const Tensor one =
+        linalg::solve(weight + 300.0F * eye(300), sum(weight + 300.0F * eye(300), {.axis = 1}));
+    std::printf("after main: %g %g %g\n", static_cast<double>(count.read().item<float>()),
+                static_cast<double>(slope.at(0, 0).item<float>()),
+                static_cast<double>(one.at(0).item<float>()));
   }
 };
 
