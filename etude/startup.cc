@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "etude/codegen/serve.h"
+#include "etude/core/internal/late_calls.h"
 #include "etude/core/op/registry.h"
 #include "etude/core/op/tiered_code.h"
 #include "etude/eager/dispatch.h"
@@ -42,6 +43,9 @@ void DispatchEntry::table_was_made() {
   profile_this_thread();
   lazy_this_thread();
 }
+
+// eager -> core: the profiler measures calls that run later, in the queue of a device.
+RefPtr<const LateTimer> timer_of_call() { return timer_of_profiled_call(); }
 
 // kernels -> plan: kernels alone know their prepared parameters, so they describe their calls to
 // the search for clusters.

@@ -528,7 +528,7 @@ Values FunctionCore::run_locked(const Trace& trace, const Arguments& call,
     std::optional<LateCallerScope> late;
     if (device) late.emplace(name(), where);
     const bool is_plain = mode_word == 0 && has_data;
-    Values out = device     ? run_placed(*trace.graph, list.view(), *device, where)
+    Values out = device     ? run_placed(*trace.graph, list.view(), trace.given, *device, where)
                  : is_plain ? trace.plan->run(list.view(), trace.given)
                             : call_graph(trace.attrs, list.view(), where);
     if (mode_word != 0 && !device) {
