@@ -15,6 +15,7 @@ OF_PROGRAM = "holds functions and elements of the program, which have no descrip
 EXEMPT = {
     "nn.keep_best": "borrows a model of the caller's type",
     "optim.lbfgs": "minimises a function of the program; optim.LBFGSOptions has a row",
+    "data.Batches": OF_PROGRAM,
     "data.BucketedLoader": OF_PROGRAM,
     "data.Dataset": OF_PROGRAM,
     "data.DatasetIterator": OF_PROGRAM,

@@ -111,7 +111,7 @@ def classes(path, text):
     aliases = {}
     for name, base in re.findall(r"^using (\w+) = (\w+)<\d>;", text, re.M):
         aliases.setdefault(base, []).append(name)
-    for match in re.finditer(r"^(?:template <(.*)>\n)?class (\w+)(?: : public ([\w:<>]+))? \{", text, re.M):
+    for match in re.finditer(r"^(?:template <(.*)>\n)?class (\w+)(?: : public ([\w:<>, ]+))? \{", text, re.M):
         arguments, name, base = match.groups()
         space = space_of(text, match.start())
         body = text[match.end() - 1:closing(text, match.end() - 1)]

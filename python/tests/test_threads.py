@@ -92,7 +92,7 @@ print(float(v))
     assert float(out) == 1601.0
 
 
-# spec: PY-06
+# spec: PY-06, PY-08
 def test_callbacks_that_call_the_function_again():
     run(THREADS + """
 v = et.Variable(1.0, trainable=False)
