@@ -360,8 +360,8 @@ class Planner {
   };
   void find_safe() {
     // The failure of a step in a queue shows after later steps are enqueued.
-    const auto may_fail = [&](const auto& p) { return !is_view(*p) && !p->never_faults; };
-    if (has_queue() && std::ranges::any_of(prepared_, may_fail)) return;
+    const auto fails_late = [](const auto& p) { return is_queued(*p) && !p->never_faults; };
+    if (std::ranges::any_of(prepared_, fails_late)) return;
     while (safe_ > 0 && (is_view(*prepared_[safe_ - 1]) || prepared_[safe_ - 1]->never_faults)) {
       --safe_;
     }

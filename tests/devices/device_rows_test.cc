@@ -213,12 +213,12 @@ TEST_P(DeviceRows, AStagedFunctionRunsInTheScopeOfItsCall) {
     const DeviceScope inside(more);
     return std::pair(y, y + 1.0);
   });
-  const Tensor x = {1.0, 2.0}, want = tanh(x) * x;
+  const Tensor x = {1.0, 2.0}, want = tanh(x) * x, more_wanted = want + 1.0;
   const auto check = [&](const std::pair<Tensor, Tensor>& found, const Device& where) {
     EXPECT_EQ(found.first.device(), where);
     EXPECT_EQ(found.second.device(), more);
     EXPECT_TRUE(same_value(found.first.to("cpu:0"), want));
-    EXPECT_TRUE(same_value(found.second.to("cpu:0"), want + 1.0));
+    EXPECT_TRUE(same_value(found.second.to("cpu:0"), more_wanted));
   };
   check(f(x), Device());
   check(f(there(x)), device());
