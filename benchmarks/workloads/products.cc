@@ -74,7 +74,7 @@ class Conv3x3 final : public Instance {
 };
 
 // Two independent chains of products in one staged function, which may run them side by side. The
-// detail `ratio` is their time by that of two functions with one chain each, one after the other.
+// detail `ratio` is their time, divided by the time of two functions with one chain each.
 class Branches final : public Instance {
  public:
   std::vector<double> check() override {

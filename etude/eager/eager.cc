@@ -367,7 +367,7 @@ template <std::size_t N>
     return only(execute(op, operands, op.default_attrs(), where));
   }
   return located(op, where, [&] {
-    Tensor out = make_result(entry, operands);
+    Tensor out = make_result(entry.result, entry.in_place, operands);
     void* to[] = {TensorAccess::rep(out)->data};
     const FloatModeScope float_mode;
     if (!entry.run({entry.state, to, data})) throw_fault();

@@ -423,7 +423,7 @@ class TraceWriter {
 void Profile::write_trace(const std::string& path) const {
   wait_for_late_calls(threads_);
   TraceWriter writer(path);
-  std::map<std::string, int> tracks;  // of devices, after those of threads
+  std::map<std::string, int> tracks;  // of devices; their numbers follow
   int64_t left_out = 0;
   int last_thread = 0;
   for (const auto& thread : threads_) {

@@ -61,29 +61,33 @@ template <auto of>
 constexpr auto kTextModel =
     [](const NoOptions&, CallSite where, std::string size) { return of(size, where); };
 
-const Options kSmall = {{"classes", 2}, {"width", 0.1}};
+// Options of small models, for tests.
+Options of_width(double width) { return {{"classes", 2}, {"width", width}}; }
 
 void add_image_models(Rows rows) {
   using namespace nn::models;  // NOLINT(google-build-using-namespace): a table
-  rows.function<ImageOptions>("nn.models.xception", kModel<xception>, {}, {}, kSmall);
-  rows.function<ImageOptions>("nn.models.mobilenet", kModel<mobilenet>, {}, {}, kSmall);
-  rows.function<ImageOptions>("nn.models.mobilenet_v2", kModel<mobilenet_v2>, {}, {}, kSmall);
+  rows.function<ImageOptions>("nn.models.xception", kModel<xception>, {}, {}, of_width(0.1));
+  rows.function<ImageOptions>("nn.models.mobilenet", kModel<mobilenet>, {}, {}, of_width(0.1));
+  rows.function<ImageOptions>("nn.models.mobilenet_v2", kModel<mobilenet_v2>, {}, {},
+                              of_width(0.1));
   rows.function<ImageOptions>("nn.models.shufflenet_v2", kModel<shufflenet_v2>, {}, {},
-                              {{"classes", 2}, {"width", 0.5}});
+                              of_width(0.5));
   rows.function<ImageOptions, int>("nn.models.resnet_v2", kModelOf<int, resnet_v2>, {"depth"}, {50},
-                                   kSmall);
+                                   of_width(0.1));
   rows.function<ImageOptions, int>("nn.models.big_transfer", kModelOf<int, big_transfer>, {"depth"},
-                                   {50}, kSmall);
+                                   {50}, of_width(0.5));
   rows.function<ImageOptions, int>("nn.models.densenet", kModelOf<int, densenet>, {"depth"}, {121},
-                                   kSmall);
+                                   of_width(0.1));
   rows.function<ImageOptions, int>("nn.models.efficientnet", kModelOf<int, efficientnet>, {"b"},
-                                   {0}, kSmall);
-  rows.function<ImageOptions, std::string>(
-      "nn.models.squeezenet", kModelOf<std::string, squeezenet>, {"version"}, {"1.1"}, kSmall);
-  rows.function<ImageOptions, std::string>(
-      "nn.models.mobilenet_v3", kModelOf<std::string, mobilenet_v3>, {"size"}, {"small"}, kSmall);
+                                   {0}, of_width(0.1));
+  rows.function<ImageOptions, std::string>("nn.models.squeezenet",
+                                           kModelOf<std::string, squeezenet>, {"version"}, {"1.1"},
+                                           of_width(0.1));
+  rows.function<ImageOptions, std::string>("nn.models.mobilenet_v3",
+                                           kModelOf<std::string, mobilenet_v3>, {"size"}, {"small"},
+                                           of_width(0.1));
   rows.function<ImageOptions, int>("nn.models.resnet_cifar", kModelOf<int, resnet_cifar>, {"depth"},
-                                   {8}, kSmall, {.classes = 10});
+                                   {8}, of_width(0.1), {.classes = 10});
 }
 
 // Models with a second size after the options.
@@ -93,19 +97,19 @@ void add_sized_models(Rows rows) {
       [](const ImageOptions& options, CallSite where, int depth, int64_t inner) {
         return nn::models::resnet(depth, options, inner, where);
       },
-      {"depth", {"inner", 1}}, {18}, kSmall);
+      {"depth", {"inner", 1}}, {18}, of_width(0.1));
   rows.function<ImageOptions, int, int64_t>(
       "nn.models.wide_resnet_cifar",
       [](const ImageOptions& options, CallSite where, int depth, int64_t widen) {
         return nn::models::wide_resnet_cifar(depth, widen, options, where);
       },
-      {"depth", "widen"}, {10, 1}, kSmall, {.classes = 10});
+      {"depth", "widen"}, {10, 1}, of_width(0.1), {.classes = 10});
   rows.function<ImageOptions, int, int64_t>(
       "nn.models.vgg",
       [](const ImageOptions& options, CallSite where, int depth, int64_t image) {
         return nn::models::vgg(depth, options, image, where);
       },
-      {"depth", {"image", 224}}, {11, 32}, kSmall);
+      {"depth", {"image", 224}}, {11, 32}, of_width(0.1));
 }
 
 void add_text_models(Rows rows) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Profiles of calls that run later: the times are those of the queue, not of the enqueueing.
+// Profiles of calls that run later: the times are times in the queue, not times of enqueueing.
 #include <chrono>
 #include <fstream>
 #include <optional>

@@ -460,8 +460,8 @@ Device device_of(uint64_t seed) {
   return seed % 2 == 0 ? second : sim::device();
 }
 
-// A program in a scope of a device that has its Variables, eagerly and staged. The inputs of some
-// programs are there, those of others come from home.
+// A program in a scope of a device that has its Variables, eagerly and staged. Some programs have
+// their inputs there, others at home.
 void check_calls_on(const Device& device, const Program& program, uint64_t seed) {
   const auto on_device = [&](const auto& run) {
     const DeviceScope on(device);

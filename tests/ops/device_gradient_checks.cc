@@ -2,7 +2,6 @@
 // Derivatives of calls on other devices than cpu:0: gradients, tangents and second derivatives are
 // on the devices of their operands, and have the bits of cpu:0.
 #include <functional>
-#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -31,6 +30,7 @@ struct Point {
 struct Case {
   Body body;
   Point at;
+  Tensors results;
   bool has_second_order = false;
 };
 
@@ -99,15 +99,15 @@ Outcome outcome_of(const F& f) {
   return out;
 }
 
-// `device`: null for the devices of the operands.
+// Output i is on the device of `like[i]`.
 void compare(const Call& call, const std::string& mode, const Outcome& got, const Outcome& want,
-             const Tensors& operands, std::optional<Device> device) {
+             const Tensors& like) {
   expect(got.error == want.error, call.label(mode),
          [&] { return fmt::format("got error '{}', want '{}'", got.error, want.error); });
   compare_lists(call, mode, got.values, want.values);
   for (std::size_t i = 0; i < got.values.size(); ++i) {
     if (!got.values[i].has_value()) continue;
-    const Device expected = device ? *device : operands[i].device();
+    const Device expected = like[i].device();
     expect(got.places[i] == expected, call.label(mode), [&] {
       return fmt::format("output {} is on {}, want {}", i, got.places[i].to_string(),
                          expected.to_string());
@@ -119,13 +119,13 @@ void compare_cases(const Call& call, const Case& home, const Case& away, const D
   const auto mode = [&](std::string_view what) {
     return fmt::format("{} on {}", what, device.to_string());
   };
-  const auto check = [&](std::string_view what, const auto& derive, std::optional<Device> place) {
+  const auto check = [&](std::string_view what, const auto& derive, const Tensors& like) {
     compare(call, mode(what), outcome_of([&] { return derive(away.body, away.at); }),
-            outcome_of([&] { return derive(home.body, home.at); }), away.at.operands, place);
+            outcome_of([&] { return derive(home.body, home.at); }), like);
   };
-  check("gradient", gradients_of, std::nullopt);
-  check("jvp", tangents_of, device);
-  if (home.has_second_order) check("second order", second_order_of, std::nullopt);
+  check("gradient", gradients_of, away.at.operands);
+  check("jvp", tangents_of, away.results);
+  if (home.has_second_order) check("second order", second_order_of, away.at.operands);
 }
 
 Tensors directions(const Call& call, std::string_view purpose) {
@@ -163,11 +163,15 @@ Case moved_case(const Case& home, const Device& device, const Place& place) {
       if (place(i)) (*list)[i] = on((*list)[i], device);
     }
   }
-  for (Tensor& seed : out.at.seeds) seed = on(seed, device);
+  const Values y = out.body(out.at.operands);
+  out.results.assign(y.begin(), y.end());
+  for (std::size_t r = 0; r < y.size(); ++r) {  // some results are at home
+    out.at.seeds[r] = on(out.at.seeds[r], y[r].has_value() ? y[r].device() : device);
+  }
   return out;
 }
 
-// The call as a graph: its operands without those that are absent.
+// The call as a graph: its operands that are present.
 Case graph_case(Case home, const GraphRef& graph) {
   for (Tensors* list : {&home.at.directions, &home.at.more_directions, &home.at.operands}) {
     Tensors there;
@@ -210,7 +214,7 @@ void check_plan(const Call& call, const Graph& placed, const Case& home, const C
     operands.push_back(away.at.operands[i]);
   }
   compare(call, fmt::format("staged gradient on {}", device.to_string()), outcome_of(planned),
-          picked, operands, std::nullopt);
+          picked, operands);
 }
 
 }  // namespace

@@ -115,7 +115,7 @@ class Mailbox {
     CallNote note;
     LateTimer::Time start = {};  // of a call that is measured
   };
-  // Removes the entry, and gives its time to its timer.
+  // Removes the entry, and reports its time to its timer.
   Entry take(uint64_t number);
 
   const std::string device_;
