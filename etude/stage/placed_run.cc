@@ -16,6 +16,7 @@
 #include "etude/core/internal/device_table.h"
 #include "etude/core/internal/host_door.h"
 #include "etude/core/internal/mode.h"
+#include "etude/core/internal/traced.h"
 #include "etude/passes/place.h"
 #include "etude/plan/plan.h"
 
@@ -62,6 +63,13 @@ Tensor moved_capture(const Graph& placed, std::size_t i, const Tensor& x, Device
   return made.there;
 }
 
+// Whether x is a value of an enclosing trace on cpu:0, where functions are traced for all devices:
+// it follows the other arguments, as the operands of a call. A Variable stays.
+bool follows_others(const Tensor& x) {
+  const bool stays = has_fixed_place(x) && !hides_scope();
+  return x.type()->device().is_home() && trace_of(x) != nullptr && !stays;
+}
+
 }  // namespace
 
 Values run_placed(const Graph& traced, Operands inputs, std::span<const uint8_t> given,
@@ -83,7 +91,7 @@ Values run_placed(const Graph& traced, Operands inputs, std::span<const uint8_t>
                        input.name, from.to_string(), to.to_string(), scope->where.file,
                        scope->where.line, input.name, to.to_string());
     ETUDE_REQUIRE(
-        !is_argument || scope != nullptr || is_inside_rule(),
+        !is_argument || scope != nullptr || is_inside_rule() || follows_others(inputs[i]),
         "argument '{}' is on {}, another argument is on {}, and no DeviceScope selects one. "
         "Copy one of them: {}.to(\"{}\")",
         input.name, from.to_string(), to.to_string(), input.name, to.to_string());

@@ -18,6 +18,7 @@
 #include "etude/core/op/op.h"
 #include "etude/ops.h"
 #include "etude/ops/random.h"
+#include "etude/stage/control_flow.h"
 #include "etude/stage/function.h"
 #include "etude/variables/variable.h"
 #include "tests/devices/on_device.h"
@@ -259,6 +260,70 @@ TEST_P(DeviceRows, AVariableWinsOverTheScope) {
     EXPECT_EQ(sum.device(), device());
     EXPECT_EQ(sum.to_vector<float>(), (Floats{6, 8}));
   }
+}
+
+// A function is traced on cpu:0, but values that depend on a Variable are on its device.
+// spec: DV-08
+TEST_P(DeviceRows, LoopsAndBranchesWithAVariableOfTheDevice) {
+  const Tensor x = {0.5, 1.0}, rows = {{1.0, 2.0}, {-3.0, 0.5}, {1.0, -1.0}};
+  const auto body_of = [](const Variable& v) {
+    return [&v](const Tensor& start, const Tensor& steps) {
+      const auto [last, outputs] = scan(
+          [&](const Tensor& state, const Tensor& row) {
+            cond(
+                sum(row) > 0.0F, [&] { v.assign_add(row * 0.125F); }, [&] {});
+            const Tensor next = state * 0.5F + v;
+            return std::pair(next, next * row);
+          },
+          start, steps);
+      const Tensor chosen = cond(
+          sum(last) > 0.0F, [&] { return start * v; }, [&] { return start; });
+      const Tensor grown = while_loop([](const Tensor& s) { return sum(s) < 20.0F; },
+                                      [&](const Tensor& s) { return s + v * v; }, start);
+      return grown + chosen + sum(outputs);
+    };
+  };
+  const Variable home(Tensor({1.0, 2.0})), away(there(Tensor({1.0, 2.0})));
+  const auto plain = body_of(home), there_body = body_of(away);
+  const auto staged = function<Tensor(const Tensor&, const Tensor&)>(there_body);
+  for (int i = 0; i < 2; ++i) {
+    const Tensor want = plain(x, rows);
+    const Tensor found = staged(there(x), there(rows));
+    EXPECT_EQ(found.device(), device());
+    EXPECT_TRUE(same_value(found.to("cpu:0"), want)) << found << want;
+    EXPECT_TRUE(same_value(away.read().to("cpu:0"), home.read()));
+  }
+  EXPECT_EQ(staged.trace_count(), 1U);
+  const DeviceScope on(device());
+  const Tensor scoped = staged(x, rows), again = there_body(x, rows);
+  EXPECT_EQ(scoped.device(), device());
+  EXPECT_EQ(again.device(), device());
+  home.assign(away.read());
+  const auto without_state = [&](const Variable& v) {
+    return [&v](const Tensor& start) {
+      return sum(fold([&](const Tensor& s, const Tensor& row) { return tanh(s * v) + row; }, start,
+                      stack({start, start})));
+    };
+  };
+  const auto slope = gradient(without_state(home), x);
+  const auto loop = function<Tensor(const Tensor&)>(without_state(away));
+  const Tensor found = gradient([&](const Tensor& t) { return loop(t); }, there(x));
+  EXPECT_EQ(found.device(), device());
+  EXPECT_TRUE(same_value(found.to("cpu:0"), slope.to("cpu:0")));
+}
+
+// An argument of a staged call inside a trace follows the value of a Variable, as an operand does.
+// spec: DV-08
+TEST_P(DeviceRows, AStagedCallInsideATraceFollowsAVariable) {
+  const Variable away(there(Tensor({1.0, 2.0}))), home(Tensor({1.0, 2.0}));
+  const auto inner = function([](const Tensor& a, const Tensor& b) { return a * b + 1.0; });
+  const auto outer = function([&](const Tensor& x) { return inner(x, away) * x; });
+  const Tensor y = outer(there(Tensor({3.0, 4.0})));
+  EXPECT_EQ(y.device(), device());
+  EXPECT_EQ(y.to_vector<float>(), (Floats{12, 36}));
+  const auto both = function([&] { return inner(home, away); });
+  expect_error([&] { both(); }, ErrorCode::kInvalidArgument,
+               {"is on cpu:0, another argument is on " + name(), "no DeviceScope selects one"});
 }
 
 // spec: DV-09
