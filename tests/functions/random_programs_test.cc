@@ -528,15 +528,16 @@ void check_derivatives_on(const Device& device, const Program& program, uint64_t
   };
   const auto [wa, wb] = gradients(plain, x[0], x[1]);
   const Tensor wt = tangent(plain, x[0], x[1]);
-  const auto compare = [&](const auto& f) {
+  const auto compare = [&](const char* mode, const auto& f) {
+    SCOPED_TRACE(mode);
     const DeviceScope on(device);
     const auto [ga, gb] = gradients(f, a, b);
     EXPECT_SAME(ga.to("cpu:0"), wa);
     EXPECT_SAME(gb.to("cpu:0"), wb);
     EXPECT_SAME(tangent(f, a, b).to("cpu:0"), wt);
   };
-  compare(there);
-  compare(staged);
+  compare("eager", there);
+  compare("staged", staged);
 }
 
 std::vector<std::string> switched_off() {
