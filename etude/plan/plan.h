@@ -220,7 +220,7 @@ class Plan final : public RefCounted {
   const Step* run_sections(const Frame& frame) const;
   const Step* run_fork(const Frame& frame, const Section& fork) const;
   const Step* run_watched_steps(const Frame& frame) const;
-  // `safe`: the first node from which on nothing can fail.
+  // `safe`: neither this node nor a later one can fail.
   void find_late_values(std::size_t safe);
   // Waits for the late values between two parts of the steps. throws: their late errors.
   const Step* run_in_two(const Frame& frame, Operands inputs, const Values& made) const;
