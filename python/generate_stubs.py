@@ -232,8 +232,10 @@ def kind_text(kind: dict) -> str:
 
 def kinds_of(space: str, module) -> str:
     rows = [k for k in _core._kinds() if k["name"].rpartition(".")[0] == space]
-    ops = {name for name, value in vars(module).items() if isinstance(value, _core.Op)}
-    return "\n".join(kind_text(k) for k in rows if k["name"].rpartition(".")[2] not in ops)
+    # Ops, and classes of the package that a kind has the name of.
+    own = {name for name, value in vars(module).items()
+           if isinstance(value, _core.Op) or (isinstance(value, type) and "_kind" not in value.__dict__)}
+    return "\n".join(kind_text(k) for k in rows if k["name"].rpartition(".")[2] not in own)
 
 
 def stubs() -> dict[str, str]:

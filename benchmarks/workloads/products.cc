@@ -98,7 +98,7 @@ class Branches final : public Instance {
  private:
   using Clock = std::chrono::steady_clock;
   static constexpr int64_t kSize = 64;
-  static constexpr int kLayers = 25;
+  static constexpr int kLayers = 30;
 
   static Tensor chain(const Tensor& x, const Tensor& w) {
     Tensor y = x;

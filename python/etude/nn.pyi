@@ -809,6 +809,15 @@ class PositionalEmbedding(Layer):
 
     def __init__(self, length: int, size: int, learned: builtins.bool = ...) -> None: ...
 
+class Precision(Layer):
+    """A layer or model under a policy. Each call casts the parameters and floating inputs to the compute dtype, and the results to the output dtype. The layers inside do not mix precisions: an op with operands of several floating dtypes throws. State, such as running statistics, remains float32, or float64 if the parameters are float64. A part that is itself a Precision uses its own policy. throws (construction): kInvalidArgument for a dtype that is not floating. throws (call): the errors of the layer, with its path; kInvalidArgument for a call that mixes floating dtypes.
+
+    Args:
+      layer (layer)
+      policy (nn.PrecisionPolicy, default 'nn.PrecisionPolicy(compute=bfloat16)')"""
+
+    def __init__(self, layer: Any, policy: Any = ...) -> None: ...
+
 def PrecisionPolicy(*, compute: DTypeLike = ..., parameter: DTypeLike = ..., output: DTypeLike = ...) -> Any:
     """
 
@@ -1004,6 +1013,14 @@ class TextEncoder(Layer):
 
 def Throughput() -> Any:
     """Samples per second since construction or reset()."""
+
+class TimeDistributed(Layer):
+    """Applies a layer at each step: the layer receives x [n, time, ..] as [n * time, ..]. throws: the errors of the layer; kInvalidArgument for fewer than 2 axes.
+
+    Args:
+      layer (layer)"""
+
+    def __init__(self, layer: Any) -> None: ...
 
 class TransformerDecoderLayer(Layer):
     """Causal self-attention, attention to `memory` [n, keys, dim], and two Dense layers, each added to its input. throws: as MultiHeadAttention.

@@ -142,6 +142,18 @@ class LARS(Optimizer):
 
     def __init__(self, *, lr: Any = ..., momentum: float = ..., weight_decay: float = ..., trust: float = ...) -> None: ...
 
+def LBFGSOptions(*, iterations: int = ..., history: int = ..., gradient_limit: float = ..., change_limit: float = ..., armijo: float = ..., curvature: float = ..., evaluations: int = ...) -> Any:
+    """
+
+    Args:
+      iterations (int, default 100), at least 0
+      history (int, default 10), at least 1: number of stored pairs of step and gradient change
+      gradient_limit (float, default 1e-07), at least 0: converged when no gradient element is larger
+      change_limit (float, default 1e-12), at least 0: converged when the relative decrease is not larger
+      armijo (float, default 0.0001), in [0, 1]: required decrease, relative to the initial slope
+      curvature (float, default 0.9), in [0, 1]: allowed slope after a step, relative to the initial slope
+      evaluations (int, default 25), at least 1: of one line search"""
+
 class Lion(Optimizer):
     """w -= lr (sign(beta1 m + (1 - beta1) g) + weight_decay w); m = beta2 m + (1 - beta2) g.
 
