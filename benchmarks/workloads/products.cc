@@ -125,7 +125,7 @@ class Branches final : public Instance {
   template <class F>
   static double seconds(const F& f) {
     Clock::duration best = Clock::duration::max();
-    for (int i = 0; i < 200; ++i) {
+    for (int i = 0; i < 1000; ++i) {
       const Clock::time_point start = Clock::now();
       f();
       best = std::min(best, Clock::now() - start);
