@@ -12,10 +12,12 @@
 
 #include <gtest/gtest.h>
 
+#include "etude/autodiff/batch.h"
 #include "etude/autodiff/gradient.h"
 #include "etude/core/context/device_scope.h"
 #include "etude/core/internal/device_table.h"
 #include "etude/core/op/op.h"
+#include "etude/lazy/lazy.h"
 #include "etude/ops.h"
 #include "etude/ops/random.h"
 #include "etude/stage/control_flow.h"
@@ -324,6 +326,21 @@ TEST_P(DeviceRows, AStagedCallInsideATraceFollowsAVariable) {
   const auto both = function([&] { return inner(home, away); });
   expect_error([&] { both(); }, ErrorCode::kInvalidArgument,
                {"is on cpu:0, another argument is on " + name(), "no DeviceScope selects one"});
+}
+
+// Two devices are the same error for recorded calls and for examples of a vmap.
+TEST_P(DeviceRows, TwoDevicesAreAnErrorInALazyScopeAndInAVmap) {
+  const Tensor x = {{1.0, 2.0}, {3.0, 4.0}}, y = there(x);
+  const auto mixed = vmap([](const Tensor& a, const Tensor& b) { return a + b; });
+  for (const bool is_lazy : {false, true}) {
+    std::optional<LazyScope> lazy;
+    if (is_lazy) lazy.emplace();
+    const Tensor here = x * 2.0;
+    expect_error([&] { here + y; }, ErrorCode::kInvalidArgument,
+                 {"is on cpu:0", " is on " + name(), "no DeviceScope selects one"});
+    expect_error([&] { mixed(here, y); }, ErrorCode::kInvalidArgument,
+                 {"is on cpu:0", " is on " + name(), "no DeviceScope selects one"});
+  }
 }
 
 // spec: DV-09

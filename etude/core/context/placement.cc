@@ -8,7 +8,6 @@
 #include "etude/base/warning.h"
 #include "etude/core/call/located.h"
 #include "etude/core/context/ambient.h"
-#include "etude/core/context/context.h"
 #include "etude/core/context/resource.h"
 #include "etude/core/internal/device_table.h"
 #include "etude/core/internal/host_door.h"
@@ -36,7 +35,7 @@ std::string place_text(const Op& op, std::size_t i, const Tensor& x) {
 
 // Whether x is a value of a trace, or an example of a vmap inside a trace.
 bool is_traced(const Tensor& x) {
-  return trace_of(x) != nullptr || (TensorAccess::is_abstract(x) && !ContextStack::is_on_eager());
+  return trace_of(x) != nullptr || (TensorAccess::is_abstract(x) && is_inside_trace());
 }
 
 // The device where all operands are, or outside of scopes an error. In a rule a value at home, such
