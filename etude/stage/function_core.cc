@@ -262,8 +262,8 @@ TraceRef FunctionCore::find(const Arguments& call) const {
 }
 
 TraceRef FunctionCore::find_generalised(const Arguments& call, Refusal& refusal) {
-  for (const TraceRef& trace : traces()) {
-    if (!trace->symbolic || !variables_fit(*trace, call)) continue;
+  for (const TraceRef& trace : kept_->symbolic_of_form(call)) {
+    if (!variables_fit(*trace, call)) continue;
     const TraceRef made = instance_of(*trace, call, refusal);
     if (!made) continue;
     note_use(*trace);
@@ -326,7 +326,7 @@ TraceRef FunctionCore::trace_call(const Arguments& call, const ArgumentNames& na
   if (kept_->history->note_trace()) warn_of_traces(name(), traces(), TraceKey(call), names, where);
   if (general) keep(general);
   if (found || refusal.is_of_given_size) return keep_instance(found ? found : TraceRef(made));
-  if (options_.relax_shapes) generalise(*made, call, traces());
+  if (options_.relax_shapes) generalise(*made, call, kept_->latest_of_form(call));
   if (made->symbolic && !refusal.text.empty()) {
     made->cause += "; the graph for other sizes does not serve it: " + refusal.text;
   } else if (!refusal.text.empty()) {
@@ -558,9 +558,15 @@ std::vector<Variable> FunctionCore::variables() const {
 }
 
 std::string FunctionCore::cause_of(const TraceKey& key, const ArgumentNames& names) const {
-  const std::vector<TraceRef> known = traces();
-  if (known.empty()) return "it is the first";
-  return difference_from(*known.back(), known.size(), key, names);
+  kept_->drop_useless();
+  TraceRef latest;
+  std::size_t count = 0;
+  {
+    const std::shared_lock lock(kept_->mutex);
+    count = kept_->traces.size();
+    if (count > 0) latest = kept_->traces.back();
+  }
+  return latest ? difference_from(*latest, count, key, names) : "it is the first";
 }
 
 }  // namespace internal
