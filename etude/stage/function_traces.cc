@@ -138,7 +138,8 @@ namespace {
 
 uint64_t mix_form(uint64_t h, const Type* type) {
   if (type == nullptr) return mix(h, 0);
-  return mix(h, static_cast<uint64_t>(type->dtype()) * 64 + static_cast<uint64_t>(type->rank()) + 1);
+  return mix(h,
+             static_cast<uint64_t>(type->dtype()) * 64 + static_cast<uint64_t>(type->rank()) + 1);
 }
 
 // After the types: the other parts of a key.

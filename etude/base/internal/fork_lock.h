@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Locks that fork() takes, so that a child finds them open whatever other threads of its parent
+// did: of the allocator, and of tables of the process. Not for locks of single objects.
+#pragma once
+
+#include <shared_mutex>
+
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace internal {
+
+// While alive, fork() takes a lock, or several, and releases it in the parent. fork() waits for all
+// of them at most two seconds, and holds none while it waits for one. threads: thread-safe.
+class ForkLock {
+ public:
+  struct Functions {
+    bool (*try_lock)(void* object);
+    void (*unlock)(void* object);
+    void (*renew)(void* object);  // in the child: makes a new lock, or releases this one
+  };
+  // `object` is passed to the functions, which do not allocate.
+  ForkLock(void* object, const Functions& functions) noexcept;
+  ForkLock(const ForkLock&) = delete;
+  ForkLock& operator=(const ForkLock&) = delete;
+  ~ForkLock();
+
+ private:
+  friend struct ForkLocks;
+  void* object_;
+  const Functions functions_;
+  ForkLock* before_ = nullptr;
+  ForkLock* after_ = nullptr;
+};
+
+// Registers the handlers of fork(), if they are not yet. The system calls the handlers that were
+// registered later first. So whoever waits in a handler for threads that need these locks calls
+// this function before it registers its own.
+void prepare_fork_locks() noexcept;
+
+// A std::shared_mutex after fork(): the child's thread has another id, which the lock compares.
+void renew(std::shared_mutex& mutex) noexcept;
+
+}  // namespace internal
+}  // namespace etude
