@@ -12,6 +12,7 @@
 #include "etude/core/call/builtin.h"
 #include "etude/core/call/call_scope.h"
 #include "etude/core/context/device_scope.h"
+#include "etude/core/context/draws_scope.h"
 #include "etude/core/context/pending.h"
 #include "etude/core/context/resource.h"
 #include "etude/core/internal/late_calls.h"
@@ -470,6 +471,8 @@ bool is_changing(const Trace& trace) {
 Values FunctionCore::run(const Trace& trace, const Arguments& call, CallSite where) const {
   kept_->history->note_call();
   if (!trace.size_reads.empty()) TraceContext::note_reads(trace.size_reads);
+  std::optional<DrawsScope> draws;  // of the keys of this call
+  if (trace.keys > 0) draws.emplace();
   std::optional<LazyPause> pause;  // pending calls must fail before the changes
   if (mode_word != 0 && is_lazy() && is_changing(trace)) pause.emplace(where);
   if (trace.variables.empty()) return run_locked(trace, call, {}, where);

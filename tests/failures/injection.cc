@@ -74,6 +74,15 @@ bool FailureScope::has_failed() noexcept {
 }
 long FailureScope::count() noexcept { return counter_of(what_).count; }
 
+Quiet::Quiet() noexcept
+    : was_on_{allocations.is_on.exchange(false), threads.is_on.exchange(false),
+              file_changes.is_on.exchange(false)} {}
+Quiet::~Quiet() {
+  allocations.is_on = was_on_[0];
+  threads.is_on = was_on_[1];
+  file_changes.is_on = was_on_[2];
+}
+
 void describe_work(const std::string& text, unsigned seconds) noexcept {
   std::snprintf(work, sizeof(work), "%s", text.c_str());
   for (const int signal : {SIGALRM, SIGABRT, SIGSEGV, SIGBUS, SIGFPE}) std::signal(signal, tell);

@@ -42,6 +42,23 @@ class FailureScope {
   const What what_;
 };
 
+// Runs f without failures: for the parts of a job that are not to be tried.
+class Quiet {
+ public:
+  Quiet() noexcept;
+  Quiet(const Quiet&) = delete;
+  Quiet& operator=(const Quiet&) = delete;
+  ~Quiet();
+
+ private:
+  bool was_on_[3];
+};
+template <class F>
+auto quietly(const F& f) {
+  const Quiet quiet;
+  return f();
+}
+
 // What a crash or a hang of more than `seconds` prints, before it ends the process.
 void describe_work(const std::string& text, unsigned seconds) noexcept;
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "etude/etude.h"
+#include "tests/failures/injection.h"
 #include "tests/temp_folder.h"
 
 namespace etude::failures {

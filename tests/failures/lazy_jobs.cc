@@ -63,7 +63,7 @@ Run variables() {
             const LazyScope lazy;
             v->assign(v->read() * 0.5F + 1.0F);
             lazy_barrier();
-            return bits(v->read());
+            return quietly([&] { return bits(v->read()); });
           },
           [v] { return bits(v->read()); }};
 }

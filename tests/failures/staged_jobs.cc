@@ -52,9 +52,9 @@ Run in_out() {
       }));
   return {[=] {
             if (*is_over) return std::string("again");
-            const std::string out = bits((*step)(*line, ones({2, 3})));
+            const Tensor out = (*step)(*line, ones({2, 3}));
             *is_over = true;
-            return out;
+            return quietly([&] { return bits(out); });
           },
           [=] { return bits(line->w) + bits(line->b); }};
 }
@@ -67,7 +67,10 @@ Run variables() {
         b->assign(b->read() * 2.0F);
         return sum(a->read()) + sum(b->read());
       }));
-  return {[=] { return bits((*step)(ones({2}))); },
+  return {[=] {
+            const Tensor out = (*step)(ones({2}));
+            return quietly([&] { return bits(out); });
+          },
           [=] { return bits(a->read()) + bits(b->read()); }};
 }
 
@@ -75,7 +78,7 @@ Run variable_writes() {
   auto v = std::make_shared<Variable>(counted({40}));
   return {[=] {
             v->assign_add(v->read() * 0.5F);
-            return bits(v->read());
+            return quietly([&] { return bits(v->read()); });
           },
           [=] { return bits(v->read()); }};
 }
@@ -97,7 +100,10 @@ Run draws() {
       [](const Tensor& x) { return x + random::normal({3}) + random::uniform({3}); }));
   (*f)(ones({3}));
   set_seed(4);
-  return {[=] { return bits((*f)(counted({3}))); },
+  return {[=] {
+            const Tensor out = (*f)(counted({3}));
+            return quietly([&] { return bits(out); });
+          },
           [] { return std::to_string(ambient().generator.position); }};
 }
 

@@ -62,7 +62,7 @@ Run update(Optimizer optimizer, bool is_lazy = false) {
   t->optimizer.update(t->net, *slopes);
   const auto goal = std::make_shared<int64_t>(t->optimizer.updates() + 1);
   return {[=] {
-            if (t->optimizer.updates() == *goal) return t->state();
+            if (t->optimizer.updates() == *goal) return quietly([&] { return t->state(); });
             if (is_lazy) {
               const LazyScope lazy;
               t->optimizer.update(t->net, *slopes);
@@ -70,7 +70,7 @@ Run update(Optimizer optimizer, bool is_lazy = false) {
             } else {
               t->optimizer.update(t->net, *slopes);
             }
-            return t->state();
+            return quietly([&] { return t->state(); });
           },
           [=] { return t->state(); }};
 }
@@ -88,7 +88,7 @@ Run staged_step() {
   (*step)(t->net, t->optimizer);
   return {[=] {
             if (t->optimizer.updates() == 1) (*step)(t->net, t->optimizer);
-            return t->state();
+            return quietly([&] { return t->state(); });
           },
           [=] { return t->state(); }};
 }
@@ -101,7 +101,7 @@ Job fit_job(const char* name, nn::Mode mode) {
     if (callback) options.callbacks = {callback};
     return Run{[=] {
                  nn::fit(t->net, t->optimizer, t->data, nn::softmax_cross_entropy, options);
-                 return values_of(t->net);
+                 return quietly([&] { return values_of(t->net); });
                },
                [t] { return values_of(t->net) + values_of(t->optimizer.state()); }};
   };
