@@ -37,7 +37,7 @@ void require_probabilities(const Tensor& p, int64_t parts, int64_t draws) {
 Tensor categorical(const Tensor& logits, const IntList& shape, const DrawOptions& options,
                    CallSite where) {
   return internal::located("random.categorical", where, [&] {
-    const internal::DrawsScope draws;
+    const internal::DrawsScope undo;
     const ContextScope scope(ContextStack::top(), where);
     ETUDE_REQUIRE(logits.rank() >= 1 && logits.shape()[logits.rank() - 1] > 0,
                   "logits of shape {} have no classes along a last axis",
@@ -64,7 +64,7 @@ Tensor categorical(const Tensor& logits, const IntList& shape, const DrawOptions
 
 Tensor shuffle(const Tensor& x, const ShuffleOptions& options, CallSite where) {
   return internal::located("random.shuffle", where, [&] {
-    const internal::DrawsScope draws;
+    const internal::DrawsScope undo;
     const ContextScope scope(ContextStack::top(), where);
     ETUDE_REQUIRE(x.rank() > 0, "x is a scalar and has no axis to shuffle along");
     const int64_t axis = options.axis < 0 ? options.axis + x.rank() : options.axis;
@@ -78,7 +78,7 @@ Tensor shuffle(const Tensor& x, const ShuffleOptions& options, CallSite where) {
 
 Tensor choice(const Tensor& x, const IntList& shape, const ChoiceOptions& options, CallSite where) {
   return internal::located("random.choice", where, [&] {
-    const internal::DrawsScope draws;
+    const internal::DrawsScope undo;
     const ContextScope scope(ContextStack::top(), where);
     ETUDE_REQUIRE(x.rank() > 0 && x.shape()[0] > 0,
                   "x of shape {} has no parts along a first axis to choose from",

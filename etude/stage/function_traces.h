@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "etude/base/internal/fork_lock.h"
 #include "etude/stage/function_core.h"
 #include "etude/stage/retrace.h"
 
@@ -82,7 +83,7 @@ struct FunctionCore::Kept {
   std::shared_ptr<RetraceMonitor> history;
   // Guards all members below. No host code runs while it is held: no comparison, copy or destructor
   // of a host value, and no initialiser of a Variable.
-  mutable std::shared_mutex mutex;
+  mutable ForkSafeSharedMutex mutex;
   // Oldest first. Useless traces may be dropped at any time, even by readers.
   mutable std::vector<TraceRef> traces;
   mutable std::vector<TraceRef> instances;  // of symbolic graphs, at sizes that were not traced

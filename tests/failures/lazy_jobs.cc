@@ -57,11 +57,14 @@ Run pending_writes() {
           [x] { return bits(*x); }};
 }
 
-Run variables() {
+// An assignment, then a barrier. If the barrier fails, the assignment waits for the next one.
+Run assignment() {
   auto v = std::make_shared<Variable>(counted({40}));
-  return {[v] {
+  auto is_over = std::make_shared<bool>(false);
+  return {[=] {
             const LazyScope lazy;
-            v->assign(v->read() * 0.5F + 1.0F);
+            if (!*is_over) v->assign(v->read() * 0.5F + 1.0F);
+            *is_over = true;
             lazy_barrier();
             return quietly([&] { return bits(v->read()); });
           },
@@ -76,7 +79,12 @@ std::vector<Job> lazy_jobs() {
       plain_job("lazy: a gradient", slopes),
       plain_job("lazy: a vmap", examples),
       {"lazy: writes", pending_writes},
-      {"lazy: a Variable", variables},
+      {"lazy: a Variable", assignment,
+       [] {
+         const Run run = assignment();
+         run.go();
+         return std::vector{run.state()};
+       }},
   };
 }
 

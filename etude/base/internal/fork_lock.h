@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Locks that fork() takes, so that a child finds them open whatever other threads of its parent
-// did: of the allocator, and of tables of the process. Not for locks of single objects.
+// did: of the allocator, of tables of the process, and of staged functions.
 #pragma once
 
+#include <memory>
 #include <shared_mutex>
 
 #include "etude/version.h"
@@ -40,6 +41,27 @@ void prepare_fork_locks() noexcept;
 
 // A std::shared_mutex after fork(): the child's thread has another id, which the lock compares.
 void renew(std::shared_mutex& mutex) noexcept;
+
+// A shared mutex that fork() holds. Its memory is its own, so that its owner stays small.
+class ForkSafeSharedMutex {
+ public:
+  void lock() { own_->mutex.lock(); }
+  bool try_lock() { return own_->mutex.try_lock(); }
+  void unlock() { own_->mutex.unlock(); }
+  void lock_shared() { own_->mutex.lock_shared(); }
+  bool try_lock_shared() { return own_->mutex.try_lock_shared(); }
+  void unlock_shared() { own_->mutex.unlock_shared(); }
+
+ private:
+  struct Own {
+    std::shared_mutex mutex;
+    ForkLock fork_lock{&mutex,
+                       {[](void* m) { return static_cast<std::shared_mutex*>(m)->try_lock(); },
+                        [](void* m) { static_cast<std::shared_mutex*>(m)->unlock(); },
+                        [](void* m) { renew(*static_cast<std::shared_mutex*>(m)); }}};
+  };
+  const std::unique_ptr<Own> own_ = std::make_unique<Own>();
+};
 
 }  // namespace internal
 }  // namespace etude
