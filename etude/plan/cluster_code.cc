@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "etude/plan/cluster_code.h"
+#include "etude/base/internal/fork_lock.h"
 
 #include <array>
 #include <mutex>
@@ -62,7 +63,7 @@ class Key {
 
 const ClusterCode* ClusterCode::of(Cluster cluster) {
   constexpr std::size_t kMost = 4096;
-  static std::mutex mutex;
+  static auto& mutex = *new ForkSafeMutex;
   static auto* const all = new std::unordered_map<std::string, const ClusterCode*>;
 #ifdef ETUDE_ASSERTIONS
   check(cluster);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <shared_mutex>
 
 #include "etude/version.h"
@@ -41,6 +42,20 @@ void prepare_fork_locks() noexcept;
 
 // A std::shared_mutex after fork(): the child's thread has another id, which the lock compares.
 void renew(std::shared_mutex& mutex) noexcept;
+
+// A mutex that fork() holds.
+class ForkSafeMutex {
+ public:
+  void lock() { mutex_.lock(); }
+  bool try_lock() { return mutex_.try_lock(); }
+  void unlock() { mutex_.unlock(); }
+
+ private:
+  static void open(void* mutex) { static_cast<std::mutex*>(mutex)->unlock(); }
+  std::mutex mutex_;
+  ForkLock fork_lock_{
+      &mutex_, {[](void* m) { return static_cast<std::mutex*>(m)->try_lock(); }, open, open}};
+};
 
 // A shared mutex that fork() holds. Its memory is its own, so that its owner stays small.
 class ForkSafeSharedMutex {

@@ -32,6 +32,7 @@
 
 #include "etude/base/check.h"
 #include "etude/base/environment.h"
+#include "etude/base/internal/fork_lock.h"
 #include "etude/base/warning.h"
 #include "etude/device/cpu/branches.h"
 #include "etude/device/cpu/float_mode.h"
@@ -224,7 +225,7 @@ Pool& pool(int threads) {
   static std::atomic<Pool*> latest{nullptr};
   Pool* known = latest.load(std::memory_order_acquire);
   if (known != nullptr && known->threads == threads) return *known;
-  static std::mutex& mutex = *new std::mutex;
+  static auto& mutex = *new internal::ForkSafeMutex;
   static auto& pools = *new std::map<int, Pool*>;
   const std::lock_guard lock(mutex);
   Pool*& made = pools[threads];
