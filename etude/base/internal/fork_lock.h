@@ -31,8 +31,7 @@ class ForkLock {
   friend struct ForkLocks;
   void* object_;
   const Functions functions_;
-  ForkLock* before_ = nullptr;
-  ForkLock* after_ = nullptr;
+  ForkLock* after_ = nullptr;  // in the list of all
 };
 
 // Registers the handlers of fork(), if they are not yet. The system calls the handlers that were

@@ -219,15 +219,21 @@ void allow_threads(int count) {
   ours = new Control(Control::max_allowed_parallelism, wanted);
 }
 
+internal::ForkSafeMutex& pool_mutex() {
+  static auto& mutex = *new internal::ForkSafeMutex;
+  return mutex;
+}
+// A fork() while another thread makes a static object leaves it half made in the child.
+[[maybe_unused]] const auto& made_in_time = pool_mutex();
+
 // One pool for each thread count ever used. Never destroyed: a loop may still run in a pool, and
 // threads of the process may outlive static objects.
 Pool& pool(int threads) {
   static std::atomic<Pool*> latest{nullptr};
   Pool* known = latest.load(std::memory_order_acquire);
   if (known != nullptr && known->threads == threads) return *known;
-  static auto& mutex = *new internal::ForkSafeMutex;
+  const std::lock_guard lock(pool_mutex());
   static auto& pools = *new std::map<int, Pool*>;
-  const std::lock_guard lock(mutex);
   Pool*& made = pools[threads];
   if (made == nullptr) {
     static const bool is_ready =
