@@ -27,8 +27,10 @@ struct Job {
   std::string name;
   std::function<Run()> start;
   // The states between the steps of a job of several steps, such as an epoch. A failure may leave
-  // the job after any of them; the next `go` begins at the start again.
+  // the job after any of them.
   std::function<std::vector<std::string>()> between = nullptr;
+  bool starts_anew = false;   // the next try is a fresh start
+  bool loses_values = false;  // a look at the state may throw, since lazy calls had no memory
 };
 
 std::vector<Job> eager_jobs();

@@ -125,7 +125,8 @@ Job fit_job(const char* name, nn::Mode mode) {
             one = &watched;
             watched.go();
             return states;
-          }};
+          },
+          true, mode == nn::Mode::kLazy};
 }
 
 std::string measured() {
