@@ -69,7 +69,7 @@ struct Objects {
   std::string now() const { return bits(a.read()) + bits(b.read()) + std::to_string(epoch); }
 };
 
-// What a reader gets from a path.
+// The values that a reader finds at a path.
 std::string restored_from(const std::string& path) {
   if (path.empty()) return "none";
   Objects other;

@@ -59,7 +59,7 @@ auto quietly(const F& f) {
   return f();
 }
 
-// What a crash or a hang of more than `seconds` prints, before it ends the process.
+// Sets the text that a crash, or a run of more than `seconds`, prints before the process ends.
 void describe_work(const std::string& text, unsigned seconds) noexcept;
 
 // From ETUDE_TEST_CASES: the number of places at which a job fails, 0 for all of them.

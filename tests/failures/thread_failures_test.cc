@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Processes that get no further thread from the n-th on: fewer threads, or an error of
-// kResourceExhausted; never an abort, a hang or a wrong value. Each case is a child process, since
-// threads stay once they have started.
+// kResourceExhausted; never an abort, a deadlock or a wrong value. Each case is a child process,
+// since threads stay once they have started.
 #include <cstdlib>
 #include <string>
 

@@ -18,10 +18,10 @@ constexpr std::chrono::seconds kForkPatience(2);
 // The locks of the process, a list. Never destroyed.
 struct ForkLocks {
   std::mutex mutex;  // of removals; held from before fork() to after it
-  // Newest first. Additions take no lock: a thread that makes a static object must not wait for a
-  // fork(), or the child would wait for that object for ever.
+  // Newest first. Additions take no lock: a thread that makes a static object must not wait for
+  // fork(). Otherwise the child would wait for the end of this initialisation.
   std::atomic<ForkLock*> first{nullptr};
-  ForkLock* held = nullptr;  // those of the list that fork() holds begin here
+  ForkLock* held = nullptr;  // the first lock that fork() holds; it holds all after it
 
   static ForkLocks& instance() {
     static ForkLocks& made = *new ForkLocks;

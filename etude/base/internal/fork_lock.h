@@ -12,8 +12,9 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// While alive, fork() takes a lock, or several, and releases it in the parent. fork() waits for all
-// of them at most two seconds, and holds none while it waits for one. threads: thread-safe.
+// While alive, fork() takes a lock, or several, and releases it in the parent. fork() waits at most
+// two seconds, without a lock in its hand, so that no deadlock is possible. threads: thread-safe.
+// cost: the destructor visits all locks that were made later.
 class ForkLock {
  public:
   struct Functions {
@@ -35,8 +36,8 @@ class ForkLock {
 };
 
 // Registers the handlers of fork(), if they are not yet. The system calls the handlers that were
-// registered later first. So whoever waits in a handler for threads that need these locks calls
-// this function before it registers its own.
+// registered later first. A handler may wait for threads that need these locks: call this function
+// before such a handler is registered.
 void prepare_fork_locks() noexcept;
 
 // A std::shared_mutex after fork(): the child's thread has another id, which the lock compares.

@@ -63,11 +63,22 @@ struct Threads {
   }
 };
 
-// The locks of the allocator, which fork() holds: threads that allocate all the time would else
-// leave one of them closed to the child for ever.
+// The locks of the allocator, which fork() holds. Otherwise a child may find one of them closed by
+// another thread of its parent.
 bool try_lock_allocator(void*) {
-  return std::try_lock(Threads::instance().mutex, BlockSpans::instance(), LargePool::for_blocks(),
-                       LargePool::for_buffers(), MemoryLedger::instance()) == -1;
+  std::unique_lock threads(Threads::instance().mutex, std::try_to_lock);
+  if (!threads) return false;
+  std::unique_lock spans(BlockSpans::instance(), std::try_to_lock);
+  if (!spans) return false;
+  std::unique_lock blocks(LargePool::for_blocks(), std::try_to_lock);
+  if (!blocks) return false;
+  std::unique_lock buffers(LargePool::for_buffers(), std::try_to_lock);
+  if (!buffers || !MemoryLedger::instance().try_lock()) return false;
+  threads.release();
+  spans.release();
+  blocks.release();
+  buffers.release();
+  return true;
 }
 void unlock_allocator(void*) {
   Threads::instance().mutex.unlock();

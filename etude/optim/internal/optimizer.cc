@@ -310,7 +310,7 @@ void RuleOptimizer::update_all(Parameters all, CallSite where) {
       for (std::size_t i = 0; i < changed.size(); ++i) parameters[i].gradient = &changed[i];
       if (run.due.is_never()) return;
     }
-    // What may fail comes before the steps: then nothing has changed.
+    // Calls that may fail come before the steps, so that a failure changes nothing.
     const Tensor count = is_traced ? run.due.pick(done, slots_.count()) : Tensor();
     if (!is_traced) own_count(slots_);
     step_all(parameters, rates, run.due, where);

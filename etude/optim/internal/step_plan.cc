@@ -38,8 +38,8 @@ std::span<Tensor> states_of(Values& values) {
 }
 
 bool is_plain(const Tensor& x) {
-  return TensorAccess::rep(x) != nullptr && TensorAccess::rep(x)->data != nullptr &&
-         !TensorAccess::is_sparse(x) && TensorAccess::rep(x)->type->device().is_home();
+  return x.has_value() && TensorAccess::has_elements(x) && !TensorAccess::is_sparse(x) &&
+         x.type()->device().is_home();
 }
 
 }  // namespace
