@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Each write, fsync, close, rename and mkdir of each saver fails once, as on a full disk: an error,
 // the older file or checkpoint as before or the newer one whole, nothing else in the folder, and
-// the next try succeeds. The calls of the C library fail, also those that another library makes.
+// the next try succeeds. Calls of the C library by other libraries fail, too.
 #include <string>
 
 #include <gtest/gtest.h>
