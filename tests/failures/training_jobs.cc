@@ -29,7 +29,9 @@ std::string values_of(const Model& model) {
   return out;
 }
 
+// Before the first update, states are 0, whether they exist or not.
 std::string values_of(const optim::State& state) {
+  if (state.at("updates").item<int64_t>() == 0) return "no updates";
   std::string out;
   for (const auto& [name, x] : state) out += name + " " + bits(x) + "\n";
   return out;
