@@ -3,6 +3,7 @@
 #include "etude/data/pipeline.h"
 
 #include <deque>
+#include <new>
 
 #include "etude/base/philox.h"
 #include "etude/data/internal/prefetch.h"
