@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "etude/plan/cluster_code.h"
-#include "etude/base/internal/fork_lock.h"
 
 #include <array>
 #include <mutex>
@@ -8,6 +7,8 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+
+#include "etude/base/internal/fork_lock.h"
 
 namespace etude::internal {
 namespace {
