@@ -25,6 +25,11 @@ class History:
     """The numbers of a run: ``epochs`` (a dict each), ``batch_losses``, ``was_cancelled``,
     ``why``."""
 
+    epochs: list[dict[str, Any]]
+    batch_losses: list[float]
+    was_cancelled: bool
+    why: str
+
     def __init__(self, **numbers: Any) -> None:
         self.__dict__.update(numbers)
 

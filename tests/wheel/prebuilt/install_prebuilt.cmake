@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+function(install_prebuilt build)
+  set(prefix "${CMAKE_INSTALL_PREFIX}")
+  foreach(part IN ITEMS "" "--component;python")
+    execute_process(COMMAND "${CMAKE_COMMAND}" --install "${build}" --prefix "${prefix}" --strip ${part}
+                    COMMAND_ERROR_IS_FATAL ANY OUTPUT_QUIET)
+  endforeach()
+  # A wheel holds no links, so the library gets one name: that of which programs know.
+  file(READ_ELF "${prefix}/lib/libetude.so" SONAME soname)
+  file(REAL_PATH "${prefix}/lib/libetude.so" library)
+  cmake_path(GET library FILENAME real)
+  file(RENAME "${library}" "${prefix}/lib/moved")
+  file(GLOB links "${prefix}/lib/libetude.so*")
+  file(REMOVE ${links})
+  file(RENAME "${prefix}/lib/moved" "${prefix}/lib/${soname}")
+  file(GLOB targets "${prefix}/lib/cmake/Etude/EtudeTargets-*.cmake")
+  foreach(path IN LISTS targets)
+    file(READ "${path}" text)
+    string(REPLACE "${real}" "${soname}" text "${text}")
+    file(WRITE "${path}" "${text}")
+  endforeach()
+endfunction()
