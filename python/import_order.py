@@ -26,7 +26,7 @@ LIBRARIES = {
     "onnxruntime": ("onnxruntime", """
 import base64
 # A model of one node Add(x, x): float [2].
-model = base64.b64decode(b"CAg6OgoOCgF4CgF4EgF5IgNBZGQSBGFkZHhaDwoBeBIKCggIARIECgIIAmIPCgF5EgoKCAgBEgQKAggCQgQKABAN")
+model = base64.b64decode("CAgSADo1Cg4KAXgKAXgSAXkiA0FkZBIBZ1oPCgF4EgoKCAgBEgQKAggCYg8KAXkSCgoICAESBAoCCAJCBAoAEA0=")
 session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
 import numpy
 assert session.run(None, {"x": numpy.ones(2, numpy.float32)})[0].tolist() == [2.0, 2.0]"""),

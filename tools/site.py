@@ -31,8 +31,9 @@ GUIDES = {"install": "Install and use", "python": "Python", "tours": "Tours", "v
           "data": "Data and files", "profiling": "Profiling", "ahead_of_time": "Ahead of time",
           "environment": "Environment variables", "array_api": "The Array API",
           "coming_from": "Coming from PyTorch, JAX, TensorFlow",
+          "coming_from_python": "The same in Python",
           "coming_from_numbers": "Coming from autodiff, CppAD, Enzyme", "swift_forms": "Coming from Swift"}
-WIDE = ("coming_from", "coming_from_numbers", "swift_forms")  # whose tables take the place of their contents
+WIDE = ("coming_from", "coming_from_python", "coming_from_numbers", "swift_forms")  # whose tables take the place of their contents
 FOLDERS = ("core", "ops", "nn", "optim", "data", "io", "kinds", "autodiff", "stage", "parts", "variables", "lazy", "eager", "diff", "graph", "passes", "device", "codegen", "base")
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
 

@@ -10,6 +10,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 PAGES = [
     "README.md",
+    "docs/coming_from_python.md",
     "docs/python.md",
     "docs/python_control_flow.md",
     "docs/python_programs.md",
