@@ -125,7 +125,10 @@ def method_text(function, name: str) -> str:
     signature = inspect.signature(function)
     own = parameters_text(signature) if inspect.isfunction(function) else parameters_text(signature).replace("self, /", "self")
     result = signature.return_annotation if isinstance(signature.return_annotation, str) else METHODS.get(name, "Any")
-    return names_own(f"    def {name}({re.sub('^self: Any', 'self', own)}) -> {result}: ...\n").replace("_core.", "")
+    own = re.sub("^self: Any", "self", own)
+    if not own.startswith("self"):  # as CPython shows its methods
+        own = f"self, {own}" if own else "self"
+    return names_own(f"    def {name}({own}) -> {result}: ...\n").replace("_core.", "")
 
 
 METHODS = {"trace": "GraphFunction", "traces": "list[GraphFunction]", "trace_count": "int", "variables": "list[Variable]",
@@ -143,7 +146,7 @@ def native_text(function, name: str, indent: str = "") -> str:
         text = re.sub(r"^def \w+", f"def {name}", text)
         text = text.replace("etude._core.", "").replace("-> object", "-> Any" if name.startswith("__") or name in STRUCTURES else "-> Tensor")
         text = names_own(re.sub(r": object( \| None)?(?=[ ,)=])", ": Any", text))
-        text = text.replace("shape: Any", "shape: int | Sequence[int]")
+        text = text.replace("shape: Any = None", "shape: int | Sequence[int] | None = None").replace("shape: Any,", "shape: int | Sequence[int],")
         if len(signatures) > 1:
             lines.append(f"{indent}@overload")
         text = re.sub(r"-> _\w+", "-> Any", text)  # context managers

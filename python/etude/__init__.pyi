@@ -305,6 +305,20 @@ class FailedPreconditionError(Error, RuntimeError):
 class Function:
     """A staged function: a call with a new kind of arguments traces the function into a graph, later calls run the graph. Made by etude.function()."""
 
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+
+    def trace(self, *args: Any, **kwargs: Any) -> GraphFunction: ...
+
+    def traces(self) -> list[GraphFunction]: ...
+
+    def trace_count(self) -> int: ...
+
+    def variables(self) -> list[Variable]: ...
+
+    def trainable_variables(self) -> list[Variable]: ...
+
+    def explain(self, *, all: Any = False) -> str: ...
+
 class Generator:
     """A sequence of random keys, as a value: a copy produces the same keys."""
 
@@ -357,12 +371,12 @@ class GradientTape:
     def watch(self, x: Any) -> None:
         """Records calls on these tensors and Variables from now on."""
 
-    def gradient(self, targets: Any, sources: Any, output_gradients: Any = None, *, unconnected: str = 'none') -> Tensor:
+    def gradient(self, targets: Any, sources: Any, output_gradients: Any = None, *, unconnected: str = 'none') -> Any:
         """The gradient of the sum of all targets, in the structure of the sources."""
 
-    def jacobian(self, target: Any, sources: Any, *, unconnected: str = 'none', vectorize: builtins.bool = True) -> Tensor: ...
+    def jacobian(self, target: Any, sources: Any, *, unconnected: str = 'none', vectorize: builtins.bool = True) -> Any: ...
 
-    def batch_jacobian(self, target: Any, source: Any, *, unconnected: str = 'none', vectorize: builtins.bool = True) -> Tensor: ...
+    def batch_jacobian(self, target: Any, source: Any, *, unconnected: str = 'none', vectorize: builtins.bool = True) -> Any: ...
 
     def stop(self) -> None: ...
 
@@ -492,6 +506,8 @@ class NoDerivative:
     """Marks an argument or a part that has no derivative. A function that is differentiated gets
     the value itself."""
 
+    def __init__(self, value: Any) -> None: ...
+
 class NotFoundError(Error, LookupError):
     """There is no such name, file or device."""
 
@@ -554,6 +570,8 @@ def StepScope() -> Any:
 
 class TensorSpec:
     """The type of a tensor: shape, dtype and a name. A size that is None may be any."""
+
+    def __init__(self, shape: Sequence[int | None] = (), dtype: Any = None, name: str | None = None) -> None: ...
 
 class UnavailableError(Error, ConnectionError):
     """A peer is gone. The same call may succeed later."""
@@ -999,7 +1017,8 @@ def full(shape: int | Sequence[int], fill_value: ArrayLike, *, dtype: DTypeLike 
 def full_like(x: ArrayLike, /, fill_value: ArrayLike, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None) -> Tensor:
     """A tensor of the shape of x whose elements are all `fill_value`; of the dtype of x by default."""
 
-def function(f: Callable | None = None, /, *, name: str | None = None, signature: Any = None, relax_shapes: builtins.bool = True, run_eagerly: builtins.bool = False, convert: builtins.bool = True, donate: Iterable[str] | str = (), max_traces: int | None = None) -> Any:
+@overload
+def function(f: Callable, /, *, name: str | None = None, signature: Any = None, relax_shapes: builtins.bool = True, run_eagerly: builtins.bool = False, convert: builtins.bool = True, donate: Iterable[str] | str = (), max_traces: int | None = None) -> Function:
     """Returns a staged function: a call with a new kind of arguments traces ``f`` into a graph;
     later calls run it.
 
@@ -1018,12 +1037,15 @@ def function(f: Callable | None = None, /, *, name: str | None = None, signature
       donate: names of parameters whose tensors a call may change. Their memory may be reused.
       max_traces: the least recently used graph is dropped."""
 
+@overload
+def function(f: None = None, /, *, name: str | None = None, signature: Any = None, relax_shapes: builtins.bool = True, run_eagerly: builtins.bool = False, convert: builtins.bool = True, donate: Iterable[str] | str = (), max_traces: int | None = None) -> Callable[[Callable], Function]: ...
+
 def functions_run_eagerly() -> builtins.bool: ...
 
 def gather_nd(x: ArrayLike, indices: ArrayLike, /, *, batch_dims: int = 0) -> Tensor:
     """The parts of x at coordinates: the last axis of the indices holds positions on the first axes of x, after batch_dims axes that both share."""
 
-def gradient(f: Any, args: Any, keywords: Any, argnums: Any, has_aux: Any) -> Any:
+def gradient(f: Callable, /, *args: Any, argnums: int | Sequence[int] | None = None, has_aux: builtins.bool = False) -> Any:
     """Returns a function that computes the gradient of ``f``, whose result is a scalar.
 
     ``gradient(f)(x)`` or ``gradient(f, x)``. With ``has_aux`` the function returns a pair of the
@@ -1035,7 +1057,7 @@ def greater(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
 def greater_equal(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
     """Whether x1 >= x2, element by element with broadcasting."""
 
-def hessian(f: Any, args: Any, keywords: Any, argnums: Any, has_aux: Any) -> Any:
+def hessian(f: Callable, /, *args: Any, argnums: int | Sequence[int] | None = None, has_aux: builtins.bool = False) -> Any:
     """Returns a function that computes the jacobian of the gradient of a scalar function."""
 
 def host_function(f: Callable, results: Any = (), *, variables: Iterable = (), name: str | None = None) -> Callable:
@@ -1114,7 +1136,7 @@ def isinf(x: ArrayLike, /) -> Tensor:
 def isnan(x: ArrayLike, /) -> Tensor:
     """Whether x is NaN."""
 
-def jacobian(f: Any, args: Any, keywords: Any, argnums: Any, has_aux: Any) -> Any:
+def jacobian(f: Callable, /, *args: Any, argnums: int | Sequence[int] | None = None, has_aux: builtins.bool = False) -> Any:
     """Returns a function that computes all derivatives of ``f``: ``[shape of f(x)..., shape of
     x...]``.
 
@@ -1511,7 +1533,7 @@ def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Tensor, ...]:
 
 value_and_gradient = value_with_gradient
 
-def value_with_gradient(f: Any, args: Any, keywords: Any, argnums: Any, has_aux: Any) -> Any:
+def value_with_gradient(f: Callable, /, *args: Any, argnums: int | Sequence[int] | None = None, has_aux: builtins.bool = False) -> Any:
     """Returns a function that computes the value of ``f`` and its gradient in one run: ``(value,
     gradient)``.
 

@@ -13,6 +13,16 @@ class History:
     """The numbers of a run: ``epochs`` (a dict each), ``batch_losses``, ``was_cancelled``,
     ``why``."""
 
+    epochs: list[dict[str, Any]]
+
+    batch_losses: list[float]
+
+    was_cancelled: builtins.bool
+
+    why: str
+
+    def __init__(self, **numbers: Any) -> None: ...
+
 class Layer(_Layer):
     """A layer: a callable from tensor to tensor, whose parameters are its attributes.
 
@@ -42,6 +52,14 @@ class Sequential(Module):
 
     Paths of parameters are ``"layers/0/weight"``, as in C++.
     """
+
+    def __init__(self, *layers: Callable) -> None: ...
+
+    def __call__(self, x: Any) -> Any: ...
+
+    def __getitem__(self, i: int) -> Any: ...
+
+    def __len__(self) -> int: ...
 
 def avg_pool1d(x: ArrayLike, window: int | Sequence[int], *, strides: int | Sequence[int] | None = None, padding: str = 'valid', explicit_padding: int | Sequence[int] | None = None) -> Tensor:
     """Mean of each window of x [n, width, channels], over the elements inside; as avg_pool2d."""

@@ -38,7 +38,6 @@ made.append(et.fft.fft(et.ones(4)))
 made.append(et.where(x > 1, x, 0.0))
 made.append(et.einsum("ij,kj->ik", x, y))
 made.append(nn.relu(x))
-made.append(nn.tanh(x))
 
 
 class Pair(NamedTuple):
@@ -109,7 +108,8 @@ inputs, labels = et.ones((6, 1)), et.zeros((6, 1))
 model = nn.Sequential(nn.Dense(1, 4), nn.Dropout(0.1), nn.Dense(4, 1))
 data = et.data.Loader(inputs, labels, batch=3, seed=1)
 optimizer = optim.AdamW(lr=optim.cosine(1e-3, 100), weight_decay=0.1)
-history = nn.fit(model, optimizer, data, nn.mean_squared_error, epochs=1, callbacks=[nn.early_stopping(patience=3)])
+stop = nn.early_stopping(patience=3)
+history = nn.fit(model, optimizer, data, nn.mean_squared_error, validation=(inputs, labels), callbacks=[stop])
 losses: list[float] = history.batch_losses
 report: dict[str, float] = nn.evaluate(model, inputs, labels, nn.mean_squared_error)
 outputs: et.Tensor = nn.predict(model, inputs)
