@@ -214,7 +214,7 @@ void Plan::take_given(Operands inputs, std::span<const uint8_t> given, Values& m
 Values Plan::run(Operands inputs, std::span<const uint8_t> given) const {
   Values made(made_.size()), out(outputs_.size());
   // A run that can be cancelled may end at each step, so its inputs must stay unchanged.
-  const bool takes = !given.empty() && (mode_word & kModeCancel) == 0;
+  const bool takes = !given.empty() && !donations_.empty() && (mode_word & kModeCancel) == 0;
   if (takes) take_given(inputs, given, made);
   for (std::size_t k = 0; k < made_.size(); ++k) {
     if (!made[k].has_value()) made[k] = make_tensor(made_[k]);

@@ -48,6 +48,12 @@ bool FunctionParameters::bind(PyObject* self, PyObject* const* args, std::size_t
     switch (parameter.kind) {
       case FunctionParameter::Kind::kArgs: {
         const std::size_t rest = given > next ? given - next : 0;
+        if (next >= before) {
+          to.rest = {args + (next - before), rest};
+          to.values.push_back(nullptr);
+          next += rest;
+          continue;
+        }
         PyObject* const tuple = PyTuple_New(static_cast<Py_ssize_t>(rest));
         if (tuple == nullptr) throw nb::python_error();
         for (std::size_t i = 0; i < rest; ++i) {
@@ -111,18 +117,34 @@ constexpr int kDeep = 256;
 
 uint64_t word_of(const void* address) { return reinterpret_cast<std::uintptr_t>(address); }
 
+PyObject* interned(PyObject* key) {
+  const bool is_it = PyUnicode_CheckExact(key) != 0 && PyUnicode_CHECK_INTERNED(key) != 0;
+  return is_it ? key : canonical_key(key);
+}
+
 }  // namespace
 
 void CallReader::leaf(uint64_t token, PyObject* object, const Tensor& value) {
   Py_INCREF(object);
   tokens.push_back(token);
-  leaves.push_back({object, value});
+  leaves.emplace_back(object, value);
 }
 
 void CallReader::read(const FunctionParameters::Bound& bound, std::size_t first) {
   for (std::size_t i = first; i < bound.values.size(); ++i) {
-    read(bound.values[i], &parameters_.all[i]);
+    if (bound.values[i] == nullptr) {
+      rest(bound.rest);
+    } else {
+      read(bound.values[i], &parameters_.all[i]);
+    }
   }
+}
+
+// The same tokens as of a tuple of these items.
+void CallReader::rest(std::span<PyObject* const> items) {
+  tokens.push_back(word_of(&PyTuple_Type));
+  tokens.push_back(items.size());
+  for (PyObject* item : items) read(item, nullptr);
 }
 
 void CallReader::read(PyObject* value, const FunctionParameter* parameter) {
@@ -201,7 +223,7 @@ void CallReader::entries(PyObject* dict) {
   tokens.push_back(static_cast<uint64_t>(PyDict_GET_SIZE(dict)));
   PyObject *key = nullptr, *item = nullptr;
   for (Py_ssize_t at = 0; PyDict_Next(dict, &at, &key, &item) != 0;) {
-    tokens.push_back(word_of(canonical_key(key)));
+    tokens.push_back(word_of(interned(key)));
     read(item, nullptr);
   }
 }
@@ -223,6 +245,16 @@ void CallReader::layer(PyObject* value) {
   }
 }
 
+namespace {
+
+nb::object tuple_of(std::span<PyObject* const> items) {
+  nb::list out;
+  for (PyObject* item : items) out.append(nb::handle(item));
+  return nb::tuple(out);
+}
+
+}  // namespace
+
 std::unique_ptr<CallLayout> layout_of(const FunctionParameters& parameters,
                                       const FunctionParameters::Bound& bound, std::size_t first,
                                       const CallReader& reader) {
@@ -234,13 +266,15 @@ std::unique_ptr<CallLayout> layout_of(const FunctionParameters& parameters,
   for (std::size_t i = first; i < bound.values.size(); ++i) {
     const FunctionParameter& parameter = parameters.all[i];
     std::vector<TreeLeaf> leaves;
-    const bool is_converted = parameter.dtype.has_value() && !is_variable(bound.values[i]);
+    const nb::object value =
+        bound.values[i] != nullptr ? nb::borrow(bound.values[i]) : tuple_of(bound.rest);
+    const bool is_converted = parameter.dtype.has_value() && !is_variable(value);
     const TreeDef* def = nullptr;
     if (is_converted) {
       def = leaf_def(NodeKind::kTensor);
-      leaves.push_back({nb::borrow(bound.values[i]), 0});
+      leaves.push_back({value, 0});
     } else {
-      def = flatten(bound.values[i], Numbers::kKeep, leaves);
+      def = flatten(value, Numbers::kKeep, leaves);
     }
     names.push_back(parameter.name);
     parts.push_back(def);
@@ -254,6 +288,10 @@ std::unique_ptr<CallLayout> layout_of(const FunctionParameters& parameters,
   ETUDE_CHECK(base == reader.leaves.size(), "a call was read in two ways");
   out->def = make_def(NodeKind::kNamedTuple, &PyTuple_Type, std::move(names), std::move(parts));
   out->has_hosts = std::ranges::count(out->def->leaves, NodeKind::kHost) > 0;
+  out->is_plain = true;
+  for (std::size_t i = 0; i < out->order.size(); ++i) {
+    out->is_plain = out->is_plain && out->order[i] == i && out->def->leaves[i] == NodeKind::kTensor;
+  }
   return out;
 }
 
@@ -306,6 +344,12 @@ void collect_with(const CallLayout& layout, CallReader& reader, std::vector<Host
   Collector<Names> collector(to, std::move(names));
   const TreeDef& def = *layout.def;
   collector.structure(def);
+  if constexpr (std::is_same_v<Names, internal::NoNames>) {
+    if (layout.is_plain) {
+      for (CallReader::Leaf& leaf : reader.leaves) collector.tensor({}, leaf.value);
+      return;
+    }
+  }
   for (std::size_t i = 0; i < layout.order.size(); ++i) {
     CallReader::Leaf& leaf = reader.leaves[layout.order[i]];
     switch (def.leaves[i]) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -41,7 +42,9 @@ class FunctionParameters {
 
   // One value for each parameter, borrowed from the call or from `holds`.
   struct Bound {
-    internal::InlineVector<PyObject*, 64> values;
+    internal::InlineVector<PyObject*, 64>
+        values;  // null: the arguments of `rest`, of a parameter *args
+    std::span<PyObject* const> rest;
     internal::InlineVector<PyObject*, 2> holds;  // new references
 
     Bound() = default;
@@ -83,6 +86,7 @@ class CallReader {
 
  private:
   void read(PyObject* value, const FunctionParameter* parameter);
+  void rest(std::span<PyObject* const> items);
   void node(const ClassInfo& info, PyObject* value);
   void items(PyObject* tuple);
   void entries(PyObject* dict);
@@ -106,6 +110,7 @@ struct CallLayout {
   std::vector<uint32_t> order;      // leaf i of the def is leaf order[i] of the reader
   std::vector<uint8_t> is_donated;  // by leaf of the def
   bool has_donated = false, has_hosts = false;
+  bool is_plain = false;  // all leaves are tensors, in the order of the reader
 };
 
 // A leaf of the def, as an argument of the library.

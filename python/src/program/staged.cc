@@ -158,7 +158,7 @@ class Staged::Call {
     const std::vector<FunctionParameter>& all = staged_.facts().parameters.all;
     for (std::size_t i = first + staged_.facts().specs; i < all.size(); ++i) {
       ETUDE_REQUIRE(
-          bound_.values[i] == all[i].otherwise,
+          bound_.values[i] != nullptr && bound_.values[i] == all[i].otherwise,
           "function '{}': argument '{}' is not in its signature {}, so its default holds. "
           "Add a spec for it, or leave it out of the call",
           staged_.name(), all[i].text, staged_.core_.options().signature->to_string());
