@@ -79,9 +79,11 @@ PyObject* new_function(const FunctionObject& like, PyObject* self, std::shared_p
 }
 
 // The cache of an instance, which does not keep it alive. Null for an instance that is an argument:
-// a structure of tensors, or an object without weak references.
+// a structure of tensors, an object without weak references, or one of *args.
 std::shared_ptr<Staged> staged_of_instance(FunctionObject& f, PyObject* instance) {
   if (class_of(Py_TYPE(instance)).of == Class::kNode) return nullptr;
+  const std::vector<FunctionParameter>& parameters = f.facts->parameters.all;
+  if (parameters.empty() || parameters[0].kind == FunctionParameter::Kind::kArgs) return nullptr;
   if (!PyType_SUPPORTS_WEAKREFS(Py_TYPE(instance))) return nullptr;
   if (f.instances == nullptr) f.instances = std::make_shared<Instances>();
   Instances::Entry& entry = f.instances->all[instance];
