@@ -13,6 +13,8 @@ import sys
 import etude
 
 FOLDER = os.path.dirname(os.path.abspath(etude.__file__))
+# Of the program `etude`: in a wheel, and in a build.
+PLACES = [os.path.join(FOLDER, "bin", "etude"), os.path.normpath(os.path.join(FOLDER, "..", "..", "bin", "etude"))]
 
 
 def cmake_dir() -> str:
@@ -71,12 +73,10 @@ def graph(name: str, types: list[str]) -> str:
 
 
 def program(args: list[str] | None = None) -> None:
-    """Becomes the program `etude`, which lies in the wheel, or beside the package in a build."""
-    places = [os.path.join(FOLDER, "bin", "etude"), os.path.join(FOLDER, "..", "..", "bin", "etude")]
-    path = next(filter(os.path.isfile, places), None)
+    """Becomes the program `etude`."""
+    path = next(filter(os.path.isfile, PLACES), None)
     if path is None:
-        sys.exit(f"the program etude is neither {places[0]} nor {os.path.normpath(places[1])}. In a clone, build it "
-                 "with: ./dev run etude")  # fmt: skip
+        sys.exit(f"the program etude is neither {PLACES[0]} nor {PLACES[1]}. In a clone, build it with: ./dev run etude")
     sys.stdout.flush()
     os.execv(path, ["etude", *(sys.argv[1:] if args is None else args)])
 
@@ -100,7 +100,8 @@ def parser() -> argparse.ArgumentParser:
     graphs.add_argument("types", nargs="*", help="such as float32[2,3]")
     profiles = commands.add_parser("profile", help="run a Python program, and print its time by op and line")
     profiles.add_argument("--trace", default="profile.json", help="file for the trace, which Perfetto opens")
-    profiles.add_argument("script", nargs=argparse.REMAINDER, help="SCRIPT [ARGS], or -m MODULE [ARGS]")
+    profiles.add_argument("-m", action="store_true", dest="is_module", help="the program is a module")
+    profiles.add_argument("script", nargs=argparse.REMAINDER, help="SCRIPT [ARGS]")
     programs = commands.add_parser("program", help="the program `etude`, which is also a command of the wheel")
     programs.add_argument("args", nargs=argparse.REMAINDER, help="its arguments")
     return out
@@ -119,7 +120,7 @@ def main() -> None:
     elif args.command == "profile":
         if not args.script:
             sys.exit("which program? python -m etude profile [--trace FILE] SCRIPT [ARGS]")
-        profile(args.trace, args.script)
+        profile(args.trace, ["-m", *args.script] if args.is_module else args.script)
     elif args.command == "program":
         program(args.args)
     else:
