@@ -39,13 +39,10 @@ AIMS = {
 IMPORT_LIMIT = 0.060  # seconds
 
 
-def etude_environment():
-    return {"PYTHONPATH": str(ROOT / "build" / "release" / "python"), "ETUDE_KERNEL_CACHE": "off"}
-
-
-def interpreters(wanted):
+def interpreters(wanted, build):
     """By system, (python, environment); and why some are missing."""
-    found = {"etude": (OURS, etude_environment()), "numpy": (OURS, {})}
+    ours = {"PYTHONPATH": str(build / "python"), "ETUDE_KERNEL_CACHE": "off"}
+    found = {"etude": (OURS, ours), "numpy": (OURS, {})}
     missing = {}
     for name, make in (("torch", peers.Torch), ("jax", peers.Jax), ("tensorflow", peers.TensorFlow)):
         if name not in wanted:
@@ -58,7 +55,7 @@ def interpreters(wanted):
     return found, missing
 
 
-def start(found, threads):
+def start(found, threads, build):
     """The workers; those of functions are modes of the same programs."""
     systems = []
     for name, (python, environment) in found.items():
@@ -66,7 +63,7 @@ def start(found, threads):
                  "tensorflow": {"tensorflow": "python", "xla": "xla"}}.get(name, {name: "python"})
         for system, mode in modes.items():
             systems.append(Worker(system, [python, HERE / f"{name}_worker.py"], threads, environment, mode))
-    cpp = Worker("cpp", [ROOT / "build" / "release" / "bin" / "etude-bench", "--serve"], threads, mode="eager")
+    cpp = Worker("cpp", [build / "bin" / "etude-bench", "--serve"], threads, mode="eager")
     cpp.modes = {"epoch": "eager"}
     return [*systems, cpp]
 
@@ -115,11 +112,12 @@ def main():
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--ms", type=int, default=60)
     parser.add_argument("--peers", default="torch,jax,tensorflow", help="of torch,jax,tensorflow; NumPy is always there")
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release", help="the build that is measured")
     parser.add_argument("--store", metavar="FILE", help="writes the results there as well")
     args = parser.parse_args()
     chosen = [row for row in AIMS if not args.rows or any(row.startswith(name) for name in args.rows)]
-    found, missing = interpreters(args.peers.split(","))
-    systems = start(found, 1)
+    found, missing = interpreters(args.peers.split(","), args.build)
+    systems = start(found, 1, args.build)
     machine = workloads.machine()
     print(f"{machine['cpu']}, 1 thread; medians of {args.rounds} interleaved rounds")
     for name, reason in missing.items():
