@@ -6,7 +6,7 @@
 # that no command lives on what another has installed. COMMANDs are train, test, install and wheel (the default: all four);
 # install builds a program against the package, wheel is the path of a user of Python: pip install, from the clone and
 # from the sdist, and a first training. With --quick `test` builds and runs two tests alone, one by each compiler:
-# what it installs and configures is the same. As root; the compiler's cache is that of this machine.
+# what it installs and configures is the same; `wheel` leaves out the sdist. As root; the compiler's cache is that of this machine.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
 
@@ -65,10 +65,11 @@ cmake -S . -B build -DCMAKE_PREFIX_PATH=/root/installed && cmake --build build &
 END
       ;;
     wheel)
-      # What pip compiles is in ccache after the first time, and the sdist is the same sources.
+      # What pip compiles is in ccache after the first time, and the sdist is the same sources: --quick leaves it out.
+      local sources='. sdist'
+      [[ $quick == no ]] || sources=.
+      printf './dev setup\nfor source in %s; do\n' "$sources"
       cat <<'END'
-./dev setup
-for source in . sdist; do
   if [[ $source == sdist ]]; then ./dev wheel /root/dist; source=/root/dist/etude-*.tar.gz; fi
   rm -rf /root/venv && python3 -m venv /root/venv
   /root/venv/bin/pip install $source

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What calls from Python cost, beside PyTorch, NumPy, JAX and TensorFlow: `./dev bench --python [ROW...]`.
 
-As in ../run.py each system is one process, systems take turns, and a row is timed only after its result was checked.
+As in ../run.py, each system is one process, systems take turns, and a row is timed only after its result was checked.
 Writes build/bench/python.json, and the table as build/bench/python.md. --store keeps the JSON elsewhere as well.
 """
 import argparse
@@ -96,7 +96,7 @@ def reached(row, found):
     return texts, met
 
 
-def table(results, systems):
+def markdown(results, systems):
     """The rows in Markdown; a row in bold misses an aim."""
     yield "| row | " + " | ".join(systems) + " | times as fast |"
     yield "| --- |" + " --- |" * (len(systems) + 1)
@@ -140,7 +140,7 @@ def main():
     record = {"machine": machine, "versions": versions, "skipped": missing, "results": results}
     out = ROOT / "build" / "bench"
     out.mkdir(parents=True, exist_ok=True)
-    (out / "python.md").write_text("\n".join(table(results, names)) + "\n")
+    (out / "python.md").write_text("\n".join(markdown(results, names)) + "\n")
     for path in (out / "python.json", *([pathlib.Path(args.store)] if args.store else [])):
         path.write_text(json.dumps(record, indent=1) + "\n")
     print(f"written: {out}/python.md")
