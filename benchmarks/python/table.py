@@ -23,7 +23,8 @@ from peers import Worker  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 OURS = ROOT / "build" / "python" / "venv" / "bin" / "python"
-IMPORT = "import time; begin = time.perf_counter(); import {}; print(time.perf_counter() - begin)"
+IMPORT = "import time; begin = time.{0}(); import {1}; print(time.{0}() - begin)"
+CLOCKS = {"wall": "perf_counter", "processor": "process_time"}
 MODULES = {"etude": "etude", "torch": "torch", "numpy": "numpy", "jax": "jax.numpy", "tensorflow": "tensorflow"}
 # By row: what must be reached, as (system, how many times as long as Etude it takes at least).
 AIMS = {
@@ -68,12 +69,12 @@ def start(found, threads, build):
     return [*systems, cpp]
 
 
-def import_times(found, rounds):
+def import_times(found, rounds, clock):
     """Seconds that the import takes in a new process, the files in the page cache."""
     samples = {name: [] for name in found}
     for i in range(rounds + 1):
         for name, (python, environment) in found.items():
-            done = subprocess.run([python, "-c", IMPORT.format(MODULES[name])], capture_output=True, text=True, check=True,
+            done = subprocess.run([python, "-c", IMPORT.format(clock, MODULES[name])], capture_output=True, text=True, check=True,
                                   env=dict(os.environ, **environment), stdin=subprocess.DEVNULL)  # fmt: skip
             if i > 0:
                 samples[name].append(float(done.stdout))
@@ -113,21 +114,27 @@ def main():
     parser.add_argument("--ms", type=int, default=60)
     parser.add_argument("--peers", default="torch,jax,tensorflow", help="of torch,jax,tensorflow; NumPy is always there")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release", help="the build that is measured")
+    parser.add_argument("--clock", choices=("wall", "processor"), default="wall",
+                        help="processor: time that the processes compute, for a machine that others use as well")
     parser.add_argument("--store", metavar="FILE", help="writes the results there as well")
     args = parser.parse_args()
     chosen = [row for row in AIMS if not args.rows or any(row.startswith(name) for name in args.rows)]
+    os.environ["BENCH_CLOCK"] = args.clock
     found, missing = interpreters(args.peers.split(","), args.build)
     systems = start(found, 1, args.build)
     machine = workloads.machine()
-    print(f"{machine['cpu']}, 1 thread; medians of {args.rounds} interleaved rounds")
+    print(f"{machine['cpu']}, 1 thread, {args.clock} time; medians of {args.rounds} interleaved rounds")
     for name, reason in missing.items():
         print(f"{name}: skipped: {reason}")
     results, failed = {}, False
     for row in chosen:
-        results[row] = import_times(found, args.rounds) if row == "import" else workloads.measure(systems, row, args.rounds, args.ms)
+        if row == "import":
+            results[row] = import_times(found, args.rounds, CLOCKS[args.clock])
+        else:
+            results[row] = workloads.measure(systems, row, args.rounds, args.ms)
         texts, met = reached(row, results[row])
-        print(f"{row:26} {report.human(results[row].get('etude', {}).get('median', 0)):>9}  {', '.join(texts)}{'' if met else '  MISSED'}",
-              flush=True)  # fmt: skip
+        ours = report.human(results[row].get("etude", {}).get("median", 0))
+        print(f"{row:26} {ours:>9}  {', '.join(texts)}{'' if met else '  MISSED'}", flush=True)
         errors = [f"{s}: {r['error']}" for s, r in results[row].items() if "error" in r]
         wrong = workloads.disagreement(results[row])
         for line in [*errors, *([wrong] if wrong else [])]:
@@ -137,7 +144,7 @@ def main():
     for system in systems:
         system.close()
     names = [s.name for s in systems]
-    record = {"machine": machine, "versions": versions, "skipped": missing, "results": results}
+    record = {"machine": machine, "clock": args.clock, "versions": versions, "skipped": missing, "results": results}
     out = ROOT / "build" / "bench"
     out.mkdir(parents=True, exist_ok=True)
     (out / "python.md").write_text("\n".join(markdown(results, names)) + "\n")
