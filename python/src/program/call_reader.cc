@@ -34,6 +34,20 @@ FunctionParameter* FunctionParameters::find(std::string_view name) {
   return found == all.end() ? nullptr : &*found;
 }
 
+namespace {
+
+template <class Item>
+PyObject* new_tuple(std::size_t size, const Item& item) {
+  PyObject* const tuple = PyTuple_New(static_cast<Py_ssize_t>(size));
+  if (tuple == nullptr) throw nb::python_error();
+  for (std::size_t i = 0; i < size; ++i) {
+    PyTuple_SET_ITEM(tuple, static_cast<Py_ssize_t>(i), Py_NewRef(item(i)));
+  }
+  return tuple;
+}
+
+}  // namespace
+
 bool FunctionParameters::bind(PyObject* self, PyObject* const* args, std::size_t count,
                               PyObject* names, Bound& to) const {
   const std::size_t before = self != nullptr ? 1 : 0;
@@ -54,13 +68,7 @@ bool FunctionParameters::bind(PyObject* self, PyObject* const* args, std::size_t
           next += rest;
           continue;
         }
-        PyObject* const tuple = PyTuple_New(static_cast<Py_ssize_t>(rest));
-        if (tuple == nullptr) throw nb::python_error();
-        for (std::size_t i = 0; i < rest; ++i) {
-          PyObject* const item = argument(next + i);
-          Py_INCREF(item);
-          PyTuple_SET_ITEM(tuple, static_cast<Py_ssize_t>(i), item);
-        }
+        PyObject* const tuple = new_tuple(rest, [&](std::size_t i) { return argument(next + i); });
         next += rest;
         to.holds.push_back(tuple);
         to.values.push_back(tuple);
@@ -248,9 +256,7 @@ void CallReader::layer(PyObject* value) {
 namespace {
 
 nb::object tuple_of(std::span<PyObject* const> items) {
-  nb::list out;
-  for (PyObject* item : items) out.append(nb::handle(item));
-  return nb::tuple(out);
+  return nb::steal(new_tuple(items.size(), [&](std::size_t i) { return items[i]; }));
 }
 
 }  // namespace

@@ -14,9 +14,9 @@ int main(int argc, char** argv) {
   const data::FashionMnist images = data::fashion_mnist();
   const data::Samples samples{.inputs = images.train.inputs.at(slice(0, 2000)),
                               .labels = images.train.labels.at(slice(0, 2000))};
-  Net model(nn::Conv2D({5, 5}, 1, 6, {.padding = "same", .activation = nn::relu}),
-            nn::AvgPool2D(2), nn::Conv2D({5, 5}, 6, 16, {.activation = nn::relu}),
-            nn::AvgPool2D(2), nn::Flatten(), nn::Dense(400, 120, {.activation = nn::relu}),
+  Net model(nn::Conv2D({5, 5}, 1, 6, {.padding = "same", .activation = nn::relu}), nn::AvgPool2D(2),
+            nn::Conv2D({5, 5}, 6, 16, {.activation = nn::relu}), nn::AvgPool2D(2), nn::Flatten(),
+            nn::Dense(400, 120, {.activation = nn::relu}),
             nn::Dense(120, 84, {.activation = nn::relu}), nn::Dense(84, 10));
   optim::Adam optimizer({.lr = 1e-3});
   data::Loader loader(samples, {.batch = 100, .seed = 1});
