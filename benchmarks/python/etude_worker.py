@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rows of the table of Python in Etude."""
 import os
+import time
 
 import statements
 from statements import Call
@@ -30,13 +31,25 @@ def tape_100():
     return Call(run)
 
 
+class Staged(Call):
+    """A call of a staged function in its steady state: machine code comes after some calls, from another process."""
+
+    def check(self):
+        for _ in range(10):
+            begin = time.perf_counter()
+            while time.perf_counter() - begin < 0.02:
+                self.run()
+            time.sleep(0.2)
+        return super().check()
+
+
 def call(count):
-    return Call(et.function(statements.total), *map(et.asarray, statements.call_data(count)))
+    return Staged(et.function(statements.total), *map(et.asarray, statements.call_data(count)))
 
 
 def call_dict():
     parts = {f"part{i}": et.asarray(a) for i, a in enumerate(statements.call_data(100))}
-    return Call(et.function(statements.total_of_dict), parts)
+    return Staged(et.function(statements.total_of_dict), parts)
 
 
 def matmul_many(x, w):
@@ -47,7 +60,8 @@ def matmul_many(x, w):
 
 
 def matmul_row(n, staged):
-    return Call(et.function(matmul_many) if staged else matmul_many, *map(et.asarray, statements.matmul_data(n)))
+    data = map(et.asarray, statements.matmul_data(n))
+    return Staged(et.function(matmul_many), *data) if staged else Call(matmul_many, *data)
 
 
 class Epoch:

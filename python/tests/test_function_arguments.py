@@ -68,3 +68,16 @@ def test_args_stay_alive_while_the_function_is_traced():
         return parts[0] + parts[1]
 
     assert f(et.ones(3), et.ones(3)).tolist() == [2.0, 2.0, 2.0]
+
+
+def test_keys_that_are_made_at_each_call_are_one_structure():
+    @et.function
+    def total(parts):
+        return parts["a0"] + parts["a1"] + parts[1] * parts[True]
+
+    def made():
+        return {**{"a" + str(i): et.asarray(float(i)) for i in range(2)}, 1: et.asarray(3.0)}
+
+    for _ in range(3):
+        assert float(total(made())) == 10.0
+    assert total.trace_count() == 1

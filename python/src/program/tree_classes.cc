@@ -102,21 +102,21 @@ const ClassInfo& class_of(PyTypeObject* type) {
 }
 
 PyObject* canonical_key(PyObject* key) {
-  if (PyUnicode_CheckExact(key) != 0) {
-    if (PyUnicode_CHECK_INTERNED(key) != 0) return key;
-  } else if (key == Py_None) {
-    return key;
-  }
-  // 1 and True are equal, but two keys.
+  const bool is_text = PyUnicode_CheckExact(key) != 0;
+  if (is_text ? PyUnicode_CHECK_INTERNED(key) != 0 : key == Py_None) return key;
+  // 1 and True are equal, but two keys. Texts equal texts only, and programs make them at each
+  // call.
   const nb::object typed =
-      nb::make_tuple(nb::handle(reinterpret_cast<PyObject*>(Py_TYPE(key))), nb::handle(key));
+      is_text
+          ? nb::borrow(key)
+          : nb::make_tuple(nb::handle(reinterpret_cast<PyObject*>(Py_TYPE(key))), nb::handle(key));
   PyObject* const keys = Classes::get().keys;
   PyObject* found = PyDict_GetItemWithError(keys, typed.ptr());
   if (found != nullptr) return found;
   if (PyErr_Occurred() != nullptr) throw nb::python_error();
   PyObject* canonical = key;
   Py_INCREF(canonical);
-  if (PyUnicode_CheckExact(canonical) != 0) PyUnicode_InternInPlace(&canonical);
+  if (is_text) PyUnicode_InternInPlace(&canonical);
   const int failed = PyDict_SetItem(keys, typed.ptr(), canonical);
   Py_DECREF(canonical);
   if (failed != 0) throw nb::python_error();
