@@ -76,7 +76,7 @@ END
   (cd /root && venv/bin/python -m etude info && venv/bin/etude ops show matmul >/root/ops.txt)
 done
 cd /root && venv/bin/python -m etude.examples.lenet 1
-cmake -S etude/tests/wheel/consumer -B consumer "-DEtude_DIR=$(venv/bin/python -m etude --cmake-dir)"
+cmake -G Ninja -S etude/tests/wheel/consumer -B consumer "-DEtude_DIR=$(venv/bin/python -m etude --cmake-dir)"
 cmake --build consumer && consumer/version
 etude/dev python -c 'import etude as et; print(et.ones(2) + 1)'
 END
