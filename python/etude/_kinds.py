@@ -12,7 +12,7 @@ import sys
 import types
 from typing import Any, Callable
 
-from etude import _core
+from etude import _core, _rebuild
 from etude._structures import Module, tree
 
 __all__ = ["Layer", "Loss", "Metric", "Schedule", "Sequential"]
@@ -77,10 +77,17 @@ class Layer(_core.Layer):
         return self._text()
 
     def __copy__(self) -> Layer:
-        return tree.map(lambda leaf: leaf.copy() if isinstance(leaf, _core.Tensor) else leaf, self)
+        return tree.copy(self)
 
     def __deepcopy__(self, memo: dict) -> Layer:
-        return self.__copy__()
+        return tree.copy(self)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        parts = _rebuild.parts_of(self)
+        if parts is not None:
+            return _rebuild.structure, parts
+        text = _rebuild.description_of(self, type(self).__name__)
+        return _rebuild.layer, (self._kind, text, _core._flatten(self)[0])
 
 
 class Sequential(Module):
@@ -128,6 +135,24 @@ def _layer(kind: dict) -> type:
     )
 
 
+class Optimizer(_core.Optimizer):
+    """An optimiser: its options, and its state.
+
+    It is a structure of tensors: copies are independent, and ``@et.function(donate=("model",
+    "optimizer"))`` runs its update in the graph.
+    """
+
+    def __copy__(self) -> Optimizer:
+        return tree.copy(self)
+
+    def __deepcopy__(self, memo: dict) -> Optimizer:
+        return tree.copy(self)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        text = _rebuild.description_of(self, type(self).__name__)
+        return _rebuild.optimizer, (self._kind, text, self.state())
+
+
 def _optimizer(kind: dict) -> type:
     import inspect
 
@@ -138,7 +163,7 @@ def _optimizer(kind: dict) -> type:
 
     return type(
         name.rpartition(".")[2],
-        (_core.Optimizer,),
+        (Optimizer,),
         {
             "__init__": __init__,
             "__doc__": _doc(kind),
@@ -178,11 +203,25 @@ class Loss:
     def with_options(self, **options: Any) -> Loss:
         return Loss(self._kind_row, {**self._options, **options})
 
+    def __reduce__(self) -> tuple:
+        return _rebuild.named, (self._kind_row["name"], self._options)
+
     def __repr__(self) -> str:
         return f"<etude loss {self._loss!r}>"
 
 
-class Schedule(_core.KindObject):
+class Described(_core.KindObject):
+    """An object of the library: an initialiser, a transform, a callback, a record."""
+
+    def __reduce__(self) -> tuple:
+        try:
+            text = self._json()
+        except _core.Error as error:
+            raise _core.FailedPreconditionError(f"{self!r} cannot be pickled: {error}") from error
+        return _rebuild.kind, (type(self), text)
+
+
+class Schedule(Described):
     """A schedule of the learning rate: ``schedule(step)`` is the rate of that update, from 0."""
 
     def __call__(self, step: int) -> float:
@@ -207,7 +246,13 @@ class _Named:
         self.__signature__ = inspect.Signature(_parameters(kind))
 
     def __call__(self, *args: Any, **options: Any) -> Any:
-        return self._class(self._kind, args, _named(options))
+        made = self._class(self._kind, args, _named(options))
+        if self._kind == "nn.reduce_on_plateau":
+            made._borrowed = (args, options)  # the optimiser lives as long as the callback
+        return made
+
+    def __reduce__(self) -> tuple:
+        return _rebuild.named, (self._kind, {})
 
     def __repr__(self) -> str:
         return f"<etude kind {self._kind}>"
@@ -225,7 +270,7 @@ def _make(kind: dict) -> Any:
         return _Named(kind, Metric)
     if group == "schedule":
         return _Named(kind, Schedule)
-    return _Named(kind, _core.KindObject)
+    return _Named(kind, Described)
 
 
 class _Table:
@@ -285,3 +330,4 @@ def install(package: types.ModuleType) -> None:
     package.nn.Module = package.Module
     package.nn.Layer = Layer
     package.nn.Sequential = Sequential
+    package.optim.Optimizer = Optimizer

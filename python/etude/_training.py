@@ -7,7 +7,7 @@ from __future__ import annotations
 import types
 from typing import Any, Callable, Iterable
 
-from etude import _core
+from etude import _core, _data
 
 __all__ = [
     "evaluate",
@@ -52,23 +52,30 @@ def fit(
     on_non_finite: str = "go_on",
     gradient_norms: bool = False,
     prolong: bool = False,
+    steps_per_epoch: int | None = None,
 ) -> History:
     """Trains ``model`` in place, from the current position of ``data`` to the end of the last
     epoch.
 
     Args:
       model: a callable structure: a layer, an ``et.Module``, a dataclass with ``__call__``.
-      data: an ``et.data.Loader``, or a pair ``(inputs, labels)``.
+      data: an ``et.data.Loader``, a pair ``(inputs, labels)``, an iterable of batches ``(inputs,
+        labels)``, or a function that returns one. A pass over an iterable is an epoch. A generator
+        gives its batches once, so more epochs need a function.
       loss: ``loss(predicted, labels)``, a scalar.
       validation: ``(inputs, labels)``, evaluated after each epoch.
       callbacks: objects of the library, or ``callback(event, state)``, which may return the part
         of the run to end: "batch", "part", "epoch" or "fit".
-      mode: "eager", or "lazy" for steps that are recorded and compiled.
+      mode: "eager", "staged" for steps that are one graph (fastest), or "lazy" for steps that are
+        recorded and compiled. All compute the same bits.
+      on_non_finite: for a loss that is NaN or infinite: "go_on", "stop", "skip" the batch, or
+        "restore_best" the model after the epoch with the lowest loss.
+      steps_per_epoch: of an iterable without an end, or for epochs of another length.
 
     Ctrl-C ends the run after a batch with the state after the last finished one, and raises
     KeyboardInterrupt; a further call with the same loader resumes it, bit for bit.
     """
-    if isinstance(data, (tuple, list)):
+    if isinstance(data, tuple) and len(data) == 2:
         data = _core.Loader(*data)
     options = {
         "epochs": epochs,
@@ -79,8 +86,18 @@ def fit(
         "metrics": dict(metrics or {}),
         "callbacks": tuple(callbacks),
         "validation": validation,
+        "steps_per_epoch": steps_per_epoch,
     }
     return History(**_core._fit(model, optimizer, data, loss, options))
+
+
+def keep_best(*, monitor: Any = None) -> Any:
+    """A callback: at the end of the run, sets the model to its value after the best epoch.
+
+    ``monitor``: an ``et.nn.Monitored``; default: the loss of the validation. Together with
+    ``et.nn.early_stopping`` the run ends with the best weights.
+    """
+    return _core._KeepBest(monitor)
 
 
 def evaluate(
@@ -153,13 +170,14 @@ def summary(model: Any) -> str:
 
 def install(package: types.ModuleType) -> None:
     """Adds training to the namespaces nn, io and data."""
-    for name in ("History", "fit", "evaluate", "predict", "summary"):
+    for name in ("History", "fit", "evaluate", "keep_best", "predict", "summary"):
         setattr(package.nn, name, globals()[name])
     io = types.ModuleType("etude.io", "Files of tensors and checkpoints.")
     for name in ("save", "load", "save_checkpoint", "load_checkpoint"):
         setattr(io, name, globals()[name])
     data = types.ModuleType("etude.data", "Data sets and loaders.")
-    data.Loader = _core.Loader
+    for name in _data.__all__:
+        setattr(data, name, getattr(_data, name))
     data.fashion_mnist = fashion_mnist
     import sys
 

@@ -178,6 +178,10 @@ void CallReader::node(const ClassInfo& info, PyObject* value) {
       return;
     case NodeKind::kLayer:
       return layer(value);
+    case NodeKind::kOptimizer:
+      optimizers.push_back({value, leaves.size()});
+      tokens.push_back(key_of_optimizer(value));
+      return held(leaves_of_optimizer(value));
     case NodeKind::kConstant:
       return read(hold(PyObject_GetAttrString(value, "value")), nullptr);
     default:
@@ -209,7 +213,12 @@ void CallReader::entries(PyObject* dict) {
 void CallReader::layer(PyObject* value) {
   tokens.push_back(key_of_layer(value));
   tokens.push_back(word_of(parts_of_layer(value).form()));
-  for (const nb::object& each : leaves_of_layer(value)) {
+  held(leaves_of_layer(value));
+}
+
+// The leaves that an object of the library holds.
+void CallReader::held(std::span<const nb::object> all) {
+  for (const nb::object& each : all) {
     if (is_tensor_object(each.ptr())) {
       leaf(kTensorLeaf, each.ptr(), tensor_in(each.ptr()));
     } else if (each.is_none()) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -80,6 +81,12 @@ class CallReader {
     using Relocatable = void;
   };
   internal::InlineVector<Leaf, 112> leaves;
+  // Optimisers, borrowed from the call, and the number of their first leaf.
+  struct HeldOptimizer {
+    PyObject* object;
+    std::size_t first;
+  };
+  internal::InlineVector<HeldOptimizer, 4> optimizers;
 
  private:
   void read(PyObject* value, const FunctionParameter* parameter);
@@ -87,6 +94,7 @@ class CallReader {
   void items(PyObject* tuple);
   void entries(PyObject* dict);
   void layer(PyObject* value);
+  void held(std::span<const nb::object> leaves);
   void leaf(uint64_t token, PyObject* object, const Tensor& value);
   // Keeps a new reference.
   PyObject* hold(PyObject* object) {

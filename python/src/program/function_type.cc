@@ -182,6 +182,18 @@ PyObject* method_trace(PyObject* self, PyObject* const* args, Py_ssize_t count, 
   });
 }
 
+PyObject* method_reduce(PyObject* self, PyObject*) {
+  FunctionObject& f = *object_of(self);
+  if (f.self == nullptr) return PyObject_GetAttrString(self, "__qualname__");
+  // A method is an attribute of its instance, as for methods of Python.
+  return guarded([&]() -> PyObject* {
+    const nb::object name = nb::steal(PyObject_GetAttrString(f.callable, "__name__"));
+    if (!name.is_valid()) throw nb::python_error();
+    const nb::object get = nb::module_::import_("builtins").attr("getattr");
+    return nb::make_tuple(get, nb::make_tuple(nb::handle(f.self), name)).release().ptr();
+  });
+}
+
 PyObject* method_traces(PyObject* self, PyObject*) {
   return guarded([&] {
     FunctionObject& f = *object_of(self);
@@ -231,6 +243,8 @@ PyCFunction method(F f) {
 }
 
 PyMethodDef methods[] = {
+    {"__reduce__", method_reduce, METH_NOARGS,
+     "__reduce__()\n--\n\nThe name of the function: pickles hold no graphs."},
     {"trace", method(method_trace), METH_FASTCALL | METH_KEYWORDS,
      "trace(*args, **kwargs)\n--\n\nThe graph for arguments like these, made if there is none. "
      "Nothing is run."},

@@ -9,10 +9,10 @@
 
 #include "etude/base/check.h"
 #include "etude/nn/metrics/metric.h"
-#include "etude/optim/internal/optimizer.h"
 #include "python/src/dtype.h"
 #include "python/src/program/held.h"
 #include "python/src/program/layers.h"
+#include "python/src/program/optimizers.h"
 
 namespace etude::python {
 namespace {
@@ -79,26 +79,6 @@ kinds::Made activation_of(nb::handle callable) {
   }));
 }
 
-void update(OptimizerObject& self, nb::handle model, nb::handle gradients) {
-  const Tree tree = tree_of(model, Numbers::kKeep);
-  const Parts along = tangent_of_tree(*tree.def, gradients, "the gradients");
-  Parts at = parts_of_tree(tree);
-  // The objects give up their tensors, so that the update happens in place.
-  for (std::size_t i = 0; i < tree.leaves.size(); ++i) {
-    if (tree.def->leaves[i] == NodeKind::kTensor && !tree.leaves[i].is_none()) {
-      mutable_tensor_of(tree.leaves[i]).reset();
-    }
-  }
-  const CallSite where = here();
-  try {
-    with_user_line_released([&] { self.optimizer->update(at, along, where); });
-  } catch (...) {
-    assign_leaves(tree, std::move(at));
-    throw;
-  }
-  assign_leaves(tree, std::move(at));
-}
-
 nb::object call_loss(const KindObject& loss, nb::handle predicted, nb::handle expected,
                      nb::handle third) {
   const Tensor p = as_tensor(predicted), e = as_tensor(expected);
@@ -110,17 +90,6 @@ nb::object call_loss(const KindObject& loss, nb::handle predicted, nb::handle ex
     }
     return loss.made.as<kinds::Loss>(where)(Arg(p, where), Arg(e, where));
   }));
-}
-
-nb::dict state_of_optimizer(const OptimizerObject& self) {
-  nb::dict out;
-  for (const auto& [name, value] : self.optimizer->state()) out[name.c_str()] = wrap(value);
-  return out;
-}
-void restore_optimizer(OptimizerObject& self, const nb::dict& state) {
-  optim::State made;
-  for (const auto& [name, value] : state) made[nb::cast<std::string>(name)] = as_tensor(value);
-  self.optimizer->restore(std::move(made), here());
 }
 
 }  // namespace
@@ -139,8 +108,9 @@ kinds::Value kind_value(nb::handle value) {
     return kinds::Value(std::move(list));
   }
   if (nb::isinstance<KindObject>(value)) return kinds::Value(nb::cast<KindObject&>(value).made);
-  if (nb::isinstance<OptimizerObject>(value)) {
-    return kinds::Value(nb::cast<OptimizerObject&>(value).made);
+  // A callback borrows it; the package keeps it alive.
+  if (is_optimizer(value)) {
+    return kinds::Value(kinds::borrow(*nb::inst_ptr<OptimizerObject>(value)->rule));
   }
   if (is_layer(value)) {
     const LayerObject& layer = *nb::inst_ptr<LayerObject>(value);
@@ -194,26 +164,6 @@ void bind_kinds(nb::module_& m) {
                        int64_t step) { return self.made.as<optim::Schedule>(here())(step); })
       .def("_json", [](const KindObject& self) { return kinds::to_json(self.made.description()); })
       .def("__repr__", [](const KindObject& self) { return self.made.description().to_string(); });
-  nb::class_<OptimizerObject>(m, "Optimizer", "An optimiser: its options, and its state.")
-      .def("__init__",
-           [](OptimizerObject* self, const std::string& kind, const nb::tuple& args,
-              const nb::dict& options) {
-             kinds::Made made = make_kind(kind, args, options);
-             auto own = kinds::optimizer_of(made, here());
-             new (self) OptimizerObject{std::move(made), std::move(own)};
-           })
-      .def("update", update, nb::arg("model"), nb::arg("gradients"),
-           "Moves every tensor of the model against its gradient, in place.")
-      .def("state", state_of_optimizer, "The state by name, with the number of updates.")
-      .def("restore", restore_optimizer, nb::arg("state"))
-      .def(
-          "scale_rate",
-          [](OptimizerObject& self, double factor) { self.optimizer->scale_rate(factor, here()); },
-          nb::arg("factor"))
-      .def_prop_ro("updates", [](const OptimizerObject& self) { return self.optimizer->updates(); })
-      .def_prop_ro("rate", [](const OptimizerObject& self) { return self.optimizer->rate(); })
-      .def("__repr__",
-           [](const OptimizerObject& self) { return self.made.description().to_string(); });
   nb::class_<MetricObject>(m, "_Metric")
       .def("__init__",
            [](MetricObject* self, const std::string& kind, const nb::tuple& args,

@@ -184,12 +184,19 @@ nb::object layer_with(nb::handle like, std::vector<nb::object> leaves) {
   return made;
 }
 
+nb::object layer_object(nb::handle type, const kinds::Made& made) {
+  nb::object out = nb::inst_alloc(type);
+  new (nb::inst_ptr<LayerObject>(out)) LayerObject(object_of(kinds::layer_of(made, here()), made));
+  nb::inst_mark_ready(out);
+  return out;
+}
+
 nb::object wrap_variable(const Variable& variable) { return nb::cast(variable); }
 
 void bind_layers(nb::module_& m) {
-  nb::class_<StateObject>(m, "_State").def_prop_ro("value", [](const StateObject& s) {
-    return wrap(s.state.value);
-  });
+  nb::class_<StateObject>(m, "_State")
+      .def_prop_ro("value", [](const StateObject& s) { return wrap(s.state.value); })
+      .def("copy", [](const StateObject& s) { return wrap_state(s.state); });
   nb::class_<NewStateObject>(m, "_NewState").def_prop_ro("value", [](const NewStateObject& s) {
     return s.state.value ? wrap(*s.state.value) : nb::none();
   });

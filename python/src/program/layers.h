@@ -11,7 +11,6 @@
 #include "etude/kinds/kinds.h"
 #include "etude/nn/erased_layer.h"
 #include "etude/nn/metrics/metric.h"
-#include "etude/optim/internal/optimizer.h"
 #include "python/src/bind.h"
 #include "python/src/program/tree.h"
 
@@ -29,15 +28,13 @@ struct LayerObject {
 struct KindObject {
   kinds::Made made;
 };
-// An optimiser: options of a kind, and its own state.
-struct OptimizerObject {
-  kinds::Made made;
-  std::unique_ptr<optim::internal::RuleOptimizer> optimizer;
-};
 // A metric that counts.
 struct MetricObject {
   nn::Metric metric;
 };
+
+// A new object of a class of layers.
+nb::object layer_object(nb::handle type, const kinds::Made& made);
 
 // A Python value as an argument of a kind. A callable is an activation of the program.
 kinds::Value kind_value(nb::handle value);

@@ -27,9 +27,13 @@ void set_converter(nb::object convert) {
   Py_XDECREF(before);
 }
 
+nb::object converted(nb::handle callable) {
+  if (converter == nullptr) return nb::borrow(callable);
+  return nb::handle(converter)(callable);
+}
+
 nb::object HostFunction::converted(const StagedFacts& facts) const {
-  if (!facts.converts || converter == nullptr) return nb::borrow(callable);
-  return nb::handle(converter)(nb::handle(callable));
+  return facts.converts ? python::converted(callable) : nb::borrow(callable);
 }
 
 Staged::Staged(std::shared_ptr<const StagedFacts> facts)
@@ -183,15 +187,33 @@ class Staged::Call {
     if (!layout_->has_donated) return;
     for (std::size_t i = 0; i < layout_->order.size(); ++i) {
       CallReader::Leaf& leaf = reader_.leaves[layout_->order[i]];
-      if (layout_->is_donated[i] != 0 && layout_->def->leaves[i] == NodeKind::kTensor) fn(leaf);
+      if (layout_->is_donated[i] == 0 || !leaf.value.has_value()) continue;
+      const NodeKind kind = layout_->def->leaves[i];
+      if (kind == NodeKind::kTensor) fn(mutable_tensor_of(leaf.object), leaf.value);
+      if (kind == NodeKind::kState) fn(state_of(leaf.object).value, leaf.value);
     }
   }
   // The graph may overwrite a tensor that has no other owner.
   void take_donated() {
-    each_donated([](CallReader::Leaf& leaf) { mutable_tensor_of(leaf.object).reset(); });
+    each_donated([](Tensor& object, const Tensor&) { object = Tensor(); });
   }
   void put_back_donated() noexcept {
-    each_donated([](CallReader::Leaf& leaf) { mutable_tensor_of(leaf.object) = leaf.value; });
+    each_donated([](Tensor& object, const Tensor& value) { object = value; });
+  }
+  // Gives the optimisers whose state has grown their tensors.
+  void take_grown(const ResultForm& form, Values& out, std::size_t next) {
+    for (const ResultForm::Grown& grown : form.grown) {
+      std::vector<nb::object> leaves;
+      for (const uint8_t has : grown.has) {
+        leaves.push_back(has != 0 ? wrap(std::move(out[next++])) : nb::none());
+      }
+      const std::size_t first = layout_->order[grown.leaf];
+      for (const CallReader::HeldOptimizer& each : reader_.optimizers) {
+        if (each.first != first) continue;
+        take_grown_state(each.object, grown.def->aux, std::move(leaves));
+        break;
+      }
+    }
   }
 
   nb::object take_results(const internal::Trace& trace, Values& out) {
@@ -206,6 +228,7 @@ class Staged::Call {
       }
       arguments_.join_slices(trace.in_out);
       put_back_donated();
+      take_grown(form, out, next);
     }
     return result;
   }
@@ -257,8 +280,11 @@ class Staged::Call {
                                    std::span<const Variable> variables);
   nb::object call_host(const nb::object& f, const std::vector<nb::object>& leaves);
   void require_unchanged(const std::vector<nb::object>& passed, std::span<const Tensor> given,
-                         internal::TraceResult& out);
-  void add_result(internal::TraceResult& out, const nb::object& result);
+                         internal::TraceResult& out, ResultForm& form);
+  [[noreturn]] void throw_not_donated(std::size_t i) const;
+  void require_unchanged_leaf(std::size_t i, const nb::object& after, const Tensor& given,
+                              std::size_t tensor, internal::TraceResult& out);
+  std::shared_ptr<ResultForm> add_result(internal::TraceResult& out, const nb::object& result);
 
   Staged& staged_;
   const HostFunction& host_;
@@ -344,14 +370,15 @@ internal::TraceResult Staged::Call::trace_host(std::span<const Tensor> inputs,
   const nb::object f = host_.converted(staged_.facts());
   const nb::object result = call_host(f, leaves);
   internal::TraceResult out;
-  add_result(out, result);
+  const std::shared_ptr<ResultForm> form = add_result(out, result);
   out.in_out.assign(inputs.size(), 0);
-  require_unchanged(leaves, tensors, out);
+  require_unchanged(leaves, tensors, out, *form);
   containers_.clear();
   return out;
 }
 
-void Staged::Call::add_result(internal::TraceResult& out, const nb::object& result) {
+std::shared_ptr<ResultForm> Staged::Call::add_result(internal::TraceResult& out,
+                                                     const nb::object& result) {
   const Tree tree = tree_of(result, Numbers::kValues);
   auto form = std::make_shared<ResultForm>();
   form->def = tree.def;
@@ -368,52 +395,136 @@ void Staged::Call::add_result(internal::TraceResult& out, const nb::object& resu
     if (y.has_value()) out.add_result(y);
     form->places.push_back(std::move(y));
   }
-  out.result = std::move(form);
+  out.result = form;
+  return form;
 }
+
+namespace {
+
+// The leaves of arguments after a call, in the order of the leaves before it.
+struct After {
+  const std::vector<nb::object>& passed;
+  std::vector<nb::object> leaves = {};
+  std::vector<ResultForm::Grown> grown = {};
+  std::vector<nb::object> grown_leaves = {};
+
+  // Adds the leaves of a part, from now[next] on. False if its structure has changed; that of an
+  // optimiser may: its leaves then count as unchanged here, and its new ones are in `grown`.
+  bool add(const TreeDef& before, const TreeDef& after, std::span<const nb::object> now,
+           std::size_t& next) {
+    if (before.kind == NodeKind::kOptimizer && after.kind == NodeKind::kOptimizer) {
+      add_optimizer(before, after, now.subspan(next, after.parts.size()));
+      next += after.parts.size();
+      return true;
+    }
+    if (before.parts.empty()) {
+      if (&before != &after) return false;
+      for (std::size_t i = 0; i < before.leaves.size(); ++i) leaves.push_back(now[next++]);
+      return true;
+    }
+    if (before.kind != after.kind || before.type != after.type || before.keys != after.keys ||
+        before.parts.size() != after.parts.size()) {
+      return false;
+    }
+    const bool is_whole = before.kind == NodeKind::kLayer || before.kind == NodeKind::kCustom;
+    if (is_whole && before.aux != after.aux) return false;
+    for (std::size_t i = 0; i < before.parts.size(); ++i) {
+      if (!add(*before.parts[i], *after.parts[i], now, next)) return false;
+    }
+    return true;
+  }
+
+ private:
+  static bool has_value(nb::handle leaf) { return is_tensor(leaf) && tensor_of(leaf).has_value(); }
+  void add_optimizer(const TreeDef& before, const TreeDef& after, std::span<const nb::object> now) {
+    const std::size_t first = leaves.size();
+    const std::span<const nb::object> old = std::span(passed).subspan(first, before.parts.size());
+    bool is_same = &before == &after;
+    for (std::size_t i = 0; is_same && i < now.size(); ++i) {
+      is_same = has_value(old[i]) == has_value(now[i]);
+    }
+    const auto kept = is_same ? now : old;
+    leaves.insert(leaves.end(), kept.begin(), kept.end());
+    if (is_same) return;
+    ResultForm::Grown made{first, &after, {}};
+    for (const nb::object& leaf : now) {
+      made.has.push_back(has_value(leaf) ? 1 : 0);
+      if (has_value(leaf)) grown_leaves.push_back(leaf);
+    }
+    grown.push_back(std::move(made));
+  }
+};
+
+}  // namespace
 
 // The arguments after the call: donated tensors are outputs; nothing else may have changed.
 void Staged::Call::require_unchanged(const std::vector<nb::object>& passed,
-                                     std::span<const Tensor> given, internal::TraceResult& out) {
+                                     std::span<const Tensor> given, internal::TraceResult& out,
+                                     ResultForm& form) {
   const TreeDef& def = *layout_->def;
-  std::vector<nb::object> after;
+  After after{passed};
   for (std::size_t i = 0; i < containers_.size(); ++i) {
     const Tree now = tree_of(containers_[i], Numbers::kKeep);
+    std::size_t next = 0;
     ETUDE_REQUIRE(
-        now.def == def.parts[i],
+        after.add(*def.parts[i], *now.def, now.leaves, next),
         "function '{}' changes the structure of argument '{}' while it is traced: it is "
         "{} afterwards. That would happen once and not at each call. Return the new value",
         staged_.name(), def.names[i], now.def->to_string());
-    after.insert(after.end(), now.leaves.begin(), now.leaves.end());
   }
   std::size_t tensor = 0;
-  for (std::size_t i = 0; i < after.size(); ++i) {
+  for (std::size_t i = 0; i < after.leaves.size(); ++i) {
     const NodeKind kind = def.leaves[i];
+    const nb::object& leaf = after.leaves[i];
     if (kind == NodeKind::kVariable || kind == NodeKind::kHost) {
-      if (after[i].is(passed[i])) continue;
-      const bool is_same = kind == NodeKind::kHost && after[i].equal(passed[i]);
+      if (leaf.is(passed[i])) continue;
+      const bool is_same = kind == NodeKind::kHost && leaf.equal(passed[i]);
       if (!is_same) internal::throw_host_change(staged_.name(), def.paths[i]);
       continue;
     }
-    const std::size_t count =
-        arguments_.splits_slices && given[i].has_value() && given[i].slices() ? 2 : 1;
-    if (kind == NodeKind::kTensor && layout_->is_donated[i] != 0) {
-      ETUDE_REQUIRE(is_tensor(after[i]), "function '{}' sets argument '{}' to a {}", staged_.name(),
-                    def.paths[i], type_text(after[i]));
-      if (count == 1 && given[i].has_value()) {
-        out.outputs.push_back(tensor_of(after[i]));
-        out.in_out[tensor] = 1;
-      }
-    } else if (kind == NodeKind::kTensor && given[i].has_value()) {
-      const bool is_same = is_tensor(after[i]) && tensor_of(after[i]).ref() == given[i].ref();
-      ETUDE_REQUIRE(
-          is_same,
-          "function '{}' writes to argument '{}', which is not in `donate`. Without "
-          "function() that write would change the tensor of the caller: pass donate=('{}',), "
-          "or copy it first, x = x.copy()",
-          staged_.name(), def.paths[i], def.paths[i].substr(0, def.paths[i].find('/')));
-    }
-    tensor += count;
+    require_unchanged_leaf(i, leaf, given[i], tensor, out);
+    tensor += arguments_.splits_slices && given[i].has_value() && given[i].slices() ? 2 : 1;
   }
+  for (const ResultForm::Grown& each : after.grown) {
+    if (layout_->is_donated[each.leaf] == 0) throw_not_donated(each.leaf);
+  }
+  for (const nb::object& leaf : after.grown_leaves) out.outputs.push_back(tensor_of(leaf));
+  form.grown = std::move(after.grown);
+}
+
+void Staged::Call::throw_not_donated(std::size_t i) const {
+  const std::string& path = layout_->def->paths[i];
+  ETUDE_THROW(
+      kInvalidArgument,
+      "function '{}' writes to argument '{}', which is not in `donate`. Without @et.function "
+      "that write would change the tensor of the caller: pass donate=('{}',), or copy it "
+      "first, x = x.copy()",
+      staged_.name(), path, path.substr(0, path.find('/')));
+}
+
+// Tensor number `tensor` of the call, leaf i of the def.
+void Staged::Call::require_unchanged_leaf(std::size_t i, const nb::object& after,
+                                          const Tensor& given, std::size_t tensor,
+                                          internal::TraceResult& out) {
+  const TreeDef& def = *layout_->def;
+  if (!given.has_value() && after.is_none()) return;
+  const bool is_state = def.leaves[i] == NodeKind::kState;
+  if (!is_state && def.leaves[i] != NodeKind::kTensor) return;
+  Tensor now;
+  if (is_state) {
+    now = value_of_state(after).value_or(Tensor());
+  } else {
+    ETUDE_REQUIRE(is_tensor(after), "function '{}' sets argument '{}' to a {}", staged_.name(),
+                  def.paths[i], type_text(after));
+    now = tensor_of(after);
+  }
+  if (layout_->is_donated[i] == 0) {
+    if (given.has_value() && now.ref() != given.ref()) throw_not_donated(i);
+    return;
+  }
+  if (!given.has_value() || given.slices()) return;
+  out.outputs.push_back(std::move(now));
+  out.in_out[tensor] = 1;
 }
 
 nb::object Staged::call(const HostFunction& host, PyObject* const* args, std::size_t count,

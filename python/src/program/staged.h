@@ -29,6 +29,14 @@ struct StagedFacts {
 struct ResultForm {
   const TreeDef* def = nullptr;
   std::vector<Tensor> places;  // for put_result(), by leaf; absent: no value
+  // Donated optimisers whose state has another structure after the call. Their tensors are the last
+  // outputs.
+  struct Grown {
+    std::size_t leaf = 0;          // their first leaf before the call
+    const TreeDef* def = nullptr;  // after the call
+    std::vector<uint8_t> has;      // by leaf after the call: whether it has a value
+  };
+  std::vector<Grown> grown;
 };
 
 // The host function of a call. Borrowed.
@@ -74,5 +82,7 @@ class Staged {
 
 // The function of autograph.convert; none: control flow stays as it is.
 void set_converter(nb::object convert);
+// A callable after the conversion of its control flow.
+nb::object converted(nb::handle callable);
 
 }  // namespace etude::python

@@ -43,6 +43,11 @@ class Builder {
         next_ += def.parts.size();
         return layer_with(def.aux, {some.begin(), some.end()});
       }
+      case NodeKind::kOptimizer: {
+        const auto some = leaves_.subspan(next_, def.parts.size());
+        next_ += def.parts.size();
+        return optimizer_with(def.aux, {some.begin(), some.end()});
+      }
       case NodeKind::kConstant:
         return build(*def.parts[0]);
       case NodeKind::kCustom:
@@ -96,7 +101,7 @@ class Matcher {
 
   void match(const TreeDef& def, nb::handle value, const std::string& path) {
     if (def.kind == NodeKind::kConstant) return match(*def.parts[0], value, path);
-    if (def.parts.empty() && def.kind != NodeKind::kLayer) {
+    if (def.parts.empty() && def.kind != NodeKind::kLayer && def.kind != NodeKind::kOptimizer) {
       if (def.kind <= NodeKind::kHost) leaves_.push_back(nb::borrow(value));
       return;
     }
@@ -141,6 +146,10 @@ class Matcher {
       case NodeKind::kLayer:
         require(is_layer(value), def, value, path);
         for (const nb::object& leaf : leaves_of_layer(value)) out.push_back(leaf);
+        return out;
+      case NodeKind::kOptimizer:
+        require(is_optimizer(value), def, value, path);
+        for (const nb::object& leaf : leaves_of_optimizer(value)) out.push_back(leaf);
         return out;
       case NodeKind::kCustom: {
         require(Py_TYPE(value.ptr()) == def.type, def, value, path);

@@ -18,6 +18,7 @@ struct Classes {
   PyObject* module = nullptr;     // the class Module
   PyObject* constant = nullptr;   // the class NoDerivative
   PyTypeObject* layer = nullptr;  // the class of layers
+  PyTypeObject* optimizer = nullptr;
   static Classes& get() {
     static Classes* const classes = new Classes;
     return *classes;
@@ -74,6 +75,9 @@ ClassInfo find_class(PyTypeObject* type) {
   }
   if (classes.layer != nullptr && PyType_IsSubtype(type, classes.layer) != 0) {
     return node(NodeKind::kLayer);
+  }
+  if (classes.optimizer != nullptr && PyType_IsSubtype(type, classes.optimizer) != 0) {
+    return node(NodeKind::kOptimizer);
   }
   if (classes.module != nullptr &&
       PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(classes.module)) != 0) {
@@ -186,6 +190,7 @@ void mark_tensor_class(PyTypeObject* type, bool is_variable) {
             is_variable ? Class::kVariable : Class::kTensor, NodeKind::kTensor);
 }
 void set_layer_class(PyTypeObject* type) { Classes::get().layer = type; }
+void set_optimizer_class(PyTypeObject* type) { Classes::get().optimizer = type; }
 
 void bind_tree(nb::module_& m) {
   m.def("_register_pytree", register_class, nb::arg(), nb::arg().none(), nb::arg().none());
