@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 import types
-from typing import Any, Callable
+from typing import Any, Callable, NamedTuple
 
 from etude import _core, _rebuild
 from etude._structures import Module, tree
@@ -57,6 +57,16 @@ def _doc(kind: dict) -> str:
     return "\n".join(lines if kind["parameters"] else lines[:1])
 
 
+class LSTMState(NamedTuple):
+    """The state of an LSTM cell: its output ``h`` and its memory ``c``."""
+
+    h: Any
+    c: Any
+
+
+_core._set_pair_class(LSTMState)
+
+
 class Layer(_core.Layer):
     """A layer: a callable from tensor to tensor, whose parameters are its attributes.
 
@@ -88,6 +98,15 @@ class Layer(_core.Layer):
             return _rebuild.structure, parts
         text = _rebuild.description_of(self, type(self).__name__)
         return _rebuild.layer, (self._kind, text, _core._flatten(self)[0])
+
+
+class Cell(Layer):
+    """One step of a recurrent layer: ``state = cell(x, state)``. The state of LSTM cells is an
+    ``et.nn.LSTMState``."""
+
+    def zero_state(self, n: int, dtype: Any = None) -> Any:
+        """The first state for ``n`` examples."""
+        return self._zero_state(n, dtype)
 
 
 class Sequential(Module):
@@ -124,7 +143,7 @@ def _layer(kind: dict) -> type:
     __init__.__signature__ = inspect.Signature([self_parameter, *_parameters(kind)])
     return type(
         name.rpartition(".")[2],
-        (Layer,),
+        (Cell if kind["group"] == "cell" else Layer,),
         {
             "__init__": __init__,
             "__doc__": _doc(kind),
@@ -329,5 +348,7 @@ def install(package: types.ModuleType) -> None:
         _fill(module, space)
     package.nn.Module = package.Module
     package.nn.Layer = Layer
+    package.nn.Cell = Cell
+    package.nn.LSTMState = LSTMState
     package.nn.Sequential = Sequential
     package.optim.Optimizer = Optimizer

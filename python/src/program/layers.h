@@ -12,6 +12,7 @@
 #include "etude/nn/erased_layer.h"
 #include "etude/nn/metrics/metric.h"
 #include "python/src/bind.h"
+#include "python/src/program/several_inputs.h"
 #include "python/src/program/tree.h"
 
 namespace etude::python {
@@ -20,6 +21,7 @@ struct LayerObject {
   nn::Layer code;                  // its parts have no tensors
   std::vector<nb::object> leaves;  // by leaf of its form, without host values
   std::optional<kinds::Made> made;
+  std::shared_ptr<const SeveralInputs> several = nullptr;  // null: called with one tensor
 
   Parts parts() const;
 };
