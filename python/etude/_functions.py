@@ -176,6 +176,27 @@ def function(
     return made
 
 
+def _trace_specs(function: Any, args: tuple, keywords: dict) -> Any:
+    """The graph of a function for arguments with specs: the method trace()."""
+    leaves, form = _core._flatten((args, keywords))
+    specs: list = []
+    for i, leaf in enumerate(leaves):
+        if isinstance(leaf, TensorSpec):
+            specs.append((leaf.name or "", leaf.shape, leaf.dtype, leaf._is_variable))
+            sizes = [1 if size is None else size for size in leaf.shape]
+            leaves[i] = _core.zeros(sizes, dtype=leaf.dtype)
+            if leaf._is_variable:
+                leaves[i] = _core.Variable(leaves[i])
+        elif isinstance(leaf, (_core.Tensor, _core.Variable)):
+            is_variable = isinstance(leaf, _core.Variable)
+            specs.append(("", tuple(leaf.shape), leaf.dtype, is_variable))
+    args, keywords = _core._unflatten(form, leaves)
+    return _core._trace_specified(function, args, keywords, specs)
+
+
+_core._set_spec_class(TensorSpec, _trace_specs)
+
+
 def do_not_convert(f: Callable) -> Callable:
     """Marks a function whose control flow stays as it is in staged functions."""
     f._etude_do_not_convert = True

@@ -49,11 +49,11 @@ def parts_of(value: Any) -> tuple[Any, bytes] | None:
     tensors."""
     leaves, form = _core._flatten(value)
     kinds, paths = _core._leaf_kinds(form), _core._paths(form, False)
-    places: list[Any] = []
-    for leaf, kind, path in zip(leaves, kinds, paths):
-        is_part = kind in ("tensor", "state") and isinstance(leaf, (_core.Tensor, _core._State))
-        places.append(Place(path, kind == "state") if is_part else leaf)
-    if not any(type(place) is Place for place in places):
+    places, found = list(leaves), False
+    for i, (leaf, kind, path) in enumerate(zip(leaves, kinds, paths)):
+        if kind in ("tensor", "state") and isinstance(leaf, (_core.Tensor, _core._State)):
+            places[i], found = Place(path, kind == "state"), True
+    if not found:
         return None
     import os
     import tempfile  # takes a while to load

@@ -21,9 +21,21 @@ __all__ = [
 ]
 
 
+def _svg(write: Callable[[str], None]) -> str:
+    """The content of the SVG file that ``write(path)`` writes, for a notebook."""
+    import os
+    import tempfile  # takes a while to load
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "picture.svg")
+        write(path)
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+
+
 class History:
     """The numbers of a run: ``epochs`` (a dict each), ``batch_losses``, ``was_cancelled``,
-    ``why``."""
+    ``why``. A notebook shows curves and a table."""
 
     def __init__(self, **numbers: Any) -> None:
         self.__dict__.update(numbers)
@@ -36,6 +48,45 @@ class History:
             for epoch in self.epochs
         ]
         return "\n".join(lines)
+
+    def curves(self) -> dict[str, list[float]]:
+        """The losses by batch, or by epoch where there is a validation: name -> values."""
+        names = [n for n in ("loss", "validation_loss") if self.epochs and n in self.epochs[0]]
+        if len(names) == 2 and len(self.epochs) > 1:
+            return {name: [epoch[name] for epoch in self.epochs] for name in names}
+        return {"loss": list(self.batch_losses)}
+
+    def plot(self, path: str, *, log: bool = False) -> None:
+        """Writes the curves as an SVG file; ``log`` for a logarithmic axis."""
+        curves = self.curves()
+        x = "epoch" if "validation_loss" in curves else "batch"
+        _core._write_curves(str(path), curves, "", x, "loss", log)
+
+    def _repr_html_(self) -> str:
+        import html
+
+        if not self.batch_losses:
+            return "<p>no batches</p>"
+        names = list(self.epochs[0]) if self.epochs else []
+        head = "".join(f"<th>{html.escape(name)}</th>" for name in names)
+        rows = "".join(
+            "<tr>" + "".join(f"<td>{_short(epoch.get(name))}</td>" for name in names) + "</tr>"
+            for epoch in self.epochs
+        )
+        return f"{_svg(self.plot)}<table><tr>{head}</tr>{rows}</table>"
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _confusion_svg(self: Any, path: str, names: Iterable[str] = ()) -> None:
+    """Writes the matrix as an SVG file; ``names`` are the names of the classes."""
+    self._write(str(path), list(names))
+
+
+_core.Confusion.write = _confusion_svg
+_core.Confusion._repr_html_ = lambda self: _svg(self.write)
 
 
 def fit(
@@ -108,8 +159,9 @@ def evaluate(
     *,
     batch: int = 500,
     metrics: dict[str, Any] | None = None,
-) -> dict[str, float]:
-    """Returns loss, accuracy (for classes) and metrics of a model, in the inference phase."""
+) -> dict[str, Any]:
+    """Returns loss, accuracy (for classes) and metrics of a model, in the inference phase; for
+    classes also their confusion matrix, ``"confusion"``, which a notebook draws."""
     return _core._evaluate(model, inputs, labels, loss, batch, dict(metrics or {}))
 
 
@@ -175,6 +227,7 @@ def install(package: types.ModuleType) -> None:
     io = types.ModuleType("etude.io", "Files of tensors and checkpoints.")
     for name in ("save", "load", "save_checkpoint", "load_checkpoint"):
         setattr(io, name, globals()[name])
+    package.nn.Confusion = _core.Confusion
     data = types.ModuleType("etude.data", "Data sets and loaders.")
     for name in _data.__all__:
         setattr(data, name, getattr(_data, name))

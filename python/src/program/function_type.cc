@@ -172,9 +172,35 @@ nb::object graph_object(const FunctionObject& f, internal::TraceRef trace) {
   return nb::cast(std::move(made));
 }
 
+PyObject* spec_tracer = nullptr;  // of the package: reads the specs among arguments
+PyTypeObject* spec_class = nullptr;
+
+// Whether a spec is among the arguments, or below them.
+bool has_spec(PyObject* const* args, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    if (Py_TYPE(args[i]) == &PyUnicode_Type || is_tensor(args[i])) continue;
+    for (const nb::object& leaf : tree_of(args[i], Numbers::kKeep).leaves) {
+      if (PyObject_TypeCheck(leaf.ptr(), spec_class) != 0) return true;
+    }
+  }
+  return false;
+}
+
 PyObject* method_trace(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
   return guarded([&] {
     FunctionObject& f = *object_of(self);
+    const auto keywords = names == nullptr ? 0 : PyTuple_GET_SIZE(names);
+    if (has_spec(args, static_cast<std::size_t>(count + keywords))) {
+      nb::list positional;
+      nb::dict named;
+      for (Py_ssize_t i = 0; i < count; ++i) positional.append(nb::handle(args[i]));
+      for (Py_ssize_t k = 0; k < keywords; ++k) {
+        named[nb::handle(PyTuple_GET_ITEM(names, k))] = nb::handle(args[count + k]);
+      }
+      return nb::handle(spec_tracer)(nb::handle(self), nb::tuple(positional), named)
+          .release()
+          .ptr();
+    }
     return graph_object(f,
                         f.staged->trace(host_of(f), args, static_cast<std::size_t>(count), names))
         .release()
@@ -198,7 +224,7 @@ PyObject* method_traces(PyObject* self, PyObject*) {
   return guarded([&] {
     FunctionObject& f = *object_of(self);
     nb::list out;
-    for (internal::TraceRef& trace : released([&] { return f.staged->core().traces(); })) {
+    for (internal::TraceRef& trace : f.staged->traces()) {
       out.append(graph_object(f, std::move(trace)));
     }
     return out.release().ptr();
@@ -206,10 +232,7 @@ PyObject* method_traces(PyObject* self, PyObject*) {
 }
 
 PyObject* method_trace_count(PyObject* self, PyObject*) {
-  return guarded([&] {
-    internal::FunctionCore& core = object_of(self)->staged->core();
-    return PyLong_FromSize_t(released([&] { return core.traces().size(); }));
-  });
+  return guarded([&] { return PyLong_FromSize_t(object_of(self)->staged->traces().size()); });
 }
 
 template <bool only_trainable>
@@ -247,7 +270,7 @@ PyMethodDef methods[] = {
      "__reduce__()\n--\n\nThe name of the function: pickles hold no graphs."},
     {"trace", method(method_trace), METH_FASTCALL | METH_KEYWORDS,
      "trace(*args, **kwargs)\n--\n\nThe graph for arguments like these, made if there is none. "
-     "Nothing is run."},
+     "Tensors may be given by their et.TensorSpec, with open sizes. Nothing is run."},
     {"traces", method(method_traces), METH_NOARGS, "traces()\n--\n\nAll graphs, oldest first."},
     {"trace_count", method(method_trace_count), METH_NOARGS,
      "trace_count()\n--\n\nThe number of graphs."},
@@ -306,6 +329,23 @@ Signature signature_of(nb::handle specs) {
     }
   }
   return Signature(std::move(made), here());
+}
+
+// The graph of a function for arguments with placeholders of tensors, whose types are `specs`.
+nb::object trace_specified(nb::handle function, const nb::tuple& args, const nb::dict& named,
+                           nb::handle specs) {
+  ETUDE_REQUIRE(Py_TYPE(function.ptr()) == &function_type, "trace: a function of etude is needed");
+  FunctionObject& f = *object_of(function.ptr());
+  std::vector<PyObject*> all;
+  for (const nb::handle arg : args) all.push_back(arg.ptr());
+  nb::list keys;
+  for (const auto& [key, value] : named) {
+    keys.append(key);
+    all.push_back(value.ptr());
+  }
+  const nb::tuple names(keys);
+  return graph_object(f, f.staged->trace_specified(host_of(f), signature_of(specs), all.data(),
+                                                   args.size(), names.ptr()));
 }
 
 nb::object make_function(nb::handle callable, nb::handle parameters, nb::handle empty,
@@ -375,6 +415,11 @@ void bind_function(nb::module_& m) {
   if (PyType_Ready(&function_type) < 0) throw nb::python_error();
   m.attr("Function") = nb::handle(reinterpret_cast<PyObject*>(&function_type));
   m.def("_make_function", make_function);
+  m.def("_trace_specified", trace_specified);
+  m.def("_set_spec_class", [](nb::handle type, nb::handle tracer) {
+    spec_class = reinterpret_cast<PyTypeObject*>(type.inc_ref().ptr());
+    spec_tracer = tracer.inc_ref().ptr();
+  });
   m.def("_set_converter", [](nb::object convert) { set_converter(std::move(convert)); });
   m.def("run_functions_eagerly", run_functions_eagerly, nb::arg("flag") = true,
         "While true, calls of all functions run their Python function, even if graphs exist.");

@@ -47,6 +47,7 @@ void bind_optimizers(nb::module_& m);
 void bind_pickling(nb::module_& m);
 void bind_kinds(nb::module_& m);
 void bind_batches(nb::module_& m);
+void bind_pictures(nb::module_& m);
 void bind_training(nb::module_& m);
 
 }  // namespace etude::python

@@ -13,6 +13,7 @@
 #include "python/src/program/held.h"
 #include "python/src/program/layers.h"
 #include "python/src/program/optimizers.h"
+#include "python/src/spelling.h"
 
 namespace etude::python {
 namespace {
@@ -55,14 +56,14 @@ nb::list all_kinds() {
       described["type"] = text(p.type.to_string());
       described["required"] = p.is_required;
       described["default"] = p.is_required ? nb::none() : default_of(p.default_value);
-      described["doc"] = text(p.doc);
+      described["doc"] = text(in_python(p.doc));
       described["range"] = text(p.range_text());
       parameters.append(described);
     }
     nb::dict described;
     described["name"] = text(kind.name);
     described["group"] = text(kinds::name(kind.group));
-    described["doc"] = text(kind.doc);
+    described["doc"] = text(in_python(kind.doc));
     described["signature"] = text(kind.signature());
     described["positional"] = kind.positional;
     described["parameters"] = parameters;

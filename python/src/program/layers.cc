@@ -215,16 +215,24 @@ nb::object wrap_state(LayerState<Tensor> state) { return nb::cast(StateObject{st
 nb::object wrap_new_state(NewState<Tensor> state) {
   return nb::cast(NewStateObject{std::move(state)});
 }
-LayerState<Tensor>& state_of(nb::handle leaf) { return nb::cast<StateObject&>(leaf).state; }
+bool is_state(nb::handle leaf) { return nb::isinstance<StateObject>(leaf); }
+LayerState<Tensor>& state_of(nb::handle leaf) {
+  ETUDE_REQUIRE(is_state(leaf), "a part of a layer is a {}, but must be its state",
+                type_text(leaf));
+  return nb::cast<StateObject&>(leaf).state;
+}
 NewState<Tensor> new_state_of(nb::handle leaf) {
   if (leaf.is_none()) return {};
   if (is_tensor(leaf)) return NewState<Tensor>{{tensor_of(leaf)}};
+  ETUDE_REQUIRE(nb::isinstance<NewStateObject>(leaf),
+                "a part of a tangent is a {}, but must be the new state of a layer",
+                type_text(leaf));
   return nb::cast<NewStateObject&>(leaf).state;
 }
 std::optional<Tensor> value_of_state(nb::handle leaf) {
   if (leaf.is_none()) return std::nullopt;
-  if (nb::isinstance<StateObject>(leaf)) return nb::cast<StateObject&>(leaf).state.value;
-  return nb::cast<NewStateObject&>(leaf).state.value;
+  if (is_state(leaf)) return nb::cast<StateObject&>(leaf).state.value;
+  return new_state_of(leaf).value;
 }
 nb::object state_with(nb::handle leaf, Tensor value) {
   if (nb::isinstance<StateObject>(leaf)) {

@@ -86,6 +86,12 @@ void store(OptimizerObject& object) {
 }
 
 void fill(OptimizerObject& object) {
+  for (std::size_t i = 0; i < object.leaves.size(); ++i) {
+    const nb::object& leaf = object.leaves[i];
+    ETUDE_REQUIRE(leaf.is_none() || is_tensor(leaf),
+                  "the state '{}' of the optimizer is a {}, but must be a tensor", object.names[i],
+                  type_text(leaf));
+  }
   std::size_t i = 0;
   for_each_leaf<Tensor>(StateOf::slots(*object.rule), [&](Tensor& value) {
     const nb::object& leaf = object.leaves[i++];

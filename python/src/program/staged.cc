@@ -38,6 +38,8 @@ nb::object HostFunction::converted(const StagedFacts& facts) const {
 
 Staged::Staged(std::shared_ptr<const StagedFacts> facts)
     : facts_(std::move(facts)), core_(facts_->options, typeid(Staged), facts_->where) {}
+Staged::Staged(std::shared_ptr<const StagedFacts> facts, FunctionOptions options)
+    : facts_(std::move(facts)), core_(std::move(options), typeid(Staged), facts_->where) {}
 
 std::shared_ptr<const CallLayout> Staged::layout_for(const FunctionParameters::Bound& bound,
                                                      std::size_t first, const CallReader& reader) {
@@ -76,10 +78,14 @@ class Staged::Call {
   nb::object run() {
     TraceRef trace;
     Values out;
+    const std::vector<TraceRef> specified = staged_.specified_traces();
     take_donated();
     try {
       with_user_line_released([&] {
         trace = staged_.core_.find(arguments_);
+        for (std::size_t i = 0; !trace && i < specified.size(); ++i) {
+          trace = staged_.core_.fitting(specified[i], arguments_);
+        }
         if (trace) out = staged_.core_.run(*trace, arguments_, {});
       });
       if (!trace) {
@@ -109,6 +115,17 @@ class Staged::Call {
     may_run_host_ = false;
     TraceRef found = released([&] { return staged_.core_.find(arguments_); });
     return found ? found : make();
+  }
+
+  bool fits(const TraceRef& trace) const { return trace->key.fits_but_sizes(arguments_); }
+  TraceRef trace_of_signature() {
+    internal::ArgumentNames names;
+    Arguments again;
+    std::vector<HostLeaf> hosts;
+    collect(*layout_, reader_, hosts, staged_.name(), again, &names);
+    const CallSite where = here();
+    return with_user_line_released(
+        [&] { return staged_.core_.trace_of_signature(arguments_, names, host_run(), where); });
   }
 
   nb::object run_graph(const TraceRef& given) {
@@ -539,6 +556,38 @@ TraceRef Staged::trace(const HostFunction& host, PyObject* const* args, std::siz
   Call call(*this, host);
   call.read(args, count, names);
   return call.find();
+}
+
+TraceRef Staged::trace_specified(const HostFunction& host, Signature specs, PyObject* const* args,
+                                 std::size_t count, PyObject* names) {
+  const std::string text = specs.to_string();
+  FunctionOptions options = facts_->options;
+  options.signature = std::move(specs);
+  const auto staged = std::make_shared<Staged>(facts_, std::move(options));
+  Call call(*staged, host);
+  call.read(args, count, names);
+  // The same specs with other host values are another graph.
+  for (const Specified& each : specified_) {
+    if (each.specs != text) continue;
+    Call known(*each.staged, host);
+    known.read(args, count, names);
+    if (known.fits(each.trace)) return each.trace;
+  }
+  const TraceRef made = call.trace_of_signature();
+  specified_.push_back({text, staged, made});
+  return made;
+}
+
+std::vector<TraceRef> Staged::specified_traces() const {
+  std::vector<TraceRef> out;
+  for (const Specified& each : specified_) out.push_back(each.trace);
+  return out;
+}
+
+std::vector<TraceRef> Staged::traces() const {
+  std::vector<TraceRef> out = released([&] { return core_.traces(); });
+  for (TraceRef& trace : specified_traces()) out.push_back(std::move(trace));
+  return out;
 }
 
 nb::object Staged::call_graph(const TraceRef& trace, const HostFunction& host,

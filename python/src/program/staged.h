@@ -52,6 +52,8 @@ struct HostFunction {
 class Staged {
  public:
   explicit Staged(std::shared_ptr<const StagedFacts> facts);
+  // With other options than those of the facts.
+  Staged(std::shared_ptr<const StagedFacts> facts, FunctionOptions options);
 
   const StagedFacts& facts() const noexcept { return *facts_; }
   internal::FunctionCore& core() noexcept { return core_; }
@@ -63,6 +65,12 @@ class Staged {
   // The graph for arguments like these, made if there is none.
   internal::TraceRef trace(const HostFunction& host, PyObject* const* args, std::size_t count,
                            PyObject* names);
+  // The graph for arguments of these types, whose sizes may be open; made if there is none. Calls
+  // that it fits use it. `specs` has an entry for each tensor and each Variable of the arguments.
+  internal::TraceRef trace_specified(const HostFunction& host, Signature specs,
+                                     PyObject* const* args, std::size_t count, PyObject* names);
+  // All graphs, those of trace_specified() last. Requires the GIL.
+  std::vector<internal::TraceRef> traces() const;
   // Runs one graph. throws: kInvalidArgument for arguments that it was not made for.
   nb::object call_graph(const internal::TraceRef& trace, const HostFunction& host,
                         PyObject* const* args, std::size_t count, PyObject* names);
@@ -77,6 +85,14 @@ class Staged {
   internal::FunctionCore core_;
   // Latest first; guarded by the GIL.
   std::vector<std::shared_ptr<const CallLayout>> layouts_;
+  // A graph that was made from specs, and the Staged with these specs as its signature.
+  struct Specified {
+    std::string specs;
+    std::shared_ptr<Staged> staged;
+    internal::TraceRef trace;
+  };
+  std::vector<Specified> specified_;  // guarded by the GIL
+  std::vector<internal::TraceRef> specified_traces() const;
   friend class Call;
 };
 

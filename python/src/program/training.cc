@@ -201,6 +201,7 @@ nb::dict evaluation(const nn::Evaluation& made) {
   out["loss"] = made.loss;
   out["accuracy"] = made.accuracy;
   for (const auto& [name, value] : made.metrics) out[name.c_str()] = value;
+  if (made.confusion.classes() > 0) out["confusion"] = nb::cast(made.confusion);
   return out;
 }
 

@@ -149,6 +149,7 @@ std::string key_text(PyObject* key);
 // A state of a layer, or its update, as a leaf. Defined in layers.cc.
 nb::object wrap_state(LayerState<Tensor> state);
 nb::object wrap_new_state(NewState<Tensor> state);
+bool is_state(nb::handle leaf);
 LayerState<Tensor>& state_of(nb::handle leaf);
 NewState<Tensor> new_state_of(nb::handle leaf);         // of none for None
 std::optional<Tensor> value_of_state(nb::handle leaf);  // of either; none for an update of none

@@ -182,6 +182,17 @@ std::vector<nb::object> leaves_like(const TreeDef& def, nb::handle value, std::s
   return out;
 }
 
+namespace {
+
+// Layers and optimisers hold what tree.unflatten was given.
+void require_leaf(bool fits, const TreeDef& def, std::size_t i, nb::handle leaf,
+                  std::string_view needed) {
+  ETUDE_REQUIRE(fits, "{} is a {}, but must be a {}", def.python_path(i, "the part "),
+                type_text(leaf), needed);
+}
+
+}  // namespace
+
 Parts parts_of_leaves(const TreeDef& def, std::span<const nb::object> leaves) {
   Parts out = def.prototype;
   std::size_t i = 0;
@@ -194,12 +205,16 @@ Parts parts_of_leaves(const TreeDef& def, std::span<const nb::object> leaves) {
     using Leaf = std::remove_cvref_t<decltype(value)>;
     if constexpr (std::is_same_v<Leaf, Tensor>) {
       const nb::handle leaf = next();
-      if (!leaf.is_none()) value = tensor_of(leaf);
+      if (leaf.is_none()) return;
+      require_leaf(is_tensor(leaf), def, i - 1, leaf, "tensor");
+      value = tensor_of(leaf);
     } else if constexpr (std::is_same_v<Leaf, Variable>) {
       value = variable_of(next());
     } else if constexpr (std::is_same_v<Leaf, LayerState<Tensor>>) {
       const nb::handle leaf = next();
-      if (!leaf.is_none()) value = state_of(leaf);
+      if (leaf.is_none()) return;
+      require_leaf(is_state(leaf), def, i - 1, leaf, "state of a layer");
+      value = state_of(leaf);
     } else if constexpr (std::is_same_v<Leaf, NewState<Tensor>>) {
       value = new_state_of(next());
     }
