@@ -180,10 +180,12 @@ def _trace_specs(function: Any, args: tuple, keywords: dict) -> Any:
     """The graph of a function for arguments with specs: the method trace()."""
     leaves, form = _core._flatten((args, keywords))
     specs: list = []
+    # Beside Variables, placeholders have the sizes of their specs; otherwise only ranks matter.
+    is_sized = any(isinstance(x, _core.Variable) or getattr(x, "_is_variable", False) for x in leaves)
     for i, leaf in enumerate(leaves):
         if isinstance(leaf, TensorSpec):
             specs.append((leaf.name or "", leaf.shape, leaf.dtype, leaf._is_variable))
-            sizes = [1 if size is None else size for size in leaf.shape]
+            sizes = [size if is_sized and size is not None else 1 for size in leaf.shape]
             leaves[i] = _core.zeros(sizes, dtype=leaf.dtype)
             if leaf._is_variable:
                 leaves[i] = _core.Variable(leaves[i])

@@ -9,6 +9,12 @@ from etude import float32, float64, int32, int64
 
 from etude import Layer as _Layer, Optimizer
 
+class Optimizer(_Optimizer):
+    """An optimiser: its options, and its state.
+
+    It is a structure of tensors: copies are independent, and ``@et.function(donate=("model",
+    "optimizer"))`` runs its update in the graph.
+    """
 
 class ASGD(Optimizer):
     """Averaged SGD (Polyak and Juditsky 1992): e = lr / (1 + lambda lr (t - 1))^alpha; w = (1 - lambda e) w - e (g + weight_decay w). averaged(model, "average") returns the mean of the weights since `start`.
@@ -286,7 +292,7 @@ class Yogi(Optimizer):
     def __init__(self, *, lr: Any = ..., beta1: float = ..., beta2: float = ..., eps: float = ..., initial_accumulator: float = ..., weight_decay: float = ...) -> None: ...
 
 def accumulate(n: int) -> Any:
-    """Updates the model only at every n-th call, with the mean of n gradients, like batches that are n times as large. updates(), schedules and averages of weights count such updates. In a graph each call computes an update and applies it if it is due. Gradients since the last update are in the state "accumulated", which persists over ends of epochs and checkpoints; waiting() is their number. If training ends between two updates, they are unused, and nn::fit prints a warning. To use every batch, take a number of batches that n divides.
+    """Updates the model only at every n-th call, with the mean of n gradients, like batches that are n times as large. updates(), schedules and averages of weights count such updates. In a graph each call computes an update and applies it if it is due. Gradients since the last update are in the state "accumulated", which persists over ends of epochs and checkpoints; waiting() is their number. If training ends between two updates, they are unused, and et.nn.fit prints a warning. To use every batch, take a number of batches that n divides.
 
     Args:
       n (int)"""
@@ -403,7 +409,7 @@ def lookahead(k: int = ..., alpha: float = ...) -> Any:
       alpha (float, default 0.5)"""
 
 def loss_scaling(*, initial: float = ..., growth: float = ..., backoff: float = ..., every: int = ...) -> Any:
-    """Divides gradients by the scale of the loss, RuleOptimizer::loss_scale(). If a gradient is not finite, the update is skipped and the scale is lowered. nn::fit multiplies the loss by the scale. cost: one read of the gradients in each update, which ends a segment of lazy calls.
+    """Divides gradients by the scale of the loss, RuleOptimizer::loss_scale(). If a gradient is not finite, the update is skipped and the scale is lowered. et.nn.fit multiplies the loss by the scale. cost: one read of the gradients in each update, which ends a segment of lazy calls.
 
     Args:
       initial (float, default 65536.0), above 0

@@ -42,10 +42,9 @@ def assert_close(
         raise _core.InvalidArgumentError("assert_close: pass both of rtol and atol, or neither")
     found, form = _core._flatten(_tensors(actual))
     wanted, other = _core._flatten(_tensors(expected))
-    if not _core._same_tree(form, other):
-        raise AssertionError(
-            f"the structures differ: {_core._tree_text(form)}, expected {_core._tree_text(other)}"
-        )
+    texts = _core._tree_text(form), _core._tree_text(other)
+    if len(found) != len(wanted) or texts[0] != texts[1]:
+        raise AssertionError(f"the structures differ: {texts[0]}, expected {texts[1]}")
     for path, a, e in zip(_core._paths(form, True), found, wanted):
         _compare(path, a, e, rtol, atol, equal_nan, check_dtype)
 
@@ -137,7 +136,8 @@ def _compare_elements(
     exact = ops["equal"](a, e) if a.dtype == e.dtype else None
     a, e = _core.astype(a, wide), _core.astype(e, wide)
     difference = ops["abs"](a - e)
-    close = difference <= atol + rtol * ops["abs"](e)
+    limit = ops["where"](ops["isfinite"](e), atol + rtol * ops["abs"](e), _core.zeros_like(difference))
+    close = difference <= limit
     same = a == e if exact is None else exact  # infinities, and integers beyond 2^53
     if exact is not None and rtol == 0 and atol == 0:
         close = exact

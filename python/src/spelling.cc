@@ -60,7 +60,7 @@ constexpr Spelling kExpressions[] = {
     {"Pass .epochs = ", "Pass epochs="},
     // values, devices, files
     {"a Variable without an initial value needs a dtype and a shape: Variable(Tensor(), {.dtype = "
-     "kFloat32, .shape = Shape{{2, 3}}})",
+     "kFloat32, .shape = Shape{2, 3}})",
      "a Variable without an initial value needs a dtype and a shape: et.Variable(None, "
      "dtype=et.float32, shape=(2, 3))"},
     {"declare the sizes that may change as kAny", "declare the sizes that may change as None"},
@@ -90,7 +90,6 @@ constexpr Spelling kExpressions[] = {
     {"=false ", "=False "},
     {" = true ", "=True "},
     {" = false ", "=False "},
-    {"exclusive and include_initial are both true", "exclusive and include_initial are both True"},
 };
 
 // Namespaces of the library are modules of the package.

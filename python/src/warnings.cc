@@ -30,7 +30,11 @@ bool told_to_python(const std::string& text) {
     const char* const file = where.known() ? where.file : "etude";
     const bool is_told = PyErr_WarnExplicit(PyExc_UserWarning, text.c_str(), file,
                                             static_cast<int>(where.line), nullptr, nullptr) == 0;
-    if (!is_told) PyErr_Clear();
+    if (!is_told) {
+      // Ctrl-C is for the program.
+      if (PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) != 0) PyErr_SetInterrupt();
+      PyErr_Clear();
+    }
     PyErr_Restore(type, value, trace);
     return is_told;
   });

@@ -90,7 +90,8 @@ def test_listing_6():
     def lossy_matmul(W, x, training=True):
         outputs = et.matmul(W, x)
         if training:
-            outputs = et.nn.dropout(outputs, 0.2)
+            with et.PhaseScope("training"):
+                outputs = et.nn.Dropout(0.2)(outputs)
         return outputs
 
     W = et.random.normal((3, 5))
@@ -134,7 +135,8 @@ def test_listing_8():
     result = outer(et.eye(3), et.eye(3) * et.asarray([-1.0, 1.0, 2.0]))
     assert result.tolist() == [[0.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 2.0]]
     assert (inner.trace_count(), outer.trace_count()) == (1, 1)
-    assert "call" in str(outer.traces()[0]) and "relu" not in str(outer.traces()[0])
+    own = str(outer.traces()[0]).partition("graph inner")[0]
+    assert "call" in own and "relu" not in own  # a call node, not the body
 
 
 def convnet():
@@ -184,12 +186,12 @@ def test_the_network_of_the_primer_in_both_forms(mode):
             model = make()
             data = et.data.Loader(images, labels, batch=8, seed=1)
             history = et.nn.fit(
-                model, et.optim.Adam(), data, et.nn.softmax_cross_entropy, epochs=2, mode=mode
+                model, et.optim.Adam(), data, et.nn.softmax_cross_entropy, epochs=5, mode=mode
             )
         return history.batch_losses
 
     first, second = losses(convnet), losses(ConvNet)
-    assert first == second and len(first) == 4 and first[-1] < first[0]
+    assert first == second and len(first) == 10 and first[-1] < first[0]
 
 
 def test_imperative_execution_and_state():

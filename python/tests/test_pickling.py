@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pickling of tensors, Variables, models, optimisers and functions; process pools."""
 
-import concurrent.futures
 import copy
 import dataclasses
-import multiprocessing
+import json
 import pickle
 import struct
-import json
+import subprocess
+import sys
 
 import pytest
 
@@ -175,15 +175,40 @@ def test_values():
     assert again(double) is double
 
 
+POOL = """
+import concurrent.futures, multiprocessing
+import etude as et
+
+class Net(et.Module):
+    def __init__(self):
+        self.layers = [et.nn.Dense(3, 4, activation=et.nn.relu), et.nn.BatchNorm(4)]
+
+    def __call__(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+@et.function
+def double(x):
+    return x * 2
+
 def apply(model, x):
     return model(x)
 
-
-def test_process_pools():
-    model = Net()
+if __name__ == "__main__":
+    model, x = Net(), et.random.normal((16, 3))
     context = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(2, mp_context=context) as pool:
-        results = list(pool.map(apply, [model, model], [X[:8], X[8:]]))
-        doubled = pool.submit(double, X).result()
-    assert [r.tolist() for r in results] == [model(X[:8]).tolist(), model(X[8:]).tolist()]
-    assert doubled.tolist() == (X * 2).tolist()
+        results = list(pool.map(apply, [model, model], [x[:8], x[8:]]))
+        doubled = pool.submit(double, x).result()
+    assert [r.tolist() for r in results] == [model(x[:8]).tolist(), model(x[8:]).tolist()]
+    assert doubled.tolist() == (x * 2).tolist()
+    print("done")
+"""
+
+
+def test_process_pools(tmp_path):
+    program = tmp_path / "pool.py"
+    program.write_text(POOL)
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0 and done.stdout == "done\n", done.stdout + done.stderr

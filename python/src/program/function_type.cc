@@ -10,6 +10,7 @@
 #include <structmember.h>
 
 #include "etude/base/check.h"
+#include "etude/graph/symbolic_graph.h"
 #include "etude/stage/function.h"
 #include "python/src/dtype.h"
 #include "python/src/program/held.h"
@@ -255,7 +256,8 @@ PyObject* method_explain(PyObject* self, PyObject* args, PyObject* keywords) {
       return nullptr;
     }
     internal::FunctionCore& core = object_of(self)->staged->core();
-    const std::string text = released([&] { return core.explain({.all = all != 0}); });
+    std::string text = released([&] { return core.explain({.all = all != 0}); });
+    for (const std::string& each : object_of(self)->staged->explain_specified()) text += each;
     return PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size()));
   });
 }
@@ -394,16 +396,18 @@ nb::object call_graph(const PythonGraph& graph, const nb::args& args, const nb::
                                   names.size() == 0 ? nullptr : keys.ptr());
 }
 
-// The inputs of a graph besides captures: (name, type).
-nb::list ports(const Graph& graph, bool is_output) {
+// The inputs of a graph besides captures: (name, type). Open sizes have the names of its text.
+nb::list ports(const Graph& graph, const SymbolicGraph* symbolic, bool is_output) {
   nb::list out;
   if (is_output) {
     for (const auto& output : graph.outputs()) {
       out.append(nb::make_tuple("", graph.type(output)->to_string()));
     }
   } else {
-    for (const auto& input : graph.inputs()) {
-      out.append(nb::make_tuple(input.name, input.type->to_string()));
+    for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
+      const auto& input = graph.inputs()[i];
+      out.append(nb::make_tuple(
+          input.name, symbolic == nullptr ? input.type->to_string() : symbolic->input_text(i)));
     }
   }
   return out;
@@ -427,8 +431,14 @@ void bind_function(nb::module_& m) {
   nb::class_<PythonGraph>(m, "GraphFunction", "One graph of a function.")
       .def("__call__", call_graph)
       .def_prop_ro("name", [](const PythonGraph& g) { return g.graph().name(); })
-      .def_prop_ro("inputs", [](const PythonGraph& g) { return ports(g.graph().graph(), false); })
-      .def_prop_ro("outputs", [](const PythonGraph& g) { return ports(g.graph().graph(), true); })
+      .def_prop_ro("inputs",
+                   [](const PythonGraph& g) {
+                     return ports(g.graph().graph(), g.graph().symbolic_graph().get(), false);
+                   })
+      .def_prop_ro("outputs",
+                   [](const PythonGraph& g) {
+                     return ports(g.graph().graph(), g.graph().symbolic_graph().get(), true);
+                   })
       .def_prop_ro("captures",
                    [](const PythonGraph& g) {
                      nb::list out;

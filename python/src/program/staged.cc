@@ -62,6 +62,9 @@ class Staged::Call {
       : staged_(staged), host_(host), reader_(staged.facts().parameters) {}
 
   void read(PyObject* const* args, std::size_t count, PyObject* names) {
+    args_ = args;
+    count_ = count;
+    names_ = names;
     const StagedFacts& facts = staged_.facts();
     if (!facts.parameters.bind(host_.self, args, count, names, bound_)) {
       refuse(args, count, names);
@@ -78,16 +81,17 @@ class Staged::Call {
   nb::object run() {
     TraceRef trace;
     Values out;
-    const std::vector<TraceRef> specified = staged_.specified_traces();
     take_donated();
     try {
       with_user_line_released([&] {
         trace = staged_.core_.find(arguments_);
-        for (std::size_t i = 0; !trace && i < specified.size(); ++i) {
-          trace = staged_.core_.fitting(specified[i], arguments_);
-        }
         if (trace) out = staged_.core_.run(*trace, arguments_, {});
       });
+      if (!trace && !staged_.specified_.empty()) {
+        put_back_donated();
+        if (std::optional<nb::object> out_of_specs = run_specified(nullptr)) return *out_of_specs;
+        take_donated();
+      }
       if (!trace) {
         trace = make();
         if (!trace) return run_host_once();
@@ -117,20 +121,49 @@ class Staged::Call {
     return found ? found : make();
   }
 
-  bool fits(const TraceRef& trace) const { return trace->key.fits_but_sizes(arguments_); }
+  // Whether the call differs from the trace in open sizes alone.
+  bool fits(const TraceRef& trace) const {
+    if (!trace->key.fits_but_sizes(arguments_)) return false;
+    const Signature& signature = *staged_.core_.options().signature;
+    std::size_t i = 0;
+    for (const TensorSpec& spec : signature.tensors()) {
+      const Shape& shape = arguments_.tensors[i++]->type()->shape();
+      for (int axis = 0; axis < spec.shape.rank(); ++axis) {
+        if (spec.shape[axis] != kAny && spec.shape[axis] != shape[axis]) return false;
+      }
+    }
+    return true;
+  }
+  // Runs the graph of the specs that the call fits, or that of `only`; none if there is none.
+  std::optional<nb::object> run_specified(const internal::Trace* only) {
+    const std::vector<Specified> all = staged_.specified_;  // a trace may add one
+    for (const Specified& each : all) {
+      if (only != nullptr && each.trace.get() != only) continue;
+      Call call(*each.staged, host_);
+      call.read(args_, count_, names_);
+      if (call.fits(each.trace)) return call.run();
+    }
+    return std::nullopt;
+  }
   TraceRef trace_of_signature() {
     internal::ArgumentNames names;
     Arguments again;
     std::vector<HostLeaf> hosts;
     collect(*layout_, reader_, hosts, staged_.name(), again, &names);
     const CallSite where = here();
-    return with_user_line_released(
-        [&] { return staged_.core_.trace_of_signature(arguments_, names, host_run(), where); });
+    return with_user_line_released([&] {
+      internal::FunctionCore& core = staged_.core_;
+      if (arguments_.variables.size() == 0) {
+        return core.trace_of_signature(arguments_, names, host_run(), where);
+      }
+      return core.find_or_trace(arguments_, names, host_run(), nullptr, where);
+    });
   }
 
   nb::object run_graph(const TraceRef& given) {
     const TraceRef fitting = released([&] { return staged_.core_.fitting(given, arguments_); });
     if (!fitting) {
+      if (std::optional<nb::object> out = run_specified(given.get())) return *out;
       internal::ArgumentNames names;
       Arguments again;
       again.splits_slices = arguments_.splits_slices;
@@ -305,6 +338,9 @@ class Staged::Call {
 
   Staged& staged_;
   const HostFunction& host_;
+  PyObject* const* args_ = nullptr;
+  std::size_t count_ = 0;
+  PyObject* names_ = nullptr;
   FunctionParameters::Bound bound_;
   CallReader reader_;
   std::shared_ptr<const CallLayout> layout_;
@@ -581,6 +617,15 @@ TraceRef Staged::trace_specified(const HostFunction& host, Signature specs, PyOb
 std::vector<TraceRef> Staged::specified_traces() const {
   std::vector<TraceRef> out;
   for (const Specified& each : specified_) out.push_back(each.trace);
+  return out;
+}
+
+std::vector<std::string> Staged::explain_specified() const {
+  std::vector<std::string> out;
+  for (const Specified& each : specified_) {
+    out.push_back("from specs: " + each.specs + "\n" +
+                  released([&] { return each.staged->core_.explain({}); }));
+  }
   return out;
 }
 

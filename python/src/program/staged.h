@@ -71,6 +71,8 @@ class Staged {
                                      PyObject* const* args, std::size_t count, PyObject* names);
   // All graphs, those of trace_specified() last. Requires the GIL.
   std::vector<internal::TraceRef> traces() const;
+  // The texts of explain() for graphs of trace_specified(). Requires the GIL.
+  std::vector<std::string> explain_specified() const;
   // Runs one graph. throws: kInvalidArgument for arguments that it was not made for.
   nb::object call_graph(const internal::TraceRef& trace, const HostFunction& host,
                         PyObject* const* args, std::size_t count, PyObject* names);
