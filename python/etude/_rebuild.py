@@ -44,6 +44,16 @@ class Place:
         return Place, (self.path, self.is_state)
 
 
+def _folder() -> Any:
+    """A folder for one file, in memory where the machine has such a file system."""
+    import os
+    import tempfile  # takes a while to load
+
+    memory = "/dev/shm"
+    is_there = os.path.isdir(memory) and os.access(memory, os.W_OK)
+    return tempfile.TemporaryDirectory(dir=memory if is_there else None)
+
+
 def parts_of(value: Any) -> tuple[Any, bytes] | None:
     """The structure with places, and its tensors as the bytes of a file. None if there are no
     tensors."""
@@ -55,11 +65,8 @@ def parts_of(value: Any) -> tuple[Any, bytes] | None:
             places[i], found = Place(path, kind == "state"), True
     if not found:
         return None
-    import os
-    import tempfile  # takes a while to load
-
-    with tempfile.TemporaryDirectory() as folder:
-        file = os.path.join(folder, "model")
+    with _folder() as folder:
+        file = folder + "/model"
         _core._save_model(value, file, {})
         with open(file, "rb") as written:
             content = written.read()
@@ -68,11 +75,8 @@ def parts_of(value: Any) -> tuple[Any, bytes] | None:
 
 def structure(places: Any, content: bytes) -> Any:
     """The structure with its tensors."""
-    import os
-    import tempfile
-
-    with tempfile.TemporaryDirectory() as folder:
-        file = os.path.join(folder, "model")
+    with _folder() as folder:
+        file = folder + "/model"
         with open(file, "wb") as written:
             written.write(content)
         tensors = _core._load_tensors(file)

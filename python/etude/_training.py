@@ -127,7 +127,9 @@ def fit(
     KeyboardInterrupt; a further call with the same loader resumes it, bit for bit.
     """
     if isinstance(data, tuple) and len(data) == 2:
-        data = _core.Loader(*data)
+        inputs, labels = data
+        count = len(inputs) if hasattr(inputs, "__len__") else 32
+        data = _core.Loader(inputs, labels, batch=max(1, min(32, count)))
     options = {
         "epochs": epochs,
         "mode": mode,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "python/src/program/layers.h"
 
+#include <unordered_map>
 #include <utility>
 
 #include <nanobind/stl/string.h>
@@ -246,13 +247,33 @@ nb::object state_with(nb::handle leaf, Tensor value) {
 bool is_layer(nb::handle value) { return nb::isinstance<LayerObject>(value); }
 const Parts& parts_of_layer(nb::handle layer) { return layer_in(layer).code; }
 std::span<const nb::object> leaves_of_layer(nb::handle layer) { return layer_in(layer).leaves; }
-uint64_t key_of_layer(nb::handle layer) { return layer_in(layer).code.function_key(); }
+uint64_t key_of_layer(nb::handle layer) {
+  LayerObject& of = layer_in(layer);
+  if (of.key == 0) {
+    const uint64_t own = of.code.function_key();
+    of.key = number_of_text(of.made ? options_text(*of.made, own) : std::to_string(own));
+  }
+  return of.key;
+}
+
+uint64_t number_of_text(const std::string& text) {
+  static auto* const numbers = new std::unordered_map<std::string, uint64_t>;
+  return numbers->emplace(text, numbers->size() + 1).first->second;
+}
+
+std::string options_text(const kinds::Made& made, uint64_t otherwise) {
+  try {
+    return kinds::to_json(made.description());
+  } catch (const Error&) {
+    return std::to_string(otherwise);
+  }
+}
 
 nb::object layer_with(nb::handle like, std::vector<nb::object> leaves) {
   const LayerObject& from = layer_in(like);
   nb::object made = nb::inst_alloc(nb::handle(reinterpret_cast<PyObject*>(Py_TYPE(like.ptr()))));
   new (nb::inst_ptr<LayerObject>(made))
-      LayerObject{from.code, std::move(leaves), from.made, from.several};
+      LayerObject{from.code, std::move(leaves), from.made, from.several, from.key};
   nb::inst_mark_ready(made);
   return made;
 }

@@ -22,6 +22,8 @@ struct LayerObject {
   std::vector<nb::object> leaves;  // by leaf of its form, without host values
   std::optional<kinds::Made> made;
   std::shared_ptr<const SeveralInputs> several = nullptr;  // null: called with one tensor
+  // Equal for layers with equal descriptions, whose code is equal; 0: not yet asked for.
+  uint64_t key = 0;
 
   Parts parts() const;
 };
@@ -34,6 +36,12 @@ struct KindObject {
 struct MetricObject {
   nn::Metric metric;
 };
+
+// A number for a text: equal for equal texts. Texts are never freed, as the TreeDefs that they
+// distinguish.
+uint64_t number_of_text(const std::string& text);
+// The description of an object as JSON; `otherwise` for one that holds objects of the program.
+std::string options_text(const kinds::Made& made, uint64_t otherwise);
 
 // A new object of a class of layers.
 nb::object layer_object(nb::handle type, const kinds::Made& made);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "python/src/program/optimizers.h"
 
-#include <unordered_map>
 #include <utility>
 
 #include <nanobind/stl/string.h>
@@ -24,21 +23,6 @@ struct StateOf : RuleOptimizer {
 };
 
 OptimizerObject& optimizer_in(nb::handle value) { return *nb::inst_ptr<OptimizerObject>(value); }
-
-// A number for each text. Numbers are never given back: the table of TreeDefs contains them.
-uint64_t number_of_text(const std::string& text) {
-  static auto* const numbers = new std::unordered_map<std::string, uint64_t>;
-  return numbers->emplace(text, numbers->size() + 1).first->second;
-}
-
-// The options as a text; an optimiser with objects of the program is equal only to its copies.
-std::string options_text(const kinds::Made& made) {
-  try {
-    return kinds::to_json(made.description());
-  } catch (const Error&) {
-    return fmt::format("{}", static_cast<const void*>(made.object().value.get()));
-  }
-}
 
 // The names of the tensors of the state, in the order of the traversal.
 std::vector<std::string> names_of(Slots& slots) {
@@ -67,7 +51,7 @@ void store(OptimizerObject& object) {
   Slots& slots = StateOf::slots(*object.rule);
   std::vector<std::string> names = names_of(slots);
   if (names != object.names || object.key == 0) {
-    std::string text = options_text(object.made);
+    std::string text = options_text(object.made, object.number);
     for (const std::string& name : names) text += "\n" + name;
     object.key = number_of_text(text);
     object.names = std::move(names);
@@ -147,7 +131,9 @@ void restore_optimizer(nb::handle self, const nb::dict& state) {
 }  // namespace
 
 OptimizerObject optimizer_object(kinds::Made made, std::unique_ptr<RuleOptimizer> rule) {
+  static uint64_t made_so_far = 0;  // guarded by the GIL
   OptimizerObject out{std::move(made), std::move(rule)};
+  out.number = ++made_so_far;
   store(out);
   return out;
 }
@@ -201,8 +187,8 @@ nb::object optimizer_with(nb::handle like, std::vector<nb::object> leaves) {
   Slots slots = StateOf::slots(*from.rule);  // the names
   for_each_leaf<Tensor>(slots, [](Tensor& value) { value = Tensor(); });
   StateOf::slots(*rule) = std::move(slots);
-  new (nb::inst_ptr<OptimizerObject>(made))
-      OptimizerObject{from.made, std::move(rule), std::move(leaves), from.names, from.key};
+  new (nb::inst_ptr<OptimizerObject>(made)) OptimizerObject{
+      from.made, std::move(rule), std::move(leaves), from.names, from.key, from.number};
   nb::inst_mark_ready(made);
   return made;
 }

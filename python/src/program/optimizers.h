@@ -27,6 +27,7 @@ struct OptimizerObject {
   std::vector<std::string> names = {};  // of the leaves: "updates", "mean/layers/0/weight"
   // Equal for optimisers with equal options and equal names.
   uint64_t key = 0;
+  uint64_t number = 0;  // of this optimiser and its copies
   int fills = 0;
   std::thread::id user = {};
 };

@@ -121,9 +121,10 @@ class Staged::Call {
     return found ? found : make();
   }
 
+  bool fits_but_sizes(const TraceRef& trace) const { return trace->key.fits_but_sizes(arguments_); }
   // Whether the call differs from the trace in open sizes alone.
   bool fits(const TraceRef& trace) const {
-    if (!trace->key.fits_but_sizes(arguments_)) return false;
+    if (!fits_but_sizes(trace)) return false;
     const Signature& signature = *staged_.core_.options().signature;
     std::size_t i = 0;
     for (const TensorSpec& spec : signature.tensors()) {
@@ -607,7 +608,7 @@ TraceRef Staged::trace_specified(const HostFunction& host, Signature specs, PyOb
     if (each.specs != text) continue;
     Call known(*each.staged, host);
     known.read(args, count, names);
-    if (known.fits(each.trace)) return each.trace;
+    if (known.fits_but_sizes(each.trace)) return each.trace;
   }
   const TraceRef made = call.trace_of_signature();
   specified_.push_back({text, staged, made});
