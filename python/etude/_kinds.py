@@ -204,7 +204,7 @@ class Loss:
 
         self._kind_row = kind
         self._options = options
-        self._loss = _core.KindObject(kind["name"], (), options)
+        self._made: Any = None
         self.__name__ = kind["name"].rpartition(".")[2]
         self.__doc__ = _doc(kind)
         first = [
@@ -213,11 +213,17 @@ class Loss:
         ]
         self.__signature__ = inspect.Signature(first + _parameters(kind, named_only=True))
 
+    @property
+    def _loss(self) -> Any:
+        """The object of the kind. Made at its first use: some losses have required options."""
+        if self._made is None:
+            self._made = _core.KindObject(self._kind_row["name"], (), self._options)
+        return self._made
+
     def __call__(self, predicted: Any, expected: Any, third: Any = None, **options: Any) -> Any:
-        loss = self._loss
-        if options:
-            loss = _core.KindObject(self._kind_row["name"], (), {**self._options, **options})
-        return loss._loss(predicted, expected, third)
+        return (self.with_options(**options) if options else self)._loss._loss(
+            predicted, expected, third
+        )
 
     def with_options(self, **options: Any) -> Loss:
         return Loss(self._kind_row, {**self._options, **options})
@@ -226,7 +232,8 @@ class Loss:
         return _rebuild.named, (self._kind_row["name"], self._options)
 
     def __repr__(self) -> str:
-        return f"<etude loss {self._loss!r}>"
+        options = ", ".join(f"{name}={value!r}" for name, value in self._options.items())
+        return f"<etude loss {self._kind_row['name']}({options})>"
 
 
 class Described(_core.KindObject):

@@ -145,6 +145,13 @@ void raise(const Error& error) {
 
 namespace {
 
+// A value that nanobind cannot convert.
+Error misfit() {
+  return Error(ErrorCode::kInvalidArgument,
+               "a value does not fit its parameter: integers have up to 64 bits, and texts are "
+               "UTF-8");
+}
+
 PyObject* class_of(nb::exception_type type) noexcept {
   switch (type) {
     case nb::exception_type::stop_iteration:
@@ -179,6 +186,8 @@ void set_current_exception() noexcept {
     python.restore();
   } catch (const Error& error) {
     set_exception(error);
+  } catch (const nb::cast_error&) {
+    set_exception(misfit());
   } catch (const std::bad_alloc&) {
     set_exception(
         Error(ErrorCode::kResourceExhausted, "the host has no memory left for this call"));
@@ -210,6 +219,8 @@ void bind_errors(nb::module_& m) {
       std::rethrow_exception(error);
     } catch (const Error& known) {
       set_exception(known);
+    } catch (const nb::cast_error&) {
+      set_exception(misfit());
     }
   });
 }

@@ -99,11 +99,28 @@ kinds::Value kind_value(nb::handle value) {
   PyObject* const x = value.ptr();
   if (value.is_none()) return {};
   if (PyBool_Check(x) != 0) return kinds::Value(x == Py_True);
-  if (PyLong_Check(x) != 0) return kinds::Value(nb::cast<int64_t>(value));
+  if (PyLong_Check(x) != 0) {
+    int overflow = 0;
+    const int64_t number = PyLong_AsLongLongAndOverflow(x, &overflow);
+    ETUDE_REQUIRE(overflow == 0, "the integer {} has more than 64 bits",
+                  nb::cast<std::string>(nb::str(value)));
+    return kinds::Value(number);
+  }
   if (PyFloat_Check(x) != 0) return kinds::Value(nb::cast<double>(value));
-  if (PyUnicode_Check(x) != 0) return kinds::Value(nb::cast<std::string>(value));
+  if (PyUnicode_Check(x) != 0) {
+    Py_ssize_t size = 0;
+    const char* const utf8 = PyUnicode_AsUTF8AndSize(x, &size);
+    if (utf8 == nullptr) throw nb::python_error();  // a lone surrogate
+    return kinds::Value(std::string(utf8, static_cast<std::size_t>(size)));
+  }
   if (is_tensor(value) || is_variable(value)) return kinds::Value(as_tensor(value));
   if (PyList_Check(x) != 0 || PyTuple_Check(x) != 0) {
+    static thread_local int depth = 0;
+    const struct Deeper {
+      Deeper() { ++depth; }
+      ~Deeper() { --depth; }
+    } deeper;
+    ETUDE_REQUIRE(depth <= 64, "a list is nested more than 64 deep. Does it contain itself?");
     kinds::Values list;
     for (const nb::handle each : nb::iter(value)) list.push_back(kind_value(each));
     return kinds::Value(std::move(list));
