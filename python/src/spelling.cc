@@ -25,7 +25,8 @@ constexpr Spelling kExpressions[] = {
     {"Ask has_value() first", "Compare with None first"},
     // staged functions
     {"Instead of an `if` write cond(x, [&] { ... }, [&] { ... }), instead of a `while` write "
-     "while_loop(); where() chooses without looking. Or give the function the option run_eagerly",
+     "while_loop(); where() chooses without looking, and code in a host_function() sees elements. "
+     "Or give the function the option run_eagerly",
      "Instead of an `if` write et.cond(x, then, otherwise), instead of a `while` write "
      "et.while_loop(condition, body, init); et.where() chooses without looking, and code in an "
      "@et.py_function sees elements. Or give the function the option run_eagerly=True"},

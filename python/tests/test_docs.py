@@ -14,6 +14,7 @@ PAGES = [
     "docs/python_control_flow.md",
     "docs/python_programs.md",
     "docs/python_tour.md",
+    "docs/python_training.md",
 ]
 
 

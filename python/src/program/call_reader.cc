@@ -274,6 +274,7 @@ class Collector {
   Collector(internal::Arguments& to, Names names) : to_(to), names_(std::move(names)) {}
 
   void structure(const TreeDef& def) {
+    [[maybe_unused]] const auto scope = names_.enter(std::string_view("the structure"));
     if constexpr (kIsNamed) names_.text(def.to_string());
     word(reinterpret_cast<std::uintptr_t>(&def));
   }
