@@ -22,7 +22,7 @@ def test_select_prints_a_matrix(capsys):
     assert et.function(select)(x).tolist() == [[2.0]]
 
 
-# spec: ST-03
+# spec: ST-03.a, ST-03.b
 def test_add_noise():
     def add_noise(key=None):
         eye = et.eye(5)
@@ -122,7 +122,7 @@ def test_listing_7():
     assert mutate.trace_count() == 1
 
 
-# spec: CO-01
+# spec: CO-01.a
 def test_listing_8():
     @et.function
     def inner(a):

@@ -41,7 +41,7 @@ class IterableBatches {
   SharedObject source_;
   SharedObject iterator_;  // of the current pass
   std::optional<int64_t> steps_;
-  bool is_once_;  // an iterator, which gives its items once
+  bool is_once_;  // an iterator, which can be read once
   bool counts_;   // whether steps_ was given: passes and epochs are independent
   std::optional<data::Samples> ahead_;
   data::Position position_;

@@ -22,7 +22,7 @@ struct LayerObject {
   std::vector<nb::object> leaves;  // by leaf of its form, without host values
   std::optional<kinds::Made> made;
   std::shared_ptr<const SeveralInputs> several = nullptr;  // null: called with one tensor
-  // Equal for layers with equal descriptions, whose code is equal; 0: not yet asked for.
+  // Equal for layers with equal descriptions, whose code is equal; 0: not yet computed.
   uint64_t key = 0;
 
   Parts parts() const;
@@ -40,7 +40,7 @@ struct MetricObject {
 // A number for a text: equal for equal texts. Texts are never freed, as the TreeDefs that they
 // distinguish.
 uint64_t number_of_text(const std::string& text);
-// The description of an object as JSON; `otherwise` for one that holds objects of the program.
+// The description of an object as JSON; `otherwise` if it holds objects of the program.
 std::string options_text(const kinds::Made& made, uint64_t otherwise);
 
 // A new object of a class of layers.

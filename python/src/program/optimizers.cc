@@ -49,8 +49,10 @@ std::vector<std::string> names_of(Slots& slots) {
 // Takes the state from the rule into the leaves. Objects stay where the structure stays.
 void store(OptimizerObject& object) {
   Slots& slots = StateOf::slots(*object.rule);
-  std::vector<std::string> names = names_of(slots);
-  if (names != object.names || object.key == 0) {
+  std::size_t count = 0;
+  for_each_leaf<Tensor>(slots, [&](const Tensor&) { ++count; });
+  if (object.key == 0 || count != object.leaves.size()) {
+    std::vector<std::string> names = names_of(slots);
     std::string text = options_text(object.made, object.number);
     for (const std::string& name : names) text += "\n" + name;
     object.key = number_of_text(text);
@@ -86,10 +88,12 @@ void fill(OptimizerObject& object) {
 }
 
 void update(nb::handle self, nb::handle model, nb::handle gradients) {
-  const FilledOptimizer optimizer(self);
+  // Read first: the model may hold its optimiser.
   const Tree tree = tree_of(model, Numbers::kKeep);
   const Parts along = tangent_of_tree(*tree.def, gradients, "the gradients");
   Parts at = parts_of_tree(tree);
+  const FilledOptimizer optimizer(self);
+  if (StateOf::slots(*optimizer).needs_paths()) optimizer.set_changed();
   // The objects give up their tensors, so that the update happens in place.
   for (std::size_t i = 0; i < tree.leaves.size(); ++i) {
     if (tree.def->leaves[i] == NodeKind::kTensor && !tree.leaves[i].is_none()) {
@@ -107,8 +111,8 @@ void update(nb::handle self, nb::handle model, nb::handle gradients) {
 }
 
 nb::object averaged(nb::handle self, nb::handle model, const std::string& name) {
-  const FilledOptimizer optimizer(self);
   const Tree tree = tree_of(model, Numbers::kKeep);
+  const FilledOptimizer optimizer(self);
   const CallSite where = here();
   Parts made =
       with_user_line([&] { return optimizer->averaged(parts_of_tree(tree), name, where); });
@@ -123,6 +127,7 @@ nb::dict state_of_optimizer(nb::handle self) {
 }
 void restore_optimizer(nb::handle self, const nb::dict& state) {
   const FilledOptimizer optimizer(self);
+  optimizer.set_changed();
   optim::State made;
   for (const auto& [name, value] : state) made[nb::cast<std::string>(name)] = as_tensor(value);
   optimizer->restore(std::move(made), here());
@@ -178,7 +183,14 @@ std::span<const nb::object> leaves_of_optimizer(nb::handle value) {
 const std::vector<std::string>& names_of_optimizer(nb::handle value) {
   return optimizer_in(value).names;
 }
-uint64_t key_of_optimizer(nb::handle value) { return optimizer_in(value).key; }
+uint64_t key_of_optimizer(nb::handle value) {
+  const OptimizerObject& object = optimizer_in(value);
+  ETUDE_REQUIRE_CODE(kFailedPrecondition, object.fills == 0,
+                     "the optimizer {} is in use, and its state belongs to the training until it "
+                     "ends. Copy or stage it afterwards; state() is readable now",
+                     object.made.description().kind);
+  return object.key;
+}
 
 nb::object optimizer_with(nb::handle like, std::vector<nb::object> leaves) {
   const OptimizerObject& from = optimizer_in(like);

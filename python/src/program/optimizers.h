@@ -25,7 +25,7 @@ struct OptimizerObject {
   // The state, in the order of the tensors of the rule's slots; None for an absent one.
   std::vector<nb::object> leaves = {};
   std::vector<std::string> names = {};  // of the leaves: "updates", "mean/layers/0/weight"
-  // Equal for optimisers with equal options and equal names.
+  // Equal for optimisers with equal options and equal names; 0: to be computed.
   uint64_t key = 0;
   uint64_t number = 0;  // of this optimiser and its copies
   int fills = 0;
@@ -44,6 +44,8 @@ class FilledOptimizer {
   FilledOptimizer(const FilledOptimizer&) = delete;
   FilledOptimizer& operator=(const FilledOptimizer&) = delete;
   ~FilledOptimizer();
+  // Announces a state that may have other names afterwards.
+  void set_changed() const { object_.key = 0; }
   optim::internal::RuleOptimizer& operator*() const { return *object_.rule; }
   optim::internal::RuleOptimizer* operator->() const { return object_.rule.get(); }
 

@@ -48,7 +48,7 @@ nb::dict load_tensors(const std::string& path) {
   return out;
 }
 
-// An object of a described kind. Its random numbers do not disturb those of the program.
+// An object of a described kind. It draws no random numbers of the program.
 kinds::Made made_from(const std::string& json) {
   const SeedScope own(Generator(0));
   const CallSite where = here();

@@ -8,6 +8,7 @@
 
 #include "etude/base/check.h"
 #include "etude/stage/function.h"
+#include "python/src/program/after_call.h"
 #include "python/src/program/held.h"
 
 namespace etude::python {
@@ -135,7 +136,7 @@ class Staged::Call {
     }
     return true;
   }
-  // Runs the graph of the specs that the call fits, or that of `only`; none if there is none.
+  // Runs the graph of the specs that the call fits, or the graph `only`; none if there is none.
   std::optional<nb::object> run_specified(const internal::Trace* only) {
     const std::vector<Specified> all = staged_.specified_;  // a trace may add one
     for (const Specified& each : all) {
@@ -251,7 +252,7 @@ class Staged::Call {
   void put_back_donated() noexcept {
     each_donated([](Tensor& object, const Tensor& value) { object = value; });
   }
-  // Gives the optimisers whose state has grown their tensors.
+  // Puts the tensors of a grown state into its optimiser.
   void take_grown(const ResultForm& form, Values& out, std::size_t next) {
     for (const ResultForm::Grown& grown : form.grown) {
       std::vector<nb::object> leaves;
@@ -453,70 +454,12 @@ std::shared_ptr<ResultForm> Staged::Call::add_result(internal::TraceResult& out,
   return form;
 }
 
-namespace {
-
-// The leaves of arguments after a call, in the order of the leaves before it.
-struct After {
-  const std::vector<nb::object>& passed;
-  std::vector<nb::object> leaves = {};
-  std::vector<ResultForm::Grown> grown = {};
-  std::vector<nb::object> grown_leaves = {};
-
-  // Adds the leaves of a part, from now[next] on. False if its structure has changed; that of an
-  // optimiser may: its leaves then count as unchanged here, and its new ones are in `grown`.
-  bool add(const TreeDef& before, const TreeDef& after, std::span<const nb::object> now,
-           std::size_t& next) {
-    if (before.kind == NodeKind::kOptimizer && after.kind == NodeKind::kOptimizer) {
-      add_optimizer(before, after, now.subspan(next, after.parts.size()));
-      next += after.parts.size();
-      return true;
-    }
-    if (before.parts.empty()) {
-      if (&before != &after) return false;
-      for (std::size_t i = 0; i < before.leaves.size(); ++i) leaves.push_back(now[next++]);
-      return true;
-    }
-    if (before.kind != after.kind || before.type != after.type || before.keys != after.keys ||
-        before.parts.size() != after.parts.size()) {
-      return false;
-    }
-    const bool is_whole = before.kind == NodeKind::kLayer || before.kind == NodeKind::kCustom;
-    if (is_whole && before.aux != after.aux) return false;
-    for (std::size_t i = 0; i < before.parts.size(); ++i) {
-      if (!add(*before.parts[i], *after.parts[i], now, next)) return false;
-    }
-    return true;
-  }
-
- private:
-  static bool has_value(nb::handle leaf) { return is_tensor(leaf) && tensor_of(leaf).has_value(); }
-  void add_optimizer(const TreeDef& before, const TreeDef& after, std::span<const nb::object> now) {
-    const std::size_t first = leaves.size();
-    const std::span<const nb::object> old = std::span(passed).subspan(first, before.parts.size());
-    bool is_same = &before == &after;
-    for (std::size_t i = 0; is_same && i < now.size(); ++i) {
-      is_same = has_value(old[i]) == has_value(now[i]);
-    }
-    const auto kept = is_same ? now : old;
-    leaves.insert(leaves.end(), kept.begin(), kept.end());
-    if (is_same) return;
-    ResultForm::Grown made{first, &after, {}};
-    for (const nb::object& leaf : now) {
-      made.has.push_back(has_value(leaf) ? 1 : 0);
-      if (has_value(leaf)) grown_leaves.push_back(leaf);
-    }
-    grown.push_back(std::move(made));
-  }
-};
-
-}  // namespace
-
 // The arguments after the call: donated tensors are outputs; nothing else may have changed.
 void Staged::Call::require_unchanged(const std::vector<nb::object>& passed,
                                      std::span<const Tensor> given, internal::TraceResult& out,
                                      ResultForm& form) {
   const TreeDef& def = *layout_->def;
-  After after{passed};
+  AfterCall after{passed};
   for (std::size_t i = 0; i < containers_.size(); ++i) {
     const Tree now = tree_of(containers_[i], Numbers::kKeep);
     std::size_t next = 0;

@@ -52,7 +52,7 @@ struct HostFunction {
 class Staged {
  public:
   explicit Staged(std::shared_ptr<const StagedFacts> facts);
-  // With other options than those of the facts.
+  // With options of its own.
   Staged(std::shared_ptr<const StagedFacts> facts, FunctionOptions options);
 
   const StagedFacts& facts() const noexcept { return *facts_; }
@@ -69,7 +69,7 @@ class Staged {
   // that it fits use it. `specs` has an entry for each tensor and each Variable of the arguments.
   internal::TraceRef trace_specified(const HostFunction& host, Signature specs,
                                      PyObject* const* args, std::size_t count, PyObject* names);
-  // All graphs, those of trace_specified() last. Requires the GIL.
+  // All graphs, first without, then with specs. Requires the GIL.
   std::vector<internal::TraceRef> traces() const;
   // The texts of explain() for graphs of trace_specified(). Requires the GIL.
   std::vector<std::string> explain_specified() const;

@@ -256,8 +256,10 @@ nb::dict fit(nb::handle model, nb::handle optimizer, nb::handle data, nb::handle
   ETUDE_REQUIRE(is_optimizer(optimizer),
                 "fit: the optimizer is a {}, but must be one of et.optim, such as et.optim.Adam()",
                 type_text(optimizer));
+  const uint64_t key = key_of_optimizer(optimizer);
   const FilledOptimizer filled(optimizer);
-  RunOptimizer run(*filled, key_of_optimizer(optimizer));
+  RunOptimizer run(*filled, key);
+  filled.set_changed();
   nn::FitOptions options = options_of(given, python, run);
   const nb::object validation = given["validation"];
   if (!validation.is_none()) {
@@ -328,6 +330,7 @@ void load_checkpoint(const std::string& path, nb::handle model, nb::handle optim
   const Tree tree = tree_of(model, Numbers::kKeep);
   Parts parts = parts_of_tree(tree);
   const FilledOptimizer filled(optimizer);
+  filled.set_changed();
   const CallSite where = here();
   with_user_line_released([&] { io::load_checkpoint(path, parts, *filled, data.loader, where); });
   assign_leaves(tree, std::move(parts));

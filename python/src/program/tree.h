@@ -171,7 +171,7 @@ std::span<const nb::object> leaves_of_optimizer(nb::handle optimizer);
 const std::vector<std::string>& names_of_optimizer(nb::handle optimizer);
 uint64_t key_of_optimizer(nb::handle optimizer);
 nb::object optimizer_with(nb::handle like, std::vector<nb::object> leaves);
-// Gives an optimiser the state of another structure, which `like` has.
+// Puts a state of another structure, which `like` has, into an optimiser.
 void take_grown_state(nb::handle optimizer, nb::handle like, std::vector<nb::object> leaves);
 
 }  // namespace etude::python

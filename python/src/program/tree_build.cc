@@ -184,7 +184,7 @@ std::vector<nb::object> leaves_like(const TreeDef& def, nb::handle value, std::s
 
 namespace {
 
-// Layers and optimisers hold what tree.unflatten was given.
+// Layers and optimisers take any leaf from tree.unflatten.
 void require_leaf(bool fits, const TreeDef& def, std::size_t i, nb::handle leaf,
                   std::string_view needed) {
   ETUDE_REQUIRE(fits, "{} is a {}, but must be a {}", def.python_path(i, "the part "),

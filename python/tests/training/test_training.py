@@ -86,7 +86,7 @@ def test_a_dict_holds_model_and_optimizer():
     assert last < 0.1 * first and state["optimizer"].updates == 101 and step.trace_count() == 2
 
 
-# spec: ST-11
+# spec: ST-11.d
 def test_optimizers_that_a_staged_function_may_not_change():
     model, optimizer = et.nn.Dense(3, 1), et.optim.Adam()
 
@@ -334,6 +334,35 @@ def test_bad_data_is_refused():
 
     with pytest.raises(et.InvalidArgumentError, match=r"the model returned None.*is a return missing\?"):
         et.nn.fit(NoResult(), optimizer, loader(), mse)
+
+
+def test_an_optimizer_is_not_copied_while_it_trains():
+    optimizer, found = et.optim.SGD(lr=0.1, momentum=0.9), []
+
+    def look(event, state):
+        if event == "batch_end":
+            found.append(optimizer.state()["updates"].item())
+            with pytest.raises(et.FailedPreconditionError, match="is in use, and its state belongs to the training"):
+                copy.copy(optimizer)
+
+    et.nn.fit(et.nn.Dense(3, 1), optimizer, loader(), mse, callbacks=[look])
+    assert found == [1, 2, 3] and copy.copy(optimizer).updates == 3
+
+
+def test_a_model_may_hold_its_optimizer():
+    class Own(et.Module):
+        def __init__(self):
+            self.layer, self.optimizer = et.nn.Dense(3, 1, weight_init="ones"), et.optim.Adam(lr=0.1)
+
+        def __call__(self, x):
+            return self.layer(x)
+
+    own, plain, optimizer = Own(), et.nn.Dense(3, 1, weight_init="ones"), et.optim.Adam(lr=0.1)
+    for _ in range(3):
+        own.optimizer.update(own, et.gradient(lambda m: mse(m(X), Y))(own))
+        optimizer.update(plain, et.gradient(lambda m: mse(m(X), Y))(plain))
+    assert bits(own.layer) == bits(plain) and own.optimizer.updates == 3
+    assert own.optimizer.state()["mean/layer/weight"].tolist() == optimizer.state()["mean/weight"].tolist()
 
 
 def test_an_optimizer_in_use_by_another_thread():
