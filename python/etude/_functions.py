@@ -28,6 +28,11 @@ class TensorSpec:
         self, shape: Sequence[int | None] = (), dtype: Any = None, name: str | None = None
     ) -> None:
         self.shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        for size in self.shape:
+            if size is not None and not hasattr(size, "__index__"):
+                raise _core.InvalidArgumentError(
+                    f"{type(self).__name__}: a size is {size!r}, but must be an integer, or None for any"
+                )
         self.dtype = _core.float32 if dtype is None else dtype
         self.name = name
 

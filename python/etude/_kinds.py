@@ -169,7 +169,7 @@ class Optimizer(_core.Optimizer):
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         text = _rebuild.description_of(self, type(self).__name__)
-        return _rebuild.optimizer, (self._kind, text, self.state())
+        return _rebuild.optimizer, (self._kind, text, self._extras, self.state())
 
 
 def _optimizer(kind: dict) -> type:
@@ -178,6 +178,11 @@ def _optimizer(kind: dict) -> type:
     name = kind["name"]
 
     def __init__(self, *args: Any, **options: Any) -> None:
+        if args and not kind["positional"]:
+            raise _core.InvalidArgumentError(
+                f"{name}: options are given by name, as in {name}(lr=0.1). The model is passed to update(model, "
+                "gradients) or to et.nn.fit(model, optimizer, ...)"
+            )
         _core.Optimizer.__init__(self, name, args, _named(options))
 
     return type(

@@ -105,9 +105,14 @@ def layer(kind: str, description: str, leaves: list) -> Any:
     return _core._layer_from(_class_of(kind), description, leaves)
 
 
-def optimizer(kind: str, description: str, state: dict) -> Any:
-    """The optimiser of a description, with this state."""
+def optimizer(kind: str, description: str, extras: tuple, state: dict) -> Any:
+    """The optimiser of a description, with its transforms and groups, and this state."""
     made = _core._optimizer_from(_class_of(kind), description)
+    for name, *values in extras:
+        if name == "add":
+            made.add(*values)
+        else:
+            made.group(values[0], lr=values[1], weight_decay=values[2])
     made.restore(state)
     return made
 

@@ -126,6 +126,7 @@ def fit(
     Ctrl-C ends the run after a batch with the state after the last finished one, and raises
     KeyboardInterrupt; a further call with the same loader resumes it, bit for bit.
     """
+    _check_fit(model, optimizer, epochs, validation, metrics)
     if isinstance(data, tuple) and len(data) == 2:
         inputs, labels = data
         count = len(inputs) if hasattr(inputs, "__len__") else 32
@@ -144,12 +145,38 @@ def fit(
     return History(**_core._fit(model, optimizer, data, loss, options))
 
 
+def _check_fit(model: Any, optimizer: Any, epochs: Any, validation: Any, metrics: Any) -> None:
+    """Refuses arguments of wrong kinds by name."""
+    for name, value in (("model", model), ("optimizer", optimizer)):
+        if isinstance(value, type):
+            raise _core.InvalidArgumentError(
+                f"fit: the {name} is the class {value.__name__}. Make an object of it: {value.__name__}(...)"
+            )
+    if isinstance(epochs, bool) or not hasattr(epochs, "__index__"):
+        raise _core.InvalidArgumentError(f"fit: epochs is {epochs!r}, but must be an integer")
+    is_pair = isinstance(validation, (tuple, list)) and len(validation) == 2
+    if validation is not None and not is_pair:
+        raise _core.InvalidArgumentError(
+            f"fit: validation is a {type(validation).__name__}, but must be a pair (inputs, labels)"
+        )
+    for name, metric in (metrics or {}).items():
+        if not isinstance(metric, _core._Metric):
+            raise _core.InvalidArgumentError(
+                f"fit: the metric {name!r} is a {type(metric).__name__}, but must be one of et.nn, such as "
+                "et.nn.accuracy()"
+            )
+
+
 def keep_best(*, monitor: Any = None) -> Any:
     """A callback: at the end of the run, sets the model to its value after the best epoch.
 
     ``monitor``: an ``et.nn.Monitored``; default: the loss of the validation. Together with
     ``et.nn.early_stopping`` the run ends with the best weights.
     """
+    if monitor is not None and not isinstance(monitor, _core.KindObject):
+        raise _core.InvalidArgumentError(
+            f"keep_best: monitor is {monitor!r}, but must be an et.nn.Monitored(name=...)"
+        )
     return _core._KeepBest(monitor)
 
 

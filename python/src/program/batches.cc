@@ -19,7 +19,9 @@ IterableBatches::IterableBatches(nb::handle source, std::optional<int64_t> steps
       steps_(steps),
       is_once_(PyIter_Check(source.ptr()) != 0),
       counts_(steps.has_value()) {
-  const bool is_iterable = nb::hasattr(source, "__iter__") || nb::hasattr(source, "__getitem__");
+  const bool is_other = PyDict_Check(source.ptr()) != 0 || PyUnicode_Check(source.ptr()) != 0;
+  const bool is_iterable =
+      !is_other && (nb::hasattr(source, "__iter__") || nb::hasattr(source, "__getitem__"));
   ETUDE_REQUIRE(
       is_iterable || PyCallable_Check(source.ptr()) != 0,
       "fit: the data is a {}. Pass an et.data.Loader, a pair (inputs, labels), an iterable "

@@ -54,6 +54,7 @@ void store(OptimizerObject& object) {
   if (object.key == 0 || count != object.leaves.size()) {
     std::vector<std::string> names = names_of(slots);
     std::string text = options_text(object.made, object.number);
+    text += nb::cast<std::string>(nb::repr(object.extras));
     for (const std::string& name : names) text += "\n" + name;
     object.key = number_of_text(text);
     object.names = std::move(names);
@@ -117,6 +118,44 @@ nb::object averaged(nb::handle self, nb::handle model, const std::string& name) 
   Parts made =
       with_user_line([&] { return optimizer->averaged(parts_of_tree(tree), name, where); });
   return tree_of_parts(*tree.def, made, tree.leaves);
+}
+
+// Applies an entry of OptimizerObject::extras.
+void apply(RuleOptimizer& rule, const nb::tuple& extra) {
+  const CallSite where = here();
+  if (nb::cast<std::string>(extra[0]) == "add") {
+    const nb::object transform = extra[1];
+    ETUDE_REQUIRE(nb::isinstance<KindObject>(transform) &&
+                      nb::cast<KindObject&>(transform).made.is<optim::Transform>(),
+                  "add: a {} is no transform. Pass one of et.optim, such as "
+                  "et.optim.clip_by_global_norm(1.0)",
+                  type_text(transform));
+    return rule.add(nb::cast<KindObject&>(transform).made.as<optim::Transform>(), where);
+  }
+  optim::GroupOptions options;
+  const nb::object lr = extra[2], decay = extra[3];
+  if (nb::isinstance<KindObject>(lr)) {
+    options.lr = nb::cast<KindObject&>(lr).made.as<optim::Schedule>(where);
+  } else if (!lr.is_none()) {
+    ETUDE_REQUIRE(PyFloat_Check(lr.ptr()) != 0 || PyLong_Check(lr.ptr()) != 0,
+                  "group: lr is a {}, but must be a number or a schedule", type_text(lr));
+    options.lr = nb::cast<double>(nb::float_(lr));
+  }
+  if (!decay.is_none()) {
+    ETUDE_REQUIRE(PyFloat_Check(decay.ptr()) != 0 || PyLong_Check(decay.ptr()) != 0,
+                  "group: weight_decay is a {}, but must be a number", type_text(decay));
+    options.weight_decay = nb::cast<double>(nb::float_(decay));
+  }
+  rule.group(nb::cast<std::string>(extra[1]), std::move(options), where);
+}
+
+// Changes the rule, and notes the change for copies.
+void extend(nb::handle self, const nb::tuple& extra) {
+  const FilledOptimizer optimizer(self);
+  apply(*optimizer, extra);
+  optimizer.set_changed();
+  OptimizerObject& object = optimizer_in(self);
+  object.extras = nb::tuple(object.extras + nb::make_tuple(extra));
 }
 
 nb::dict state_of_optimizer(nb::handle self) {
@@ -196,11 +235,13 @@ nb::object optimizer_with(nb::handle like, std::vector<nb::object> leaves) {
   const OptimizerObject& from = optimizer_in(like);
   nb::object made = nb::inst_alloc(nb::handle(reinterpret_cast<PyObject*>(Py_TYPE(like.ptr()))));
   auto rule = kinds::optimizer_of(from.made, here());
+  for (const nb::handle extra : from.extras) apply(*rule, nb::borrow<nb::tuple>(extra));
   Slots slots = StateOf::slots(*from.rule);  // the names
   for_each_leaf<Tensor>(slots, [](Tensor& value) { value = Tensor(); });
   StateOf::slots(*rule) = std::move(slots);
-  new (nb::inst_ptr<OptimizerObject>(made)) OptimizerObject{
-      from.made, std::move(rule), std::move(leaves), from.names, from.key, from.number};
+  new (nb::inst_ptr<OptimizerObject>(made))
+      OptimizerObject{from.made, std::move(rule), std::move(leaves), from.names,
+                      from.key,  from.number,     from.extras};
   nb::inst_mark_ready(made);
   return made;
 }
@@ -233,6 +274,22 @@ void bind_optimizers(nb::module_& m) {
            "Moves every tensor of the model against its gradient, in place.")
       .def("state", state_of_optimizer, "The state by name, with the number of updates.")
       .def("restore", restore_optimizer, nb::arg("state"))
+      .def(
+          "add",
+          [](nb::handle self, const nb::args& transforms) {
+            for (const nb::handle each : transforms) extend(self, nb::make_tuple("add", each));
+          },
+          "Appends transforms of gradients and updates, such as et.optim.clip_by_global_norm(1.0).")
+      .def(
+          "group",
+          [](nb::handle self, const std::string& pattern, nb::handle lr, nb::handle weight_decay) {
+            extend(self, nb::make_tuple("group", pattern, lr, weight_decay));
+          },
+          nb::arg("pattern"), nb::kw_only(), nb::arg("lr") = nb::none(),
+          nb::arg("weight_decay") = nb::none(),
+          "Sets other options for the tensors whose paths match a pattern, such as \"encoder/*\". "
+          "The first group that matches applies.")
+      .def_prop_ro("_extras", [](const OptimizerObject& self) { return self.extras; })
       .def("averaged", averaged, nb::arg("model"), nb::arg("name") = "ema",
            "A copy of the model with the averages of its tensors, such as those of optim.ema.")
       .def(

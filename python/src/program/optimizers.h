@@ -28,6 +28,9 @@ struct OptimizerObject {
   // Equal for optimisers with equal options and equal names; 0: to be computed.
   uint64_t key = 0;
   uint64_t number = 0;  // of this optimiser and its copies
+  // The calls of add() and group(), for copies: ("add", transform), ("group", pattern, lr,
+  // weight_decay).
+  nb::tuple extras = {};
   int fills = 0;
   std::thread::id user = {};
 };

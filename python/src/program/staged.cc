@@ -226,7 +226,9 @@ class Staged::Call {
     std::unordered_map<const PyObject*, std::size_t> seen;
     for (std::size_t i = 0; i < layout_->order.size(); ++i) {
       if (layout_->def->leaves[i] != NodeKind::kTensor) continue;
-      const auto [at, is_new] = seen.emplace(reader_.leaves[layout_->order[i]].object, i);
+      const PyObject* const object = reader_.leaves[layout_->order[i]].object;
+      if (object == Py_None) continue;  // an absent part
+      const auto [at, is_new] = seen.emplace(object, i);
       ETUDE_REQUIRE(is_new || (layout_->is_donated[i] == 0 && layout_->is_donated[at->second] == 0),
                     "function '{}': {} and {} are the same object, and the function may write to "
                     "it. Pass two objects: x.copy()",

@@ -72,6 +72,17 @@ def test_an_update_in_a_staged_function_has_the_bits_of_an_eager_one(name):
     assert bits(model) == bits(eager_model) and optimizer.rate == eager_optimizer.rate
 
 
+def test_donated_models_with_absent_parts():
+    @et.function(donate=("model", "optimizer"))
+    def step(model, optimizer):
+        optimizer.update(model, et.gradient(lambda m: mse(m(X), Y))(model))
+
+    model = et.nn.Sequential(et.nn.Dense(3, 4, bias=False), et.nn.Dense(4, 1, bias=False))
+    before = model[0].weight.tolist()
+    step(model, et.optim.SGD(lr=0.1))
+    assert model[0].bias is None and model[0].weight.tolist() != before
+
+
 def test_a_dict_holds_model_and_optimizer():
     @et.function(donate="state")
     def step(state, x, y):
@@ -312,6 +323,26 @@ def test_bad_data_is_refused():
         fit(loader(), steps_per_epoch=2)
     with pytest.raises(et.InvalidArgumentError, match="the optimizer is a str, but must be one of et.optim"):
         et.nn.fit(model, "adam", loader(), mse)
+    with pytest.raises(et.InvalidArgumentError, match="the data is a dict. Pass an et.data.Loader"):
+        fit({"x": X})
+    with pytest.raises(et.InvalidArgumentError, match=r"the optimizer is the class Adam. Make an object of it: Adam\("):
+        et.nn.fit(model, et.optim.Adam, loader(), mse)
+    with pytest.raises(et.InvalidArgumentError, match="the model is the class Dense"):
+        et.nn.fit(et.nn.Dense, optimizer, loader(), mse)
+    with pytest.raises(et.InvalidArgumentError, match=r"optim.Adam: options are given by name.*update\(model, gradients\)"):
+        et.optim.Adam(model)
+    with pytest.raises(et.InvalidArgumentError, match="epochs is 1.5, but must be an integer"):
+        fit(loader(), epochs=1.5)
+    with pytest.raises(et.InvalidArgumentError, match="validation is a Tensor, but must be a pair"):
+        fit(loader(), validation=X)
+    with pytest.raises(et.InvalidArgumentError, match="the metric 'a' is a int"):
+        fit(loader(), metrics={"a": 3})
+    with pytest.raises(et.InvalidArgumentError, match=r"monitor is 'loss', but must be an et.nn.Monitored\(name=...\)"):
+        et.nn.keep_best(monitor="loss")
+    with pytest.raises(et.InvalidArgumentError, match=r"^Adam.update: parameter 'weight' is float32\[3,1\]"):
+        et.optim.Adam().update(et.nn.Dense(3, 1), et.nn.Dense(2, 1))
+    with pytest.raises(et.InvalidArgumentError, match="TensorSpec: a size is 'a'"):
+        et.TensorSpec((None, "a"))
     with pytest.raises(et.InvalidArgumentError, match="a callback is a int"):
         fit(loader(), callbacks=[3])
     with pytest.raises(et.InvalidArgumentError, match="the loss is a str"):
@@ -385,6 +416,65 @@ def test_an_optimizer_in_use_by_another_thread():
 
     et.nn.fit(model, optimizer, loader(), mse, callbacks=[call])
     assert "in use by another thread" in found[0] and "copy.copy(optimizer)" in found[0]
+
+
+EXTRAS = {
+    "clip": lambda o: o.add(et.optim.clip_by_global_norm(0.05), et.optim.centralize()),
+    "accumulate": lambda o: o.add(et.optim.accumulate(3)),
+    "ema": lambda o: o.add(et.optim.ema(0.9)),
+    "groups": lambda o: o.group("*/bias", lr=et.optim.constant(0.5)) or o.group("hidden/*", lr=0.0, weight_decay=0),
+    "freeze": lambda o: o.add(et.optim.freeze("hidden/*")),
+}
+
+
+@pytest.mark.parametrize("name", EXTRAS)
+def test_transforms_and_groups(name):
+    import pickle
+
+    def parts():
+        model, optimizer = Net(), et.optim.AdamW(lr=0.02)
+        EXTRAS[name](optimizer)
+        return model, optimizer
+
+    def step(model, optimizer):
+        slopes = et.gradient(lambda m: mse(m(X), Y))(model)
+        optimizer.update(model, slopes)
+
+    staged = et.function(step, donate=("model", "optimizer"))
+    plain, start = Net(), bits(Net())
+    own = et.optim.AdamW(lr=0.02)
+    eager, other, third = parts(), parts(), parts()
+    for i in range(7):
+        step(*eager)
+        step(plain, own)
+        staged(*other)
+        step(*third)
+        third = (third[0], copy.copy(third[1])) if i % 2 else pickle.loads(pickle.dumps(third))
+    assert bits(other[0]) == bits(eager[0]) == bits(third[0])
+    assert bits(eager[0]) != start and (name == "ema" or bits(eager[0]) != bits(plain))
+    assert {k: v.tolist() for k, v in other[1].state().items()} == {k: v.tolist() for k, v in eager[1].state().items()}
+    if name in ("groups", "freeze"):
+        assert eager[0].hidden.weight.tolist() == Net().hidden.weight.tolist()
+    if name == "ema":
+        assert bits(eager[1].averaged(eager[0])) != bits(eager[0])
+    # Another optimiser of these options shares the graphs; one without them does not.
+    count = staged.trace_count()
+    fourth = parts()
+    staged(*fourth)
+    assert staged.trace_count() == count
+    staged(Net(), et.optim.AdamW(lr=0.02))
+    assert staged.trace_count() == count + 1
+
+
+def test_transforms_that_are_none():
+    optimizer = et.optim.SGD(lr=0.1)
+    with pytest.raises(et.InvalidArgumentError, match="add: a float is no transform"):
+        optimizer.add(1.0)
+    with pytest.raises(et.InvalidArgumentError, match="group: lr is a str"):
+        optimizer.group("*", lr="fast")
+    optimizer.group("nothing/*", lr=0.5)
+    with pytest.raises(et.InvalidArgumentError, match="nothing"):
+        optimizer.update(et.nn.Dense(3, 1), et.nn.Dense(3, 1))
 
 
 def test_averages_of_a_model():
