@@ -241,7 +241,8 @@ def stubs() -> dict[str, str]:
                "from typing import Any, NamedTuple, Protocol, TypeAlias, overload\n\n")
     spaces = [name for name, value in vars(etude).items() if inspect.ismodule(value) and value.__name__ == f"etude.{name}"
               and not name.startswith("_")]
-    modules = "".join(f"from etude import {name} as {name}\n" for name in sorted(spaces))
+    lazy = ("autograph", "testing")  # loaded at their first use
+    modules = "".join(f"from etude import {name} as {name}\n" for name in sorted({*spaces, *lazy}))
     root = HEAD + imports + modules + ALIASES + "\n" + tensor_text() + "\n" + members(etude, True)
     root += "\nnewaxis: None\n__version__: str\n__array_api_version__: str\n\ndef __array_namespace_info__() -> Any: ...\n"
     out = {"__init__.pyi": root}
@@ -251,8 +252,12 @@ def stubs() -> dict[str, str]:
         module = getattr(etude, space)
         if getattr(module, "__file__", None) is None:
             text = HEAD + imports + use.replace(", bool as _bool", "")
-            if space in ("nn", "optim"):
+            if space == "nn":
                 text += "from etude import Layer as _Layer, Optimizer\n\n"
+            elif space == "optim":
+                text += "from etude import Optimizer as _Optimizer\n\n"
+            elif space == "data":
+                text += "from etude import Loader as _Loader\n\n"
             elif space == "io":
                 text += "from etude import Optimizer\n\n"
             out[f"{space}.pyi"] = text + members(module, False) + "\n" + kinds_of(space, module)

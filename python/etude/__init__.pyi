@@ -4,6 +4,7 @@ import builtins
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias, overload
 
+from etude import autograph as autograph
 from etude import data as data
 from etude import fft as fft
 from etude import image as image
@@ -12,6 +13,7 @@ from etude import linalg as linalg
 from etude import nn as nn
 from etude import optim as optim
 from etude import random as random
+from etude import testing as testing
 
 # Objects of other libraries are taken by the buffer protocol, DLPack or __array__.
 class SupportsArray(Protocol):
@@ -535,6 +537,15 @@ class Optimizer:
         """The state by name, with the number of updates."""
 
     def restore(self, state: dict) -> None: ...
+
+    def add(self, *args) -> None:
+        """Appends transforms of gradients and updates, such as et.optim.clip_by_global_norm(1.0)."""
+
+    def group(self, pattern: str, *, lr: Any = None, weight_decay: Any = None) -> None:
+        """Sets other options for the tensors whose paths match a pattern, such as "encoder/*". The first group that matches applies."""
+
+    @property
+    def _extras(self) -> tuple: ...
 
     def averaged(self, model: Any, name: str = 'ema') -> Tensor:
         """A copy of the model with the averages of its tensors, such as those of optim.ema."""

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, overload
 from etude import ArrayLike, DeviceLike, DType, DTypeLike, Tensor
 from etude import float32, float64, int32, int64
 
+from etude import Loader as _Loader
+
 class Dataset:
     """Rows of tensors along axis 0: ``from_tensors(x)``, or of a structure, ``from_tensors((x,
     y))``.

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, overload
 from etude import ArrayLike, DeviceLike, DType, DTypeLike, Tensor
 from etude import float32, float64, int32, int64
 
-from etude import Layer as _Layer, Optimizer
+from etude import Optimizer as _Optimizer
 
 class Optimizer(_Optimizer):
     """An optimiser: its options, and its state.
