@@ -46,7 +46,7 @@ bool is_ordered_dict(PyTypeObject* type) {
 // A class of arrays of another library.
 bool is_array_class(nb::handle type) {
   return nb::hasattr(type, "__array_interface__") || nb::hasattr(type, "__array_struct__") ||
-         nb::hasattr(type, "__dlpack__");
+         nb::hasattr(type, "__dlpack__") || nb::hasattr(type, "__array__");
 }
 
 ClassInfo find_class(PyTypeObject* type) {

@@ -122,6 +122,11 @@ def test_frames(kind):
     if kind == "pandas":
         pandas = pytest.importorskip("pandas")
         make = lambda **columns: pandas.DataFrame(columns)  # noqa: E731
+        # A column and a frame are arrays, also as arguments of staged functions.
+        frame, double = table(make), et.function(lambda x: x * 2)
+        assert double(frame["price"]).tolist() == [1.0, 3.0, 5.0] and double(frame["price"]).dtype == et.float64
+        assert double(frame[["height", "price"]])[0].tolist() == [2.0, 1.0] and double.trace_count() <= 2
+        assert pandas.Series(et.ones(2)).tolist() == [1.0, 1.0]
     x, y = et.data.from_frame(table(make), "kind")
     assert x.shape == (3, 4) and x.dtype == et.float32 and y.dtype == et.int32
     assert x[0].tolist() == [1.0, 1.0, 1.0, 0.5] and y.tolist() == [0, 1, 0]
