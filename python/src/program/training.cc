@@ -67,14 +67,44 @@ class PythonModel {
     if (converts && nb::hasattr(type, "__call__")) call = share(converted(type.attr("__call__")));
     return nn::Layer(parts_of_tree(tree_), [def, hosts, call](const Parts& parts, const Tensor& x) {
       return with_gil([&] {
-        const nb::object model = tree_of_parts(*def, parts, hosts->get());
+        const std::vector<nb::object> before = leaves_of_parts(*def, parts, hosts->get());
+        const nb::object model = unflatten(*def, before);
         const nb::object y = call == nullptr ? model(wrap(x)) : call->get()(model, wrap(x));
+        require_unchanged(*def, before, parts, model);
         ETUDE_REQUIRE(is_tensor(y) || is_array_like(y),
                       "the model returned {}, but must return one tensor{}",
                       y.is_none() ? "None" : "a " + type_text(y),
                       y.is_none() ? " (is a return missing?)" : "");
         return as_tensor(y);
       });
+    });
+  }
+
+  // A call gets a model of its own, so that changes of it would be lost.
+  static void require_unchanged(const TreeDef& def, std::span<const nb::object> before,
+                                const Parts& parts, const nb::object& model) {
+    constexpr const char* kAdvice =
+        "a training passes a copy to each call, so that the change would be lost. Return the "
+        "value, "
+        "keep it outside of the model, or train with a loop of your own";
+    const Tree after = tree_of(model, Numbers::kKeep);
+    ETUDE_REQUIRE(after.def == &def, "the model changes its parts while it is called, to {}: {}",
+                  after.def->to_string(), kAdvice);
+    const Parts now = parts_of_tree(after);
+    std::size_t i = 0;
+    const auto require_same = [&](bool is_same) {
+      ETUDE_REQUIRE(is_same, "the model changes its part '{}' while it is called: {}",
+                    def.python_path(i), kAdvice);
+    };
+    for (; i < before.size(); ++i) {
+      if (def.leaves[i] == NodeKind::kHost) require_same(after.leaves[i].is(before[i]));
+    }
+    std::vector<const void*> refs;
+    for_each_leaf<Tensor>(parts, [&](const Tensor& x) { refs.push_back(x.ref()); });
+    std::size_t next = 0;
+    for_each_leaf<Tensor>(now, [&](const std::string& path, const Tensor& x) {
+      ETUDE_REQUIRE(x.ref() == refs[next++],
+                    "the model changes its part '{}' while it is called: {}", path, kAdvice);
     });
   }
 

@@ -44,6 +44,7 @@ OPTIMIZERS = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:function .step. was traced")
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_an_update_in_a_staged_function_has_the_bits_of_an_eager_one(name):
     def step(model, optimizer, x, y):
@@ -396,6 +397,29 @@ def test_a_model_may_hold_its_optimizer():
     assert own.optimizer.state()["mean/layer/weight"].tolist() == optimizer.state()["mean/weight"].tolist()
 
 
+def test_a_model_may_not_change_while_it_is_called():
+    class Changing(et.Module):
+        def __init__(self, how):
+            self.how, self.count, self.w, self.layer = how, 0, et.ones(3), et.nn.Dense(3, 1)
+
+        def __call__(self, x):
+            if self.how == "number":
+                self.count += 1
+            elif self.how == "attribute":
+                self.last = x
+            elif self.how == "tensor":
+                self.w[0] = 2.0
+            return self.layer(x * self.w)
+
+    for how, part in (("number", "'count'"), ("attribute", "last="), ("tensor", "'w'")):
+        for mode in ("eager", "staged"):
+            model = Changing(how)
+            with pytest.raises(et.InvalidArgumentError, match="while it is called.*keep it outside") as error:
+                et.nn.fit(model, et.optim.SGD(lr=0.1), loader(), mse, mode=mode)
+            assert part in str(error.value)
+    et.nn.fit(Changing("not"), et.optim.SGD(lr=0.1), loader(), mse)
+
+
 def test_an_optimizer_in_use_by_another_thread():
     import threading
 
@@ -427,6 +451,7 @@ EXTRAS = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:function .step. was traced")
 @pytest.mark.parametrize("name", EXTRAS)
 def test_transforms_and_groups(name):
     import pickle
