@@ -72,13 +72,13 @@ NAMES = {
     "span": "begin data end size span",
     "sstream": "istringstream ostringstream",
     "stdexcept": "domain_error invalid_argument length_error out_of_range runtime_error",
-    "string": "begin data end erase_if getline size stod string string_view to_string",
+    "string": "begin data end erase_if getline size stod stoul string string_view to_string",
     "string_view": "begin data end size string_view",
     "system_error": "system_error errc error_code generic_category system_category",
     "thread": "jthread this_thread thread",
     "tuple": "apply get tie tuple tuple_cat tuple_element_t tuple_size tuple_size_v",
     "type_traits": """bool_constant common_type_t conditional_t decay_t extent_v false_type
-        has_unique_object_representations_v invoke_result_t make_unsigned_t remove_const_t remove_cv_t remove_cvref_t
+        has_unique_object_representations_v integral_constant invoke_result_t make_unsigned_t remove_const_t remove_cv_t remove_cvref_t
         remove_extent_t remove_pointer_t remove_reference_t true_type type_identity type_identity_t
         underlying_type_t""",
     "typeindex": "type_index",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Content: what a folder of saved functions holds, as data. save() gathers it from live functions,
-// a reader from a folder; a writer writes it, and loaded programs run it.
+// Content: all that a folder of saved functions holds, as data. save() gathers it from live
+// functions, a reader from a folder; a writer writes it, and loaded programs run it.
 #pragma once
 
 #include <cstdint>
@@ -25,9 +25,9 @@ struct SavedVariable {
   std::string name;                // for display
   bool is_trainable = true;
   DType dtype = kFloat32;
-  std::optional<Shape> shape;  // declared sizes, kAny where they may change
-  std::string device;          // where it was; a hint
-  Tensor value;                // absent before initialisation
+  std::optional<Shape> shape;             // declared sizes, kAny where they may change
+  std::string device;                     // where it was; a hint
+  Tensor value;                           // absent before initialisation
   std::optional<Variable> variable = {};  // null: state of a bound object, not loaded yet
 };
 
@@ -38,7 +38,7 @@ struct SavedTensor {
   bool is_absent = false;
   bool is_changed = false;  // in-out
 };
-struct SavedUse {  // a Variable that the graph reaches
+struct SavedUse {         // a Variable that the graph reaches
   int64_t variable = -1;  // -1: an argument
   int64_t argument = -1;
   bool is_read = false, is_written = false;
@@ -58,8 +58,8 @@ struct SavedResult {
 };
 
 struct SavedGraph {
-  GraphRef graph;              // null for a symbolic graph
-  SymbolicGraphRef symbolic;   // null for a graph
+  GraphRef graph;             // null for a symbolic graph
+  SymbolicGraphRef symbolic;  // null for a graph
   Phase phase = Phase::kInference;
   bool is_special = false;  // for sizes of 1 and 0
   std::string made_for;     // the line of the call that it was traced for, "train.cc:12"; or ""
@@ -70,7 +70,7 @@ struct SavedGraph {
   std::vector<int64_t> captures;  // indices of constants
   SavedResult result;
 
-  // The graph whose inputs and outputs are those of all sizes.
+  // A graph with the inputs and outputs of the graphs of all sizes.
   const Graph& sample() const { return graph ? *graph : *symbolic->graphs().front(); }
 };
 
@@ -89,7 +89,7 @@ struct SavedFunction {
 struct SavedObject {
   std::string name;
   Parts parts;
-  std::vector<int64_t> values = {};        // by leaf; -1: none
+  std::vector<int64_t> values = {};       // by leaf; -1: none
   std::vector<uint8_t> is_variable = {};  // by leaf
 };
 

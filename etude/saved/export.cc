@@ -61,9 +61,10 @@ class Exporter {
     if (made != path && !path.empty()) {
       etude::internal::warn_once(
           fmt::format("saved signature {} {}", function_.name, path),
-          fmt::format("saved::save: '{}' of function '{}' is called '{}' in its exported signature. "
-                      "Names have letters, digits and '_'",
-                      path, function_.name, made));
+          fmt::format(
+              "saved::save: '{}' of function '{}' is called '{}' in its exported signature. "
+              "Names have letters, digits and '_'",
+              path, function_.name, made));
     }
     return made;
   }
@@ -80,11 +81,11 @@ class Exporter {
                   function_.name, parts.form()->to_string());
     for (std::size_t i = 0; i < parts.size(); ++i) {
       const FormLeaf& leaf = parts.leaf(i);
-      ETUDE_REQUIRE(leaf.kind == LeafKind::kTensor && graph.result.is_present[i] != 0,
-                    "function '{}' returns '{}', which is {}, but an exported signature has tensors "
-                    "only. Return tensors",
-                    function_.name, leaf.path,
-                    leaf.kind == LeafKind::kHost ? "a host value" : "no tensor");
+      ETUDE_REQUIRE(
+          leaf.kind == LeafKind::kTensor && graph.result.is_present[i] != 0,
+          "function '{}' returns '{}', which is {}, but an exported signature has tensors "
+          "only. Return tensors",
+          function_.name, leaf.path, leaf.kind == LeafKind::kHost ? "a host value" : "no tensor");
       const std::string otherwise = "output";
       const bool is_list = kind == Form::Kind::kList;
       out_.outputs.push_back(is_list ? legal(fmt::format("output_{}", i), otherwise, used)
@@ -107,10 +108,11 @@ void export_signature(Content& to, const std::string& name) {
                 "SaveOptions::signatures names '{}', but no function has this name. There are: {}",
                 name, fmt::join(etude::internal::nearest_names(name, names, false), ", "));
   }
-  ETUDE_REQUIRE(!found->graphs.empty(),
-                "function '{}' has no graph, so it has no exported signature. Call it once before it "
-                "is saved",
-                name);
+  ETUDE_REQUIRE(
+      !found->graphs.empty(),
+      "function '{}' has no graph, so it has no exported signature. Call it once before it "
+      "is saved",
+      name);
   found->exported = Exporter(*found).make();
 }
 

@@ -55,8 +55,9 @@ class Call {
     if (written.empty() || !ContextStack::is_on_eager()) return;
     for (const SavedUse& use : graph().uses) {
       if (!use.is_written) continue;
-      written.push_back(use.variable >= 0 ? state(use.variable)
-                                          : match_.variables[static_cast<std::size_t>(use.argument)]);
+      written.push_back(use.variable >= 0
+                            ? state(use.variable)
+                            : match_.variables[static_cast<std::size_t>(use.argument)]);
     }
     lock_.emplace(std::move(written));
   }
@@ -78,7 +79,8 @@ class Call {
     std::size_t next = 0;
     Parts result = graph().result.parts;
     for (std::size_t i = 0; i < result.size(); ++i) {
-      if (graph().result.is_present[i] != 0) internal::set_tensor(result, i, std::move(out[next++]));
+      if (graph().result.is_present[i] != 0)
+        internal::set_tensor(result, i, std::move(out[next++]));
     }
     values_.clear();  // so that new values may take their memory
     for (std::size_t i = 0; i < graph().tensors.size(); ++i) {
@@ -133,8 +135,9 @@ Parts Function::operator()(const Parts& arguments, CallSite where) const {
 Parts Function::call(Parts& arguments, CallSite where) const {
   Match match = etude::internal::located("", where, [&] {
     const SavedFunction& function = program_->content.functions[index_];
-    const std::vector<CallLeaf> leaves =
-        function.graphs.empty() ? std::vector<CallLeaf>() : internal::leaves_of(function, arguments);
+    const std::vector<CallLeaf> leaves = function.graphs.empty()
+                                             ? std::vector<CallLeaf>()
+                                             : internal::leaves_of(function, arguments);
     return internal::find_graph(*program_, index_, leaves);
   });
   return Call(*program_, index_, std::move(match), where).run();
@@ -207,15 +210,14 @@ std::vector<GraphSignature> Function::signatures() const {
 
 std::string Function::explain() const {
   const SavedFunction& function = program_->content.functions[index_];
-  std::string out = fmt::format("function '{}', loaded from '{}': {} {}\n", name(),
-                                program_->folder.string(), function.graphs.size(),
-                                function.graphs.size() == 1 ? "graph" : "graphs");
+  std::string out =
+      fmt::format("function '{}', loaded from '{}': {} {}\n", name(), program_->folder.string(),
+                  function.graphs.size(), function.graphs.size() == 1 ? "graph" : "graphs");
   std::size_t number = 0;
   for (const SavedGraph& graph : function.graphs) {
     out += fmt::format("graph {} {}, {} nodes: {}{}\n", ++number,
                        internal::signature_of(program_->content, graph).to_string(),
-                       graph.sample().size(),
-                       graph.is_special ? "for sizes of 1 or 0" : "saved",
+                       graph.sample().size(), graph.is_special ? "for sizes of 1 or 0" : "saved",
                        graph.made_for.empty() ? "" : "  # " + graph.made_for);
   }
   return out;
@@ -229,8 +231,8 @@ std::vector<GraphFunction> Function::graphs() const {
       out.emplace_back(graph.trace);
       continue;
     }
-    const internal::TraceRef sample = internal::make_trace(
-        *program_, *graph.saved, graph.saved->symbolic->graphs().front());
+    const internal::TraceRef sample =
+        internal::make_trace(*program_, *graph.saved, graph.saved->symbolic->graphs().front());
     auto open = etude::internal::make_ref<internal::Trace>();
     static_cast<etude::internal::TraceFacts&>(*open) = *sample;
     open->symbolic = graph.saved->symbolic;

@@ -34,7 +34,8 @@ class Gatherer {
       require_name(entry.name());
       ETUDE_REQUIRE(names.insert(entry.name()).second, "the name '{}' is given twice",
                     entry.name());
-      if (entry.object() && entry.object()->parts) objects_by_identity_[identity(*entry.object())] = entry.name();
+      if (entry.object() && entry.object()->parts)
+        objects_by_identity_[identity(*entry.object())] = entry.name();
     }
     prefixes_ = std::move(names);
     for (const Entry& entry : entries) find_bound(entry);
@@ -45,9 +46,8 @@ class Gatherer {
     for (const Entry& entry : entries) {
       if (entry.function()) {
         FunctionGatherer gatherer(out_, store_, options_, entry.name(), *entry.function());
-        out_.functions.push_back(gatherer.gather([&](const BoundObject& object) {
-          return state_of(object);
-        }));
+        out_.functions.push_back(gatherer.gather(
+            [&](const BoundObject& object) -> BoundState& { return state_of(object); }));
       } else if (entry.loaded() != nullptr) {
         add_loaded_functions(entry);
       }
@@ -64,11 +64,12 @@ class Gatherer {
   // An object to which functions are bound is state, and not an object of the program.
   void find_bound(const Entry& entry) {
     if (!entry.function()) return;
-    for (const BoundObject& object : entry.function()->bound) bound_.insert({object.at, object.type});
+    for (const BoundObject& object : entry.function()->bound)
+      bound_.insert({object.at, object.type});
   }
 
   // Returns the state of a bound object, which all functions share.
-  const BoundState& state_of(const BoundObject& object) {
+  BoundState& state_of(const BoundObject& object) {
     const Key key{object.at, object.type};
     const auto known = states_.find(key);
     if (known != states_.end()) return known->second;
@@ -97,8 +98,8 @@ class Gatherer {
           return Parts(value);
         } else if constexpr (std::is_same_v<T, Described>) {
           if (is_storable(value)) return Parts(value);
-          lost.push_back(fmt::format("'{}' ({})", joined(name, given.leaf(i).path),
-                                     value.type_name()));
+          lost.push_back(
+              fmt::format("'{}' ({})", joined(name, given.leaf(i).path), value.type_name()));
           return std::nullopt;
         } else {
           Parts leaf = empty_leaf(given.leaf(i));

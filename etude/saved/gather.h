@@ -37,7 +37,7 @@ class Store {
   void expect(std::string path, const void* cell) { expected_[cell].push_back(std::move(path)); }
   // The index of a Variable that a function uses; -1 if no entry reaches it.
   int64_t reach(const Variable& variable);
-  // Equal tensors, and tensors with equal elements, are one.
+  // Tensors with equal elements have the same index.
   int64_t constant(const Tensor& value);
 
  private:

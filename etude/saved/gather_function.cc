@@ -42,8 +42,8 @@ bool covers(const SavedGraph& wide, const SavedGraph& narrow) {
   const auto same_hosts = std::ranges::equal(
       wide.hosts, narrow.hosts,
       [](const SavedHost& a, const SavedHost& b) { return a.path == b.path && a.text == b.text; });
-  const auto same_uses = std::ranges::equal(
-      wide.uses, narrow.uses, [](const SavedUse& a, const SavedUse& b) {
+  const auto same_uses =
+      std::ranges::equal(wide.uses, narrow.uses, [](const SavedUse& a, const SavedUse& b) {
         return a.variable == b.variable && a.argument == b.argument && a.is_read == b.is_read &&
                a.is_written == b.is_written;
       });
@@ -120,7 +120,7 @@ void FunctionGatherer::bind(const StateOf& state_of, const etude::internal::Trac
   if (!states_.empty() || !bound_variables_.empty()) return;
   std::size_t first = 0;
   for (const BoundObject& object : given_.bound) {
-    const BoundState& state = state_of(object);
+    BoundState& state = state_of(object);
     if (state.values.size() != object.tensors.size() || state.variables.empty()) {
       ETUDE_REQUIRE_CODE(kFailedPrecondition, state.variables.empty(),
                          "function '{}': bound object '{}' changed its structure between two calls "
@@ -139,20 +139,20 @@ void FunctionGatherer::bind(const StateOf& state_of, const etude::internal::Trac
     }
     for (std::size_t i = 0; i < object.tensors.size(); ++i) {
       const Tensor &now = object.tensors[i], &before = state.values[i];
-      ETUDE_REQUIRE_CODE(kFailedPrecondition,
-                         now.has_value() == before.has_value() &&
-                             (!now.has_value() || now.ref() == before.ref()),
-                         "function '{}': bound object '{}' changed between two calls of "
-                         "saved::bind. Call bind() for all functions together",
-                         name_, state.prefix);
+      ETUDE_REQUIRE_CODE(
+          kFailedPrecondition,
+          now.has_value() == before.has_value() && (!now.has_value() || now.ref() == before.ref()),
+          "function '{}': bound object '{}' changed between two calls of "
+          "saved::bind. Call bind() for all functions together",
+          name_, state.prefix);
       states_.push_back(state.variables[i]);
     }
     first += object.tensors.size();
   }
   for (const Variable& v : given_.bound_variables) {
     const int64_t known = store_.reach(v);
-    bound_variables_.push_back(known >= 0 ? known
-                                          : store_.add(v, v.name().empty() ? "variable" : v.name()));
+    bound_variables_.push_back(
+        known >= 0 ? known : store_.add(v, v.name().empty() ? "variable" : v.name()));
   }
 }
 
@@ -206,8 +206,7 @@ void FunctionGatherer::add_hosts(SavedGraph& to, const etude::internal::Trace& t
   for (std::size_t i = given_.bound_words; i < names.words.size(); ++i) {
     const std::string &path = names.words[i], &text = names.values[i];
     const auto variable = std::ranges::find_if(
-        given_.arguments,
-        [&](const GivenArgument& a) { return a.is_variable && a.name == path; });
+        given_.arguments, [&](const GivenArgument& a) { return a.is_variable && a.name == path; });
     if (variable != given_.arguments.end()) {
       to.variable_arguments.push_back({path, static_cast<int64_t>(trace.key.words[i])});
       continue;

@@ -20,10 +20,10 @@ std::string joined(const std::string& name, const std::string& path);
 struct BoundState {
   std::string prefix;
   // By tensor of the object: the Variable, or -1 for an absent tensor. Set with the first function.
-  mutable std::vector<int64_t> variables;
-  mutable std::vector<Tensor> values;
+  std::vector<int64_t> variables;
+  std::vector<Tensor> values;
 };
-using StateOf = std::function<const BoundState&(const BoundObject&)>;
+using StateOf = std::function<BoundState&(const BoundObject&)>;
 
 class FunctionGatherer {
  public:
@@ -49,13 +49,13 @@ class FunctionGatherer {
   const SaveOptions& options_;
   const std::string name_;
   const GivenFunction& given_;
-  std::vector<int64_t> states_;   // by bound tensor: its Variable
+  std::vector<int64_t> states_;  // by bound tensor: its Variable
   std::vector<int64_t> bound_variables_;
-  std::string unusable_;          // why a graph was left out
+  std::string unusable_;  // why a graph was left out
   ErrorCode unusable_code_ = ErrorCode::kFailedPrecondition;
 };
 
-// Gives a function an exported signature. throws: kInvalidArgument, naming the function, for an
+// Adds an exported signature to a function. throws: kInvalidArgument, naming the function, for an
 // unknown one, and for results that are not tensors with names.
 void export_signature(Content& to, const std::string& function);
 

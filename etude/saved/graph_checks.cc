@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checks and changes of graphs that are saved or loaded, with the graphs in them.
-#include <fmt/format.h>
-
 #include <map>
 #include <set>
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "etude/base/check.h"
 #include "etude/core/call/call_scope.h"
 #include "etude/core/op/op.h"
+#include "etude/ops/graph/unsaved_rules.h"
 #include "etude/passes/graph_copy.h"
 #include "etude/saved/content.h"
 #include "etude/stage/internal/host_call.h"
@@ -57,7 +58,7 @@ bool is_custom(const Graph::Node& node) {
 // The call without its rules, and the error of a derivative that needs one.
 Attrs without_rules(const Graph::Node& node) {
   const std::string fault = fmt::format(
-      "its derivative was not saved{}. Save the function with {{.custom_gradients = true}}",
+      "{}{}. Save the function with {{.custom_gradients = true}}", ops::kRulesNotSaved,
       node.where.known() ? fmt::format(" (it is called{})", line_text(node.where)) : "");
   return node.op.attrs_by_name({{"value", node.attrs.value("value")},
                                 {"results", node.attrs.value("results")},

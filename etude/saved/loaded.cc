@@ -28,11 +28,10 @@ Tensor placed(const Tensor& value, const std::string& device) {
 void make_variables(Content& content) {
   for (SavedVariable& v : content.variables) {
     if (v.variable) continue;
-    v.variable.emplace(v.value.has_value() ? placed(v.value, v.device) : Tensor(),
-                       VariableOptions{.name = v.name,
-                                       .trainable = v.is_trainable,
-                                       .dtype = v.dtype,
-                                       .shape = v.shape});
+    v.variable.emplace(
+        v.value.has_value() ? placed(v.value, v.device) : Tensor(),
+        VariableOptions{
+            .name = v.name, .trainable = v.is_trainable, .dtype = v.dtype, .shape = v.shape});
     v.value = {};
   }
   for (SavedObject& object : content.objects) {

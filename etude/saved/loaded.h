@@ -35,7 +35,7 @@ class Instances {
 
 struct LoadedGraph {
   const SavedGraph* saved = nullptr;
-  TraceRef trace;                            // null for a symbolic graph
+  TraceRef trace;  // null for a symbolic graph
   std::unique_ptr<Instances> instances = {};
 };
 
@@ -46,7 +46,7 @@ struct LoadedFunction {
 
 struct Loaded {
   std::filesystem::path folder;
-  Content content;  // all Variables exist
+  Content content;                        // all Variables exist
   std::vector<LoadedFunction> functions;  // in the order of the content
 };
 

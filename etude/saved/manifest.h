@@ -38,8 +38,8 @@ struct StoredFile {
 struct Manifest {
   StoredFile graphs;
   std::vector<StoredFile> shards;
-  std::vector<StoredFile> assets;               // in the order of Content::assets
-  std::vector<std::size_t> shard_of_variable;   // by Variable with a value
+  std::vector<StoredFile> assets;              // in the order of Content::assets
+  std::vector<std::size_t> shard_of_variable;  // by Variable with a value
   std::vector<std::size_t> shard_of_constant;
 };
 

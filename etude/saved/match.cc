@@ -46,8 +46,8 @@ std::vector<std::size_t> parameters_of(const SavedFunction& function, const Form
   std::vector<std::size_t> out;
   if (form.kind() == Form::Kind::kList) {
     ETUDE_REQUIRE(form.parts().size() == names.size(),
-                  "function '{}' has {} parameters ({}), but {} arguments were given", function.name,
-                  names.size(), fmt::join(names, ", "), form.parts().size());
+                  "function '{}' has {} parameters ({}), but {} arguments were given",
+                  function.name, names.size(), fmt::join(names, ", "), form.parts().size());
     for (std::size_t i = 0; i < names.size(); ++i) out.push_back(i);
     return out;
   }
@@ -160,7 +160,8 @@ class Matcher {
         continue;
       }
       const CallLeaf* leaf = find(x.path, is_used);
-      const bool is_absent = leaf == nullptr || (leaf->tensor != nullptr && !leaf->tensor->has_value());
+      const bool is_absent =
+          leaf == nullptr || (leaf->tensor != nullptr && !leaf->tensor->has_value());
       if (x.is_absent != is_absent) return false;
       if (x.is_absent) continue;
       const Type*& type = types[input++];
@@ -201,9 +202,8 @@ class Matcher {
     while (input < inputs.size() && inputs[input].role < InputRole::kVariable) ++input;
     for (const SavedUse& use : saved.uses) {
       if (!use.is_read) continue;
-      const Variable& v = use.variable >= 0
-                              ? variable_at(program_.content, use.variable)
-                              : out.variables[static_cast<std::size_t>(use.argument)];
+      const Variable& v = use.variable >= 0 ? variable_at(program_.content, use.variable)
+                                            : out.variables[static_cast<std::size_t>(use.argument)];
       types[input++] = intern_type(v.dtype(), v.shape());
     }
     return true;
@@ -239,8 +239,7 @@ std::string text_of(const CallLeaf& leaf) {
 std::string given_text(const std::vector<CallLeaf>& leaves) {
   std::vector<std::string> out;
   for (const CallLeaf& leaf : leaves) out.push_back(leaf.path + ": " + text_of(leaf));
-  return fmt::format("({}){}", fmt::join(out, ", "),
-                     is_training() ? " in the training phase" : "");
+  return fmt::format("({}){}", fmt::join(out, ", "), is_training() ? " in the training phase" : "");
 }
 
 // How far the graph is from the arguments: parts that only one of them has count most, then
@@ -294,17 +293,17 @@ std::size_t distance(const SavedGraph& graph, const std::vector<CallLeaf>& leave
   std::vector<std::pair<std::size_t, std::string>> known;
   for (const SavedGraph& graph : function.graphs) {
     if (graph.is_special) continue;
-    known.emplace_back(distance(graph, leaves),
-                       signature_of(program.content, graph).to_string());
+    known.emplace_back(distance(graph, leaves), signature_of(program.content, graph).to_string());
   }
   std::ranges::stable_sort(known, {}, &std::pair<std::size_t, std::string>::first);
   std::string list;
   for (std::size_t i = 0; i < std::min(known.size(), kShown); ++i) list += "\n  " + known[i].second;
   if (known.size() > kShown) list += fmt::format("\n  and {} more", known.size() - kShown);
-  ETUDE_THROW(kInvalidArgument,
-              "function '{}' has no graph for {}. A loaded function has the graphs that it had when "
-              "it was saved, for these arguments, the nearest first:{}",
-              function.name, given_text(leaves), list);
+  ETUDE_THROW(
+      kInvalidArgument,
+      "function '{}' has no graph for {}. A loaded function has the graphs that it had when "
+      "it was saved, for these arguments, the nearest first:{}",
+      function.name, given_text(leaves), list);
 }
 
 }  // namespace
@@ -313,10 +312,11 @@ Match find_graph(const Loaded& program, std::size_t index, const std::vector<Cal
                  HostValues hosts) {
   const SavedFunction& function = program.content.functions[index];
   const std::vector<LoadedGraph>& graphs = program.functions[index].graphs;
-  ETUDE_REQUIRE_CODE(kFailedPrecondition, !graphs.empty(),
-                     "function '{}' was saved without a graph, since it had not been called. Call it "
-                     "once before it is saved, or give it a signature",
-                     function.name);
+  ETUDE_REQUIRE_CODE(
+      kFailedPrecondition, !graphs.empty(),
+      "function '{}' was saved without a graph, since it had not been called. Call it "
+      "once before it is saved, or give it a signature",
+      function.name);
   const Matcher matcher(program, leaves, hosts);
   for (const bool converts : {false, true}) {
     for (const bool is_symbolic : {false, true}) {
@@ -341,9 +341,11 @@ GraphSignature signature_of(const Content& content, const SavedGraph& graph) {
     if (x.is_changed) out.changed.push_back(path);
   }
   for (const SavedVariableArgument& v : graph.variable_arguments) {
-    out.inputs.push_back({v.path, "Variable"});
+    out.inputs.push_back({v.path, "Variable", Port::Kind::kVariable});
   }
-  for (const SavedHost& host : graph.hosts) out.inputs.push_back({host.path, host.text});
+  for (const SavedHost& host : graph.hosts) {
+    out.inputs.push_back({host.path, host.text, Port::Kind::kHost});
+  }
   for (const SavedUse& use : graph.uses) {
     if (!use.is_written || use.variable < 0) continue;
     out.changed.push_back(content.variables[static_cast<std::size_t>(use.variable)].paths[0]);

@@ -28,18 +28,18 @@ struct CallLeaf {
 // throws: kInvalidArgument for a name that is no parameter, and for a missing or superfluous one.
 std::vector<CallLeaf> leaves_of(const SavedFunction& function, Parts& arguments);
 
-// A graph, and what it takes from the call.
+// A graph, and the arguments that it takes from the call.
 struct Match {
   const SavedGraph* graph = nullptr;
   TraceRef trace;
-  std::vector<Tensor*> tensors = {};      // by tensor of the graph; null: absent, or state
-  std::vector<Variable> variables = {};   // the Variables among the arguments
-  std::deque<Tensor> converted = {};      // numbers that became tensors
+  std::vector<Tensor*> tensors = {};     // by tensor of the graph; null: absent, or state
+  std::vector<Variable> variables = {};  // the Variables among the arguments
+  std::deque<Tensor> converted = {};     // numbers that became tensors
 };
-// Whether a call states host values, or takes those of the graph.
+// Whether a call states host values, or takes the values of the graph.
 enum class HostValues : uint8_t { kOfCall, kOfGraph };
-// The graph for these arguments: one that fits exactly, before one that serves many sizes, before
-// one that fits after numbers became tensors.
+// The graph for these arguments. A graph for exactly these types comes first, then a graph for many
+// sizes, then a graph that fits after numbers became tensors.
 // throws: see Function::operator().
 Match find_graph(const Loaded& program, std::size_t function, const std::vector<CallLeaf>& leaves,
                  HostValues hosts = HostValues::kOfCall);

@@ -123,10 +123,10 @@ std::string Program::to_string() const {
       if (!signature.changed.empty()) {
         constexpr std::size_t kShown = 8;
         const std::size_t shown = std::min(kShown, signature.changed.size());
-        out += fmt::format("    changes {}", fmt::join(signature.changed.begin(),
-                                                       signature.changed.begin() +
-                                                           static_cast<std::ptrdiff_t>(shown),
-                                                       ", "));
+        out += fmt::format(
+            "    changes {}",
+            fmt::join(signature.changed.begin(),
+                      signature.changed.begin() + static_cast<std::ptrdiff_t>(shown), ", "));
         if (shown < signature.changed.size()) {
           out += fmt::format(" and {} more", signature.changed.size() - shown);
         }

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads a folder of saved functions. Nothing in it is trusted: sizes and checksums are checked
-// before content is used, names stay within the folder, and each graph is compared with what the
-// manifest says about it.
-#include <sys/stat.h>
-
+// before content is used, names stay within the folder, and each graph is compared with its entry
+// in the manifest.
 #include <algorithm>
 #include <map>
 #include <memory>
 #include <optional>
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include "etude/base/check.h"
 #include "etude/files/crc32c.h"
@@ -37,10 +36,11 @@ void require_inside(const fs::path& path) {
   ETUDE_REQUIRE_CODE(kDataLoss, S_ISREG(facts.st_mode),
                      "{}: offset 0: a saved function has regular files only, and no links",
                      path.string());
-  ETUDE_REQUIRE_CODE(kDataLoss, facts.st_nlink == 1,
-                     "{}: offset 0: the file has another name too (a hard link), so it may belong to "
-                     "another folder. Copy the folder",
-                     path.string());
+  ETUDE_REQUIRE_CODE(
+      kDataLoss, facts.st_nlink == 1,
+      "{}: offset 0: the file has another name too (a hard link), so it may belong to "
+      "another folder. Copy the folder",
+      path.string());
 }
 
 // A file of the folder, open.
@@ -260,8 +260,9 @@ class FolderReader {
     for (const SavedTensor& x : saved.tensors) count += x.is_changed ? 1 : 0;
     for (const SavedUse& use : saved.uses) count += use.is_written ? 1 : 0;
     const auto outputs = graph.outputs();
-    require(count == outputs.size() && std::ranges::count(outputs, kNoValue) == 0,
-            title + fmt::format("its graph has {} results, but {} are needed", outputs.size(), count));
+    require(
+        count == outputs.size() && std::ranges::count(outputs, kNoValue) == 0,
+        title + fmt::format("its graph has {} results, but {} are needed", outputs.size(), count));
   }
 
   const fs::path& folder_;

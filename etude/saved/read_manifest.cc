@@ -37,10 +37,11 @@ class Reader {
     // JSON that is written again unchanged has no duplicate key and no number in another form.
     require_at(!out.is_discarded() && out.dump() == part, kBody, "it was not written by Etude");
     const int64_t format = number(out, "format");
-    ETUDE_REQUIRE_CODE(kUnimplemented, format <= kFormat,
-                       "{}: the folder has format {}, but this version of Etude reads formats up to "
-                       "{}. Load it with a newer version",
-                       file_, format, kFormat);
+    ETUDE_REQUIRE_CODE(
+        kUnimplemented, format <= kFormat,
+        "{}: the folder has format {}, but this version of Etude reads formats up to "
+        "{}. Load it with a newer version",
+        file_, format, kFormat);
     require(format == kFormat, "it has no format");
     return out;
   }
@@ -252,8 +253,9 @@ void read_lists(const Reader& in, const json& body, Content& content, Manifest& 
     content.variables.push_back(variable_of(in, v));
     const json& shard = in.at(v, "shard");
     manifest.shard_of_variable.push_back(
-        shard.is_null() ? kNone
-                        : static_cast<std::size_t>(in.index(shard, manifest.shards.size(), "shard")));
+        shard.is_null()
+            ? kNone
+            : static_cast<std::size_t>(in.index(shard, manifest.shards.size(), "shard")));
   }
   for (const json& shard : in.list(body, "constants")) {
     manifest.shard_of_constant.push_back(

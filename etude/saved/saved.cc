@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "etude/saved/saved.h"
 
-#include <sys/stat.h>
-
 #include <set>
+
+#include <sys/stat.h>
 
 #include "etude/base/check.h"
 #include "etude/core/call/call_scope.h"
@@ -76,8 +76,8 @@ void save(const std::string& folder, const Program& program, CallSite where) {
 Program load(const std::string& folder, const LoadOptions& options, CallSite where) {
   return etude::internal::located("saved::load", where, [&] {
     etude::internal::check_options("saved::load", options, where);
-    return Program(internal::make_loaded(
-        folder, internal::read_content(folder, options.max_loop_steps)));
+    return Program(
+        internal::make_loaded(folder, internal::read_content(folder, options.max_loop_steps)));
   });
 }
 

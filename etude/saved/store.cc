@@ -78,8 +78,8 @@ int64_t Store::reach(const Variable& variable) {
 int64_t Store::constant(const Tensor& given) {
   const Tensor value = etude::internal::at_home(to_dense(given));
   const auto bytes = etude::internal::bytes_of(value);
-  const uint64_t hash = (static_cast<uint64_t>(bytes.size()) << 32) ^
-                        etude::internal::crc32c(0, bytes);
+  const uint64_t hash =
+      (static_cast<uint64_t>(bytes.size()) << 32) ^ etude::internal::crc32c(0, bytes);
   const auto [first, last] = constants_.equal_range(hash);
   for (auto at = first; at != last; ++at) {
     const Tensor& known = to_.constants[static_cast<std::size_t>(at->second)];

@@ -2,6 +2,7 @@
 #include "etude/saved/structure.h"
 
 #include <cmath>
+#include <cstdlib>
 
 #include <fmt/format.h>
 
@@ -95,7 +96,8 @@ void set_tensor(Parts& parts, std::size_t leaf, Tensor given) {
 
 namespace {
 
-// Both directions recurse as deep as the form, which count_json() or the types of the program bound.
+// Both directions recurse as deep as the form, which count_json() or the types of the program
+// bound.
 class Rebuilder {
  public:
   explicit Rebuilder(const MakeLeaf& leaf) : leaf_(leaf) {}

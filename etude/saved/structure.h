@@ -30,8 +30,8 @@ Tensor tensor_of(const Parts& parts, std::size_t leaf);
 // Sets it. throws: kInternal for a Variable or a host value.
 void set_tensor(Parts& parts, std::size_t leaf, Tensor value);
 
-// A copy of the structure with each leaf replaced by leaf(index). Where that is none, the element of
-// a list is nothing, and the entry of a map or a struct is left out. None if nothing is left.
+// A copy of the structure with each leaf replaced by leaf(index). Where that is none, the element
+// of a list is nothing, and the entry of a map or a struct is left out. None if nothing is left.
 using MakeLeaf = std::function<std::optional<Parts>(std::size_t leaf)>;
 std::optional<Parts> rebuilt(const Parts& parts, const MakeLeaf& leaf);
 

@@ -73,14 +73,12 @@ void write_tensors(const fs::path& folder, const Content& content, int64_t most,
         v.value.has_value() ? shards.add(variable_key(i, v), v.value, most) : 0);
   }
   for (std::size_t i = 0; i < content.constants.size(); ++i) {
-    manifest.shard_of_constant.push_back(
-        shards.add(constant_key(i), content.constants[i], most));
+    manifest.shard_of_constant.push_back(shards.add(constant_key(i), content.constants[i], most));
   }
   for (const io::NamedTensors& tensors : shards.files) {
-    manifest.shards.push_back(
-        write_file(folder, kTensorsPrefix, ".safetensors", [&](auto write) {
-          etude::internal::write_tensors(tensors, {}, write);
-        }));
+    manifest.shards.push_back(write_file(folder, kTensorsPrefix, ".safetensors", [&](auto write) {
+      etude::internal::write_tensors(tensors, {}, write);
+    }));
   }
 }
 
@@ -98,7 +96,7 @@ StoredFile write_graphs(const fs::path& folder, const Content& content) {
   });
 }
 
-// Equal files are stored once. The name of the copy ends as that of the file.
+// Equal files are stored once. The copy has the extension of the file.
 void write_assets(const fs::path& folder, const Content& content, Manifest& manifest) {
   if (content.assets.empty()) return;
   const fs::path to = folder / kAssetsFolder;

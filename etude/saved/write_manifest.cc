@@ -71,10 +71,8 @@ json json_of(const SavedGraph& graph) {
   json tensors = json::array(), hosts = json::array(), arguments = json::array(),
        uses = json::array();
   for (const SavedTensor& x : graph.tensors) {
-    tensors.push_back({{"path", x.path},
-                       {"state", x.state},
-                       {"absent", x.is_absent},
-                       {"changed", x.is_changed}});
+    tensors.push_back(
+        {{"path", x.path}, {"state", x.state}, {"absent", x.is_absent}, {"changed", x.is_changed}});
   }
   for (const SavedHost& host : graph.hosts) hosts.push_back(json::array({host.path, host.text}));
   for (const SavedVariableArgument& v : graph.variable_arguments) {
@@ -120,7 +118,7 @@ std::string variable_key(std::size_t index, const SavedVariable& variable) {
 }
 
 // A path of a Variable has the name of an entry, which holds no '/', in front, so no path begins
-// with one.
+// with a '/'.
 std::string constant_key(std::size_t index) { return fmt::format("/constant/{}", index); }
 
 std::string graph_key(const std::string& function, std::size_t graph) {

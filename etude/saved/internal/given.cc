@@ -2,7 +2,16 @@
 #include "etude/saved/internal/given.h"
 
 #include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
 
+#include "etude/base/warning.h"
 #include "etude/core/call/builtin.h"
 
 namespace etude::saved::internal {
@@ -10,9 +19,7 @@ namespace {
 
 std::string_view first_component(std::string_view path) { return path.substr(0, path.find('/')); }
 
-const Type* home_type(const Tensor& x) {
-  return x.has_value() ? x.type()->on(Device()) : nullptr;
-}
+const Type* home_type(const Tensor& x) { return x.has_value() ? x.type()->on(Device()) : nullptr; }
 
 }  // namespace
 
@@ -58,6 +65,18 @@ bool fits_bound(const etude::internal::Trace& trace, const Arguments& bound) {
   }
   return std::equal(bound.words.begin(), bound.words.end(), key.words.begin());
 }
+
+QuietTraces::QuietTraces() : before_(std::make_shared<WarningHandler>()) {
+  const auto thread = std::this_thread::get_id();
+  *before_ = set_warning_handler([thread, before = before_](std::string_view text) {
+    const bool is_of_trace = text.find("' was traced 5 times within 10 calls") != text.npos;
+    if (is_of_trace && std::this_thread::get_id() == thread) return;
+    if (*before) return (*before)(text);
+    std::fprintf(stderr, "etude: warning: %.*s\n", static_cast<int>(text.size()), text.data());
+  });
+}
+
+QuietTraces::~QuietTraces() { set_warning_handler(*before_); }
 
 bool SizedCall::fill(const Arguments& flat) {
   const auto& words = trace_.key.words;

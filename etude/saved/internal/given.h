@@ -1,31 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-// The functions and objects that a program gives to saved::save(), without their C++ types. Made by
-// the templates of saved.h, read by gather.cc.
+// The functions and objects that a program passes to saved::save(), without their C++ types. Made
+// by the templates of saved.h, read by gather.cc.
 #pragma once
 
 #include <algorithm>
-#include <array>
-#include <complex>
 #include <cstddef>
 #include <cstring>
-#include <deque>
-#include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <typeindex>
-#include <unordered_map>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "etude/autodiff/parts_of.h"
 #include "etude/base/structure.h"
+#include "etude/base/warning.h"
 #include "etude/graph/symbolic_graph.h"
 #include "etude/parts/parts.h"
+#include "etude/saved/internal/parameter_names.h"
 #include "etude/stage/function.h"
 #include "etude/variables/variable.h"
 #include "etude/version.h"
@@ -34,7 +31,6 @@ namespace ETUDE_API etude {
 namespace saved::internal {
 
 using etude::internal::Arguments;
-using etude::internal::ArgumentNames;
 using etude::internal::TraceRef;
 
 // The trace of a graph of a function.
@@ -63,8 +59,8 @@ struct GivenArgument {
 struct BoundObject {
   const void* at = nullptr;  // its identity, with its type
   std::type_index type = typeid(void);
-  std::string name = {};             // of the parameter
-  std::vector<Tensor> tensors = {};  // its current value, flattened
+  std::string name = {};                 // of the parameter
+  std::vector<Tensor> tensors = {};      // its current value, flattened
   std::vector<uint8_t> is_trained = {};  // by tensor
 };
 
@@ -86,92 +82,6 @@ struct GivenObject {
   // Of a Trackable: the paths of its Variables, by the identity of their cells.
   std::vector<std::pair<std::string, const void*>> cells = {};
 };
-
-// Reads the names of arguments from the names of their leaves.
-class ArgumentCursor {
- public:
-  enum class First : uint8_t { kNone, kTensor, kWord, kObject };
-
-  explicit ArgumentCursor(const ArgumentNames& names) : names_(names) {}
-  // The name of the next argument, whose first leaf is of this kind.
-  std::string next(First first);
-
- private:
-  const ArgumentNames& names_;
-  std::size_t tensor_ = 0, word_ = 0, object_ = 0, argument_ = 0;
-};
-
-using First = ArgumentCursor::First;
-
-template <class T>
-constexpr First first_leaf();
-
-template <class... T>
-constexpr First first_of_all(std::tuple<T...>*) {
-  First first = First::kNone;
-  ((first = first == First::kNone ? first_leaf<std::remove_cvref_t<T>>() : first), ...);
-  return first;
-}
-
-template <class T>
-inline constexpr bool kIsTuple = false;
-template <class... T>
-inline constexpr bool kIsTuple<std::tuple<T...>> = true;
-template <class A, class B>
-inline constexpr bool kIsTuple<std::pair<A, B>> = true;
-template <class T>
-inline constexpr bool kIsShared = false;
-template <class T>
-inline constexpr bool kIsShared<std::shared_ptr<T>> = true;
-template <class T>
-inline constexpr bool kHasLengthWord = std::is_convertible_v<T, std::string_view>;
-template <class T, class A>
-inline constexpr bool kHasLengthWord<std::vector<T, A>> = true;
-template <class T, class A>
-inline constexpr bool kHasLengthWord<std::deque<T, A>> = true;
-template <class T, std::size_t n>
-inline constexpr bool kHasLengthWord<std::array<T, n>> = true;
-template <class T>
-inline constexpr bool kHasLengthWord<std::optional<T>> = true;
-template <class T>
-inline constexpr bool kHasLengthWord<std::complex<T>> = true;
-template <class... T>
-inline constexpr bool kHasLengthWord<std::variant<T...>> = true;
-template <class T, class C, class A>
-inline constexpr bool kHasLengthWord<std::map<std::string, T, C, A>> = true;
-template <class T, class H, class E, class A>
-inline constexpr bool kHasLengthWord<std::unordered_map<std::string, T, H, E, A>> = true;
-
-// The kind of the first leaf of a T, in the order of etude::internal::ArgumentFlattener.
-template <class T>
-constexpr First first_leaf() {
-  using namespace etude::internal;
-  if constexpr (std::is_same_v<T, Tensor>) {
-    return First::kTensor;
-  } else if constexpr (std::is_same_v<T, Variable> || std::is_arithmetic_v<T> ||
-                       std::is_enum_v<T> || FunctionPointer<T> || HasHostKey<T> ||
-                       kHasLengthWord<T> || std::is_same_v<T, Described> || RuntimeStructure<T>) {
-    return First::kWord;
-  } else if constexpr (kIsShared<T>) {
-    return First::kObject;
-  } else if constexpr (kIsTuple<T>) {
-    if constexpr (requires { std::get<0>(std::declval<T&>()); }) {
-      return []<std::size_t... I>(std::index_sequence<I...>) {
-        return first_of_all(static_cast<std::tuple<std::tuple_element_t<I, T>...>*>(nullptr));
-      }(std::make_index_sequence<std::tuple_size_v<T>>());
-    } else {
-      return First::kNone;
-    }
-  } else if constexpr (IsNoDerivative<T>::value) {
-    return first_leaf<std::remove_cvref_t<decltype(std::declval<T&>().value)>>();
-  } else if constexpr (Reflectable<T>) {
-    using Fields = decltype(fields(std::declval<T&>()));
-    constexpr First first = first_of_all(static_cast<std::remove_cvref_t<Fields>*>(nullptr));
-    return first == First::kNone && HasHostValues<T> ? First::kWord : first;
-  } else {
-    return First::kObject;
-  }
-}
 
 // The current value of an argument that becomes state. `to` collects the leaves of all.
 template <class T>
@@ -271,19 +181,33 @@ std::vector<SpecialSizes> special_sizes(const GivenTrace& given);
 void add_special(GivenFunction& to, const std::vector<TraceRef>& traces,
                  const std::vector<Parts>& results);
 
+// While alive, this thread does not warn that a function is traced often: saving traces it on
+// purpose. threads: confined to its thread.
+class QuietTraces {
+ public:
+  QuietTraces();
+  QuietTraces(const QuietTraces&) = delete;
+  QuietTraces& operator=(const QuietTraces&) = delete;
+  ~QuietTraces();
+
+ private:
+  std::shared_ptr<WarningHandler> before_;
+};
+
 template <class R, class... A, std::size_t... I, class... B>
 void trace_special_sizes(const etude::Function<R(A...)>& f, const GivenTrace& given,
                          GivenFunction& to, const std::tuple<const B*...>& bound,
                          std::index_sequence<I...>) {
   std::size_t tensors = 0;
   for (const BoundObject& object : to.bound) tensors += object.tensors.size();
+  const QuietTraces quiet;
   for (const SpecialSizes& sizes : special_sizes(given)) {
     std::vector<TraceRef> traces;
     std::vector<Parts> results;
     for (const std::vector<const Type*>& types : sizes.calls) {
       SizedCall call(*given.trace, types, tensors, to.bound_words);
       std::tuple<std::optional<std::decay_t<A>>...> copies;
-      const auto make = [&](auto index, auto& copy) {
+      [[maybe_unused]] const auto make = [&](auto index, auto& copy) {
         if constexpr (decltype(index)::value < sizeof...(B)) {
           copy.emplace(*std::get<decltype(index)::value>(bound));
           return true;
@@ -318,12 +242,12 @@ GivenFunction given_function(const etude::Function<R(A...)>& f, CallSite where, 
   bool is_named = false;
   for (const auto& graph : f.traces()) {
     const TraceRef trace = OpenedGraph(graph).trace();
-    out.traces.push_back({trace, trace->symbolic, result_of<R>(*trace), false,
-                          fits_bound(*trace, flat)});
+    out.traces.push_back(
+        {trace, trace->symbolic, result_of<R>(*trace), false, fits_bound(*trace, flat)});
     if (std::exchange(is_named, true)) continue;
     ArgumentCursor cursor(trace->names);
     std::size_t i = 0;
-    const auto name = [&](First first, bool is_variable) {
+    [[maybe_unused]] const auto name = [&](First first, bool is_variable) {
       std::string text = cursor.next(first);
       if (i < out.bound.size()) {
         out.bound[i].name = std::move(text);
