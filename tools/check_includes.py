@@ -72,7 +72,7 @@ NAMES = {
     "span": "begin data end size span",
     "sstream": "istringstream ostringstream",
     "stdexcept": "domain_error invalid_argument length_error out_of_range runtime_error",
-    "string": "begin data end erase_if getline size stod stoul string string_view to_string",
+    "string": "begin data end erase_if getline size stod stoll stoul string string_view to_string",
     "string_view": "begin data end size string_view",
     "system_error": "system_error errc error_code generic_category system_category",
     "thread": "jthread this_thread thread",

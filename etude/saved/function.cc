@@ -5,6 +5,10 @@
 #include <deque>
 #include <optional>
 #include <set>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -15,6 +19,7 @@
 #include "etude/saved/match.h"
 #include "etude/saved/saved.h"
 #include "etude/saved/structure.h"
+#include "etude/stage/make_graph.h"
 
 namespace etude::saved {
 namespace {
@@ -143,12 +148,11 @@ Parts Function::call(Parts& arguments, CallSite where) const {
   return Call(*program_, index_, std::move(match), where).run();
 }
 
-io::NamedTensors Function::call_named(const io::NamedTensors& inputs, CallSite where) const {
-  const SavedFunction& function = program_->content.functions[index_];
-  io::NamedTensors given = inputs;  // a call with in-out arguments assigns them
-  Match match = etude::internal::located("", where, [&] {
+Match Function::match_named(io::NamedTensors& inputs, CallSite where) const {
+  return etude::internal::located("", where, [&] {
+    const SavedFunction& function = program_->content.functions[index_];
     std::vector<CallLeaf> leaves;
-    for (auto& [name, x] : given) {
+    for (auto& [name, x] : inputs) {
       CallLeaf& leaf = leaves.emplace_back();
       leaf.path = name;
       leaf.tensor = &x;
@@ -161,6 +165,12 @@ io::NamedTensors Function::call_named(const io::NamedTensors& inputs, CallSite w
     }
     return internal::find_graph(*program_, index_, leaves, internal::HostValues::kOfGraph);
   });
+}
+
+io::NamedTensors Function::call_named(const io::NamedTensors& inputs, CallSite where) const {
+  const SavedFunction& function = program_->content.functions[index_];
+  io::NamedTensors given = inputs;  // a call with in-out arguments assigns them
+  Match match = match_named(given, where);
   const io::NamedTensors all =
       tensors_of(Call(*program_, index_, std::move(match), where).run(), "output");
   if (!function.exported) return all;
@@ -171,6 +181,42 @@ io::NamedTensors Function::call_named(const io::NamedTensors& inputs, CallSite w
     out.emplace(function.exported->outputs[i], all.at(path.empty() ? "output" : path));
   }
   return out;
+}
+
+GraphRef Function::closed_graph(const io::NamedTensors& inputs, CallSite where) const {
+  io::NamedTensors given = inputs;
+  const Match match = match_named(given, where);
+  const SavedGraph& saved = *match.graph;
+  const Graph& graph = *match.trace->graph;
+  // By input of the graph: its value, or none for an argument and a key.
+  std::vector<Tensor> fixed(graph.inputs().size());
+  std::size_t next = 0;
+  for (const SavedTensor& x : saved.tensors) {
+    if (x.is_absent) continue;
+    if (x.state >= 0) fixed[next] = internal::variable_at(program_->content, x.state).read(where);
+    ++next;
+  }
+  next += match.trace->keys;
+  for (const SavedUse& use : saved.uses) {
+    if (!use.is_read) continue;
+    fixed[next++] = use.variable >= 0
+                        ? internal::variable_at(program_->content, use.variable).read(where)
+                        : match.variables[static_cast<std::size_t>(use.argument)].read(where);
+  }
+  for (const Tensor& x : match.trace->captures) fixed[next++] = x;
+  std::vector<Graph::Input> open;
+  for (std::size_t i = 0; i < fixed.size(); ++i) {
+    if (!fixed[i].has_value()) open.push_back(graph.inputs()[i]);
+  }
+  const auto results = std::ranges::count(saved.result.is_present, 1);
+  return etude::internal::make_graph(name(), open, [&](std::span<const Tensor> in) {
+    std::vector<Tensor> all = fixed;
+    std::size_t taken = 0;
+    for (Tensor& x : all) x = x.has_value() ? x : in[taken++];
+    std::vector<Tensor> out = interpret(graph, all);
+    out.resize(static_cast<std::size_t>(results));
+    return out;
+  });
 }
 
 void Function::require_parameters(std::size_t count, CallSite where) const {

@@ -30,6 +30,7 @@ class Program;
 struct LoadOptions;
 namespace internal {
 struct Loaded;
+struct Match;
 }  // namespace internal
 
 // One input or result of a function: "image", "float32[n,28,28,1]".
@@ -91,9 +92,12 @@ class Function {
   std::vector<GraphSignature> signatures() const;
   // Each graph with its signature, size and the line that it was traced for.
   std::string explain() const;
-  // The graphs, with the values of state and captures: for printing, closed_graph() and
-  // `etude compile`.
+  // The graphs, for printing.
   std::vector<GraphFunction> graphs() const;
+  // The graph for inputs of these types, as call_named() takes them, with the present values of
+  // state and of constants in it: for `etude compile`. It has no results that change state. throws:
+  // as call_named().
+  GraphRef closed_graph(const io::NamedTensors& inputs, CallSite where = CallSite::here()) const;
 
  private:
   friend class Program;
@@ -102,6 +106,7 @@ class Function {
   friend class TypedFunction;
   Function(std::shared_ptr<const internal::Loaded> program, std::size_t index);
   void require_parameters(std::size_t count, CallSite where) const;
+  internal::Match match_named(io::NamedTensors& inputs, CallSite where) const;
 
   std::shared_ptr<const internal::Loaded> program_;
   std::size_t index_;

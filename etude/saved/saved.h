@@ -87,8 +87,8 @@ struct SaveOptions {
 };
 
 // A function or an object, and its name. Objects are Variables, structures of Variables and
-// tensors, and Trackables: functions may use their Variables, and structures are loaded as Parts. A
-// name of an object to which functions are bound is the name of its state.
+// tensors, which are loaded as Parts, and Trackables, whose Variables are saved if a function uses
+// them. The name of an object to which functions are bound is the name of its state.
 class Entry {
  public:
   template <class R, class... A>

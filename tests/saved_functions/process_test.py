@@ -74,6 +74,10 @@ def main():
             assert part in shown, (part, shown)
         assert "matmul(" in run(etude, "inspect", net, "--function", "predict")
 
+        compiled = run(etude, "compile", net, "--function", "predict", "--size", "8", "-o", str(folder / "model"))
+        assert "1 inputs, 1 outputs" in compiled, compiled
+        assert "float32[8,4]" in (folder / "model.h").read_text(), (folder / "model.h").read_text()
+
         write_npy(x, [2, 5], [0.0] * 10)
         refused = run(etude, "run", net, "--function", "predict", "--input", str(x), status=1)
         assert "function 'predict' has no graph for (x: float32[2,5])" in refused, refused

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -15,6 +16,7 @@
 #include "etude/core/context/ambient.h"
 #include "etude/io/npy.h"
 #include "etude/io/safetensors.h"
+#include "etude/ops.h"
 #include "etude/saved/saved.h"
 
 namespace etude::tools {
@@ -103,7 +105,39 @@ void inspect(const std::string& folder, const std::string& function) {
   for (const GraphFunction& graph : f.graphs()) fmt::print("\n{}", graph.to_string());
 }
 
+// Zeros of the type "float32[n,784]", in which a letter is an open size.
+Tensor zeros_of(const std::string& type, int64_t size) {
+  const std::size_t bracket = type.find('[');
+  const std::optional<DType> dtype = dtype_named(type.substr(0, bracket));
+  std::vector<int64_t> sizes;
+  std::istringstream text(bracket == type.npos ? "" : type.substr(bracket + 1));
+  for (std::string part; std::getline(text, part, ',');) {
+    const bool is_number = !part.empty() && part[0] >= '0' && part[0] <= '9';
+    if (part != "]") sizes.push_back(is_number ? std::stoll(part) : size);
+  }
+  ETUDE_CHECK(dtype.has_value(), "'{}' is no type", type);
+  return zeros(sizes, {.dtype = *dtype});
+}
+
 }  // namespace
+
+GraphRef load_saved_graph(const std::string& folder, const std::string& function, int64_t size) {
+  const saved::Program program = saved::load(folder);
+  const saved::Function f = chosen(program, function);
+  const std::vector<saved::GraphSignature> signatures = f.signatures();
+  ETUDE_REQUIRE_CODE(kFailedPrecondition, !signatures.empty(),
+                     "function '{}' was saved without a graph. Call it once before it is saved",
+                     f.name());
+  const std::vector<std::string> names = input_names(program, f);
+  io::NamedTensors inputs;
+  std::size_t next = 0;
+  for (const saved::Port& port : signatures[0].inputs) {
+    if (port.kind != saved::Port::Kind::kTensor) continue;
+    const std::string& name = names[next++];
+    if (port.type != "absent") inputs.emplace(name, zeros_of(port.type, size));
+  }
+  return f.closed_graph(inputs);
+}
 
 void add_saved_commands(CLI::App& app) {
   const auto options = std::make_shared<RunOptions>();
