@@ -4,9 +4,8 @@
 //   {"crc32c":"01234567","saved":{"format":1, ...}}
 //
 // The number is the CRC-32C of the object after it. A manifest is written last, so a folder without
-// it is a save that was cut short. `format` rises when a reader of an older release could not read
-// a folder. Keys that later releases add are refused by older readers as damage, unless `format`
-// rises; so each added key raises it.
+// it is a save that was cut short. Readers ignore keys that they do not know, so a new key that they
+// must know raises `format`.
 #pragma once
 
 #include <cstdint>

@@ -209,8 +209,26 @@ class FolderReader {
         check(function, graph);
         ++taken;
       }
+      check_export(function);
     }
     require(taken == graphs.size(), "a graph belongs to no function");
+  }
+
+  // An exported signature names the results of each graph.
+  void check_export(const SavedFunction& function) const {
+    if (!function.exported) return;
+    const std::string title = fmt::format("the exported signature of '{:.200}'", function.name);
+    require(!function.graphs.empty(), title + " has no graph");
+    const SavedResult& first = function.graphs.front().result;
+    for (const SavedGraph& graph : function.graphs) {
+      const SavedResult& result = graph.result;
+      const auto same_path = [](const FormLeaf& a, const FormLeaf& b) { return a.path == b.path; };
+      require(result.parts.size() == function.exported->outputs.size() &&
+                  std::ranges::count(result.is_present, 0) == 0 &&
+                  std::ranges::equal(result.parts.form()->leaves(), first.parts.form()->leaves(),
+                                     same_path),
+              title + " does not fit the results of its graphs");
+    }
   }
 
   // The manifest and the graph agree about inputs, outputs and state.

@@ -99,6 +99,9 @@ TEST_F(SavedState, AModelWithItsOptimiser) {
   EXPECT_TRUE(same(program.variable("net/hidden/weight").read(), net.hidden.weight));
   EXPECT_TRUE(program.variable("net/hidden/weight").trainable());
   EXPECT_FALSE(program.variable("net/norm/running/mean").trainable());
+  for (const Variable& v : program.function("train").trainable_variables()) {
+    EXPECT_TRUE(v.name().starts_with("net/")) << v.name();  // and no slots of the optimiser
+  }
 }
 
 // spec: SV-05.a

@@ -21,6 +21,7 @@
 #include "etude/base/structure.h"
 #include "etude/base/warning.h"
 #include "etude/graph/symbolic_graph.h"
+#include "etude/io/internal/trackee.h"
 #include "etude/parts/parts.h"
 #include "etude/saved/internal/parameter_names.h"
 #include "etude/stage/function.h"
@@ -89,9 +90,9 @@ BoundObject bound_object(const T& object, Arguments& to) {
   BoundObject out{.at = &object, .type = typeid(T)};
   const std::size_t first = to.tensors.size();
   etude::internal::ArgumentFlattener<etude::internal::NoNames>(to, {}).argument("", object);
-  // Tensors of constants and of layer state have no derivative.
+  // Tensors of constants and of layer state have no derivative, and optimisers are not trained.
   std::vector<const void*> moving;
-  if constexpr (HasLeaf<T, Tensor, Marked::kSkip>::value) {
+  if constexpr (HasLeaf<T, Tensor, Marked::kSkip>::value && !io::internal::HasState<T>) {
     for_each_leaf<Tensor, Marked::kSkip>(object, [&](const Tensor& x) { moving.push_back(&x); });
   }
   for (std::size_t i = first; i < to.tensors.size(); ++i) {
