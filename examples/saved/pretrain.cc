@@ -13,8 +13,8 @@ using namespace etude;
 namespace {
 
 struct Body {
-  nn::Conv2D first{{3, 3}, 3, 16, {.stride = {2}, .padding = "same", .activation = nn::relu}};
-  nn::Conv2D second{{3, 3}, 16, 32, {.stride = {2}, .padding = "same", .activation = nn::relu}};
+  nn::Conv2D first{{3, 3}, 3, 16, {.strides = 2, .padding = "same", .activation = nn::relu}};
+  nn::Conv2D second{{3, 3}, 16, 32, {.strides = 2, .padding = "same", .activation = nn::relu}};
   nn::Dense wide{512, 32, {.activation = nn::relu}};
   Tensor operator()(const Tensor& images) const {
     return wide(flatten(second(first(images)), {.start = 1}));

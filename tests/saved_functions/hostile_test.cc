@@ -113,7 +113,7 @@ TEST_F(HostileFolders, ManifestsWithOtherValues) {
   const std::string file = path("f") + "/saved.json";
   const json good = json::parse(body_of(content_of(file)));
   std::vector<json::json_pointer> places;
-  add_places(good, {}, places);
+  add_places(good, json::json_pointer(), places);
   const std::vector<json> others = {-1,
                                     0,
                                     1,
