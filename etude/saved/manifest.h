@@ -4,8 +4,8 @@
 //   {"crc32c":"01234567","saved":{"format":1, ...}}
 //
 // The number is the CRC-32C of the object after it. A manifest is written last, so a folder without
-// it is a save that was cut short. Readers ignore keys that they do not know, so a new key that they
-// must know raises `format`.
+// it is a save that was cut short. Readers ignore keys that they do not know, so a new key that
+// they must know raises `format`.
 #pragma once
 
 #include <cstdint>

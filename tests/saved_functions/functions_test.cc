@@ -34,8 +34,8 @@ TEST_F(SavedGraphs, APlainFunction) {
   EXPECT_TRUE(tests::contains(loaded.explain(), "functions_test.cc:"));
 }
 
-// Each round loads the program that the round before saved: outputs, values of Variables and bytes
-// agree. spec: SV-01.a, SV-01.b, SV-01.c
+// Each round loads the program of the round before: outputs, values of Variables and bytes agree.
+// spec: SV-01.a, SV-01.b, SV-01.c
 TEST_F(SavedGraphs, ThreeRoundsAgree) {
   const Variable total(Tensor({0.0, 0.0}), {.name = "total"});
   const auto add = function([&](const Tensor& x) { return total.assign_add(x); }, {.name = "add"});

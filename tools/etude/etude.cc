@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command-line program `etude`: looks at op records, graphs and saved functions, runs them, profiles
-// programs.
+// The command-line program `etude`: looks at op records, graphs and saved functions, runs them,
+// profiles programs.
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
