@@ -21,10 +21,10 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -54,18 +54,13 @@ struct Bound {
 // same object share its state. Objects are read when bind() is called.
 template <class R, class... A, class... B>
 Bound bind(const etude::Function<R(A...)>& f, const B&... objects) {
-  static_assert(sizeof...(B) <= sizeof...(A), "etude: saved::bind: more objects than parameters");
-  static_assert(
-      []<class... All>(std::tuple<All...>*) {
-        return []<std::size_t... I>(std::index_sequence<I...>) {
-          return (std::is_same_v<std::tuple_element_t<I, std::tuple<All...>>,
-                                 std::tuple_element_t<I, std::tuple<B...>>> &&
-                  ...);
-        }
-        (std::index_sequence_for<B...>());
-      }(static_cast<std::tuple<std::decay_t<A>...>*>(nullptr)),
-      "etude: saved::bind: an object has another type than its parameter");
-  return {internal::given_function(f, CallSite::here(), objects...)};
+  constexpr bool fits = internal::kBegins<std::tuple<std::decay_t<A>...>, std::tuple<B...>>;
+  static_assert(fits, "etude: saved::bind: the objects have the types of the first parameters");
+  if constexpr (fits) {
+    return {internal::given_function(f, CallSite::here(), objects...)};
+  } else {
+    return {};
+  }
 }
 
 struct SaveOptions {
@@ -154,8 +149,8 @@ void save(const std::string& folder, const std::vector<Entry>& entries,
 void save(const std::string& folder, const Program& program, CallSite where = CallSite::here());
 
 struct LoadOptions {
-  // Loops of saved functions may run so many steps: a while_loop without a limit, or with a higher
-  // one, is refused when it is loaded. 0: no limit. For folders from strangers.
+  // The number of steps that loops of saved functions may run. A while_loop without a limit, or
+  // with a higher limit, is refused when it is loaded. 0: no limit. For folders from strangers.
   int64_t max_loop_steps = 0;
 
   static constexpr void ranges(const auto& option) {

@@ -41,6 +41,15 @@ class OpenedGraph : public GraphFunction {
   const TraceRef& trace() const noexcept { return trace_; }
 };
 
+// Whether the types of the tuple `Head` begin the types of the tuple `All`.
+template <class All, class Head>
+inline constexpr bool kBegins = false;
+template <class... T>
+inline constexpr bool kBegins<std::tuple<T...>, std::tuple<>> = true;
+template <class T, class... All, class... Head>
+inline constexpr bool kBegins<std::tuple<T, All...>, std::tuple<T, Head...>> =
+    kBegins<std::tuple<All...>, std::tuple<Head...>>;
+
 // One graph of a function, or one for many sizes.
 struct GivenTrace {
   TraceRef trace;
