@@ -39,16 +39,34 @@ class Call {
       : program_(program), function_(function), match_(std::move(match)), where_(where) {}
 
   Parts run() {
-    lock();
-    read_state();
-    Values out = program_.functions[function_].core->run(*match_.trace, arguments_, where_);
-    return put_results(out);
+    Values out = run_graph();
+    std::size_t next = 0;
+    Parts result = graph().result.parts;
+    for (std::size_t i = 0; i < result.size(); ++i) {
+      if (graph().result.is_present[i] != 0) {
+        internal::set_tensor(result, i, std::move(out[next++]));
+      }
+    }
+    put_changes(out, next);
+    return result;
+  }
+  // Of a graph that returns a lone tensor.
+  Tensor run_plain() {
+    Values out = run_graph();
+    put_changes(out, 1);
+    return std::move(out[0]);
   }
 
  private:
   const SavedGraph& graph() const { return *match_.graph; }
   const Variable& state(int64_t index) const {
     return internal::variable_at(program_.content, index);
+  }
+
+  Values run_graph() {
+    lock();
+    read_state();
+    return program_.functions[function_].core->run(*match_.trace, arguments_, where_);
   }
 
   // No other thread may assign between the read and the assignment, so that no update is lost.
@@ -80,13 +98,8 @@ class Call {
     for (Variable& v : match_.variables) arguments_.variables.push_back(&v);
   }
 
-  Parts put_results(Values& out) {
-    std::size_t next = 0;
-    Parts result = graph().result.parts;
-    for (std::size_t i = 0; i < result.size(); ++i) {
-      if (graph().result.is_present[i] != 0)
-        internal::set_tensor(result, i, std::move(out[next++]));
-    }
+  // Assigns the values from `next` on to the state and the arguments that the graph changes.
+  void put_changes(Values& out, std::size_t next) {
     values_.clear();  // so that new values may take their memory
     for (std::size_t i = 0; i < graph().tensors.size(); ++i) {
       const SavedTensor& x = graph().tensors[i];
@@ -98,7 +111,6 @@ class Call {
         *match_.tensors[i] = std::move(value);
       }
     }
-    return result;
   }
 
   const Loaded& program_;
@@ -146,6 +158,28 @@ Parts Function::call(Parts& arguments, CallSite where) const {
     return internal::find_graph(*program_, index_, leaves);
   });
   return Call(*program_, index_, std::move(match), where).run();
+}
+
+bool Function::call_plain(std::span<const Tensor* const> arguments, Tensor& result,
+                          CallSite where) const {
+  for (const bool is_symbolic : {false, true}) {
+    for (const internal::LoadedGraph& graph : program_->functions[index_].graphs) {
+      const bool fits = graph.is_plain && (graph.instances != nullptr) == is_symbolic;
+      if (!fits || program_->content.functions[index_].arguments.size() != arguments.size()) {
+        continue;
+      }
+      internal::TraceRef trace = internal::trace_of_plain(*program_, graph, arguments);
+      if (!trace) continue;
+      Match match{.graph = graph.saved, .trace = std::move(trace)};
+      std::size_t next = 0;
+      for (const SavedTensor& x : graph.saved->tensors) {
+        match.tensors.push_back(x.state >= 0 ? nullptr : const_cast<Tensor*>(arguments[next++]));
+      }
+      result = Call(*program_, index_, std::move(match), where).run_plain();
+      return true;
+    }
+  }
+  return false;
 }
 
 Match Function::match_named(io::NamedTensors& inputs, CallSite where) const {

@@ -47,6 +47,21 @@ void make_variables(Content& content) {
   }
 }
 
+// Whether the graph takes one tensor for each parameter, in order, and returns a tensor.
+bool is_plain(const SavedFunction& function, const SavedGraph& graph) {
+  if (!graph.hosts.empty() || !graph.variable_arguments.empty()) return false;
+  std::size_t next = 0;
+  for (const SavedTensor& x : graph.tensors) {
+    if (x.is_absent) return false;
+    if (x.state >= 0) continue;
+    const bool fits = next < function.arguments.size() && x.path == function.arguments[next++];
+    if (!fits || x.is_changed) return false;
+  }
+  const Parts& result = graph.result.parts;
+  return next == function.arguments.size() && result.form()->kind() == Form::Kind::kLeaf &&
+         result.leaf(0).kind == LeafKind::kTensor && graph.result.is_present[0] != 0;
+}
+
 }  // namespace
 
 TraceRef Instances::find(std::span<const Type* const> inputs) const {
@@ -120,6 +135,8 @@ std::shared_ptr<const Loaded> make_loaded(std::filesystem::path folder, Content 
     for (const SavedGraph& graph : saved.graphs) {
       LoadedGraph& to = function.graphs.emplace_back();
       to.saved = &graph;
+      to.types = input_types(graph.sample());
+      to.is_plain = is_plain(saved, graph);
       if (graph.graph) {
         to.trace = make_trace(*out, graph, graph.graph);
       } else {

@@ -37,6 +37,8 @@ struct LoadedGraph {
   const SavedGraph* saved = nullptr;
   TraceRef trace;  // null for a symbolic graph
   std::unique_ptr<Instances> instances = {};
+  std::vector<const Type*> types = {};  // of the inputs of its sample
+  bool is_plain = false;                // from tensors, one for each parameter, to a tensor
 };
 
 struct LoadedFunction {

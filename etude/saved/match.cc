@@ -133,7 +133,7 @@ class Matcher {
       const bool is_absent = leaves_[i].tensor != nullptr && !leaves_[i].tensor->has_value();
       if (is_used[i] == 0 && !is_absent) return std::nullopt;
     }
-    out.trace = trace_for(graph, types);
+    out.trace = trace_for(program_, graph, types);
     if (!out.trace) return std::nullopt;
     return out;
   }
@@ -207,19 +207,6 @@ class Matcher {
       types[input++] = intern_type(v.dtype(), v.shape());
     }
     return true;
-  }
-
-  TraceRef trace_for(const LoadedGraph& graph, const std::vector<const Type*>& types) const {
-    const SavedGraph& saved = *graph.saved;
-    if (saved.graph) return types == input_types(*saved.graph) ? graph.trace : TraceRef();
-    if (TraceRef known = graph.instances->find(types)) return known;
-    const std::vector<int64_t> sizes = saved.symbolic->sizes_of(types);
-    if (sizes.empty()) return {};
-    const GraphAtSizes at = saved.symbolic->at(sizes);
-    if (!at.graph) return {};
-    TraceRef made = make_trace(program_, saved, at.graph);
-    graph.instances->add(types, made);
-    return made;
   }
 
   const Loaded& program_;
@@ -307,6 +294,45 @@ std::size_t distance(const SavedGraph& graph, const std::vector<CallLeaf>& leave
 }
 
 }  // namespace
+
+TraceRef trace_for(const Loaded& program, const LoadedGraph& graph,
+                   const std::vector<const Type*>& types) {
+  const SavedGraph& saved = *graph.saved;
+  if (saved.graph) return types == graph.types ? graph.trace : TraceRef();
+  if (TraceRef known = graph.instances->find(types)) return known;
+  const std::vector<int64_t> sizes = saved.symbolic->sizes_of(types);
+  if (sizes.empty()) return {};
+  const GraphAtSizes at = saved.symbolic->at(sizes);
+  if (!at.graph) return {};
+  TraceRef made = make_trace(program, saved, at.graph);
+  graph.instances->add(types, made);
+  return made;
+}
+
+TraceRef trace_of_plain(const Loaded& program, const LoadedGraph& graph,
+                        std::span<const Tensor* const> arguments) {
+  const SavedGraph& saved = *graph.saved;
+  if (saved.phase != ambient().phase) return {};
+  // The type of state that has no value fits no graph; the general path has the error.
+  const auto state_type = [&](int64_t index) -> const Type* {
+    const Variable& v = variable_at(program.content, index);
+    return v.initialized() ? home_type(etude::internal::peek(v)) : nullptr;
+  };
+  std::vector<const Type*> types = graph.types;
+  std::size_t input = 0, next = 0;
+  for (const SavedTensor& x : saved.tensors) {
+    const Tensor* given = x.state >= 0 ? nullptr : arguments[next++];
+    if (given != nullptr && !given->has_value()) return {};
+    types[input++] = given != nullptr ? home_type(*given) : state_type(x.state);
+  }
+  const auto inputs = saved.sample().inputs();
+  while (input < inputs.size() && inputs[input].role < InputRole::kVariable) ++input;
+  for (const SavedUse& use : saved.uses) {
+    if (use.is_read) types[input++] = state_type(use.variable);
+  }
+  if (std::ranges::count(types, nullptr) > 0) return {};
+  return trace_for(program, graph, types);
+}
 
 Match find_graph(const Loaded& program, std::size_t index, const std::vector<CallLeaf>& leaves,
                  HostValues hosts) {

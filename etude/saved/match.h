@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,13 @@ enum class HostValues : uint8_t { kOfCall, kOfGraph };
 // throws: see Function::operator().
 Match find_graph(const Loaded& program, std::size_t function, const std::vector<CallLeaf>& leaves,
                  HostValues hosts = HostValues::kOfCall);
+
+// The trace of the graph for inputs of these types; null if it has none.
+TraceRef trace_for(const Loaded& program, const LoadedGraph& graph,
+                   const std::vector<const Type*>& types);
+// The same for a plain graph and the arguments of a call; null too if state has other types.
+TraceRef trace_of_plain(const Loaded& program, const LoadedGraph& graph,
+                        std::span<const Tensor* const> arguments);
 
 GraphSignature signature_of(const Content& content, const SavedGraph& graph);
 

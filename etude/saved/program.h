@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -105,6 +106,8 @@ class Function {
   template <class Signature>
   friend class TypedFunction;
   Function(std::shared_ptr<const internal::Loaded> program, std::size_t index);
+  // Calls a graph from tensors to a tensor. False if there is none for these tensors.
+  bool call_plain(std::span<const Tensor* const> arguments, Tensor& result, CallSite where) const;
   void require_parameters(std::size_t count, CallSite where) const;
   internal::Match match_named(io::NamedTensors& inputs, CallSite where) const;
 
@@ -169,6 +172,11 @@ class TypedFunction<R(A...)> {
 
   // throws: as Function::operator(); kInvalidArgument, with the path, if R is another structure.
   R operator()(A... args, CallSite where = CallSite::here()) const {
+    if constexpr (kIsPlain) {
+      const Tensor* const all[] = {&static_cast<const Tensor&>(args)...};
+      Tensor out;
+      if (function_.call_plain(all, out, where)) return out;
+    }
     const std::vector<std::string>& names = function_.arguments();
     std::vector<Named> fields;
     std::size_t i = 0;
@@ -193,6 +201,11 @@ class TypedFunction<R(A...)> {
   const Function& function() const noexcept { return function_; }
 
  private:
+  // Tensors to a tensor: needs no Parts.
+  static constexpr bool kIsPlain = sizeof...(A) > 0 && std::is_same_v<R, Tensor> &&
+                                   ((std::is_same_v<std::decay_t<A>, Tensor> &&
+                                     !etude::internal::kIsInOut<A>)&&...);
+
   template <class As, class X>
   static void take_back(X& arg, const Parts& all, const std::vector<std::string>& names,
                         std::size_t& i) {
