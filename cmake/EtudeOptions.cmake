@@ -27,6 +27,13 @@ set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/lib")
 
 find_program(ETUDE_CCACHE ccache)
 if(ETUDE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_C_COMPILER_LAUNCHER "${ETUDE_CCACHE}")
-  set(CMAKE_CXX_COMPILER_LAUNCHER "${ETUDE_CCACHE}")
+  set(launcher "${ETUDE_CCACHE}")
+  # pip sets no environment: the settings of CMakePresets.json, with which a wheel finds what ./dev has compiled.
+  if(SKBUILD)
+    set(launcher "${CMAKE_COMMAND}" -E env "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" CCACHE_NOHASHDIR=1
+                 CCACHE_COMPILERCHECK=content CCACHE_COMMENTS=1 CCACHE_DEPEND=1
+                 CCACHE_SLOPPINESS=pch_defines,time_macros "${ETUDE_CCACHE}")
+  endif()
+  set(CMAKE_C_COMPILER_LAUNCHER "${launcher}")
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${launcher}")
 endif()

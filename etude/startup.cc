@@ -12,6 +12,8 @@
 #include <utility>
 
 #include "etude/codegen/serve.h"
+#include "etude/core/context/placement.h"
+#include "etude/core/internal/late_calls.h"
 #include "etude/core/op/registry.h"
 #include "etude/core/op/tiered_code.h"
 #include "etude/eager/dispatch.h"
@@ -24,6 +26,7 @@
 #include "etude/plan/call_time.h"
 #include "etude/plan/cluster_code.h"
 #include "etude/stage/internal/tracing_lock.h"
+#include "etude/variables/enclosing_trace.h"
 
 namespace etude {
 
@@ -42,6 +45,12 @@ void DispatchEntry::table_was_made() {
   profile_this_thread();
   lazy_this_thread();
 }
+
+// eager -> core: the profiler measures calls that run later, in the queue of a device.
+RefPtr<const LateTimer> timer_of_call() { return timer_of_profiled_call(); }
+
+// variables -> core: inside traces values of cpu:0 follow those of other devices.
+bool is_inside_trace() noexcept { return EnclosingTrace::innermost() != nullptr; }
 
 // kernels -> plan: kernels alone know their prepared parameters, so they describe their calls to
 // the search for clusters.

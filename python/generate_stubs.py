@@ -99,12 +99,40 @@ def function_text(function) -> str:
     return f'def {function.__name__}{text}:\n    """{doc}"""\n'.replace("_core.", "")
 
 
+def staging_text(function) -> str:
+    """A decorator with and without options."""
+    body = function_text(function)
+    options = body[body.index("/, ") : body.index(") -> Any")]
+    doc = body.partition(":\n")[2]
+    return (f"@overload\ndef function(f: Callable, {options}) -> Function:\n{doc}\n"
+            f"@overload\ndef function(f: None = None, {options}) -> Callable[[Callable], Function]: ...\n")
+
+
 KNOWN = {
     "x": "ArrayLike", "x1": "ArrayLike", "x2": "ArrayLike", "arrays": "Sequence[ArrayLike]", "dtype": "DTypeLike | None",
     "device": "DeviceLike | None", "shape": "int | Sequence[int]", "fill_value": "ArrayLike", "axis": "int | Sequence[int] | None",
     "keepdims": "bool", "indices": "ArrayLike", "copy": "bool | None", "endpoint": "bool", "num": "int", "n_rows": "int",
     "n_cols": "int | None", "k": "int", "include_initial": "bool", "n": "int", "d": "float", "offset": "int",
 }  # fmt: skip
+
+
+# Functions whose result has the structure of an argument.
+STRUCTURES = {"gradient", "jacobian", "batch_jacobian"}
+
+
+def method_text(function, name: str) -> str:
+    """A method that is written in Python or for CPython, without its doc."""
+    signature = inspect.signature(function)
+    own = parameters_text(signature) if inspect.isfunction(function) else parameters_text(signature).replace("self, /", "self")
+    result = signature.return_annotation if isinstance(signature.return_annotation, str) else METHODS.get(name, "Any")
+    own = re.sub("^self: Any", "self", own)
+    if not own.startswith("self"):  # as CPython shows its methods
+        own = f"self, {own}" if own else "self"
+    return names_own(f"    def {name}({own}) -> {result}: ...\n").replace("_core.", "")
+
+
+METHODS = {"trace": "GraphFunction", "traces": "list[GraphFunction]", "trace_count": "int", "variables": "list[Variable]",
+           "trainable_variables": "list[Variable]", "explain": "str", "__init__": "None"}  # fmt: skip
 
 
 def native_text(function, name: str, indent: str = "") -> str:
@@ -116,8 +144,9 @@ def native_text(function, name: str, indent: str = "") -> str:
         text = re.sub(r"\\(\d+)", lambda match: repr(next(values)), signature)
         text = text.replace("std::", "Any  # std::") if "std::" in text else text
         text = re.sub(r"^def \w+", f"def {name}", text)
-        text = text.replace("etude._core.", "").replace("-> object", "-> Tensor" if not name.startswith("__") else "-> Any")
+        text = text.replace("etude._core.", "").replace("-> object", "-> Any" if name.startswith("__") or name in STRUCTURES else "-> Tensor")
         text = names_own(re.sub(r": object( \| None)?(?=[ ,)=])", ": Any", text))
+        text = text.replace("shape: Any = None", "shape: int | Sequence[int] | None = None").replace("shape: Any,", "shape: int | Sequence[int],")
         if len(signatures) > 1:
             lines.append(f"{indent}@overload")
         text = re.sub(r"-> _\w+", "-> Any", text)  # context managers
@@ -130,9 +159,16 @@ def class_text(made: type, name: str) -> str:
     # A class of the package may have the name of its base in the module.
     base = [f"_{b.__name__}" if b.__name__ == name else b.__name__ for b in made.__bases__ if b is not object]
     lines = [f"class {name}({', '.join(base)}):" if base else f"class {name}:", f'    """{made.__doc__}"""\n']
+    lines += [f"    {field}: {names_own(kind)}\n" for field, kind in made.__dict__.get("__annotations__", {}).items()]
+    if made is _core.Function:
+        lines.append("    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...\n")
     for key, value in made.__dict__.items():
         if type(value).__name__ in ("nb_func", "nb_method"):
             lines.append(native_text(value, key, "    "))
+        elif inspect.ismethoddescriptor(value) and not key.startswith("__"):
+            lines.append(method_text(value, key))
+        elif inspect.isfunction(value) and (not key.startswith("_") or key in ("__init__", "__call__", "__getitem__", "__len__")):
+            lines.append(method_text(value, key))
         elif isinstance(value, property):
             kind = "Any"
             if value.fget is not None and hasattr(value.fget, "__nb_signature__"):
@@ -182,6 +218,8 @@ def members(module, is_root: bool) -> str:
             continue
         if isinstance(value, _core.Op):
             text.append(op_text(name, value))
+        elif value is etude.function:
+            text.append(staging_text(value))
         elif inspect.isfunction(value):
             is_alias = value.__name__ != name and getattr(module, value.__name__, None) is value
             text.append(f"{name} = {value.__name__}\n" if is_alias else function_text(value))
@@ -232,8 +270,10 @@ def kind_text(kind: dict) -> str:
 
 def kinds_of(space: str, module) -> str:
     rows = [k for k in _core._kinds() if k["name"].rpartition(".")[0] == space]
-    ops = {name for name, value in vars(module).items() if isinstance(value, _core.Op)}
-    return "\n".join(kind_text(k) for k in rows if k["name"].rpartition(".")[2] not in ops)
+    # Ops, and classes of the package that a kind has the name of.
+    own = {name for name, value in vars(module).items()
+           if isinstance(value, _core.Op) or (isinstance(value, type) and "_kind" not in value.__dict__)}
+    return "\n".join(kind_text(k) for k in rows if k["name"].rpartition(".")[2] not in own)
 
 
 def stubs() -> dict[str, str]:
@@ -241,7 +281,8 @@ def stubs() -> dict[str, str]:
                "from typing import Any, NamedTuple, Protocol, TypeAlias, overload\n\n")
     spaces = [name for name, value in vars(etude).items() if inspect.ismodule(value) and value.__name__ == f"etude.{name}"
               and not name.startswith("_")]
-    modules = "".join(f"from etude import {name} as {name}\n" for name in sorted(spaces))
+    lazy = ("autograph", "testing")  # loaded at their first use
+    modules = "".join(f"from etude import {name} as {name}\n" for name in sorted({*spaces, *lazy}))
     root = HEAD + imports + modules + ALIASES + "\n" + tensor_text() + "\n" + members(etude, True)
     root += "\nnewaxis: None\n__version__: str\n__array_api_version__: str\n\ndef __array_namespace_info__() -> Any: ...\n"
     out = {"__init__.pyi": root}
@@ -251,8 +292,12 @@ def stubs() -> dict[str, str]:
         module = getattr(etude, space)
         if getattr(module, "__file__", None) is None:
             text = HEAD + imports + use.replace(", bool as _bool", "")
-            if space in ("nn", "optim"):
+            if space == "nn":
                 text += "from etude import Layer as _Layer, Optimizer\n\n"
+            elif space == "optim":
+                text += "from etude import Optimizer as _Optimizer\n\n"
+            elif space == "data":
+                text += "from etude import Loader as _Loader\n\n"
             elif space == "io":
                 text += "from etude import Optimizer\n\n"
             out[f"{space}.pyi"] = text + members(module, False) + "\n" + kinds_of(space, module)

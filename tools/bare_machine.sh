@@ -3,16 +3,17 @@
 # bare_machine.sh [--quick] [COMMAND...]: the README's commands on a machine that has nothing but Debian.
 #
 # Makes a minimal Debian 12 once, and for each command a fresh copy of it with this commit's files in /root/etude, so
-# that no command lives on what another has installed. COMMANDs are train, test and install (the default: all three);
-# install builds a program against the package. With --quick `test` builds and runs two tests alone, one by each compiler:
-# what it installs and configures is the same. As root; the compiler's cache is that of this machine.
+# that no command lives on what another has installed. COMMANDs are train, test, install and wheel (the default: all four);
+# install builds a program against the package, wheel is the path of a user of Python: pip install, from the clone and
+# from the sdist, and a first training. With --quick `test` builds and runs two tests alone, one by each compiler:
+# what it installs and configures is the same; `wheel` leaves out the sdist. As root; the compiler's cache is that of this machine.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
 
 quick=no
 if [[ ${1-} == --quick ]]; then quick=yes && shift; fi
 commands=("$@")
-((${#commands[@]})) || commands=(train test install)
+((${#commands[@]})) || commands=(train test install wheel)
 
 say() { printf '===== bare machine: %s\n' "$*"; }
 die() {
@@ -63,7 +64,24 @@ LIST
 cmake -S . -B build -DCMAKE_PREFIX_PATH=/root/installed && cmake --build build && build/program
 END
       ;;
-    *) die "there is no command '$1'; take train, test or install" ;;
+    wheel)
+      # What pip compiles is in ccache after the first time, and the sdist is the same sources: --quick leaves it out.
+      local sources='. sdist'
+      [[ $quick == no ]] || sources=.
+      printf './dev setup\nfor source in %s; do\n' "$sources"
+      cat <<'END'
+  if [[ $source == sdist ]]; then ./dev wheel /root/dist; source=/root/dist/etude-*.tar.gz; fi
+  rm -rf /root/venv && python3 -m venv /root/venv
+  /root/venv/bin/pip install $source
+  (cd /root && venv/bin/python -m etude info && venv/bin/etude ops show matmul >/root/ops.txt)
+done
+cd /root && venv/bin/python -m etude.examples.lenet 1
+cmake -G Ninja -S etude/tests/wheel/consumer -B consumer "-DEtude_DIR=$(venv/bin/python -m etude --cmake-dir)"
+cmake --build consumer && consumer/version
+etude/dev python -c 'import etude as et; print(et.ones(2) + 1)'
+END
+      ;;
+    *) die "there is no command '$1'; take train, test, install or wheel" ;;
   esac
 }
 

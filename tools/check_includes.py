@@ -59,7 +59,7 @@ NAMES = {
     "map": "begin end erase_if less map multimap size",
     "memory": """addressof allocator destroy destroy_at dynamic_pointer_cast enable_shared_from_this make_shared
         make_unique make_unique_for_overwrite shared_ptr static_pointer_cast uninitialized_move unique_ptr weak_ptr""",
-    "mutex": "adopt_lock lock_guard mutex recursive_mutex unique_lock",
+    "mutex": "adopt_lock lock_guard mutex recursive_mutex try_to_lock unique_lock",
     "new": "align_val_t bad_alloc launder nothrow nothrow_t",
     "numbers": "numbers",
     "numeric": "accumulate gcd iota lerp",
@@ -72,13 +72,13 @@ NAMES = {
     "span": "begin data end size span",
     "sstream": "istringstream ostringstream",
     "stdexcept": "domain_error invalid_argument length_error out_of_range runtime_error",
-    "string": "begin data end erase_if getline size stod string string_view to_string",
+    "string": "begin data end erase_if getline size stod stoll stoul string string_view to_string",
     "string_view": "begin data end size string_view",
     "system_error": "system_error errc error_code generic_category system_category",
     "thread": "jthread this_thread thread",
     "tuple": "apply get tie tuple tuple_cat tuple_element_t tuple_size tuple_size_v",
     "type_traits": """bool_constant common_type_t conditional_t decay_t extent_v false_type
-        has_unique_object_representations_v invoke_result_t make_unsigned_t remove_const_t remove_cv_t remove_cvref_t
+        has_unique_object_representations_v integral_constant invoke_result_t make_unsigned_t remove_const_t remove_cv_t remove_cvref_t
         remove_extent_t remove_pointer_t remove_reference_t true_type type_identity type_identity_t
         underlying_type_t""",
     "typeindex": "type_index",

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Every public layer, cell, optimiser, transform, loss, metric, schedule, callback and initialiser has a row in etude/kinds/.
+"""Every public layer, model, cell, optimiser, transform, loss, metric, schedule, callback and initialiser has a row in etude/kinds/.
 
-The installed headers of nn and optim are read for them (tools/kind_headers.py). That parameters and defaults of rows are
+The installed headers of nn, optim and data are read for them (tools/kind_headers.py). That parameters and defaults of rows are
 those of the headers is for tests/tools/etude_kinds_test.py, which asks the program etude.
 """
 import sys
@@ -10,16 +10,21 @@ import sys
 import check_common as common
 import kind_headers
 
-# What has no row, and the reason.
-ANY_LAYER = "is a template over layers of any type, as long as no class holds any layer"
+# Classes and functions without a row, and the reason.
+OF_PROGRAM = "holds functions and elements of the program, which have no description"
 EXEMPT = {
-    "nn.Sequential": ANY_LAYER,
-    "nn.TimeDistributed": ANY_LAYER,
-    "nn.Precision": ANY_LAYER,
     "nn.keep_best": "borrows a model of the caller's type",
+    "optim.lbfgs": "minimises a function of the program; optim.LBFGSOptions has a row",
+    "data.Batches": OF_PROGRAM,
+    "data.BucketedLoader": OF_PROGRAM,
+    "data.Dataset": OF_PROGRAM,
+    "data.DatasetIterator": OF_PROGRAM,
+    "data.DatasetLoader": OF_PROGRAM,
+    "data.Loader": OF_PROGRAM,
 }
 # Functions of one tensor that are no activations have no rows, so rows of activations are not demanded.
-DEMANDED = ("layer", "cell", "optimizer", "transform", "loss", "metric", "schedule", "callback", "initializer")
+DEMANDED = ("layer", "cell", "optimizer", "transform", "loss", "metric", "schedule", "callback", "initializer", "minimizer",
+            "dataset")
 
 
 def faults(declared, structs, rows, exempt):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads classes, functions and option structs with their comments from the headers of nn and optim, as kinds of
+"""Reads classes, functions and option structs with their comments from the headers of nn, optim and data, as kinds of
 etude/kinds/ need them: for tools/check_kinds.py and tools/generate/gen_kind_docs.py.
 
 Understands clang-formatted declarations of the library's own style, not C++.
@@ -9,11 +9,12 @@ import re
 
 import check_common as common
 
-FOLDERS = ("etude/nn/", "etude/optim/")
+FOLDERS = ("etude/nn/", "etude/optim/", "etude/data/")
 OPS = "etude/ops.h"
 COMMENT = re.compile(r"(?:^[ \t]*//[^\n]*\n)+", re.M)
 MADE = {"Metric": "metric", "Schedule": "schedule", "Callback": "callback", "Initializer": "initializer",
-        "Transform": "transform"}
+        "Transform": "transform", "ConvNet": "layer", "TextEncoder": "layer", "TextDecoder": "layer",
+        "LBFGSResult": "minimizer"}
 
 
 @dataclasses.dataclass
@@ -106,11 +107,11 @@ def signature(text, open_at, space):
 
 
 def classes(path, text):
-    """Layers, cells, optimisers and classes of metrics."""
+    """Layers, cells, optimisers, classes of metrics and of data."""
     aliases = {}
     for name, base in re.findall(r"^using (\w+) = (\w+)<\d>;", text, re.M):
         aliases.setdefault(base, []).append(name)
-    for match in re.finditer(r"^(?:template <(.*)>\n)?class (\w+)(?: : public ([\w:<>]+))? \{", text, re.M):
+    for match in re.finditer(r"^(?:template <(.*)>\n)?class (\w+)(?: : public ([\w:<>, ]+))? \{", text, re.M):
         arguments, name, base = match.groups()
         space = space_of(text, match.start())
         body = text[match.end() - 1:closing(text, match.end() - 1)]
@@ -121,6 +122,8 @@ def classes(path, text):
             group = "optimizer"
         elif path == "etude/nn/metrics/metrics.h":
             group = "metric"
+        elif space == "data":
+            group = "dataset"
         elif space.startswith("nn") and called and "ETUDE_FIELDS(" in body:
             group = "cell" if name.endswith("Cell") else "layer"
         else:
@@ -134,8 +137,8 @@ def classes(path, text):
 
 
 def functions(path, text):
-    """Losses, and functions that make metrics, schedules, callbacks, initialisers and transforms."""
-    for match in re.finditer(r"^(?:inline )?(Tensor|Metric|Schedule|Callback|Initializer|Transform) (\w+)\(", text, re.M):
+    """Losses, functions that make metrics, schedules, callbacks, initialisers, transforms and models, and minimisers."""
+    for match in re.finditer(rf"^(?:inline )?(Tensor|{'|'.join(MADE)}) (\w+)\(", text, re.M):
         result, name = match.groups()
         space = space_of(text, match.start())
         if not space:

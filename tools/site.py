@@ -28,14 +28,15 @@ GUIDES = {"install": "Install and use", "python_tour": "Python in ten minutes",
           "differentiable": "Derivatives of plain C++", "tensors_and_numbers": "Tensors and numbers",
           "training": "Training", "training_loops": "Train and evaluate by hand", "mixed_precision": "Mixed precision",
           "devices": "Devices", "layers": "Write a layer", "structures": "Structures at run time", "kinds": "Layers by name",
-          "save_and_load": "Save and load", "fine_tuning": "Freeze and fine-tune",
+          "save_and_load": "Save and load", "saved_functions": "Save a model with its code", "fine_tuning": "Freeze and fine-tune",
           "debugging": "Find what is wrong", "reproducibility": "Threads, seeds and equal bits",
           "data": "Data and files", "profiling": "Profiling", "ahead_of_time": "Ahead of time",
           "environment": "Environment variables", "array_api": "The Array API",
           "coming_from": "Coming from PyTorch, JAX, TensorFlow",
+          "coming_from_python": "The same in Python",
           "coming_from_numbers": "Coming from autodiff, CppAD, Enzyme", "swift_forms": "Coming from Swift"}
-WIDE = ("coming_from", "coming_from_numbers", "swift_forms")  # whose tables take the place of their contents
-FOLDERS = ("core", "ops", "nn", "optim", "data", "io", "kinds", "autodiff", "stage", "parts", "variables", "lazy", "eager", "diff", "graph", "passes", "device", "codegen", "base")
+WIDE = ("coming_from", "coming_from_python", "coming_from_numbers", "swift_forms")  # whose tables take the place of their contents
+FOLDERS = ("core", "ops", "nn", "optim", "data", "io", "kinds", "saved", "autodiff", "stage", "parts", "variables", "lazy", "eager", "diff", "graph", "passes", "device", "codegen", "base")
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
 
 

@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Square matrix products whose result memory is reused, and a convolution of equal channels.
+// Square matrix products whose result memory is reused, a convolution of equal channels, and two
+// chains of products side by side.
+#include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "benchmarks/workloads/workload.h"
 #include "etude/autodiff/gradient.h"
 #include "etude/ops.h"
+#include "etude/stage/function.h"
 
 namespace etude::bench {
 namespace {
@@ -66,6 +73,74 @@ class Conv3x3 final : public Instance {
   Tensor x_ = hashed(1, {8, 56, 56, 64}), w_ = hashed(2, {3, 3, 64, 64}, .1);
 };
 
+// Two independent chains of products in one staged function, which may run them side by side. The
+// detail `ratio` is their time, divided by the time of two functions with one chain each.
+class Branches final : public Instance {
+ public:
+  std::vector<double> check() override {
+    const auto [first, second] = both_(x_, v_, w_);
+    compare(first, v_);
+    compare(second, w_);
+    return digest({first, second});
+  }
+  void run() override {
+    const auto [first, second] = both_(x_, v_, w_);
+    keep({first, second});
+  }
+  std::vector<std::pair<std::string, double>> details() override {
+    const double in_turn = seconds([&] {
+      keep(one_(x_, v_));
+      keep(one_(x_, w_));
+    });
+    return {{"ratio", seconds([&] { run(); }) / in_turn}};
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr int64_t kSize = 64;
+  static constexpr int kLayers = 30;
+
+  static Tensor chain(const Tensor& x, const Tensor& w) {
+    Tensor y = x;
+    for (int i = 0; i < kLayers; ++i) y = tanh(matmul(y, w));
+    return y;
+  }
+  // Row 0 of a chain against plain loops.
+  void compare(const Tensor& got, const Tensor& w) const {
+    const std::vector<double> x = x_.to_vector<double>(), m = w.to_vector<double>();
+    std::vector<double> row(x.begin(), x.begin() + kSize);
+    for (int i = 0; i < kLayers; ++i) {
+      std::vector<double> next(kSize, 0);
+      for (std::size_t k = 0; k < kSize; ++k) {
+        for (std::size_t j = 0; j < kSize; ++j) next[j] += row[k] * m[k * kSize + j];
+      }
+      for (std::size_t j = 0; j < kSize; ++j) row[j] = std::tanh(next[j]);
+    }
+    const std::vector<double> found = got.to_vector<double>();
+    for (std::size_t j = 0; j < kSize; ++j) {
+      if (!(std::abs(row[j] - found[j]) < 1e-4))
+        throw std::runtime_error("branches: row 0 differs from the plain loop");
+    }
+  }
+  template <class F>
+  static double seconds(const F& f) {
+    Clock::duration best = Clock::duration::max();
+    for (int i = 0; i < 1000; ++i) {
+      const Clock::time_point start = Clock::now();
+      f();
+      best = std::min(best, Clock::now() - start);
+    }
+    return std::chrono::duration<double>(best).count();
+  }
+
+  Tensor x_ = hashed(1, {kSize, kSize}), v_ = hashed(2, {kSize, kSize}, .2),
+         w_ = hashed(3, {kSize, kSize}, .2);
+  using T = Tensor;
+  Function<T(const T&, const T&)> one_ = function(chain);
+  Function<std::pair<T, T>(const T&, const T&, const T&)> both_ = function(
+      [](const T& x, const T& v, const T& w) { return std::pair(chain(x, v), chain(x, w)); });
+};
+
 }  // namespace
 
 std::vector<Workload> product_workloads() {
@@ -85,7 +160,8 @@ std::vector<Workload> product_workloads() {
            .make = [] { return std::make_unique<Conv3x3>(false); }},
           {.name = "conv3x3_fb",
            .expected = {-.8440094, 2.483494, -1469.462, 824.2506},
-           .make = [] { return std::make_unique<Conv3x3>(true); }}};
+           .make = [] { return std::make_unique<Conv3x3>(true); }},
+          {.name = "two_branches", .staged = [] { return std::make_unique<Branches>(); }}};
 }
 
 }  // namespace etude::bench

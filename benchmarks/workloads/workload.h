@@ -16,7 +16,7 @@ std::vector<Workload> dynamic_workloads();  // l2hmc_*, rnn_fb
 std::vector<Workload> network_workloads();  // mlp_*, lenet_*, epoch
 std::vector<Workload> deep_workloads();     // resnet56_*, transformer
 std::vector<Workload> array_workloads();    // ew_*
-std::vector<Workload> product_workloads();  // gemm_*, conv3x3_*
+std::vector<Workload> product_workloads();  // gemm_*, conv3x3_*, two_branches
 std::vector<Workload>
 sequence_workloads();                     // lstm_fb, gru_fb, attention_*, embedding_adam, adam_500
 std::vector<Workload> layer_workloads();  // depthwise_fb, .., layer_norm_fb

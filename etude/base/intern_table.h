@@ -11,6 +11,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "etude/base/internal/fork_lock.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {
@@ -18,7 +19,7 @@ namespace internal {
 
 // Items are never removed, and pointers to them stay valid. Hash and Equal accept items and lookup
 // keys (both have `is_transparent`). threads: thread-safe: 16 parts with a lock each; readers share
-// the lock.
+// the lock. A child of fork() finds the locks open.
 template <class Item, class Hash, class Equal>
 class InternTable {
  public:
@@ -43,7 +44,24 @@ class InternTable {
     std::shared_mutex mutex;
     std::unordered_set<Item, Hash, Equal> items;  // node-based: addresses are stable
   };
+  static bool try_lock(void* table) {
+    auto& parts = static_cast<InternTable*>(table)->parts_;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      if (parts[i].mutex.try_lock()) continue;
+      while (i > 0) parts[--i].mutex.unlock();
+      return false;
+    }
+    return true;
+  }
+  static void unlock(void* table) {
+    for (Part& part : static_cast<InternTable*>(table)->parts_) part.mutex.unlock();
+  }
+  static void renew(void* table) {
+    for (Part& part : static_cast<InternTable*>(table)->parts_) internal::renew(part.mutex);
+  }
+
   std::array<Part, 16> parts_;
+  ForkLock fork_lock_{this, {try_lock, unlock, renew}};
 };
 
 }  // namespace internal

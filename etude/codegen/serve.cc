@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "etude/base/error.h"
+#include "etude/base/internal/fork_lock.h"
 #include "etude/codegen/compile.h"
 #include "etude/codegen/compiler.h"
 #include "etude/codegen/worker.h"
@@ -216,6 +217,7 @@ void renew_in_child() {
 
 Server& server() {
   static const bool is_made = [] {
+    internal::prepare_fork_locks();
     the_server = new Server;  // lives on: programs may run while statics are destroyed
     Worker::of_process();     // the end of the process ends it
     return pthread_atfork([] { the_server.load()->lock_for_fork(); },

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "etude/base/internal/fork_lock.h"
 #include "etude/base/thread_object.h"
 #include "etude/core/internal/value_observer.h"
 
@@ -22,12 +23,12 @@ struct CopyNote {
 
 thread_local constinit ElementHolder* first_of_thread = nullptr;
 constinit ElementHolder* first_frozen = nullptr;
-std::mutex& frozen_mutex() {
-  static std::mutex* mutex = new std::mutex;  // outlives static pullbacks
+ForkSafeMutex& frozen_mutex() {
+  static auto* const mutex = new ForkSafeMutex;  // outlives static pullbacks
   return *mutex;
 }
-std::unique_lock<std::mutex> lock_if(bool frozen) {
-  return frozen ? std::unique_lock(frozen_mutex()) : std::unique_lock<std::mutex>();
+std::unique_lock<ForkSafeMutex> lock_if(bool frozen) {
+  return frozen ? std::unique_lock(frozen_mutex()) : std::unique_lock<ForkSafeMutex>();
 }
 
 uint64_t id_of(Buffer* buffer) noexcept {

@@ -3,6 +3,7 @@
 #include "etude/data/pipeline.h"
 
 #include <deque>
+#include <new>
 
 #include "etude/base/philox.h"
 #include "etude/data/internal/prefetch.h"
@@ -19,6 +20,10 @@ void rethrow_for_element(std::string_view stage, int64_t index) {
     named.locate(error.where());
     named.set_cause(error.cause());
     throw named;
+  } catch (const std::bad_alloc&) {
+    std::throw_with_nested(
+        Error(ErrorCode::kResourceExhausted,
+              fmt::format("{}: element {}: the host has no memory left", stage, index)));
   } catch (const std::exception& error) {
     std::throw_with_nested(Error(ErrorCode::kInvalidArgument,
                                  fmt::format("{}: element {}: {}", stage, index, error.what())));

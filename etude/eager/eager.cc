@@ -73,13 +73,13 @@ std::optional<Tensor> take_over(Operands in, std::size_t i) {
 }
 
 // A result over the first expiring operand that allows it, else a new one.
-Tensor make_result(const DispatchEntry& entry, Operands in) {
-  const uint64_t usable = entry.in_place & in.expiring();
+Tensor make_result(const Type* type, uint64_t in_place, Operands in) {
+  const uint64_t usable = in_place & in.expiring();
   for (std::size_t i = 0; i < in.size() && (usable >> i) != 0; ++i) {
     if (((usable >> i) & 1) == 0) continue;
     if (std::optional<Tensor> out = take_over(in, i)) return *std::move(out);
   }
-  return make_tensor(entry.result);
+  return make_tensor(type);
 }
 
 // Inside a rule the fault belongs to a step, which place_error() names.
@@ -91,7 +91,7 @@ Tensor make_result(const DispatchEntry& entry, Operands in) {
 // One result; `data` are the elements of the operands.
 void run_plain(const Op& op, const Attrs& attrs, const DispatchEntry& entry, Operands in,
                const void* const* data, Values& out) {
-  const Tensor& y = out.emplace_back(make_result(entry, in));
+  const Tensor& y = out.emplace_back(make_result(entry.result, entry.in_place, in));
   void* to[] = {TensorAccess::rep(y)->data};
   const FloatModeScope float_mode;
   if (!entry.run({entry.state, to, data})) throw_fault_of(op, attrs);
@@ -109,8 +109,14 @@ Values run_prepared(const Op& op, const Attrs& attrs, const Prepared& p, Operand
     data.push_back(in[i].has_value() ? TensorAccess::data(in[i]) : nullptr);
   }
   InlineVector<void*, 4> to;
-  for (std::size_t r = 0; r < p.results.size(); ++r) {
-    const int over = r < p.results_over.size() ? p.results_over[r] : -1;
+  // A call that fails late must not have taken the memory of an operand.
+  const bool may_take = p.never_faults || !is_queued(p);
+  if (may_take && p.results.size() == 1 && p.results_over.empty()) {
+    out.push_back(make_result(p.results[0], p.in_place, in));
+    to.push_back(TensorAccess::rep(out[0])->data);
+  }
+  for (std::size_t r = out.size(); r < p.results.size(); ++r) {
+    const int over = may_take && r < p.results_over.size() ? p.results_over[r] : -1;
     std::optional<Tensor> taken;
     if (over >= 0) taken = take_over(in, static_cast<std::size_t>(over));
     out.push_back(taken ? *std::move(taken) : make_tensor(p.results[r]));
@@ -361,7 +367,7 @@ template <std::size_t N>
     return only(execute(op, operands, op.default_attrs(), where));
   }
   return located(op, where, [&] {
-    Tensor out = make_result(entry, operands);
+    Tensor out = make_result(entry.result, entry.in_place, operands);
     void* to[] = {TensorAccess::rep(out)->data};
     const FloatModeScope float_mode;
     if (!entry.run({entry.state, to, data})) throw_fault();

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <map>
 #include <mutex>
+#include <new>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
@@ -15,6 +16,9 @@
 
 #include "etude/base/internal/hash.h"
 #include "etude/core/buffer.h"
+#include "etude/core/device.h"
+#include "etude/core/internal/device_table.h"
+#include "etude/core/internal/late_calls.h"
 #include "etude/core/internal/mode.h"
 #include "etude/core/op/op.h"
 #include "etude/eager/profiler.h"
@@ -41,7 +45,7 @@ thread_local Recorder* recorder = nullptr;
 }  // namespace
 
 // The calls of one thread.
-class Recorder {
+class Recorder : public std::enable_shared_from_this<Recorder> {
  public:
   struct Event {
     const Op* op;
@@ -72,10 +76,17 @@ class Recorder {
     return Profile(std::move(threads));
   }
 
-  void add(const Event& event, int64_t own, int64_t allocations) {
+  // Work of one call on a device with a queue.
+  struct LateEvent {
+    std::string device;
+    Event event;
+  };
+
+  // `seconds` and `own` are nanoseconds.
+  void add(const Event& event, int64_t seconds, int64_t own, int64_t allocations) {
     ProfileEntry& sum = sums_[{event.op, event.where.file, event.where.line}];
     ++sum.calls;
-    sum.seconds += 1e-9 * static_cast<double>(event.duration);
+    sum.seconds += 1e-9 * static_cast<double>(seconds);
     sum.own_seconds += 1e-9 * static_cast<double>(own);
     sum.bytes += event.bytes;
     sum.allocations += allocations;
@@ -85,19 +96,89 @@ class Recorder {
       ++left_out_;
   }
 
-  const auto& sums() const { return sums_; }
+  // threads: thread-safe: called on the thread of a device.
+  void add_late(LateEvent late) {
+    const std::lock_guard lock(late_mutex_);
+    const Event& event = late.event;
+    late_seconds_[{event.op, event.where.file, event.where.line}] +=
+        1e-9 * static_cast<double>(event.duration);
+    if (late_events_.size() < kMostEvents) {
+      late_events_.push_back(std::move(late));
+    } else {
+      ++late_left_out_;
+    }
+  }
+
+  // The sums of all calls, with the time of their work on devices.
+  auto sums() const {
+    std::unordered_map<Key, ProfileEntry, Hash> out = sums_;
+    const std::lock_guard lock(late_mutex_);
+    for (const auto& [key, seconds] : late_seconds_) {
+      out[key].seconds += seconds;
+      out[key].own_seconds += seconds;
+    }
+    return out;
+  }
   const std::vector<Event>& events() const { return events_; }
-  int64_t left_out() const { return left_out_; }
+  std::vector<LateEvent> late_events() const {
+    const std::lock_guard lock(late_mutex_);
+    return late_events_;
+  }
+  int64_t left_out() const {
+    const std::lock_guard lock(late_mutex_);
+    return left_out_ + late_left_out_;
+  }
   int thread() const { return thread_; }
 
   int64_t inside = 0, allocations_inside = 0;  // of the calls within the current one
+  ProfiledCall* innermost = nullptr;           // the current one
+  bool has_late_calls = false;
 
  private:
   int thread_;
   std::unordered_map<Key, ProfileEntry, Hash> sums_;
   std::vector<Event> events_;
   int64_t left_out_ = 0;
+  mutable std::mutex late_mutex_;
+  std::unordered_map<Key, double, Hash> late_seconds_;
+  std::vector<LateEvent> late_events_;
+  int64_t late_left_out_ = 0;
 };
+
+namespace {
+
+// Keeps the recorder, since the work may end after the profile.
+class RecordedTimer final : public LateTimer {
+ public:
+  RecordedTimer(std::shared_ptr<Recorder> owner, const Op& op, CallSite where)
+      : recorder_(std::move(owner)), op_(op), where_(where) {}
+  void ran(const std::string& device, Time start, Time end) const override {
+    try {
+      recorder_->add_late(
+          {device, {&op_, where_, nanoseconds(start - kStart), nanoseconds(end - start), 0}});
+    } catch (const std::bad_alloc&) {  // the profile lacks this call
+    }
+  }
+
+ private:
+  std::shared_ptr<Recorder> recorder_;
+  const Op& op_;
+  CallSite where_;
+};
+
+// Waits until the enqueued calls of all devices have run.
+void wait_for_queues() {
+  for (const Device device : list_devices()) {
+    DeviceMemory* const memory = memory_of(device);
+    if (memory == nullptr || !memory->is_queued()) continue;
+    try {
+      memory->wait_for(nullptr, 0);
+    } catch (const Error&) {  // the device has vanished
+    }
+  }
+}
+
+}  // namespace
 
 ProfiledCall::ProfiledCall(const Op& op, Operands in, CallSite where)
     : ProfiledCall(op, int64_t{0}, where) {
@@ -110,6 +191,7 @@ ProfiledCall::ProfiledCall(const Op& op, int64_t bytes, CallSite where)
     : op_(op),
       where_(where),
       recorder_(recorder),
+      outer_(std::exchange(recorder->innermost, this)),
       bytes_(bytes),
       allocations_(thread_allocations()),
       outer_inside_(std::exchange(recorder->inside, 0)),
@@ -120,12 +202,25 @@ void ProfiledCall::ended_with(const Values& results) {
   for (const Tensor& y : results) bytes_ += y.has_value() ? y.type()->bytes() : 0;
 }
 
+RefPtr<const LateTimer> ProfiledCall::timer() {
+  is_queued_ = recorder_->has_late_calls = true;
+  return make_ref<RecordedTimer>(recorder_->shared_from_this(), op_, where_);
+}
+
+RefPtr<const LateTimer> timer_of_profiled_call() {
+  ProfiledCall* const call = recorder != nullptr ? recorder->innermost : nullptr;
+  return call != nullptr ? call->timer() : RefPtr<const LateTimer>();
+}
+
 ProfiledCall::~ProfiledCall() {
   const int64_t duration = nanoseconds(Clock::now() - start_);
   const int64_t allocations = thread_allocations() - allocations_;
-  recorder_->add({&op_, where_, nanoseconds(start_ - kStart), duration, bytes_},
-                 duration - recorder_->inside, allocations - recorder_->allocations_inside);
-  recorder_->inside = outer_inside_ + duration;
+  const int64_t counted = is_queued_ ? 0 : duration;
+  const int64_t own = is_queued_ ? 0 : duration - recorder_->inside;
+  recorder_->add({&op_, where_, nanoseconds(start_ - kStart), duration, bytes_}, counted, own,
+                 allocations - recorder_->allocations_inside);
+  recorder_->innermost = outer_;
+  recorder_->inside = outer_inside_ + counted;
   recorder_->allocations_inside = outer_allocations_inside_ + allocations;
 }
 
@@ -209,6 +304,11 @@ std::string human_bytes(int64_t bytes) {
   return fmt::format("{} B", bytes);
 }
 
+void wait_for_late_calls(const std::vector<std::shared_ptr<Recorder>>& threads) {
+  const auto has_some = [](const auto& thread) { return thread->has_late_calls; };
+  if (std::ranges::any_of(threads, has_some)) internal::wait_for_queues();
+}
+
 // Text inside a JSON string.
 std::string json_text(std::string_view text) {
   std::string out;
@@ -228,6 +328,7 @@ Profile::Profile(std::vector<std::shared_ptr<internal::Recorder>> threads)
     : threads_(std::move(threads)) {}
 
 std::vector<ProfileEntry> Profile::entries() const {
+  wait_for_late_calls(threads_);
   std::map<std::tuple<std::string_view, std::string_view, int>, ProfileEntry> sums;
   for (const auto& thread : threads_) {
     for (const auto& [key, sum] : thread->sums()) {
@@ -276,30 +377,69 @@ std::string Profile::table(std::size_t rows) const {
   return out + line("all", sum, "");
 }
 
+namespace {
+
+// Writes events of Chrome's format, in parts, since the text may be long.
+class TraceWriter {
+ public:
+  explicit TraceWriter(const std::string& path) : file_(path) {
+    file_.write("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
+  }
+  void add(const Recorder::Event& e, int track) {
+    add_text(fmt::format(
+        "{{\"name\":\"{}\",\"ph\":\"X\",\"pid\":1,\"tid\":{},\"ts\":{:.3f},\"dur\":{:.3f},"
+        "\"args\":{{\"line\":\"{}\",\"bytes\":{}}}}}",
+        json_text(e.op->name()), track, 1e-3 * static_cast<double>(e.start),
+        1e-3 * static_cast<double>(e.duration), json_text(place(e.where)), e.bytes));
+  }
+  void add_name(std::string_view name, int track) {
+    add_text(
+        fmt::format("{{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":1,\"tid\":{},"
+                    "\"args\":{{\"name\":\"{}\"}}}}",
+                    track, json_text(name)));
+  }
+  void finish(int64_t left_out) {
+    file_.write(text_);
+    file_.write(fmt::format("\n],\"otherData\":{{\"left_out\":{}}}}}\n", left_out));
+    file_.commit();
+  }
+
+ private:
+  void add_text(const std::string& event) {
+    constexpr std::size_t kPart = 1 << 20;
+    text_ += separator_ + event;
+    separator_ = ",\n";
+    if (text_.size() < kPart) return;
+    file_.write(text_);
+    text_.clear();
+  }
+
+  internal::AtomicFile file_;
+  std::string text_, separator_ = "\n";
+};
+
+}  // namespace
+
 void Profile::write_trace(const std::string& path) const {
-  constexpr std::size_t kPart = 1 << 20;  // of the text, which may be long
-  internal::AtomicFile file(path);
+  wait_for_late_calls(threads_);
+  TraceWriter writer(path);
+  std::map<std::string, int> tracks;  // of devices; their numbers follow
   int64_t left_out = 0;
-  file.write("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
-  const char* separator = "\n";
+  int last_thread = 0;
   for (const auto& thread : threads_) {
     left_out += thread->left_out();
-    std::string text;
-    for (const Recorder::Event& e : thread->events()) {
-      text += fmt::format(
-          "{}{{\"name\":\"{}\",\"ph\":\"X\",\"pid\":1,\"tid\":{},\"ts\":{:.3f},\"dur\":{:.3f},"
-          "\"args\":{{\"line\":\"{}\",\"bytes\":{}}}}}",
-          separator, json_text(e.op->name()), thread->thread(), 1e-3 * static_cast<double>(e.start),
-          1e-3 * static_cast<double>(e.duration), json_text(place(e.where)), e.bytes);
-      separator = ",\n";
-      if (text.size() < kPart) continue;
-      file.write(text);
-      text.clear();
-    }
-    file.write(text);
+    last_thread = std::max(last_thread, thread->thread());
+    for (const Recorder::Event& e : thread->events()) writer.add(e, thread->thread());
   }
-  file.write(fmt::format("\n],\"otherData\":{{\"left_out\":{}}}}}\n", left_out));
-  file.commit();
+  for (const auto& thread : threads_) {
+    for (const Recorder::LateEvent& late : thread->late_events()) {
+      const int next = last_thread + 1 + static_cast<int>(tracks.size());
+      const auto [track, is_new] = tracks.emplace(late.device, next);
+      if (is_new) writer.add_name(late.device, next);
+      writer.add(late.event, track->second);
+    }
+  }
+  writer.finish(left_out);
 }
 
 ProfileScope::ProfileScope()

@@ -225,6 +225,16 @@ TENSORS = (b'{"dtype":"float32","shape":[2],"data":[0.1,"0x7f800000"]}', b'{"dty
            b'{"dtype":"bool","shape":[1,1],"data":[true]}')
 SAFETENSORS_HEADER = b'{"__metadata__":{"a":"b"},"x":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}'
 SAFETENSORS = struct.pack("<Q", len(SAFETENSORS_HEADER)) + SAFETENSORS_HEADER + bytes(4)
+SAVED_FILE = b'{"bytes":9,"crc32c":"00000001","file":"%s"}'
+SAVED_GRAPH = (b'{"captures":[0],"hosts":[["by","2"]],"made_for":"a.cc:1","result":{"fields":[["y",{"leaf":{"kind":"tensor",'
+               b'"present":true}}]]},"special":false,"tensors":[{"absent":false,"changed":true,"path":"x","state":0}],'
+               b'"training":false,"uses":[{"argument":-1,"read":true,"variable":0,"written":false}],"variables":[["v",0]]}')
+SAVED = (b'{"assets":[{"bytes":9,"crc32c":"00000001","file":"f","name":"a"}],"constants":[0],"format":1,"functions":['
+         b'{"arguments":["x"],"display":"f","exported":{"inputs":["x"],"outputs":["y"],"paths":["x"]},"graphs":[' + SAVED_GRAPH +
+         b'],"name":"f"}],"graphs":' + SAVED_FILE % b"graphs-1" + b',"objects":[{"name":"o","parts":{"list":[{"leaf":{"kind":'
+         b'"variable","value":0}},{"leaf":{"kind":"host","value":{"float":"0x1p+0"}}},{"nothing":true}]}}],"tensors":[' +
+         SAVED_FILE % b"tensors-1" + b'],"variables":[{"device":"cpu:0","dtype":"float32","name":"v","paths":["o/0"],"shape":'
+         b'[-1,3],"shard":0,"trainable":true}]}')
 TABLES = (b'a,b\n1,2.5\n-3,1e5\n', b'a;b\r\n"x ""y""\n",true\r\nNA,False\r\n', b'\xef\xbb\xbfa\n\n1\nx\n9223372036854775808')
 
 
@@ -243,7 +253,7 @@ def bombs():
     out = [(f"bomb_{name}", b"3" + archive("archive/data.pkl", program)) for name, program in programs.items()]
     zeros = npy("|u1", "(16777216,)", bytes(1 << 24))
     return out + [("bomb_zeros", b"1" + archive("a.npy", zeros)), ("bomb_brackets", b"7" + b"[" * 1000),
-                  ("bomb_manifest", b"6" + b"[" * 1000)]
+                  ("bomb_manifest", b"6" + b"[" * 1000), ("bomb_saved", b"9" + b"[" * 1000)]
 
 
 def seeds(folder):
@@ -258,7 +268,7 @@ def seeds(folder):
                 files.append((f"pickle_{protocol}", b"4" + archive.read("archive/data.pkl")))
     files += [(f"table_{i}", b"5" + text) for i, text in enumerate(TABLES)] + [("manifest", b"6" + MANIFEST)]
     files += [(f"json_{i}", b"7" + text) for i, text in enumerate(TENSORS)] + [("safetensors", b"8" + SAFETENSORS)]
-    files += bombs()
+    files += [("saved", b"9" + SAVED)] + bombs()
     folder.mkdir(parents=True, exist_ok=True)
     for name, data in files:
         (folder / name).write_bytes(data)

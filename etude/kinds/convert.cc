@@ -118,6 +118,16 @@ Value Converter<nn::Initializer>::write(const nn::Initializer& value) {
   return Description{std::string(name), {}};
 }
 
+// Any layer that is called with one tensor.
+ParameterType Converter<nn::Layer>::type() { return {.group = Group::kLayer}; }
+nn::Layer Converter<nn::Layer>::read(const Value& value, CallSite where) {
+  return layer_of(object_of(value, where), where);
+}
+Value Converter<nn::Layer>::write(const nn::Layer&) {
+  ETUDE_CHECK(false, "a default layer has no description");
+  __builtin_unreachable();
+}
+
 // A word. Functions of the program are objects, as for activations.
 ParameterType Converter<nn::Reduction>::type() {
   return {.form = Form::kText, .object = &typeid(nn::Reduction)};

@@ -20,6 +20,7 @@
 #include "etude/core/tensor.h"
 #include "etude/kinds/kinds.h"
 #include "etude/kinds/value.h"
+#include "etude/nn/erased_layer.h"
 #include "etude/nn/fit/callbacks.h"
 #include "etude/nn/init.h"
 #include "etude/nn/layer.h"
@@ -84,6 +85,7 @@ ETUDE_KINDS_CONVERTER(IntList);
 ETUDE_KINDS_CONVERTER(std::FILE*);
 ETUDE_KINDS_CONVERTER(nn::Activation);
 ETUDE_KINDS_CONVERTER(nn::Initializer);
+ETUDE_KINDS_CONVERTER(nn::Layer);
 ETUDE_KINDS_CONVERTER(nn::Reduction);
 ETUDE_KINDS_CONVERTER(optim::Schedule);
 #undef ETUDE_KINDS_CONVERTER

@@ -97,6 +97,66 @@ TEST(Kinds, ALayerIsUsedWithoutItsClass) {
                [] { layer_of(make("nn.relu")); });
 }
 
+// The weights of `layer` and of `other`, in order.
+void expect_equal(const nn::Layer& layer, const auto& other, const Tensor& x) {
+  EXPECT_EQ(layer.form()->to_string(), nn::Layer(other).form()->to_string());
+  EXPECT_TRUE(same_value(layer(x), other(x)));
+}
+
+TEST(Kinds, SomeLayersHoldAnyLayer) {
+  const Description dense = describe("nn.Dense", {3, 3}), norm = describe("nn.BatchNorm", {3});
+  const Description list = describe("nn.Sequential", {Values{dense, norm, dense}});
+  const Tensor x = ones({2, 5, 3}) * 0.5F, row = x.at(0);
+  const auto made_after = [](const Description& what) {
+    set_seed(7);
+    return layer_of(make(what));
+  };
+  const auto chain = [] {
+    return nn::Sequential{nn::Dense(3, 3), nn::BatchNorm(3), nn::Dense(3, 3)};
+  };
+  set_seed(7);
+  const auto wanted = chain();
+  expect_equal(made_after(list), wanted, row);
+  expect_equal(made_after(describe("nn.TimeDistributed", {list})), nn::TimeDistributed(wanted), x);
+  const nn::Layer mixed = made_after(describe("nn.Precision", {list}));
+  expect_equal(mixed, nn::Precision(wanted), row);
+  EXPECT_EQ(mixed(row).dtype(), kFloat32);
+  // State keeps its precision, also inside a layer without a class.
+  const nn::Layer low = made_after(describe(
+      "nn.Precision", {list, describe("nn.PrecisionPolicy", {}, {{"parameter", kBFloat16}})}));
+  EXPECT_EQ(low.tensor("layer/layers/0/weight").dtype(), kBFloat16);
+  EXPECT_EQ(from_json(to_json(list)), list);
+  const Description nested =
+      describe("nn.Sequential", {Values{list, describe("nn.TimeDistributed", {dense})}});
+  EXPECT_EQ(layer_of(make(nested))(x).shape(), x.shape());
+  expect_error(ErrorCode::kInvalidArgument,
+               "nn.Sequential: 'layers' is nn.relu (activation), but must be of type layer",
+               [] { make("nn.Sequential", {Values{"nn.relu"}}); });
+  expect_error(ErrorCode::kInvalidArgument, "is no layer that is called with one tensor", [] {
+    make("nn.TimeDistributed", {describe("nn.models.DLRM", {{3, 4}, 2, {5, 2}, {4, 1}})});
+  });
+}
+
+TEST(Kinds, PublishedModels) {
+  const Options small = {{"classes", 3}, {"width", 0.1}};
+  set_seed(7);
+  const Made made = make("nn.models.resnet", {18}, small);
+  set_seed(7);
+  const nn::ConvNet wanted = nn::models::resnet(18, {.classes = 3, .width = 0.1});
+  const Tensor x = ones({1, 32, 32, 3});
+  EXPECT_TRUE(same_value(made(x), wanted(x)));
+  EXPECT_EQ(make("nn.models.resnet_cifar", {8}, {{"width", 0.1}})(x).shape(), Shape({1, 10}));
+  expect_error(ErrorCode::kInvalidArgument, "resnet", [] { make("nn.models.resnet", {17}); });
+  expect_error(ErrorCode::kInvalidArgument, "nn.models.vgg: classes is 0, but must be at least 1",
+               [] {
+                 make("nn.models.vgg", {11}, {{"classes", 0}});
+               });
+  const optim::LBFGSOptions options =
+      make("optim.LBFGSOptions", {}, {{"history", 5}}).as<optim::LBFGSOptions>();
+  EXPECT_EQ(options.history, 5);
+  EXPECT_EQ(options.iterations, optim::LBFGSOptions().iterations);
+}
+
 TEST(Kinds, AnOptimizerIsUsedWithoutItsClass) {
   const Made made = make("optim.SGD", {}, {{"lr", 0.5}});
   const auto optimizer = optimizer_of(made);

@@ -48,6 +48,80 @@ void add_tables(Rows layers) {
       "nn.models.WideAndDeep", {"tables", "dim", "numbers", "hidden"}, {{3, 4}, 2, 5, {4}});
 }
 
+using nn::models::ImageOptions;
+
+// Functions of nn::models as functions of rows, which take the options first.
+template <auto of>
+constexpr auto kModel =
+    [](const ImageOptions& options, CallSite where) { return of(options, where); };
+template <class T, auto of>
+constexpr auto kModelOf =
+    [](const ImageOptions& options, CallSite where, T given) { return of(given, options, where); };
+template <auto of>
+constexpr auto kTextModel =
+    [](const NoOptions&, CallSite where, std::string size) { return of(size, where); };
+
+// Options of small models, for tests.
+Options of_width(double width) { return {{"classes", 2}, {"width", width}}; }
+
+void add_image_models(Rows rows) {
+  using namespace nn::models;  // NOLINT(google-build-using-namespace): a table
+  rows.function<ImageOptions>("nn.models.xception", kModel<xception>, {}, {}, of_width(0.1));
+  rows.function<ImageOptions>("nn.models.mobilenet", kModel<mobilenet>, {}, {}, of_width(0.1));
+  rows.function<ImageOptions>("nn.models.mobilenet_v2", kModel<mobilenet_v2>, {}, {},
+                              of_width(0.1));
+  rows.function<ImageOptions>("nn.models.shufflenet_v2", kModel<shufflenet_v2>, {}, {},
+                              of_width(0.5));
+  rows.function<ImageOptions, int>("nn.models.resnet_v2", kModelOf<int, resnet_v2>, {"depth"}, {50},
+                                   of_width(0.1));
+  rows.function<ImageOptions, int>("nn.models.big_transfer", kModelOf<int, big_transfer>, {"depth"},
+                                   {50}, of_width(0.5));
+  rows.function<ImageOptions, int>("nn.models.densenet", kModelOf<int, densenet>, {"depth"}, {121},
+                                   of_width(0.1));
+  rows.function<ImageOptions, int>("nn.models.efficientnet", kModelOf<int, efficientnet>, {"b"},
+                                   {0}, of_width(0.1));
+  rows.function<ImageOptions, std::string>("nn.models.squeezenet",
+                                           kModelOf<std::string, squeezenet>, {"version"}, {"1.1"},
+                                           of_width(0.1));
+  rows.function<ImageOptions, std::string>("nn.models.mobilenet_v3",
+                                           kModelOf<std::string, mobilenet_v3>, {"size"}, {"small"},
+                                           of_width(0.1));
+  rows.function<ImageOptions, int>("nn.models.resnet_cifar", kModelOf<int, resnet_cifar>, {"depth"},
+                                   {8}, of_width(0.1), {.classes = 10});
+}
+
+// Models with a second size after the options.
+void add_sized_models(Rows rows) {
+  rows.function<ImageOptions, int, int64_t>(
+      "nn.models.resnet",
+      [](const ImageOptions& options, CallSite where, int depth, int64_t inner) {
+        return nn::models::resnet(depth, options, inner, where);
+      },
+      {"depth", {"inner", 1}}, {18}, of_width(0.1));
+  rows.function<ImageOptions, int, int64_t>(
+      "nn.models.wide_resnet_cifar",
+      [](const ImageOptions& options, CallSite where, int depth, int64_t widen) {
+        return nn::models::wide_resnet_cifar(depth, widen, options, where);
+      },
+      {"depth", "widen"}, {10, 1}, of_width(0.1), {.classes = 10});
+  rows.function<ImageOptions, int, int64_t>(
+      "nn.models.vgg",
+      [](const ImageOptions& options, CallSite where, int depth, int64_t image) {
+        return nn::models::vgg(depth, options, image, where);
+      },
+      {"depth", {"image", 224}}, {11, 32}, of_width(0.1));
+}
+
+void add_text_models(Rows rows) {
+  using namespace nn::models;  // NOLINT(google-build-using-namespace): a table
+  using Size = std::string;
+  rows.function<NoOptions, Size>("nn.models.bert", kTextModel<bert>, {"size"}, {"base"});
+  rows.function<NoOptions, Size>("nn.models.roberta", kTextModel<roberta>, {"size"}, {"base"});
+  rows.function<NoOptions, Size>("nn.models.albert", kTextModel<albert>, {"size"}, {"base"});
+  rows.function<NoOptions, Size>("nn.models.electra", kTextModel<electra>, {"size"}, {"small"});
+  rows.function<NoOptions, Size>("nn.models.gpt2", kTextModel<gpt2>, {"size"}, {"small"});
+}
+
 }  // namespace
 
 void add_models(Table& table) {
@@ -55,6 +129,9 @@ void add_models(Table& table) {
   add_units(layers);
   add_texts(layers);
   add_tables(layers);
+  add_image_models(layers);
+  add_sized_models(layers);
+  add_text_models(layers);
 }
 
 }  // namespace etude::kinds

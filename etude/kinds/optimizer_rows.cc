@@ -4,6 +4,7 @@
 #include "etude/optim/adam_rules.h"
 #include "etude/optim/adaptive_rules.h"
 #include "etude/optim/descent_rules.h"
+#include "etude/optim/lbfgs.h"
 #include "etude/optim/sgd.h"
 #include "etude/optim/tensor_rules.h"
 #include "etude/optim/transforms.h"
@@ -86,6 +87,8 @@ void add_transforms(Rows rows) {
 void add_optimizers(Table& table) {
   add_rules({table, Group::kOptimizer});
   add_transforms({table, Group::kTransform});
+  // optim::lbfgs makes no object: it minimises a function of the program.
+  Rows(table, Group::kRecord).add<optim::LBFGSOptions, optim::LBFGSOptions>("optim.LBFGSOptions");
 }
 
 }  // namespace etude::kinds

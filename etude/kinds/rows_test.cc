@@ -38,9 +38,22 @@ bool holds_host(const Description& description) {
   return false;
 }
 
+// Published models of over ten million parameters, in their smallest size. transformers_test.cc
+// makes them.
+bool is_large(const Kind& kind) {
+  const std::string_view name = kind.name;
+  return name == "nn.models.bert" || name == "nn.models.roberta" || name == "nn.models.albert" ||
+         name == "nn.models.electra" || name == "nn.models.gpt2";
+}
+
 TEST(KindRows, EachIsMadeDescribedAndReadBack) {
   for (const Kind& kind : all()) {
     SCOPED_TRACE(kind.name);
+    if (is_large(kind)) {
+      const Description whole = describe(kind.name, sample_of(kind));
+      EXPECT_EQ(from_json(to_json(whole)), whole);
+      continue;
+    }
     const Made made = make(kind.name, sample_of(kind), kind.sample_options);
     const Description& description = made.description();
     EXPECT_EQ(&made.kind(), &kind);
@@ -144,6 +157,10 @@ void check_range(const Kind& kind, const Parameter& parameter) {
     Options options = kind.sample_options;
     std::erase_if(options, [&](const Named& entry) { return entry.name == parameter.name; });
     options.push_back({parameter.name, number(parameter, inside)});
+    if (kind.name.starts_with("nn.models.") && parameter.name == "width") {  // of the full size
+      EXPECT_NO_THROW(describe(kind.name, sample_of(kind), options)) << inside;
+      continue;
+    }
     EXPECT_NO_THROW(make(kind.name, sample_of(kind), options)) << parameter.name << " " << inside;
   }
 }

@@ -115,7 +115,8 @@ Object object_of_type(T value) {
   if constexpr (std::is_invocable_r_v<Tensor, const T&, const Tensor&>) {
     out.call = call_object<T>;
     // Activations and functions have no parts.
-    if constexpr (etude::internal::Reflectable<T>) out.to_layer = to_layer<T>;
+    constexpr bool has_parts = etude::internal::Reflectable<T> || std::is_same_v<T, nn::Layer>;
+    if constexpr (has_parts) out.to_layer = to_layer<T>;
   }
   if constexpr (std::derived_from<T, optim::internal::RuleOptimizer>) {
     out.copy_optimizer = copy_optimizer<T>;

@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cells of recurrent layers, and layers over one of several classes.
+// Cells of recurrent layers, layers over one of several classes, and layers over any layer.
+#include <utility>
+#include <vector>
+
 #include "etude/kinds/table.h"
+#include "etude/nn/erased_layer.h"
 #include "etude/nn/layers/adapters.h"
 #include "etude/nn/layers/cells.h"
 #include "etude/nn/layers/convolution.h"
+#include "etude/nn/layers/layers.h"
 #include "etude/nn/layers/recurrent.h"
+#include "etude/nn/precision.h"
 
 namespace etude::kinds {
 namespace {
@@ -35,6 +41,35 @@ const auto kSpectralNorm = []<class Layer>(const Layer& layer, const Value*, Cal
   return internal::object_of_type(nn::SpectralNorm<Layer>(layer));
 };
 
+// An nn::Layer as the layer of a template. No other type converts to it: the compiler would look
+// for a conversion of TimeDistributed<nn::Layer> to nn::Layer while it decides whether that can be
+// copied.
+class AnyLayer : public nn::Layer {
+ public:
+  explicit AnyLayer(nn::Layer layer) : nn::Layer(std::move(layer)) {}
+};
+
+const auto kSequential = [](const NoOptions&, CallSite, std::vector<nn::Layer> layers) {
+  return nn::Layer::sequential(std::move(layers));
+};
+
+const auto kTimeDistributed = [](const NoOptions&, CallSite, nn::Layer layer) {
+  return nn::TimeDistributed<AnyLayer>(AnyLayer(std::move(layer)));
+};
+const auto kPrecision = [](const NoOptions&, CallSite where, nn::Layer layer,
+                           nn::PrecisionPolicy policy) {
+  return nn::Precision<AnyLayer>(AnyLayer(std::move(layer)), policy, where);
+};
+
+void add_over_any(Rows layers, const Description& dense) {
+  layers.function<NoOptions, std::vector<nn::Layer>>("nn.Sequential", kSequential, {"layers"},
+                                                     {Values{dense}});
+  layers.function<NoOptions, nn::Layer>("nn.TimeDistributed", kTimeDistributed, {"layer"}, {dense});
+  const Value mixed = Converter<nn::PrecisionPolicy>::write(nn::kMixedBFloat16);
+  layers.function<NoOptions, nn::Layer, nn::PrecisionPolicy>("nn.Precision", kPrecision,
+                                                             {"layer", {"policy", mixed}}, {dense});
+}
+
 Description cell_of(const char* kind) { return {kind, {{"input", 3}, {"hidden", 4}}}; }
 
 }  // namespace
@@ -63,6 +98,7 @@ void add_wrappers(Table& table) {
       "nn.WeightNorm", kWeightNorm, {{"layer", weighted}}, {dense});
   layers.wrapper<decltype(kSpectralNorm), NoOptions, Dense, Conv1D, Conv2D, Conv3D>(
       "nn.SpectralNorm", kSpectralNorm, {{"layer", weighted}}, {dense});
+  add_over_any(layers, dense);
 }
 
 }  // namespace etude::kinds

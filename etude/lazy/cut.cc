@@ -212,7 +212,7 @@ void LazyTrace::find_before(LazySegment& s, const SegmentInputs& inputs, const L
   }
 }
 
-void LazyTrace::note_failed(LazySegment& s) {
+void LazyTrace::note_failed(LazySegment& s) noexcept {
   for (std::size_t i = 0; i < s.nodes.size(); ++i) {
     if (s.errors[i] == nullptr || s.nodes[i]->held == 0) continue;
     for (const LazyResult& result : s.nodes[i]->results) {
@@ -221,7 +221,7 @@ void LazyTrace::note_failed(LazySegment& s) {
         HeldBefore& held = mark->before_->held;
         const auto moved = std::ranges::find(s.before, mark, &LazySegment::Before::mark);
         if (moved != s.before.end()) held.value = std::move(moved->value);
-        failed_.push_back({held.holder, held.restore});
+        failed_.splice(failed_.end(), mark->before_->failed);
       }
     }
   }
@@ -279,11 +279,7 @@ std::shared_ptr<const Error> LazyTrace::run(Lock& lock, std::vector<LazyNode*> n
   segment.numbers.clear();
   lock.lock();
   publish(segment, dead);
-  try {
-    note_failed(segment);
-  } catch (const std::bad_alloc&) {
-    // The Variables keep the values that failed: a read throws the error again.
-  }
+  note_failed(segment);
   is_running_ = false;
   const auto failed =
       std::ranges::find_if(segment.errors, [](const auto& e) { return e != nullptr; });

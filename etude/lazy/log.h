@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "etude/base/call_site.h"
+#include "etude/base/internal/fork_lock.h"
 #include "etude/lazy/metrics.h"
 
 namespace etude::internal {
@@ -69,7 +70,7 @@ struct LazyLog {
   void note_compile(double seconds, std::string text);
 
   std::array<std::atomic<int64_t>, kLazyCounts> counts{};
-  std::mutex mutex;  // of the following members
+  ForkSafeMutex mutex;  // of the following members
   std::map<std::string, int64_t, std::less<>> eager, observed;
   std::deque<LazyRun> runs;
   std::deque<LazyCompile> compiles;

@@ -163,12 +163,12 @@ void LazyTrace::forget(LazyMark& mark, DeadNodes& dead) noexcept {
 }
 
 void LazyTrace::restore_failed() {
-  std::vector<Failed> failed;
+  std::list<LazyFailed> failed;
   {
     const Lock lock(mutex_);
     failed.swap(failed_);
   }
-  for (const Failed& f : failed) {
+  for (const LazyFailed& f : failed) {
     if (const std::shared_ptr<void> holder = f.holder.lock()) f.restore(holder.get());
   }
 }
@@ -201,12 +201,13 @@ int64_t LazyMark::waits_for() {
 
 void LazyMark::keep_before(HeldBefore before) {
   auto made = std::make_unique<LazyBefore>();
+  made->failed.push_back({before.holder, before.restore});
   made->held = std::move(before);
   const LazyTrace::Lock lock(trace_.mutex_);
   if (node_ == nullptr) return;
   before_.swap(made);  // the remaining value is destroyed after the lock
   if (node_->state != LazyNode::State::kFailed) return;
-  trace_.failed_.push_back({before_->held.holder, before_->held.restore});
+  trace_.failed_.splice(trace_.failed_.end(), before_->failed);
 }
 
 Tensor LazyMark::take_before() {

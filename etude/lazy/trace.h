@@ -17,6 +17,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -79,10 +80,17 @@ struct LazyNode : FromFreeList<LazyNode> {
   std::shared_ptr<const Error> error;  // why it has no results
 };
 
+// A Variable whose pending value failed: it gets its earlier value back.
+struct LazyFailed {
+  std::weak_ptr<void> holder;
+  void (*restore)(void* holder) = nullptr;
+};
+
 // The value of a Variable before the pending value of a mark was assigned to it. `next`: in the
 // list of finished marks.
 struct LazyBefore {
   HeldBefore held;
+  std::list<LazyFailed> failed;  // one entry, made while there is memory
   LazyBefore* next = nullptr;
 };
 
@@ -237,7 +245,7 @@ class LazyTrace {
   // Moves the earlier value of a Variable out of the inputs, if it is among them.
   static void find_before(LazySegment& segment, const SegmentInputs& inputs, const LazyNode& node);
   // After publish(): records the Variables whose value failed.
-  void note_failed(LazySegment& segment);
+  void note_failed(LazySegment& segment) noexcept;
   void wait_for_run(Lock& lock);
   std::size_t find_cut() const;
 
@@ -257,11 +265,7 @@ class LazyTrace {
   int64_t dropped_ = 0;
   uint64_t stamp_ = 0;                  // of the latest needed_by()
   std::atomic<int64_t> held_bytes_{0};  // upper bound: of results and inputs of pending nodes
-  struct Failed {
-    std::weak_ptr<void> holder;
-    void (*restore)(void* holder);
-  };
-  std::vector<Failed> failed_;
+  std::list<LazyFailed> failed_;        // lists pass their entries on without memory
 };
 
 // Records the calls of this thread from now on if the whole program is lazy (ETUDE_MODE).

@@ -13,6 +13,7 @@
 #include "etude/core/call/builtin.h"
 #include "etude/core/call/call_scope.h"
 #include "etude/core/context/context.h"
+#include "etude/core/context/draws_scope.h"
 #include "etude/core/context/placement.h"
 #include "etude/core/dtype_functions.h"
 #include "etude/core/internal/call.h"
@@ -276,6 +277,7 @@ Tensor below(const Tensor& draws, const Tensor& low, const Tensor& high) {
 Tensor normal_from(const char* name, const Op& draw, const IntList& shape,
                    const NormalOptions& options, CallSite where) {
   return internal::located(name, where, [&] {
+    const internal::DrawsScope undo;
     for (const double s : known_values(options.stddev)) {
       ETUDE_REQUIRE(s >= 0, "stddev is {}, but must be 0 or more", s);
     }
@@ -313,6 +315,7 @@ Tensor split(const Tensor& key, int64_t n, CallSite where) {
 
 Tensor uniform(const IntList& shape, const UniformOptions& options, CallSite where) {
   return internal::located("random.uniform", where, [&] {
+    const internal::DrawsScope undo;
     const Tensor low =
         options.low.has_value() || !options.high.has_value() ? options.low : Tensor(0.0);
     const Tensor high =
@@ -349,6 +352,7 @@ Tensor truncated_normal(const IntList& shape, const NormalOptions& options, Call
 Tensor randint(const IntList& shape, int64_t low, int64_t high, const DrawOptions& options,
                CallSite where) {
   return internal::located("random.randint", where, [&] {
+    const internal::DrawsScope undo;
     const Tensor key = key_or_next(options.key);
     return internal::run(
         internal::op<"random_integers">(), {&key},
@@ -359,6 +363,7 @@ Tensor randint(const IntList& shape, int64_t low, int64_t high, const DrawOption
 Tensor bernoulli(const Tensor& p, const IntList& shape, const DrawOptions& options,
                  CallSite where) {
   return internal::located("random.bernoulli", where, [&] {
+    const internal::DrawsScope undo;
     for (const double value : known_values(p)) {
       ETUDE_REQUIRE(value >= 0 && value <= 1, "p is {}, but a probability lies in [0, 1]", value);
     }
@@ -380,6 +385,7 @@ Tensor bernoulli(const Tensor& p, const IntList& shape, const DrawOptions& optio
 
 Tensor permutation(int64_t n, const DrawOptions& options, CallSite where) {
   return internal::located("random.permutation", where, [&] {
+    const internal::DrawsScope undo;
     ETUDE_REQUIRE(n >= 0, "n is {}, but must be 0 or more", n);
     const Tensor key = key_or_next(options.key);
     const Tensor order = internal::run(internal::op<"random_permutation">(), {&key},

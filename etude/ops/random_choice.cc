@@ -7,6 +7,7 @@
 #include "etude/base/check.h"
 #include "etude/core/call/call_scope.h"
 #include "etude/core/context/context.h"
+#include "etude/core/context/draws_scope.h"
 #include "etude/ops.h"
 #include "etude/ops/random.h"
 
@@ -36,6 +37,7 @@ void require_probabilities(const Tensor& p, int64_t parts, int64_t draws) {
 Tensor categorical(const Tensor& logits, const IntList& shape, const DrawOptions& options,
                    CallSite where) {
   return internal::located("random.categorical", where, [&] {
+    const internal::DrawsScope undo;
     const ContextScope scope(ContextStack::top(), where);
     ETUDE_REQUIRE(logits.rank() >= 1 && logits.shape()[logits.rank() - 1] > 0,
                   "logits of shape {} have no classes along a last axis",
@@ -62,6 +64,7 @@ Tensor categorical(const Tensor& logits, const IntList& shape, const DrawOptions
 
 Tensor shuffle(const Tensor& x, const ShuffleOptions& options, CallSite where) {
   return internal::located("random.shuffle", where, [&] {
+    const internal::DrawsScope undo;
     const ContextScope scope(ContextStack::top(), where);
     ETUDE_REQUIRE(x.rank() > 0, "x is a scalar and has no axis to shuffle along");
     const int64_t axis = options.axis < 0 ? options.axis + x.rank() : options.axis;
@@ -75,6 +78,7 @@ Tensor shuffle(const Tensor& x, const ShuffleOptions& options, CallSite where) {
 
 Tensor choice(const Tensor& x, const IntList& shape, const ChoiceOptions& options, CallSite where) {
   return internal::located("random.choice", where, [&] {
+    const internal::DrawsScope undo;
     const ContextScope scope(ContextStack::top(), where);
     ETUDE_REQUIRE(x.rank() > 0 && x.shape()[0] > 0,
                   "x of shape {} has no parts along a first axis to choose from",

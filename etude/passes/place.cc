@@ -67,6 +67,10 @@ class PlaceContext final : public Context {
 
   void run_node(const Graph::Node& node) {
     build_.set_frame(node.frame);
+    if (node.op.moves_devices() && is_there(node)) {
+      values_[node.first_result] = value(node.operands[0]);
+      return;
+    }
     // The device on which the node was recorded: of a scope inside the function, unless cpu:0.
     const Device own = device_of(node.op, operand_types(graph_, node), node.attrs);
     const Device device = own.is_home() ? device_ : own;
@@ -89,6 +93,12 @@ class PlaceContext final : public Context {
     }
     const Values out = etude::execute(node.op, OperandList(held).view(), attrs, node.where);
     for (uint32_t r = 0; r < node.results; ++r) values_[node.first_result + r] = out[r];
+  }
+
+  // Whether a copy goes to the device where its operand now is. Then its result is the operand
+  // itself, as in a plain call.
+  bool is_there(const Graph::Node& node) {
+    return value(node.operands[0]).device() == graph_.type(node.first_result)->device();
   }
 
   // All results of a branch or a step are on the device, also results of host code.

@@ -8,6 +8,8 @@
 #include <string>
 #include <unordered_map>
 
+#include "etude/base/internal/fork_lock.h"
+
 namespace etude::internal {
 namespace {
 
@@ -62,7 +64,7 @@ class Key {
 
 const ClusterCode* ClusterCode::of(Cluster cluster) {
   constexpr std::size_t kMost = 4096;
-  static std::mutex mutex;
+  static auto& mutex = *new ForkSafeMutex;
   static auto* const all = new std::unordered_map<std::string, const ClusterCode*>;
 #ifdef ETUDE_ASSERTIONS
   check(cluster);

@@ -214,8 +214,11 @@ void Plan::take_given(Operands inputs, std::span<const uint8_t> given, Values& m
 Values Plan::run(Operands inputs, std::span<const uint8_t> given) const {
   Values made(made_.size()), out(outputs_.size());
   // A run that can be cancelled may end at each step, so its inputs must stay unchanged.
-  const bool takes = !given.empty() && (mode_word & kModeCancel) == 0;
+  bool takes = !given.empty() && !donations_.empty() && (mode_word & kModeCancel) == 0;
+  takes = takes && (late_values_.empty() || stretches_.empty());
   if (takes) take_given(inputs, given, made);
+  const bool waits = takes && !late_values_.empty() &&
+                     std::ranges::any_of(made, [](const Tensor& y) { return y.has_value(); });
   for (std::size_t k = 0; k < made_.size(); ++k) {
     if (!made[k].has_value()) made[k] = make_tensor(made_[k]);
   }
@@ -236,9 +239,10 @@ Values Plan::run(Operands inputs, std::span<const uint8_t> given) const {
   }
   {
     const FloatModeScope float_mode;
-    if (const Step* failed = run_steps(*taken.frame)) [[unlikely]] {
+    const Step* const failed =
+        waits ? run_in_two(*taken.frame, inputs, made) : run_steps(*taken.frame);
+    if (failed != nullptr) [[unlikely]]
       throw_fault_of(*graph_, failed->node);
-    }
   }
   add_results(inputs, made, out, true);
   return out;

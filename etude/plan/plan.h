@@ -19,6 +19,9 @@
 // and nothing is allocated). So a run that throws has written to no input. The input and the result
 // have two places; each run decides whether they are one tensor. A loop owns its carried values, so
 // it may overwrite them even if a later step can fail (may_go_over()).
+// A step in the queue of a device fails after later steps were enqueued. Such a run waits before
+// the first step that may write over an input, until the values that this and later steps read are
+// there (plan_late.cc).
 //
 // `dying` marks inputs that are not needed after a run. After its last reader and under the same
 // condition, a large dying input becomes memory for large intermediate values, or the tensor of a
@@ -48,6 +51,7 @@
 namespace ETUDE_API etude {
 namespace internal {
 
+class DeviceMemory;
 struct LoopShape;
 
 // All steps of a loop as a single function. A kernel may run it instead of a Runner.
@@ -192,6 +196,13 @@ class Plan final : public RefCounted {
     std::vector<KernelCall> calls;  // one per step, into `pointers`
   };
 
+  // A value that must be there before a run writes over an input.
+  struct LateValue {
+    DeviceMemory* memory;
+    Place place;
+    std::size_t bytes;
+  };
+
   Plan() = default;
   ~Plan() override;
   // Returns an existing frame, possibly of another plan, or a new frame.
@@ -209,6 +220,10 @@ class Plan final : public RefCounted {
   const Step* run_sections(const Frame& frame) const;
   const Step* run_fork(const Frame& frame, const Section& fork) const;
   const Step* run_watched_steps(const Frame& frame) const;
+  // `safe`: neither this node nor a later one can fail.
+  void find_late_values(std::size_t safe);
+  // Waits for the late values between two parts of the steps. throws: their late errors.
+  const Step* run_in_two(const Frame& frame, Operands inputs, const Values& made) const;
   void take_given(Operands inputs, std::span<const uint8_t> given, Values& made) const;
   void add_results(Operands inputs, Values& made, Values& out, bool from_made) const;
   std::string place_text(const Place& place) const;
@@ -243,6 +258,8 @@ class Plan final : public RefCounted {
   std::vector<Arena> arenas_;
   int64_t arena_bytes_ = 0;  // of all arenas
   int64_t live_bytes_ = 0;
+  std::vector<LateValue> late_values_;
+  std::size_t first_safe_ = 0;  // the step before which a run waits for them
   bool may_fail_ = false;
   CallTime time_;
 

@@ -87,6 +87,7 @@ class Planner {
   }
   RefPtr<const Plan> finish() {
     add_steps();
+    if (has_queue() && plan_->may_fail_) plan_->find_late_values(safe_);
     find_stretches(*plan_, graph_, prepared_);
 #ifdef ETUDE_ASSERTIONS
     plan_->verify_places();
@@ -359,9 +360,8 @@ class Planner {
     int64_t made = -1;        // the new tensor; of an input once it is used
   };
   void find_safe() {
-    while (safe_ > 0 && (is_view(*prepared_[safe_ - 1]) || prepared_[safe_ - 1]->never_faults)) {
+    while (safe_ > 0 && (is_view(*prepared_[safe_ - 1]) || prepared_[safe_ - 1]->never_faults))
       --safe_;
-    }
     // A branch of a fork may be ahead of a failing step of another branch.
     if (safe_ < graph_.size() && begin_of(safe_) < safe_) safe_ = last_of(safe_) + 1;
   }

@@ -15,6 +15,7 @@
 #include "etude/core/op/batching.h"
 #include "etude/stage/function.h"
 #include "etude/stage/key_inputs.h"
+#include "etude/stage/loop_places.h"
 #include "etude/stage/make_graph.h"
 #include "etude/stage/trace.h"
 #include "etude/variables/open_shape.h"
@@ -183,36 +184,11 @@ std::optional<std::size_t> index_of(const Tensor& index, std::size_t branches, C
   });
 }
 
-int64_t count_rows(std::string_view op, std::span<const Tensor> xs,
-                   std::span<const std::string> names, CallSite where) {
-  return located(op, where, [&] {
-    ETUDE_REQUIRE(!xs.empty(), "xs has no tensor, so that there are no rows");
-    for (std::size_t i = 0; i < xs.size(); ++i) {
-      ETUDE_REQUIRE(xs[i].rank() > 0, "'{}' is a scalar, but its rows are along axis 0", names[i]);
-      ETUDE_REQUIRE(xs[i].shape()[0] == xs[0].shape()[0],
-                    "'{}' has {} rows along axis 0, and '{}' has {}", names[0], xs[0].shape()[0],
-                    names[i], xs[i].shape()[0]);
-    }
-    return xs[0].shape()[0];
-  });
-}
-
 void check_options(std::string_view op, const LoopOptions& options, CallSite where) {
   const int64_t most = options.max_iterations.value_or(0);
   if (most >= 0) return;
   throw_of(op, ErrorCode::kInvalidArgument,
            fmt::format("option 'max_iterations' is {}, but must be 0 or more", most), where);
-}
-
-bool follows_values() noexcept { return mode_word != 0 && !is_tracing(); }
-
-void OwnValues::own(std::vector<Tensor>& xs) {
-  ids_.resize(xs.size());
-  for (std::size_t i = 0; i < xs.size(); ++i) {
-    if (!is_differentiable(xs[i].dtype()) || TensorAccess::id(xs[i]) == ids_[i]) continue;
-    xs[i] = identity(xs[i], where_);
-    ids_[i] = TensorAccess::id(xs[i]);
-  }
 }
 
 namespace {
@@ -355,6 +331,25 @@ std::string input_name(const Outside::Used& used) {
   return used.variable.name().empty() ? "variable" : used.variable.name();
 }
 
+// Traces the body of a loop. A carried value follows the results of the body to their device.
+BodyGraph trace_loop(StagedLoop& loop, std::span<const Tensor> rows, TensorBody body) {
+  std::vector<std::string> names = loop.names;
+  names.resize(names.size() + rows.size(), "row");
+  const auto run = [&](std::span<const Tensor> in) {
+    std::vector<Tensor> out = body(in);
+    keep_places(out, loop.carried, loop.where);
+    return out;
+  };
+  for (;;) {
+    std::vector<Tensor> like = loop.carried;
+    for (const Tensor& x : rows) {
+      like.push_back(batching::example_type(x.type())->abstract_tensor());
+    }
+    BodyGraph traced = trace_body(loop.op, "body", loop.key, like, names, run, loop.where);
+    if (!follow_results(loop.carried, *traced.graph, loop.where)) return traced;
+  }
+}
+
 // Inputs of a graph under construction, with their operands.
 class Layout {
  public:
@@ -404,6 +399,9 @@ std::vector<Tensor> StagedSwitch::run(const Tensor& index) {
     if (outside.draws) layout.add("key", state_->key);
     for (const Outside::Used& used : outside.variables) layout.add(input_name(used), used.value);
     for (const Tensor& x : outside.captures) layout.add("capture", x);
+    std::vector<const Graph*> traced;
+    for (const BodyGraph& branch : state_->branches) traced.push_back(branch.graph.get());
+    const std::vector<Tensor> places = common_places(traced, state_->branches[0].results);
     AttrObjects graphs;
     for (const BodyGraph& branch : state_->branches) {
       const GraphRef graph =
@@ -414,7 +412,9 @@ std::vector<Tensor> StagedSwitch::run(const Tensor& index) {
             const std::size_t count = outside.variables.size();
             inside.variables.assign(in.begin(), in.begin() + static_cast<std::ptrdiff_t>(count));
             inside.captures.assign(in.begin() + static_cast<std::ptrdiff_t>(count), in.end());
-            return run_body(branch, outside, inside, {}, false);
+            std::vector<Tensor> results = run_body(branch, outside, inside, {}, false);
+            keep_places(results, places, where);
+            return results;
           });
       graphs.emplace_back(graph.get());
     }
@@ -547,10 +547,11 @@ std::vector<Tensor> run_while(StagedLoop loop, const LoopOptions& options, Tenso
   return located(loop.op, loop.where, [&] {
     to_scope(loop.carried, loop.where);
     OwnValues(loop.where).own(loop.carried);
-    const auto trace = [&](const char* name, TensorBody f) {
-      return trace_body(loop.op, name, loop.key, loop.carried, loop.names, f, loop.where);
+    const auto trace_condition = [&] {
+      return trace_body(loop.op, "condition", loop.key, loop.carried, loop.names, condition,
+                        loop.where);
     };
-    const BodyGraph traced_condition = trace("condition", condition);
+    BodyGraph traced_condition = trace_condition();
     for (const GraphVariable& v : traced_condition.variables) {
       ETUDE_REQUIRE_CODE(kUnimplemented, !v.is_written,
                          "the condition assigns {}. Assign it in the body", v.name);
@@ -558,7 +559,9 @@ std::vector<Tensor> run_while(StagedLoop loop, const LoopOptions& options, Tenso
     const Type* says = traced_condition.graph->output_types()[0];
     ETUDE_REQUIRE(says != nullptr && says->dtype() == kBool && says->count() == 1,
                   "the condition is {}, but must be a single bool", type_or_absent(says));
-    const BodyGraph traced_body = trace("body", body);
+    const std::vector<Tensor> before = loop.carried;
+    const BodyGraph traced_body = trace_loop(loop, {}, body);
+    if (!are_at_places_of(before, loop.carried)) traced_condition = trace_condition();
     Outside outside(loop.where);
     outside.add(traced_condition);
     outside.add(traced_body);
@@ -581,13 +584,7 @@ std::vector<Tensor> run_scan(StagedLoop loop, std::span<const Tensor> given, int
       to_scope(*list, loop.where);
       OwnValues(loop.where).own(*list);
     }
-    std::vector<Tensor> like = loop.carried;
-    std::vector<std::string> names = loop.names;
-    for (const Tensor& x : rows) {
-      like.push_back(batching::example_type(x.type())->abstract_tensor());
-      names.push_back("row");
-    }
-    const BodyGraph traced = trace_body(loop.op, "body", loop.key, like, names, body, loop.where);
+    const BodyGraph traced = trace_loop(loop, rows, body);
     Outside outside(loop.where);
     outside.add(traced);
     const LoopGraphs graphs(loop, traced, outside, rows);

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Splits and joins lists of tensors for control flow.
+// Lists of tensors for control flow: counted, split and joined, and given ids of their own.
+#include "etude/base/check.h"
 #include "etude/core/call/builtin.h"
+#include "etude/core/call/call_scope.h"
+#include "etude/core/internal/mode.h"
 #include "etude/stage/control_flow.h"
+#include "etude/stage/trace.h"
 
 namespace etude::internal {
 
@@ -19,6 +23,20 @@ std::vector<std::string> present_names(const Arguments& arguments, const Argumen
     if (arguments.tensors[i]->has_value()) out.push_back(names.tensors[i]);
   }
   return out;
+}
+
+int64_t count_rows(std::string_view op, std::span<const Tensor> xs,
+                   std::span<const std::string> names, CallSite where) {
+  return located(op, where, [&] {
+    ETUDE_REQUIRE(!xs.empty(), "xs has no tensor, so that there are no rows");
+    for (std::size_t i = 0; i < xs.size(); ++i) {
+      ETUDE_REQUIRE(xs[i].rank() > 0, "'{}' is a scalar, but its rows are along axis 0", names[i]);
+      ETUDE_REQUIRE(xs[i].shape()[0] == xs[0].shape()[0],
+                    "'{}' has {} rows along axis 0, and '{}' has {}", names[0], xs[0].shape()[0],
+                    names[i], xs[i].shape()[0]);
+    }
+    return xs[0].shape()[0];
+  });
 }
 
 std::vector<Values> split_rows(std::span<const Tensor> xs) {
@@ -51,6 +69,17 @@ std::vector<Tensor> joined(std::span<const Tensor> a, std::span<const Tensor> b)
   std::vector<Tensor> out(a.begin(), a.end());
   out.insert(out.end(), b.begin(), b.end());
   return out;
+}
+
+bool follows_values() noexcept { return mode_word != 0 && !is_tracing(); }
+
+void OwnValues::own(std::vector<Tensor>& xs) {
+  ids_.resize(xs.size());
+  for (std::size_t i = 0; i < xs.size(); ++i) {
+    if (!is_differentiable(xs[i].dtype()) || TensorAccess::id(xs[i]) == ids_[i]) continue;
+    xs[i] = identity(xs[i], where_);
+    ids_[i] = TensorAccess::id(xs[i]);
+  }
 }
 
 }  // namespace etude::internal

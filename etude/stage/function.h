@@ -491,9 +491,8 @@ class Function<R(A...)> {
                  X&... args) const {
     if constexpr ((internal::kIsInOut<A> || ...)) {
       if (trace.arguments != nullptr) [[unlikely]] {
-        take_form(*static_cast<const std::tuple<std::decay_t<A>...>*>(trace.arguments.get()),
-                  std::index_sequence_for<A...>(), args...);
-        (take_anew<A>(out, next, args), ...);
+        take_form(*static_cast<const std::tuple<std::decay_t<A>...>*>(trace.arguments.get()), out,
+                  next, std::index_sequence_for<A...>(), args...);
         return;
       }
       for (std::size_t k = 0; k < call.tensors.size(); ++k) {
@@ -504,10 +503,12 @@ class Function<R(A...)> {
     }
   }
 
-  // Sets the structure and the host values of in-out arguments, but not their tensors, to their
-  // state after the call. All copies are made before the first argument changes.
+  // Sets in-out arguments to copies of their structure and host values after the call, with the
+  // values from `next` on. The copies are complete before the first argument changes.
   template <class Tuple, std::size_t... I, class... X>
-  static void take_form(Tuple after, std::index_sequence<I...>, X&... args) {
+  void take_form(Tuple after, Values& out, std::size_t next, std::index_sequence<I...>,
+                 X&... args) const {
+    (take_anew<A>(out, next, std::get<I>(after)), ...);
     const auto take = [](auto as_in, auto& arg, auto& value) {
       if constexpr (decltype(as_in)::value) arg = std::move(value);
     };

@@ -12,6 +12,7 @@
 #include "etude/core/call/builtin.h"
 #include "etude/core/call/call_scope.h"
 #include "etude/core/context/device_scope.h"
+#include "etude/core/context/draws_scope.h"
 #include "etude/core/context/pending.h"
 #include "etude/core/context/resource.h"
 #include "etude/core/internal/late_calls.h"
@@ -262,8 +263,8 @@ TraceRef FunctionCore::find(const Arguments& call) const {
 }
 
 TraceRef FunctionCore::find_generalised(const Arguments& call, Refusal& refusal) {
-  for (const TraceRef& trace : traces()) {
-    if (!trace->symbolic || !variables_fit(*trace, call)) continue;
+  for (const TraceRef& trace : kept_->symbolic_of_form(call)) {
+    if (!variables_fit(*trace, call)) continue;
     const TraceRef made = instance_of(*trace, call, refusal);
     if (!made) continue;
     note_use(*trace);
@@ -326,7 +327,7 @@ TraceRef FunctionCore::trace_call(const Arguments& call, const ArgumentNames& na
   if (kept_->history->note_trace()) warn_of_traces(name(), traces(), TraceKey(call), names, where);
   if (general) keep(general);
   if (found || refusal.is_of_given_size) return keep_instance(found ? found : TraceRef(made));
-  if (options_.relax_shapes) generalise(*made, call, traces());
+  if (options_.relax_shapes) generalise(*made, call, kept_->latest_of_form(call));
   if (made->symbolic && !refusal.text.empty()) {
     made->cause += "; the graph for other sizes does not serve it: " + refusal.text;
   } else if (!refusal.text.empty()) {
@@ -470,6 +471,8 @@ bool is_changing(const Trace& trace) {
 Values FunctionCore::run(const Trace& trace, const Arguments& call, CallSite where) const {
   kept_->history->note_call();
   if (!trace.size_reads.empty()) TraceContext::note_reads(trace.size_reads);
+  std::optional<DrawsScope> draws;  // of the keys of this call
+  if (trace.keys > 0) draws.emplace();
   std::optional<LazyPause> pause;  // pending calls must fail before the changes
   if (mode_word != 0 && is_lazy() && is_changing(trace)) pause.emplace(where);
   if (trace.variables.empty()) return run_locked(trace, call, {}, where);
@@ -528,7 +531,7 @@ Values FunctionCore::run_locked(const Trace& trace, const Arguments& call,
     std::optional<LateCallerScope> late;
     if (device) late.emplace(name(), where);
     const bool is_plain = mode_word == 0 && has_data;
-    Values out = device     ? run_placed(*trace.graph, list.view(), *device, where)
+    Values out = device     ? run_placed(*trace.graph, list.view(), trace.given, *device, where)
                  : is_plain ? trace.plan->run(list.view(), trace.given)
                             : call_graph(trace.attrs, list.view(), where);
     if (mode_word != 0 && !device) {
@@ -558,9 +561,15 @@ std::vector<Variable> FunctionCore::variables() const {
 }
 
 std::string FunctionCore::cause_of(const TraceKey& key, const ArgumentNames& names) const {
-  const std::vector<TraceRef> known = traces();
-  if (known.empty()) return "it is the first";
-  return difference_from(*known.back(), known.size(), key, names);
+  kept_->drop_useless();
+  TraceRef latest;
+  std::size_t count = 0;
+  {
+    const std::shared_lock lock(kept_->mutex);
+    count = kept_->traces.size();
+    if (count > 0) latest = kept_->traces.back();
+  }
+  return latest ? difference_from(*latest, count, key, names) : "it is the first";
 }
 
 }  // namespace internal

@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <iterator>
 #include <mutex>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "etude/base/internal/hash.h"
 #include "etude/base/warning.h"
 #include "etude/core/call/builtin.h"
 #include "etude/graph/symbolic_graph.h"
@@ -132,18 +134,100 @@ void note_use(const Trace& trace) noexcept {
   trace.last_use.store(clock.fetch_add(1, std::memory_order_relaxed), std::memory_order_relaxed);
 }
 
-void TraceIndex::add(const TraceRef& trace, bool is_instance) {
-  constexpr uint64_t kTraceFirst = uint64_t{1} << 63;
-  entries_.emplace(trace->key.hash(), Entry{trace, ++next_ | (is_instance ? 0 : kTraceFirst)});
+namespace {
+
+uint64_t mix_form(uint64_t h, const Type* type) {
+  if (type == nullptr) return mix(h, 0);
+  return mix(h,
+             static_cast<uint64_t>(type->dtype()) * 64 + static_cast<uint64_t>(type->rank()) + 1);
 }
 
-void TraceIndex::remove(const Trace& trace) {
-  const auto [begin, end] = entries_.equal_range(trace.key.hash());
-  for (auto at = begin; at != end; ++at) {
-    if (at->second.trace.get() != &trace) continue;
-    entries_.erase(at);
+// After the types: the other parts of a key.
+uint64_t mix_rest(uint64_t h, std::span<const uint64_t> words, Phase phase) {
+  h = mix(h, words.size());
+  for (const uint64_t word : words) h = mix(h, word);
+  return mix(h, static_cast<uint64_t>(phase));
+}
+
+bool is(const TraceRef& ref, const Trace& trace) { return ref.get() == &trace; }
+
+void erase_from(std::vector<TraceRef>& list, const Trace& trace) noexcept {
+  const auto at = std::ranges::find_if(list, [&](const TraceRef& t) { return is(t, trace); });
+  if (at != list.end()) list.erase(at);
+}
+
+// So that the next push_back() does not throw.
+void make_room(std::vector<TraceRef>& list) {
+  if (list.size() == list.capacity()) list.reserve(std::max<std::size_t>(8, 2 * list.size()));
+}
+
+}  // namespace
+
+uint64_t form_hash(const TraceKey& key) {
+  uint64_t h = key.types.size();
+  for (const Type* type : key.types) h = mix_form(h, type);
+  return mix_rest(h, key.words, key.phase);
+}
+
+uint64_t form_hash(const Arguments& call) {
+  uint64_t h = call.tensors.size();
+  for (const Tensor* x : call.tensors) h = mix_form(h, x->has_value() ? x->type() : nullptr);
+  return mix_rest(h, {call.words.begin(), call.words.size()}, ambient().phase);
+}
+
+void TraceIndex::add(const TraceRef& trace, bool is_instance) {
+  constexpr uint64_t kTraceFirst = uint64_t{1} << 63;
+  if (is_instance) {
+    entries_.emplace(trace->key.hash(), Entry{trace, ++next_});
     return;
   }
+  Form& form = forms_[form_hash(trace->key)];
+  make_room(form.traces);
+  if (trace->symbolic) make_room(form.symbolic);
+  entries_.emplace(trace->key.hash(), Entry{trace, ++next_ | kTraceFirst});
+  form.traces.push_back(trace);
+  if (trace->symbolic) form.symbolic.push_back(trace);
+}
+
+void TraceIndex::remove(const Trace& trace) noexcept {
+  const auto [begin, end] = entries_.equal_range(trace.key.hash());
+  const auto at =
+      std::find_if(begin, end, [&](const auto& entry) { return is(entry.second.trace, trace); });
+  if (at != end) entries_.erase(at);
+  const auto form = forms_.find(form_hash(trace.key));
+  if (form == forms_.end()) return;
+  erase_from(form->second.symbolic, trace);
+  erase_from(form->second.traces, trace);
+  if (form->second.traces.empty()) forms_.erase(form);
+}
+
+std::vector<TraceRef> TraceIndex::latest_of_form(uint64_t form) const {
+  const auto at = forms_.find(form);
+  if (at == forms_.end()) return {};
+  const std::vector<TraceRef>& all = at->second.traces;
+  const std::size_t count = std::min(all.size(), kMostOfForm);
+  return {all.end() - static_cast<std::ptrdiff_t>(count), all.end()};
+}
+
+std::vector<TraceRef> TraceIndex::symbolic_of_form(uint64_t form) const {
+  const auto at = forms_.find(form);
+  return at == forms_.end() ? std::vector<TraceRef>() : at->second.symbolic;
+}
+
+std::vector<TraceRef> FunctionCore::Kept::latest_of_form(const Arguments& call) const {
+  drop_useless();
+  const std::shared_lock lock(mutex);
+  return index == nullptr ? traces : index->latest_of_form(form_hash(call));
+}
+
+std::vector<TraceRef> FunctionCore::Kept::symbolic_of_form(const Arguments& call) const {
+  drop_useless();
+  const std::shared_lock lock(mutex);
+  if (index != nullptr) return index->symbolic_of_form(form_hash(call));
+  std::vector<TraceRef> out;
+  std::ranges::copy_if(traces, std::back_inserter(out),
+                       [](const TraceRef& trace) { return trace->symbolic.get() != nullptr; });
+  return out;
 }
 
 void FunctionCore::Kept::drop_useless() const {
@@ -153,6 +237,7 @@ void FunctionCore::Kept::drop_useless() const {
     if (ending == 0) return;
   }
   const std::unique_lock lock(mutex);
+  dying.reserve(ending);  // without memory nothing has changed
   for (auto* list : {&traces, &instances}) {
     for (TraceRef& trace : *list) {
       if (!is_useless(*trace)) continue;
@@ -164,29 +249,33 @@ void FunctionCore::Kept::drop_useless() const {
 }
 
 void FunctionCore::Kept::add(std::vector<TraceRef>& list, const TraceRef& trace) {
+  make_room(list);
   if (index == nullptr && traces.size() + instances.size() >= kMostUnindexed) {
     auto made = std::make_unique<TraceIndex>();
     for (const TraceRef& known : instances) made->add(known, true);
     for (const TraceRef& known : traces) made->add(known, false);
     index = std::move(made);
   }
-  list.push_back(trace);
   if (index != nullptr) index->add(trace, &list == &instances);
+  list.push_back(trace);
   ending += may_end(*trace) ? 1 : 0;
 }
 
-void FunctionCore::Kept::forget(const Trace& trace) const {
+void FunctionCore::Kept::forget(const Trace& trace) const noexcept {
   if (index != nullptr) index->remove(trace);
   ending -= may_end(trace) ? 1 : 0;
 }
 
 namespace {
 
-// Takes the least recently used traces out of the list, several of a long list at a time.
-void take_least_used(std::vector<TraceRef>& traces, std::vector<TraceRef>& out) {
+// Takes the least recently used traces out of the list, several of a long list at a time, and all
+// of `others`. If it throws, nothing has changed.
+void take_least_used(std::vector<TraceRef>& traces, std::vector<TraceRef>& others,
+                     std::vector<TraceRef>& out) {
   constexpr std::size_t kPart = 64;
   const std::size_t count = std::max<std::size_t>(1, traces.size() / kPart);
   std::vector<uint64_t> uses;
+  out.reserve(count + others.size());
   for (const TraceRef& t : traces) uses.push_back(t->last_use.load(std::memory_order_relaxed));
   std::ranges::nth_element(uses, uses.begin() + static_cast<std::ptrdiff_t>(count - 1));
   const uint64_t last = uses[count - 1];
@@ -197,6 +286,8 @@ void take_least_used(std::vector<TraceRef>& traces, std::vector<TraceRef>& out) 
     ++taken;
   }
   std::erase_if(traces, [](const TraceRef& t) { return !t; });
+  std::ranges::move(others, std::back_inserter(out));
+  others.clear();
 }
 
 void warn_of_limit(const std::string& function, std::size_t limit) {
@@ -215,15 +306,15 @@ void FunctionCore::keep(const TraceRef& trace) {
   {
     std::vector<TraceRef> dying;  // after the lock: their destructors may call the function
     const std::unique_lock lock(kept_->mutex);
-    kept_->was_traced = true;
     note_use(*trace);
     if (options_.max_traces > 0 && kept_->traces.size() >= options_.max_traces) {
-      dying.swap(kept_->instances);  // some may be of its symbolic graph
-      take_least_used(kept_->traces, dying);
+      // All instances go: some may be of the symbolic graph of a dropped trace.
+      take_least_used(kept_->traces, kept_->instances, dying);
       for (const TraceRef& gone : dying) kept_->forget(*gone);
       warns = !std::exchange(kept_->has_warned, true) && options_.max_traces > kMostUnindexed;
     }
     kept_->add(kept_->traces, trace);
+    kept_->was_traced = true;
   }
   if (warns) warn_of_limit(name(), options_.max_traces);
 }

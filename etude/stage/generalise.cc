@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "etude/plan/plan.h"
+#include "etude/stage/function_traces.h"
 
 namespace etude::internal {
 namespace {
@@ -106,7 +107,7 @@ void generalise(Trace& made, const Arguments& call, std::span<const TraceRef> be
 RefPtr<Trace> FunctionCore::trace_for_all_sizes(const Arguments& call, const ArgumentNames& names,
                                                 const HostRun& run, CallSite where) {
   TraceRef before;
-  for (const TraceRef& trace : traces()) {
+  for (const TraceRef& trace : kept_->latest_of_form(call)) {
     if (!trace->key.fits_but_sizes(call)) continue;
     if (before || trace->symbolic) return {};
     before = trace;

@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "etude/stage/placed_run.h"
 
+#include <cstdint>
 #include <mutex>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "etude/base/check.h"
 #include "etude/core/call/builtin.h"
 #include "etude/core/call/located.h"
+#include "etude/core/context/caller_place.h"
 #include "etude/core/context/device_scope.h"
 #include "etude/core/context/placement.h"
 #include "etude/core/internal/device_table.h"
 #include "etude/core/internal/host_door.h"
+#include "etude/core/internal/mode.h"
+#include "etude/core/internal/traced.h"
 #include "etude/passes/place.h"
 #include "etude/plan/plan.h"
 
@@ -58,12 +63,23 @@ Tensor moved_capture(const Graph& placed, std::size_t i, const Tensor& x, Device
   return made.there;
 }
 
+// Whether x is a value of an enclosing trace on cpu:0, where functions are traced for all devices:
+// it follows the other arguments, as the operands of a call. A Variable stays.
+bool follows_others(const Tensor& x) {
+  const bool stays = has_fixed_place(x) && !hides_scope();
+  return x.type()->device().is_home() && trace_of(x) != nullptr && !stays;
+}
+
 }  // namespace
 
-Values run_placed(const Graph& traced, Operands inputs, Device device, CallSite where) {
+Values run_placed(const Graph& traced, Operands inputs, std::span<const uint8_t> given,
+                  Device device, CallSite where) {
   const GraphRef graph = placed_graph(traced, device);
   const Placement* const scope = active_placement();
   std::vector<Tensor> held;
+  held.reserve(inputs.size());  // the list has their addresses
+  OperandList list;
+  bool has_data = true;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const Graph::Input& input = graph->inputs()[i];
     const Device from = inputs[i].type()->device(), to = input.type->device();
@@ -75,16 +91,25 @@ Values run_placed(const Graph& traced, Operands inputs, Device device, CallSite 
                        input.name, from.to_string(), to.to_string(), scope->where.file,
                        scope->where.line, input.name, to.to_string());
     ETUDE_REQUIRE(
-        !is_argument || scope != nullptr || is_inside_rule(),
+        !is_argument || scope != nullptr || is_inside_rule() || follows_others(inputs[i]),
         "argument '{}' is on {}, another argument is on {}, and no DeviceScope selects one. "
         "Copy one of them: {}.to(\"{}\")",
         input.name, from.to_string(), to.to_string(), input.name, to.to_string());
-    const bool is_capture = input.role == InputRole::kCapture && from != to;
-    held.push_back(is_capture ? moved_capture(*graph, i, inputs[i], to, where)
-                              : moved(inputs[i], to, where));
+    has_data = has_data && TensorAccess::has_elements(inputs[i]);
+    if (from == to) {  // no further handle: the run may take its memory
+      list.add(inputs[i]);
+      continue;
+    }
+    const bool is_capture = input.role == InputRole::kCapture;
+    list.add(held.emplace_back(is_capture ? moved_capture(*graph, i, inputs[i], to, where)
+                                          : moved(inputs[i], to, where)));
   }
+  const CallerPlaceScope caller(scope);
   const NoDeviceScope none;
-  return call_graph(graph_attrs(*graph), OperandList(held).view(), where);
+  if (mode_word != 0 || !has_data) return call_graph(graph_attrs(*graph), list.view(), where);
+  Values out = Plan::of(*graph)->run(list.view(), given);
+  for (const Tensor& y : out) note_line(y, where);
+  return out;
 }
 
 void wait_for_run(const Graph& traced, Device device, std::span<const Tensor> results) {

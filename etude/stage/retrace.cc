@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "etude/base/internal/fork_lock.h"
 #include "etude/base/warning.h"
 #include "etude/core/call/call_scope.h"
 #include "etude/graph/symbolic_graph.h"
@@ -127,7 +128,7 @@ void throw_unfit(const Trace& trace, const Arguments& call, const ArgumentNames&
 std::shared_ptr<RetraceMonitor> RetraceMonitor::of(CallSite where, std::type_index callable) {
   if (!where.known()) return std::make_shared<RetraceMonitor>();
   struct Table {
-    std::mutex mutex;
+    ForkSafeMutex mutex;
     std::map<std::tuple<std::string, int, std::type_index>, std::shared_ptr<RetraceMonitor>> made;
   };
   static Table* table = new Table;

@@ -7,7 +7,12 @@ the Python Array API standard. The namespaces `nn`, `linalg`, `fft`, `image` and
 
 import os as _os
 
-from etude import _core
+try:
+    from etude import _core
+except ImportError as _error:
+    from etude._missing import explained as _explained
+
+    raise _explained(_error) from None
 from etude._core import *  # noqa: F401,F403  classes, dtypes and all ops
 
 from etude import _array_api

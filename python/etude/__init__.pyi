@@ -4,6 +4,7 @@ import builtins
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias, overload
 
+from etude import autograph as autograph
 from etude import data as data
 from etude import fft as fft
 from etude import image as image
@@ -12,6 +13,7 @@ from etude import linalg as linalg
 from etude import nn as nn
 from etude import optim as optim
 from etude import random as random
+from etude import testing as testing
 
 # Objects of other libraries are taken by the buffer protocol, DLPack or __array__.
 class SupportsArray(Protocol):
@@ -239,6 +241,23 @@ class CancelledError(Error, RuntimeError):
 
     ...
 
+class Confusion:
+    """The numbers of samples by label and predicted class."""
+
+    def __init__(self) -> None: ...
+
+    def update(self, predicted: Any, labels: Any) -> None: ...
+
+    @property
+    def accuracy(self) -> float: ...
+
+    def tolist(self) -> list:
+        """A row for each label, a column for each predicted class."""
+
+    def _write(self, arg0: str, arg1: collections.abc.Sequence[str], /) -> None: ...
+
+    def __repr__(self) -> str: ...
+
 class DType:
     """The type of the elements of a tensor, such as etude.float32."""
 
@@ -305,6 +324,20 @@ class FailedPreconditionError(Error, RuntimeError):
 class Function:
     """A staged function: a call with a new kind of arguments traces the function into a graph, later calls run the graph. Made by etude.function()."""
 
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+
+    def trace(self, *args: Any, **kwargs: Any) -> GraphFunction: ...
+
+    def traces(self) -> list[GraphFunction]: ...
+
+    def trace_count(self) -> int: ...
+
+    def variables(self) -> list[Variable]: ...
+
+    def trainable_variables(self) -> list[Variable]: ...
+
+    def explain(self, *, all: Any = False) -> str: ...
+
 class Generator:
     """A sequence of random keys, as a value: a copy produces the same keys."""
 
@@ -357,12 +390,12 @@ class GradientTape:
     def watch(self, x: Any) -> None:
         """Records calls on these tensors and Variables from now on."""
 
-    def gradient(self, targets: Any, sources: Any, output_gradients: Any = None, *, unconnected: str = 'none') -> Tensor:
+    def gradient(self, targets: Any, sources: Any, output_gradients: Any = None, *, unconnected: str = 'none') -> Any:
         """The gradient of the sum of all targets, in the structure of the sources."""
 
-    def jacobian(self, target: Any, sources: Any, *, unconnected: str = 'none', vectorize: builtins.bool = True) -> Tensor: ...
+    def jacobian(self, target: Any, sources: Any, *, unconnected: str = 'none', vectorize: builtins.bool = True) -> Any: ...
 
-    def batch_jacobian(self, target: Any, source: Any, *, unconnected: str = 'none', vectorize: builtins.bool = True) -> Tensor: ...
+    def batch_jacobian(self, target: Any, source: Any, *, unconnected: str = 'none', vectorize: builtins.bool = True) -> Any: ...
 
     def stop(self) -> None: ...
 
@@ -436,7 +469,9 @@ class Layer:
 
     def __init__(self, arg0: str, arg1: tuple, arg2: dict, /) -> None: ...
 
-    def __call__(self, x: Any) -> Any: ...
+    def __call__(self, *args) -> Any: ...
+
+    def _zero_state(self, n: int, dtype: Any) -> Tensor: ...
 
     def __getattr__(self, arg: str, /) -> Any: ...
 
@@ -492,6 +527,8 @@ class NoDerivative:
     """Marks an argument or a part that has no derivative. A function that is differentiated gets
     the value itself."""
 
+    def __init__(self, value: Any) -> None: ...
+
 class NotFoundError(Error, LookupError):
     """There is no such name, file or device."""
 
@@ -505,7 +542,7 @@ class Op:
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
 
 class Optimizer:
-    """An optimiser: its options, and its state."""
+    """An optimiser: its options, and its state. A structure of tensors: copies are independent, and a staged function takes it as a donated argument."""
 
     def __init__(self, arg0: str, arg1: tuple, arg2: dict, /) -> None: ...
 
@@ -517,6 +554,18 @@ class Optimizer:
 
     def restore(self, state: dict) -> None: ...
 
+    def add(self, *args) -> None:
+        """Appends transforms of gradients and updates, such as et.optim.clip_by_global_norm(1.0)."""
+
+    def group(self, pattern: str, *, lr: Any = None, weight_decay: Any = None) -> None:
+        """Sets other options for the tensors whose paths match a pattern, such as "encoder/*". The first group that matches applies."""
+
+    @property
+    def _extras(self) -> tuple: ...
+
+    def averaged(self, model: Any, name: str = 'ema') -> Tensor:
+        """A copy of the model with the averages of its tensors, such as those of optim.ema."""
+
     def scale_rate(self, factor: float) -> None: ...
 
     @property
@@ -524,6 +573,8 @@ class Optimizer:
 
     @property
     def rate(self) -> float: ...
+
+    def _description(self) -> str: ...
 
     def __repr__(self) -> str: ...
 
@@ -554,6 +605,8 @@ def StepScope() -> Any:
 
 class TensorSpec:
     """The type of a tensor: shape, dtype and a name. A size that is None may be any."""
+
+    def __init__(self, shape: Sequence[int | None] = (), dtype: Any = None, name: str | None = None) -> None: ...
 
 class UnavailableError(Error, ConnectionError):
     """A peer is gone. The same call may succeed later."""
@@ -636,6 +689,8 @@ class Variable:
     def __repr__(self) -> str: ...
 
     def __array__(self, dtype: Any = None, *, copy: Any = None) -> Any: ...
+
+    def __reduce__(self) -> tuple: ...
 
     def __add__(self, other: ArrayLike, /) -> Tensor: ...
     def __radd__(self, other: ArrayLike, /) -> Tensor: ...
@@ -999,7 +1054,8 @@ def full(shape: int | Sequence[int], fill_value: ArrayLike, *, dtype: DTypeLike 
 def full_like(x: ArrayLike, /, fill_value: ArrayLike, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None) -> Tensor:
     """A tensor of the shape of x whose elements are all `fill_value`; of the dtype of x by default."""
 
-def function(f: Callable | None = None, /, *, name: str | None = None, signature: Any = None, relax_shapes: builtins.bool = True, run_eagerly: builtins.bool = False, convert: builtins.bool = True, donate: Iterable[str] | str = (), max_traces: int | None = None) -> Any:
+@overload
+def function(f: Callable, /, *, name: str | None = None, signature: Any = None, relax_shapes: builtins.bool = True, run_eagerly: builtins.bool = False, convert: builtins.bool = True, donate: Iterable[str] | str = (), max_traces: int | None = None) -> Function:
     """Returns a staged function: a call with a new kind of arguments traces ``f`` into a graph;
     later calls run it.
 
@@ -1018,12 +1074,15 @@ def function(f: Callable | None = None, /, *, name: str | None = None, signature
       donate: names of parameters whose tensors a call may change. Their memory may be reused.
       max_traces: the least recently used graph is dropped."""
 
+@overload
+def function(f: None = None, /, *, name: str | None = None, signature: Any = None, relax_shapes: builtins.bool = True, run_eagerly: builtins.bool = False, convert: builtins.bool = True, donate: Iterable[str] | str = (), max_traces: int | None = None) -> Callable[[Callable], Function]: ...
+
 def functions_run_eagerly() -> builtins.bool: ...
 
 def gather_nd(x: ArrayLike, indices: ArrayLike, /, *, batch_dims: int = 0) -> Tensor:
     """The parts of x at coordinates: the last axis of the indices holds positions on the first axes of x, after batch_dims axes that both share."""
 
-def gradient(f: Any, args: Any, keywords: Any, argnums: Any, has_aux: Any) -> Any:
+def gradient(f: Callable, /, *args: Any, argnums: int | Sequence[int] | None = None, has_aux: builtins.bool = False) -> Any:
     """Returns a function that computes the gradient of ``f``, whose result is a scalar.
 
     ``gradient(f)(x)`` or ``gradient(f, x)``. With ``has_aux`` the function returns a pair of the
@@ -1035,7 +1094,7 @@ def greater(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
 def greater_equal(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
     """Whether x1 >= x2, element by element with broadcasting."""
 
-def hessian(f: Any, args: Any, keywords: Any, argnums: Any, has_aux: Any) -> Any:
+def hessian(f: Callable, /, *args: Any, argnums: int | Sequence[int] | None = None, has_aux: builtins.bool = False) -> Any:
     """Returns a function that computes the jacobian of the gradient of a scalar function."""
 
 def host_function(f: Callable, results: Any = (), *, variables: Iterable = (), name: str | None = None) -> Callable:
@@ -1114,7 +1173,7 @@ def isinf(x: ArrayLike, /) -> Tensor:
 def isnan(x: ArrayLike, /) -> Tensor:
     """Whether x is NaN."""
 
-def jacobian(f: Any, args: Any, keywords: Any, argnums: Any, has_aux: Any) -> Any:
+def jacobian(f: Callable, /, *args: Any, argnums: int | Sequence[int] | None = None, has_aux: builtins.bool = False) -> Any:
     """Returns a function that computes all derivatives of ``f``: ``[shape of f(x)..., shape of
     x...]``.
 
@@ -1511,7 +1570,7 @@ def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Tensor, ...]:
 
 value_and_gradient = value_with_gradient
 
-def value_with_gradient(f: Any, args: Any, keywords: Any, argnums: Any, has_aux: Any) -> Any:
+def value_with_gradient(f: Callable, /, *args: Any, argnums: int | Sequence[int] | None = None, has_aux: builtins.bool = False) -> Any:
     """Returns a function that computes the value of ``f`` and its gradient in one run: ``(value,
     gradient)``.
 

@@ -37,7 +37,8 @@ __all__ = [
 def _operator(run: Callable) -> Callable:
     """An operator that takes a function alone, ``op(f)(x)``, or with arguments, ``op(f, x)``."""
 
-    @functools.wraps(run)
+    # Not __wrapped__ and annotations: signatures, help() and stubs show those of `operator`.
+    @functools.wraps(run, assigned=("__module__", "__name__", "__qualname__", "__doc__"))
     def operator(
         f: Callable,
         /,
@@ -58,6 +59,7 @@ def _operator(run: Callable) -> Callable:
 
         return of_f
 
+    del operator.__wrapped__
     return operator
 
 

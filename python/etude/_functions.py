@@ -28,6 +28,11 @@ class TensorSpec:
         self, shape: Sequence[int | None] = (), dtype: Any = None, name: str | None = None
     ) -> None:
         self.shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        for size in self.shape:
+            if size is not None and not hasattr(size, "__index__"):
+                raise _core.InvalidArgumentError(
+                    f"{type(self).__name__}: a size is {size!r}, but must be an integer, or None for any"
+                )
         self.dtype = _core.float32 if dtype is None else dtype
         self.name = name
 
@@ -174,6 +179,29 @@ def function(
     made = _core._make_function(f, parameters, _EMPTY, options)
     functools.update_wrapper(made, f, updated=())
     return made
+
+
+def _trace_specs(function: Any, args: tuple, keywords: dict) -> Any:
+    """The graph of a function for arguments with specs: the method trace()."""
+    leaves, form = _core._flatten((args, keywords))
+    specs: list = []
+    # Beside Variables, placeholders have the sizes of their specs; otherwise only ranks matter.
+    is_sized = any(isinstance(x, _core.Variable) or getattr(x, "_is_variable", False) for x in leaves)
+    for i, leaf in enumerate(leaves):
+        if isinstance(leaf, TensorSpec):
+            specs.append((leaf.name or "", leaf.shape, leaf.dtype, leaf._is_variable))
+            sizes = [size if is_sized and size is not None else 1 for size in leaf.shape]
+            leaves[i] = _core.zeros(sizes, dtype=leaf.dtype)
+            if leaf._is_variable:
+                leaves[i] = _core.Variable(leaves[i])
+        elif isinstance(leaf, (_core.Tensor, _core.Variable)):
+            is_variable = isinstance(leaf, _core.Variable)
+            specs.append(("", tuple(leaf.shape), leaf.dtype, is_variable))
+    args, keywords = _core._unflatten(form, leaves)
+    return _core._trace_specified(function, args, keywords, specs)
+
+
+_core._set_spec_class(TensorSpec, _trace_specs)
 
 
 def do_not_convert(f: Callable) -> Callable:

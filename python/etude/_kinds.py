@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import sys
 import types
-from typing import Any, Callable
+from typing import Any, Callable, NamedTuple
 
-from etude import _core
+from etude import _core, _rebuild
 from etude._structures import Module, tree
 
 __all__ = ["Layer", "Loss", "Metric", "Schedule", "Sequential"]
@@ -57,6 +57,16 @@ def _doc(kind: dict) -> str:
     return "\n".join(lines if kind["parameters"] else lines[:1])
 
 
+class LSTMState(NamedTuple):
+    """The state of an LSTM cell: its output ``h`` and its memory ``c``."""
+
+    h: Any
+    c: Any
+
+
+_core._set_pair_class(LSTMState)
+
+
 class Layer(_core.Layer):
     """A layer: a callable from tensor to tensor, whose parameters are its attributes.
 
@@ -77,10 +87,26 @@ class Layer(_core.Layer):
         return self._text()
 
     def __copy__(self) -> Layer:
-        return tree.map(lambda leaf: leaf.copy() if isinstance(leaf, _core.Tensor) else leaf, self)
+        return tree.copy(self)
 
     def __deepcopy__(self, memo: dict) -> Layer:
-        return self.__copy__()
+        return tree.copy(self)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        parts = _rebuild.parts_of(self)
+        if parts is not None:
+            return _rebuild.structure, parts
+        text = _rebuild.description_of(self, type(self).__name__)
+        return _rebuild.layer, (self._kind, text, _core._flatten(self)[0])
+
+
+class Cell(Layer):
+    """One step of a recurrent layer: ``state = cell(x, state)``. The state of LSTM cells is an
+    ``et.nn.LSTMState``."""
+
+    def zero_state(self, n: int, dtype: Any = None) -> Any:
+        """The first state for ``n`` examples."""
+        return self._zero_state(n, dtype)
 
 
 class Sequential(Module):
@@ -117,7 +143,7 @@ def _layer(kind: dict) -> type:
     __init__.__signature__ = inspect.Signature([self_parameter, *_parameters(kind)])
     return type(
         name.rpartition(".")[2],
-        (Layer,),
+        (Cell if kind["group"] == "cell" else Layer,),
         {
             "__init__": __init__,
             "__doc__": _doc(kind),
@@ -128,17 +154,40 @@ def _layer(kind: dict) -> type:
     )
 
 
+class Optimizer(_core.Optimizer):
+    """An optimiser: its options, and its state.
+
+    It is a structure of tensors: copies are independent, and ``@et.function(donate=("model",
+    "optimizer"))`` runs its update in the graph.
+    """
+
+    def __copy__(self) -> Optimizer:
+        return tree.copy(self)
+
+    def __deepcopy__(self, memo: dict) -> Optimizer:
+        return tree.copy(self)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        text = _rebuild.description_of(self, type(self).__name__)
+        return _rebuild.optimizer, (self._kind, text, self._extras, self.state())
+
+
 def _optimizer(kind: dict) -> type:
     import inspect
 
     name = kind["name"]
 
     def __init__(self, *args: Any, **options: Any) -> None:
+        if args and not kind["positional"]:
+            raise _core.InvalidArgumentError(
+                f"{name}: options are given by name, as in {name}(lr=0.1). The model is passed to update(model, "
+                "gradients) or to et.nn.fit(model, optimizer, ...)"
+            )
         _core.Optimizer.__init__(self, name, args, _named(options))
 
     return type(
         name.rpartition(".")[2],
-        (_core.Optimizer,),
+        (Optimizer,),
         {
             "__init__": __init__,
             "__doc__": _doc(kind),
@@ -160,7 +209,7 @@ class Loss:
 
         self._kind_row = kind
         self._options = options
-        self._loss = _core.KindObject(kind["name"], (), options)
+        self._made: Any = None
         self.__name__ = kind["name"].rpartition(".")[2]
         self.__doc__ = _doc(kind)
         first = [
@@ -169,20 +218,41 @@ class Loss:
         ]
         self.__signature__ = inspect.Signature(first + _parameters(kind, named_only=True))
 
+    @property
+    def _loss(self) -> Any:
+        """The object of the kind. Made at its first use: some losses have required options."""
+        if self._made is None:
+            self._made = _core.KindObject(self._kind_row["name"], (), self._options)
+        return self._made
+
     def __call__(self, predicted: Any, expected: Any, third: Any = None, **options: Any) -> Any:
-        loss = self._loss
-        if options:
-            loss = _core.KindObject(self._kind_row["name"], (), {**self._options, **options})
-        return loss._loss(predicted, expected, third)
+        return (self.with_options(**options) if options else self)._loss._loss(
+            predicted, expected, third
+        )
 
     def with_options(self, **options: Any) -> Loss:
         return Loss(self._kind_row, {**self._options, **options})
 
+    def __reduce__(self) -> tuple:
+        return _rebuild.named, (self._kind_row["name"], self._options)
+
     def __repr__(self) -> str:
-        return f"<etude loss {self._loss!r}>"
+        options = ", ".join(f"{name}={value!r}" for name, value in self._options.items())
+        return f"<etude loss {self._kind_row['name']}({options})>"
 
 
-class Schedule(_core.KindObject):
+class Described(_core.KindObject):
+    """An object of the library: an initialiser, a transform, a callback, a record."""
+
+    def __reduce__(self) -> tuple:
+        try:
+            text = self._json()
+        except _core.Error as error:
+            raise _core.FailedPreconditionError(f"{self!r} cannot be pickled: {error}") from error
+        return _rebuild.kind, (type(self), text)
+
+
+class Schedule(Described):
     """A schedule of the learning rate: ``schedule(step)`` is the rate of that update, from 0."""
 
     def __call__(self, step: int) -> float:
@@ -207,7 +277,13 @@ class _Named:
         self.__signature__ = inspect.Signature(_parameters(kind))
 
     def __call__(self, *args: Any, **options: Any) -> Any:
-        return self._class(self._kind, args, _named(options))
+        made = self._class(self._kind, args, _named(options))
+        if self._kind == "nn.reduce_on_plateau":
+            made._borrowed = (args, options)  # the optimiser lives as long as the callback
+        return made
+
+    def __reduce__(self) -> tuple:
+        return _rebuild.named, (self._kind, {})
 
     def __repr__(self) -> str:
         return f"<etude kind {self._kind}>"
@@ -225,7 +301,7 @@ def _make(kind: dict) -> Any:
         return _Named(kind, Metric)
     if group == "schedule":
         return _Named(kind, Schedule)
-    return _Named(kind, _core.KindObject)
+    return _Named(kind, Described)
 
 
 class _Table:
@@ -284,4 +360,7 @@ def install(package: types.ModuleType) -> None:
         _fill(module, space)
     package.nn.Module = package.Module
     package.nn.Layer = Layer
+    package.nn.Cell = Cell
+    package.nn.LSTMState = LSTMState
     package.nn.Sequential = Sequential
+    package.optim.Optimizer = Optimizer

@@ -31,9 +31,9 @@ def install(package: types.ModuleType) -> None:
 
 
 def _lazily(name: str) -> Any:
-    """etude.autograph, which is loaded when a program first uses it."""
-    if name == "autograph":
-        return importlib.import_module("etude.autograph")
+    """Modules that are loaded when a program first uses them."""
+    if name in ("autograph", "testing"):
+        return importlib.import_module(f"etude.{name}")
     raise AttributeError(f"module 'etude' has no attribute {name!r}")
 
 

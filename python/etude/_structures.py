@@ -10,7 +10,7 @@ from __future__ import annotations
 import types as _types
 from typing import Any, Callable, Iterable
 
-from etude import _core
+from etude import _core, _rebuild
 
 __all__ = ["Module", "NoDerivative", "no_derivative", "register_pytree", "tree", "move"]
 
@@ -32,10 +32,16 @@ class Module:
     """
 
     def __copy__(self) -> Module:
-        return tree.map(lambda leaf: leaf.copy() if isinstance(leaf, _core.Tensor) else leaf, self)
+        return tree.copy(self)
 
     def __deepcopy__(self, memo: dict) -> Module:
         return self.__copy__()
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        parts = _rebuild.parts_of(self)
+        if parts is None:  # without tensors, or with places for them
+            return super().__reduce_ex__(protocol)
+        return _rebuild.structure, parts
 
     def __repr__(self) -> str:
         parts = ", ".join(f"{name}={_short(value)}" for name, value in self.__dict__.items())
@@ -102,6 +108,14 @@ def _map(f: Callable, x: Any, *others: Any) -> Any:
     return _core._unflatten(form, [f(*each) for each in zip(leaves, *rest)])
 
 
+def _copy(x: Any) -> Any:
+    """Returns a copy of ``x`` that is independent of it; O(1) per tensor. Variables, numbers and
+    other objects are shared."""
+    return _map(
+        lambda leaf: leaf.copy() if isinstance(leaf, (_core.Tensor, _core._State)) else leaf, x
+    )
+
+
 def _leaves(x: Any) -> list:
     """Returns all leaves of ``x``, in the order of their paths."""
     return _core._flatten(x)[0]
@@ -130,6 +144,7 @@ def _structure(x: Any) -> str:
 
 tree = _types.SimpleNamespace(
     map=_map,
+    copy=_copy,
     leaves=_leaves,
     flatten=_flatten,
     unflatten=_unflatten,

@@ -7,7 +7,7 @@ from __future__ import annotations
 import types
 from typing import Any, Callable, Iterable
 
-from etude import _core
+from etude import _core, _data
 
 __all__ = [
     "evaluate",
@@ -21,9 +21,26 @@ __all__ = [
 ]
 
 
+def _svg(write: Callable[[str], None]) -> str:
+    """The content of the SVG file that ``write(path)`` writes, for a notebook."""
+    import os
+    import tempfile  # takes a while to load
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "picture.svg")
+        write(path)
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+
+
 class History:
     """The numbers of a run: ``epochs`` (a dict each), ``batch_losses``, ``was_cancelled``,
-    ``why``."""
+    ``why``. A notebook shows curves and a table."""
+
+    epochs: list[dict[str, Any]]
+    batch_losses: list[float]
+    was_cancelled: bool
+    why: str
 
     def __init__(self, **numbers: Any) -> None:
         self.__dict__.update(numbers)
@@ -36,6 +53,45 @@ class History:
             for epoch in self.epochs
         ]
         return "\n".join(lines)
+
+    def curves(self) -> dict[str, list[float]]:
+        """The losses by batch, or by epoch where there is a validation: name -> values."""
+        names = [n for n in ("loss", "validation_loss") if self.epochs and n in self.epochs[0]]
+        if len(names) == 2 and len(self.epochs) > 1:
+            return {name: [epoch[name] for epoch in self.epochs] for name in names}
+        return {"loss": list(self.batch_losses)}
+
+    def plot(self, path: str, *, log: bool = False) -> None:
+        """Writes the curves as an SVG file; ``log`` for a logarithmic axis."""
+        curves = self.curves()
+        x = "epoch" if "validation_loss" in curves else "batch"
+        _core._write_curves(str(path), curves, "", x, "loss", log)
+
+    def _repr_html_(self) -> str:
+        import html
+
+        if not self.batch_losses:
+            return "<p>no batches</p>"
+        names = list(self.epochs[0]) if self.epochs else []
+        head = "".join(f"<th>{html.escape(name)}</th>" for name in names)
+        rows = "".join(
+            "<tr>" + "".join(f"<td>{_short(epoch.get(name))}</td>" for name in names) + "</tr>"
+            for epoch in self.epochs
+        )
+        return f"{_svg(self.plot)}<table><tr>{head}</tr>{rows}</table>"
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _confusion_svg(self: Any, path: str, names: Iterable[str] = ()) -> None:
+    """Writes the matrix as an SVG file; ``names`` are the names of the classes."""
+    self._write(str(path), list(names))
+
+
+_core.Confusion.write = _confusion_svg
+_core.Confusion._repr_html_ = lambda self: _svg(self.write)
 
 
 def fit(
@@ -52,24 +108,34 @@ def fit(
     on_non_finite: str = "go_on",
     gradient_norms: bool = False,
     prolong: bool = False,
+    steps_per_epoch: int | None = None,
 ) -> History:
     """Trains ``model`` in place, from the current position of ``data`` to the end of the last
     epoch.
 
     Args:
       model: a callable structure: a layer, an ``et.Module``, a dataclass with ``__call__``.
-      data: an ``et.data.Loader``, or a pair ``(inputs, labels)``.
+      data: an ``et.data.Loader``, a pair ``(inputs, labels)``, an iterable of batches ``(inputs,
+        labels)``, or a function that returns one. A pass over an iterable is an epoch. A generator
+        gives its batches once, so more epochs need a function.
       loss: ``loss(predicted, labels)``, a scalar.
       validation: ``(inputs, labels)``, evaluated after each epoch.
       callbacks: objects of the library, or ``callback(event, state)``, which may return the part
         of the run to end: "batch", "part", "epoch" or "fit".
-      mode: "eager", or "lazy" for steps that are recorded and compiled.
+      mode: "eager", "staged" for steps that are one graph (fastest), or "lazy" for steps that are
+        recorded and compiled. All compute the same bits.
+      on_non_finite: for a loss that is NaN or infinite: "go_on", "stop", "skip" the batch, or
+        "restore_best" the model after the epoch with the lowest loss.
+      steps_per_epoch: of an iterable without an end, or for epochs of another length.
 
     Ctrl-C ends the run after a batch with the state after the last finished one, and raises
     KeyboardInterrupt; a further call with the same loader resumes it, bit for bit.
     """
-    if isinstance(data, (tuple, list)):
-        data = _core.Loader(*data)
+    _check_fit(model, optimizer, epochs, validation, metrics)
+    if isinstance(data, tuple) and len(data) == 2:
+        inputs, labels = data
+        count = len(inputs) if hasattr(inputs, "__len__") else 32
+        data = _core.Loader(inputs, labels, batch=max(1, min(32, count)))
     options = {
         "epochs": epochs,
         "mode": mode,
@@ -79,8 +145,44 @@ def fit(
         "metrics": dict(metrics or {}),
         "callbacks": tuple(callbacks),
         "validation": validation,
+        "steps_per_epoch": steps_per_epoch,
     }
     return History(**_core._fit(model, optimizer, data, loss, options))
+
+
+def _check_fit(model: Any, optimizer: Any, epochs: Any, validation: Any, metrics: Any) -> None:
+    """Refuses arguments of wrong kinds by name."""
+    for name, value in (("model", model), ("optimizer", optimizer)):
+        if isinstance(value, type):
+            raise _core.InvalidArgumentError(
+                f"fit: the {name} is the class {value.__name__}. Make an object of it: {value.__name__}(...)"
+            )
+    if isinstance(epochs, bool) or not hasattr(epochs, "__index__"):
+        raise _core.InvalidArgumentError(f"fit: epochs is {epochs!r}, but must be an integer")
+    is_pair = isinstance(validation, (tuple, list)) and len(validation) == 2
+    if validation is not None and not is_pair:
+        raise _core.InvalidArgumentError(
+            f"fit: validation is a {type(validation).__name__}, but must be a pair (inputs, labels)"
+        )
+    for name, metric in (metrics or {}).items():
+        if not isinstance(metric, _core._Metric):
+            raise _core.InvalidArgumentError(
+                f"fit: the metric {name!r} is a {type(metric).__name__}, but must be one of et.nn, such as "
+                "et.nn.accuracy()"
+            )
+
+
+def keep_best(*, monitor: Any = None) -> Any:
+    """A callback: at the end of the run, sets the model to its value after the best epoch.
+
+    ``monitor``: an ``et.nn.Monitored``; default: the loss of the validation. Together with
+    ``et.nn.early_stopping`` the run ends with the best weights.
+    """
+    if monitor is not None and not isinstance(monitor, _core.KindObject):
+        raise _core.InvalidArgumentError(
+            f"keep_best: monitor is {monitor!r}, but must be an et.nn.Monitored(name=...)"
+        )
+    return _core._KeepBest(monitor)
 
 
 def evaluate(
@@ -91,8 +193,9 @@ def evaluate(
     *,
     batch: int = 500,
     metrics: dict[str, Any] | None = None,
-) -> dict[str, float]:
-    """Returns loss, accuracy (for classes) and metrics of a model, in the inference phase."""
+) -> dict[str, Any]:
+    """Returns loss, accuracy (for classes) and metrics of a model, in the inference phase; for
+    classes also their confusion matrix, ``"confusion"``, which a notebook draws."""
     return _core._evaluate(model, inputs, labels, loss, batch, dict(metrics or {}))
 
 
@@ -153,13 +256,15 @@ def summary(model: Any) -> str:
 
 def install(package: types.ModuleType) -> None:
     """Adds training to the namespaces nn, io and data."""
-    for name in ("History", "fit", "evaluate", "predict", "summary"):
+    for name in ("History", "fit", "evaluate", "keep_best", "predict", "summary"):
         setattr(package.nn, name, globals()[name])
     io = types.ModuleType("etude.io", "Files of tensors and checkpoints.")
     for name in ("save", "load", "save_checkpoint", "load_checkpoint"):
         setattr(io, name, globals()[name])
+    package.nn.Confusion = _core.Confusion
     data = types.ModuleType("etude.data", "Data sets and loaders.")
-    data.Loader = _core.Loader
+    for name in _data.__all__:
+        setattr(data, name, getattr(_data, name))
     data.fashion_mnist = fashion_mnist
     import sys
 

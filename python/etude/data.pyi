@@ -7,28 +7,44 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, overload
 from etude import ArrayLike, DeviceLike, DType, DTypeLike, Tensor
 from etude import float32, float64, int32, int64
 
-class Loader:
-    """An endless series of batches over samples in memory, shuffled for each epoch. The position can be saved and restored."""
+from etude import Loader as _Loader
 
-    def __init__(self, inputs: Any, labels: Any, *, batch: int = 32, seed: int = 0, shuffle: builtins.bool = True, keep_remainder: builtins.bool = False, prefetch: int = 2) -> None: ...
+class Dataset:
+    """Rows of tensors along axis 0: ``from_tensors(x)``, or of a structure, ``from_tensors((x,
+    y))``.
 
-    def next(self) -> tuple:
-        """The next batch: (inputs, labels)."""
+    A loop over it in a staged function is one loop of the graph. Iterate as often as you like.
+    """
 
-    def seek(self, epoch: int, step: int) -> None: ...
+class Loader(_Loader):
+    """An endless series of batches ``(inputs, labels)`` over samples in memory, shuffled for each
+    epoch.
 
-    @property
-    def position(self) -> tuple[int, int]: ...
-
-    @property
-    def steps_per_epoch(self) -> int: ...
-
-    @property
-    def samples(self) -> int: ...
+    ``for inputs, labels in loader`` goes through the rest of the current epoch. The position can be
+    saved and restored.
+    """
 
 def fashion_mnist(folder: str = '') -> tuple[tuple[Any, Any], tuple[Any, Any]]:
     """Returns ((inputs, labels), (inputs, labels)) of Fashion-MNIST for training and tests.
 
     Inputs are float32 [n,28,28,1] in [0,1], labels int32 [n]. Default folder:
     $ETUDE_DATA/fashion-mnist, or that of the Debian package dataset-fashion-mnist."""
+
+def from_frame(frame: Any, labels: str | list[str], *, dtype: Any = None) -> tuple[Any, Any]:
+    """Inputs and labels of a table such as a pandas DataFrame: ``(inputs, labels)``.
+
+    Inputs are the columns besides ``labels``, in their order, as ``dtype`` (default: float32).
+    Labels of integers or bools keep their kind, as int32; others become ``dtype``. One name gives
+    labels of rank 1, a list of names rank 2."""
+
+def from_tensors(tensors: Any) -> Dataset:
+    """The data set of the rows of a tensor, an array or a structure of them."""
+
+def parallel_map(function: Callable, items: Iterable, *, workers: int = 2, ahead: int = 2) -> Iterator[Any]:
+    """Yields ``function(item)`` for each item, in order, computed by processes.
+
+    The processes are started anew, so that none inherits threads or locks; ``function`` is found by
+    its module and name. At most ``workers * ahead`` results wait. Arguments and results are
+    pickled: return NumPy arrays or tensors of the size of a batch. An error in a worker is raised
+    here. Closing the generator ends the processes."""
 

@@ -9,9 +9,43 @@ from etude import float32, float64, int32, int64
 
 from etude import Layer as _Layer, Optimizer
 
+class Cell(Layer):
+    """One step of a recurrent layer: ``state = cell(x, state)``. The state of LSTM cells is an
+    ``et.nn.LSTMState``."""
+
+class Confusion:
+    """The numbers of samples by label and predicted class."""
+
+    def __init__(self) -> None: ...
+
+    def update(self, predicted: Any, labels: Any) -> None: ...
+
+    @property
+    def accuracy(self) -> float: ...
+
+    def tolist(self) -> list:
+        """A row for each label, a column for each predicted class."""
+
+    def _write(self, arg0: str, arg1: collections.abc.Sequence[str], /) -> None: ...
+
+    def __repr__(self) -> str: ...
+
 class History:
     """The numbers of a run: ``epochs`` (a dict each), ``batch_losses``, ``was_cancelled``,
-    ``why``."""
+    ``why``. A notebook shows curves and a table."""
+
+class LSTMState(tuple):
+    """The state of an LSTM cell: its output ``h`` and its memory ``c``."""
+
+    epochs: list[dict[str, Any]]
+
+    batch_losses: list[float]
+
+    was_cancelled: builtins.bool
+
+    why: str
+
+    def __init__(self, **numbers: Any) -> None: ...
 
 class Layer(_Layer):
     """A layer: a callable from tensor to tensor, whose parameters are its attributes.
@@ -42,6 +76,14 @@ class Sequential(Module):
 
     Paths of parameters are ``"layers/0/weight"``, as in C++.
     """
+
+    def __init__(self, *layers: Callable) -> None: ...
+
+    def __call__(self, x: Any) -> Any: ...
+
+    def __getitem__(self, i: int) -> Any: ...
+
+    def __len__(self) -> int: ...
 
 def avg_pool1d(x: ArrayLike, window: int | Sequence[int], *, strides: int | Sequence[int] | None = None, padding: str = 'valid', explicit_padding: int | Sequence[int] | None = None) -> Tensor:
     """Mean of each window of x [n, width, channels], over the elements inside; as avg_pool2d."""
@@ -90,21 +132,28 @@ def elu(x: ArrayLike, *, alpha: float = 1.0) -> Tensor:
 def embedding_lookup(table: ArrayLike, ids: ArrayLike) -> Tensor:
     """The rows of table [rows, size] that `ids` name: [ids.., size]. The gradient of the table is sparse: the rows that were taken."""
 
-def evaluate(model: Any, inputs: Any, labels: Any, loss: Callable, *, batch: int = 500, metrics: dict[str, Any] | None = None) -> dict[str, float]:
-    """Returns loss, accuracy (for classes) and metrics of a model, in the inference phase."""
+def evaluate(model: Any, inputs: Any, labels: Any, loss: Callable, *, batch: int = 500, metrics: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Returns loss, accuracy (for classes) and metrics of a model, in the inference phase; for
+    classes also their confusion matrix, ``"confusion"``, which a notebook draws."""
 
-def fit(model: Any, optimizer: Optimizer, data: Any, loss: Callable, *, epochs: int = 1, validation: tuple[Any, Any] | None = None, callbacks: Iterable[Any] = (), metrics: dict[str, Any] | None = None, mode: str = 'eager', on_non_finite: str = 'go_on', gradient_norms: builtins.bool = False, prolong: builtins.bool = False) -> History:
+def fit(model: Any, optimizer: Optimizer, data: Any, loss: Callable, *, epochs: int = 1, validation: tuple[Any, Any] | None = None, callbacks: Iterable[Any] = (), metrics: dict[str, Any] | None = None, mode: str = 'eager', on_non_finite: str = 'go_on', gradient_norms: builtins.bool = False, prolong: builtins.bool = False, steps_per_epoch: int | None = None) -> History:
     """Trains ``model`` in place, from the current position of ``data`` to the end of the last
     epoch.
 
     Args:
       model: a callable structure: a layer, an ``et.Module``, a dataclass with ``__call__``.
-      data: an ``et.data.Loader``, or a pair ``(inputs, labels)``.
+      data: an ``et.data.Loader``, a pair ``(inputs, labels)``, an iterable of batches ``(inputs,
+        labels)``, or a function that returns one. A pass over an iterable is an epoch. A generator
+        gives its batches once, so more epochs need a function.
       loss: ``loss(predicted, labels)``, a scalar.
       validation: ``(inputs, labels)``, evaluated after each epoch.
       callbacks: objects of the library, or ``callback(event, state)``, which may return the part
         of the run to end: "batch", "part", "epoch" or "fit".
-      mode: "eager", or "lazy" for steps that are recorded and compiled.
+      mode: "eager", "staged" for steps that are one graph (fastest), or "lazy" for steps that are
+        recorded and compiled. All compute the same bits.
+      on_non_finite: for a loss that is NaN or infinite: "go_on", "stop", "skip" the batch, or
+        "restore_best" the model after the epoch with the lowest loss.
+      steps_per_epoch: of an iterable without an end, or for epochs of another length.
 
     Ctrl-C ends the run after a batch with the state after the last finished one, and raises
     KeyboardInterrupt; a further call with the same loader resumes it, bit for bit."""
@@ -126,6 +175,12 @@ def hard_swish(x: ArrayLike) -> Tensor:
 
 def instance_normalize(x: ArrayLike, scale: ArrayLike | None = None, offset: ArrayLike | None = None, *, axis: int = -1, epsilon: float = 0.001) -> Tensor:
     """As group_normalize with one group for each feature: each feature of each example by itself."""
+
+def keep_best(*, monitor: Any = None) -> Any:
+    """A callback: at the end of the run, sets the model to its value after the best epoch.
+
+    ``monitor``: an ``et.nn.Monitored``; default: the loss of the validation. Together with
+    ``et.nn.early_stopping`` the run ends with the best weights."""
 
 def l2_normalize(x: ArrayLike, *, axis: int = -1, epsilon: float = 1e-12) -> Tensor:
     """x divided by its Euclidean length along an axis; lengths below sqrt(epsilon) count as that."""
@@ -170,7 +225,7 @@ def rotary_embedding(x: ArrayLike, positions: ArrayLike, *, base: float = 10000.
     """x [.., time, size] with the pairs (i, size / 2 + i) of its last axis turned by position * base^(-2 i / size): products of two such rows depend on the difference of their positions alone. positions: [time]."""
 
 def scaled_dot_product_attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, mask: ArrayLike | None = None, bias: ArrayLike | None = None, key: ArrayLike | None = None, *, causal: builtins.bool = False, scale: float | None = None, dropout: float = 0.0) -> Tensor:
-    """softmax(scale q k^T + bias) v for q [.., queries, dim], k [.., keys, dim] and v [.., keys, out]; leading axes broadcast. `scale` is 1 / sqrt(dim) by default. Query i sees keys where mask [.., queries, keys] is true, and with `causal` only keys up to i; the result of a query that sees no key is zeros. Each weight is 0 with the probability `dropout`, else divided by 1 - dropout, as by random::bernoulli(1 - dropout) with `key`; an absent key is drawn from the generator of the thread; keys [.., 2] are for the first leading axes. The matrix of scores is not stored: memory is linear in queries and keys, forward and backward, except for the gradient of a bias and second derivatives. Half types compute in float32."""
+    """softmax(scale q k^T + bias) v for q [.., queries, dim], k [.., keys, dim] and v [.., keys, out]; leading axes broadcast. `scale` is 1 / sqrt(dim) by default. Query i sees keys where mask [.., queries, keys] is true, and with `causal` only keys up to i; the result of a query that sees no key is zeros. Each weight is 0 with the probability `dropout`, else divided by 1 - dropout, as by et.random.bernoulli(1 - dropout) with `key`; an absent key is drawn from the generator of the thread; keys [.., 2] are for the first leading axes. The matrix of scores is not stored: memory is linear in queries and keys, forward and backward, except for the gradient of a bias and second derivatives. Half types compute in float32."""
 
 def selu(x: ArrayLike) -> Tensor:
     """scale * elu(x, alpha), with the constants that keep mean 0 and variance 1."""
@@ -459,7 +514,7 @@ class DepthwiseConv2D(Layer):
     def __init__(self, window: Any, in_: int, multiplier: int = ..., *, strides: Any = ..., padding: str = ..., explicit_padding: Any = ..., dilations: Any = ..., groups: int = ..., activation: Any = ..., bias: builtins.bool = ..., filter_init: Any = ..., bias_init: Any = ...) -> None: ...
 
 class Dilation2D(Layer):
-    """The maximum over each window of x + filter, as image::dilation2d. With a filter of zeros it is max pooling with these strides. shapes: filter [height, width, channels]. throws (construction): kInvalidArgument for a filter of another rank, options out of their ranges, strides or rates that are neither one number nor two, or another padding. throws (call): kInvalidArgument for an input of another rank or with other channels, and for an input that is too small for a result.
+    """The maximum over each window of x + filter, as et.image.dilation2d. With a filter of zeros it is max pooling with these strides. shapes: filter [height, width, channels]. throws (construction): kInvalidArgument for a filter of another rank, options out of their ranges, strides or rates that are neither one number nor two, or another padding. throws (call): kInvalidArgument for an input of another rank or with other channels, and for an input that is too small for a result.
 
     Args:
       filter (tensor)
@@ -499,7 +554,7 @@ class EmbeddingBag(Layer):
     def __init__(self, vocabulary: int, size: int, mode: str = ..., *, init: Any = ...) -> None: ...
 
 class Erosion2D(Layer):
-    """The minimum over each window of x - the mirrored filter, as image::erosion2d. All else is as for Dilation2D.
+    """The minimum over each window of x - the mirrored filter, as et.image.erosion2d. All else is as for Dilation2D.
 
     Args:
       filter (tensor)
@@ -630,7 +685,7 @@ class LSTMCell(Layer):
     def __init__(self, input: int, hidden: int, *, forget_bias: float = ..., weight_init: Any = ..., recurrent_init: Any = ..., bias_init: Any = ...) -> None: ...
 
 class Lambda(Layer):
-    """Any callable from tensor to tensor as a layer: Lambda(nn::relu).
+    """Any callable from tensor to tensor as a layer: Lambda(et.nn.relu).
 
     Args:
       function (activation)"""
@@ -808,6 +863,15 @@ class PositionalEmbedding(Layer):
       learned (bool, default True)"""
 
     def __init__(self, length: int, size: int, learned: builtins.bool = ...) -> None: ...
+
+class Precision(Layer):
+    """A layer or model under a policy. Each call casts the parameters and floating inputs to the compute dtype, and the results to the output dtype. The layers inside do not mix precisions: an op with operands of several floating dtypes throws. State, such as running statistics, remains float32, or float64 if the parameters are float64. A part that is itself a Precision uses its own policy. throws (construction): kInvalidArgument for a dtype that is not floating. throws (call): the errors of the layer, with its path; kInvalidArgument for a call that mixes floating dtypes.
+
+    Args:
+      layer (layer)
+      policy (nn.PrecisionPolicy, default 'nn.PrecisionPolicy(compute=bfloat16)')"""
+
+    def __init__(self, layer: Any, policy: Any = ...) -> None: ...
 
 def PrecisionPolicy(*, compute: DTypeLike = ..., parameter: DTypeLike = ..., output: DTypeLike = ...) -> Any:
     """
@@ -1005,6 +1069,14 @@ class TextEncoder(Layer):
 def Throughput() -> Any:
     """Samples per second since construction or reset()."""
 
+class TimeDistributed(Layer):
+    """Applies a layer at each step: the layer receives x [n, time, ..] as [n * time, ..]. throws: the errors of the layer; kInvalidArgument for fewer than 2 axes.
+
+    Args:
+      layer (layer)"""
+
+    def __init__(self, layer: Any) -> None: ...
+
 class TransformerDecoderLayer(Layer):
     """Causal self-attention, attention to `memory` [n, keys, dim], and two Dense layers, each added to its input. throws: as MultiHeadAttention.
 
@@ -1159,7 +1231,7 @@ def categorical_hinge_loss(predicted: ArrayLike, expected: ArrayLike, third: Arr
       weights (tensor or none, default None)"""
 
 def constant(value: float) -> Any:
-    """Factories of initialisers: Dense(3, 4, {.weight_init = nn::constant(0.5)}).
+    """Factories of initialisers: Dense(3, 4, {.weight_init = et.nn.constant(0.5)}).
 
     Args:
       value (float)"""
@@ -1412,14 +1484,14 @@ def quantile_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | 
       quantile (float, default 0.5), in [0, 1]"""
 
 def random_normal(mean: float = ..., stddev: float = ...) -> Any:
-    """Factories of initialisers: Dense(3, 4, {.weight_init = nn::constant(0.5)}).
+    """Factories of initialisers: Dense(3, 4, {.weight_init = et.nn.constant(0.5)}).
 
     Args:
       mean (float, default 0.0)
       stddev (float, default 0.05)"""
 
 def random_uniform(low: float = ..., high: float = ...) -> Any:
-    """Factories of initialisers: Dense(3, 4, {.weight_init = nn::constant(0.5)}).
+    """Factories of initialisers: Dense(3, 4, {.weight_init = et.nn.constant(0.5)}).
 
     Args:
       low (float, default -0.05)

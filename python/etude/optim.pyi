@@ -7,8 +7,14 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, overload
 from etude import ArrayLike, DeviceLike, DType, DTypeLike, Tensor
 from etude import float32, float64, int32, int64
 
-from etude import Layer as _Layer, Optimizer
+from etude import Optimizer as _Optimizer
 
+class Optimizer(_Optimizer):
+    """An optimiser: its options, and its state.
+
+    It is a structure of tensors: copies are independent, and ``@et.function(donate=("model",
+    "optimizer"))`` runs its update in the graph.
+    """
 
 class ASGD(Optimizer):
     """Averaged SGD (Polyak and Juditsky 1992): e = lr / (1 + lambda lr (t - 1))^alpha; w = (1 - lambda e) w - e (g + weight_decay w). averaged(model, "average") returns the mean of the weights since `start`.
@@ -141,6 +147,18 @@ class LARS(Optimizer):
       trust (float, default 0.001), above 0"""
 
     def __init__(self, *, lr: Any = ..., momentum: float = ..., weight_decay: float = ..., trust: float = ...) -> None: ...
+
+def LBFGSOptions(*, iterations: int = ..., history: int = ..., gradient_limit: float = ..., change_limit: float = ..., armijo: float = ..., curvature: float = ..., evaluations: int = ...) -> Any:
+    """
+
+    Args:
+      iterations (int, default 100), at least 0
+      history (int, default 10), at least 1: number of stored pairs of step and gradient change
+      gradient_limit (float, default 1e-07), at least 0: converged when no gradient element is larger
+      change_limit (float, default 1e-12), at least 0: converged when the relative decrease is not larger
+      armijo (float, default 0.0001), in [0, 1]: required decrease, relative to the initial slope
+      curvature (float, default 0.9), in [0, 1]: allowed slope after a step, relative to the initial slope
+      evaluations (int, default 25), at least 1: of one line search"""
 
 class Lion(Optimizer):
     """w -= lr (sign(beta1 m + (1 - beta1) g) + weight_decay w); m = beta2 m + (1 - beta2) g.
@@ -286,7 +304,7 @@ class Yogi(Optimizer):
     def __init__(self, *, lr: Any = ..., beta1: float = ..., beta2: float = ..., eps: float = ..., initial_accumulator: float = ..., weight_decay: float = ...) -> None: ...
 
 def accumulate(n: int) -> Any:
-    """Updates the model only at every n-th call, with the mean of n gradients, like batches that are n times as large. updates(), schedules and averages of weights count such updates. In a graph each call computes an update and applies it if it is due. Gradients since the last update are in the state "accumulated", which persists over ends of epochs and checkpoints; waiting() is their number. If training ends between two updates, they are unused, and nn::fit prints a warning. To use every batch, take a number of batches that n divides.
+    """Updates the model only at every n-th call, with the mean of n gradients, like batches that are n times as large. updates(), schedules and averages of weights count such updates. In a graph each call computes an update and applies it if it is due. Gradients since the last update are in the state "accumulated", which persists over ends of epochs and checkpoints; waiting() is their number. If training ends between two updates, they are unused, and et.nn.fit prints a warning. To use every batch, take a number of batches that n divides.
 
     Args:
       n (int)"""
@@ -403,7 +421,7 @@ def lookahead(k: int = ..., alpha: float = ...) -> Any:
       alpha (float, default 0.5)"""
 
 def loss_scaling(*, initial: float = ..., growth: float = ..., backoff: float = ..., every: int = ...) -> Any:
-    """Divides gradients by the scale of the loss, RuleOptimizer::loss_scale(). If a gradient is not finite, the update is skipped and the scale is lowered. nn::fit multiplies the loss by the scale. cost: one read of the gradients in each update, which ends a segment of lazy calls.
+    """Divides gradients by the scale of the loss, RuleOptimizer::loss_scale(). If a gradient is not finite, the update is skipped and the scale is lowered. et.nn.fit multiplies the loss by the scale. cost: one read of the gradients in each update, which ends a segment of lazy calls.
 
     Args:
       initial (float, default 65536.0), above 0

@@ -7,13 +7,13 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, overload
 from etude import ArrayLike, DeviceLike, DType, DTypeLike, Tensor
 from etude import float32, float64, int32, int64
 
-def bernoulli(p: Any, shape: Any = None, *, dtype: Any = None, key: Any = None, device: Any = None) -> Tensor:
+def bernoulli(p: Any, shape: int | Sequence[int] | None = None, *, dtype: Any = None, key: Any = None, device: Any = None) -> Tensor:
     """True with probability p, which broadcasts to the shape."""
 
-def categorical(logits: Any, shape: Any = None, *, dtype: Any = None, key: Any = None, device: Any = None) -> Tensor:
+def categorical(logits: Any, shape: int | Sequence[int] | None = None, *, dtype: Any = None, key: Any = None, device: Any = None) -> Tensor:
     """Classes of the last axis, with the probabilities softmax(logits)."""
 
-def choice(x: Any, shape: Any, *, replace: builtins.bool = True, p: Any = None, key: Any = None) -> Tensor:
+def choice(x: Any, shape: int | Sequence[int], *, replace: builtins.bool = True, p: Any = None, key: Any = None) -> Tensor:
     """Slices of x along its first axis, drawn at random."""
 
 def fold_in(key: Any, number: Any) -> Tensor:
@@ -22,13 +22,13 @@ def fold_in(key: Any, number: Any) -> Tensor:
 def key(seed: int) -> Tensor:
     """A key, uint64[2], from a number."""
 
-def normal(shape: Any, mean: Any = None, stddev: Any = None, *, dtype: Any = None, key: Any = None, device: Any = None) -> Tensor:
+def normal(shape: int | Sequence[int], mean: Any = None, stddev: Any = None, *, dtype: Any = None, key: Any = None, device: Any = None) -> Tensor:
     """Normal (Gaussian), by default of mean 0 and deviation 1."""
 
 def permutation(n: int, *, dtype: Any = None, key: Any = None, device: Any = None) -> Tensor:
     """The numbers 0 to n - 1 in a random order, int64."""
 
-def randint(shape: Any, low: int, high: int, *, dtype: Any = None, key: Any = None, device: Any = None) -> Tensor:
+def randint(shape: int | Sequence[int], low: int, high: int, *, dtype: Any = None, key: Any = None, device: Any = None) -> Tensor:
     """Integers in [low, high), int32 by default."""
 
 def shuffle(x: Any, *, axis: int = 0, key: Any = None) -> Tensor:
@@ -37,9 +37,9 @@ def shuffle(x: Any, *, axis: int = 0, key: Any = None) -> Tensor:
 def split(key: Any, n: int = 2) -> Tensor:
     """n new keys from one key, which should not be used again: uint64[n, 2]."""
 
-def truncated_normal(shape: Any, mean: Any = None, stddev: Any = None, *, dtype: Any = None, key: Any = None, device: Any = None) -> Tensor:
+def truncated_normal(shape: int | Sequence[int], mean: Any = None, stddev: Any = None, *, dtype: Any = None, key: Any = None, device: Any = None) -> Tensor:
     """Normal, within two standard deviations of the mean."""
 
-def uniform(shape: Any, low: Any = None, high: Any = None, *, dtype: Any = None, key: Any = None, device: Any = None) -> Tensor:
+def uniform(shape: int | Sequence[int], low: Any = None, high: Any = None, *, dtype: Any = None, key: Any = None, device: Any = None) -> Tensor:
     """Uniform in [low, high), by default [0, 1)."""
 

@@ -151,5 +151,6 @@ void bind_create(nb::module_& m);
 void bind_dlpack(nb::module_& m);
 void bind_variable(nb::module_& m);
 void bind_random(nb::module_& m);
+void bind_warnings(nb::module_& m);
 
 }  // namespace etude::python

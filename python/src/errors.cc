@@ -7,6 +7,7 @@
 
 #include "etude/base/check.h"
 #include "python/src/bind.h"
+#include "python/src/spelling.h"
 
 namespace etude::internal {
 
@@ -92,10 +93,10 @@ nb::object cause_of(const Error& error) {
 
 nb::object make_exception(const Error& error) {
   const nb::handle type(classes[static_cast<std::size_t>(error.code())]);
+  const std::string message = in_python(error.what());
   // Bytes that are no UTF-8 come from names of files and from the user's text.
-  const nb::object text = nb::steal(PyUnicode_DecodeUTF8(
-      error.what(), static_cast<Py_ssize_t>(std::char_traits<char>::length(error.what())),
-      "replace"));
+  const nb::object text = nb::steal(
+      PyUnicode_DecodeUTF8(message.data(), static_cast<Py_ssize_t>(message.size()), "replace"));
   if (!text.is_valid()) throw nb::python_error();
   nb::object made = type(text);
   if (!error.op().empty()) made.attr("op") = nb::str(error.op().data(), error.op().size());
@@ -144,6 +145,13 @@ void raise(const Error& error) {
 
 namespace {
 
+// A value that nanobind cannot convert.
+Error misfit() {
+  return Error(ErrorCode::kInvalidArgument,
+               "a value does not fit its parameter: integers have up to 64 bits, and texts are "
+               "UTF-8");
+}
+
 PyObject* class_of(nb::exception_type type) noexcept {
   switch (type) {
     case nb::exception_type::stop_iteration:
@@ -178,6 +186,8 @@ void set_current_exception() noexcept {
     python.restore();
   } catch (const Error& error) {
     set_exception(error);
+  } catch (const nb::cast_error&) {
+    set_exception(misfit());
   } catch (const std::bad_alloc&) {
     set_exception(
         Error(ErrorCode::kResourceExhausted, "the host has no memory left for this call"));
@@ -209,6 +219,8 @@ void bind_errors(nb::module_& m) {
       std::rethrow_exception(error);
     } catch (const Error& known) {
       set_exception(known);
+    } catch (const nb::cast_error&) {
+      set_exception(misfit());
     }
   });
 }

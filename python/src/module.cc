@@ -9,10 +9,12 @@ namespace {
 // In the order in which they need each other. A function of another source takes the place of the
 // op of its name.
 constexpr Bind kBinds[] = {
-    bind_errors, bind_frames,   bind_dtype,    bind_device,   bind_device_scope,    bind_tensor,
-    bind_create, bind_dlpack,   bind_variable, bind_ops,      bind_random,          bind_tree,
-    bind_layers, bind_function, bind_gradient, bind_tape,     bind_custom_gradient, bind_control,
-    bind_host,   bind_scopes,   bind_kinds,    bind_training, bind_autograph,
+    bind_errors,       bind_warnings, bind_frames,    bind_dtype,  bind_device,
+    bind_device_scope, bind_tensor,   bind_create,    bind_dlpack, bind_variable,
+    bind_ops,          bind_random,   bind_tree,      bind_layers, bind_optimizers,
+    bind_pickling,     bind_function, bind_gradient,  bind_tape,   bind_custom_gradient,
+    bind_control,      bind_host,     bind_scopes,    bind_kinds,  bind_batches,
+    bind_pictures,     bind_training, bind_autograph,
 };
 
 }  // namespace

@@ -369,6 +369,13 @@ PyObject* call_binary(const Op& op, PyObject* x, PyObject* y) noexcept {
           internal::call2(op, Arg(tensor_in(x), CallSite{}), Arg(tensor_in(y), CallSite{})));
     }
     const CallSite where = internal::mode_word != 0 ? here() : CallSite{};
+    if (!op.def().attrs.empty() &&
+        (as_number(x) || as_number(y))) {  // numbers adapt to no attributes
+      const Tensor p = make_new_tensor(x, {}), q = make_new_tensor(y, {});
+      if (!p.has_value() || !q.has_value()) Py_RETURN_NOTIMPLEMENTED;
+      return new_tensor(
+          released([&] { return internal::call2(op, Arg(p, where), Arg(q, where)); }));
+    }
     Operand a, b;
     if (!a.read(x, where, false) || !b.read(y, where, false)) Py_RETURN_NOTIMPLEMENTED;
     if (a.is_complex_number()) a.set_complex_precision(b.tensor().dtype(), where);

@@ -8,6 +8,7 @@
 #include "etude/core/op/exact_text.h"
 #include "python/src/dtype.h"
 #include "python/src/op_object.h"
+#include "python/src/spelling.h"
 
 namespace etude::python {
 namespace {
@@ -247,7 +248,7 @@ PyObject* doc_of(PyObject* self, void*) {
   return guarded([&] {
     const OpObject& object = self_of(self);
     return text_object(signature_text(*object.op, *object.signature) + "\n\n" +
-                       std::string(object.op->def().doc));
+                       in_python(object.op->def().doc));
   });
 }
 

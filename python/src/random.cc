@@ -12,13 +12,21 @@
 namespace etude::python {
 namespace {
 
+int64_t as_size(nb::handle size) {
+  const nb::object index = nb::steal(PyNumber_Index(size.ptr()));
+  if (!index.is_valid()) throw nb::python_error();
+  const int64_t out = PyLong_AsLongLong(index.ptr());
+  if (out == -1 && PyErr_Occurred() != nullptr) throw nb::python_error();
+  return out;
+}
+
 IntList as_sizes(nb::handle shape) {
   if (shape.is_none()) return {};
-  if (PyIndex_Check(shape.ptr()) != 0)
-    return IntList(nb::cast<int64_t>(nb::steal(PyNumber_Index(shape.ptr()))));
+  const bool is_one = PyLong_Check(shape.ptr()) != 0 ||
+                      (PyIndex_Check(shape.ptr()) != 0 && PySequence_Check(shape.ptr()) == 0);
+  if (is_one) return IntList(as_size(shape));
   std::vector<int64_t> sizes;
-  for (const nb::handle size : shape)
-    sizes.push_back(nb::cast<int64_t>(nb::steal(PyNumber_Index(size.ptr()))));
+  for (const nb::handle size : shape) sizes.push_back(as_size(size));
   return IntList(std::move(sizes));
 }
 

@@ -125,6 +125,12 @@ constexpr const char* kPow = "pow";
 constexpr const char* kLeftShift = "bitwise_left_shift";
 constexpr const char* kRightShift = "bitwise_right_shift";
 constexpr const char* kMatmul = "matmul";
+PyObject* matmul_with(PyObject* self, PyObject* other) {
+  return guarded([&] {
+    if (as_number(other)) return matmul(self, other);  // an error, as for x @ 2
+    return augmented_by_op<kMatmul>(self, other);
+  });
+}
 
 PyObject* power_of(PyObject* self, PyObject* other, PyObject*) {
   return augmented_by_op<kPow>(self, other);
@@ -225,7 +231,7 @@ PyNumberMethods tensor_number = [] {
   table.nb_inplace_power = power_of;
   table.nb_inplace_lshift = augmented_by_op<kLeftShift>;
   table.nb_inplace_rshift = augmented_by_op<kRightShift>;
-  table.nb_inplace_matrix_multiply = augmented_by_op<kMatmul>;
+  table.nb_inplace_matrix_multiply = matmul_with;
   return table;
 }();
 

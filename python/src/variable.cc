@@ -306,7 +306,11 @@ void bind_conversions(nb::class_<Variable>& type) {
           [](const Variable& v, nb::handle dtype, nb::handle copy) {
             return array_protocol(wrap(read(v)), dtype, copy);
           },
-          nb::arg("dtype") = nb::none(), nb::kw_only(), nb::arg("copy") = nb::none());
+          nb::arg("dtype") = nb::none(), nb::kw_only(), nb::arg("copy") = nb::none())
+      .def("__reduce__", [](const Variable& v) {
+        const nb::object make = nb::module_::import_("etude._rebuild").attr("variable");
+        return nb::make_tuple(make, nb::make_tuple(wrap(read(v)), v.name(), v.trainable()));
+      });
   type.attr("__array_ufunc__") = nb::none();
 }
 

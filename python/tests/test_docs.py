@@ -10,10 +10,12 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 PAGES = [
     "README.md",
+    "docs/coming_from_python.md",
     "docs/python.md",
     "docs/python_control_flow.md",
     "docs/python_programs.md",
     "docs/python_tour.md",
+    "docs/python_training.md",
 ]
 
 

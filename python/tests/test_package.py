@@ -43,19 +43,6 @@ def test_stubs_are_current():
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_command_line():
-    def run(*args):
-        done = subprocess.run([sys.executable, "-m", "etude", *args], capture_output=True, text=True)
-        return done.returncode, done.stdout + done.stderr
-
-    status, text = run()
-    assert status == 0 and text.startswith(f"etude {et.__version__}\n") and "cpu:0" in text
-    status, text = run("ops", "matmul")
-    assert status == 0 and "matmul(x, y, /, *, transpose_x=False, transpose_y=False)" in text
-    status, text = run("wrong")
-    assert status == 2
-
-
 def test_import_is_quick():
     """An upper bound with room for a loaded machine; the speed table has the figure."""
     code = "import time; t = time.perf_counter(); import etude; print(time.perf_counter() - t)"

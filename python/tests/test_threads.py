@@ -92,7 +92,7 @@ print(float(v))
     assert float(out) == 1601.0
 
 
-# spec: PY-06
+# spec: PY-06, PY-08
 def test_callbacks_that_call_the_function_again():
     run(THREADS + """
 v = et.Variable(1.0, trainable=False)
@@ -170,6 +170,60 @@ in_threads(body)
 et.function(lambda x: x)(et.asarray(1.0))
 gc.collect()
 assert all(r() is None for r in alive), sum(r() is not None for r in alive)
+""")
+
+
+def test_warnings_while_functions_are_traced():
+    """The handler of warnings takes the GIL, also from a trace that holds locks of the library."""
+    run(THREADS + """
+import warnings
+warnings.simplefilter("always")
+warnings.showwarning = lambda *args: shown.append(str(args[0]))
+shown = []
+shared = et.function(lambda x, k: x * k)
+def body(i):
+    for n in range(40):
+        shared(et.ones(2), n + 100 * i)
+        et.function(lambda x: x + i)(et.ones(2))
+in_threads(body)
+assert any("was traced 5 times" in text for text in shown), shown
+""")
+
+
+def test_effects_of_graphs_that_call_python():
+    """Prints keep their order under a lock of the library; the callback prints from a graph, too."""
+    out = run(THREADS + """
+inner = et.function(lambda x: (et.print("inner", x), x)[1])
+through = et.py_function(lambda x: inner(x) + 1)
+@et.function
+def outer(x):
+    et.print("outer", x)
+    y = through(x)
+    et.assert_true(y > x, "grows")
+    return y
+def body(i):
+    for n in range(20):
+        assert float(outer(et.asarray(float(i)))) == i + 1
+in_threads(body)
+""")
+    assert out.count("inner") == out.count("outer") == 160
+
+
+def test_updates_of_one_optimizer_on_many_threads_are_errors_or_done():
+    run(THREADS + """
+model, optimizer = et.nn.Dense(4, 4), et.optim.Adam(lr=0.1)
+slopes = et.gradient(lambda m: et.sum(m(et.ones((2, 4)))))(model)
+done = []
+def body(i):
+    own = et.tree.copy(model)
+    for _ in range(200):
+        try:
+            optimizer.update(own, slopes)
+            done.append(1)
+        except et.FailedPreconditionError as error:
+            assert "in use by another thread" in str(error)
+in_threads(body)
+assert optimizer.updates == len(done) > 0
 """)
 
 

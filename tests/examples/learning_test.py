@@ -158,6 +158,16 @@ class LearningTest(ShortRuns):
         learned, nothing = self.numbers(r"accuracy ([\d.]+), with a body that learned nothing ([\d.]+)", out)
         self.assertGreater(learned, nothing)
 
+    def test_fine_tune(self):  # spec: SV-01.d, SV-09.d
+        self.assertIn("saved to body", self.run_program("pretrain", "body", 150))
+        out = self.run_program("fine_tune", "body", "tuned", 60)
+        self.assertIn("function features\n  (images: float32[n,16,16,3])", out)
+        before = self.number(r"before: accuracy ([\d.]+)", out)
+        after = self.number(r"images: accuracy ([\d.]+)", out)
+        self.assertLess(before, 0.3)
+        self.assertGreater(after, 0.5)
+        self.assertTrue(os.path.exists(os.path.join(self.folder, "tuned", "saved.json")))
+
     def test_bert(self):  # spec: EX9
         first, last = self.numbers(r"accuracy ([\d.]+) at first, ([\d.]+) in the end", self.run_program("bert", 300))
         self.assertLess(first, 0.65)

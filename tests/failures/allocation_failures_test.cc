@@ -1,150 +1,139 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that runs out at each allocation of a job: the job ends with an error or as it should, and
-// afterwards its result is as before. ETUDE_TEST_CASES is the number of places per job.
-#include <cstddef>
+// Memory that runs out at each allocation of each job (jobs.h): an error of kResourceExhausted or
+// std::bad_alloc, all values as before, and the next try succeeds. ETUDE_TEST_CASES is the number
+// of places for each job, 0 for all of them; ETUDE_TEST_JOBS a part of the names of the jobs.
+#include <algorithm>
 #include <cstdlib>
-#include <functional>
+#include <map>
 #include <new>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "etude/etude.h"
+#include "tests/failures/injection.h"
+#include "tests/failures/jobs.h"
 
+namespace etude::failures {
 namespace {
 
-thread_local long left = 0;  // until the allocation that fails; 0: none does
+constexpr unsigned kMostSeconds = 60;  // of one try
 
-bool fails_now() { return left > 0 && --left == 0; }
-
-}  // namespace
-
-[[gnu::noinline]] void* operator new(std::size_t size) {
-  if (fails_now()) throw std::bad_alloc();
-  if (void* made = std::malloc(size == 0 ? 1 : size)) return made;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void* operator new(std::size_t size, std::align_val_t alignment) {
-  const auto step = static_cast<std::size_t>(alignment);
-  if (fails_now()) throw std::bad_alloc();
-  if (void* made = std::aligned_alloc(step, (size + step) / step * step)) return made;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
-  return fails_now() ? nullptr : std::malloc(size == 0 ? 1 : size);
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::align_val_t) noexcept {
-  std::free(memory);
-}
-[[gnu::noinline]] void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
-  std::free(memory);
+// Two long texts that should be equal: the first difference, with its surroundings.
+std::string difference(const std::string& seen, const std::string& right) {
+  std::size_t at = 0;
+  while (at < std::min(seen.size(), right.size()) && seen[at] == right[at]) ++at;
+  const std::size_t from = at > 60 ? at - 60 : 0;
+  return "'" + seen.substr(from, 160) + "' should be '" + right.substr(from, 160) + "'";
 }
 
-namespace etude {
-namespace {
+class Trial {
+ public:
+  Trial(const Job& job, std::string where) : job_(job), where_(std::move(where)) {}
 
-struct Job {
-  const char* name;
-  std::function<std::string()> run;  // a fresh start each time; returns its result as text
+  // Whether the n-th allocation came at all.
+  bool fails_at(long n, HowOften how_often, const std::string& right, const std::string& after,
+                const std::vector<std::string>& between) {
+    describe_work(where_, kMostSeconds);
+    Run run = job_.start();
+    const std::string before = run.state();
+    std::string seen, failure;
+    bool has_come = false;
+    {
+      FailureScope scope(What::kAllocation, n, how_often);
+      try {
+        seen = run.go();
+        scope.end();
+      } catch (const Error& error) {
+        scope.end();
+        failure = error.what();
+        EXPECT_EQ(error.code(), ErrorCode::kResourceExhausted) << where_ << failure;
+      } catch (const std::bad_alloc&) {
+        scope.end();
+        failure = "std::bad_alloc";
+      } catch (const std::exception& error) {
+        scope.end();
+        failure = error.what();
+        ADD_FAILURE() << where_ << "another exception: " << failure;
+      }
+      has_come = scope.has_failed();
+    }
+    if (failure.empty()) {
+      EXPECT_TRUE(seen == right) << where_ << "wrong value: " << difference(seen, right);
+    } else {
+      check_state(run, before, between, failure);
+      if (job_.starts_anew) run = job_.start();
+      const std::string again = run.go();
+      EXPECT_TRUE(again == right) << where_ << "next try: " << difference(again, right) << "\n"
+                                  << failure;
+    }
+    const std::string last = run.state();
+    EXPECT_TRUE(last == after) << where_ << "last state: " << difference(last, after) << "\n"
+                               << failure;
+    return has_come;
+  }
+
+ private:
+  void check_state(const Run& run, const std::string& before,
+                   const std::vector<std::string>& between, const std::string& failure) {
+    std::string now;
+    try {
+      now = run.state();
+    } catch (const Error& error) {
+      EXPECT_TRUE(job_.loses_values && error.code() == ErrorCode::kResourceExhausted)
+          << where_ << error.what() << "\n"
+          << failure;
+      return;
+    }
+    if (now == before || std::ranges::find(between, now) != between.end()) return;
+    ADD_FAILURE() << where_ << "the state has changed: " << difference(now, before) << "\n"
+                  << failure;
+  }
+
+  const Job& job_;
+  const std::string where_;
 };
 
-std::string text_of(const Tensor& x) {
-  std::string text;
-  for (const float v : x.to_vector<float>()) text += std::to_string(v) + " ";
-  return text;
-}
-
-Tensor base() { return reshape(astype(arange(6), kFloat32), {2, 3}) + 1.0F; }
-
-const auto& kept_function() {
-  static const auto f = function([](const Tensor& x) { return tanh(x) * 2.0F + sum(x); });
-  return f;
-}
-
-std::vector<Job> jobs() {
-  return {
-      {"eager",
-       [] {
-         return text_of(tanh(base()) * 2.0F + matmul(base(), ones({3, 3})));
-       }},
-      {"a new function",
-       [] {
-         const auto f = function([](const Tensor& x) { return tanh(x) * x + 1.0F; });
-         return text_of(f(base())) + text_of(f(ones({2})));
-       }},
-      {"a known function", [] { return text_of(kept_function()(base())); }},
-      {"gradient",
-       [] { return text_of(gradient([](const Tensor& x) { return sum(x * tanh(x)); })(base())); }},
-      {"gradient of a function",
-       [] {
-         const auto f = function([](const Tensor& x) { return sum(x * tanh(x)); });
-         return text_of(gradient([&](const Tensor& x) { return f(x); })(base()));
-       }},
-      {"vmap", [] { return text_of(vmap([](const Tensor& x) { return x * sum(x); })(base())); }},
-      {"a text of a graph",
-       [] {
-         const GraphRef g =
-             parse_graph("graph f(x: float32[2]) -> (float32[2])\n  %1 = tanh(x)\n  return %1\n");
-         return g->to_string();
-       }},
-      {"lazy updates",
-       [] {
-         Tensor a = base(), b = ones({3});
-         {
-           const LazyScope lazy;
-           for (int step = 0; step < 3; ++step) {
-             for (Tensor* p : {&a, &b}) *p -= *p * 0.25F;
-             lazy_barrier();
-           }
-         }
-         return text_of(a) + text_of(b);
-       }},
-      {"lazy calls that are observed",
-       [] {
-         const LazyScope lazy;
-         const Tensor y = tanh(base()) + base();
-         return text_of(y) + text_of(y * 2.0F);
-       }},
-  };
-}
-
-long places() {
-  const char* const wish = std::getenv("ETUDE_TEST_CASES");
-  return wish != nullptr ? std::strtol(wish, nullptr, 10) : 400;
-}
-
-TEST(AllocationFailures, AnErrorAndTheStateAsBefore) {
-  for (const Job& job : jobs()) {
-    const std::string right = job.run();
-    ASSERT_EQ(job.run(), right) << job.name;
-    bool has_ended = false;
-    for (long n = 1; n <= places() && !has_ended; ++n) {
-      std::string seen, failure;
-      left = n;
-      try {
-        seen = job.run();
-      } catch (const Error& error) {
-        left = 0;
-        failure = error.what();
-        EXPECT_EQ(error.code(), ErrorCode::kResourceExhausted)
-            << job.name << ", allocation " << n << ": " << failure;
-      } catch (const std::bad_alloc&) {
-        left = 0;
-        failure = "std::bad_alloc";
-      }
-      has_ended = left > 0;
-      left = 0;
-      if (failure.empty()) {
-        EXPECT_EQ(seen, right) << job.name << ", allocation " << n;
-      }
-      ASSERT_EQ(job.run(), right) << job.name << " after allocation " << n << " failed";
+void fail_everywhere(const Job& job, long most) {
+  describe_work(job.name, kMostSeconds);
+  const std::vector<std::string> between = job.between ? job.between() : std::vector<std::string>();
+  job.start().go();  // caches that a process fills once
+  Run clean = job.start();
+  long all = 0;
+  std::string right;
+  {
+    FailureScope counting(What::kAllocation, 0);
+    right = clean.go();
+    all = counting.count();
+  }
+  const std::string after = clean.state();
+  const long step = most == 0 ? 1 : std::max(1L, all / most);
+  for (const HowOften how_often : {HowOften::kOnce, HowOften::kForEver}) {
+    // Other places for each kind of failure, and the first ones in any case.
+    const long first = how_often == HowOften::kOnce ? 1 : std::min(2L, step);
+    for (long n = first; n <= all + step; n += step) {
+      Trial trial(job, job.name + ", allocation " + std::to_string(n) + " of " +
+                           std::to_string(all) +
+                           (how_often == HowOften::kOnce ? ": " : " and all later ones: "));
+      if (!trial.fails_at(n, how_often, right, after, between)) break;
+      if (testing::Test::HasFailure() && std::getenv("ETUDE_TEST_GOES_ON") == nullptr) return;
     }
   }
 }
 
+TEST(AllocationFailures, AnErrorAndTheStateAsBefore) {
+  const char* const part = std::getenv("ETUDE_TEST_JOBS");
+  const long most = places_per_job(internal::kHasAddressSanitizer ? 8 : 25);
+  int tried = 0;
+  for (const Job& job : all_jobs()) {
+    if (part != nullptr && job.name.find(part) == std::string::npos) continue;
+    ++tried;
+    fail_everywhere(job, most);
+  }
+  EXPECT_GE(tried, part != nullptr ? 1 : 30);
+  describe_work("", 0);
+}
+
 }  // namespace
-}  // namespace etude
+}  // namespace etude::failures

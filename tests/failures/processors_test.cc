@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The processors and threads of a process under OMP_PROC_BIND, taskset, and a limit of threads.
+// The processors and threads of a process under OMP_PROC_BIND, taskset, limits of threads, and the
+// quotas of a control group.
 // Each case is a child process: this test program again, with another environment.
 #include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <thread>
 
@@ -182,8 +185,8 @@ TEST(Processors, DISABLED_FewThreads) {
   std::printf("sum %ld\n", static_cast<long>(sum));
 }
 
-TEST(Processors, DISABLED_NoThreads) {
-  limit_threads(0);
+// A loop on eight threads, then a thread of its own.
+void loop_and_start() {
   set_thread_count(8);
   std::atomic<int64_t> parts{0};
   parallel_for(100, 1000, [&](int64_t i) { parts += i; });
@@ -194,6 +197,11 @@ TEST(Processors, DISABLED_NoThreads) {
   } catch (const Error& error) {
     std::printf("%s: %s\n", std::string(to_string(error.code())).c_str(), error.what());
   }
+}
+
+TEST(Processors, DISABLED_NoThreads) {
+  limit_threads(0);
+  loop_and_start();
 }
 
 TEST(Processors, FewerThreadsThanWishedAreFewerThreads) {
@@ -209,6 +217,80 @@ TEST(Processors, FewerThreadsThanWishedAreFewerThreads) {
         << child.text;
     if (name == "FewThreads") continue;
     EXPECT_NE(child.text.find("loops run on 1 of 8 threads"), std::string::npos) << child.text;
+    EXPECT_NE(child.text.find("resource exhausted: no thread could be started for a test"),
+              std::string::npos)
+        << child.text;
+  }
+}
+
+// A control group of this test, if the test may make one. Children enter it.
+class ControlGroup {
+ public:
+  // `setting` is a file that the group has.
+  ControlGroup(const std::string& controller, const std::string& setting) {
+    for (const std::string& root :
+         {"/sys/fs/cgroup/" + controller, std::string("/sys/fs/cgroup")}) {
+      if (!std::filesystem::exists(root + "/cgroup.procs")) continue;
+      path_ = root + "/etude_test_" + std::to_string(getpid());
+      std::error_code refused;
+      if (!std::filesystem::create_directory(path_, refused)) break;
+      is_ready_ = std::filesystem::exists(path_ + "/" + setting);
+      break;
+    }
+  }
+  ControlGroup(const ControlGroup&) = delete;
+  ~ControlGroup() {
+    if (!path_.empty()) rmdir(path_.c_str());
+  }
+  bool is_ready() const { return is_ready_; }
+  bool set(const std::string& name, const std::string& text) const {
+    std::ofstream file(path_ + "/" + name);
+    file << text;
+    file.close();
+    return static_cast<bool>(file);
+  }
+  void enter() const { static_cast<void>(set("cgroup.procs", std::to_string(getpid()))); }
+
+ private:
+  std::string path_;
+  bool is_ready_ = false;
+};
+
+TEST(Processors, TheQuotaOfTheControlGroupCounts) {
+  const ControlGroup old_form("cpu", "cpu.cfs_quota_us"), new_form("cpu", "cpu.max");
+  const ControlGroup& group = old_form.is_ready() ? old_form : new_form;
+  if (!group.is_ready()) GTEST_SKIP() << "no control group can be made here";
+  ASSERT_TRUE(group.set(old_form.is_ready() ? "cpu.cfs_quota_us" : "cpu.max", "100000"));
+  const Ended child = run_child("Processors.DISABLED_Child", [&] {
+    group.enter();
+    unsetenv("ETUDE_THREADS");
+  });
+  EXPECT_NE(child.text.find("workers 1\n"), std::string::npos) << child.text;
+  const Ended wishes = run_child("Processors.DISABLED_Child", [&] {
+    group.enter();
+    setenv("ETUDE_THREADS", "3", 1);
+  });
+  EXPECT_NE(wishes.text.find("workers 3\n"), std::string::npos) << wishes.text;
+  EXPECT_NE(wishes.text.find("but this process may use 1 processor, by the quota of its control "
+                             "group"),
+            std::string::npos)
+      << wishes.text;
+}
+
+TEST(Processors, DISABLED_ManyThreads) { loop_and_start(); }
+
+// As in a container with a limit of processes, which holds for the superuser as well.
+TEST(Processors, AControlGroupMayLimitThreads) {
+  const ControlGroup group("pids", "pids.max");
+  if (!group.is_ready()) GTEST_SKIP() << "no control group can be made here";
+  for (const int most : {1, 3}) {
+    ASSERT_TRUE(group.set("pids.max", std::to_string(most)));
+    const Ended child = run_child("Processors.DISABLED_ManyThreads", [&] { group.enter(); });
+    EXPECT_TRUE(WIFEXITED(child.status) && WEXITSTATUS(child.status) == 0) << child.text;
+    EXPECT_NE(child.text.find("sum 4950"), std::string::npos) << child.text;
+    EXPECT_NE(child.text.find("loops run on " + std::to_string(most) + " of 8 threads"),
+              std::string::npos)
+        << child.text;
     EXPECT_NE(child.text.find("resource exhausted: no thread could be started for a test"),
               std::string::npos)
         << child.text;

@@ -100,12 +100,12 @@ TEST(Function, RefusesValuesOfATraceThatIsOver) {
   expect_error([&] { g(ones({2})); }, ErrorCode::kFailedPrecondition, {"function 'leaky'"});
 }
 
-// spec: AG-20.c
+// spec: AG-20.c, AG-20.d
 TEST(Function, RefusesHostDecisionsOnTensors) {
   const auto f =
       function([](const Tensor& x) { return sum(x) > 0.0F ? x : -x; }, {.name = "decides"});
   expect_error([&] { f(ones({2})); }, ErrorCode::kFailedPrecondition,
-               {"greater", "function_test.cc", "function 'decides'", "where()"});
+               {"greater", "function_test.cc", "function 'decides'", "where()", "host_function()"});
   EXPECT_EQ(f.trace_count(), 0u);
 }
 

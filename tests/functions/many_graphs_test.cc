@@ -91,5 +91,15 @@ TEST(ManyGraphs, ACallTakesAsLongAsWithOneGraph) {
   EXPECT_LT(time_of(kGraphs), 6 * alone);
 }
 
+// Graphs that differ in sizes alone become one graph, also among many graphs of other numbers.
+TEST(ManyGraphs, SizesBecomeOneGraphAmongMany) {
+  const auto f = function([](const Tensor& x, int k) { return x * static_cast<float>(k); });
+  for (int k = 0; k < 100; ++k) f(ones({4, 3}), k);
+  for (const int64_t n : {5, 6, 7, 9}) {
+    EXPECT_EQ(sum(f(ones({n, 3}), 50)).item<float>(), static_cast<float>(150 * n));
+  }
+  EXPECT_EQ(f.trace_count(), 101U);
+}
+
 }  // namespace
 }  // namespace etude

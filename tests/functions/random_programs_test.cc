@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random programs of tensors: staged and lazily they give the same bits and print the same lines as
-// eagerly, and so do their gradients, tangents and batches, whatever passes run. Program n is made
-// from seed n alone; a failure prints it:
+// Random programs of tensors: staged, lazily and on other devices they give the same bits and print
+// the same lines as eagerly, and so do their gradients, tangents and batches, whatever passes run.
+// Program n is made from seed n alone; a failure prints it:
 //
 //   ETUDE_TEST_SEED=4711 ETUDE_TEST_CASES=1 build/dev/bin/random_programs_test
 #include <algorithm>
@@ -15,6 +15,7 @@
 #include <gtest/gtest.h>
 
 #include "etude/etude.h"
+#include "tests/devices/sim/sim_device.h"
 #include "tests/functions/printing.h"
 #include "tests/lazy_options.h"
 
@@ -453,6 +454,92 @@ void check_lazy(const Program& program, uint64_t seed) {
   EXPECT_EQ(metrics.counts().fallbacks, 0) << program.text();
 }
 
+// A second CPU device for half of the programs, a device that runs calls later for the others.
+Device device_of(uint64_t seed) {
+  static const Device second = add_cpu_device();
+  return seed % 2 == 0 ? second : sim::device();
+}
+
+// A program in a scope of a device that has its Variables, eagerly and staged. Some programs have
+// their inputs there, others at home.
+void check_calls_on(const Device& device, const Program& program, uint64_t seed) {
+  const auto on_device = [&](const auto& run) {
+    const DeviceScope on(device);
+    return run();
+  };
+  const auto state_there = [&] { return on_device([] { return State{{}, variables()}; }); };
+  State home{{}, variables()}, eager = state_there(), staged = state_there();
+  const auto f = staged_of(program, staged);
+  for (uint64_t call = 0; call < 2; ++call) {
+    const std::vector<Tensor> x = inputs(seed + call);
+    std::vector<Tensor> there = x;
+    if (seed % 4 < 2) {
+      for (Tensor& t : there) t = t.to(device);
+    }
+    const auto run = [&](State& state, const std::vector<Tensor>& values) {
+      const SeedScope scope(call);
+      state.values = values;
+      return program.run(state);
+    };
+    Printing printing;
+    const Tensor want = run(home, x);
+    const std::vector<std::string> lines = printing.take();
+    const Tensor found = on_device([&] { return run(eager, there); });
+    EXPECT_EQ(printing.take(), lines) << program.text();
+    EXPECT_SAME(found.to("cpu:0"), want);
+    const Tensor by_graph = on_device([&] {
+      const SeedScope scope(call);
+      return f(there);
+    });
+    EXPECT_EQ(printing.take(), lines) << program.text();
+    EXPECT_SAME(by_graph.to("cpu:0"), want);
+    for (std::size_t i = 0; i < home.variables.size(); ++i) {
+      EXPECT_EQ(eager.variables[i].device(), device);
+      EXPECT_EQ(staged.variables[i].device(), device);
+      EXPECT_SAME(eager.variables[i].read().to("cpu:0"), home.variables[i].read());
+      EXPECT_SAME(staged.variables[i].read().to("cpu:0"), home.variables[i].read());
+    }
+  }
+  EXPECT_EQ(f.trace_count(), 1u) << program.text();
+}
+
+// Derivatives of a program without state whose inputs are on the device. Constants of the program
+// come from home.
+void check_derivatives_on(const Device& device, const Program& program, uint64_t seed) {
+  const std::vector<Variable> fixed = variables();
+  std::vector<Variable> fixed_there;
+  for (const Variable& v : fixed) fixed_there.emplace_back(v.read().to(device));
+  const auto program_of = [&](const std::vector<Variable>& state) {
+    return [&program, state](const Tensor& x, const Tensor& y) {
+      State s{{x, y}, state};
+      return program.run(s, false);
+    };
+  };
+  const auto plain = program_of(fixed), there = program_of(fixed_there);
+  const auto staged = function<Tensor(const Tensor&, const Tensor&)>(there);
+  const std::vector<Tensor> x = inputs(seed);
+  const Tensor a = x[0].to(device), b = x[1].to(device);
+  const Printing printing;
+  const auto gradients = [](const auto& f, const Tensor& p, const Tensor& q) {
+    return gradient([&](const Tensor& s, const Tensor& t) { return sum(f(s, t) * 0.5F); }, p, q);
+  };
+  const auto tangent = [](const auto& f, const Tensor& p, const Tensor& q) {
+    return jvp([&](const Tensor& s) { return f(s, q); }, std::tuple(p), std::tuple(q)).second;
+  };
+  const auto [wa, wb] = gradients(plain, x[0], x[1]);
+  const Tensor wt = tangent(plain, x[0], x[1]);
+  const auto compare = [&](const char* mode, const auto& f) {
+    SCOPED_TRACE(mode);
+    const DeviceScope on(device);
+    const auto [ga, gb] = gradients(f, a, b);
+    EXPECT_SAME(ga.to("cpu:0"), wa);
+    EXPECT_SAME(gb.to("cpu:0"), wb);
+    EXPECT_SAME(tangent(f, a, b).to("cpu:0"), wt);
+  };
+  compare("eager", there);
+  compare("staged", staged);
+}
+
 std::vector<std::string> switched_off() {
   std::vector<std::string> out = {"", "all"};
   for (const Pass& pass : passes()) {
@@ -475,6 +562,19 @@ TEST(RandomPrograms, GiveTheSameBitsStaged) {
     check_calls(program, seed);
     check_cancelled_calls(program, seed);
     check_derivatives(program, seed);
+  }
+}
+
+// spec: DV-07
+TEST(RandomPrograms, GiveTheSameBitsOnOtherDevices) {
+  const uint64_t first = from_environment("ETUDE_TEST_SEED", 0);
+  const uint64_t cases = from_environment("ETUDE_TEST_CASES", 1000) / 2 + 1;
+  for (uint64_t seed = first; seed < first + cases && !HasFailure(); ++seed) {
+    const Program program(seed);
+    const Device device = device_of(seed);
+    SCOPED_TRACE(program.text() + " on " + device.to_string());
+    check_calls_on(device, program, seed);
+    check_derivatives_on(device, program, seed);
   }
 }
 

@@ -19,6 +19,7 @@
 #include "etude/io/png.h"
 #include "etude/io/tensor_file.h"
 #include "etude/io/torch_file.h"
+#include "etude/saved/manifest.h"
 
 namespace {
 
@@ -38,6 +39,13 @@ void read_csv_text(std::string_view text) {
 void read_pickle(Bytes bytes) {
   etude::internal::ReadBudget budget("fuzz", bytes.size());
   static_cast<void>(etude::internal::Pickle(bytes, 0, budget));
+}
+
+void read_saved(std::string_view text) {
+  etude::saved::internal::Manifest manifest;
+  const std::string whole = fmt::format("{{\"crc32c\":\"{:08x}\",\"saved\":{}}}\n",
+                                        etude::internal::crc32c(0, text), text);
+  static_cast<void>(etude::saved::internal::read_manifest(whole, "fuzz", manifest));
 }
 
 void read(char kind, Bytes bytes) {
@@ -73,6 +81,9 @@ void read(char kind, Bytes bytes) {
       break;
     case '8':
       static_cast<void>(etude::internal::TensorFile(bytes, "fuzz"));
+      break;
+    case '9':
+      read_saved(text);
       break;
     default:
       break;

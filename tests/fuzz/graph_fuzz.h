@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shared by the fuzz targets of the two formats of graphs: an initial graph, edits of a file, and
-// the conditions for a reader and its writer.
+// the conditions for a reader, its writer, and the placement of graphs on devices.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <string_view>
 
 #include "etude/base/error.h"
+#include "etude/core/device.h"
 #include "etude/graph/graph.h"
 #include "etude/graph/verify.h"
+#include "etude/passes/place.h"
 
 namespace etude::fuzz {
 
@@ -48,6 +51,17 @@ inline std::string edited(std::string file, const uint8_t* data, std::size_t siz
   return file;
 }
 
+// Aborts unless the graph can be placed on another device, or is refused by an Error that is no
+// fault of the library.
+inline void check_placement(const Graph& graph) {
+  static const Device device = add_cpu_device();
+  try {
+    verify(*internal::placed_graph(graph, device));
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::kInternal) std::abort();
+  }
+}
+
 // Aborts unless `file` is a graph that is written and read back as the same, or an Error that is no
 // fault of the library.
 template <class Read, class Write>
@@ -63,6 +77,15 @@ void check_reader(const std::string& file, const Read& read, const Write& write)
   const std::string written = write(*graph);
   const GraphRef again = read(written);
   if (!again->same(*graph) || write(*again) != written) std::abort();
+  check_placement(*graph);
 }
 
 }  // namespace etude::fuzz
+
+extern "C" [[gnu::used]] inline int LLVMFuzzerInitialize(int* /*argc*/, char*** /*argv*/) {
+  std::puts(
+      "graphs are placed on cpu:1 but not run: a graph of a file may loop without end, and may "
+      "need "
+      "any amount of memory");
+  return 0;
+}

@@ -3,6 +3,7 @@
 // differences; none names an op.
 #pragma once
 
+#include <array>
 #include <complex>
 #include <functional>
 #include <set>
@@ -66,7 +67,12 @@ void check_large(const Op& op, DType dtype);    // element-wise: more than one c
 void check_shared(const Call& call);            // one tensor for several operands
 
 // ---- devices
-void check_device(const Call& call);  // on cpu:1, and in a scope of it: the same bits there
+// A second CPU device, and a device that runs calls later.
+std::array<Device, 2> other_devices();
+// Whether the types of graphs fix the devices of the operands, or operands are state.
+bool fixes_devices(const Call& call);
+void check_device(const Call& call);           // there, and in a scope: the same bits
+void check_device_gradient(const Call& call);  // gradients, tangents and second order there
 
 // ---- contexts
 void check_tape(const Call& call);  // values under a tape, gradient types, absent ones

@@ -13,21 +13,20 @@
 #include "tests/ops/checks.h"
 
 namespace etude::matrix {
-namespace {
 
-// A second CPU device, and a device that runs calls later.
-std::array<Device, 2> others() {
+std::array<Device, 2> other_devices() {
   static const Device second = add_cpu_device();
   return {second, sim::device()};
 }
 
-// Whether the types of graphs fix the devices of the operands, or operands are state.
-bool is_fixed(const Call& call) {
+bool fixes_devices(const Call& call) {
   const auto& defs = call.op->def().attrs;
   return call.op->moves_devices() || call.op->def().effect == Effect::kReads ||
          call.op->def().effect == Effect::kWrites ||
          std::ranges::any_of(defs, [](const AttrDef& a) { return holds_graphs(a.kind); });
 }
+
+namespace {
 
 // Whether an operand decides the device of the call.
 bool has_place(const Call& call) {
@@ -96,11 +95,11 @@ void check_device(const Call& call) {
   if (!is_state && !call.op->moves_devices() && !has_data_sizes(call)) {
     const GraphRef graph = graph_of(call);
     const Values want = dense_results(call);
-    for (const Device& device : others()) check_plan_on(device, call, *graph, want);
+    for (const Device& device : other_devices()) check_plan_on(device, call, *graph, want);
   }
-  if (is_fixed(call)) return;
+  if (fixes_devices(call)) return;
   const Values want = run(call);
-  for (const Device& device : others()) check_on(device, call, want);
+  for (const Device& device : other_devices()) check_on(device, call, want);
 }
 
 }  // namespace etude::matrix

@@ -73,6 +73,7 @@ TEST_P(Matrix, Graph) { each_call(check_graph); }
 TEST_P(Matrix, SymbolicGraph) { each_call(check_symbolic); }
 TEST_P(Matrix, SymbolicShapes) { check_symbolic_shapes(op()); }
 TEST_P(Matrix, Device) { each_call(check_device); }
+TEST_P(Matrix, DeviceGradient) { each_call(check_device_gradient, has_derivative); }
 TEST_P(Matrix, Batch) { each_call(check_batch); }
 TEST_P(Matrix, Tape) { each_call(check_tape); }
 TEST_P(Matrix, Jvp) { each_call(check_jvp, has_derivative); }

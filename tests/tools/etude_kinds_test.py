@@ -11,7 +11,10 @@ import kind_headers  # noqa: E402
 
 PROGRAM = sys.argv.pop(1)
 # Defaults of C++ that etude writes otherwise.
-SAME = {"{}": ("none", "[]"), "constant(0.25)": ("nn.constant(value=0.25)",)}
+SAME = {"{}": ("none", "[]"), "constant(0.25)": ("nn.constant(value=0.25)",),
+        "kMixedBFloat16": ("nn.PrecisionPolicy(compute=bfloat16)",)}
+# Parameters that a row names otherwise: the layers of a template are a list.
+OTHER_NAMES = {("nn.Sequential", "layer"): "layers"}
 
 
 def run(*args):
@@ -65,7 +68,7 @@ class KindsTest(unittest.TestCase):
                 self.assertEqual(len(positional), len(wanted))
                 for parameter, (_, name, _) in zip(positional, wanted):
                     # A constructor calls a parameter `given` if a field has its name, which is that of the row.
-                    self.assertIn(name, (parameter["name"], "given"))
+                    self.assertIn(OTHER_NAMES.get((each.name, name), name), (parameter["name"], "given"))
                 for parameter, (_, name, default) in zip(positional, wanted):
                     shown = parameter.get("default")
                     self.assertEqual(shown is None, default is None, name)

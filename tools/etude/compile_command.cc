@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/etude/compile_command.h"
 
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
@@ -12,7 +13,9 @@
 #include "etude/aot/header_text.h"
 #include "etude/base/check.h"
 #include "etude/files/atomic_file.h"
+#include "etude/saved/saved.h"
 #include "tools/etude/graph_command.h"
+#include "tools/etude/saved_command.h"
 
 namespace etude::tools {
 namespace {
@@ -20,7 +23,8 @@ namespace {
 namespace fs = std::filesystem;
 
 struct CompileOptions {
-  std::string file, output, name, isa = "best", target = "host";
+  std::string file, output, name, function, isa = "best", target = "host";
+  int64_t size = 1;
 };
 
 void write(const fs::path& file, const std::string& text) {
@@ -29,8 +33,14 @@ void write(const fs::path& file, const std::string& text) {
   out.commit();
 }
 
+GraphRef graph_of(const CompileOptions& options) {
+  return saved::is_saved(options.file)
+             ? load_saved_graph(options.file, options.function, options.size)
+             : load_graph(options.file);
+}
+
 void compile(const CompileOptions& options) {
-  const GraphRef graph = load_graph(options.file);
+  const GraphRef graph = graph_of(options);
   const fs::path stem = options.output;
   const std::string name = options.name.empty() ? stem.filename().string() : options.name;
   const bool is_arm64 = options.target == "arm64";
@@ -52,7 +62,14 @@ void add_compile_command(CLI::App& app) {
   const auto options = std::make_shared<CompileOptions>();
   CLI::App* command = app.add_subcommand(
       "compile", "a graph as an object file with a function in C, which needs no Etude to run");
-  command->add_option("FILE", options->file, "a graph, as text or bytes")->required();
+  command
+      ->add_option("FILE", options->file,
+                   "a graph, as text or bytes, or a folder of saved functions")
+      ->required();
+  command->add_option("--function", options->function, "which function of a folder of several");
+  command->add_option("--size", options->size, "of a folder: the open sizes, such as the batch")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   command->add_option("-o,--output", options->output, "MODEL: writes MODEL.o, MODEL.h, MODEL.hpp")
       ->required();
   command->add_option("--name", options->name, "of the function; that of the file otherwise");

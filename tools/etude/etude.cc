@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command-line program `etude`: looks at op records and graphs, runs them, profiles programs.
+// The command-line program `etude`: looks at op records, graphs and saved functions, runs them,
+// profiles programs.
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
@@ -18,6 +19,7 @@
 #include "tools/etude/graph_command.h"
 #include "tools/etude/kinds_command.h"
 #include "tools/etude/run_op.h"
+#include "tools/etude/saved_command.h"
 #include "tools/record_text.h"
 
 namespace etude::tools {
@@ -223,6 +225,7 @@ int run_program(int argc, char** argv) {
   add_graph_commands(app);
   add_kinds_command(app);
   add_profile_command(app, profiled);
+  add_saved_commands(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::RuntimeError& error) {  // a command that fails by its status

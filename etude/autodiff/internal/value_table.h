@@ -35,7 +35,7 @@ class ValueTable {
       if (places_[i].id == 0) return nullptr;
     }
   }
-  // The entry of this id, inserted if missing.
+  // The entry of this id, inserted if missing. If it throws, nothing has changed.
   std::pair<KnownValue*, bool> insert(uint64_t id) {
     if ((size_ + 1) * 2 > places_.size()) grow();
     std::size_t i = home(id);
@@ -77,10 +77,10 @@ class ValueTable {
     return static_cast<std::size_t>((id * 0x9E3779B97F4A7C15ull) >> 32) & mask_;
   }
   void grow() {
-    const std::vector<KnownValue> old = std::move(places_);
-    places_ = std::vector<KnownValue>(old.empty() ? 128 : old.size() * 4);
+    std::vector<KnownValue> other(places_.empty() ? 128 : places_.size() * 4);
+    other.swap(places_);  // after the allocation, which may throw
     mask_ = places_.size() - 1;
-    for (const KnownValue& value : old) {
+    for (const KnownValue& value : other) {
       if (value.id == 0) continue;
       std::size_t i = home(value.id);
       while (places_[i].id != 0) i = (i + 1) & mask_;

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "etude/base/internal/fork_lock.h"
 #include "etude/base/permanent.h"
 #include "etude/base/warning.h"
 #include "etude/core/call/call_scope.h"
@@ -19,7 +20,7 @@ namespace {
 constexpr std::size_t kMostNoted = 1 << 16;
 
 struct Escaped {
-  std::mutex mutex;
+  ForkSafeMutex mutex;
   std::unordered_map<uint64_t, std::string> made;  // "multiply at train.cc:12"
   std::deque<uint64_t> order;                      // oldest first
 };

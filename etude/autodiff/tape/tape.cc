@@ -111,6 +111,16 @@ bool Tape::should_record(std::span<const Tensor> inputs) const {
 
 bool Tape::begin_call(Operands in, uint64_t& wanted) {
   const std::size_t first = entries_.size();
+  try {
+    return add_operands(in, wanted);
+  } catch (...) {
+    abandon_call(first);
+    throw;
+  }
+}
+
+bool Tape::add_operands(Operands in, uint64_t& wanted) {
+  const std::size_t first = entries_.size();
   bool any = false;
   for (std::size_t i = 0; i < in.size(); ++i) {
     if (!in[i].has_value()) {
@@ -122,6 +132,7 @@ bool Tape::begin_call(Operands in, uint64_t& wanted) {
     if (Known* known = known_.find(TensorAccess::id_or_zero(in[i]))) {
       ++known->uses;  // keeps the entry while an expiring operand is overwritten
       entry.id = known->id;
+      entry.is_use = true;
       entry.slot = known->slot;
       any = true;
       if (is_differentiable(entry.type->dtype()))
@@ -133,13 +144,14 @@ bool Tape::begin_call(Operands in, uint64_t& wanted) {
 }
 
 void Tape::abandon_call(std::size_t first) noexcept {
-  InlineVector<uint64_t, 8> ids;
-  while (entries_.size() > first) {
-    if (entries_.back().id != 0) ids.push_back(entries_.back().id);
-    const Tensor dying = std::move(entries_.back().saved);
-    entries_.pop_back();
+  const Busy busy(*this);
+  for (std::size_t i = entries_.size(); i-- > first;) {
+    Entry& entry = entries_[i];
+    entry.saved.reset();  // the end of a value waits: `busy`
+    const uint64_t id = std::exchange(entry.id, 0);
+    if (id != 0 && entry.is_use) release_use(id);
   }
-  for (const uint64_t id : ids) release_use(id);
+  entries_.resize(first);
 }
 
 void Tape::add_output(const Tensor& y, bool is_saved) {
@@ -147,7 +159,6 @@ void Tape::add_output(const Tensor& y, bool is_saved) {
   if (!y.has_value()) return;
   const auto [known, is_new] = known_.insert(TensorAccess::id(y));
   if (is_new) known->slot = next_slot_++;
-  known->record = static_cast<uint32_t>(records_.size());
   entry.id = known->id;
   entry.type = y.type();
   if (is_saved) entry.saved = y;
@@ -158,6 +169,12 @@ void Tape::finish_call(Record&& record, std::size_t first) {
   record.first = static_cast<uint32_t>(first);
   record.outputs = static_cast<uint32_t>(entries_.size() - first) - record.inputs;
   records_.push_back(std::move(record));
+  // Only now: without memory for the record, no value may name it.
+  for (const Entry& output : outputs_of(records_.back())) {
+    if (Known* known = known_.find(output.id)) {
+      known->record = static_cast<uint32_t>(records_.size() - 1);
+    }
+  }
 }
 
 void Tape::record(std::span<const Tensor> inputs, std::span<const Tensor> outputs,
@@ -168,8 +185,13 @@ void Tape::record(std::span<const Tensor> inputs, std::span<const Tensor> output
   record.pullback = internal::make_ref<const ByPullback>(std::move(pullback), name);
   const OperandList list(inputs);
   begin_call(list.view(), record.wanted);
-  for (const Tensor& y : outputs) add_output(y, false);
-  finish_call(std::move(record), first);
+  try {
+    for (const Tensor& y : outputs) add_output(y, false);
+    finish_call(std::move(record), first);
+  } catch (...) {
+    abandon_call(first);
+    throw;
+  }
 }
 
 void Tape::record_reading(const Tensor& x, Pullback pullback, CallSite where) {
@@ -199,7 +221,15 @@ void Tape::value_died(uint64_t id) noexcept {
   if (known == nullptr) return;
   known->is_alive = false;
   if (known->uses > 0) return;
-  deaths_.push_back(id);
+  note_death(id);
+}
+
+void Tape::note_death(uint64_t id) noexcept {
+  try {
+    deaths_.push_back(id);
+  } catch (const std::bad_alloc&) {
+    return;  // its record stays until the tape ends, which changes no derivative
+  }
   if (!is_busy_) settle_deaths();
 }
 
@@ -251,8 +281,7 @@ void Tape::release_use(uint64_t id) noexcept {
   if (known == nullptr) return;
   --known->uses;
   if (known->uses > 0 || known->is_alive) return;
-  deaths_.push_back(id);
-  if (!is_busy_) settle_deaths();
+  note_death(id);
 }
 
 bool Tape::is_unreachable(const Record& record) const noexcept {

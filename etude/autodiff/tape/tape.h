@@ -127,6 +127,7 @@ class Tape final {
     const Type* type = nullptr;  // null: absent operand
     Tensor saved = {};           // absent: the rule does not read it
     uint32_t slot = 0;
+    bool is_use = false;  // an operand, counted in KnownValue::uses
   };
   struct ByPullback final : internal::RefCounted {
     ByPullback(Pullback f, std::string_view text) : run(std::move(f)), name(text) {}
@@ -173,7 +174,8 @@ class Tape final {
   // Appends the operands as entries, and marks the known operands as used. Returns whether any
   // operand is known.
   bool begin_call(Operands in, uint64_t& wanted);
-  // Removes the entries that begin_call appended.
+  bool add_operands(Operands in, uint64_t& wanted);
+  // Removes the entries that were appended for a call since begin_call.
   void abandon_call(std::size_t first) noexcept;
   void add_output(const Tensor& y, bool is_saved);
   void finish_call(Record&& record, std::size_t first);
@@ -189,6 +191,7 @@ class Tape final {
 
   // Handles the end of a value; deferred while a call or a sweep is in progress.
   void value_died(uint64_t id) noexcept;
+  void note_death(uint64_t id) noexcept;
   void settle_deaths() noexcept;
   void drop_record(uint32_t index) noexcept;
   void release_use(uint64_t id) noexcept;

@@ -2,6 +2,8 @@
 #include "etude/core/context/context.h"
 
 #include <algorithm>
+#include <atomic>
+#include <cstdlib>
 #include <new>
 #include <optional>
 
@@ -34,13 +36,60 @@ bool& refuses_mixed_precision() noexcept {
   return refuses;
 }
 
+namespace {
+
+// Memory for the text of an error where there is no other: freed while the text is composed.
+class Reserve {
+ public:
+  void release() noexcept { std::free(block_.exchange(nullptr)); }
+  void restore() noexcept {
+    if (block_.load(std::memory_order_relaxed) != nullptr) return;
+    std::free(block_.exchange(std::malloc(kBytes)));  // null without memory: tried again later
+  }
+
+ private:
+  static constexpr std::size_t kBytes = std::size_t{16} << 10;
+  std::atomic<void*> block_{std::malloc(kBytes)};
+};
+
+Reserve& reserve() {
+  static Reserve& made = *new Reserve;
+  return made;
+}
+
+// Made while there is memory. Copies of an Error allocate nothing.
+const Error& bare_no_memory =
+    *new Error(ErrorCode::kResourceExhausted,
+               "the host has no memory left, not even for the text of this error");
+[[maybe_unused]] const Reserve& made_in_time = reserve();
+
+// Runs `compose`, and again with the reserve if there is no memory. Returns false if that does not
+// suffice either.
+template <class F>
+bool with_reserve(const F& compose) {
+  for (const bool is_last : {false, true}) {
+    try {
+      compose();
+      if (is_last) reserve().restore();
+      return true;
+    } catch (const std::bad_alloc&) {
+      if (!is_last) reserve().release();
+    }
+  }
+  reserve().restore();
+  return false;
+}
+
+}  // namespace
+
 void explain(Error& error, std::string_view name, CallSite where) {
-  try {
+  const Error before = error;  // shares the text, which name_op() and locate() then copy
+  const bool is_explained = with_reserve([&] {
+    error = before;
     if (!name.empty()) error.name_op(name);
     error.locate(user_line(where));
-  } catch (const std::bad_alloc&) {
-    // The error itself matters more than its place.
-  }
+  });
+  if (!is_explained) error = before;  // the error itself matters more than its place
 }
 
 void throw_of(std::string_view name, ErrorCode code, const std::string& text, CallSite where) {
@@ -49,24 +98,14 @@ void throw_of(std::string_view name, ErrorCode code, const std::string& text, Ca
   throw error;
 }
 
-namespace {
-
-// Made while there is memory. Copies of an Error allocate nothing.
-const Error& bare_no_memory =
-    *new Error(ErrorCode::kResourceExhausted,
-               "the host has no memory left, not even for the text of this error");
-
-}  // namespace
-
 void throw_no_memory(std::string_view name, CallSite where) {
   std::optional<Error> error;
-  try {
+  const bool is_made = with_reserve([&] {
     error.emplace(ErrorCode::kResourceExhausted, "the host has no memory left for this call");
-    explain(*error, name, where);
-  } catch (const std::bad_alloc&) {
-    throw Error(error ? *error : bare_no_memory);
-  }
-  throw Error(*error);
+    if (!name.empty()) error->name_op(name);
+    error->locate(user_line(where));
+  });
+  throw Error(is_made ? *error : bare_no_memory);
 }
 
 bool is_inside_rule() noexcept { return inside_rule; }

@@ -5,9 +5,11 @@
 
 #include "etude/base/check.h"
 #include "etude/base/permanent.h"
+#include "etude/base/thread_object.h"
 #include "etude/base/warning.h"
 #include "etude/core/call/call_scope.h"
 #include "etude/core/context/ambient.h"
+#include "etude/core/context/caller_place.h"
 #include "etude/core/internal/device_table.h"
 #include "etude/core/internal/mode.h"
 
@@ -27,6 +29,10 @@ const Placement& hidden_place() {
   return *place;
 }
 
+struct CallerPlace {
+  const Placement* place = nullptr;
+};
+
 // Whether the process has a device of the kind that the name states.
 bool has_kind(const DeviceName& name) {
   return !name.type || !devices_of({.type = name.type}).empty();
@@ -40,6 +46,16 @@ NoDeviceScope::NoDeviceScope(bool hides) noexcept : saved_(ambient().place) {
 
 NoDeviceScope::~NoDeviceScope() {
   if (saved_ != ambient().place) select(saved_);
+}
+
+CallerPlaceScope::CallerPlaceScope(const Placement* place)
+    : saved_(std::exchange(ThreadObject<CallerPlace>::get().place, place)) {}
+
+CallerPlaceScope::~CallerPlaceScope() { ThreadObject<CallerPlace>::get().place = saved_; }
+
+const Placement* caller_place() noexcept {
+  const CallerPlace* const caller = ThreadObject<CallerPlace>::find();
+  return caller != nullptr ? caller->place : nullptr;
 }
 
 bool hides_scope() noexcept { return ambient().place == &hidden_place(); }

@@ -33,6 +33,11 @@ std::string place_text(const Op& op, std::size_t i, const Tensor& x) {
               in[j].type()->device().to_string());
 }
 
+// Whether x is a value of a trace, or an example of a vmap inside a trace.
+bool is_traced(const Tensor& x) {
+  return trace_of(x) != nullptr || (TensorAccess::is_abstract(x) && is_inside_trace());
+}
+
 // The device where all operands are, or outside of scopes an error. In a rule a value at home, such
 // as a constant of the rule, follows the others; in a trace as well, since functions are traced at
 // home and called anywhere.
@@ -46,8 +51,7 @@ Device common_device(const Op& op, Operands in) {
       common = device;
       common_at = i;
     } else if (device != common) {
-      const bool is_free =
-          is_inside_rule() || trace_of(in[i]) != nullptr || trace_of(in[common_at]) != nullptr;
+      const bool is_free = is_inside_rule() || is_traced(in[i]) || is_traced(in[common_at]);
       const bool are_fixed = !is_inside_rule() && !hides_scope() && has_fixed_place(in[i]) &&
                              has_fixed_place(in[common_at]);
       const bool follows = is_free && !are_fixed && (device.is_home() || common.is_home());

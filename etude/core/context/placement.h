@@ -48,6 +48,8 @@ bool has_fixed_place(const Tensor& x) noexcept;
 // Moves tensors to the device of the scope, if it exists, by the op to_device: the values of loops
 // and the results of branches, whose calls run there.
 void to_scope(std::vector<Tensor>& xs, CallSite where);
+// Whether this thread traces a function. Defined in etude/startup.cc.
+bool is_inside_trace() noexcept;
 // x on the device by the op to_device; x itself if it is there. Defined in core/tensor_ops.cc.
 Tensor moved(const Tensor& x, Device device, CallSite where = {});
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "etude/base/thread_object.h"
+#include "etude/core/internal/mode.h"
 #include "etude/core/op/op.h"
 
 namespace etude::internal {
@@ -62,34 +63,44 @@ LateCallerScope::~LateCallerScope() {
 CallNote note_of_call() {
   const Enqueuer* const enqueuer = ThreadObject<Enqueuer>::find();
   if (enqueuer == nullptr) return {};
-  return {enqueuer->call, enqueuer->callers};
+  CallNote note{enqueuer->call, enqueuer->callers};
+  if (note.call && (mode_word & kModeProfile) != 0) note.timer = timer_of_call();
+  return note;
 }
 
 uint64_t Mailbox::note(CallNote call) {
   const std::lock_guard lock(mutex_);
-  notes_.emplace_hint(notes_.end(), ++last_, std::move(call));
+  entries_.emplace_hint(entries_.end(), ++last_, Entry{std::move(call)});
   return last_;
 }
 
-void Mailbox::finish(uint64_t number) noexcept {
-  CallNote ended;  // destroyed without the lock
+void Mailbox::begin(uint64_t number) noexcept {
   const std::lock_guard lock(mutex_);
-  const auto at = notes_.find(number);
-  if (at == notes_.end()) return;
-  ended = std::move(at->second);
-  notes_.erase(at);
+  const auto at = entries_.find(number);
+  if (at != entries_.end() && at->second.note.timer) {
+    at->second.start = std::chrono::steady_clock::now();
+  }
 }
 
-RefPtr<const LateFault> Mailbox::report(uint64_t number, const Error& fact) {
-  CallNote note;
+Mailbox::Entry Mailbox::take(uint64_t number) {
+  Entry ended;  // its end may run destructors, which need no lock
   {
     const std::lock_guard lock(mutex_);
-    if (const auto at = notes_.find(number); at != notes_.end()) {
-      note = std::move(at->second);
-      notes_.erase(at);
-    }
+    const auto at = entries_.find(number);
+    if (at == entries_.end()) return ended;
+    ended = std::move(at->second);
+    entries_.erase(at);
   }
-  return make_ref<LateFault>(note.placed(fact));
+  if (ended.start != LateTimer::Time()) {
+    ended.note.timer->ran(device_, ended.start, std::chrono::steady_clock::now());
+  }
+  return ended;
+}
+
+void Mailbox::finish(uint64_t number) noexcept { take(number); }
+
+RefPtr<const LateFault> Mailbox::report(uint64_t number, const Error& fact) {
+  return make_ref<LateFault>(take(number).note.placed(fact));
 }
 
 }  // namespace etude::internal

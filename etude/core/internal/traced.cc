@@ -84,9 +84,9 @@ std::string explain_abstract(const Tensor& x) {
   return fmt::format(
       "a value of type {} stands for {}, which is being traced{}: it has no elements before the "
       "function runs. Instead of an `if` write cond(x, [&] {{ ... }}, [&] {{ ... }}), instead of a "
-      "`while` write while_loop(); where() chooses without looking. Or give the function the "
-      "option "
-      "run_eagerly",
+      "`while` write while_loop(); where() chooses without looking, and code in a host_function() "
+      "sees "
+      "elements. Or give the function the option run_eagerly",
       type, made, line_text(mark->trace->where));
 }
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
+#include <mutex>
 #include <new>
 #include <vector>
 
 #include "etude/base/check.h"
+#include "etude/base/internal/fork_lock.h"
 #include "etude/core/buffer.h"
 #include "etude/core/internal/device_table.h"
 #include "etude/device/cpu/block_spans.h"
@@ -61,6 +63,36 @@ struct Threads {
   }
 };
 
+// The locks of the allocator, which fork() holds. Otherwise a child may find one of them closed by
+// another thread of its parent.
+bool try_lock_allocator(void*) {
+  std::unique_lock threads(Threads::instance().mutex, std::try_to_lock);
+  if (!threads) return false;
+  std::unique_lock spans(BlockSpans::instance(), std::try_to_lock);
+  if (!spans) return false;
+  std::unique_lock blocks(LargePool::for_blocks(), std::try_to_lock);
+  if (!blocks) return false;
+  std::unique_lock buffers(LargePool::for_buffers(), std::try_to_lock);
+  if (!buffers || !MemoryLedger::instance().try_lock()) return false;
+  threads.release();
+  spans.release();
+  blocks.release();
+  buffers.release();
+  return true;
+}
+void unlock_allocator(void*) {
+  Threads::instance().mutex.unlock();
+  BlockSpans::instance().unlock();
+  LargePool::for_blocks().unlock();
+  LargePool::for_buffers().unlock();
+  MemoryLedger::instance().unlock();
+}
+void prepare_allocator_for_forks() {
+  static auto* const lock =
+      new ForkLock(nullptr, {try_lock_allocator, unlock_allocator, unlock_allocator});
+  static_cast<void>(lock);
+}
+
 // One word each in the static thread-local block, so that they work in a library opened at run
 // time.
 [[gnu::tls_model("initial-exec")]] thread_local constinit ThreadMemory* thread_memory = nullptr;
@@ -108,13 +140,19 @@ struct ThreadEnd {
 };
 thread_local ThreadEnd thread_end;
 
-ThreadMemory* attach() {
+// Null without memory.
+ThreadMemory* attach() noexcept {
   Threads& threads = Threads::instance();
-  const std::lock_guard lock(threads.mutex);
-  if (threads.spare.empty()) {
+  try {
+    prepare_allocator_for_forks();
+    const std::lock_guard lock(threads.mutex);
+    threads.active.reserve(threads.active.size() + 1);
     threads.spare.reserve(threads.active.size() + 1);
-    threads.spare.push_back(new ThreadMemory);
+    if (threads.spare.empty()) threads.spare.push_back(new ThreadMemory);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
   }
+  const std::lock_guard lock(threads.mutex);
   threads.active.push_back(threads.spare.back());
   threads.spare.pop_back();
   thread_end.is_armed = true;  // the first use makes the object, and so registers its destructor
@@ -122,10 +160,12 @@ ThreadMemory* attach() {
 }
 
 // Calls `use` with this thread's memory, even before its initialisation and after its destruction.
+// Without memory for it, `use` gets the memory of ended threads: frees and counters do not fail.
 template <class F>
 [[gnu::noinline]] auto with_thread_memory(F use) {
   if (thread_memory != nullptr) return use(*thread_memory);
-  if (!thread_ended) return use(*attach());
+  ThreadMemory* const made = thread_ended ? nullptr : attach();
+  if (made != nullptr) return use(*made);
   struct Ended {
     std::lock_guard<std::mutex> lock{Threads::instance().mutex};
     ThreadMemory& memory = Threads::instance().ended;

@@ -142,4 +142,17 @@ void BlockSpans::trim() noexcept {
   }
 }
 
+bool BlockSpans::try_lock() noexcept {
+  for (std::size_t i = 0; i < stocks_.size(); ++i) {
+    if (stocks_[i].mutex.try_lock()) continue;
+    while (i > 0) stocks_[--i].mutex.unlock();
+    return false;
+  }
+  return true;
+}
+
+void BlockSpans::unlock() noexcept {
+  for (Stock& stock : stocks_) stock.mutex.unlock();
+}
+
 }  // namespace etude::internal

@@ -51,6 +51,9 @@ class BlockSpans {
   void give(int size_class, FreeBlock* chain) noexcept;
   // Returns unused spans to their pool.
   void trim() noexcept;
+  // For fork(): takes all locks, or none.
+  bool try_lock() noexcept;
+  void unlock() noexcept;
   // The bytes of free blocks in spans.
   int64_t cached_bytes() const noexcept { return cached_.load(std::memory_order_relaxed); }
 

@@ -38,6 +38,9 @@ class LargePool {
   void free(void* memory) noexcept;
   // Returns memory to the system until at most `keep` cached bytes are left.
   void trim(std::size_t keep) noexcept;
+  // For fork().
+  bool try_lock() noexcept { return mutex_.try_lock(); }
+  void unlock() noexcept { mutex_.unlock(); }
   // Freed memory kept for reuse.
   std::size_t cached_bytes() const noexcept { return dirty_.load(std::memory_order_relaxed); }
 

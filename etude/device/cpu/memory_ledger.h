@@ -46,6 +46,10 @@ class MemoryLedger {
   void remove_watch(PeakWatch* watch) noexcept;
   int64_t peak_of(const PeakWatch& watch) noexcept;
 
+  // For fork().
+  bool try_lock() noexcept { return mutex_.try_lock(); }
+  void unlock() noexcept { mutex_.unlock(); }
+
   void add_holder(LargeBuffer* buffer) noexcept;
   void remove_holder(LargeBuffer* buffer) noexcept;
 

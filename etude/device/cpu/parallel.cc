@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,6 +19,7 @@
 #include <thread>
 #include <vector>
 
+#include <pthread.h>
 #include <sched.h>
 
 #if !defined(ETUDE_TSAN)
@@ -30,6 +32,7 @@
 
 #include "etude/base/check.h"
 #include "etude/base/environment.h"
+#include "etude/base/internal/fork_lock.h"
 #include "etude/base/warning.h"
 #include "etude/device/cpu/branches.h"
 #include "etude/device/cpu/float_mode.h"
@@ -43,6 +46,8 @@ constexpr double kParallelFromUs = 30;
 constexpr int kMostThreads = 1024;
 
 std::atomic<int> thread_count{0};  // 0: not determined yet
+// In a child of fork() whose parent ran loops on threads, which the child does not have.
+std::atomic<bool> is_left_alone{false};
 thread_local constinit bool inside_chunk = false;
 
 // Warns about more threads than processors, which then take turns.
@@ -214,17 +219,26 @@ void allow_threads(int count) {
   ours = new Control(Control::max_allowed_parallelism, wanted);
 }
 
+internal::ForkSafeMutex& pool_mutex() {
+  static auto& mutex = *new internal::ForkSafeMutex;
+  return mutex;
+}
+// A fork() while another thread makes a static object leaves it half made in the child.
+[[maybe_unused]] const auto& made_in_time = pool_mutex();
+
 // One pool for each thread count ever used. Never destroyed: a loop may still run in a pool, and
 // threads of the process may outlive static objects.
 Pool& pool(int threads) {
   static std::atomic<Pool*> latest{nullptr};
   Pool* known = latest.load(std::memory_order_acquire);
   if (known != nullptr && known->threads == threads) return *known;
-  static std::mutex& mutex = *new std::mutex;
+  const std::lock_guard lock(pool_mutex());
   static auto& pools = *new std::map<int, Pool*>;
-  const std::lock_guard lock(mutex);
   Pool*& made = pools[threads];
   if (made == nullptr) {
+    static const bool is_ready =
+        pthread_atfork(nullptr, nullptr, [] { is_left_alone.store(true); }) == 0;
+    static_cast<void>(is_ready);
     const int usable = available_threads(threads);
     if (usable > 1) allow_threads(usable);
     made = new Pool(threads, usable);
@@ -256,10 +270,32 @@ void run_in_pool(Pool& pool, int64_t chunks, Work kind, internal::FunctionRef<vo
   });
 }
 
-// The only calls of oneTBB that run work, and the only check of its failures.
-// throws: the first exception of a body; kResourceExhausted if oneTBB gets no memory or no thread.
+// The chunks of a loop that have run.
+class Progress {
+ public:
+  explicit Progress(int64_t chunks) {
+    if (chunks <= static_cast<int64_t>(own_.size())) return;
+    more_.reset(new (std::nothrow) std::atomic<bool>[static_cast<std::size_t>(chunks)]());
+    all_ = more_.get();
+  }
+  // False without memory: nothing can be noted.
+  bool is_ready() const noexcept { return all_ != nullptr; }
+  void note(int64_t chunk) noexcept { all_[chunk].store(true, std::memory_order_relaxed); }
+  bool has_run(int64_t chunk) const noexcept { return all_[chunk].load(std::memory_order_relaxed); }
+
+ private:
+  std::array<std::atomic<bool>, 256> own_ = {};
+  std::unique_ptr<std::atomic<bool>[]> more_;
+  std::atomic<bool>* all_ = own_.data();
+};
+
+// The only calls of oneTBB that run work, and the only check of its failures. Without memory or
+// threads for oneTBB, which may show in the middle of a loop, the calling thread runs the rest: a
+// kernel that writes in place must not stop half-way.
+// throws: the first exception of a body.
 void run_on_threads(int threads, int64_t chunks, Work kind,
                     internal::FunctionRef<void(int64_t)> body) {
+  Progress progress(chunks);
   std::atomic<bool> is_of_body{false};
   const auto watched = [&](int64_t i) {
     try {
@@ -268,20 +304,19 @@ void run_on_threads(int threads, int64_t chunks, Work kind,
       is_of_body.store(true, std::memory_order_relaxed);
       throw;
     }
+    progress.note(i);
   };
   try {
-    Pool& p = pool(threads);
-    if (p.most > 1) return run_in_pool(p, chunks, kind, watched);
+    Pool* const p = progress.is_ready() ? &pool(threads) : nullptr;
+    if (p != nullptr && p->most > 1) return run_in_pool(*p, chunks, kind, watched);
   } catch (const Error&) {
-    throw;
-  } catch (const std::exception& error) {
+    throw;  // of a body, or of a setting of the environment
+  } catch (const std::exception&) {
     if (is_of_body.load(std::memory_order_relaxed)) throw;
-    ETUDE_THROW(kResourceExhausted,
-                "a loop on {} threads did not begin or did not end: {}. The process may have "
-                "reached a limit of threads or of memory. set_thread_count(1) needs no thread",
-                threads, error.what());
   }
-  for (int64_t i = 0; i < chunks; ++i) body(i);
+  for (int64_t i = 0; i < chunks; ++i) {
+    if (!progress.is_ready() || !progress.has_run(i)) body(i);
+  }
 }
 
 #endif
@@ -306,14 +341,16 @@ void set_thread_count(int count) {
 }
 
 void parallel_for(int64_t chunks, double estimated_us, internal::FunctionRef<void(int64_t)> body) {
-  const bool is_alone = chunks < 2 || estimated_us < kParallelFromUs || inside_chunk;
+  const bool is_alone = chunks < 2 || estimated_us < kParallelFromUs || inside_chunk ||
+                        is_left_alone.load(std::memory_order_relaxed);
   const int threads = is_alone ? 1 : worker_count();
   if (threads > 1) return run_on_threads(threads, chunks, Work::kChunk, body);
   for (int64_t chunk = 0; chunk < chunks; ++chunk) body(chunk);
 }
 
 void internal::run_branches(int64_t count, FunctionRef<void(int64_t)> body) {
-  const int threads = count < 2 || inside_chunk ? 1 : worker_count();
+  const bool is_alone = count < 2 || inside_chunk || is_left_alone.load(std::memory_order_relaxed);
+  const int threads = is_alone ? 1 : worker_count();
   if (threads > 1) return run_on_threads(threads, count, Work::kBranch, body);
   for (int64_t branch = 0; branch < count; ++branch) body(branch);
 }

@@ -13,6 +13,7 @@
 
 #include <fmt/format.h>
 
+#include "etude/base/internal/fork_lock.h"
 #include "etude/base/permanent.h"
 #include "etude/base/scalars/program_text.h"
 #include "etude/core/op/registry.h"
@@ -57,7 +58,7 @@ Table make_table(const std::vector<const Op*>& ops) {
 
 // The programs of all records; rebuilt when there are more records.
 std::shared_ptr<const Table> program_table() {
-  static std::mutex mutex;
+  static auto& mutex = *new ForkSafeMutex;
   static std::size_t of_ops = 0;
   static Permanent<std::shared_ptr<const Table>> table;
   const std::vector<const Op*> ops = Registry::global().ops();

@@ -12,10 +12,19 @@
 #include "etude/core/op/batching.h"
 #include "etude/ops/families.h"
 #include "etude/ops/graph/graph_attrs.h"
+#include "etude/ops/graph/unsaved_rules.h"
 #include "etude/stage/make_graph.h"
 
 namespace etude::ops {
 namespace {
+
+// throws: an error of the rule `what`, with the reason that the call states.
+[[noreturn]] void throw_fault(const std::string& fault, const std::string& what) {
+  const bool is_unsaved = fault.starts_with(kRulesNotSaved);
+  Error error(is_unsaved ? ErrorCode::kUnimplemented : ErrorCode::kInvalidArgument, fault);
+  error.name_op(what);
+  throw error;
+}
 
 // The operands are the results, the inputs of the rules, and the values that the rules keep.
 struct CustomCall {
@@ -59,15 +68,14 @@ struct CustomCall {
     return all - cotangents;
   }
   // The number of the rule for the cotangents that arrived.
-  // throws: kInvalidArgument if the pullback could not be made a graph for them.
+  // throws: kInvalidArgument if the pullback could not be made a graph for them; kUnimplemented if
+  // the rules were not saved.
   std::size_t find_rule(const std::vector<bool>& arrived, std::span<const Type* const> types,
                         std::string_view what) const {
     for (std::size_t i = 0; i < rules.size(); ++i) {
       if (sets.empty() || taken(i, types) == arrived) return i;
     }
-    Error error(ErrorCode::kInvalidArgument, std::string(attrs.text("fault")));
-    error.name_op(fmt::format("{}{}", what, name()));
-    throw error;
+    throw_fault(attrs.text("fault"), fmt::format("{}{}", what, name()));
   }
 
   const Attrs& attrs;
@@ -190,9 +198,7 @@ Values custom_jvp(const JvpCall& call) {
   const Types types = types_of(call.in);
   if (!custom.tangents.empty()) return pushed(custom, operands, moved);
   if (const std::string& fault = call.attrs.text("forward_fault"); !fault.empty()) {
-    Error error(ErrorCode::kInvalidArgument, fault);
-    error.name_op(fmt::format("tangent of {}", custom.name()));
-    throw error;
+    throw_fault(fault, fmt::format("tangent of {}", custom.name()));
   }
   const auto residuals = std::span(operands).subspan(at, custom.kept(types));
   internal::RuleCall rule{.name = custom.name()};

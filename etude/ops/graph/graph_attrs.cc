@@ -53,6 +53,11 @@ Tensors list_of(Operands operands) {
   return out;
 }
 
+std::string text_with_device(const Type* type) {
+  const Device device = type->device();
+  return device.is_home() ? type->to_string() : type->to_string() + " on " + device.to_string();
+}
+
 std::vector<const Type*> differentiable(const Types& types) {
   std::vector<const Type*> out;
   for (const Type* type : types) {

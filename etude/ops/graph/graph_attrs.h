@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <new>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -43,6 +44,9 @@ void append(To& to, std::span<const Tensor> from) {
 
 // All operands, as a list that can be extended.
 Tensors list_of(Operands operands);
+
+// "float32[2] on cpu:1"; cpu:0 is not named.
+std::string text_with_device(const Type* type);
 
 // Selects the types that have cotangents.
 std::vector<const Type*> differentiable(const Types& types);

@@ -12,6 +12,7 @@
 #include "etude/core/call/call_scope.h"
 #include "etude/core/call/run.h"
 #include "etude/core/context/ambient.h"
+#include "etude/core/context/caller_place.h"
 #include "etude/core/context/pending.h"
 #include "etude/core/internal/host_door.h"
 #include "etude/core/internal/traced.h"
@@ -180,6 +181,11 @@ class HostExecution {
     const internal::ReadersPause readers;
     const internal::OutsideScope outside;
     const internal::KeyScope own_keys(&keys);
+    std::optional<DeviceScope> device;  // of the caller, as around a plain call
+    if (const internal::Placement* const place = internal::caller_place()) {
+      device.emplace(internal::device_of(*place),
+                     DeviceScopeOptions{CopyPolicy::kSilent, place->soft});
+    }
     const HostFloatModeScope float_mode;
     const HostReads reads(facts(), readers, is_again_);
     std::vector<internal::VariableUse> uses;

@@ -68,7 +68,7 @@ Types scan_type(const TypeCall& call) {
       out[i] = stack_of(out[i], scan.length);
     } else {
       ETUDE_REQUIRE(out[i] == call.types[i], "carried value {} is {} before a step and {} after it",
-                    i, call.types[i]->to_string(), out[i]->to_string());
+                    i, text_with_device(call.types[i]), text_with_device(out[i]));
     }
   }
   return out;

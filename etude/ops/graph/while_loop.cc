@@ -97,7 +97,7 @@ Types while_type(const TypeCall& call) {
       }
       const Type* before = call.types[loop.first_carried(p) + i];
       ETUDE_REQUIRE(types[i] == before, "carried value {} is {} before a step and {} after it", i,
-                    before->to_string(), types[i]->to_string());
+                    text_with_device(before), text_with_device(types[i]));
       out.push_back(types[i]);
     }
   }

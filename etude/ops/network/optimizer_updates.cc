@@ -4,6 +4,7 @@
 #include "etude/base/check.h"
 #include "etude/core/call/builtin.h"
 #include "etude/core/call/run.h"
+#include "etude/core/context/placement.h"
 #include "etude/kernels/cpu/optimizer/optimizer.h"
 #include "etude/kernels/cpu/optimizer/optimizer_rules.h"
 #include "etude/kernels/cpu/optimizer/schedules.h"
@@ -63,8 +64,10 @@ Values lower_rule(Operands in, const Attrs& attrs) {
   Values out{in[0]};
   optimizer::with_rule(attrs.text("rule"), [&](auto rule) {
     using Rule = decltype(rule);
+    // One copy of all rates, so that their cotangents are added in the order of the calls.
+    const Tensor all = internal::moved(in[2], in[0].device());
     const auto rates = optimizer::from_list<optimizer::Rates<Rule, Tensor>>([&](std::size_t i) {
-      return internal::cast(get_index(in[2], {static_cast<int64_t>(i)}, {}), in[0].dtype());
+      return internal::cast(get_index(all, {static_cast<int64_t>(i)}, {}), in[0].dtype());
     });
     auto states = optimizer::from_list<optimizer::State<Rule, Tensor>>(
         [&](std::size_t k) { return in[kFirstState + k]; });

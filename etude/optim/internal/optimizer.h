@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -34,14 +35,35 @@ namespace internal {
 
 class Condition;
 
-// Applies state updates to the layers of `model`, if `gradients` is a tangent of it.
-template <class Model, class Gradients>
-void take_state(Model& model, const Gradients& gradients) {
-  if constexpr (etude::internal::holds_state<Model>()) {
-    if constexpr (std::is_same_v<tangent_t<Model>, Gradients>) {
-      const etude::internal::TakeState take;
+// Applies a state update to a layer, and notes how to take it back.
+struct TakeStateBack {
+  std::vector<std::function<void()>>& undo;
+  template <class X, class U>
+  void state(X& x, const U& by) const {
+    if (!by.value) return;
+    undo.push_back([&x, old = x.value]() mutable { x.value = std::move(old); });
+    x.take(by);
+  }
+  template <class X, class U>
+  void operator()(X&, const U&) const {}
+};
+// Applies state updates to the layers of `model`, if `gradients` is a tangent of it, then calls
+// `step`. If one of them throws, the layers have their state of before.
+template <class Model, class Gradients, class F>
+void take_state(Model& model, const Gradients& gradients, const F& step) {
+  if constexpr (etude::internal::holds_state<Model>() &&
+                std::is_same_v<tangent_t<Model>, Gradients>) {
+    std::vector<std::function<void()>> undo;
+    try {
+      const TakeStateBack take{undo};
       etude::internal::zip_leaves(model, gradients, take);
+      step();
+    } catch (...) {
+      for (auto& each : undo) each();
+      throw;
     }
+  } else {
+    step();
   }
 }
 
@@ -90,8 +112,8 @@ class RuleOptimizer {
   void update(Model& model, const Gradients& gradients, CallSite where = CallSite::here()) {
     // the compiler has reported the error
     if constexpr (!etude::internal::HoldsRefused<Gradients>) {
-      update_all(pair_up(model, gradients, slots_.needs_paths()), where);
-      take_state(model, gradients);
+      take_state(model, gradients,
+                 [&] { update_all(pair_up(model, gradients, slots_.needs_paths()), where); });
     }
   }
 

@@ -13,6 +13,7 @@
 #include <pthread.h>
 
 #include "etude/base/check.h"
+#include "etude/base/internal/fork_lock.h"
 #include "etude/base/permanent.h"
 #include "etude/stage/function_core.h"
 
@@ -61,6 +62,7 @@ void after_fork_in_child();
 Table& table() {
   static Permanent<Table> made;
   static const bool is_ready = [] {
+    prepare_fork_locks();
     prepare_background_for_forks();
     return pthread_atfork(before_fork, after_fork, after_fork_in_child) == 0;
   }();

@@ -11,7 +11,7 @@ import copy
 from typing import Any, Callable, Optional
 
 import etude as et
-from etude import _core
+from etude import _core, _data
 
 from .trees import Spec
 
@@ -67,11 +67,18 @@ def is_staged(x: Any) -> bool:
 
 def is_dataset(x: Any) -> bool:
     """Whether a loop over `x` can become a loop of the graph, with elements that the host reads."""
-    return False
+    return isinstance(x, _data.Dataset)
 
 
 def dataset_rows(x: Any) -> Any:
-    return None
+    """The rows of a data set; its functions are converted."""
+    from .calls import callee
+    from .rows import Joined, Map, Rows, Zip
+
+    rows: Any = Joined([Rows(tensor) for tensor in x._leaves], x._row)
+    for function in x._functions:
+        rows = Map(callee(function), Zip([rows]))
+    return rows
 
 
 def value_of(x: Any) -> Any:

@@ -158,6 +158,25 @@ class Enumerate(StagedRows):
         return backend.add(k, self.start), self.rows.at(k)
 
 
+class Joined(StagedRows):
+    """Rows that a function makes of one row of each tensor, all of one length."""
+
+    def __init__(self, parts: list[Rows], join: Callable) -> None:
+        self.parts, self.join = parts, join
+
+    def length(self, site: Optional[Site] = None) -> Length:
+        return self.parts[0].length(site)
+
+    def at(self, k: Any) -> Any:
+        return self.join([part.at(k) for part in self.parts])
+
+    def tensors(self) -> Optional[list]:
+        return [part.tensor for part in self.parts]
+
+    def row(self, parts: list) -> Any:
+        return self.join(parts)
+
+
 class Map(StagedRows):
     """Rows of a function of rows."""
 

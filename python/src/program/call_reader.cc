@@ -34,6 +34,20 @@ FunctionParameter* FunctionParameters::find(std::string_view name) {
   return found == all.end() ? nullptr : &*found;
 }
 
+namespace {
+
+template <class Item>
+PyObject* new_tuple(std::size_t size, const Item& item) {
+  PyObject* const tuple = PyTuple_New(static_cast<Py_ssize_t>(size));
+  if (tuple == nullptr) throw nb::python_error();
+  for (std::size_t i = 0; i < size; ++i) {
+    PyTuple_SET_ITEM(tuple, static_cast<Py_ssize_t>(i), Py_NewRef(item(i)));
+  }
+  return tuple;
+}
+
+}  // namespace
+
 bool FunctionParameters::bind(PyObject* self, PyObject* const* args, std::size_t count,
                               PyObject* names, Bound& to) const {
   const std::size_t before = self != nullptr ? 1 : 0;
@@ -48,13 +62,13 @@ bool FunctionParameters::bind(PyObject* self, PyObject* const* args, std::size_t
     switch (parameter.kind) {
       case FunctionParameter::Kind::kArgs: {
         const std::size_t rest = given > next ? given - next : 0;
-        PyObject* const tuple = PyTuple_New(static_cast<Py_ssize_t>(rest));
-        if (tuple == nullptr) throw nb::python_error();
-        for (std::size_t i = 0; i < rest; ++i) {
-          PyObject* const item = argument(next + i);
-          Py_INCREF(item);
-          PyTuple_SET_ITEM(tuple, static_cast<Py_ssize_t>(i), item);
+        if (next >= before) {
+          to.rest = {args + (next - before), rest};
+          to.values.push_back(nullptr);
+          next += rest;
+          continue;
         }
+        PyObject* const tuple = new_tuple(rest, [&](std::size_t i) { return argument(next + i); });
         next += rest;
         to.holds.push_back(tuple);
         to.values.push_back(tuple);
@@ -111,18 +125,34 @@ constexpr int kDeep = 256;
 
 uint64_t word_of(const void* address) { return reinterpret_cast<std::uintptr_t>(address); }
 
+PyObject* interned(PyObject* key) {
+  const bool is_it = PyUnicode_CheckExact(key) != 0 && PyUnicode_CHECK_INTERNED(key) != 0;
+  return is_it ? key : canonical_key(key);
+}
+
 }  // namespace
 
 void CallReader::leaf(uint64_t token, PyObject* object, const Tensor& value) {
   Py_INCREF(object);
   tokens.push_back(token);
-  leaves.push_back({object, value});
+  leaves.emplace_back(object, value);
 }
 
 void CallReader::read(const FunctionParameters::Bound& bound, std::size_t first) {
   for (std::size_t i = first; i < bound.values.size(); ++i) {
-    read(bound.values[i], &parameters_.all[i]);
+    if (bound.values[i] == nullptr) {
+      rest(bound.rest);
+    } else {
+      read(bound.values[i], &parameters_.all[i]);
+    }
   }
+}
+
+// The same tokens as of a tuple of these items.
+void CallReader::rest(std::span<PyObject* const> items) {
+  tokens.push_back(word_of(&PyTuple_Type));
+  tokens.push_back(items.size());
+  for (PyObject* item : items) read(item, nullptr);
 }
 
 void CallReader::read(PyObject* value, const FunctionParameter* parameter) {
@@ -178,6 +208,10 @@ void CallReader::node(const ClassInfo& info, PyObject* value) {
       return;
     case NodeKind::kLayer:
       return layer(value);
+    case NodeKind::kOptimizer:
+      optimizers.push_back({value, leaves.size()});
+      tokens.push_back(key_of_optimizer(value));
+      return held(leaves_of_optimizer(value));
     case NodeKind::kConstant:
       return read(hold(PyObject_GetAttrString(value, "value")), nullptr);
     default:
@@ -201,7 +235,7 @@ void CallReader::entries(PyObject* dict) {
   tokens.push_back(static_cast<uint64_t>(PyDict_GET_SIZE(dict)));
   PyObject *key = nullptr, *item = nullptr;
   for (Py_ssize_t at = 0; PyDict_Next(dict, &at, &key, &item) != 0;) {
-    tokens.push_back(word_of(canonical_key(key)));
+    tokens.push_back(word_of(interned(key)));
     read(item, nullptr);
   }
 }
@@ -209,7 +243,12 @@ void CallReader::entries(PyObject* dict) {
 void CallReader::layer(PyObject* value) {
   tokens.push_back(key_of_layer(value));
   tokens.push_back(word_of(parts_of_layer(value).form()));
-  for (const nb::object& each : leaves_of_layer(value)) {
+  held(leaves_of_layer(value));
+}
+
+// The leaves that an object of the library holds.
+void CallReader::held(std::span<const nb::object> all) {
+  for (const nb::object& each : all) {
     if (is_tensor_object(each.ptr())) {
       leaf(kTensorLeaf, each.ptr(), tensor_in(each.ptr()));
     } else if (each.is_none()) {
@@ -223,6 +262,14 @@ void CallReader::layer(PyObject* value) {
   }
 }
 
+namespace {
+
+nb::object tuple_of(std::span<PyObject* const> items) {
+  return nb::steal(new_tuple(items.size(), [&](std::size_t i) { return items[i]; }));
+}
+
+}  // namespace
+
 std::unique_ptr<CallLayout> layout_of(const FunctionParameters& parameters,
                                       const FunctionParameters::Bound& bound, std::size_t first,
                                       const CallReader& reader) {
@@ -234,13 +281,15 @@ std::unique_ptr<CallLayout> layout_of(const FunctionParameters& parameters,
   for (std::size_t i = first; i < bound.values.size(); ++i) {
     const FunctionParameter& parameter = parameters.all[i];
     std::vector<TreeLeaf> leaves;
-    const bool is_converted = parameter.dtype.has_value() && !is_variable(bound.values[i]);
+    const nb::object value =
+        bound.values[i] != nullptr ? nb::borrow(bound.values[i]) : tuple_of(bound.rest);
+    const bool is_converted = parameter.dtype.has_value() && !is_variable(value);
     const TreeDef* def = nullptr;
     if (is_converted) {
       def = leaf_def(NodeKind::kTensor);
-      leaves.push_back({nb::borrow(bound.values[i]), 0});
+      leaves.push_back({value, 0});
     } else {
-      def = flatten(bound.values[i], Numbers::kKeep, leaves);
+      def = flatten(value, Numbers::kKeep, leaves);
     }
     names.push_back(parameter.name);
     parts.push_back(def);
@@ -254,6 +303,10 @@ std::unique_ptr<CallLayout> layout_of(const FunctionParameters& parameters,
   ETUDE_CHECK(base == reader.leaves.size(), "a call was read in two ways");
   out->def = make_def(NodeKind::kNamedTuple, &PyTuple_Type, std::move(names), std::move(parts));
   out->has_hosts = std::ranges::count(out->def->leaves, NodeKind::kHost) > 0;
+  out->is_plain = true;
+  for (std::size_t i = 0; i < out->order.size(); ++i) {
+    out->is_plain = out->is_plain && out->order[i] == i && out->def->leaves[i] == NodeKind::kTensor;
+  }
   return out;
 }
 
@@ -265,6 +318,7 @@ class Collector {
   Collector(internal::Arguments& to, Names names) : to_(to), names_(std::move(names)) {}
 
   void structure(const TreeDef& def) {
+    [[maybe_unused]] const auto scope = names_.enter(std::string_view("the structure"));
     if constexpr (kIsNamed) names_.text(def.to_string());
     word(reinterpret_cast<std::uintptr_t>(&def));
   }
@@ -306,6 +360,12 @@ void collect_with(const CallLayout& layout, CallReader& reader, std::vector<Host
   Collector<Names> collector(to, std::move(names));
   const TreeDef& def = *layout.def;
   collector.structure(def);
+  if constexpr (std::is_same_v<Names, internal::NoNames>) {
+    if (layout.is_plain) {
+      for (CallReader::Leaf& leaf : reader.leaves) collector.tensor({}, leaf.value);
+      return;
+    }
+  }
   for (std::size_t i = 0; i < layout.order.size(); ++i) {
     CallReader::Leaf& leaf = reader.leaves[layout.order[i]];
     switch (def.leaves[i]) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -41,7 +42,9 @@ class FunctionParameters {
 
   // One value for each parameter, borrowed from the call or from `holds`.
   struct Bound {
-    internal::InlineVector<PyObject*, 64> values;
+    internal::InlineVector<PyObject*, 64>
+        values;  // null: the arguments of `rest`, of a parameter *args
+    std::span<PyObject* const> rest;
     internal::InlineVector<PyObject*, 2> holds;  // new references
 
     Bound() = default;
@@ -80,13 +83,21 @@ class CallReader {
     using Relocatable = void;
   };
   internal::InlineVector<Leaf, 112> leaves;
+  // Optimisers, borrowed from the call, and the number of their first leaf.
+  struct HeldOptimizer {
+    PyObject* object;
+    std::size_t first;
+  };
+  internal::InlineVector<HeldOptimizer, 4> optimizers;
 
  private:
   void read(PyObject* value, const FunctionParameter* parameter);
+  void rest(std::span<PyObject* const> items);
   void node(const ClassInfo& info, PyObject* value);
   void items(PyObject* tuple);
   void entries(PyObject* dict);
   void layer(PyObject* value);
+  void held(std::span<const nb::object> leaves);
   void leaf(uint64_t token, PyObject* object, const Tensor& value);
   // Keeps a new reference.
   PyObject* hold(PyObject* object) {
@@ -106,6 +117,7 @@ struct CallLayout {
   std::vector<uint32_t> order;      // leaf i of the def is leaf order[i] of the reader
   std::vector<uint8_t> is_donated;  // by leaf of the def
   bool has_donated = false, has_hosts = false;
+  bool is_plain = false;  // all leaves are tensors, in the order of the reader
 };
 
 // A leaf of the def, as an argument of the library.

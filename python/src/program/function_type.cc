@@ -10,6 +10,7 @@
 #include <structmember.h>
 
 #include "etude/base/check.h"
+#include "etude/graph/symbolic_graph.h"
 #include "etude/stage/function.h"
 #include "python/src/dtype.h"
 #include "python/src/program/held.h"
@@ -79,9 +80,11 @@ PyObject* new_function(const FunctionObject& like, PyObject* self, std::shared_p
 }
 
 // The cache of an instance, which does not keep it alive. Null for an instance that is an argument:
-// a structure of tensors, or an object without weak references.
+// a structure of tensors, an object without weak references, or one of *args.
 std::shared_ptr<Staged> staged_of_instance(FunctionObject& f, PyObject* instance) {
   if (class_of(Py_TYPE(instance)).of == Class::kNode) return nullptr;
+  const std::vector<FunctionParameter>& parameters = f.facts->parameters.all;
+  if (parameters.empty() || parameters[0].kind == FunctionParameter::Kind::kArgs) return nullptr;
   if (!PyType_SUPPORTS_WEAKREFS(Py_TYPE(instance))) return nullptr;
   if (f.instances == nullptr) f.instances = std::make_shared<Instances>();
   Instances::Entry& entry = f.instances->all[instance];
@@ -172,9 +175,35 @@ nb::object graph_object(const FunctionObject& f, internal::TraceRef trace) {
   return nb::cast(std::move(made));
 }
 
+PyObject* spec_tracer = nullptr;  // of the package: reads the specs among arguments
+PyTypeObject* spec_class = nullptr;
+
+// Whether a spec is among the arguments, or below them.
+bool has_spec(PyObject* const* args, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    if (Py_TYPE(args[i]) == &PyUnicode_Type || is_tensor(args[i])) continue;
+    for (const nb::object& leaf : tree_of(args[i], Numbers::kKeep).leaves) {
+      if (PyObject_TypeCheck(leaf.ptr(), spec_class) != 0) return true;
+    }
+  }
+  return false;
+}
+
 PyObject* method_trace(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
   return guarded([&] {
     FunctionObject& f = *object_of(self);
+    const auto keywords = names == nullptr ? 0 : PyTuple_GET_SIZE(names);
+    if (has_spec(args, static_cast<std::size_t>(count + keywords))) {
+      nb::list positional;
+      nb::dict named;
+      for (Py_ssize_t i = 0; i < count; ++i) positional.append(nb::handle(args[i]));
+      for (Py_ssize_t k = 0; k < keywords; ++k) {
+        named[nb::handle(PyTuple_GET_ITEM(names, k))] = nb::handle(args[count + k]);
+      }
+      return nb::handle(spec_tracer)(nb::handle(self), nb::tuple(positional), named)
+          .release()
+          .ptr();
+    }
     return graph_object(f,
                         f.staged->trace(host_of(f), args, static_cast<std::size_t>(count), names))
         .release()
@@ -182,11 +211,23 @@ PyObject* method_trace(PyObject* self, PyObject* const* args, Py_ssize_t count, 
   });
 }
 
+PyObject* method_reduce(PyObject* self, PyObject*) {
+  FunctionObject& f = *object_of(self);
+  if (f.self == nullptr) return PyObject_GetAttrString(self, "__qualname__");
+  // A method is an attribute of its instance, as for methods of Python.
+  return guarded([&]() -> PyObject* {
+    const nb::object name = nb::steal(PyObject_GetAttrString(f.callable, "__name__"));
+    if (!name.is_valid()) throw nb::python_error();
+    const nb::object get = nb::module_::import_("builtins").attr("getattr");
+    return nb::make_tuple(get, nb::make_tuple(nb::handle(f.self), name)).release().ptr();
+  });
+}
+
 PyObject* method_traces(PyObject* self, PyObject*) {
   return guarded([&] {
     FunctionObject& f = *object_of(self);
     nb::list out;
-    for (internal::TraceRef& trace : released([&] { return f.staged->core().traces(); })) {
+    for (internal::TraceRef& trace : f.staged->traces()) {
       out.append(graph_object(f, std::move(trace)));
     }
     return out.release().ptr();
@@ -194,10 +235,7 @@ PyObject* method_traces(PyObject* self, PyObject*) {
 }
 
 PyObject* method_trace_count(PyObject* self, PyObject*) {
-  return guarded([&] {
-    internal::FunctionCore& core = object_of(self)->staged->core();
-    return PyLong_FromSize_t(released([&] { return core.traces().size(); }));
-  });
+  return guarded([&] { return PyLong_FromSize_t(object_of(self)->staged->traces().size()); });
 }
 
 template <bool only_trainable>
@@ -220,7 +258,8 @@ PyObject* method_explain(PyObject* self, PyObject* args, PyObject* keywords) {
       return nullptr;
     }
     internal::FunctionCore& core = object_of(self)->staged->core();
-    const std::string text = released([&] { return core.explain({.all = all != 0}); });
+    std::string text = released([&] { return core.explain({.all = all != 0}); });
+    for (const std::string& each : object_of(self)->staged->explain_specified()) text += each;
     return PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size()));
   });
 }
@@ -231,9 +270,11 @@ PyCFunction method(F f) {
 }
 
 PyMethodDef methods[] = {
+    {"__reduce__", method_reduce, METH_NOARGS,
+     "__reduce__()\n--\n\nThe name of the function: pickles hold no graphs."},
     {"trace", method(method_trace), METH_FASTCALL | METH_KEYWORDS,
      "trace(*args, **kwargs)\n--\n\nThe graph for arguments like these, made if there is none. "
-     "Nothing is run."},
+     "Tensors may be given by their et.TensorSpec, with open sizes. Nothing is run."},
     {"traces", method(method_traces), METH_NOARGS, "traces()\n--\n\nAll graphs, oldest first."},
     {"trace_count", method(method_trace_count), METH_NOARGS,
      "trace_count()\n--\n\nThe number of graphs."},
@@ -294,6 +335,23 @@ Signature signature_of(nb::handle specs) {
   return Signature(std::move(made), here());
 }
 
+// The graph of a function for arguments with placeholders of tensors, whose types are `specs`.
+nb::object trace_specified(nb::handle function, const nb::tuple& args, const nb::dict& named,
+                           nb::handle specs) {
+  ETUDE_REQUIRE(Py_TYPE(function.ptr()) == &function_type, "trace: a function of etude is needed");
+  FunctionObject& f = *object_of(function.ptr());
+  std::vector<PyObject*> all;
+  for (const nb::handle arg : args) all.push_back(arg.ptr());
+  nb::list keys;
+  for (const auto& [key, value] : named) {
+    keys.append(key);
+    all.push_back(value.ptr());
+  }
+  const nb::tuple names(keys);
+  return graph_object(f, f.staged->trace_specified(host_of(f), signature_of(specs), all.data(),
+                                                   args.size(), names.ptr()));
+}
+
 nb::object make_function(nb::handle callable, nb::handle parameters, nb::handle empty,
                          const nb::dict& options) {
   const auto facts = std::make_shared<StagedFacts>(parameters, empty);
@@ -340,16 +398,18 @@ nb::object call_graph(const PythonGraph& graph, const nb::args& args, const nb::
                                   names.size() == 0 ? nullptr : keys.ptr());
 }
 
-// The inputs of a graph besides captures: (name, type).
-nb::list ports(const Graph& graph, bool is_output) {
+// The inputs of a graph besides captures: (name, type). Open sizes have the names of its text.
+nb::list ports(const Graph& graph, const SymbolicGraph* symbolic, bool is_output) {
   nb::list out;
   if (is_output) {
     for (const auto& output : graph.outputs()) {
       out.append(nb::make_tuple("", graph.type(output)->to_string()));
     }
   } else {
-    for (const auto& input : graph.inputs()) {
-      out.append(nb::make_tuple(input.name, input.type->to_string()));
+    for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
+      const auto& input = graph.inputs()[i];
+      out.append(nb::make_tuple(
+          input.name, symbolic == nullptr ? input.type->to_string() : symbolic->input_text(i)));
     }
   }
   return out;
@@ -361,6 +421,11 @@ void bind_function(nb::module_& m) {
   if (PyType_Ready(&function_type) < 0) throw nb::python_error();
   m.attr("Function") = nb::handle(reinterpret_cast<PyObject*>(&function_type));
   m.def("_make_function", make_function);
+  m.def("_trace_specified", trace_specified);
+  m.def("_set_spec_class", [](nb::handle type, nb::handle tracer) {
+    spec_class = reinterpret_cast<PyTypeObject*>(type.inc_ref().ptr());
+    spec_tracer = tracer.inc_ref().ptr();
+  });
   m.def("_set_converter", [](nb::object convert) { set_converter(std::move(convert)); });
   m.def("run_functions_eagerly", run_functions_eagerly, nb::arg("flag") = true,
         "While true, calls of all functions run their Python function, even if graphs exist.");
@@ -368,8 +433,14 @@ void bind_function(nb::module_& m) {
   nb::class_<PythonGraph>(m, "GraphFunction", "One graph of a function.")
       .def("__call__", call_graph)
       .def_prop_ro("name", [](const PythonGraph& g) { return g.graph().name(); })
-      .def_prop_ro("inputs", [](const PythonGraph& g) { return ports(g.graph().graph(), false); })
-      .def_prop_ro("outputs", [](const PythonGraph& g) { return ports(g.graph().graph(), true); })
+      .def_prop_ro("inputs",
+                   [](const PythonGraph& g) {
+                     return ports(g.graph().graph(), g.graph().symbolic_graph().get(), false);
+                   })
+      .def_prop_ro("outputs",
+                   [](const PythonGraph& g) {
+                     return ports(g.graph().graph(), g.graph().symbolic_graph().get(), true);
+                   })
       .def_prop_ro("captures",
                    [](const PythonGraph& g) {
                      nb::list out;

@@ -43,7 +43,11 @@ void bind_autograph(nb::module_& m);
 void bind_host(nb::module_& m);
 void bind_scopes(nb::module_& m);
 void bind_layers(nb::module_& m);
+void bind_optimizers(nb::module_& m);
+void bind_pickling(nb::module_& m);
 void bind_kinds(nb::module_& m);
+void bind_batches(nb::module_& m);
+void bind_pictures(nb::module_& m);
 void bind_training(nb::module_& m);
 
 }  // namespace etude::python

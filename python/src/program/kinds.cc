@@ -9,10 +9,11 @@
 
 #include "etude/base/check.h"
 #include "etude/nn/metrics/metric.h"
-#include "etude/optim/internal/optimizer.h"
 #include "python/src/dtype.h"
 #include "python/src/program/held.h"
 #include "python/src/program/layers.h"
+#include "python/src/program/optimizers.h"
+#include "python/src/spelling.h"
 
 namespace etude::python {
 namespace {
@@ -55,14 +56,14 @@ nb::list all_kinds() {
       described["type"] = text(p.type.to_string());
       described["required"] = p.is_required;
       described["default"] = p.is_required ? nb::none() : default_of(p.default_value);
-      described["doc"] = text(p.doc);
+      described["doc"] = text(in_python(p.doc));
       described["range"] = text(p.range_text());
       parameters.append(described);
     }
     nb::dict described;
     described["name"] = text(kind.name);
     described["group"] = text(kinds::name(kind.group));
-    described["doc"] = text(kind.doc);
+    described["doc"] = text(in_python(kind.doc));
     described["signature"] = text(kind.signature());
     described["positional"] = kind.positional;
     described["parameters"] = parameters;
@@ -79,26 +80,6 @@ kinds::Made activation_of(nb::handle callable) {
   }));
 }
 
-void update(OptimizerObject& self, nb::handle model, nb::handle gradients) {
-  const Tree tree = tree_of(model, Numbers::kKeep);
-  const Parts along = tangent_of_tree(*tree.def, gradients, "the gradients");
-  Parts at = parts_of_tree(tree);
-  // The objects give up their tensors, so that the update happens in place.
-  for (std::size_t i = 0; i < tree.leaves.size(); ++i) {
-    if (tree.def->leaves[i] == NodeKind::kTensor && !tree.leaves[i].is_none()) {
-      mutable_tensor_of(tree.leaves[i]).reset();
-    }
-  }
-  const CallSite where = here();
-  try {
-    with_user_line_released([&] { self.optimizer->update(at, along, where); });
-  } catch (...) {
-    assign_leaves(tree, std::move(at));
-    throw;
-  }
-  assign_leaves(tree, std::move(at));
-}
-
 nb::object call_loss(const KindObject& loss, nb::handle predicted, nb::handle expected,
                      nb::handle third) {
   const Tensor p = as_tensor(predicted), e = as_tensor(expected);
@@ -112,35 +93,42 @@ nb::object call_loss(const KindObject& loss, nb::handle predicted, nb::handle ex
   }));
 }
 
-nb::dict state_of_optimizer(const OptimizerObject& self) {
-  nb::dict out;
-  for (const auto& [name, value] : self.optimizer->state()) out[name.c_str()] = wrap(value);
-  return out;
-}
-void restore_optimizer(OptimizerObject& self, const nb::dict& state) {
-  optim::State made;
-  for (const auto& [name, value] : state) made[nb::cast<std::string>(name)] = as_tensor(value);
-  self.optimizer->restore(std::move(made), here());
-}
-
 }  // namespace
 
 kinds::Value kind_value(nb::handle value) {
   PyObject* const x = value.ptr();
   if (value.is_none()) return {};
   if (PyBool_Check(x) != 0) return kinds::Value(x == Py_True);
-  if (PyLong_Check(x) != 0) return kinds::Value(nb::cast<int64_t>(value));
+  if (PyLong_Check(x) != 0) {
+    int overflow = 0;
+    const int64_t number = PyLong_AsLongLongAndOverflow(x, &overflow);
+    ETUDE_REQUIRE(overflow == 0, "the integer {} has more than 64 bits",
+                  nb::cast<std::string>(nb::str(value)));
+    return kinds::Value(number);
+  }
   if (PyFloat_Check(x) != 0) return kinds::Value(nb::cast<double>(value));
-  if (PyUnicode_Check(x) != 0) return kinds::Value(nb::cast<std::string>(value));
+  if (PyUnicode_Check(x) != 0) {
+    Py_ssize_t size = 0;
+    const char* const utf8 = PyUnicode_AsUTF8AndSize(x, &size);
+    if (utf8 == nullptr) throw nb::python_error();  // a lone surrogate
+    return kinds::Value(std::string(utf8, static_cast<std::size_t>(size)));
+  }
   if (is_tensor(value) || is_variable(value)) return kinds::Value(as_tensor(value));
   if (PyList_Check(x) != 0 || PyTuple_Check(x) != 0) {
+    static thread_local int depth = 0;
+    const struct Deeper {
+      Deeper() { ++depth; }
+      ~Deeper() { --depth; }
+    } deeper;
+    ETUDE_REQUIRE(depth <= 64, "a list is nested more than 64 deep. Does it contain itself?");
     kinds::Values list;
     for (const nb::handle each : nb::iter(value)) list.push_back(kind_value(each));
     return kinds::Value(std::move(list));
   }
   if (nb::isinstance<KindObject>(value)) return kinds::Value(nb::cast<KindObject&>(value).made);
-  if (nb::isinstance<OptimizerObject>(value)) {
-    return kinds::Value(nb::cast<OptimizerObject&>(value).made);
+  // A callback borrows it; the package keeps it alive.
+  if (is_optimizer(value)) {
+    return kinds::Value(kinds::borrow(*nb::inst_ptr<OptimizerObject>(value)->rule));
   }
   if (is_layer(value)) {
     const LayerObject& layer = *nb::inst_ptr<LayerObject>(value);
@@ -194,26 +182,6 @@ void bind_kinds(nb::module_& m) {
                        int64_t step) { return self.made.as<optim::Schedule>(here())(step); })
       .def("_json", [](const KindObject& self) { return kinds::to_json(self.made.description()); })
       .def("__repr__", [](const KindObject& self) { return self.made.description().to_string(); });
-  nb::class_<OptimizerObject>(m, "Optimizer", "An optimiser: its options, and its state.")
-      .def("__init__",
-           [](OptimizerObject* self, const std::string& kind, const nb::tuple& args,
-              const nb::dict& options) {
-             kinds::Made made = make_kind(kind, args, options);
-             auto own = kinds::optimizer_of(made, here());
-             new (self) OptimizerObject{std::move(made), std::move(own)};
-           })
-      .def("update", update, nb::arg("model"), nb::arg("gradients"),
-           "Moves every tensor of the model against its gradient, in place.")
-      .def("state", state_of_optimizer, "The state by name, with the number of updates.")
-      .def("restore", restore_optimizer, nb::arg("state"))
-      .def(
-          "scale_rate",
-          [](OptimizerObject& self, double factor) { self.optimizer->scale_rate(factor, here()); },
-          nb::arg("factor"))
-      .def_prop_ro("updates", [](const OptimizerObject& self) { return self.optimizer->updates(); })
-      .def_prop_ro("rate", [](const OptimizerObject& self) { return self.optimizer->rate(); })
-      .def("__repr__",
-           [](const OptimizerObject& self) { return self.made.description().to_string(); });
   nb::class_<MetricObject>(m, "_Metric")
       .def("__init__",
            [](MetricObject* self, const std::string& kind, const nb::tuple& args,

@@ -8,6 +8,7 @@
 
 #include "etude/base/check.h"
 #include "etude/stage/function.h"
+#include "python/src/program/after_call.h"
 #include "python/src/program/held.h"
 
 namespace etude::python {
@@ -27,13 +28,19 @@ void set_converter(nb::object convert) {
   Py_XDECREF(before);
 }
 
+nb::object converted(nb::handle callable) {
+  if (converter == nullptr) return nb::borrow(callable);
+  return nb::handle(converter)(callable);
+}
+
 nb::object HostFunction::converted(const StagedFacts& facts) const {
-  if (!facts.converts || converter == nullptr) return nb::borrow(callable);
-  return nb::handle(converter)(nb::handle(callable));
+  return facts.converts ? python::converted(callable) : nb::borrow(callable);
 }
 
 Staged::Staged(std::shared_ptr<const StagedFacts> facts)
     : facts_(std::move(facts)), core_(facts_->options, typeid(Staged), facts_->where) {}
+Staged::Staged(std::shared_ptr<const StagedFacts> facts, FunctionOptions options)
+    : facts_(std::move(facts)), core_(std::move(options), typeid(Staged), facts_->where) {}
 
 std::shared_ptr<const CallLayout> Staged::layout_for(const FunctionParameters::Bound& bound,
                                                      std::size_t first, const CallReader& reader) {
@@ -56,6 +63,9 @@ class Staged::Call {
       : staged_(staged), host_(host), reader_(staged.facts().parameters) {}
 
   void read(PyObject* const* args, std::size_t count, PyObject* names) {
+    args_ = args;
+    count_ = count;
+    names_ = names;
     const StagedFacts& facts = staged_.facts();
     if (!facts.parameters.bind(host_.self, args, count, names, bound_)) {
       refuse(args, count, names);
@@ -78,6 +88,11 @@ class Staged::Call {
         trace = staged_.core_.find(arguments_);
         if (trace) out = staged_.core_.run(*trace, arguments_, {});
       });
+      if (!trace && !staged_.specified_.empty()) {
+        put_back_donated();
+        if (std::optional<nb::object> out_of_specs = run_specified(nullptr)) return *out_of_specs;
+        take_donated();
+      }
       if (!trace) {
         trace = make();
         if (!trace) return run_host_once();
@@ -107,9 +122,50 @@ class Staged::Call {
     return found ? found : make();
   }
 
+  bool fits_but_sizes(const TraceRef& trace) const { return trace->key.fits_but_sizes(arguments_); }
+  // Whether the call differs from the trace in open sizes alone.
+  bool fits(const TraceRef& trace) const {
+    if (!fits_but_sizes(trace)) return false;
+    const Signature& signature = *staged_.core_.options().signature;
+    std::size_t i = 0;
+    for (const TensorSpec& spec : signature.tensors()) {
+      const Shape& shape = arguments_.tensors[i++]->type()->shape();
+      for (int axis = 0; axis < spec.shape.rank(); ++axis) {
+        if (spec.shape[axis] != kAny && spec.shape[axis] != shape[axis]) return false;
+      }
+    }
+    return true;
+  }
+  // Runs the graph of the specs that the call fits, or the graph `only`; none if there is none.
+  std::optional<nb::object> run_specified(const internal::Trace* only) {
+    const std::vector<Specified> all = staged_.specified_;  // a trace may add one
+    for (const Specified& each : all) {
+      if (only != nullptr && each.trace.get() != only) continue;
+      Call call(*each.staged, host_);
+      call.read(args_, count_, names_);
+      if (call.fits(each.trace)) return call.run();
+    }
+    return std::nullopt;
+  }
+  TraceRef trace_of_signature() {
+    internal::ArgumentNames names;
+    Arguments again;
+    std::vector<HostLeaf> hosts;
+    collect(*layout_, reader_, hosts, staged_.name(), again, &names);
+    const CallSite where = here();
+    return with_user_line_released([&] {
+      internal::FunctionCore& core = staged_.core_;
+      if (arguments_.variables.size() == 0) {
+        return core.trace_of_signature(arguments_, names, host_run(), where);
+      }
+      return core.find_or_trace(arguments_, names, host_run(), nullptr, where);
+    });
+  }
+
   nb::object run_graph(const TraceRef& given) {
     const TraceRef fitting = released([&] { return staged_.core_.fitting(given, arguments_); });
     if (!fitting) {
+      if (std::optional<nb::object> out = run_specified(given.get())) return *out;
       internal::ArgumentNames names;
       Arguments again;
       again.splits_slices = arguments_.splits_slices;
@@ -158,7 +214,7 @@ class Staged::Call {
     const std::vector<FunctionParameter>& all = staged_.facts().parameters.all;
     for (std::size_t i = first + staged_.facts().specs; i < all.size(); ++i) {
       ETUDE_REQUIRE(
-          bound_.values[i] == all[i].otherwise,
+          bound_.values[i] != nullptr && bound_.values[i] == all[i].otherwise,
           "function '{}': argument '{}' is not in its signature {}, so its default holds. "
           "Add a spec for it, or leave it out of the call",
           staged_.name(), all[i].text, staged_.core_.options().signature->to_string());
@@ -170,7 +226,9 @@ class Staged::Call {
     std::unordered_map<const PyObject*, std::size_t> seen;
     for (std::size_t i = 0; i < layout_->order.size(); ++i) {
       if (layout_->def->leaves[i] != NodeKind::kTensor) continue;
-      const auto [at, is_new] = seen.emplace(reader_.leaves[layout_->order[i]].object, i);
+      const PyObject* const object = reader_.leaves[layout_->order[i]].object;
+      if (object == Py_None) continue;  // an absent part
+      const auto [at, is_new] = seen.emplace(object, i);
       ETUDE_REQUIRE(is_new || (layout_->is_donated[i] == 0 && layout_->is_donated[at->second] == 0),
                     "function '{}': {} and {} are the same object, and the function may write to "
                     "it. Pass two objects: x.copy()",
@@ -183,15 +241,33 @@ class Staged::Call {
     if (!layout_->has_donated) return;
     for (std::size_t i = 0; i < layout_->order.size(); ++i) {
       CallReader::Leaf& leaf = reader_.leaves[layout_->order[i]];
-      if (layout_->is_donated[i] != 0 && layout_->def->leaves[i] == NodeKind::kTensor) fn(leaf);
+      if (layout_->is_donated[i] == 0 || !leaf.value.has_value()) continue;
+      const NodeKind kind = layout_->def->leaves[i];
+      if (kind == NodeKind::kTensor) fn(mutable_tensor_of(leaf.object), leaf.value);
+      if (kind == NodeKind::kState) fn(state_of(leaf.object).value, leaf.value);
     }
   }
   // The graph may overwrite a tensor that has no other owner.
   void take_donated() {
-    each_donated([](CallReader::Leaf& leaf) { mutable_tensor_of(leaf.object).reset(); });
+    each_donated([](Tensor& object, const Tensor&) { object = Tensor(); });
   }
   void put_back_donated() noexcept {
-    each_donated([](CallReader::Leaf& leaf) { mutable_tensor_of(leaf.object) = leaf.value; });
+    each_donated([](Tensor& object, const Tensor& value) { object = value; });
+  }
+  // Puts the tensors of a grown state into its optimiser.
+  void take_grown(const ResultForm& form, Values& out, std::size_t next) {
+    for (const ResultForm::Grown& grown : form.grown) {
+      std::vector<nb::object> leaves;
+      for (const uint8_t has : grown.has) {
+        leaves.push_back(has != 0 ? wrap(std::move(out[next++])) : nb::none());
+      }
+      const std::size_t first = layout_->order[grown.leaf];
+      for (const CallReader::HeldOptimizer& each : reader_.optimizers) {
+        if (each.first != first) continue;
+        take_grown_state(each.object, grown.def->aux, std::move(leaves));
+        break;
+      }
+    }
   }
 
   nb::object take_results(const internal::Trace& trace, Values& out) {
@@ -206,6 +282,7 @@ class Staged::Call {
       }
       arguments_.join_slices(trace.in_out);
       put_back_donated();
+      take_grown(form, out, next);
     }
     return result;
   }
@@ -257,11 +334,17 @@ class Staged::Call {
                                    std::span<const Variable> variables);
   nb::object call_host(const nb::object& f, const std::vector<nb::object>& leaves);
   void require_unchanged(const std::vector<nb::object>& passed, std::span<const Tensor> given,
-                         internal::TraceResult& out);
-  void add_result(internal::TraceResult& out, const nb::object& result);
+                         internal::TraceResult& out, ResultForm& form);
+  [[noreturn]] void throw_not_donated(std::size_t i) const;
+  void require_unchanged_leaf(std::size_t i, const nb::object& after, const Tensor& given,
+                              std::size_t tensor, internal::TraceResult& out);
+  std::shared_ptr<ResultForm> add_result(internal::TraceResult& out, const nb::object& result);
 
   Staged& staged_;
   const HostFunction& host_;
+  PyObject* const* args_ = nullptr;
+  std::size_t count_ = 0;
+  PyObject* names_ = nullptr;
   FunctionParameters::Bound bound_;
   CallReader reader_;
   std::shared_ptr<const CallLayout> layout_;
@@ -344,14 +427,15 @@ internal::TraceResult Staged::Call::trace_host(std::span<const Tensor> inputs,
   const nb::object f = host_.converted(staged_.facts());
   const nb::object result = call_host(f, leaves);
   internal::TraceResult out;
-  add_result(out, result);
+  const std::shared_ptr<ResultForm> form = add_result(out, result);
   out.in_out.assign(inputs.size(), 0);
-  require_unchanged(leaves, tensors, out);
+  require_unchanged(leaves, tensors, out, *form);
   containers_.clear();
   return out;
 }
 
-void Staged::Call::add_result(internal::TraceResult& out, const nb::object& result) {
+std::shared_ptr<ResultForm> Staged::Call::add_result(internal::TraceResult& out,
+                                                     const nb::object& result) {
   const Tree tree = tree_of(result, Numbers::kValues);
   auto form = std::make_shared<ResultForm>();
   form->def = tree.def;
@@ -368,52 +452,78 @@ void Staged::Call::add_result(internal::TraceResult& out, const nb::object& resu
     if (y.has_value()) out.add_result(y);
     form->places.push_back(std::move(y));
   }
-  out.result = std::move(form);
+  out.result = form;
+  return form;
 }
 
 // The arguments after the call: donated tensors are outputs; nothing else may have changed.
 void Staged::Call::require_unchanged(const std::vector<nb::object>& passed,
-                                     std::span<const Tensor> given, internal::TraceResult& out) {
+                                     std::span<const Tensor> given, internal::TraceResult& out,
+                                     ResultForm& form) {
   const TreeDef& def = *layout_->def;
-  std::vector<nb::object> after;
+  AfterCall after{passed};
   for (std::size_t i = 0; i < containers_.size(); ++i) {
     const Tree now = tree_of(containers_[i], Numbers::kKeep);
+    std::size_t next = 0;
     ETUDE_REQUIRE(
-        now.def == def.parts[i],
+        after.add(*def.parts[i], *now.def, now.leaves, next),
         "function '{}' changes the structure of argument '{}' while it is traced: it is "
         "{} afterwards. That would happen once and not at each call. Return the new value",
         staged_.name(), def.names[i], now.def->to_string());
-    after.insert(after.end(), now.leaves.begin(), now.leaves.end());
   }
   std::size_t tensor = 0;
-  for (std::size_t i = 0; i < after.size(); ++i) {
+  for (std::size_t i = 0; i < after.leaves.size(); ++i) {
     const NodeKind kind = def.leaves[i];
+    const nb::object& leaf = after.leaves[i];
     if (kind == NodeKind::kVariable || kind == NodeKind::kHost) {
-      if (after[i].is(passed[i])) continue;
-      const bool is_same = kind == NodeKind::kHost && after[i].equal(passed[i]);
+      if (leaf.is(passed[i])) continue;
+      const bool is_same = kind == NodeKind::kHost && leaf.equal(passed[i]);
       if (!is_same) internal::throw_host_change(staged_.name(), def.paths[i]);
       continue;
     }
-    const std::size_t count =
-        arguments_.splits_slices && given[i].has_value() && given[i].slices() ? 2 : 1;
-    if (kind == NodeKind::kTensor && layout_->is_donated[i] != 0) {
-      ETUDE_REQUIRE(is_tensor(after[i]), "function '{}' sets argument '{}' to a {}", staged_.name(),
-                    def.paths[i], type_text(after[i]));
-      if (count == 1 && given[i].has_value()) {
-        out.outputs.push_back(tensor_of(after[i]));
-        out.in_out[tensor] = 1;
-      }
-    } else if (kind == NodeKind::kTensor && given[i].has_value()) {
-      const bool is_same = is_tensor(after[i]) && tensor_of(after[i]).ref() == given[i].ref();
-      ETUDE_REQUIRE(
-          is_same,
-          "function '{}' writes to argument '{}', which is not in `donate`. Without "
-          "function() that write would change the tensor of the caller: pass donate=('{}',), "
-          "or copy it first, x = x.copy()",
-          staged_.name(), def.paths[i], def.paths[i].substr(0, def.paths[i].find('/')));
-    }
-    tensor += count;
+    require_unchanged_leaf(i, leaf, given[i], tensor, out);
+    tensor += arguments_.splits_slices && given[i].has_value() && given[i].slices() ? 2 : 1;
   }
+  for (const ResultForm::Grown& each : after.grown) {
+    if (layout_->is_donated[each.leaf] == 0) throw_not_donated(each.leaf);
+  }
+  for (const nb::object& leaf : after.grown_leaves) out.outputs.push_back(tensor_of(leaf));
+  form.grown = std::move(after.grown);
+}
+
+void Staged::Call::throw_not_donated(std::size_t i) const {
+  const std::string& path = layout_->def->paths[i];
+  ETUDE_THROW(
+      kInvalidArgument,
+      "function '{}' writes to argument '{}', which is not in `donate`. Without @et.function "
+      "that write would change the tensor of the caller: pass donate=('{}',), or copy it "
+      "first, x = x.copy()",
+      staged_.name(), path, path.substr(0, path.find('/')));
+}
+
+// Tensor number `tensor` of the call, leaf i of the def.
+void Staged::Call::require_unchanged_leaf(std::size_t i, const nb::object& after,
+                                          const Tensor& given, std::size_t tensor,
+                                          internal::TraceResult& out) {
+  const TreeDef& def = *layout_->def;
+  if (!given.has_value() && after.is_none()) return;
+  const bool is_state = def.leaves[i] == NodeKind::kState;
+  if (!is_state && def.leaves[i] != NodeKind::kTensor) return;
+  Tensor now;
+  if (is_state) {
+    now = value_of_state(after).value_or(Tensor());
+  } else {
+    ETUDE_REQUIRE(is_tensor(after), "function '{}' sets argument '{}' to a {}", staged_.name(),
+                  def.paths[i], type_text(after));
+    now = tensor_of(after);
+  }
+  if (layout_->is_donated[i] == 0) {
+    if (given.has_value() && now.ref() != given.ref()) throw_not_donated(i);
+    return;
+  }
+  if (!given.has_value() || given.slices()) return;
+  out.outputs.push_back(std::move(now));
+  out.in_out[tensor] = 1;
 }
 
 nb::object Staged::call(const HostFunction& host, PyObject* const* args, std::size_t count,
@@ -428,6 +538,47 @@ TraceRef Staged::trace(const HostFunction& host, PyObject* const* args, std::siz
   Call call(*this, host);
   call.read(args, count, names);
   return call.find();
+}
+
+TraceRef Staged::trace_specified(const HostFunction& host, Signature specs, PyObject* const* args,
+                                 std::size_t count, PyObject* names) {
+  const std::string text = specs.to_string();
+  FunctionOptions options = facts_->options;
+  options.signature = std::move(specs);
+  const auto staged = std::make_shared<Staged>(facts_, std::move(options));
+  Call call(*staged, host);
+  call.read(args, count, names);
+  // The same specs with other host values are another graph.
+  for (const Specified& each : specified_) {
+    if (each.specs != text) continue;
+    Call known(*each.staged, host);
+    known.read(args, count, names);
+    if (known.fits_but_sizes(each.trace)) return each.trace;
+  }
+  const TraceRef made = call.trace_of_signature();
+  specified_.push_back({text, staged, made});
+  return made;
+}
+
+std::vector<TraceRef> Staged::specified_traces() const {
+  std::vector<TraceRef> out;
+  for (const Specified& each : specified_) out.push_back(each.trace);
+  return out;
+}
+
+std::vector<std::string> Staged::explain_specified() const {
+  std::vector<std::string> out;
+  for (const Specified& each : specified_) {
+    out.push_back("from specs: " + each.specs + "\n" +
+                  released([&] { return each.staged->core_.explain({}); }));
+  }
+  return out;
+}
+
+std::vector<TraceRef> Staged::traces() const {
+  std::vector<TraceRef> out = released([&] { return core_.traces(); });
+  for (TraceRef& trace : specified_traces()) out.push_back(std::move(trace));
+  return out;
 }
 
 nb::object Staged::call_graph(const TraceRef& trace, const HostFunction& host,

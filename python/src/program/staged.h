@@ -29,6 +29,14 @@ struct StagedFacts {
 struct ResultForm {
   const TreeDef* def = nullptr;
   std::vector<Tensor> places;  // for put_result(), by leaf; absent: no value
+  // Donated optimisers whose state has another structure after the call. Their tensors are the last
+  // outputs.
+  struct Grown {
+    std::size_t leaf = 0;          // their first leaf before the call
+    const TreeDef* def = nullptr;  // after the call
+    std::vector<uint8_t> has;      // by leaf after the call: whether it has a value
+  };
+  std::vector<Grown> grown;
 };
 
 // The host function of a call. Borrowed.
@@ -44,6 +52,8 @@ struct HostFunction {
 class Staged {
  public:
   explicit Staged(std::shared_ptr<const StagedFacts> facts);
+  // With options of its own.
+  Staged(std::shared_ptr<const StagedFacts> facts, FunctionOptions options);
 
   const StagedFacts& facts() const noexcept { return *facts_; }
   internal::FunctionCore& core() noexcept { return core_; }
@@ -55,6 +65,14 @@ class Staged {
   // The graph for arguments like these, made if there is none.
   internal::TraceRef trace(const HostFunction& host, PyObject* const* args, std::size_t count,
                            PyObject* names);
+  // The graph for arguments of these types, whose sizes may be open; made if there is none. Calls
+  // that it fits use it. `specs` has an entry for each tensor and each Variable of the arguments.
+  internal::TraceRef trace_specified(const HostFunction& host, Signature specs,
+                                     PyObject* const* args, std::size_t count, PyObject* names);
+  // All graphs, first without, then with specs. Requires the GIL.
+  std::vector<internal::TraceRef> traces() const;
+  // The texts of explain() for graphs of trace_specified(). Requires the GIL.
+  std::vector<std::string> explain_specified() const;
   // Runs one graph. throws: kInvalidArgument for arguments that it was not made for.
   nb::object call_graph(const internal::TraceRef& trace, const HostFunction& host,
                         PyObject* const* args, std::size_t count, PyObject* names);
@@ -69,10 +87,20 @@ class Staged {
   internal::FunctionCore core_;
   // Latest first; guarded by the GIL.
   std::vector<std::shared_ptr<const CallLayout>> layouts_;
+  // A graph that was made from specs, and the Staged with these specs as its signature.
+  struct Specified {
+    std::string specs;
+    std::shared_ptr<Staged> staged;
+    internal::TraceRef trace;
+  };
+  std::vector<Specified> specified_;  // guarded by the GIL
+  std::vector<internal::TraceRef> specified_traces() const;
   friend class Call;
 };
 
 // The function of autograph.convert; none: control flow stays as it is.
 void set_converter(nb::object convert);
+// A callable after the conversion of its control flow.
+nb::object converted(nb::handle callable);
 
 }  // namespace etude::python

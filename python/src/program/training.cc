@@ -5,34 +5,32 @@
 #include <utility>
 
 #include <nanobind/stl/map.h>
-#include <nanobind/stl/pair.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include "etude/base/check.h"
 #include "etude/data/fashion_mnist.h"
-#include "etude/data/loader.h"
 #include "etude/io/checkpoint/checkpoint.h"
 #include "etude/io/safetensors.h"
+#include "etude/nn/fit/callbacks.h"
 #include "etude/nn/fit/fit.h"
+#include "python/src/program/batches.h"
 #include "python/src/program/held.h"
 #include "python/src/program/layers.h"
+#include "python/src/program/optimizers.h"
 #include "python/src/program/python_function.h"
+#include "python/src/program/staged.h"
 
 namespace etude::python {
 namespace {
 
-struct LoaderObject {
-  data::Loader<data::Samples> loader;
-};
-
 // A model of Python: its parts travel through the library, its computation is a call of the object.
 class PythonModel {
  public:
-  explicit PythonModel(nb::handle model)
-      : tree_(tree_of(model, Numbers::kKeep)),
-        hosts_(std::make_shared<KeptLeaves>(tree_.leaves)),
-        layer_(make_layer()) {
+  // With `converts`, its control flow is converted, as in a staged function.
+  explicit PythonModel(nb::handle model, bool converts = false)
+      : tree_(tree_of(model, Numbers::kKeep)), layer_(make_layer(model, converts)) {
     ETUDE_REQUIRE(
         PyCallable_Check(model.ptr()) != 0,
         "the model is a {}, which cannot be called. Give its class a method __call__(self, "
@@ -54,7 +52,7 @@ class PythonModel {
   void publish() const { assign_leaves(tree_, layer_); }
 
  private:
-  nn::Layer make_layer() const {
+  nn::Layer make_layer(nb::handle model, bool converts) const {
     const TreeDef* const def = tree_.def;
     // Trained tensors come as parts: only host values are kept.
     std::vector<nb::object> kept = tree_.leaves;
@@ -64,29 +62,69 @@ class PythonModel {
       }
     }
     const auto hosts = std::make_shared<KeptLeaves>(kept);
-    return nn::Layer(parts_of_tree(tree_), [def, hosts](const Parts& parts, const Tensor& x) {
+    SharedObject call;
+    const nb::handle type(reinterpret_cast<PyObject*>(Py_TYPE(model.ptr())));
+    if (converts && nb::hasattr(type, "__call__")) call = share(converted(type.attr("__call__")));
+    return nn::Layer(parts_of_tree(tree_), [def, hosts, call](const Parts& parts, const Tensor& x) {
       return with_gil([&] {
-        const nb::object model = tree_of_parts(*def, parts, hosts->get());
-        return as_tensor(model(wrap(x)));
+        const std::vector<nb::object> before = leaves_of_parts(*def, parts, hosts->get());
+        const nb::object model = unflatten(*def, before);
+        const nb::object y = call == nullptr ? model(wrap(x)) : call->get()(model, wrap(x));
+        require_unchanged(*def, before, parts, model);
+        ETUDE_REQUIRE(is_tensor(y) || is_array_like(y),
+                      "the model returned {}, but must return one tensor{}",
+                      y.is_none() ? "None" : "a " + type_text(y),
+                      y.is_none() ? " (is a return missing?)" : "");
+        return as_tensor(y);
       });
     });
   }
 
+  // A call gets a model of its own, so that changes of it would be lost.
+  static void require_unchanged(const TreeDef& def, std::span<const nb::object> before,
+                                const Parts& parts, const nb::object& model) {
+    constexpr const char* kAdvice =
+        "a training passes a copy to each call, so that the change would be lost. Return the "
+        "value, "
+        "keep it outside of the model, or train with a loop of your own";
+    const Tree after = tree_of(model, Numbers::kKeep);
+    ETUDE_REQUIRE(after.def == &def, "the model changes its parts while it is called, to {}: {}",
+                  after.def->to_string(), kAdvice);
+    const Parts now = parts_of_tree(after);
+    std::size_t i = 0;
+    const auto require_same = [&](bool is_same) {
+      ETUDE_REQUIRE(is_same, "the model changes its part '{}' while it is called: {}",
+                    def.python_path(i), kAdvice);
+    };
+    for (; i < before.size(); ++i) {
+      if (def.leaves[i] == NodeKind::kHost) require_same(after.leaves[i].is(before[i]));
+    }
+    std::vector<const void*> refs;
+    for_each_leaf<Tensor>(parts, [&](const Tensor& x) { refs.push_back(x.ref()); });
+    std::size_t next = 0;
+    for_each_leaf<Tensor>(now, [&](const std::string& path, const Tensor& x) {
+      ETUDE_REQUIRE(x.ref() == refs[next++],
+                    "the model changes its part '{}' while it is called: {}", path, kAdvice);
+    });
+  }
+
   Tree tree_;
-  std::shared_ptr<KeptLeaves> hosts_;
   nn::Layer layer_;
 };
 
 // A loss of the library, or a callable of the program.
 class PythonLoss {
  public:
-  explicit PythonLoss(nb::handle loss) {
+  explicit PythonLoss(nb::handle loss, bool converts = false) {
     if (nb::isinstance<KindObject>(loss)) {
       known_ = nb::cast<KindObject&>(loss).made.as<kinds::Loss>(here());
     } else if (nb::hasattr(loss, "_loss")) {
       known_ = nb::cast<KindObject&>(loss.attr("_loss")).made.as<kinds::Loss>(here());
     } else {
-      callable_ = share(loss);
+      ETUDE_REQUIRE(PyCallable_Check(loss.ptr()) != 0,
+                    "the loss is a {}, but must be a function loss(predicted, labels)",
+                    type_text(loss));
+      callable_ = share(converts ? converted(loss) : nb::borrow(loss));
     }
   }
   Tensor operator()(const Tensor& predicted, const Tensor& labels) const {
@@ -122,11 +160,24 @@ nn::Cancel cancel_of(const std::string& part) {
   return nn::Cancel::kFit;
 }
 
+// et.nn.keep_best(): the model at the end of the run is the model after the best epoch.
+struct KeepBestObject {
+  nn::Monitored monitor;
+};
+
 // callback(event, state), which may return the part of the run to end.
-nn::Callback callback_of(nb::handle callback, const PythonModel& model) {
+nn::Callback callback_of(nb::handle callback, PythonModel& model) {
   if (nb::isinstance<KindObject>(callback)) {
     return nb::cast<KindObject&>(callback).made.as<nn::Callback>(here());
   }
+  if (nb::isinstance<KeepBestObject>(callback)) {
+    return nn::keep_best(model.layer(), nb::cast<KeepBestObject&>(callback).monitor, here());
+  }
+  ETUDE_REQUIRE(
+      PyCallable_Check(callback.ptr()) != 0,
+      "fit: a callback is a {}, but must be an object of et.nn, such as et.nn.progress(), "
+      "or a function callback(event, state)",
+      type_text(callback));
   return [f = share(callback), &model](nn::Event event, nn::FitState& state) {
     with_gil([&] {
       nb::dict shown;
@@ -151,14 +202,6 @@ nn::Callback callback_of(nb::handle callback, const PythonModel& model) {
   };
 }
 
-// Ctrl-C ends a run after a batch; the model then has the state after the last one.
-void look_for_signals(nn::Event event, nn::FitState&) {
-  if (event != nn::Event::kBatchEnd) return;
-  with_gil([] {
-    if (PyErr_CheckSignals() != 0) throw nb::python_error();
-  });
-}
-
 nn::Metrics metrics_of(const nb::dict& given) {
   nn::Metrics out;
   for (const auto& [name, metric] : given) {
@@ -168,19 +211,19 @@ nn::Metrics metrics_of(const nb::dict& given) {
 }
 
 nn::Mode mode_of(const std::string& mode) {
-  ETUDE_REQUIRE(
-      mode == "eager" || mode == "lazy",
-      "fit: mode is '{}', but must be 'eager' or 'lazy'. A staged step is written by hand, "
-      "with @et.function(donate=...)",
-      mode);
-  return mode == "lazy" ? nn::Mode::kLazy : nn::Mode::kEager;
+  if (mode == "eager") return nn::Mode::kEager;
+  if (mode == "staged") return nn::Mode::kStaged;
+  ETUDE_REQUIRE(mode == "lazy", "fit: mode is '{}', but must be 'eager', 'staged' or 'lazy'", mode);
+  return nn::Mode::kLazy;
 }
 nn::NonFinite non_finite_of(const std::string& word) {
   if (word == "go_on") return nn::NonFinite::kGoOn;
   if (word == "stop") return nn::NonFinite::kStop;
-  ETUDE_REQUIRE(word == "skip", "fit: on_non_finite is '{}', but must be 'go_on', 'stop' or 'skip'",
+  if (word == "skip") return nn::NonFinite::kSkip;
+  ETUDE_REQUIRE(word == "restore_best",
+                "fit: on_non_finite is '{}', but must be 'go_on', 'stop', 'skip' or 'restore_best'",
                 word);
-  return nn::NonFinite::kSkip;
+  return nn::NonFinite::kRestoreBest;
 }
 
 nb::dict evaluation(const nn::Evaluation& made) {
@@ -188,58 +231,12 @@ nb::dict evaluation(const nn::Evaluation& made) {
   out["loss"] = made.loss;
   out["accuracy"] = made.accuracy;
   for (const auto& [name, value] : made.metrics) out[name.c_str()] = value;
+  if (made.confusion.classes() > 0) out["confusion"] = nb::cast(made.confusion);
   return out;
 }
 
-data::Samples samples_of(nb::handle inputs, nb::handle labels) {
-  return {as_tensor(inputs), as_tensor(labels)};
-}
-
-// The steps of nn::fit, without its staged mode: an optimiser of a kind is no structure.
-void run_steps(nn::Layer& model, OptimizerObject& optimizer, data::Loader<data::Samples>& data,
-               const PythonLoss& loss, nn::internal::FitRun& run, const nn::FitOptions& options,
-               CallSite where) {
-  const bool is_lazy = options.mode == nn::Mode::kLazy;
-  const auto step = [&](const data::Samples& batch) {
-    run.state().batch_size = batch.inputs.shape()[0];
-    if (run.emit(nn::Event::kBatchStart, nn::Cancel::kBatch)) {
-      const PhaseScope training(Phase::kTraining);
-      std::optional<LazyScope> lazy;
-      if (is_lazy) lazy.emplace();
-      const auto [given, gradients] =
-          nn::internal::infer(model, batch.inputs, batch.labels, loss,
-                              optimizer.optimizer->loss_scale(), options.gradient_norms, where);
-      if (run.may_update(given, batch.labels)) {
-        optimizer.optimizer->update(model, gradients, where);
-      }
-      if (is_lazy) lazy_barrier({}, where);
-    }
-    lazy_barrier({}, where);
-    return run.end_batch();
-  };
-  run.emit(nn::Event::kFitStart, nn::Cancel::kFit);
-  while (data.position().epoch < options.epochs && !run.is_cancelled(nn::Cancel::kFit)) {
-    const int64_t epoch = data.position().epoch;
-    run.start_epoch(epoch, data.position().step);
-    if (run.emit(nn::Event::kEpochStart, nn::Cancel::kEpoch) &&
-        run.emit(nn::Event::kTrainingStart, nn::Cancel::kPart)) {
-      bool goes_on = true;
-      while (goes_on && data.position().epoch == epoch) goes_on = step(data.next());
-      run.emit(nn::Event::kTrainingEnd, nn::Cancel::kEpoch);
-    }
-    const bool was_cut_short = data.position().epoch == epoch;
-    if (was_cut_short && !run.is_cancelled(nn::Cancel::kFit)) data.seek({epoch + 1, 0});
-    run.end_epoch();
-  }
-  run.emit(nn::Event::kFitEnd, nn::Cancel::kFit);
-  nn::internal::warn_of_waiting(*optimizer.optimizer, where);
-}
-
-nb::dict fit(nb::handle model, OptimizerObject& optimizer, LoaderObject& data, nb::handle loss,
-             const nb::dict& given) {
-  const CallSite where = here();
-  PythonModel python(model);
-  const PythonLoss of(loss);
+// The options of fit as they are in C++. The optimiser lends its state to callbacks.
+nn::FitOptions options_of(const nb::dict& given, PythonModel& model, RunOptimizer& optimizer) {
   nn::FitOptions options;
   options.epochs = nb::cast<int64_t>(given["epochs"]);
   options.mode = mode_of(nb::cast<std::string>(given["mode"]));
@@ -248,43 +245,71 @@ nb::dict fit(nb::handle model, OptimizerObject& optimizer, LoaderObject& data, n
   options.gradient_norms = nb::cast<bool>(given["gradient_norms"]);
   options.metrics = metrics_of(nb::cast<nb::dict>(given["metrics"]));
   for (const nb::handle each : nb::iter(nb::object(given["callbacks"]))) {
-    options.callbacks.push_back(callback_of(each, python));
+    options.callbacks.push_back(
+        [callback = callback_of(each, model), &optimizer](nn::Event event, nn::FitState& state) {
+          optimizer.lend([&] { callback(event, state); });
+        });
   }
-  options.callbacks.emplace_back(look_for_signals);
+  return options;
+}
+
+nb::dict history_of(const nn::History& history) {
+  nb::dict out;
+  nb::list epochs;
+  for (const nn::EpochRecord& each : history.epochs) epochs.append(record(each));
+  out["epochs"] = epochs;
+  out["batch_losses"] = history.batch_losses;
+  out["gradient_norms"] = history.gradient_norms;
+  out["skipped_batches"] = history.skipped_batches;
+  out["was_cancelled"] = history.was_cancelled;
+  out["why"] = history.why;
+  return out;
+}
+
+FitData data_of(nb::handle data, const nb::dict& given) {
+  const auto steps = nb::cast<std::optional<int64_t>>(given["steps_per_epoch"]);
+  if (nb::isinstance<LoaderObject>(data)) {
+    ETUDE_REQUIRE(!steps, "fit: steps_per_epoch is for iterables; the Loader knows its {} steps",
+                  nb::cast<LoaderObject&>(data).loader.steps_per_epoch());
+    return FitData(nb::cast<LoaderObject&>(data).loader);
+  }
+  return FitData(IterableBatches(data, steps));
+}
+
+nb::dict fit(nb::handle model, nb::handle optimizer, nb::handle data, nb::handle loss,
+             const nb::dict& given) {
+  const CallSite where = here();
+  const bool is_staged = nb::cast<std::string>(given["mode"]) == "staged";
+  PythonModel python(model, is_staged);
+  const PythonLoss of(loss, is_staged);
+  FitData batches = data_of(data, given);
+  ETUDE_REQUIRE(is_optimizer(optimizer),
+                "fit: the optimizer is a {}, but must be one of et.optim, such as et.optim.Adam()",
+                type_text(optimizer));
+  const uint64_t key = key_of_optimizer(optimizer);
+  const FilledOptimizer filled(optimizer);
+  RunOptimizer run(*filled, key);
+  filled.set_changed();
+  nn::FitOptions options = options_of(given, python, run);
   const nb::object validation = given["validation"];
-  data::Samples held_out;
   if (!validation.is_none()) {
-    held_out = samples_of(nb::object(validation[0]), nb::object(validation[1]));
-    options.validation = [&, where] {
+    const data::Samples held_out = samples_of(nb::object(validation[0]), nb::object(validation[1]));
+    options.validation = [&, held_out, where] {
       return nn::evaluate(python.layer(), data::batches(held_out, 500), of, options.metrics, where);
     };
   }
   nb::dict out;
   python.take_tensors();
   try {
-    nn::History history = with_user_line_released([&] {
-      etude::internal::check_options("fit", options, where);
-      nn::internal::require_same_epochs(options, data.loader.plan().epochs,
-                                        data.loader.plan().checkpoint, where);
-      data.loader.set_plan({.epochs = options.epochs});
-      lazy_barrier({}, where);
-      nn::internal::FitRun run(options, data.loader.steps_per_epoch());
-      run_steps(python.layer(), optimizer, data.loader, of, run, options, where);
-      run.state().history.was_cancelled = run.is_cancelled(nn::Cancel::kFit);
-      return std::move(run.state().history);
-    });
-    nb::list epochs;
-    for (const nn::EpochRecord& each : history.epochs) epochs.append(record(each));
-    out["epochs"] = epochs;
-    out["batch_losses"] = history.batch_losses;
-    out["gradient_norms"] = history.gradient_norms;
-    out["skipped_batches"] = history.skipped_batches;
-    out["was_cancelled"] = history.was_cancelled;
-    out["why"] = history.why;
+    const nn::History history = with_user_line_released(
+        [&] { return nn::fit(python.layer(), run, batches, of, options, where); });
+    out = history_of(history);
   } catch (...) {
+    run.give_back();
     python.publish();
     throw;
   }
+  run.give_back();
   python.publish();
   return out;
 }
@@ -322,20 +347,22 @@ void load_model(nb::handle model, const std::string& path) {
   with_user_line_released([&] { io::load(parts, path, {}, where); });
   assign_leaves(tree, std::move(parts));
 }
-void save_checkpoint(const std::string& path, nb::handle model, const OptimizerObject& optimizer,
+void save_checkpoint(const std::string& path, nb::handle model, nb::handle optimizer,
                      const LoaderObject& data) {
   const Parts parts = parts_of_tree(tree_of(model, Numbers::kKeep));
+  const FilledOptimizer filled(optimizer);
   const CallSite where = here();
   with_user_line_released(
-      [&] { io::save_checkpoint(path, parts, *optimizer.optimizer, data.loader, {}, where); });
+      [&] { io::save_checkpoint(path, parts, *filled, data.loader, {}, where); });
 }
-void load_checkpoint(const std::string& path, nb::handle model, OptimizerObject& optimizer,
+void load_checkpoint(const std::string& path, nb::handle model, nb::handle optimizer,
                      LoaderObject& data) {
   const Tree tree = tree_of(model, Numbers::kKeep);
   Parts parts = parts_of_tree(tree);
+  const FilledOptimizer filled(optimizer);
+  filled.set_changed();
   const CallSite where = here();
-  with_user_line_released(
-      [&] { io::load_checkpoint(path, parts, *optimizer.optimizer, data.loader, where); });
+  with_user_line_released([&] { io::load_checkpoint(path, parts, *filled, data.loader, where); });
   assign_leaves(tree, std::move(parts));
 }
 
@@ -346,46 +373,17 @@ nb::tuple batch_of(const data::Samples& batch) {
 }  // namespace
 
 void bind_training(nb::module_& m) {
-  nb::class_<LoaderObject>(m, "Loader",
-                           "An endless series of batches over samples in memory, shuffled for each "
-                           "epoch. The position can be saved and restored.")
+  nb::class_<KeepBestObject>(m, "_KeepBest")
       .def(
           "__init__",
-          [](LoaderObject* self, nb::handle inputs, nb::handle labels, int64_t batch, uint64_t seed,
-             bool shuffle, bool keep_remainder, int prefetch) {
-            const CallSite where = here();
-            new (self) LoaderObject{data::Loader<data::Samples>(samples_of(inputs, labels),
-                                                                {.batch = batch,
-                                                                 .seed = seed,
-                                                                 .shuffle = shuffle,
-                                                                 .keep_remainder = keep_remainder,
-                                                                 .prefetch = prefetch},
-                                                                where)};
+          [](KeepBestObject* self, nb::handle monitor) {
+            nn::Monitored what;
+            if (!monitor.is_none())
+              what = nb::cast<KindObject&>(monitor).made.as<nn::Monitored>(here());
+            nn::internal::check_monitored("keep_best", what, here());
+            new (self) KeepBestObject{std::move(what)};
           },
-          nb::arg("inputs"), nb::arg("labels"), nb::kw_only(), nb::arg("batch") = 32,
-          nb::arg("seed") = 0, nb::arg("shuffle") = true, nb::arg("keep_remainder") = false,
-          nb::arg("prefetch") = 2)
-      .def(
-          "next",
-          [](LoaderObject& self) {
-            const CallSite where = here();
-            return batch_of(released([&] { return self.loader.next(where); }));
-          },
-          "The next batch: (inputs, labels).")
-      .def(
-          "seek",
-          [](LoaderObject& self, int64_t epoch, int64_t step) {
-            const CallSite where = here();
-            released([&] { self.loader.seek({epoch, step}, where); });
-          },
-          nb::arg("epoch"), nb::arg("step"))
-      .def_prop_ro("position",
-                   [](const LoaderObject& self) {
-                     return std::pair(self.loader.position().epoch, self.loader.position().step);
-                   })
-      .def_prop_ro("steps_per_epoch",
-                   [](const LoaderObject& self) { return self.loader.steps_per_epoch(); })
-      .def_prop_ro("samples", [](const LoaderObject& self) { return self.loader.samples(); });
+          nb::arg("monitor").none());
   m.def("_fit", fit);
   m.def("_evaluate", evaluate);
   m.def("_predict", predict);

@@ -48,6 +48,7 @@ std::vector<std::string> names_of(const TreeDef& def) {
     }
     return out;
   }
+  if (def.kind == NodeKind::kOptimizer) return names_of_optimizer(def.aux);
   for (std::size_t i = 0; i < def.parts.size(); ++i) {
     out.push_back(def.keys.empty() ? std::to_string(i) : key_text(def.keys[i]));
   }
@@ -72,6 +73,9 @@ Parts prototype_of(const TreeDef& def) {
     }
     case NodeKind::kConstant:
       return def.parts[0]->prototype.constant();
+    case NodeKind::kOptimizer:
+      for (const std::string& name : def.names) named.emplace_back(name, Parts(Tensor()));
+      return Parts::fields(std::move(named)).constant();
     case NodeKind::kDict:
     case NodeKind::kNamedTuple:
     case NodeKind::kDataclass:
@@ -200,6 +204,11 @@ class Reader {
         return module(info, value);
       case NodeKind::kLayer:
         return layer(info, value);
+      case NodeKind::kOptimizer:
+        for (const nb::object& each : leaves_of_optimizer(value)) {
+          parts.push_back(leaf(NodeKind::kTensor, each));
+        }
+        return make_def(info.node, info.type, {}, std::move(parts), value.ptr());
       case NodeKind::kConstant:
         parts.push_back(read(value.attr("value"), in_class));
         return make_def(info.node, info.type, {}, std::move(parts));
@@ -325,6 +334,8 @@ const TreeDef* make_def(NodeKind kind, PyTypeObject* type, std::vector<PyObject*
   if (kind == NodeKind::kLayer) {
     append(key, key_of_layer(aux));
     append(key, parts_of_layer(aux).form());
+  } else if (kind == NodeKind::kOptimizer) {
+    append(key, key_of_optimizer(aux));
   } else {
     append(key, aux);
   }
@@ -335,9 +346,12 @@ const TreeDef* make_def(NodeKind kind, PyTypeObject* type, std::vector<PyObject*
   made->type = type;
   made->keys = std::move(keys);
   made->parts = std::move(parts);
-  // Of a layer, a copy without tensors: the definition is never freed.
-  if (kind == NodeKind::kLayer) {
-    aux = layer_with(aux, std::vector<nb::object>(made->parts.size(), nb::none())).release().ptr();
+  // Of a layer or an optimiser, a copy without tensors: the definition is never freed.
+  if (kind == NodeKind::kLayer || kind == NodeKind::kOptimizer) {
+    std::vector<nb::object> none(made->parts.size(), nb::none());
+    nb::object copy = kind == NodeKind::kLayer ? layer_with(aux, std::move(none))
+                                               : optimizer_with(aux, std::move(none));
+    aux = copy.release().ptr();
   } else if (aux != nullptr) {
     Py_INCREF(aux);
   }
@@ -382,6 +396,7 @@ void python_path_of(const TreeDef& def, std::size_t leaf, std::string& out) {
         out += "[" + nb::cast<std::string>(nb::repr(def.keys[i])) + "]";
         break;
       case NodeKind::kLayer:
+      case NodeKind::kOptimizer:
       case NodeKind::kNamedTuple:
       case NodeKind::kDataclass:
       case NodeKind::kModule: {

@@ -35,6 +35,7 @@ enum class NodeKind : uint8_t {
   kDataclass,
   kModule,
   kLayer,
+  kOptimizer,  // its state is constant for derivatives
   kCustom,
   kConstant,  // no_derivative(x)
 };
@@ -45,8 +46,8 @@ struct TreeDef {
   NodeKind kind = NodeKind::kNone;
   PyTypeObject* type = nullptr;       // of a node
   std::vector<PyObject*> keys;        // of a dict; names of fields
-  PyObject* aux = nullptr;            // of kCustom; the layer of kLayer
-  std::vector<const TreeDef*> parts;  // of a layer: its leaves
+  PyObject* aux = nullptr;            // of kCustom; the layer or optimiser without tensors
+  std::vector<const TreeDef*> parts;  // of a layer or an optimiser: its leaves
   std::vector<std::string> names;     // path components of the parts
 
   // Of the whole tree.
@@ -148,6 +149,7 @@ std::string key_text(PyObject* key);
 // A state of a layer, or its update, as a leaf. Defined in layers.cc.
 nb::object wrap_state(LayerState<Tensor> state);
 nb::object wrap_new_state(NewState<Tensor> state);
+bool is_state(nb::handle leaf);
 LayerState<Tensor>& state_of(nb::handle leaf);
 NewState<Tensor> new_state_of(nb::handle leaf);         // of none for None
 std::optional<Tensor> value_of_state(nb::handle leaf);  // of either; none for an update of none
@@ -162,5 +164,14 @@ std::span<const nb::object> leaves_of_layer(nb::handle layer);
 uint64_t key_of_layer(nb::handle layer);
 nb::object layer_with(nb::handle like, std::vector<nb::object> leaves);
 nb::object wrap_variable(const Variable& variable);
+// Optimisers, defined in optimizers.cc.
+void set_optimizer_class(PyTypeObject* type);
+bool is_optimizer(nb::handle value);
+std::span<const nb::object> leaves_of_optimizer(nb::handle optimizer);
+const std::vector<std::string>& names_of_optimizer(nb::handle optimizer);
+uint64_t key_of_optimizer(nb::handle optimizer);
+nb::object optimizer_with(nb::handle like, std::vector<nb::object> leaves);
+// Puts a state of another structure, which `like` has, into an optimiser.
+void take_grown_state(nb::handle optimizer, nb::handle like, std::vector<nb::object> leaves);
 
 }  // namespace etude::python

@@ -43,6 +43,11 @@ class Builder {
         next_ += def.parts.size();
         return layer_with(def.aux, {some.begin(), some.end()});
       }
+      case NodeKind::kOptimizer: {
+        const auto some = leaves_.subspan(next_, def.parts.size());
+        next_ += def.parts.size();
+        return optimizer_with(def.aux, {some.begin(), some.end()});
+      }
       case NodeKind::kConstant:
         return build(*def.parts[0]);
       case NodeKind::kCustom:
@@ -96,7 +101,7 @@ class Matcher {
 
   void match(const TreeDef& def, nb::handle value, const std::string& path) {
     if (def.kind == NodeKind::kConstant) return match(*def.parts[0], value, path);
-    if (def.parts.empty() && def.kind != NodeKind::kLayer) {
+    if (def.parts.empty() && def.kind != NodeKind::kLayer && def.kind != NodeKind::kOptimizer) {
       if (def.kind <= NodeKind::kHost) leaves_.push_back(nb::borrow(value));
       return;
     }
@@ -142,6 +147,10 @@ class Matcher {
         require(is_layer(value), def, value, path);
         for (const nb::object& leaf : leaves_of_layer(value)) out.push_back(leaf);
         return out;
+      case NodeKind::kOptimizer:
+        require(is_optimizer(value), def, value, path);
+        for (const nb::object& leaf : leaves_of_optimizer(value)) out.push_back(leaf);
+        return out;
       case NodeKind::kCustom: {
         require(Py_TYPE(value.ptr()) == def.type, def, value, path);
         const nb::object flat = nb::handle(class_of(def.type).flatten)(value);
@@ -173,6 +182,17 @@ std::vector<nb::object> leaves_like(const TreeDef& def, nb::handle value, std::s
   return out;
 }
 
+namespace {
+
+// Layers and optimisers take any leaf from tree.unflatten.
+void require_leaf(bool fits, const TreeDef& def, std::size_t i, nb::handle leaf,
+                  std::string_view needed) {
+  ETUDE_REQUIRE(fits, "{} is a {}, but must be a {}", def.python_path(i, "the part "),
+                type_text(leaf), needed);
+}
+
+}  // namespace
+
 Parts parts_of_leaves(const TreeDef& def, std::span<const nb::object> leaves) {
   Parts out = def.prototype;
   std::size_t i = 0;
@@ -185,12 +205,16 @@ Parts parts_of_leaves(const TreeDef& def, std::span<const nb::object> leaves) {
     using Leaf = std::remove_cvref_t<decltype(value)>;
     if constexpr (std::is_same_v<Leaf, Tensor>) {
       const nb::handle leaf = next();
-      if (!leaf.is_none()) value = tensor_of(leaf);
+      if (leaf.is_none()) return;
+      require_leaf(is_tensor(leaf), def, i - 1, leaf, "tensor");
+      value = tensor_of(leaf);
     } else if constexpr (std::is_same_v<Leaf, Variable>) {
       value = variable_of(next());
     } else if constexpr (std::is_same_v<Leaf, LayerState<Tensor>>) {
       const nb::handle leaf = next();
-      if (!leaf.is_none()) value = state_of(leaf);
+      if (leaf.is_none()) return;
+      require_leaf(is_state(leaf), def, i - 1, leaf, "state of a layer");
+      value = state_of(leaf);
     } else if constexpr (std::is_same_v<Leaf, NewState<Tensor>>) {
       value = new_state_of(next());
     }

@@ -18,6 +18,7 @@ struct Classes {
   PyObject* module = nullptr;     // the class Module
   PyObject* constant = nullptr;   // the class NoDerivative
   PyTypeObject* layer = nullptr;  // the class of layers
+  PyTypeObject* optimizer = nullptr;
   static Classes& get() {
     static Classes* const classes = new Classes;
     return *classes;
@@ -45,7 +46,7 @@ bool is_ordered_dict(PyTypeObject* type) {
 // A class of arrays of another library.
 bool is_array_class(nb::handle type) {
   return nb::hasattr(type, "__array_interface__") || nb::hasattr(type, "__array_struct__") ||
-         nb::hasattr(type, "__dlpack__");
+         nb::hasattr(type, "__dlpack__") || nb::hasattr(type, "__array__");
 }
 
 ClassInfo find_class(PyTypeObject* type) {
@@ -75,6 +76,9 @@ ClassInfo find_class(PyTypeObject* type) {
   if (classes.layer != nullptr && PyType_IsSubtype(type, classes.layer) != 0) {
     return node(NodeKind::kLayer);
   }
+  if (classes.optimizer != nullptr && PyType_IsSubtype(type, classes.optimizer) != 0) {
+    return node(NodeKind::kOptimizer);
+  }
   if (classes.module != nullptr &&
       PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(classes.module)) != 0) {
     return node(NodeKind::kModule);
@@ -102,21 +106,21 @@ const ClassInfo& class_of(PyTypeObject* type) {
 }
 
 PyObject* canonical_key(PyObject* key) {
-  if (PyUnicode_CheckExact(key) != 0) {
-    if (PyUnicode_CHECK_INTERNED(key) != 0) return key;
-  } else if (key == Py_None) {
-    return key;
-  }
-  // 1 and True are equal, but two keys.
+  const bool is_text = PyUnicode_CheckExact(key) != 0;
+  if (is_text ? PyUnicode_CHECK_INTERNED(key) != 0 : key == Py_None) return key;
+  // 1 and True are equal, but two keys. Texts equal texts only, and programs make them at each
+  // call.
   const nb::object typed =
-      nb::make_tuple(nb::handle(reinterpret_cast<PyObject*>(Py_TYPE(key))), nb::handle(key));
+      is_text
+          ? nb::borrow(key)
+          : nb::make_tuple(nb::handle(reinterpret_cast<PyObject*>(Py_TYPE(key))), nb::handle(key));
   PyObject* const keys = Classes::get().keys;
   PyObject* found = PyDict_GetItemWithError(keys, typed.ptr());
   if (found != nullptr) return found;
   if (PyErr_Occurred() != nullptr) throw nb::python_error();
   PyObject* canonical = key;
   Py_INCREF(canonical);
-  if (PyUnicode_CheckExact(canonical) != 0) PyUnicode_InternInPlace(&canonical);
+  if (is_text) PyUnicode_InternInPlace(&canonical);
   const int failed = PyDict_SetItem(keys, typed.ptr(), canonical);
   Py_DECREF(canonical);
   if (failed != 0) throw nb::python_error();
@@ -186,6 +190,7 @@ void mark_tensor_class(PyTypeObject* type, bool is_variable) {
             is_variable ? Class::kVariable : Class::kTensor, NodeKind::kTensor);
 }
 void set_layer_class(PyTypeObject* type) { Classes::get().layer = type; }
+void set_optimizer_class(PyTypeObject* type) { Classes::get().optimizer = type; }
 
 void bind_tree(nb::module_& m) {
   m.def("_register_pytree", register_class, nb::arg(), nb::arg().none(), nb::arg().none());

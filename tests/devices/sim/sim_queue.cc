@@ -115,6 +115,7 @@ Poison::Fault Queue::run_job(Entry& entry) {
       }
     }
   }
+  mailbox_.begin(entry.number);
   try {
     if (entry.job.run()) {
       mailbox_.finish(entry.number);

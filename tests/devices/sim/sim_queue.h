@@ -78,7 +78,7 @@ class Queue {
   Poison::Fault run_job(Entry& entry);
 
   const std::string device_;
-  internal::Mailbox mailbox_;
+  internal::Mailbox mailbox_{device_};
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Entry> entries_;

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "etude/base/internal/fork_lock.h"
 #include "etude/core/op/registry.h"
 #include "etude/kernels/cpu/simd/math_table.h"
 
@@ -52,7 +53,7 @@ ProgramKernel kernel_for_this_machine(const ScalarDef& def) {
 }
 
 const FusedProgram* FusedProgram::of(const ScalarDef& def) {
-  static std::mutex mutex;
+  static auto& mutex = *new internal::ForkSafeMutex;
   static auto* const all = new std::unordered_map<std::string, const FusedProgram*>;
   const std::lock_guard lock(mutex);
   // Keyed by the text, not the address: programs of tests may end, and others reuse their
@@ -64,7 +65,7 @@ const FusedProgram* FusedProgram::of(const ScalarDef& def) {
 
 const FusedProgram* FusedProgram::for_code(const ScalarDef& def) {
   if (const FusedProgram* const known = of(def)) return known;
-  static std::mutex mutex;
+  static auto& mutex = *new internal::ForkSafeMutex;
   static auto* const all = new std::unordered_map<std::string, const FusedProgram*>;
   const std::lock_guard lock(mutex);
   const auto [at, is_new] = all->try_emplace(scalar::to_string(*def.program), nullptr);

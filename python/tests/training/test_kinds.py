@@ -223,8 +223,13 @@ def test_an_interrupt_ends_fit_after_a_batch_and_it_resumes():
             if len(seen) == 5:
                 os.kill(os.getpid(), signal.SIGINT)
 
-    with pytest.raises(KeyboardInterrupt):
-        et.nn.fit(again, optimizer, data, loss, epochs=3, callbacks=[interrupt])
+    # A shell starts jobs in the background with SIGINT ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            et.nn.fit(again, optimizer, data, loss, epochs=3, callbacks=[interrupt])
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert data.position == (1, 1) and again.weight.shape == (2, 1)
     et.nn.fit(again, optimizer, data, loss, epochs=3)
     assert again.weight.tolist() == model.weight.tolist()

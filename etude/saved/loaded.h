@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// A loaded program while it runs: its content, with Variables for its state and the graphs of its
+// functions ready to run.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "etude/saved/content.h"
+#include "etude/stage/function_core.h"
+
+namespace etude::saved::internal {
+
+using etude::internal::RefPtr;
+using etude::internal::Trace;
+using etude::internal::TraceRef;
+
+// The graphs that ran most recently at sizes of a symbolic graph.
+class Instances {
+ public:
+  // The trace of the graph for these inputs; null if there is none.
+  TraceRef find(std::span<const Type* const> inputs) const;
+  void add(std::vector<const Type*> inputs, TraceRef trace);
+
+ private:
+  mutable std::mutex mutex_;
+  std::deque<std::pair<std::vector<const Type*>, TraceRef>> made_;
+};
+
+struct LoadedGraph {
+  const SavedGraph* saved = nullptr;
+  TraceRef trace;  // null for a symbolic graph
+  std::unique_ptr<Instances> instances = {};
+  std::vector<const Type*> types = {};  // of the inputs of its sample
+  bool is_plain = false;                // from tensors, one for each parameter, to a tensor
+};
+
+struct LoadedFunction {
+  std::unique_ptr<etude::internal::FunctionCore> core;
+  std::vector<LoadedGraph> graphs;
+};
+
+struct Loaded {
+  std::filesystem::path folder;
+  Content content;                        // all Variables exist
+  std::vector<LoadedFunction> functions;  // in the order of the content
+};
+
+// Makes the Variables and prepares the graphs.
+std::shared_ptr<const Loaded> make_loaded(std::filesystem::path folder, Content content);
+
+// The types of the inputs of a graph for these arguments; "float32[n,3]" for each input.
+std::vector<const Type*> input_types(const Graph& graph);
+std::string input_text(const SavedGraph& graph, std::size_t input);
+
+// A graph with the trace that runs it, for the types of its arguments.
+TraceRef make_trace(const Loaded& program, const SavedGraph& saved, const GraphRef& graph);
+
+}  // namespace etude::saved::internal

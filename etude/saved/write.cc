@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes a folder of saved functions: files of tensors, graphs and assets under names that have
+// their checksums, then the manifest. Files that no manifest names go last.
+#include <algorithm>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "etude/base/check.h"
+#include "etude/core/internal/host_door.h"
+#include "etude/files/atomic_file.h"
+#include "etude/files/crc32c.h"
+#include "etude/files/file_reader.h"
+#include "etude/files/folder_lock.h"
+#include "etude/graph/binary.h"
+#include "etude/io/tensor_file.h"
+#include "etude/saved/content.h"
+#include "etude/saved/manifest.h"
+
+namespace etude::saved::internal {
+namespace {
+
+namespace fs = std::filesystem;
+using etude::internal::AtomicFile;
+using etude::internal::crc32c;
+using etude::internal::FunctionRef;
+
+// Something that passes its bytes on, each time the same.
+using Source = FunctionRef<void(FunctionRef<void(std::span<const uint8_t>)>)>;
+
+// Writes to a file "BEGIN<crc32c>-<bytes>END".
+StoredFile write_file(const fs::path& folder, std::string_view begin, std::string_view end,
+                      Source source) {
+  StoredFile out;
+  source([&](std::span<const uint8_t> bytes) {
+    out.crc = crc32c(out.crc, bytes);
+    out.bytes += bytes.size();
+  });
+  out.name = fmt::format("{}{:08x}-{}{}", begin, out.crc, out.bytes, end);
+  AtomicFile file(folder / out.name);
+  uint32_t crc = 0;
+  source([&](std::span<const uint8_t> bytes) {
+    crc = crc32c(crc, bytes);
+    file.write(bytes);
+  });
+  ETUDE_REQUIRE_CODE(kFailedPrecondition, crc == out.crc,
+                     "{}: the content changed while it was saved. Save again",
+                     (folder / out.name).string());
+  file.commit();
+  return out;
+}
+
+struct Shards {
+  std::vector<io::NamedTensors> files;
+  int64_t bytes = 0;
+  std::size_t add(std::string key, const Tensor& value, int64_t most) {
+    if (files.empty() || (bytes > 0 && bytes + value.nbytes() > most)) {
+      files.emplace_back();
+      bytes = 0;
+    }
+    bytes += value.nbytes();
+    files.back().emplace(std::move(key), value);
+    return files.size() - 1;
+  }
+};
+
+void write_tensors(const fs::path& folder, const Content& content, int64_t most,
+                   Manifest& manifest) {
+  Shards shards;
+  for (std::size_t i = 0; i < content.variables.size(); ++i) {
+    const SavedVariable& v = content.variables[i];
+    manifest.shard_of_variable.push_back(
+        v.value.has_value() ? shards.add(variable_key(i, v), v.value, most) : 0);
+  }
+  for (std::size_t i = 0; i < content.constants.size(); ++i) {
+    manifest.shard_of_constant.push_back(shards.add(constant_key(i), content.constants[i], most));
+  }
+  for (const io::NamedTensors& tensors : shards.files) {
+    manifest.shards.push_back(write_file(folder, kTensorsPrefix, ".safetensors", [&](auto write) {
+      etude::internal::write_tensors(tensors, {}, write);
+    }));
+  }
+}
+
+StoredFile write_graphs(const fs::path& folder, const Content& content) {
+  std::vector<NamedGraph> graphs;
+  for (const SavedFunction& function : content.functions) {
+    for (std::size_t i = 0; i < function.graphs.size(); ++i) {
+      const SavedGraph& graph = function.graphs[i];
+      graphs.push_back({graph_key(function.name, i), graph.graph, graph.symbolic});
+    }
+  }
+  const std::string bytes = graphs.empty() ? std::string() : to_binary(graphs);
+  return write_file(folder, kGraphsPrefix, ".etude", [&](auto write) {
+    write({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()});
+  });
+}
+
+// Equal files are stored once. The copy has the extension of the file.
+void write_assets(const fs::path& folder, const Content& content, Manifest& manifest) {
+  if (content.assets.empty()) return;
+  const fs::path to = folder / kAssetsFolder;
+  std::error_code code;
+  fs::create_directories(to, code);
+  ETUDE_REQUIRE_CODE(kFailedPrecondition, !code, "folder '{}' cannot be made: {}", to.string(),
+                     code.message());
+  for (const SavedAsset& asset : content.assets) {
+    const etude::internal::FileReader file(asset.from);
+    StoredFile stored =
+        write_file(to, "", fs::path(asset.name).extension().string(), [&](auto write) {
+          constexpr uint64_t kStep = uint64_t{1} << 20;
+          std::vector<uint8_t> room;
+          for (uint64_t at = 0; at < file.size(); at += kStep) {
+            room.resize(std::min(kStep, file.size() - at));
+            file.read(at, room);
+            write(room);
+          }
+        });
+    const auto same = std::ranges::find_if(manifest.assets, [&](const StoredFile& known) {
+      return known.crc == stored.crc && known.bytes == stored.bytes;
+    });
+    if (same != manifest.assets.end()) stored.name = same->name;
+    manifest.assets.push_back(std::move(stored));
+  }
+}
+
+// Best effort: a file that stays does no harm.
+void remove_others(const fs::path& folder, const Manifest& manifest) {
+  std::set<std::string> named{manifest.graphs.name}, assets;
+  for (const StoredFile& file : manifest.shards) named.insert(file.name);
+  for (const StoredFile& file : manifest.assets) assets.insert(file.name);
+  std::error_code none;
+  std::vector<fs::path> lost;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, none)) {
+    const std::string name = entry.path().filename().string();
+    const bool is_ours = name.starts_with(kGraphsPrefix) || name.starts_with(kTensorsPrefix);
+    if (is_ours && !named.contains(name)) lost.push_back(entry.path());
+  }
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder / kAssetsFolder, none)) {
+    if (!assets.contains(entry.path().filename().string())) lost.push_back(entry.path());
+  }
+  for (const fs::path& path : lost) {
+    if (etude::internal::fault_of_test() == 0) fs::remove(path, none);
+  }
+}
+
+}  // namespace
+
+void write_content(const fs::path& folder, const Content& content, int64_t shard_bytes) {
+  std::error_code code;
+  const bool is_new = fs::create_directories(folder, code);
+  ETUDE_REQUIRE_CODE(kFailedPrecondition, !code && fs::is_directory(folder),
+                     "folder '{}' cannot be made: {}", folder.string(),
+                     code ? code.message() : "there is a file of that name");
+  const etude::internal::FolderLock lock(folder);
+  Manifest manifest;
+  write_tensors(folder, content, shard_bytes, manifest);
+  manifest.graphs = write_graphs(folder, content);
+  write_assets(folder, content, manifest);
+  AtomicFile file(folder / kManifest);
+  file.write(manifest_text(content, manifest));
+  file.commit();
+  if (is_new) {  // its name is durable before the save returns
+    etude::internal::sync_folder(folder.has_parent_path() ? folder.parent_path() : ".");
+  }
+  remove_others(folder, manifest);
+}
+
+}  // namespace etude::saved::internal

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "python/src/spelling.h"
+
+#include <array>
+#include <cctype>
+#include <utility>
+
+namespace etude::python {
+namespace {
+
+struct Spelling {
+  std::string_view cpp, python;
+};
+
+// Expressions that the library proposes. A row is tried where no earlier one fits.
+constexpr Spelling kExpressions[] = {
+    // tapes and derivatives
+    {"GradientTape tape({.persistent = true})", "GradientTape(persistent=True)"},
+    {"vmap(f, {.randomness = \"different\"})", "vmap(f, randomness=\"different\")"},
+    {"let the pullback take std::span<const Variable> last and return their gradients too",
+     "let the pullback have a parameter `variables` and return their gradients too"},
+    {"host_function(f, results, {.variables = {v}})", "host_function(f, results, variables=[v])"},
+    {"Call the function without function(), or", "Call the function without @et.function, or"},
+    {"GradientTape::explain", "tape.explain(target, source)"},
+    {"Ask has_value() first", "Compare with None first"},
+    // staged functions
+    {"Instead of an `if` write cond(x, [&] { ... }, [&] { ... }), instead of a `while` write "
+     "while_loop(); where() chooses without looking, and code in a host_function() sees elements. "
+     "Or give the function the option run_eagerly",
+     "Instead of an `if` write et.cond(x, then, otherwise), instead of a `while` write "
+     "et.while_loop(condition, body, init); et.where() chooses without looking, and code in an "
+     "@et.py_function sees elements. Or give the function the option run_eagerly=True"},
+    {"explain({.all = true})", "explain(all=True)"},
+    {"(FunctionOptions::max_traces)", "(the option max_traces)"},
+    {"function() inside a loop", "@et.function inside a loop"},
+    {"in a std::optional<Variable> that the first call fills",
+     "in an attribute or a global that the first call fills"},
+    {"Give the function a parameter for it, by reference: [](Model& model, Optimizer& optimizer, "
+     "...)",
+     "Give the function parameters for both, and donate them: @et.function(donate=(\"model\", "
+     "\"optimizer\"))"},
+    {"Take a schedule of etude/optim/schedule.h, or do not stage the step",
+     "Take a schedule of et.optim, such as et.optim.cosine, or do not stage the step"},
+    {"a graph makes the result by the default constructor of its type and puts tensors into it, "
+     "but "
+     "it has {} tensors then, and {} results were declared. Return a tensor, a tuple, an array or "
+     "a "
+     "struct of tensors, or a std::vector<Tensor>",
+     "the number of results is not the number that was declared"},
+    {"or std::vector<Tensor>", "or a list of them"},
+    // training
+    {"Write `const PhaseScope training(Phase::kTraining);` in front of the step, or PhaseScope "
+     "with "
+     "Phase::kInference if this is meant",
+     "Write `with et.PhaseScope(\"training\"):` around the step, or et.PhaseScope(\"inference\") "
+     "if "
+     "this is meant"},
+    {"Pass it as .validation, or take Best::kLoss",
+     "Pass it as validation=(inputs, labels), or take the loss of the training"},
+    {"or .prolong = true with schedules", "or prolong=True with schedules"},
+    {"Pass .epochs = ", "Pass epochs="},
+    // values, devices, files
+    {"a Variable without an initial value needs a dtype and a shape: Variable(Tensor(), {.dtype = "
+     "kFloat32, .shape = Shape{2, 3}})",
+     "a Variable without an initial value needs a dtype and a shape: et.Variable(None, "
+     "dtype=et.float32, shape=(2, 3))"},
+    {"declare the sizes that may change as kAny", "declare the sizes that may change as None"},
+    {"Use true or false, or astype the tensor", "Use True or False, or astype the tensor"},
+    {"Set DeviceScopeOptions::soft to false for an error", "Pass soft=False for an error"},
+    {"the device of a DeviceScope that is not soft", "the device of a scope that is not soft"},
+    {"Set DeviceScopeOptions::soft, or open a DeviceScope of one of them",
+     "Pass soft=True, or open a scope of one of them: with et.device(...)"},
+    {"or copy = true", "or copy=True"},
+    {"Leave out copy = false", "Leave out copy=False"},
+    {"Pass copy = true", "Pass copy=True"},
+    {"Pass strict=false to take", "Pass strict=False to take"},
+    {"Pass header=false", "Pass header=False"},
+    {"Pass key = random::key(seed)", "Pass key=et.random.key(seed)"},
+    {"kinds::all() lists them", "dir(et.nn) and dir(et.optim) list them"},
+    {"Give an object of kinds::make, or its name",
+     "Give an object of et.nn or et.optim, or its name"},
+    {"Make it by kinds::make", "Make it by a class of et.nn or et.optim"},
+    {"LazyMetrics::programs() lists", "et.lazy_metrics() lists"},
+    {"or raise LazyOptions::max_compiles", "or raise the option max_compiles"},
+    {"an exception that is no std::exception", "an exception of C++ without a text"},
+    {"an object that is no std::exception", "an exception of C++ without a text"},
+    {"that is no callable of host_function()", "that is no callable of et.host_function"},
+    {"::update", ".update"},
+    {"Loader::next", "Loader.next"},
+    {"Loader::seek", "Loader.seek"},
+    {"transpose_x=true", "transpose_x=True"},
+    {"transpose_y=true", "transpose_y=True"},
+    {"=true ", "=True "},
+    {"=false ", "=False "},
+    {" = true ", "=True "},
+    {" = false ", "=False "},
+};
+
+// Namespaces of the library are modules of the package.
+constexpr std::array<std::string_view, 8> kModules = {"linalg", "random", "optim", "nn",
+                                                      "io",     "data",   "fft",   "image"};
+
+bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
+
+// The module whose name ends in front of `at`; empty if there is none.
+std::string_view module_before(std::string_view text, std::size_t at) {
+  for (const std::string_view name : kModules) {
+    if (at < name.size() || text.substr(at - name.size(), name.size()) != name) continue;
+    if (at == name.size() || !is_word(text[at - name.size() - 1])) return name;
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string in_python(std::string_view message) {
+  std::string out(message);
+  for (const auto& [cpp, python] : kExpressions) {
+    for (std::size_t at = out.find(cpp); at != std::string::npos;
+         at = out.find(cpp, at + python.size())) {
+      out.replace(at, cpp.size(), python);
+    }
+  }
+  for (std::size_t at = out.find("::"); at != std::string::npos; at = out.find("::", at)) {
+    const std::string_view name = module_before(out, at);
+    if (name.empty()) {
+      at += 2;
+      continue;
+    }
+    out.replace(at, 2, ".");
+    out.insert(at - name.size(), "et.");
+  }
+  return out;
+}
+
+}  // namespace etude::python

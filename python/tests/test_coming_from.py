@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tables of docs/coming_from_python.md: each cell of the column Etude runs, and computes what the cell of NumPy
+computes."""
+import pathlib
+import re
+
+import numpy as np
+import pytest
+
+import etude as et
+
+PAGE = pathlib.Path(__file__).resolve().parent.parent.parent / "docs" / "coming_from_python.md"
+TEXT = PAGE.read_text()
+DECLARATIONS = re.search(r"```python\n(.*?)```", TEXT, re.S)[1]
+
+
+def rows():
+    """(cells of NumPy, cells of Etude) by row."""
+    for header, body in re.findall(r"<!-- run -->\n(\|.*)\n\|[-| ]*\n((?:\|.*\n)*)", TEXT):
+        titles = [title.strip() for title in header.strip("| ").split("|")]
+        for line in body.splitlines():
+            cells = [cell.strip() for cell in line[1:-1].split("|")]
+            assert len(cells) == len(titles), line
+            numpy = re.findall(r"`([^`]+)`", cells[titles.index("NumPy")]) if "NumPy" in titles else []
+            ours = re.findall(r"`([^`]+)`", cells[-1])
+            assert titles[-1] == "Etude" and (ours or cells[-1].startswith(("always: ", "a command, "))), line
+            if ours:
+                yield numpy, ours
+
+
+ROWS = list(rows())
+
+
+def result(code, names):
+    """The value of an expression; of a statement, that of the array that it writes."""
+    try:
+        return eval(compile(code, "cell", "eval"), names)
+    except SyntaxError:
+        exec(code, names)
+        return names[code[0]] if re.match(r"[ax]\[", code) else None
+
+
+def parts(value):
+    if isinstance(value, (list, tuple)):
+        return [np.asarray(part) for part in value]
+    return [np.asarray(value)]
+
+
+# Functions of the page have no source here, so that their control flow stays as it is.
+@pytest.mark.filterwarnings("ignore:.*runs without conversion:RuntimeWarning")
+@pytest.mark.parametrize("numpy, ours", ROWS, ids=[ours[0] for _, ours in ROWS])
+def test_row(numpy, ours, tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    exec(DECLARATIONS, names)
+    found = [result(code, names) for code in ours]
+    assert not numpy or len(numpy) == len(ours)
+    names = {}
+    exec(DECLARATIONS, names)
+    for code, value in zip(numpy, found):
+        for want, got in zip(parts(result(code, names)), parts(value), strict=True):
+            assert got.shape == want.shape
+            np.testing.assert_allclose(got, want, rtol=2e-5, atol=2e-5)
+    capfd.readouterr()
+
+
+def test_rows_are_there():
+    assert len(ROWS) > 120 and sum(bool(numpy) for numpy, _ in ROWS) > 55
+    with pytest.raises(et.Error):
+        result("et.matmul(et.ones((2, 3)), et.ones((2, 3)))", {"et": et})

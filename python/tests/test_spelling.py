@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Messages of the C++ library speak Python to a program of Python."""
+
+import pathlib
+import re
+
+import pytest
+
+import etude as et
+from etude import _core
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+LITERAL = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
+CPP = re.compile(
+    r"\w::\w|\[&\]|\[\]\(|\{\.\w+ =|\bconst \w|\bstd::|<Tensor|&\)|\.h\b|\bk[A-Z]\w+|= ?(true|false)\b|\b[Uu]se (true|false)|nullptr|ETUDE_FIELDS"
+)
+# Parts that programs of Python do not reach: code generation, derivatives of plain C++ numbers, the
+# program etude, and names that only C++ can get wrong.
+UNREACHED = ("etude/codegen/", "etude/aot/", "etude/diff/", "etude/base/scalars/", "etude/base/internal/field_faults.h")
+# Words that are no C++: a value of the user's or of a format.
+KNOWN = (
+    "cifar-10-batches-bin",
+)  # fmt: skip
+
+
+def messages():
+    """The texts of the library that look like C++, with their files."""
+    for path in sorted((ROOT / "etude").rglob("*")):
+        name = path.relative_to(ROOT).as_posix()
+        is_source = path.suffix in (".cc", ".h") and not re.search(r"_(test|bench)\.cc$", name)
+        if not is_source or name.startswith(UNREACHED):
+            continue
+        text = re.sub(r"//[^\n]*|#include[^\n]*", "", path.read_text())
+        found = [(m.start(), m.end(), m.group(1)) for m in LITERAL.finditer(text)]
+        while found:
+            start, end, literal = found.pop(0)
+            while found and not text[end : found[0][0]].strip():
+                _, end, more = found.pop(0)
+                literal += more
+            literal = literal.replace('\\"', '"').replace("{{", "{").replace("}}", "}")
+            # Texts that begin with the library's name are of static_assert; docs have no {}.
+            if " " in literal and not literal.startswith("etude: ") and CPP.search(literal):
+                yield name, literal
+
+
+MESSAGES = sorted(set(messages()))
+
+
+def test_there_are_messages_of_cpp():
+    assert len(MESSAGES) > 20
+
+
+@pytest.mark.parametrize("name, text", MESSAGES, ids=[f"{n}: {t[:40]}" for n, t in MESSAGES])
+def test_no_message_shows_cpp(name, text):
+    told = _core._in_python(text)
+    for known in KNOWN:
+        told = told.replace(known, "")
+    assert not CPP.search(told), f"{name}: add a row to python/src/spelling.cc: {told}"
+
+
+def test_words_of_programs_stay():
+    for text in ("my::name is unknown", "file a::b", "std", "mylinalg::x", "nn"):
+        assert _core._in_python(text) == text
+    assert _core._in_python("Take linalg::lstsq, or random::key(3)") == "Take et.linalg.lstsq, or et.random.key(3)"
+
+
+# spec: AG-20.c, AG-20.d
+def test_a_traced_tensor_as_a_host_value():
+    @et.function(convert=False)
+    def f(x):
+        if x > 0:
+            return x
+        return -x
+
+    with pytest.raises(et.FailedPreconditionError) as error:
+        f(et.asarray(1.0))
+    text = str(error.value)
+    for part in ("bool", "is being traced", "et.cond(x, then, otherwise)", "et.while_loop(", "@et.py_function", "test_spelling.py"):
+        assert part in text, text
+    assert not CPP.search(text)
+
+
+def test_messages_of_common_mistakes():
+    def text(call):
+        with pytest.raises(et.Error) as error:
+            call()
+        assert not CPP.search(str(error.value)), str(error.value)
+        return str(error.value)
+
+    x = et.asarray(2.0)
+    with et.GradientTape() as tape:
+        tape.watch(x)
+        y = x * x
+    tape.gradient(y, x)
+    assert "GradientTape(persistent=True)" in text(lambda: tape.gradient(y, x))
+    singular = et.zeros((2, 2))
+    assert "Take et.linalg.lstsq" in text(lambda: et.linalg.solve(singular, et.ones((2, 1))))
+    assert 'vmap(f, randomness="different")' in text(lambda: et.vmap(lambda x: x + et.random.normal(()))(et.ones(3)))
+    assert "PhaseScope(\"training\")" not in text(lambda: et.nn.Dense(2, 3)(et.ones((1, 5))))
+
+
+def test_docs_of_ops_and_kinds():
+    for op in et._core._ops.values():
+        assert not re.search(r"\b(linalg|random|nn|optim|io|data)::", op.__doc__), op.full_name
+    for kind in et._core._kinds():
+        assert not re.search(r"\b(linalg|random|nn|optim|io|data)::", kind["doc"]), kind["name"]

@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""process_test.py WRITER READER ETUDE: one process saves functions, others load them, run them and train them."""
+# spec: SV-01.d
+import array
+import json
+import pathlib
+import struct
+import subprocess
+import sys
+import tempfile
+
+
+def run(*command, status=0):
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == status, (command, done.returncode, done.stdout, done.stderr)
+    return done.stdout if status == 0 else done.stderr
+
+
+def tensors(file):
+    """The float32 and int32 tensors of a safetensors file: {name: (shape, elements)}."""
+    content = pathlib.Path(file).read_bytes()
+    length = struct.unpack("<Q", content[:8])[0]
+    out = {}
+    for name, entry in json.loads(content[8:8 + length]).items():
+        begin, end = (8 + length + offset for offset in entry.get("data_offsets", (0, 0)))
+        code = {"F32": "f", "I32": "i"}.get(entry.get("dtype"))
+        if code:
+            out[name] = (entry["shape"], array.array(code, content[begin:end]).tolist())
+    return out
+
+
+def write_npy(file, shape, elements):
+    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {tuple(shape)}, }}"
+    header += " " * (-(len(header) + 11) % 64) + "\n"
+    file.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() +
+                     array.array("f", elements).tobytes())
+
+
+def read_npy(file):
+    content = file.read_bytes()
+    length = struct.unpack("<H", content[8:10])[0]
+    header = content[10:10 + length].decode()
+    assert "'<f4'" in header, header
+    return array.array("f", content[10 + length:]).tolist()
+
+
+def main():
+    writer, reader, etude = sys.argv[1:]
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        net, values = str(folder / "net"), str(folder / "values.safetensors")
+        run(writer, net, values)
+        known = tensors(values)
+        x, y = folder / "x.npy", folder / "y.npy"
+        write_npy(x, *known["x"])
+        run(etude, "run", net, "--function", "predict", "--input", str(x), "--output", str(y))
+        assert read_npy(y) == known["scores"][1]
+
+        assert run(reader, net, values) == "same\n"
+        run(etude, "run", net, "--function", "predict", "--input", f"x={x}", "--output", str(y))
+        assert read_npy(y) == known["trained"][1]  # the reader saved what it trained
+        printed = run(etude, "run", net, "--function", "predict", "--input", str(x))
+        assert printed.startswith("output: float32[8,3]\n[["), printed
+        all_results = folder / "all.safetensors"
+        write_npy(x, [1, 4], known["x"][1][:4])
+        run(etude, "run", net, "--function", "predict", "--input", str(x), "--output", str(all_results))
+        assert tensors(all_results)["output"] == known["one"]
+
+        shown = run(etude, "inspect", net)
+        for part in ("function predict\n  (x: float32[n,4]) -> (output: float32)\n", "  exported: x -> output\n",
+                     "function train\n  (x: float32[8,4], labels: int32[8]) -> (output: float32[])\n    changes net/hidden/",
+                     "variable net/hidden/weight: float32[4,8]\n"):
+            assert part in shown, (part, shown)
+        assert "matmul(" in run(etude, "inspect", net, "--function", "predict")
+
+        compiled = run(etude, "compile", net, "--function", "predict", "--size", "8", "-o", str(folder / "model"))
+        assert "1 inputs, 1 outputs" in compiled, compiled
+        assert "float32[8,4]" in (folder / "model.h").read_text(), (folder / "model.h").read_text()
+
+        write_npy(x, [2, 5], [0.0] * 10)
+        refused = run(etude, "run", net, "--function", "predict", "--input", str(x), status=1)
+        assert "function 'predict' has no graph for (x: float32[2,5])" in refused, refused
+        refused = run(etude, "run", net, "--input", str(x), status=1)
+        assert "this folder has 2 functions: predict, train. Choose one by --function" in refused, refused
+        refused = run(etude, "run", net, "--function", "train", "--input", str(x), status=1)
+        assert "has 2 inputs: x, labels. Name the input: --input x=" in refused, refused
+        refused = run(etude, "inspect", str(folder / "none"), status=1)
+        assert "there are no saved functions in" in refused, refused
+
+
+if __name__ == "__main__":
+    main()
