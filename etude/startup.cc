@@ -49,7 +49,7 @@ void DispatchEntry::table_was_made() {
 // eager -> core: the profiler measures calls that run later, in the queue of a device.
 RefPtr<const LateTimer> timer_of_call() { return timer_of_profiled_call(); }
 
-// variables -> core: inside traces values of cpu:0 follow those of other devices.
+// variables -> core: inside traces values of cpu:0 follow values of other devices.
 bool is_inside_trace() noexcept { return EnclosingTrace::innermost() != nullptr; }
 
 // kernels -> plan: kernels alone know their prepared parameters, so they describe their calls to
