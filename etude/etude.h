@@ -105,6 +105,7 @@
 #include "etude/optim/transforms.h"
 #include "etude/parts/parts.h"
 #include "etude/passes/pipeline.h"
+#include "etude/saved/saved.h"
 #include "etude/stage/call_time.h"
 #include "etude/stage/closed_graph.h"
 #include "etude/stage/control_flow.h"
