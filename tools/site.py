@@ -22,7 +22,7 @@ import site_search
 GUIDES = {"install": "Install and use", "python_tour": "Python in ten minutes",
           "python": "Python", "tours": "Tours", "values": "Values",
           "functions": "Staged functions", "python_programs": "Programs in Python",
-          "python_control_flow": "Control flow in Python", "graphs": "Graphs", "lazy": "Lazy tensors",
+          "python_control_flow": "Control flow in Python", "python_training": "Training in Python", "graphs": "Graphs", "lazy": "Lazy tensors",
           "compiler": "What the compiler did",
           "what_compiling_costs": "What compiling costs", "batches": "Batches: vmap",
           "differentiable": "Derivatives of plain C++", "tensors_and_numbers": "Tensors and numbers",

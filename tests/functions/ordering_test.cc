@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order of effects in a graph is that of its edges: what must not be ordered has no path
-// between its calls, so that a plan may run it side by side.
+// Edges alone order the effects of a graph: calls that need no order have no path between them, so
+// that a plan may run them side by side.
 #include <string_view>
 #include <vector>
 

@@ -10,7 +10,7 @@ import pytest
 
 import etude as et
 
-NOTEBOOK = pathlib.Path(__file__).resolve().parents[3] / "docs" / "first_steps.ipynb"
+NOTEBOOK = pathlib.Path(__file__).resolve().parents[3] / "docs" / "notebooks" / "first_steps.ipynb"
 
 
 class Balanced(html.parser.HTMLParser):
