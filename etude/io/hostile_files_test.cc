@@ -53,7 +53,7 @@ Usage usage() {
 
 // An error of the budget, with little memory in less than two seconds.
 void expect_refused(const std::function<void()>& read, std::string_view fragment) {
-  const Usage before = usage();
+  [[maybe_unused]] const Usage before = usage();
   expect_error(read, ErrorCode::kResourceExhausted, {fragment, kRaise});
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   EXPECT_LT(usage().seconds - before.seconds, 2.0);
