@@ -45,7 +45,7 @@ class Gatherer {
     }
     for (const Entry& entry : entries) {
       if (entry.function()) {
-        FunctionGatherer gatherer(out_, store_, options_, entry.name(), *entry.function());
+        FunctionGatherer gatherer(store_, options_, entry.name(), *entry.function());
         out_.functions.push_back(gatherer.gather(
             [&](const BoundObject& object) -> BoundState& { return state_of(object); }));
       } else if (entry.loaded() != nullptr) {

@@ -27,9 +27,9 @@ using StateOf = std::function<BoundState&(const BoundObject&)>;
 
 class FunctionGatherer {
  public:
-  FunctionGatherer(Content& to, Store& store, const SaveOptions& options, std::string name,
+  FunctionGatherer(Store& store, const SaveOptions& options, std::string name,
                    const GivenFunction& given)
-      : to_(to), store_(store), options_(options), name_(std::move(name)), given_(given) {}
+      : store_(store), options_(options), name_(std::move(name)), given_(given) {}
 
   SavedFunction gather(const StateOf& state_of);
 
@@ -44,7 +44,6 @@ class FunctionGatherer {
   void bind(const StateOf& state_of, const etude::internal::Trace& trace);
   [[noreturn]] void refuse_state() const;
 
-  Content& to_;
   Store& store_;
   const SaveOptions& options_;
   const std::string name_;

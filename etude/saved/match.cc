@@ -15,7 +15,7 @@
 namespace etude::saved::internal {
 namespace {
 
-const Type* home_type(const Tensor& x) { return x.type()->on(Device()); }
+const Type* type_at_home(const Tensor& x) { return x.type()->on(Device()); }
 
 std::string_view rest_of(std::string_view path) {
   const std::size_t slash = path.find('/');
@@ -166,7 +166,7 @@ class Matcher {
       if (x.is_absent) continue;
       const Type*& type = types[input++];
       if (leaf->tensor != nullptr) {
-        type = home_type(*leaf->tensor);
+        type = type_at_home(*leaf->tensor);
         to = leaf->tensor;
         continue;
       }
@@ -316,14 +316,14 @@ TraceRef trace_of_plain(const Loaded& program, const LoadedGraph& graph,
   // The type of state that has no value fits no graph; the general path has the error.
   const auto state_type = [&](int64_t index) -> const Type* {
     const Variable& v = variable_at(program.content, index);
-    return v.initialized() ? home_type(etude::internal::peek(v)) : nullptr;
+    return v.initialized() ? type_at_home(etude::internal::peek(v)) : nullptr;
   };
   std::vector<const Type*> types = graph.types;
   std::size_t input = 0, next = 0;
   for (const SavedTensor& x : saved.tensors) {
     const Tensor* given = x.state >= 0 ? nullptr : arguments[next++];
     if (given != nullptr && !given->has_value()) return {};
-    types[input++] = given != nullptr ? home_type(*given) : state_type(x.state);
+    types[input++] = given != nullptr ? type_at_home(*given) : state_type(x.state);
   }
   const auto inputs = saved.sample().inputs();
   while (input < inputs.size() && inputs[input].role < InputRole::kVariable) ++input;
