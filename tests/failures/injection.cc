@@ -104,7 +104,7 @@ bool allocation_fails() noexcept {
   return true;
 }
 
-bool file_change_fails() noexcept {
+[[maybe_unused]] bool file_change_fails() noexcept {
   if (!etude::failures::file_changes.fails_now()) return false;
   errno = ENOSPC;
   return true;

@@ -22,10 +22,10 @@ namespace fs = std::filesystem;
 
 class SavedExports : public SavedFolder {};
 
-struct Batch {
+struct ExportedBatch {
   Tensor image, mask;
 };
-struct Scores {
+struct ExportedScores {
   Tensor loss, accuracy;
 };
 
@@ -35,7 +35,7 @@ TEST_F(SavedExports, NamedInputsAndAFlatMapOfOutputs) {
       function([](const Tensor& x) { return x * 2; }, {.name = "one", .arg_names = {"x"}});
   const auto two = function(
       [](const Tensor& x) {
-        return Scores{sum(x), mean(x)};
+        return ExportedScores{sum(x), mean(x)};
       },
       {.name = "two", .arg_names = {"x"}});
   const Tensor x({1.0, 3.0});
@@ -63,7 +63,7 @@ TEST_F(SavedExports, NamedInputsAndAFlatMapOfOutputs) {
 TEST_F(SavedExports, NestedAndHostOutputsAreRefused) {
   const auto nested = function(
       [](const Tensor& x) {
-        return std::pair{Scores{x, x}, x};
+        return std::pair{ExportedScores{x, x}, x};
       },
       {.name = "nested"});
   const auto host = function([](const Tensor& x) { return std::pair{x, 3}; }, {.name = "host"});
@@ -92,7 +92,7 @@ TEST_F(SavedExports, NestedAndHostOutputsAreRefused) {
 
 // spec: SV-07.d
 TEST_F(SavedExports, IllegalNamesAreChanged) {
-  const auto f = function([](const Batch& b) { return b.image * b.mask; },
+  const auto f = function([](const ExportedBatch& b) { return b.image * b.mask; },
                           {.name = "f", .arg_names = {"batch"}});
   f({Tensor(2.0), Tensor(3.0)});
   const std::vector<std::string> told = tests::warnings_of([&] {
@@ -206,15 +206,6 @@ TEST_F(SavedExports, HostStateThatOnlyThisProcessKnows) {
       {"function 'c' reads call_time_value at ", "from code of this process"});
 }
 
-// The manifest of a folder, with a valid checksum.
-std::string manifest_of(const std::string& body) {
-  return fmt::format("{{\"crc32c\":\"{:08x}\",\"saved\":{}}}\n", internal::crc32c(0, body), body);
-}
-std::string body_of(const std::string& manifest) {
-  const std::size_t begin = manifest.find("\"saved\":") + 8;
-  return manifest.substr(begin, manifest.size() - begin - 2);
-}
-
 // spec: SV-12.a
 TEST_F(SavedExports, ANewerFormatNamesTheVersionThatIsNeeded) {
   const Variable v(1.0);
@@ -270,10 +261,10 @@ TEST_F(SavedExports, SizesAbove2GiB) {
   const int64_t size = (int64_t{1} << 31) + 4096;
   Tensor bytes = zeros({size}, {.dtype = kUInt8});
   bytes.at(size - 1) = 7;
-  struct Two {
+  struct TwoResults {
     Variable large, small;
   };
-  saved::save(path("f"), {{"two", Two{Variable(std::move(bytes)), Variable(Tensor(3.0))}}});
+  saved::save(path("f"), {{"two", TwoResults{Variable(std::move(bytes)), Variable(Tensor(3.0))}}});
   const saved::Program program = saved::load(path("f"));
   const Tensor large = program.variable("two/large").read();
   EXPECT_EQ(large.size(), size);

@@ -22,14 +22,6 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 using tests::expect_error;
 
-std::string manifest_of(const std::string& body) {
-  return fmt::format("{{\"crc32c\":\"{:08x}\",\"saved\":{}}}\n", internal::crc32c(0, body), body);
-}
-std::string body_of(const std::string& manifest) {
-  const std::size_t begin = manifest.find("\"saved\":") + 8;
-  return manifest.substr(begin, manifest.size() - begin - 2);
-}
-
 // A folder with all kinds of content: state, constants, an asset, objects, an exported signature.
 class HostileFolders : public SavedFolder {
  protected:

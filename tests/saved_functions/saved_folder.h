@@ -9,9 +9,11 @@
 #include <string>
 #include <utility>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "etude/etude.h"
+#include "etude/files/crc32c.h"
 #include "etude/saved/saved.h"
 #include "tests/temp_folder.h"
 
@@ -39,6 +41,15 @@ inline Files files_of(const std::filesystem::path& folder) {
     out[std::filesystem::relative(entry.path(), folder).string()] = content_of(entry.path());
   }
   return out;
+}
+
+// The manifest with this body and a valid checksum, and the body of a manifest.
+inline std::string manifest_of(const std::string& body) {
+  return fmt::format("{{\"crc32c\":\"{:08x}\",\"saved\":{}}}\n", internal::crc32c(0, body), body);
+}
+inline std::string body_of(const std::string& manifest) {
+  const std::size_t begin = manifest.find("\"saved\":") + 8;
+  return manifest.substr(begin, manifest.size() - begin - 2);
 }
 
 // Of one type, with equal elements.
