@@ -27,7 +27,6 @@ ALLOWED = {
     "etude/ops/graph/row_scan.cc": KERNEL_ARGUMENTS,
     "etude/ops/graph/while_loop.cc": KERNEL_ARGUMENTS,
     "etude/ops/shape/transfer.cc": "copies by the memories of both devices",
-    "etude/optim/internal/step_plan.cc": KERNEL_ARGUMENTS,
     "etude/passes/merge.cc": "compares addresses",
     "etude/plan/plan.cc": KERNEL_ARGUMENTS,
     "etude/plan/plan_frames.cc": KERNEL_ARGUMENTS,

@@ -10,7 +10,6 @@
 #include "etude/core/internal/traced.h"
 #include "etude/kernels/cpu/optimizer/optimizer_rules.h"
 #include "etude/kernels/cpu/optimizer/schedules.h"
-#include "etude/optim/internal/step_plan.h"
 #include "etude/optim/transform_run.h"
 
 namespace etude::optim::internal {
@@ -226,7 +225,6 @@ Attrs rule_attrs(std::string_view rule) {
 }
 
 void run_rule(const Attrs& rule, const Step& step) {
-  if (StepPlan* const plan = StepPlan::planning(step)) return plan->take(rule);
   OperandList list({&step.parameter, &step.gradient, &step.rates});
   for (const Tensor& state : step.states) list.add(state);
   constexpr uint64_t kParameterAndState = 0b111001;
@@ -240,25 +238,26 @@ void RuleOptimizer::step_all(const std::vector<Parameter>& parameters,
                              const std::vector<Tensor>& rates, const Condition& due,
                              CallSite where) {
   const Attrs rule = rule_attrs(rule_);
-  const bool is_always = due.is_always();
-  StepPlan plan(parameters.size(), is_always);
-  const auto run = [this](const Step& step) { this->run_step(step); };
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const auto& [value, gradient, path, is_frozen, is_tangent] = parameters[i];
     if (!gradient->has_value()) continue;
     slots_.note_copies(i, *value, update_, where);
     const std::span<Tensor> states(slots_[i].data(), own_states_);
-    plan.add(
-        {*value, *gradient, rates[rates.size() > 1 ? group_of(i) : 0], rule, states, is_always},
-        run);
+    const bool is_always = due.is_always();
+    Tensor before;
+    std::vector<Tensor> states_before;
+    if (!is_always) {
+      before = *value;
+      states_before.assign(states.begin(), states.end());
+    }
+    this->run_step(
+        {*value, *gradient, rates[rates.size() > 1 ? group_of(i) : 0], rule, states, is_always});
     if (is_always) continue;
-    const std::span<Tensor> made = plan.last_values();
-    made[0] = due.pick(made[0], *value);
+    *value = due.pick(*value, before);
     for (std::size_t k = 0; k < states.size(); ++k) {
-      if (made[1 + k].has_value()) made[1 + k] = due.pick(made[1 + k], states[k]);
+      if (states[k].has_value()) states[k] = due.pick(states[k], states_before[k]);
     }
   }
-  plan.run(run);
 }
 
 // Moves the parts with tangents of their own, if a gradient arrived and the update is due.
@@ -277,13 +276,6 @@ static void move_parts(const Parameters& all, const Condition& due) {
       *part.tensors[i] = due.pick(*part.tensors[i], before[i]);
     }
   }
-}
-
-// Makes the count of updates the only owner of its memory, so that the next count_update()
-// allocates nothing.
-static void own_count(Slots& slots) {
-  if (TensorAccess::is_unique(slots.count()) && slots.count().device().is_home()) return;
-  slots.set_count(Tensor(std::vector<int64_t>{slots.updates()}, Shape{}));
 }
 
 void RuleOptimizer::update_all(Parameters all, CallSite where) {
@@ -310,15 +302,12 @@ void RuleOptimizer::update_all(Parameters all, CallSite where) {
       for (std::size_t i = 0; i < changed.size(); ++i) parameters[i].gradient = &changed[i];
       if (run.due.is_never()) return;
     }
-    // Calls that may fail come before the steps, so that a failure changes nothing.
-    const Tensor count = is_traced ? run.due.pick(done, slots_.count()) : Tensor();
-    if (!is_traced) own_count(slots_);
-    step_all(parameters, rates, run.due, where);
     if (is_traced) {
-      slots_.set_count(count);
+      slots_.set_count(run.due.pick(done, slots_.count()));
     } else {
       slots_.count_update();
     }
+    step_all(parameters, rates, run.due, where);
     move_parts(all, run.due);
     run_after(extras_, run);
   });
