@@ -303,8 +303,12 @@ void prepare_log_determinant(const PrepareCall& call) {
 
 namespace {
 
-// Where diagonal `offset` begins in a matrix of n columns.
-int64_t diagonal_start(const MatrixParams& p) { return p.offset >= 0 ? p.offset : -p.offset * p.n; }
+// The first element of diagonal `offset` in a matrix of n columns. An empty diagonal has none, and
+// any offset.
+int64_t diagonal_start(const MatrixParams& p) {
+  if (p.k == 0) return 0;
+  return p.offset >= 0 ? p.offset : -p.offset * p.n;
+}
 
 template <class T>
 bool run_diagonal(const KernelCall& call) {
