@@ -159,7 +159,11 @@ def class_text(made: type, name: str) -> str:
     # A class of the package may have the name of its base in the module.
     base = [f"_{b.__name__}" if b.__name__ == name else b.__name__ for b in made.__bases__ if b is not object]
     lines = [f"class {name}({', '.join(base)}):" if base else f"class {name}:", f'    """{made.__doc__}"""\n']
-    lines += [f"    {field}: {names_own(kind)}\n" for field, kind in made.__dict__.get("__annotations__", {}).items()]
+    fields = made.__dict__.get("__annotations__", {}).items()
+    if issubclass(made, tuple) and hasattr(made, "_fields"):
+        kinds = [f"    {field}: {names_own(kind.__forward_arg__)}\n" for field, kind in fields]
+        return f'class {name}(NamedTuple):\n    """{made.__doc__}"""\n\n' + "".join(kinds)
+    lines += [f"    {field}: {names_own(kind)}\n" for field, kind in fields]
     if made is _core.Function:
         lines.append("    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...\n")
     for key, value in made.__dict__.items():

@@ -258,6 +258,8 @@ class Confusion:
 
     def __repr__(self) -> str: ...
 
+    def write(self, path: str, names: Iterable[str] = ()) -> None: ...
+
 class DType:
     """The type of the elements of a tensor, such as etude.float32."""
 

@@ -16,6 +16,14 @@ class Dataset:
     A loop over it in a staged function is one loop of the graph. Iterate as often as you like.
     """
 
+    def __init__(self, tensors: Any, functions: tuple[Callable, ...] = ()) -> None: ...
+
+    def __len__(self) -> int: ...
+
+    def map(self, function: Callable) -> Dataset: ...
+
+    def batch(self, size: int) -> Dataset: ...
+
 class Loader(_Loader):
     """An endless series of batches ``(inputs, labels)`` over samples in memory, shuffled for each
     epoch.
@@ -23,6 +31,8 @@ class Loader(_Loader):
     ``for inputs, labels in loader`` goes through the rest of the current epoch. The position can be
     saved and restored.
     """
+
+    def __len__(self) -> int: ...
 
 def fashion_mnist(folder: str = '') -> tuple[tuple[Any, Any], tuple[Any, Any]]:
     """Returns ((inputs, labels), (inputs, labels)) of Fashion-MNIST for training and tests.

@@ -13,6 +13,8 @@ class Cell(Layer):
     """One step of a recurrent layer: ``state = cell(x, state)``. The state of LSTM cells is an
     ``et.nn.LSTMState``."""
 
+    def zero_state(self, n: int, dtype: Any = None) -> Any: ...
+
 class Confusion:
     """The numbers of samples by label and predicted class."""
 
@@ -30,12 +32,11 @@ class Confusion:
 
     def __repr__(self) -> str: ...
 
+    def write(self, path: str, names: Iterable[str] = ()) -> None: ...
+
 class History:
     """The numbers of a run: ``epochs`` (a dict each), ``batch_losses``, ``was_cancelled``,
     ``why``. A notebook shows curves and a table."""
-
-class LSTMState(tuple):
-    """The state of an LSTM cell: its output ``h`` and its memory ``c``."""
 
     epochs: list[dict[str, Any]]
 
@@ -46,6 +47,16 @@ class LSTMState(tuple):
     why: str
 
     def __init__(self, **numbers: Any) -> None: ...
+
+    def curves(self) -> dict[str, list[float]]: ...
+
+    def plot(self, path: str, *, log: builtins.bool = False) -> None: ...
+
+class LSTMState(NamedTuple):
+    """The state of an LSTM cell: its output ``h`` and its memory ``c``."""
+
+    h: Any
+    c: Any
 
 class Layer(_Layer):
     """A layer: a callable from tensor to tensor, whose parameters are its attributes.
@@ -335,9 +346,6 @@ class Bilinear(Layer):
       bias_init (initializer, default 'nn.zeros')"""
 
     def __init__(self, left: int, right: int, out: int, *, activation: Any = ..., bias: builtins.bool = ..., weight_init: Any = ..., bias_init: Any = ...) -> None: ...
-
-def Confusion() -> Any:
-    """A confusion matrix: counts of predicted classes by label, and scores computed from them."""
 
 class Conv1D(Layer):
     """activation(conv(x, filter) + bias). shapes: filter [window.., in / groups, out], bias [out].
