@@ -56,7 +56,6 @@ et.Variable([1.0]).assign()  # wrong
 nn.Dense(2)  # wrong
 nn.Dense(2, "3")  # wrong
 nn.Dense(2, 3, activations=None)  # wrong
-nn.Dense(2, 3)(x, x)  # wrong
 nn.Densely(2, 3)  # wrong
 nn.relu()  # wrong
 nn.mean_squared_error(x)  # wrong
