@@ -40,16 +40,18 @@ bool is_temporary_name(std::string_view name) {
                  .find_first_not_of(kNumbers) == name.npos;
 }
 
-// Whether no process writes to the temporary file at `path` any more: a writer has a lock on it,
-// which the system drops when the process ends.
-bool is_abandoned(const std::filesystem::path& path) {
+// Removes the temporary file at `path` if no process writes to it any more: a writer has a lock on
+// it, which the system drops when the process ends. The file goes while this process has the lock:
+// a writer that made the file and waits for its lock finds it gone, and makes another.
+void remove_if_abandoned(const std::filesystem::path& path) {
   const int file = open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-  if (file < 0) return false;
+  if (file < 0) return;
   struct stat facts;
-  const bool out = fstat(file, &facts) == 0 && S_ISREG(facts.st_mode) &&
-                   facts.st_uid == geteuid() && flock(file, LOCK_EX | LOCK_NB) == 0;
+  if (fstat(file, &facts) == 0 && S_ISREG(facts.st_mode) && facts.st_uid == geteuid() &&
+      flock(file, LOCK_EX | LOCK_NB) == 0) {
+    unlink(path.c_str());
+  }
   close(file);
-  return out;
 }
 
 // Removes leftovers, once for each folder.
@@ -236,7 +238,7 @@ void remove_leftovers(const std::filesystem::path& folder) noexcept {
     std::filesystem::directory_iterator entries(folder, failed);
     while (!failed && entries != std::filesystem::directory_iterator()) {
       const std::filesystem::path path = entries->path();
-      if (is_temporary_name(path.filename().string()) && is_abandoned(path)) unlink(path.c_str());
+      if (is_temporary_name(path.filename().string())) remove_if_abandoned(path);
       entries.increment(failed);
     }
   } catch (const std::exception&) {  // the files stay

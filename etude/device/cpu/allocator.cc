@@ -142,21 +142,22 @@ thread_local ThreadEnd thread_end;
 
 // Null without memory.
 ThreadMemory* attach() noexcept {
-  Threads& threads = Threads::instance();
+  ThreadMemory* mine = nullptr;
   try {
     prepare_allocator_for_forks();
+    Threads& threads = Threads::instance();
     const std::lock_guard lock(threads.mutex);
     threads.active.reserve(threads.active.size() + 1);
     threads.spare.reserve(threads.active.size() + 1);
     if (threads.spare.empty()) threads.spare.push_back(new ThreadMemory);
+    mine = threads.spare.back();
+    threads.active.push_back(mine);
+    threads.spare.pop_back();
   } catch (const std::bad_alloc&) {
     return nullptr;
   }
-  const std::lock_guard lock(threads.mutex);
-  threads.active.push_back(threads.spare.back());
-  threads.spare.pop_back();
   thread_end.is_armed = true;  // the first use makes the object, and so registers its destructor
-  return thread_memory = threads.active.back();
+  return thread_memory = mine;
 }
 
 // Calls `use` with this thread's memory, even before its initialisation and after its destruction.
