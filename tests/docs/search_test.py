@@ -18,7 +18,7 @@ WANTED = {
     "thread": "reproducibility", "seed": "reproducibility", "dropout": "training_loops", "checkpoint": "data",
     "write a layer": "layers", "clip": "training_loops", "mixed precision": "mixed_precision",
     "bfloat16": "mixed_precision", "install": "install", "cmake": "install", "pytorch": "coming_from",
-    "compiling": "what_compiling_costs", "ETUDE_TIER": "graphs", "no such word": None,
+    "compiling": "what_compiling_costs", "ETUDE_TIER": "graphs", "qwertyuiop": None,
 }
 RUN = """
 const {search} = require(process.argv[1]);
