@@ -142,16 +142,6 @@ constexpr bool holds_state() {
   return finds_kind<AnyState, Marked::kSkip, T>();
 }
 
-// Applies the state in a tangent, for an optimiser; other leaves are unchanged.
-struct TakeState {
-  template <class X, class U>
-  void state(X& x, const U& by) const {
-    x.take(by);
-  }
-  template <class X, class U>
-  void operator()(X&, const U&) const {}
-};
-
 }  // namespace internal
 
 template <class T>
