@@ -5,7 +5,7 @@ op of each: shared libraries of one (oneDNN, TBB, protobuf, OpenBLAS) must not b
 
     python python/import_order.py            pairs with etude, of the libraries that this Python has
     python python/import_order.py --install  installs all of them first, gigabytes, into build/python/imports
-    python python/import_order.py --triples  also two others, with etude before, between and behind them
+    python python/import_order.py --triples  also two others, with etude before, between and after them
 
 tests/test_import_order.py runs the pairs of what is installed. Needs etude on PYTHONPATH or installed."""
 

@@ -5,7 +5,7 @@ import os
 import pathlib
 import sys
 
-# Behind the installed packages: folders of the workloads have the names of the peers.
+# After the installed packages: folders of the workloads have the names of the peers.
 WORKLOADS = pathlib.Path(__file__).resolve().parent.parent / "workloads"
 sys.path.append(str(WORKLOADS))
 THREADS = int(os.environ.get("BENCH_THREADS", "1"))

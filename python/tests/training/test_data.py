@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Data sets, frames, and workers."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
@@ -172,12 +169,8 @@ if __name__ == "__main__":
 """
 
 
-def test_workers_keep_the_order_pass_errors_on_and_end(tmp_path):
-    """In a program of its own: the processes import the module of the function."""
-    program = tmp_path / "workers.py"
-    program.write_text(WORKERS)
-    done = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0 and done.stdout == "done\n", done.stdout + done.stderr
+def test_workers_keep_the_order_pass_errors_on_and_end(run_program):
+    run_program(WORKERS)
 
 
 def test_options_of_workers():

@@ -6,8 +6,6 @@ import dataclasses
 import json
 import pickle
 import struct
-import subprocess
-import sys
 
 import pytest
 
@@ -207,8 +205,5 @@ if __name__ == "__main__":
 """
 
 
-def test_process_pools(tmp_path):
-    program = tmp_path / "pool.py"
-    program.write_text(POOL)
-    done = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0 and done.stdout == "done\n", done.stdout + done.stderr
+def test_process_pools(run_program):
+    run_program(POOL)
