@@ -128,8 +128,8 @@ def fit(
         "restore_best" the model after the epoch with the lowest loss.
       steps_per_epoch: of an iterable without an end, or for epochs of another length.
 
-    Ctrl-C ends the run after a batch with the state after the last finished one, and raises
-    KeyboardInterrupt; a further call with the same loader resumes it, bit for bit.
+    Ctrl-C ends the run with the state after the last finished batch, and raises KeyboardInterrupt;
+    a further call with the same loader resumes it, bit for bit.
     """
     _check_fit(model, optimizer, epochs, validation, metrics)
     if isinstance(data, tuple) and len(data) == 2:

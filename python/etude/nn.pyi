@@ -166,8 +166,8 @@ def fit(model: Any, optimizer: Optimizer, data: Any, loss: Callable, *, epochs: 
         "restore_best" the model after the epoch with the lowest loss.
       steps_per_epoch: of an iterable without an end, or for epochs of another length.
 
-    Ctrl-C ends the run after a batch with the state after the last finished one, and raises
-    KeyboardInterrupt; a further call with the same loader resumes it, bit for bit."""
+    Ctrl-C ends the run with the state after the last finished batch, and raises KeyboardInterrupt;
+    a further call with the same loader resumes it, bit for bit."""
 
 def fractional_max_pool2d(x: ArrayLike, ratio: float | Sequence[float], *, pseudo_random: builtins.bool = False, overlapping: builtins.bool = False, seed: int = 0) -> Tensor:
     """Largest element of each region of x [n, height, width, channels]; an axis has size / ratio regions, rounded down. Regions have at most two sizes, in an order that follows from `seed`: shuffled, or pseudo-random, by one number for each axis; overlapping regions share their last row and column with the next region. ratio has one number for each axis of x, 1 for the first and the last."""

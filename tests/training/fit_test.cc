@@ -117,6 +117,41 @@ TEST(Fit, ResumesFromACheckpointBitForBit) {
 }
 
 // spec: F1.b
+// An error in the middle of a batch: the batch was taken and dropout has drawn its mask, but
+// nothing is updated. The same run goes on, and so does one from a checkpoint, as if there had been
+// no error. spec: K3.c
+TEST(Fit, ResumesAfterAnErrorInTheMiddleOfABatch) {
+  const internal::TempFolder folder;
+  const auto path = folder.path() / "run.safetensors";
+  Training whole = fresh();
+  nn::fit(whole.model, whole.optimizer, whole.data, nn::softmax_cross_entropy, {.epochs = 3});
+  for (const nn::Mode mode : {nn::Mode::kEager, nn::Mode::kStaged, nn::Mode::kLazy}) {
+    for (const int stop : {1, 20, 21, 33}) {
+      Training run = fresh();
+      int left = stop;
+      const nn::Callback fail = [&](nn::Event event, nn::FitState&) {
+        if (event == nn::Event::kUpdateStart && --left == 0) throw std::runtime_error("stop");
+      };
+      EXPECT_THROW(nn::fit(run.model, run.optimizer, run.data, nn::softmax_cross_entropy,
+                           {.epochs = 3, .mode = mode, .callbacks = {fail}}),
+                   std::runtime_error);
+      const data::Position at = run.data.position();
+      EXPECT_EQ(at.epoch * run.data.steps_per_epoch() + at.step, stop - 1);
+      EXPECT_EQ(run.optimizer.updates(), stop - 1);
+      io::save_checkpoint(path, run.model, run.optimizer, run.data);
+      nn::fit(run.model, run.optimizer, run.data, nn::softmax_cross_entropy,
+              {.epochs = 3, .mode = mode});
+      expect_equal(whole.model, run.model);
+
+      Training again = fresh(999);  // everything comes from the file
+      io::load_checkpoint(path, again.model, again.optimizer, again.data);
+      nn::fit(again.model, again.optimizer, again.data, nn::softmax_cross_entropy,
+              {.epochs = 3, .mode = mode});
+      expect_equal(whole.model, again.model);
+    }
+  }
+}
+
 TEST(Fit, EventsComeInOrder) {
   Training run = fresh();
   std::string order;

@@ -19,15 +19,39 @@ BUILD, CMAKE = os.environ["WHEEL_BUILD"], os.environ["WHEEL_CMAKE"]
 # Of a user: nothing that names this build.
 CLEAN = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "WHEEL_", "ETUDE_", "CMAKE_"))}
 CLEAN["ETUDE_KERNEL_CACHE"] = "off"
+CLEAN["PYTHONFAULTHANDLER"] = "1"  # what finish() makes of a program that hangs
 if "ETUDE_DATA" in os.environ:
     CLEAN["ETUDE_DATA"] = os.environ["ETUDE_DATA"]
 
 
+def start(*command, **options):
+    return subprocess.Popen([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=CLEAN,
+                            **options)  # fmt: skip
+
+
+def finish(process, seconds=200):
+    """What a program prints until it ends. One that does not end says where its threads are."""
+    try:
+        return process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGABRT)
+        out, errors = process.communicate()
+        pytest.fail(f"{process.args} ran for {seconds} s\n{out[-4000:]}\n{errors[-8000:]}")
+
+
 def run(*command, status=0, **options):
     """What a command prints; it has to end with this status."""
-    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, env=CLEAN, timeout=600, **options)
-    assert done.returncode == status, f"{command}: {done.returncode}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
-    return done.stdout
+    process = start(*command, **options)
+    out, errors = finish(process)
+    assert process.returncode == status, f"{process.args}: {process.returncode}\n{out[-4000:]}\n{errors[-4000:]}"
+    return out
+
+
+def require_same_bytes(*paths):
+    """Without a diff, which takes pytest minutes."""
+    a, b = (path.read_bytes() for path in paths)
+    different = sum(x != y for x, y in zip(a, b)) + abs(len(a) - len(b))
+    assert different == 0, f"{different} of {len(a)} bytes of {paths[0].name} differ in {paths[1].name}"
 
 
 @pytest.fixture(scope="module")
@@ -89,12 +113,11 @@ def test_readme_program_trains(python, folder):
 
 def interrupted(python, folder, after):
     """Runs the program, and presses Ctrl-C after so many batches."""
-    command = [python, HERE / "first_run.py", folder / "run", folder / "resumed.safetensors"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=CLEAN)
+    process = start(python, HERE / "first_run.py", folder / "run", folder / "resumed.safetensors")
     for _ in range(after):
         assert process.stdout.readline().startswith("batch ")
     process.send_signal(signal.SIGINT)
-    rest, errors = process.communicate(timeout=300)
+    rest, errors = finish(process)
     assert process.returncode == 130, errors
     assert "Traceback" not in errors
     return rest.splitlines()
@@ -114,7 +137,7 @@ def runs(python, folder):
 
 
 def test_ctrl_c_and_resume_have_the_bits_of_a_whole_run(runs, folder):
-    assert (folder / "resumed.safetensors").read_bytes() == (folder / "whole.safetensors").read_bytes()
+    require_same_bytes(folder / "whole.safetensors", folder / "resumed.safetensors")
 
 
 def test_cpp_resumes_the_same_run(python, folder, runs):
@@ -128,7 +151,7 @@ def test_cpp_resumes_the_same_run(python, folder, runs):
     text = run(folder / "consumer" / "resume", folder / "first_run", folder / "cpp.safetensors")
     step = runs[-1].rpartition(", ")[2].rstrip(")")
     assert text == f"resumes at epoch 0, batch {step}\n"
-    assert (folder / "cpp.safetensors").read_bytes() == (folder / "whole.safetensors").read_bytes()
+    require_same_bytes(folder / "whole.safetensors", folder / "cpp.safetensors")
 
 
 def test_missing_library_is_explained(python, folder, tmp_path):

@@ -32,13 +32,14 @@ namespace nn {
 
 // Trains `model` from the current position of `data` to the end of epoch options.epochs - 1.
 //
-// `data` is data::Loader or any type with next(), position() and steps_per_epoch(); a batch has
-// `inputs` and `labels`. loss(predicted, labels) returns a scalar:
+// `data` is data::Loader or any type with next(), position(), seek() and steps_per_epoch(); a batch
+// has `inputs` and `labels`. loss(predicted, labels) returns a scalar:
 //
 //   fit(model, opt, data, nn::softmax_cross_entropy, {.epochs = 10})
 //
-// When a callback stops the run, all state is as after the last finished batch, and a run saved in
-// this state resumes with the same bits. Warns if gradients still wait at the end for an update by
+// When a callback or an error stops the run, all state is as after the last finished batch, also
+// the position of the data and the random sequence of this thread; a run saved in this state
+// resumes with the same bits. Warns if gradients still wait at the end for an update by
 // optim::accumulate().
 //
 // throws: kInvalidArgument for data from a checkpoint of a run with another number of epochs; the
@@ -65,7 +66,16 @@ History fit(Model& model, Optimizer& optimizer, Data& data, const Loss& loss,
         run.emit(Event::kTrainingStart, Cancel::kPart)) {
       bool goes_on = true;
       while (goes_on && data.position().epoch == epoch) {
-        goes_on = step(run, model, optimizer, data.next());
+        const auto position = data.position();
+        const Generator generator = ambient().generator;
+        try {
+          step(run, model, optimizer, data.next());
+        } catch (...) {
+          ambient().generator = generator;
+          data.seek(position);
+          throw;
+        }
+        goes_on = run.end_batch();
         best.restore(run, model, optimizer);
       }
       run.emit(Event::kTrainingEnd, Cancel::kEpoch);

@@ -161,9 +161,9 @@ class TrainingStep {
         where);
   }
 
-  // Runs one batch; returns false if training ends here.
+  // Runs one batch up to its update.
   template <class Batch>
-  bool operator()(FitRun& run, Model& model, Optimizer& optimizer, const Batch& batch) const {
+  void operator()(FitRun& run, Model& model, Optimizer& optimizer, const Batch& batch) const {
     run.state().batch_size = batch.inputs.shape()[0];
     if (run.emit(Event::kBatchStart, Cancel::kBatch)) {
       const PhaseScope training(Phase::kTraining);
@@ -177,7 +177,6 @@ class TrainingStep {
     }
     // For a run inside a lazy scope; a step of kLazy has its own barrier.
     lazy_barrier({}, where_);
-    return run.end_batch();
   }
 
  private:

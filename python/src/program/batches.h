@@ -55,7 +55,7 @@ class FitData {
   explicit FitData(IterableBatches batches)
       : batches_(std::make_shared<IterableBatches>(std::move(batches))) {}
 
-  // Ctrl-C ends a run here, between two batches: nothing of the next one has begun.
+  // A step may run no code of Python, which would look for Ctrl-C.
   data::Samples next() {
     with_gil([] {
       if (PyErr_CheckSignals() != 0) throw nb::python_error();

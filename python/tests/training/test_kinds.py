@@ -235,6 +235,51 @@ def test_an_interrupt_ends_fit_after_a_batch_and_it_resumes():
     assert again.weight.tolist() == model.weight.tolist()
 
 
+@pytest.mark.parametrize("mode", ["eager", "staged", "lazy"])
+def test_an_interrupt_in_the_middle_of_a_batch_undoes_the_batch(mode):
+    import os
+    import signal
+
+    x = et.random.normal((32, 2))
+    y = et.sum(x, axis=1, keepdims=True)
+    calls = []
+
+    def loss(p, t):
+        calls.append(1)
+        if len(calls) == 6:
+            os.kill(os.getpid(), signal.SIGINT)
+        return et.mean((p - t) ** 2)
+
+    def interrupt(event, state):  # a staged step calls the loss once
+        if mode == "staged" and event == "update_start":
+            loss(0.0, 0.0)
+
+    def parts():
+        et.set_seed(3)
+        return (
+            et.nn.Sequential(et.nn.Dense(2, 4), et.nn.Dropout(0.5), et.nn.Dense(4, 1)),
+            et.optim.Adam(lr=0.01),
+            et.data.Loader(x, y, batch=8),
+        )
+
+    whole, optimizer, data = parts()
+    calls = [1] * 10
+    et.nn.fit(whole, optimizer, data, loss, epochs=3, mode=mode)
+    model, optimizer, data = parts()
+    calls = [] if mode != "staged" else [0]
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            et.nn.fit(model, optimizer, data, loss, epochs=3, mode=mode, callbacks=[interrupt])
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert 0 < data.position[0] * 4 + data.position[1] < 6
+    calls = [1] * 10
+    et.nn.fit(model, optimizer, data, loss, epochs=3, mode=mode)
+    for a, b in zip(et.tree.leaves(model), et.tree.leaves(whole)):
+        assert a.tolist() == b.tolist()
+
+
 # spec: CK-01, V67
 def test_files_name_the_paths_of_cpp(tmp_path):
     import json
