@@ -114,7 +114,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, std::size_t size) {
   for (const NamedGraph& each : read) {
     if (!each.graph) continue;
     etude::verify(*each.graph);
-    etude::fuzz::check_placement(*each.graph);
+    etude::fuzz::check_devices(*each.graph);
   }
   const std::string written = etude::to_binary(read);
   const std::vector<NamedGraph> again = etude::read_binary_graphs(written);

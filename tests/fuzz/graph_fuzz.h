@@ -1,20 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shared by the fuzz targets of the two formats of graphs: an initial graph, edits of a file, and
-// the conditions for a reader, its writer, and the placement of graphs on devices.
+// the conditions for a reader, its writer, and graphs on devices, which are placed and run there.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
 
 #include "etude/base/error.h"
+#include "etude/core/call/values.h"
 #include "etude/core/device.h"
+#include "etude/core/op/op.h"
+#include "etude/core/tensor.h"
 #include "etude/graph/graph.h"
+#include "etude/graph/text/print.h"
 #include "etude/graph/verify.h"
+#include "etude/ops.h"
 #include "etude/passes/place.h"
+#include "etude/plan/plan.h"
+#include "tests/same_numbers.h"
 
 namespace etude::fuzz {
 
@@ -25,6 +36,11 @@ inline constexpr std::string_view kNamesAndConstants =
     "  %5 = matmul(x, layers[0]/w)  # train.cc:41\n"
     "  %6 = multiply(%5, ^c)        # \"a b\":42\n"
     "  return %6\n";
+
+[[noreturn]] inline void refuse(std::string_view why, const std::string& text) {
+  std::fprintf(stderr, "%.*s\n%s\n", static_cast<int>(why.size()), why.data(), text.c_str());
+  std::abort();
+}
 
 // The file with edits. Each has four bytes: the kind, the position (two bytes) and the new byte.
 inline std::string edited(std::string file, const uint8_t* data, std::size_t size) {
@@ -51,14 +67,56 @@ inline std::string edited(std::string file, const uint8_t* data, std::size_t siz
   return file;
 }
 
-// Aborts unless the graph can be placed on another device, or is refused by an Error that is no
-// fault of the library.
-inline void check_placement(const Graph& graph) {
+// Whether a graph of a file can be run: it ends, takes little memory, and computes values alone. A
+// loop may be endless, and a value of a file may have any size.
+inline bool is_harmless(const Graph& graph) {
+  constexpr int64_t kMostBytes = 4096, kMostNodes = 100;
+  if (graph.size() > static_cast<std::size_t>(kMostNodes)) return false;
+  for (std::size_t v = 0; v < graph.value_count(); ++v) {
+    const Type* type = graph.type(static_cast<GraphValue>(v));
+    if (type == nullptr || type->count() < 0 || type->bytes() > kMostBytes) return false;
+  }
+  for (std::size_t i = 0; i < graph.size(); ++i) {
+    const Graph::Node node = graph.node(i);
+    if (internal::has_effects(node.op, node.attrs) || node.op.moves_devices()) return false;
+    for (const AttrValue& value : node.attrs.values()) {
+      if (std::holds_alternative<internal::RefPtr<const AttrObject>>(value)) return false;
+      if (std::holds_alternative<std::vector<internal::RefPtr<const AttrObject>>>(value))
+        return false;
+    }
+  }
+  return true;
+}
+
+// What a graph computes on a device, for inputs of ones. throws: the errors of the calls.
+inline std::vector<Tensor> results_on(const Graph& graph, Device device) {
+  const GraphRef placed = internal::placed_graph(graph, device);
+  std::vector<Tensor> inputs;
+  for (const Graph::Input& input : placed->inputs()) {
+    inputs.push_back(
+        ones(input.type->shape(), {.dtype = input.type->dtype()}).to(input.type->device()));
+  }
+  const OperandList list{std::span<const Tensor>(inputs)};
+  std::vector<Tensor> out;
+  for (const Tensor& y : internal::Plan::of(*placed)->run(list.view())) {
+    out.push_back(y.has_value() ? y.to(Device()) : y);
+  }
+  return out;
+}
+
+// Aborts unless the graph can be placed on another device and gives the same bits there, or is
+// refused by an Error that is no fault of the library.
+inline void check_devices(const Graph& graph) {
   static const Device device = add_cpu_device();
   try {
     verify(*internal::placed_graph(graph, device));
+    if (!is_harmless(graph)) return;
+    const std::vector<Tensor> home = results_on(graph, Device()), there = results_on(graph, device);
+    for (std::size_t i = 0; i < home.size(); ++i) {
+      if (!tests::same_numbers(home[i], there.at(i))) refuse("other bits on cpu:1", to_text(graph));
+    }
   } catch (const Error& error) {
-    if (error.code() == ErrorCode::kInternal) std::abort();
+    if (error.code() == ErrorCode::kInternal) refuse(error.what(), to_text(graph));
   }
 }
 
@@ -70,22 +128,15 @@ void check_reader(const std::string& file, const Read& read, const Write& write)
   try {
     graph = read(file);
   } catch (const Error& error) {
-    if (error.code() == ErrorCode::kInternal) std::abort();
+    if (error.code() == ErrorCode::kInternal) refuse(error.what(), file);
     return;
   }
   verify(*graph);
   const std::string written = write(*graph);
   const GraphRef again = read(written);
-  if (!again->same(*graph) || write(*again) != written) std::abort();
-  check_placement(*graph);
+  if (!again->same(*graph)) refuse("another graph comes back", file + "---\n" + written);
+  if (write(*again) != written) refuse("written otherwise: " + write(*again), written);
+  check_devices(*graph);
 }
 
 }  // namespace etude::fuzz
-
-extern "C" [[gnu::used]] inline int LLVMFuzzerInitialize(int* /*argc*/, char*** /*argv*/) {
-  std::puts(
-      "graphs are placed on cpu:1 but not run: a graph of a file may loop without end, and may "
-      "need "
-      "any amount of memory");
-  return 0;
-}

@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <charconv>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -21,6 +22,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <unistd.h>
 
 #if !defined(ETUDE_TSAN)
 #include <tbb/blocked_range.h>
@@ -135,35 +137,85 @@ void run_on_threads(int threads, int64_t chunks, Work kind,
 
 constexpr int kCallerSlots = 8;  // taken by application threads only, so a caller always works
 
+thread_local bool is_pinned_worker = false;
+
 // Places each worker while it is in the arena: on its own CPU, since unpinned threads may share a
 // CPU for milliseconds while another CPU is idle; or on all CPUs of the process, since a worker
 // inherits the CPUs of its parent thread, which a library may have bound to one CPU. The caller's
-// thread is the user's and stays where it is.
+// thread is the user's and stays where it is: the worker that is pinned to this CPU leaves it.
 class PlacingObserver : public tbb::task_scheduler_observer {
  public:
-  PlacingObserver(tbb::task_arena& arena, std::vector<int> cpus, bool pins)
-      : tbb::task_scheduler_observer(arena), cpus_(std::move(cpus)), pins_(pins) {
+  PlacingObserver(tbb::task_arena& arena, std::vector<int> cpus, int workers, bool pins)
+      : tbb::task_scheduler_observer(arena),
+        all_(cpus),
+        cpus_(std::move(cpus)),
+        pinned_(static_cast<std::size_t>(workers)),
+        pins_(pins) {
     observe(true);
   }
 
   void on_scheduler_entry(bool is_worker) override {
-    const int worker = tbb::this_task_arena::current_thread_index() - kCallerSlots;
     if (!is_worker) return;
-    if (!pins_ || worker < 0) return internal::run_on(cpus_);
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(cpus_[(static_cast<std::size_t>(worker) + 1) % cpus_.size()], &one);
-    sched_setaffinity(0, sizeof(one), &one);  // without the right to, the worker runs anywhere
+    const int worker = this_worker();
+    if (!pins_ || worker < 0) return internal::run_on(all_);
+    const std::lock_guard lock(mutex_);
+    pinned_[static_cast<std::size_t>(worker)] = gettid();
+    is_pinned_worker = true;
+    pin(0, cpus_[static_cast<std::size_t>(worker) + 1]);
   }
 
   // The same worker may serve other arenas of the process next.
   void on_scheduler_exit(bool is_worker) override {
-    if (is_worker) internal::run_on(cpus_);
+    if (!is_worker) return;
+    const int worker = this_worker();
+    if (pins_ && worker >= 0) {
+      const std::lock_guard lock(mutex_);
+      pinned_[static_cast<std::size_t>(worker)] = 0;
+      is_pinned_worker = false;
+    }
+    internal::run_on(all_);
+  }
+
+  // Called before each loop. Unless this thread is a worker: a worker that is pinned to its CPU
+  // would only run when this thread has done all the work. Callers on several CPUs would chase
+  // workers, so a change waits for a millisecond after the last one.
+  void make_way() noexcept {
+    if (!pins_ || is_pinned_worker) return;
+    const int cpu = sched_getcpu();
+    if (cpu == caller_.load(std::memory_order_relaxed)) return;
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    const auto now = std::chrono::steady_clock::now();
+    if (!lock || now < next_change_) return;
+    next_change_ = now + std::chrono::milliseconds(1);
+    caller_.store(cpu, std::memory_order_relaxed);
+    const auto found = std::ranges::find(cpus_, cpu);
+    const auto at = static_cast<std::size_t>(found - cpus_.begin());
+    if (at == 0 || at > pinned_.size()) return;  // no worker's
+    std::swap(cpus_[0], cpus_[at]);
+    if (pinned_[at - 1] != 0) pin(pinned_[at - 1], cpus_[at]);
   }
 
  private:
-  std::vector<int> cpus_;
-  bool pins_;
+  // The number of this thread among the workers of the arena; negative for callers.
+  int this_worker() const {
+    const int worker = tbb::this_task_arena::current_thread_index() - kCallerSlots;
+    return worker < static_cast<int>(pinned_.size()) ? worker : -1;
+  }
+  // Thread 0 is this one. A thread without the right to be pinned runs anywhere.
+  static void pin(pid_t thread, int cpu) noexcept {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    sched_setaffinity(thread, sizeof(one), &one);
+  }
+
+  const std::vector<int> all_;
+  std::mutex mutex_;
+  std::vector<int> cpus_;        // of the caller, of worker 0, of worker 1, ..., and free ones
+  std::vector<pid_t> pinned_;    // by worker; 0: not in the arena
+  std::atomic<int> caller_{-1};  // the CPU that the last change made way for
+  std::chrono::steady_clock::time_point next_change_;
+  const bool pins_;
 };
 
 struct Pool {
@@ -182,7 +234,7 @@ struct Pool {
     if (is_bound && own != cpus.end()) std::swap(*cpus.begin(), *own);
     const bool each_has_one = cpus.size() >= 2 && cpus.size() >= static_cast<std::size_t>(usable) &&
                               std::ranges::max(cpus) < CPU_SETSIZE;
-    observer.emplace(*arena, std::move(cpus), may_pin && each_has_one);
+    observer.emplace(*arena, std::move(cpus), usable - 1, may_pin && each_has_one);
   }
 
   int threads;  // as requested
@@ -258,6 +310,7 @@ void run_in_pool(Pool& pool, int64_t chunks, Work kind, internal::FunctionRef<vo
   };
   using Group = tbb::task_group_context;
   Group group(Group::isolated, Group::fp_settings | Group::concurrent_wait);
+  pool.observer->make_way();
   pool.arena->execute([&] {
     const Range range(0, chunks, 1);
     if (kind == Work::kBranch) {

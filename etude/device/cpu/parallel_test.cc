@@ -93,6 +93,38 @@ TEST_P(ThreadsParallel, BranchesRunOnceAndTheirLoopsUseAllThreads) {
   }
 }
 
+// A worker that is pinned to the CPU of the caller would wait until the caller has done everything.
+TEST(Parallel, WorkersLeaveTheCpuOfTheCaller) {
+  cpu_set_t before;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(before), &before), 0);
+  if (CPU_COUNT(&before) < 2) GTEST_SKIP() << "needs two CPUs";
+#if defined(ETUDE_TSAN)
+  GTEST_SKIP() << "under the thread sanitizer workers are not pinned";
+#endif
+  set_thread_count(CPU_COUNT(&before));
+  parallel_for(100, kLong, [](int64_t) {});  // the pool is there before this thread is bound
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &before)) continue;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));  // as often as workers move
+    std::atomic<int> started{0}, other{-1};
+    const std::thread::id caller = std::this_thread::get_id();
+    internal::run_branches(2, [&](int64_t) {
+      ++started;
+      const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+      while (started < 2 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+      if (std::this_thread::get_id() != caller) other = sched_getcpu();
+    });
+    EXPECT_NE(other, -1);
+    EXPECT_NE(other, cpu);
+  }
+  sched_setaffinity(0, sizeof(before), &before);
+  set_thread_count(0);
+}
+
 TEST_P(ThreadsParallel, BranchesInAChunkStayOnItsThread) {
   std::atomic<int> hits{0};
   parallel_for(8, kLong, [&](int64_t) {

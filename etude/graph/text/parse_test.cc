@@ -65,6 +65,16 @@ TEST(ParseGraph, GivesBackEveryProgramOfEveryRecord) {
   }
 }
 
+TEST(ParseGraph, AProgramThatIsSpelledOtherwiseIsThatOfTheRecord) {
+  const auto with = [](const std::string& program) {
+    return parse_graph(
+        "graph f(x: float32[2]) -> (float32[2])\n  %1 = internal.fused_elementwise(x, program={" +
+        program + "}, params=[])\n  return %1\n");
+  };
+  EXPECT_TRUE(with("tanh(x01)")->same(*with("tanh(x1)")));
+  expect_round_trip(*with("tanh(x01)"));
+}
+
 TEST(ParseGraph, ReadsWhatPeopleWrite) {
   const GraphRef graph = parse_graph(R"(
 # What a test wants.

@@ -93,15 +93,17 @@ class MadePrograms {
   std::map<std::string, const ScalarDef*, std::less<>> by_text_;
 };
 
-const ScalarDef* made_program(std::string_view text) {
+const ScalarDef* made_program(const Table& table, std::string_view text) {
   static Permanent<MadePrograms> made;  // attributes point into it
   std::optional<scalar::Program> program = scalar::parse_program(text);
   if (!program) return nullptr;
-  // Equal calls in the text become one node, which prints differently. Printed text parses to
-  // itself.
+  // Equal calls in the text become one node, which prints differently, and so does the operand
+  // "x01". Printed text parses to itself, and may be that of a record.
   const std::string printed = scalar::to_string(*program);
-  if (printed != text) program = scalar::parse_program(printed);
-  return made->of(*program);
+  if (printed == text) return made->of(*program);
+  const auto found = table.by_text.find(printed);
+  if (found != table.by_text.end()) return found->second.front();
+  return made->of(*scalar::parse_program(printed));
 }
 
 }  // namespace
@@ -120,7 +122,7 @@ std::string program_text(const ScalarDef* program) {
 const ScalarDef* find_program(std::string_view text, uint64_t n) {
   const std::shared_ptr<const Table> table = program_table();
   const auto found = table->by_text.find(text);
-  if (found == table->by_text.end()) return n == 1 ? made_program(text) : nullptr;
+  if (found == table->by_text.end()) return n == 1 ? made_program(*table, text) : nullptr;
   if (n == 0 || n > found->second.size()) return nullptr;
   return found->second[n - 1];
 }
