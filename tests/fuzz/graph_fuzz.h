@@ -88,7 +88,7 @@ inline bool is_harmless(const Graph& graph) {
   return true;
 }
 
-// What a graph computes on a device, for inputs of ones. throws: the errors of the calls.
+// The outputs of a graph on a device, for inputs of ones. throws: the errors of the calls.
 inline std::vector<Tensor> results_on(const Graph& graph, Device device) {
   const GraphRef placed = internal::placed_graph(graph, device);
   std::vector<Tensor> inputs;
@@ -104,8 +104,8 @@ inline std::vector<Tensor> results_on(const Graph& graph, Device device) {
   return out;
 }
 
-// Aborts unless the graph can be placed on another device and gives the same bits there, or is
-// refused by an Error that is no fault of the library.
+// Aborts unless the graph can be placed on another device and its outputs have the same bits there,
+// or is refused by an Error that is no fault of the library.
 inline void check_devices(const Graph& graph) {
   static const Device device = add_cpu_device();
   try {

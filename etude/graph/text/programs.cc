@@ -98,7 +98,7 @@ const ScalarDef* made_program(const Table& table, std::string_view text) {
   std::optional<scalar::Program> program = scalar::parse_program(text);
   if (!program) return nullptr;
   // Equal calls in the text become one node, which prints differently, and so does the operand
-  // "x01". Printed text parses to itself, and may be that of a record.
+  // "x01". Printed text parses to itself; a record may have the same text.
   const std::string printed = scalar::to_string(*program);
   if (printed == text) return made->of(*program);
   const auto found = table.by_text.find(printed);
