@@ -16,13 +16,13 @@
 
 namespace etude::codegen {
 
-// kArm64Object is an object file for 64-bit Arm, with 4 lanes; the other products are for this
-// machine.
+// kArm64Object is an object file for 64-bit Arm with vectors of 4 lanes. The other products are for
+// this machine.
 enum class Product { kObject, kIr, kOptimizedIr, kAssembly, kArm64Object };
 
 struct Request {
   Product product = Product::kObject;
-  std::string kind = "program";  // of source: a row of the table in compiler_main.cc
+  std::string kind = "program";  // of the source: a row of a table in compiler_main.cc
   CompileOptions options = {.isa = internal::Isa::kPortable};
   std::string source;
 };
@@ -31,9 +31,9 @@ std::string to_string(const Request& request);
 // throws: kInvalidArgument for an invalid text.
 Request read_request(std::string_view text);
 
-// Makes the request for a checked program (check_program.h), and reads the program from the source
-// of a request. The program that is read computes the same values from the same operands; the order
-// of its nodes may differ.
+// request_of() makes the request for a checked program (check_program.h). read_program() reads the
+// program back from the source of the request. It computes the same values from the same operands,
+// but the order of its nodes may differ.
 //
 // throws: kInvalidArgument for an invalid text.
 Request request_of(Product product, const scalar::Program& program, const CompileOptions& options);
@@ -41,7 +41,8 @@ scalar::Program read_program(std::string_view source);
 
 // The name of the only function that an object file defines.
 inline constexpr char kKernelName[] = "etude_kernel";
-// The names in object files of the functions of large_angles (math_table.h), by instruction set.
+// The names of the functions of large_angles (math_table.h) in object files, one for each
+// instruction set.
 inline std::string sin_large_name(internal::Isa isa) {
   return "etude_sin_large_" + std::string(internal::name(isa));
 }
@@ -49,7 +50,7 @@ inline std::string tan_large_name(internal::Isa isa) {
   return "etude_tan_large_" + std::string(internal::name(isa));
 }
 
-// The facts on which both processes must agree, as text: version, compiler, scalar functions.
+// Version, compiler and scalar functions, as text. Both processes must have the same text.
 std::string build_text();
 
 }  // namespace etude::codegen

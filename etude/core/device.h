@@ -20,22 +20,22 @@ namespace internal {
 struct DeviceEntry;
 }
 
-// A device by its id. The default is "cpu:0", which every process has. Devices are never destroyed.
+// The id of a device. The default is "cpu:0", which every process has. Devices are never destroyed.
 // Plain value of two bytes.
 class Device {
  public:
   enum class Kind : uint8_t {
-    kCpu,   // the host's processors; each index has memory and a limit of its own
-    kGpu,   // not in this version: names of such devices parse and have no kernels
+    kCpu,   // the host's processors; each device has its own memory and limit
+    kGpu,   // not in this version: names of GPUs parse, but there are no kernels
     kXla,   // as above
-    kTest,  // devices that tests add
+    kTest,  // for tests
   };
 
   constexpr Device() noexcept = default;
-  // Finds the device that the name fits, such as "cpu:1", "device:CPU:1" or
+  // Finds the device with this name, such as "cpu:1", "device:CPU:1" or
   // "/job:localhost/task:0/device:CPU:1" (core/device_name.h).
-  // throws: kInvalidArgument for a malformed name, quoting it, and for a name that fits several
-  // devices, listing them; kNotFound if no device fits, listing the devices there are.
+  // throws: kInvalidArgument for a malformed name, and for a name that matches several devices;
+  // kNotFound if no device matches. The text quotes the name or lists the devices.
   Device(std::string_view name,
          CallSite where = CallSite::here());  // NOLINT(google-explicit-constructor)
   Device(const char* name,
@@ -47,7 +47,7 @@ class Device {
 
   Kind kind() const noexcept;
   int index() const noexcept;
-  // Whether this is cpu:0, in whose memory host code reads elements directly.
+  // Whether this is cpu:0. Host code reads elements directly only in the memory of cpu:0.
   constexpr bool is_home() const noexcept { return id_ == 0; }
   // Ids count up from 0 in the order in which devices became known.
   constexpr uint16_t id() const noexcept { return id_; }
@@ -71,21 +71,21 @@ std::ostream& operator<<(std::ostream& out, const Device& device);  // "cpu:0"
 // threads: thread-safe.
 std::vector<Device> list_devices();
 
-// Adds a CPU device with memory, statistics and a limit of its own. It serves to test programs for
-// several devices, and to bound the memory of a part of a program. Kernels of all CPU devices share
-// the threads of the process. Devices cannot be removed. throws: kInvalidArgument for a negative
-// limit; kResourceExhausted beyond 256 devices.
+// Adds a CPU device with its own memory, statistics and limit. Use it to test programs for several
+// devices, or to bound the memory of a part of a program. Kernels of all CPU devices share the
+// threads of the process. Devices cannot be removed.
+// throws: kInvalidArgument for a negative limit; kResourceExhausted beyond 256 devices.
 // threads: thread-safe.
 struct CpuDeviceOptions {
-  int64_t memory_limit_bytes = 0;  // 0: limited by the host alone
+  int64_t memory_limit_bytes = 0;  // 0: no limit
 };
 Device add_cpu_device(const CpuDeviceOptions& options = {});
 
-// The memory use of one device. The header of each tensor, 64 bytes, is in the memory of cpu:0.
-// Copies of shared tensors are counted on cpu:0 for all devices.
+// The memory use of one device. The 64-byte header of every tensor is in the memory of cpu:0.
+// cpu:0 also counts the copies of shared tensors of all devices.
 // threads: thread-safe.
 MemoryStats memory_stats(const Device& device);
-// As set_memory_limit(bytes), for one device.
+// Sets the memory limit of one device, like set_memory_limit(bytes).
 // threads: thread-safe.
 void set_memory_limit(const Device& device, int64_t bytes);
 // Resets peak_bytes of one device to live_bytes.

@@ -71,8 +71,9 @@ static_assert(sizeof(TensorRep) == 64);
 
 void destroy(TensorRep* rep) noexcept;
 
-// Numbers recorded by a derivative (diff/active.h). They convert to tensors and back, and
-// derivatives pass through both conversions. autodiff/internal/numbers.h specialises it.
+// Specialised for each type of recorded numbers (diff/active.h) in autodiff/internal/numbers.h. A
+// derivative records these numbers. They convert to tensors and back, and derivatives pass through
+// both conversions.
 template <class S>
 struct NumberCrossing {
   static constexpr bool kIsNumber = false;
@@ -80,8 +81,8 @@ struct NumberCrossing {
 template <class S>
 concept RecordedNumber = NumberCrossing<S>::kIsNumber;
 
-// An overload set: a number type converts implicitly to a Tensor if a call of literal_number with
-// it is unambiguous.
+// An overload set. A number type converts implicitly to a Tensor if a call of literal_number() with
+// a number of this type is unambiguous.
 void literal_number(bool);
 void literal_number(int);
 void literal_number(int64_t);
@@ -105,9 +106,9 @@ class Tensor {
 
   // Absent: no value. The state of an unconnected gradient and of a moved-from tensor.
   Tensor() noexcept = default;
-  // Scalars. int: int32, or int64 beyond its range. bool: bool. complex: complex64. float: float32.
-  // double: the default dtype (core/context/ambient.h), initially float32. A template, so that
-  // {0.5} is not a number: the row Tensor({0.5}) has one axis.
+  // Scalars. int: int32; int64 beyond the range of int32. bool: bool. complex: complex64. float:
+  // float32. double: the default dtype (core/context/ambient.h), initially float32. A template, so
+  // that {0.5} does not convert to T: Tensor({0.5}) is a row with one axis.
   template <internal::LiteralNumber T>
   Tensor(T value) : Tensor(of_number(value)) {}
   // Nested literals: Tensor({{1.0, 2.0}, {3.0, 4.0}}) is [2, 2] of the default dtype.
@@ -121,8 +122,8 @@ class Tensor {
   Tensor(std::span<const T> values, const Shape& shape, CallSite where = CallSite::here());
   template <class T>
   Tensor(const std::vector<T>& values, const Shape& shape, CallSite where = CallSite::here());
-  // A number of the derivative that is being computed, or a row of such numbers: float32. Explicit,
-  // so that overloads distinguish functions of tensors from functions of numbers.
+  // A float32 tensor of one recorded number, or of a row of recorded numbers. Explicit, so that
+  // overloads distinguish functions of tensors from functions of numbers.
   template <internal::RecordedNumber S>
   explicit Tensor(const S& value, CallSite where = CallSite::here());
   template <internal::RecordedNumber S>
@@ -157,8 +158,8 @@ class Tensor {
   // False for an absent gradient, a default-constructed tensor and a moved-from tensor.
   bool has_value() const noexcept { return rep_ != nullptr; }
 
-  // throws (all below): kFailedPrecondition on an absent tensor. During a trace, sizes that host
-  // code reads are noted (core/internal/size_reads.h).
+  // All functions below throw kFailedPrecondition on an absent tensor. A trace notes each size that
+  // host code reads (core/internal/size_reads.h).
   const Type* type(CallSite where = CallSite::here()) const {
     if (where.known()) note_sizes(where);
     return checked()->type;
@@ -177,23 +178,23 @@ class Tensor {
     if (where.known()) note_sizes(where);
     return checked()->type->bytes();
   }
-  // Where the elements are, and where calls on this tensor run outside of a DeviceScope.
+  // The device of the elements. Calls on this tensor run there, unless a DeviceScope is open.
   Device device() const { return checked()->type->device(); }
-  // This value on another device; this tensor itself if it is there. Differentiable: a cotangent
-  // goes back to the device of this tensor.
+  // Returns a copy of this value on `device`, or this tensor if it is already there.
+  // Differentiable: a cotangent is copied back to the device of this tensor.
   //
   //   Tensor y = x.to("cpu:1");
   Tensor to(const Device& device, CallSite where = CallSite::here()) const;
 
-  // The only element, converted to T. If T is Real or another recorded number, the result depends
-  // on the same inputs as this tensor.
+  // The only element, converted to T. If T is Real or another recorded number, derivatives pass
+  // through the conversion.
   // throws: kInvalidArgument unless the tensor has exactly one element.
   template <class T>
   T item(CallSite where = CallSite::here()) const;
   // All elements in row-major order, converted to T, as in item(). cost: a copy.
   template <class T>
   std::vector<T> to_vector(CallSite where = CallSite::here()) const;
-  // A view of the elements. throws: kInvalidArgument if T does not match the dtype.
+  // A read-only view of the elements. throws: kInvalidArgument if T does not match the dtype.
   template <class T>
   std::span<const T> data(CallSite where = CallSite::here()) const;
   // The truth value of a one-element tensor. throws: kInvalidArgument for any other number of
@@ -211,7 +212,8 @@ class Tensor {
   template <class... I>
   Tensor at(const IndexItem& first, const I&... more) &&;
 
-  // Element-wise updates, in place when unshared. The right side is broadcast to this shape.
+  // Element-wise updates, in place if this tensor is unshared. The right side is broadcast to the
+  // shape of this tensor.
   // throws: kInvalidArgument if the result would need a larger shape or another dtype.
   Tensor& operator+=(const class Arg& x);
   Tensor& operator-=(const class Arg& x);
@@ -224,7 +226,8 @@ class Tensor {
   // "Tensor([[1, 2], [3, 4]], shape=[2, 2], dtype=float32, device=cpu:0)"; large tensors are
   // abbreviated. Does not throw on any contents.
   std::string to_string() const;
-  // A hashable identity of this value. Copies have the same identity until one of them is written.
+  // The identity of this value, for hashing. Copies have the same identity until a write to one of
+  // them.
   const void* ref() const noexcept { return rep_; }
 
  private:
@@ -266,9 +269,9 @@ struct IndexedSlices {
 
 // Prints `value` with its shape and dtype.
 std::ostream& operator<<(std::ostream& out, const Tensor& value);
-// Whether both have the same type and the same bits.
+// Whether both tensors have the same type and the same bits.
 bool same_value(const Tensor& a, const Tensor& b);
-// Whether a write to one tensor would have to copy because of the other tensor. For tests.
+// Whether the tensors share their elements, so that a write to one copies them. For tests.
 bool shares_storage(const Tensor& a, const Tensor& b);
 // A tensor that holds slices. throws: kInvalidArgument if the sizes do not agree.
 Tensor make_slices(IndexedSlices slices);
@@ -285,7 +288,8 @@ Tensor make_abstract(const Type* type);
 // A tensor over row-major memory that `owner` keeps alive. The memory is never written: the first
 // write copies.
 Tensor make_tensor_over(const Type* type, const void* data, std::shared_ptr<const void> owner);
-// The same elements under another type of the same byte size. Storage above kInlineBytes is shared.
+// The bytes of x from `byte_offset` on, as elements of `type`. A large result shares the storage
+// of x.
 Tensor with_type(const Tensor& x, const Type* type, int64_t byte_offset = 0);
 
 }  // namespace internal

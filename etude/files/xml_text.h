@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text in markup files: SVG pictures, HTML pages.
+// Escapes text for SVG and HTML files.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace etude::internal {
 
-// `text` escaped for use between tags, or as an attribute in double quotes. Drops characters that
-// XML 1.0 does not allow: control characters except tabs and line ends.
+// Escapes `text` for use between tags, or as the value of an attribute in double quotes. Drops
+// control characters that XML 1.0 does not allow: all except tabs and line ends.
 inline std::string xml_text(std::string_view text) {
   std::string out;
   for (const char c : text) {

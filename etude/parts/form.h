@@ -21,20 +21,20 @@ enum class LeafKind : uint8_t { kTensor, kVariable, kState, kNewState, kHost };
 
 // One leaf of a Form.
 struct FormLeaf {
-  std::string path = {};  // component names joined by '/', as in for_each_leaf; "" of a lone leaf
+  std::string path = {};  // component names joined by '/', as in for_each_leaf; "" for a lone leaf
   LeafKind kind = LeafKind::kTensor;
   bool is_marked = false;  // NoDerivative
-  bool is_frozen = false;  // gradients and move() leave it unchanged
-  uint32_t slot = 0;       // its position among the tensors, or among the other leaves, of Parts
-  int32_t tangent = -1;    // its position among the leaves of the tangent; -1: it has none
+  bool is_frozen = false;  // its tangent is zero, and move() leaves it unchanged
+  uint32_t slot = 0;       // position among the tensors of Parts, or among the other leaves
+  int32_t tangent = -1;    // position among the leaves of the tangent; -1: no tangent
 };
 
-// Immutable; kept as long as the process. threads: thread-safe.
+// Immutable; never destroyed. threads: thread-safe.
 class Form {
  public:
   enum class Kind : uint8_t {
     kLeaf,
-    kNothing,   // the place of a part without a tangent, in the form of a tangent
+    kNothing,   // only in the form of a tangent: a part that has no tangent
     kFields,    // a struct: named, in order
     kList,      // named "0", "1", ...
     kMap,       // named, sorted
@@ -43,7 +43,7 @@ class Form {
   };
 
   static const Form* leaf(LeafKind kind, bool is_marked = false, bool is_frozen = false);
-  // The form with these parts. Lists and optionals have no names.
+  // The form of a structure with these parts. Lists and optionals have no names.
   // throws: kInvalidArgument for a name that is empty or repeated.
   static const Form* of(Kind kind, std::vector<std::string> names, std::vector<const Form*> parts);
 
@@ -57,14 +57,14 @@ class Form {
   // The path component of part i; "" if it adds none.
   std::string component(std::size_t i) const;
 
-  // The form of the tangents. It has the same nesting, with kNothing for parts that cannot move,
-  // tensors for Variables, and kNewState for layer state. The tangent of the form of a tangent is
-  // that form itself.
+  // The form of a tangent of this form. The nesting is the same. A part that has no tangent becomes
+  // kNothing, a Variable a tensor, and layer state kNewState. If this is already the form of a
+  // tangent, returns it unchanged.
   const Form* tangent() const;
-  // The same form with changed flags of its leaves. `change` receives each leaf with its path, and
-  // returns false if it does not change the leaf.
+  // The same form, with the flags of leaves changed. `change` receives each leaf with its path, and
+  // returns whether it changed the leaf.
   const Form* with(internal::FunctionRef<bool(FormLeaf&)> change) const;
-  // The form of the part at a path. null: there is none.
+  // The form of the part at a path; null if there is no such part.
   const Form* find(std::string_view path) const;
 
   // "{weight: tensor, bias: tensor, rate: host}", "[tensor, tensor]", "{'a': tensor}", "absent".
@@ -89,11 +89,11 @@ class Form {
 
 namespace internal {
 
-// `value` and `given` are forms of tangents. Returns, for each leaf of `value`, the index of the
-// leaf of `given` that is added to it, or -1 for a key of a map, or an optional, that `given`
-// lacks.
+// Matches the leaves of two forms of tangents. Returns for each leaf of `value` the index of the
+// same leaf of `given`. The index is -1 if `given` lacks the key of a map or the value of an
+// optional.
 //
-// throws: kInvalidArgument, with the path, for another nesting, other names or lengths.
+// throws: kInvalidArgument, with the path, if nesting, names or lengths differ otherwise.
 std::vector<int32_t> align_tangents(const Form& value, const Form& given);
 
 }  // namespace internal

@@ -8,8 +8,8 @@ namespace etude::internal {
 // Constant folding: runs nodes that read only constants, or nothing, and replaces their results by
 // constants.
 //
-// Only for small operands and results, since a plan must not be slow to make or hold much memory. A
-// call that fails remains a node, so that the run throws the error.
+// Folds only small operands and results: plans must be quick to make and must not hold much memory.
+// A call that fails stays in the graph, and the run throws its error.
 GraphRef fold_constants(const Graph& graph);
 
 }  // namespace etude::internal

@@ -6,9 +6,9 @@
 namespace etude::internal {
 
 // Lowering (decomposition): replaces each call of an op without a kernel by the calls of its
-// lowering. Traces contain no such calls, but parsed texts may.
+// lowering. A traced graph contains no such calls, but a graph parsed from text may.
 //
-// throws: the errors of a lowering, with the name and line of the node.
+// throws: the error of a lowering, with the name and line of the node.
 GraphRef lower_compositions(const Graph& graph);
 
 }  // namespace etude::internal

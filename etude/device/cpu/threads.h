@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The threads of the library, which start here and nowhere else: workers of loops are counted here
-// before oneTBB makes them. Loops run by parallel.h.
+// Starts threads. The library starts its own threads only here. oneTBB starts the workers of
+// parallel loops (parallel.h); this file only counts how many workers the process can have.
 #pragma once
 
 #include <functional>
@@ -10,17 +10,17 @@
 
 namespace etude::internal {
 
-// Starts a thread that runs `f` on any processor of the process, whatever the processors of the
-// calling thread.
+// Starts a thread that runs `f`. The thread may use all processors of the process, even if the
+// calling thread may not.
 //
-// throws: kResourceExhausted, naming `purpose`, if the process gets no further thread.
+// throws: kResourceExhausted, naming `purpose`, if the system refuses a further thread.
 std::thread start_thread(std::string_view purpose, std::function<void()> f);
 
-// The number of further threads, at most `wanted`, that the process can have at once. Starts and
-// ends them. cost: 10 to 20 us each.
+// Returns how many further threads the process can have at once, at most `wanted`. Starts and ends
+// these threads to find out. cost: 10 to 20 us for each thread.
 int startable_threads(int wanted);
 
-// Lets the calling thread run on these processors. Without the right to, it stays where it is.
+// Binds the calling thread to these processors. If the system refuses, nothing changes.
 void run_on(const std::vector<int>& cpus) noexcept;
 
 }  // namespace etude::internal
