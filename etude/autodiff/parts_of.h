@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Conversions between structs and Parts (parts/parts.h): a model as its named parts, and the parts
-// back into a model. If assign_parts() sets the parts of a model inside an operator on Parts, such
-// as a gradient, the model passes updates of its layer state on to these parts:
+// Converts structs to Parts (parts/parts.h) and back. A model becomes its named parts, and parts
+// become a model again. An operator on Parts, such as a gradient, may call struct_of() or
+// assign_parts(). The model then passes updates of its layer state on to these parts:
 //
 //   Parts parts = parts_of(net);
 //   auto [loss, slopes] = value_with_gradient([&](const Parts& p) {
@@ -47,13 +47,13 @@ struct StateOfTensors {
   static_assert(holds_tensors, "etude: parts_of: the state of a layer holds tensors as Parts");
 };
 
-// The wrappers that enclose a leaf, such as NoDerivative. Leaves of Parts store them.
+// The wrappers around a leaf, such as NoDerivative. The leaf of Parts stores them as flags.
 struct PartFacts {
   bool is_marked = false, is_frozen = false, is_state = false, is_new_state = false;
   bool has_value = true;  // false only for new state
 };
 
-// The kinds of containers that PartsMaker distinguishes.
+// The kinds of containers for PartsMaker and PartsReader.
 template <class T>
 concept SequenceOfParts =
     std::ranges::range<T> && !std::is_convertible_v<T, std::string_view> && !requires {
@@ -211,7 +211,7 @@ class PartsReader {
     read(x, form);
     path_.leave(length);
   }
-  // Reads an update of layer state in a tangent. Such an update has all of its tensors or none.
+  // Reads an update of layer state from a tangent. Either all of its tensors are present, or none.
   template <class T>
   void read_update(std::optional<T>& x, const Form& form) {
     T value = x ? *x : T();
@@ -312,8 +312,8 @@ class PartsReader {
     }
   }
 
-  // The leaves of `x` are the leaves of the parts from number `first` on. If an operator waits for
-  // their state updates, updates of `x` go to these leaves.
+  // Links `x` to its leaves in the parts, which begin at number `first`. If an operator waits for
+  // updates of these leaves, `x` passes its updates on to them.
   template <class T>
   void link(LayerState<T>& x, const Form& form, std::size_t first) {
     const std::vector<std::shared_ptr<StateBox<Tensor>>> boxes =
@@ -359,32 +359,33 @@ class PartsReader {
   PathBuffer path_;
 };
 
-// A copy of `parts`. Copies of its parts still pass their state updates on to the operator or the
-// tape that waits for the updates of `parts`.
+// Returns a copy of `parts`. If an operator or a tape waits for state updates of `parts`, the layer
+// state of the copy, and of parts copied from it, passes updates on to that operator or tape.
 etude::Parts with_open_states(const etude::Parts& parts);
 
 }  // namespace internal
 
-// The parts of a structure: fields and keys are names, elements of sequences are numbered; a
-// tensor, a Variable, each tensor of layer state and each host value is a leaf. Paths are as in
-// for_each_leaf, checkpoints and optimisers. Members that ETUDE_FIELDS leaves out are no parts.
+// The parts of a structure. Fields and keys are named; elements of sequences are numbered. Each
+// tensor, Variable, tensor of layer state, and host value is a leaf. Paths are the same as in
+// for_each_leaf, checkpoints and optimisers. Members that ETUDE_FIELDS omits are not parts.
 template <class X>
 [[nodiscard]] Parts parts_of(const X& x) {
   return internal::PartsMaker::make(x, {});
 }
 
-// Assigns parts of the same nesting and names to x. Tensors may have other shapes and dtypes. A
-// vector is resized to the length of its part, a map gets the keys of its part, and an optional
-// becomes present or empty as its part is. New elements need a default constructor.
+// Assigns parts of the same nesting and names to x. The shapes and dtypes of tensors may differ. A
+// vector gets the length of its part, and a map gets its keys. An optional is empty if its part is
+// empty. New elements need a default constructor.
 //
-// throws: kInvalidArgument, with the path, for parts of another form; x is then unchanged.
+// throws: kInvalidArgument, with the path, if the form of the parts does not fit x. x is then
+// unchanged.
 template <class X>
 void assign_parts(X& x, const Parts& parts) {
   X copy = x;
   internal::PartsReader(parts).read(copy, *parts.form());
   x = std::move(copy);
 }
-// A copy of `like` with these parts. throws: as assign_parts.
+// Returns a copy of `like` with these parts. throws: the errors of assign_parts().
 template <class X>
 [[nodiscard]] X struct_of(X like, const Parts& parts) {
   internal::PartsReader(parts).read(like, *parts.form());

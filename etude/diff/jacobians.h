@@ -63,7 +63,8 @@ constexpr std::size_t count_numbers(const X&... x) {
   return count;
 }
 
-// The derivatives of the result of f, with one forward run for each batch of arguments.
+// The Jacobian of f in forward mode. Each run of f differentiates by the next `width` numbers of
+// the arguments.
 template <class F, class... X>
 constexpr auto jacobian_by_runs(const F& f, const X&... x) {
   using T = CommonScalar<X...>;
@@ -80,7 +81,7 @@ constexpr auto jacobian_by_runs(const F& f, const X&... x) {
     };
     const std::size_t count = count_numbers(x...);
     const auto result = run(0);
-    std::vector<std::vector<T>> slopes;  // by number of the result
+    std::vector<std::vector<T>> slopes;  // one row for each number of the result
     std::size_t first = 0, row = 0;
     const auto take = [&](const To& number) {
       if (first == 0) slopes.emplace_back(count, T(0));
@@ -101,7 +102,7 @@ constexpr auto jacobian_by_runs(const F& f, const X&... x) {
   }
 }
 
-// Returns y in the form of the argument X: excluded from the derivative if X was excluded.
+// Returns y. If the argument type X is a NoDerivative, y is excluded from the derivative too.
 template <class X, class Y>
 constexpr decltype(auto) kept_as(const Y& y) {
   if constexpr (IsNoDerivative<X>::value) {
@@ -123,8 +124,8 @@ constexpr PartialOf<F, std::remove_cvref_t<X>...> partial_of(const F& f, const s
   return {f};
 }
 
-// The reason why the gradient of f cannot be differentiated, or kNone. Compiles the body of f only
-// for To, the number type of the second derivative.
+// Returns the reason why the gradient of f cannot be differentiated, or kNone. Compiles the body of
+// f only for To, the number type of the second derivative.
 template <class To, class F, class... X>
 constexpr Fault second_order_fault() {
   if constexpr (kReaches<FirstNumber<F, X...>, F, X...>) {
@@ -136,7 +137,7 @@ constexpr Fault second_order_fault() {
   }
 }
 
-// The same for arguments that may be in a tuple.
+// The same for hvp(): several arguments are in one tuple.
 template <class F, class By, class X>
 constexpr Fault second_order_fault_of(std::type_identity<X>) {
   return second_order_fault<HvpNumber<F, X, By>, F, X>();
@@ -148,10 +149,10 @@ constexpr Fault second_order_fault_of(std::type_identity<std::tuple<X...>>) {
 
 }  // namespace internal
 
-// The Jacobian of f: its result with a gradient in place of each number, so that [i][j] is the
-// derivative of number i by x[j] if both are vectors. For several arguments a gradient is a tuple,
-// as gradient() returns it. If the result of f holds structs, the Jacobian is a std::vector of
-// gradients in the order of the numbers.
+// The Jacobian of f: the result of f, with a gradient in place of each number. If x and the result
+// are vectors, [i][j] is the derivative of number i of the result by x[j]. For several arguments a
+// gradient is a tuple, as gradient() returns it. If the result of f holds structs, the Jacobian is
+// a std::vector of gradients, one for each number of the result, in order.
 //
 // cost: one run of f, and one reverse pass for each number of the result.
 template <class F, class... X>
@@ -174,9 +175,10 @@ auto jacobian(const F& f, const X&... x) {
   }
 }
 
-// The same in forward mode, for fewer arguments than results.
+// The Jacobian in forward mode. It is faster than jacobian() if the arguments have fewer numbers
+// than the result.
 //
-// cost: one run of f for each four numbers of the arguments.
+// cost: one run of f for every four numbers of the arguments.
 template <class F, class... X>
 requires internal::ScalarArguments<X...>
 constexpr auto forward_jacobian(const F& f, const X&... x) {
@@ -185,7 +187,7 @@ constexpr auto forward_jacobian(const F& f, const X&... x) {
 
 // The second derivatives of f at x...: the Jacobian of its gradient.
 //
-// cost: for each four numbers of the arguments, one gradient with four tangents.
+// cost: one gradient with four tangents for every four numbers of the arguments.
 template <class F, class... X>
 requires internal::ScalarArguments<X...>
 constexpr auto hessian(const F& f, const X&... x) {
@@ -199,8 +201,9 @@ constexpr auto hessian(const F& f, const X&... x) {
   }
 }
 
-// The Hessian of f at x times v, in forward mode over the gradient. Several arguments are passed as
-// a tuple, or separately before their directions.
+// The product of the Hessian of f at x and the direction v, in forward mode over the gradient. Pass
+// several arguments as a tuple, with a tuple of directions; or pass all arguments, then all
+// directions.
 template <class F, class X>
 requires internal::ScalarArguments<X>
 constexpr auto hvp(const F& f, const X& x, const tangent_t<X>& v, CallSite = CallSite::here()) {

@@ -4,13 +4,13 @@
 // segments.
 //
 // Invariant of liveness: a node is in the trace as long as a tensor (by its mark) or an operand of
-// a pending node refers to one of its results. It is freed with the last reference, together with
-// the nodes that only it needed (in a loop, without recursion).
+// a pending node refers to one of its results. The node is freed with the last reference. The nodes
+// that only it needed are freed too, in a loop without recursion.
 //
-// Invariant of locks: `mutex_` (owner_lock.h) is held only for moves of pointers. No tensor is
-// destroyed and no call runs under it, since both may lead to other traces, or back to this one.
-// While a segment runs, its nodes are `kRunning` and belong to the thread that runs it. The owner
-// of the trace may continue to record.
+// Invariant of locks: code that holds `mutex_` (owner_lock.h) only moves pointers. It destroys no
+// tensor and runs no call, since either may enter another trace, or this trace again. While a
+// segment runs, its nodes are `kRunning` and belong to the thread that runs the segment. Meanwhile
+// the owner of the trace may record further calls.
 #pragma once
 
 #include <array>
@@ -49,15 +49,15 @@ class SegmentInputs;  // cut.cc
 struct LazyOperand {
   LazyNode* node = nullptr;
   uint32_t result = 0;
-  bool is_number = false;  // a host number, which may be part of the structure
+  bool is_number = false;  // a host number: a constant or an input of the program
   Tensor value;
 };
 
 struct LazyResult {
   const Type* type = nullptr;  // null: absent
-  LazyMark* marks = nullptr;   // of the tensors that refer to it
-  uint32_t uses = 0;           // by operands of nodes that have not run
-  Tensor value;                // after its run, while `uses` is not 0
+  LazyMark* marks = nullptr;   // marks of the tensors that refer to it
+  uint32_t uses = 0;           // the number of operands of pending nodes that refer to it
+  Tensor value;                // after the node has run, while `uses` is not 0
 };
 
 struct LazyNode : FromFreeList<LazyNode> {
@@ -67,31 +67,30 @@ struct LazyNode : FromFreeList<LazyNode> {
   Attrs attrs;
   CallSite where;
   State state = State::kPending;
-  uint32_t held = 0;      // marks and uses of all results
+  uint32_t held = 0;      // the number of marks and uses of all results
   uint32_t position = 0;  // in the running segment
   uint64_t number = 0;    // in the order of recording
-  uint64_t hash = 0;      // of op, attributes and types: finds repetitions
-  uint64_t stamp = 0;     // of the latest search that visited it
+  uint64_t hash = 0;      // of op, attributes and types; finds repetitions
+  uint64_t stamp = 0;     // number of the latest search that visited it
   int64_t bytes = 0;      // of results and inputs
   LazyNode* previous = nullptr;
   LazyNode* next = nullptr;
   InlineVector<LazyOperand, 3> operands;
   InlineVector<LazyResult, 1> results;
-  std::shared_ptr<const Error> error;  // why it has no results
+  std::shared_ptr<const Error> error;  // the reason why it has no results
 };
 
-// A Variable whose pending value failed: it gets its earlier value back.
+// A Variable whose pending value failed. restore() assigns its earlier value again.
 struct LazyFailed {
   std::weak_ptr<void> holder;
   void (*restore)(void* holder) = nullptr;
 };
 
-// The value of a Variable before the pending value of a mark was assigned to it. `next`: in the
-// list of finished marks.
+// The earlier value of a Variable to which the pending value of a mark was assigned.
 struct LazyBefore {
   HeldBefore held;
-  std::list<LazyFailed> failed;  // one entry, made while there is memory
-  LazyBefore* next = nullptr;
+  std::list<LazyFailed> failed;  // one entry, allocated early: a failure may be a lack of memory
+  LazyBefore* next = nullptr;    // in DeadNodes
 };
 
 // Links a tensor to a result of a node.
@@ -112,7 +111,7 @@ class LazyMark final : public PendingMark, public FromFreeList<LazyMark> {
  private:
   friend class LazyTrace;
   LazyTrace& trace_;
-  TensorRep* rep_;            // the header of the tensor; used until it has elements
+  TensorRep* rep_;            // the header of the tensor; used until the tensor has elements
   LazyNode* node_ = nullptr;  // null once the value is computed
   uint32_t result_ = 0;
   LazyMark* previous_ = nullptr;
@@ -130,39 +129,40 @@ struct LazySegment {
   };
 
   std::vector<LazyNode*> nodes;
-  std::vector<uint32_t> first_operand;  // of each node, and the end
-  // of each node: results are numbered consecutively; and the end
+  // The index of the first operand of each node, and the end.
+  std::vector<uint32_t> first_operand;
+  // The index of the first result of each node in the list of all results, and the end.
   std::vector<uint32_t> first_value;
   std::vector<uint32_t> operands;
   std::vector<Tensor> inputs;   // each tensor once
-  std::vector<uint8_t> given;   // inputs without another owner
+  std::vector<uint8_t> given;   // 1: an input without another owner; its memory may be reused
   std::vector<Tensor> numbers;  // host numbers
   std::vector<Output> outputs;
-  // Values that Variables had before the segment assigned to them, among the inputs. They are
-  // restored if the segment fails. A program may still reuse their memory, since it does so only
-  // when it can no longer fail.
+  // Inputs that are earlier values of Variables to which the segment assigns. They are restored if
+  // the segment fails. A program may reuse their memory: it writes to inputs only when it can no
+  // longer fail.
   struct Before {
-    LazyMark* mark;  // of the pending value; may be gone
+    LazyMark* mark;  // of the pending value; may be destroyed
     uint32_t input;
-    Tensor value;  // a reference during a run call by call, so that calls do not overwrite it
+    Tensor value;  // while calls run one by one: a reference, so that no call overwrites the input
   };
   std::vector<Before> before;
-  // run_segment() sets both: `values` by output; the errors by node, for nodes without a value.
+  // run_segment() sets one value for each output, and an error for each node that has failed.
   std::vector<Tensor> values;
   std::vector<std::shared_ptr<const Error>> errors;
-  std::shared_ptr<const Error> no_memory;  // made before it is needed
-  CallSite where;                          // the line that cut it
+  std::shared_ptr<const Error> no_memory;  // allocated early, for the case that memory runs out
+  CallSite where;                          // the line that caused the cut
 };
 
-// Computes `values` of the segment, or errors. Runs only kernels. Without memory, calls that have
-// no result get the error `no_memory`. Releases the inputs.
+// Computes `values` or `errors` of the segment. Runs only kernels. If memory runs out, each call
+// without a result gets the error `no_memory`. Releases the inputs.
 void run_segment(LazySegment& segment) noexcept;
 
-// The cause of a cut.
+// The reason why a segment is cut from the trace and run.
 enum class LazyCut { kObservation, kBarrier, kAutomatic, kScope };
 
-// Unreferenced nodes and values. They are destroyed outside of the lock, since their destructors
-// may enter other traces.
+// Unreferenced nodes and values. They are destroyed after the lock is released, since their
+// destructors may enter other traces.
 struct DeadNodes {
   DeadNodes() = default;
   DeadNodes(const DeadNodes&) = delete;
@@ -182,33 +182,33 @@ struct DeadNodes {
   LazyBefore* first_before = nullptr;
 };
 
-// The pending trace of a thread. threads: thread-safe except record(), run_all() and cut_if_long(),
-// which only its thread calls.
+// The pending trace of a thread. threads: thread-safe, except that only the thread itself calls
+// record(), run_all() and cut_if_long().
 class LazyTrace {
  public:
   LazyTrace() = default;
   LazyTrace(const LazyTrace&) = delete;
   LazyTrace& operator=(const LazyTrace&) = delete;
 
-  // Appends a call whose operands have elements or are pending in this trace. `hash` is the hash of
+  // Appends a call. Each operand has elements or is pending in this trace. `hash` is the hash of
   // op, attributes and operand types.
   Values record(const Op& op, Operands in, const Attrs& attrs, uint64_t hash,
                 std::span<const Type* const> results, CallSite where);
-  // The calls that are expected next. Confined to its thread.
+  // Predicts the next calls. Confined to the thread of the trace.
   LazyFollow& follow() noexcept { return follow_; }
-  // Whether the mark refers to a call of this trace.
+  // Whether the mark belongs to this trace.
   bool is_of(const PendingMark& mark) const noexcept;
-  // Runs all pending calls. Returns the first failure; null: none.
+  // Runs all pending calls. Returns the first failure, or null.
   std::shared_ptr<const Error> run_all(LazyCut cut, CallSite where);
-  // Restores the earlier values of Variables whose new values have failed. Functions that throw a
-  // failure call it.
+  // Restores the earlier values of Variables whose new values have failed. A function that throws
+  // a failure calls this first.
   void restore_failed();
-  // Runs a part of the trace if it is too long or holds too many bytes.
+  // Runs a part of the trace if the trace is too long or holds too many bytes.
   void cut_if_long(const LazyOptions& options, CallSite where);
   int64_t size() const noexcept { return size_.load(std::memory_order_relaxed); }
   // Adds the counts since the last call to the log.
   void flush_counts() noexcept;
-  // Call this when the thread ends: the trace is then destroyed with its last tensor.
+  // Call this when the thread ends. The trace is destroyed after its last tensor.
   void abandon() noexcept;
   // The pending calls as a graph (text.cc).
   std::string to_text();
@@ -242,7 +242,7 @@ class LazyTrace {
   static std::size_t count_marks(const LazySegment& segment) noexcept;
   LazySegment make_segment(std::vector<LazyNode*> nodes, DeadNodes& dead);
   void publish(LazySegment& segment, DeadNodes& dead) noexcept;
-  // Moves the earlier value of a Variable out of the inputs, if it is among them.
+  // Notes in `segment.before` which inputs are earlier values of Variables. The marks release them.
   static void find_before(LazySegment& segment, const SegmentInputs& inputs, const LazyNode& node);
   // After publish(): records the Variables whose value failed.
   void note_failed(LazySegment& segment) noexcept;
@@ -264,11 +264,11 @@ class LazyTrace {
   int64_t recorded_ = 0;  // calls not yet added to the log
   int64_t dropped_ = 0;
   uint64_t stamp_ = 0;                  // of the latest needed_by()
-  std::atomic<int64_t> held_bytes_{0};  // upper bound: of results and inputs of pending nodes
-  std::list<LazyFailed> failed_;        // lists pass their entries on without memory
+  std::atomic<int64_t> held_bytes_{0};  // at most: of results and inputs of pending nodes
+  std::list<LazyFailed> failed_;        // a list, since splice() allocates no memory
 };
 
-// Records the calls of this thread from now on if the whole program is lazy (ETUDE_MODE).
+// If the whole program is lazy (ETUDE_MODE), records the calls of this thread from now on.
 void lazy_this_thread();
 
 }  // namespace etude::internal
