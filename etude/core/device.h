@@ -26,7 +26,7 @@ class Device {
  public:
   enum class Kind : uint8_t {
     kCpu,   // the host's processors; each device has its own memory and limit
-    kGpu,   // not in this version: names of GPUs parse, but there are no kernels
+    kGpu,   // not in this version: such names parse, but there are no kernels
     kXla,   // as above
     kTest,  // for tests
   };
