@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Converts structs to Parts (parts/parts.h) and back. A model becomes its named parts, and parts
-// become a model again. An operator on Parts, such as a gradient, may call struct_of() or
-// assign_parts(). The model then passes updates of its layer state on to these parts:
+// become a model again. A model that struct_of() or assign_parts() makes inside an operator on
+// Parts, such as a gradient, passes updates of its layer state on to these parts:
 //
 //   Parts parts = parts_of(net);
 //   auto [loss, slopes] = value_with_gradient([&](const Parts& p) {
@@ -374,8 +374,8 @@ template <class X>
 }
 
 // Assigns parts of the same nesting and names to x. The shapes and dtypes of tensors may differ. A
-// vector gets the length of its part, and a map gets its keys. An optional is empty if its part is
-// empty. New elements need a default constructor.
+// vector gets the length of its part, and a map gets the keys of its part. An optional has a value
+// exactly if its part has one. New elements need a default constructor.
 //
 // throws: kInvalidArgument, with the path, if the form of the parts does not fit x. x is then
 // unchanged.

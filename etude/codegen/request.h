@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests of Etude to the compiler process (worker.h), as text. Both processes are linked with
-// this code, which needs no header of LLVM.
+// Requests from Etude to the compiler process (worker.h), as text. Both processes link this code.
+// It includes no header of LLVM.
 //
-// A request is a line such as "object program 2 0 1\n" (product, kind of source, tier, layout and
-// instruction set) and the source. The source of a scalar program is a line such as "2 5 1\n" (the
-// number of operands, a bit mask of the bool operands, and the number of parameters), followed by
-// to_string() of the program (base/scalars/scalar_program.h).
+// A request is a line such as "object program 2 0 1\n", then the source. The line holds product,
+// kind of source, tier, layout and instruction set. The source of a scalar program is a line such
+// as "2 5 1\n", then to_string() of the program (base/scalars/scalar_program.h). This line holds
+// the number of operands, a bit mask of the bool operands, and the number of parameters.
 #pragma once
 
 #include <string>
@@ -32,8 +32,8 @@ std::string to_string(const Request& request);
 Request read_request(std::string_view text);
 
 // request_of() makes the request for a checked program (check_program.h). read_program() reads the
-// program back from the source of the request. It computes the same values from the same operands,
-// but the order of its nodes may differ.
+// program back from the source of the request. The returned program computes the same values from
+// the same operands, but the order of its nodes may differ.
 //
 // throws: kInvalidArgument for an invalid text.
 Request request_of(Product product, const scalar::Program& program, const CompileOptions& options);

@@ -35,7 +35,7 @@ class Device {
   // Finds the device with this name, such as "cpu:1", "device:CPU:1" or
   // "/job:localhost/task:0/device:CPU:1" (core/device_name.h).
   // throws: kInvalidArgument for a malformed name, and for a name that matches several devices;
-  // kNotFound if no device matches. The text quotes the name or lists the devices.
+  // kNotFound if no device matches. The message quotes the name or lists the devices.
   Device(std::string_view name,
          CallSite where = CallSite::here());  // NOLINT(google-explicit-constructor)
   Device(const char* name,

@@ -71,9 +71,8 @@ static_assert(sizeof(TensorRep) == 64);
 
 void destroy(TensorRep* rep) noexcept;
 
-// Specialised for each type of recorded numbers (diff/active.h) in autodiff/internal/numbers.h. A
-// derivative records these numbers. They convert to tensors and back, and derivatives pass through
-// both conversions.
+// Converts numbers that a derivative records (diff/active.h) to tensors and back. Derivatives pass
+// through both conversions. Specialised in autodiff/internal/numbers.h.
 template <class S>
 struct NumberCrossing {
   static constexpr bool kIsNumber = false;
