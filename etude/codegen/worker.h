@@ -4,8 +4,8 @@
 // this process has ended. A later request starts it again.
 //
 // It detaches from this process when it starts. So wait() does not report it, and it leaves no
-// zombie. It inherits no descriptor but its socket. It runs in a session of its own, so it receives
-// no signals from the terminal.
+// zombie. It keeps no descriptor of this process except its socket. It runs in a session of its
+// own, so it receives no signals from the terminal.
 #pragma once
 
 #include <atomic>
