@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Staged functions, derivatives and control flow on Parts. They are compiled once, into the
-// library, for callers that know their functions only at run time, such as other languages and
+// Staged functions, derivatives and control flow on Parts. The library contains them as compiled
+// functions, for callers that know their functions only at run time, such as other languages and
 // loaded programs. C++ programs may call the templates of the same names with any callable on
 // Parts; both compute the same bits.
 #pragma once
@@ -33,7 +33,7 @@ using Staged = Function<Parts(Parts&)>;
 Staged function(std::function<Parts(Parts&)> f, FunctionOptions options = {},
                 CallSite where = CallSite::here());
 
-// throws (all): as the templates.
+// throws (all): the errors of the templates.
 std::pair<Tensor, Parts> value_with_gradient(const ToTensor& f, const Parts& x,
                                              CallSite where = CallSite::here());
 std::pair<Parts, ToParts> value_with_pullback(const ToParts& f, const Parts& x,

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Differential operators on functions of tensors, Variables and structures of them (those on
-// numbers are in diff/scalar_operators.h):
+// Differential operators for functions of tensors, Variables and structures of them. The operators
+// for functions of numbers are in diff/scalar_operators.h.
 //
 //   auto [loss, grads] = value_with_gradient([&](const Model& m) { return loss(m(x), y); }, model);
 //   move(model, -0.1 * grads);
 //
 // The gradient omits arguments without a tangent (integers, texts) and arguments wrapped in
-// no_derivative. For one differentiable argument the gradient is its tangent, for several it is a
-// tuple of tangents. If the result does not depend on a part of an argument, the gradient there is
-// zeros; GradientTape returns an absent tensor instead.
+// no_derivative. For one differentiable argument, the gradient is its tangent. For several, it is a
+// tuple of tangents. If the result does not depend on a part of an argument, the gradient of that
+// part is zeros; GradientTape returns an absent tensor instead.
 #pragma once
 
 #include <functional>
@@ -50,8 +50,8 @@ struct GradientTapeAccess {
   static Tape& tape(GradientTape& tape);
 };
 
-// Assigns new ids to tensor leaves, so that a captured copy is not mistaken for the argument, and
-// watches all leaves.
+// Assigns a new id to each differentiable tensor leaf of an argument, and watches it. With its old
+// id, a copy that the function captures would be mistaken for the argument. Watches Variables too.
 class FreshLeaves {
  public:
   explicit FreshLeaves(GradientTape& tape) : tape_(tape) {}
@@ -66,16 +66,16 @@ class FreshLeaves {
   GradientTape& tape_;
 };
 
-// Releases the elements of tensors and keeps their types and ids. Manifolds keep their elements,
-// since their move() reads them.
+// Releases the elements of dense tensors, and keeps the types and ids of these tensors. Manifolds
+// keep their elements, since move() reads them.
 struct LetGo {
   void operator()(Tensor& leaf) const;
   template <class T>
   void operator()(T&) const {}
 };
 
-// Whether a tape of tensors can record a function of these arguments: each argument contains a
-// tensor or a Variable, or has no tangent.
+// Whether a tape of tensors can record a function of these arguments. Each argument must contain a
+// tensor or a Variable, or have no tangent.
 template <class X>
 inline constexpr bool kIsRecorded =
     !Differentiable<X> || HasLeaf<X, Tensor>::value || HasLeaf<X, Variable>::value;
@@ -131,8 +131,9 @@ std::tuple<tangent_t<X>...> build_all(const std::tuple<X...>& fresh, LeafGradien
 
 }  // namespace internal
 
-// A parameter type for a function of X... that returns one number. Lambdas and functions convert to
-// it. It borrows the function for one call, and stores the line of that call.
+// The type of a parameter that takes a function of X... with a scalar Tensor as its result. Lambdas
+// and functions convert to it. It refers to the function, which must outlive the call, and stores
+// the line of the call.
 template <class... X>
 class ScalarFunction {
  public:
@@ -175,7 +176,7 @@ class ScalarFunction {
   CallSite where_;
 };
 
-// Returns the value of f(x...), which must be a scalar, and its gradient, in one run of f.
+// Runs f(x...) once. Returns its value, which must be a scalar, and its gradient.
 //
 // throws: kInvalidArgument if the result is not a scalar; the errors of f.
 template <class... X>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A cache on the call path: a thread-local table that maps each hash to one place.
+// A thread-local hash table for caches that are read at each call of an op.
 #pragma once
 
 #include <array>
@@ -14,17 +14,17 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// Room for two entries in each of `kPlaces` places, allocated on first use by a thread. An entry
-// holds its whole key, and the caller compares it. No locks. A table outlives the thread-local
-// objects of its thread. Entry::table_was_made(), if declared, is called after allocation.
+// `kPlaces` buckets of two entries each. A thread allocates its table on first use. Then
+// Entry::table_was_made() is called, if it is declared. An entry stores its whole key, which the
+// caller compares. There are no locks. A table outlives the thread-local variables of its thread.
 // threads: confined to the thread, as are the returned entries.
 template <class Entry, std::size_t kPlaces>
 class ThreadTable {
   static_assert(std::has_single_bit(kPlaces) && kPlaces > 1);
 
  public:
-  // The most recent entry of this hash. The place is the highest bits of the hash, which are well
-  // mixed in a product with an odd constant.
+  // The most recent entry of the bucket of this hash. The highest bits of the hash select the
+  // bucket. They are well mixed if the hash is a product with an odd constant.
   [[gnu::always_inline]] static Entry& latest(uint64_t hash) {
     Entry* entries = entries_;
     if (entries == nullptr) [[unlikely]]
@@ -35,9 +35,9 @@ class ThreadTable {
     Entry& entry;
     bool holds;
   };
-  // Returns the entry for which `holds` is true, and makes it the most recent entry of its place.
-  // Without such an entry, returns the older entry of the place, which the caller overwrites. With
-  // one entry per place, two alternating keys would evict each other forever.
+  // Returns the entry for which `holds` is true, and makes it the most recent entry of its bucket.
+  // If there is no such entry, returns the older entry of the bucket, and the caller overwrites it.
+  // With one entry per bucket, two alternating keys would evict each other at each call.
   template <class Holds>
   [[gnu::always_inline]] static Found find(uint64_t hash, const Holds& holds) {
     Entry& first = latest(hash);
@@ -58,7 +58,7 @@ class ThreadTable {
     return entries_;
   }
 
-  // Not a ThreadObject, since every call of an op reads it.
+  // Not a ThreadObject, since every call of an op reads this pointer.
   [[gnu::tls_model("initial-exec")]] static inline thread_local constinit Entry* entries_ = nullptr;
 };
 

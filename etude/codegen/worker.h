@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The compiler is a separate process, so that LLVM's memory, locks and faults do not affect the
-// program. It starts at the first request and ends after an idle time, or when this process has
-// ended. Later requests start it again.
+// program. It starts at the first request. It ends when it has been idle for some time, or when
+// this process has ended. A later request starts it again.
 //
-// It detaches from this process when it starts, so wait() does not report it and it leaves no
-// zombie. It inherits no descriptor but its socket. It runs in a session of its own, so it receives
-// no signals from the terminal.
+// It detaches from this process when it starts. So wait() does not report it, and it leaves no
+// zombie. It keeps no descriptor of this process except its socket. It runs in a session of its
+// own, so it receives no signals from the terminal.
 #pragma once
 
 #include <atomic>
@@ -21,14 +21,14 @@
 namespace etude::codegen {
 
 struct WorkerSettings {
-  std::string program;                       // its file; "": none
-  std::string why_absent;                    // the reason, without a program
-  std::chrono::milliseconds idle{10'000};    // idle time after which it ends
-  std::chrono::milliseconds start{30'000};   // limit of the time to its first answer
-  std::chrono::milliseconds answer{60'000};  // limit of the time for one product
+  std::string program;                       // the file of the compiler; "": none
+  std::string why_absent;                    // the reason, if there is no program
+  std::chrono::milliseconds idle{10'000};    // idle time after which the compiler ends
+  std::chrono::milliseconds start{30'000};   // time limit for its first message
+  std::chrono::milliseconds answer{60'000};  // time limit for one request
 };
 
-// threads: thread-safe; one thread is served at a time, others wait.
+// threads: thread-safe. One thread is served at a time; the others wait.
 class Worker {
  public:
   explicit Worker(WorkerSettings settings) : settings_(std::move(settings)) {}
@@ -40,21 +40,22 @@ class Worker {
   // own.
   static Worker& of_process();
 
-  // Returns the requested product.
+  // Returns the bytes of the requested product (request.h), such as an object file.
   //
-  // throws: the errors of the compiler; kUnavailable if it ended or did not answer in time, or if
-  //         this process is about to end; kUnimplemented, with the reason, if there is no compiler.
+  // throws: the errors of the compiler; kUnavailable if the compiler ended or did not answer in
+  //         time, or if this process is about to end; kUnimplemented, with the reason, if there is
+  //         no compiler.
   std::string make(const Request& request);
 
-  // The reason why no more code will be made; "": none. After three consecutive failures of the
-  // compiler process it is not started again.
+  // The reason why no more code will be made; "" if code can be made. After three consecutive
+  // failures of the compiler process, it is not started again.
   std::string why_absent() const;
 
   // Call this when the process ends. Waiting threads throw kUnavailable at once, and no more code
   // is made.
   void end();
 
-  // 0: not running.
+  // The id of the compiler process; 0 if it is not running.
   pid_t pid() const;
 
  private:
@@ -70,24 +71,24 @@ class Worker {
 
   const WorkerSettings settings_;
   std::mutex asking_;         // held while a thread is served
-  mutable std::mutex state_;  // guards the following members; held briefly, also over fork()
-  Channel channel_;           // changed under both
+  mutable std::mutex state_;  // guards the following members; held briefly, and during fork()
+  Channel channel_;           // changed only while both are held
   Channel other_end_;         // open while it is passed to the compiler
   pid_t pid_ = 0;
   pid_t spawned_ = 0;  // the intermediate process that starts the compiler
-  int failures_ = 0;   // in a row
+  int failures_ = 0;   // consecutive
   std::string why_;
   std::atomic<bool> is_over_{false};
 };
 
-// Finds the file of the compiler: next to the library or program that contains this function, or in
-// the folder lib/ next to the folder bin/ of the program. "": none; `why` then lists the searched
-// places.
+// Returns the file of the compiler. Searches the folder of the library or program that contains
+// this function, then the folder of the program, each with its sibling folder lib/. Returns "" if
+// there is no compiler that may run; `why` is then the reason.
 std::string find_compiler(std::string& why);
-// Returns the versions that object files depend on besides their requests: the builds, LLVM, the
-// processor. Starts no process.
+// Returns, as text, everything except the request that an object file depends on: the build of the
+// library, the version of LLVM, the file of the compiler, the processor. Starts no process.
 //
-// throws: kUnimplemented, with the reason, without a compiler.
+// throws: kUnimplemented, with the reason, if there is no compiler.
 std::string maker();
 
 }  // namespace etude::codegen

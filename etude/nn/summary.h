@@ -28,8 +28,8 @@ struct Summary {
   Shape result;
   int64_t parameters = 0;  // of the whole model, including those outside of layers
   int64_t bytes = 0;
-  // The operations of the forward pass for this input: 2 for each multiply-add in Dense and
-  // convolutions, 2 for each element in normalisations, 0 for other ops.
+  // The floating-point operations of the forward pass for this input: 2 for each multiply-add in
+  // Dense and convolutions, 2 for each element in normalisations, 0 for other ops.
   int64_t flops = 0;
 
   // A table with one line per layer, then the totals.
@@ -38,7 +38,8 @@ struct Summary {
 
 namespace internal {
 
-// While alive, calls of this thread run on abstract tensors, and calls of layers are recorded.
+// While this object is alive, calls of this thread run on abstract tensors, and calls of layers are
+// recorded.
 class SummaryScope {
  public:
   SummaryScope();
@@ -56,11 +57,11 @@ class SummaryScope {
 
 }  // namespace internal
 
-// The layers that model(x) calls for an x of this shape, with the batch axis, and dtype:
+// The layers that model(x) calls. `input` is the shape of x, with the batch axis, and its dtype:
 // summary(model, {1, 28, 28, 1}), summary(embedding, {{8, 20}, kInt32}).
 //
-// throws: the errors of the model for such an input. Errors of layers name their path; all errors
-//         have the op and the user's line.
+// throws: the errors of the model for such an input. An error of a layer names the path of the
+//         layer. Each error names the op and the user's line.
 template <class Model>
 Summary summary(const Model& model, const TensorSpec& input, CallSite where = CallSite::here()) {
   return etude::internal::located("", where, [&] {
@@ -74,7 +75,7 @@ Summary summary(const Model& model, const Shape& input_shape, CallSite where = C
   return summary(model, TensorSpec{input_shape}, where);
 }
 
-// The same for the model that make() returns. The parameters are abstract tensors too, so even a
+// The summary of the model that make() returns. The parameters are abstract tensors too, so even a
 // large model takes no memory. Initialisers that compute on the host, such as orthogonal, cannot
 // run on abstract tensors.
 //

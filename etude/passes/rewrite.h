@@ -5,11 +5,11 @@
 
 namespace etude::internal {
 
-// Algebraic simplification: applies the `rewrites` of records to each node, and repeatedly to the
-// result.
+// Algebraic simplification: applies the rewrite rules of the op's record (OpDef::rewrites) to each
+// node, until no rule matches.
 //
-// Relies on: no derivative is computed of the result, so that ops such as stop_gradient may be
-// removed.
+// Relies on: no derivative of the result is computed. So a rule may remove ops such as
+// stop_gradient.
 GraphRef rewrite_calls(const Graph& graph);
 
 }  // namespace etude::internal

@@ -8,7 +8,8 @@
 // * Each value has exactly one source: it is the result of a call, carried, or loaded. A call comes
 //   after the calls that compute its operands.
 // * A value is loaded before the first call that reads it, and stored after the call that computes
-//   it. Loads and stores are in the order of the plan's steps, so that its places stay valid.
+//   it. Loads and stores are in the order of the plan's steps, since a later step may reuse the
+//   memory of a value.
 // * No value has more than kMostElements. All are float32, or bools in bytes of 0 and 1.
 #pragma once
 
@@ -36,23 +37,24 @@ struct SmallCall {
   enum class Combine : uint8_t { kSum, kProd, kMax, kMin };
   static constexpr std::size_t kMostDescribed = 64;  // elements of an operand or of the result
   using List = std::vector<uint16_t>;
-  // [outer, size, inner] to [outer, inner], in the order of kernels/cpu/reduce/reduce.h.
+  // Reduces [outer, size, inner] to [outer, inner], in the order of kernels/cpu/reduce/reduce.h.
   struct Axes {
     uint32_t outer, size, inner;
   };
 
   Kind kind = Kind::kMove;
-  // By operand: the index of the element that element i of the result reads; an empty list means
-  // index i. kMove has a single list, which numbers the elements of all operands consecutively.
+  // One list per operand: entry i is the index of the element that element i of the result reads.
+  // An empty list means index i. kMove has a single list; its indices number the elements of all
+  // operands consecutively.
   std::vector<List> at;
   // For kProgram: the program that is applied to those elements.
   std::shared_ptr<const scalar::Program> program;
   std::vector<double> params;
-  // For kProduct: the sum, from 0, of `depth` products. Each is a fused multiply-add; each step
-  // advances by `strides` elements.
+  // For kProduct: a dot product with `depth` terms, each a fused multiply-add, starting from 0.
+  // From one term to the next, operand o advances by strides[o] elements.
   uint32_t depth = 0;
   std::array<uint32_t, 2> strides{};
-  // For kCombine: consecutive reductions, then a division.
+  // For kCombine: consecutive reductions, then a division by `divisor`.
   Combine combine = Combine::kSum;
   std::vector<Axes> passes;
   float divisor = 1;
@@ -60,7 +62,7 @@ struct SmallCall {
 
 struct Cluster {
   static constexpr std::size_t kMostElements = SmallCall::kMostDescribed;  // four vectors of 16
-  static constexpr std::size_t kMostSlots = 64;                            // of a loop
+  static constexpr std::size_t kMostSlots = 64;                            // in a loop
   static constexpr std::size_t kMostWork = 2000;  // of one function, in units of work()
 
   struct Value {
@@ -72,14 +74,14 @@ struct Cluster {
     std::vector<uint32_t> operands;  // values
     uint32_t result = 0;
   };
-  // The location of a value: `slot` is one of the pointer arguments of the function. In a loop,
-  // step s adds s strides; a backward loop starts at the end.
+  // The address of a value: `slot` is the index of a pointer argument of the function. Step s of a
+  // loop adds s strides; in a reverse loop of n steps, it adds n - 1 - s strides.
   struct Place {
     uint32_t value = 0, slot = 0;
     int64_t offset = 0, stride = 0;  // bytes
   };
-  // A carried value: `before` of a step is `after` of the previous step. The first step loads it,
-  // and the last step stores it.
+  // A value that a loop carries: `after` of one step is `before` of the next. It is loaded from
+  // `from` before the first step, and stored to `to` after the last step.
   struct Carried {
     uint32_t before = 0, after = 0;
     Place from, to;
@@ -94,11 +96,12 @@ struct Cluster {
 
   // An estimate of the number of vector instructions, which limits the size of a function.
   static std::size_t work(const SmallCall& call, std::size_t count);
-  // All parameters, in the order of calls.
+  // The parameters of all calls, in the order of the calls.
   std::vector<double> params() const;
 };
 
-// The cluster as text, without its parameters. Clusters with equal texts share a function.
+// The cluster as text, without the values of its parameters. Clusters with equal texts share a
+// function.
 std::string to_string(const Cluster& cluster);
 // throws: kInternal if an invariant is broken.
 void check(const Cluster& cluster);

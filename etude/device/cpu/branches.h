@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs pieces of work of a hundred microseconds or more in parallel, such as branches of a plan.
-// Loops inside a piece still use all threads, unlike loops inside a chunk of parallel.h.
+// Runs tasks of a hundred microseconds or more in parallel, such as branches of a plan. A
+// parallel_for (parallel.h) inside such a task still uses all threads. Inside a chunk of another
+// parallel_for it uses one thread.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +12,15 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// Runs body(0) .. body(count - 1), each once, and returns when all have ended. If there is only one
-// thread, and inside a chunk of parallel_for, the bodies run one after another.
+// Runs body(0) .. body(count - 1), each once, and returns when all have ended. The bodies run one
+// after another if there is only one thread, or if the caller is inside a chunk of parallel_for.
 //
-// While a thread waits here, it may run bodies and chunks of other callers. So a caller, and a body
-// that runs a loop, must not hold anything that another body could need, such as a lock or scratch
-// memory of the thread.
+// While a thread waits here, it may run bodies and chunks of other callers. So a caller must not
+// hold anything that another body could need, such as a lock or scratch memory of the thread. The
+// same holds for a body that calls parallel_for.
 //
-// throws: the first exception of a body; bodies that have not begun are then not run.
-// threads: thread-safe. cost: about 0.2 us, and 5 to 50 us if a worker has to wake up.
+// throws: the first exception of a body; bodies that have not begun by then are skipped.
+// threads: thread-safe. cost: about 0.2 us, or 5 to 50 us if a worker has to wake up.
 void run_branches(int64_t count, FunctionRef<void(int64_t)> body);
 
 }  // namespace internal
