@@ -82,18 +82,22 @@ class Recorder : public std::enable_shared_from_this<Recorder> {
     Event event;
   };
 
-  // `seconds` and `own` are nanoseconds.
-  void add(const Event& event, int64_t seconds, int64_t own, int64_t allocations) {
-    ProfileEntry& sum = sums_[{event.op, event.where.file, event.where.line}];
-    ++sum.calls;
-    sum.seconds += 1e-9 * static_cast<double>(seconds);
-    sum.own_seconds += 1e-9 * static_cast<double>(own);
-    sum.bytes += event.bytes;
-    sum.allocations += allocations;
-    if (events_.size() < kMostEvents)
-      events_.push_back(event);
-    else
-      ++left_out_;
+  // `seconds` and `own` are nanoseconds. The profile lacks a call for which there is no memory.
+  void add(const Event& event, int64_t seconds, int64_t own, int64_t allocations) noexcept {
+    try {
+      ProfileEntry& sum = sums_[{event.op, event.where.file, event.where.line}];
+      ++sum.calls;
+      sum.seconds += 1e-9 * static_cast<double>(seconds);
+      sum.own_seconds += 1e-9 * static_cast<double>(own);
+      sum.bytes += event.bytes;
+      sum.allocations += allocations;
+      if (events_.size() < kMostEvents) {
+        events_.push_back(event);
+        return;
+      }
+    } catch (const std::bad_alloc&) {  // it is left out
+    }
+    ++left_out_;
   }
 
   // threads: thread-safe: called on the thread of a device.

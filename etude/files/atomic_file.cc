@@ -7,12 +7,15 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -135,11 +138,11 @@ void AtomicFile::create_temporary() {
   constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
   const mode_t mode = options_.is_private ? 0600 : 0666;  // less the umask
   for (;;) {
-    const std::filesystem::path name = folder_ / temporary_name();
+    std::filesystem::path name = folder_ / temporary_name();
     descriptor_ = open(name.c_str(), kFlags, mode);
     if (descriptor_ < 0 && (errno == EEXIST || errno == EINTR)) continue;  // a killed process' name
     if (descriptor_ < 0) fail("create a temporary file next to", errno);
-    temporary_ = name;
+    temporary_ = std::move(name);  // allocates nothing: the file exists, and has to be removed
     // The lock marks a file that is being written. Another process may have removed the file before
     // this process had the lock.
     struct stat facts;
@@ -147,7 +150,7 @@ void AtomicFile::create_temporary() {
     if (!is_locked && errno != EWOULDBLOCK) return;  // a file system without locks
     if (is_locked && fstat(descriptor_, &facts) == 0 && facts.st_nlink > 0) return;
     close(std::exchange(descriptor_, -1));
-    unlink(name.c_str());
+    unlink(temporary_.c_str());
   }
 }
 
@@ -232,14 +235,31 @@ void sync_folder(const std::filesystem::path& path) {
   }
 }
 
+std::vector<std::filesystem::path> paths_in(const std::filesystem::path& folder) {
+  const auto fail = [&](int error_number) {
+    throw_error(code_of_errno(error_number),
+                fmt::format("cannot read the folder '{}': {}", folder.string(),
+                            std::generic_category().message(error_number)));
+  };
+  const auto close = [](DIR* opened) { closedir(opened); };
+  const std::unique_ptr<DIR, decltype(close)> entries(opendir(folder.c_str()), close);
+  std::vector<std::filesystem::path> out;
+  if (entries == nullptr && (errno == ENOENT || errno == ENOTDIR)) return out;
+  if (entries == nullptr) fail(errno);
+  for (;;) {
+    errno = 0;
+    const dirent* const entry = readdir(entries.get());
+    if (entry == nullptr && errno != 0) fail(errno);
+    if (entry == nullptr) return out;
+    const std::string_view name = entry->d_name;
+    if (name != "." && name != "..") out.push_back(folder / name);
+  }
+}
+
 void remove_leftovers(const std::filesystem::path& folder) noexcept {
   try {
-    std::error_code failed;
-    std::filesystem::directory_iterator entries(folder, failed);
-    while (!failed && entries != std::filesystem::directory_iterator()) {
-      const std::filesystem::path path = entries->path();
+    for (const std::filesystem::path& path : paths_in(folder)) {
       if (is_temporary_name(path.filename().string())) remove_if_abandoned(path);
-      entries.increment(failed);
     }
   } catch (const std::exception&) {  // the files stay
   }

@@ -16,6 +16,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "etude/base/error.h"
 
@@ -82,6 +83,13 @@ void sync_folder(const std::filesystem::path& folder);
 // Removes the temporary files that killed processes of this user left in a folder. Files of
 // processes that still write have a lock and stay. Best effort.
 void remove_leftovers(const std::filesystem::path& folder) noexcept;
+
+// The paths in a folder; none if there is no such folder. Iterators of std::filesystem end the
+// process if they have no memory, so folders are read here.
+//
+// throws: kFailedPrecondition without access, kResourceExhausted without descriptors or memory,
+//         kDataLoss for another failure; std::bad_alloc.
+std::vector<std::filesystem::path> paths_in(const std::filesystem::path& folder);
 
 // The error code of an error number of the system.
 ErrorCode code_of_errno(int error_number);

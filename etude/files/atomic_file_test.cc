@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <vector>
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -240,6 +241,15 @@ TEST_F(AtomicFileTest, LeftoversOfKilledProcessesAreRemoved) {
   open_file.write("x");
   open_file.commit();
   EXPECT_EQ(content(folder_ / "mine"), "x");
+}
+
+TEST_F(AtomicFileTest, AFolderThatCannotBeReadIsNotAnEmptyOne) {
+  put(folder_ / "a", "x");
+  EXPECT_EQ(paths_in(folder_), std::vector<fs::path>{folder_ / "a"});
+  EXPECT_TRUE(paths_in(folder_ / "none").empty());
+  EXPECT_TRUE(paths_in(folder_ / "a").empty());
+  expect_error(ErrorCode::kFailedPrecondition, "cannot read the folder '",
+               [&] { paths_in(folder_ / std::string(300, 'n')); });
 }
 
 }  // namespace

@@ -87,6 +87,16 @@ void FolderLock::note_holder() const {
 FolderLock::FolderLock(const std::filesystem::path& folder, std::string_view name,
                        std::chrono::milliseconds patience)
     : file_(folder / name) {
+  try {
+    wait_for(folder, patience);
+    note_holder();
+  } catch (...) {  // no destructor runs
+    release();
+    throw;
+  }
+}
+
+void FolderLock::wait_for(const std::filesystem::path& folder, std::chrono::milliseconds patience) {
   constexpr std::chrono::milliseconds kStep(5);
   const auto begin = std::chrono::steady_clock::now();
   while (!take()) {
@@ -103,12 +113,14 @@ FolderLock::FolderLock(const std::filesystem::path& folder, std::string_view nam
         folder.string(), std::chrono::duration_cast<std::chrono::seconds>(patience).count());
     std::this_thread::sleep_for(kStep);
   }
-  note_holder();
+  is_held_ = true;
 }
 
-FolderLock::~FolderLock() {
+FolderLock::~FolderLock() { release(); }
+
+void FolderLock::release() noexcept {
   if (descriptor_ < 0) return;
-  ::unlink(file_.c_str());  // while no other process has the lock
+  if (is_held_) ::unlink(file_.c_str());  // while no other process has the lock
   ::close(descriptor_);
 }
 

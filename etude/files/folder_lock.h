@@ -28,11 +28,14 @@ class FolderLock {
   FolderLock& operator=(const FolderLock&) = delete;
 
  private:
+  void wait_for(const std::filesystem::path& folder, std::chrono::milliseconds patience);
   bool take();
   void note_holder() const;
+  void release() noexcept;
 
   std::filesystem::path file_;
   int descriptor_ = -1;
+  bool is_held_ = false;
 };
 
 }  // namespace etude::internal

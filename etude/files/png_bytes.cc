@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <csetjmp>
 #include <cstdio>
+#include <cstdlib>
 #include <new>
 #include <utility>
 
@@ -30,7 +31,16 @@ struct Source {
   std::span<const uint8_t> file;
   std::size_t at = 0;
   char message[160] = "";
+  bool has_no_memory = false;
 };
+
+// The memory of libpng and of its zlib, whose texts for a failed malloc differ.
+png_voidp take_memory(png_structp png, png_alloc_size_t bytes) {
+  void* const made = std::malloc(bytes);
+  if (made == nullptr) static_cast<Source*>(png_get_mem_ptr(png))->has_no_memory = true;
+  return made;
+}
+void give_memory_back(png_structp, png_voidp memory) { std::free(memory); }
 
 void note_error(png_structp png, png_const_charp message) {
   auto* source = static_cast<Source*>(png_get_error_ptr(png));
@@ -89,7 +99,8 @@ bool read_rows(png_structp png, png_bytepp rows) {
 class PngReader {
  public:
   explicit PngReader(Source& source) {
-    png_ = png_create_read_struct(PNG_LIBPNG_VER_STRING, &source, note_error, ignore_warning);
+    png_ = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, &source, note_error, ignore_warning,
+                                    &source, take_memory, give_memory_back);
     if (png_ != nullptr) info_ = png_create_info_struct(png_);
     if (info_ == nullptr) destroy();
     ETUDE_REQUIRE_CODE(kResourceExhausted, info_ != nullptr, "libpng could not start");
@@ -162,6 +173,8 @@ Tensor image_of_png(std::span<const uint8_t> file, std::string_view name, int ch
   Source source{.file = file};
   const PngReader reader(source);
   const auto require = [&](bool holds) {
+    ETUDE_REQUIRE_CODE(kResourceExhausted, holds || !source.has_no_memory,
+                       "{}: libpng has no memory for the image", name);
     ETUDE_REQUIRE_CODE(kDataLoss, holds, "{}: offset {}: {}", name, source.at, source.message);
   };
   require(read_info(reader.png(), reader.info(), channels));

@@ -14,6 +14,7 @@
 #include "etude/core/call/call_scope.h"
 #include "etude/core/dtype.h"
 #include "etude/core/internal/host_door.h"
+#include "etude/files/json_tree.h"
 #include "etude/files/read_budget.h"
 
 namespace etude::io {
@@ -164,7 +165,8 @@ Tensor from_json(std::string_view text, CallSite where) {
   return etude::internal::located("from_json", where, [&] {
     etude::internal::ReadBudget budget("JSON", text.size());
     etude::internal::count_json(text, budget);
-    const json object = json::parse(text, nullptr, false);
+    const etude::internal::JsonTree<json> tree(text);
+    const json& object = tree.root();
     ETUDE_REQUIRE_CODE(kDataLoss, !object.is_discarded(), "this is not JSON: {}",
                        text.substr(0, 40));
     const json& dtype_name = member(object, "dtype");

@@ -44,22 +44,21 @@ ImageFolder image_folder(const std::string& path, CallSite where) {
   return etude::internal::located("image_folder", where, [&] {
     std::error_code problem;
     ETUDE_REQUIRE_CODE(kNotFound, fs::is_directory(path, problem), "there is no folder '{}'", path);
-    const auto sorted = [](const fs::path& folder, const auto& wanted) {
+    const auto sorted = [](const fs::path& folder, const auto& is_wanted) {
       std::vector<std::string> names;
-      for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
-        if (wanted(entry)) names.push_back(entry.path().filename().string());
+      for (const fs::path& inner : etude::internal::paths_in(folder)) {
+        if (is_wanted(inner)) names.push_back(inner.filename().string());
       }
       std::sort(names.begin(), names.end());
       return names;
     };
     ImageFolder out;
     out.classes =
-        sorted(path, [](const fs::directory_entry& entry) { return entry.is_directory(); });
+        sorted(path, [&](const fs::path& inner) { return fs::is_directory(inner, problem); });
     for (std::size_t i = 0; i < out.classes.size(); ++i) {
       const fs::path folder = fs::path(path) / out.classes[i];
-      for (const std::string& name : sorted(folder, [](const fs::directory_entry& entry) {
-             return entry.path().extension() == ".png";
-           })) {
+      for (const std::string& name :
+           sorted(folder, [](const fs::path& inner) { return inner.extension() == ".png"; })) {
         out.files.push_back({(folder / name).string(), static_cast<int32_t>(i)});
       }
     }

@@ -13,6 +13,7 @@
 
 #include "etude/base/check.h"
 #include "etude/core/call/call_scope.h"
+#include "etude/files/json_tree.h"
 #include "etude/files/read_budget.h"
 #include "etude/kinds/kinds.h"
 
@@ -143,7 +144,8 @@ Description parsed(std::string_view text) {
     return guard(event, value);
   };
   try {
-    const Json json = Json::parse(text, watch);
+    const etude::internal::JsonTree<Json> tree(Json::parse(text, watch));
+    const Json& json = tree.root();
     if (json.is_string()) return {json.get<std::string>(), {}};
     return description_of(json);
   } catch (const Json::exception& error) {
@@ -156,7 +158,7 @@ Description parsed(std::string_view text) {
 std::string to_json(const Description& description, CallSite where) {
   return etude::internal::located("kinds::to_json", where, [&] {
     try {
-      return json_of(description, "").dump();
+      return etude::internal::JsonTree<Json>(json_of(description, "")).root().dump();
     } catch (const Json::exception& error) {
       ETUDE_THROW(kInvalidArgument, "a text is not UTF-8: {}", error.what());
     }

@@ -5,9 +5,11 @@
 
 #include "etude/base/check.h"
 #include "etude/core/call/builtin.h"
+#include "etude/core/context/context.h"
 #include "etude/core/context/placement.h"
 #include "etude/core/copies.h"
 #include "etude/core/internal/host_door.h"
+#include "etude/ops.h"
 
 namespace etude::optim::internal {
 namespace {
@@ -21,8 +23,11 @@ std::string name_of(const std::string& path, std::size_t index) {
 
 Tensor count_of(int64_t updates) { return Tensor(std::vector<int64_t>{updates}, Shape{}); }
 
-Tensor started(const StateStart& start, const Tensor& value) {
-  return start.is_parameter ? value : etude::internal::full(start.type, start.value);
+// Eagerly, a state that starts as the parameter has memory of its own. If they shared it, the first
+// step could overwrite neither.
+Tensor first_state(const StateStart& start, const Tensor& value) {
+  if (!start.is_parameter) return etude::internal::full(start.type, start.value);
+  return ContextStack::is_eager() ? value * 1.0 : value;
 }
 
 }  // namespace
@@ -71,7 +76,8 @@ void Slots::pair(const std::vector<Parameter>& parameters) {
                 parameters.size(), slots_.size());
 }
 
-void Slots::begin_update(const std::vector<Parameter>& parameters, StartOf start) {
+void Slots::begin_update(const std::vector<Parameter>& parameters, StartOf start,
+                         std::vector<Tensor*>& started) {
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const auto& [value, gradient, path, is_frozen, is_tangent] = parameters[i];
     const std::string& known = slots_[i].path;
@@ -88,7 +94,10 @@ void Slots::begin_update(const std::vector<Parameter>& parameters, StartOf start
                     "parameter {} moves by its own rule (DifferentiableTraits), so it has no {}: "
                     "weights alone are averaged. Freeze it, or leave out what keeps the {}",
                     name_of(known, i), names_[k], names_[k]);
-      if (!state.has_value() && begin.type != nullptr) state = started(begin, *value);
+      if (!state.has_value() && begin.type != nullptr) {
+        started.push_back(&state);
+        state = first_state(begin, *value);
+      }
       // A state from a file comes to the device of its parameter.
       if (state.has_value() && begin.type != nullptr) {
         state = etude::internal::moved(state, begin.type->device());

@@ -91,9 +91,10 @@ class Slots {
   // Assigns slots to `parameters`. throws: kInvalidArgument for a model with other tensors than at
   // the last update, and for restored state without a parameter.
   void pair(const std::vector<Parameter>& parameters);
-  // Creates missing state, and checks types. throws: kInvalidArgument, with the path, for a
-  // gradient of another type than its parameter, and for state of another type.
-  void begin_update(const std::vector<Parameter>& parameters, StartOf start);
+  // Creates missing state, adds it to `started`, and checks types. throws: kInvalidArgument, with
+  // the path, for a gradient of another type than its parameter, and for state of another type.
+  void begin_update(const std::vector<Parameter>& parameters, StartOf start,
+                    std::vector<Tensor*>& started);
   // Records, for explain_copy(), the shared tensors of parameter i that a step at `where` will
   // copy.
   void note_copies(std::size_t i, const Tensor& value, std::string_view by, CallSite where) const;

@@ -10,13 +10,16 @@
 #include "etude/kernels/cpu/optimizer/descent_rules.h"
 #include "etude/kernels/cpu/optimizer/tensor_rules.h"
 #include "etude/ops.h"
+#include "etude/optim/internal/changes.h"
 
 namespace etude::optim {
 namespace {
 
 using etude::internal::cast;
+using internal::call_rule;
 using internal::StateStart;
 using internal::Step;
+using internal::step_by_rule;
 
 Tensor length(const Tensor& x) { return etude::internal::length({&x, 1}); }
 Tensor root_mean_square(const Tensor& x) {
@@ -40,20 +43,25 @@ Tensor multiplied(const Tensor& rates, const Tensor& factor,
   return rates * where(Tensor(is_meant) > 0.0, factor, 1.0);
 }
 
-// w -= lr factor direction, with the rate lr of the step: every rule here has it first, as Apply.
-void apply(const Step& step, const Tensor& direction, const Tensor& factor) {
-  const Tensor rates = multiplied(step.rates, factor, {&optimizer::Apply::Rates<double>::lr});
+// Adds the step w - lr factor direction, with the rate lr of the step: every rule here has it
+// first, as Apply.
+void apply(const Step& step, const Tensor& w, Tensor direction, const Tensor& factor) {
   static const etude::internal::Permanent<Attrs> rule(
       internal::rule_attrs(optimizer::Apply::kName));
-  internal::run_rule(*rule, {step.parameter, direction, rates, *rule, {}, step.may_overwrite});
+  const Tensor& kept = step.changes.keep(std::move(direction));
+  const Tensor& rates =
+      step.changes.keep(multiplied(step.rates, factor, {&optimizer::Apply::Rates<double>::lr}));
+  step.changes.step(step.parameter, {*rule, w, kept, rates, {}, step.may_overwrite});
 }
 
-// Runs a rule that computes a direction instead of a step: updates the states, and returns the
+// Runs a rule that computes a direction instead of a step: adds the new states, and returns the
 // direction.
 Tensor direction_of(const Attrs& rule, const Step& step, std::span<Tensor> states) {
-  Tensor direction = step.parameter;
-  internal::run_rule(rule, {direction, step.gradient, step.rates, rule, states, false});
-  return direction;
+  Values made = call_rule({rule, step.parameter, step.gradient, step.rates, states});
+  for (std::size_t k = 0; k < states.size(); ++k) {
+    step.changes.set(states[k], std::move(made[1 + k]));
+  }
+  return std::move(made[0]);
 }
 
 }  // namespace
@@ -69,9 +77,7 @@ void LARS::run_step(const Step& step) const {
   const Tensor w = length(step.parameter), g = length(step.gradient);
   const Tensor trust = options_.trust * w / (g + rate_in(step.rates, &Rates::weight_decay) * w);
   const Tensor factor = where(logical_and(w > 0.0, g > 0.0), trust, 1.0);
-  const Tensor rates = multiplied(step.rates, factor, {&Rates::fresh});
-  internal::run_rule(step.rule, {step.parameter, step.gradient, rates, step.rule, step.states,
-                                 step.may_overwrite});
+  step_by_rule(step, step.changes.keep(multiplied(step.rates, factor, {&Rates::fresh})));
 }
 
 LAMB::LAMB(LAMBOptions options, CallSite where)
@@ -79,7 +85,7 @@ LAMB::LAMB(LAMBOptions options, CallSite where)
 void LAMB::run_step(const Step& step) const {
   const Tensor direction = direction_of(step.rule, step, step.states);
   const Tensor w = length(step.parameter), r = length(direction);
-  apply(step, direction, where(logical_and(w > 0.0, r > 0.0), w / r, 1.0));
+  apply(step, step.parameter, direction, where(logical_and(w > 0.0, r > 0.0), w / r, 1.0));
 }
 
 namespace {
@@ -121,12 +127,10 @@ StateStart Muon::start_of(std::string_view state, const Tensor& value) const {
 }
 void Muon::run_step(const Step& step) const {
   using Rates = optimizer::Muon::Rates<double>;  // AdamW has the same rates
-  Tensor& w = step.parameter;
+  const Tensor& w = step.parameter;
   if (w.rank() < 2) {
-    const Tensor rates =
-        multiplied(step.rates, number(options_.vector_rate), {&Rates::lr, &Rates::weight_decay});
-    internal::run_rule(step.rule,
-                       {w, step.gradient, rates, step.rule, step.states, step.may_overwrite});
+    step_by_rule(step, step.changes.keep(multiplied(step.rates, number(options_.vector_rate),
+                                                    {&Rates::lr, &Rates::weight_decay})));
     return;
   }
   static const etude::internal::Permanent<Attrs> turning(
@@ -135,9 +139,10 @@ void Muon::run_step(const Step& step) const {
   const auto [rows, columns] = matrix_of(w);
   const Tensor turned =
       reshape(orthogonalized(reshape(direction, {rows, columns})), w.shape().to_vector());
-  w = w - cast(rate_in(step.rates, &Rates::weight_decay), w.dtype()) * w;
+  const Tensor& decayed =
+      step.changes.keep(w - cast(rate_in(step.rates, &Rates::weight_decay), w.dtype()) * w);
   const double ratio = static_cast<double>(columns) / static_cast<double>(rows);
-  apply(step, turned, number(std::sqrt(std::max(1.0, ratio))));
+  apply(step, decayed, turned, number(std::sqrt(std::max(1.0, ratio))));
 }
 
 Adafactor::Adafactor(AdafactorOptions options, CallSite where)
@@ -153,27 +158,27 @@ StateStart Adafactor::start_of(std::string_view state, const Tensor& value) cons
   return {intern_type(value.dtype(), Shape(sizes))};
 }
 void Adafactor::run_step(const Step& step) const {
-  Tensor& w = step.parameter;
+  const Tensor& w = step.parameter;
   using Rates = optimizer::Adafactor::Rates<double>;
   const auto rate = [&](double Rates::*of) { return cast(rate_in(step.rates, of), w.dtype()); };
   Tensor direction;
   if (w.rank() < 2) {
     direction = direction_of(step.rule, step, step.states.first(1));
   } else {
-    Tensor &rows = step.states[1], &columns = step.states[2];
     const Tensor squares = square(step.gradient);
-    rows = rate(&Rates::old) * rows +
-           rate(&Rates::fresh) * mean(squares, {.axis = -1, .keepdims = true});
-    columns = rate(&Rates::old) * columns +
-              rate(&Rates::fresh) * mean(squares, {.axis = -2, .keepdims = true});
+    const Tensor rows = rate(&Rates::old) * step.states[1] +
+                        rate(&Rates::fresh) * mean(squares, {.axis = -1, .keepdims = true});
+    const Tensor columns = rate(&Rates::old) * step.states[2] +
+                           rate(&Rates::fresh) * mean(squares, {.axis = -2, .keepdims = true});
+    step.changes.set(step.states[1], rows);
+    step.changes.set(step.states[2], columns);
     const Tensor whole = maximum(mean(rows, {.axis = -2, .keepdims = true}), options_.eps1);
     direction = step.gradient * rsqrt(maximum(rows / whole * columns, rate(&Rates::min_variance)));
   }
   // The rate is relative to the size of the parameter, and a large direction is made smaller.
   const Tensor size = maximum(root_mean_square(w), options_.eps2);
   const Tensor excess = maximum(root_mean_square(direction) / options_.threshold, 1.0);
-  w = w - rate(&Rates::weight_decay) * w;
-  apply(step, direction, size / excess);
+  apply(step, step.changes.keep(w - rate(&Rates::weight_decay) * w), direction, size / excess);
 }
 
 namespace {
@@ -207,22 +212,24 @@ StateStart Shampoo::start_of(std::string_view state, const Tensor& value) const 
   return {intern_type(value.dtype(), Shape{n, n})};
 }
 void Shampoo::run_step(const Step& step) const {
-  Tensor& w = step.parameter;
+  const Tensor& w = step.parameter;
   if (w.rank() < 2) {
-    internal::run_rule(step.rule, {w, step.gradient, step.rates, step.rule, step.states.first(1),
-                                   step.may_overwrite});
+    step.changes.step(step.parameter, {step.rule, w, step.gradient, step.rates,
+                                       step.states.first(1), step.may_overwrite});
     return;
   }
-  Tensor &left = step.states[1], &right = step.states[2];
   const Matrix size = matrix_of(w);
   const Tensor g = reshape(step.gradient, {size.rows, size.columns});
-  left = left + matmul(g, g, {.transpose_y = true});
-  right = right + matmul(g, g, {.transpose_x = true});
+  const Tensor left = step.states[1] + matmul(g, g, {.transpose_y = true});
+  const Tensor right = step.states[2] + matmul(g, g, {.transpose_x = true});
+  step.changes.set(step.states[1], left);
+  step.changes.set(step.states[2], right);
   const Tensor direction = matmul(matmul(inverse_fourth_root(left, options_.eps), g),
                                   inverse_fourth_root(right, options_.eps));
-  w = w -
-      cast(rate_in(step.rates, &optimizer::Shampoo::Rates<double>::weight_decay), w.dtype()) * w;
-  apply(step, reshape(direction, w.shape().to_vector()), number(1));
+  const Tensor decay =
+      cast(rate_in(step.rates, &optimizer::Shampoo::Rates<double>::weight_decay), w.dtype());
+  apply(step, step.changes.keep(w - decay * w), reshape(direction, w.shape().to_vector()),
+        number(1));
 }
 
 }  // namespace etude::optim

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Optimisers that read whole tensors: LARS and LAMB read norms; Muon, Adafactor and Shampoo treat
-// tensors as matrices. Each step allocates a few tensors of the size of its parameter.
+// tensors as matrices. Each step allocates a few tensors of the size of its parameter, except steps
+// of LARS and of vectors in Muon and Shampoo.
 //
 // Norms are correct for elements of any magnitude. Sums and means of squared gradients in the state
 // (LAMB, Adafactor, Shampoo, vectors in Muon) may overflow: float32 gradients of 1e19 and more lead
@@ -65,6 +66,7 @@ class LAMB : public internal::OptimizerWith<LAMBOptions> {
 
  private:
   void run_step(const internal::Step& step) const override;
+  bool is_small_step(const Tensor& /*parameter*/) const override { return false; }
 
   ETUDE_FIELDS(LAMB, slots_);
 };
@@ -98,6 +100,7 @@ class Muon : public internal::OptimizerWith<MuonOptions> {
   std::optional<double> option(std::string_view name) const override;
   internal::StateStart start_of(std::string_view state, const Tensor& value) const override;
   void run_step(const internal::Step& step) const override;
+  bool is_small_step(const Tensor& x) const override { return x.rank() < 2; }
 
   ETUDE_FIELDS(Muon, slots_);
 };
@@ -129,6 +132,7 @@ class Adafactor : public internal::OptimizerWith<AdafactorOptions> {
  private:
   internal::StateStart start_of(std::string_view state, const Tensor& value) const override;
   void run_step(const internal::Step& step) const override;
+  bool is_small_step(const Tensor& /*parameter*/) const override { return false; }
 
   ETUDE_FIELDS(Adafactor, slots_);
 };
@@ -156,6 +160,7 @@ class Shampoo : public internal::OptimizerWith<ShampooOptions> {
  private:
   internal::StateStart start_of(std::string_view state, const Tensor& value) const override;
   void run_step(const internal::Step& step) const override;
+  bool is_small_step(const Tensor& x) const override { return x.rank() < 2; }
 
   ETUDE_FIELDS(Shampoo, slots_);
 };

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "etude/core/tensor.h"
+#include "etude/optim/internal/changes.h"
 #include "etude/optim/slots.h"
 #include "etude/optim/transforms.h"
 
@@ -30,13 +31,27 @@ class Condition {
   Tensor value_;  // bool[]
 };
 
+// One update.
 struct TransformRun {
+  static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
+
   Slots& slots;
   std::vector<Parameter>& parameters;
-  std::vector<Tensor>& gradients;  // of the parameters; absent ones stay absent
-  Condition due{true};             // whether this call updates the model
+  Changes changes = {};
+  std::vector<Tensor> rates = {};        // of the rule, by group
+  std::vector<Tensor> gradients = {};    // of the parameters; absent ones stay absent
+  Condition due{true};                   // whether this call updates the model
+  std::vector<std::size_t> places = {};  // by parameter: its change; kNone: none, or it is made
+  std::vector<std::size_t> moved = {};   // parameters whose change is made
+  Tensor next_count = {};                // traced: the updates after this one
 
   bool is_traced() const { return slots.is_traced(); }
+  // Parameter i after its step, as an operand.
+  const Tensor& value(std::size_t i) const {
+    return places[i] == kNone ? *parameters[i].value : changes.value(places[i]);
+  }
+  // The updates after this one, int64[].
+  Tensor count() const;
   // Returns the state `name` of parameter i.
   Tensor& state(const char* name, std::size_t i) const;
   // Whether the integer x, int64[], has this remainder modulo `divisor`.

@@ -10,8 +10,10 @@
 #include "etude/core/call/call_scope.h"
 #include "etude/core/call/run.h"
 #include "etude/core/dtype_functions.h"
+#include "etude/kernels/cpu/optimizer/transform_rules.h"
 #include "etude/ops.h"
 #include "etude/ops/random.h"
+#include "etude/optim/internal/optimizer.h"
 #include "etude/optim/transform_run.h"
 
 namespace etude::optim {
@@ -47,6 +49,10 @@ Tensor& TransformRun::state(const char* name, std::size_t i) const {
   const auto& names = slots.names();
   const auto k = std::find(names.begin(), names.end(), name) - names.begin();
   return slots[i][static_cast<std::size_t>(k)];
+}
+
+Tensor TransformRun::count() const {
+  return is_traced() ? next_count : Tensor(std::vector<int64_t>{slots.updates() + 1}, Shape{});
 }
 
 Condition TransformRun::has_remainder(const Tensor& x, int64_t divisor, int64_t remainder) const {
@@ -124,6 +130,18 @@ void run_add_noise(TransformRun& run, const Transform& self) {
   });
 }
 
+// Adds a step of a rule of transform_rules.h on the state `kept` if the condition holds. Returns
+// the number of the change.
+template <class Rule>
+std::size_t step_state(TransformRun& run, Tensor& kept, const Tensor& with, const Tensor& rates,
+                       const Condition& due) {
+  static const etude::internal::Permanent<Attrs> rule(rule_attrs(Rule::kName));
+  const std::size_t change =
+      run.changes.step(kept, {*rule, kept, with, rates, {}, due.is_always()});
+  if (!due.is_always()) run.changes.pick(change, due);
+  return change;
+}
+
 constexpr const char* kCalls = "accumulated_calls";  // since the last update
 
 void run_accumulate(TransformRun& run, const Transform& self) {
@@ -131,13 +149,23 @@ void run_accumulate(TransformRun& run, const Transform& self) {
   Tensor& calls = run.slots.number(kCalls);
   const auto period = static_cast<int64_t>(n);
   const Condition due = run.has_remainder(calls, period, period - 1);
+  const Tensor& rates = run.changes.keep(rates_of({n}));
   each_gradient(run, [&](std::size_t i, Tensor& g) {
     Tensor& kept = run.state("accumulated", i);
+    if (due.is_never()) {
+      step_state<optimizer::Accumulate>(run, kept, g, rates, Condition(true));
+      return;
+    }
     g = kept + g / n;
-    kept = due.pick(zeros_like(g), g);
+    if (due.is_always()) {
+      step_state<optimizer::Restart>(run, kept, g, rates, due);
+    } else {
+      run.changes.set(kept, due.pick(zeros_like(g), g));
+    }
   });
-  calls = due.pick(int64_scalar(0),
-                   run.is_traced() ? calls + 1 : int64_scalar(calls.item<int64_t>() + 1));
+  run.changes.set(calls,
+                  due.pick(int64_scalar(0),
+                           run.is_traced() ? calls + 1 : int64_scalar(calls.item<int64_t>() + 1)));
   run.due = run.due && due;
 }
 
@@ -160,16 +188,16 @@ void run_loss_scaling(TransformRun& run, const Transform& self) {
   const Condition goes_on = run.is_traced() ? Condition(finite) : Condition(finite.item<bool>());
   const Condition grows = run.has_remainder(calls, every, every - 1);
   const Tensor larger = grows.pick(scale * growth, scale);
-  scale = goes_on.pick(larger, scale * backoff);
-  calls = goes_on.pick(calls + 1, int64_scalar(0));
+  run.changes.set(scale, goes_on.pick(larger, scale * backoff));
+  run.changes.set(calls, goes_on.pick(calls + 1, int64_scalar(0)));
   run.due = run.due && goes_on;
 }
 
 void run_ema(TransformRun& run, const Transform& self) {
   const double decay = self.number(0);
+  const Tensor& rates = run.changes.keep(rates_of({decay, 1 - decay}));
   each_gradient(run, [&](std::size_t i, const Tensor&) {
-    Tensor& kept = run.state("ema", i);
-    kept = run.due.pick(decay * kept + (1 - decay) * *run.parameters[i].value, kept);
+    step_state<optimizer::Ema>(run, run.state("ema", i), run.value(i), rates, run.due);
   });
 }
 
@@ -178,29 +206,30 @@ void run_swa(TransformRun& run, const Transform& self) {
   const auto start = static_cast<int64_t>(self.number(0));
   const auto every = static_cast<int64_t>(self.number(1));
   const bool is_traced = run.is_traced();
-  const Tensor since =
-      is_traced ? run.slots.count() - start : int64_scalar(run.slots.updates() - start);
+  const Tensor since = run.count() - start;
   const Condition begins =
       is_traced ? Condition(since >= 0) : Condition(since.item<int64_t>() >= 0);
   const Condition counts = run.due && begins && run.has_remainder(since, every, 0);
   if (counts.is_never()) return;
   const Tensor n = cast(since, kFloat64) / static_cast<double>(every) + 1.0;
-  each_gradient(run, [&](std::size_t i, const Tensor& g) {
-    Tensor& kept = run.state("swa", i);
-    const Tensor& w = *run.parameters[i].value;
-    kept = counts.pick(kept + (w - kept) / cast(n, g.dtype()), kept);
+  const Tensor& rates = run.changes.keep(rates_of({1}) * n);
+  each_gradient(run, [&](std::size_t i, const Tensor&) {
+    step_state<optimizer::Swa>(run, run.state("swa", i), run.value(i), rates, counts);
   });
 }
 
 void run_lookahead(TransformRun& run, const Transform& self) {
   const Condition syncs =
-      run.due && run.has_remainder(run.slots.count(), static_cast<int64_t>(self.number(0)), 0);
+      run.due && run.has_remainder(run.count(), static_cast<int64_t>(self.number(0)), 0);
   if (syncs.is_never()) return;
+  const Tensor& rates = run.changes.keep(rates_of({self.number(1)}));
   each_gradient(run, [&](std::size_t i, const Tensor&) {
-    Tensor& slow = run.state("slow", i);
+    const std::size_t slow =
+        step_state<optimizer::Lookahead>(run, run.state("slow", i), run.value(i), rates, syncs);
     Tensor& w = *run.parameters[i].value;
-    slow = syncs.pick(slow + self.number(1) * (w - slow), slow);
-    w = syncs.pick(slow, w);
+    run.places[i] = syncs.is_always()
+                        ? run.changes.set_to(w, slow)
+                        : run.changes.set(w, syncs.pick(run.changes.value(slow), run.value(i)));
   });
 }
 

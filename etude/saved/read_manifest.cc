@@ -7,6 +7,7 @@
 
 #include "etude/base/check.h"
 #include "etude/files/crc32c.h"
+#include "etude/files/json_tree.h"
 #include "etude/files/read_budget.h"
 #include "etude/saved/manifest.h"
 #include "etude/saved/structure.h"
@@ -20,7 +21,7 @@ class Reader {
  public:
   explicit Reader(const std::string& file) : file_(file) {}
 
-  json body(std::string_view text) {
+  etude::internal::JsonTree<json> body(std::string_view text) {
     constexpr std::string_view kBegin = "{\"crc32c\":\"", kMiddle = "\",\"saved\":", kEnd = "}\n";
     constexpr std::size_t kDigits = 8, kBody = kBegin.size() + kDigits + kMiddle.size();
     require_at(text.size() > kBody + kEnd.size() && text.starts_with(kBegin) &&
@@ -33,7 +34,8 @@ class Reader {
     require_at(text.substr(kBegin.size(), kDigits) ==
                    fmt::format("{:08x}", etude::internal::crc32c(0, part)),
                kBody, "the CRC-32C does not match the rest: the file is damaged");
-    json out = json::parse(part, nullptr, false);
+    etude::internal::JsonTree<json> tree(part);
+    const json& out = tree.root();
     // JSON that is written again unchanged has no duplicate key and no number in another form.
     require_at(!out.is_discarded() && out.dump() == part, kBody, "it was not written by Etude");
     const int64_t format = number(out, "format");
@@ -43,7 +45,7 @@ class Reader {
         "{}. Load it with a newer version",
         file_, format, kFormat);
     require(format == kFormat, "it has no format");
-    return out;
+    return tree;
   }
 
   const json& at(const json& from, const char* key) const {
@@ -288,10 +290,10 @@ void read_lists(const Reader& in, const json& body, Content& content, Manifest& 
 
 Content read_manifest(std::string_view text, const std::string& file, Manifest& manifest) {
   Reader in(file);
-  const json body = in.body(text);
+  const etude::internal::JsonTree<json> body = in.body(text);
   Content out;
   try {
-    read_lists(in, body, out, manifest);
+    read_lists(in, body.root(), out, manifest);
   } catch (const Error& error) {
     // Names of parts that are empty or repeated, and structures of another form.
     if (std::string_view(error.what()).starts_with(file)) throw;

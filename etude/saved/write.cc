@@ -124,23 +124,30 @@ void write_assets(const fs::path& folder, const Content& content, Manifest& mani
   }
 }
 
-// Best effort: a file that stays does no harm.
-void remove_others(const fs::path& folder, const Manifest& manifest) {
+// Removes files that the manifest does not name.
+void remove_unnamed(const fs::path& folder, const Manifest& manifest) {
   std::set<std::string> named{manifest.graphs.name}, assets;
   for (const StoredFile& file : manifest.shards) named.insert(file.name);
   for (const StoredFile& file : manifest.assets) assets.insert(file.name);
   std::error_code none;
   std::vector<fs::path> lost;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, none)) {
-    const std::string name = entry.path().filename().string();
+  for (const fs::path& path : etude::internal::paths_in(folder)) {
+    const std::string name = path.filename().string();
     const bool is_ours = name.starts_with(kGraphsPrefix) || name.starts_with(kTensorsPrefix);
-    if (is_ours && !named.contains(name)) lost.push_back(entry.path());
+    if (is_ours && !named.contains(name)) lost.push_back(path);
   }
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder / kAssetsFolder, none)) {
-    if (!assets.contains(entry.path().filename().string())) lost.push_back(entry.path());
+  for (const fs::path& path : etude::internal::paths_in(folder / kAssetsFolder)) {
+    if (!assets.contains(path.filename().string())) lost.push_back(path);
   }
   for (const fs::path& path : lost) {
     if (etude::internal::fault_of_test() == 0) fs::remove(path, none);
+  }
+}
+// Best effort: a file that stays does no harm.
+void remove_others(const fs::path& folder, const Manifest& manifest) noexcept {
+  try {
+    remove_unnamed(folder, manifest);
+  } catch (const std::exception&) {  // the files stay
   }
 }
 

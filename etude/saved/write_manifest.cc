@@ -3,6 +3,7 @@
 
 #include "etude/base/check.h"
 #include "etude/files/crc32c.h"
+#include "etude/files/json_tree.h"
 #include "etude/saved/manifest.h"
 #include "etude/saved/structure.h"
 
@@ -142,17 +143,17 @@ std::string manifest_text(const Content& content, const Manifest& manifest) {
     made["name"] = content.assets[i].name;
     assets.push_back(std::move(made));
   }
-  const json body = {{"format", kFormat},
-                     {"graphs", json_of(manifest.graphs)},
-                     {"tensors", json_of(manifest.shards)},
-                     {"variables", std::move(variables)},
-                     {"constants", std::move(constants)},
-                     {"objects", std::move(objects)},
-                     {"functions", std::move(functions)},
-                     {"assets", std::move(assets)}};
+  json body = {{"format", kFormat},
+               {"graphs", json_of(manifest.graphs)},
+               {"tensors", json_of(manifest.shards)},
+               {"variables", std::move(variables)},
+               {"constants", std::move(constants)},
+               {"objects", std::move(objects)},
+               {"functions", std::move(functions)},
+               {"assets", std::move(assets)}};
   std::string text;
   try {
-    text = body.dump();
+    text = etude::internal::JsonTree<json>(std::move(body)).root().dump();
   } catch (const json::exception&) {
     ETUDE_THROW(kInvalidArgument, "a name of a function, an argument or an object is not UTF-8");
   }

@@ -122,6 +122,30 @@ void fail_everywhere(const Job& job, long most) {
   }
 }
 
+// libpng reports many texts for a failed malloc.
+TEST(FailedAllocation, OfLibpngIsNamed) {
+  const internal::TempFolder folder;
+  const std::string path = (folder.path() / "x.png").string();
+  io::write_png(path, zeros({64, 64, 3}, {.dtype = kUInt8}));
+  io::read_png(path);  // caches that a process fills once
+  int of_libpng = 0;
+  for (long n = 1;; ++n) {
+    FailureScope scope(What::kAllocation, n);
+    try {
+      io::read_png(path);
+      break;
+    } catch (const Error& error) {
+      scope.end();
+      EXPECT_EQ(error.code(), ErrorCode::kResourceExhausted) << error.what();
+      const std::string_view text = error.what();
+      of_libpng += text.find("x.png: libpng has no memory for the image") != text.npos ? 1 : 0;
+    } catch (const std::bad_alloc&) {
+    }
+    ASSERT_LT(n, 1000);
+  }
+  EXPECT_GE(of_libpng, 1);
+}
+
 TEST(AllocationFailures, AnErrorAndTheStateAsBefore) {
   const char* const part = std::getenv("ETUDE_TEST_JOBS");
   const long most = places_per_job(internal::kHasAddressSanitizer ? 8 : 25);

@@ -88,9 +88,9 @@ Run checkpoint_save(bool by_manager) {
   objects->set(6);
   return {
       [=] {
-        if (by_manager) return restored_from(manager->save());
-        objects->checkpoint.write(one);
-        return restored_from(one);
+        const std::string path = by_manager ? manager->save() : one;
+        if (!by_manager) objects->checkpoint.write(one);
+        return quietly([&] { return restored_from(path); });
       },
       [=] { return objects->now() + " " + restored_from(by_manager ? manager->latest() : one); }};
 }
@@ -238,8 +238,8 @@ std::vector<Job> saving_jobs() {
 std::vector<Job> reading_jobs() {
   return {
       {"load: a model", model_load},
-      {"load: Checkpoint", checkpoint_restore},
-      {"load: load_checkpoint", course_load},
+      {"restore: Checkpoint", checkpoint_restore},
+      {"restore: load_checkpoint", course_load},
       reader(
           "load: safetensors", [](const std::string& p) { io::save_safetensors(p, tensors()); },
           [](const std::string& p) { return values_of(io::load_safetensors(p).tensors); }),
@@ -286,8 +286,8 @@ std::vector<Job> reading_jobs() { return file_parts::reading_jobs(); }
 
 std::vector<Job> all_jobs() {
   std::vector<Job> out;
-  for (auto jobs : {eager_jobs, staged_jobs, lazy_jobs, derivative_jobs, training_jobs, saving_jobs,
-                    reading_jobs}) {
+  for (auto jobs : {eager_jobs, staged_jobs, lazy_jobs, derivative_jobs, training_jobs, update_jobs,
+                    saving_jobs, reading_jobs}) {
     for (Job& job : jobs()) out.push_back(std::move(job));
   }
   return out;

@@ -128,10 +128,42 @@ F* next(const char* name) noexcept {
 
 #if defined(ETUDE_TEST_KEEPS_MALLOC)
 
-// Sanitizers have their own malloc, write and pthread_create.
+// Sanitizers have their own malloc, write and pthread_create, which this program must not replace.
+// The linker directs the calls of this program and of the static library to the functions below
+// (--wrap in CMakeLists.txt); calls inside shared libraries stay as they are.
+extern "C" {
+
+void* __real_malloc(std::size_t size);
+void* __real_calloc(std::size_t count, std::size_t size);
+void* __real_realloc(void* old, std::size_t size);
+int __real_posix_memalign(void** out, std::size_t alignment, std::size_t size);
+ssize_t __real_write(int file, const void* bytes, std::size_t size);
+int __real_fsync(int file);
+int __real_rename(const char* from, const char* to);
+
+void* __wrap_malloc(std::size_t size) { return allocation_fails() ? nullptr : __real_malloc(size); }
+void* __wrap_calloc(std::size_t count, std::size_t size) {
+  return allocation_fails() ? nullptr : __real_calloc(count, size);
+}
+void* __wrap_realloc(void* old, std::size_t size) {
+  return allocation_fails() ? nullptr : __real_realloc(old, size);
+}
+int __wrap_posix_memalign(void** out, std::size_t alignment, std::size_t size) {
+  return allocation_fails() ? ENOMEM : __real_posix_memalign(out, alignment, size);
+}
+ssize_t __wrap_write(int file, const void* bytes, std::size_t size) {
+  return file > 2 && file_change_fails() ? -1 : __real_write(file, bytes, size);
+}
+int __wrap_fsync(int file) { return file_change_fails() ? -1 : __real_fsync(file); }
+int __wrap_rename(const char* from, const char* to) {
+  return file_change_fails() ? -1 : __real_rename(from, to);
+}
+
+}  // extern "C"
+
 [[gnu::noinline]] void* operator new(std::size_t size) {
   if (allocation_fails()) throw std::bad_alloc();
-  if (void* made = std::malloc(size == 0 ? 1 : size)) return made;
+  if (void* made = __real_malloc(size == 0 ? 1 : size)) return made;
   throw std::bad_alloc();
 }
 [[gnu::noinline]] void* operator new(std::size_t size, std::align_val_t alignment) {
@@ -141,7 +173,7 @@ F* next(const char* name) noexcept {
   throw std::bad_alloc();
 }
 [[gnu::noinline]] void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
-  return allocation_fails() ? nullptr : std::malloc(size == 0 ? 1 : size);
+  return allocation_fails() ? nullptr : __real_malloc(size == 0 ? 1 : size);
 }
 [[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
 [[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }

@@ -9,13 +9,13 @@
 
 namespace etude::failures {
 
-// Sanitizers have a malloc, a write and a pthread_create of their own. Under them only operator new
-// fails.
-inline constexpr bool kReplacesLibc =
+// Sanitizers have a malloc, a write and a pthread_create of their own. Under them calls inside
+// shared libraries do not fail, and threads do not either.
+inline constexpr bool kFailsThreads =
     !internal::kHasAddressSanitizer && !internal::kHasThreadSanitizer;
 
 enum class What {
-  kAllocation,  // of the calling thread: malloc and its relatives; operator new under sanitizers
+  kAllocation,  // of the calling thread: operator new, malloc and its relatives
   kThread,      // pthread_create, of all threads: EAGAIN
   kFileChange,  // write, fsync, close of a written file, rename, mkdir, of all threads: ENOSPC
 };

@@ -38,6 +38,7 @@ std::vector<Job> staged_jobs();
 std::vector<Job> lazy_jobs();
 std::vector<Job> derivative_jobs();
 std::vector<Job> training_jobs();
+std::vector<Job> update_jobs();
 std::vector<Job> saving_jobs();
 std::vector<Job> reading_jobs();
 std::vector<Job> all_jobs();

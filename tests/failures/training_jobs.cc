@@ -159,22 +159,6 @@ std::string pipeline() {
   return out;
 }
 
-// A part of a pipeline after a failure: no element is lost or comes twice.
-Run pipeline_position() {
-  struct State {
-    data::DatasetIterator<int64_t> walk = data::count_up(1000).shuffle(50, 7).iterate();
-    std::vector<int64_t> seen;
-  };
-  auto state = std::make_shared<State>();
-  return {[=] {
-    std::string out;
-    state->seen.reserve(40);
-    while (state->seen.size() < 20) state->seen.push_back(state->walk.next().value());
-    for (const int64_t i : state->seen) out += std::to_string(i) + " ";
-    return out;
-  }};
-}
-
 std::vector<Job> training_jobs() {
   return {
       {"update: SGD", [] { return update(optim::SGD({.lr = 0.1, .momentum = 0.9})); }},
@@ -189,7 +173,6 @@ std::vector<Job> training_jobs() {
       plain_job("loader", [] { return loaded(0); }),
       plain_job("loader: prefetching", [] { return loaded(2); }),
       plain_job("pipeline", pipeline),
-      {"pipeline: position", pipeline_position},
   };
 }
 

@@ -11,6 +11,7 @@
 #include "etude/core/call/builtin.h"
 #include "etude/core/call/call_scope.h"
 #include "etude/core/call/located.h"
+#include "etude/core/call/together.h"
 #include "etude/core/context/placement.h"
 #include "etude/core/context/precision_scope.h"
 #include "etude/core/internal/mode.h"
@@ -181,6 +182,8 @@ class Checked {
   }
 
   Operands view() const { return view_; }
+  // Whether the call takes the operands themselves.
+  bool is_as_given() const { return held_.empty(); }
 
  private:
   // The same operands, followed by absent ones.
@@ -249,6 +252,10 @@ class Checked {
 };
 
 }  // namespace
+
+bool fits_as_given(const Op& op, Operands operands, const Attrs& attrs, CallSite where) {
+  return Checked(op, operands, attrs, where).is_as_given();
+}
 
 std::size_t full_count(const Op& op, std::size_t given) {
   // Up to the last required operand: an optional operand before it is passed as absent.

@@ -48,10 +48,10 @@ std::optional<Saved> saved_at(const fs::path& path) {
 std::vector<Saved> saved_in(const fs::path& folder, bool are_whole = true) {
   std::vector<Saved> out;
   std::error_code none;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, none)) {
-    std::optional<Saved> saved = saved_at(entry.path());
-    if (!saved || entry.is_directory(none) == saved->is_file) continue;
-    const bool is_whole = saved->is_file || internal::is_checkpoint(entry.path().string());
+  for (const fs::path& path : etude::internal::paths_in(folder)) {
+    std::optional<Saved> saved = saved_at(path);
+    if (!saved || fs::is_directory(path, none) == saved->is_file) continue;
+    const bool is_whole = saved->is_file || internal::is_checkpoint(path.string());
     if (is_whole == are_whole) out.push_back(std::move(*saved));
   }
   std::sort(out.begin(), out.end(), [](const Saved& a, const Saved& b) {
@@ -126,11 +126,16 @@ class Checkpoints {
     if (updates == last_) return;
     run_.save((folder_ / fmt::format("{}{:08}", kPrefix, updates)).string(), {});
     last_ = updates;
-    if (options_.keep == 0) return;
-    const std::vector<Saved> files = saved_in(folder_);
-    const auto superfluous = static_cast<int64_t>(files.size()) - options_.keep;
-    for (int64_t i = 0; i < superfluous; ++i) {
-      remove_saved(files[static_cast<std::size_t>(i)]);
+    if (options_.keep > 0) drop_oldest();
+  }
+
+  // Best effort: a checkpoint that stays does no harm.
+  void drop_oldest() const noexcept {
+    try {
+      const std::vector<Saved> files = saved_in(folder_);
+      const auto superfluous = static_cast<int64_t>(files.size()) - options_.keep;
+      for (int64_t i = 0; i < superfluous; ++i) remove_saved(files[static_cast<std::size_t>(i)]);
+    } catch (const std::exception&) {  // the checkpoints stay
     }
   }
 

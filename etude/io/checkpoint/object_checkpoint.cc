@@ -42,12 +42,9 @@ struct Numbered {
 // The whole checkpoints of a folder, by their numbers.
 std::vector<Numbered> numbered_in(const fs::path& folder, const std::string& prefix) {
   std::vector<Numbered> out;
-  std::error_code none;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, none)) {
-    const auto number = number_in(entry.path().filename().string(), prefix);
-    if (number && internal::is_checkpoint(entry.path().string())) {
-      out.push_back({*number, entry.path().string()});
-    }
+  for (const fs::path& path : etude::internal::paths_in(folder)) {
+    const auto number = number_in(path.filename().string(), prefix);
+    if (number && internal::is_checkpoint(path.string())) out.push_back({*number, path.string()});
   }
   std::sort(out.begin(), out.end(),
             [](const Numbered& a, const Numbered& b) { return a.number < b.number; });
@@ -67,12 +64,27 @@ void make_folder_of(const fs::path& path) {
 void remove_unfinished(const fs::path& folder, const std::string& prefix) {
   std::vector<std::string> found;
   std::error_code none;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, none)) {
-    const std::string path = entry.path().string();
-    if (!number_in(entry.path().filename().string(), prefix)) continue;
-    if (entry.is_directory(none) && !internal::is_checkpoint(path)) found.push_back(path);
+  for (const fs::path& path : etude::internal::paths_in(folder)) {
+    if (!number_in(path.filename().string(), prefix)) continue;
+    if (fs::is_directory(path, none) && !internal::is_checkpoint(path.string())) {
+      found.push_back(path.string());
+    }
   }
   for (const std::string& path : found) internal::remove_checkpoint(path);
+}
+
+// Best effort: the checkpoint `newest` is saved, and an older one does no harm.
+void drop_oldest(const std::string& folder, const CheckpointManagerOptions& options,
+                 const std::string& newest) noexcept {
+  try {
+    std::vector<Numbered> all = numbered_in(folder, options.prefix);
+    std::erase_if(all, [&](const Numbered& one) { return one.path == newest; });
+    const auto superfluous = static_cast<int64_t>(all.size()) + 1 - options.max_to_keep;
+    for (int64_t i = 0; i < superfluous; ++i) {
+      internal::remove_checkpoint(all[static_cast<std::size_t>(i)].path);
+    }
+  } catch (const std::exception&) {  // the checkpoints stay
+  }
 }
 
 // The file that names the latest checkpoint; "" if it names none.
@@ -84,7 +96,8 @@ std::string latest_name(const fs::path& folder) {
     file.read(0, {reinterpret_cast<uint8_t*>(out.data()), out.size()});
     out.resize(std::min(out.find('\n'), out.size()));
     return out.find('/') == out.npos && out.find('\0') == out.npos ? out : "";
-  } catch (const Error&) {
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::kResourceExhausted) throw;  // it may well name one
     return "";
   }
 }
@@ -237,12 +250,7 @@ std::string CheckpointManager::save(CallSite where) {
     const std::string path = checkpoint_->save_locked(
         (fs::path(folder_) / options_.prefix).string(), {.shard_bytes = options_.shard_bytes});
     if (options_.max_to_keep == 0) return path;
-    std::vector<Numbered> all = numbered_in(folder_, options_.prefix);
-    std::erase_if(all, [&](const Numbered& one) { return one.path == path; });
-    const auto superfluous = static_cast<int64_t>(all.size()) + 1 - options_.max_to_keep;
-    for (int64_t i = 0; i < superfluous; ++i) {
-      internal::remove_checkpoint(all[static_cast<std::size_t>(i)].path);
-    }
+    drop_oldest(folder_, options_, path);
     return path;
   });
 }

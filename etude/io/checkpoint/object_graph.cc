@@ -14,6 +14,7 @@
 #include "etude/files/atomic_file.h"
 #include "etude/files/crc32c.h"
 #include "etude/files/file_reader.h"
+#include "etude/files/json_tree.h"
 #include "etude/files/read_budget.h"
 #include "etude/io/tensor_file.h"
 
@@ -31,8 +32,8 @@ constexpr int64_t kMaxCounter = int64_t{1} << 60;
 // Shards of other writes to the same folder have other numbers, so that none is written over.
 int64_t next_generation(const fs::path& folder) {
   int64_t last = 0;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
-    const std::string name = entry.path().filename().string();
+  for (const fs::path& path : etude::internal::paths_in(folder)) {
+    const std::string name = path.filename().string();
     if (!name.starts_with(kShardPrefix)) continue;
     int64_t number = 0;
     const char* begin = name.data() + kShardPrefix.size();
@@ -63,14 +64,42 @@ std::vector<NamedTensors> in_shards(const LiveGraph& live, std::vector<SavedNode
   return shards;
 }
 
-json json_of(const std::vector<SavedNode>& nodes) {
-  json out = json::array();
-  for (const SavedNode& node : nodes) {
-    json edges = json::array();
-    for (const auto& [name, to] : node.edges) edges.push_back({name, to});
-    out.push_back({{"edges", std::move(edges)}, {"values", node.attributes}});
+// A JSON list of the texts f(item).
+template <class Items, class F>
+std::string list_text(const Items& items, const F& f) {
+  std::string out = "[";
+  for (const auto& item : items) {
+    if (out.size() > 1) out += ',';
+    out += f(item);
   }
-  return out;
+  return out + "]";
+}
+
+std::string text_of(const std::string& name) { return json(name).dump(); }
+
+// The text of a manifest as the library of JSON would write it. Lists of its values need memory to
+// be destroyed (files/json_tree.h), so there are none.
+std::string manifest_text(int64_t counter, const std::vector<SavedNode>& nodes,
+                          const std::vector<Shard>& files,
+                          const std::vector<NamedTensors>& shards) {
+  const auto edge = [](const auto& named) {
+    return fmt::format("[{},{}]", text_of(named.first), named.second);
+  };
+  const auto node = [&](const SavedNode& n) {
+    return fmt::format(R"({{"edges":{},"values":{}}})", list_text(n.edges, edge),
+                       list_text(n.attributes, text_of));
+  };
+  const auto file = [](const Shard& shard) {
+    return fmt::format(R"({{"bytes":{},"crc32c":"{:08x}","file":{}}})", shard.bytes, shard.crc,
+                       text_of(shard.file));
+  };
+  std::vector<std::pair<std::string, std::size_t>> tensors;
+  for (std::size_t i = 0; i < shards.size(); ++i) {
+    for (const auto& [key, value] : shards[i]) tensors.emplace_back(key, i);
+  }
+  return fmt::format(R"({{"counter":{},"format":{},"nodes":{},"shards":{},"tensors":{}}})", counter,
+                     kFormat, list_text(nodes, node), list_text(files, file),
+                     list_text(tensors, edge));
 }
 
 Shard write_shard(const fs::path& path, const NamedTensors& tensors) {
@@ -85,10 +114,11 @@ Shard write_shard(const fs::path& path, const NamedTensors& tensors) {
   return shard;
 }
 
-void write_manifest(const fs::path& path, const json& body) {
+template <class Body>
+void write_manifest(const fs::path& path, const Body& body) {
   std::string text;
   try {
-    text = body.dump();
+    text = body();
   } catch (const json::exception&) {
     ETUDE_THROW(kInvalidArgument, "checkpoint '{}': the name of an object is not UTF-8",
                 path.parent_path().string());
@@ -100,13 +130,16 @@ void write_manifest(const fs::path& path, const json& body) {
 }
 
 // Removes shards except these. Best effort: a file that stays does no harm.
-void remove_others(const fs::path& folder, const std::vector<Shard>& shards) {
-  std::error_code none;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, none)) {
-    const std::string name = entry.path().filename().string();
-    const bool is_ours = std::any_of(shards.begin(), shards.end(),
-                                     [&](const Shard& shard) { return shard.file == name; });
-    if (name.starts_with(kShardPrefix) && !is_ours) fs::remove(entry.path(), none);
+void remove_others(const fs::path& folder, const std::vector<Shard>& shards) noexcept {
+  try {
+    std::error_code none;
+    for (const fs::path& path : etude::internal::paths_in(folder)) {
+      const std::string name = path.filename().string();
+      const bool is_ours = std::any_of(shards.begin(), shards.end(),
+                                       [&](const Shard& shard) { return shard.file == name; });
+      if (name.starts_with(kShardPrefix) && !is_ours) fs::remove(path, none);
+    }
+  } catch (const std::exception&) {  // the files stay
   }
 }
 
@@ -116,7 +149,7 @@ class ManifestReader {
   explicit ManifestReader(const std::string& folder)
       : path_((fs::path(folder) / kManifest).string()) {}
 
-  json body(std::string_view text) const {
+  etude::internal::JsonTree<json> body(std::string_view text) const {
     constexpr std::string_view kBegin = "{\"crc32c\":\"",
                                kMiddle = "\",\"checkpoint\":", kEnd = "}\n";
     constexpr std::size_t kDigits = 8, kBody = kBegin.size() + kDigits + kMiddle.size();
@@ -129,12 +162,13 @@ class ManifestReader {
     require(text.substr(kBegin.size(), kDigits) ==
                 fmt::format("{:08x}", etude::internal::crc32c(0, part)),
             kBody, "the CRC-32C does not match the rest");
-    json out = json::parse(part, nullptr, false);
+    etude::internal::JsonTree<json> tree(part);
+    const json& out = tree.root();
     // JSON that is written again unchanged has no duplicate key and no number in another form.
     require(!out.is_discarded() && out.dump() == part, kBody, "it was not written by Etude");
     require(out.is_object() && out.contains("format") && out["format"] == kFormat, kBody,
             "it is not of format 1");
-    return out;
+    return tree;
   }
 
   int64_t number(const json& from, const char* name) const {
@@ -264,21 +298,13 @@ void write_graph(const std::string& path, const TrackeePtr& root, const WriteOpt
                      code ? code.message() : "there is a file of that name");
   const int64_t generation = next_generation(folder);
   std::vector<Shard> written;
-  json tensors = json::array(), files = json::array();
   for (std::size_t i = 0; i < shards.size(); ++i) {
     const std::string name = fmt::format("{}{:05}-{:05}-of-{:05}.safetensors", kShardPrefix,
                                          generation, i + 1, shards.size());
-    const Shard& shard = written.emplace_back(write_shard(folder / name, shards[i]));
-    files.push_back({{"file", shard.file},
-                     {"bytes", shard.bytes},
-                     {"crc32c", fmt::format("{:08x}", shard.crc)}});
-    for (const auto& [key, value] : shards[i]) tensors.push_back({key, i});
+    written.push_back(write_shard(folder / name, shards[i]));
   }
-  write_manifest(folder / kManifest, {{"format", kFormat},
-                                      {"counter", options.counter},
-                                      {"nodes", json_of(nodes)},
-                                      {"shards", std::move(files)},
-                                      {"tensors", std::move(tensors)}});
+  write_manifest(folder / kManifest,
+                 [&] { return manifest_text(options.counter, nodes, written, shards); });
   if (is_new) {  // its name is durable before anything names it
     etude::internal::sync_folder(folder.has_parent_path() ? folder.parent_path() : ".");
   }
@@ -312,7 +338,8 @@ SavedGraph::SavedGraph(std::string path) : SavedGraph(path, manifest_of(path)) {
 
 SavedGraph::SavedGraph(std::string path, std::string_view manifest) : path_(std::move(path)) {
   const ManifestReader reader(path_);
-  const json body = reader.body(manifest);
+  const etude::internal::JsonTree<json> tree = reader.body(manifest);
+  const json& body = tree.root();
   counter_ = reader.number(body, "counter");
   reader.require(counter_ < kMaxCounter, 0, "the counter is no number of a checkpoint");
   nodes_ = read_nodes(reader, reader.list(body, "nodes"));

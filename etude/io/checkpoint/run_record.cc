@@ -2,12 +2,14 @@
 #include "etude/io/checkpoint/run_record.h"
 
 #include <cstring>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
 #include "etude/core/context/ambient.h"
 #include "etude/device/cpu/parallel.h"
+#include "etude/files/json_tree.h"
 #include "etude/kernels/cpu/simd/math_table.h"
 #include "etude/version.h"
 
@@ -51,7 +53,10 @@ std::string run_record(int64_t updates, const Metadata& settings) {
       {"data", Json::object()}};
   for (const auto& [name, value] : settings) out["data"][name] = value;
   // Texts of the environment need not be UTF-8.
-  return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return etude::internal::JsonTree<Json>(std::move(out))
+             .root()
+             .dump(2, ' ', false, Json::error_handler_t::replace) +
+         "\n";
 }
 
 }  // namespace etude::io::internal

@@ -22,6 +22,9 @@ static Tensor smaller(const Tensor& a, const Tensor& b) {
   return internal::call2(internal::op<"minimum">(), a, b);
 }
 static Tensor sign_of(const Tensor& x) { return internal::call1(internal::op<"sign">(), x); }
+static Tensor zero_like(const Tensor& x) {
+  return internal::call1(internal::op<"zeros_like">(), x);
+}
 
 namespace ops {
 namespace {

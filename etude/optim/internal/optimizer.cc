@@ -2,14 +2,18 @@
 #include "etude/optim/internal/optimizer.h"
 
 #include <algorithm>
+#include <new>
+#include <utility>
 
 #include "etude/base/check.h"
 #include "etude/core/call/call_scope.h"
 #include "etude/core/call/run.h"
+#include "etude/core/context/ambient.h"
 #include "etude/core/internal/call.h"
 #include "etude/core/internal/traced.h"
 #include "etude/kernels/cpu/optimizer/optimizer_rules.h"
 #include "etude/kernels/cpu/optimizer/schedules.h"
+#include "etude/optim/internal/changes.h"
 #include "etude/optim/transform_run.h"
 
 namespace etude::optim::internal {
@@ -224,92 +228,181 @@ Attrs rule_attrs(std::string_view rule) {
   return etude::internal::op<"rule_update">().attrs({std::string(rule)});
 }
 
-void run_rule(const Attrs& rule, const Step& step) {
-  OperandList list({&step.parameter, &step.gradient, &step.rates});
-  for (const Tensor& state : step.states) list.add(state);
-  constexpr uint64_t kParameterAndState = 0b111001;
-  Values out = execute(etude::internal::op<"rule_update">(),
-                       list.view(step.may_overwrite ? kParameterAndState : 0), rule, {});
-  step.parameter = std::move(out[0]);
-  for (std::size_t k = 1; k < out.size(); ++k) step.states[k - 1] = std::move(out[k]);
+void step_by_rule(const Step& step, const Tensor& rates) {
+  step.changes.step(step.parameter, {step.rule, step.parameter, step.gradient, rates, step.states,
+                                     step.may_overwrite});
 }
 
-void RuleOptimizer::step_all(const std::vector<Parameter>& parameters,
-                             const std::vector<Tensor>& rates, const Condition& due,
-                             CallSite where) {
-  const Attrs rule = rule_attrs(rule_);
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const auto& [value, gradient, path, is_frozen, is_tangent] = parameters[i];
-    if (!gradient->has_value()) continue;
-    slots_.note_copies(i, *value, update_, where);
-    const std::span<Tensor> states(slots_[i].data(), own_states_);
-    const bool is_always = due.is_always();
-    Tensor before;
-    std::vector<Tensor> states_before;
-    if (!is_always) {
-      before = *value;
-      states_before.assign(states.begin(), states.end());
+// The common inputs of the steps of an update.
+struct StepInputs {
+  const std::vector<Tensor>& rates;  // by group
+  Attrs rule;
+  CallSite where;
+};
+
+std::size_t RuleOptimizer::add_step(std::size_t i, const TransformRun& run, Changes& changes,
+                                    const StepInputs& inputs) {
+  const Parameter& p = run.parameters[i];
+  slots_.note_copies(i, *p.value, update_, inputs.where);
+  const Tensor& rates = inputs.rates[inputs.rates.size() > 1 ? group_of(i) : 0];
+  const std::span<Tensor> states(slots_[i].data(), own_states_);
+  const bool is_always = run.due.is_always();
+  const std::size_t first = changes.size();
+  this->run_step(
+      {*p.value, *p.gradient, rates, inputs.rule, states, is_always && !p.is_tangent, changes});
+  if (!is_always) changes.pick(first, run.due);
+  return first;
+}
+
+// A tangent is no part of the model. Its step is made now, since its part then moves along it.
+void RuleOptimizer::step_tangent(std::size_t i, TransformRun& run, const StepInputs& inputs) {
+  Tensor& along = *run.parameters[i].value;
+  Changes own;
+  add_step(i, run, own, inputs);
+  own.run();
+  for (std::size_t c = 0; c < own.size(); ++c) {
+    if (&own.target(c) == &along) continue;
+    run.changes.set(own.target(c), own.value(c));
+  }
+  along = own.value(own.last_of(along));
+}
+
+// A step that makes tensors of the size of its parameter is made by itself, so that they exist for
+// one parameter at a time. All other steps are prepared before it.
+void RuleOptimizer::step_all(TransformRun& run, const StepInputs& inputs) {
+  const bool has_transforms = !extras_.transforms.empty();
+  if (has_transforms) run.places.assign(run.parameters.size(), TransformRun::kNone);
+  run.changes.reserve(run.parameters.size());
+  const bool runs_now = ContextStack::is_on_eager() && !run.is_traced();
+  std::vector<std::size_t> large;
+  for (std::size_t i = 0; i < run.parameters.size(); ++i) {
+    const Parameter& p = run.parameters[i];
+    if (!p.gradient->has_value()) continue;
+    const bool is_small = this->is_small_step(*p.value) && !TensorAccess::is_sparse(*p.gradient);
+    if (p.is_tangent) {
+      step_tangent(i, run, inputs);
+    } else if (runs_now && !is_small) {
+      large.push_back(i);
+    } else {
+      add_step(i, run, run.changes, inputs);
+      if (has_transforms) run.places[i] = run.changes.last_of(*p.value);
     }
-    this->run_step(
-        {*value, *gradient, rates[rates.size() > 1 ? group_of(i) : 0], rule, states, is_always});
-    if (is_always) continue;
-    *value = due.pick(*value, before);
-    for (std::size_t k = 0; k < states.size(); ++k) {
-      if (states[k].has_value()) states[k] = due.pick(states[k], states_before[k]);
-    }
+  }
+  run.moved.reserve(large.size());
+  for (const std::size_t i : large) {
+    Changes own;
+    add_step(i, run, own, inputs);
+    own.make();
+    run.moved.push_back(i);
   }
 }
 
 // Moves the parts with tangents of their own, if a gradient arrived and the update is due.
-static void move_parts(const Parameters& all, const Condition& due) {
+static void move_parts(const Parameters& all, TransformRun& run) {
   for (const MovedPart& part : all.moved) {
     const auto begin = all.all.begin() + static_cast<std::ptrdiff_t>(part.first);
     if (std::none_of(begin, begin + static_cast<std::ptrdiff_t>(part.count),
                      [](const Parameter& p) { return p.gradient->has_value(); })) {
       continue;
     }
-    std::vector<Tensor> before;
-    for (const Tensor* tensor : part.tensors) before.push_back(*tensor);
-    if (due.is_always()) before.clear();
-    part.move();
-    for (std::size_t i = 0; i < before.size(); ++i) {
-      *part.tensors[i] = due.pick(*part.tensors[i], before[i]);
+    std::vector<Tensor> other;
+    for (const Tensor* tensor : part.tensors) other.push_back(*tensor);
+    const auto exchange = [&]() noexcept {
+      for (std::size_t i = 0; i < other.size(); ++i) std::swap(*part.tensors[i], other[i]);
+    };
+    try {
+      part.move();
+    } catch (...) {
+      exchange();
+      throw;
     }
+    exchange();
+    for (std::size_t i = 0; i < other.size(); ++i) {
+      run.changes.set(*part.tensors[i], run.due.pick(other[i], *part.tensors[i]));
+    }
+  }
+}
+
+// Makes the count the only owner of its memory, so that count_update() allocates nothing.
+static void own_count(Slots& slots) {
+  if (TensorAccess::is_unique(slots.count()) && slots.count().device().is_home()) return;
+  slots.set_count(Tensor(std::vector<int64_t>{slots.updates()}, Shape{}));
+}
+
+void RuleOptimizer::compute(Parameters& all, TransformRun& run, std::vector<Tensor*>& started,
+                            CallSite where) {
+  std::vector<Parameter>& parameters = all.all;
+  this->check();
+  const bool is_traced = slots_.is_traced(), is_new = slots_.needs_paths();
+  if (!is_traced) require_untraced(parameters);
+  Tensor done;
+  const std::vector<Tensor>& rates = run.rates = this->rates(done, where);
+  slots_.pair(parameters);
+  if (is_new) require_groups();
+  leave_frozen(extras_, slots_, parameters);
+  if (!this->has_increments()) require_weights(parameters);
+  const auto start = [&](std::size_t k, const Tensor& value) {
+    const std::string& name = slots_.names()[k];
+    return k < own_states_ ? this->start_of(name, value) : transform_start(extras_, name, value);
+  };
+  slots_.begin_update(parameters, start, started);
+  if (!extras_.transforms.empty()) {
+    for (Parameter& p : parameters) run.gradients.push_back(*p.gradient);
+    run_before(extras_, run);
+    for (std::size_t i = 0; i < parameters.size(); ++i) parameters[i].gradient = &run.gradients[i];
+    if (run.due.is_never()) return;
+  }
+  if (is_traced) {
+    run.next_count = run.due.pick(done, slots_.count());
+  } else {
+    own_count(slots_);
+  }
+  step_all(run, {rates, rule_attrs(rule_), where});
+  move_parts(all, run);
+  run_after(extras_, run);
+}
+
+// The error of an update some of whose parameters have moved.
+static Error incomplete(const TransformRun& run, ErrorCode code, std::string_view text) {
+  return Error(code, fmt::format("{}. {} of {} parameters have moved, the last of them '{}', but "
+                                 "the update is not complete. Restore model and optimiser from "
+                                 "copies or from a checkpoint",
+                                 text, run.moved.size(), run.parameters.size(),
+                                 run.slots.path(run.moved.back())));
+}
+
+// Throws the exception that is handled as such an error.
+[[noreturn]] static void throw_incomplete(const TransformRun& run) {
+  try {
+    throw;
+  } catch (const Error& error) {
+    throw incomplete(run, error.code(), error.text());
+  } catch (const std::bad_alloc&) {
+    throw incomplete(run, ErrorCode::kResourceExhausted,
+                     "the host has no memory left for this call");
   }
 }
 
 void RuleOptimizer::update_all(Parameters all, CallSite where) {
   located(update_, where, [&] {
-    std::vector<Parameter>& parameters = all.all;
-    this->check();
-    const bool is_traced = slots_.is_traced(), is_new = slots_.needs_paths();
-    if (!is_traced) require_untraced(parameters);
-    Tensor done;
-    const std::vector<Tensor> rates = this->rates(done, where);
-    slots_.pair(parameters);
-    if (is_new) require_groups();
-    leave_frozen(extras_, slots_, parameters);
-    if (!this->has_increments()) require_weights(parameters);
-    slots_.begin_update(parameters, [&](std::size_t k, const Tensor& value) {
-      const std::string& name = slots_.names()[k];
-      return k < own_states_ ? this->start_of(name, value) : transform_start(extras_, name, value);
-    });
-    std::vector<Tensor> changed;
-    TransformRun run{slots_, parameters, changed};
-    if (!extras_.transforms.empty()) {
-      for (Parameter& p : parameters) changed.push_back(*p.gradient);
-      run_before(extras_, run);
-      for (std::size_t i = 0; i < changed.size(); ++i) parameters[i].gradient = &changed[i];
-      if (run.due.is_never()) return;
+    const Generator generator = ambient().generator;
+    std::vector<Tensor*> started;
+    TransformRun run{slots_, all.all};
+    try {
+      compute(all, run, started, where);
+    } catch (...) {
+      ambient().generator = generator;
+      if (!run.moved.empty()) throw_incomplete(run);
+      for (Tensor* state : started) *state = Tensor();
+      throw;
     }
-    if (is_traced) {
-      slots_.set_count(run.due.pick(done, slots_.count()));
+    run.changes.make();
+    if (run.due.is_never()) return;
+    if (slots_.is_traced()) {
+      slots_.set_count(std::move(run.next_count));
     } else {
       slots_.count_update();
     }
-    step_all(parameters, rates, run.due, where);
-    move_parts(all, run.due);
-    run_after(extras_, run);
   });
 }
 

@@ -33,7 +33,9 @@ namespace optim {
 
 namespace internal {
 
-class Condition;
+class Changes;
+struct StepInputs;
+struct TransformRun;
 
 // Applies a state update to a layer, and notes how to take it back.
 struct TakeStateBack {
@@ -74,19 +76,21 @@ struct RateOptions {
   std::vector<double> others;  // in the order of the Options of the rule
 };
 
-// The step of one parameter. Its references belong to the optimiser and the model.
+// The step of one parameter. Its references belong to the optimiser and the model, which change
+// with the end of the update: a step adds to `changes`.
 struct Step {
   Tensor& parameter;
   const Tensor& gradient;
-  const Tensor& rates;         // float64[10]
-  const Attrs& rule;           // of the optimiser: rule_attrs()
-  std::span<Tensor> states;    // of the rule, then of its class
-  bool may_overwrite = false;  // whether parameter and states may be overwritten
+  const Tensor& rates;       // float64[10]
+  const Attrs& rule;         // of the optimiser: rule_attrs()
+  std::span<Tensor> states;  // of the rule, then of its class
+  bool may_overwrite;        // whether parameter and states may be overwritten
+  Changes& changes;
 };
-// The attributes that name a rule in calls of run_rule.
+// The attributes that name a rule.
 Attrs rule_attrs(std::string_view rule);
-// Runs the step of a rule: replaces parameter and states by its results.
-void run_rule(const Attrs& rule, const Step& step);
+// Adds the step of the rule of the optimiser with these rates.
+void step_by_rule(const Step& step, const Tensor& rates);
 
 // A rule of kernels/cpu/optimizer/optimizer_rules.h with the rates of each update, and its
 // transforms. A value: copies are independent. As an in-out argument of a staged function it
@@ -105,7 +109,11 @@ class RuleOptimizer {
   // throws: kInvalidArgument, with the path, for gradients that do not fit the model, for an option
   //         or a rate of the schedule out of its range, for a group pattern that matches no tensor,
   //         and for a part with a tangent of its own if the optimiser or a transform averages
-  //         weights. Host numbers with a derivative are refused at compile time.
+  //         weights. Host numbers with a derivative are refused at compile time. Model and
+  //         optimiser are then as before, with one exception: where steps need tensors of the size
+  //         of their parameter (tensor_rules.h, gradients that are slices), each is complete by
+  //         itself. If memory ends after some of them, the error states how many parameters have
+  //         moved, and the path of the last one.
   // cost:   one pass over each parameter. After the first update nothing of the size of a parameter
   //         is allocated, unless transforms or the header of the optimiser state it.
   template <class Model, class Gradients>
@@ -185,7 +193,9 @@ class RuleOptimizer {
   virtual const Schedule& schedule() const = 0;
   // The initial value of a state of the rule or of its class, by its name.
   virtual StateStart start_of(std::string_view state, const Tensor& value) const;
-  virtual void run_step(const Step& step) const { run_rule(step.rule, step); }
+  virtual void run_step(const Step& step) const { step_by_rule(step, step.rates); }
+  // Whether run_step() makes no tensor of the size of the parameter.
+  virtual bool is_small_step(const Tensor& /*parameter*/) const { return true; }
 
   RateOptions rate_options() const;
   void update_all(Parameters parameters, CallSite where);
@@ -199,8 +209,13 @@ class RuleOptimizer {
   std::vector<Tensor> rates(Tensor& done, CallSite where) const;
   Tensor host_rates(const RateOptions& options) const;
   Values traced_rates(const RateOptions& options, CallSite where) const;
-  void step_all(const std::vector<Parameter>& parameters, const std::vector<Tensor>& rates,
-                const Condition& due, CallSite where);
+  // Computes the changes of an update. `started` gets the states that it made.
+  void compute(Parameters& all, TransformRun& run, std::vector<Tensor*>& started, CallSite where);
+  void step_all(TransformRun& run, const StepInputs& inputs);
+  // Adds the step of parameter i. Returns the number of its first change.
+  std::size_t add_step(std::size_t i, const TransformRun& run, Changes& changes,
+                       const StepInputs& inputs);
+  void step_tangent(std::size_t i, TransformRun& run, const StepInputs& inputs);
   std::size_t group_of(std::size_t parameter) const;
   void require_groups() const;
   void require_weights(const std::vector<Parameter>& parameters) const;

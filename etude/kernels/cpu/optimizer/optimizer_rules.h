@@ -30,10 +30,12 @@
 #include "etude/kernels/cpu/optimizer/adaptive_rules.h"
 #include "etude/kernels/cpu/optimizer/descent_rules.h"
 #include "etude/kernels/cpu/optimizer/tensor_rules.h"
+#include "etude/kernels/cpu/optimizer/transform_rules.h"
 
 namespace etude::optimizer {
 
-using Rules = decltype(std::tuple_cat(DescentRules(), AdamRules(), AdaptiveRules(), TensorRules()));
+using Rules = decltype(std::tuple_cat(DescentRules(), AdamRules(), AdaptiveRules(), TensorRules(),
+                                      TransformRules()));
 
 // Calls fn(Rule{}) for the rule of that name; returns false if there is none.
 template <class Fn>

@@ -23,6 +23,8 @@ inline float smaller(float a, float b) { return a < b || a != a ? a : b; }
 inline double smaller(double a, double b) { return a < b || a != a ? a : b; }
 inline float sign_of(float x) { return x > 0 ? 1.0f : x < 0 ? -1.0f : x; }  // NaN is kept
 inline double sign_of(double x) { return x > 0 ? 1.0 : x < 0 ? -1.0 : x; }
+inline float zero_like(float) { return 0; }
+inline double zero_like(double) { return 0; }
 
 // The number of rates of an update. Rates that a rule does not have are 0.
 constexpr std::size_t kRates = 10;
