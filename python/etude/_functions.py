@@ -178,6 +178,8 @@ def function(
         )
     made = _core._make_function(f, parameters, _EMPTY, options)
     functools.update_wrapper(made, f, updated=())
+    if signature is not None:
+        made._signature = tuple(signature)  # for et.saved.save
     return made
 
 
