@@ -176,7 +176,7 @@ def class_text(made: type, name: str) -> str:
         elif isinstance(value, property):
             kind = "Any"
             if value.fget is not None and hasattr(value.fget, "__nb_signature__"):
-                kind = value.fget.__nb_signature__[0][0].rpartition("-> ")[2].replace("etude._core.", "").replace("object", "Any")
+                kind = value.fget.__nb_signature__[0][0].rpartition("-> ")[2].replace("etude._core.", "").replace("etude.saved.", "").replace("object", "Any")
             lines.append(f"    @property\n    def {key}(self) -> {names_own(kind)}: ...\n")
             if value.fset is not None:
                 lines.append(f"    @{key}.setter\n    def {key}(self, value: {names_own(kind)}) -> None: ...\n")

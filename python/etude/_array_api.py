@@ -219,6 +219,14 @@ def round(x, /) -> Tensor:
     return _ops["round"](_ops["real"](x)) + imag * _core.asarray(1j, dtype=x.dtype)
 
 
+def sign(x, /) -> Tensor:
+    """-1, 0 or 1 by the sign of x; x / abs(x) of complex x, and 0 of a complex zero, whatever its signs."""
+    out = _ops["sign"](x)
+    if not _core.isdtype(out.dtype, "complex floating"):
+        return out
+    return _ops["where"](_ops["equal"](out, 0), _ops["zeros_like"](out), out)
+
+
 def isdtype(dtype, kind) -> bool:
     """Whether a dtype is of a kind, such as "real floating", or another dtype, or one of a tuple."""
     return _core.isdtype(dtype, kind)
@@ -276,7 +284,7 @@ def rfftfreq(n, /, *, d=1.0, dtype=None, device=None) -> Tensor:
 ROOT = (
     full, full_like, zeros_like, ones_like, empty_like, arange, eye, linspace, astype, reshape, concat,
     sum, prod, cumulative_sum, cumulative_prod, diff, searchsorted, tensordot, repeat, take, round,
-    isdtype, broadcast_shapes, nonzero,
+    sign, isdtype, broadcast_shapes, nonzero,
 )  # fmt: skip
 LINALG = (matrix_norm, trace, tensordot)
 FFT = (fftfreq, rfftfreq)

@@ -183,7 +183,8 @@ void bind_threads(nb::module_& m) {
         set_denormals(of_word<Denormals>("set_denormals", "mode", mode));
       },
       nb::arg("mode"), "Denormal numbers: 'flush' to zero, the default, or 'keep'.");
-  m.def("denormals", [] { return word_of(denormals()); }, "'flush' or 'keep'.");
+  m.def(
+      "denormals", [] { return word_of(denormals()); }, "'flush' or 'keep'.");
   m.def(
       "set_promotion",
       [](const std::string& mode) {
@@ -192,7 +193,8 @@ void bind_threads(nb::module_& m) {
       nb::arg("mode"),
       "How operands of two kinds of dtypes are promoted on this thread: 'kinds', to the dtype of "
       "the higher kind, or 'strict', which refuses them.");
-  m.def("promotion", [] { return word_of(ambient().promotion); }, "'kinds' or 'strict'.");
+  m.def(
+      "promotion", [] { return word_of(ambient().promotion); }, "'kinds' or 'strict'.");
 }
 
 void bind_memory(nb::module_& m) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "python/src/program/saved_values.h"
+#include "python/src/saved/values.h"
 
 #include <charconv>
 #include <cstdlib>
@@ -36,7 +36,7 @@ std::optional<Described> described_text(const std::string& text) {
   }
   int64_t whole = 0;
   const char* const end = text.data() + text.size();
-  if (std::from_chars(text.data(), end, whole).ptr == end && !text.empty()) {
+  if (std::from_chars(text.data(), end, whole).ptr == end && std::to_string(whole) == text) {
     return Described(whole);
   }
   const Described real(std::strtod(text.c_str(), nullptr));
@@ -48,8 +48,8 @@ nb::object value_of_host(const Described& value) {
   if (value.type() == typeid(bool)) return nb::bool_(value.get<bool>());
   if (value.type() == typeid(std::string)) {
     const auto text = value.get<std::string>();
-    const nb::object out = nb::steal(PyUnicode_DecodeUTF8(
-        text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
+    const nb::object out = nb::steal(
+        PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
     if (!out.is_valid()) throw nb::python_error();
     return out;
   }
@@ -69,8 +69,8 @@ Parts leaf_parts(NodeKind kind, nb::handle leaf) {
     case NodeKind::kVariable:
       return Parts(variable_of(leaf));
     case NodeKind::kState:
-      ETUDE_REQUIRE(leaf.is_none() || is_state(leaf), "a part is a {}, but must be the state of a layer",
-                    type_text(leaf));
+      ETUDE_REQUIRE(leaf.is_none() || is_state(leaf),
+                    "a part is a {}, but must be the state of a layer", type_text(leaf));
       return Parts(leaf.is_none() ? LayerState<Tensor>() : state_of(leaf));
     case NodeKind::kNewState:
       return Parts(new_state_of(leaf));

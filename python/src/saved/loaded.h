@@ -15,10 +15,10 @@ namespace etude::python {
 // The calls that the graphs of a function serve have in common, for one parameter.
 struct LoadedParameter {
   std::string name;
-  bool is_tensor = false;        // it is one tensor in all graphs, of `dtype` if they agree
+  bool is_tensor = false;  // it is one tensor in all graphs, of `dtype` if they agree
   std::optional<DType> dtype;
-  bool may_be_none = false;      // a graph has no part of it
-  std::optional<Described> only; // the host value that all graphs have
+  bool may_be_none = false;       // a graph has no part of it
+  std::optional<Described> only;  // the host value that all graphs have
 };
 
 struct LoadedFunction {

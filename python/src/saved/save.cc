@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // et.saved.save: entries of Python, by their names, as entries of saved::save().
-#include "python/src/program/saving.h"
-
 #include <algorithm>
 #include <cctype>
 #include <map>
@@ -16,8 +14,9 @@
 #include "etude/base/check.h"
 #include "etude/base/warning.h"
 #include "python/src/program/held.h"
-#include "python/src/program/saved.h"
-#include "python/src/program/saved_values.h"
+#include "python/src/saved/loaded.h"
+#include "python/src/saved/traces.h"
+#include "python/src/saved/values.h"
 
 namespace etude::python {
 namespace {
@@ -39,7 +38,8 @@ class VariableFinder {
  private:
   void visit(nb::handle value, const std::string& path, int depth) {
     if (is_variable(value)) {
-      if (is_wanted(variable_of(value)) && names_.insert(path).second) found_.emplace_back(path, Parts(variable_of(value)));
+      if (is_wanted(variable_of(value)) && names_.insert(path).second)
+        found_.emplace_back(path, Parts(variable_of(value)));
       return;
     }
     if (depth >= kDeep || !seen_.insert(value.ptr()).second) return;
@@ -67,9 +67,8 @@ class VariableFinder {
     }
   }
   bool is_wanted(const Variable& v) const {
-    return !only_ || std::ranges::any_of(*only_, [&](const Variable& each) {
-      return each.ref() == v.ref();
-    });
+    return !only_ ||
+           std::ranges::any_of(*only_, [&](const Variable& each) { return each.ref() == v.ref(); });
   }
   static std::string below(const std::string& path, const std::string& name) {
     return path.empty() ? name : path + "/" + name;
@@ -160,14 +159,9 @@ class Saver {
     order_.push_back(&object);
     return object;
   }
-  void require_object(bool fits, nb::handle value, const std::string& name) const {
+  static void require_object(bool fits, nb::handle value, const std::string& name) {
     if (fits) return;
-    const bool is_code = PyCallable_Check(value.ptr()) != 0;
-    objects_refused(value, name, is_code);
-  }
-  [[noreturn]] static void objects_refused(nb::handle value, const std::string& name,
-                                           bool is_code) {
-    ETUDE_REQUIRE(!is_code,
+    ETUDE_REQUIRE(PyCallable_Check(value.ptr()) == 0,
                   "the entry '{}' is a {} that is not staged, so it has no graph. Decorate it with "
                   "@et.function, and call it once",
                   name, type_text(value));
@@ -197,15 +191,17 @@ class Saver {
       of = value.attr("function");
       objects = value.attr("objects");
     }
-    const StagedFunction f = *staged_function(of);
+    const std::optional<StagedFunction> found = staged_function(of);
+    ETUDE_REQUIRE(found, "et.saved.Bound holds a {}, but must hold a function of @et.function",
+                  type_text(of));
+    const StagedFunction& f = *found;
     std::vector<BoundArgument> bound;
     const std::vector<std::string> names = parameter_names(f);
     if (passes_self(f)) bound.push_back(argument(f.host.self, name_of_class(f.host.self)));
     for (const nb::handle object : nb::iter(objects)) {
       const std::size_t at = bound.size();
       ETUDE_REQUIRE(at < names.size(),
-                    "et.saved.bind: function '{}' has {} parameters ({}), but is bound to {} "
-                    "objects",
+                    "function '{}' has {} parameters ({}), but is bound to {} objects",
                     f.staged->name(), names.size(), fmt::join(names, ", "),
                     nb::len(objects) + (passes_self(f) ? 1 : 0));
       bound.push_back(argument(object, names[at]));
@@ -216,10 +212,11 @@ class Saver {
   }
   BoundArgument argument(nb::handle object, const std::string& name) {
     const ClassInfo& info = class_of(Py_TYPE(object.ptr()));
-    ETUDE_REQUIRE(info.of != Class::kHost && info.of != Class::kNumber,
-                  "et.saved.bind: argument '{}' is a {}, but a function is bound to structures of "
-                  "tensors: layers, modules, optimisers, dicts",
-                  name, type_text(object));
+    ETUDE_REQUIRE(
+        info.of != Class::kHost && info.of != Class::kNumber,
+        "argument '{}' is a {}, but a function is bound to structures of tensors: layers, "
+        "modules, optimisers, dicts",
+        name, type_text(object));
     SavedObject& known = implied(object, name);
     known.is_bound = true;
     return {nb::borrow(object), known.parts.get()};
@@ -228,10 +225,11 @@ class Saver {
     const auto& all = f.staged->facts().parameters.all;
     const std::size_t first = f.host.is_self_bound ? 1 : 0;
     for (std::size_t p = first; p < first + count; ++p) {
-      ETUDE_REQUIRE(all[p].kind <= FunctionParameter::Kind::kAny,
-                    "et.saved.bind: parameter '{}' of function '{}' is not positional, and cannot "
-                    "be bound. Give the function a parameter for each bound object",
-                    all[p].text, f.staged->name());
+      ETUDE_REQUIRE(
+          all[p].kind <= FunctionParameter::Kind::kAny,
+          "parameter '{}' of function '{}' is not positional, and cannot be bound. Give the "
+          "function a parameter for each bound object",
+          all[p].text, f.staged->name());
     }
   }
   // The instance of a method keeps the Variables that its graphs use.
@@ -289,8 +287,8 @@ void bind_saving(nb::module_& m) {
   s.def("_set_bound_class", [](nb::handle type) {
     bound_class = reinterpret_cast<PyTypeObject*>(type.inc_ref().ptr());
   });
-  s.def("_is_staged", [](nb::handle f) { return staged_function(f).has_value(); },
-        nb::arg().none());
+  s.def(
+      "_is_staged", [](nb::handle f) { return staged_function(f).has_value(); }, nb::arg().none());
   s.def("_save", save_entries);
   s.def("_save_program", [](const std::string& folder, const saved::Program& program) {
     const CallSite where = here();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// et.saved: loaded programs and functions. Saving is in saving.cc.
-#include "python/src/program/saved.h"
+// et.saved: loaded programs and functions. Saving is in save.cc.
+#include "python/src/saved/loaded.h"
 
 #include <algorithm>
 #include <utility>
@@ -14,8 +14,8 @@
 #include "etude/ops.h"
 #include "python/src/dtype.h"
 #include "python/src/program/held.h"
-#include "python/src/program/saved_values.h"
 #include "python/src/program/tree.h"
+#include "python/src/saved/values.h"
 #include "python/src/spelling.h"
 
 namespace etude::python {
@@ -139,8 +139,7 @@ class LoadedCall {
   }
   Parts omitted(const LoadedParameter& parameter) {
     if (parameter.may_be_none) return Parts::optional(std::nullopt);
-    ETUDE_REQUIRE(parameter.only, "function '{}': argument '{}' is missing", name_,
-                  parameter.name);
+    ETUDE_REQUIRE(parameter.only, "function '{}': argument '{}' is missing", name_, parameter.name);
     leaves_.push_back(nb::none());
     return Parts(*parameter.only);
   }
@@ -167,8 +166,8 @@ nb::object call(const LoadedFunction& self, const nb::args& args, const nb::kwar
   // A function without a graph has no parameters either: its own error says more.
   Parts arguments = self.has_graph ? call.read(args, keywords) : Parts();
   const Parts before = arguments;
-  const Parts result = with_user_line_released(
-      [&] { return self.function.call(arguments, where); });
+  const Parts result =
+      with_user_line_released([&] { return self.function.call(arguments, where); });
   call.take_back(before, arguments);
   return value_of_parts(result);
 }
@@ -181,8 +180,8 @@ nb::dict call_named(const LoadedFunction& self, const nb::dict& inputs) {
     given.emplace(nb::cast<std::string>(key), as_tensor(value));
   }
   const CallSite where = here();
-  const io::NamedTensors made = with_user_line_released(
-      [&] { return self.function.call_named(given, where); });
+  const io::NamedTensors made =
+      with_user_line_released([&] { return self.function.call_named(given, where); });
   nb::dict out;
   for (const auto& [name, x] : made) out[nb::str(name.data(), name.size())] = wrap(x);
   return out;
@@ -212,7 +211,8 @@ void bind_signatures(nb::module_& s) {
       .def_prop_ro(
           "type",
           [](const Port& p) {
-            const bool is_bool = p.kind == Port::Kind::kHost && (p.type == "true" || p.type == "false");
+            const bool is_bool =
+                p.kind == Port::Kind::kHost && (p.type == "true" || p.type == "false");
             return !is_bool ? p.type : p.type == "true" ? "True" : "False";
           },
           "float32[n,4]; of a host value its text.")
@@ -222,7 +222,8 @@ void bind_signatures(nb::module_& s) {
       .def("__repr__", [](const Port& p) {
         return fmt::format("<{} '{}': {}>", kind_text(p.kind), p.name, p.type);
       });
-  nb::class_<GraphSignature>(s, "GraphSignature", "The arguments that one graph of a function serves.")
+  nb::class_<GraphSignature>(s, "GraphSignature",
+                             "The arguments that one graph of a function serves.")
       .def_ro("inputs", &GraphSignature::inputs)
       .def_ro("outputs", &GraphSignature::outputs, "'output' is the name of a lone tensor.")
       .def_ro("changed", &GraphSignature::changed,
@@ -258,7 +259,8 @@ void bind_loaded_function(nb::module_& s) {
           "arguments", [](const LoadedFunction& f) { return f.function.arguments(); },
           "The names of the parameters.")
       .def(
-          "variables", [](const LoadedFunction& f) { return variable_list(f.function.variables()); },
+          "variables",
+          [](const LoadedFunction& f) { return variable_list(f.function.variables()); },
           "The Variables that its graphs use.")
       .def(
           "trainable_variables",
@@ -351,14 +353,11 @@ void bind_saved(nb::module_& m) {
   for (const char* name : {"Port", "GraphSignature", "ExportedSignature", "Function", "Program"}) {
     s.attr(name).attr("__module__") = "etude.saved";
   }
-  s.def(
-      "_load",
-      [](const std::string& folder, int64_t max_loop_steps) {
-        const CallSite where = here();
-        return with_user_line_released([&] {
-          return saved::load(folder, {.max_loop_steps = max_loop_steps}, where);
-        });
-      });
+  s.def("_load", [](const std::string& folder, int64_t max_loop_steps) {
+    const CallSite where = here();
+    return with_user_line_released(
+        [&] { return saved::load(folder, {.max_loop_steps = max_loop_steps}, where); });
+  });
   s.def("_is_saved", saved::is_saved);
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The graphs of a staged function of Python for saved::save(). Their keys name classes and objects
 // of Python; a saved graph has paths, and host values with the texts of C++.
+#include "python/src/saved/traces.h"
+
 #include <algorithm>
 #include <cstring>
 #include <optional>
@@ -10,8 +12,7 @@
 #include "etude/core/call/builtin.h"
 #include "etude/core/context/ambient.h"
 #include "python/src/program/held.h"
-#include "python/src/program/saved_values.h"
-#include "python/src/program/saving.h"
+#include "python/src/saved/values.h"
 
 namespace etude::python {
 
@@ -345,8 +346,7 @@ class FunctionReader {
           is_known = std::ranges::find(known_, trace.get()) != known_.end();
         }
         results.push_back(result_of(*trace));
-        traces.push_back(
-            SavableTrace(f_.staged->name(), *trace, bound_.size(), variables_).make());
+        traces.push_back(SavableTrace(f_.staged->name(), *trace, bound_.size(), variables_).make());
         held_.push_back(trace);
       }
       if (!is_known && traces.size() == sizes.calls.size()) {
@@ -372,8 +372,9 @@ class FunctionReader {
         const Type* const type = types[tensor++];
         leaves.push_back(wrap(type == nullptr ? Tensor() : internal::full(type, 0)));
         if (kind == NodeKind::kState) {
-          leaves.back() = wrap_state(type == nullptr ? LayerState<Tensor>()
-                                                     : LayerState<Tensor>(tensor_of(leaves.back())));
+          leaves.back() =
+              wrap_state(type == nullptr ? LayerState<Tensor>()
+                                         : LayerState<Tensor>(tensor_of(leaves.back())));
         }
       }
     }
@@ -381,7 +382,7 @@ class FunctionReader {
       return call(of, def, leaves);
     } catch (const nb::python_error& error) {
       if (!error.matches(PyExc_Exception)) throw;  // Ctrl-C
-    } catch (const std::exception&) {  // the function is not for these sizes
+    } catch (const std::exception&) {              // the function is not for these sizes
     }
     return {};
   }
@@ -394,9 +395,9 @@ class FunctionReader {
     std::size_t at = 0;
     for (std::size_t p = 0; p < def.parts.size(); ++p) {
       const std::size_t count = def.parts[p]->leaves.size();
-      const nb::object value =
-          p < bound_.size() ? bound_[p].value
-                            : unflatten(*def.parts[p], std::span(leaves).subspan(at, count));
+      const nb::object value = p < bound_.size()
+                                   ? bound_[p].value
+                                   : unflatten(*def.parts[p], std::span(leaves).subspan(at, count));
       at += count;
       if (p == 0 && passes_self(f_)) continue;
       const FunctionParameter& parameter = parameters[p + before];
@@ -437,7 +438,8 @@ class FunctionReader {
 std::vector<std::string> parameter_names(const StagedFunction& f) {
   std::vector<std::string> out;
   const auto& all = f.staged->facts().parameters.all;
-  for (std::size_t i = f.host.is_self_bound ? 1 : 0; i < all.size(); ++i) out.push_back(all[i].text);
+  for (std::size_t i = f.host.is_self_bound ? 1 : 0; i < all.size(); ++i)
+    out.push_back(all[i].text);
   return out;
 }
 
