@@ -5,6 +5,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -152,3 +153,22 @@ def test_a_process_of_one_thread():
     code = "import etude as et; print(et.worker_count())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "ETUDE_THREADS": "3"})
     assert done.stdout == "3\n", done.stderr
+
+
+def test_cancellation():
+    x, enough = et.ones((50, 50)), et.Cancellation()
+
+    def work():
+        y = x
+        while not et.is_cancelled():
+            y = et.tanh(y @ x)
+        return y @ x
+
+    timer = threading.Timer(0.05, enough.cancel)
+    with et.CancelScope(enough):
+        (x @ x).tolist()
+        timer.start()
+        with pytest.raises(et.CancelledError) as error:
+            work()
+    assert error.value.file == __file__ and error.value.op == "matmul" and enough.is_cancelled and not et.is_cancelled()
+    assert (x @ x).shape == (50, 50)

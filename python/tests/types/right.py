@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs as users write them. Type checkers accept each line; test_types.py also runs the file."""
 import dataclasses
+import tempfile
 from typing import NamedTuple
 
 import etude as et
@@ -127,7 +128,7 @@ et.set_lazy_options(roll=True, max_nodes=100)
 live: int = et.memory_stats().live_bytes
 tanh: et.Tensor = nn.tanh(inputs)
 et.set_thread_count(0)
-with __import__("tempfile").TemporaryDirectory() as folder:
+with tempfile.TemporaryDirectory() as folder:
     predict = et.function(lambda net, a: net(a))
     predict(model, inputs)
     et.saved.save(folder, {"predict": et.saved.bind(predict, model)}, signatures=["predict"])
