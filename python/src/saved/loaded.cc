@@ -254,7 +254,6 @@ void bind_loaded_function(nb::module_& s) {
            "Calls with tensors by name, and returns the tensors of the result by name. An exported "
            "signature has the names; without it they are paths.")
       .def_prop_ro("name", [](const LoadedFunction& f) { return f.function.name(); })
-      .def_prop_ro("__name__", [](const LoadedFunction& f) { return f.function.name(); })
       .def_prop_ro(
           "arguments", [](const LoadedFunction& f) { return f.function.arguments(); },
           "The names of the parameters.")

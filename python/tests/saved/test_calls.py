@@ -174,13 +174,13 @@ def test_errors_of_calls(tmp_path):
     def text(call, kind=et.InvalidArgumentError):
         with pytest.raises(kind) as error:
             call()
-        assert error.value.file == __file__, str(error.value)
+        assert error.value.file in (__file__, None), str(error.value)
         return str(error.value)
 
     message = text(lambda: loaded(et.ones((2, 3)), False))
     assert "function 'f' has no graph for (x: float32[2,3], training: False)" in message
     assert "the nearest first:\n  (x: float32[2,3], training: True)" in message
-    assert "has no graph for (x: int32[2])" in text(lambda: loaded(et.asarray([1, 2])))
+    assert "has no graph for (x: int32[2], training: True)" in text(lambda: loaded(et.asarray([1, 2])))
     assert "has 2 parameters (x, training), but 3 arguments were given" in text(lambda: loaded(1, 2, 3))
     assert "argument 'x' is given twice" in text(lambda: loaded(et.ones(2), x=et.ones(2)))
     assert "has no parameter 'y'. It has: x, training" in text(lambda: loaded(et.ones((2, 3)), y=1))
@@ -190,7 +190,7 @@ def test_errors_of_calls(tmp_path):
     assert "has no Variable 'w'. It has none" in text(lambda: program.variable("w"), et.NotFoundError)
     assert "has no object 'o'" in text(lambda: program.object("o"), et.NotFoundError)
     assert "has no asset 'a'" in text(lambda: program.asset("a"), et.NotFoundError)
-    assert "there is no saved" in text(lambda: et.saved.load(tmp_path / "nothing"), et.NotFoundError) or True
+    assert "nothing" in text(lambda: et.saved.load(tmp_path / "nothing"), et.NotFoundError)
     assert "max_loop_steps is 'x'" in text(lambda: et.saved.load(tmp_path / "f", max_loop_steps="x"))
 
 
@@ -232,7 +232,7 @@ def test_modes(trained, tmp_path):
 def test_donated_arguments_change(tmp_path):
     @et.function(donate=("total",))
     def add(total, x):
-        total += x
+        total[:] = total + x
         return total * 2
 
     live, x = et.zeros(2), et.ones(2)
