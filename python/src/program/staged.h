@@ -71,7 +71,7 @@ class Staged {
                                      PyObject* const* args, std::size_t count, PyObject* names);
   // All graphs, first without, then with specs. Requires the GIL.
   std::vector<internal::TraceRef> traces();
-  // A graph, and the Staged that traces calls like those of the graph: this one, or one with specs.
+  // A graph, and the Staged that traces calls of its kind: this one, or one with specs.
   struct Owned {
     Staged* staged;
     std::shared_ptr<Staged> held;  // null: this one

@@ -163,7 +163,7 @@ class LoadedCall {
 nb::object call(const LoadedFunction& self, const nb::args& args, const nb::kwargs& keywords) {
   const CallSite where = here();
   LoadedCall call(self);
-  // A function without a graph has no parameters either: its own error says more.
+  // A function without a graph has no parameters, and an error of its own.
   Parts arguments = self.has_graph ? call.read(args, keywords) : Parts();
   const Parts before = arguments;
   const Parts result =

@@ -80,8 +80,8 @@ class KeyReader {
   const Trace& trace_;
 };
 
-// A trace with paths and texts in place of the tokens of Python. Arguments from `first` on are
-// those of the caller; the Variables before them are of the program.
+// A trace with paths and texts in place of the tokens of Python. Arguments from `first` on belong
+// to the caller; the Variables before them belong to the program.
 class SavableTrace {
  public:
   SavableTrace(const std::string& function, const Trace& from, std::size_t first,

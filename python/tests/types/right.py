@@ -137,4 +137,4 @@ with tempfile.TemporaryDirectory() as folder:
     scores: et.Tensor = loaded(inputs)
     weight: et.Variable = program.variable("net/layers/0/weight")
     graphs: list[str] = [str(signature) for signature in loaded.signatures()]
-    et.saved.update(optim.SGD(lr=0.1), [weight], [et.zeros(weight.shape)])
+    et.saved.update(optim.SGD(lr=0.1), [weight], [et.zeros_like(weight.read())])
