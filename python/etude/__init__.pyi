@@ -1634,7 +1634,7 @@ def set_thread_count(count: int) -> None:
     """Sets worker_count() for loops that start from now on. 0: the default."""
 
 def sign(x: ArrayLike, /) -> Tensor:
-    """-1, 0 or 1 by the sign of x; x / abs(x) of complex x, and 0 of a complex zero, whatever its signs."""
+    """-1, 0 or 1 by the sign of x; x / abs(x) of complex x. A zero has the sign +, whatever the sign of x."""
 
 def signbit(x: ArrayLike, /) -> Tensor:
     """Whether x is negative, -0 and NaN by their sign bit."""

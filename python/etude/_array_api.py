@@ -220,11 +220,13 @@ def round(x, /) -> Tensor:
 
 
 def sign(x, /) -> Tensor:
-    """-1, 0 or 1 by the sign of x; x / abs(x) of complex x, and 0 of a complex zero, whatever its signs."""
+    """-1, 0 or 1 by the sign of x; x / abs(x) of complex x. A zero has the sign +, whatever the sign of x."""
     out = _ops["sign"](x)
-    if not _core.isdtype(out.dtype, "complex floating"):
-        return out
-    return _ops["where"](_ops["equal"](out, 0), _ops["zeros_like"](out), out)
+    if _core.isdtype(out.dtype, "real floating"):
+        return out + 0
+    if _core.isdtype(out.dtype, "complex floating"):
+        return _ops["where"](_ops["equal"](out, 0), _ops["zeros_like"](out), out)
+    return out
 
 
 def isdtype(dtype, kind) -> bool:

@@ -124,7 +124,11 @@ def test_rounding_of_complex_numbers():
     check(et.round([2.5, -0.5]), et.float32, (2,), [2.0, -0.0])
 
 
-def test_sign_of_complex_zeros():
+def test_sign_of_zeros():
+    for dtype in (et.float16, et.bfloat16, et.float32, et.float64):
+        y = et.sign(et.asarray([-0.0, 0.0, -2.0, float("nan")], dtype=dtype))
+        check(y, dtype, (4,))
+        assert et.signbit(y).tolist()[:3] == [False, False, True] and y.tolist()[2] == -1.0 and et.isnan(y).tolist()[3]
     for zero in (complex(0.0, 0.0), complex(-0.0, 0.0), complex(0.0, -0.0), complex(-0.0, -0.0)):
         for dtype in (et.complex64, et.complex128):
             y = et.sign(et.asarray([zero], dtype=dtype))
