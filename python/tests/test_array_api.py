@@ -152,3 +152,16 @@ def test_cases_with_two_results():
     for a in (1.0, 2.5, -2.5):
         for b in (inf, -inf):
             assert et.floor_divide(et.asarray(a), b).item() == a // b and et.remainder(et.asarray(a), b).item() == a % b
+
+
+def test_arguments_at_the_edge():
+    for k in (2**63, 2**70, -(2**63) - 1):
+        check(et.eye(2, k=k), et.float32, (2, 2), [[0.0, 0.0], [0.0, 0.0]])
+    check(et.repeat(et.zeros((0,), dtype=et.int8), et.zeros((0,), dtype=et.int32)), et.int8, (0,), [])
+    check(et.repeat(et.zeros((2, 0)), et.zeros((0,), dtype=et.int32), axis=1), et.float32, (2, 0))
+    x = et.asarray([[[1.0, 0.0], [0.0, 0.1]]] * 3)
+    plain = et.linalg.matrix_rank(x)
+    check(plain, plain.dtype, (3,), [2, 2, 2])
+    check(et.linalg.matrix_rank(x, rtol=et.asarray([0.01, 0.09, 0.5])), plain.dtype, (3,), [2, 2, 1])
+    check(et.linalg.matrix_rank(x, rtol=0.5), plain.dtype, (3,), [1, 1, 1])
+    check(et.linalg.matrix_rank(x, rtol=et.asarray(0.5)), plain.dtype, (3,), [1, 1, 1])
