@@ -144,7 +144,7 @@ def native_text(function, name: str, indent: str = "") -> str:
         text = re.sub(r"\\(\d+)", lambda match: repr(next(values)), signature)
         text = text.replace("std::", "Any  # std::") if "std::" in text else text
         text = re.sub(r"^def \w+", f"def {name}", text)
-        text = text.replace("etude._core.", "").replace("-> object", "-> Any" if name.startswith("__") or name in STRUCTURES else "-> Tensor")
+        text = text.replace("etude._core.", "").replace("etude.saved.", "").replace("-> object", "-> Any" if name.startswith("__") or name in STRUCTURES else "-> Tensor")
         text = names_own(re.sub(r": object( \| None)?(?=[ ,)=])", ": Any", text))
         text = text.replace("shape: Any = None", "shape: int | Sequence[int] | None = None").replace("shape: Any,", "shape: int | Sequence[int],")
         if len(signatures) > 1:
@@ -176,7 +176,7 @@ def class_text(made: type, name: str) -> str:
         elif isinstance(value, property):
             kind = "Any"
             if value.fget is not None and hasattr(value.fget, "__nb_signature__"):
-                kind = value.fget.__nb_signature__[0][0].rpartition("-> ")[2].replace("etude._core.", "").replace("object", "Any")
+                kind = value.fget.__nb_signature__[0][0].rpartition("-> ")[2].replace("etude._core.", "").replace("etude.saved.", "").replace("object", "Any")
             lines.append(f"    @property\n    def {key}(self) -> {names_own(kind)}: ...\n")
             if value.fset is not None:
                 lines.append(f"    @{key}.setter\n    def {key}(self, value: {names_own(kind)}) -> None: ...\n")
@@ -266,6 +266,8 @@ def kind_text(kind: dict) -> str:
         base = "Optimizer" if group == "optimizer" else "Layer"
         own = f"self, {text}" if text else "self"
         return f'class {name}({base}):\n    """{doc}"""\n\n    def __init__({own}) -> None: ...\n'
+    if group == "activation" and not text:
+        return f'def {name}(x: ArrayLike) -> Tensor:\n    """{doc}"""\n'
     if is_loss:
         text = f"predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | None = None{', ' if text else ''}{text}"
     result = "Tensor" if is_loss else "Any"
@@ -304,6 +306,8 @@ def stubs() -> dict[str, str]:
                 text += "from etude import Loader as _Loader\n\n"
             elif space == "io":
                 text += "from etude import Optimizer\n\n"
+            elif space == "saved":
+                text += "import os\nfrom collections.abc import Mapping\n\nfrom etude import Optimizer, Variable\n\n"
             out[f"{space}.pyi"] = text + members(module, False) + "\n" + kinds_of(space, module)
     return {name: re.sub(r"[ \t]+$", "", text, flags=re.M) for name, text in out.items()}
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <type_traits>
 
 #include <fmt/format.h>
 
@@ -88,8 +89,15 @@ class Gatherer {
       for (const auto& [path, cell] : object.cells) store_.expect(joined(name, path), cell);
       return;
     }
-    if (bound_.contains(identity(object))) return;
     const Parts& given = *object.parts;
+    if (bound_.contains(identity(object))) {  // its tensors are state of the functions
+      given.each_part([&](const FormLeaf& leaf, const auto& value) {
+        if constexpr (std::is_same_v<std::remove_cvref_t<decltype(value)>, Variable>) {
+          store_.add(value, joined(name, leaf.path));
+        }
+      });
+      return;
+    }
     std::vector<std::string> lost;
     const std::optional<Parts> kept = rebuilt(given, [&](std::size_t i) -> std::optional<Parts> {
       return Parts::at(given, given.leaf(i), [&](const auto& value) -> std::optional<Parts> {

@@ -11,9 +11,11 @@
 #include "etude/base/thread_object.h"
 #include "etude/core/call/builtin.h"
 #include "etude/core/call/call_scope.h"
+#include "etude/core/context/caller_place.h"
 #include "etude/core/context/device_scope.h"
 #include "etude/core/context/draws_scope.h"
 #include "etude/core/context/pending.h"
+#include "etude/core/context/placement.h"
 #include "etude/core/context/resource.h"
 #include "etude/core/internal/late_calls.h"
 #include "etude/core/internal/mode.h"
@@ -84,6 +86,8 @@ class TracingScope {
  private:
   Innermost& innermost_;
   const Tracing entry_;
+  // The scope around the call, in which Variables are made (variable.cc).
+  const CallerPlaceScope caller_{hides_scope() ? caller_place() : active_placement()};
   const NoDeviceScope home_;  // calls are recorded on cpu:0, inside of scopes too
 };
 

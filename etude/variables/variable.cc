@@ -11,6 +11,7 @@
 #include "etude/base/thread_object.h"
 #include "etude/core/call/builtin.h"
 #include "etude/core/call/call_scope.h"
+#include "etude/core/context/caller_place.h"
 #include "etude/core/context/context.h"
 #include "etude/core/context/pending.h"
 #include "etude/core/context/placement.h"
@@ -169,6 +170,16 @@ Tensor operand(const Arg& x, std::optional<DType> dtype) {
   return *x.tensor();
 }
 
+// The initial value of a Variable that a trace makes, on the device of the scope around the staged
+// call. The trace hides this scope, since its graph serves calls in other scopes as well; but the
+// Variable is made once, in this call.
+Tensor in_scope_of_call(Tensor initial, CallSite where) {
+  const internal::Placement* const place =
+      internal::hides_scope() ? internal::caller_place() : nullptr;
+  if (place == nullptr || place->is_clear || !initial.device().is_home()) return initial;
+  return internal::in_scope(std::move(initial), where, internal::device_of(*place));
+}
+
 // Whether x is a number for the host, or has its elements on the device.
 bool is_at_hand(const Arg& x, Device device) {
   if (x.tensor() == nullptr) return device.is_home();
@@ -205,7 +216,7 @@ Variable::Variable(Tensor initial, VariableOptions options, CallSite where)
         const EnclosingTrace* trace = EnclosingTrace::innermost();
         Tensor fixed = trace != nullptr ? trace->fixed_value(initial) : Tensor();
         if (!fixed.has_value()) refuse_initial(initial);
-        initial = std::move(fixed);
+        initial = in_scope_of_call(std::move(fixed), where);
       }
       cell_->set_initial(std::move(initial));
     }

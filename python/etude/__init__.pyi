@@ -13,6 +13,7 @@ from etude import linalg as linalg
 from etude import nn as nn
 from etude import optim as optim
 from etude import random as random
+from etude import saved as saved
 from etude import testing as testing
 
 # Objects of other libraries are taken by the buffer protocol, DLPack or __array__.
@@ -236,10 +237,50 @@ class Tensor:
     def unique_inverse(self, /) -> unique_inverse_result: ...
     def unique_all(self, /) -> unique_all_result: ...
 
+def CancelScope(cancellation: Cancellation) -> Any:
+    """A block whose calls raise CancelledError after cancellation.cancel()."""
+
+class Cancellation:
+    """A request to stop, from any thread."""
+
+    def __init__(self) -> None: ...
+
+    def cancel(self) -> None:
+        """For good: the next computation needs a new object."""
+
+    @property
+    def is_cancelled(self) -> builtins.bool: ...
+
 class CancelledError(Error, RuntimeError):
     """The work was cancelled on request."""
 
     ...
+
+class CompilerReport:
+    """Counts of the compiler in the background."""
+
+    @property
+    def fast(self) -> Any: ...
+
+    @property
+    def best(self) -> Any: ...
+
+    @property
+    def clusters(self) -> Any: ...
+
+    @property
+    def failed(self) -> Any: ...
+
+    @property
+    def waiting(self) -> Any: ...
+
+    @property
+    def seconds(self) -> Any: ...
+
+    @property
+    def last_failure(self) -> Any: ...
+
+    def __repr__(self) -> str: ...
 
 class Confusion:
     """The numbers of samples by label and predicted class."""
@@ -308,6 +349,17 @@ class Device:
     def __eq__(self, other: Any) -> builtins.bool: ...
 
     def __reduce__(self) -> tuple: ...
+
+class Diagnostics:
+    """The severity of findings of derivatives."""
+
+    @property
+    def independent_result(self) -> Any: ...
+
+    @property
+    def escaped_value(self) -> Any: ...
+
+    def __repr__(self) -> str: ...
 
 class Error(Exception):
     """The base of all errors of Etude. `code` is the kind of error, `op` the op that failed, `file` and `line` are the user's line."""
@@ -487,6 +539,44 @@ class Layer:
 
     def _text(self) -> str: ...
 
+class LazyOptions:
+    """Options of lazy execution."""
+
+    @property
+    def op_by_op(self) -> Any: ...
+
+    @property
+    def donate(self) -> Any: ...
+
+    @property
+    def symbolic_shapes(self) -> Any: ...
+
+    @property
+    def roll(self) -> Any: ...
+
+    @property
+    def background(self) -> Any: ...
+
+    @property
+    def max_nodes(self) -> Any: ...
+
+    @property
+    def live_bytes(self) -> Any: ...
+
+    @property
+    def max_programs(self) -> Any: ...
+
+    @property
+    def max_compiles(self) -> Any: ...
+
+    @property
+    def cut_every(self) -> Any: ...
+
+    @property
+    def force_collisions(self) -> Any: ...
+
+    def __repr__(self) -> str: ...
+
 def LazyScope() -> Any:
     """A block whose calls are recorded, and run together when their elements are needed."""
 
@@ -508,6 +598,35 @@ class Loader:
 
     @property
     def samples(self) -> int: ...
+
+class MemoryStats:
+    """The memory use of tensors, in bytes and counts."""
+
+    @property
+    def live_bytes(self) -> Any: ...
+
+    @property
+    def peak_bytes(self) -> Any: ...
+
+    @property
+    def cached_bytes(self) -> Any: ...
+
+    @property
+    def allocations(self) -> Any: ...
+
+    @property
+    def live_tensors(self) -> Any: ...
+
+    @property
+    def deep_copies(self) -> Any: ...
+
+    @property
+    def copies_avoided(self) -> Any: ...
+
+    @property
+    def limit_bytes(self) -> Any: ...
+
+    def __repr__(self) -> str: ...
 
 class Module:
     """A base class of models. Its attributes are its parts, in the order in which they were set.
@@ -587,6 +706,26 @@ class OutOfRangeError(Error, IndexError):
 
 def PhaseScope(phase: str) -> Any:
     """A block in which layers run in this phase: 'training' or 'inference'."""
+
+class ReadLimits:
+    """Limits for readers of files, which are not trusted."""
+
+    @property
+    def depth(self) -> Any: ...
+
+    @property
+    def free_bytes(self) -> Any: ...
+
+    @property
+    def bytes_per_byte(self) -> Any: ...
+
+    @property
+    def free_items(self) -> Any: ...
+
+    @property
+    def items_per_byte(self) -> Any: ...
+
+    def __repr__(self) -> str: ...
 
 class ResourceExhaustedError(Error, MemoryError):
     """Memory, or a configured limit, is used up."""
@@ -870,6 +1009,9 @@ def ceil(x: ArrayLike, /) -> Tensor:
 def clip(x: ArrayLike, /, min: ArrayLike | None = None, max: ArrayLike | None = None) -> Tensor:
     """x with elements below `min` replaced by min and elements above `max` by max. An absent bound has no effect. The gradient at a bound goes to x."""
 
+def compiler_report() -> CompilerReport:
+    """The programs that the compiler in the background made."""
+
 complex128: DType
 
 complex64: DType
@@ -926,6 +1068,9 @@ def custom_gradient(f: Callable) -> Callable:
 def default_dtype() -> Tensor:
     """The dtype of numbers with a fraction on this thread."""
 
+def denormals() -> str:
+    """'flush' or 'keep'."""
+
 def derivative(f: Callable, x: Any) -> Any:
     """Returns the derivative of ``f`` along its one argument, a tensor or a number, in forward
     mode."""
@@ -941,6 +1086,9 @@ None clears the scopes around. `copies` is 'silent', 'warn' or 'forbid'; with so
 
     def __exit__(self, *error: Any) -> None: ...
 
+def diagnostics() -> Diagnostics:
+    """The severity of each finding."""
+
 def diff(x: ArrayLike, /, *, axis: int | Sequence[int] | None = -1, n: int = 1, prepend: Any = None, append: Any = None) -> Tensor:
     """Differences of neighbours along an axis, n times. `prepend` and `append` are joined to x first."""
 
@@ -955,6 +1103,9 @@ def do_not_convert(f: Callable) -> Callable:
 
 def dot(x: ArrayLike, y: ArrayLike, /) -> Tensor:
     """Sum over the last axis of x and the last but one of y, or its only one; a scalar multiplies. For matrices this is matmul."""
+
+def dump_pending() -> str:
+    """The pending calls of this thread, as the text of a graph."""
 
 e: float
 
@@ -990,6 +1141,9 @@ def exp2(x: ArrayLike, /) -> Tensor:
 
 def expand_dims(x: ArrayLike, /, axis: int | Sequence[int]) -> Tensor:
     """x with axes of size 1 put in; `axis` numbers them in the result. Shares storage until a write."""
+
+def explain_copy() -> str:
+    """Describes the latest write of this thread that copied, and the holder of the elements; empty if there was none."""
 
 def expm1(x: ArrayLike, /) -> Tensor:
     """exp(x) - 1, exact to the last digits near x = 0."""
@@ -1151,6 +1305,15 @@ int64: DType
 
 int8: DType
 
+def is_cancelled() -> builtins.bool:
+    """Whether a CancelScope around this call was cancelled. For loops of the program."""
+
+def is_lazy() -> builtins.bool:
+    """Whether calls of this thread are being recorded."""
+
+def is_pending(x: Any) -> builtins.bool:
+    """Whether x waits for recorded calls."""
+
 def is_staged(arg: Any, /) -> builtins.bool:
     """Whether x is a tensor without elements: its value is not known while a function is traced."""
 
@@ -1189,6 +1352,9 @@ def jvp(f: Callable, primals: Any, tangents: Any) -> tuple[Any, Any]:
 
 def lazy_barrier(*, wait: builtins.bool = False) -> None:
     """Runs all pending calls of this thread."""
+
+def lazy_options() -> LazyOptions:
+    """The options of lazy execution."""
 
 def less(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
     """Whether x1 < x2, element by element with broadcasting."""
@@ -1252,6 +1418,9 @@ def maximum(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
 
 def mean(x: ArrayLike, /, *, axis: int | Sequence[int] | None = None, keepdims: builtins.bool = False) -> Tensor:
     """Arithmetic mean over the given axes, or over all; NaN of no elements. Takes integers and bools."""
+
+def memory_stats(device: Any = None) -> MemoryStats:
+    """The memory use of a device; default: cpu:0."""
 
 def meshgrid(*xs: ArrayLike, indexing: str = 'xy') -> tuple[Tensor, ...]:
     """Coordinates of all points of a grid: one array per operand, with axes in the order of the operands (ij) or with the first two swapped (xy)."""
@@ -1320,6 +1489,9 @@ def outer(x: ArrayLike, y: ArrayLike, /) -> Tensor:
 def pad(x: ArrayLike, /, widths: int | Sequence[int], *, mode: str = 'constant', value: float = 0.0) -> Tensor:
     """x with a border. widths: before and after each axis in turn, one such pair for all, or one number. mode: constant (`value`), reflect (mirrored without the edge), symmetric (with it), edge or wrap."""
 
+def pending_nodes() -> int:
+    """The number of pending calls of this thread."""
+
 def permute_dims(x: ArrayLike, /, axes: int | Sequence[int]) -> Tensor:
     """x with its axes in the order `axes`: axis i of the result is axis axes[i] of x."""
 
@@ -1337,6 +1509,9 @@ def print(*args) -> None:
 def prod(x: ArrayLike, /, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None, keepdims: builtins.bool = False) -> Tensor:
     """Product over axes; over all of them if axis is None. With `dtype`, x is cast to it first."""
 
+def promotion() -> str:
+    """'kinds' or 'strict'."""
+
 def pullback(f: Callable, *args: Any, argnums: int | Sequence[int] | None = None) -> Callable:
     """Returns the pullback of ``f`` at the arguments; see :func:`value_with_pullback`."""
 
@@ -1346,6 +1521,9 @@ def py_function(f: Callable | None = None, /, *, out: Any = None, variables: Ite
 
     ``out`` declares the results: a dtype, an ``et.TensorSpec``, or a structure of them; ``()`` for
     none. The default is a float32 scalar. See :func:`host_function`."""
+
+def read_limits() -> ReadLimits:
+    """The limits for readers of files."""
 
 def real(x: ArrayLike, /) -> Tensor:
     """Real part of x, a real tensor; real x comes back as it is."""
@@ -1374,6 +1552,9 @@ def repeat(x: ArrayLike, repeats: Any, /, *, axis: int | Sequence[int] | None = 
     """Each element `repeats` times along an axis; of the flattened x if axis is None.
 
     `repeats` may be a tensor with a number for each element."""
+
+def reset_peak_memory(device: Any = None) -> None:
+    """Resets peak_bytes to live_bytes."""
 
 def reshape(x: ArrayLike, /, shape: int | Sequence[int], *, copy: builtins.bool | None = None) -> Tensor:
     """The elements of x in another shape. One size may be -1.
@@ -1428,11 +1609,32 @@ def sequence_mask(lengths: ArrayLike, x: ArrayLike, /, *, axis: int | None = Non
 def set_default_dtype(dtype: DTypeLike) -> None:
     """Sets the dtype of numbers with a fraction on this thread: float16, bfloat16, float32 or float64."""
 
+def set_denormals(mode: str) -> None:
+    """Denormal numbers: 'flush' to zero, the default, or 'keep'."""
+
+def set_diagnostics(*, independent_result: str = 'warn', escaped_value: str = 'ignore') -> Diagnostics:
+    """Sets the severities of findings, 'ignore', 'warn' or 'error', and returns the former ones."""
+
+def set_lazy_options(*, op_by_op: builtins.bool = False, donate: builtins.bool = True, symbolic_shapes: builtins.bool = True, roll: builtins.bool = True, background: builtins.bool = True, max_nodes: int = 4096, live_bytes: int = 0, max_programs: int = 1024, max_compiles: int = 64, cut_every: int = 0, force_collisions: builtins.bool = False) -> None:
+    """Replaces the options of the process, and forgets all programs of lazy scopes."""
+
+def set_memory_limit(bytes: int, device: Any = None) -> None:
+    """Allocations beyond the limit raise ResourceExhaustedError. 0: no limit."""
+
+def set_promotion(mode: str) -> None:
+    """How operands of two kinds of dtypes are promoted on this thread: 'kinds', to the dtype of the higher kind, or 'strict', which refuses them."""
+
+def set_read_limits(*, depth: int = 100, free_bytes: int = 67108864, bytes_per_byte: int = 100, free_items: int = 1000000, items_per_byte: int = 4) -> ReadLimits:
+    """Sets the limits for all readers that begin from now on, and returns the former limits."""
+
 def set_seed(seed: int) -> None:
     """Restarts the random sequence of this thread."""
 
+def set_thread_count(count: int) -> None:
+    """Sets worker_count() for loops that start from now on. 0: the default."""
+
 def sign(x: ArrayLike, /) -> Tensor:
-    """-1, 0 or 1 by the sign of x; x / abs(x) of complex x."""
+    """-1, 0 or 1 by the sign of x; x / abs(x) of complex x. A zero has the sign +, whatever the sign of x."""
 
 def signbit(x: ArrayLike, /) -> Tensor:
     """Whether x is negative, -0 and NaN by their sign bit."""
@@ -1527,6 +1729,9 @@ def top_k(x: ArrayLike, /, k: int, *, axis: int = -1) -> top_k_result:
 def tril(x: ArrayLike, /, *, k: int = 0) -> Tensor:
     """x with zeros above diagonal k of its last two axes."""
 
+def trim_memory() -> None:
+    """Returns memory that is kept for reuse to the operating system."""
+
 def triu(x: ArrayLike, /, *, k: int = 0) -> Tensor:
     """x with zeros below diagonal k of its last two axes."""
 
@@ -1607,6 +1812,9 @@ def vmap(f: Callable | None = None, /, *, in_axes: Any = 0, out_axes: int = 0, r
     Keyword arguments are the same for all examples. ``f`` cannot read elements: write ``if x > 0``
     as ``where``."""
 
+def wait_for_compile() -> None:
+    """Waits until all requested machine code is made. For benchmarks."""
+
 def where(condition: ArrayLike, x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
     """x1 where the condition holds, else x2, with broadcasting."""
 
@@ -1616,6 +1824,9 @@ def while_loop(condition: Callable, body: Callable, init: Any, *, max_iterations
     A tuple is passed as separate arguments. The state keeps its structure and the types of its
     tensors, except for the sizes that ``shapes`` allows to change: ``{"state/rows": (None, 3)}``,
     in eager code."""
+
+def worker_count() -> int:
+    """The number of threads of one loop, including the caller: set_thread_count(), ETUDE_THREADS, or the processors that the process may use."""
 
 def zeros(shape: int | Sequence[int], *, dtype: DTypeLike = float32, device: DeviceLike | None = None) -> Tensor:
     """A tensor of zeros of the given shape."""

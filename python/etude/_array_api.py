@@ -88,6 +88,8 @@ def arange(start, /, stop=None, step=1, *, dtype=None, device=None) -> Tensor:
 
 def eye(n_rows, n_cols=None, /, *, k=0, batch_shape=(), dtype=None, device=None) -> Tensor:
     """Ones on the diagonal number k, zeros elsewhere."""
+    if _is_int(k):  # a diagonal beyond 64 bits is outside, too
+        k = max(-(2**62), min(2**62, int(k)))
     return _ops["eye"](n_rows, n_cols, k=k, batch_shape=batch_shape, dtype=dtype, device=device)
 
 
@@ -197,6 +199,8 @@ def repeat(x, repeats, /, *, axis=None) -> Tensor:
         x, axis = _ops["reshape"](x, -1), 0
     if repeats.size == 1:
         return _ops["repeat"](x, int(repeats), axis=axis)
+    if repeats.size == 0:  # of no elements
+        return x
     ends = _ops["cumulative_sum"](repeats.astype(_core.int64))
     index = _ops["searchsorted"](ends, _ops["arange"](0, int(ends[-1]), 1, dtype=_core.int64), side="right")
     return _ops["take"](x, index, axis=axis)
@@ -217,6 +221,16 @@ def round(x, /) -> Tensor:
         return _ops["round"](x)
     imag = _ops["round"](_ops["imag"](x))
     return _ops["round"](_ops["real"](x)) + imag * _core.asarray(1j, dtype=x.dtype)
+
+
+def sign(x, /) -> Tensor:
+    """-1, 0 or 1 by the sign of x; x / abs(x) of complex x. A zero has the sign +, whatever the sign of x."""
+    out = _ops["sign"](x)
+    if _core.isdtype(out.dtype, "real floating"):
+        return out + 0
+    if _core.isdtype(out.dtype, "complex floating"):
+        return _ops["where"](_ops["equal"](out, 0), _ops["zeros_like"](out), out)
+    return out
 
 
 def isdtype(dtype, kind) -> bool:
@@ -257,6 +271,15 @@ def matrix_norm(x, /, *, keepdims=False, ord="fro") -> Tensor:
     return _ops["linalg.matrix_norm"](x, ord=ord, keepdims=keepdims)
 
 
+def matrix_rank(x, /, *, rtol=None) -> Tensor:
+    """The number of singular values above rtol times the largest one. `rtol` may be a tensor with a number for each matrix."""
+    if not isinstance(rtol, Tensor):
+        return _core._ops["linalg.matrix_rank"](x, rtol=rtol)
+    values = _core._ops["linalg.svdvals"](x)
+    most = _ops["max"](values, axis=-1, keepdims=True) * _ops["expand_dims"](rtol, -1)
+    return _ops["count_nonzero"](values > most, axis=-1)
+
+
 def trace(x, /, *, offset=0, dtype=None) -> Tensor:
     """Sum of a diagonal of matrices. With `dtype`, x is cast to it first."""
     return _in_dtype(_ops["linalg.trace"], x, dtype, offset=offset)
@@ -276,9 +299,9 @@ def rfftfreq(n, /, *, d=1.0, dtype=None, device=None) -> Tensor:
 ROOT = (
     full, full_like, zeros_like, ones_like, empty_like, arange, eye, linspace, astype, reshape, concat,
     sum, prod, cumulative_sum, cumulative_prod, diff, searchsorted, tensordot, repeat, take, round,
-    isdtype, broadcast_shapes, nonzero,
+    sign, isdtype, broadcast_shapes, nonzero,
 )  # fmt: skip
-LINALG = (matrix_norm, trace, tensordot)
+LINALG = (matrix_norm, matrix_rank, trace, tensordot)
 FFT = (fftfreq, rfftfreq)
 # The standard has these functions in linalg, too.
 SHARED = ("matmul", "matrix_transpose", "outer", "vecdot")

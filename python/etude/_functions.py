@@ -63,6 +63,8 @@ _EMPTY = object()
 def _parameters(f: Callable) -> list[tuple[str, int, Any]]:
     import inspect  # takes a while to load
 
+    if isinstance(f, _core.Layer):  # its signature is that of its class, which makes layers
+        return [("args", 2, _EMPTY)]
     try:
         signature = inspect.signature(f)
     except (TypeError, ValueError):  # built-in functions have none
@@ -178,15 +180,37 @@ def function(
         )
     made = _core._make_function(f, parameters, _EMPTY, options)
     functools.update_wrapper(made, f, updated=())
+    if signature is not None:
+        made._signature = tuple(signature)  # for et.saved.save
     return made
+
+
+_VALUES = (_core.Tensor, _core.Variable, _core._State)
+
+
+def _leaves_of_owner(function: Any) -> list:
+    """The tensors, Variables and states of the instance of a method, if it is a structure: the method passes it as an
+    argument."""
+    owner = function.__self__
+    leaves = [] if owner is None else _core._flatten((owner,))[0]
+    return [leaf for leaf in leaves if leaf is not owner and isinstance(leaf, _VALUES)]
+
+
+def _spec_of(leaf: Any) -> tuple:
+    """The spec of a tensor, a Variable or a state of a layer."""
+    value = leaf.value if isinstance(leaf, _core._State) else leaf
+    return "", tuple(value.shape), value.dtype, isinstance(leaf, _core.Variable)
 
 
 def _trace_specs(function: Any, args: tuple, keywords: dict) -> Any:
     """The graph of a function for arguments with specs: the method trace()."""
     leaves, form = _core._flatten((args, keywords))
-    specs: list = []
+    own = _leaves_of_owner(function)
+    specs = [_spec_of(leaf) for leaf in own]
     # Beside Variables, placeholders have the sizes of their specs; otherwise only ranks matter.
-    is_sized = any(isinstance(x, _core.Variable) or getattr(x, "_is_variable", False) for x in leaves)
+    is_sized = any(
+        isinstance(x, _core.Variable) or getattr(x, "_is_variable", False) for x in [*own, *leaves]
+    )
     for i, leaf in enumerate(leaves):
         if isinstance(leaf, TensorSpec):
             specs.append((leaf.name or "", leaf.shape, leaf.dtype, leaf._is_variable))
@@ -194,9 +218,8 @@ def _trace_specs(function: Any, args: tuple, keywords: dict) -> Any:
             leaves[i] = _core.zeros(sizes, dtype=leaf.dtype)
             if leaf._is_variable:
                 leaves[i] = _core.Variable(leaves[i])
-        elif isinstance(leaf, (_core.Tensor, _core.Variable)):
-            is_variable = isinstance(leaf, _core.Variable)
-            specs.append(("", tuple(leaf.shape), leaf.dtype, is_variable))
+        elif isinstance(leaf, _VALUES):
+            specs.append(_spec_of(leaf))
     args, keywords = _core._unflatten(form, leaves)
     return _core._trace_specified(function, args, keywords, specs)
 

@@ -289,8 +289,29 @@ class _Named:
         return f"<etude kind {self._kind}>"
 
 
+class _Activation(_Named):
+    """A function from tensor to tensor, which layers take as ``activation``. Most activations are ops; this is for the
+    others."""
+
+    _made: Any = None
+
+    def __init__(self, kind: dict, cls: type) -> None:
+        import inspect
+
+        super().__init__(kind, cls)
+        x = inspect.Parameter("x", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        self.__signature__ = inspect.Signature([x])
+
+    def __call__(self, x: Any) -> Any:
+        if self._made is None:
+            self._made = self._class(self._kind, (), {})
+        return self._made._call(x)
+
+
 def _make(kind: dict) -> Any:
     group = kind["group"]
+    if group == "activation" and not kind["parameters"]:
+        return _Activation(kind, Described)
     if group in ("layer", "cell"):
         return _layer(kind)
     if group == "optimizer":

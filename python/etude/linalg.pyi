@@ -53,8 +53,8 @@ def matrix_norm(x: ArrayLike, /, *, keepdims: builtins.bool = False, ord: Any = 
 def matrix_power(x: ArrayLike, /, n: int) -> Tensor:
     """The product of n factors x, for each square matrix; of its inverse for negative n."""
 
-def matrix_rank(x: ArrayLike, /, *, rtol: float | None = None) -> Tensor:
-    """The number of singular values of each matrix of x that are greater than rtol times the largest (by default max(m, n) times the epsilon of the dtype), as int64."""
+def matrix_rank(x: ArrayLike, /, *, rtol: Any = None) -> Tensor:
+    """The number of singular values above rtol times the largest one. `rtol` may be a tensor with a number for each matrix."""
 
 def matrix_transpose(x: ArrayLike, /) -> Tensor:
     """x with its last two axes swapped."""

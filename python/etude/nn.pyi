@@ -1539,10 +1539,10 @@ def squared_hinge_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLi
       reduction (text or none, default None): default: stated by each loss
       weights (tensor or none, default None)"""
 
-def swish() -> Any:
+def swish(x: ArrayLike) -> Tensor:
     """x sigmoid(x): another name of silu."""
 
-def tanh() -> Any:
+def tanh(x: ArrayLike) -> Tensor:
     """Hyperbolic tangent of x."""
 
 def tensorboard(folder: str, *, every_steps: int = ..., histograms: builtins.bool = ...) -> Any:

@@ -14,7 +14,8 @@ constexpr Bind kBinds[] = {
     bind_ops,          bind_random,   bind_tree,      bind_layers, bind_optimizers,
     bind_pickling,     bind_function, bind_gradient,  bind_tape,   bind_custom_gradient,
     bind_control,      bind_host,     bind_scopes,    bind_kinds,  bind_batches,
-    bind_pictures,     bind_training, bind_autograph,
+    bind_pictures,     bind_training, bind_autograph, bind_saved,  bind_saving,
+    bind_settings,
 };
 
 }  // namespace

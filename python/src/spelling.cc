@@ -85,6 +85,19 @@ constexpr Spelling kExpressions[] = {
     {"an exception that is no std::exception", "an exception of C++ without a text"},
     {"an object that is no std::exception", "an exception of C++ without a text"},
     {"that is no callable of host_function()", "that is no callable of et.host_function"},
+    // saved functions
+    {"Save it as well: {\"name\", variable}, or the object that owns it",
+     "Save it as well: {\"name\": variable}, or the object that owns it"},
+    {"Save the function with {.custom_gradients = true}",
+     "Save the function with custom_gradients=True"},
+    {"(LoadOptions::max_loop_steps)", "(the option max_loop_steps)"},
+    {"SaveOptions::signatures names", "the option signatures names"},
+    {"return a tensor, a struct or a map of tensors",
+     "return a tensor, or a dict, a named tuple or a dataclass of tensors"},
+    {": true)", ": True)"},
+    {": true,", ": True,"},
+    {": false)", ": False)"},
+    {": false,", ": False,"},
     {"::update", ".update"},
     {"Loader::next", "Loader.next"},
     {"Loader::seek", "Loader.seek"},
@@ -97,8 +110,8 @@ constexpr Spelling kExpressions[] = {
 };
 
 // Namespaces of the library are modules of the package.
-constexpr std::array<std::string_view, 8> kModules = {"linalg", "random", "optim", "nn",
-                                                      "io",     "data",   "fft",   "image"};
+constexpr std::array<std::string_view, 9> kModules = {"linalg", "random", "optim", "nn",   "io",
+                                                      "data",   "fft",    "image", "saved"};
 
 bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 

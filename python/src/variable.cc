@@ -7,6 +7,8 @@
 
 #include "etude/base/check.h"
 #include "etude/core/op/registry.h"
+#include "etude/ops.h"
+#include "etude/stage/control_flow.h"
 #include "python/src/convert.h"
 #include "python/src/dtype.h"
 #include "python/src/index.h"
@@ -50,6 +52,10 @@ Variable make(nb::handle initial, const std::optional<std::string>& name, bool t
     return released([&] { return Variable(run, std::move(options), where); });
   }
   Tensor value = initial.is_none() ? Tensor() : as_tensor(initial);
+  // Host data become a tensor of the trace, so that the Variable is made in the scope of the call.
+  if (internal::is_tracing() && value.has_value() && !is_tensor(initial)) {
+    value = reshape(value, value.shape());
+  }
   return released([&] { return Variable(std::move(value), std::move(options), where); });
 }
 

@@ -21,7 +21,8 @@ import etude as et
 # Functions that change the process, draw pictures, print, or wait for others.
 LEFT_OUT = {
     "print", "set_seed", "set_placement", "set_copy_policy", "run_functions_eagerly", "add_cpu_device", "connect",
-    "fashion_mnist", "parallel_map", "collective", "set_read_limits",
+    "fashion_mnist", "parallel_map", "collective", "set_read_limits", "set_memory_limit", "set_thread_count", "set_denormals",
+    "set_promotion", "set_lazy_options", "set_diagnostics", "wait_for_compile",
 }  # fmt: skip
 
 
@@ -88,7 +89,7 @@ def values():
 
 def functions():
     found = {}
-    spaces = [et, et.nn, et.optim, et.data, et.linalg, et.fft, et.image, et.random, et.tree, et.testing]
+    spaces = [et, et.nn, et.optim, et.data, et.linalg, et.fft, et.image, et.random, et.tree, et.testing, et.saved]
     for space in spaces:
         for name in dir(space):
             f = getattr(space, name, None)

@@ -122,3 +122,46 @@ def test_namespace_info():
 def test_rounding_of_complex_numbers():
     check(et.round([1.5 + 2.5j]), et.complex64, (1,), [2 + 2j])
     check(et.round([2.5, -0.5]), et.float32, (2,), [2.0, -0.0])
+
+
+def test_sign_of_zeros():
+    for dtype in (et.float16, et.bfloat16, et.float32, et.float64):
+        y = et.sign(et.asarray([-0.0, 0.0, -2.0, float("nan")], dtype=dtype))
+        check(y, dtype, (4,))
+        assert et.signbit(y).tolist()[:3] == [False, False, True] and y.tolist()[2] == -1.0 and et.isnan(y).tolist()[3]
+    for zero in (complex(0.0, 0.0), complex(-0.0, 0.0), complex(0.0, -0.0), complex(-0.0, -0.0)):
+        for dtype in (et.complex64, et.complex128):
+            y = et.sign(et.asarray([zero], dtype=dtype))
+            check(y, dtype, (1,))
+            assert not et.signbit(et.real(y)).item() and not et.signbit(et.imag(y)).item()
+    y = et.asarray([complex(-2.0, -0.0), complex(0.0, 3.0), complex(float("nan"), 1.0)]).sign()
+    assert y[:2].tolist() == [-1 + 0j, 1j] and et.signbit(et.imag(y)).tolist()[0] and et.isnan(y).tolist() == [False, False, True]
+    check(et.sign([-3, 0, 2]), et.int32, (3,), [-1, 0, 1])
+    check(et.sign([-3.0, 0.0, float("inf")]), et.float32, (3,), [-1.0, 0.0, 1.0])
+    slope = et.gradient(lambda v: et.sum(et.real(et.sign(v))))(et.asarray([3 + 4j]))
+    assert abs(complex(slope[0].item())) > 0.1
+
+
+# The standard permits the result of Python's // where an operand is infinite, and C99's tanh.
+def test_cases_with_two_results():
+    inf = float("inf")
+    for a, b in ((inf, 2.0), (inf, -2.0), (-inf, 2.0), (-inf, -2.0), (inf, inf)):
+        assert et.isnan(et.floor_divide(et.asarray(a), b)).item()
+    assert et.floor_divide(et.asarray(2.0), -inf).item() == -1.0 and et.floor_divide(et.asarray(-2.0), inf).item() == -1.0
+    assert et.floor_divide(et.asarray(2.0), inf).item() == 0.0 and et.floor_divide(et.asarray(-2.0), -inf).item() == 0.0
+    for a in (1.0, 2.5, -2.5):
+        for b in (inf, -inf):
+            assert et.floor_divide(et.asarray(a), b).item() == a // b and et.remainder(et.asarray(a), b).item() == a % b
+
+
+def test_arguments_at_the_edge():
+    for k in (2**63, 2**70, -(2**63) - 1):
+        check(et.eye(2, k=k), et.float32, (2, 2), [[0.0, 0.0], [0.0, 0.0]])
+    check(et.repeat(et.zeros((0,), dtype=et.int8), et.zeros((0,), dtype=et.int32)), et.int8, (0,), [])
+    check(et.repeat(et.zeros((2, 0)), et.zeros((0,), dtype=et.int32), axis=1), et.float32, (2, 0))
+    x = et.asarray([[[1.0, 0.0], [0.0, 0.1]]] * 3)
+    plain = et.linalg.matrix_rank(x)
+    check(plain, plain.dtype, (3,), [2, 2, 2])
+    check(et.linalg.matrix_rank(x, rtol=et.asarray([0.01, 0.09, 0.5])), plain.dtype, (3,), [2, 2, 1])
+    check(et.linalg.matrix_rank(x, rtol=0.5), plain.dtype, (3,), [1, 1, 1])
+    check(et.linalg.matrix_rank(x, rtol=et.asarray(0.5)), plain.dtype, (3,), [1, 1, 1])

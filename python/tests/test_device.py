@@ -65,3 +65,40 @@ def test_scopes(second):
         et.device(second, copies="loud")
     with pytest.raises(LookupError):
         et.device("cpu:99").__enter__()
+
+
+# spec: SC-07.b
+def test_variables_of_a_first_call_are_on_the_device_of_its_scope(second):
+    class Counter:
+        v = w = u = None
+
+        @et.function
+        def add(self, x):
+            if self.v is None:
+                self.v = et.Variable(et.zeros(()), name="traced")
+                self.w = et.Variable([1.0], name="of host data")
+                with et.device("cpu:0"):
+                    self.u = et.Variable(et.ones(()), name="of an inner scope")
+            return self.v.assign_add(x)
+
+    first, other = Counter(), Counter()
+    with et.device(second):
+        assert first.add(et.asarray(2.0)).device == second
+        other.add.trace(et.asarray(2.0))
+    for counter in (first, other):
+        assert counter.v.device == second and counter.w.device == second and counter.u.device == "cpu:0"
+    assert float(first.v.read()) == 2.0 and float(other.v.read()) == 0.0 and first.w.read().tolist() == [1.0]
+    with et.device(second):
+        assert float(first.add(et.asarray(3.0))) == 5.0 and first.add.trace_count() == 1
+    third = Counter()  # outside of scopes
+    third.add(et.asarray(1.0))
+    assert third.v.device == "cpu:0" and third.w.device == "cpu:0"
+
+    @et.function
+    def outer(counter, x):  # the scope around the outermost call
+        return counter.add(x)
+
+    fourth = Counter()
+    with et.device(second):
+        outer(fourth, et.asarray(1.0))
+    assert fourth.v.device == second

@@ -16,6 +16,7 @@ PAGES = [
     "docs/python_programs.md",
     "docs/python_tour.md",
     "docs/python_training.md",
+    "docs/saved_functions.md",
 ]
 
 

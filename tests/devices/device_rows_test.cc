@@ -153,6 +153,45 @@ TEST_P(DeviceRows, KernelsDecideWithoutAScope) {
                 name(), "Set DeviceScopeOptions::soft", "device_rows_test.cc:"});
 }
 
+// spec: SC-07.b
+TEST_P(DeviceRows, AVariableOfAFirstCallIsOnTheDeviceOfTheScope) {
+  std::optional<Variable> scoped, inner, outside;
+  const auto f = function([&](const Tensor& x) {
+    if (!scoped) {
+      scoped.emplace(zeros({2}) + 1.0);
+      const DeviceScope home(Device{});
+      inner.emplace(ones({2}));
+    }
+    return scoped->assign_add(x);
+  });
+  const Tensor x = there({1.0, 2.0});
+  {
+    const DeviceScope on(device());
+    EXPECT_EQ(f(x).to_vector<float>(), (Floats{2, 3}));
+  }
+  EXPECT_EQ(scoped->device(), device());
+  EXPECT_EQ(inner->device(), Device());
+  EXPECT_EQ(f(x).to_vector<float>(), (Floats{3, 5}));  // no scope: it stays
+  EXPECT_EQ(scoped->device(), device());
+  EXPECT_EQ(f.trace_count(), 1);
+  const auto g = function([&] {
+    if (!outside) outside.emplace(zeros({2}));
+    return outside->read();
+  });
+  g();
+  EXPECT_EQ(outside->device(), Device());
+  // The scope is around the outermost call.
+  std::optional<Variable> nested;
+  const auto h = function([&](const Tensor& y) {
+    if (!nested) nested.emplace(zeros({2}));
+    return y + nested->read();
+  });
+  const auto around = function([&](const Tensor& y) { return h(y) * 2.0; });
+  const DeviceScope on(device());
+  EXPECT_EQ(around(x).to_vector<float>(), (Floats{2, 4}));
+  EXPECT_EQ(nested->device(), device());
+}
+
 // spec: DV-05
 TEST_P(DeviceRows, CopyPolicies) {
   const Tensor home = {1.0, 2.0};

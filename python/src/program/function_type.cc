@@ -417,6 +417,12 @@ nb::list ports(const Graph& graph, const SymbolicGraph* symbolic, bool is_output
 
 }  // namespace
 
+std::optional<StagedFunction> staged_function(nb::handle function) {
+  if (Py_TYPE(function.ptr()) != &function_type) return std::nullopt;
+  const FunctionObject& f = *object_of(function.ptr());
+  return StagedFunction{f.staged.get(), host_of(f)};
+}
+
 void bind_function(nb::module_& m) {
   if (PyType_Ready(&function_type) < 0) throw nb::python_error();
   m.attr("Function") = nb::handle(reinterpret_cast<PyObject*>(&function_type));

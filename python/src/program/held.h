@@ -49,5 +49,8 @@ void bind_kinds(nb::module_& m);
 void bind_batches(nb::module_& m);
 void bind_pictures(nb::module_& m);
 void bind_training(nb::module_& m);
+void bind_saving(nb::module_& m);
+void bind_saved(nb::module_& m);
+void bind_settings(nb::module_& m);
 
 }  // namespace etude::python

@@ -7,6 +7,7 @@
 
 #include "etude/base/check.h"
 #include "etude/core/context/ambient.h"
+#include "etude/eager/cancel.h"
 #include "etude/lazy/lazy.h"
 #include "etude/variables/init_scope.h"
 #include "python/src/program/held.h"
@@ -72,6 +73,7 @@ Phase phase_of(const std::string& word) {
 using InitManager = Manager<internal::OutsideScope>;
 using LazyManager = Manager<LazyScope>;
 using PhaseManager = Manager<PhaseScope, Phase>;
+using CancelManager = Manager<CancelScope, Cancellation>;
 
 // A barrier at the end of the block, unless an exception passes.
 struct Step {
@@ -94,6 +96,18 @@ void bind_scopes(nb::module_& m) {
       "PhaseScope",
       [](const std::string& phase) { return PhaseManager("PhaseScope", phase_of(phase)); },
       nb::arg("phase"), "A block in which layers run in this phase: 'training' or 'inference'.");
+  bind_manager<CancelManager>(m, "_CancelScope");
+  nb::class_<Cancellation>(m, "Cancellation", "A request to stop, from any thread.")
+      .def(nb::init<>())
+      .def("cancel", &Cancellation::cancel, "For good: the next computation needs a new object.")
+      .def_prop_ro("is_cancelled", &Cancellation::is_cancelled);
+  m.def(
+      "CancelScope",
+      [](const Cancellation& cancellation) { return CancelManager("CancelScope", cancellation); },
+      nb::arg("cancellation"),
+      "A block whose calls raise CancelledError after cancellation.cancel().");
+  m.def("is_cancelled", is_cancelled,
+        "Whether a CancelScope around this call was cancelled. For loops of the program.");
   m.def("is_training", is_training, "Whether layers run in the training phase.");
   m.def(
       "lazy_barrier",

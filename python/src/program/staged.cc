@@ -560,12 +560,6 @@ TraceRef Staged::trace_specified(const HostFunction& host, Signature specs, PyOb
   return made;
 }
 
-std::vector<TraceRef> Staged::specified_traces() const {
-  std::vector<TraceRef> out;
-  for (const Specified& each : specified_) out.push_back(each.trace);
-  return out;
-}
-
 std::vector<std::string> Staged::explain_specified() const {
   std::vector<std::string> out;
   for (const Specified& each : specified_) {
@@ -575,9 +569,20 @@ std::vector<std::string> Staged::explain_specified() const {
   return out;
 }
 
-std::vector<TraceRef> Staged::traces() const {
-  std::vector<TraceRef> out = released([&] { return core_.traces(); });
-  for (TraceRef& trace : specified_traces()) out.push_back(std::move(trace));
+std::vector<Staged::Owned> Staged::owned_traces() {
+  std::vector<Owned> out;
+  for (TraceRef& trace : released([&] { return core_.traces(); })) {
+    out.push_back({this, nullptr, std::move(trace)});
+  }
+  for (const Specified& each : specified_) {
+    out.push_back({each.staged.get(), each.staged, each.trace});
+  }
+  return out;
+}
+
+std::vector<TraceRef> Staged::traces() {
+  std::vector<TraceRef> out;
+  for (Owned& each : owned_traces()) out.push_back(std::move(each.trace));
   return out;
 }
 

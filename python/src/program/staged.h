@@ -70,7 +70,14 @@ class Staged {
   internal::TraceRef trace_specified(const HostFunction& host, Signature specs,
                                      PyObject* const* args, std::size_t count, PyObject* names);
   // All graphs, first without, then with specs. Requires the GIL.
-  std::vector<internal::TraceRef> traces() const;
+  std::vector<internal::TraceRef> traces();
+  // A graph, and the Staged that traces calls of its kind: this one, or one with specs.
+  struct Owned {
+    Staged* staged;
+    std::shared_ptr<Staged> held;  // null: this one
+    internal::TraceRef trace;
+  };
+  std::vector<Owned> owned_traces();
   // The texts of explain() for graphs of trace_specified(). Requires the GIL.
   std::vector<std::string> explain_specified() const;
   // Runs one graph. throws: kInvalidArgument for arguments that it was not made for.
@@ -94,9 +101,16 @@ class Staged {
     internal::TraceRef trace;
   };
   std::vector<Specified> specified_;  // guarded by the GIL
-  std::vector<internal::TraceRef> specified_traces() const;
   friend class Call;
 };
+
+// A staged function of Python, such as a method. Borrowed from its object.
+struct StagedFunction {
+  Staged* staged = nullptr;
+  HostFunction host;
+};
+// None for other objects. Requires the GIL. Defined in function_type.cc.
+std::optional<StagedFunction> staged_function(nb::handle function);
 
 // The function of autograph.convert; none: control flow stays as it is.
 void set_converter(nb::object convert);

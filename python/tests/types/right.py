@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs as users write them. Type checkers accept each line; test_types.py also runs the file."""
 import dataclasses
+import tempfile
 from typing import NamedTuple
 
 import etude as et
@@ -122,3 +123,18 @@ try:
 except et.InvalidArgumentError as failure:
     code: str = failure.code
     line: int | None = failure.line
+et.set_thread_count(1)
+et.set_lazy_options(roll=True, max_nodes=100)
+live: int = et.memory_stats().live_bytes
+tanh: et.Tensor = nn.tanh(inputs)
+et.set_thread_count(0)
+with tempfile.TemporaryDirectory() as folder:
+    predict = et.function(lambda net, a: net(a))
+    predict(model, inputs)
+    et.saved.save(folder, {"predict": et.saved.bind(predict, model)}, signatures=["predict"])
+    program: et.saved.Program = et.saved.load(folder, max_loop_steps=10)
+    loaded: et.saved.Function = program.function("predict")
+    scores: et.Tensor = loaded(inputs)
+    weight: et.Variable = program.variable("net/layers/0/weight")
+    graphs: list[str] = [str(signature) for signature in loaded.signatures()]
+    et.saved.update(optim.SGD(lr=0.1), [weight], [et.zeros_like(weight.read())])

@@ -70,3 +70,13 @@ et.io.save(x)  # wrong
 et.Device(3)  # wrong
 et.SeedScope("seed")  # wrong
 et.InvalidArgumentError.text  # wrong
+et.saved.save("folder")  # wrong
+et.saved.save("folder", {"f": 1}, signature=["f"])  # wrong
+et.saved.load(3)  # wrong
+et.saved.load("folder", 10)  # wrong
+et.saved.load("folder").function(1)  # wrong
+et.saved.load("folder").variable("v").shapes  # wrong
+et.saved.update(0.1, [], [])  # wrong
+et.set_thread_count("2")  # wrong
+et.set_lazy_options(rolls=True)  # wrong
+et.memory_stats().bytes  # wrong
