@@ -175,7 +175,9 @@ void add_control_conversions(Conversions& to);
 inline constexpr DTypeSet kHalfToDouble = DTypeSet(kFloat16) | kFloat32 | kFloat64;
 inline constexpr DTypeSet kWholeNumbers = DTypeSet(kInt32) | kInt64 | kUInt32 | kUInt64;
 inline constexpr DTypeSet kNumbers = kHalfToDouble | kWholeNumbers;
-inline constexpr DTypeSet kPlain = kReal | kBool;  // dtypes that are only copied
+// The same for operators that copy elements, and for Pad and Where.
+inline constexpr DTypeSet kCopied = kIntegers | kHalfToDouble | kBool;
+inline constexpr DTypeSet kPadded = kNumbers | kInt8 | kUInt8 | kBool;
 
 // The conversion for a call; null if there is none.
 const Conversion* find_conversion(const Op& op, std::span<const Type* const> types,

@@ -137,7 +137,7 @@ def main():
                     continue
                 wrong = f"{type(error).__name__}: {error}"
             if wrong:
-                faults.append(f"{case['label']}: {wrong}")
+                faults.append(f"{case['label']}: {wrong}".replace("\n", " "))
         for line in faults[:MOST_SHOWN]:
             print(line)
         print(f"{len(cases)} models, {len(faults)} faults, {len(missing)} ops without a kernel for some dtype")

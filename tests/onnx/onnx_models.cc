@@ -48,7 +48,8 @@ void Cases::write() const {
 namespace {
 
 constexpr std::string_view kHead =
-    "# Ops that onnx::save() refuses, with the dtypes and the reason. Complex numbers are refused\n"
+    "# Ops for which onnx::save() refuses some or all samples, with dtypes and reason. Complex "
+    "numbers are refused\n"
     "# everywhere. Written by ETUDE_UPDATE=1 ctest -R onnx.ops; do not edit.\n";
 
 int check_list(const std::filesystem::path& list, const std::vector<std::string>& lines) {

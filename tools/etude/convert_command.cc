@@ -10,12 +10,13 @@
 #include "etude/base/check.h"
 #include "etude/onnx/onnx.h"
 #include "etude/saved/saved.h"
+#include "tools/etude/saved_command.h"
 
 namespace etude::tools {
 namespace {
 
 struct ConvertOptions {
-  std::string folder, to;
+  std::string folder, to, function;
   onnx::SaveOptions save;
   bool fixed_sizes = false;
 };
@@ -26,7 +27,8 @@ void convert(ConvertOptions options) {
                 "'{}' has the extension '{}', but saved functions convert to .onnx only",
                 options.to, to.extension().string());
   options.save.open_sizes = !options.fixed_sizes;
-  onnx::save(to, saved::load(options.folder), options.save);
+  const saved::Program program = saved::load(options.folder);
+  onnx::save(to, chosen_function(program, options.function), options.save, CallSite{});
   fmt::print("{}: {} bytes\n", options.to, std::filesystem::file_size(to));
 }
 
@@ -37,7 +39,7 @@ void add_convert_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("convert", "writes a saved function as a model of ONNX");
   command->add_option("FOLDER", options->folder, "as saved::save() writes it")->required();
   command->add_option("--to", options->to, "FILE.onnx")->required();
-  command->add_option("--function", options->save.function, "which function, if there are several");
+  command->add_option("--function", options->function, "which function, if there are several");
   command->add_option("--opset", options->save.opset, "the version of ONNX's ops, 17 to 21")
       ->capture_default_str();
   command->add_option("--graph", options->save.graph, "its number in `etude inspect --function`");

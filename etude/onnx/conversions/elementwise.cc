@@ -41,7 +41,11 @@ std::vector<Term> comparison(Call& call) {
   return {kind == '!' ? inverse(out) : out};
 }
 
-std::vector<Term> choice(Call& call) { return {where(call.in(0), call.in(1), call.in(2))}; }
+std::vector<Term> choice(Call& call) {
+  const Term condition = call.in(0), x = call.in(1), y = call.in(2);
+  if (x.dtype != kBool) return {where(condition, x, y)};
+  return {either(both(condition, x), both(inverse(condition), y))};
+}
 
 std::vector<Term> is_nan(Call& call) {
   const Term x = call.in(0);
@@ -118,8 +122,8 @@ constexpr SameOperator kSame[] = {
     {"maximum", "Max", kNumbers},
     {"minimum", "Min", kNumbers},
     {"pow", "Pow", kExact},
-    {"abs", "Abs", kReal},
-    {"sign", "Sign", kReal},
+    {"abs", "Abs", kIntegers | kHalfToDouble},
+    {"sign", "Sign", kIntegers | kHalfToDouble},
     {"logical_and", "And", kBool},
     {"logical_or", "Or", kBool},
     {"logical_xor", "Xor", kBool},
@@ -138,7 +142,7 @@ void add_elementwise_conversions(Conversions& to) {
                        {.op = "floor", .dtypes = kReal, .write = rounded<'f'>},
                        {.op = "trunc", .dtypes = kReal, .write = rounded<'t'>},
                        {.op = "round", .dtypes = kReal, .write = rounded<'r'>},
-                       {.op = "where", .dtypes = kPlain, .write = choice},
+                       {.op = "where", .dtypes = kPadded, .write = choice},
                        {.op = "equal", .dtypes = kExact | kBool, .write = comparison<'='>},
                        {.op = "not_equal", .dtypes = kExact | kBool, .write = comparison<'!'>},
                        {.op = "less", .dtypes = kNumbers, .write = comparison<'<'>},

@@ -15,7 +15,7 @@
 namespace etude::onnx::internal {
 namespace {
 
-constexpr int64_t kEnd = std::numeric_limits<int64_t>::max();
+constexpr int64_t kLast = std::numeric_limits<int64_t>::max();
 
 int64_t product(const std::vector<int64_t>& sizes) { return Shape(sizes).count(); }
 
@@ -115,7 +115,7 @@ Term region(Call& call, const Term& x, std::size_t first) {
     const int64_t start = call.attrs.ints("starts")[i], step = call.attrs.ints("steps")[i];
     sliced.push_back(axis);
     starts.push_back(start);
-    stops.push_back(step != 0 ? call.attrs.ints("stops")[i] : start == -1 ? kEnd : start + 1);
+    stops.push_back(step != 0 ? call.attrs.ints("stops")[i] : start == -1 ? kLast : start + 1);
     steps.push_back(step != 0 ? step : 1);
   }
   Term part = x;
@@ -227,19 +227,25 @@ bool has_diagonal(const CallFacts& call) {
 }  // namespace
 
 void add_index_conversions(Conversions& to) {
-  constexpr DTypeSet kAdded = DTypeSet(kInt32) | kInt64 | kHalfToDouble;
-  to.insert(to.end(),
-            {{.op = "take", .write = take},
-             {.op = "take_along_axis", .write = take_along_axis},
-             {.op = "internal.spread_along_axis", .dtypes = kAdded, .write = spread_along_axis},
-             {.op = "segment_sum", .dtypes = kAdded, .write = segments<true>},
-             {.op = "segment_prod", .dtypes = kAdded, .write = segments<false>},
-             {.op = "internal.segment_rows", .write = segment_rows},
-             {.op = "internal.row_numbers", .write = row_numbers},
-             {.op = "internal.index_get", .write = index_get},
-             {.op = "internal.index_update", .write = index_update, .fits = updates},
-             {.op = "linalg.diagonal", .write = diagonal},
-             {.op = "linalg.set_diagonal", .write = set_diagonal, .fits = has_diagonal}});
+  // Runtimes add to elements in these dtypes.
+  constexpr DTypeSet kAdded = DTypeSet(kInt32) | kInt64 | kFloat32 | kFloat64;
+  constexpr DTypeSet kUpdated = kIntegersBool | kFloat32 | kFloat64;
+  to.insert(
+      to.end(),
+      {{.op = "take", .write = take},
+       {.op = "take_along_axis", .dtypes = kCopied, .write = take_along_axis},
+       {.op = "internal.spread_along_axis", .dtypes = kAdded, .write = spread_along_axis},
+       {.op = "segment_sum", .dtypes = kAdded, .write = segments<true>},
+       {.op = "segment_prod", .dtypes = kAdded, .write = segments<false>},
+       {.op = "internal.segment_rows", .dtypes = kPadded, .write = segment_rows},
+       {.op = "internal.row_numbers", .write = row_numbers},
+       {.op = "internal.index_get", .write = index_get},
+       {.op = "internal.index_update", .dtypes = kUpdated, .write = index_update, .fits = updates},
+       {.op = "linalg.diagonal", .write = diagonal},
+       {.op = "linalg.set_diagonal",
+        .dtypes = kNumbers,
+        .write = set_diagonal,
+        .fits = has_diagonal}});
 }
 
 }  // namespace etude::onnx::internal

@@ -189,7 +189,7 @@ std::vector<Term> attention(Call& call) {
 }
 bool has_no_dropout(const CallFacts& call) { return call.attrs.real("dropout") == 0; }
 
-// - sum of p log softmax, for the probabilities p of the labels.
+// The negative sum of p log softmax, for the weighted probabilities p of the labels.
 std::vector<Term> cross_entropy_rows(Call& call) {
   const Term logits = call.in(0), labels = call.in(1);
   const int64_t rows = call.shape(0)[0], classes = call.shape(0)[1];
@@ -203,15 +203,10 @@ std::vector<Term> cross_entropy_rows(Call& call) {
     p = whole == places;
   }
   p = call.cast(p, logits.dtype);
-  Term weight;
-  if (call.has(2)) {
-    const Term of_classes = call.cast(call.in(2), logits.dtype);
-    weight = call.node("ReduceSum", {p * of_classes, call.ints({1})});
-  }
   const double smoothing = call.attrs.real("label_smoothing");
   if (smoothing != 0) p = p * (1 - smoothing) + smoothing / static_cast<double>(classes);
+  if (call.has(2)) p = p * call.cast(call.in(2), logits.dtype);
   Term loss = apply("Neg", call.node("ReduceSum", {p * logs, call.ints({1})}));
-  if (!weight.is_absent()) loss = loss * weight;
   if (are_numbers && call.attrs.has("ignore_index")) {
     const auto ignored = static_cast<double>(call.attrs.integer("ignore_index"));
     loss = where(whole == ignored, call.number(0, logits.dtype), loss);

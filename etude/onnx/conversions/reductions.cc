@@ -54,9 +54,10 @@ std::vector<Term> logsumexp_rows(Call& call) {
   return {reduce(call.in(0), "ReduceLogSumExp", {call.rank(0) - 1}, false)};
 }
 
-// The root of a sum of squares. The largest element is taken out, so that no square overflows.
+// The root of a sum of squares, which is an operand. Where it left the range, the largest element
+// is taken out, so that no square overflows or vanishes.
 std::vector<Term> norm_root(Call& call) {
-  const Term x = apply("Abs", call.in(0));
+  const Term x = apply("Abs", call.in(0)), squares = call.in(1);
   const int rank = call.rank(0);
   const std::vector<int64_t> axes =
       call.attrs.has("axis") ? axes_from_front(call.attrs.ints("axis"), rank) : all_axes(rank);
@@ -64,7 +65,9 @@ std::vector<Term> norm_root(Call& call) {
   const Term unit = where(most == 0.0, call.number(1, x.dtype), most);
   const Term scaled = x / unit;
   const Term root = apply("Sqrt", reduce(scaled * scaled, "ReduceSum", axes, true)) * unit;
-  return {call.reshape(root, call.result().shape().to_vector())};
+  const Term scaled_root = call.reshape(root, call.result().shape().to_vector());
+  const Term is_in_range = both(squares > 1e-30, squares < 1e30);
+  return {where(is_in_range, apply("Sqrt", squares), scaled_root)};
 }
 
 // The sum over the axes that broadcasting to `shape` added.

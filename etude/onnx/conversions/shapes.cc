@@ -14,6 +14,7 @@
 namespace etude::onnx::internal {
 namespace {
 
+constexpr int64_t kEnd = std::numeric_limits<int64_t>::max();
 constexpr int64_t kBegin = std::numeric_limits<int64_t>::min();
 
 std::vector<Term> same(Call& call) { return {apply("Identity", call.in(0))}; }
@@ -92,11 +93,15 @@ std::vector<Term> unstack(Call& call) {
   return parts;
 }
 
-// Slice of ONNX has Python's rules, and these bounds.
+// Slice of ONNX has Python's rules, and these bounds. A step of 0 selects one index.
 std::vector<Term> strided_slice(Call& call) {
-  const auto &starts = call.attrs.ints("starts"), &stops = call.attrs.ints("stops"),
-             &steps = call.attrs.ints("steps");
+  const std::vector<int64_t>& starts = call.attrs.ints("starts");
+  std::vector<int64_t> stops = call.attrs.ints("stops"), steps = call.attrs.ints("steps");
   if (starts.empty()) return same(call);
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    if (steps[i] == 0) stops[i] = starts[i] == -1 ? kEnd : starts[i] + 1;
+    if (steps[i] == 0) steps[i] = 1;
+  }
   const Term axes = call.ints(all_axes(call.rank(0)));
   return {call.node("Slice",
                     {call.in(0), call.ints(starts), call.ints(stops), axes, call.ints(steps)})};
@@ -155,6 +160,7 @@ std::vector<Term> one_hot(Call& call) {
 }  // namespace
 
 void add_shape_conversions(Conversions& to) {
+  constexpr DTypeSet kTriangles = DTypeSet(kInt32) | kInt64 | kUInt64 | kHalfToDouble | kBool;
   for (const char* op : {"internal.identity", "internal.stop_gradient", "internal.after",
                          "internal.read_assigned", "to_device", "conj", "real"}) {
     to.push_back({.op = op, .write = same});
@@ -165,17 +171,17 @@ void add_shape_conversions(Conversions& to) {
                        {.op = "expand_dims", .write = expand_dims},
                        {.op = "squeeze", .write = squeeze},
                        {.op = "permute_dims", .write = permute_dims},
-                       {.op = "broadcast_to", .write = broadcast_to},
+                       {.op = "broadcast_to", .dtypes = kCopied, .write = broadcast_to},
                        {.op = "flip", .write = flip},
                        {.op = "concat", .write = concat},
                        {.op = "stack", .write = stack},
                        {.op = "split", .write = split},
                        {.op = "unstack", .write = unstack},
                        {.op = "internal.strided_slice", .write = strided_slice},
-                       {.op = "internal.pad_constant", .write = pad_constant},
-                       {.op = "tril", .write = triangle<0>},
-                       {.op = "triu", .write = triangle<1>},
-                       {.op = "full", .write = full},
+                       {.op = "internal.pad_constant", .dtypes = kPadded, .write = pad_constant},
+                       {.op = "tril", .dtypes = kTriangles, .write = triangle<0>},
+                       {.op = "triu", .dtypes = kTriangles, .write = triangle<1>},
+                       {.op = "full", .dtypes = kCopied, .write = full},
                        {.op = "eye", .write = made},
                        {.op = "internal.linspace_weights", .write = made},
                        {.op = "internal.positions", .write = positions},
