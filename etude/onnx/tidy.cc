@@ -84,6 +84,9 @@ class Tidier {
       for (GraphModel* inner : graphs_of(node)) tidy(*inner);
     }
     drop_identities();
+    drop_unread();
+    fold_constants();
+    compute_constants();
     while (move_transposes()) {
     }
     drop_identities();
@@ -157,6 +160,61 @@ class Tidier {
     return found != graph_.constants.end() && found->value.rank() == 0;
   }
 
+  const Constant* constant(const Value& value) const {
+    const auto found = std::ranges::find(graph_.constants, value, &Constant::name);
+    return found == graph_.constants.end() ? nullptr : &*found;
+  }
+  // A constant that varies along its last axis alone, such as a number for each channel.
+  bool is_vector(const Value& value) const {
+    const Constant* const found = constant(value);
+    if (found == nullptr || found->value.rank() == 0) return false;
+    return found->value.shape()[found->value.rank() - 1] == found->value.size();
+  }
+  // The vector along the axis that `perm` makes the last axis. A vector with one reader keeps its
+  // name.
+  Value along_axis(const Value& vector, const Axes& perm, const Value& output) {
+    const Tensor x = constant(vector)->value;
+    Axes sizes(perm.size() - static_cast<std::size_t>(perm.back()), 1);
+    sizes[0] = x.size();
+    const Tensor moved = to_dense(reshape(x, sizes));
+    std::unordered_map<Value, int> reads;
+    count_reads(graph_, reads);
+    if (reads[vector] == 1) {
+      std::ranges::find(graph_.constants, vector, &Constant::name)->value = moved;
+      return vector;
+    }
+    const Value name = output + "_" + vector;
+    if (constant(name) == nullptr) graph_.constants.push_back({name, moved});
+    return name;
+  }
+
+  // Arithmetic on small constants, such as the numbers of a normalisation.
+  void compute_constants() {
+    constexpr int64_t kMostBytes = 1 << 16;
+    std::erase_if(graph_.nodes, [&](const Node& node) {
+      const bool has_one = node.op == "Sqrt" || node.op == "Reciprocal";
+      if (!has_one && node.op != "Add" && node.op != "Sub" && node.op != "Mul" &&
+          node.op != "Div") {
+        return false;
+      }
+      const Constant* const a = constant(node.inputs[0]);
+      const Constant* const b = has_one ? a : constant(node.inputs[1]);
+      if (a == nullptr || b == nullptr || is_output(node.outputs[0])) return false;
+      const Tensor x = a->value, y = b->value;
+      if (!kFloating.contains(x.dtype()) || x.type()->bytes() + y.type()->bytes() > kMostBytes) {
+        return false;
+      }
+      const Tensor made = node.op == "Sqrt"         ? sqrt(x)
+                          : node.op == "Reciprocal" ? reciprocal(x)
+                          : node.op == "Add"        ? x + y
+                          : node.op == "Sub"        ? x - y
+                          : node.op == "Mul"        ? x * y
+                                                    : x / y;
+      graph_.constants.push_back({node.outputs[0], to_dense(made)});
+      return true;
+    });
+  }
+
   // One change; false if there is none left.
   bool move_transposes() {
     number_makers();
@@ -199,6 +257,7 @@ class Tidier {
     const std::size_t data = layout == Layout::kAxes ? 1 : node.inputs.size();
     for (std::size_t k = 0; k < data; ++k) {
       if (layout == Layout::kElements && is_scalar(node.inputs[k])) continue;
+      if (layout == Layout::kElements && is_vector(node.inputs[k])) continue;
       const Node* const made = transpose_of(node.inputs[k]);
       if (made == nullptr || (perm != nullptr && *perm != perm_of(*made))) return false;
       perm = &perm_of(*made);
@@ -210,7 +269,11 @@ class Tidier {
     Node after{"Transpose",       node.outputs[0] + "_transpose", node.doc, {}, node.outputs,
                {{"perm", result}}};
     for (std::size_t k = 0; k < data; ++k) {
-      if (const Node* const made = transpose_of(moved.inputs[k])) moved.inputs[k] = made->inputs[0];
+      if (const Node* const made = transpose_of(moved.inputs[k])) {
+        moved.inputs[k] = made->inputs[0];
+      } else if (is_vector(moved.inputs[k])) {
+        moved.inputs[k] = along_axis(moved.inputs[k], result, node.outputs[0]);
+      }
     }
     moved.outputs[0] = node.outputs[0] + "_inner";
     after.inputs = moved.outputs;
