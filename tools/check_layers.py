@@ -7,7 +7,7 @@ import sys
 import check_common as common
 
 ORDER = ("base diff core device files graph passes eager plan variables parts lazy stage autodiff kernels codegen ops nn optim data "
-         "io kinds saved aot dist xla").split()
+         "io kinds saved onnx aot dist xla").split()
 RANK = {folder: rank for rank, folder in enumerate(ORDER)}
 TOP = len(ORDER)  # etude/startup.cc, tools, tests, examples, benchmarks, python: may include all
 # Headers that lie in etude/ itself. Others there (the umbrella header) are for users only.
@@ -19,6 +19,7 @@ LIBRARIES = {
     r"tbb/|oneapi/tbb": "etude/device/cpu/",
     r"llvm/": "etude/codegen/llvm/",
     r"png\.h": "etude/files/",
+    r"protozero/": "etude/onnx/",
     r"mpi\.h|grpcpp/": "etude/dist/",
     r"xla/|pjrt": "etude/xla/",
     r"fmt/|nlohmann/": "sources",

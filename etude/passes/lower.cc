@@ -2,8 +2,10 @@
 #include "etude/passes/lower.h"
 
 #include <unordered_map>
+#include <variant>
 #include <vector>
 
+#include "etude/core/call/builtin.h"
 #include "etude/core/call/located.h"
 #include "etude/core/context/context.h"
 #include "etude/passes/graph_copy.h"
@@ -16,7 +18,7 @@ class LoweringContext final : public Context {
  public:
   using Draft = GraphBuilder::Draft;
 
-  explicit LoweringContext(GraphBuilder& build) : build_(build) {}
+  LoweringContext(GraphBuilder& build, HasForm has_form) : build_(build), has_form_(has_form) {}
 
   // The results of a call.
   std::vector<Draft> run(const Op& op, const Attrs& attrs, std::span<const Draft> operands,
@@ -29,12 +31,16 @@ class LoweringContext final : public Context {
     for (const Tensor& x : abstract_tensors) list.add(x);
     const BottomScope bottom(*this);
     std::vector<Draft> out;
-    for (const Tensor& y : lower(op, list.view(), attrs, *this, where)) out.push_back(number(y));
+    for (const Tensor& y : lowered(op, list.view(), attrs, where)) out.push_back(number(y));
     return out;
   }
 
   Values execute(const Op& op, Operands in, const Attrs& attrs, CallSite where) override {
-    if (op.is_composed(device_of(op, in, attrs))) return lower(op, in, attrs, *this, where);
+    Types types;
+    for (std::size_t i = 0; i < in.size(); ++i) types.push_back(in.has(i) ? in[i].type() : nullptr);
+    if (!has_form_(op, {types.data(), types.size()}, attrs) && has_lowering(op)) {
+      return lowered(op, in, attrs, where);
+    }
     std::vector<Draft> operands;
     for (std::size_t i = 0; i < in.size(); ++i) operands.push_back(number(in[i]));
     const auto [first, count] = build_.append(op, attrs, operands, where);
@@ -45,6 +51,15 @@ class LoweringContext final : public Context {
 
  private:
   static constexpr Draft kNone = GraphBuilder::kNoDraft;
+
+  Values lowered(const Op& op, Operands in, const Attrs& attrs, CallSite where) {
+    if (op.def().lower != nullptr) return lower(op, in, attrs, *this, where);
+    std::vector<double> params;
+    for (const AttrValue& value : attrs.values()) {
+      if (const double* number = std::get_if<double>(&value)) params.push_back(*number);
+    }
+    return lower(program_op(), in, program_attrs(op.def().scalar, params), *this, where);
+  }
 
   Tensor abstract_tensor(Draft draft) {
     Tensor out = make_abstract(build_.type(draft));
@@ -62,22 +77,37 @@ class LoweringContext final : public Context {
   }
 
   GraphBuilder& build_;
+  HasForm has_form_;
   std::unordered_map<uint64_t, Draft> drafts_;  // by value id
   std::vector<Tensor> held_;                    // so that ids stay theirs
 };
 
 }  // namespace
 
-GraphRef lower_compositions(const Graph& graph) {
-  const auto is_composed = [&](const Graph::Node& node) {
-    return node.op.is_composed(device_of(node.op, operand_types(graph, node), node.attrs));
+bool has_lowering(const Op& op) {
+  if (op.def().lower != nullptr) return true;
+  const scalar::Program* program = op.def().scalar.program;
+  if (op.def().kind != Kind::kElementwise || program == nullptr) return false;
+  if (!scalar::runs_on_tensors(*program)) return false;
+  for (int i = 0; i < program->size; ++i) {  // its own function would be lowered to itself
+    if (scalar::info(program->nodes[static_cast<std::size_t>(i)].fn).op == op.name()) return false;
+  }
+  return true;
+}
+
+GraphRef lower_to(const Graph& graph, HasForm has_form) {
+  const auto is_lowered = [&](const Graph::Node& node) {
+    return located(node.op, node.where, [&] {
+      const Types types = operand_types(graph, node);
+      return !has_form(node.op, {types.data(), types.size()}, node.attrs) && has_lowering(node.op);
+    });
   };
-  if (!has_node(graph, is_composed)) return GraphRef(&graph);
+  if (!has_node(graph, is_lowered)) return GraphRef(&graph);
   GraphCopy copy(graph);
-  LoweringContext context(copy.build());
+  LoweringContext context(copy.build(), has_form);
   for (std::size_t i = 0; i < graph.size(); ++i) {
     const Graph::Node node = graph.node(i);
-    if (!is_composed(node)) {
+    if (!is_lowered(node)) {
       copy.copy(node);
       continue;
     }
@@ -88,6 +118,12 @@ GraphRef lower_compositions(const Graph& graph) {
     for (uint32_t r = 0; r < node.results; ++r) copy.set(node.first_result + r, results[r]);
   }
   return copy.finish();
+}
+
+GraphRef lower_compositions(const Graph& graph) {
+  return lower_to(graph, [](const Op& op, std::span<const Type* const> types, const Attrs& attrs) {
+    return !op.is_composed(device_of(op, types, attrs));
+  });
 }
 
 }  // namespace etude::internal

@@ -34,6 +34,7 @@ NOT_FOR_USERS = {
     "etude/device/cpu/float_mode.h": "for kernels that are run by hand",
     "etude/autodiff/tape/tape.h": FOR_OPS,
     "etude/autodiff/internal/value_table.h": FOR_OPS,
+    "etude/onnx/onnx.h": "for programs that export models, which include it",
 }
 HIDDEN = {"internal"}
 NAMESPACE = re.compile(r"(?:inline\s+)?namespace\s+(?:ETUDE_API\s+)?([\w:]*)$")

@@ -57,6 +57,16 @@ def main():
         run(etude, "run", net, "--function", "predict", "--input", str(x), "--output", str(y))
         assert read_npy(y) == known["scores"][1]
 
+        model = folder / "net.onnx"
+        told = run(etude, "convert", net, "--function", "predict", "--to", str(model))
+        assert told == f"{model}: {model.stat().st_size} bytes\n" and model.stat().st_size > 1000, told
+        wrong = run(etude, "convert", net, "--to", str(model), status=1)
+        assert wrong == "etude: this folder has 2 functions: predict, train. Choose one by --function\n", wrong
+        wrong = run(etude, "convert", net, "--function", "train", "--to", str(model), status=1)
+        assert "but a model of ONNX changes no state" in wrong and "convert_command" not in wrong, wrong
+        wrong = run(etude, "convert", net, "--function", "predict", "--to", "net.pb", status=1)
+        assert wrong == "etude: 'net.pb' has the extension '.pb', but saved functions convert to .onnx only\n", wrong
+
         assert run(reader, net, values) == "same\n"
         run(etude, "run", net, "--function", "predict", "--input", f"x={x}", "--output", str(y))
         assert read_npy(y) == known["trained"][1]  # the reader saved what it trained

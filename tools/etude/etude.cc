@@ -16,6 +16,7 @@
 #include "etude/base/check.h"
 #include "etude/core/op/registry.h"
 #include "tools/etude/compile_command.h"
+#include "tools/etude/convert_command.h"
 #include "tools/etude/graph_command.h"
 #include "tools/etude/kinds_command.h"
 #include "tools/etude/run_op.h"
@@ -222,6 +223,7 @@ int run_program(int argc, char** argv) {
   ProfileOptions profiled;
   add_ops_commands(app, options, names_only, shown);
   add_compile_command(app);
+  add_convert_command(app);
   add_graph_commands(app);
   add_kinds_command(app);
   add_profile_command(app, profiled);

@@ -20,6 +20,15 @@
 #include "etude/saved/saved.h"
 
 namespace etude::tools {
+
+saved::Function chosen_function(const saved::Program& program, const std::string& name) {
+  const std::vector<std::string> names = program.functions();
+  ETUDE_REQUIRE(!name.empty() || names.size() == 1,
+                "this folder has {} functions: {}. Choose one by --function", names.size(),
+                fmt::join(names, ", "));
+  return program.function(name.empty() ? names[0] : name);
+}
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -29,14 +38,6 @@ struct RunOptions {
   std::vector<std::string> input;
   bool training = false;
 };
-
-saved::Function chosen(const saved::Program& program, const std::string& name) {
-  const std::vector<std::string> names = program.functions();
-  ETUDE_REQUIRE(!name.empty() || names.size() == 1,
-                "this folder has {} functions: {}. Choose one by --function", names.size(),
-                fmt::join(names, ", "));
-  return program.function(name.empty() ? names[0] : name);
-}
 
 // The names of its inputs in its exported signature; without a signature, their paths.
 std::vector<std::string> input_names(const saved::Program& program, const saved::Function& f) {
@@ -85,7 +86,7 @@ void write(const io::NamedTensors& results, const std::string& output) {
 
 void run(const RunOptions& options) {
   const saved::Program program = saved::load(options.folder);
-  const saved::Function f = chosen(program, options.function);
+  const saved::Function f = chosen_function(program, options.function);
   io::NamedTensors inputs;
   if (!options.inputs.empty()) inputs = io::load_safetensors(options.inputs).tensors;
   const std::vector<std::string> names = input_names(program, f);
@@ -123,7 +124,7 @@ Tensor zeros_of(const std::string& type, int64_t size) {
 
 GraphRef load_saved_graph(const std::string& folder, const std::string& function, int64_t size) {
   const saved::Program program = saved::load(folder);
-  const saved::Function f = chosen(program, function);
+  const saved::Function f = chosen_function(program, function);
   const std::vector<saved::GraphSignature> signatures = f.signatures();
   ETUDE_REQUIRE_CODE(kFailedPrecondition, !signatures.empty(),
                      "function '{}' was saved without a graph. Call it once before it is saved",

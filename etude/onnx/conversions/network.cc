@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matrix products, normalisation, softmax, attention, gates and losses.
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "etude/onnx/conversions.h"
+
+namespace etude::onnx::internal {
+namespace {
+
+Term swapped(Call& call, const Term& x, int rank) {
+  std::vector<int64_t> axes = all_axes(rank);
+  std::swap(axes[axes.size() - 1], axes[axes.size() - 2]);
+  return call.transpose(x, axes);
+}
+
+std::vector<Term> matmul(Call& call) {
+  Term x = call.in(0), y = call.in(1);
+  if (call.attrs.flag("transpose_x") && call.rank(0) > 1) x = swapped(call, x, call.rank(0));
+  if (call.attrs.flag("transpose_y") && call.rank(1) > 1) y = swapped(call, y, call.rank(1));
+  return {call.node("MatMul", {x, y})};
+}
+
+template <bool is_log>
+std::vector<Term> softmax(Call& call) {
+  const int64_t axis = axis_from_front(call.attrs.integer("axis"), call.rank(0));
+  return {call.node(is_log ? "LogSoftmax" : "Softmax", {call.in(0)}, {{"axis", axis}})};
+}
+
+Term mean_over(const Term& x, const std::vector<int64_t>& axes, bool keeps_axes = true) {
+  Call& call = *x.call;
+  const int64_t keepdims = keeps_axes ? 1 : 0;
+  if (call.opset() >= 18) {
+    return call.node("ReduceMean", {x, call.ints(axes)}, {{"keepdims", keepdims}});
+  }
+  return call.node("ReduceMean", {x}, {{"axes", axes}, {"keepdims", keepdims}});
+}
+
+// (x - mean) / sqrt(variance + epsilon); absent factors and terms leave it as it is.
+Term normalised(const Term& x, const Term& mean, const Term& variance, double epsilon,
+                const Term& scale, const Term& offset) {
+  Term out = (x - mean) / apply("Sqrt", variance + epsilon);
+  if (!scale.is_absent()) out = out * scale;
+  if (!offset.is_absent()) out = out + offset;
+  return out;
+}
+
+std::vector<Term> standardize(Call& call) {
+  const std::vector<int64_t> axes = {call.attrs.flag("columns") ? 0 : 1};
+  const Term x = call.in(0);
+  const Term mean = mean_over(x, axes), gap = x - mean;
+  const Term variance = mean_over(gap * gap, axes);
+  const Term y = normalised(x, mean, variance, call.attrs.real("epsilon"), call.in(1), call.in(2));
+  const auto flat = [&](const Term& t) {
+    return call.reshape(t, call.result(1).shape().to_vector());
+  };
+  return {y, flat(mean), flat(variance)};
+}
+
+// Groups of adjacent features of [examples, rows, features].
+std::vector<Term> standardize_groups(Call& call) {
+  const std::vector<int64_t> sizes = call.shape(0).to_vector();
+  const int64_t groups = call.attrs.integer("groups");
+  const std::vector<int64_t> split = {sizes[0], sizes[1], groups, sizes[2] / groups};
+  const Term x = call.reshape(call.in(0), split);
+  const Term mean = mean_over(x, {1, 3}), gap = x - mean;
+  const Term variance = mean_over(gap * gap, {1, 3});
+  Term y = call.reshape(normalised(x, mean, variance, call.attrs.real("epsilon"), {}, {}), sizes);
+  if (call.has(1)) y = y * call.in(1);
+  if (call.has(2)) y = y + call.in(2);
+  return {y};
+}
+
+// Over trailing axes, all of them in `axes`, with a scale of their shape.
+bool is_layer_norm(const CallFacts& call) {
+  const int rank = call.shape(0).rank();
+  std::vector<int64_t> axes = axes_from_front(call.attrs.ints("axes"), rank);
+  std::sort(axes.begin(), axes.end());
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    if (axes[i] != rank - static_cast<int64_t>(axes.size() - i)) return false;
+  }
+  for (const std::size_t i : {1, 2}) {
+    if (!call.has(i)) continue;
+    if (call.shape(i).rank() != static_cast<int>(axes.size())) return false;
+    for (std::size_t a = 0; a < axes.size(); ++a) {
+      const auto axis = static_cast<int>(axes[a]);
+      if (call.shape(i)[static_cast<int>(a)] != call.shape(0)[axis]) return false;
+    }
+  }
+  return !axes.empty();
+}
+std::vector<Term> layer_normalize(Call& call) {
+  const Shape& shape = call.shape(0);
+  const auto count = static_cast<int>(call.attrs.ints("axes").size());
+  const Term x = call.in(0);
+  Term scale = call.in(1);
+  if (scale.is_absent()) {
+    std::vector<int64_t> sizes;
+    for (int axis = shape.rank() - count; axis < shape.rank(); ++axis) sizes.push_back(shape[axis]);
+    scale = call.node("Expand", {call.number(1, x.dtype), call.ints(sizes)});
+  }
+  return {call.node(
+      "LayerNormalization", {x, scale, call.in(2)},
+      {{"axis", int64_t{shape.rank() - count}}, {"epsilon", call.attrs.real("epsilon")}})};
+}
+
+// The operator normalises channels on axis 1.
+std::vector<Term> batch_normalize(Call& call) {
+  const int rank = call.rank(0);
+  const int64_t axis = axis_from_front(call.attrs.integer("axis"), rank);
+  std::vector<int64_t> order = {0, axis}, back(static_cast<std::size_t>(rank));
+  for (int i = 1; i < rank; ++i) {
+    if (i != axis) order.push_back(i);
+  }
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    back[static_cast<std::size_t>(order[i])] = static_cast<int64_t>(i);
+  }
+  const Term x = call.transpose(call.in(0), order);
+  const Term y =
+      call.node("BatchNormalization", {x, call.in(4), call.in(3), call.in(1), call.in(2)},
+                {{"epsilon", call.attrs.real("epsilon")}});
+  return {call.transpose(y, back)};
+}
+bool is_batch_norm(const CallFacts& call) {
+  const int rank = call.shape(0).rank();
+  if (rank < 2 || axis_from_front(call.attrs.integer("axis"), rank) == 0) return false;
+  for (std::size_t i = 1; i < 5; ++i) {
+    if (!call.has(i) || call.shape(i).rank() != 1) return false;
+  }
+  return true;
+}
+
+std::vector<Term> lstm_gates(Call& call) {
+  const Term sums = call.in(0), state = call.in(1);
+  const int64_t last = call.rank(0) - 1, size = call.shape(1)[call.rank(1) - 1];
+  const std::vector<Term> blocks = call.nodes("Split", {sums, call.ints({size, size, size, size})},
+                                              {{"axis", last}}, std::vector<DType>(4, sums.dtype));
+  const Term in = apply("Sigmoid", blocks[0]), given = apply("Tanh", blocks[1]);
+  const Term forget = apply("Sigmoid", blocks[2] + call.attrs.real("forget_bias"));
+  const Term out = apply("Sigmoid", blocks[3]);
+  const Term next = forget * state + in * given;
+  return {out * apply("Tanh", next), next,
+          call.node("Concat", {in, given, forget, out}, {{"axis", last}})};
+}
+
+Term max_over(const Term& x, const std::vector<int64_t>& axes) {
+  Call& call = *x.call;
+  if (call.opset() >= 18) return call.node("ReduceMax", {x, call.ints(axes)});
+  return call.node("ReduceMax", {x}, {{"axes", axes}});
+}
+
+// softmax(scale q k^T + bias) v. A query without a key gets zeros.
+std::vector<Term> attention(Call& call) {
+  const Term q = call.in(0), k = call.in(1), v = call.in(2);
+  const int rank = call.rank(0);
+  const int64_t queries = call.shape(0)[rank - 2], keys = call.shape(1)[rank - 2];
+  const double scale = call.attrs.has("scale")
+                           ? call.attrs.real("scale")
+                           : 1 / std::sqrt(static_cast<double>(call.shape(0)[rank - 1]));
+  Term scores = call.node("MatMul", {q * scale, swapped(call, k, rank)});
+  if (call.has(4)) scores = scores + call.in(4);
+  const double low = -std::numeric_limits<double>::infinity();
+  const Term none = call.number(low, q.dtype);
+  if (call.attrs.flag("causal")) {
+    const auto counted = [&](int64_t n, const std::vector<int64_t>& sizes) {
+      const auto whole = [&](int64_t i) { return call.reshape(call.ints({i}), {}); };
+      return call.reshape(call.node("Range", {whole(0), whole(n), whole(1)}), sizes);
+    };
+    const Term is_later = counted(queries, {queries, 1}) < counted(keys, {1, keys});
+    scores = where(is_later, none, scores);
+  }
+  if (call.has(3)) scores = where(call.in(3), scores, none);
+  const std::vector<int64_t> axes = {rank - 1};
+  const Term most = max_over(scores, axes);
+  const Term is_empty = most == low;
+  const Term shifted = scores - where(is_empty, call.number(0, q.dtype), most);
+  const Term weights = apply("Exp", shifted);
+  const Term sums = call.node("ReduceSum", {weights, call.ints(axes)});
+  const Term safe = where(is_empty, call.number(1, q.dtype), sums);
+  const Term y = call.node("MatMul", {weights / safe, v});
+  const Term logs = where(is_empty, none, apply("Log", safe) + most);
+  return {y, call.reshape(logs, call.result(1).shape().to_vector())};
+}
+bool has_no_dropout(const CallFacts& call) { return call.attrs.real("dropout") == 0; }
+
+// The negative sum of p log softmax, for the weighted probabilities p of the labels.
+std::vector<Term> cross_entropy_rows(Call& call) {
+  const Term logits = call.in(0), labels = call.in(1);
+  const int64_t rows = call.shape(0)[0], classes = call.shape(0)[1];
+  const Term logs = call.node("LogSoftmax", {logits}, {{"axis", int64_t{1}}});
+  const bool are_numbers = is_integer(labels.dtype);
+  Term p = labels, whole;
+  if (are_numbers) {
+    whole = call.unsqueeze(call.cast(labels, kInt64), {1});
+    const auto number = [&](int64_t n) { return call.reshape(call.ints({n}), {}); };
+    const Term places = call.node("Range", {number(0), number(classes), number(1)});
+    p = whole == places;
+  }
+  p = call.cast(p, logits.dtype);
+  const double smoothing = call.attrs.real("label_smoothing");
+  if (smoothing != 0) p = p * (1 - smoothing) + smoothing / static_cast<double>(classes);
+  if (call.has(2)) p = p * call.cast(call.in(2), logits.dtype);
+  Term loss = apply("Neg", call.node("ReduceSum", {p * logs, call.ints({1})}));
+  if (are_numbers && call.attrs.has("ignore_index")) {
+    const auto ignored = static_cast<double>(call.attrs.integer("ignore_index"));
+    loss = where(whole == ignored, call.number(0, logits.dtype), loss);
+  }
+  return {call.reshape(loss, {rows})};
+}
+
+}  // namespace
+
+void add_network_conversions(Conversions& to) {
+  constexpr DTypeSet kFloats = kHalfToDouble, kFull = DTypeSet(kFloat32) | kFloat64;
+  to.insert(
+      to.end(),
+      {{.op = "matmul", .dtypes = kNumbers, .write = matmul},
+       {.op = "linalg.det", .node = "Det", .dtypes = kFull},
+       {.op = "nn.softmax", .dtypes = kFloats, .write = softmax<false>},
+       {.op = "nn.log_softmax", .dtypes = kFloats, .write = softmax<true>},
+       {.op = "internal.standardize", .dtypes = kFull, .write = standardize},
+       {.op = "internal.standardize_groups", .dtypes = kFull, .write = standardize_groups},
+       {.op = "nn.layer_normalize",
+        .dtypes = kFull,
+        .write = layer_normalize,
+        .fits = is_layer_norm},
+       {.op = "nn.batch_normalize",
+        .dtypes = kFloats,
+        .write = batch_normalize,
+        .fits = is_batch_norm},
+       {.op = "internal.lstm_gates", .dtypes = kFull, .write = lstm_gates},
+       {.op = "internal.attention", .dtypes = kFull, .write = attention, .fits = has_no_dropout},
+       {.op = "internal.cross_entropy_rows", .dtypes = kFull, .write = cross_entropy_rows}});
+}
+
+}  // namespace etude::onnx::internal

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "etude/onnx/onnx.h"
+
+#include <cstddef>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "etude/base/check.h"
+#include "etude/core/call/call_scope.h"
+#include "etude/core/context/context.h"
+#include "etude/core/context/device_scope.h"
+#include "etude/core/internal/host_door.h"
+#include "etude/onnx/conversions.h"
+#include "etude/onnx/emit.h"
+#include "etude/onnx/sizes.h"
+#include "etude/onnx/source.h"
+#include "etude/onnx/tidy.h"
+#include "etude/onnx/write.h"
+#include "etude/saved/content.h"
+#include "etude/saved/gather.h"
+#include "etude/variables/init_scope.h"
+
+namespace etude::onnx {
+namespace {
+
+using internal::GraphModel;
+using internal::Source;
+using internal::SourceInput;
+using internal::Value;
+using internal::Writing;
+
+// The model of a graph, with the names of the source for its inputs and outputs.
+GraphModel model_of(Writing& writing, const Source& source, const Graph& graph) {
+  GraphModel out;
+  out.name = source.function;
+  std::vector<Value> names;
+  for (std::size_t i = 0; i < source.inputs.size(); ++i) {
+    const SourceInput& input = source.inputs[i];
+    names.push_back(input.name);
+    if (input.value.has_value()) {
+      out.constants.push_back({input.name, to_dense(etude::internal::at_home(input.value))});
+    } else if (!input.is_key) {
+      out.inputs.push_back(internal::port_of(input.name, graph.inputs()[i].type));
+    }
+  }
+  const std::vector<Value> results = internal::emit_graph(writing, out, graph, names);
+  const Types types = graph.output_types();
+  for (std::size_t i = 0; i < source.outputs.size(); ++i) {
+    const std::string& name = source.outputs[i];
+    out.outputs.push_back(internal::port_of(name, types[i]));
+    out.nodes.push_back({"Identity", writing.fresh("Identity"), "", {results[i]}, {name}, {}});
+  }
+  return out;
+}
+
+void save_content(const std::filesystem::path& file, const saved::internal::Content& content,
+                  const std::string& prefix, const SaveOptions& options) {
+  const BottomScope at_once(eager_context());
+  const etude::internal::NoDeviceScope nowhere;
+  const Source source = internal::source_of(content, prefix, options);
+  internal::write_model(file, internal::make_model(source, options), options.external_bytes);
+}
+
+}  // namespace
+
+internal::Model internal::make_model(const Source& source, const SaveOptions& options) {
+  Writing writing{.opset = options.opset};
+  for (const SourceInput& input : source.inputs) writing.taken.insert(input.name);
+  writing.taken.insert(source.outputs.begin(), source.outputs.end());
+  std::vector<GraphModel> models;
+  for (const GraphRef& graph : source.graphs) {
+    writing.next = 0;  // so that all have the same names
+    models.push_back(model_of(writing, source, *graph));
+  }
+  Model out{options.opset, {}, options.doc, {}};
+  out.graph = models.size() == 1
+                  ? std::move(models[0])
+                  : with_open_sizes(writing, std::move(models), source.points, source.sizes);
+  tidy(out.graph);
+  out.metadata = {{"etude.version", version()}, {"etude.function", source.function}};
+  if (!source.made_for.empty()) out.metadata.emplace_back("etude.made_for", source.made_for);
+  return out;
+}
+
+void save(const std::filesystem::path& file, const std::vector<saved::Entry>& entries,
+          const SaveOptions& options, CallSite where) {
+  etude::internal::located("onnx::save", where, [&] {
+    etude::internal::check_options("onnx::save", options, where);
+    const etude::internal::OutsideScope outside;
+    const bool is_loaded = entries.size() == 1 && entries[0].loaded() != nullptr;
+    const saved::internal::Content content = saved::internal::gather(entries, {});
+    save_content(file, content, is_loaded ? entries[0].name() + "/" : "", options);
+  });
+}
+
+std::string internal::entry_name(const std::string& name) {
+  const std::string last = name.substr(name.rfind('/') + 1);
+  return last.empty() ? "function" : last;
+}
+
+void save(const std::filesystem::path& file, const saved::Bound& f, const SaveOptions& options,
+          CallSite where) {
+  const std::string name = internal::entry_name(f.function.display);
+  save(file, std::vector{saved::Entry(name, f)}, options, where);
+}
+
+void save(const std::filesystem::path& file, const saved::Function& f, const SaveOptions& options,
+          CallSite where) {
+  save(file, std::vector{saved::Entry(internal::entry_name(f.name()), f)}, options, where);
+}
+
+void save(const std::filesystem::path& file, const saved::Program& program,
+          const SaveOptions& options, CallSite where) {
+  save(file, std::vector{saved::Entry("program", program)}, options, where);
+}
+
+}  // namespace etude::onnx

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "etude/onnx/source.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "etude/base/check.h"
+#include "etude/base/edit_distance.h"
+
+namespace etude::onnx::internal {
+namespace {
+
+using saved::internal::Content;
+using saved::internal::SavedFunction;
+using saved::internal::SavedGraph;
+using saved::internal::SavedTensor;
+using saved::internal::SavedUse;
+using saved::internal::SavedVariable;
+
+constexpr std::size_t kPoints = 6;  // sizes at which open numbers are observed
+
+class SourceReader {
+ public:
+  SourceReader(const Content& content, const std::string& prefix, const SaveOptions& options)
+      : content_(content), prefix_(prefix), options_(options) {}
+
+  Source read() {
+    const SavedFunction& function = chosen_function();
+    const SavedGraph& graph = chosen_graph(function);
+    out_.function = without_prefix(function.name);
+    out_.made_for = graph.made_for;
+    require_pure(function, graph);
+    add_inputs(function, graph);
+    add_outputs(function, graph);
+    add_graphs(graph);
+    return std::move(out_);
+  }
+
+ private:
+  std::string without_prefix(const std::string& text) const {
+    return text.starts_with(prefix_) ? text.substr(prefix_.size()) : text;
+  }
+
+  const SavedFunction& chosen_function() const {
+    std::vector<std::string> names;
+    for (const SavedFunction& f : content_.functions) names.push_back(without_prefix(f.name));
+    if (options_.function.empty()) {
+      ETUDE_REQUIRE(names.size() == 1,
+                    "there are {} functions{}{}. Name one in SaveOptions::function", names.size(),
+                    names.empty() ? "" : ": ", fmt::join(names, ", "));
+      return content_.functions[0];
+    }
+    const auto found = std::ranges::find(names, options_.function);
+    if (found == names.end()) {
+      const std::vector<std::string_view> all(names.begin(), names.end());
+      ETUDE_THROW(kNotFound, "there is no function '{}'. There are: {}", options_.function,
+                  fmt::join(etude::internal::nearest_names(options_.function, all, false), ", "));
+    }
+    return content_.functions[static_cast<std::size_t>(found - names.begin())];
+  }
+
+  const SavedGraph& chosen_graph(const SavedFunction& function) const {
+    const auto count = static_cast<int64_t>(function.graphs.size());
+    ETUDE_REQUIRE_CODE(kFailedPrecondition, count > 0,
+                       "function '{}' has no graph. Call it once before it is exported",
+                       without_prefix(function.name));
+    if (options_.graph > 0) {
+      ETUDE_REQUIRE(options_.graph <= count, "graph is {}, but function '{}' has {} graph{}",
+                    options_.graph, without_prefix(function.name), count, count == 1 ? "" : "s");
+      return function.graphs[static_cast<std::size_t>(options_.graph - 1)];
+    }
+    const Phase phase = options_.training ? Phase::kTraining : Phase::kInference;
+    const SavedGraph* best = nullptr;
+    for (const SavedGraph& graph : function.graphs) {
+      if (graph.phase != phase || graph.is_special) continue;
+      if (best == nullptr || (!best->symbolic && graph.symbolic)) best = &graph;
+    }
+    ETUDE_REQUIRE_CODE(
+        kFailedPrecondition, best != nullptr, "function '{}' has no graph of the {} phase. {}",
+        without_prefix(function.name), options_.training ? "training" : "inference",
+        options_.training ? "Call it in PhaseScope(Phase::kTraining) before it is exported"
+                          : "Call it outside of training before it is exported, or set "
+                            "SaveOptions::training");
+    return *best;
+  }
+
+  // A model is a function from inputs to results.
+  void require_pure(const SavedFunction& function, const SavedGraph& graph) const {
+    std::vector<std::string> changed;
+    for (const SavedTensor& x : graph.tensors) {
+      if (x.is_changed) changed.push_back(x.state >= 0 ? path_of(x.state) : x.path);
+    }
+    for (const SavedUse& use : graph.uses) {
+      if (use.is_written) changed.push_back(use.variable >= 0 ? path_of(use.variable) : "argument");
+    }
+    ETUDE_REQUIRE_CODE(
+        kUnimplemented, changed.empty(),
+        "function '{}' changes '{}'{}, but a model of ONNX changes no state. Export a function "
+        "that returns the new values",
+        without_prefix(function.name), changed[0],
+        changed.size() == 1 ? "" : fmt::format(" and {} more", changed.size() - 1));
+  }
+
+  std::string path_of(int64_t variable) const {
+    return without_prefix(content_.variables[static_cast<std::size_t>(variable)].paths[0]);
+  }
+
+  Tensor value_of(int64_t index) const {
+    const SavedVariable& v = content_.variables[static_cast<std::size_t>(index)];
+    const Tensor value = v.variable && v.variable->initialized() ? v.variable->read() : v.value;
+    ETUDE_REQUIRE_CODE(kFailedPrecondition, value.has_value(),
+                       "'{}' has no value. Run the function once, so that it gets one",
+                       path_of(index));
+    return value;
+  }
+
+  std::string unique(std::string name) {
+    const std::string base = name;
+    for (int n = 2; !used_.insert(name).second; ++n) name = fmt::format("{}_{}", base, n);
+    return name;
+  }
+
+  void add_inputs(const SavedFunction& function, const SavedGraph& graph) {
+    const auto& exported = function.exported;
+    for (const SavedTensor& x : graph.tensors) {
+      if (x.is_absent) continue;
+      if (x.state >= 0) {
+        out_.inputs.push_back({unique(path_of(x.state)), value_of(x.state)});
+        continue;
+      }
+      std::string name = x.path;
+      for (std::size_t i = 0; exported && i < exported->input_paths.size(); ++i) {
+        if (exported->input_paths[i] == x.path) name = exported->inputs[i];
+      }
+      out_.inputs.push_back({unique(name.empty() ? "input" : name), {}});
+    }
+    const auto inputs = graph.sample().inputs();
+    for (std::size_t i = out_.inputs.size(); i < inputs.size() && inputs[i].role == InputRole::kKey;
+         ++i) {
+      out_.inputs.push_back({unique("key"), {}, true});
+    }
+    for (const SavedUse& use : graph.uses) {
+      if (!use.is_read) continue;
+      if (use.variable >= 0) {
+        out_.inputs.push_back({unique(path_of(use.variable)), value_of(use.variable)});
+      } else {
+        const auto at = static_cast<std::size_t>(use.argument);
+        out_.inputs.push_back({unique(graph.variable_arguments[at].path), {}});
+      }
+    }
+    for (const int64_t c : graph.captures) {
+      const Tensor& value = content_.constants[static_cast<std::size_t>(c)];
+      out_.inputs.push_back({unique(fmt::format("constant_{}", c)), value});
+    }
+    ETUDE_CHECK(out_.inputs.size() == inputs.size(), "{} of {} inputs have a source",
+                out_.inputs.size(), inputs.size());
+  }
+
+  void add_outputs(const SavedFunction& function, const SavedGraph& graph) {
+    const Parts& parts = graph.result.parts;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      if (graph.result.is_present[i] == 0) continue;
+      const std::string& path = parts.leaf(i).path;
+      const bool is_exported = function.exported && i < function.exported->outputs.size();
+      const std::string name = is_exported ? function.exported->outputs[i] : path;
+      out_.outputs.push_back(unique(name.empty() ? "output" : name));
+    }
+    ETUDE_REQUIRE(!out_.outputs.empty(), "function '{}' returns no tensor",
+                  without_prefix(function.name));
+  }
+
+  // Sizes of all kinds: even and odd, with and without divisors in common.
+  static std::vector<int64_t> point(std::size_t number, std::size_t sizes) {
+    std::vector<int64_t> out;
+    uint64_t state = 0x9E3779B97F4A7C15ull * (number + 1);
+    for (std::size_t i = 0; i < sizes; ++i) {
+      state = state * 6364136223846793005ull + 1442695040888963407ull;
+      out.push_back(3 + static_cast<int64_t>((state >> 33) % 61));
+    }
+    return out;
+  }
+
+  void add_graphs(const SavedGraph& graph) {
+    if (!graph.symbolic) {
+      out_.graphs.push_back(graph.graph);
+      return;
+    }
+    const auto traced = graph.symbolic->graphs();
+    if (!options_.open_sizes) {
+      out_.graphs.push_back(traced.front());
+      return;
+    }
+    const auto sizes = graph.symbolic->sizes();
+    for (const SymbolicGraph::Size& size : sizes) {
+      const auto [input, axis] = size.axes.front();
+      out_.sizes.push_back({size.name, out_.inputs[input].name, axis});
+    }
+    for (std::size_t g = 0; g < traced.size(); ++g) {
+      std::vector<int64_t> seen;
+      for (const SymbolicGraph::Size& size : sizes) seen.push_back(size.seen[g]);
+      out_.graphs.push_back(traced[g]);
+      out_.points.push_back(std::move(seen));
+    }
+    for (std::size_t n = 0; n < 64 && out_.graphs.size() < kPoints + sizes.size(); ++n) {
+      std::vector<int64_t> at = point(n, sizes.size());
+      GraphAtSizes made = graph.symbolic->at(at);
+      if (!made.graph) continue;
+      out_.graphs.push_back(std::move(made.graph));
+      out_.points.push_back(std::move(at));
+    }
+  }
+
+  const Content& content_;
+  const std::string& prefix_;
+  const SaveOptions& options_;
+  Source out_;
+  std::set<std::string> used_;
+};
+
+}  // namespace
+
+Source source_of(const Content& content, const std::string& prefix, const SaveOptions& options) {
+  return SourceReader(content, prefix, options).read();
+}
+
+}  // namespace etude::onnx::internal

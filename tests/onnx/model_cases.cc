@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whole models, control flow and structures as models of ONNX.
+#include <string>
+#include <vector>
+
+#include "etude/etude.h"
+#include "etude/nn/models/models.h"
+#include "etude/onnx/onnx.h"
+#include "tests/onnx/cases.h"
+
+namespace etude::onnx_cases {
+namespace {
+
+struct LeNet {
+  nn::Conv2D conv1{{5, 5}, 1, 6, {.padding = "same", .activation = nn::relu}};
+  nn::Conv2D conv2{{5, 5}, 6, 16, {.activation = nn::relu}};
+  nn::MaxPool2D pool{2};
+  nn::Dense fc1{400, 120, {.activation = nn::relu}}, fc2{120, 84, {.activation = nn::relu}};
+  nn::Dense fc3{84, 10};
+
+  Tensor operator()(const Tensor& image) const {
+    return fc3(fc2(fc1(flatten(pool(conv2(pool(conv1(image)))), {.start = 1}))));
+  }
+};
+
+struct LstmModel {
+  nn::Embedding words{20, 8};
+  nn::Recurrent<nn::LSTMCell> lstm{nn::LSTMCell(8, 12)};
+  nn::Dense out{12, 5};
+
+  Tensor operator()(const Tensor& ids) const {
+    const Tensor all = lstm(words(ids));
+    return out(mean(all, {.axis = {1}}));
+  }
+};
+
+// A model on images or rows, at three sizes of a batch.
+template <class Model>
+void add_model(Cases& to, const std::string& name, const Model& model, const Tensor& x,
+               int64_t opset) {
+  const auto predict = function([](const Model& m, const Tensor& v) { return m(v); },
+                                {.name = name, .arg_names = {"model", "x"}});
+  std::vector<Run> runs;
+  for (const int64_t n : {2, 3, 7, 1}) {
+    const Tensor rows = x.at(slice(0, n));
+    runs.push_back({{{"x", rows}}, {{"output", predict(model, rows)}}});
+  }
+  onnx::save(to.file(name), saved::bind(predict, model), {.opset = opset});
+  to.add(runs);
+}
+
+void add_models(Cases& to, int64_t opset) {
+  set_seed(7);
+  add_model(to, "lenet", LeNet(), random::normal({7, 28, 28, 1}), opset);
+  add_model(to, "resnet20", nn::models::resnet_cifar(20), random::normal({7, 32, 32, 3}), opset);
+  const Tensor ids = astype(random::uniform({7, 6}) * 20.0F, kInt32);
+  add_model(to, "lstm", LstmModel(), ids, opset);
+  const nn::TransformerEncoderLayer block(16, 4, {.hidden = 32});
+  add_model(to, "transformer_block", block, random::normal({7, 5, 16}), opset);
+  add_model(to, "text_decoder",
+            nn::TextDecoder({.vocabulary = 20, .positions = 8, .dim = 8, .layers = 2, .heads = 2}),
+            ids, opset);
+}
+
+// A function of one tensor at some values of it.
+template <class F>
+void add_function(Cases& to, const std::string& name, const F& f, const std::vector<Tensor>& xs,
+                  int64_t opset) {
+  const auto staged = function(f, {.name = name, .arg_names = {"x"}});
+  std::vector<Run> runs;
+  for (const Tensor& x : xs) runs.push_back({{{"x", x}}, {{"output", staged(x)}}});
+  onnx::save(to.file(name), staged, {.opset = opset});
+  to.add(runs);
+}
+
+void add_control_flow(Cases& to, int64_t opset) {
+  const std::vector<Tensor> xs = {Tensor({1.0F, -2.0F, 3.0F}), Tensor({-4.0F, 0.5F, 1.0F})};
+  add_function(
+      to, "cond",
+      [](const Tensor& x) {
+        return cond(
+            sum(x) > 0.0F, [](const Tensor& v) { return v * 2.0F; },
+            [](const Tensor& v) { return v - 1.0F; }, x);
+      },
+      xs, opset);
+  add_function(
+      to, "while_loop",
+      [](const Tensor& x) {
+        return while_loop([](const Tensor& v) { return sum(v * v) < 1000.0F; },
+                          [&](const Tensor& v) { return v * 1.5F + x; }, x);
+      },
+      xs, opset);
+  const std::vector<Tensor> rows = {random::normal({4, 3})};
+  add_function(
+      to, "fold",
+      [](const Tensor& x) {
+        return fold([](const Tensor& sum, const Tensor& row) { return tanh(sum) + row; },
+                    zeros({3}), x);
+      },
+      rows, opset);
+}
+
+struct Scored {
+  Tensor scores, best;
+};
+
+void add_structures(Cases& to, int64_t opset) {
+  const auto f = function(
+      [](const Tensor& a, const Tensor& b) {
+        return Scored{matmul(a, b), argmax(matmul(a, b), {.axis = -1})};
+      },
+      {.name = "scored", .arg_names = {"a", "b"}});
+  std::vector<Run> runs;
+  for (const int64_t n : {2, 5, 9}) {
+    const Tensor a = random::normal({n, 4}), b = random::normal({4, n + 1});
+    const Scored out = f(a, b);
+    runs.push_back({{{"a", a}, {"b", b}}, {{"scores", out.scores}, {"best", out.best}}});
+  }
+  onnx::save(to.file("scored"), f, {.opset = opset});
+  to.add(runs);
+}
+
+}  // namespace
+
+void add_model_cases(Cases& to, int64_t opset) {
+  add_models(to, opset);
+  add_control_flow(to, opset);
+  add_structures(to, opset);
+}
+
+}  // namespace etude::onnx_cases
