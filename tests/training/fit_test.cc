@@ -116,10 +116,11 @@ TEST(Fit, ResumesFromACheckpointBitForBit) {
   }
 }
 
-// spec: F1.b
 // An error in the middle of a batch: the batch was taken and dropout has drawn its mask, but
 // nothing is updated. The same run goes on, and so does one from a checkpoint, as if there had been
-// no error. spec: K3.c
+// no error.
+//
+// spec: K3.c
 TEST(Fit, ResumesAfterAnErrorInTheMiddleOfABatch) {
   const internal::TempFolder folder;
   const auto path = folder.path() / "run.safetensors";
@@ -152,6 +153,7 @@ TEST(Fit, ResumesAfterAnErrorInTheMiddleOfABatch) {
   }
 }
 
+// spec: F1.b
 TEST(Fit, EventsComeInOrder) {
   Training run = fresh();
   std::string order;
