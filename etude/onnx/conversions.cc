@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 
 #include "etude/base/check.h"
+#include "etude/base/permanent.h"
 #include "etude/core/call/run.h"
 #include "etude/core/context/context.h"
 #include "etude/core/internal/convert.h"
@@ -73,8 +74,8 @@ std::optional<DType> working_dtype(const Conversion& conversion, DType dtype) {
 
 const Conversion* find_conversion(const Op& op, std::span<const Type* const> types,
                                   const Attrs& attrs, int64_t opset) {
-  static const Table table;
-  const Conversion* conversion = table.find(op);
+  static const Permanent<Table> table;
+  const Conversion* conversion = table->find(op);
   if (conversion == nullptr || opset < conversion->opset) return nullptr;
   for (std::size_t i = 0; i < types.size(); ++i) {
     if (types[i] == nullptr) continue;

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <iterator>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -26,12 +25,12 @@ using Names = std::unordered_map<Value, Value>;
 
 // Operators that compute element by element, from operands that broadcast.
 bool is_elementwise(std::string_view op) {
-  static const std::set<std::string_view> all = {
+  static constexpr std::string_view kAll[] = {
       "Abs",  "Add",       "Cast",      "Clip", "Div",      "Elu",  "Erf",        "Exp",
       "Log",  "LeakyRelu", "HardSwish", "Max",  "Min",      "Mish", "Mul",        "Neg",
       "Pow",  "Relu",      "Sigmoid",   "Sqrt", "Softplus", "Sub",  "Softsign",   "Tanh",
       "Ceil", "Floor",     "Round",     "Sign", "Identity", "Selu", "Reciprocal", "HardSigmoid"};
-  return all.contains(op);
+  return std::ranges::find(kAll, op) != std::end(kAll);
 }
 
 // How a node depends on the order of the axes of its operands.
@@ -42,11 +41,11 @@ enum class Layout : uint8_t {
   kAxes,      // it names axes of its first operand
 };
 Layout layout_of(std::string_view op) {
-  static const std::set<std::string_view> with_axes = {"Pad",        "Slice",     "ReduceMean",
-                                                       "ReduceSum",  "ReduceMax", "ReduceMin",
-                                                       "ReduceProd", "ReduceL2"};
+  static constexpr std::string_view kWithAxes[] = {"Pad",        "Slice",     "ReduceMean",
+                                                   "ReduceSum",  "ReduceMax", "ReduceMin",
+                                                   "ReduceProd", "ReduceL2"};
   if (op == "Concat") return Layout::kJoined;
-  if (with_axes.contains(op)) return Layout::kAxes;
+  if (std::ranges::find(kWithAxes, op) != std::end(kWithAxes)) return Layout::kAxes;
   return is_elementwise(op) ? Layout::kElements : Layout::kFixed;
 }
 

@@ -278,6 +278,13 @@ internal::ForkSafeMutex& pool_mutex() {
 // A fork() while another thread makes a static object leaves it half made in the child.
 [[maybe_unused]] const auto& made_in_time = pool_mutex();
 
+// oneTBB makes no arena once its static objects are destroyed, while threads of the program may
+// still run loops. The linker orders this before: oneTBB is a dependency of this library.
+[[gnu::destructor]] void stop_new_pools() {
+  const std::lock_guard lock(pool_mutex());
+  is_left_alone.store(true);
+}
+
 // One pool for each thread count ever used. Never destroyed: a loop may still run in a pool, and
 // threads of the process may outlive static objects.
 Pool& pool(int threads) {
@@ -291,7 +298,7 @@ Pool& pool(int threads) {
     static const bool is_ready =
         pthread_atfork(nullptr, nullptr, [] { is_left_alone.store(true); }) == 0;
     static_cast<void>(is_ready);
-    const int usable = available_threads(threads);
+    const int usable = is_left_alone.load() ? 1 : available_threads(threads);
     if (usable > 1) allow_threads(usable);
     made = new Pool(threads, usable);
   }
