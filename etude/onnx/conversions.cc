@@ -74,7 +74,7 @@ std::optional<DType> working_dtype(const Conversion& conversion, DType dtype) {
 
 const Conversion* find_conversion(const Op& op, std::span<const Type* const> types,
                                   const Attrs& attrs, int64_t opset) {
-  static const Permanent<Table> table;
+  static const etude::internal::Permanent<Table> table;
   const Conversion* conversion = table->find(op);
   if (conversion == nullptr || opset < conversion->opset) return nullptr;
   for (std::size_t i = 0; i < types.size(); ++i) {

@@ -1239,7 +1239,7 @@ def categorical_hinge_loss(predicted: ArrayLike, expected: ArrayLike, third: Arr
       weights (tensor or none, default None)"""
 
 def constant(value: float) -> Any:
-    """Factories of initialisers: Dense(3, 4, {.weight_init = et.nn.constant(0.5)}).
+    """These functions return initialisers: Dense(3, 4, {.weight_init = et.nn.constant(0.5)}).
 
     Args:
       value (float)"""
@@ -1316,16 +1316,16 @@ def gaussian_nll_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLik
       eps (float, default 1e-06), above 0: least variance"""
 
 def glorot_normal() -> Any:
-    """Truncated normal distributions with the same variances."""
+    """Truncated normal distributions with the same variances as the uniform ones."""
 
 def glorot_uniform() -> Any:
-    """Uniform distributions on [-a, a]. In this order, a is sqrt(6 / (in + out)), sqrt(6 / in) and sqrt(3 / in). throws: kInvalidArgument for a shape of rank 0."""
+    """Uniform distributions on [-a, a], with a = sqrt(6 / (fan_in + fan_out)) for Glorot, sqrt(6 / fan_in) for He, and sqrt(3 / fan_in) for LeCun. For a filter [.., in, out], fan_in is `in` times the size of the receptive field, and fan_out is `out` times that size. throws: kInvalidArgument for a shape of rank 0."""
 
 def he_normal() -> Any:
-    """Truncated normal distributions with the same variances."""
+    """Truncated normal distributions with the same variances as the uniform ones."""
 
 def he_uniform() -> Any:
-    """Uniform distributions on [-a, a]. In this order, a is sqrt(6 / (in + out)), sqrt(6 / in) and sqrt(3 / in). throws: kInvalidArgument for a shape of rank 0."""
+    """Uniform distributions on [-a, a], with a = sqrt(6 / (fan_in + fan_out)) for Glorot, sqrt(6 / fan_in) for He, and sqrt(3 / fan_in) for LeCun. For a filter [.., in, out], fan_in is `in` times the size of the receptive field, and fan_out is `out` times that size. throws: kInvalidArgument for a shape of rank 0."""
 
 def hinge_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | None = None, *, reduction: Any = ..., weights: Any = ...) -> Tensor:
     """The mean of max(0, 1 - e p), and of its square; e is -1 or 1.
@@ -1343,7 +1343,7 @@ def huber_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | Non
       delta (float, default 1.0), above 0"""
 
 def identity() -> Any:
-    """Ones on the diagonal of the last two axes, in the middle of the receptive field, and zeros elsewhere. A layer with this weight returns its input. throws: kInvalidArgument for a rank below 2."""
+    """Ones on the diagonal of the last two axes, in the middle of the receptive field, and zeros elsewhere. A linear layer with this weight and no bias returns its input. throws: kInvalidArgument for a rank below 2."""
 
 def info_nce_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | None = None, *, reduction: Any = ..., temperature: float = ...) -> Tensor:
     """The cross entropy of identifying the key of each query among all keys; logits are the cosines divided by the temperature (van den Oord et al. 2018). Queries and keys are [n, features].
@@ -1382,10 +1382,10 @@ def l2_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | None =
       weights (tensor or none, default None)"""
 
 def lecun_normal() -> Any:
-    """Truncated normal distributions with the same variances."""
+    """Truncated normal distributions with the same variances as the uniform ones."""
 
 def lecun_uniform() -> Any:
-    """Uniform distributions on [-a, a]. In this order, a is sqrt(6 / (in + out)), sqrt(6 / in) and sqrt(3 / in). throws: kInvalidArgument for a shape of rank 0."""
+    """Uniform distributions on [-a, a], with a = sqrt(6 / (fan_in + fan_out)) for Glorot, sqrt(6 / fan_in) for He, and sqrt(3 / fan_in) for LeCun. For a filter [.., in, out], fan_in is `in` times the size of the receptive field, and fan_out is `out` times that size. throws: kInvalidArgument for a shape of rank 0."""
 
 def log_cosh_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | None = None, *, reduction: Any = ..., weights: Any = ...) -> Tensor:
     """The mean of log(cosh(p - e)), without overflow.
@@ -1446,10 +1446,10 @@ def nll_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | None 
       weights (tensor or none, default None)"""
 
 def ones() -> Any:
-    """All elements are 0, or 1."""
+    """A tensor of zeros, and a tensor of ones."""
 
 def orthogonal(gain: float = ...) -> Any:
-    """A random orthogonal matrix times gain. A shape [.., out] counts as a matrix with `out` columns. Its columns are orthonormal, or its rows if there are fewer rows. throws (call): kInvalidArgument for a rank below 2. cost: O(n m min(n, m)), on the host in float64.
+    """A random orthogonal matrix times gain. A shape [.., out] counts as a matrix with `out` columns. The columns are orthonormal; if there are fewer rows than columns, the rows are. throws (call): kInvalidArgument for a rank below 2. cost: O(n m min(n, m)), on the host in float64.
 
     Args:
       gain (float, default 1.0)"""
@@ -1492,14 +1492,14 @@ def quantile_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | 
       quantile (float, default 0.5), in [0, 1]"""
 
 def random_normal(mean: float = ..., stddev: float = ...) -> Any:
-    """Factories of initialisers: Dense(3, 4, {.weight_init = et.nn.constant(0.5)}).
+    """These functions return initialisers: Dense(3, 4, {.weight_init = et.nn.constant(0.5)}).
 
     Args:
       mean (float, default 0.0)
       stddev (float, default 0.05)"""
 
 def random_uniform(low: float = ..., high: float = ...) -> Any:
-    """Factories of initialisers: Dense(3, 4, {.weight_init = et.nn.constant(0.5)}).
+    """These functions return initialisers: Dense(3, 4, {.weight_init = et.nn.constant(0.5)}).
 
     Args:
       low (float, default -0.05)
@@ -1575,11 +1575,11 @@ def truncated_normal(mean: float = ..., stddev: float = ...) -> Any:
       stddev (float, default 0.05)"""
 
 def variance_scaling(*, scale: float = ..., mode: str = ..., distribution: str = ...) -> Any:
-    """Distributions with mean 0 and variance scale / fan, the general form of the initialisers above. throws: kInvalidArgument for another mode or distribution, or a scale that is not positive.
+    """A distribution with mean 0 and variance scale / fan; `mode` selects the fan. The Glorot, He and LeCun initialisers are special cases. throws: kInvalidArgument for an unknown mode or distribution, or a scale that is not positive.
 
     Args:
       scale (float, default 1.0), above 0
-      mode (text, default 'fan_in'): or "fan_out", "fan_avg": divisor of the variance
+      mode (text, default 'fan_in'): the divisor of the variance; or "fan_out", "fan_avg"
       distribution (text, default 'truncated_normal'): or "normal", "uniform" """
 
 def wasserstein_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | None = None, *, reduction: Any = ..., weights: Any = ...) -> Tensor:
@@ -1590,4 +1590,4 @@ def wasserstein_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike
       weights (tensor or none, default None)"""
 
 def zeros() -> Any:
-    """All elements are 0, or 1."""
+    """A tensor of zeros, and a tensor of ones."""
