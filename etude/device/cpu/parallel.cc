@@ -279,11 +279,12 @@ internal::ForkSafeMutex& pool_mutex() {
 [[maybe_unused]] const auto& made_in_time = pool_mutex();
 
 // oneTBB makes no arena once its static objects are destroyed, while threads of the program may
-// still run loops. The linker orders this before: oneTBB is a dependency of this library.
-[[gnu::destructor]] void stop_new_pools() {
+// still run loops. They are destroyed after this call: oneTBB, a dependency, is loaded first.
+void stop_new_pools() {
   const std::lock_guard lock(pool_mutex());
   is_left_alone.store(true);
 }
+[[maybe_unused]] const int registered = std::atexit(stop_new_pools);
 
 // One pool for each thread count ever used. Never destroyed: a loop may still run in a pool, and
 // threads of the process may outlive static objects.
