@@ -75,7 +75,7 @@ std::string list_text(const Items& items, const F& f) {
   return out + "]";
 }
 
-std::string text_of(const std::string& name) { return json(name).dump(); }
+std::string quoted_name(const std::string& name) { return json(name).dump(); }
 
 // The text of a manifest as the library of JSON would write it. Lists of its values need memory to
 // be destroyed (files/json_tree.h), so there are none.
@@ -83,15 +83,15 @@ std::string manifest_text(int64_t counter, const std::vector<SavedNode>& nodes,
                           const std::vector<Shard>& files,
                           const std::vector<NamedTensors>& shards) {
   const auto edge = [](const auto& named) {
-    return fmt::format("[{},{}]", text_of(named.first), named.second);
+    return fmt::format("[{},{}]", quoted_name(named.first), named.second);
   };
   const auto node = [&](const SavedNode& n) {
     return fmt::format(R"({{"edges":{},"values":{}}})", list_text(n.edges, edge),
-                       list_text(n.attributes, text_of));
+                       list_text(n.attributes, quoted_name));
   };
   const auto file = [](const Shard& shard) {
     return fmt::format(R"({{"bytes":{},"crc32c":"{:08x}","file":{}}})", shard.bytes, shard.crc,
-                       text_of(shard.file));
+                       quoted_name(shard.file));
   };
   std::vector<std::pair<std::string, std::size_t>> tensors;
   for (std::size_t i = 0; i < shards.size(); ++i) {
