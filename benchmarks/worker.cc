@@ -208,24 +208,27 @@ int run_worker(int argc, char** argv, const Peer& peer, std::vector<Workload> wo
   const std::string first = argc > 1 ? argv[1] : "";
   if (first == "--serve") return serve(server);
   if (first == "--help") {
-    std::cout << "usage: " << argv[0] << " [--serve] [WORKLOAD...]\n";
+    std::cout << "usage: " << argv[0] << " [--serve] [WORKLOAD[:staged|:lazy]...]\n";
     return 0;
   }
-  bool fine = true;
+  bool fine = true, has_run = false;
   const auto is_asked = [&](const std::string& name) {
     return std::find(argv + 1, argv + argc, name) != argv + argc;
   };
   const auto run = [&](const Workload& w, const std::string& mode) {
     const json result = server.answer(w.name + " mode=" + mode + " ms=300");
     fine = fine && !result.contains("error");
+    has_run = true;
     std::cout << w.name << (mode == "eager" ? "" : " " + mode) << " " << result << "\n";
   };
   for (const Workload& w : server.workloads()) {
     if (w.make && (argc < 2 || is_asked(w.name))) run(w, "eager");
-    if (w.staged && (argc < 2 || is_asked(w.name + ":staged"))) run(w, "staged");
+    const bool is_only_staged = !w.make && is_asked(w.name);
+    if (w.staged && (argc < 2 || is_asked(w.name + ":staged") || is_only_staged)) run(w, "staged");
     if (w.lazy && is_asked(w.name + ":lazy")) run(w, "lazy");
   }
-  return fine ? 0 : 1;
+  if (!has_run) std::cerr << argv[0] << ": no workload has this name and mode; see --help\n";
+  return fine && has_run ? 0 : 1;
 }
 
 }  // namespace etude::bench
