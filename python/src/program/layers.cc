@@ -216,6 +216,19 @@ nb::object wrap_state(LayerState<Tensor> state) { return nb::cast(StateObject{st
 nb::object wrap_new_state(NewState<Tensor> state) {
   return nb::cast(NewStateObject{std::move(state)});
 }
+nb::object wrap_leaf(NodeKind kind, Tensor value) {
+  switch (kind) {
+    case NodeKind::kState:
+      return wrap_state(LayerState<Tensor>(std::move(value)));
+    case NodeKind::kNewState: {
+      NewState<Tensor> update;
+      if (value.has_value()) update.value = std::move(value);
+      return wrap_new_state(std::move(update));
+    }
+    default:
+      return wrap(std::move(value));
+  }
+}
 bool is_state(nb::handle leaf) { return nb::isinstance<StateObject>(leaf); }
 LayerState<Tensor>& state_of(nb::handle leaf) {
   ETUDE_REQUIRE(is_state(leaf), "a part of a layer is a {}, but must be its state",

@@ -296,19 +296,7 @@ class Staged::Call {
     for (std::size_t i = 0; i < form.places.size(); ++i) {
       Tensor y = form.places[i];
       if (y.has_value()) internal::put_result(y, out, next);
-      switch (form.def->leaves[i]) {
-        case NodeKind::kState:
-          leaves.push_back(wrap_state(LayerState<Tensor>(std::move(y))));
-          break;
-        case NodeKind::kNewState: {
-          NewState<Tensor> update;
-          if (y.has_value()) update.value = std::move(y);
-          leaves.push_back(wrap_new_state(std::move(update)));
-          break;
-        }
-        default:
-          leaves.push_back(wrap(std::move(y)));
-      }
+      leaves.push_back(wrap_leaf(form.def->leaves[i], std::move(y)));
     }
     return unflatten(*form.def, leaves);
   }

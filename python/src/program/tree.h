@@ -149,6 +149,9 @@ std::string key_text(PyObject* key);
 // A state of a layer, or its update, as a leaf. Defined in layers.cc.
 nb::object wrap_state(LayerState<Tensor> state);
 nb::object wrap_new_state(NewState<Tensor> state);
+// A tensor as a leaf of this kind: a tensor, a state, or an update; an absent one is an update of
+// nothing.
+nb::object wrap_leaf(NodeKind kind, Tensor value);
 bool is_state(nb::handle leaf);
 LayerState<Tensor>& state_of(nb::handle leaf);
 NewState<Tensor> new_state_of(nb::handle leaf);         // of none for None

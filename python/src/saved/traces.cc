@@ -201,20 +201,7 @@ Parts result_of(const Trace& trace) {
   const auto& form = *static_cast<const ResultForm*>(trace.result.get());
   std::vector<nb::object> leaves;
   for (std::size_t i = 0; i < form.places.size(); ++i) {
-    Tensor y = form.places[i];
-    switch (form.def->leaves[i]) {
-      case NodeKind::kState:
-        leaves.push_back(wrap_state(LayerState<Tensor>(std::move(y))));
-        break;
-      case NodeKind::kNewState: {
-        NewState<Tensor> update;
-        if (y.has_value()) update.value = std::move(y);
-        leaves.push_back(wrap_new_state(std::move(update)));
-        break;
-      }
-      default:
-        leaves.push_back(wrap(std::move(y)));
-    }
+    leaves.push_back(wrap_leaf(form.def->leaves[i], form.places[i]));
   }
   std::vector<LostPart> none;
   return *saved_parts(*form.def, leaves, HostParts::kDrop, none);
