@@ -64,7 +64,7 @@ Tensor asarray(const Arg& x, const AsarrayOptions& options = {});
 
 // A tensor of the shape of x whose elements are all `value`.
 inline Tensor full_like(const Arg& x, const Arg& value) {
-  static const Op& op = etude::internal::op("full_like");
+  static constinit const etude::internal::NamedOp op("full_like");
   return etude::internal::call2(op, x, value);
 }
 
@@ -80,34 +80,34 @@ Tensor to_device(const Arg& x, const std::string& device);
 
 // Sum of x1 and x2, element by element with broadcasting.
 inline Tensor add(const Arg& x1, const Arg& x2) {
-  static const Op& op = etude::internal::op("add");
+  static constinit const etude::internal::NamedOp op("add");
   return etude::internal::call2(op, x1, x2);
 }
 inline Tensor operator+(const Arg& x1, const Arg& x2) { return add(x1, x2); }
 
 // Difference x1 - x2, element by element with broadcasting.
 inline Tensor subtract(const Arg& x1, const Arg& x2) {
-  static const Op& op = etude::internal::op("subtract");
+  static constinit const etude::internal::NamedOp op("subtract");
   return etude::internal::call2(op, x1, x2);
 }
 inline Tensor operator-(const Arg& x1, const Arg& x2) { return subtract(x1, x2); }
 
 // Product of x1 and x2, element by element with broadcasting.
 inline Tensor multiply(const Arg& x1, const Arg& x2) {
-  static const Op& op = etude::internal::op("multiply");
+  static constinit const etude::internal::NamedOp op("multiply");
   return etude::internal::call2(op, x1, x2);
 }
 inline Tensor operator*(const Arg& x1, const Arg& x2) { return multiply(x1, x2); }
 
 // (x1 - x2) * (x1 - x2), element by element with broadcasting.
 inline Tensor squared_difference(const Arg& x1, const Arg& x2) {
-  static const Op& op = etude::internal::op("squared_difference");
+  static constinit const etude::internal::NamedOp op("squared_difference");
   return etude::internal::call2(op, x1, x2);
 }
 
 // Quotient x1 / x2. Integers and bools become float32 first: 7 / 2 is 3.5.
 inline Tensor divide(const Arg& x1, const Arg& x2) {
-  static const Op& op = etude::internal::op("divide");
+  static constinit const etude::internal::NamedOp op("divide");
   return etude::internal::call2(op, x1, x2);
 }
 inline Tensor operator/(const Arg& x1, const Arg& x2) { return divide(x1, x2); }
@@ -115,144 +115,144 @@ inline Tensor operator/(const Arg& x1, const Arg& x2) { return divide(x1, x2); }
 // The largest integer not above x1 / x2, in the dtype of the operands: -7 by 2 is -4. A zero among
 // integer divisors is an error.
 inline Tensor floor_divide(const Arg& x1, const Arg& x2) {
-  static const Op& op = etude::internal::op("floor_divide");
+  static constinit const etude::internal::NamedOp op("floor_divide");
   return etude::internal::call2(op, x1, x2);
 }
 
 // x1 - x2 * floor(x1 / x2): it has the sign of x2, so the remainder of -7 by 3 is 2. A zero among
 // integer divisors is an error.
 inline Tensor remainder(const Arg& x1, const Arg& x2) {
-  static const Op& op = etude::internal::op("remainder");
+  static constinit const etude::internal::NamedOp op("remainder");
   return etude::internal::call2(op, x1, x2);
 }
 inline Tensor operator%(const Arg& x1, const Arg& x2) { return remainder(x1, x2); }
 
 // 1 / x. Integers become float32 first.
 inline Tensor reciprocal(const Arg& x) {
-  static const Op& op = etude::internal::op("reciprocal");
+  static constinit const etude::internal::NamedOp op("reciprocal");
   return etude::internal::call1(op, x);
 }
 
 // x1 to the power x2, element by element with broadcasting. Negative exponents of integers are an
 // error. The gradient by x2 is 0 where x1 <= 0: no power near it is real, or moves with x2.
 inline Tensor pow(const Arg& x1, const Arg& x2) {
-  static const Op& op = etude::internal::op("pow");
+  static constinit const etude::internal::NamedOp op("pow");
   return etude::internal::call2(op, x1, x2);
 }
 
 // x * x.
 inline Tensor square(const Arg& x) {
-  static const Op& op = etude::internal::op("square");
+  static constinit const etude::internal::NamedOp op("square");
   return etude::internal::call1(op, x);
 }
 
 // sqrt(x1 * x1 + x2 * x2) without overflow on the way. Its gradient at (0, 0) is 0.
 inline Tensor hypot(const Arg& x1, const Arg& x2) {
-  static const Op& op = etude::internal::op("hypot");
+  static constinit const etude::internal::NamedOp op("hypot");
   return etude::internal::call2(op, x1, x2);
 }
 
 // -x; integers wrap.
 inline Tensor negative(const Arg& x) {
-  static const Op& op = etude::internal::op("negative");
+  static constinit const etude::internal::NamedOp op("negative");
   return etude::internal::call1(op, x);
 }
 inline Tensor operator-(const Arg& x) { return negative(x); }
 
 // x itself.
 inline Tensor positive(const Arg& x) {
-  static const Op& op = etude::internal::op("positive");
+  static constinit const etude::internal::NamedOp op("positive");
   return etude::internal::call1(op, x);
 }
 inline Tensor operator+(const Arg& x) { return positive(x); }
 
 // The magnitude of x1 with the sign of x2, which zeros have too.
 inline Tensor copysign(const Arg& x1, const Arg& x2) {
-  static const Op& op = etude::internal::op("copysign");
+  static constinit const etude::internal::NamedOp op("copysign");
   return etude::internal::call2(op, x1, x2);
 }
 
 // The number next to x1 in the direction of x2.
 inline Tensor nextafter(const Arg& x1, const Arg& x2) {
-  static const Op& op = etude::internal::op("nextafter");
+  static constinit const etude::internal::NamedOp op("nextafter");
   return etude::internal::call2(op, x1, x2);
 }
 
 // The larger of x1 and x2, NaN if one is NaN. Equal operands share the gradient.
 inline Tensor maximum(const Arg& x1, const Arg& x2) {
-  static const Op& op = etude::internal::op("maximum");
+  static constinit const etude::internal::NamedOp op("maximum");
   return etude::internal::call2(op, x1, x2);
 }
 
 // The smaller of x1 and x2, NaN if one is NaN. Equal operands share the gradient.
 inline Tensor minimum(const Arg& x1, const Arg& x2) {
-  static const Op& op = etude::internal::op("minimum");
+  static constinit const etude::internal::NamedOp op("minimum");
   return etude::internal::call2(op, x1, x2);
 }
 
 // Whether x1 and x2 are equal, element by element with broadcasting; NaN equals nothing.
 inline Tensor equal(const Arg& x1, const Arg& x2) {
-  static const Op& op = etude::internal::op("equal");
+  static constinit const etude::internal::NamedOp op("equal");
   return etude::internal::call2(op, x1, x2);
 }
 inline Tensor operator==(const Arg& x1, const Arg& x2) { return equal(x1, x2); }
 
 // Whether x1 and x2 differ, element by element with broadcasting; NaN differs from all.
 inline Tensor not_equal(const Arg& x1, const Arg& x2) {
-  static const Op& op = etude::internal::op("not_equal");
+  static constinit const etude::internal::NamedOp op("not_equal");
   return etude::internal::call2(op, x1, x2);
 }
 inline Tensor operator!=(const Arg& x1, const Arg& x2) { return not_equal(x1, x2); }
 
 // Whether x1 < x2, element by element with broadcasting.
 inline Tensor less(const Arg& x1, const Arg& x2) {
-  static const Op& op = etude::internal::op("less");
+  static constinit const etude::internal::NamedOp op("less");
   return etude::internal::call2(op, x1, x2);
 }
 inline Tensor operator<(const Arg& x1, const Arg& x2) { return less(x1, x2); }
 
 // Whether x1 <= x2, element by element with broadcasting.
 inline Tensor less_equal(const Arg& x1, const Arg& x2) {
-  static const Op& op = etude::internal::op("less_equal");
+  static constinit const etude::internal::NamedOp op("less_equal");
   return etude::internal::call2(op, x1, x2);
 }
 inline Tensor operator<=(const Arg& x1, const Arg& x2) { return less_equal(x1, x2); }
 
 // Whether x1 > x2, element by element with broadcasting.
 inline Tensor greater(const Arg& x1, const Arg& x2) {
-  static const Op& op = etude::internal::op("greater");
+  static constinit const etude::internal::NamedOp op("greater");
   return etude::internal::call2(op, x1, x2);
 }
 inline Tensor operator>(const Arg& x1, const Arg& x2) { return greater(x1, x2); }
 
 // Whether x1 >= x2, element by element with broadcasting.
 inline Tensor greater_equal(const Arg& x1, const Arg& x2) {
-  static const Op& op = etude::internal::op("greater_equal");
+  static constinit const etude::internal::NamedOp op("greater_equal");
   return etude::internal::call2(op, x1, x2);
 }
 inline Tensor operator>=(const Arg& x1, const Arg& x2) { return greater_equal(x1, x2); }
 
 // Whether x1 and x2 both hold.
 inline Tensor logical_and(const Arg& x1, const Arg& x2) {
-  static const Op& op = etude::internal::op("logical_and");
+  static constinit const etude::internal::NamedOp op("logical_and");
   return etude::internal::call2(op, x1, x2);
 }
 
 // Whether x1 or x2 holds, or both.
 inline Tensor logical_or(const Arg& x1, const Arg& x2) {
-  static const Op& op = etude::internal::op("logical_or");
+  static constinit const etude::internal::NamedOp op("logical_or");
   return etude::internal::call2(op, x1, x2);
 }
 
 // Whether exactly one of x1 and x2 holds.
 inline Tensor logical_xor(const Arg& x1, const Arg& x2) {
-  static const Op& op = etude::internal::op("logical_xor");
+  static constinit const etude::internal::NamedOp op("logical_xor");
   return etude::internal::call2(op, x1, x2);
 }
 
 // Whether x does not hold.
 inline Tensor logical_not(const Arg& x) {
-  static const Op& op = etude::internal::op("logical_not");
+  static constinit const etude::internal::NamedOp op("logical_not");
   return etude::internal::call1(op, x);
 }
 
@@ -261,35 +261,35 @@ Tensor where(const Arg& condition, const Arg& x1, const Arg& x2);
 
 // The bits that x1 and x2 share.
 inline Tensor bitwise_and(const Arg& x1, const Arg& x2) {
-  static const Op& op = etude::internal::op("bitwise_and");
+  static constinit const etude::internal::NamedOp op("bitwise_and");
   return etude::internal::call2(op, x1, x2);
 }
 inline Tensor operator&(const Arg& x1, const Arg& x2) { return bitwise_and(x1, x2); }
 
 // The bits of x1 and of x2.
 inline Tensor bitwise_or(const Arg& x1, const Arg& x2) {
-  static const Op& op = etude::internal::op("bitwise_or");
+  static constinit const etude::internal::NamedOp op("bitwise_or");
   return etude::internal::call2(op, x1, x2);
 }
 inline Tensor operator|(const Arg& x1, const Arg& x2) { return bitwise_or(x1, x2); }
 
 // The bits in which x1 and x2 differ.
 inline Tensor bitwise_xor(const Arg& x1, const Arg& x2) {
-  static const Op& op = etude::internal::op("bitwise_xor");
+  static constinit const etude::internal::NamedOp op("bitwise_xor");
   return etude::internal::call2(op, x1, x2);
 }
 inline Tensor operator^(const Arg& x1, const Arg& x2) { return bitwise_xor(x1, x2); }
 
 // x with every bit turned over.
 inline Tensor bitwise_invert(const Arg& x) {
-  static const Op& op = etude::internal::op("bitwise_invert");
+  static constinit const etude::internal::NamedOp op("bitwise_invert");
   return etude::internal::call1(op, x);
 }
 inline Tensor operator~(const Arg& x) { return bitwise_invert(x); }
 
 // The bits of x1 moved up by x2 places; 0 if x2 is negative or at least the number of bits.
 inline Tensor bitwise_left_shift(const Arg& x1, const Arg& x2) {
-  static const Op& op = etude::internal::op("bitwise_left_shift");
+  static constinit const etude::internal::NamedOp op("bitwise_left_shift");
   return etude::internal::call2(op, x1, x2);
 }
 inline Tensor operator<<(const Arg& x1, const Arg& x2) { return bitwise_left_shift(x1, x2); }
@@ -297,56 +297,56 @@ inline Tensor operator<<(const Arg& x1, const Arg& x2) { return bitwise_left_shi
 // The bits of x1 moved down by x2 places, keeping its sign; only the sign is left if x2 is negative
 // or at least the number of bits.
 inline Tensor bitwise_right_shift(const Arg& x1, const Arg& x2) {
-  static const Op& op = etude::internal::op("bitwise_right_shift");
+  static constinit const etude::internal::NamedOp op("bitwise_right_shift");
   return etude::internal::call2(op, x1, x2);
 }
 inline Tensor operator>>(const Arg& x1, const Arg& x2) { return bitwise_right_shift(x1, x2); }
 
 // The largest integer not above x, in the dtype of x.
 inline Tensor floor(const Arg& x) {
-  static const Op& op = etude::internal::op("floor");
+  static constinit const etude::internal::NamedOp op("floor");
   return etude::internal::call1(op, x);
 }
 
 // The smallest integer not below x, in the dtype of x.
 inline Tensor ceil(const Arg& x) {
-  static const Op& op = etude::internal::op("ceil");
+  static constinit const etude::internal::NamedOp op("ceil");
   return etude::internal::call1(op, x);
 }
 
 // The integer nearest to x, in the dtype of x; halves go to the even one.
 inline Tensor round(const Arg& x) {
-  static const Op& op = etude::internal::op("round");
+  static constinit const etude::internal::NamedOp op("round");
   return etude::internal::call1(op, x);
 }
 
 // x without its fraction, in the dtype of x.
 inline Tensor trunc(const Arg& x) {
-  static const Op& op = etude::internal::op("trunc");
+  static constinit const etude::internal::NamedOp op("trunc");
   return etude::internal::call1(op, x);
 }
 
 // Whether x is neither infinite nor NaN.
 inline Tensor isfinite(const Arg& x) {
-  static const Op& op = etude::internal::op("isfinite");
+  static constinit const etude::internal::NamedOp op("isfinite");
   return etude::internal::call1(op, x);
 }
 
 // Whether x is infinite.
 inline Tensor isinf(const Arg& x) {
-  static const Op& op = etude::internal::op("isinf");
+  static constinit const etude::internal::NamedOp op("isinf");
   return etude::internal::call1(op, x);
 }
 
 // Whether x is NaN.
 inline Tensor isnan(const Arg& x) {
-  static const Op& op = etude::internal::op("isnan");
+  static constinit const etude::internal::NamedOp op("isnan");
   return etude::internal::call1(op, x);
 }
 
 // Whether x is negative, -0 and NaN by their sign bit.
 inline Tensor signbit(const Arg& x) {
-  static const Op& op = etude::internal::op("signbit");
+  static constinit const etude::internal::NamedOp op("signbit");
   return etude::internal::call1(op, x);
 }
 
@@ -369,225 +369,225 @@ Tensor nan_to_num(const Arg& x, const NanToNumOptions& options = {});
 
 // e to the power x.
 inline Tensor exp(const Arg& x) {
-  static const Op& op = etude::internal::op("exp");
+  static constinit const etude::internal::NamedOp op("exp");
   return etude::internal::call1(op, x);
 }
 
 // 2 to the power x.
 inline Tensor exp2(const Arg& x) {
-  static const Op& op = etude::internal::op("exp2");
+  static constinit const etude::internal::NamedOp op("exp2");
   return etude::internal::call1(op, x);
 }
 
 // 10 to the power x.
 inline Tensor exp10(const Arg& x) {
-  static const Op& op = etude::internal::op("exp10");
+  static constinit const etude::internal::NamedOp op("exp10");
   return etude::internal::call1(op, x);
 }
 
 // exp(x) - 1, exact to the last digits near x = 0.
 inline Tensor expm1(const Arg& x) {
-  static const Op& op = etude::internal::op("expm1");
+  static constinit const etude::internal::NamedOp op("expm1");
   return etude::internal::call1(op, x);
 }
 
 // Natural logarithm of x.
 inline Tensor log(const Arg& x) {
-  static const Op& op = etude::internal::op("log");
+  static constinit const etude::internal::NamedOp op("log");
   return etude::internal::call1(op, x);
 }
 
 // Logarithm of x to base 2.
 inline Tensor log2(const Arg& x) {
-  static const Op& op = etude::internal::op("log2");
+  static constinit const etude::internal::NamedOp op("log2");
   return etude::internal::call1(op, x);
 }
 
 // Logarithm of x to base 10.
 inline Tensor log10(const Arg& x) {
-  static const Op& op = etude::internal::op("log10");
+  static constinit const etude::internal::NamedOp op("log10");
   return etude::internal::call1(op, x);
 }
 
 // log(1 + x), exact to the last digits near x = 0.
 inline Tensor log1p(const Arg& x) {
-  static const Op& op = etude::internal::op("log1p");
+  static constinit const etude::internal::NamedOp op("log1p");
   return etude::internal::call1(op, x);
 }
 
 // log(1 - exp(x)) for x below 0, exact to the last digits everywhere: log1mexp(-1) is -0.4586751.
 inline Tensor log1mexp(const Arg& x) {
-  static const Op& op = etude::internal::op("log1mexp");
+  static constinit const etude::internal::NamedOp op("log1mexp");
   return etude::internal::call1(op, x);
 }
 
 // log(exp(x1) + exp(x2)) without overflow on the way.
 inline Tensor logaddexp(const Arg& x1, const Arg& x2) {
-  static const Op& op = etude::internal::op("logaddexp");
+  static constinit const etude::internal::NamedOp op("logaddexp");
   return etude::internal::call2(op, x1, x2);
 }
 
 // Square root of x. Its gradient at 0 is infinite, but 0 where nothing flows back.
 inline Tensor sqrt(const Arg& x) {
-  static const Op& op = etude::internal::op("sqrt");
+  static constinit const etude::internal::NamedOp op("sqrt");
   return etude::internal::call1(op, x);
 }
 
 // 1 / sqrt(x).
 inline Tensor rsqrt(const Arg& x) {
-  static const Op& op = etude::internal::op("rsqrt");
+  static constinit const etude::internal::NamedOp op("rsqrt");
   return etude::internal::call1(op, x);
 }
 
 // Cube root of x; the principal one of a complex number.
 inline Tensor cbrt(const Arg& x) {
-  static const Op& op = etude::internal::op("cbrt");
+  static constinit const etude::internal::NamedOp op("cbrt");
   return etude::internal::call1(op, x);
 }
 
 // Sine of x in radians.
 inline Tensor sin(const Arg& x) {
-  static const Op& op = etude::internal::op("sin");
+  static constinit const etude::internal::NamedOp op("sin");
   return etude::internal::call1(op, x);
 }
 
 // Cosine of x in radians.
 inline Tensor cos(const Arg& x) {
-  static const Op& op = etude::internal::op("cos");
+  static constinit const etude::internal::NamedOp op("cos");
   return etude::internal::call1(op, x);
 }
 
 // Tangent of x in radians.
 inline Tensor tan(const Arg& x) {
-  static const Op& op = etude::internal::op("tan");
+  static constinit const etude::internal::NamedOp op("tan");
   return etude::internal::call1(op, x);
 }
 
 // The angle between -pi/2 and pi/2 whose sine is x.
 inline Tensor asin(const Arg& x) {
-  static const Op& op = etude::internal::op("asin");
+  static constinit const etude::internal::NamedOp op("asin");
   return etude::internal::call1(op, x);
 }
 
 // The angle between 0 and pi whose cosine is x.
 inline Tensor acos(const Arg& x) {
-  static const Op& op = etude::internal::op("acos");
+  static constinit const etude::internal::NamedOp op("acos");
   return etude::internal::call1(op, x);
 }
 
 // The angle between -pi/2 and pi/2 whose tangent is x.
 inline Tensor atan(const Arg& x) {
-  static const Op& op = etude::internal::op("atan");
+  static constinit const etude::internal::NamedOp op("atan");
   return etude::internal::call1(op, x);
 }
 
 // The angle of the point (x2, x1), between -pi and pi: atan(x1 / x2) in the right quadrant. Its
 // gradient at (0, 0) is 0.
 inline Tensor atan2(const Arg& x1, const Arg& x2) {
-  static const Op& op = etude::internal::op("atan2");
+  static constinit const etude::internal::NamedOp op("atan2");
   return etude::internal::call2(op, x1, x2);
 }
 
 // Hyperbolic sine of x.
 inline Tensor sinh(const Arg& x) {
-  static const Op& op = etude::internal::op("sinh");
+  static constinit const etude::internal::NamedOp op("sinh");
   return etude::internal::call1(op, x);
 }
 
 // Hyperbolic cosine of x.
 inline Tensor cosh(const Arg& x) {
-  static const Op& op = etude::internal::op("cosh");
+  static constinit const etude::internal::NamedOp op("cosh");
   return etude::internal::call1(op, x);
 }
 
 // Hyperbolic tangent of x.
 inline Tensor tanh(const Arg& x) {
-  static const Op& op = etude::internal::op("tanh");
+  static constinit const etude::internal::NamedOp op("tanh");
   return etude::internal::call1(op, x);
 }
 
 // The number whose hyperbolic sine is x.
 inline Tensor asinh(const Arg& x) {
-  static const Op& op = etude::internal::op("asinh");
+  static constinit const etude::internal::NamedOp op("asinh");
   return etude::internal::call1(op, x);
 }
 
 // The number, not negative, whose hyperbolic cosine is x.
 inline Tensor acosh(const Arg& x) {
-  static const Op& op = etude::internal::op("acosh");
+  static constinit const etude::internal::NamedOp op("acosh");
   return etude::internal::call1(op, x);
 }
 
 // The number whose hyperbolic tangent is x.
 inline Tensor atanh(const Arg& x) {
-  static const Op& op = etude::internal::op("atanh");
+  static constinit const etude::internal::NamedOp op("atanh");
   return etude::internal::call1(op, x);
 }
 
 // Error function of x.
 inline Tensor erf(const Arg& x) {
-  static const Op& op = etude::internal::op("erf");
+  static constinit const etude::internal::NamedOp op("erf");
   return etude::internal::call1(op, x);
 }
 
 // 1 - erf(x), without cancellation for large x.
 inline Tensor erfc(const Arg& x) {
-  static const Op& op = etude::internal::op("erfc");
+  static constinit const etude::internal::NamedOp op("erfc");
   return etude::internal::call1(op, x);
 }
 
 // The number whose erf is x, for x between -1 and 1.
 inline Tensor erfinv(const Arg& x) {
-  static const Op& op = etude::internal::op("erfinv");
+  static constinit const etude::internal::NamedOp op("erfinv");
   return etude::internal::call1(op, x);
 }
 
 // Logarithm of the absolute value of the gamma function of x.
 inline Tensor lgamma(const Arg& x) {
-  static const Op& op = etude::internal::op("lgamma");
+  static constinit const etude::internal::NamedOp op("lgamma");
   return etude::internal::call1(op, x);
 }
 
 // Derivative of lgamma at x.
 inline Tensor digamma(const Arg& x) {
-  static const Op& op = etude::internal::op("digamma");
+  static constinit const etude::internal::NamedOp op("digamma");
   return etude::internal::call1(op, x);
 }
 
 // x with its imaginary part negated; real x comes back as it is.
 inline Tensor conj(const Arg& x) {
-  static const Op& op = etude::internal::op("conj");
+  static constinit const etude::internal::NamedOp op("conj");
   return etude::internal::call1(op, x);
 }
 
 // Real part of x, a real tensor; real x comes back as it is.
 inline Tensor real(const Arg& x) {
-  static const Op& op = etude::internal::op("real");
+  static constinit const etude::internal::NamedOp op("real");
   return etude::internal::call1(op, x);
 }
 
 // Imaginary part of x, a real tensor; zeros for real x.
 inline Tensor imag(const Arg& x) {
-  static const Op& op = etude::internal::op("imag");
+  static constinit const etude::internal::NamedOp op("imag");
   return etude::internal::call1(op, x);
 }
 
 // Absolute value of x, a real tensor; the smallest integer of a signed dtype wraps. Its gradient at
 // 0 is 0.
 inline Tensor abs(const Arg& x) {
-  static const Op& op = etude::internal::op("abs");
+  static constinit const etude::internal::NamedOp op("abs");
   return etude::internal::call1(op, x);
 }
 
 // -1, 0 or 1 by the sign of x; x / abs(x) of complex x.
 inline Tensor sign(const Arg& x) {
-  static const Op& op = etude::internal::op("sign");
+  static constinit const etude::internal::NamedOp op("sign");
   return etude::internal::call1(op, x);
 }
 
 // Angle of x in the complex plane, between -pi and pi. Integers become float32 first.
 inline Tensor angle(const Arg& x) {
-  static const Op& op = etude::internal::op("angle");
+  static constinit const etude::internal::NamedOp op("angle");
   return etude::internal::call1(op, x);
 }
 
@@ -747,7 +747,7 @@ Tensor permute_dims(const Arg& x, const IntList& axes);
 
 // x with its last two axes swapped.
 inline Tensor matrix_transpose(const Arg& x) {
-  static const Op& op = etude::internal::op("matrix_transpose");
+  static constinit const etude::internal::NamedOp op("matrix_transpose");
   return etude::internal::call1(op, x);
 }
 
@@ -830,7 +830,7 @@ std::vector<Tensor> nonzero(const Arg& x);
 
 // The rows of x at which the mask holds; the mask has the leading axes of x.
 inline Tensor boolean_mask(const Arg& x, const Arg& mask) {
-  static const Op& op = etude::internal::op("boolean_mask");
+  static constinit const etude::internal::NamedOp op("boolean_mask");
   return etude::internal::call2(op, x, mask);
 }
 
@@ -914,7 +914,7 @@ Tensor allclose(const Arg& x1, const Arg& x2, const AllcloseOptions& options = {
 
 // Whether x1 and x2 have the same shape and equal elements; a bool scalar.
 inline Tensor array_equal(const Arg& x1, const Arg& x2) {
-  static const Op& op = etude::internal::op("array_equal");
+  static constinit const etude::internal::NamedOp op("array_equal");
   return etude::internal::call2(op, x1, x2);
 }
 
@@ -936,13 +936,13 @@ Tensor vecdot(const Arg& x, const Arg& y, const VecdotOptions& options = {});
 // Sum over the last axis of x and the last but one of y, or its only one; a scalar multiplies. For
 // matrices this is matmul.
 inline Tensor dot(const Arg& x, const Arg& y) {
-  static const Op& op = etude::internal::op("dot");
+  static constinit const etude::internal::NamedOp op("dot");
   return etude::internal::call2(op, x, y);
 }
 
 // All products of the elements of x [m] and y [n]: [m, n].
 inline Tensor outer(const Arg& x, const Arg& y) {
-  static const Op& op = etude::internal::op("outer");
+  static constinit const etude::internal::NamedOp op("outer");
   return etude::internal::call2(op, x, y);
 }
 
@@ -967,7 +967,7 @@ Tensor cosine_distance(const Arg& x, const Arg& y, const CosineDistanceOptions& 
 // Euclidean distances between the points x [.., m, d] and y [.., n, d]: [.., m, n]. Where points
 // are equal the gradient is 0.
 inline Tensor cdist(const Arg& x, const Arg& y) {
-  static const Op& op = etude::internal::op("cdist");
+  static constinit const etude::internal::NamedOp op("cdist");
   return etude::internal::call2(op, x, y);
 }
 
@@ -1095,7 +1095,7 @@ Tensor argmin(const Arg& x, const ArgminOptions& options = {});
 // imaginary parts. Each NaN is distinct and comes last; -0 and 0 are equal. The sizes of results
 // depend on data, so staged functions refuse it.
 inline Tensor unique_values(const Arg& x) {
-  static const Op& op = etude::internal::op("unique_values");
+  static constinit const etude::internal::NamedOp op("unique_values");
   return etude::internal::call1(op, x);
 }
 
@@ -1271,13 +1271,13 @@ Tensor central_crop(const Arg& x, const double& fraction);
 
 // x [.., h, w, c] mirrored from left to right.
 inline Tensor flip_left_right(const Arg& x) {
-  static const Op& op = etude::internal::op("flip_left_right");
+  static constinit const etude::internal::NamedOp op("flip_left_right");
   return etude::internal::call1(op, x);
 }
 
 // x [.., h, w, c] mirrored from top to bottom.
 inline Tensor flip_up_down(const Arg& x) {
-  static const Op& op = etude::internal::op("flip_up_down");
+  static constinit const etude::internal::NamedOp op("flip_up_down");
   return etude::internal::call1(op, x);
 }
 
@@ -1315,19 +1315,19 @@ Tensor adjust_hue(const Arg& x, const double& delta);
 
 // 0.2989 red + 0.587 green + 0.114 blue, as one channel (the luma of ITU-R BT.601).
 inline Tensor rgb_to_grayscale(const Arg& x) {
-  static const Op& op = etude::internal::op("rgb_to_grayscale");
+  static constinit const etude::internal::NamedOp op("rgb_to_grayscale");
   return etude::internal::call1(op, x);
 }
 
 // Red, green and blue as hue in turns, saturation and value.
 inline Tensor rgb_to_hsv(const Arg& x) {
-  static const Op& op = etude::internal::op("rgb_to_hsv");
+  static constinit const etude::internal::NamedOp op("rgb_to_hsv");
   return etude::internal::call1(op, x);
 }
 
 // The inverse of rgb_to_hsv.
 inline Tensor hsv_to_rgb(const Arg& x) {
-  static const Op& op = etude::internal::op("hsv_to_rgb");
+  static constinit const etude::internal::NamedOp op("hsv_to_rgb");
   return etude::internal::call1(op, x);
 }
 
@@ -1364,7 +1364,7 @@ Tensor cholesky(const Arg& x, const CholeskyOptions& options = {});
 // x with a x = b for square a [.., n, n] and b [n], [.., n, k], or [.., n] with the leading axes of
 // a where that cannot be read as [.., n, k]; leading axes broadcast.
 inline Tensor solve(const Arg& a, const Arg& b) {
-  static const Op& op = etude::internal::op("solve");
+  static constinit const etude::internal::NamedOp op("solve");
   return etude::internal::call2(op, a, b);
 }
 
@@ -1379,7 +1379,7 @@ Tensor triangular_solve(const Arg& a, const Arg& b, const TriangularSolveOptions
 
 // The inverse of each matrix of a [.., n, n].
 inline Tensor inv(const Arg& a) {
-  static const Op& op = etude::internal::op("inv");
+  static constinit const etude::internal::NamedOp op("inv");
   return etude::internal::call1(op, a);
 }
 
@@ -1387,7 +1387,7 @@ inline Tensor inv(const Arg& a) {
 // of cofactors. No derivative divides by the determinant, so it may be 0. The derivative of order k
 // costs n^k.
 inline Tensor det(const Arg& x) {
-  static const Op& op = etude::internal::op("det");
+  static constinit const etude::internal::NamedOp op("det");
   return etude::internal::call1(op, x);
 }
 
@@ -1400,7 +1400,7 @@ SlogdetResult slogdet(const Arg& x);
 
 // The logarithm of the absolute value of the determinant of each matrix.
 inline Tensor logdet(const Arg& x) {
-  static const Op& op = etude::internal::op("logdet");
+  static constinit const etude::internal::NamedOp op("logdet");
   return etude::internal::call1(op, x);
 }
 
@@ -1425,7 +1425,7 @@ EighResult eigh(const Arg& x);
 
 // The eigenvalues of symmetric or hermitian x in ascending order, from its lower half.
 inline Tensor eigvalsh(const Arg& x) {
-  static const Op& op = etude::internal::op("eigvalsh");
+  static constinit const etude::internal::NamedOp op("eigvalsh");
   return etude::internal::call1(op, x);
 }
 
@@ -1443,7 +1443,7 @@ SvdResult svd(const Arg& x, const SvdOptions& options = {});
 
 // The singular values of each matrix of x, in descending order.
 inline Tensor svdvals(const Arg& x) {
-  static const Op& op = etude::internal::op("svdvals");
+  static constinit const etude::internal::NamedOp op("svdvals");
   return etude::internal::call1(op, x);
 }
 
@@ -1530,49 +1530,49 @@ namespace nn {
 
 // 1 / (1 + exp(-x)).
 inline Tensor sigmoid(const Arg& x) {
-  static const Op& op = etude::internal::op("sigmoid");
+  static constinit const etude::internal::NamedOp op("sigmoid");
   return etude::internal::call1(op, x);
 }
 
 // log(sigmoid(x)), without overflow: about x for very negative x.
 inline Tensor log_sigmoid(const Arg& x) {
-  static const Op& op = etude::internal::op("log_sigmoid");
+  static constinit const etude::internal::NamedOp op("log_sigmoid");
   return etude::internal::call1(op, x);
 }
 
 // log(1 + exp(x)), without overflow: about x for large x.
 inline Tensor softplus(const Arg& x) {
-  static const Op& op = etude::internal::op("softplus");
+  static constinit const etude::internal::NamedOp op("softplus");
   return etude::internal::call1(op, x);
 }
 
 // x / (1 + |x|).
 inline Tensor softsign(const Arg& x) {
-  static const Op& op = etude::internal::op("softsign");
+  static constinit const etude::internal::NamedOp op("softsign");
   return etude::internal::call1(op, x);
 }
 
 // x * sigmoid(x), also called swish.
 inline Tensor silu(const Arg& x) {
-  static const Op& op = etude::internal::op("silu");
+  static constinit const etude::internal::NamedOp op("silu");
   return etude::internal::call1(op, x);
 }
 
 // x * tanh(softplus(x)).
 inline Tensor mish(const Arg& x) {
-  static const Op& op = etude::internal::op("mish");
+  static constinit const etude::internal::NamedOp op("mish");
   return etude::internal::call1(op, x);
 }
 
 // The larger of x and 0. Its gradient at 0 is 0.
 inline Tensor relu(const Arg& x) {
-  static const Op& op = etude::internal::op("relu");
+  static constinit const etude::internal::NamedOp op("relu");
   return etude::internal::call1(op, x);
 }
 
 // x between 0 and 6. Its gradient at both ends is 0.
 inline Tensor relu6(const Arg& x) {
-  static const Op& op = etude::internal::op("relu6");
+  static constinit const etude::internal::NamedOp op("relu6");
   return etude::internal::call1(op, x);
 }
 
@@ -1590,19 +1590,19 @@ Tensor elu(const Arg& x, const EluOptions& options = {});
 
 // scale * elu(x, alpha), with the constants that keep mean 0 and variance 1.
 inline Tensor selu(const Arg& x) {
-  static const Op& op = etude::internal::op("selu");
+  static constinit const etude::internal::NamedOp op("selu");
   return etude::internal::call1(op, x);
 }
 
 // relu6(x + 3) / 6.
 inline Tensor hard_sigmoid(const Arg& x) {
-  static const Op& op = etude::internal::op("hard_sigmoid");
+  static constinit const etude::internal::NamedOp op("hard_sigmoid");
   return etude::internal::call1(op, x);
 }
 
 // x * relu6(x + 3) / 6.
 inline Tensor hard_swish(const Arg& x) {
-  static const Op& op = etude::internal::op("hard_swish");
+  static constinit const etude::internal::NamedOp op("hard_swish");
   return etude::internal::call1(op, x);
 }
 
@@ -1880,7 +1880,7 @@ Tensor rotary_embedding(const Arg& x, const Arg& positions, const RotaryEmbeddin
 // The rows of table [rows, size] that `ids` name: [ids.., size]. The gradient of the table is
 // sparse: the rows that were taken.
 inline Tensor embedding_lookup(const Arg& table, const Arg& ids) {
-  static const Op& op = etude::internal::op("embedding_lookup");
+  static constinit const etude::internal::NamedOp op("embedding_lookup");
   return etude::internal::call2(op, table, ids);
 }
 

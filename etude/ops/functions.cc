@@ -9,70 +9,70 @@
 namespace etude {
 
 Tensor zeros(const IntList& shape, const ZerosOptions& options, CallSite where) {
-  static const Op& op = etude::internal::op("zeros");
+  static constinit const etude::internal::NamedOp op("zeros");
   return etude::internal::only(etude::internal::call(op, {}, {shape, options.dtype, options.device}, where));
 }
 
 Tensor ones(const IntList& shape, const OnesOptions& options, CallSite where) {
-  static const Op& op = etude::internal::op("ones");
+  static constinit const etude::internal::NamedOp op("ones");
   return etude::internal::only(etude::internal::call(op, {}, {shape, options.dtype, options.device}, where));
 }
 
 Tensor empty(const IntList& shape, const EmptyOptions& options, CallSite where) {
-  static const Op& op = etude::internal::op("empty");
+  static constinit const etude::internal::NamedOp op("empty");
   return etude::internal::only(etude::internal::call(op, {}, {shape, options.dtype, options.device}, where));
 }
 
 Tensor zeros_like(const Arg& x, const ZerosLikeOptions& options) {
-  static const Op& op = etude::internal::op("zeros_like");
+  static constinit const etude::internal::NamedOp op("zeros_like");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {options.dtype}, x.where()));
 }
 
 Tensor ones_like(const Arg& x, const OnesLikeOptions& options) {
-  static const Op& op = etude::internal::op("ones_like");
+  static constinit const etude::internal::NamedOp op("ones_like");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {options.dtype}, x.where()));
 }
 
 Tensor empty_like(const Arg& x, const EmptyLikeOptions& options) {
-  static const Op& op = etude::internal::op("empty_like");
+  static constinit const etude::internal::NamedOp op("empty_like");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {options.dtype}, x.where()));
 }
 
 Tensor asarray(const Arg& x, const AsarrayOptions& options) {
-  static const Op& op = etude::internal::op("asarray");
+  static constinit const etude::internal::NamedOp op("asarray");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {options.dtype}, x.where()));
 }
 
 Tensor full(const IntList& shape, const Arg& value) {
-  static const Op& op = etude::internal::op("full");
+  static constinit const etude::internal::NamedOp op("full");
   const Arg* const args[] = {&value};
   return etude::internal::only(etude::internal::call(op, args, {shape}, value.where()));
 }
 
 Tensor astype(const Arg& x, const DType& dtype) {
-  static const Op& op = etude::internal::op("astype");
+  static constinit const etude::internal::NamedOp op("astype");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {dtype}, x.where()));
 }
 
 Tensor to_device(const Arg& x, const std::string& device) {
-  static const Op& op = etude::internal::op("to_device");
+  static constinit const etude::internal::NamedOp op("to_device");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {device}, x.where()));
 }
 
 Tensor where(const Arg& condition, const Arg& x1, const Arg& x2) {
-  static const Op& op = etude::internal::op("where");
+  static constinit const etude::internal::NamedOp op("where");
   const Arg* const args[] = {&condition, &x1, &x2};
   return etude::internal::only(etude::internal::call(op, args, {}, condition.where()));
 }
 
 Tensor clip(const Arg& x, const ClipOptions& options) {
-  static const Op& op = etude::internal::op("clip");
+  static constinit const etude::internal::NamedOp op("clip");
   const Arg min_arg(options.min, x.where());
   const Arg max_arg(options.max, x.where());
   const Arg* const args[] = {&x, &min_arg, &max_arg};
@@ -80,450 +80,450 @@ Tensor clip(const Arg& x, const ClipOptions& options) {
 }
 
 Tensor nan_to_num(const Arg& x, const NanToNumOptions& options) {
-  static const Op& op = etude::internal::op("nan_to_num");
+  static constinit const etude::internal::NamedOp op("nan_to_num");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {options.nan, options.posinf, options.neginf}, x.where()));
 }
 
 Tensor sum(const Arg& x, const SumOptions& options) {
-  static const Op& op = etude::internal::op("sum");
+  static constinit const etude::internal::NamedOp op("sum");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {options.axis, options.keepdims}, x.where()));
 }
 
 Tensor mean(const Arg& x, const MeanOptions& options) {
-  static const Op& op = etude::internal::op("mean");
+  static constinit const etude::internal::NamedOp op("mean");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {options.axis, options.keepdims}, x.where()));
 }
 
 Tensor sum_to(const Arg& x, const IntList& shape) {
-  static const Op& op = etude::internal::op("sum_to");
+  static constinit const etude::internal::NamedOp op("sum_to");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {shape}, x.where()));
 }
 
 Tensor prod(const Arg& x, const ProdOptions& options) {
-  static const Op& op = etude::internal::op("prod");
+  static constinit const etude::internal::NamedOp op("prod");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {options.axis, options.keepdims}, x.where()));
 }
 
 Tensor max(const Arg& x, const MaxOptions& options) {
-  static const Op& op = etude::internal::op("max");
+  static constinit const etude::internal::NamedOp op("max");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {options.axis, options.keepdims}, x.where()));
 }
 
 Tensor min(const Arg& x, const MinOptions& options) {
-  static const Op& op = etude::internal::op("min");
+  static constinit const etude::internal::NamedOp op("min");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {options.axis, options.keepdims}, x.where()));
 }
 
 Tensor all(const Arg& x, const AllOptions& options) {
-  static const Op& op = etude::internal::op("all");
+  static constinit const etude::internal::NamedOp op("all");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {options.axis, options.keepdims}, x.where()));
 }
 
 Tensor any(const Arg& x, const AnyOptions& options) {
-  static const Op& op = etude::internal::op("any");
+  static constinit const etude::internal::NamedOp op("any");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {options.axis, options.keepdims}, x.where()));
 }
 
 Tensor count_nonzero(const Arg& x, const CountNonzeroOptions& options) {
-  static const Op& op = etude::internal::op("count_nonzero");
+  static constinit const etude::internal::NamedOp op("count_nonzero");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {options.axis, options.keepdims}, x.where()));
 }
 
 Tensor arange(const double& start, const ArangeOptions& options, CallSite where) {
-  static const Op& op = etude::internal::op("arange");
+  static constinit const etude::internal::NamedOp op("arange");
   return etude::internal::only(etude::internal::call(op, {}, {start, options.stop, options.step, options.dtype, options.device}, where));
 }
 
 Tensor linspace(const Arg& start, const Arg& stop, const int64_t& num, const LinspaceOptions& options) {
-  static const Op& op = etude::internal::op("linspace");
+  static constinit const etude::internal::NamedOp op("linspace");
   const Arg* const args[] = {&start, &stop};
   return etude::internal::only(etude::internal::call(op, args, {num, options.endpoint}, start.where()));
 }
 
 Tensor arange_like(const Arg& x, const ArangeLikeOptions& options) {
-  static const Op& op = etude::internal::op("arange_like");
+  static constinit const etude::internal::NamedOp op("arange_like");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {options.axis, options.dtype}, x.where()));
 }
 
 Tensor sequence_mask(const Arg& lengths, const Arg& x, const SequenceMaskOptions& options) {
-  static const Op& op = etude::internal::op("sequence_mask");
+  static constinit const etude::internal::NamedOp op("sequence_mask");
   const Arg* const args[] = {&lengths, &x};
   return etude::internal::only(etude::internal::call(op, args, {options.axis}, lengths.where()));
 }
 
 Tensor eye(const int64_t& rows, const EyeOptions& options, CallSite where) {
-  static const Op& op = etude::internal::op("eye");
+  static constinit const etude::internal::NamedOp op("eye");
   return etude::internal::only(etude::internal::call(op, {}, {rows, options.cols, options.k, options.batch_shape, options.dtype, options.device}, where));
 }
 
 Tensor one_hot(const Arg& indices, const int64_t& depth, const OneHotOptions& options) {
-  static const Op& op = etude::internal::op("one_hot");
+  static constinit const etude::internal::NamedOp op("one_hot");
   const Arg* const args[] = {&indices};
   return etude::internal::only(etude::internal::call(op, args, {depth, options.on, options.off, options.axis, options.dtype}, indices.where()));
 }
 
 Tensor tril(const Arg& x, const TrilOptions& options) {
-  static const Op& op = etude::internal::op("tril");
+  static constinit const etude::internal::NamedOp op("tril");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {options.k}, x.where()));
 }
 
 Tensor triu(const Arg& x, const TriuOptions& options) {
-  static const Op& op = etude::internal::op("triu");
+  static constinit const etude::internal::NamedOp op("triu");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {options.k}, x.where()));
 }
 
 std::vector<Tensor> meshgrid(const Args& xs, const MeshgridOptions& options) {
-  static const Op& op = etude::internal::op("meshgrid");
+  static constinit const etude::internal::NamedOp op("meshgrid");
   return etude::internal::list(etude::internal::call_list(op, xs.items(), {options.indexing}, xs.where()));
 }
 
 Tensor reshape(const Arg& x, const IntList& shape) {
-  static const Op& op = etude::internal::op("reshape");
+  static constinit const etude::internal::NamedOp op("reshape");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {shape}, x.where()));
 }
 
 Tensor expand_dims(const Arg& x, const IntList& axis) {
-  static const Op& op = etude::internal::op("expand_dims");
+  static constinit const etude::internal::NamedOp op("expand_dims");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {axis}, x.where()));
 }
 
 Tensor squeeze(const Arg& x, const IntList& axis) {
-  static const Op& op = etude::internal::op("squeeze");
+  static constinit const etude::internal::NamedOp op("squeeze");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {axis}, x.where()));
 }
 
 Tensor flatten(const Arg& x, const FlattenOptions& options) {
-  static const Op& op = etude::internal::op("flatten");
+  static constinit const etude::internal::NamedOp op("flatten");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {options.start, options.end}, x.where()));
 }
 
 Tensor permute_dims(const Arg& x, const IntList& axes) {
-  static const Op& op = etude::internal::op("permute_dims");
+  static constinit const etude::internal::NamedOp op("permute_dims");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {axes}, x.where()));
 }
 
 Tensor moveaxis(const Arg& x, const IntList& source, const IntList& destination) {
-  static const Op& op = etude::internal::op("moveaxis");
+  static constinit const etude::internal::NamedOp op("moveaxis");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {source, destination}, x.where()));
 }
 
 Tensor swapaxes(const Arg& x, const int64_t& axis1, const int64_t& axis2) {
-  static const Op& op = etude::internal::op("swapaxes");
+  static constinit const etude::internal::NamedOp op("swapaxes");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {axis1, axis2}, x.where()));
 }
 
 Tensor flip(const Arg& x, const FlipOptions& options) {
-  static const Op& op = etude::internal::op("flip");
+  static constinit const etude::internal::NamedOp op("flip");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {options.axis}, x.where()));
 }
 
 Tensor broadcast_to(const Arg& x, const IntList& shape) {
-  static const Op& op = etude::internal::op("broadcast_to");
+  static constinit const etude::internal::NamedOp op("broadcast_to");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {shape}, x.where()));
 }
 
 std::vector<Tensor> broadcast_arrays(const Args& xs) {
-  static const Op& op = etude::internal::op("broadcast_arrays");
+  static constinit const etude::internal::NamedOp op("broadcast_arrays");
   return etude::internal::list(etude::internal::call_list(op, xs.items(), {}, xs.where()));
 }
 
 Tensor tile(const Arg& x, const IntList& repetitions) {
-  static const Op& op = etude::internal::op("tile");
+  static constinit const etude::internal::NamedOp op("tile");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {repetitions}, x.where()));
 }
 
 Tensor repeat(const Arg& x, const int64_t& n, const RepeatOptions& options) {
-  static const Op& op = etude::internal::op("repeat");
+  static constinit const etude::internal::NamedOp op("repeat");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {n, options.axis}, x.where()));
 }
 
 Tensor concat(const Args& xs, const ConcatOptions& options) {
-  static const Op& op = etude::internal::op("concat");
+  static constinit const etude::internal::NamedOp op("concat");
   return etude::internal::only(etude::internal::call_list(op, xs.items(), {options.axis}, xs.where()));
 }
 
 Tensor stack(const Args& xs, const StackOptions& options) {
-  static const Op& op = etude::internal::op("stack");
+  static constinit const etude::internal::NamedOp op("stack");
   return etude::internal::only(etude::internal::call_list(op, xs.items(), {options.axis}, xs.where()));
 }
 
 std::vector<Tensor> split(const Arg& x, const IntList& parts_or_sizes, const SplitOptions& options) {
-  static const Op& op = etude::internal::op("split");
+  static constinit const etude::internal::NamedOp op("split");
   const Arg* const args[] = {&x};
   return etude::internal::list(etude::internal::call(op, args, {parts_or_sizes, options.axis}, x.where()));
 }
 
 std::vector<Tensor> unstack(const Arg& x, const UnstackOptions& options) {
-  static const Op& op = etude::internal::op("unstack");
+  static constinit const etude::internal::NamedOp op("unstack");
   const Arg* const args[] = {&x};
   return etude::internal::list(etude::internal::call(op, args, {options.axis}, x.where()));
 }
 
 Tensor slice(const Arg& x, const IntList& start, const IntList& stop, const SliceOptions& options) {
-  static const Op& op = etude::internal::op("slice");
+  static constinit const etude::internal::NamedOp op("slice");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {start, stop, options.step}, x.where()));
 }
 
 Tensor roll(const Arg& x, const IntList& shift, const RollOptions& options) {
-  static const Op& op = etude::internal::op("roll");
+  static constinit const etude::internal::NamedOp op("roll");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {shift, options.axis}, x.where()));
 }
 
 Tensor take(const Arg& x, const Arg& indices, const TakeOptions& options) {
-  static const Op& op = etude::internal::op("take");
+  static constinit const etude::internal::NamedOp op("take");
   const Arg* const args[] = {&x, &indices};
   return etude::internal::only(etude::internal::call(op, args, {options.axis}, x.where()));
 }
 
 std::vector<Tensor> nonzero(const Arg& x) {
-  static const Op& op = etude::internal::op("nonzero");
+  static constinit const etude::internal::NamedOp op("nonzero");
   const Arg* const args[] = {&x};
   return etude::internal::list(etude::internal::call(op, args, {}, x.where()));
 }
 
 Tensor segment_sum(const Arg& x, const Arg& ids, const int64_t& num) {
-  static const Op& op = etude::internal::op("segment_sum");
+  static constinit const etude::internal::NamedOp op("segment_sum");
   const Arg* const args[] = {&x, &ids};
   return etude::internal::only(etude::internal::call(op, args, {num}, x.where()));
 }
 
 Tensor segment_mean(const Arg& x, const Arg& ids, const int64_t& num) {
-  static const Op& op = etude::internal::op("segment_mean");
+  static constinit const etude::internal::NamedOp op("segment_mean");
   const Arg* const args[] = {&x, &ids};
   return etude::internal::only(etude::internal::call(op, args, {num}, x.where()));
 }
 
 Tensor segment_max(const Arg& x, const Arg& ids, const int64_t& num) {
-  static const Op& op = etude::internal::op("segment_max");
+  static constinit const etude::internal::NamedOp op("segment_max");
   const Arg* const args[] = {&x, &ids};
   return etude::internal::only(etude::internal::call(op, args, {num}, x.where()));
 }
 
 Tensor segment_min(const Arg& x, const Arg& ids, const int64_t& num) {
-  static const Op& op = etude::internal::op("segment_min");
+  static constinit const etude::internal::NamedOp op("segment_min");
   const Arg* const args[] = {&x, &ids};
   return etude::internal::only(etude::internal::call(op, args, {num}, x.where()));
 }
 
 Tensor segment_prod(const Arg& x, const Arg& ids, const int64_t& num) {
-  static const Op& op = etude::internal::op("segment_prod");
+  static constinit const etude::internal::NamedOp op("segment_prod");
   const Arg* const args[] = {&x, &ids};
   return etude::internal::only(etude::internal::call(op, args, {num}, x.where()));
 }
 
 Tensor scatter(const Arg& x, const Arg& indices, const Arg& updates, const ScatterOptions& options) {
-  static const Op& op = etude::internal::op("scatter");
+  static constinit const etude::internal::NamedOp op("scatter");
   const Arg* const args[] = {&x, &indices, &updates};
   return etude::internal::only(etude::internal::call(op, args, {options.mode}, x.where()));
 }
 
 Tensor gather_nd(const Arg& x, const Arg& indices, const GatherNdOptions& options) {
-  static const Op& op = etude::internal::op("gather_nd");
+  static constinit const etude::internal::NamedOp op("gather_nd");
   const Arg* const args[] = {&x, &indices};
   return etude::internal::only(etude::internal::call(op, args, {options.batch_dims}, x.where()));
 }
 
 Tensor take_along_axis(const Arg& x, const Arg& indices, const TakeAlongAxisOptions& options) {
-  static const Op& op = etude::internal::op("take_along_axis");
+  static constinit const etude::internal::NamedOp op("take_along_axis");
   const Arg* const args[] = {&x, &indices};
   return etude::internal::only(etude::internal::call(op, args, {options.axis}, x.where()));
 }
 
 Tensor pad(const Arg& x, const IntList& widths, const PadOptions& options) {
-  static const Op& op = etude::internal::op("pad");
+  static constinit const etude::internal::NamedOp op("pad");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {widths, options.mode, options.value}, x.where()));
 }
 
 Tensor searchsorted(const Arg& sorted, const Arg& x, const SearchsortedOptions& options) {
-  static const Op& op = etude::internal::op("searchsorted");
+  static constinit const etude::internal::NamedOp op("searchsorted");
   const Arg* const args[] = {&sorted, &x};
   return etude::internal::only(etude::internal::call(op, args, {options.side}, sorted.where()));
 }
 
 Tensor bincount(const Arg& x, const BincountOptions& options) {
-  static const Op& op = etude::internal::op("bincount");
+  static constinit const etude::internal::NamedOp op("bincount");
   const Arg weights_arg(options.weights, x.where());
   const Arg* const args[] = {&x, &weights_arg};
   return etude::internal::only(etude::internal::call(op, args, {options.minlength}, x.where()));
 }
 
 Tensor isclose(const Arg& x1, const Arg& x2, const IscloseOptions& options) {
-  static const Op& op = etude::internal::op("isclose");
+  static constinit const etude::internal::NamedOp op("isclose");
   const Arg* const args[] = {&x1, &x2};
   return etude::internal::only(etude::internal::call(op, args, {options.rtol, options.atol, options.equal_nan}, x1.where()));
 }
 
 Tensor allclose(const Arg& x1, const Arg& x2, const AllcloseOptions& options) {
-  static const Op& op = etude::internal::op("allclose");
+  static constinit const etude::internal::NamedOp op("allclose");
   const Arg* const args[] = {&x1, &x2};
   return etude::internal::only(etude::internal::call(op, args, {options.rtol, options.atol, options.equal_nan}, x1.where()));
 }
 
 Tensor matmul(const Arg& x, const Arg& y, const MatmulOptions& options) {
-  static const Op& op = etude::internal::op("matmul");
+  static constinit const etude::internal::NamedOp op("matmul");
   const Arg* const args[] = {&x, &y};
   return etude::internal::only(etude::internal::call(op, args, {options.transpose_x, options.transpose_y}, x.where()));
 }
 
 Tensor vecdot(const Arg& x, const Arg& y, const VecdotOptions& options) {
-  static const Op& op = etude::internal::op("vecdot");
+  static constinit const etude::internal::NamedOp op("vecdot");
   const Arg* const args[] = {&x, &y};
   return etude::internal::only(etude::internal::call(op, args, {options.axis}, x.where()));
 }
 
 Tensor tensordot(const Arg& x, const Arg& y, const IntList& axes) {
-  static const Op& op = etude::internal::op("tensordot");
+  static constinit const etude::internal::NamedOp op("tensordot");
   const Arg* const args[] = {&x, &y};
   return etude::internal::only(etude::internal::call(op, args, {axes}, x.where()));
 }
 
 Tensor cosine_similarity(const Arg& x, const Arg& y, const CosineSimilarityOptions& options) {
-  static const Op& op = etude::internal::op("cosine_similarity");
+  static constinit const etude::internal::NamedOp op("cosine_similarity");
   const Arg* const args[] = {&x, &y};
   return etude::internal::only(etude::internal::call(op, args, {options.axis, options.epsilon}, x.where()));
 }
 
 Tensor cosine_distance(const Arg& x, const Arg& y, const CosineDistanceOptions& options) {
-  static const Op& op = etude::internal::op("cosine_distance");
+  static constinit const etude::internal::NamedOp op("cosine_distance");
   const Arg* const args[] = {&x, &y};
   return etude::internal::only(etude::internal::call(op, args, {options.axis, options.epsilon}, x.where()));
 }
 
 Tensor einsum(const std::string& equation, const Args& xs) {
-  static const Op& op = etude::internal::op("einsum");
+  static constinit const etude::internal::NamedOp op("einsum");
   return etude::internal::only(etude::internal::call_list(op, xs.items(), {equation}, xs.where()));
 }
 
 Tensor logsumexp(const Arg& x, const LogsumexpOptions& options) {
-  static const Op& op = etude::internal::op("logsumexp");
+  static constinit const etude::internal::NamedOp op("logsumexp");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {options.axis, options.keepdims}, x.where()));
 }
 
 Tensor cumulative_sum(const Arg& x, const CumulativeSumOptions& options) {
-  static const Op& op = etude::internal::op("cumulative_sum");
+  static constinit const etude::internal::NamedOp op("cumulative_sum");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {options.axis, options.exclusive, options.reverse, options.include_initial}, x.where()));
 }
 
 Tensor cumulative_prod(const Arg& x, const CumulativeProdOptions& options) {
-  static const Op& op = etude::internal::op("cumulative_prod");
+  static constinit const etude::internal::NamedOp op("cumulative_prod");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {options.axis, options.exclusive, options.reverse, options.include_initial}, x.where()));
 }
 
 Tensor var(const Arg& x, const VarOptions& options) {
-  static const Op& op = etude::internal::op("var");
+  static constinit const etude::internal::NamedOp op("var");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {options.axis, options.correction, options.keepdims}, x.where()));
 }
 
 Tensor std(const Arg& x, const StdOptions& options) {
-  static const Op& op = etude::internal::op("std");
+  static constinit const etude::internal::NamedOp op("std");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {options.axis, options.correction, options.keepdims}, x.where()));
 }
 
 MomentsResult moments(const Arg& x, const MomentsOptions& options) {
-  static const Op& op = etude::internal::op("moments");
+  static constinit const etude::internal::NamedOp op("moments");
   const Arg* const args[] = {&x};
   Values y = etude::internal::call(op, args, {options.axis, options.keepdims}, x.where());
   return {std::move(y[0]), std::move(y[1])};
 }
 
 Tensor norm(const Arg& x, const NormOptions& options) {
-  static const Op& op = etude::internal::op("norm");
+  static constinit const etude::internal::NamedOp op("norm");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {options.ord, options.axis, options.keepdims}, x.where()));
 }
 
 Tensor diff(const Arg& x, const DiffOptions& options) {
-  static const Op& op = etude::internal::op("diff");
+  static constinit const etude::internal::NamedOp op("diff");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {options.axis, options.n}, x.where()));
 }
 
 Tensor sort(const Arg& x, const SortOptions& options) {
-  static const Op& op = etude::internal::op("sort");
+  static constinit const etude::internal::NamedOp op("sort");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {options.axis, options.descending, options.stable}, x.where()));
 }
 
 Tensor argsort(const Arg& x, const ArgsortOptions& options) {
-  static const Op& op = etude::internal::op("argsort");
+  static constinit const etude::internal::NamedOp op("argsort");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {options.axis, options.descending, options.stable}, x.where()));
 }
 
 TopKResult top_k(const Arg& x, const int64_t& k, const TopKOptions& options) {
-  static const Op& op = etude::internal::op("top_k");
+  static constinit const etude::internal::NamedOp op("top_k");
   const Arg* const args[] = {&x};
   Values y = etude::internal::call(op, args, {k, options.axis}, x.where());
   return {std::move(y[0]), std::move(y[1])};
 }
 
 Tensor argmax(const Arg& x, const ArgmaxOptions& options) {
-  static const Op& op = etude::internal::op("argmax");
+  static constinit const etude::internal::NamedOp op("argmax");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {options.axis, options.keepdims}, x.where()));
 }
 
 Tensor argmin(const Arg& x, const ArgminOptions& options) {
-  static const Op& op = etude::internal::op("argmin");
+  static constinit const etude::internal::NamedOp op("argmin");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {options.axis, options.keepdims}, x.where()));
 }
 
 UniqueCountsResult unique_counts(const Arg& x) {
-  static const Op& op = etude::internal::op("unique_counts");
+  static constinit const etude::internal::NamedOp op("unique_counts");
   const Arg* const args[] = {&x};
   Values y = etude::internal::call(op, args, {}, x.where());
   return {std::move(y[0]), std::move(y[1])};
 }
 
 UniqueInverseResult unique_inverse(const Arg& x) {
-  static const Op& op = etude::internal::op("unique_inverse");
+  static constinit const etude::internal::NamedOp op("unique_inverse");
   const Arg* const args[] = {&x};
   Values y = etude::internal::call(op, args, {}, x.where());
   return {std::move(y[0]), std::move(y[1])};
 }
 
 UniqueAllResult unique_all(const Arg& x) {
-  static const Op& op = etude::internal::op("unique_all");
+  static constinit const etude::internal::NamedOp op("unique_all");
   const Arg* const args[] = {&x};
   Values y = etude::internal::call(op, args, {}, x.where());
   return {std::move(y[0]), std::move(y[1]), std::move(y[2]), std::move(y[3])};
 }
 
 Tensor isin(const Arg& x1, const Arg& x2, const IsinOptions& options) {
-  static const Op& op = etude::internal::op("isin");
+  static constinit const etude::internal::NamedOp op("isin");
   const Arg* const args[] = {&x1, &x2};
   return etude::internal::only(etude::internal::call(op, args, {options.invert}, x1.where()));
 }
@@ -531,84 +531,84 @@ Tensor isin(const Arg& x1, const Arg& x2, const IsinOptions& options) {
 namespace fft {
 
 Tensor fft(const Arg& x, const FftOptions& options) {
-  static const Op& op = etude::internal::op("fft");
+  static constinit const etude::internal::NamedOp op("fft");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {options.n, options.axis, options.norm}, x.where()));
 }
 
 Tensor ifft(const Arg& x, const IfftOptions& options) {
-  static const Op& op = etude::internal::op("ifft");
+  static constinit const etude::internal::NamedOp op("ifft");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {options.n, options.axis, options.norm}, x.where()));
 }
 
 Tensor rfft(const Arg& x, const RfftOptions& options) {
-  static const Op& op = etude::internal::op("rfft");
+  static constinit const etude::internal::NamedOp op("rfft");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {options.n, options.axis, options.norm}, x.where()));
 }
 
 Tensor irfft(const Arg& x, const IrfftOptions& options) {
-  static const Op& op = etude::internal::op("irfft");
+  static constinit const etude::internal::NamedOp op("irfft");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {options.n, options.axis, options.norm}, x.where()));
 }
 
 Tensor hfft(const Arg& x, const HfftOptions& options) {
-  static const Op& op = etude::internal::op("hfft");
+  static constinit const etude::internal::NamedOp op("hfft");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {options.n, options.axis, options.norm}, x.where()));
 }
 
 Tensor ihfft(const Arg& x, const IhfftOptions& options) {
-  static const Op& op = etude::internal::op("ihfft");
+  static constinit const etude::internal::NamedOp op("ihfft");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {options.n, options.axis, options.norm}, x.where()));
 }
 
 Tensor fftn(const Arg& x, const FftnOptions& options) {
-  static const Op& op = etude::internal::op("fftn");
+  static constinit const etude::internal::NamedOp op("fftn");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {options.s, options.axes, options.norm}, x.where()));
 }
 
 Tensor ifftn(const Arg& x, const IfftnOptions& options) {
-  static const Op& op = etude::internal::op("ifftn");
+  static constinit const etude::internal::NamedOp op("ifftn");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {options.s, options.axes, options.norm}, x.where()));
 }
 
 Tensor rfftn(const Arg& x, const RfftnOptions& options) {
-  static const Op& op = etude::internal::op("rfftn");
+  static constinit const etude::internal::NamedOp op("rfftn");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {options.s, options.axes, options.norm}, x.where()));
 }
 
 Tensor irfftn(const Arg& x, const IrfftnOptions& options) {
-  static const Op& op = etude::internal::op("irfftn");
+  static constinit const etude::internal::NamedOp op("irfftn");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {options.s, options.axes, options.norm}, x.where()));
 }
 
 Tensor fftshift(const Arg& x, const FftshiftOptions& options) {
-  static const Op& op = etude::internal::op("fftshift");
+  static constinit const etude::internal::NamedOp op("fftshift");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {options.axes}, x.where()));
 }
 
 Tensor ifftshift(const Arg& x, const IfftshiftOptions& options) {
-  static const Op& op = etude::internal::op("ifftshift");
+  static constinit const etude::internal::NamedOp op("ifftshift");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {options.axes}, x.where()));
 }
 
 Tensor fftfreq(const int64_t& n, const FftfreqOptions& options, CallSite where) {
-  static const Op& op = etude::internal::op("fftfreq");
+  static constinit const etude::internal::NamedOp op("fftfreq");
   return etude::internal::only(etude::internal::call(op, {}, {n, options.d, options.dtype}, where));
 }
 
 Tensor rfftfreq(const int64_t& n, const RfftfreqOptions& options, CallSite where) {
-  static const Op& op = etude::internal::op("rfftfreq");
+  static constinit const etude::internal::NamedOp op("rfftfreq");
   return etude::internal::only(etude::internal::call(op, {}, {n, options.d, options.dtype}, where));
 }
 
@@ -617,79 +617,79 @@ Tensor rfftfreq(const int64_t& n, const RfftfreqOptions& options, CallSite where
 namespace image {
 
 Tensor resize(const Arg& x, const IntList& size, const ResizeOptions& options) {
-  static const Op& op = etude::internal::op("resize");
+  static constinit const etude::internal::NamedOp op("resize");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {size, options.method, options.antialias, options.centers}, x.where()));
 }
 
 Tensor depth_to_space(const Arg& x, const int64_t& block) {
-  static const Op& op = etude::internal::op("depth_to_space");
+  static constinit const etude::internal::NamedOp op("depth_to_space");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {block}, x.where()));
 }
 
 Tensor space_to_depth(const Arg& x, const int64_t& block) {
-  static const Op& op = etude::internal::op("space_to_depth");
+  static constinit const etude::internal::NamedOp op("space_to_depth");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {block}, x.where()));
 }
 
 Tensor crop(const Arg& x, const int64_t& top, const int64_t& left, const int64_t& height, const int64_t& width) {
-  static const Op& op = etude::internal::op("crop");
+  static constinit const etude::internal::NamedOp op("crop");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {top, left, height, width}, x.where()));
 }
 
 Tensor central_crop(const Arg& x, const double& fraction) {
-  static const Op& op = etude::internal::op("central_crop");
+  static constinit const etude::internal::NamedOp op("central_crop");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {fraction}, x.where()));
 }
 
 Tensor dilation2d(const Arg& x, const Arg& filter, const Dilation2dOptions& options) {
-  static const Op& op = etude::internal::op("dilation2d");
+  static constinit const etude::internal::NamedOp op("dilation2d");
   const Arg* const args[] = {&x, &filter};
   return etude::internal::only(etude::internal::call(op, args, {options.strides, options.padding, options.explicit_padding, options.dilations}, x.where()));
 }
 
 Tensor erosion2d(const Arg& x, const Arg& filter, const Erosion2dOptions& options) {
-  static const Op& op = etude::internal::op("erosion2d");
+  static constinit const etude::internal::NamedOp op("erosion2d");
   const Arg* const args[] = {&x, &filter};
   return etude::internal::only(etude::internal::call(op, args, {options.strides, options.padding, options.explicit_padding, options.dilations}, x.where()));
 }
 
 Tensor adjust_brightness(const Arg& x, const double& delta) {
-  static const Op& op = etude::internal::op("adjust_brightness");
+  static constinit const etude::internal::NamedOp op("adjust_brightness");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {delta}, x.where()));
 }
 
 Tensor adjust_contrast(const Arg& x, const double& factor) {
-  static const Op& op = etude::internal::op("adjust_contrast");
+  static constinit const etude::internal::NamedOp op("adjust_contrast");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {factor}, x.where()));
 }
 
 Tensor adjust_saturation(const Arg& x, const double& factor) {
-  static const Op& op = etude::internal::op("adjust_saturation");
+  static constinit const etude::internal::NamedOp op("adjust_saturation");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {factor}, x.where()));
 }
 
 Tensor adjust_hue(const Arg& x, const double& delta) {
-  static const Op& op = etude::internal::op("adjust_hue");
+  static constinit const etude::internal::NamedOp op("adjust_hue");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {delta}, x.where()));
 }
 
 Tensor psnr(const Arg& x, const Arg& y, const PsnrOptions& options) {
-  static const Op& op = etude::internal::op("psnr");
+  static constinit const etude::internal::NamedOp op("psnr");
   const Arg* const args[] = {&x, &y};
   return etude::internal::only(etude::internal::call(op, args, {options.max_value}, x.where()));
 }
 
 Tensor ssim(const Arg& x, const Arg& y, const SsimOptions& options) {
-  static const Op& op = etude::internal::op("ssim");
+  static constinit const etude::internal::NamedOp op("ssim");
   const Arg* const args[] = {&x, &y};
   return etude::internal::only(etude::internal::call(op, args, {options.max_value, options.filter_size, options.filter_sigma, options.k1, options.k2}, x.where()));
 }
@@ -699,113 +699,113 @@ Tensor ssim(const Arg& x, const Arg& y, const SsimOptions& options) {
 namespace linalg {
 
 Tensor cholesky(const Arg& x, const CholeskyOptions& options) {
-  static const Op& op = etude::internal::op("cholesky");
+  static constinit const etude::internal::NamedOp op("cholesky");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {options.upper}, x.where()));
 }
 
 Tensor triangular_solve(const Arg& a, const Arg& b, const TriangularSolveOptions& options) {
-  static const Op& op = etude::internal::op("triangular_solve");
+  static constinit const etude::internal::NamedOp op("triangular_solve");
   const Arg* const args[] = {&a, &b};
   return etude::internal::only(etude::internal::call(op, args, {options.lower, options.transpose, options.unit}, a.where()));
 }
 
 SlogdetResult slogdet(const Arg& x) {
-  static const Op& op = etude::internal::op("slogdet");
+  static constinit const etude::internal::NamedOp op("slogdet");
   const Arg* const args[] = {&x};
   Values y = etude::internal::call(op, args, {}, x.where());
   return {std::move(y[0]), std::move(y[1])};
 }
 
 QrResult qr(const Arg& x, const QrOptions& options) {
-  static const Op& op = etude::internal::op("qr");
+  static constinit const etude::internal::NamedOp op("qr");
   const Arg* const args[] = {&x};
   Values y = etude::internal::call(op, args, {options.mode}, x.where());
   return {std::move(y[0]), std::move(y[1])};
 }
 
 EighResult eigh(const Arg& x) {
-  static const Op& op = etude::internal::op("eigh");
+  static constinit const etude::internal::NamedOp op("eigh");
   const Arg* const args[] = {&x};
   Values y = etude::internal::call(op, args, {}, x.where());
   return {std::move(y[0]), std::move(y[1])};
 }
 
 SvdResult svd(const Arg& x, const SvdOptions& options) {
-  static const Op& op = etude::internal::op("svd");
+  static constinit const etude::internal::NamedOp op("svd");
   const Arg* const args[] = {&x};
   Values y = etude::internal::call(op, args, {options.full_matrices}, x.where());
   return {std::move(y[0]), std::move(y[1]), std::move(y[2])};
 }
 
 Tensor pinv(const Arg& x, const PinvOptions& options) {
-  static const Op& op = etude::internal::op("pinv");
+  static constinit const etude::internal::NamedOp op("pinv");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {options.rtol}, x.where()));
 }
 
 Tensor matrix_rank(const Arg& x, const MatrixRankOptions& options) {
-  static const Op& op = etude::internal::op("matrix_rank");
+  static constinit const etude::internal::NamedOp op("matrix_rank");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {options.rtol}, x.where()));
 }
 
 Tensor lstsq(const Arg& a, const Arg& b, const LstsqOptions& options) {
-  static const Op& op = etude::internal::op("lstsq");
+  static constinit const etude::internal::NamedOp op("lstsq");
   const Arg* const args[] = {&a, &b};
   return etude::internal::only(etude::internal::call(op, args, {options.rtol}, a.where()));
 }
 
 Tensor diagonal(const Arg& x, const DiagonalOptions& options) {
-  static const Op& op = etude::internal::op("diagonal");
+  static constinit const etude::internal::NamedOp op("diagonal");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {options.offset}, x.where()));
 }
 
 Tensor set_diagonal(const Arg& x, const Arg& v, const SetDiagonalOptions& options) {
-  static const Op& op = etude::internal::op("set_diagonal");
+  static constinit const etude::internal::NamedOp op("set_diagonal");
   const Arg* const args[] = {&x, &v};
   return etude::internal::only(etude::internal::call(op, args, {options.offset}, x.where()));
 }
 
 Tensor diag(const Arg& v, const DiagOptions& options) {
-  static const Op& op = etude::internal::op("diag");
+  static constinit const etude::internal::NamedOp op("diag");
   const Arg* const args[] = {&v};
   return etude::internal::only(etude::internal::call(op, args, {options.offset}, v.where()));
 }
 
 Tensor band_part(const Arg& x, const int64_t& lower, const int64_t& upper) {
-  static const Op& op = etude::internal::op("band_part");
+  static constinit const etude::internal::NamedOp op("band_part");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {lower, upper}, x.where()));
 }
 
 Tensor trace(const Arg& x, const TraceOptions& options) {
-  static const Op& op = etude::internal::op("trace");
+  static constinit const etude::internal::NamedOp op("trace");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {options.offset}, x.where()));
 }
 
 Tensor matrix_power(const Arg& x, const int64_t& n) {
-  static const Op& op = etude::internal::op("matrix_power");
+  static constinit const etude::internal::NamedOp op("matrix_power");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {n}, x.where()));
 }
 
 Tensor matrix_norm(const Arg& x, const MatrixNormOptions& options) {
-  static const Op& op = etude::internal::op("matrix_norm");
+  static constinit const etude::internal::NamedOp op("matrix_norm");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {options.ord, options.keepdims}, x.where()));
 }
 
 Tensor vector_norm(const Arg& x, const VectorNormOptions& options) {
-  static const Op& op = etude::internal::op("vector_norm");
+  static constinit const etude::internal::NamedOp op("vector_norm");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {options.ord, options.axis, options.keepdims}, x.where()));
 }
 
 Tensor cross(const Arg& x, const Arg& y, const CrossOptions& options) {
-  static const Op& op = etude::internal::op("cross");
+  static constinit const etude::internal::NamedOp op("cross");
   const Arg* const args[] = {&x, &y};
   return etude::internal::only(etude::internal::call(op, args, {options.axis}, x.where()));
 }
@@ -815,25 +815,25 @@ Tensor cross(const Arg& x, const Arg& y, const CrossOptions& options) {
 namespace nn {
 
 Tensor leaky_relu(const Arg& x, const LeakyReluOptions& options) {
-  static const Op& op = etude::internal::op("leaky_relu");
+  static constinit const etude::internal::NamedOp op("leaky_relu");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {options.slope}, x.where()));
 }
 
 Tensor elu(const Arg& x, const EluOptions& options) {
-  static const Op& op = etude::internal::op("elu");
+  static constinit const etude::internal::NamedOp op("elu");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {options.alpha}, x.where()));
 }
 
 Tensor gelu(const Arg& x, const GeluOptions& options) {
-  static const Op& op = etude::internal::op("gelu");
+  static constinit const etude::internal::NamedOp op("gelu");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {options.approximate}, x.where()));
 }
 
 Tensor scaled_dot_product_attention(const Arg& q, const Arg& k, const Arg& v, const ScaledDotProductAttentionOptions& options) {
-  static const Op& op = etude::internal::op("scaled_dot_product_attention");
+  static constinit const etude::internal::NamedOp op("scaled_dot_product_attention");
   const Arg mask_arg(options.mask, q.where());
   const Arg bias_arg(options.bias, q.where());
   const OptionalArg drawn = etude::internal::located(op.name(), q.where(), [&] { return etude::internal::key_for(options.key, options.dropout); });
@@ -843,130 +843,130 @@ Tensor scaled_dot_product_attention(const Arg& q, const Arg& k, const Arg& v, co
 }
 
 Tensor conv2d(const Arg& x, const Arg& filter, const Conv2dOptions& options) {
-  static const Op& op = etude::internal::op("conv2d");
+  static constinit const etude::internal::NamedOp op("conv2d");
   const Arg bias_arg(options.bias, x.where());
   const Arg* const args[] = {&x, &filter, &bias_arg};
   return etude::internal::only(etude::internal::call(op, args, {options.strides, options.padding, options.explicit_padding, options.dilations, options.groups}, x.where()));
 }
 
 Tensor conv1d(const Arg& x, const Arg& filter, const Conv1dOptions& options) {
-  static const Op& op = etude::internal::op("conv1d");
+  static constinit const etude::internal::NamedOp op("conv1d");
   const Arg bias_arg(options.bias, x.where());
   const Arg* const args[] = {&x, &filter, &bias_arg};
   return etude::internal::only(etude::internal::call(op, args, {options.strides, options.padding, options.explicit_padding, options.dilations, options.groups}, x.where()));
 }
 
 Tensor conv3d(const Arg& x, const Arg& filter, const Conv3dOptions& options) {
-  static const Op& op = etude::internal::op("conv3d");
+  static constinit const etude::internal::NamedOp op("conv3d");
   const Arg bias_arg(options.bias, x.where());
   const Arg* const args[] = {&x, &filter, &bias_arg};
   return etude::internal::only(etude::internal::call(op, args, {options.strides, options.padding, options.explicit_padding, options.dilations, options.groups}, x.where()));
 }
 
 Tensor depthwise_conv2d(const Arg& x, const Arg& filter, const DepthwiseConv2dOptions& options) {
-  static const Op& op = etude::internal::op("depthwise_conv2d");
+  static constinit const etude::internal::NamedOp op("depthwise_conv2d");
   const Arg bias_arg(options.bias, x.where());
   const Arg* const args[] = {&x, &filter, &bias_arg};
   return etude::internal::only(etude::internal::call(op, args, {options.strides, options.padding, options.explicit_padding, options.dilations}, x.where()));
 }
 
 Tensor conv_transpose1d(const Arg& x, const Arg& filter, const ConvTranspose1dOptions& options) {
-  static const Op& op = etude::internal::op("conv_transpose1d");
+  static constinit const etude::internal::NamedOp op("conv_transpose1d");
   const Arg bias_arg(options.bias, x.where());
   const Arg* const args[] = {&x, &filter, &bias_arg};
   return etude::internal::only(etude::internal::call(op, args, {options.strides, options.padding, options.output_padding}, x.where()));
 }
 
 Tensor conv_transpose2d(const Arg& x, const Arg& filter, const ConvTranspose2dOptions& options) {
-  static const Op& op = etude::internal::op("conv_transpose2d");
+  static constinit const etude::internal::NamedOp op("conv_transpose2d");
   const Arg bias_arg(options.bias, x.where());
   const Arg* const args[] = {&x, &filter, &bias_arg};
   return etude::internal::only(etude::internal::call(op, args, {options.strides, options.padding, options.output_padding}, x.where()));
 }
 
 Tensor conv_transpose3d(const Arg& x, const Arg& filter, const ConvTranspose3dOptions& options) {
-  static const Op& op = etude::internal::op("conv_transpose3d");
+  static constinit const etude::internal::NamedOp op("conv_transpose3d");
   const Arg bias_arg(options.bias, x.where());
   const Arg* const args[] = {&x, &filter, &bias_arg};
   return etude::internal::only(etude::internal::call(op, args, {options.strides, options.padding, options.output_padding}, x.where()));
 }
 
 Tensor max_pool2d(const Arg& x, const IntList& window, const MaxPool2dOptions& options) {
-  static const Op& op = etude::internal::op("max_pool2d");
+  static constinit const etude::internal::NamedOp op("max_pool2d");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {window, options.strides, options.padding, options.explicit_padding}, x.where()));
 }
 
 Tensor avg_pool2d(const Arg& x, const IntList& window, const AvgPool2dOptions& options) {
-  static const Op& op = etude::internal::op("avg_pool2d");
+  static constinit const etude::internal::NamedOp op("avg_pool2d");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {window, options.strides, options.padding, options.explicit_padding}, x.where()));
 }
 
 Tensor max_pool1d(const Arg& x, const IntList& window, const MaxPool1dOptions& options) {
-  static const Op& op = etude::internal::op("max_pool1d");
+  static constinit const etude::internal::NamedOp op("max_pool1d");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {window, options.strides, options.padding, options.explicit_padding}, x.where()));
 }
 
 Tensor max_pool3d(const Arg& x, const IntList& window, const MaxPool3dOptions& options) {
-  static const Op& op = etude::internal::op("max_pool3d");
+  static constinit const etude::internal::NamedOp op("max_pool3d");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {window, options.strides, options.padding, options.explicit_padding}, x.where()));
 }
 
 Tensor avg_pool1d(const Arg& x, const IntList& window, const AvgPool1dOptions& options) {
-  static const Op& op = etude::internal::op("avg_pool1d");
+  static constinit const etude::internal::NamedOp op("avg_pool1d");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {window, options.strides, options.padding, options.explicit_padding}, x.where()));
 }
 
 Tensor avg_pool3d(const Arg& x, const IntList& window, const AvgPool3dOptions& options) {
-  static const Op& op = etude::internal::op("avg_pool3d");
+  static constinit const etude::internal::NamedOp op("avg_pool3d");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {window, options.strides, options.padding, options.explicit_padding}, x.where()));
 }
 
 Tensor fractional_max_pool2d(const Arg& x, const std::vector<double>& ratio, const FractionalMaxPool2dOptions& options) {
-  static const Op& op = etude::internal::op("fractional_max_pool2d");
+  static constinit const etude::internal::NamedOp op("fractional_max_pool2d");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {ratio, options.pseudo_random, options.overlapping, options.seed}, x.where()));
 }
 
 Tensor softmax(const Arg& x, const SoftmaxOptions& options) {
-  static const Op& op = etude::internal::op("softmax");
+  static constinit const etude::internal::NamedOp op("softmax");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {options.axis}, x.where()));
 }
 
 Tensor log_softmax(const Arg& x, const LogSoftmaxOptions& options) {
-  static const Op& op = etude::internal::op("log_softmax");
+  static constinit const etude::internal::NamedOp op("log_softmax");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {options.axis}, x.where()));
 }
 
 Tensor softmax_cross_entropy(const Arg& logits, const Arg& labels, const SoftmaxCrossEntropyOptions& options) {
-  static const Op& op = etude::internal::op("softmax_cross_entropy");
+  static constinit const etude::internal::NamedOp op("softmax_cross_entropy");
   const Arg class_weights_arg(options.class_weights, logits.where());
   const Arg* const args[] = {&logits, &labels, &class_weights_arg};
   return etude::internal::only(etude::internal::call(op, args, {options.reduction, options.label_smoothing, options.ignore_index}, logits.where()));
 }
 
 Tensor batch_normalize(const Arg& x, const Arg& mean, const Arg& var, const Arg& offset, const Arg& scale, const BatchNormalizeOptions& options) {
-  static const Op& op = etude::internal::op("batch_normalize");
+  static constinit const etude::internal::NamedOp op("batch_normalize");
   const Arg* const args[] = {&x, &mean, &var, &offset, &scale};
   return etude::internal::only(etude::internal::call(op, args, {options.axis, options.epsilon}, x.where()));
 }
 
 BatchStandardizeResult batch_standardize(const Arg& x, const Arg& offset, const Arg& scale, const BatchStandardizeOptions& options) {
-  static const Op& op = etude::internal::op("batch_standardize");
+  static constinit const etude::internal::NamedOp op("batch_standardize");
   const Arg* const args[] = {&x, &offset, &scale};
   Values y = etude::internal::call(op, args, {options.axis, options.epsilon}, x.where());
   return {std::move(y[0]), std::move(y[1]), std::move(y[2])};
 }
 
 Tensor layer_normalize(const Arg& x, const IntList& axes, const LayerNormalizeOptions& options) {
-  static const Op& op = etude::internal::op("layer_normalize");
+  static constinit const etude::internal::NamedOp op("layer_normalize");
   const Arg scale_arg(options.scale, x.where());
   const Arg offset_arg(options.offset, x.where());
   const Arg* const args[] = {&x, &scale_arg, &offset_arg};
@@ -974,7 +974,7 @@ Tensor layer_normalize(const Arg& x, const IntList& axes, const LayerNormalizeOp
 }
 
 Tensor group_normalize(const Arg& x, const int64_t& groups, const GroupNormalizeOptions& options) {
-  static const Op& op = etude::internal::op("group_normalize");
+  static constinit const etude::internal::NamedOp op("group_normalize");
   const Arg scale_arg(options.scale, x.where());
   const Arg offset_arg(options.offset, x.where());
   const Arg* const args[] = {&x, &scale_arg, &offset_arg};
@@ -982,7 +982,7 @@ Tensor group_normalize(const Arg& x, const int64_t& groups, const GroupNormalize
 }
 
 Tensor instance_normalize(const Arg& x, const InstanceNormalizeOptions& options) {
-  static const Op& op = etude::internal::op("instance_normalize");
+  static constinit const etude::internal::NamedOp op("instance_normalize");
   const Arg scale_arg(options.scale, x.where());
   const Arg offset_arg(options.offset, x.where());
   const Arg* const args[] = {&x, &scale_arg, &offset_arg};
@@ -990,20 +990,20 @@ Tensor instance_normalize(const Arg& x, const InstanceNormalizeOptions& options)
 }
 
 Tensor rms_normalize(const Arg& x, const IntList& axes, const RmsNormalizeOptions& options) {
-  static const Op& op = etude::internal::op("rms_normalize");
+  static constinit const etude::internal::NamedOp op("rms_normalize");
   const Arg scale_arg(options.scale, x.where());
   const Arg* const args[] = {&x, &scale_arg};
   return etude::internal::only(etude::internal::call(op, args, {axes, options.epsilon}, x.where()));
 }
 
 Tensor l2_normalize(const Arg& x, const L2NormalizeOptions& options) {
-  static const Op& op = etude::internal::op("l2_normalize");
+  static constinit const etude::internal::NamedOp op("l2_normalize");
   const Arg* const args[] = {&x};
   return etude::internal::only(etude::internal::call(op, args, {options.axis, options.epsilon}, x.where()));
 }
 
 Tensor rotary_embedding(const Arg& x, const Arg& positions, const RotaryEmbeddingOptions& options) {
-  static const Op& op = etude::internal::op("rotary_embedding");
+  static constinit const etude::internal::NamedOp op("rotary_embedding");
   const Arg* const args[] = {&x, &positions};
   return etude::internal::only(etude::internal::call(op, args, {options.base}, x.where()));
 }

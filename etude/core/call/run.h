@@ -31,7 +31,7 @@ struct OpName {
 // The record of this name, looked up once. throws: kInternal if there is none.
 template <OpName name>
 const Op& op() {
-  static const Op& found = op(std::string_view(name.text));
+  static constinit const NamedOp found(name.text);
   return found;
 }
 

@@ -3,6 +3,7 @@
 // operands, and the general path. Not for users.
 #pragma once
 
+#include <atomic>
 #include <initializer_list>
 #include <iterator>
 #include <span>
@@ -22,6 +23,25 @@ namespace internal {
 
 // The record called `name`; never destroyed. throws: kInternal if there is none.
 const Op& op(std::string_view name);
+
+// A record by its name, found at the first use. A static NamedOp needs no guard of the C++ runtime:
+// threads that use it for the first time at once find the same address. So fork() leaves no guard
+// in the child that waits for a thread of the parent.
+class NamedOp {
+ public:
+  // `name` is borrowed, and must outlive the object.
+  constexpr explicit NamedOp(const char* name) : name_(name) {}
+  operator const Op&() const {
+    const Op* const found = found_.load(std::memory_order_acquire);
+    return found != nullptr ? *found : find();
+  }
+
+ private:
+  const Op& find() const;
+
+  const char* name_;
+  mutable std::atomic<const Op*> found_{nullptr};
+};
 
 // Calls with default attributes. Checks the thread-local mode word first, then the dispatch cache.
 // cost: 10 to 60 ns for tiny operands.

@@ -131,5 +131,11 @@ const Op& op(std::string_view name) {
   ETUDE_CHECK(found != nullptr, "the library calls op '{}', which is not registered", name);
   return *found;
 }
+
+const Op& NamedOp::find() const {
+  const Op& found = op(name_);
+  found_.store(&found, std::memory_order_release);
+  return found;
+}
 }  // namespace internal
 }  // namespace etude

@@ -4,12 +4,12 @@
 #pragma once
 
 #include <memory>
-#include <shared_mutex>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
+#include "etude/base/internal/fork_lock.h"
 #include "etude/core/op/op.h"
 #include "etude/version.h"
 
@@ -35,7 +35,7 @@ class Registry {
   std::vector<const Op*> ops() const;
 
  private:
-  mutable std::shared_mutex mutex_;
+  mutable internal::ForkSafeSharedMutex mutex_;
   std::vector<std::unique_ptr<Op>> ops_;
   std::unordered_map<std::string_view, const Op*> by_name_;
 };
