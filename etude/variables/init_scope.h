@@ -7,6 +7,7 @@
 
 #include "etude/core/context/ambient.h"
 #include "etude/core/context/context.h"
+#include "etude/core/context/device_scope.h"
 #include "etude/core/internal/owned_result.h"
 #include "etude/core/internal/size_reads.h"
 #include "etude/variables/variable.h"
@@ -35,16 +36,24 @@ class OutsideScope {
   BottomScope eager_;
 };
 
+// The scope of init_scope(): as OutsideScope, and the DeviceScope around the staged call places
+// calls, as it does outside of a function.
+class InitScope {
+  const OutsideScope outside_;
+  const InCallerPlace place_;
+};
+
 }  // namespace internal
 
-// Returns f(), run outside of all traces and tapes: its calls run at once and are in no graph.
+// Returns f(), run outside of all traces and tapes: its calls run at once and are in no graph. They
+// run on the device of the innermost DeviceScope, inside of the function or around the staged call.
 //
 //   Variable steps = init_scope([] { return Variable(0); });
 //
 // throws: the errors of f; kFailedPrecondition if f uses a value of a trace.
 template <class F>
 decltype(auto) init_scope(F&& f) {
-  const internal::OutsideScope outside;
+  const internal::InitScope outside;
   return internal::call_owned(std::forward<F>(f));
 }
 

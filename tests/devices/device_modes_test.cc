@@ -21,6 +21,7 @@
 #include "etude/optim/sgd.h"
 #include "etude/stage/control_flow.h"
 #include "etude/stage/function.h"
+#include "etude/variables/init_scope.h"
 #include "etude/variables/variable.h"
 #include "tests/devices/second_device.h"
 #include "tests/expect_error.h"
@@ -52,6 +53,37 @@ TEST(DeviceModes, AVariableKeepsItsDevice) {
   away.assign_add(Tensor({1.0, 1.0}));
   EXPECT_EQ(away.device(), second());
   EXPECT_EQ(away.read().to_vector<float>(), (Floats{5, 6}));
+}
+
+TEST(DeviceModes, InitScopeRunsOnTheDeviceOfTheCaller) {
+  std::vector<Device> seen;
+  const auto look = [&] {
+    seen.push_back(init_scope([] { return ones({2}) + 1.0F; }).device());
+    const DeviceScope home("cpu:0");
+    seen.push_back(init_scope([] { return ones({2}); }).device());
+  };
+  const auto inner = function([&](const Tensor& x) {
+    look();
+    return x * 2.0F;
+  });
+  const auto outer = function([&](const Tensor& x) {
+    look();
+    return inner(x);
+  });
+  {
+    const DeviceScope on(second());
+    const Tensor y = outer(ones({2}));
+    EXPECT_EQ(y.device(), second());
+    EXPECT_EQ(ones({1}).device(), second());  // the scope is as before
+  }
+  EXPECT_EQ(seen, (std::vector<Device>{second(), Device(), second(), Device()}));
+  seen.clear();
+  const auto again = function([&](const Tensor& x) {
+    look();
+    return x * 2.0F;
+  });
+  again(ones({2}));
+  EXPECT_EQ(seen, (std::vector<Device>{Device(), Device()}));
 }
 
 TEST(DeviceModes, AStagedAssignmentKeepsTheDevice) {

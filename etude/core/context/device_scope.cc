@@ -58,6 +58,14 @@ const Placement* caller_place() noexcept {
   return caller != nullptr ? caller->place : nullptr;
 }
 
+InCallerPlace::InCallerPlace() noexcept : saved_(ambient().place) {
+  if (hides_scope()) select(caller_place());
+}
+
+InCallerPlace::~InCallerPlace() {
+  if (saved_ != ambient().place) select(saved_);
+}
+
 bool hides_scope() noexcept { return ambient().place == &hidden_place(); }
 
 Device device_of(const Placement& place) {

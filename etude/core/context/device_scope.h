@@ -102,6 +102,21 @@ class NoDeviceScope {
   const Placement* saved_;
 };
 
+// While alive, the scope around the innermost staged call places the calls of the thread, although
+// a trace hides it. For code that runs at once while a function is traced. Without effect in a
+// DeviceScope inside of the function.
+// threads: confined to its thread.
+class InCallerPlace {
+ public:
+  InCallerPlace() noexcept;
+  InCallerPlace(const InCallerPlace&) = delete;
+  InCallerPlace& operator=(const InCallerPlace&) = delete;
+  ~InCallerPlace();
+
+ private:
+  const Placement* saved_;
+};
+
 // The device of a placement; throws as current_device().
 Device device_of(const Placement& place);
 

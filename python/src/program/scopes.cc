@@ -70,7 +70,7 @@ Phase phase_of(const std::string& word) {
   return word == "training" ? Phase::kTraining : Phase::kInference;
 }
 
-using InitManager = Manager<internal::OutsideScope>;
+using InitManager = Manager<internal::InitScope>;
 using LazyManager = Manager<LazyScope>;
 using PhaseManager = Manager<PhaseScope, Phase>;
 using CancelManager = Manager<CancelScope, Cancellation>;
