@@ -367,9 +367,7 @@ Tensor bernoulli(const Tensor& p, const IntList& shape, const DrawOptions& optio
     for (const double value : known_values(p)) {
       ETUDE_REQUIRE(value >= 0 && value <= 1, "p is {}, but a probability lies in [0, 1]", value);
     }
-    // Where the draws are wanted, else where p is.
-    std::optional<Device> device = options.device ? options.device : current_device();
-    if (!device && !p.device().is_home()) device = p.device();
+    const std::optional<Device> device = internal::device_of_draws(options.device, p);
     const Tensor chance =
         internal::moved(is_floating(p.dtype()) ? p : fit(p, kFloat32), device.value_or(Device()));
     const Shape to = shape.is_given() ? Shape(shape.values()) : p.shape();

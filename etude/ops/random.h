@@ -62,7 +62,7 @@ Tensor truncated_normal(const IntList& shape, const NormalOptions& options = {},
 struct DrawOptions {
   std::optional<DType> dtype = {};
   Tensor key = {};
-  std::optional<Device> device = {};  // default: of the DeviceScope, else cpu:0
+  std::optional<Device> device = {};  // default: of the DeviceScope, else of p or the logits
 };
 // Integers in [low, high), int32 by default. throws: kInvalidArgument unless low < high and the
 // dtype can represent them.

@@ -3,11 +3,14 @@
 // 1954; top-k of the same sums draws without replacement, Vieira 2014).
 #include <algorithm>
 #include <limits>
+#include <optional>
+#include <vector>
 
 #include "etude/base/check.h"
 #include "etude/core/call/call_scope.h"
 #include "etude/core/context/context.h"
 #include "etude/core/context/draws_scope.h"
+#include "etude/core/context/placement.h"
 #include "etude/ops.h"
 #include "etude/ops/random.h"
 
@@ -15,8 +18,9 @@ namespace etude::random {
 namespace {
 
 // Gumbel noise. A uniform number of 0 becomes -inf, which no maximum selects.
-Tensor gumbel(const std::vector<int64_t>& shape, DType dtype, const Tensor& key) {
-  return -log(-log(uniform(shape, {.dtype = dtype, .key = key})));
+Tensor gumbel(const std::vector<int64_t>& shape, DType dtype, const Tensor& key,
+              const std::optional<Device>& device) {
+  return -log(-log(uniform(shape, {.dtype = dtype, .key = key, .device = device})));
 }
 
 void require_probabilities(const Tensor& p, int64_t parts, int64_t draws) {
@@ -48,7 +52,8 @@ Tensor categorical(const Tensor& logits, const IntList& shape, const DrawOptions
     if (shape.is_given()) sizes = shape.values();
     sizes.push_back(classes);
     const DType dtype = logits.dtype() == kFloat64 ? kFloat64 : kFloat32;
-    const Tensor wide = astype(logits, dtype);
+    const std::optional<Device> device = internal::device_of_draws(options.device, logits);
+    const Tensor wide = internal::moved(astype(logits, dtype), device.value_or(Device()));
     // Also false of NaN.
     const Tensor possible =
         greater(max(wide, {.axis = -1}), -std::numeric_limits<double>::infinity());
@@ -56,7 +61,7 @@ Tensor categorical(const Tensor& logits, const IntList& shape, const DrawOptions
     ETUDE_REQUIRE(!is_known || all(possible).item<bool>(),
                   "logits hold NaN, or rows of -infinity alone: no class has a probability. Look "
                   "at the calls that made them");
-    const Tensor sums = broadcast_to(wide, sizes) + gumbel(sizes, dtype, options.key);
+    const Tensor sums = broadcast_to(wide, sizes) + gumbel(sizes, dtype, options.key, device);
     const Tensor drawn = astype(argmax(sums, {.axis = -1}), options.dtype.value_or(kInt32));
     return is_known ? drawn : etude::where(possible, drawn, -1);
   });
@@ -72,7 +77,8 @@ Tensor shuffle(const Tensor& x, const ShuffleOptions& options, CallSite where) {
                        "axis {} is outside of rank {}: -{} to {}", options.axis, x.rank(), x.rank(),
                        x.rank() - 1);
     const int64_t size = x.shape()[static_cast<int>(axis)];
-    return take(x, permutation(size, {.key = options.key}), {.axis = axis});
+    const std::optional<Device> device = internal::device_of_draws({}, x);
+    return take(x, permutation(size, {.key = options.key, .device = device}), {.axis = axis});
   });
 }
 
@@ -91,15 +97,17 @@ Tensor choice(const Tensor& x, const IntList& shape, const ChoiceOptions& option
       require_probabilities(options.p, parts,
                             options.replace ? std::min<int64_t>(draws, 1) : draws);
     }
+    const std::optional<Device> device = internal::device_of_draws({}, x);
+    const DrawOptions draw = {.dtype = kInt64, .key = options.key, .device = device};
+    const auto weights = [&] { return log(internal::moved(options.p, device.value_or(Device()))); };
     Tensor indices;
     if (options.replace) {
-      indices = weighted ? categorical(log(options.p), shape, {.key = options.key})
-                         : randint(shape, 0, parts, {.dtype = kInt64, .key = options.key});
+      indices = weighted ? categorical(weights(), shape, draw) : randint(shape, 0, parts, draw);
     } else if (weighted) {
-      const Tensor sums = log(options.p) + gumbel({parts}, options.p.dtype(), options.key);
+      const Tensor sums = weights() + gumbel({parts}, options.p.dtype(), options.key, device);
       indices = reshape(top_k(sums, draws).indices, shape);
     } else {
-      indices = reshape(permutation(parts, {.key = options.key}).at(slice(0, draws)), shape);
+      indices = reshape(permutation(parts, draw).at(slice(0, draws)), shape);
     }
     return take(x, indices);
   });

@@ -313,6 +313,31 @@ TEST(DeviceScope, CreationAndRandomFunctionsHonourScopeAndOption) {
                {"zeros: there is no device 'cpu:63'"});
 }
 
+TEST(DeviceScope, RandomChoicesAreMadeWhereTheirOperandIs) {
+  const std::string there = second_name();
+  const Tensor key = random::key(3), p = {0.2f, 0.3f, 0.5f};
+  const Tensor x = reshape(arange(6), {3, 2});
+  const auto away = [&](const Tensor& y) { return y.to(there); };
+  const auto expect_same = [&](const Tensor& y, const Tensor& home) {
+    EXPECT_EQ(y.device(), second());
+    EXPECT_TRUE(same_value(y.to("cpu:0"), home));
+  };
+  const Tensor classes = random::categorical(log(p), {9}, {.key = key});
+  expect_same(random::categorical(log(p), {9}, {.key = key, .device = there}), classes);
+  expect_same(random::categorical(log(away(p)), {9}, {.key = key}), classes);
+  EXPECT_EQ(random::categorical(log(away(p)), {9}, {.device = "cpu:0"}).device(), Device());
+  expect_same(random::bernoulli(away(p), {}, {.key = key}), random::bernoulli(p, {}, {.key = key}));
+  expect_same(random::shuffle(away(x), {.key = key}), random::shuffle(x, {.key = key}));
+  for (const bool replace : {true, false}) {
+    const random::ChoiceOptions plain = {.replace = replace, .key = key};
+    expect_same(random::choice(away(x), {2}, plain), random::choice(x, {2}, plain));
+    const random::ChoiceOptions weighted = {.replace = replace, .p = p, .key = key};
+    expect_same(random::choice(away(x), {2}, weighted), random::choice(x, {2}, weighted));
+  }
+  const DeviceScope on(second());
+  expect_same(random::categorical(log(p), {9}, {.key = key}), classes);
+}
+
 // spec: DV-11
 TEST(DeviceScope, WithoutAnAcceleratorTheProgramRunsOnTheCpu) {
   internal::forget_warnings();

@@ -150,6 +150,12 @@ Device device_for_numbers(const Op& op, Operands tensors) {
   return {};
 }
 
+std::optional<Device> device_of_draws(const std::optional<Device>& given, const Tensor& x) {
+  std::optional<Device> device = given ? given : current_device();
+  if (!device && !x.device().is_home()) device = x.device();
+  return device;
+}
+
 Tensor in_scope(Tensor made, CallSite where, std::optional<Device> given) {
   const Placement* const place = active_placement();
   if (!given && place != nullptr && where.known()) given = device_of(*place);

@@ -40,6 +40,9 @@ void note_line(const Tensor& x, CallSite where) noexcept;
 // Returns a tensor that the user's line `where` made from host data, moved to the given device, or
 // else to the device of the scope.
 Tensor in_scope(Tensor made, CallSite where, std::optional<Device> given = std::nullopt);
+// The device of random draws for x: the given device, else the device of the scope, else the device
+// of x. Absent if that is cpu:0, so that a graph that is recorded has no device of its own.
+std::optional<Device> device_of_draws(const std::optional<Device>& given, const Tensor& x);
 // Marks x, the value of a Variable in a trace. A value of cpu:0 in a trace goes to the device of
 // the other operands; but Variables on two devices are an error there as well, unless the trace
 // hides a scope. Both are defined in core/internal/traced.cc.

@@ -61,15 +61,16 @@ void define_soft_forms(Registry& r) {
                       scalar_of<1>([](auto x) { return math::sigmoid(x); })));
   // Partials of their own: the formulas have kinks at 0 that cancel, but not in their derivatives.
   r.define(activation(
-      "log_sigmoid", "log(sigmoid(x)), without overflow: about x for very negative x.",
+      "log_sigmoid",
+      "log(sigmoid(x)), without overflow. For very negative x the result is about x.",
       values_of<1>([](auto x) { return -softplus(-x); }), partials_of<1>([](auto x, auto, auto t) {
         return math::list(math::strong_product(t, math::sigmoid(-x)));
       })));
-  r.define(activation("softplus", "log(1 + exp(x)), without overflow: about x for large x.",
-                      values_of<1>([](auto x) { return softplus(x); }),
-                      partials_of<1>([](auto x, auto, auto t) {
-                        return math::list(math::strong_product(t, math::sigmoid(x)));
-                      })));
+  r.define(activation(
+      "softplus", "log(1 + exp(x)), without overflow. For large x the result is about x.",
+      values_of<1>([](auto x) { return softplus(x); }), partials_of<1>([](auto x, auto, auto t) {
+        return math::list(math::strong_product(t, math::sigmoid(x)));
+      })));
   r.define(activation("softsign", "x / (1 + |x|).",
                       values_of<1>([](auto x) { return x / (1.0 + math::abs(x)); }),
                       partials_of<1>([](auto x, auto, auto t) {
@@ -100,20 +101,19 @@ void define_soft_forms(Registry& r) {
 void define_rectifiers(Registry& r) {
   // Partials of their own: at a kink the gradient is 0, and not half; and they read the result
   // alone.
-  r.define(activation("relu", "The larger of x and 0. Its gradient at 0 is 0.", {0.0},
+  r.define(activation("relu", "The larger of x and 0. The gradient at 0 is 0.", {0.0},
                       values_of<1>([](auto x) { return math::maximum(x, 0.0); }),
                       partials_of<1>([](auto, auto y, auto t) {
                         return math::list(math::where(y > 0.0, t, 0.0));
                       })));
-  r.define(activation("relu6", "x between 0 and 6. Its gradient at both ends is 0.", {0.0, 6.0},
+  r.define(activation("relu6", "x clipped to [0, 6]. The gradient at both ends is 0.", {0.0, 6.0},
                       values_of<1>([](auto x) { return relu6(x); }),
                       partials_of<1>([](auto, auto y, auto t) {
                         const auto inside = math::logical_and(y > 0.0, y < 6.0);
                         return math::list(math::where(inside, t, 0.0));
                       })));
   OpDef leaky = activation(
-      "leaky_relu", "x where it is positive, else slope * x. The gradient at 0 is the slope.",
-      {0.0},
+      "leaky_relu", "x if x is positive, else slope * x. The gradient at 0 is the slope.", {0.0},
       scalar_of<1, 1>([](auto x, auto slope) { return math::where(x > 0.0, x, slope * x); }));
   leaky.attrs = {{"slope", 0.2}};
   r.define(std::move(leaky));
@@ -122,7 +122,7 @@ void define_rectifiers(Registry& r) {
 // Partials of their own: 1 + expm1(x) has lost the digits of exp(x) for negative x.
 void define_exponential_rectifiers(Registry& r) {
   OpDef elu = activation(
-      "elu", "x where it is positive, else alpha * (exp(x) - 1).", {0.0},
+      "elu", "x if x is positive, else alpha * (exp(x) - 1).", {0.0},
       values_of<1, 1>(
           [](auto x, auto alpha) { return math::where(x > 0.0, x, alpha * math::expm1(x)); }),
       partials_of<1, 1>([](auto x, auto, auto t, auto alpha) {
@@ -190,9 +190,8 @@ void define_gelu(Registry& r) {
       .name = "gelu",
       .space = "nn",
       .kind = Kind::kComposition,
-      .doc =
-          "x times the normal distribution function at x; approximate = \"tanh\" takes a cheaper "
-          "formula for it.",
+      .doc = "x times the normal distribution function at x. approximate = \"tanh\" uses a cheaper "
+             "formula for the function.",
       .operands = {"x"},
       .attrs = {{"approximate", "none"}},
       .dtypes = kFloating,

@@ -121,7 +121,7 @@ void define_quotients(Registry& r) {
       .name = "floor_divide",
       .kind = Kind::kElementwise,
       .doc = "The largest integer not above x1 / x2, in the dtype of the operands: -7 by 2 is -4. "
-             "A zero among integer divisors is an error.",
+             "An integer divisor of 0 is an error.",
       .operands = {"x1", "x2"},
       .dtypes = kReal,
       .scalar = values_of<2>([](auto x1, auto x2) { return math::floor_divide(x1, x2); }),
@@ -134,8 +134,8 @@ void define_quotients(Registry& r) {
       .name = "remainder",
       .symbol = "%",
       .kind = Kind::kElementwise,
-      .doc = "x1 - x2 * floor(x1 / x2): it has the sign of x2, so the remainder of -7 by 3 "
-             "is 2. A zero among integer divisors is an error.",
+      .doc = "x1 - x2 * floor(x1 / x2). The result has the sign of x2: the remainder of -7 by 3 is "
+             "2. An integer divisor of 0 is an error.",
       .operands = {"x1", "x2"},
       .dtypes = kReal,
       .scalar = scalar_of<2>([](auto x1, auto x2) { return math::remainder(x1, x2); }),
@@ -158,9 +158,9 @@ void define_powers(Registry& r) {
   r.define({
       .name = "pow",
       .kind = Kind::kElementwise,
-      .doc = "x1 to the power x2, element by element with broadcasting. Negative exponents of "
-             "integers are an error. The gradient by x2 is 0 where x1 <= 0: no power near it is "
-             "real, or moves with x2.",
+      .doc = "x1 to the power x2, element by element with broadcasting. A negative exponent of an "
+             "integer is an error. The gradient by x2 is 0 where x1 <= 0, since powers near x2 are "
+             "not real or do not depend on x2.",
       .operands = {"x1", "x2"},
       .dtypes = kNumeric,
       .scalar = scalar_of<2>([](auto x1, auto x2) { return math::pow(x1, x2); }),
@@ -177,7 +177,7 @@ void define_powers(Registry& r) {
   r.define({
       .name = "hypot",
       .kind = Kind::kElementwise,
-      .doc = "sqrt(x1 * x1 + x2 * x2) without overflow on the way. Its gradient at (0, 0) is 0.",
+      .doc = "sqrt(x1 * x1 + x2 * x2) without intermediate overflow. The gradient at (0, 0) is 0.",
       .operands = {"x1", "x2"},
       .dtypes = kFloating,
       .scalar = scalar_of<2>([](auto x1, auto x2) { return math::hypot(x1, x2); }),
@@ -221,7 +221,7 @@ void define_signs(Registry& r) {
   r.define({
       .name = "copysign",
       .kind = Kind::kElementwise,
-      .doc = "The magnitude of x1 with the sign of x2, which zeros have too.",
+      .doc = "The magnitude of x1 with the sign of x2. A zero has a sign too.",
       .operands = {"x1", "x2"},
       .dtypes = kFloating,
       .scalar = scalar_of<2>([](auto x1, auto x2) { return math::copysign(x1, x2); }),
@@ -245,7 +245,8 @@ void define_extremes(Registry& r) {
   r.define({
       .name = "maximum",
       .kind = Kind::kElementwise,
-      .doc = "The larger of x1 and x2, NaN if one is NaN. Equal operands share the gradient.",
+      .doc = "The larger of x1 and x2. The result is NaN if an operand is NaN. Equal operands "
+             "share the gradient.",
       .operands = {"x1", "x2"},
       .dtypes = kReal,
       .scalar = scalar_of<2>([](auto x1, auto x2) { return math::maximum(x1, x2); }),
@@ -255,7 +256,8 @@ void define_extremes(Registry& r) {
   r.define({
       .name = "minimum",
       .kind = Kind::kElementwise,
-      .doc = "The smaller of x1 and x2, NaN if one is NaN. Equal operands share the gradient.",
+      .doc = "The smaller of x1 and x2. The result is NaN if an operand is NaN. Equal operands "
+             "share the gradient.",
       .operands = {"x1", "x2"},
       .dtypes = kReal,
       .scalar = scalar_of<2>([](auto x1, auto x2) { return math::minimum(x1, x2); }),

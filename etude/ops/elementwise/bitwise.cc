@@ -26,16 +26,16 @@ OpDef bitwise(std::string_view name, std::string_view symbol, DTypeSet dtypes,
 
 void define_bitwise(Registry& r) {
   r.define(bitwise("bitwise_and", "&", kIntegersBool, {"x1", "x2"},
-                   "The bits that x1 and x2 share.",
+                   "The bits that are set in both x1 and x2.",
                    values_of<2>([](auto x1, auto x2) { return math::bitwise_and(x1, x2); })));
-  r.define(bitwise("bitwise_or", "|", kIntegersBool, {"x1", "x2"}, "The bits of x1 and of x2.",
+  r.define(bitwise("bitwise_or", "|", kIntegersBool, {"x1", "x2"},
+                   "The bits that are set in x1 or in x2.",
                    values_of<2>([](auto x1, auto x2) { return math::bitwise_or(x1, x2); })));
   r.define(bitwise("bitwise_xor", "^", kIntegersBool, {"x1", "x2"},
-                   "The bits in which x1 and x2 differ.",
+                   "The bits that are set in exactly one of x1 and x2.",
                    values_of<2>([](auto x1, auto x2) { return math::bitwise_xor(x1, x2); })));
-  OpDef invert =
-      bitwise("bitwise_invert", "~", kIntegersBool, {"x"}, "x with every bit turned over.",
-              values_of<1>([](auto x) { return math::bitwise_invert(x); }));
+  OpDef invert = bitwise("bitwise_invert", "~", kIntegersBool, {"x"}, "x with every bit inverted.",
+                         values_of<1>([](auto x) { return math::bitwise_invert(x); }));
   invert.rewrites = {{.name = "invert_of_invert",
                       .inner = "bitwise_invert",
                       .sample = "graph f(x: T[9,15]) -> (T[9,15])\n"
@@ -43,17 +43,18 @@ void define_bitwise(Registry& r) {
                                 "  %2 = bitwise_invert(%1)\n"
                                 "  return %2"}};
   r.define(std::move(invert));
-  OpDef left = bitwise(
-      "bitwise_left_shift", "<<", kIntegers, {"x1", "x2"},
-      "The bits of x1 moved up by x2 places; 0 if x2 is negative or at least the number of bits.",
-      values_of<2>([](auto x1, auto x2) { return math::bitwise_left_shift(x1, x2); }));
+  OpDef left =
+      bitwise("bitwise_left_shift", "<<", kIntegers, {"x1", "x2"},
+              "The bits of x1 shifted left by x2 places. The result is 0 if x2 is negative or at "
+              "least the number of bits.",
+              values_of<2>([](auto x1, auto x2) { return math::bitwise_left_shift(x1, x2); }));
   left.samples.ranges = {{-8, 8}, {0, 6}};
   r.define(std::move(left));
-  OpDef right = bitwise(
-      "bitwise_right_shift", ">>", kIntegers, {"x1", "x2"},
-      "The bits of x1 moved down by x2 places, keeping its sign; only the sign is left if x2 is "
-      "negative or at least the number of bits.",
-      values_of<2>([](auto x1, auto x2) { return math::bitwise_right_shift(x1, x2); }));
+  OpDef right =
+      bitwise("bitwise_right_shift", ">>", kIntegers, {"x1", "x2"},
+              "The bits of x1 shifted right by x2 places. The sign is kept. If x2 is negative or "
+              "at least the number of bits, only the sign is left.",
+              values_of<2>([](auto x1, auto x2) { return math::bitwise_right_shift(x1, x2); }));
   right.samples.ranges = {{-8, 8}, {0, 6}};
   r.define(std::move(right));
 }

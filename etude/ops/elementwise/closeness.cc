@@ -60,8 +60,8 @@ void define_isclose(Registry& r) {
   r.define({
       .name = "isclose",
       .kind = Kind::kComposition,
-      .doc = "Whether |x1 - x2| <= atol + rtol * |x2|, element by element; infinities are close to "
-             "themselves only, NaN to NaN only with equal_nan.",
+      .doc = "Whether |x1 - x2| <= atol + rtol * |x2|, element by element. An infinity is close "
+             "only to itself. NaN is close to NaN only with equal_nan.",
       .operands = {"x1", "x2"},
       .attrs = tolerances(),
       .lower = lower_isclose,
@@ -78,7 +78,8 @@ void define_closeness(Registry& r) {
   r.define({
       .name = "allclose",
       .kind = Kind::kComposition,
-      .doc = "Whether all elements of x1 and x2 are close, by the rule of isclose; a bool scalar.",
+      .doc = "Whether all elements of x1 and x2 are close by the rule of isclose. The result is a "
+             "bool scalar.",
       .operands = {"x1", "x2"},
       .attrs = tolerances(),
       .lower =
@@ -95,7 +96,8 @@ void define_closeness(Registry& r) {
   r.define({
       .name = "array_equal",
       .kind = Kind::kComposition,
-      .doc = "Whether x1 and x2 have the same shape and equal elements; a bool scalar.",
+      .doc =
+          "Whether x1 and x2 have the same shape and equal elements. The result is a bool scalar.",
       .operands = {"x1", "x2"},
       .lower =
           [](Operands in, const Attrs&) {

@@ -48,14 +48,13 @@ OpDef logical(std::string_view name, std::vector<OperandDef> operands, std::stri
 }
 
 void define_comparisons(Registry& r) {
-  r.define(
-      comparison("equal", "==", kAnyDType,
-                 "Whether x1 and x2 are equal, element by element with broadcasting; NaN equals "
-                 "nothing.",
-                 values_of<2>([](auto x1, auto x2) { return x1 == x2; })));
+  r.define(comparison(
+      "equal", "==", kAnyDType,
+      "Whether x1 and x2 are equal, element by element with broadcasting. NaN equals nothing.",
+      values_of<2>([](auto x1, auto x2) { return x1 == x2; })));
   r.define(comparison("not_equal", "!=", kAnyDType,
-                      "Whether x1 and x2 differ, element by element with broadcasting; NaN differs "
-                      "from all.",
+                      "Whether x1 and x2 differ, element by element with broadcasting. NaN differs "
+                      "from all numbers and from NaN.",
                       values_of<2>([](auto x1, auto x2) { return x1 != x2; })));
   r.define(comparison("less", "<", kReal, "Whether x1 < x2, element by element with broadcasting.",
                       values_of<2>([](auto x1, auto x2) { return x1 < x2; })));
@@ -71,13 +70,13 @@ void define_comparisons(Registry& r) {
 }
 
 void define_logic(Registry& r) {
-  r.define(logical("logical_and", {"x1", "x2"}, "Whether x1 and x2 both hold.",
+  r.define(logical("logical_and", {"x1", "x2"}, "Whether x1 and x2 are both true.",
                    values_of<2>([](auto x1, auto x2) { return math::logical_and(x1, x2); })));
-  r.define(logical("logical_or", {"x1", "x2"}, "Whether x1 or x2 holds, or both.",
+  r.define(logical("logical_or", {"x1", "x2"}, "Whether x1 or x2 is true, or both.",
                    values_of<2>([](auto x1, auto x2) { return math::logical_or(x1, x2); })));
-  r.define(logical("logical_xor", {"x1", "x2"}, "Whether exactly one of x1 and x2 holds.",
+  r.define(logical("logical_xor", {"x1", "x2"}, "Whether exactly one of x1 and x2 is true.",
                    values_of<2>([](auto x1, auto x2) { return math::logical_xor(x1, x2); })));
-  OpDef negation = logical("logical_not", {"x"}, "Whether x does not hold.",
+  OpDef negation = logical("logical_not", {"x"}, "Whether x is false.",
                            values_of<1>([](auto x) { return math::logical_not(x); }));
   negation.rewrites = {{.name = "not_of_not",
                         .inner = "logical_not",
@@ -96,7 +95,7 @@ void define_comparison(Registry& r) {
   r.define({
       .name = "where",
       .kind = Kind::kElementwise,
-      .doc = "x1 where the condition holds, else x2, with broadcasting.",
+      .doc = "x1 where the condition is true, else x2, with broadcasting.",
       .operands = {{"condition", kBool}, "x1", "x2"},
       .scalar = scalar_of<3>([](auto c, auto x1, auto x2) { return math::where(c, x1, x2); }),
       .rewrites = {{.name = "where_of_one_value",

@@ -75,7 +75,7 @@ void define_parts(Registry& r) {
   r.define({
       .name = "conj",
       .kind = Kind::kLinear,
-      .doc = "x with its imaginary part negated; real x comes back as it is.",
+      .doc = "x with its imaginary part negated. Real x is returned unchanged.",
       .operands = {"x"},
       .dtypes = kNumeric,
       .type = same_type,
@@ -101,7 +101,7 @@ void define_parts(Registry& r) {
   r.define({
       .name = "real",
       .kind = Kind::kLinear,
-      .doc = "Real part of x, a real tensor; real x comes back as it is.",
+      .doc = "Real part of x, a real tensor. Real x is returned unchanged.",
       .operands = {"x"},
       .dtypes = kNumeric,
       .type = real_type,
@@ -115,7 +115,7 @@ void define_parts(Registry& r) {
   r.define({
       .name = "imag",
       .kind = Kind::kLinear,
-      .doc = "Imaginary part of x, a real tensor; zeros for real x.",
+      .doc = "Imaginary part of x, a real tensor. The result is zeros for real x.",
       .operands = {"x"},
       .dtypes = kNumeric,
       .type = real_type,
@@ -131,9 +131,8 @@ void define_polar(Registry& r) {
   r.define({
       .name = "abs",
       .kind = Kind::kElementwise,
-      .doc =
-          "Absolute value of x, a real tensor; the smallest integer of a signed dtype wraps. Its "
-          "gradient at 0 is 0.",
+      .doc = "Absolute value of x, a real tensor. The smallest integer of a signed dtype wraps. "
+             "The gradient at 0 is 0.",
       .operands = {"x"},
       .dtypes = kNumeric,
       .type = real_type,
@@ -154,7 +153,7 @@ void define_polar(Registry& r) {
   r.define({
       .name = "sign",
       .kind = Kind::kElementwise,
-      .doc = "-1, 0 or 1 by the sign of x; x / abs(x) of complex x.",
+      .doc = "-1, 0 or 1 by the sign of x. For complex x, x / abs(x).",
       .operands = {"x"},
       .dtypes = kNumeric,
       .scalar = values_of<1>([](auto x) { return math::sign(x); }),

@@ -43,7 +43,7 @@ void define_exponentials(Registry& r) {
   r.define({
       .name = "expm1",
       .kind = Kind::kElementwise,
-      .doc = "exp(x) - 1, exact to the last digits near x = 0.",
+      .doc = "exp(x) - 1, accurate to the last digits near x = 0.",
       .operands = {"x"},
       .dtypes = kFloatingComplex,
       .scalar = scalar_of<1>([](auto x) { return math::expm1(x); }),
@@ -85,7 +85,7 @@ void define_logarithms(Registry& r) {
   r.define({
       .name = "log1p",
       .kind = Kind::kElementwise,
-      .doc = "log(1 + x), exact to the last digits near x = 0.",
+      .doc = "log(1 + x), accurate to the last digits near x = 0.",
       .operands = {"x"},
       .dtypes = kFloatingComplex,
       .scalar = scalar_of<1>([](auto x) { return math::log1p(x); }),
@@ -114,8 +114,8 @@ void define_differences(Registry& r) {
   r.define({
       .name = "log1mexp",
       .kind = Kind::kComposition,
-      .doc = "log(1 - exp(x)) for x below 0, exact to the last digits everywhere: "
-             "log1mexp(-1) is -0.4586751.",
+      .doc = "log(1 - exp(x)) for x below 0, accurate to the last digits everywhere: log1mexp(-1) "
+             "is -0.4586751.",
       .operands = {"x"},
       .dtypes = kFloatingComplex,
       .lower =
@@ -131,7 +131,7 @@ void define_differences(Registry& r) {
   r.define({
       .name = "logaddexp",
       .kind = Kind::kElementwise,
-      .doc = "log(exp(x1) + exp(x2)) without overflow on the way.",
+      .doc = "log(exp(x1) + exp(x2)) without intermediate overflow.",
       .operands = {"x1", "x2"},
       .dtypes = kFloating,
       .scalar = scalar_of<2>([](auto x1, auto x2) { return math::logaddexp(x1, x2); }),
@@ -143,7 +143,7 @@ void define_roots(Registry& r) {
   r.define({
       .name = "sqrt",
       .kind = Kind::kElementwise,
-      .doc = "Square root of x. Its gradient at 0 is infinite, but 0 where nothing flows back.",
+      .doc = "Square root of x. The gradient at 0 is infinite, but 0 if the cotangent is 0.",
       .operands = {"x"},
       .dtypes = kFloatingComplex,
       .scalar = scalar_of<1>([](auto x) { return math::sqrt(x); }),
@@ -163,7 +163,7 @@ void define_roots(Registry& r) {
   r.define({
       .name = "cbrt",
       .kind = Kind::kElementwise,
-      .doc = "Cube root of x; the principal one of a complex number.",
+      .doc = "Cube root of x. For complex x, the principal cube root.",
       .operands = {"x"},
       .dtypes = kFloatingComplex,
       .scalar = scalar_of<1>([](auto x) { return math::cbrt(x); }),

@@ -64,7 +64,8 @@ void define_rounding_functions(Registry& r) {
   r.define(rounding("ceil", "The smallest integer not below x, in the dtype of x.",
                     values_of<1>([](auto x) { return math::ceil(x); })));
   r.define(rounding("round",
-                    "The integer nearest to x, in the dtype of x; halves go to the even one.",
+                    "The integer nearest to x, in the dtype of x. A number halfway between two "
+                    "integers rounds to the even integer.",
                     values_of<1>([](auto x) { return math::round(x); })));
   r.define(rounding("trunc", "x without its fraction, in the dtype of x.",
                     values_of<1>([](auto x) { return math::trunc(x); })));
@@ -74,7 +75,8 @@ void define_rounding_functions(Registry& r) {
                           values_of<1>([](auto x) { return math::isinf(x); })));
   r.define(classification("isnan", kNumeric, "Whether x is NaN.",
                           values_of<1>([](auto x) { return math::isnan(x); })));
-  r.define(classification("signbit", kReal, "Whether x is negative, -0 and NaN by their sign bit.",
+  r.define(classification("signbit", kReal,
+                          "Whether x is negative. For -0 and NaN, the sign bit decides.",
                           values_of<1>([](auto x) { return math::signbit(x); })));
 }
 
@@ -189,9 +191,9 @@ void define_nan_to_num(Registry& r) {
   r.define({
       .name = "nan_to_num",
       .kind = Kind::kComposition,
-      .doc =
-          "x with NaN replaced by `nan` and infinities by `posinf` and `neginf`, which default to "
-          "the largest numbers of the dtype; in complex x, in both parts.",
+      .doc = "x with NaN replaced by `nan`, and infinities by `posinf` and `neginf`. The defaults "
+             "of these are the largest and the lowest number of the dtype. Both parts of a complex "
+             "x are replaced.",
       .operands = {"x"},
       .attrs = {{"nan", 0.0}, {"posinf", AttrKind::kReal, none}, {"neginf", AttrKind::kReal, none}},
       .dtypes = kNumeric,

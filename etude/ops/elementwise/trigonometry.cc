@@ -125,7 +125,7 @@ void define_inverse_hyperbolic(Registry& r) {
   r.define({
       .name = "acosh",
       .kind = Kind::kElementwise,
-      .doc = "The number, not negative, whose hyperbolic cosine is x.",
+      .doc = "The number, at least 0, whose hyperbolic cosine is x.",
       .operands = {"x"},
       .dtypes = kFloatingComplex,
       .scalar = scalar_of<1>([](auto x) { return math::acosh(x); }),

@@ -285,12 +285,11 @@ void define_convolution(Registry& r) {
       .name = "conv2d",
       .space = "nn",
       .doc = "Convolution of x [n, height, width, channels] with filter [height, width, channels / "
-             "groups, outputs], "
-             "plus bias [outputs]. padding is \"valid\", \"same\" or explicit_padding {top, "
-             "bottom, left, right}; "
-             "strides and dilations are one number or two. float32 filters of 3 by 3 with 16 "
-             "channels and more may be computed by Winograd's filtering, by four pixels at a time: "
-             "one that is not finite then makes its neighbours so.",
+             "groups, outputs], plus bias [outputs]. padding is \"valid\", \"same\" or "
+             "explicit_padding {top, bottom, left, right}. strides and dilations are one number or "
+             "two. Winograd's filtering may compute float32 filters of 3 by 3 with at least 16 "
+             "channels, four pixels at a time. A result that is not finite then makes its "
+             "neighbours not finite.",
       .operands = {"x", "filter", "bias?"},
       .attrs = {{"strides", std::vector<int64_t>{1}},
                 {"padding", "valid"},

@@ -475,7 +475,8 @@ void define_places(Registry& r) {
       .name = "crop",
       .space = kImageSpace,
       .kind = Kind::kComposition,
-      .doc = "height x width pixels of x [.., h, w, c] from row `top` and column `left` on.",
+      .doc =
+          "The height x width pixels of x [.., h, w, c] that begin at row `top` and column `left`.",
       .operands = {"x"},
       .attrs = {{"top", AttrKind::kInt},
                 {"left", AttrKind::kInt},
@@ -498,9 +499,8 @@ void define_places(Registry& r) {
       .name = "central_crop",
       .space = kImageSpace,
       .kind = Kind::kComposition,
-      .doc =
-          "The middle of x [.., h, w, c]: `fraction` of its height and width, with as many pixels "
-          "cut on both sides.",
+      .doc = "The middle of x [.., h, w, c]: `fraction` of its height and width, with equal "
+             "numbers of pixels cut on both sides.",
       .operands = {"x"},
       .attrs = {{"fraction", AttrKind::kReal}},
       .lower = lower_central_crop,
@@ -536,13 +536,12 @@ void define_resize(Registry& r) {
       .name = "resize",
       .space = kImageSpace,
       .kind = Kind::kComposition,
-      .doc = "x [.., h, w, c] with size [height, width]. Methods: nearest, bilinear, "
-             "bicubic (Keys, a = -1/2), lanczos3, lanczos5, gaussian (deviation 1/2), "
-             "mitchell, and area, the mean of the area that a pixel covers. `antialias` "
-             "widens the filters of smaller results. centers: pixel i is at i + 1/2 "
-             "(half_pixel), at i (legacy), or corners are on corners (aligned). Weights "
-             "outside of the image are left out, and the others scaled to sum to 1. "
-             "Integers become float32.",
+      .doc = "x [.., h, w, c] resampled to size [height, width]. Methods: nearest, bilinear, "
+             "bicubic (Keys, a = -1/2), lanczos3, lanczos5, gaussian (deviation 1/2), mitchell, "
+             "and area, the mean of the area that a pixel covers. `antialias` widens the filter if "
+             "the result is smaller. centers: pixel i is at i + 1/2 (half_pixel), at i (legacy), "
+             "or corner pixels coincide (aligned). Weights outside of the image are left out, and "
+             "the other weights are scaled to the sum 1. Integers become float32.",
       .operands = {"x"},
       .attrs = {{"size", AttrKind::kInts},
                 {"method", "bilinear"},
@@ -575,11 +574,11 @@ void define_image(Registry& r) {
   define_axis_ops(r);
   define_resize(r);
   define_places(r);
-  r.define(morphology("dilation2d",
-                      "The largest sum of x [n, h, w, c] and filter [height, width, c] in each "
-                      "window; pixels outside of the image are ignored. strides, padding and "
-                      "dilations as in nn.conv2d.",
-                      lower_dilation));
+  r.define(morphology(
+      "dilation2d",
+      "The largest sum of x [n, h, w, c] and filter [height, width, c] in each window. Pixels "
+      "outside of the image are ignored. strides, padding and dilations are as in nn.conv2d.",
+      lower_dilation));
   r.define(morphology("erosion2d",
                       "The least difference of x and the mirrored filter in each window: "
                       "-dilation2d(-x, flip(filter)).",

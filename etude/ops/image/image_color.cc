@@ -181,20 +181,20 @@ void define_colors(Registry& r) {
                  {{"delta", 0.25}}));
   OpDef contrast =
       color("adjust_contrast",
-            "The distance of x from the mean of its channel in the image, times a factor.",
+            "x with its distance from the mean of the channel in the image multiplied by a factor.",
             {{"factor", AttrKind::kReal}}, lower_contrast, {{"factor", 1.5}});
   contrast.errors = {
       {{"float32[2,3]"}, "an image is [.., height, width, channels]", {{"factor", 1.0}}}};
   r.define(contrast);
-  OpDef saturation =
-      color("adjust_saturation",
-            "x, red, green and blue from 0 on, with its saturation times a factor; a "
-            "colour that would pass 1 gets saturation 1.",
-            {{"factor", AttrKind::kReal}}, lower_saturation, {{"factor", 0.5}});
+  OpDef saturation = color("adjust_saturation",
+                           "x with its saturation multiplied by a factor. The channels are red, "
+                           "green and blue, at least 0. A saturation above 1 becomes 1.",
+                           {{"factor", AttrKind::kReal}}, lower_saturation, {{"factor", 0.5}});
   saturation.errors = {rgb, {{"float32[2,2,3]"}, "factor is -1", {{"factor", -1.0}}}};
   saturation.errors[0].attrs = {{"factor", 1.0}};
   r.define(saturation);
-  OpDef hue = color("adjust_hue", "x, red, green and blue, with its hue moved by delta turns.",
+  OpDef hue = color("adjust_hue",
+                    "x with its hue moved by delta turns. The channels are red, green and blue.",
                     {{"delta", AttrKind::kReal}}, lower_hue, {{"delta", 0.15}});
   hue.errors = {rgb};
   hue.errors[0].attrs = {{"delta", 0.1}};
@@ -205,8 +205,9 @@ void define_colors(Registry& r) {
             lower_grayscale, {});
   gray.errors = {rgb};
   r.define(gray);
-  OpDef to_hsv = color("rgb_to_hsv", "Red, green and blue as hue in turns, saturation and value.",
-                       {}, lower_rgb_to_hsv, {});
+  OpDef to_hsv =
+      color("rgb_to_hsv", "Converts red, green and blue to hue in turns, saturation and value.", {},
+            lower_rgb_to_hsv, {});
   to_hsv.errors = {rgb};
   r.define(to_hsv);
   OpDef to_rgb = color("hsv_to_rgb", "The inverse of rgb_to_hsv.", {}, lower_hsv_to_rgb, {});
@@ -243,10 +244,10 @@ void define_image_color(Registry& r) {
       .name = "ssim",
       .space = kImageSpace,
       .kind = Kind::kComposition,
-      .doc =
-          "The structural similarity of each pair of images [.., h, w, c], the mean over channels "
-          "and over the places of a window of filter_size pixels, normal with deviation "
-          "filter_sigma, that lies inside the image.",
+      .doc = "The structural similarity of each pair of images [.., h, w, c]. It is the mean over "
+             "channels and over all positions of a window inside the image. The window has "
+             "filter_size pixels per axis and the weights of a normal distribution with deviation "
+             "filter_sigma.",
       .operands = {"x", "y"},
       .attrs = {{"max_value", 1.0},
                 {"filter_size", 11},

@@ -268,9 +268,9 @@ void define_conv1d(Registry& r) {
       .name = "conv1d",
       .space = "nn",
       .kind = Kind::kComposition,
-      .doc = "Convolution of x [n, width, channels] with filter [width, channels / groups, "
-             "outputs], plus bias "
-             "[outputs]; as conv2d, with explicit_padding {before, after}.",
+      .doc =
+          "Convolution of x [n, width, channels] with filter [width, channels / groups, outputs], "
+          "plus bias [outputs]. Options are as in conv2d, with explicit_padding {before, after}.",
       .operands = {"x", "filter", "bias?"},
       .attrs = conv_attrs(true),
       .dtypes = kNumeric,
@@ -304,11 +304,9 @@ void define_conv3d(Registry& r) {
       .space = "nn",
       .kind = Kind::kComposition,
       .doc = "Convolution of x [n, depth, height, width, channels] with filter [depth, height, "
-             "width, channels / groups, "
-             "outputs], plus bias [outputs]; as conv2d, with explicit_padding {before, after} of "
-             "depth, height and "
-             "width, and one or three strides and dilations. memory: x once for each step of the "
-             "filter's depth.",
+             "width, channels / groups, outputs], plus bias [outputs]. Options are as in conv2d, "
+             "with one or three strides and dilations, and explicit_padding {before, after} of "
+             "depth, height and width. memory: x once for each step of the filter's depth.",
       .operands = {"x", "filter", "bias?"},
       .attrs = conv_attrs(true),
       .dtypes = kNumeric,
@@ -339,11 +337,10 @@ void define_depthwise(Registry& r) {
       .name = "depthwise_conv2d",
       .space = "nn",
       .kind = Kind::kComposition,
-      .doc = "Convolution of each channel of x [n, height, width, channels] with the `multiplier` "
-             "filters of its own in "
-             "filter [height, width, channels, multiplier], plus bias; the results of channel i "
-             "are those from i * "
-             "multiplier on. As conv2d with as many groups as channels.",
+      .doc =
+          "Convolution of each channel of x [n, height, width, channels] with its own `multiplier` "
+          "filters in filter [height, width, channels, multiplier], plus bias. The results of "
+          "channel i begin at i * multiplier. As conv2d with as many groups as channels.",
       .operands = {"x", "filter", "bias?"},
       .attrs = conv_attrs(false),
       .dtypes = kNumeric,

@@ -203,12 +203,11 @@ void define_fractional(Registry& r) {
       .name = "fractional_max_pool2d",
       .space = "nn",
       .kind = Kind::kComposition,
-      .doc = "Largest element of each region of x [n, height, width, channels]; an axis "
-             "has size / ratio regions, rounded down. Regions have at most two sizes, in an "
-             "order that follows from `seed`: shuffled, or pseudo-random, by one number "
-             "for each axis; overlapping regions share their last row and column with the "
-             "next region. ratio has one number for each axis of x, 1 for the first and "
-             "the last.",
+      .doc = "Largest element of each region of x [n, height, width, channels]. An axis has size / "
+             "ratio regions, rounded down. Regions have at most two sizes. `seed` determines their "
+             "order: shuffled, or pseudo-random by one number for each axis. Overlapping regions "
+             "share their last row and column with the next region. ratio has one number for each "
+             "axis of x, 1 for the first and the last axis.",
       .operands = {"x"},
       .attrs = {{"ratio", AttrKind::kReals},
                 {"pseudo_random", false},

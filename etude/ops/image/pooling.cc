@@ -193,10 +193,8 @@ void define_max_pool(Registry& r) {
       .name = "max_pool2d",
       .space = "nn",
       .doc = "Largest element of each window of x [n, height, width, channels]. strides default to "
-             "the window; "
-             "padding is \"valid\", \"same\" or explicit_padding {top, bottom, left, right}. Of "
-             "equal maxima the "
-             "first one gets the gradient.",
+             "the window. padding is \"valid\", \"same\" or explicit_padding {top, bottom, left, "
+             "right}. The first of several equal maxima gets the gradient.",
       .operands = {"x"},
       .attrs = window_attrs(),
       .dtypes = kReal,
@@ -226,9 +224,8 @@ void define_mean_pool(Registry& r) {
       .space = "nn",
       .kind = Kind::kLinear,
       .doc = "Mean of each window of x [n, height, width, channels], over the elements inside the "
-             "image. strides "
-             "default to the window; padding is \"valid\", \"same\" or explicit_padding {top, "
-             "bottom, left, right}.",
+             "image. strides default to the window. padding is \"valid\", \"same\" or "
+             "explicit_padding {top, bottom, left, right}.",
       .operands = {"x"},
       .attrs = window_attrs(),
       .dtypes = kFloating,

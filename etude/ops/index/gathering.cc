@@ -135,9 +135,9 @@ void define_take(Registry& r) {
   r.define({
       .name = "take",
       .kind = Kind::kLinear,
-      .doc = "The slices of x at `indices` along an axis, which the axes of the indices replace. "
-             "Negative indices count "
-             "from the end. Along axis 0 the gradient is sparse.",
+      .doc = "The slices of x at `indices` along an axis. In the result, the axes of the indices "
+             "replace this axis. Negative indices count from the end. Along axis 0 the gradient is "
+             "sparse.",
       .operands = {"x", {"indices", kIntegers}},
       .attrs = {{"axis", 0}},
       .type = take_type,
@@ -282,7 +282,7 @@ void define_masks(Registry& r) {
   r.define({
       .name = "boolean_mask",
       .kind = Kind::kGeneral,
-      .doc = "The rows of x at which the mask holds; the mask has the leading axes of x.",
+      .doc = "The rows of x where the mask is true. The mask has the leading axes of x.",
       .operands = {"x", {"mask", kBool}},
       .type = mask_type,
       .data = boolean_mask_values,

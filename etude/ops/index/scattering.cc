@@ -115,9 +115,8 @@ void define_along(Registry& r) {
   r.define({
       .name = "take_along_axis",
       .kind = Kind::kLinear,
-      .doc =
-          "Element [.., indices[.., j, ..], ..] of x for each element of the indices; other axes "
-          "broadcast.",
+      .doc = "Element [.., indices[.., j, ..], ..] of x for each element of the indices. Other "
+             "axes broadcast.",
       .operands = {"x", {"indices", kIntegers}},
       .attrs = {{"axis", -1}},
       .type = take_along_type,
@@ -176,9 +175,9 @@ void define_scattering(Registry& r) {
   r.define({
       .name = "scatter",
       .kind = Kind::kComposition,
-      .doc = "x with rows updated: row indices[i] is set to, or combined with, updates[i]. "
-             "Repeated indices all count, "
-             "in order, so that set keeps the last. mode: set, add, mul, min or max.",
+      .doc = "x with updated rows: row indices[i] is set to updates[i], or combined with "
+             "updates[i]. Repeated indices are applied in order, so set keeps the last update. "
+             "mode: set, add, mul, min or max.",
       .operands = {"x", {"indices", kIntegers}, "updates"},
       .attrs = {{"mode", "set"}},
       .lower = lower_scatter,
@@ -189,8 +188,9 @@ void define_scattering(Registry& r) {
   r.define({
       .name = "gather_nd",
       .kind = Kind::kComposition,
-      .doc = "The parts of x at coordinates: the last axis of the indices holds positions "
-             "on the first axes of x, after batch_dims axes that both share.",
+      .doc = "The parts of x at coordinates. The last axis of the indices holds positions on the "
+             "first axes of x. If batch_dims is given, x and the indices share that many leading "
+             "axes, and the positions are on the axes after these.",
       .operands = {"x", {"indices", kIntegers}},
       .attrs = {{"batch_dims", 0}},
       .lower = lower_gather_nd,

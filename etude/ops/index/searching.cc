@@ -92,8 +92,8 @@ void define_searching(Registry& r) {
   r.define({
       .name = "bincount",
       .kind = Kind::kGeneral,
-      .doc = "The number of occurrences of each of 0, 1, 2, ... in x, or the sum of their "
-             "weights; at least `minlength` bins.",
+      .doc = "The number of occurrences of each of 0, 1, 2, ... in x, or the sum of their weights. "
+             "The result has at least `minlength` bins.",
       .operands = {{"x", kIntegers}, {"weights?", kNumeric}},
       .attrs = {{"minlength", 0}},
       .type = bincount_type,

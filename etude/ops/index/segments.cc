@@ -211,8 +211,8 @@ void define_others(Registry& r) {
   r.define({
       .name = "segment_mean",
       .kind = Kind::kComposition,
-      .doc = "Row k of the result is the mean of the rows of x whose id is k, zeros if there are "
-             "none.",
+      .doc = "Row k of the result is the mean of the rows of x whose id is k, or zeros without "
+             "such rows.",
       .operands = {"x", {"ids", kIntegers}},
       .attrs = {{"num", AttrKind::kInt}},
       .dtypes = kFloatingComplex,
@@ -222,19 +222,18 @@ void define_others(Registry& r) {
   });
   r.define(extreme<Update::kMax>(
       "segment_max",
-      "Row k of the result is the largest of the rows of x whose id is k, element by element; "
-      "the lowest value of the dtype if there are none.",
+      "Row k of the result is the element-wise maximum of the rows of x whose id is k. Without "
+      "such rows, it is the lowest value of the dtype.",
       kReal, segment_extreme_vjp));
   r.define(extreme<Update::kMin>(
       "segment_min",
-      "Row k of the result is the smallest of the rows of x whose id is k, element by "
-      "element; the highest value of the dtype if there are none.",
+      "Row k of the result is the element-wise minimum of the rows of x whose id is k. Without "
+      "such rows, it is the highest value of the dtype.",
       kReal, segment_extreme_vjp));
-  r.define(extreme<Update::kMultiply>(
-      "segment_prod",
-      "Row k of the result is the product of the rows of x whose id is k, ones if there "
-      "are none.",
-      kNumeric, segment_prod_vjp));
+  r.define(extreme<Update::kMultiply>("segment_prod",
+                                      "Row k of the result is the product of the rows of x whose "
+                                      "id is k, or ones without such rows.",
+                                      kNumeric, segment_prod_vjp));
 }
 
 }  // namespace

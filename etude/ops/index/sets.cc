@@ -104,26 +104,27 @@ OpDef unique(std::string_view name, std::string_view doc, std::vector<std::strin
 
 void define_unique(Registry& r) {
   r.define(unique("unique_values",
-                  "The distinct elements of x, in ascending order; complex ones by their real "
-                  "parts, then by their imaginary parts. Each NaN is distinct and comes last; -0 "
-                  "and 0 are equal. The sizes of results depend on data, so staged functions "
-                  "refuse it.",
+                  "The distinct elements of x, in ascending order. Complex numbers are ordered by "
+                  "their real parts, then by their imaginary parts. Each NaN is distinct and comes "
+                  "last. -0 and 0 are equal. The size of the result depends on the elements of x, "
+                  "so staged functions refuse the op.",
                   {"values"}, unique_type<>, unique_values_of));
   r.define(unique("unique_counts",
                   "The distinct elements of x, as in unique_values, and their numbers of "
                   "occurrences, as int64.",
                   {"values", "counts"}, unique_type<'n'>, unique_counts_of));
   r.define(unique("unique_inverse",
-                  "The distinct elements of x, as in unique_values, and for each element of x "
-                  "its index among them, as int64 of the shape of x: x is take(values, "
-                  "inverse_indices).",
+                  "The distinct elements of x, as in unique_values, and for each element of x its "
+                  "index among the distinct elements. The indices are int64 of the shape of x: x "
+                  "is take(values, inverse_indices).",
                   {"values", "inverse_indices"}, unique_type<'x'>, unique_inverse_of));
-  r.define(unique("unique_all",
-                  "The distinct elements of x, as in unique_values; the first position of each "
-                  "in the flat x; for each element of x its index among them; and their numbers "
-                  "of occurrences. Numbers are int64.",
-                  {"values", "indices", "inverse_indices", "counts"}, unique_type<'n', 'x', 'n'>,
-                  unique_all_of));
+  r.define(unique(
+      "unique_all",
+      "The distinct elements of x, as in unique_values. For each distinct element, the position of "
+      "the first occurrence in the flat x and the number of occurrences. For each element of x, "
+      "its index among the distinct elements. Positions, indices and numbers are int64.",
+      {"values", "indices", "inverse_indices", "counts"}, unique_type<'n', 'x', 'n'>,
+      unique_all_of));
 }
 
 // An element of x2 is between its two insertion points in the sorted x2.
@@ -141,8 +142,9 @@ void define_sets(Registry& r) {
   r.define({
       .name = "isin",
       .kind = Kind::kComposition,
-      .doc = "Whether each element of x1 is among the elements of x2, of any shape; with `invert`, "
-             "whether it is not. NaN is among none. The cost is a sort of x2 and two searches.",
+      .doc =
+          "Whether each element of x1 is among the elements of x2, which has any shape. `invert` "
+          "negates the result. NaN is not found. The cost is a sort of x2 and two searches.",
       .operands = {"x1", "x2"},
       .attrs = {{"invert", false}},
       .dtypes = kReal,

@@ -279,10 +279,9 @@ void define_slicing(Registry& r) {
   r.define({
       .name = "slice",
       .kind = Kind::kComposition,
-      .doc = "The part of x from start[i] to before stop[i] along axis i, by Python's rules for "
-             "negative numbers and "
-             "ends beyond the size; missing axes stay whole. Contiguous parts share storage until "
-             "a write.",
+      .doc = "The part of x from start[i] to before stop[i] along axis i. Negative numbers and "
+             "ends beyond the size follow the rules of Python. Axes without a start stay whole. "
+             "Contiguous parts share storage until a write.",
       .operands = {"x"},
       .attrs = {{"start", AttrKind::kInts},
                 {"stop", AttrKind::kInts},
@@ -302,9 +301,8 @@ void define_slicing(Registry& r) {
   r.define({
       .name = "roll",
       .kind = Kind::kComposition,
-      .doc = "x with its elements moved by `shift` places along the given axes, round the end; "
-             "without axes x is rolled "
-             "as if flat.",
+      .doc = "x with its elements moved by `shift` places along the given axes. Elements that "
+             "leave one end enter at the other end. Without axes, x is rolled as if flat.",
       .operands = {"x"},
       .attrs = {{"shift", AttrKind::kInts}, {"axis", AttrKind::kInts, none}},
       .lower = lower_roll,

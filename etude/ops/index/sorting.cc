@@ -123,8 +123,8 @@ void define_sorts(Registry& r) {
                            .no_gradient_check = kTies};
   r.define({
       .name = "sort",
-      .doc = "x in ascending or descending order along an axis; NaN comes last. Equal elements "
-             "keep their order, and share their cotangents equally.",
+      .doc = "x in ascending or descending order along an axis. NaN comes last. Equal elements "
+             "keep their order and share their cotangents equally.",
       .operands = {"x"},
       .attrs = {{"axis", -1}, {"descending", false}, {"stable", true}},
       .dtypes = kReal,
@@ -177,8 +177,8 @@ void define_sorts(Registry& r) {
   });
   r.define({
       .name = "argsort",
-      .doc = "Positions, as int64, that sort x along an axis; NaN comes last, and equal elements "
-             "keep their order.",
+      .doc = "Positions, as int64, that sort x along an axis. NaN comes last. Equal elements keep "
+             "their order.",
       .operands = {"x"},
       .attrs = {{"axis", -1}, {"descending", false}, {"stable", true}},
       .dtypes = kReal,
@@ -198,9 +198,8 @@ void define_sorts(Registry& r) {
       {{"float32[2,3]"}, "k is 4, but axis 1 of operand 'x' has 3 elements", {{"k", int64_t{4}}}});
   r.define({
       .name = "top_k",
-      .doc = "The k largest elements along an axis, largest first, and their positions as "
-             "int64. Cotangents go to these positions, even if other positions hold equal "
-             "elements.",
+      .doc = "The k largest elements along an axis, largest first, and their positions as int64. "
+             "Cotangents go to these positions, even if other positions have equal elements.",
       .operands = {"x"},
       .attrs = {{"k", AttrKind::kInt}, {"axis", -1}},
       .results = {"values", "indices"},
@@ -222,12 +221,14 @@ void define_sorts(Registry& r) {
                   .no_gradient_check = kTies},
       .errors = errors,
   });
-  r.define(arg_extreme<true>("argmax",
-                             "Position of the first largest element along an axis, or of all as if "
-                             "flat, as int64. NaN wins."));
-  r.define(arg_extreme<false>("argmin",
-                              "Position of the first smallest element along an axis, or of all as "
-                              "if flat, as int64. NaN wins."));
+  r.define(
+      arg_extreme<true>("argmax",
+                        "Position of the first largest element along an axis, as int64. Without an "
+                        "axis, the position in the flat x. NaN counts as the largest element."));
+  r.define(arg_extreme<false>(
+      "argmin",
+      "Position of the first smallest element along an axis, as int64. Without an axis, the "
+      "position in the flat x. NaN counts as the smallest element."));
 }
 
 }  // namespace

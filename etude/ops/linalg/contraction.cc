@@ -157,7 +157,7 @@ void define_vectors(Registry& r) {
   r.define({
       .name = "vecdot",
       .kind = Kind::kComposition,
-      .doc = "Sum of conj(x) * y over one axis, counted from the last; the other axes broadcast.",
+      .doc = "Sum of conj(x) * y over one axis, counted from the last. The other axes broadcast.",
       .operands = {"x", "y"},
       .attrs = {{"axis", -1}},
       .dtypes = kNumeric,
@@ -173,9 +173,9 @@ void define_vectors(Registry& r) {
   r.define({
       .name = "dot",
       .kind = Kind::kComposition,
-      .doc = "Sum over the last axis of x and the last but one of y, or its only one; a scalar "
-             "multiplies. For "
-             "matrices this is matmul.",
+      .doc =
+          "Sum of products over the last axis of x and the last but one axis of y, or the only "
+          "axis of y. A scalar operand multiplies the other operand. For matrices, dot is matmul.",
       .operands = {"x", "y"},
       .dtypes = kNumeric,
       .lower = lower_dot,
@@ -202,8 +202,8 @@ void define_contraction(Registry& r) {
   r.define({
       .name = "tensordot",
       .kind = Kind::kComposition,
-      .doc = "Sum of products over chosen axes. axes is a count n, for the last n of x and "
-             "the first n of y, or the axes of x followed by the axes of y: tensordot(x, "
+      .doc = "Sum of products over chosen axes. axes is a count n, for the last n axes of x and "
+             "the first n axes of y. Or axes lists the axes of x, then the axes of y: tensordot(x, "
              "y, {0, 1, 1, 0}).",
       .operands = {"x", "y"},
       .attrs = {{"axes", AttrKind::kInts}},
@@ -233,7 +233,8 @@ void define_contraction(Registry& r) {
   r.define({
       .name = "cosine_similarity",
       .kind = Kind::kComposition,
-      .doc = "Cosine of the angle between x and y along one axis; 0 where one of them is 0.",
+      .doc =
+          "Cosine of the angle between x and y along one axis. The result is 0 where x or y is 0.",
       .operands = {"x", "y"},
       .attrs = cosine_attrs(),
       .dtypes = kFloating,
@@ -256,8 +257,7 @@ void define_contraction(Registry& r) {
       .name = "cdist",
       .kind = Kind::kComposition,
       .doc = "Euclidean distances between the points x [.., m, d] and y [.., n, d]: [.., m, n]. "
-             "Where points are equal "
-             "the gradient is 0.",
+             "The gradient is 0 where points are equal.",
       .operands = {"x", "y"},
       .dtypes = kFloating,
       .lower = lower_cdist,

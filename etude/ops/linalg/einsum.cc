@@ -247,11 +247,10 @@ void define_einsum(Registry& r) {
   r.define({
       .name = "einsum",
       .kind = Kind::kComposition,
-      .doc = "Sums of products over named axes: einsum(\"bik,bkj->bij\", {x, y}). A letter "
-             "names an axis of every operand that has it; letters that the result does not "
-             "have are summed over; a letter twice in one operand takes its diagonal; "
-             "'...' means axes that broadcast. The order of the products is chosen by "
-             "their cost.",
+      .doc = "Sums of products over named axes: einsum(\"bik,bkj->bij\", {x, y}). A letter names "
+             "an axis in every operand that has the letter. Letters that the result lacks are "
+             "summed over. A letter that is twice in one operand takes the diagonal. '...' means "
+             "axes that broadcast. The order of the products is chosen by their cost.",
       .operands = {"xs..."},
       .attrs = {{"equation", AttrKind::kText, true}},
       .dtypes = kNumeric,

@@ -341,10 +341,9 @@ void define_qr(Registry& r) {
       .name = "qr",
       .space = kLinalgSpace,
       .kind = Kind::kComposition,
-      .doc =
-          "x = q r for each matrix of x [.., m, n]: q with orthonormal columns, [.., m, k] for k "
-          "= min(m, n), and the upper triangle r; with mode \"complete\" q is square, which has "
-          "no derivative for m > n.",
+      .doc = "x = q r for each matrix of x [.., m, n]. q [.., m, k] has orthonormal columns, with "
+             "k = min(m, n), and r is an upper triangle. With mode \"complete\", q is square and "
+             "has no derivative for m > n.",
       .operands = {"x"},
       .attrs = {{"mode", "reduced"}},
       .results = {"q", "r"},
@@ -367,9 +366,9 @@ void define_eigenvalues(Registry& r) {
       .name = "eigh",
       .space = kLinalgSpace,
       .kind = Kind::kComposition,
-      .doc = "The eigenvalues of symmetric or hermitian x in ascending order, and its eigenvectors "
-             "as columns. The lower half of x is read, and cotangents reach that half alone. "
-             "Gradients by vectors are infinite for a matrix with equal eigenvalues.",
+      .doc = "The eigenvalues of symmetric or hermitian x in ascending order, and the eigenvectors "
+             "as columns. Only the lower half of x is read, and only this half gets cotangents. "
+             "Gradients by vectors are infinite if eigenvalues are equal.",
       .operands = {"x"},
       .results = {"values", "vectors"},
       .dtypes = kMatrixDTypes,
@@ -418,10 +417,10 @@ void define_singular_values(Registry& r) {
       .space = kLinalgSpace,
       .kind = Kind::kComposition,
       .doc = "x = u diag(s) vh for each matrix of x [.., m, n], with the singular values s in "
-             "descending order; u is [.., m, m] and vh [.., n, n], or without full_matrices of "
-             "min(m, n) vectors each. Full ones have no derivative unless m = n. Gradients by "
-             "vectors are infinite for a matrix with equal singular values, and where m and n "
-             "differ for one with a singular value 0.",
+             "descending order. u is [.., m, m] and vh is [.., n, n]. Without full_matrices, each "
+             "has min(m, n) vectors. Full matrices have no derivative unless m = n. Gradients by "
+             "vectors are infinite if singular values are equal, or if m and n differ and a "
+             "singular value is 0.",
       .operands = {"x"},
       .attrs = {{"full_matrices", true}},
       .results = {"u", "s", "vh"},
@@ -458,9 +457,9 @@ void define_inverses(Registry& r) {
   r.define({
       .name = "pinv",
       .space = kLinalgSpace,
-      .doc = "The pseudo-inverse of each matrix of x [.., m, n], [.., n, m]. Singular values up to "
-             "rtol times the largest count as 0; by default that is max(m, n) times the epsilon of "
-             "the dtype. The derivative is that at constant rank.",
+      .doc = "The pseudo-inverse [.., n, m] of each matrix of x [.., m, n]. Singular values up to "
+             "rtol times the largest count as 0. The default of rtol is max(m, n) times the "
+             "epsilon of the dtype. The derivative assumes constant rank.",
       .operands = {"x"},
       .attrs = attrs,
       .dtypes = kMatrixDTypes,
@@ -481,9 +480,9 @@ void define_inverses(Registry& r) {
   r.define({
       .name = "matrix_rank",
       .space = kLinalgSpace,
-      .doc = "The number of singular values of each matrix of x that are greater than rtol "
-             "times the largest (by default max(m, n) times the epsilon of the dtype), as "
-             "int64.",
+      .doc =
+          "The number of singular values of each matrix of x that are greater than rtol times the "
+          "largest, as int64. The default of rtol is max(m, n) times the epsilon of the dtype.",
       .operands = {"x"},
       .attrs = attrs,
       .dtypes = kMatrixDTypes,
@@ -506,8 +505,8 @@ void define_inverses(Registry& r) {
       .name = "lstsq",
       .space = kLinalgSpace,
       .kind = Kind::kComposition,
-      .doc = "The x of least norm for which |a x - b| is least, for a [.., m, n] and b [m] or "
-             "[.., m, k]: pinv(a, rtol) b.",
+      .doc = "The x of least norm that minimises |a x - b|, for a [.., m, n] and b [m] or [.., m, "
+             "k]: pinv(a, rtol) b.",
       .operands = {"a", "b"},
       .attrs = attrs,
       .dtypes = kMatrixDTypes,

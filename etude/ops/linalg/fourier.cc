@@ -457,40 +457,45 @@ OpDef frequencies(std::string_view name, std::string_view doc) {
 void define_functions(Registry& r) {
   r.define(transform<Form::kComplex, false, false>(
       "fft",
-      "The discrete Fourier transform along an axis: y_k = sum over j of x_j exp(-2 "
-      "pi i j k / n). x is cut to n elements or padded with zeros at the end. norm "
-      "selects the direction that is divided by n: \"backward\" the inverse, "
-      "\"forward\" this transform, \"ortho\" both by its root. The time is of order n "
-      "log n for every n."));
+      "The discrete Fourier transform along an axis: y_k = sum over j of x_j exp(-2 pi i j k / n). "
+      "x is cut to n elements or padded with zeros at the end. norm selects the transform that "
+      "divides by n: the inverse (\"backward\") or this one (\"forward\"). With \"ortho\", both "
+      "divide by sqrt(n). The time is O(n log n) for every n."));
   r.define(transform<Form::kComplex, true, false>(
       "ifft",
-      "The inverse of fft: a plus in the exponent, and divided by n for norm \"backward\"."));
-  r.define(transform<Form::kOfReal, false, false>(
-      "rfft", "The first n / 2 + 1 elements of fft of real x; the others are their conjugates."));
+      "The inverse of fft: the exponent has a plus sign, and norm \"backward\" divides by n."));
+  r.define(
+      transform<Form::kOfReal, false, false>("rfft",
+                                             "The first n / 2 + 1 elements of the fft of real x. "
+                                             "The other elements are the conjugates of these."));
   r.define(transform<Form::kToReal, true, false>(
       "irfft",
-      "The n real numbers, by default 2 (size - 1), whose rfft is x. Imaginary "
-      "parts that are 0 in such a spectrum are not read."));
+      "The n real numbers whose rfft is x; n is 2 (size - 1) by default. Imaginary parts that must "
+      "be 0 in an rfft are not read."));
   r.define(hermitian("hfft",
-                     "The n real numbers, by default 2 (size - 1), that are fft of a signal whose "
-                     "first half is x and whose other half are the conjugates.",
+                     "The fft of a signal with conjugate symmetry: n real numbers, by default n = "
+                     "2 (size - 1). x is the first half of the signal.",
                      kDTypes, lower_hfft));
-  r.define(hermitian("ihfft", "The inverse of hfft, for real x: its first n / 2 + 1 elements.",
+  r.define(hermitian("ihfft",
+                     "The inverse of hfft for real x: the first n / 2 + 1 elements of the signal.",
                      DTypeSet(kFloat32) | kFloat64, lower_ihfft));
-  r.define(transform<Form::kComplex, false, true>("fftn",
-                                                  "fft along each of `axes`, all by default, with "
-                                                  "the lengths s; s alone goes to the last axes."));
+  r.define(transform<Form::kComplex, false, true>(
+      "fftn",
+      "fft along each of `axes`, by default all, with the lengths s. Without axes, s applies to "
+      "the last axes."));
   r.define(transform<Form::kComplex, true, true>("ifftn", "The inverse of fftn."));
   r.define(transform<Form::kOfReal, false, true>(
       "rfftn", "rfft along the last of `axes` and fft along the others."));
   r.define(transform<Form::kToReal, true, true>("irfftn", "The inverse of rfftn."));
-  r.define(shift<false>("fftshift",
-                        "x with frequency 0 in the middle of each of `axes`, all by default."));
+  r.define(shift<false>(
+      "fftshift", "x with frequency 0 moved to the middle of each of `axes`, by default all."));
   r.define(shift<true>("ifftshift", "The inverse of fftshift."));
-  r.define(frequencies<false>(
-      "fftfreq", "The frequencies of the elements of fft of n samples at a distance of d."));
-  r.define(frequencies<true>(
-      "rfftfreq", "The frequencies of the elements of rfft of n samples at a distance of d."));
+  r.define(frequencies<false>("fftfreq",
+                              "The frequencies of the elements of an fft of n samples. d is the "
+                              "distance between samples."));
+  r.define(frequencies<true>("rfftfreq",
+                             "The frequencies of the elements of an rfft of n samples. d is the "
+                             "distance between samples."));
 }
 
 }  // namespace

@@ -241,9 +241,9 @@ void define_cholesky(Registry& r) {
       .name = "cholesky",
       .space = kLinalgSpace,
       .kind = Kind::kComposition,
-      .doc = "The lower triangle l with a positive diagonal for which l l^H = x, or its "
-             "adjoint (upper). x is positive definite. Only its lower half is read, and "
-             "cotangents reach that half alone.",
+      .doc = "The lower triangle l with a positive diagonal for which l l^H = x, or its adjoint "
+             "(upper). x is positive definite. Only the lower half of x is read, and only this "
+             "half gets cotangents.",
       .operands = {"x"},
       .attrs = {{"upper", false}},
       .dtypes = kMatrixDTypes,
@@ -288,8 +288,8 @@ void define_systems(Registry& r) {
       .name = "solve",
       .space = kLinalgSpace,
       .kind = Kind::kComposition,
-      .doc = "x with a x = b for square a [.., n, n] and b [n], [.., n, k], or [.., n] with the "
-             "leading axes of a where that cannot be read as [.., n, k]; leading axes broadcast.",
+      .doc = "The x with a x = b for square a [.., n, n]. b is [n], [.., n, k], or [.., n] with "
+             "the leading axes of a if b cannot be read as [.., n, k]. Leading axes broadcast.",
       .operands = {"a", "b"},
       .dtypes = kMatrixDTypes,
       .lower = lower_solve,
@@ -338,9 +338,9 @@ void define_systems(Registry& r) {
       .name = "triangular_solve",
       .space = kLinalgSpace,
       .kind = Kind::kComposition,
-      .doc = "x with a x = b, or a^T x = b (transpose), for the lower or upper half of a; "
-             "`unit` takes its diagonal as ones. b as in solve. The other half of a is not "
-             "read.",
+      .doc = "The x with a x = b, or a^T x = b (transpose), for the lower or upper half of a. The "
+             "other half of a is not read. With `unit`, the diagonal of a counts as ones. b is as "
+             "in solve.",
       .operands = {"a", "b"},
       .attrs = attrs,
       .dtypes = kMatrixDTypes,
@@ -368,9 +368,9 @@ void define_determinants(Registry& r) {
   r.define({
       .name = "det",
       .space = kLinalgSpace,
-      .doc = "The determinant of each matrix of x [.., n, n]; 1 for empty matrices. Its "
-             "gradient is the matrix of cofactors. No derivative divides by the "
-             "determinant, so it may be 0. The derivative of order k costs n^k.",
+      .doc = "The determinant of each matrix of x [.., n, n], which is 1 for an empty matrix. The "
+             "gradient is the matrix of cofactors. No derivative divides by the determinant, so "
+             "the determinant may be 0. The derivative of order k costs n^k.",
       .operands = {"x"},
       .dtypes = kMatrixDTypes,
       .type = [](const TypeCall& call) { return Types{log_det_type(call)[0]}; },
@@ -417,8 +417,9 @@ void define_determinants(Registry& r) {
   r.define({
       .name = "slogdet",
       .space = kLinalgSpace,
-      .doc = "The sign of the determinant of each matrix, of size 1 if it is complex, and the "
-             "logarithm of its absolute value: 0 and -infinity where it is 0.",
+      .doc = "The sign of the determinant of each matrix, a number of magnitude 1 if it is "
+             "complex, and the logarithm of its absolute value. If the determinant is 0, they are "
+             "0 and -infinity.",
       .operands = {"x"},
       .results = {"sign", "logabsdet"},
       .dtypes = kMatrixDTypes,

@@ -84,8 +84,8 @@ void define_diagonals(Registry& r) {
       .name = "diagonal",
       .space = kLinalgSpace,
       .kind = Kind::kLinear,
-      .doc = "Diagonal `offset` of each matrix of x [.., m, n]; above the main one for a positive "
-             "offset.",
+      .doc = "Diagonal `offset` of each matrix of x [.., m, n]. A positive offset is above the "
+             "main diagonal.",
       .operands = {"x"},
       .attrs = attrs,
       .dtypes = kAnyDType,
@@ -144,8 +144,8 @@ void define_diagonals(Registry& r) {
       .name = "band_part",
       .space = kLinalgSpace,
       .kind = Kind::kComposition,
-      .doc = "x with zeros outside a band: `lower` diagonals below the main one and `upper` above "
-             "it are kept; a negative number keeps all on its side.",
+      .doc = "x with zeros outside a band. The band has `lower` diagonals below the main diagonal "
+             "and `upper` diagonals above. A negative number keeps all diagonals on its side.",
       .operands = {"x"},
       .attrs = {{"lower", AttrKind::kInt}, {"upper", AttrKind::kInt}},
       .dtypes = kAnyDType,
@@ -245,7 +245,8 @@ void define_norms(Registry& r) {
       .name = "matrix_power",
       .space = kLinalgSpace,
       .kind = Kind::kComposition,
-      .doc = "The product of n factors x, for each square matrix; of its inverse for negative n.",
+      .doc = "The product of n factors x for each square matrix. For negative n, the product of -n "
+             "factors of the inverse.",
       .operands = {"x"},
       .attrs = {{"n", AttrKind::kInt}},
       .dtypes = kMatrixDTypes,
@@ -261,10 +262,10 @@ void define_norms(Registry& r) {
       .name = "matrix_norm",
       .space = kLinalgSpace,
       .kind = Kind::kComposition,
-      .doc =
-          "A norm of each matrix of x: \"fro\", \"nuc\" (the sum of singular values), \"2\" and "
-          "\"-2\" (the largest and the least of them), \"1\" and \"-1\" (of columns by the sum of "
-          "absolute values), \"inf\" and \"-inf\" (of rows).",
+      .doc = "A norm of each matrix of x. \"fro\" is the Frobenius norm. \"nuc\" is the sum of the "
+             "singular values; \"2\" and \"-2\" are the largest and the least of them. \"1\" and "
+             "\"-1\" are the largest and the least sum of absolute values of a column; \"inf\" and "
+             "\"-inf\" of a row.",
       .operands = {"x"},
       .attrs = {{"ord", "fro"}, {"keepdims", false}},
       .dtypes = kMatrixDTypes,
@@ -286,10 +287,9 @@ void define_norms(Registry& r) {
       .name = "vector_norm",
       .space = kLinalgSpace,
       .kind = Kind::kComposition,
-      .doc =
-          "A norm of x over `axis`, all of it by default, as if flat: (sum |x|^ord)^(1/ord), the "
-          "number of elements that are not 0 for 0, the largest or least size for an infinite "
-          "ord.",
+      .doc = "A norm of x over `axis`; by default x counts as flat. The norm is (sum "
+             "|x|^ord)^(1/ord). For ord 0 it is the number of nonzero elements, for infinite ord "
+             "the largest or the least magnitude.",
       .operands = {"x"},
       .attrs = {{"ord", 2.0}, {"axis", AttrKind::kInts, none}, {"keepdims", false}},
       .dtypes = kFloatingComplex,

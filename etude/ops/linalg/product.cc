@@ -128,11 +128,10 @@ void define_product(Registry& r) {
   r.define({
       .name = "matmul",
       .kind = Kind::kLinear,
-      .doc = "Matrix product of x [.., m, k] and y [.., k, n]; the axes before the last two "
-             "broadcast. An operand "
-             "with one axis is a row on the left and a column on the right, and its axis is not in "
-             "the result. "
-             "transpose_x and transpose_y exchange the last two axes of an operand first.",
+      .doc = "Matrix product of x [.., m, k] and y [.., k, n]. The axes before the last two "
+             "broadcast. An operand with one axis is a row on the left and a column on the right, "
+             "and the result lacks its axis. transpose_x and transpose_y first swap the last two "
+             "axes of an operand.",
       .operands = {"x", "y"},
       .attrs = {{"transpose_x", false}, {"transpose_y", false}},
       .dtypes = kNumeric,

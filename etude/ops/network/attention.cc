@@ -453,16 +453,16 @@ void define_attention(Registry& r) {
       .name = "scaled_dot_product_attention",
       .space = "nn",
       .kind = Kind::kComposition,
-      .doc = "softmax(scale q k^T + bias) v for q [.., queries, dim], k [.., keys, dim] "
-             "and v [.., keys, out]; leading axes broadcast. `scale` is 1 / sqrt(dim) by "
-             "default. Query i sees keys where mask [.., queries, keys] is true, and with "
-             "`causal` only keys up to i; the result of a query that sees no key is zeros. "
-             "Each weight is 0 with the probability `dropout`, else divided by 1 - "
-             "dropout, as by random::bernoulli(1 - dropout) with `key`; an absent key is "
-             "drawn from the generator of the thread; keys [.., 2] are for the first "
-             "leading axes. The matrix of scores is not stored: memory is linear in "
-             "queries and keys, forward and backward, except for the gradient of a bias "
-             "and second derivatives. Half types compute in float32.",
+      .doc =
+          "softmax(scale q k^T + bias) v for q [.., queries, dim], k [.., keys, dim] and v [.., "
+          "keys, out]. Leading axes broadcast. `scale` is 1 / sqrt(dim) by default. Query i sees "
+          "the keys where mask [.., queries, keys] is true, and with `causal` only keys up to i. A "
+          "query that sees no key has the result 0. With the probability `dropout` a weight "
+          "becomes 0; other weights are divided by 1 - dropout. The draws are random::bernoulli(1 "
+          "- dropout) with `key`. An absent key is drawn from the generator of the thread. Keys "
+          "[.., 2] belong to the first leading axes. The matrix of scores is not stored: memory is "
+          "linear in queries and keys, forward and backward, except for the gradient of a bias and "
+          "for second derivatives. Half types compute in float32.",
       .operands = {"q", "k", "v", {"mask?", kBool}, "bias?", {"key?@host", kUInt64}},
       .attrs = {{"causal", false}, {"scale", AttrKind::kReal, none}, {"dropout", 0.0}},
       .dtypes = kFloating,

@@ -240,10 +240,9 @@ void define_cross_entropy(Registry& r) {
       .space = "nn",
       .kind = Kind::kComposition,
       .doc = "Cross entropy of softmax(logits) with labels: integers [..] or probabilities [.., "
-             "classes]. "
-             "Smoothing mixes labels with the even distribution; rows whose label is ignore_index "
-             "count "
-             "nothing; class weights multiply each class, and the mean is then the weighted one.",
+             "classes]. Smoothing mixes labels with the uniform distribution. Rows whose label is "
+             "ignore_index do not count. Class weights multiply each class, and the mean is then "
+             "the weighted mean.",
       .operands = {"logits", {"labels", kLabels}, {"class_weights?", kFloating}},
       .attrs = {{"reduction", "mean"},
                 {"label_smoothing", 0.0},

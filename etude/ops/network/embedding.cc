@@ -43,10 +43,9 @@ void define_embedding(Registry& r) {
       .name = "rotary_embedding",
       .space = "nn",
       .kind = Kind::kComposition,
-      .doc = "x [.., time, size] with the pairs (i, size / 2 + i) of its last axis turned by "
-             "position * base^(-2 i / size): "
-             "products of two such rows depend on the difference of their positions alone. "
-             "positions: [time].",
+      .doc = "x [.., time, size] with the pairs (i, size / 2 + i) of its last axis rotated by the "
+             "angle position * base^(-2 i / size). The product of two such rows depends only on "
+             "the difference of their positions. positions: [time].",
       .operands = {"x", {"positions", kReal}},
       .attrs = {{"base", 10000.0}},
       .dtypes = kFloating,
@@ -61,8 +60,8 @@ void define_embedding(Registry& r) {
       .name = "embedding_lookup",
       .space = "nn",
       .kind = Kind::kComposition,
-      .doc = "The rows of table [rows, size] that `ids` name: [ids.., size]. The gradient of the "
-             "table is sparse: the rows that were taken.",
+      .doc = "The rows of table [rows, size] at the indices `ids`: [ids.., size]. The gradient of "
+             "the table is sparse: it has only the rows that were read.",
       .operands = {"table", {"ids", kIntegers}},
       .dtypes = kAnyDType,
       .lower = lower_lookup,

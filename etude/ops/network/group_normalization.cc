@@ -192,11 +192,9 @@ void define_groups(Registry& r) {
       .name = "group_normalize",
       .space = "nn",
       .kind = Kind::kComposition,
-      .doc = "x [n, .., features] less its mean and divided by sqrt(variance + epsilon), both over "
-             "all that belongs to "
-             "one example and one group of adjacent features, times scale, plus offset, which have "
-             "one number for each "
-             "feature and may be left out.",
+      .doc = "x [n, .., features] less its mean, divided by sqrt(variance + epsilon), times scale, "
+             "plus offset. Mean and variance are over one example and one group of adjacent "
+             "features. scale and offset have one number for each feature, and may be absent.",
       .operands = {"x", "scale?", "offset?"},
       .attrs = {{"groups", AttrKind::kInt}, {"axis", -1}, {"epsilon", 0.001}},
       .dtypes = kFloating,
@@ -221,8 +219,8 @@ void define_groups(Registry& r) {
       .name = "instance_normalize",
       .space = "nn",
       .kind = Kind::kComposition,
-      .doc = "As group_normalize with one group for each feature: each feature of each example by "
-             "itself.",
+      .doc = "As group_normalize with one group for each feature. Each feature of each example is "
+             "normalised separately.",
       .operands = {"x", "scale?", "offset?"},
       .attrs = {{"axis", -1}, {"epsilon", 0.001}},
       .dtypes = kFloating,
@@ -243,9 +241,8 @@ void define_group_normalization(Registry& r) {
       .name = "rms_normalize",
       .space = "nn",
       .kind = Kind::kComposition,
-      .doc = "x divided by the root of its mean square over `axes`, plus epsilon under the root, "
-             "times scale, which has "
-             "the sizes of x on `axes`, in ascending order, and may be left out.",
+      .doc = "x / sqrt(mean square + epsilon) * scale, with the mean over `axes`. scale has the "
+             "sizes of x on `axes`, in ascending order, and may be absent.",
       .operands = {"x", "scale?"},
       .attrs = {{"axes", AttrKind::kInts}, {"epsilon", 0.001}},
       .dtypes = kFloating,
@@ -260,8 +257,8 @@ void define_group_normalization(Registry& r) {
       .name = "l2_normalize",
       .space = "nn",
       .kind = Kind::kComposition,
-      .doc = "x divided by its Euclidean length along an axis; lengths below sqrt(epsilon) count "
-             "as that.",
+      .doc = "x divided by its Euclidean length along an axis. A length below sqrt(epsilon) counts "
+             "as sqrt(epsilon).",
       .operands = {"x"},
       .attrs = {{"axis", -1}, {"epsilon", 1e-12}},
       .dtypes = kFloating,

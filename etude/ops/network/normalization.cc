@@ -234,8 +234,8 @@ void define_normalization(Registry& r) {
       .name = "batch_normalize",
       .space = "nn",
       .kind = Kind::kComposition,
-      .doc = "(x - mean) / sqrt(var + epsilon) * scale + offset, with one number of each "
-             "for every index of `axis`. The statistics are the moments over the other "
+      .doc = "(x - mean) / sqrt(var + epsilon) * scale + offset. mean, var, scale and offset have "
+             "one number for each index of `axis`. The statistics are the moments over the other "
              "axes, or running statistics.",
       .operands = {"x", "mean", "var", "offset", "scale"},
       .attrs = {{"axis", -1}, {"epsilon", 0.001}},
@@ -256,8 +256,8 @@ void define_normalization(Registry& r) {
       .name = "batch_standardize",
       .space = "nn",
       .kind = Kind::kComposition,
-      .doc = "As batch_normalize by the mean and variance of x itself over the other axes, in one "
-             "fused step for the last axis; and that mean and variance.",
+      .doc = "batch_normalize with the mean and variance of x over the other axes, computed in one "
+             "fused step for the last axis. Also returns this mean and variance.",
       .operands = {"x", "offset", "scale"},
       .attrs = {{"axis", -1}, {"epsilon", 0.001}},
       .results = {"y", "mean", "var"},
@@ -277,9 +277,9 @@ void define_normalization(Registry& r) {
       .name = "layer_normalize",
       .space = "nn",
       .kind = Kind::kComposition,
-      .doc = "x less its mean over `axes` and divided by sqrt(variance + epsilon), times scale, "
-             "plus offset; these two "
-             "have the sizes of x on `axes`, in ascending order, and may be left out.",
+      .doc = "x less its mean over `axes`, divided by sqrt(variance + epsilon), times scale, plus "
+             "offset. scale and offset have the sizes of x on `axes`, in ascending order. They may "
+             "be absent.",
       .operands = {"x", "scale?", "offset?"},
       .attrs = {{"axes", AttrKind::kInts}, {"epsilon", 0.001}},
       .dtypes = kFloating,

@@ -107,7 +107,7 @@ void define_softmax(Registry& r) {
   r.define({
       .name = "softmax",
       .space = "nn",
-      .doc = "exp(x) divided by its sum along an axis; computed from x - max(x), so that nothing "
+      .doc = "exp(x) divided by its sum along an axis. Computed from x - max(x), so nothing "
              "overflows.",
       .operands = {"x"},
       .attrs = {{"axis", -1}},
@@ -147,7 +147,8 @@ void define_softmax(Registry& r) {
   r.define({
       .name = "log_softmax",
       .space = "nn",
-      .doc = "Logarithm of softmax along an axis, without forming it: finite for all finite x.",
+      .doc = "Logarithm of softmax along an axis. The softmax is not formed, so the result is "
+             "finite for all finite x.",
       .operands = {"x"},
       .attrs = {{"axis", -1}},
       .dtypes = kFloating,

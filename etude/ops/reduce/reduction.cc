@@ -151,8 +151,8 @@ void define_reduction(Registry& r) {
   r.define({
       .name = "sum",
       .kind = Kind::kLinear,
-      .doc = "Sum over the given axes, or over all. Narrow integers and bools become int32 "
-             "or uint32; half types accumulate in float32. Pairwise, and independent of "
+      .doc = "Sum over the given axes, or over all. Narrow integers and bools become int32 or "
+             "uint32. Half types accumulate in float32. The sum is pairwise and does not depend on "
              "the number of threads.",
       .operands = {"x"},
       .attrs = axis_attrs(),
@@ -167,8 +167,8 @@ void define_reduction(Registry& r) {
   r.define({
       .name = "mean",
       .kind = Kind::kLinear,
-      .doc = "Arithmetic mean over the given axes, or over all; NaN of no elements. Takes integers "
-             "and bools.",
+      .doc = "Arithmetic mean over the given axes, or over all. The mean of no elements is NaN. "
+             "Integers and bools are accepted.",
       .operands = {"x"},
       .attrs = axis_attrs(),
       .dtypes = kFloatingComplex,
@@ -214,8 +214,8 @@ void define_reduction(Registry& r) {
   });
   r.define({
       .name = "prod",
-      .doc = "Product over the given axes, or over all; 1 of no elements. Bools become "
-             "int32.",
+      .doc = "Product over the given axes, or over all. The product of no elements is 1. Bools "
+             "become int32.",
       .operands = {"x"},
       .attrs = axis_attrs(),
       .dtypes = kNumeric | kBool,
@@ -230,9 +230,8 @@ void define_reduction(Registry& r) {
   empty.push_back({{"float32[2,0]"}, "has no element along the reduced axes", {{"axis", Ints{1}}}});
   r.define({
       .name = "max",
-      .doc = "Largest element along the given axes, or of all. NaN wins. In derivatives k tied "
-             "elements "
-             "get 1/k each.",
+      .doc = "Largest element along the given axes, or of all. The result is NaN if an element is "
+             "NaN. In derivatives, each of k equal largest elements gets 1 / k.",
       .operands = {"x"},
       .attrs = axis_attrs(),
       .dtypes = kReal,
@@ -245,8 +244,8 @@ void define_reduction(Registry& r) {
   });
   r.define({
       .name = "min",
-      .doc = "Smallest element along the given axes, or of all. NaN wins. In derivatives k tied "
-             "elements get 1/k each.",
+      .doc = "Smallest element along the given axes, or of all. The result is NaN if an element is "
+             "NaN. In derivatives, each of k equal smallest elements gets 1 / k.",
       .operands = {"x"},
       .attrs = axis_attrs(),
       .dtypes = kReal,
@@ -259,7 +258,8 @@ void define_reduction(Registry& r) {
   });
   r.define({
       .name = "all",
-      .doc = "Whether all elements along the given axes are true (not zero); true of none.",
+      .doc = "Whether all elements along the given axes are true (not zero). The result for no "
+             "elements is true.",
       .operands = {"x"},
       .attrs = axis_attrs(),
       .type = reduce_type<Reduce::kAll>,
@@ -271,7 +271,8 @@ void define_reduction(Registry& r) {
   });
   r.define({
       .name = "any",
-      .doc = "Whether any element along the given axes is true (not zero); false of none.",
+      .doc = "Whether any element along the given axes is true (not zero). The result for no "
+             "elements is false.",
       .operands = {"x"},
       .attrs = axis_attrs(),
       .type = reduce_type<Reduce::kAny>,

@@ -141,9 +141,8 @@ void define_running(Registry& r) {
   r.define({
       .name = "cumulative_sum",
       .kind = Kind::kLinear,
-      .doc = "Running sums along an axis. `exclusive` leaves out the element itself; "
-             "`reverse` runs from the end; include_initial puts 0 in front, and the result "
-             "is one longer.",
+      .doc = "Running sums along an axis. `exclusive` leaves out the element itself. `reverse` "
+             "starts at the end. include_initial puts 0 in front, so the result is longer by one.",
       .operands = {"x"},
       .attrs = scan_attrs(),
       .dtypes = kNumeric,
@@ -156,9 +155,8 @@ void define_running(Registry& r) {
   });
   r.define({
       .name = "cumulative_prod",
-      .doc = "Running products along an axis. `exclusive` leaves out the element itself; "
-             "`reverse` runs from the end; include_initial puts 1 in front, and the result "
-             "is one longer.",
+      .doc = "Running products along an axis. `exclusive` leaves out the element itself. `reverse` "
+             "starts at the end. include_initial puts 1 in front, so the result is longer by one.",
       .operands = {"x"},
       .attrs = scan_attrs(),
       .dtypes = kNumeric,

@@ -202,8 +202,8 @@ void define_spread(Registry& r) {
       .name = "var",
       .kind = Kind::kComposition,
       .doc = "Variance over the given axes, or over all: the sum of squared distances from the "
-             "mean, divided by their "
-             "number less `correction`; NaN if that is not positive.",
+             "mean, divided by n - correction for n elements. The result is NaN if n - correction "
+             "is not positive.",
       .operands = {"x"},
       .attrs = var_attrs(),
       .dtypes = kFloating,
@@ -214,9 +214,8 @@ void define_spread(Registry& r) {
   r.define({
       .name = "std",
       .kind = Kind::kComposition,
-      .doc = "Standard deviation over the given axes, or over all: the root of var. Its derivative "
-             "where all elements "
-             "are equal is 0.",
+      .doc = "Standard deviation over the given axes, or over all: the square root of var. The "
+             "derivative is 0 where all elements are equal.",
       .operands = {"x"},
       .attrs = var_attrs(),
       .dtypes = kFloating,
@@ -307,11 +306,9 @@ void define_statistics(Registry& r) {
   r.define({
       .name = "norm",
       .kind = Kind::kComposition,
-      .doc = "Vector norm over the given axes, or of all elements: the `ord`-th root of the sum of "
-             "their sizes to that "
-             "power; the largest size for infinity, the count of nonzeros for 0. The derivative of "
-             "the Euclidean norm "
-             "at 0 is 0.",
+      .doc = "Vector norm over the given axes, or of all elements: sum(|x|^ord)^(1 / ord). For "
+             "infinity it is the largest magnitude, for 0 the number of nonzero elements. The "
+             "derivative of the Euclidean norm at 0 is 0.",
       .operands = {"x"},
       .attrs = {{"ord", 2.0}, {"axis", AttrKind::kInts, none}, {"keepdims", false}},
       .dtypes = kFloatingComplex,

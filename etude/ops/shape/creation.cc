@@ -56,18 +56,20 @@ OpDef constant_like(std::string_view name, std::string_view doc) {
 void define_constants(Registry& r) {
   r.define(constant<0>("zeros", "A tensor of zeros of the given shape."));
   r.define(constant<1>("ones", "A tensor of ones of the given shape."));
-  r.define(constant<0>("empty",
-                       "A tensor of the given shape with unspecified elements; they are zeros at "
-                       "present."));
-  r.define(constant_like<0>("zeros_like",
-                            "Zeros of the shape of x, and of its dtype unless another is given."));
-  r.define(constant_like<1>("ones_like",
-                            "Ones of the shape of x, and of its dtype unless another is given."));
+  r.define(constant<0>(
+      "empty",
+      "A tensor of the given shape with unspecified elements. At present the elements are zeros."));
+  r.define(constant_like<0>(
+      "zeros_like",
+      "Zeros of the shape of x. The dtype is the dtype of x unless another dtype is given."));
+  r.define(constant_like<1>(
+      "ones_like",
+      "Ones of the shape of x. The dtype is the dtype of x unless another dtype is given."));
   r.define(constant_like<0>("empty_like", "A tensor of the shape of x with unspecified elements."));
   r.define({
       .name = "asarray",
       .kind = Kind::kComposition,
-      .doc = "x as a tensor, of another dtype if one is given. Shares storage until a write.",
+      .doc = "x as a tensor, converted if a dtype is given. Shares storage until a write.",
       .operands = {"x"},
       .attrs = {{"dtype", AttrKind::kDType, none}},
       .lower =
@@ -110,7 +112,8 @@ void define_creation(Registry& r) {
   r.define({
       .name = "full",
       .kind = Kind::kLinear,
-      .doc = "A tensor of the given shape whose elements are all `value`, of its dtype.",
+      .doc = "A tensor of the given shape whose elements are all `value`. Its dtype is the dtype "
+             "of `value`.",
       .operands = {"value"},
       .attrs = {{"shape", AttrKind::kInts, true}},
       .type =

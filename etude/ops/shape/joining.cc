@@ -209,8 +209,8 @@ void define_joins(Registry& r) {
   r.define({
       .name = "concat",
       .kind = Kind::kLinear,
-      .doc = "The operands one after the other along an axis; an empty list of axes flattens them "
-             "first.",
+      .doc =
+          "The operands joined along an axis. An empty list of axes flattens the operands first.",
       .operands = {"xs..."},
       .attrs = {{"axis", Ints{0}}},
       .type = concat_type,

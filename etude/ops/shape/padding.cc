@@ -149,10 +149,9 @@ void define_padding(Registry& r) {
   r.define({
       .name = "pad",
       .kind = Kind::kComposition,
-      .doc = "x with a border. widths: before and after each axis in turn, one such pair for all, "
-             "or one number. mode: "
-             "constant (`value`), reflect (mirrored without the edge), symmetric (with it), edge "
-             "or wrap.",
+      .doc = "x with a border. widths: the widths before and after each axis in turn, one pair for "
+             "all axes, or one number. mode: constant (`value`), reflect (mirrored without the "
+             "edge), symmetric (mirrored with the edge), edge or wrap.",
       .operands = {"x"},
       .attrs = {{"widths", AttrKind::kInts}, {"mode", "constant"}, {"value", 0.0}},
       .type = pad_type,

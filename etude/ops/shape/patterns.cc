@@ -227,9 +227,9 @@ void define_positions(Registry& r) {
   r.define({
       .name = "arange_like",
       .kind = Kind::kComposition,
-      .doc = "0, 1, 2, ..., one for each place along an axis of x, as int64 unless another "
-             "dtype is given. Only the shape of x matters, and no host code reads it, so "
-             "the size may be open in a staged function.",
+      .doc = "0, 1, 2, ... for the indices along an axis of x, as int64 unless another dtype is "
+             "given. Only the shape of x matters. Host code does not read the shape, so the size "
+             "may be open in a staged function.",
       .operands = {"x"},
       .attrs = {{"axis", 0}, {"dtype", kInt64}},
       .lower = lower_arange_like,
@@ -275,9 +275,9 @@ void define_ranges(Registry& r) {
   r.define({
       .name = "arange",
       .kind = Kind::kGeneral,
-      .doc = "start, start + step, ... up to before stop; arange(n) counts from 0 to n - 1. The "
-             "dtype defaults to int32 "
-             "(int64 where needed) if all three are whole numbers, else to float32.",
+      .doc = "start, start + step, ... up to the last number before stop. arange(n) counts from 0 "
+             "to n - 1. If start, stop and step are whole numbers, the dtype defaults to int32, or "
+             "to int64 if int32 is too narrow. Otherwise it defaults to float32.",
       .operands = {},
       .attrs = {{"start", AttrKind::kReal},
                 {"stop", AttrKind::kReal, none},
@@ -311,8 +311,8 @@ void define_ranges(Registry& r) {
   r.define({
       .name = "linspace",
       .kind = Kind::kComposition,
-      .doc = "`num` equally spaced numbers from start to stop, both exact; stop is left out "
-             "without `endpoint`.",
+      .doc = "`num` equally spaced numbers from start to stop, both exact. Without `endpoint`, "
+             "stop is left out.",
       .operands = {"start", "stop"},
       .attrs = {{"num", AttrKind::kInt}, {"endpoint", true}},
       .dtypes = kFloatingComplex,
@@ -356,8 +356,8 @@ void define_matrices(Registry& r) {
   r.define({
       .name = "one_hot",
       .kind = Kind::kGeneral,
-      .doc = "`on` at the index along a new axis of size `depth`, `off` elsewhere. A row "
-             "of an index out of range is `off` throughout.",
+      .doc = "`on` at the index along a new axis of size `depth`, `off` elsewhere. An index out of "
+             "range makes all elements `off`.",
       .operands = {{"indices", kIntegers}},
       .attrs =
           {{"depth", AttrKind::kInt}, {"on", 1.0}, {"off", 0.0}, {"axis", -1}, {"dtype", kFloat32}},

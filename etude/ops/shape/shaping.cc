@@ -290,9 +290,8 @@ void define_views(Registry& r) {
   r.define({
       .name = "reshape",
       .kind = Kind::kLinear,
-      .doc = "The elements of x in row-major order under another shape; one size may be -1. Shares "
-             "storage until a "
-             "write.",
+      .doc = "The elements of x in row-major order with another shape. One size may be -1. Shares "
+             "storage until a write.",
       .operands = {"x"},
       .attrs = {{"shape", AttrKind::kInts}},
       .type = reshape_type,
@@ -322,7 +321,7 @@ void define_views(Registry& r) {
   r.define({
       .name = "expand_dims",
       .kind = Kind::kLinear,
-      .doc = "x with axes of size 1 put in; `axis` numbers them in the result. Shares storage "
+      .doc = "x with new axes of size 1. `axis` numbers the new axes in the result. Shares storage "
              "until a write.",
       .operands = {"x"},
       .attrs = {{"axis", AttrKind::kInts}},
@@ -422,8 +421,8 @@ void define_orders(Registry& r) {
   r.define({
       .name = "moveaxis",
       .kind = Kind::kComposition,
-      .doc =
-          "x with the axes `source` put at the places `destination`; the others keep their order.",
+      .doc = "x with the axes `source` moved to the places `destination`. The other axes keep "
+             "their order.",
       .operands = {"x"},
       .attrs = {{"source", AttrKind::kInts}, {"destination", AttrKind::kInts}},
       .lower = lower_moveaxis,
@@ -528,7 +527,7 @@ void define_repeats(Registry& r) {
   r.define({
       .name = "repeat",
       .kind = Kind::kComposition,
-      .doc = "x with each element repeated n times along an axis; without an axis x is flattened "
+      .doc = "x with each element repeated n times along an axis. Without an axis, x is flattened "
              "first.",
       .operands = {"x"},
       .attrs = {{"n", AttrKind::kInt}, {"axis", AttrKind::kInts, none}},

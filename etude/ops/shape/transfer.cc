@@ -62,9 +62,8 @@ void define_transfer(Registry& r) {
   r.define({
       .name = "to_device",
       .kind = Kind::kLinear,
-      .doc =
-          "x on a device, such as \"cpu:1\"; shares the storage of x if it is there. A cotangent "
-          "goes back to the device of x.",
+      .doc = "x on a device, such as \"cpu:1\". Shares the storage of x if x is already there. A "
+             "cotangent goes back to the device of x.",
       .operands = {"x"},
       .attrs = {{"device", AttrKind::kText}},
       .type = [](const TypeCall& call) { return Types{call.types[0]->on(target_of(call.attrs))}; },
