@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// vmap on tensors: a function of one example runs once, on all examples of a batch at the same
-// time. Inside, values have the shapes of an example; outside, they have one more axis in front.
+// vmap on tensors: a function of one example runs once, on all examples of a batch together. Inside
+// the function, a value has the shape of one example. Outside, the value has the batch axis in
+// front.
 #pragma once
 
 #include <cstdint>
@@ -23,40 +24,41 @@ namespace ETUDE_API etude {
 
 struct BatchCall;
 
-// Runs calls on examples as calls on the batch, by the batching rules of op records. On the stack
-// for its lifetime. It nests with tapes and forward mode in either order: for the gradients of each
-// example, or the gradient of a batch.
+// Converts calls on examples to calls on the batch, by the batching rules of op records. The
+// context is on the stack for its lifetime. It nests with tapes and forward mode in either order,
+// for per-example gradients or for the gradient of a batch.
 // threads: confined to the thread that made it.
 class BatchContext final : public Context, private internal::KeySource {
  public:
   using Randomness = internal::Randomness;
-  // `size` is the number of examples, at least 1. `randomness` decides about keys that are drawn
-  // inside.
+  // `size` is the number of examples, at least 1. `randomness` controls the random keys that are
+  // drawn inside.
   explicit BatchContext(int64_t size, Randomness randomness = Randomness::kSame);
-  // Reopens a batch, which may have ended: a record made inside it runs a second time on the same
-  // examples.
+  // Reopens a batch that may have ended, so that calls recorded inside the batch can run again on
+  // the same examples.
   using Batches = internal::FollowedValues::Map;
   BatchContext(int64_t size, Randomness randomness, Batches batches);
   ~BatchContext() override;
 
-  // Returns the example that represents all x[i], i < size: an abstract tensor, without elements.
+  // Returns an abstract tensor (without elements) that represents every example x[i], 0 <= i <
+  // size. Absent if x is absent.
   Tensor example_of(const Tensor& x);
-  // Whether it is an example of this batch.
+  // Whether x is an example of this batch.
   bool is_example(const Tensor& x) const override { return find(x) != nullptr; }
   int64_t size() const noexcept { return size_; }
   Randomness randomness() const noexcept { return randomness_; }
-  // The batches of the examples that are alive.
+  // Returns the batches of all live examples.
   const Batches& batches() const noexcept { return batches_.all(); }
   // Returns the values of all examples, [size, ...]. A value that all examples share is repeated.
   Tensor batch_of(const Tensor& x) const;
 
-  // throws: as the op for one example; kInvalidArgument if results of examples have different
-  // shapes.
+  // throws: the errors of the op for one example; kInvalidArgument if the results of two examples
+  // have different shapes, or if an example is assigned to a Variable.
   Values execute(const Op& op, Operands operands, const Attrs& attrs, CallSite where) override;
 
  private:
   Tensor next_key() override;
-  // The batch of an example; null if x is the same for all examples.
+  // Returns the batch of the example x; null if x is not an example of this batch.
   const Tensor* find(const Tensor& x) const;
   Values run(const BatchCall& call, std::span<const Type* const> types) const;
   Values one_by_one(const BatchCall& call) const;
@@ -69,11 +71,12 @@ class BatchContext final : public Context, private internal::KeySource {
 
 namespace internal {
 
-// Counts the examples in tensor leaves.
+// Counts the examples: the size of axis 0, which must be equal for all tensor leaves.
 struct CountExamples {
   CallSite where;
   int64_t size = -1;
-  // throws: kInvalidArgument for scalars, for an empty batch and for different numbers of examples.
+  // throws: kInvalidArgument for a scalar, for an empty batch, and if two leaves have different
+  // numbers of examples.
   void operator()(const Tensor& x);
   template <class T>
   void operator()(const T& x) {
@@ -84,11 +87,11 @@ struct CountExamples {
     each_state_tensor(x.value, *this);
   }
 };
-// Converts tensor leaves to examples and back.
+// ToExamples converts tensor leaves to examples. ToBatches converts examples back to batches.
 struct ToExamples {
   BatchContext& context;
   void operator()(Tensor& x) const { x = context.example_of(x); }
-  // For a Variable among Parts. throws: kInvalidArgument.
+  // Refuses a Variable among Parts. throws: kInvalidArgument.
   void operator()(Variable& x) const;
   template <class T>
   void operator()(T& x) const {

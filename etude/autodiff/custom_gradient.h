@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// custom_gradient and recompute_grad (diff/custom_gradient.h) on tensors, and stop_gradient. Rules
-// of ops are in their records.
+// custom_gradient and recompute_grad (diff/custom_gradient.h) on tensors, and stop_gradient. The
+// derivative rules of ops are in the op records.
 #pragma once
 
 #include <functional>
@@ -25,31 +25,32 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// While alive, records the trainable Variables that are read.
+// Records the trainable Variables that are read, until stop() or destruction.
 class ReadList final : public VariableReader {
  public:
   ReadList() { start_reading(); }
   void variable_read(const Variable& variable, const Tensor& snapshot) override;
   void stop() { stop_reading(); }
-  // Removes the Variables among the arguments.
+  // Removes the Variables that are arguments.
   void remove(const LeafList& arguments);
 
   std::vector<Variable> variables;
   std::vector<Tensor> snapshots;
 };
 
-// throws: kFailedPrecondition, which lists the Variables, unless the list is empty.
+// throws: kFailedPrecondition, naming the Variables.
 [[noreturn]] void throw_unlisted_variables(const std::vector<Variable>& variables);
 
-// While alive, or until finish(), records the tensors that a rule uses besides its arguments, if a
-// derivative is taken around it.
+// Records the tensors that a rule uses besides its arguments, until finish() or destruction. Does
+// nothing if no derivative is being taken.
 // threads: confined to its thread.
 class RuleCaptures {
  public:
-  // `inputs`: the placeholders of the arguments.
+  // `inputs`: the tensors of the arguments, and the values of Variables among the arguments.
   RuleCaptures(const LeafList& arguments, std::span<const Tensor> inputs);
-  // Call this when the rule at `where` has returned `results`. `known` are the values of Variables
-  // that it read. Warns of captures without a derivative.
+  // Call finish() after the rule at `where` has returned `results`. `known` are the values of the
+  // Variables that the rule read. Warns if the rule has no derivative with respect to a captured
+  // tensor.
   void finish(std::span<const Tensor> results, std::span<const Tensor> known, CallSite where);
 
  private:
@@ -57,7 +58,7 @@ class RuleCaptures {
   CaptureList captures_;
 };
 
-// Flattens the result of a pullback: tensors, tuples and vectors of them.
+// Flattens the result of a pullback to a list of tensors.
 class FlatGradients {
  public:
   template <class G>
@@ -77,7 +78,8 @@ struct IsTupleLike<std::tuple<T...>> : std::true_type {};
 template <class A, class B>
 struct IsTupleLike<std::pair<A, B>> : std::true_type {};
 
-// Calls fn(dy...) with one tangent per member of a tuple result, else with a single tangent.
+// Builds a tangent of `like` from the tensors `dy`, and calls fn. If `like` is a tuple or a pair,
+// fn takes one tangent per member. Otherwise fn takes one tangent.
 template <class R, class Fn>
 decltype(auto) with_cotangents(const R& like, std::vector<Tensor> dy, Fn&& fn) {
   LeafGradients leaves(std::move(dy));
@@ -88,7 +90,7 @@ decltype(auto) with_cotangents(const R& like, std::vector<Tensor> dy, Fn&& fn) {
   }
 }
 
-// Returns the same structure without elements: shapes and lengths, but no memory.
+// Returns `value` with abstract tensors: shapes and lengths are kept, elements are released.
 template <class R>
 R skeleton_of(R value) {
   auto each = [](auto& leaf) {
@@ -100,7 +102,7 @@ R skeleton_of(R value) {
   return value;
 }
 
-// The jvp of a derivative_of as a forward rule of the tensors in its arguments.
+// Converts the jvp of a derivative_of to a forward rule on the tensors of its arguments.
 template <class D, class... X>
 struct ForwardRule {
   std::tuple<X...> arguments;
@@ -176,7 +178,7 @@ auto run_custom(const RuleName& of, const Rule& rule, const Push& push, const X&
   return std::move(value);
 }
 
-// Runs f with a forward rule only: reverse mode runs its transpose.
+// Runs f with a forward rule only. Reverse mode runs the transpose of the forward rule.
 template <class D, class F, class... X>
 auto run_by_jvp(const RuleName& of, const F& f, const X&... x) {
   static_assert(!(holds_tensor_manifold<X>() || ...),
@@ -200,8 +202,8 @@ auto run_by_jvp(const RuleName& of, const F& f, const X&... x) {
   return value;
 }
 
-// The pullback of a derivative_of, which adds tangents of the arguments into references or returns
-// them, as a pullback that returns them.
+// Wraps the pullback of a derivative_of as a pullback that returns the tangents of the arguments.
+// The wrapped pullback may return the tangents, or add the tangents to references.
 template <class Pull, class R, class... X>
 struct ReturningPullback {
   Pull pull;
@@ -210,14 +212,14 @@ struct ReturningPullback {
   std::tuple<tangent_t<X>...> operator()(const tangent_t<R>& dy) const {
     return call_pullback<Pull, R, X...>(pull, dy, like);
   }
-  // One cotangent for each member of a tuple.
+  // Takes one cotangent per member of a tuple result.
   template <class... Y>
   requires(IsTupleLike<R>::value&& std::is_constructible_v<tangent_t<R>, const Y&...>)
       std::tuple<tangent_t<X>...>
   operator()(const Y&... dy) const { return (*this)(tangent_t<R>(dy...)); }
 };
 
-// The vjp of a derivative_of as a rule of custom_gradient.
+// Converts the vjp of a derivative_of to a rule of custom_gradient.
 template <class D>
 struct ReverseRule {
   template <class... X>
@@ -231,36 +233,39 @@ struct ReverseRule {
   }
 };
 
-// The calls of diff/custom_gradient.h on tensors. A tuple as the value has pullback(dy...). If a
-// rule reads trainable Variables, pullback(dy..., std::span<const Variable>) returns a std::pair of
-// the tangents and a std::vector<Tensor> with the gradients of the Variables. Outer tapes record
-// the calls in a rule and in its pullback, so a second derivative is the derivative of the
-// pullback. Forward mode runs the transpose of the pullback, which it calls once with zeros. In a
-// vmap the rule and its pullback run on all examples, in either order of vmap and derivative.
+// Implements the calls of diff/custom_gradient.h on tensors. If the value is a tuple, the pullback
+// is called as pullback(dy...). If a rule reads trainable Variables, the pullback must take a
+// std::span<const Variable> as its last argument. Then the pullback returns a std::pair: the
+// tangents of the arguments, and a std::vector<Tensor> with the gradients of the Variables. Outer
+// tapes record the calls of a rule and of its pullback, so a second derivative is the derivative of
+// the pullback. Forward mode calls the pullback once with zeros, and runs the transpose of the
+// pullback. In a vmap, the rule and its pullback run on all examples together, whether the
+// derivative is taken inside or outside the vmap.
 //
-// A rule has no derivative by a tensor that it captures. If such a derivative is taken while the
-// rule runs, a warning is printed, once per line of a rule.
+// A rule has no derivative with respect to a captured tensor. If a derivative with respect to a
+// captured tensor is being taken while the rule runs, a warning is printed once per line of a rule.
 //
-// A derivative_of may have a jvp: forward mode runs it after the rule, or instead of a missing one.
-// Without a vjp, reverse mode runs the transpose of the jvp, which must be linear in its tangents.
+// If a derivative_of has a jvp, forward mode runs the jvp instead of the transpose of the pullback.
+// If a derivative_of has no vjp, reverse mode runs the transpose of the jvp. Then the jvp must be
+// linear in its tangents.
 //
 // throws: kFailedPrecondition if a rule reads Variables that its pullback does not take;
-//         kInvalidArgument in forward mode for a pullback that is not linear; kInvalidArgument,
-//         when a derivative uses it, for a gradient of another shape or dtype than its input.
+//         kInvalidArgument in forward mode if the pullback is not linear in its cotangents;
+//         kInvalidArgument in a derivative if a gradient has another shape or dtype than its input.
 template <class... X>
 struct OtherLeaves {
   template <class Rule>
   static auto custom(CallSite where, const Rule& rule, const X&... x) {
     return run_custom({.where = where}, rule, nullptr, x...);
   }
-  // Runs f instead of the rule if no derivative is taken.
+  // Runs f instead of the rule in eager mode, where no derivative is taken.
   template <class F, class Rule>
   static auto custom(CallSite where, const F& f, const Rule& rule, const X&... x) {
     using R = std::decay_t<decltype(std::invoke(rule, x...).first)>;
     if (ContextStack::is_eager()) return R(call_owned(f, x...));
     return R(run_custom({.where = where}, rule, nullptr, x...));
   }
-  // Runs f with the rule D, a derivative_of.
+  // Runs f with D, a derivative_of, as its rule.
   template <class D, class F>
   static auto ruled(const F& f, const X&... x) {
     constexpr RuleName kName{.name = "derivative_of"};
@@ -296,7 +301,7 @@ auto stop_leaf(const F& x) {
 
 }  // namespace internal
 
-// Returns the same values without derivatives: a Tensor, or a pytree of tensors.
+// Returns the values of x without derivatives. x is a Tensor, a Variable or a pytree of tensors.
 template <Structure X>
 requires(!internal::ScalarArguments<X>) auto stop_gradient(const X& x) {
   if constexpr (std::is_same_v<X, Variable>) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// All differential operators, on any arguments: tensors, Variables, numbers and structures of them.
+// All differential operators, for tensors, Variables, numbers and structures of these.
 #pragma once
 
 #include "etude/autodiff/batch.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// GradientTape: records the calls that depend on watched values while it lives, and runs their
-// rules backwards. For programs that choose sources and targets after the computation; gradient.h
-// has operators on functions. Consists of Tape and TapeContext (tape.h).
+// GradientTape: records the calls that depend on watched values, and runs their derivative rules in
+// reverse order. For programs that choose sources and targets after the computation; gradient.h has
+// operators on functions. Implemented by Tape and TapeContext (tape/tape.h).
 #pragma once
 
 #include <cstdint>
@@ -26,12 +26,12 @@ namespace ETUDE_API etude {
 enum class Unconnected { kNone, kZero };
 
 struct GradientOptions {
-  std::vector<Tensor> output_gradients = {};  // per target tensor; empty or absent: ones
+  std::vector<Tensor> output_gradients = {};  // one per target; empty or absent means ones
   Unconnected unconnected = Unconnected::kNone;
 };
 struct JacobianOptions {
   Unconnected unconnected = Unconnected::kNone;
-  bool vectorize = true;  // one sweep for many elements of the target; false: one sweep per element
+  bool vectorize = true;  // true: one sweep for many target elements; false: one sweep per element
 };
 
 // A pytree of tensors, Variables and host values: the argument of watch and gradient.
@@ -44,7 +44,7 @@ using gradient_t = tangent_t<X>;
 
 namespace internal {
 
-// The tensors and Variables of a pytree, borrowed, in order.
+// LeafList lists the tensors and Variables of a pytree in order. LeafRef points to one of them.
 struct LeafRef {
   const Tensor* tensor = nullptr;
   const Variable* variable = nullptr;
@@ -69,21 +69,21 @@ class LeafList {
   std::vector<LeafRef> items_;
 };
 
-// Returns the cotangent of the tangent of x, from the cotangents of the tensors of x. Absent
-// cotangents contribute nothing.
+// Pulls the cotangents of the tensors of x back through move(), and returns the cotangent for the
+// tangent of x. An absent cotangent contributes nothing.
 template <TensorManifold T>
 tangent_t<T> pull_through_move(const T& x, std::span<const Tensor> cotangents);
 
-// Replaces leaves by gradients, in the order of LeafList; inside structs absent gradients become
+// Replaces leaves by gradients, in the order of LeafList. Inside structs, absent gradients become
 // zeros.
 class LeafGradients {
  public:
   explicit LeafGradients(std::vector<Tensor> found, bool all_zeros = false)
       : found_(std::move(found)), depth_(all_zeros ? 1 : 0) {}
-  // Also stores the state updates that layers made while a tape recorded.
+  // `states` are the state updates that layers made while a tape recorded; may be null.
   LeafGradients(std::vector<Tensor> found, const TapedStates* states)
       : found_(std::move(found)), depth_(0), states_(states) {}
-  // Whether a gradient arrived since the last call.
+  // Whether a gradient arrived since the last call of take_arrived().
   bool take_arrived() { return std::exchange(arrived_, false); }
   Tensor operator()(const Tensor& x) { return take(x); }
   Tensor operator()(const Variable& x) { return take(x); }
@@ -101,7 +101,8 @@ class LeafGradients {
     }
     return zero_tangent(x);
   }
-  // The state update of this layer. An update from an inner derivative is unchanged.
+  // Returns the state update of the layer. An update from an inner derivative is returned
+  // unchanged.
   template <class T>
   NewState<T> state(const LayerState<T>& x) {
     const auto& box = StateAccess::box(x);
@@ -112,7 +113,7 @@ class LeafGradients {
   NewState<T> state(const NewState<T>& x) {
     return x;
   }
-  // Drops the updates of a frozen part without a warning.
+  // Drops the state updates of a frozen part without a warning.
   template <class X>
   void frozen(const X& x) {
     const DropStates drop{states_};
@@ -149,11 +150,12 @@ struct GradientTapeAccess;
 }  // namespace internal
 
 // Records from its construction until stop() or its destruction. A tape that is not persistent also
-// stops at the first gradient(). Neither copied nor moved.
+// stops at the first gradient(). Neither copyable nor movable.
 // threads: confined to the thread that made it.
 class GradientTape final : private internal::VariableReader {
  public:
-  // Recording resumes when a Pause ends.
+  // While alive, the tape does not record. At the end of the Pause, recording resumes if the tape
+  // recorded before.
   class Pause {
    public:
     explicit Pause(GradientTape& tape) : tape_(tape), was_recording_(tape.recording()) {
@@ -172,7 +174,7 @@ class GradientTape final : private internal::VariableReader {
   explicit GradientTape(TapeOptions options = {}, CallSite where = CallSite::here());
   ~GradientTape();
 
-  // Records calls on the tensors of x from now on. A Variable is watched at each read.
+  // Records calls on the tensors of x from now on. A Variable in x is watched at each read.
   //
   // throws: kInvalidArgument for a sparse tensor, since only its rows are known.
   template <Structure X>
@@ -182,13 +184,13 @@ class GradientTape final : private internal::VariableReader {
   }
 
   // Returns the gradient of the sum of all targets, in the structure of the sources. If the targets
-  // do not depend on a source, its gradient is absent, or zeros on request; inside a struct it is
-  // zeros. The result also contains the state updates that layers among the sources made while the
-  // tape recorded.
+  // do not depend on a source, the gradient of that source is absent, or zeros with
+  // Unconnected::kZero. Inside a struct, the gradient is always zeros. The result also contains the
+  // state updates that layers among the sources made while the tape recorded.
   //
-  // throws: kFailedPrecondition the second time on a tape that is not persistent; kInvalidArgument
-  //   for an absent target or a wrong number of output_gradients; kUnimplemented, naming the op, if
-  //   an op on the path has no derivative.
+  // throws: kFailedPrecondition at the second call on a tape that is not persistent;
+  //   kInvalidArgument for an absent target, or if output_gradients do not match the targets in
+  //   number and shape; kUnimplemented, naming the op, if an op on the path has no derivative.
   template <Structure T, Structure X>
   gradient_t<X> gradient(const T& targets, const X& sources, GradientOptions options = {},
                          CallSite where = CallSite::here()) {
@@ -200,9 +202,10 @@ class GradientTape final : private internal::VariableReader {
         states_.get());
     return internal::build_tangent(sources, found);
   }
-  // Returns the derivatives of each element of the target: [target shape..., source shape...].
+  // Returns the derivatives of each element of the target with respect to each source, of shape
+  // [target shape..., source shape...].
   //
-  // throws: as gradient; kFailedPrecondition without vectorize on a tape that is not persistent.
+  // throws: as gradient; kFailedPrecondition if vectorize is false and the tape is not persistent.
   template <Structure X>
   gradient_t<X> jacobian(const Tensor& target, const X& sources, JacobianOptions options = {},
                          CallSite where = CallSite::here()) {
@@ -213,36 +216,38 @@ class GradientTape final : private internal::VariableReader {
         sweep_elements(target, internal::LeafList(sources), options, where));
     return internal::build_tangent(sources, found);
   }
-  // The same for independent rows: row i of the target depends only on row i of the source. For a
-  // target [b, t...] and a source [b, s...] returns [b, t..., s...].
+  // As jacobian, for independent rows: row i of the target depends only on row i of the source.
+  // Returns [b, t..., s...] for a target [b, t...] and a source [b, s...].
   //
-  // throws: as jacobian; kInvalidArgument unless both ranks are 2 or more and first sizes are
+  // throws: as jacobian; kInvalidArgument unless both ranks are 2 or more and the first sizes are
   // equal.
   Tensor batch_jacobian(const Tensor& target, const Tensor& source, JacobianOptions options = {},
                         CallSite where = CallSite::here());
 
-  // Ends recording. No effect if it has ended.
+  // Ends recording. Has no effect if the tape is not recording.
   void stop();
-  // Continues the same record. throws: kFailedPrecondition if it is recording.
+  // Resumes recording and keeps the earlier records. throws: kFailedPrecondition if the tape is
+  // recording.
   void start(CallSite where = CallSite::here());
   // Drops all records and watches.
   void reset();
   // Stops recording until the returned object is destroyed.
   [[nodiscard]] Pause pause() { return Pause(*this); }
 
-  // The Variables that were read while recording, in order of first use.
+  // Returns the Variables that were read while recording or passed to watch(), in order of first
+  // use.
   std::vector<Variable> watched_variables() const;
-  // Why the gradient of `target` for `source` is absent, in one sentence.
+  // Explains in one sentence why the gradient of `target` with respect to `source` is absent.
   std::string explain(const Tensor& target, const Tensor& source) const;
   std::string explain(const Tensor& target, const Variable& source) const;
 
   bool persistent() const;
   bool recording() const;
   bool should_record(std::span<const Tensor> inputs) const;
-  // Records a call that was made elsewhere, with its pullback, if should_record(inputs) is true.
+  // Adds a record of a call, with its pullback, if should_record(inputs) is true.
   void record(std::span<const Tensor> inputs, std::span<const Tensor> outputs, Pullback pullback,
               std::string_view name = {}, CallSite where = CallSite::here());
-  // Drops the records that serve this value only.
+  // Drops the records that only x needs, as if x had been destroyed.
   void forget(const Tensor& x);
   // The number of records. For tests.
   std::size_t size() const;
@@ -252,7 +257,7 @@ class GradientTape final : private internal::VariableReader {
   struct Watched {
     Variable variable;
     std::vector<uint64_t> snapshots;  // ids of the values that were read
-    bool is_asked_for = false;        // by watch(), not only by a read
+    bool is_asked_for = false;        // by watch(), not only a read
   };
 
   void variable_read(const Variable& variable, const Tensor& snapshot) override;
@@ -274,13 +279,13 @@ class GradientTape final : private internal::VariableReader {
                                      JacobianOptions options, CallSite where);
   void require_sweeps(const JacobianOptions& options) const;
 
-  // Ends recording for good; the tape may be swept from any thread.
+  // Ends recording permanently. Afterwards any thread may sweep the tape.
   void freeze();
 
   struct Recorder;  // the tape and its context
   internal::InPlace<Recorder, 304> recorder_;
   std::vector<Watched> variables_;
-  uint64_t since_ = 0;                             // the start of recording
+  uint64_t since_ = 0;                             // the moment when recording started
   std::unique_ptr<internal::TapedStates> states_;  // null before the first update
 };
 

@@ -9,16 +9,17 @@
 
 namespace ETUDE_API etude {
 
-// On the context stack for its lifetime.
+// The context is on the context stack for its lifetime.
 // threads: confined to the thread that made it.
 class JvpContext final : public Context {
  public:
   JvpContext();
   ~JvpContext() override;
 
-  // Sets the tangent of `x` to `t`, of the same shape and dtype.
+  // Sets the tangent of `x` to `t`. throws: kInvalidArgument for a sparse `x`, or if the types of
+  // `x` and `t` differ.
   void set_tangent(const Tensor& x, const Tensor& t);
-  // The tangent of a value; absent if it does not depend on anything with a tangent.
+  // Returns the tangent of `x`; absent if `x` does not depend on a value with a tangent.
   Tensor tangent(const Tensor& x) const;
 
   Values execute(const Op& op, Operands operands, const Attrs& attrs, CallSite where) override;

@@ -7,8 +7,8 @@
 //   grads[&Layer<double>::gain]
 //
 // The function is generic over its numbers, as in diff/scalar_operators.h, or takes structs of
-// Real. Tensor functions take such numbers directly; x.item<Real>() reads a number from a tensor.
-// Part of gradient.h.
+// Real. Functions of tensors accept these numbers directly. x.item<Real>() reads a number from a
+// tensor. Part of gradient.h.
 #pragma once
 
 #include <functional>
@@ -32,7 +32,8 @@ template <class... X>
 concept MixedArguments = (HasScalar<X> || ...) &&
                          (mentions_other_leaf<std::remove_cvref_t<X>>() || ...);
 
-// The argument types with which a function of tensors and numbers can be called.
+// Finds the number type with which a function of tensors and numbers can be called: `To` replaces
+// `From`.
 template <class F, class... X>
 struct MixedTypes {
   using From = CommonScalar<X...>;
@@ -43,7 +44,7 @@ struct MixedTypes {
   using To = std::conditional_t<is_real, From, Active<From>>;
   using Number = typename To::Value;
 };
-// The compile-time error for a function that cannot be called with any of these argument types.
+// The compile-time error for a function that cannot be called with any of these number types.
 template <class F, class... X>
 struct MixedHasNoDerivative {
   static constexpr bool is_first = MixedTypes<F, X...>::is_first;
@@ -88,7 +89,7 @@ struct TakeMixed {
   void leave() { tensors.leave(); }
 };
 
-// A run of a function, which two tapes record: a tape of tensors and a tape of numbers.
+// Runs a function once, while two tapes record: a tape of tensors and a tape of numbers.
 template <class F, class... X>
 struct MixedRun {
   using Types = MixedTypes<F, X...>;
@@ -129,8 +130,8 @@ struct MixedRun {
     }
     (std::index_sequence_for<X...>());
   }
-  // The slot of a number of the result on the tape of numbers, which is the index of its cotangent.
-  // 0 for other leaves.
+  // Returns the slot, on the tape of numbers, of a number in the result. The slot is the index of
+  // the cotangent of the number. Returns 0 for other leaves.
   template <class S>
   uint32_t slot_of(const S& leaf) const {
     if constexpr (std::is_same_v<S, To>) {
@@ -139,8 +140,8 @@ struct MixedRun {
       return 0;
     }
   }
-  // Runs the reverse pass and returns the tangents of x... `seeds` are the cotangents of the
-  // tensors `targets`. `cotangents` are the cotangents of the numbers, by slot.
+  // Runs the reverse pass and returns the tangents of the arguments x. `seeds` are the cotangents
+  // of the tensors `targets`. `cotangents` are the cotangents of the numbers, by slot.
   std::tuple<tangent_t<X>...> tangents(const LeafList& targets, std::vector<Tensor> seeds,
                                        std::vector<T>& cotangents, const X&... x) {
     LeafList sources{std::tuple<>()};
@@ -202,8 +203,8 @@ auto mixed_gradient(const F& f, const X&... x) {
 // Returns f(x...) and its gradient, from one run of f. The result of f must be one number, or a
 // tensor of one element.
 //
-// throws: kInvalidArgument if the result is a tensor of several elements; kUnimplemented where
-//   numbers are read from a tensor that an outer derivative differentiates; the errors of f.
+// throws: kInvalidArgument if the result is a tensor of several elements; kUnimplemented if f reads
+//   numbers from a tensor that an outer derivative differentiates; the errors of f.
 template <class F, class... X>
 requires internal::MixedArguments<X...>
 auto value_with_gradient(const F& f, const X&... x) {
@@ -286,8 +287,8 @@ auto pullback(const F& f, const X&... x) { return value_with_pullback(f, x...).s
 
 namespace internal {
 
-// The context that converts between numbers of forward mode and tensors, while a derivative runs on
-// this thread. Each derivative has its own Tag, and so its own context.
+// While alive, `context` converts between numbers of forward mode and tensors on this thread. Each
+// derivative has its own Tag, and so its own context.
 template <class Tag>
 class ForwardNumbers {
  public:
@@ -334,7 +335,7 @@ struct NumberCrossing<Dual<T, n, Tag>> {
     return out;
   }
   static S item(const Tensor& x, CallSite where) {
-    static_cast<void>(x.item<T>(where));  // throws the error of x
+    static_cast<void>(x.item<T>(where));  // throws unless x has one number
     return elements(x, where)[0];
   }
   static std::vector<S> elements(const Tensor& x, CallSite where) {
@@ -361,7 +362,7 @@ struct NumberCrossing<Dual<T, n, Tag>> {
   }
 };
 
-// The leaves of a tangent, split by kind.
+// Splits the leaves of a tangent into tensors and numbers.
 template <class T>
 struct SplitTangent {
   std::vector<Tensor> tensors;
@@ -375,10 +376,10 @@ struct SplitTangent {
 
 }  // namespace internal
 
-// Returns the value of f and its tangent along `tangents`, in one forward-mode run. A tuple holds
-// several arguments.
+// Returns the value of f and its tangent along `tangents`, in one forward-mode run. For several
+// arguments, `primals` is a tuple.
 //
-// throws: kInvalidArgument where a tangent does not fit its argument; the errors of f.
+// throws: kInvalidArgument if a tangent has another type than its argument; the errors of f.
 template <class F, class X>
 requires internal::MixedArguments<X>
 auto jvp(const F& f, const X& primals, const tangent_t<X>& tangents,
@@ -434,7 +435,7 @@ auto jvp(const F& f, const X& primals, const tangent_t<X>& tangents,
 
 namespace internal {
 
-// The curried operators of diff/scalar_operators.h on tensors.
+// Implements the curried operators of diff/scalar_operators.h on tensors.
 template <class... X>
 struct OtherGradients {
   template <class F>

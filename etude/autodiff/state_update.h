@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// update_state(): a layer whose operator() is const calls it with the next value of its state
-// (diff/layer_state.h). Differential operators collect the updates.
+// update_state(): sets the next value of a layer's state (diff/layer_state.h) from inside a const
+// operator(). Differential operators collect these updates.
 #pragma once
 
 #include <cstddef>
@@ -24,15 +24,16 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// The number of vmaps on the stack of this thread that enclose the context `inner`.
+// Returns the number of vmaps among `inner` and the contexts that enclose `inner`.
 int count_vmaps(const Context& inner) noexcept;
 // Returns x without derivatives. `vmaps` is the number of vmaps around the operator that collects
 // the state.
-// throws: kInvalidArgument if x belongs to an example of a vmap inside that operator.
+// throws: kInvalidArgument if x is an example of a vmap inside that operator.
 Tensor updated_value(const Tensor& x, int vmaps);
-// Warns once per layer and line, unless calls run on abstract tensors.
+// Warns, once per layer and line, that no operator took a state update. Does nothing if the
+// innermost context is a TypeContext, which only infers types.
 void warn_untaken(std::string_view layer, std::string_view path, CallSite where);
-// throws: kInvalidArgument unless both types are equal.
+// throws: kInvalidArgument if both tensors are present and their types differ.
 void require_state_fits(const Tensor& was, const Tensor& now);
 
 template <class T>
@@ -68,7 +69,7 @@ class TapedStates {
   std::shared_ptr<StateBox<T>> box(const LayerState<T>& x) {
     std::shared_ptr<StateBoxBase>& base = place(&x);
     auto box = std::dynamic_pointer_cast<StateBox<T>>(base);
-    if (box == nullptr) {  // a new layer, or one at the address of a destroyed layer
+    if (box == nullptr) {  // a new layer, perhaps at the address of a destroyed layer
       base = box = std::make_shared<StateBox<T>>(nullptr, vmaps_, since_);
       box->is_taken = false;
     }
@@ -83,20 +84,20 @@ class TapedStates {
     box->is_taken = true;
     return taken_from(*box);
   }
-  // Warns of updates that no gradient() returned.
+  // Warns about updates that no gradient() returned.
   void warn_untaken() const;
   uint64_t since() const noexcept { return since_; }
 
  private:
   std::shared_ptr<StateBoxBase>& place(const void* layer);
-  const std::shared_ptr<StateBoxBase>* find(const void* layer) const;  // null: none
+  const std::shared_ptr<StateBoxBase>* find(const void* layer) const;  // null: not found
 
   int vmaps_;
   uint64_t since_;
   struct Boxes;
   InPlace<Boxes, 64> boxes_;
 };
-// The updates of the innermost tape that records on this thread; null: no tape records.
+// Returns the updates of the innermost tape that records on this thread; null if no tape records.
 TapedStates* taped_states();
 
 // Calls fn for each tensor of a state.
@@ -107,8 +108,8 @@ void each_state_tensor(T& value, Fn&& fn) {
   }
 }
 
-// While alive, collects state updates of a fresh copy of the arguments: it attaches a box to each
-// state.
+// Attaches a box to each state in a fresh copy of the arguments. The boxes collect state updates
+// until this object is destroyed.
 class AwaitedStates {
  public:
   AwaitedStates() = default;
@@ -130,15 +131,15 @@ class AwaitedStates {
       each_leaf(fresh, *this);
     }
   }
-  // After a run without an error: passes the updates on to the operators around this one.
+  // Call close() after a run without an error. Passes the updates on to the enclosing operators.
   void close() {
     for (const auto& box : boxes_) {
       box->hand_on();
       box->close();
     }
   }
-  // Returns the update in box `at`, and advances `at`. Boxes are numbered in flattening order,
-  // without frozen parts.
+  // Returns the update in the first box from index `at` on that is not frozen. Sets `at` to the
+  // index after this box. Boxes are in flattening order.
   template <class T>
   NewState<T> next(std::size_t& at) const {
     while (boxes_[at]->is_frozen) ++at;
@@ -175,8 +176,9 @@ class AwaitedStates {
 
 namespace internal {
 
-// For operators that do not return state updates. Warns, with its path, of each update that reached
-// a copy of `model`, unless an enclosing operator takes the update.
+// For operators that do not return state updates. Warns about each update of a layer in `model`,
+// which is the operator's copy of an argument, and names the path of the layer. Updates that an
+// enclosing operator takes cause no warning.
 template <class Model>
 class WarnUntaken {
  public:
@@ -203,12 +205,12 @@ class WarnUntaken {
 
 }  // namespace internal
 
-// Sets the next value of `state` to next(current value), for the training step that runs the model.
-// `layer` names the kind of layer in messages. If no operator takes the update, a warning is
-// printed once.
+// Sets the next value of `state` to next(current value). The operator that differentiates the model
+// collects this update. `layer` is the kind of layer, for messages. If no operator takes the
+// update, a warning is printed once.
 //
-// throws: kInvalidArgument in a vmap inside the operator, since each example would have a state of
-//         its own; the errors of next().
+// throws: kInvalidArgument if the next value belongs to an example of a vmap inside that operator,
+//         since each example would have its own state; the errors of next().
 template <class T, class Fn>
 requires std::is_invocable_r_v<T, const Fn&, const T&>
 void update_state(const LayerState<T>& state, std::string_view layer, const Fn& next,
@@ -230,7 +232,7 @@ void update_state(const LayerState<T>& state, std::string_view layer, const Fn& 
                                                 box->vmaps()));
 }
 
-// A former name, which the next release drops.
+// A deprecated name. The next release removes it.
 template <class T, class Fn>
 requires std::is_invocable_r_v<T, const Fn&, const T&>
 [[deprecated("announce() is update_state()")]] void announce(const LayerState<T>& state,

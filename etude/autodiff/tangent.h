@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes tensors Differentiable: the tangent of a tensor is a tensor of its type.
+// Makes tensors Differentiable: the tangent of a tensor is a tensor of the same type.
 #pragma once
 
 #include <type_traits>
@@ -14,15 +14,15 @@
 
 namespace ETUDE_API etude {
 
-// An integer or bool tensor has an absent tangent; moving by an absent tangent does nothing.
+// The tangent of an integer or bool tensor is absent. Moving by an absent tangent does nothing.
 template <>
 inline constexpr bool internal::kIsOtherLeaf<Tensor> = true;
 template <>
 struct DifferentiableTraits<Tensor> {
   using Tangent = Tensor;
-  // Zeros of x's shape and dtype, on its device.
+  // Returns zeros of the shape, dtype and device of x; absent for an integer or bool tensor.
   static Tensor zero(const Tensor& x);
-  // Writes in place if x is not shared. Adds the rows of a sparse tangent one by one.
+  // Adds `by` to x, in place if x is unshared. Repeated rows of a sparse `by` add up.
   static void move(Tensor& x, const Tensor& by);
 };
 
@@ -33,9 +33,9 @@ inline constexpr bool kIsDiscreteValue<Shape> = true;
 template <class T>
 concept TangentWithTensors = Composite<T> && holds_other_leaf<T>();
 
-// A type that specialises DifferentiableTraits and has a tangent with tensors, such as a direction
-// of length 1. Derivatives are first taken with respect to the tensors among its fields, then
-// pulled back through its move() to its tangent, as for manifolds of numbers.
+// A type that specialises DifferentiableTraits and has a tangent with tensors, such as a unit
+// vector. Derivatives are first taken with respect to the tensors among its fields. Then they are
+// pulled back through move() to the tangent of the type, as for manifolds of numbers.
 template <class T>
 concept TensorManifold =
     HasTangent<T> && !Composite<T> && !kIsOtherLeaf<T> && holds_other_leaf<tangent_t<T>>();
@@ -75,7 +75,7 @@ void each_tensor_of(X& x, Fn&& fn) {
   }
 }
 
-// Adds the products of leaves. Absent tensors count as zeros.
+// Sums the dot products of pairs of leaves. Absent tensors count as zeros.
 class DotOfLeaves {
  public:
   void operator()(const Tensor& a, const Tensor& b);
@@ -86,7 +86,7 @@ class DotOfLeaves {
   Tensor sum;
 };
 
-// Collects leaves; absent leaves count as zeros.
+// Collects leaves for their common length. Absent leaves count as zeros.
 class LengthOfLeaves {
  public:
   void operator()(const Tensor& leaf);
@@ -94,7 +94,8 @@ class LengthOfLeaves {
   void operator()(const S& leaf) {
     (*this)(Tensor(leaf));
   }
-  // The length, in the dtype that the leaves promote to; 0 without leaves.
+  // Returns the root of the sum of squares, in the real dtype to which the leaves promote. Returns
+  // 0 if there are no leaves.
   Tensor length() const;
 
  private:
@@ -103,19 +104,18 @@ class LengthOfLeaves {
 
 }  // namespace internal
 
-// Returns the sum of the products of the leaves of t and u, which are pytrees with tensors. The
-// result is a scalar of the dtype of the leaves. It is computed by calls of ops, so it can be
-// differentiated.
+// Returns the sum of the dot products of the leaves of t and u, which are pytrees with tensors. The
+// result is a scalar of the dtype of the leaves. Differentiable.
 //
-// throws: kInvalidArgument where shapes, lengths or dtypes differ.
+// throws: kInvalidArgument if shapes, lengths or dtypes differ.
 template <internal::TangentWithTensors T>
 [[nodiscard]] Tensor dot(const T& t, const T& u) {
   internal::DotOfLeaves all;
   internal::zip_leaves(t, u, all);
   return all.sum.has_value() ? all.sum : Tensor(0.0F);
 }
-// Returns the square root of the sum of the squares of all leaves, over one tangent or several. No
-// square overflows or underflows. The derivative at 0 is 0.
+// Returns the square root of the sum of the squares of all leaves of one or more tangents. The
+// squares neither overflow nor underflow. The derivative at 0 is 0.
 template <internal::TangentWithTensors... T>
 requires(sizeof...(T) > 0) [[nodiscard]] Tensor global_norm(const T&... t) {
   internal::LengthOfLeaves all;

@@ -32,25 +32,27 @@ struct ForwardOfVariables {
                 "etude: forward mode does not follow Variables; pass their values");
 };
 
-// While alive, a forward-mode run. As a visitor it assigns new ids and the tangents t to leaves.
+// A forward-mode run, for its lifetime. As a visitor, it assigns a new id and a tangent t to each
+// leaf.
 class ForwardRun {
  public:
   explicit ForwardRun(CallSite where);
   ~ForwardRun();
   void operator()(Tensor& leaf, const Tensor& t);
-  // For a Variable among Parts. throws: kInvalidArgument.
+  // Refuses a Variable among Parts. throws: kInvalidArgument.
   void operator()(Variable& leaf, const Tensor& t);
   template <class T, class U>
   void operator()(T& leaf, const U& t) {
     static_cast<void>(sizeof(LeafIsErased<T>));
     if constexpr (TensorManifold<T>) push_through_move(leaf, t);
   }
-  // The tangents of tensors; absent for a tensor that does not depend on any input with a tangent.
+  // Returns the tangents of the leaves. The tangent is absent for a leaf that depends on no input
+  // with a tangent.
   std::vector<Tensor> tangents(const LeafList& leaves) const;
   JvpContext& context();
 
  private:
-  // Sets the tangents of the tensors of a manifold to the image of t under its move().
+  // Sets the tangents of the tensors of a manifold: pushes t forward through move().
   template <class T>
   void push_through_move(T& leaf, const tangent_t<T>& t) {
     tangent_t<T> along = zero_tangent(leaf);
@@ -67,8 +69,8 @@ class ForwardRun {
 };
 Tensor ones_like(const Tensor& x);
 
-// Converts the cotangents of a result to seeds: one for each tensor leaf of the value, checked
-// against the leaf.
+// Converts the cotangents of a result to seeds, one for each tensor leaf of the value. An absent
+// cotangent becomes zeros.
 class Seeds {
  public:
   explicit Seeds(CallSite where) : where_(where) {}
@@ -84,8 +86,8 @@ class Seeds {
   std::vector<Tensor> items_;
 };
 
-// Removes the ids of tensors that LetGo emptied. Copies of the values may still be alive, so no
-// observer is notified.
+// Removes the ids of tensors that LetGo emptied. Copies of the values may still be alive, so
+// observers are not notified.
 struct EndIdentity {
   void operator()(Tensor& leaf) const;
   template <class T>
@@ -106,7 +108,7 @@ struct PulledRun {
     each_leaf(*value, end);
   }
 
-  // Keeps the types of arguments and result, and releases their elements.
+  // Releases the elements of arguments and result, and keeps their types.
   void let_go() {
     LetGo let;
     each_leaf(fresh, let);
@@ -158,14 +160,14 @@ auto pulled(const F& f, const X&... x) {
     return std::pair{std::move(value), PullbackOf(std::move(run))};
   }
 }
-// throws: kInvalidArgument, naming the first call on the tape that is not linear.
+// throws: kInvalidArgument if a call on the tape is not linear, naming the first such call.
 void require_linear(GradientTape& tape, CallSite where);
 // throws: kInvalidArgument unless all elements are 0. A linear function maps zeros to zeros.
 void require_zero(const LeafList& leaves, CallSite where);
 
 }  // namespace internal
 
-// Returns f(x...), of any differentiable type, and its pullback.
+// Returns f(x...) and its pullback. The result of f may have any differentiable type.
 template <class F, class... X>
 auto value_with_pullback(const F& f, const X&... x) {
   if constexpr (internal::kReturnsSlice<const F&, X...>) {
@@ -178,8 +180,8 @@ template <class F, class... X>
 auto pullback(const F& f, const X&... x) {
   return value_with_pullback(f, x...).second;
 }
-// Returns f at the arguments, and the cotangents of the arguments for the cotangent of the result.
-// A tuple holds several arguments.
+// Returns the value of f at `primals`, and the cotangents of the arguments for `cotangent`, the
+// cotangent of the result. For several arguments, `primals` is a tuple.
 template <class F, class X, class Ct>
 auto vjp(const F& f, const X& primals, const Ct& cotangent, CallSite where = CallSite::here()) {
   const CallScope scope(where);
@@ -189,8 +191,8 @@ auto vjp(const F& f, const X& primals, const Ct& cotangent, CallSite where = Cal
   return std::pair{std::move(both.first), std::move(moved)};
 }
 
-// Returns the value of f and its tangent along `tangents`, in one forward-mode run. A tuple holds
-// several arguments.
+// Returns the value of f and its tangent along `tangents`, in one forward-mode run. For several
+// arguments, `primals` is a tuple.
 template <class F, class X>
 auto jvp(const F& f, const X& primals, const tangent_t<X>& tangents,
          CallSite where = CallSite::here()) {
@@ -213,7 +215,7 @@ auto jvp(const F& f, const X& primals, const tangent_t<X>& tangents,
     return std::pair{std::move(value), std::move(tangent)};
   }
 }
-// Returns the value of f and its derivative along its one argument, in forward mode.
+// Returns the value of f and its derivative along a tangent of ones, in forward mode.
 template <class F>
 auto value_with_derivative(const F& f, const Tensor& x, CallSite where = CallSite::here()) {
   return jvp(f, x, internal::ones_like(x), where);
@@ -223,12 +225,13 @@ auto derivative(const F& f, const Tensor& x, CallSite where = CallSite::here()) 
   return value_with_derivative(f, x, where).second;
 }
 
-// Returns the transpose of a function of tensors that is linear in all of its arguments: it maps a
-// cotangent of the result to the cotangents of the arguments. `like` are any values of the
-// arguments; only their shapes matter.
+// Returns the transpose of f, a function of tensors that is jointly linear in its arguments. The
+// transpose maps a cotangent of the result to the cotangents of the arguments. `like` are any
+// values of the arguments: only their types matter.
 //
-// throws (when called): kInvalidArgument, naming the call that is not linear in the arguments: its
-//   derivative reads a value that depends on them.
+// throws (when called): kInvalidArgument if f is not linear: f of zeros is not zero, or the
+//   derivative rule of a call reads a value that depends on the arguments. The error names the
+//   call.
 template <class F, class... X>
 auto transpose(const F& f, const X&... like) {
   if constexpr (sizeof...(X) == 0) {
@@ -251,8 +254,8 @@ auto transpose(const F& f, const X&... like) {
   }
 }
 
-// The second derivative of a scalar-valued f at x, times v, by forward mode over reverse mode. A
-// tuple holds several arguments.
+// Returns the hessian of a scalar-valued f at x, times v, by forward mode over reverse mode. For
+// several arguments, x is a tuple.
 template <class F, class X>
 auto hvp(const F& f, const X& x, const tangent_t<X>& v, CallSite where = CallSite::here()) {
   if constexpr (internal::IsTuple<X>::value) {
@@ -264,7 +267,7 @@ auto hvp(const F& f, const X& x, const tangent_t<X>& v, CallSite where = CallSit
 
 namespace internal {
 
-// A function from X to X, as a parameter of an operator.
+// The type of a parameter that takes a function from X to X.
 template <class X>
 class MapOf : public std::function<X(const X&)> {
  public:
@@ -280,15 +283,16 @@ Tensor hessian_of(const MapOf<Tensor>& f, const Tensor& x, CallSite where);
 
 }  // namespace internal
 
-// Returns all derivatives of f at x: [shape of f(x)..., shape of x...]. Computes rows in reverse
-// mode or columns in forward mode, whichever are fewer. (A template, so that a function of numbers
-// is not tried with a tensor.)
+// Returns the jacobian of f at x, of shape [shape of f(x)..., shape of x...]. Computes rows in
+// reverse mode or columns in forward mode, whichever are fewer. A template, so that overload
+// resolution does not call a function of numbers with a tensor.
 template <std::same_as<Tensor> X>
 X jacobian(const std::type_identity_t<internal::MapOf<X>>& f, const X& x,
            CallSite where = CallSite::here()) {
   return internal::jacobian_of(f, x, where);
 }
-// Returns the jacobian of the gradient of a scalar-valued f.
+// Returns the hessian of a scalar-valued f at x, of shape [shape of x..., shape of x...]: the
+// jacobian of the gradient.
 template <std::same_as<Tensor> X>
 X hessian(const std::type_identity_t<internal::MapOf<X>>& f, const X& x,
           CallSite where = CallSite::here()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The user's file and line, recorded by a default argument, without macros. Every public entry
-// point takes a CallSite; errors, records and profiles show it. Not a stack trace.
+// point takes a CallSite. Errors, records and profiles show it. Not a stack trace.
 #pragma once
 
 #include "etude/version.h"
@@ -9,10 +9,10 @@ namespace ETUDE_API etude {
 
 namespace internal {
 
-// Whether `file`, in the compiler's spelling, is a user's source. Sources of the library are in one
-// folder, as this header is. Its tests are there too, but count as users. Sources of the standard
-// library do not count: std::invoke and std::optional::emplace call on behalf of other code.
-// cost: none; a constant if `file` is a constant.
+// Whether `file`, as the compiler spells it, is a source file of the user. Files in the folder of
+// this library do not count, except its tests (_test.cc). Files of the standard library do not
+// count either: std::invoke and std::optional::emplace make calls for other code.
+// cost: none if `file` is a constant, since the compiler evaluates the call.
 [[gnu::always_inline]] constexpr bool is_users_file(const char* file) noexcept {
   constexpr unsigned long kFolder = sizeof(__FILE__) - sizeof("base/call_site.h");
   const unsigned long length = __builtin_strlen(file);
@@ -25,14 +25,14 @@ namespace internal {
 
 }  // namespace internal
 
-// A position in a source file. Trivial, two words; the text is static.
+// A position in a source file. A trivial type of two words. The text of `file` is static.
 struct CallSite {
   const char* file = "";
   int line = 0;
 
-  // The line of the caller: the expression that evaluates the default argument. Unknown for calls
-  // from within the library: errors show the line of the user's call instead (CallScope in
-  // core/call/call_scope.h).
+  // Returns the line of the caller: the line of the expression that evaluates the default argument.
+  // Unknown for callers inside the library. Errors then show the line of the user's call (CallScope
+  // in core/call/call_scope.h).
   [[gnu::always_inline]] static constexpr CallSite here(const char* file = __builtin_FILE(),
                                                         int line = __builtin_LINE()) noexcept {
     return internal::is_users_file(file) ? CallSite{file, line} : CallSite{};

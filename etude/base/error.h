@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Error, the only exception class of Etude. A message names the op, the operand, the actual value,
-// the requirement and the next step. The user's source line follows it. Throw with the macros of
-// check.h.
+// the requirement and the next step. The user's source line follows the message. Throw with the
+// macros of check.h.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ enum class ErrorCode {
   kFailedPrecondition,  // the object is in the wrong state
   kNotFound,            // no such name, file or device
   kOutOfRange,          // an index or axis outside its range
-  kUnimplemented,       // legal, but no rule or kernel yet
+  kUnimplemented,       // a legal call, but no rule or kernel yet
   kResourceExhausted,   // memory, or a configured limit
   kUnavailable,         // a peer is gone; may be retried
   kDataLoss,            // a file is torn or altered
@@ -64,8 +64,8 @@ constexpr bool may_pass(ErrorCode code) {
 }
 
 // The exception that Etude throws. Header-only, since some headers work without the library.
-// `what()` returns "op: message\n  at file:line", followed by the staged functions around that
-// line, if any. Copies share the text, so a copy never throws.
+// `what()` returns "op: message\n  at file:line", followed by the staged functions that enclose the
+// line. Copies share the text, so copying never throws.
 class Error : public std::exception {
  public:
   [[gnu::cold]] Error(ErrorCode code, std::string message)
@@ -80,7 +80,8 @@ class Error : public std::exception {
   ErrorCode code() const noexcept { return code_; }
   const char* what() const noexcept override { return content_->text.c_str(); }
 
-  // Puts the name of the op in front. The first (innermost) name stays; later calls are ignored.
+  // Prefixes the message with the name of the op. The first (innermost) name stays. Later calls are
+  // ignored.
   void name_op(std::string_view op) {
     if (!content_->op.empty()) return;
     own().op = op;
@@ -92,8 +93,8 @@ class Error : public std::exception {
     own().where = where;
     content_->compose();
   }
-  // Adds the staged function in which the error happened, and its call site. Call it for the
-  // innermost function first; the text lists the outermost first.
+  // Adds the staged function in which the error happened, and its call site. Call name_caller() for
+  // the innermost function first. The text lists the outermost function first.
   [[gnu::cold]] void name_caller(std::string_view function, CallSite where) {
     std::string line = "\n  in function '" + std::string(function) + "'";
     if (where.known()) {
@@ -107,13 +108,14 @@ class Error : public std::exception {
     if (content_->cause == nullptr) own().cause = std::move(cause);
   }
   // The user's exception that this error reports, such as an exception from the callable of a
-  // host_function; null: none. std::rethrow_exception(error.cause()) throws it again.
+  // host_function; null if there is none. std::rethrow_exception(error.cause()) throws this
+  // exception again.
   std::exception_ptr cause() const noexcept { return content_->cause; }
   bool is_located() const noexcept { return content_->where.known(); }
   CallSite where() const noexcept { return content_->where; }
   // The op that failed, or "".
   std::string_view op() const noexcept { return content_->op; }
-  // what() before the user's line: "op: message".
+  // Returns the part of what() before the user's line: "op: message".
   [[gnu::cold]] std::string text() const {
     return is_located() ? content_->text.substr(0, content_->text_before_line) : content_->text;
   }
@@ -128,7 +130,8 @@ class Error : public std::exception {
     std::string text;
     std::size_t text_before_line = 0;
 
-    // Cold, like all code that builds texts: header-only programs compile it in every source file.
+    // Cold, like all code that builds texts, since header-only programs compile it in every source
+    // file.
     [[gnu::cold, gnu::noinline]] void compose() {
       text = op;
       if (!op.empty()) text.append(": ");
@@ -140,7 +143,8 @@ class Error : public std::exception {
       text.append(callers);
     }
   };
-  // Returns the content for writing. It is copied first if other copies of the error share it.
+  // Returns the content for writing. Copies the content first if other copies of the error share
+  // it.
   [[gnu::cold, gnu::noinline]] Content& own() {
     if (content_->unique()) return *content_;
     const internal::RefPtr<Content> shared = content_;

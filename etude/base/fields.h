@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The fields of a plain struct as a tuple of references, with their names, at compile time. Used by
 // structure.h and all code that traverses user types: tangents, checkpoints, parameter groups,
-// summaries. An aggregate without base classes and with at most 64 fields needs no annotation; any
+// summaries. An aggregate without base classes and with at most 64 fields needs no annotation. Any
 // other class lists its fields with ETUDE_FIELDS. Not a serialiser, and not for types that are
 // leaves themselves (strings, containers, tensors).
 #pragma once
@@ -16,15 +16,15 @@
 #include "etude/base/internal/field_count.h"
 #include "etude/version.h"
 
-// Lists the fields of a class, in any section of its body, in place of reflection:
+// Lists the fields of a class. The macro may be in any section of the class body:
 //
 //   class Dense {
 //     Tensor weight_, bias_;
 //     ETUDE_FIELDS(Dense, weight_, bias_);
 //   };
 //
-// The list must name the class itself: a class derived from Dense does not inherit it. The tangent
-// of such a class (diff/) has members with the same names.
+// `Class` must be the class itself: a class derived from Dense does not inherit the list. The
+// tangent of a class with ETUDE_FIELDS (diff/) has members with the same names.
 #define ETUDE_FIELDS(Class, ...)                                                                \
   friend struct ::etude::internal::FieldAccess;                                                 \
   using EtudeFieldsClass = Class;                                                               \
@@ -42,8 +42,8 @@
   static_assert(true, "")
 
 // `this->` also finds members of a base that depends on a template parameter. Ties is a template
-// parameter so that a class's tuples are instantiated only when used: all layers together would
-// instantiate a hundred of them, a tenth of the compile time of etude/etude.h.
+// parameter so that the tuples of a class are instantiated only when used. All layers together
+// would instantiate a hundred tuples, a tenth of the compile time of etude/etude.h.
 #define ETUDE_INTERNAL_MEMBERS(...) \
   { return Ties::of(0 ETUDE_INTERNAL_EACH(ETUDE_INTERNAL_MEMBER, __VA_ARGS__)); }
 #define ETUDE_INTERNAL_MEMBER(name) , this->name
@@ -64,12 +64,13 @@
   ETUDE_INTERNAL_RESCAN(ETUDE_INTERNAL_RESCAN(ETUDE_INTERNAL_RESCAN(__VA_ARGS__)))
 #define ETUDE_INTERNAL_RESCAN(...) __VA_ARGS__
 
-// Lists the host values that identify an object of the class, besides its fields, when it is an
-// argument of a staged function (stage/internal/arguments.h). It means
+// Lists host values of a class. Together with the fields, they identify an object of the class that
+// is an argument of a staged function (stage/internal/arguments.h). The macro is equivalent to
 //
 //   auto host_values() const { return std::tie(stride_, activation_); }
 //
-// but instantiates the tuple only when used, which makes headers with many layers faster.
+// except that the tuple is instantiated only when used, so that headers with many layers compile
+// faster.
 #define ETUDE_HOST_VALUES(...)                          \
   template <class Ties = ::etude::internal::MemberTies> \
   auto host_values() const {                            \
@@ -91,7 +92,7 @@ struct MemberTies {
   }
 };
 
-// Accesses the declarations of ETUDE_FIELDS and ETUDE_HOST_VALUES, including private declarations.
+// Accesses the declarations of ETUDE_FIELDS and ETUDE_HOST_VALUES, even if they are private.
 struct FieldAccess {
   // A function, since clang checks access through an alias where the alias is used.
   template <class T>
@@ -127,14 +128,15 @@ struct FieldAccess {
 template <class T>
 inline constexpr bool kHasListedFields = FieldAccess::is_listed<std::remove_const_t<T>>();
 
-// Whether `fields` accepts a T: a plain struct, or a class with ETUDE_FIELDS.
+// Whether T is an aggregate, or a class with ETUDE_FIELDS. kFieldsFault reports whether fields()
+// can read it.
 template <class T>
 concept Reflectable = kHasListedFields<T> ||(__is_class(T) && __is_aggregate(T));
 
-// The fields of a struct with a reference member.
+// Takes the place of the fields of a struct that has a reference member.
 struct ReferenceField {};
 
-// Takes the declared types of the fields, since a reference to a field hides them.
+// Needs the declared types of the fields: the arguments do not show whether a field is a reference.
 template <class... Declared, class... Field>
 constexpr auto bind_fields(Field&... field) {
   if constexpr ((std::is_reference_v<Declared> || ...)) {
@@ -144,9 +146,9 @@ constexpr auto bind_fields(Field&... field) {
   }
 }
 
-// fields() for callers that have checked kFieldsFault. It has no error message, and returns an
-// empty tuple if the fields cannot be counted. Compilers instantiate it twice for each struct
-// (const and not const), so it calls no further template.
+// As fields(), but without an error message, for callers that have checked kFieldsFault. Returns an
+// empty tuple if the fields cannot be counted. Compilers instantiate read_fields() twice for each
+// struct (const and not const), so it calls no further template.
 template <class T>
 constexpr auto read_fields(T& v) {
   constexpr std::size_t n = kHasListedFields<T> ? 0 : kFieldCount<std::remove_const_t<T>>.count;
@@ -158,7 +160,8 @@ constexpr auto read_fields(T& v) {
 #include "etude/base/internal/fields_arms.inc"
 }
 
-// The reason why fields() cannot read a T. It prints no message: callers explain the reason.
+// Returns the reason why fields() cannot read a T, or kNone. Prints no message: callers explain the
+// reason.
 template <class T>
 constexpr FieldsFault find_fields_fault() {
   if constexpr (kHasListedFields<T>) {
@@ -174,9 +177,10 @@ constexpr FieldsFault find_fields_fault() {
 template <class T>
 inline constexpr FieldsFault kFieldsFault = find_fields_fault<std::remove_const_t<T>>();
 
-// References to the fields of v in the order of declaration; const if v is const.
+// Returns references to the fields of v, in order of declaration. The references are const if v is
+// const.
 //
-// throws: a compile-time error with the remedy if T is not such a struct.
+// throws: a compile-time error with the remedy if the fields of T cannot be read.
 // cost: none at run time.
 template <class T>
 constexpr auto fields(T& v) {
@@ -202,7 +206,7 @@ constexpr std::size_t field_count() {
 #pragma clang diagnostic ignored "-Wundefined-internal"
 #endif
 
-// Never defined, since only addresses of fields of `sample` are formed.
+// `sample` is never defined, since only addresses of its fields are formed.
 template <class T>
 struct Sample {
   T value;
@@ -220,8 +224,8 @@ Address(P) -> Address<P>;
 inline constexpr std::string_view kIdentifierChars =
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
 
-// The name of the field that A points to: the last identifier in this function's name, "...
-// Dense::bias)}]" for g++ and "... value.bias}]" for clang.
+// Returns the name of the field that A points to: the last identifier in the name of this function,
+// "... Dense::bias)}]" for g++ and "... value.bias}]" for clang.
 template <auto A>
 consteval auto last_identifier() {
   std::string_view text = __PRETTY_FUNCTION__;
@@ -230,15 +234,15 @@ consteval auto last_identifier() {
   return text.substr(before + 1, last - before);
 }
 
-// The length up to the next comma. A loop: with the undefined behaviour sanitizer of g++ 12, find()
-// of one character is not a constant expression.
+// Returns the length up to the next comma. Uses a loop, since find() of one character is not a
+// constant expression with the undefined behaviour sanitizer of g++ 12.
 consteval std::size_t entry_size(std::string_view list) {
   std::size_t size = 0;
   while (size < list.size() && list[size] != ',') ++size;
   return size;
 }
 
-// The entry at `index` of a list like "weight_, bias_".
+// Returns the entry at `index` of a list such as "weight_, bias_".
 consteval std::string_view listed_name(std::string_view list, std::size_t index) {
   for (; index > 0; --index) list.remove_prefix(entry_size(list) + 1);
   list = list.substr(0, entry_size(list));
@@ -246,7 +250,8 @@ consteval std::string_view listed_name(std::string_view list, std::size_t index)
   return list.substr(0, list.find_last_of(kIdentifierChars) + 1);
 }
 
-// The name of field I of T as in the source. ETUDE_FIELDS(Dense, weight_) names it "weight".
+// Returns the name of field I of T, as in the source. With ETUDE_FIELDS, a last '_' is removed: the
+// name of weight_ is "weight".
 template <class T, std::size_t I>
 consteval std::string_view find_field_name() {
   if constexpr (kHasListedFields<T>) {

@@ -2,7 +2,7 @@
 // Float16 (IEEE binary16) and BFloat16 (the high half of a float): storage types of two bytes. Used
 // as element types of tensors. Arithmetic and comparison use float, by implicit conversion. The
 // explicit conversion back rounds once, to nearest with ties to even. Not for fast conversion of
-// arrays: kernels have vector code for that.
+// arrays, for which kernels have vector code.
 #pragma once
 
 #include <bit>
@@ -15,8 +15,8 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// x as a float, rounded to odd: if x is not a float, the result is a neighbour with its last bit
-// set. A second rounding to fewer bits then has the result of a single rounding.
+// Rounds x to a float, to odd: if x lies between two floats, returns the float whose last bit is
+// set. A second rounding, to fewer bits, then has the same result as a single rounding.
 constexpr float round_to_odd(double x) {
   constexpr float kMax = std::numeric_limits<float>::max();
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -30,7 +30,7 @@ constexpr float round_to_odd(double x) {
   return std::bit_cast<float>(bits | 1);
 }
 
-// value / 2^shift, rounded to nearest, ties to even. shift is in [1, 31].
+// Returns value / 2^shift, rounded to nearest, ties to even. shift is in [1, 31].
 constexpr uint32_t shift_to_nearest_even(uint32_t value, int shift) {
   const uint32_t half = uint32_t{1} << (shift - 1);
   const uint32_t kept_is_odd = value >> shift & 1;
@@ -88,14 +88,14 @@ struct BFloat16Format {
   static constexpr float value(uint16_t bits) { return bfloat16_value(bits); }
 };
 
-// The common part of the two types.
+// The implementation of both types.
 template <class Format>
 class ShortFloat {
  public:
   ShortFloat() = default;  // uninitialised, like a float; ShortFloat{} is 0
   explicit constexpr ShortFloat(float x) : bits_(Format::bits(x)) {}
   explicit constexpr ShortFloat(double x) : bits_(Format::bits(round_to_odd(x))) {}  // rounds once
-  // Integers beyond 2^53 are first rounded to a double.
+  // An integer beyond 2^53 in magnitude is first rounded to a double.
   template <std::integral T>
   explicit constexpr ShortFloat(T x) : ShortFloat(static_cast<double>(x)) {}
 
@@ -106,7 +106,7 @@ class ShortFloat {
   }
   constexpr uint16_t bits() const { return bits_; }
 
-  // Exact; NaN stays NaN.
+  // Exact. A NaN stays a NaN.
   constexpr operator float() const { return Format::value(bits_); }
   constexpr ShortFloat operator-() const {
     return from_bits(static_cast<uint16_t>(bits_ ^ 0x8000));

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // HasLeaf: whether a structure type can hold a leaf of a given type, decided at compile time.
 // NoDerivative: a wrapper that hides a field from most traversals. Used by structure.h, and by
-// templates that accept "a structure of tensors". Lists the containers that structure.h traverses.
+// templates that accept "a structure of tensors". PartTypes lists the containers that structure.h
+// traverses.
 #pragma once
 
 #include <array>
@@ -22,7 +23,7 @@
 
 namespace ETUDE_API etude {
 
-// Wraps a value without a derivative. Traversals skip it unless they request it.
+// Wraps a value without a derivative. Traversals skip the value, except with Marked::kVisit.
 template <class T>
 struct NoDerivative {
   T value{};
@@ -34,18 +35,19 @@ enum class Marked { kSkip, kVisit };
 
 namespace internal {
 
-// The leaf type of a traversal of all structs: for_each_struct.
+// The leaf type with which for_each_struct visits all structs.
 struct EveryStruct;
 
 template <class T, class... Types>
 inline constexpr bool kIsOneOf = (std::is_same_v<T, Types> || ...);
 
-// A list of the types that a traversal finds in a T.
+// The types of the direct parts of a T.
 template <class... Types>
 struct TypeList {};
 
-// Recognises a sequence by its operations (std::list and similar containers, std::valarray), since
-// this header does not include their headers and does not know the containers of other libraries.
+// GrowingSequence (std::list and similar containers) and Valarray recognise containers by their
+// operations. So this header does not include the headers of these containers, and it accepts
+// containers of other libraries.
 template <class T>
 concept GrowingSequence = requires(T& x, typename T::value_type& element) {
   typename T::allocator_type;
@@ -134,9 +136,9 @@ struct IsNoDerivative : std::false_type {};
 template <class T>
 struct IsNoDerivative<NoDerivative<T>> : std::true_type {};
 
-// The kind of leaf that a search looks for. Kind::is<T>: whether a T is of the kind.
-// Kind::explains: whether a struct with unreadable fields is an error; otherwise the search treats
-// it as empty.
+// A Kind describes the leaves that a search looks for. Kind::is<T>: whether a T is such a leaf.
+// Kind::explains: whether a struct with unreadable fields is a compile-time error. Otherwise the
+// search treats this struct as empty. Exactly<Leaf>: the leaves of type Leaf.
 template <class Leaf>
 struct Exactly {
   static constexpr bool explains = true;
@@ -150,8 +152,8 @@ struct Exactly<EveryStruct> {
   static constexpr bool is = Reflectable<T>;
 };
 
-// Whether a traversal finds a leaf of a kind in a T. `Open` are the enclosing types of T, so that a
-// recursive type is searched once.
+// Whether a traversal can find a leaf of this Kind in a T. `Open` are the types that enclose T.
+// They are not searched again, so the search of a recursive type ends.
 template <class Kind, Marked marked, class T, class... Open>
 constexpr bool finds_kind();
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Philox-4x32-10, a counter-based random generator: the words are a pure function of key and
-// position, so any element can be drawn separately, in any order, on any thread or device. Used by
-// the random ops and by data shuffling. Not for cryptography. Source: Salmon et al., "Parallel
-// random numbers: as easy as 1, 2, 3", SC 2011.
+// Philox-4x32-10, a counter-based random generator: each word is a pure function of key and
+// position, so elements can be drawn in any order, on any thread or device. Used by the random ops
+// and by data shuffling. Not for cryptography. Source: Salmon et al., "Parallel random numbers: as
+// easy as 1, 2, 3", SC 2011.
 #pragma once
 
 #include <array>
@@ -12,15 +12,15 @@
 
 namespace ETUDE_API etude {
 
-// Streams of one seed are independent: 2^64 streams of 2^64 blocks of four words each.
+// A seed has 2^64 independent streams. A stream has 2^64 blocks of four words.
 struct PhiloxKey {
   uint64_t seed = 0;
   uint64_t stream = 0;
   constexpr bool operator==(const PhiloxKey&) const = default;
 };
 
-// Four random words. The counter of the cipher is (block, stream), the key is the seed, both with
-// the low 32 bits first.
+// Returns four random words. The counter of the cipher is (block, stream), and the key of the
+// cipher is the seed. Each 64-bit number is passed with its low 32 bits first.
 //
 // cost: 20 multiplications, no branch.
 constexpr std::array<uint32_t, 4> philox(PhiloxKey key, uint64_t block) {
@@ -46,23 +46,23 @@ constexpr std::array<uint32_t, 4> philox(PhiloxKey key, uint64_t block) {
   return {c0, c1, c2, c3};
 }
 
-// Derives a key from a key and a number. The new key is a block of the cipher with the complemented
-// stream, which no draw uses.
+// Derives a key from `key` and `number`. The new key is a block of the complemented stream, so
+// draws with `key` do not use this block.
 constexpr PhiloxKey fold_in(PhiloxKey key, uint64_t number) {
   const std::array<uint32_t, 4> words = philox({key.seed, ~key.stream}, number);
   return {words[0] | uint64_t{words[1]} << 32, words[2] | uint64_t{words[3]} << 32};
 }
 
-// The random word of element `index`: word index % 4 of block index / 4. A loop over elements
-// should call `philox` once per block instead.
+// Returns the random word of element `index`: word index % 4 of block index / 4. A loop over
+// elements should call `philox` once per block instead.
 constexpr uint32_t random_bits(PhiloxKey key, uint64_t index) {
   return philox(key, index / 4)[index % 4];
 }
 
-// A multiple of 2^-24 in [0, 1), from the high 24 bits.
+// Returns a multiple of 2^-24 in [0, 1), from the high 24 bits.
 constexpr float uniform_float(uint32_t bits) { return static_cast<float>(bits >> 8) * 0x1p-24f; }
 
-// A multiple of 2^-53 in [0, 1), from the high 53 of the 64 bits (hi, lo).
+// Returns a multiple of 2^-53 in [0, 1), from the high 53 of the 64 bits (hi, lo).
 constexpr double uniform_double(uint32_t hi, uint32_t lo) {
   const uint64_t bits = (uint64_t{hi} << 32 | lo) >> 11;
   return static_cast<double>(bits) * 0x1p-53;

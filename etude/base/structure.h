@@ -3,7 +3,7 @@
 // std::deque, std::list, std::valarray, std::array, C arrays, std::optional, maps with string keys,
 // std::tuple, std::pair, std::variant, and etude::Parts. Used by checkpoints, parameter groups,
 // tangents and traced functions, with Tensor as the leaf. Parts that cannot hold a leaf are skipped
-// at compile time. To visit two structures in parallel use fields.h.
+// at compile time. To visit two structures in parallel, use fields.h.
 #pragma once
 
 #include <algorithm>
@@ -29,8 +29,9 @@ namespace ETUDE_API etude {
 
 namespace internal {
 
-// A structure that is known at run time (parts/parts.h): x.each_part(fn) calls fn(leaf, value) for
-// each value, where leaf.path is its path inside x and leaf.is_marked whether it is NoDerivative.
+// A structure whose parts are known only at run time (parts/parts.h). x.each_part(fn) calls
+// fn(leaf, value) for each value. leaf.path is the path of the value inside x. leaf.is_marked is
+// true for a NoDerivative value.
 template <class T>
 concept RuntimeStructure = requires {
   typename T::RuntimeStructure;
@@ -54,8 +55,8 @@ class PathBuffer {
   std::string text_;
 };
 
-// A PathBuffer that stays empty unless paths are requested. So one traversal serves both kinds of
-// calls.
+// A PathBuffer that stays empty unless paths are requested, so that one traversal serves calls with
+// and without paths.
 class OptionalPath {
  public:
   explicit OptionalPath(bool is_wanted) : is_wanted_(is_wanted) {}
@@ -73,7 +74,7 @@ class OptionalPath {
   PathBuffer path_;
 };
 
-// Replaces PathBuffer in traversals without paths; all its code is optimised away.
+// Replaces PathBuffer in traversals without paths. The compiler removes all of its code.
 struct NoPath {
   template <class Component>
   constexpr std::size_t enter(const Component&) {
@@ -82,7 +83,7 @@ struct NoPath {
   constexpr void leave(std::size_t) {}
 };
 
-// The entries of an unordered map, sorted by key, so that the order does not depend on hashes.
+// Returns the entries of an unordered map, sorted by key. So the order does not depend on hashes.
 template <class Map>
 constexpr auto entries_by_key(Map& map) {
   std::vector<decltype(&*map.begin())> entries;
@@ -97,7 +98,8 @@ class LeafVisitor {
  public:
   explicit constexpr LeafVisitor(Fn& fn, Path path = Path()) : fn_(fn), path_(std::move(path)) {}
 
-  // X may be const. The overloads below are for containers; the last overload is for structs.
+  // X may be const. The overloads of look_into() below are for containers; the last overload is for
+  // structs.
   template <class X>
   constexpr void visit(X& x) {
     using T = std::remove_const_t<X>;
@@ -215,13 +217,13 @@ struct AnyRuntimeStructure {
   template <class T>
   static constexpr bool is = RuntimeStructure<T>;
 };
-// Whether a T can hold a structure that is known at run time. Its leaves are checked at run time.
+// Whether a T can hold a RuntimeStructure, whose leaves are checked at run time.
 template <class T>
 constexpr bool holds_runtime_structure() {
   return finds_kind<AnyRuntimeStructure, Marked::kVisit, std::remove_cvref_t<T>>();
 }
 
-// for_each_leaf with `fn(path, leaf)`; the path is empty unless `with_paths`.
+// As for_each_leaf, with `fn(path, leaf)`. The path is empty unless `with_paths` is true.
 //
 // cost: one pass; without paths nothing is allocated.
 template <class Leaf, class X, class Fn>
@@ -232,12 +234,13 @@ void for_each_leaf_with(bool with_paths, X& x, Fn&& fn) {
 
 }  // namespace internal
 
-// Calls `fn(path, leaf)` or `fn(leaf)` for each leaf of x in order; leaves are const if x is.
+// Calls `fn(path, leaf)` or `fn(leaf)` for each leaf of x, in order. Leaves are const if x is
+// const.
 //
 // A path joins field names, map keys and positions with '/': "conv1/filter", "layers/0/weight". An
-// optional, a variant and NoDerivative add no component. The path of a lone leaf is "". Map keys
-// are not escaped, so a key with a '/' reads like two components. The path is valid during the call
-// only.
+// optional, a variant and NoDerivative add no component. If x itself is a leaf, its path is "". Map
+// keys are not escaped, so a key with a '/' reads like two components. The path is valid during the
+// call only.
 //
 //   for_each_leaf<Tensor>(model, [](const std::string& path, Tensor& t) { ... });
 //   for_each_leaf<Tensor, Marked::kVisit>(model, [](Tensor& t) { ... });
@@ -257,7 +260,7 @@ constexpr void for_each_leaf(X& x, Fn&& fn) {
   }
 }
 
-// Calls `fn(path, part)` for x and each struct inside it that for_each_leaf visits, including
+// Calls `fn(path, part)` for x and for each struct inside x that a traversal visits, including
 // structs without leaves. A struct comes before its fields. `fn` must accept any type.
 template <class X, class Fn>
 constexpr void for_each_struct(X& x, Fn&& fn) {
@@ -265,10 +268,10 @@ constexpr void for_each_struct(X& x, Fn&& fn) {
       x);
 }
 
-// A copy of x with each leaf replaced by `fn(path, leaf)` or `fn(leaf)`.
+// Returns a copy of x with each leaf replaced by `fn(path, leaf)` or `fn(leaf)`.
 //
-// The leaf is passed as an rvalue: a function that takes it by value may reuse its storage if x was
-// moved in.
+// The leaf is passed as an rvalue. So a function that takes the leaf by value may reuse its storage
+// if x was moved in.
 //
 // throws: exceptions of fn.
 // cost: a copy of x, or none if x is moved in, and one pass.

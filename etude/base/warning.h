@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Warnings about programs that run but probably contain a mistake. They go to the standard error
-// stream unless a handler is set. Errors are thrown instead: error.h. Header-only, since some
-// headers work without the library.
+// Warnings about programs that run but probably contain a mistake. Warnings go to the standard
+// error stream unless a handler is set. Errors are thrown instead (error.h). Header-only, since
+// some headers work without the library.
 #pragma once
 
 #include <cstdio>
@@ -18,15 +18,16 @@ namespace ETUDE_API etude {
 
 using WarningHandler = std::function<void(std::string_view)>;
 
-// The effect of a diagnostic: nothing, one warning per place (a call site; for numbers, a
-// function), or an error.
+// The effect of a finding: nothing, one warning per place, or an error. The place is a call site
+// or, for functions of numbers, the function.
 enum class Severity { kIgnore, kWarn, kError };
 
 // The severity of the findings of differential operators.
 struct Diagnostics {
   // A result does not depend on an argument, so its gradient is zero.
   Severity independent_result = Severity::kWarn;
-  // A number or tensor of a derivative is used after that derivative, where it is a constant.
+  // A number or tensor of a derivative is used after the end of the derivative, where its value is
+  // a constant.
   Severity escaped_value = Severity::kIgnore;
 };
 
@@ -41,7 +42,7 @@ struct WarningState {
   Diagnostics diagnostics;
 };
 inline WarningState& warning_state() {
-  static WarningState* made = new WarningState;  // destructors of static objects may still warn
+  static WarningState* made = new WarningState;  // kept: destructors of static objects may warn
   return *made;
 }
 
@@ -56,7 +57,7 @@ inline WarningState& warning_state() {
   std::fprintf(stderr, "etude: warning: %.*s\n", static_cast<int>(message.size()), message.data());
 }
 
-// Whether the process sees this key for the first time. threads: thread-safe.
+// Returns true the first time that the process passes this key. threads: thread-safe.
 [[gnu::cold]] inline bool see_first(std::string_view key) {
   std::string entry(1, '\0');
   entry.append(key).push_back('\0');
@@ -66,7 +67,7 @@ inline WarningState& warning_state() {
   seen += entry;
   return true;
 }
-// Warns the first time that this key is seen. threads: thread-safe.
+// Warns the first time that the process passes this key. threads: thread-safe.
 inline void warn_once(std::string_view key, std::string_view message) {
   if (see_first(key)) warn(message);
 }
@@ -77,9 +78,9 @@ inline void forget_warnings() {
   warning_state().seen.clear();
 }
 
-// Reports a finding at `severity`. Each key is reported once. make_message() is called only for a
-// report.
-// throws: kInvalidArgument for Severity::kError.
+// Reports a finding at `severity`. A warning is printed once per key; an error is thrown each time.
+// make_message() is called only for a report.
+// throws: kInvalidArgument if `severity` is kError.
 template <class Make>
 [[gnu::cold, gnu::noinline]] void diagnose(Severity severity, std::string_view key,
                                            const Make& make_message) {

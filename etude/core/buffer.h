@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory of tensors: reference-counted large buffers and thread-local small blocks, with exact
 // counters and a limit. Implemented by device/cpu/allocator.cc. Functions without a device
-// parameter refer to cpu:0; functions for other devices are in core/device.h. Not a general-purpose
+// parameter refer to cpu:0. Functions for other devices are in core/device.h. Not a general-purpose
 // allocator.
 #pragma once
 
@@ -16,12 +16,12 @@ namespace ETUDE_API etude {
 
 // Memory use of this process so far, in bytes and counts.
 struct MemoryStats {
-  int64_t live_bytes = 0;    // held by tensors
-  int64_t peak_bytes = 0;    // highest live_bytes since the last reset
-  int64_t cached_bytes = 0;  // kept for reuse, not held by a tensor
-  int64_t allocations = 0;   // buffers and tensor blocks allocated
-  int64_t live_tensors = 0;  // tensor values alive
-  int64_t deep_copies = 0;   // writes that copied a shared tensor; explain_copy() names its holder
+  int64_t live_bytes = 0;      // held by tensors
+  int64_t peak_bytes = 0;      // highest live_bytes since the last reset
+  int64_t cached_bytes = 0;    // kept for reuse, not held by a tensor
+  int64_t allocations = 0;     // buffers and tensor blocks allocated
+  int64_t live_tensors = 0;    // tensor values alive
+  int64_t deep_copies = 0;     // writes that copied a shared tensor: see explain_copy()
   int64_t copies_avoided = 0;  // writes that happened in place
   int64_t limit_bytes = 0;     // 0: no limit
 };
@@ -30,14 +30,16 @@ struct MemoryStats {
 MemoryStats memory_stats();
 // Resets peak_bytes to live_bytes.
 void reset_peak_memory();
-// Allocations beyond the limit fail with kResourceExhausted. 0 removes the limit.
+// Sets a limit. Allocations beyond the limit fail with kResourceExhausted. 0 removes the limit.
+// throws: kInvalidArgument for a negative number.
 // threads: thread-safe.
 void set_memory_limit(int64_t bytes);
-// Returns cached blocks to the system. threads: thread-safe.
+// Returns cached memory to the system. Small blocks that other threads have cached stay with these
+// threads. threads: thread-safe.
 void trim_memory();
 
 namespace internal {
-// The highest live_bytes since construction. Registered in a list while alive.
+// Records the highest live_bytes since its construction. While alive, it is in a list of watches.
 struct PeakWatch {
   PeakWatch();
   PeakWatch(const PeakWatch&) = delete;
@@ -49,7 +51,7 @@ struct PeakWatch {
 };
 }  // namespace internal
 
-// Counts the allocations since its construction. threads: thread-safe reads; counts all threads.
+// Measures the memory use of all threads since its construction. threads: stats() is thread-safe.
 //
 //   MemoryScope scope;
 //   x += y;
@@ -57,8 +59,8 @@ struct PeakWatch {
 class MemoryScope {
  public:
   MemoryScope();
-  // Differences since construction. Live and peak bytes are relative to live_bytes at construction.
-  // cached_bytes and limit_bytes are current values.
+  // Returns the differences since construction. live_bytes and peak_bytes are relative to
+  // live_bytes at construction. cached_bytes and limit_bytes are current values.
   MemoryStats stats() const;
 
  private:
@@ -70,32 +72,32 @@ namespace internal {
 
 class DeviceMemory;
 
-// Payloads up to this size follow the tensor header in one block.
+// On cpu:0, a payload of up to this size is in one block with the tensor header.
 inline constexpr int64_t kInlineBytes = 4096;
 
-// A large payload, 64-byte aligned. The reference count is a plain field, next to the address of
-// the data.
+// A large payload, 64-byte aligned. The reference count is next to the address of the data.
 struct Buffer {
   std::atomic<uint32_t> count{1};
   std::size_t bytes = 0;
   void* data = nullptr;
-  // For foreign memory: called after the last tensor over it is destroyed. The count is then at
-  // least 2 while a tensor uses the memory, so that no tensor considers the memory unshared and
-  // writes to it.
+  // For foreign memory: called after the last tensor that uses the memory is destroyed. While a
+  // tensor uses foreign memory, the count is at least 2. So no tensor considers the memory unshared
+  // and writes to it.
   void (*give_back)(Buffer* buffer) noexcept = nullptr;
   std::atomic<uint64_t> id{0};     // 0 until core/copies.h needs an id
-  DeviceMemory* memory = nullptr;  // where `data` is; null: the host, whose code may read it
+  DeviceMemory* memory = nullptr;  // the memory that holds `data`; null: host memory
 };
 
-// A buffer with count 1. throws: kResourceExhausted beyond the limit or if the system has no
-// memory.
+// Returns a buffer with count 1. throws: kResourceExhausted beyond the limit or if the system has
+// no memory.
 Buffer* allocate_buffer(int64_t bytes);
-void free_buffer(Buffer* buffer) noexcept;  // of any memory
-// 64-byte aligned blocks for headers with small payloads. throws: as above.
+void free_buffer(Buffer* buffer) noexcept;  // on any device
+// Returns a 64-byte aligned block for a tensor header and a small payload. throws: as above.
 void* allocate_block(std::size_t bytes);
 void free_block(void* block, std::size_t bytes) noexcept;
 
-// Counters of this thread. memory_stats() adds them up over all threads.
+// These functions update the counters of this thread. memory_stats() sums the counters of all
+// threads.
 void count_tensor(int64_t difference) noexcept;
 void count_deep_copy() noexcept;
 void count_copy_avoided() noexcept;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Explains why a write copied. Writes are in place unless the elements are shared; explain_copy()
-// names the holder. MemoryStats::deep_copies counts such writes.
+// Explains why a write copied a tensor. A write is in place unless the elements are shared.
+// explain_copy() names the object that shares the elements. MemoryStats::deep_copies counts the
+// writes that copied.
 #pragma once
 
 #include <cstdint>
@@ -13,16 +14,17 @@
 
 namespace ETUDE_API etude {
 
-// Describes this thread's latest write to a shared tensor, and the holder that still shares it:
+// Describes the latest write of this thread that copied a shared tensor, and the object that still
+// shares the elements:
 //
 //   parameter 'conv1/filter' copied by SGD::update at train.cc:30: shared with a pullback, which
 //   keeps it for the derivative of conv2d at model.h:12. Release that object before the write
 //
-// Empty if no write of this thread has copied. The search covers the live tapes of this thread and
-// the frozen tapes that pullbacks of any thread hold.
+// Returns "" if no write of this thread has copied a tensor. The search for the object covers the
+// live tapes of this thread and the frozen tapes that pullbacks of any thread hold.
 //
-// cost: a traversal of the calls on live tapes. A write only records its function, line and
-// elements.
+// cost: a traversal of the calls on live tapes. The write itself records only its function, its
+// line and the ids of the elements.
 std::string explain_copy();
 
 namespace internal {
@@ -34,17 +36,17 @@ struct SharedElements {
   bool are_in(const Tensor& x) const noexcept;
 };
 
-// An object that may share elements. Registered while alive, in a list of its thread or of all
-// threads.
+// An object that may share elements. While alive, it is in the list of its thread or in the list of
+// all threads.
 class ElementHolder {
  public:
-  // With `frozen`, all threads may query it.
+  // A frozen holder is in the list of all threads.
   explicit ElementHolder(bool frozen) noexcept;
   ElementHolder(const ElementHolder&) = delete;
   ElementHolder& operator=(const ElementHolder&) = delete;
 
-  // "a pullback, which keeps it for the derivative of conv2d at model.h:12"; empty if it does not
-  // hold the elements.
+  // "a pullback, which keeps it for the derivative of conv2d at model.h:12"; empty if this object
+  // does not hold the elements.
   virtual std::string describe(const SharedElements& elements) const = 0;
   // Returns the description of the first holder of the elements; empty if there is none.
   static std::string find(const SharedElements& elements);
@@ -57,9 +59,10 @@ class ElementHolder {
   const bool frozen_;
 };
 
-// Counts a write to `x` that copies it to new memory, and records the data for explain_copy().
+// Counts a write that copies `x` to new memory, and records the write for explain_copy(). Ignores
+// an abstract `x`.
 void note_copy(const Tensor& x, std::string_view by, CallSite where, std::string_view path = {});
-// The same, but only if x is shared.
+// Calls note_copy() if x is shared.
 inline void note_if_copied(const Tensor& x, std::string_view by, CallSite where) {
   if (x.has_value() && !TensorAccess::is_unique(x)) [[unlikely]]
     note_copy(x, by, where);

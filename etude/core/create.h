@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // tensor(...) makes tensors from numbers, nested literals, host data and other tensors, in a chosen
-// dtype. It rounds once: tensor({{0.1, 0.2}}, {.dtype = kFloat64}). Constructors from a shape
-// (zeros, full, arange) are in etude/ops.h.
+// dtype. Numbers are rounded once: tensor({{0.1, 0.2}}, {.dtype = kFloat64}). Constructors from a
+// shape (zeros, full, arange) are in etude/ops.h.
 #pragma once
 
 #include <complex>
@@ -14,15 +14,16 @@
 namespace ETUDE_API etude {
 
 struct TensorOptions {
-  std::optional<DType> dtype = std::nullopt;    // default: the dtype that Tensor(value) has
-  std::optional<Device> device = std::nullopt;  // default: of the DeviceScope, else cpu:0
+  std::optional<DType> dtype = std::nullopt;    // default: as Tensor(value)
+  std::optional<Device> device = std::nullopt;  // default: the DeviceScope's, else cpu:0
 };
 
-// Nested literals. throws: kInvalidArgument for ragged nesting, naming the level.
+// Makes a tensor from nested literals. throws: kInvalidArgument for ragged nesting, naming the
+// level.
 Tensor tensor(std::initializer_list<Literal> rows, const TensorOptions& options = {},
               CallSite where = CallSite::here());
 // Stacks tensors of equal shape along a new first axis. Differentiable in each tensor.
-// throws: kInvalidArgument for an empty list, and for shapes that differ.
+// throws: kInvalidArgument for an empty list, and if shapes differ.
 Tensor tensor(const std::vector<Tensor>& parts, const TensorOptions& options = {},
               CallSite where = CallSite::here());
 
@@ -33,7 +34,7 @@ Tensor tensor_from_host(const void* values, DType from, int64_t count, const Sha
 
 }  // namespace internal
 
-// One number.
+// Makes a scalar tensor from a number.
 template <class T>
 requires(std::is_arithmetic_v<T>) Tensor
     tensor(T value, const TensorOptions& options = {}, CallSite where = CallSite::here()) {
@@ -55,7 +56,7 @@ Tensor tensor(std::complex<T> value, const TensorOptions& options = {},
   if (!known.dtype) known.dtype = kComplex64;
   return internal::tensor_from_host(&value, dtype_of<std::complex<T>>, 1, {}, known, where);
 }
-// Host data in row-major order.
+// Makes a tensor from host data in row-major order. The default shape has one axis.
 // throws: kInvalidArgument if the number of elements does not match the shape.
 template <class T>
 requires(!std::is_same_v<T, bool>) Tensor

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Element types, and the sets of element types in op records. float16 and bfloat16 compute in
-// float32. Value conversion is the op astype.
+// Element types, and sets of element types for op records. Ops on float16 and bfloat16 compute in
+// float32. The op astype converts values.
 #pragma once
 
 #include <complex>
@@ -90,13 +90,13 @@ inline constexpr DTypeSet kNumeric = kReal | kComplex;
 inline constexpr DTypeSet kIntegersBool = kIntegers | kBool;
 inline constexpr DTypeSet kAnyDType = kNumeric | kBool;
 
-// "float32" for kFloat32, and so on: the names of the Array API standard.
+// Returns the name of a dtype, as in the Array API standard: "float32" for kFloat32.
 std::string_view name(DType dtype);
-// The dtype with that name; empty if there is none.
+// Returns the dtype with this name; empty if there is none.
 std::optional<DType> dtype_named(std::string_view name);
-// The size of one element in bytes: 1 to 16.
+// Returns the size of one element in bytes: 1 to 16.
 int64_t itemsize(DType dtype);
-// "float32, float64" for messages.
+// Returns the names of the dtypes, for messages: "float32, float64".
 std::string describe(DTypeSet set);
 
 constexpr bool is_floating(DType d) { return kFloating.contains(d); }
@@ -104,11 +104,13 @@ constexpr bool is_complex(DType d) { return kComplex.contains(d); }
 constexpr bool is_integer(DType d) { return kIntegers.contains(d); }
 // Whether derivatives with respect to values of this dtype exist.
 constexpr bool is_differentiable(DType d) { return kFloatingComplex.contains(d); }
-// float32 for complex64, float64 for complex128; other dtypes are returned unchanged.
+// Returns float32 for complex64 and float64 for complex128. Other dtypes are returned unchanged.
 constexpr DType real_dtype(DType d) {
   return d == kComplex64 ? kFloat32 : d == kComplex128 ? kFloat64 : d;
 }
-// The dtype to which both promote within one kind; empty across kinds (Array API promotion table).
+// Returns the dtype to which a and b promote in the Array API table. Floating and complex dtypes
+// promote together. Empty for bool with another dtype, for an integer with a floating or complex
+// dtype, and for uint64 with a signed integer.
 std::optional<DType> promote(DType a, DType b);
 
 // The dtype of a C++ element type. Defined only for the types below.

@@ -22,7 +22,7 @@ inline constexpr double inf = std::numeric_limits<double>::infinity();
 inline constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 inline constexpr NewAxis newaxis;
 
-// Limits of a floating dtype, or of the parts of a complex dtype.
+// Limits of a floating dtype, or of the real and imaginary parts of a complex dtype.
 struct FInfo {
   int bits;
   double eps;  // the gap between 1 and the next larger number
@@ -44,23 +44,24 @@ struct IInfo {
 // throws: kInvalidArgument for other dtypes.
 IInfo iinfo(DType dtype);
 
-// Whether promotion within a kind converts `from` to `to`, as in the Array API standard.
+// Whether promote(from, to) is `to`, as in the Array API standard.
 bool can_cast(DType from, DType to);
-// Whether `dtype` is of a kind: "bool", "signed integer", "unsigned integer", "integral", "real
-// floating", "complex floating" or "numeric". throws: kInvalidArgument for another text.
+// Whether `dtype` is of this kind: "bool", "signed integer", "unsigned integer", "integral", "real
+// floating", "complex floating" or "numeric". throws: kInvalidArgument for any other text.
 bool isdtype(DType dtype, std::string_view kind);
 bool isdtype(DType dtype, DTypeSet kinds);
 
 namespace internal {
 inline DType dtype_in(DType x) { return x; }
 inline DType dtype_in(const Tensor& x) { return x.dtype(); }
-// throws: kInvalidArgument if the two dtypes do not promote on this thread.
+// Returns the common dtype of a and b on this thread. throws: kInvalidArgument if there is none.
 DType require_promoted(DType a, DType b);
 }  // namespace internal
 
-// The dtype in which an op on these tensors and dtypes computes, by ambient().promotion: the dtype
-// of the highest kind.
-// throws: kInvalidArgument if they do not promote to one dtype.
+// Returns the common dtype of these tensors and dtypes, by promote(). If the kinds differ, returns
+// the dtype of the highest kind (bool, then integers, then floating and complex), unless
+// ambient().promotion is strict.
+// throws: kInvalidArgument if there is no common dtype.
 template <class First, class... Rest>
 DType result_type(const First& first, const Rest&... rest) {
   DType dtype = internal::dtype_in(first);

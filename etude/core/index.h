@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Index expressions for Tensor::at and Variable::at, by NumPy's rules, and the assignable slice
-// that at() returns. ops/index/indexing.cc evaluates them.
+// that at() returns. ops/index/indexing.cc evaluates index expressions.
 #pragma once
 
 #include <concepts>
@@ -15,13 +15,14 @@
 
 namespace ETUDE_API etude {
 
-// start:stop:step of one axis. Absent ends are open. Negative numbers count from the end.
+// start:stop:step of one axis. Absent ends are open. A negative start or stop counts from the end
+// of the axis.
 struct Slice {
   std::optional<int64_t> start, stop;
   int64_t step = 1;
 };
-// slice(stop), slice(start, stop), slice(start, stop, step); {} leaves an end open:
-// slice({}, {}, -1) reverses.
+// slice(stop), slice(start, stop), slice(start, stop, step). An end that is {} is open, so
+// slice({}, {}, -1) reverses the axis.
 inline Slice slice(std::optional<int64_t> stop) { return {{}, stop, 1}; }
 inline Slice slice(std::optional<int64_t> start, std::optional<int64_t> stop, int64_t step = 1) {
   return {start, stop, step};
@@ -69,19 +70,19 @@ using Index = std::vector<IndexItem>;
 
 enum class ScatterMode { kSet, kAdd, kMultiply };
 
-// Implemented in ops/index/indexing.cc by ops.
+// Returns the part of x at `index`. Implemented by ops, in ops/index/indexing.cc.
 Tensor get_index(const Tensor& x, const Index& index, CallSite where);
 // Sets or updates the part of x at `index`. Writes in place if `x` is unshared.
 void set_index(Tensor& x, const Index& index, const Arg& value, ScatterMode mode, CallSite where);
 
-// The part of a tensor variable that at() selects. Converts to a tensor, and can be assigned to.
-// Lives for one expression; the variable must outlive it.
+// The part of a tensor variable that at() selects. It converts to a tensor, and it is assignable.
+// Use it within one expression: the variable must outlive the slice.
 class TensorSlice {
  public:
   TensorSlice(Tensor& target, Index index) : target_(target), index_(std::move(index)) {}
   TensorSlice(const TensorSlice&) = delete;
 
-  // A slice that is converted to an operand has no line of its own, so errors show the line of the
+  // A slice that is converted to an operand has no source line, so errors show the line of the
   // index.
   Tensor read(CallSite where = CallSite::here()) const {
     return get_index(target_, index_, where.known() ? where : index_[0].where());
@@ -92,7 +93,7 @@ class TensorSlice {
     return *this;
   }
   const TensorSlice& operator=(const TensorSlice& other) const { return *this = Arg(other.read()); }
-  // Adds `value` at every index; for a repeated index it is added once for each occurrence.
+  // Adds `value` at every index. For a repeated index, `value` is added once per occurrence.
   const TensorSlice& operator+=(const Arg& value) const { return update(value, ScatterMode::kAdd); }
   const TensorSlice& operator-=(const Arg& value) const;
   const TensorSlice& operator*=(const Arg& value) const {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// LeakCheck: a scope that reports if more tensors are alive at its end than at its start. Put it
-// around a test or a training step to find leaks: a growing cache, a reference cycle, a forgotten
-// tape.
+// LeakCheck: a scope that reports if the number of live tensors changes between its start and its
+// end. Put a LeakCheck around a test or a training step to find leaks: a growing cache, a reference
+// cycle, a forgotten tape.
 #pragma once
 
 #include <cstdio>
@@ -20,7 +20,7 @@ namespace ETUDE_API etude {
 //   {
 //     const LeakCheck check;
 //     const Tensor y = model(x);
-//   }   // prints "LeakCheck at train.cc:42: ..." if more tensors live than before
+//   }   // prints "LeakCheck at train.cc:42: ..." if the number of tensors changed
 class LeakCheck {
  public:
   using Report = std::function<void(const std::string& message)>;
@@ -43,7 +43,7 @@ class LeakCheck {
     }
   }
 
-  // The number of tensors alive now minus the number at the start.
+  // Returns the number of live tensors minus the number at the start.
   int64_t more_tensors() const { return scope_.stats().live_tensors; }
 
  private:

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The valid ranges of options: a table in each struct of options, and one check of all rows. A row
-// names an option (a number, a schedule or a list of numbers) and its range. The table is a
-// function that calls its argument once for each row, so an unused table generates no code. A test
-// covers every row and finds numbers without a row.
-//
+// The valid ranges of options. Each struct of options has a table; check_options() checks all rows
+// of a table. A row names an option (a number, a schedule or a list of numbers) and its range. The
+// table is a function that calls its argument once for each row, so an unused table generates no
+// code. A test covers every row and finds numbers without a row.
 //
 //   struct HuberLossOptions {
 //     double delta = 1;
@@ -35,7 +34,7 @@ struct Range {
     return (has_low ? x >= low : x > low) && (has_high ? x <= high : x < high);
   }
 };
-// The same in words: "must be at least 0", "above 0", "in [0, 1)", "in [0, 1]".
+// Ranges that messages describe as "at least 0", "above 0", "in [0, 1)" and "in [0, 1]".
 constexpr Range at_least(double low) { return {.low = low, .has_low = true}; }
 constexpr Range above(double low) { return {.low = low}; }
 constexpr Range up_to(double low, double high) { return {low, high, true, false}; }
@@ -65,7 +64,8 @@ void each_number(const T& option, const Fn& fn) {
   }
 }
 
-// Checks every option of the table of O, as given to `owner` at `where`.
+// Checks every option in the table of O. `owner` and `where` are for the error. throws: as
+// throw_outside().
 template <class O>
 void check_options(std::string_view owner, const O& options, CallSite where) {
   O::ranges([&](std::string_view name, auto option, const Range& range) {

@@ -18,7 +18,7 @@ namespace ETUDE_API etude {
 
 inline constexpr int64_t kAny = -1;
 inline constexpr int kMaxRank = 16;
-// The maximum number of elements of a tensor. Larger sizes are refused before memory is allocated.
+// The maximum number of elements of a tensor. Larger shapes are refused before memory is allocated.
 inline constexpr int64_t kMaxCount = int64_t{1} << 48;
 
 namespace internal {
@@ -27,7 +27,8 @@ namespace internal {
 [[gnu::cold]] void note_size(int64_t size) noexcept;
 }  // namespace internal
 
-// Up to kMaxRank sizes. throws: kInvalidArgument for a higher rank or a negative size.
+// Up to kMaxRank sizes, each at least 0 or kAny. throws: kInvalidArgument for a higher rank or any
+// other size.
 class Shape {
  public:
   constexpr Shape() = default;
@@ -43,7 +44,7 @@ class Shape {
       internal::note_size(size);
     return size;
   }
-  // Replaces one size. The caller keeps it >= 0 or kAny.
+  // Replaces one size. `size` must be at least 0 or kAny, which is not checked.
   void set(int axis, int64_t size) noexcept { sizes_[static_cast<std::size_t>(axis)] = size; }
   void push_back(int64_t size);
   const int64_t* begin() const noexcept {
@@ -54,16 +55,16 @@ class Shape {
   const int64_t* end() const noexcept { return sizes_.data() + rank_; }
   std::span<const int64_t> sizes() const noexcept { return {begin(), end()}; }
   std::vector<int64_t> to_vector() const { return {begin(), end()}; }
-  // Product of the sizes; 1 for rank 0. kAny if a size is unknown.
-  // throws: kInvalidArgument if the sizes other than 0 and kAny multiply to more than kMaxCount.
+  // Returns the product of the sizes; 1 for rank 0. kAny if a size is unknown.
+  // throws: kInvalidArgument if the product of the sizes other than 0 and kAny exceeds kMaxCount.
   int64_t count() const;
   bool is_known() const noexcept;
   // "[2,3]"; an unknown size is "?".
   std::string to_string() const;
   bool operator==(const Shape& other) const noexcept;
 
-  // A copy with the same sizes. Reads of a watched shape are reported to the trace
-  // (core/internal/size_reads.h).
+  // Returns a copy, which is watched if `is_watched` is true. Reads of the sizes of a watched shape
+  // are reported to the current trace (core/internal/size_reads.h).
   Shape watched(bool is_watched = true) const noexcept {
     Shape out(*this);
     out.is_watched_ = is_watched;
@@ -78,13 +79,14 @@ class Shape {
   bool is_watched_ = false;
 };
 
-// The shape to which two operands broadcast (Array API rules).
+// Returns the shape to which two operands broadcast (Array API rules).
 // throws: kInvalidArgument, naming both shapes and the first axis that does not fit.
 Shape broadcast(const Shape& a, const Shape& b);
 
-// `axis` counted from the front. throws: kOutOfRange unless -rank <= axis < rank.
+// Returns `axis` counted from the front. throws: kOutOfRange unless -rank <= axis < rank.
 int normalize_axis(int64_t axis, int rank);
-// The same for a list. throws: kInvalidArgument for a repeated axis.
+// As normalize_axis, for a list. throws: kOutOfRange as normalize_axis; kInvalidArgument for a
+// repeated axis.
 std::vector<int> normalize_axes(std::span<const int64_t> axes, int rank);
 
 }  // namespace etude

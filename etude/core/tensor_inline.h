@@ -14,8 +14,8 @@ namespace ETUDE_API etude {
 struct TensorAccess {
   static internal::TensorRep* rep(const Tensor& x) noexcept { return x.rep_; }
   static Tensor adopt(internal::TensorRep* rep) noexcept { return Tensor(rep); }
-  // The address of the elements on the device of x; null if there are none. Host code reads
-  // elements by core/internal/host_door.h.
+  // The address of the elements on the device of x; null if x has no elements. Host code reads
+  // elements through core/internal/host_door.h.
   static const void* data(const Tensor& x) noexcept { return x.rep_->data; }
   static bool has_elements(const Tensor& x) noexcept { return x.rep_->data != nullptr; }
   // Whether x is the only handle to its elements, so that a write is invisible elsewhere.

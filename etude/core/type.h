@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Interned tensor types: one immutable object per (dtype, shape, device), never freed. Equality is
-// a pointer comparison, and a signature is a list of small ids.
+// Interned tensor types: one immutable object per (dtype, shape, device), never freed. Types are
+// compared by pointer. The signature of a call is a list of type ids.
 #pragma once
 
 #include <atomic>
@@ -17,8 +17,8 @@ namespace ETUDE_API etude {
 
 class Tensor;
 
-// Only intern_type makes types; compare pointers. threads: thread-safe: immutable except for the
-// abstract tensor, which is published once.
+// Only intern_type makes types. Compare types by pointer. threads: thread-safe. A type is immutable
+// except for its abstract tensor, which is published once.
 class Type {
  public:
   DType dtype() const noexcept { return dtype_; }
@@ -28,12 +28,12 @@ class Type {
   int64_t count() const noexcept { return count_; }  // kAny if a size is unknown
   int64_t bytes() const noexcept { return bytes_; }
   uint32_t id() const noexcept { return id_; }  // 1, 2, 3, ... in order of first use
-  // This type on another device.
+  // Returns the type with this dtype and shape on `device`.
   const Type* on(Device device) const;
-  // Dtype and device in one word, which is compared in one step.
+  // Dtype and device in one word, for a fast comparison.
   uint32_t dtype_and_device() const noexcept { return dtype_and_device_; }
-  // The size of the elements in bytes if they may follow the header of the tensor: they must be
-  // small and on cpu:0. Else negative.
+  // The size of the elements in bytes if they may be in one block with the tensor header: on cpu:0,
+  // up to internal::kInlineBytes. Otherwise negative.
   int64_t inline_bytes() const noexcept { return inline_bytes_; }
   // "float32[2,3]".
   std::string to_string() const;
@@ -60,15 +60,15 @@ class Type {
 
 // The specification of a tensor that does not exist yet, such as the input of nn::summary.
 struct TensorSpec {
-  Shape shape;  // sizes may be kAny if the user of the spec allows it
+  Shape shape;  // sizes may be kAny if the called function allows it
   DType dtype = kFloat32;
 };
 
-// The unique Type object of these properties. threads: thread-safe.
+// Returns the unique Type of this dtype, shape and device. threads: thread-safe.
 // throws: kInvalidArgument if the element count exceeds kMaxCount.
 const Type* intern_type(DType dtype, const Shape& shape, Device device = {});
 
-// Parses the output of to_string(). A text without a dtype, such as "[2,3]", has the given dtype.
+// Parses the output of to_string(). A text without a dtype, such as "[2,3]", has the dtype `dtype`.
 // throws: kInvalidArgument, quoting the text.
 const Type* parse_type(std::string_view text, DType dtype = kFloat32);
 

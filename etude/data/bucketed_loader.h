@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// BucketedLoader: Loader (loader.h) of samples of different sizes. Batches hold samples of similar
-// size, so that there is little padding. For sequences and images in memory; for streams use
-// Dataset::buckets.
+// BucketedLoader: a Loader (loader.h) for samples of different sizes. The samples of a batch have
+// similar sizes, so a batch needs little padding. For sequences and images in memory. For streams
+// use Dataset::buckets.
 #pragma once
 
 #include <memory>
@@ -15,10 +15,10 @@ namespace ETUDE_API etude {
 namespace data {
 
 struct BucketOptions {
-  // The number of batches that are sorted together: 1 keeps the random order; more means less
-  // padding and less randomness.
+  // The number of batches whose samples are sorted together. 1 keeps the random order. A larger
+  // number means less padding and less randomness.
   int64_t batches_per_sort = 100;
-  double value = 0;  // of the padding
+  double value = 0;  // the value of the padding
 
   static constexpr void ranges(const auto& option) {
     option("batches_per_sort", &BucketOptions::batches_per_sort, at_least(1));
@@ -41,13 +41,14 @@ struct ListStore {
 
 }  // namespace internal
 
-// Padded batches of single samples, which are pytrees of tensors without a sample axis. In each
-// epoch the batch with the largest sample comes first, so that a lack of memory shows at once.
+// Returns padded batches of single samples. A sample is a pytree of tensors without a sample axis.
+// The batch with the largest sample is the first of each epoch, so that a lack of memory shows at
+// once.
 //
 //   data::BucketedLoader loader(sentences, [](const Tensor& s) { return s.shape()[0]; },
 //                               {.batch = 32, .seed = 1});
 //
-// In all else it is like Loader.
+// Otherwise as Loader.
 template <class S>
 class BucketedLoader : public internal::LoaderBase<S, internal::ListStore<S>> {
  public:
@@ -69,7 +70,7 @@ class BucketedLoader : public internal::LoaderBase<S, internal::ListStore<S>> {
   }
 };
 
-// A former name, which the next release drops.
+// A deprecated name. The next release removes it.
 template <class S>
 using BucketedEpochs [[deprecated("data::BucketedEpochs is data::BucketedLoader")]] =
     BucketedLoader<S>;

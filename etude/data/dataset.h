@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dataset: a pipeline of elements of any type, described once and iterated as often as needed. The
-// order of the elements is a function of the description, even if functions run in parallel. So the
-// number of elements that an iteration has returned suffices to resume it. Loader (loader.h) is
-// faster for samples in memory.
+// Dataset: a pipeline of elements of any type, described once and iterated any number of times. The
+// order of the elements depends only on the description, even if functions run in parallel. So an
+// iteration can be resumed from the number of elements that it has returned. For samples in memory,
+// Loader (loader.h) is faster.
 #pragma once
 
 #include <cstdint>
@@ -30,11 +30,11 @@ struct BatchOptions {
 };
 struct PadOptions {
   bool drop_remainder = false;
-  double value = 0;  // of the padding
+  double value = 0;  // the value of the padding
 };
 
-// A value; a copy is equal and costs O(1). Each iteration returns the same elements. Each epoch of
-// repeat() and epoch() has its own order and its own random draws.
+// A value type: a copy is equal and costs O(1). Each iteration returns the same elements. Each
+// epoch of repeat() and epoch() has its own order and its own random draws.
 //
 //   auto train = data::from_list(paths)
 //                    .shuffle(10000, 1)
@@ -43,8 +43,9 @@ struct PadOptions {
 //                    .prefetch(2);
 //   for (const data::Samples& batch : train.epoch(3)) { ... }
 //
-// Functions are called with an element that they own, from any thread.
-// throws (all): kInvalidArgument for numbers below the minimum of the method.
+// Functions may be called from any thread. The functions of map, interleave and flat_map own their
+// argument.
+// throws (all methods): kInvalidArgument for a number below its minimum.
 // threads: thread-safe; iterations are confined to one thread at a time.
 template <class T>
 class Dataset {
@@ -52,9 +53,9 @@ class Dataset {
   using Value = T;
   explicit Dataset(internal::StagePtr stage) : stage_(std::move(stage)) {}
 
-  // Returns f(element) for each element. Draws inside f depend only on options.seed, the epoch and
-  // the index of the element.
-  // throws: during iteration, the errors of f, prefixed by "map: element 17".
+  // Returns f(element) for each element. Random draws inside f depend only on options.seed, the
+  // epoch and the index of the element.
+  // throws: during iteration, the errors of f, with a prefix such as "map: element 17".
   template <class F>
   auto map(F f, MapOptions options = {}, CallSite where = CallSite::here()) const {
     using U = etude::internal::owned_t<std::invoke_result_t<F&, T>>;
@@ -75,28 +76,31 @@ class Dataset {
           return static_cast<bool>(keep(std::as_const(internal::value_in<T>(element))));
         }));
   }
-  // Shuffles: each element is drawn at random from the next `buffer` elements. The order is uniform
-  // if `buffer` is at least the number of elements. Each epoch of repeat() has its own order.
+  // Shuffles with a buffer of `buffer` elements: returns a random element of the buffer, then
+  // refills the buffer with the next element. All orders are equally likely if `buffer` is at least
+  // the number of elements. Each epoch of repeat() has its own order.
   Dataset shuffle(int64_t buffer, uint64_t seed = 0, CallSite where = CallSite::here()) const {
     internal::check_count("Dataset::shuffle", "buffer", buffer, 1, where);
     return Dataset(internal::shuffle_stage(stage_, buffer, seed));
   }
-  // Stacks `n` pytrees of tensors along a new first axis. throws: during iteration,
-  // kInvalidArgument for elements of different types.
+  // Stacks every `n` consecutive elements along a new first axis. Elements must be pytrees of
+  // tensors.
+  // throws: during iteration, kInvalidArgument for elements of different types.
   Dataset batch(int64_t n, BatchOptions options = {}, CallSite where = CallSite::here()) const {
     internal::check_count("Dataset::batch", "n", n, 1, where);
     return Dataset(internal::group_stage(stage_, n, options.drop_remainder, joined(), "batch"));
   }
-  // The same, but axes of different sizes are padded to the largest of the batch.
+  // As batch, but each axis is padded to its largest size in the batch.
   Dataset padded_batch(int64_t n, PadOptions options = {},
                        CallSite where = CallSite::here()) const {
     internal::check_count("Dataset::padded_batch", "n", n, 1, where);
     return Dataset(internal::group_stage(stage_, n, options.drop_remainder, padded(options.value),
                                          "padded_batch"));
   }
-  // Padded batches of elements of similar size, with little padding. Bucket i holds sizes up to
-  // bounds[i] and makes batches of batches[i]; one more bucket holds larger sizes. The remainder
-  // comes at the end in smaller batches, the largest elements first.
+  // Returns padded batches of elements of similar size, with little padding. Bucket i collects
+  // elements with sizes up to bounds[i], and forms batches of batches[i] elements. A last bucket
+  // collects larger elements, so `batches` has one more entry than `bounds`. Smaller batches of the
+  // remaining elements come at the end, the largest elements first.
   template <class F>
   Dataset buckets(F size, std::vector<int64_t> bounds, std::vector<int64_t> batches,
                   PadOptions options = {}, CallSite where = CallSite::here()) const {
@@ -109,7 +113,7 @@ class Dataset {
           std::move(bounds), std::move(batches), options.drop_remainder, padded(options.value)));
     });
   }
-  // The samples of batches, one by one.
+  // Returns the samples of the batches, one by one.
   Dataset unbatch() const {
     return flat_map([](T batch) {
       auto shared = std::make_shared<const T>(std::move(batch));
@@ -119,7 +123,7 @@ class Dataset {
           "rows"));
     });
   }
-  // Groups of `n` elements, as vectors.
+  // Groups every `n` consecutive elements into a vector.
   Dataset<std::vector<T>> window(int64_t n, BatchOptions options = {},
                                  CallSite where = CallSite::here()) const {
     internal::check_count("Dataset::window", "n", n, 1, where);
@@ -129,7 +133,7 @@ class Dataset {
     return Dataset<std::vector<T>>(
         internal::group_stage(stage_, n, options.drop_remainder, join, "window"));
   }
-  // Repeats all elements `times` times; endlessly by default.
+  // Repeats all elements `times` times, endlessly by default.
   Dataset repeat(int64_t times = internal::kEndless, CallSite where = CallSite::here()) const {
     internal::check_count("Dataset::repeat", "times", times, 0, where);
     return Dataset(internal::repeat_stage(stage_, times));
@@ -150,26 +154,28 @@ class Dataset {
   Dataset concatenate(const Dataset& more) const {
     return Dataset(internal::concatenate_stage({stage_, more.stage_}));
   }
-  // Every count-th element, starting at `rank`: the share of one of `count` workers. Put it before
-  // expensive stages. throws: kInvalidArgument for a rank out of range.
+  // Keeps every count-th element, from element `rank` on: the share of worker `rank` among `count`
+  // workers. Put shard() before expensive stages. throws: kInvalidArgument for a rank out of range.
   Dataset shard(int64_t rank, int64_t count, CallSite where = CallSite::here()) const {
     return etude::internal::located("Dataset::shard", where, [&] {
       return Dataset(internal::shard_stage(stage_, rank, count));
     });
   }
-  // Prepares up to n elements ahead in a background thread. Changes neither elements nor positions.
+  // Prepares up to n elements ahead in a background thread. Changes neither the elements nor their
+  // order.
   Dataset prefetch(int64_t n, CallSite where = CallSite::here()) const {
     internal::check_count("Dataset::prefetch", "n", n, 0, where);
     return Dataset(internal::prefetch_stage(stage_, n));
   }
-  // Caches the first full pass in memory. Later passes return copies of it, in the same order.
+  // Caches the elements of the first complete iteration in memory. Later iterations return copies,
+  // in the same order.
   Dataset cache() const {
     return Dataset(internal::cache_stage(stage_, [](const internal::Element& element) {
       return internal::element_of<T>(T(internal::value_in<T>(element)));
     }));
   }
-  // Interleaves the Datasets open(element): one element of each in turn, `cycle` Datasets at a
-  // time.
+  // Interleaves the Datasets open(element): takes one element of each in turn, from `cycle`
+  // Datasets at a time.
   template <class F>
   auto interleave(F open, int64_t cycle, CallSite where = CallSite::here()) const {
     using Inner = std::remove_cvref_t<std::invoke_result_t<F&, T>>;
@@ -186,7 +192,7 @@ class Dataset {
   auto flat_map(F open) const {
     return interleave(std::move(open), 1);
   }
-  // Each element with its index, from 0.
+  // Pairs each element with its index, counted from 0.
   Dataset<std::tuple<int64_t, T>> enumerate() const;
 
   DatasetIterator<T> iterate() const { return DatasetIterator<T>(*this); }
@@ -207,7 +213,8 @@ class Dataset {
   Iterator begin() const { return Iterator(*this); }
   std::nullptr_t end() const { return nullptr; }
 
-  // The number of elements; std::nullopt if it is infinite, or unknown before an iteration.
+  // Returns the number of elements; std::nullopt if the number is infinite or unknown before an
+  // iteration.
   std::optional<int64_t> size() const {
     const int64_t n = stage_->size();
     if (n < 0 || n == internal::kEndless) return std::nullopt;

@@ -57,10 +57,10 @@ class DatasetIterator {
  public:
   explicit DatasetIterator(const Dataset<T>& data) : walk_(data.stage()) {}
 
-  // Returns the next element; none at the end and from then on.
+  // Returns the next element; std::nullopt at the end and after it.
   //
-  // throws: the errors of the pipeline; an error of a function names function and element. Every
-  //         later call throws the same error.
+  // throws: the errors of the pipeline. An error of a function names the function and the element.
+  //         Later calls throw the same error, until seek().
   std::optional<T> next(CallSite where = CallSite::here()) {
     return etude::internal::located("Dataset", where, [&]() -> std::optional<T> {
       const internal::Element element = walk_.next();
@@ -69,19 +69,22 @@ class DatasetIterator {
     });
   }
 
-  // The number of elements returned so far. It suffices to resume the iteration here.
+  // Returns the number of elements before the next element. Pass it to seek() to resume the
+  // iteration here.
   int64_t position() const { return walk_.position(); }
-  // Continues after the first `position` elements, as if they had been taken.
+  // Continues after the first `position` elements, as if next() had returned them.
   //
-  // throws: kOutOfRange for a position beyond the end.
-  // cost:   functions of map do not run again, except for elements in a shuffle buffer. Filters,
-  //         buckets, generators and maps that skip errors process all earlier elements again.
+  // throws: kOutOfRange for a negative position or a position beyond the end.
+  // cost:   the functions of map do not run for skipped elements, except for elements in a shuffle
+  //         buffer. Filters, buckets, generators and maps with OnError::kSkip process all earlier
+  //         elements again.
   void seek(int64_t position, CallSite where = CallSite::here()) {
     etude::internal::located("DatasetIterator::seek", where, [&] { walk_.seek(position); });
   }
-  // The elements skipped since the start of the iteration, or since a `seek` backwards.
+  // Returns the elements that OnError::kSkip removed since the start of the iteration or the last
+  // backward seek().
   Skipped skipped() const { return walk_.skipped(); }
-  // The stages as text; it must be equal when an iteration is resumed.
+  // Returns the stages as text. To resume an iteration, the text must be equal.
   std::string pipeline() const { return walk_.stage().text(); }
 
  private:

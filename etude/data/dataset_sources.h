@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sources of Datasets: tensors, lists, generators, other Datasets; and the adapter for `fit`.
-// Included by dataset.h. Sources that read files: etude/io.
+// Sources of Datasets: tensors, lists, generators and other Datasets. Also DatasetLoader, the
+// adapter for `fit`. Sources that read files are in etude/io.
 #pragma once
 
 #include <array>
@@ -11,9 +11,10 @@
 namespace ETUDE_API etude {
 namespace data {
 
-// The samples of a pytree of tensors with equal first axes; elements lack this axis.
+// Returns the samples of a pytree of tensors with equal first axes, one by one. The elements do not
+// have this axis.
 //
-// throws: kInvalidArgument for tensors that disagree in their number of samples.
+// throws: kInvalidArgument for tensors with different numbers of samples.
 template <class S>
 Dataset<S> from_tensors(S samples, CallSite where = CallSite::here()) {
   const int64_t count =
@@ -36,12 +37,12 @@ Dataset<T> from_list(std::vector<T> values) {
       "list(" + std::to_string(count) + ")"));
 }
 
-// 0, 1, .. n - 1; endless by default.
+// Returns 0, 1, ... n - 1; endless by default.
 Dataset<int64_t> count_up(int64_t n = internal::kEndless);
 
-// The elements of a generator. `open` is called for each iteration; it returns a function that
-// returns a std::optional, empty at the end. Resuming an iteration runs the generator again, so it
-// must return the same elements each time.
+// Returns the elements of a generator. Each iteration calls `open` to make a function. The function
+// returns the next element as a std::optional, which is empty at the end. A resumed iteration runs
+// the generator again, so the generator must return the same elements each time.
 //
 //   auto squares = data::from_generator([] {
 //     return [i = 0]() mutable -> std::optional<Tensor> { ++i; return Tensor(i * i); };
@@ -60,8 +61,7 @@ auto from_generator(Open open, std::string name = "generator") {
       std::move(name)));
 }
 
-// Tuples of the first elements of all Datasets, then of their second elements, and so on, until a
-// Dataset ends.
+// Returns tuples: tuple i has element i of each Dataset. Ends with the shortest Dataset.
 template <class... T>
 Dataset<std::tuple<T...>> zip(const Dataset<T>&... parts) {
   const auto join = [](const std::vector<internal::Element>& elements) {
@@ -79,8 +79,8 @@ Dataset<std::tuple<int64_t, T>> Dataset<T>::enumerate() const {
   return zip(count_up(), *this);
 }
 
-// The batches of a Dataset as an endless series of epochs, each in an order of its own. `fit` and
-// checkpoints take it in place of Loader.
+// An endless series of epochs of a Dataset, whose elements are batches. Each epoch has its own
+// order. `fit` and checkpoints accept a DatasetLoader in place of a Loader.
 //
 //   data::DatasetLoader batches(train.batch(32).prefetch(2));
 //   nn::fit(model, optimizer, batches, loss, {.epochs = 10});
@@ -89,8 +89,8 @@ class DatasetLoader {
  public:
   using Batch = S;
 
-  // throws: kInvalidArgument for a Dataset without elements or without an end. cost: an iteration
-  // of the Dataset, unless its size is known.
+  // throws: kInvalidArgument for a Dataset without elements or without an end.
+  // cost: an iteration of the Dataset, unless its size is known.
   explicit DatasetLoader(Dataset<S> data, CallSite where = CallSite::here())
       : data_(std::move(data)), walk_(data_) {
     steps_ = etude::internal::located("DatasetLoader", where,
@@ -99,7 +99,7 @@ class DatasetLoader {
 
   S next(CallSite where = CallSite::here()) {
     std::optional<S> batch = walk_.next(where);
-    if (!batch.has_value()) {  // shorter than when it was counted
+    if (!batch.has_value()) {  // the epoch is shorter than the counted one
       seek({position_.epoch + 1, 0}, where);
       batch = walk_.next(where);
       if (!batch.has_value()) internal::throw_empty(data_.stage()->text(), where);
@@ -126,7 +126,7 @@ class DatasetLoader {
   int64_t steps_ = 0;
 };
 
-// A former name, which the next release drops.
+// A deprecated name. The next release removes it.
 template <class S>
 using DatasetEpochs [[deprecated("data::DatasetEpochs is data::DatasetLoader")]] = DatasetLoader<S>;
 

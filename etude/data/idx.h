@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads IDX files, the format of MNIST and Fashion-MNIST: a big-endian header with element type and
-// sizes, then the elements. A file may be compressed with gzip, which its first bytes show. Used by
+// sizes, then the elements. A file may be compressed with gzip; its first bytes show this. Used by
 // the data sets of this folder. Files are not trusted: every size is checked against the data
 // before memory is allocated for it.
 #pragma once
@@ -26,15 +26,15 @@ struct IdxArray {
 
 // Reads the array in the file at `path`.
 //
-// throws: kNotFound when there is no file; kInvalidArgument when it is not a regular file or not an
-//         IDX file; kFailedPrecondition when it cannot be opened; kDataLoss when it is truncated,
-//         altered, has bytes after its end or declares more than it can hold; kResourceExhausted
-//         beyond read_limits().
+// throws: kNotFound if there is no file; kInvalidArgument if the file is not a regular file or not
+//         an IDX file; kFailedPrecondition without permission to read the file; kDataLoss if the
+//         file is truncated or altered, has additional bytes at its end, or declares more data than
+//         it can contain; kResourceExhausted beyond read_limits().
 IdxArray read_idx(const std::string& path, CallSite where = CallSite::here());
 
-// Parses the array in `file`, the content of a file with that `name`.
+// Parses `file`, the content of an IDX file. `name` is for errors.
 //
-// throws: as read_idx.
+// throws: as read_idx, for the content.
 // cost:   memory within a small factor of the size of the data.
 IdxArray parse_idx(std::span<const uint8_t> file, std::string_view name,
                    CallSite where = CallSite::here());

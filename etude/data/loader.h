@@ -24,9 +24,9 @@ struct LoaderOptions {
   int64_t batch = 32;
   uint64_t seed = 0;
   bool shuffle = true;
-  bool keep_remainder = false;  // a last, smaller batch if the size does not divide
-  int prefetch = 2;             // batches prepared ahead; 0: in the calling thread
-  int64_t rank = 0, ranks = 1;  // workers of one seed get different batches, equally many
+  bool keep_remainder = false;  // also return a last, smaller batch
+  int prefetch = 2;             // batches prepared ahead; 0: next() prepares them
+  int64_t rank = 0, ranks = 1;  // ranks with the same seed share the batches equally
 
   static constexpr void ranges(const auto& option) {
     option("batch", &LoaderOptions::batch, at_least(1));
@@ -41,27 +41,31 @@ struct Position {
   friend bool operator==(const Position&, const Position&) = default;
 };
 
-// The number of epochs of a run. fit sets it and checkpoints store it, so that a run which
-// continues with another number is detected.
+// The planned number of epochs of a run. fit sets the number and checkpoints store it, to detect a
+// run that continues with another number.
 struct LoaderPlan {
   int64_t epochs = 0;           // 0: not set
-  std::string checkpoint = {};  // the file that it was read from, until fit has compared it
+  std::string checkpoint = {};  // the file that the plan was read from; fit clears it
 };
 
 namespace internal {
 
-// The samples of batch `step` of epoch `epoch`.
+// Finds the samples of batch `step` of epoch `epoch`.
 class EpochOrder {
  public:
   EpochOrder() = default;
-  // throws: kInvalidArgument for too few samples for a batch per rank, or a rank out of range.
+  // throws: kInvalidArgument if there are too few samples for one batch per rank, or for a rank out
+  // of range.
   EpochOrder(int64_t samples, const LoaderOptions& options);
-  // Batches of samples of similar size: the samples of `batches_per_sort` batches are sorted. The
-  // batch with the largest sample comes first, a smaller batch last, the others in random order.
+  // Batches of samples of similar size: the samples of every `batches_per_sort` consecutive batches
+  // are sorted. The batch with the largest sample comes first, and an incomplete batch last. The
+  // order of the other batches is random if options.shuffle is true.
   EpochOrder(std::vector<int64_t> sizes, int64_t batches_per_sort, const LoaderOptions& options);
 
   int64_t steps_per_epoch() const { return steps_; }
-  // Valid until the next call. cost: O(samples) at the first step of an epoch.
+  // Returns the samples of the batch at this position; valid until the next call.
+  // throws: kOutOfRange for a step beyond the epoch.
+  // cost: O(samples) at the first step of an epoch.
   std::span<const int64_t> rows(Position at);
   Position after(Position at) const;
 
@@ -70,7 +74,7 @@ class EpochOrder {
 
   int64_t samples_ = 0, steps_ = 0;
   LoaderOptions options_;
-  std::vector<int64_t> sizes_;  // of the samples; empty: ignored
+  std::vector<int64_t> sizes_;  // of the samples; empty: batches are not sorted
   int64_t batches_per_sort_ = 0;
   int64_t shuffled_epoch_ = -1;
   std::vector<int64_t> order_;
@@ -80,7 +84,7 @@ class EpochOrder {
 
 namespace internal {
 
-// Samples in tensors whose first axis counts them.
+// Samples in tensors whose first axis counts the samples.
 template <class S>
 struct TensorStore {
   S samples;
@@ -105,8 +109,8 @@ class LoaderBase {
     if (this != &other) *this = LoaderBase(other);
     return *this;
   }
-  // The background thread refers to members, so a move ends it. The next request for a batch
-  // restarts it.
+  // The background thread refers to members, so a move ends the thread. The next call of next()
+  // starts another thread.
   LoaderBase(LoaderBase&& other) noexcept { take_over(other); }
   LoaderBase& operator=(LoaderBase&& other) noexcept {
     if (this != &other) take_over(other);
@@ -128,7 +132,7 @@ class LoaderBase {
   Position position() const { return position_; }
   const LoaderPlan& plan() const { return plan_; }
   void set_plan(LoaderPlan plan) { plan_ = std::move(plan); }
-  // Continues after `step` batches of `epoch`, as if they had been taken.
+  // Continues after `step` batches of `epoch`, as if next() had returned them.
   // throws: kOutOfRange for a step beyond the epoch.
   void seek(Position position, CallSite where = CallSite::here()) {
     etude::internal::located("Loader::seek", where,
@@ -184,7 +188,7 @@ class LoaderBase {
 
 }  // namespace internal
 
-// A value: a copy continues from the same position independently.
+// A value type: a copy continues independently from the same position.
 //
 //   data::Loader loader(train, {.batch = 128, .seed = 1});
 //   for (int i = 0; i < 10 * loader.steps_per_epoch(); ++i) {
@@ -196,8 +200,8 @@ class LoaderBase {
 template <class S>
 class Loader : public internal::LoaderBase<S, internal::TensorStore<S>> {
  public:
-  // throws: kInvalidArgument for tensors that disagree in their number of samples, a batch below 1,
-  //         or fewer samples than one batch unless the remainder is kept.
+  // throws: kInvalidArgument for tensors with different numbers of samples, for options out of
+  //         range, or if there are too few samples for one batch per rank.
   explicit Loader(S samples, LoaderOptions options = {}, CallSite where = CallSite::here())
       : internal::LoaderBase<S, internal::TensorStore<S>>({std::move(samples)}, options) {
     etude::internal::located("Loader", where, [&] {
@@ -207,8 +211,8 @@ class Loader : public internal::LoaderBase<S, internal::TensorStore<S>> {
   }
 };
 
-// Batches of `n` in order, one pass: for (const Samples& b : batches(test, 500)). The last batch
-// may be smaller. `samples` must outlive the range. cost: none per batch; storage is shared.
+// Batches of `n` samples, in order, once: for (const Samples& b : batches(test, 500)). The last
+// batch may be smaller. `samples` must outlive the range. cost: as slice_rows for each batch.
 template <class S>
 class Batches {
  public:
@@ -246,7 +250,7 @@ Batches<S> batches(const S& samples, int64_t n, CallSite where = CallSite::here(
   return Batches<S>(samples, n < 1 ? 1 : n, where);
 }
 
-// Former names, which the next release drops.
+// Deprecated names. The next release removes them.
 template <class S>
 using Epochs [[deprecated("data::Epochs is data::Loader")]] = Loader<S>;
 using EpochsOptions [[deprecated("data::EpochsOptions is data::LoaderOptions")]] = LoaderOptions;

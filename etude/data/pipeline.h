@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of data pipelines, for elements of any type; programs that use a Dataset (dataset.h)
-// compile none of it. A stage describes a step and is immutable; a cursor is one iteration of it.
-// An element depends on the number of the iteration (the "pass") and on the elements before it,
-// never on timing. So only the number of elements that were returned has to be saved.
+// The stages of data pipelines, on elements of any type. The library implements them without
+// templates, so programs that use a Dataset (dataset.h) compile quickly. A stage is an immutable
+// description of a step. A cursor is one iteration of a stage. An element depends on the number of
+// the iteration (the "pass") and on earlier elements, never on timing. So the position of an
+// iteration is the number of elements that it has returned.
 #pragma once
 
 #include <cstdint>
@@ -26,21 +27,21 @@ enum class OnError : uint8_t {
 };
 
 struct MapOptions {
-  // The number of elements in work at a time, on the threads of the library; 1: one by one in the
-  // calling thread. Results come in the order of the elements.
+  // The number of elements that are computed at a time, on the threads of the library. 1: one by
+  // one, in the calling thread. Results are in the order of the elements.
   int64_t parallel = 1;
   OnError on_error = OnError::kThrow;
-  uint64_t seed = 0;  // of draws in the function; each element has its own sequence
+  uint64_t seed = 0;  // of random draws in the function; elements have separate sequences
 
   static constexpr void ranges(const auto& option) {
     option("parallel", &MapOptions::parallel, at_least(1));
   }
 };
 
-// Elements that OnError::kSkip removed from an iteration, including those met by a prefetch.
+// Elements that OnError::kSkip removed from an iteration, including elements that were prefetched.
 struct Skipped {
   int64_t count = 0;
-  std::vector<std::string> first;  // messages of the first few
+  std::vector<std::string> first;  // error messages of the first few elements
 };
 
 namespace internal {
@@ -57,23 +58,23 @@ struct Walk {
   std::shared_ptr<SkipLog> log;
 };
 
-// Must not be used after an exception.
+// A cursor must not be used after it has thrown.
 // threads: confined to one thread at a time.
 class Cursor {
  public:
   virtual ~Cursor() = default;
-  // The next element. Null at the end and from then on.
+  // Returns the next element; null at the end and after it.
   virtual Element next() = 0;
-  // Skips n elements, without computing them where possible; returns the number skipped.
+  // Skips n elements, if possible without computing them. Returns the number of skipped elements.
   virtual int64_t skip(int64_t n);
 };
 
-// threads: thread-safe to open.
+// threads: open() is thread-safe.
 class Stage {
  public:
   virtual ~Stage() = default;
   virtual std::unique_ptr<Cursor> open(const Walk& walk) const = 0;
-  virtual int64_t size() const = 0;      // kUnknownSize; kEndless
+  virtual int64_t size() const = 0;      // or kUnknownSize, kEndless
   virtual std::string text() const = 0;  // "tensors(10) | shuffle(4, seed 1) | batch(2)"
 };
 using StagePtr = std::shared_ptr<const Stage>;
@@ -81,9 +82,9 @@ using StagePtr = std::shared_ptr<const Stage>;
 using Make = std::function<Element(Element)>;
 // Elements at(0) .. at(size - 1). `at` is called from several threads.
 StagePtr indexed_stage(int64_t size, std::function<Element(int64_t)> at, std::string text);
-// The results of the function that `open` returns, until it returns null.
+// The results of the function that `open` returns, until a result is null.
 StagePtr generated_stage(std::function<std::function<Element()>()> open, std::string text);
-// Cursors made by `open`; for sources that can skip.
+// A stage whose cursors `open` makes. For sources that can skip elements.
 StagePtr source_stage(std::function<std::unique_ptr<Cursor>()> open, std::string text);
 StagePtr map_stage(StagePtr from, Make f, MapOptions options);
 StagePtr filter_stage(StagePtr from, std::function<bool(const Element&)> keep);
@@ -92,8 +93,8 @@ StagePtr shuffle_stage(StagePtr from, int64_t buffer, uint64_t seed);
 using Join = std::function<Element(std::vector<Element>)>;
 StagePtr group_stage(StagePtr from, int64_t n, bool drop_remainder, Join join, std::string text);
 // Bucket i holds elements with sizes in (bounds[i - 1], bounds[i]]; the last bucket holds larger
-// elements. A full bucket is passed to `join`. At the end all buckets are passed, the bucket of the
-// largest sizes first.
+// elements. A full bucket is passed to `join`. At the end the remaining buckets are passed, the
+// bucket of the largest sizes first, unless `drop_remainder`.
 StagePtr bucket_stage(StagePtr from, std::function<int64_t(const Element&)> size,
                       std::vector<int64_t> bounds, std::vector<int64_t> batches,
                       bool drop_remainder, Join join);
@@ -107,12 +108,13 @@ StagePtr shard_stage(StagePtr from, int64_t rank, int64_t count);
 StagePtr prefetch_stage(StagePtr from, int64_t n);
 // Caches the elements of the first iteration that reaches its end; `copy` copies an element.
 StagePtr cache_stage(StagePtr from, std::function<Element(const Element&)> copy);
-// The elements of the stages open(element): one of each in turn, `cycle` stages at a time.
+// Takes one element of each stage open(element) in turn, from `cycle` stages at a time.
 StagePtr interleave_stage(StagePtr from, std::function<StagePtr(Element)> open, int64_t cycle);
-// Numbers iterations from `pass`.
+// Adds `pass` to the number of the iteration.
 StagePtr pass_stage(StagePtr from, int64_t pass);
 
-// The number of elements of an iteration. throws: kInvalidArgument if there are none, or no end.
+// Returns the number of elements of an iteration. throws: kInvalidArgument if the stage has no
+// elements or no end.
 int64_t count_elements(const Stage& stage);
 [[noreturn]] void throw_empty(const std::string& text, CallSite where);
 
@@ -121,10 +123,10 @@ int64_t count_elements(const Stage& stage);
 class PipelineWalk {
  public:
   explicit PipelineWalk(StagePtr stage);
-  // Null at the end. throws: the errors of stages; every later call throws the same error.
+  // Null at the end. throws: the errors of stages. Later calls throw the same error, until seek().
   Element next();
   int64_t position() const { return position_; }
-  // throws: kOutOfRange, naming both, for a position beyond the end.
+  // throws: kOutOfRange for a negative position or a position beyond the end.
   void seek(int64_t position);
   Skipped skipped() const;
   const Stage& stage() const { return *stage_; }

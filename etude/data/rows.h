@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Samples as pytrees of tensors whose first axis counts the samples: their number, batches of
-// selected samples, and batches made of single samples. Used by Loader and by hand-written loops.
-// Plain copies of rows: no op runs and nothing is recorded.
+// Functions on samples. Samples are pytrees of tensors whose first axis counts the samples. The
+// functions count samples, select batches, and join single samples to batches. Used by Loader and
+// by hand-written loops. Rows are copied or shared directly: no op runs and nothing is recorded.
 #pragma once
 
 #include <cstdint>
@@ -15,44 +15,47 @@
 namespace ETUDE_API etude {
 namespace data {
 
-// Inputs with their labels: the result of the loaders of this folder, and the type of a batch.
+// Inputs with their labels. The data sets of this folder and their batches have this type.
 struct Samples {
   Tensor inputs;
   Tensor labels;
 };
 
-// Rows `rows` of x, in that order.
+// Returns the rows `rows` of x, in this order.
 //
 // throws: kInvalidArgument for a scalar; kOutOfRange for a row out of range; kFailedPrecondition
-//         for a tensor without elements, as in a function that is being traced.
+//         for a tensor without elements, such as in a function that is being traced.
 // cost:   one copy of the rows.
 Tensor take_rows(const Tensor& x, std::span<const int64_t> rows, CallSite where = CallSite::here());
-// Rows [begin, end) of x. throws and cost: as above.
+// Returns rows [begin, end) of x. throws: as take_rows.
+// cost: O(1): shares the storage of x, or copies up to 4096 bytes.
 Tensor slice_rows(const Tensor& x, int64_t begin, int64_t end, CallSite where = CallSite::here());
 // Stacks tensors of one type along a new first axis.
 //
 // throws: kInvalidArgument for an empty list or differing types, with the index of the first tensor
-//         that differs; kFailedPrecondition as above.
+//         that differs; kFailedPrecondition as take_rows.
 Tensor stack_rows(std::span<const Tensor* const> rows, CallSite where = CallSite::here());
 
-// Row `row` of x without the first axis. throws: as above. cost: none where storage is shared.
+// Returns row `row` of x, without the first axis. throws: as take_rows. cost: as slice_rows.
 Tensor row_at(const Tensor& x, int64_t row, CallSite where = CallSite::here());
-// The same for tensors of one dtype and rank whose sizes differ: each is padded at the end with
-// `value` to the largest size of each axis.
+// As stack_rows, for tensors of one dtype and rank whose sizes may differ. Each tensor is padded
+// with `value`, at the end of each axis, to the largest size of that axis.
 //
-// throws: kInvalidArgument for an empty list or a differing dtype or rank, with its index.
+// throws: kInvalidArgument for an empty list, for a differing dtype or rank, with the index of the
+// tensor, and for a `value` that an integer dtype cannot represent.
 Tensor stack_padded(std::span<const Tensor* const> rows, double value,
                     CallSite where = CallSite::here());
 
 namespace internal {
-// Size of the first axis. throws: kInvalidArgument for a scalar, or for another size than
-// `expected`; a negative `expected` allows any size.
+// Returns the size of the first axis. throws: kInvalidArgument for an absent tensor or a scalar, or
+// if the size is not `expected`. A negative `expected` allows any size.
 int64_t count_rows(const Tensor& x, int64_t expected, const std::string& path);
 }  // namespace internal
 
-// The number of samples in a pytree of tensors.
+// Returns the number of samples in a pytree of tensors.
 //
-// throws: kInvalidArgument if two tensors disagree, naming the path of the second.
+// throws: kInvalidArgument for an absent tensor or a scalar, or if two tensors have different
+// numbers of samples, naming the path of the second.
 template <class S>
 int64_t sample_count(const S& samples) {
   int64_t count = -1;
@@ -62,28 +65,28 @@ int64_t sample_count(const S& samples) {
   return count < 0 ? 0 : count;
 }
 
-// The samples at `rows`, in that order, as a pytree of the same kind.
+// Returns the samples at `rows`, in this order, as a pytree of the same type.
 template <class S>
 S take_samples(const S& samples, std::span<const int64_t> rows) {
   return map_leaves<Tensor, Marked::kVisit>(samples,
                                             [&](const Tensor& x) { return take_rows(x, rows); });
 }
 
-// The samples [begin, end).
+// Returns the samples [begin, end).
 template <class S>
 S slice_samples(const S& samples, int64_t begin, int64_t end) {
   return map_leaves<Tensor, Marked::kVisit>(
       samples, [&](const Tensor& x) { return slice_rows(x, begin, end); });
 }
 
-// Sample `i` alone; its tensors have no first axis.
+// Returns sample `i`. Its tensors do not have the first axis.
 template <class S>
 S sample_at(const S& samples, int64_t i) {
   return map_leaves<Tensor, Marked::kVisit>(samples, [&](const Tensor& x) { return row_at(x, i); });
 }
 
 namespace internal {
-// The leaves of samples by position.
+// Collects the leaves of samples by the position of a leaf in its sample.
 class Columns {
  public:
   Columns();
@@ -115,17 +118,17 @@ S join_samples(std::span<const S> samples, const Stack& stack) {
 }
 }  // namespace internal
 
-// Joins single samples, pytrees of tensors of equal types, to one batch: each leaf gets a new first
-// axis.
+// Joins single samples to one batch. Samples are pytrees of tensors of equal types. Each leaf gets
+// a new first axis.
 //
-// throws: kInvalidArgument for no samples, or for leaves of differing types.
+// throws: kInvalidArgument if there are no samples, or if leaves have different types.
 template <class S>
 S collate(std::span<const S> samples) {
   return internal::join_samples(
       samples, [](std::span<const Tensor* const> rows) { return stack_rows(rows); });
 }
 
-// The same by stack_padded: leaves may differ in size.
+// As collate, but leaves may have different sizes. Leaves are padded by stack_padded.
 template <class S>
 S collate_padded(std::span<const S> samples, double value = 0) {
   return internal::join_samples(
