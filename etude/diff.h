@@ -6,7 +6,7 @@
 #pragma once
 
 // Headers with static assertions come first. Before an error, compilers print the chain of
-// includes, and these includes make the chain short.
+// includes. This order keeps the chain short.
 // clang-format off
 #include "etude/base/scalars/expression.h"
 #include "etude/diff/mixed_numbers.h"

@@ -236,7 +236,7 @@ class Active {
 #include "etude/base/scalars/scalar_functions.inc"
 #undef ETUDE_UNARY_OF
 
-  // Rounded once, as for plain numbers.
+  // fma and lerp compute the value with the function for T. fma rounds once.
   friend Active fma(const Active& a, const Active& b, const Active& c) {
     using namespace internal::scalar_math;  // NOLINT(google-build-using-namespace)
     Active y = a * b + c;

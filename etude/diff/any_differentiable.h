@@ -33,7 +33,7 @@ class AnyTangent {
   bool is_zero() const { return held_ == nullptr; }
   // The name of the held type; "zero" for the zero tangent.
   std::string_view type() const { return held_ ? held_->type() : "zero"; }
-  // throws: kInvalidArgument, naming both types, if it holds another type.
+  // throws: kInvalidArgument, naming both types, if the held type is not T.
   template <class T>
   const T& get() const {
     const auto* held = dynamic_cast<const Held<T>*>(held_.get());
@@ -100,7 +100,7 @@ class AnyDifferentiable {
       : held_(std::make_shared<Held<T>>(std::move(value))) {}
 
   std::string_view type() const { return held_->type(); }
-  // throws: kInvalidArgument, naming both types, if it holds another type.
+  // throws: kInvalidArgument, naming both types, if the held type is not T.
   template <class T>
   const T& get() const {
     const auto* held = dynamic_cast<const Held<T>*>(held_.get());

@@ -132,7 +132,7 @@ struct DifferentiableTraits<X> : internal::ValarrayTraits<X> {
 };
 
 // A view of elements that are not differentiable has no tangent. A view of differentiable elements
-// is refused: a pullback may outlive the memory.
+// is refused, since a pullback may outlive the viewed memory.
 namespace internal {
 template <class T, std::size_t n>
 struct PartTypes<std::span<T, n>> {

@@ -87,7 +87,7 @@ requires(!std::is_same_v<Rule, CallSite>) auto custom_gradient(F f, Rule rule,
 }
 
 // Returns x. A reverse pass replaces the cotangent of x by hook(cotangent). The hook returns the
-// tangent type of x. Use it to print, clip, scale or count cotangents. The hook runs once in each
+// tangent type of x. A hook may print, clip, scale or count cotangents. The hook runs once in each
 // reverse pass of a pullback, of vjp and of a gradient. A gradient with respect to at most four
 // numbers starts in forward mode, and starts again in reverse mode at a hook. In forward mode (jvp)
 // the hook must be linear.

@@ -42,8 +42,9 @@ namespace ETUDE_API etude {
 //   pull(x..., dy)      the tuple of the cotangents, for second derivatives only (mark.h)
 //
 // Members may be templates or overloads: the most specialised match is used. A rule that accepts
-// any scalar type has higher derivatives. A rule that accepts only plain numbers has them if its
-// jvp or pull has a derivative_of. For tensors, the ops of the rule are differentiated.
+// any scalar type has higher derivatives. A rule that accepts only plain numbers has higher
+// derivatives if its jvp or pull has a derivative_of. For tensors, the ops of the rule are
+// differentiated.
 template <auto F>
 struct derivative_of;
 

@@ -145,7 +145,7 @@ class Dual {
   }
 #include "etude/base/scalars/scalar_functions.inc"
 
-  // Rounded once, as for plain numbers.
+  // fma and lerp compute the value with the function for T. fma rounds once.
   friend Dual fma(const Dual& a, const Dual& b, const Dual& c) {
     using namespace internal::scalar_math;  // NOLINT(google-build-using-namespace)
     Dual y = a * b + c;

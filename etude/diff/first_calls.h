@@ -4,9 +4,9 @@
 //
 // A compiler instantiates the body of a generic function when it first needs the result type. For
 // an error in the body, the compiler prints every template that it is instantiating at that point.
-// So this header adds an overload of each operator whose result type depends on the result of the
-// body. Between the user's call and the body there is then no other template. Overload resolution
-// never selects these overloads, since their result types do not exist.
+// So this header adds an overload of each operator. The result type of the overload depends on the
+// result of the body. Then no other template is between the user's call and the body. Overload
+// resolution never selects these overloads, since their result types do not exist.
 #pragma once
 
 #include <type_traits>

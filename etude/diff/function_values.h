@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Differentiable functions as values, maps over batches of points, and transposes of linear
-// functions of numbers.
+// Differentiable functions as values (DifferentiableFunction), maps over batches of examples
+// (vmap), and transposes of linear functions of numbers (transpose).
 #pragma once
 
 #include <functional>
@@ -167,8 +167,8 @@ class Batched {
 // Tensors, or structures of tensors, have the examples along axis 0. f runs once for all examples
 // together, and sees the shapes of one example. Each tensor in the result has a new batch axis in
 // front. All examples share the values that f captures. A result that does not depend on the
-// arguments is repeated along the batch axis. f cannot read elements: instead of `if
-// (x.item<float>() > 0)`, use where(x > 0, ...).
+// arguments is repeated along the batch axis. f cannot read elements. Write where(x > 0, ...)
+// instead of `if (x.item<float>() > 0)`.
 //
 // Options: `randomness` controls random draws inside f, such as random::normal or the mask of a
 // Dropout. "error", the default, refuses draws. "same" uses the same draws for all examples. With

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Marks an ordinary function as differentiable. The mark declares the derivatives of the function
-// as plain functions. A person or a generator writes their definitions elsewhere.
+// as plain functions. The definitions are elsewhere, written by hand or by a generator.
 //
 //   double energy(const Spring& s, double x);
 //   ETUDE_DIFFERENTIABLE(energy);           // at global scope, before any operator uses energy
 //   gradient<&energy>(Spring{2, 1}, 3.0);
 //
-// declares these members of etude::derivative_of<&energy>:
+// This mark declares these members of etude::derivative_of<&energy>:
 //
 //   std::pair<double, double> jvp(const Spring& s, double x, const Spring& ds, double dx);
 //   std::pair<double, Pullback> vjp(const Spring& s, double x);
@@ -25,13 +25,13 @@
 // returns a number. Reverse mode calls joint if the arguments and the result are numbers, else vjp.
 // gradient<&f> calls joint. If a called member has no definition, the linker reports its name.
 //
-// Second derivatives of numbers need the derivative of a derivative. Mark jvp or pull for them:
+// For second derivatives of numbers, also mark jvp or pull:
 //
 //   ETUDE_DIFFERENTIABLE(etude::derivative_of<&energy>::pull);
 //
 // With jvp marked, forward mode inside another derivative takes one run per direction. Reverse mode
-// inside another derivative then takes one run per number in the arguments, or a single run with
-// pull marked. Functions of tensors need no further mark, since their derivatives are ops.
+// inside another derivative takes one run per number in the arguments. With pull marked, it takes a
+// single run. Functions of tensors need no further mark, since their derivatives are ops.
 #pragma once
 
 #include <concepts>

@@ -11,12 +11,12 @@
 // loops, recursion, early returns, mutation, exceptions, standard algorithms. Functions of <cmath>
 // may be called with or without std::.
 //
-// Arguments without a tangent, and arguments wrapped in no_derivative, are excluded. For one
-// differentiable argument the result is the tangent of the argument. For several it is a tuple of
-// tangents. Operators nest: for a derivative of a derivative, call an operator inside a
-// differentiated function. An inner function may capture numbers of outer derivatives. Its own
-// argument must then be made from a number of the innermost captured derivative, not from a plain
-// number.
+// Arguments without a tangent, and arguments wrapped in no_derivative, are excluded from the
+// derivative. For one differentiable argument the result is the tangent of the argument. For
+// several it is a tuple of tangents. Operators nest: for a derivative of a derivative, call an
+// operator inside a differentiated function. An inner function may capture numbers of outer
+// derivatives. Its own argument must then be made from a number of the innermost captured
+// derivative, not from a plain number.
 //
 // threads: thread-safe; a derivative is recorded on the thread that computes it.
 // cost: reverse mode runs the function once and records 32 bytes for each call on doubles. The
@@ -119,7 +119,8 @@ requires(internal::ScalarArguments<X> && !internal::Scalar<X>) X stop_gradient(c
 
 // Maps a cotangent of the result to the cotangents of the arguments. A pullback is self-contained
 // and may outlive the arguments. For tensors, it keeps the values that the derivatives read until
-// it is destroyed. explain_copy() lists these values.
+// it is destroyed. If a later write to one of these values copies, explain_copy() names the
+// pullback.
 //
 // threads: thread-safe; concurrent calls are allowed.
 template <class Run>

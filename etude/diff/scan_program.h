@@ -118,8 +118,8 @@ struct ScanNoted {
   }
   static constexpr Noted noted = note();
   static constexpr std::size_t kCount = noted.count;
-  // The nodes that a step adds to the state, in order. Only for a state of one number that each
-  // step only adds to.
+  // The terms of a summing loop: the nodes that a step adds to its only state, in order. `is_sum`
+  // is false for other loops.
   struct Terms {
     bool is_sum = false;
     std::size_t count = 0;
@@ -199,8 +199,8 @@ struct ScanProgram : ScanNoted<Body, State, Params, X...> {
   }
   static constexpr Arrivals arrivals = note_arrivals();
   static constexpr bool is_fixed(std::size_t node) { return noted.is_fixed[node]; }
-  // Whether the reverse pass of a step ends at a node with a cotangent: the node is an input, or
-  // loop-invariant.
+  // Whether the reverse pass of a step ends at this node. The node then has a cotangent, and is an
+  // input or loop-invariant.
   static constexpr bool ends_at(std::size_t node) {
     return arrivals.in_step[node] && (node < kInputs || is_fixed(node));
   }

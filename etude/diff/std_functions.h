@@ -114,7 +114,7 @@ template <etude::internal::NumberWithRules T>
 string to_string(const T& x) {
   return to_string(etude::value_of(x));
 }
-// For three numbers; some may be plain.
+// For three numbers. Some of them may be plain.
 template <class A, class B, class C>
 requires etude::internal::MixedNumbers<etude::internal::MixedNumber3<A, B, C>, A, B, C>
 constexpr auto fma(const A& a, const B& b, const C& c) {

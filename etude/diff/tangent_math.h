@@ -130,7 +130,7 @@ using tangent_factor_t = typename TangentFactor<T>::type;
 
 }  // namespace internal
 
-// The slot of a field, found at compile time, for any tangent type: get<&Dense::bias>(g).
+// The slot of a field in the tangent of a struct, found at compile time: get<&Dense::bias>(g).
 template <auto field, internal::StructTangent G>
 constexpr auto& get(G& grads) {
   if constexpr (internal::IsTangent<G>::value) {

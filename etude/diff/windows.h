@@ -2,7 +2,8 @@
 // Derived sequences for scan: elements computed on read, and windows of neighbouring numbers. Used
 // with scan.h. Reading these sequences records nothing on a tape.
 //
-//   // The mean error of a piecewise linear curve through the numbers p, at points x with data y.
+//   // The mean squared error, for data y at points x, of a piecewise linear curve through the
+//   // numbers p.
 //   const auto place = [&](std::size_t i) { return static_cast<int>(x[i]); };
 //   const auto at = sequence(n, [&](std::size_t i) { return x[i] - place(i); });
 //   const auto error = [](auto sum, auto, const auto& p, auto t, auto y) {

@@ -72,12 +72,14 @@ bool is_binary_graph(std::string_view bytes) noexcept;
 
 // Reads the output of to_binary(). The result satisfies all checks of verify().
 //
-// throws: kDataLoss for bytes that are not a graph, or are torn or damaged; kUnimplemented for a
-// newer version of the format or of an op, for a version of an op without an upgrade, and for an
-// unknown op, with similar names; kNotFound for an unknown scalar program; kInvalidArgument for a
-// call that its op refuses, for graphs nested deeper than read_limits(), for a container of several
-// graphs, with their names, and for a symbolic graph; kResourceExhausted if the sizes of nodes,
-// texts, defaults, constants and graphs, counted at each use, exceed read_limits().
+// throws: kDataLoss for bytes that are not a graph, or are torn or damaged;
+//         kUnimplemented for a newer version of the format or of an op, for a version of an op
+//         without an upgrade, and for an unknown op, with similar names;
+//         kNotFound for an unknown scalar program;
+//         kInvalidArgument for a call that its op refuses, for graphs nested deeper than
+//         read_limits(), for a symbolic graph, and for several graphs, with their names;
+//         kResourceExhausted if the sizes of nodes, texts, defaults, constants and graphs, counted
+//         at each use, exceed read_limits().
 // cost: memory and time are linear in the bytes, except for the type rules of ops. By default,
 // graphs may nest 100 levels deep (read_limits()).
 GraphRef read_binary(std::string_view bytes);
@@ -110,10 +112,9 @@ struct NamedGraph {
 // empty or repeated, and for a number of paths that is not the number of outputs.
 // threads: thread-safe. cost: linear.
 std::string to_binary(std::span<const NamedGraph> graphs);
-// Reads all graphs of a container of any version, in the order in which they were written. A
-// version 1 file has no entry names; its graph has the name of the graph, or "graph" if it is
-// unnamed.
-// throws: as read_binary() and read_symbolic_binary().
+// Reads all graphs of a container of any version, in the order in which they were written. The
+// entry of a version 1 file has the name of the graph, or "graph" for an unnamed graph.
+// throws: as read_binary() and read_symbolic_binary(), but accepts any number and kind of graphs.
 std::vector<NamedGraph> read_binary_graphs(std::string_view bytes);
 
 // Former names, which the next release drops.

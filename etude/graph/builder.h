@@ -29,7 +29,7 @@ class GraphBuilder {
   ~GraphBuilder();
   // Merges equal nodes that are added after this call. Nodes with effects are never merged. Must
   // not be used for a graph that may be differentiated. The cotangents of two merged nodes would be
-  // summed before the rule of the node instead of after the rule, which rounds differently.
+  // summed before the rule of the node instead of after the rule. The sum would round differently.
   void merge_equal_nodes() { merges_ = true; }
 
   Draft add_input(std::string name, const Type* type, InputRole role = InputRole::kArgument);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Describes the difference between two graphs in words. For tests of passes, for `etude graph
-// diff`, and for the question why a function was retraced.
+// Describes the difference between two graphs in words. Used by tests of passes and by `etude graph
+// diff`, and to find out why a function was retraced.
 #pragma once
 
 #include <string>

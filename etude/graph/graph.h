@@ -107,7 +107,7 @@ class Graph final : public AttrObject {
   // results in the same way. Constants are compared bit by bit.
   uint64_t hash() const noexcept override { return hash_; }
   bool same(const AttrObject& other) const noexcept override;
-  // "@step": the name, as printed in a call. For the whole text see print.h.
+  // "@step": the name, as printed in a call. For the whole text see text/print.h.
   std::string to_string() const override;
 
   // Returns the object that this graph caches under the key `what`, such as its plan or its
@@ -137,7 +137,7 @@ class Graph final : public AttrObject {
     uint32_t results = 0;
     uint32_t frame = kNoFrame;
   };
-  // Source lines parsed from text, at stable addresses.
+  // The file names of source lines, at stable addresses.
   struct Texts;
   internal::RefPtr<const internal::RefCounted> find_kept(std::string_view what) const;
   // Caches `made` under this key, unless the key already has an object. Returns the cached object.
@@ -154,7 +154,7 @@ class Graph final : public AttrObject {
   std::vector<const Type*> types_;
   std::vector<GraphValue> outputs_;
   std::vector<Frame> frames_;
-  std::vector<std::shared_ptr<const Texts>> texts_;  // the texts of node lines
+  std::vector<std::shared_ptr<const Texts>> texts_;  // the file names of node lines
   uint64_t hash_ = 0;
   bool has_effects_ = false;
 
@@ -178,13 +178,13 @@ void require_inputs(const Graph& graph, std::span<const Type* const> given);
 // with effects keep their order, and each runs once. Passes do not remove, merge, move or fold
 // them.
 bool has_effects(const Op& op, const Attrs& attrs);
-// Returns the index of the first output, from `begin` <= i on, with the same value number as output
-// i.
+// Returns the index of the first output at or after `begin` that is the same value as output i.
+// `begin` must be at most i.
 std::size_t first_output(const Graph& graph, std::size_t i, std::size_t begin = 0);
-// Makes results that are one value in the graph one tensor. Used after a call of the graph if
-// contexts track values. If the graph returns an operand, or one value twice, the result becomes
-// that operand or the first result, as in a run of the separate calls. `results` may hold only the
-// first results.
+// For the results of a call of the graph, if contexts track values. If two results are one value of
+// the graph, the later result becomes the same tensor as the first. A result that is an operand
+// becomes this operand, unless the operand is sparse. A run of the separate calls also shares
+// tensors in this way. `results` may hold only the first results.
 void share_values(const Graph& graph, Operands operands, std::span<Tensor> results);
 }  // namespace internal
 

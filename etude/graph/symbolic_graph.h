@@ -75,8 +75,9 @@ class SymbolicGraph final : public internal::RefCounted {
   // Returns the sizes for inputs of these types. Returns an empty list if the types differ in more
   // than symbolic sizes, or if axes that share a size differ.
   std::vector<int64_t> sizes_of(std::span<const Type* const> inputs) const;
-  // Returns the graph at these sizes. The most recently made graphs are cached. cost: about a
-  // microsecond per node.
+  // Returns the graph at these sizes. The most recently made graphs are cached.
+  // throws: kInvalidArgument for a wrong number of sizes.
+  // cost: about a microsecond per node.
   GraphAtSizes at(std::span<const int64_t> sizes) const;
   // Returns the graph for these inputs: the result of at() for their sizes.
   //
