@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Type-erased differentiable values and tangents, for a list of different layers or a registry of
-// parameters.
+// Type-erased differentiable values and tangents, for example for a list of different layers or a
+// registry of parameters.
 //
 //   AnyDifferentiable x(3.0);
 //   move(x, AnyTangent(2.0));

@@ -35,8 +35,9 @@ namespace ETUDE_API etude {
 // since the library derives the others:
 //
 //   vjp(x...)           a pair of the value and a pullback. The pullback takes the cotangent of the
-//                       value and one reference per parameter, and adds to the references. For a
-//                       parameter without a tangent the reference is a NoTangent&
+//                       value and a reference to one tangent per parameter, and adds the
+//                       cotangents to these tangents. For a parameter without a tangent, the
+//                       reference is a NoTangent&
 //   jvp(x..., dx...)    a pair of the value and its tangent
 //   joint(x..., dx&...) the value, which must be one number; adds the gradient to dx
 //   pull(x..., dy)      the tuple of the cotangents, for second derivatives only (mark.h)

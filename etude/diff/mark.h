@@ -14,11 +14,11 @@
 //   std::tuple<Spring, double> pull(const Spring& s, double x, double dy);
 //
 //   jvp     returns the value, and its tangent along tangents of the parameters
-//   vjp     returns the value and a pullback. The pullback takes dy and one reference for each
-//           parameter, and adds to the references. In a tuple dy, a tensor without a cotangent is
-//           absent
-//   joint   only for functions that return a number. Returns the value and adds the gradient to the
-//           references, in a single sweep
+//   vjp     returns the value and a pullback. The pullback takes dy and a reference to one tangent
+//           per parameter, and adds the cotangents to these tangents. In a tuple dy, a tensor
+//           without a cotangent is absent
+//   joint   only for functions that return a number. Returns the value and adds the gradient to ds
+//           and dx, in a single sweep
 //   pull    returns the cotangents of the parameters for the cotangent dy, without a pullback
 //
 // Forward mode calls jvp for one direction. For several directions it calls joint if the function

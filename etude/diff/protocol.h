@@ -332,13 +332,13 @@ struct OtherLeaf {
   template <class T>
   static constexpr bool is = kIsOtherLeaf<T>;
 };
-// Whether a T can hold a leaf of another folder that is not excluded from the derivative.
+// Whether a T can hold a leaf with kIsOtherLeaf outside of NoDerivative.
 template <class T>
 constexpr bool holds_other_leaf() {
   return finds_kind<OtherLeaf, Marked::kSkip, T>();
 }
 
-// The same, but looks inside no_derivative(x) too.
+// The same, but a T of the form NoDerivative<X> counts like X.
 template <class T>
 constexpr bool mentions_other_leaf() {
   if constexpr (requires(T x) {

@@ -309,16 +309,17 @@ requires(internal::kIsScanBody<Body>&&
 // parameters and elements are numbers, arrays, pairs, tuples and structs templated on their scalar.
 // x are sequences with operator[] and size(), of constants or of differentiable numbers.
 //
-// The body is generic and captures nothing. It runs on symbols at compile time. So it must select
-// with where(condition, a, b) instead of branching on values, its loops must have constant bounds,
-// and the functions that it calls must be constexpr.
+// The body is generic and captures nothing. The body runs on symbols at compile time. It must
+// select with where(condition, a, b) instead of branching on values. Its loops must have constant
+// bounds. All functions that it calls must be constexpr.
 //
 // throws: kInvalidArgument if a sequence does not have `steps` elements.
 // cost: a derivative keeps the states and the elements of sequences. The reverse pass runs the body
 // and its derivative once for each step. Values that depend on parameters only are computed once. A
 // summing loop, in which each step only adds a term to one number, stores nothing for its steps and
-// computes several steps at once. In all modes it adds to eight partial sums in turn, so its last
-// digits differ from a plain loop. Windows (windows.h) are its fastest sequences.
+// computes several steps at once. In all modes, a summing loop adds to eight partial sums in turn,
+// so the last digits of the result differ from a plain loop. A summing loop reads windows
+// (windows.h) fastest.
 template <class State, class Params, class Body, class... X>
 requires(!internal::kIsScanBody<Params>) auto scan(std::size_t steps, const State& state,
                                                    const Params& params, const Body& body,

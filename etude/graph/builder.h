@@ -76,7 +76,7 @@ class GraphBuilder {
   // Copies a file name into the graph, and returns a pointer to the copy for a CallSite. The copy
   // lives as long as the graph.
   const char* keep_text(std::string_view text);
-  // Keeps the file names in the lines of `graph` alive, for copying its nodes.
+  // Keeps the file names in the lines of `graph` alive. Used when nodes of `graph` are copied.
   void keep_texts_of(const Graph& graph);
   // Adds a frame and returns its index. After set_frame(), new nodes belong to the given frame.
   uint32_t add_frame(Graph::Frame frame);
