@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Derivatives of plain C++: numbers, containers and structs of numbers. Header-only: needs no
-// library and no tensors. Included by etude.h.
+// Derivatives in plain C++, of functions of numbers and of containers and structs of numbers.
+// Header-only: needs neither the compiled library nor tensors. Included by etude.h.
 //
 //   auto [value, slope] = value_with_gradient([](auto x) { return x * sin(x); }, 2.0);
 #pragma once
 
-// Headers with static errors come first: before an error, compilers print the chain of includes
-// that leads to it.
+// Headers with static assertions come first. Before an error, compilers print the chain of
+// includes. This order keeps the chain short.
 // clang-format off
 #include "etude/base/scalars/expression.h"
 #include "etude/diff/mixed_numbers.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// All of Etude for programs that use it. Files of the library itself include the headers they need.
+// All public headers of Etude, for programs that use the library. Files of the library itself
+// include only the headers that they need.
 #pragma once
 
 #include "etude/autodiff/custom_gradient.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Active scalars: numbers whose arithmetic is recorded while a differential operator runs
-// (scalar_operators.h). Functions with `auto` parameters, templates and functions on Real are
-// differentiated by calling them with active scalars.
+// (scalar_operators.h). An operator differentiates a function by calling it with active scalars.
+// The function has `auto` parameters, is a template, or takes Real.
 //
 //   Real energy(Real x) { return x * x + sin(x); }
 //   gradient(energy, 2.0);
@@ -37,19 +37,20 @@ template <class T>
 struct IsActive<Active<T>> : std::true_type {};
 }  // namespace internal
 
-// A number of type T (float, double, or for nested derivatives a scalar of this library) and its
-// slot on the tape of the derivative that is being computed. Without a slot, and after the
-// derivative is computed, it is a plain number. Comparisons use values. Conversion to an integer
-// ends the dependence.
+// A number of type T and its slot on the tape of the derivative that is being computed. T is float,
+// double or, for nested derivatives, another scalar of this library. An Active without a slot is a
+// plain number. After the derivative is computed, every Active is a plain number. Comparisons use
+// values only. A conversion to an integer ends the dependence on the inputs.
 //
-// The result of a call owns its slot on the tape until it is copied. The next call may reuse an
-// owned slot (slots.h). Operators therefore have overloads for expiring numbers.
+// The result of a call owns its slot on the tape until the result is copied. A call may write its
+// own result to the owned slot of an expiring operand (internal/tape/slots.h). Operators therefore
+// have overloads for rvalues.
 //
-// threads: records on the tape of the thread that computes the derivative; arithmetic with its
-// numbers on another thread is an error. During a derivative, one thread at a time may use one of
-// its numbers, and copying the number counts as a write.
-// cost: 16 bytes for double. A call that depends on an argument records 32 bytes. Other calls
-// record nothing, nor does a sum with a constant. s += x * y is one call.
+// threads: confined to the thread that computes the derivative; arithmetic on another thread is an
+// error. During a derivative, only one thread at a time may use a number, since even a copy writes
+// to its source.
+// cost: an Active<double> has 16 bytes. A call that depends on an argument records 32 bytes. Other
+// calls, and sums with a constant, record nothing. `s += x * y` records one call.
 template <class T>
 class Active {
   using Tape = internal::ScalarTape<T>;
@@ -68,7 +69,7 @@ class Active {
   template <internal::PlainFor<T> N>
   requires(!std::is_same_v<N, T>) Active(const N& value) : value_(static_cast<T>(value)) {}
 
-  // An input of the tape.
+  // Makes an input of the tape.
   static Active input(const T& value, internal::ScalarTape<T>& tape) {
     return input(value, tape, tape.new_input());
   }
@@ -76,7 +77,7 @@ class Active {
   static Active input(const T& value, const internal::ScalarTape<T>& tape, uint32_t slot) {
     return Active(value, HeldSlot::shared(tape.key(), slot, tape.writes(slot)));
   }
-  // The result of a call: `slot` belongs to this number only.
+  // Makes the result of a call. The result owns `slot`.
   static Active computed(const T& value, const internal::ScalarTape<T>& tape, uint32_t slot) {
     return Active(value,
                   HeldSlot::of_result(tape.key() | internal::kOwnsSlot | slot, tape.writes(slot)));
@@ -84,7 +85,7 @@ class Active {
 
   const T& value() const { return value_; }
   // The slot on the tape; 0 if the number does not depend on the tape's inputs.
-  // throws: kInvalidArgument if it depends on inputs of an outer tape.
+  // throws: kInvalidArgument if the number depends on inputs of an outer tape.
   uint32_t slot_on(const internal::ScalarTape<T>& tape) const {
     if (Calls::on(place_.bits(), tape.key())) {
       tape.check_read(place_);
@@ -110,7 +111,7 @@ class Active {
   }
   explicit operator bool() const { return value_ != T(0); }
 
-  // Reads the slot of an operand that stays alive before the other operand releases its slot, since
+  // The slot of the lvalue operand is read first. The rvalue operand then releases its slot, and
   // both may be the same number.
 #define ETUDE_OPERATOR(op, call)                                              \
   ETUDE_INLINED friend Active operator op(const Active& a, const Active& b) { \
@@ -146,7 +147,7 @@ class Active {
   ETUDE_INLINED friend Active operator-(Active&& a) { return record(-a.value_, given(a), T(-1)); }
   ETUDE_INLINED friend Active operator+(const Active& a) { return a; }
 
-  // Operations with plain numbers: the varying operand is known at compile time.
+  // Operations with a plain number. Only the other operand can vary.
 #define ETUDE_WITH_PLAIN(A, give, keep)                                      \
   template <internal::PlainFor<T> N>                                         \
   ETUDE_INLINED friend Active operator+(A a, const N& b) {                   \
@@ -235,7 +236,7 @@ class Active {
 #include "etude/base/scalars/scalar_functions.inc"
 #undef ETUDE_UNARY_OF
 
-  // Rounded once, as for plain numbers.
+  // fma and lerp compute the value with the function for T. fma rounds once.
   friend Active fma(const Active& a, const Active& b, const Active& c) {
     using namespace internal::scalar_math;  // NOLINT(google-build-using-namespace)
     Active y = a * b + c;
@@ -281,8 +282,8 @@ class Active {
 
   Active(const T& value, HeldSlot place) : value_(value), place_(std::move(place)) {}
 
-  // Records that call `by` ended the dependence of this number, for the warning about an
-  // independent result.
+  // Notes that the call `by` ended the dependence of this number. The warning about a result that
+  // does not depend on the arguments names the call.
   void note_end(const char* by) const {
     if (varies()) Tape::current()->note_end(by);
   }
@@ -295,7 +296,7 @@ class Active {
   ETUDE_INLINED static SlotOperand lent(const Active& a) { return a.place_.lent(); }
   ETUDE_INLINED static SlotOperand given(Active& a) { return a.place_.given(); }
 
-  // A result with this slot; 0: the result does not vary.
+  // Returns a result with this place on the tape. 0: the result does not vary.
   ETUDE_INLINED static Active result(const T& value, uint64_t place) {
     internal::SlotWrites writes;
     if constexpr (internal::kChecksSlots) {
@@ -303,7 +304,7 @@ class Active {
     }
     return Active(value, HeldSlot::of_result(place, writes));
   }
-  // The results of calls, with the partials by the operands that may vary.
+  // Records a call and returns its result. Each operand that may vary has a partial derivative.
   ETUDE_INLINED static Active record(const T& value, SlotOperand a, const T& da) {
     return result(value, Calls::place_of(Calls::checked(a), da));
   }
@@ -312,7 +313,7 @@ class Active {
     const uint64_t first = Calls::checked(a), second = Calls::checked(b);
     return result(value, Calls::place_of(first, da, second, db));
   }
-  // The result of a + constant: a copy of a, or a itself, with another value.
+  // Returns a + constant. The result takes over the slot of `a` and has another value.
   ETUDE_INLINED static Active moved(const T& value, HeldSlot a) {
     if (Calls::on(a.bits())) [[likely]] {
       Tape::current()->check_read(a);
@@ -346,7 +347,7 @@ class Active {
 // A number type that makes plain functions and structs differentiable without templates.
 using Real = Active<double>;
 
-// x without its dependence: a constant for this derivative and for all outer derivatives.
+// Returns x without its dependence: a constant for this derivative and for all outer derivatives.
 template <class T>
 Active<T> stop_gradient(const Active<T>& x) {
   return Active<T>(stop_gradient(x.value()));

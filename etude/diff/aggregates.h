@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tangents of plain structs, by reflection (fields.h), and of classes with ETUDE_FIELDS. A struct
-// whose fields are their own tangents is its own tangent. Any other struct has the tangent
-// Tangent<T>, whose slots are addressed by field: grads[&Dense::weight]. Used by differentiable.h.
+// Tangents of plain structs, by reflection (fields.h), and of classes with ETUDE_FIELDS. A plain
+// struct whose fields are their own tangents is its own tangent. Any other struct or class T has
+// the tangent Tangent<T>. A field selects its slot: grads[&Dense::weight]. Used by
+// differentiable.h.
 #pragma once
 
 #include <algorithm>
@@ -28,13 +29,13 @@ struct IsTangent : std::false_type {};
 template <class T>
 struct IsTangent<Tangent<T>> : std::true_type {};
 
-// Containers that are aggregates.
+// std::array is an aggregate, but is handled as a container.
 template <class T>
 struct IsArray : std::false_type {};
 template <class T, std::size_t n>
 struct IsArray<std::array<T, n>> : std::true_type {};
 
-// Plain structs with a synthesised tangent.
+// Structs and classes with a synthesised tangent.
 template <class T>
 concept Struct = Reflectable<T> && !IsArray<T>::value && !IsTangent<T>::value && !Discrete<T> &&
                  kFieldsFault<T> == FieldsFault::kNone;
@@ -127,8 +128,9 @@ constexpr void zip_of(const std::tuple<X&...>& values, const std::tuple<U&...>& 
   }
   (std::index_sequence_for<X...>());
 }
-// The tangents of the fields of a struct under construction: part I is the base Part<I, T>. Cheaper
-// to compile than a std::tuple, since it is instantiated for each struct.
+// Holds the tangents of the fields until the tangent of the struct is constructed. Part I is the
+// base class Part<I, T>. One PartList is instantiated per struct, and a std::tuple would compile
+// more slowly.
 template <std::size_t, class T>
 struct Part {
   T value;
@@ -137,14 +139,15 @@ template <class Indices, class... T>
 struct PartList;
 template <std::size_t... I, class... T>
 struct PartList<std::index_sequence<I...>, T...> : Part<I, T>... {
-  // Constructed from the parts, never by default. The member initialisers of a user's struct may
-  // draw numbers or be slow, so they run only where the user constructs the struct.
+  // Constructs a Made from the parts. A default construction would run the member initialisers of a
+  // user's struct, which may be slow or draw random numbers.
   template <class Made>
   constexpr Made made() && {
     return Made{static_cast<Part<I, T>&&>(*this).value...};
   }
 };
-// The tangents of the values, in order, computed between enter() and leave().
+// Returns the tangents of the values, in order. Calls fn.enter() first and fn.leave() last, if they
+// exist.
 template <class... X, class Fn>
 constexpr auto parts_of(const std::tuple<X&...>& values, Fn& fn) {
   if constexpr (requires { fn.enter(); }) fn.enter();
@@ -156,7 +159,7 @@ constexpr auto parts_of(const std::tuple<X&...>& values, Fn& fn) {
   if constexpr (requires { fn.leave(); }) fn.leave();
   return parts;
 }
-// Uninitialised storage for a T: only the addresses of its fields are used.
+// Uninitialised storage for a T. Only the addresses of the fields are used.
 template <class T>
 union Place {
   constexpr Place() : empty() {}
@@ -178,8 +181,8 @@ struct Tangent : internal::SlotsBase<T, internal::kHasListedFields<T>>::type {
   using Slots = typename internal::SlotTuple<internal::FieldsOf<T>>::type;
   using Base = typename internal::SlotsBase<T, internal::kHasListedFields<T>>::type;
 
-  // Makes a tangent with one slot for each of the values, which are fields of a struct or slots of
-  // a tangent.
+  // Makes a tangent with one slot for each of `values`. The values are the fields of a struct or
+  // the slots of a tangent.
   template <class Values, class Fn>
   static constexpr Tangent made_of(const Values& values, Fn& fn) {
     if constexpr (internal::kHasListedFields<T>) {
@@ -207,7 +210,7 @@ struct Tangent : internal::SlotsBase<T, internal::kHasListedFields<T>>::type {
     return *find(*this, field);
   }
 
-  // Lets traversals by name visit the tangent as they visit the struct.
+  // Traversals by name visit the tangent like the struct.
   using EtudeFieldsClass = Tangent;
   static constexpr std::string_view etude_field_names() { return internal::SlotNames<T>::view(); }
   constexpr auto etude_fields() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Type-erased differentiable values and tangents, for a list of different layers or a registry of
-// parameters.
+// Type-erased differentiable values and tangents, for example for a list of different layers or a
+// registry of parameters.
 //
 //   AnyDifferentiable x(3.0);
 //   move(x, AnyTangent(2.0));
@@ -22,7 +22,7 @@ namespace ETUDE_API etude {
 
 // A tangent of any type. A default-constructed AnyTangent is the zero tangent of all types.
 //
-// A value: copies share their contents until one is modified. threads: thread-compatible.
+// Copies share their contents until one of the copies is modified. threads: thread-compatible.
 class AnyTangent {
  public:
   AnyTangent() = default;
@@ -31,9 +31,9 @@ class AnyTangent {
       : held_(std::make_shared<Held<T>>(std::move(tangent))) {}
 
   bool is_zero() const { return held_ == nullptr; }
-  // The name of the held type; "zero" for the zero.
+  // The name of the held type; "zero" for the zero tangent.
   std::string_view type() const { return held_ ? held_->type() : "zero"; }
-  // throws: kInvalidArgument, naming both types, if it holds another type.
+  // throws: kInvalidArgument, naming both types, if the held type is not T.
   template <class T>
   const T& get() const {
     const auto* held = dynamic_cast<const Held<T>*>(held_.get());
@@ -41,8 +41,8 @@ class AnyTangent {
     return held->value;
   }
 
-  // Adding the zero changes nothing.
-  // throws: kInvalidArgument, naming both types, if they differ.
+  // Adds a tangent. The zero tangent changes nothing.
+  // throws: kInvalidArgument, naming both types, if the held types differ.
   AnyTangent& operator+=(const AnyTangent& other) {
     if (other.is_zero()) return *this;
     if (is_zero()) return *this = other;
@@ -91,7 +91,8 @@ class AnyTangent {
   std::shared_ptr<Base> held_;
 };
 
-// A differentiable value of any type. Copies share their contents until one is moved.
+// A differentiable value of any type. Copies share their contents until move_along() changes one of
+// the copies.
 class AnyDifferentiable {
  public:
   template <Differentiable T>
@@ -99,7 +100,7 @@ class AnyDifferentiable {
       : held_(std::make_shared<Held<T>>(std::move(value))) {}
 
   std::string_view type() const { return held_->type(); }
-  // throws: kInvalidArgument, naming both types, if it holds another type.
+  // throws: kInvalidArgument, naming both types, if the held type is not T.
   template <class T>
   const T& get() const {
     const auto* held = dynamic_cast<const Held<T>*>(held_.get());
@@ -116,7 +117,7 @@ class AnyDifferentiable {
     if (held_.use_count() > 1) held_ = held_->copy();
     held_->move_along(by);
   }
-  // The zero tangent of the held type.
+  // The zero tangent of the held value.
   AnyTangent zero() const { return held_->zero(); }
 
  private:

@@ -23,8 +23,8 @@ namespace internal {
 template <class... T>
 concept SomeMove = (HasTangent<T> && ...) && (!Discrete<std::remove_cvref_t<T>> || ...);
 
-// Sequences with one element type. They are visited by index if they support it. Leaves adds
-// build().
+// Traversals of sequences with one element type. A sequence with operator[] is visited by index.
+// `Leaves` adds build().
 template <class X, class Leaves>
 struct SequenceTraits : MoveByLeaves<X, Leaves> {
   template <class Y, class Fn>
@@ -55,7 +55,7 @@ struct ListTraits : SequenceTraits<X, ListTraits<X, T, Out>> {
   }
 };
 
-// The same container with another element type, which replaces its first template argument.
+// The container X with element type T. T replaces the first template argument of X.
 template <class X, class T>
 struct ContainerOf;
 template <template <class...> class C, class Old, class... Rest, class T>
@@ -76,7 +76,7 @@ struct ValarrayTraits : SequenceTraits<X, ValarrayTraits<X>> {
   }
 };
 
-// Arrays: the tangent is constructed from all elements at once.
+// For arrays, the tangent is constructed from all elements at once.
 template <class X, class T, std::size_t n>
 struct ArrayTraits : SequenceTraits<X, ArrayTraits<X, T, n>> {
   using Tangent = std::array<tangent_t<T>, n>;
@@ -132,7 +132,7 @@ struct DifferentiableTraits<X> : internal::ValarrayTraits<X> {
 };
 
 // A view of elements that are not differentiable has no tangent. A view of differentiable elements
-// is refused: a pullback may outlive the memory.
+// is refused, since a pullback may outlive the viewed memory.
 namespace internal {
 template <class T, std::size_t n>
 struct PartTypes<std::span<T, n>> {
@@ -140,7 +140,7 @@ struct PartTypes<std::span<T, n>> {
 };
 }  // namespace internal
 
-// The tangent of a C array is a std::array, since that can be copied.
+// The tangent of a C array is a std::array, since a std::array can be copied.
 template <internal::SomeMove T, std::size_t n>
 struct DifferentiableTraits<T[n]> : internal::ArrayTraits<T[n], T, n> {};
 template <internal::SomeMove T, std::size_t n>
@@ -171,7 +171,7 @@ struct DifferentiableTraits<std::optional<T>>
   static constexpr Tangent build(const std::optional<T>& x, Fn& fn) {
     return x ? Tangent(internal::build_tangent(*x, fn)) : Tangent();
   }
-  // An absent tangent moves nothing.
+  // An empty tangent moves nothing.
   template <class Y, class U, class Fn>
   static constexpr void zip(Y& x, U& t, Fn& fn) {
     if (t && !x) internal::throw_tangent_holds();
@@ -181,7 +181,7 @@ struct DifferentiableTraits<std::optional<T>>
 
 namespace internal {
 
-// The tangent may lack keys; the values of missing keys do not move.
+// The tangent may lack keys of the map. The values of the missing keys do not move.
 template <class X, class Out>
 struct MapTraits : MoveByLeaves<X, MapTraits<X, Out>> {
   using Tangent = Out;
@@ -239,7 +239,8 @@ struct DifferentiableTraits<std::variant<T...>>
   }
 
  private:
-  // The tangent of x's alternative, whose index is at least i, constructed in place.
+  // Constructs, in place, the tangent of the alternative that x holds. The index of the alternative
+  // is at least i.
   template <std::size_t i, class Fn>
   static constexpr Tangent build_at(const X& x, Fn& fn) {
     if constexpr (i + 1 < sizeof...(T)) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Callables with a custom derivative: custom_gradient, with_derivative, recompute_grad, and
-// checkpoints along a chain. Here for numbers; autodiff/ extends the same names to tensors. For
-// named functions see derivative.h.
+// Callables with a custom derivative: custom_gradient, with_derivative, recompute_grad and
+// checkpointed. This header is for numbers; autodiff/ extends the same names to tensors. For named
+// functions see derivative.h.
 //
 //   auto square = custom_gradient([](auto x) {
 //     return std::pair{x * x, [x](auto dy) { return 2.0 * dy * x; }};
@@ -23,12 +23,12 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// Whether a call has only numbers and arguments without a tangent.
+// Whether the arguments of a call hold no leaves other than numbers.
 template <class... X>
 inline constexpr bool kOnlyNumbers = (kIsActiveCall<X...> || ScalarArguments<X...> ||
                                       (std::is_same_v<tangent_t<X>, NoTangent> && ...));
 
-// The rule of recompute_grad: f, with a pullback that runs f again.
+// The rule of recompute_grad. It calls f, and its pullback runs f again.
 template <class F>
 struct RunAgain {
   F f;
@@ -45,8 +45,8 @@ struct RunAgain {
 // returns the tangent of x for one argument, and a tuple of tangents for several. If the value is a
 // tuple of tensors, the pullback is called as pullback(dy...). For Variables see
 // autodiff/custom_gradient.h. The rule is called with plain values. A second derivative
-// differentiates the calls of the rule. Forward mode calls the pullback once for each number of the
-// result.
+// differentiates the bodies of the rule and of the pullback. Forward mode calls the pullback once
+// for each number of the result.
 template <class Rule>
 class CustomGradient {
  public:
@@ -71,7 +71,7 @@ template <class Rule>
 auto custom_gradient(Rule rule, CallSite where = CallSite::here()) {
   return CustomGradient<Rule>(std::move(rule), where);
 }
-// The same, with f called when no derivative is computed.
+// The same with a separate function f, which is called if no derivative is computed.
 template <class F, class Rule>
 requires(!std::is_same_v<Rule, CallSite>) auto custom_gradient(F f, Rule rule,
                                                                CallSite where = CallSite::here()) {
@@ -86,10 +86,11 @@ requires(!std::is_same_v<Rule, CallSite>) auto custom_gradient(F f, Rule rule,
   };
 }
 
-// Returns x. A reverse pass replaces the cotangent of x by hook(cotangent), which has the tangent
-// type of x. Use it to print, clip, scale or count cotangents. The hook runs once in each reverse
-// pass of a pullback, of vjp and of a gradient. A gradient of up to four numbers runs in forward
-// mode; at a hook it starts again in reverse mode. In forward mode (jvp) the hook must be linear.
+// Returns x. A reverse pass replaces the cotangent of x by hook(cotangent). The hook returns the
+// tangent type of x. A hook may print, clip, scale or count cotangents. The hook runs once in each
+// reverse pass of a pullback, of vjp and of a gradient. A gradient with respect to at most four
+// numbers starts in forward mode, and starts again in reverse mode at a hook. In forward mode (jvp)
+// the hook must be linear.
 template <class X, class Hook>
 auto with_derivative(const X& x, Hook hook, CallSite where = CallSite::here()) {
   using S = internal::DeepestScalar<X>;
@@ -108,8 +109,8 @@ auto with_derivative(const X& x, Hook hook, CallSite where = CallSite::here()) {
 // Returns a function like f whose calls store only their arguments. When a cotangent arrives, f
 // runs again (rematerialisation). For tensors, the second run has the same random numbers and the
 // same values of Variables, and does not assign Variables. Tensors that f captures by value are
-// kept and differentiated like arguments. References that f captures must stay valid, and their
-// objects unchanged, until then.
+// kept and differentiated like arguments. Objects that f captures by reference must stay alive and
+// unchanged until the second run.
 template <class F>
 auto recompute_grad(F f) {
   return [f = std::move(f)]<class... X>(const X&... x) {
@@ -121,8 +122,8 @@ auto recompute_grad(F f) {
   };
 }
 
-// Runs state = step(i, state) for i = 0 .. n-1, with recompute_grad for blocks of sqrt(n) steps. It
-// stores about 2 sqrt(n) states instead of n, at the cost of one additional run.
+// Runs state = step(i, state) for i = 0 .. n-1. Each block of sqrt(n) steps runs in recompute_grad.
+// A derivative stores about 2 sqrt(n) states instead of n, and runs each step once more.
 //
 // cost: each step runs twice forward and once backward.
 template <class State, class Step>

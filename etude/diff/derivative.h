@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Derivatives written by hand: specialise derivative_of for a function and call it as
+// Derivatives written by hand: specialise derivative_of for a function f, and call f as
 // differentiable<&f>. All differential operators then use the rule and do not differentiate the
 // body.
 //
@@ -31,27 +31,30 @@
 
 namespace ETUDE_API etude {
 
-// The derivative of function F. Specialise it with a single one of these members; the other members
-// are derived:
+// The derivative of function F. Specialise it with vjp, jvp or joint. One of these three is enough,
+// since the library derives the others:
 //
-//   vjp(x...)           a pair of the value and a pullback, which takes the cotangent of the value
-//                       and adds into one reference per parameter (NoTangent& if it has no tangent)
+//   vjp(x...)           a pair of the value and a pullback. The pullback takes the cotangent of the
+//                       value and a reference to one tangent per parameter, and adds the
+//                       cotangents to these tangents. For a parameter without a tangent, the
+//                       reference is a NoTangent&
 //   jvp(x..., dx...)    a pair of the value and its tangent
-//   joint(x..., dx&...) the value, which is one number; adds the gradient into dx
+//   joint(x..., dx&...) the value, which must be one number; adds the gradient to dx
 //   pull(x..., dy)      the tuple of the cotangents, for second derivatives only (mark.h)
 //
 // Members may be templates or overloads: the most specialised match is used. A rule that accepts
-// any scalar type has higher derivatives, and so has a rule of plain numbers whose jvp or pull has
-// a derivative_of itself. For tensors the ops of the rule are differentiated.
+// any scalar type has higher derivatives. A rule that accepts only plain numbers has higher
+// derivatives if its jvp or pull has a derivative_of. For tensors, the ops of the rule are
+// differentiated.
 template <auto F>
 struct derivative_of;
 
-// A function with a rule: calls F on plain values, and the rule when a derivative is computed. A
-// call on tensors always carries its rule.
+// A function with a rule. A call on plain values calls F. If a derivative is computed, the call
+// uses the rule. A call on tensors always uses the rule.
 template <auto F>
 struct RuledFunction {
-  // throws: kInvalidArgument if a derivative is computed, F is virtual, and the object is of a
-  // class derived from the class of F.
+  // throws: kInvalidArgument if a derivative is computed, F is virtual, and the object has a class
+  // derived from the class of F.
   template <class... X>
   constexpr decltype(auto) operator()(const X&... x) const {
     constexpr bool is_ruled =
@@ -68,8 +71,8 @@ struct RuledFunction {
 template <auto F>
 inline constexpr RuledFunction<F> differentiable{};
 
-// The same operators with a function as template argument: gradient<&softplus>(2.0). They call the
-// rule itself, so that a struct of plain numbers can be an argument.
+// The operators with the function as a template argument: gradient<&softplus>(2.0). They call the
+// rule directly, so that a struct of plain numbers can be an argument.
 template <auto F, class... X>
 auto value_with_gradient(const X&... x) {
   using D = derivative_of<F>;
@@ -135,7 +138,7 @@ requires(sizeof...(A) > 0 && sizeof...(A) % 2 == 0) auto jvp(const A&... a) {
         [](const auto& x, const auto& by) { return internal::ruled_tangent<F>(x, by); }, a...);
   }
 }
-// A function from tangents of the arguments to the tangent of f(x...).
+// Returns a function that maps tangents of the arguments to the tangent of f(x...).
 template <auto F, class... X>
 auto differential(const X&... x) {
   return [... x = x](const tangent_t<X>&... dx) { return etude::jvp<F>(x..., dx...).second; };
@@ -148,8 +151,8 @@ template <auto F, internal::Scalar X>
 auto derivative(const X& x) {
   return etude::jvp<F>(x, X(1)).second;
 }
-// hvp<&f>(x, y, dx, dy): the second derivatives of f times a direction. A rule of plain numbers
-// needs a derivative of its pull or jvp.
+// hvp<&f>(x, y, dx, dy): the Hessian of f times the direction (dx, dy). If the rule accepts only
+// plain numbers, its pull or jvp needs a derivative_of.
 template <auto F, class... A>
 requires(sizeof...(A) > 0 && sizeof...(A) % 2 == 0) auto hvp(const A&... a) {
   if constexpr (!internal::has_right_rule<F>()) {

@@ -2,7 +2,7 @@
 // The Differentiable protocol: types with a tangent, the zero tangent, and moving along a tangent.
 // Used by every gradient, optimiser and layer. Numbers are in protocol.h, containers in
 // containers.h, plain structs in aggregates.h, sums and multiples in tangent_math.h. This header
-// does not depend on tensors: like any other type, they specialise DifferentiableTraits.
+// does not depend on tensors, which specialise DifferentiableTraits like any other type.
 #pragma once
 
 #include <type_traits>
@@ -17,9 +17,8 @@
 
 namespace ETUDE_API etude {
 
-// Whether a callable can be a layer: it is differentiable, and so is its result for arguments X. A
-// compile-time error reports the missing property. Use it in a static_assert next to a public layer
-// type:
+// Returns true if Layer and its result for arguments X are differentiable. Otherwise a compile-time
+// error reports the missing property. For a static_assert next to a public layer type:
 //
 //   static_assert(is_differentiable_layer<MyLayer, Tensor>());
 template <class Layer, class... X>

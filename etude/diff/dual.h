@@ -23,8 +23,8 @@ namespace ETUDE_API etude {
 // Numbers with different tags do not mix, except that T may be a Dual with another tag.
 //
 // threads: thread-compatible.
-// cost: derivatives that are zero are computed like all others. Each call checks its derivatives
-// for NaN: the product of a derivative of 0 and an infinite partial is 0, as in reverse mode.
+// cost: a derivative of 0 costs as much as any other. Each call also checks for NaN, since a
+// derivative of 0 times an infinite partial is 0, as in reverse mode.
 template <class T, std::size_t n, class Tag>
 class Dual {
  public:
@@ -72,7 +72,7 @@ class Dual {
   }
   friend constexpr Dual operator+(const Dual& a) { return a; }
 
-  // Operations with plain numbers, which have no derivative.
+  // Operations with plain numbers. A plain number has no derivative.
   template <internal::PlainFor<T> N>
   friend constexpr Dual operator+(const Dual& a, const N& b) {
     return Dual(a.value_ + static_cast<T>(b), a.derivatives_);
@@ -145,7 +145,7 @@ class Dual {
   }
 #include "etude/base/scalars/scalar_functions.inc"
 
-  // Rounded once, as for plain numbers.
+  // fma and lerp compute the value with the function for T. fma rounds once.
   friend Dual fma(const Dual& a, const Dual& b, const Dual& c) {
     using namespace internal::scalar_math;  // NOLINT(google-build-using-namespace)
     Dual y = a * b + c;
@@ -193,7 +193,8 @@ class Dual {
   friend std::ostream& operator<<(std::ostream& out, const Dual& x) { return out << x.value_; }
 
  private:
-  // Calls fn(i) for each direction, without a loop, so that all values stay in registers.
+  // Returns `value` with derivative fn(i) along each direction i. There is no loop, so that all
+  // values stay in registers.
   template <class Fn>
   static constexpr Dual along(const T& value, const Fn& fn) {
     return [&]<std::size_t... I>(std::index_sequence<I...>) {
@@ -201,7 +202,7 @@ class Dual {
     }
     (std::make_index_sequence<n>());
   }
-  // The result of a call with one or two numbers, and these partials.
+  // The result of a call with one or two operands, for the given partials.
   ETUDE_INLINED static constexpr Dual of_one(const T& value, const Dual& a, const T& da) {
     if constexpr (kChecksPartials) {
       if (are_known(a) || is_plain(da)) [[likely]] {
@@ -233,8 +234,8 @@ class Dual {
       return nested(value, a, da, b, db);
     }
   }
-  // Not inlined: in nested derivatives each product is several products one level below, and
-  // inlined code would grow exponentially with the depth.
+  // Not inlined. In nested derivatives a product consists of several products of the level below,
+  // so inlined code would grow exponentially with the depth.
   static constexpr Dual nested(const T& value, const Dual& a, const T& da) {
     using internal::scalar_math::strong_product;
     return along(value, [&](std::size_t i) { return strong_product(a.derivatives_[i], da); });
@@ -246,14 +247,16 @@ class Dual {
       return strong_product(a.derivatives_[i], da) + strong_product(b.derivatives_[i], db);
     });
   }
-  // Whether to check the partials instead of the products, which is cheaper with more directions
-  // than partials. For a finite, non-zero partial a strong product is a plain product. One check
-  // covers two partials: their product is finite and non-zero only if both are.
+  // Whether to check the partials instead of the products. This is cheaper if there are more
+  // directions than partials. With a finite, non-zero partial, a strong product equals the plain
+  // product. One check covers two partials, since their product is finite and non-zero only if both
+  // partials are.
   static constexpr bool kChecksPartials = std::is_floating_point_v<T> && (n > 2);
   ETUDE_INLINED static constexpr bool is_plain(const T& partial) {
     return internal::scalar_math::is_plain_factor(partial);
   }
-  // Not inlined, and by value, so that the fast path keeps its operands in registers.
+  // Not inlined, and with parameters by value, so that the fast path keeps its operands in
+  // registers.
   [[gnu::cold, gnu::noinline]] static constexpr Dual with_care(T value, Dual a, T da) {
     return along(value, [&](std::size_t i) { return product(a.derivatives_[i], da); });
   }
@@ -263,8 +266,8 @@ class Dual {
       return sum_of_products(a.derivatives_[i], da, b.derivatives_[i], db);
     });
   }
-  // Strong products of plain numbers: plain products, recomputed carefully where they are NaN,
-  // since a factor of 0 may be the cause.
+  // Strong products of plain numbers. A plain product is computed first. If it is NaN, a factor of
+  // 0 may be the cause, and the strong product is computed.
   ETUDE_INLINED static constexpr T product(const T& d, const T& partial) {
     if (is_known_zero(d)) return T(0);
     const T y = d * partial;
@@ -294,8 +297,8 @@ class Dual {
   ETUDE_INLINED static constexpr bool is_known(const T& x) {
     return __builtin_constant_p(x) && internal::scalar_math::is_plain_factor(x);
   }
-  // Whether all derivatives are known at compile time to be 0, or finite and non-zero, like those
-  // of an argument: then no partial is checked.
+  // Whether each derivative is known at compile time to be 0, or to be finite and non-zero. This
+  // holds for the derivatives of an argument. No partial is then checked.
   ETUDE_INLINED static constexpr bool are_known(const Dual& a) {
     return [&]<std::size_t... I>(std::index_sequence<I...>) {
       return ((is_known_zero(a.derivatives_[I]) || is_known(a.derivatives_[I])) && ...);
@@ -307,7 +310,7 @@ class Dual {
   std::array<T, n> derivatives_{};
 };
 
-// x without its derivatives: a constant for this derivative and for all outer derivatives.
+// Returns x without its derivatives: a constant for this derivative and for all outer derivatives.
 template <class T, std::size_t n, class Tag>
 constexpr Dual<T, n, Tag> stop_gradient(const Dual<T, n, Tag>& x) {
   return Dual<T, n, Tag>(stop_gradient(x.value()));

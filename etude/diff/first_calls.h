@@ -2,11 +2,11 @@
 // Shortens the compiler's message for an error in the body of a differentiated function to a few
 // lines. Included by scalar_operators.h, before the operators.
 //
-// A compiler compiles the body of a generic function when its result type is first needed. For an
-// error in the body it prints every template under instantiation at that point. So each operator
-// has an additional overload here, whose own result type needs the result of the body: no other
-// template is then between the user's call and the body. Overload resolution never chooses these
-// overloads, since their result type does not exist.
+// A compiler instantiates the body of a generic function when it first needs the result type. For
+// an error in the body, the compiler prints every template that it is instantiating at that point.
+// So this header adds an overload of each operator. The result type of the overload depends on the
+// result of the body. Then no other template is between the user's call and the body. Overload
+// resolution never selects these overloads, since their result types do not exist.
 #pragma once
 
 #include <type_traits>
@@ -23,13 +23,13 @@ namespace internal {
 // Has no member `type`, for any Result.
 template <class Result>
 struct NoOverload {};
-// Calls f with numbers To, which compiles its body. The type is then ill-formed, so there is no
-// overload.
+// Instantiates the body of f for numbers To. The type is ill-formed for every result, so the
+// compiler drops the overload.
 template <class To, class F, class... X>
 using FirstCall = typename NoOverload<decltype(std::declval<const F&>()(
     std::declval<lifted_t<X, CommonScalar<X...>, To>&>()...))>::type;
 
-// Whether f is an object that accepts the arguments with numbers To.
+// Whether F is a class with a call operator that accepts the arguments with their numbers as To.
 template <class To, class F, class... X>
 concept ReachesBody = ScalarArguments<X...> && std::is_class_v<F> && kReaches<To, F, X...>;
 template <class To, class F, class X>
@@ -46,10 +46,10 @@ using TangentNumber = Dual<CommonScalar<X, By>, 1, F>;
 template <class F, class... X>
 using RunNumber =
     Dual<CommonScalar<X...>, (kCount<X...> < kForwardCount ? kCount<X...> : kForwardCount), F>;
-// The gradient of f as a function of its arguments.
+// The gradient of f as a function of the arguments.
 template <class F, class... X>
 struct PartialOf;
-// The number type of the gradient of f inside a second derivative, whose outer derivative uses
+// The number type of the gradient of f inside a second derivative. The outer derivative uses
 // numbers of type Outer.
 template <class Outer, class F, class... X>
 using SecondNumber = FirstNumber<F, lifted_t<X, CommonScalar<X...>, Outer>...>;
@@ -100,7 +100,7 @@ requires internal::ReachesBody<internal::ForwardNumber<F, X>, F, X>
     internal::FirstCall<internal::ForwardNumber<F, X>, F, X> value_with_derivative(const F&,
                                                                                    const X&);
 
-// For one argument, or several in a tuple.
+// For one argument that is not a tuple.
 template <class F, class X, class By>
 requires internal::ReachesBodyOfOne<internal::TangentNumber<F, X, By>, F, X>
     internal::FirstCall<internal::TangentNumber<F, X, By>, F, X> jvp(const F&, const X&, const By&);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Forward-mode differential operators on functions of numbers: tangents of results along tangents
-// of the arguments. Part of scalar_operators.h.
+// Forward-mode operators on functions of numbers: value_with_tangent, derivative, jvp and
+// differential. Part of scalar_operators.h.
 #pragma once
 
 #include <functional>
@@ -19,8 +19,8 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// f(x...) and its tangent along by..., in one run in forward mode, for a tuple of arguments and a
-// tuple of their tangents.
+// Returns f(x...) and its tangent along by..., computed in one forward-mode run. `x` is the tuple
+// of arguments, and `by` the tuple of their tangents.
 template <class F, class... X, class... U>
 constexpr auto forward_tangent(const F& f, const std::tuple<X...>& x, const std::tuple<U...>& by) {
   using T = CommonScalar<std::remove_cvref_t<X>..., std::remove_cvref_t<U>...>;
@@ -48,7 +48,7 @@ constexpr auto forward_tangent(const F& f, const std::tuple<X...>& x, const std:
     (std::index_sequence_for<X...>());
   }
 }
-// fn(first half of a..., second half), as tuples of references.
+// Returns fn(first half of a..., second half of a...). Each half is a tuple of references.
 template <class Fn, class... A>
 constexpr auto with_halves(const Fn& fn, const A&... a) {
   const auto all = std::tie(a...);
@@ -60,7 +60,7 @@ constexpr auto with_halves(const Fn& fn, const A&... a) {
 
 }  // namespace internal
 
-// The value of f at x, and its tangent along `by`, in one run in forward mode.
+// Returns f(x) and its tangent along `by`, computed in one forward-mode run.
 //
 // throws: kInvalidArgument if the tangent does not fit x; exceptions of f.
 template <class F, class X>
@@ -69,8 +69,8 @@ constexpr auto value_with_tangent(const F& f, const X& x, const tangent_t<X>& by
   return internal::forward_tangent(f, std::tie(x), std::tie(by));
 }
 
-// The value and the derivative of f at the number x, in forward mode. f may return any structure of
-// numbers.
+// Returns the value and the derivative of f at the number x, in forward mode. f may return any
+// structure of numbers.
 template <class F, internal::Scalar X>
 requires(internal::kTakesNumbers<F, X>) ETUDE_INLINED
     constexpr auto value_with_derivative(const F& f, const X& x) {
@@ -89,8 +89,8 @@ requires(internal::kTakesNumbers<F, X>) ETUDE_INLINED
   return value_with_derivative(f, x).second;
 }
 
-// The value of f and its tangent along `tangents`, in one run in forward mode. A tuple passes
-// several arguments.
+// Returns the value of f and its tangent along `tangents`, computed in one forward-mode run.
+// Several arguments are passed as a tuple.
 //
 // throws: kInvalidArgument if a tangent does not fit its argument; exceptions of f.
 template <class F, class X>
@@ -132,7 +132,7 @@ template <class F, class... X>
 constexpr auto differential(const F& f, const X&... x) {
   return DifferentialOf<F, X...>(f, x...);
 }
-// The value of f and its differential, in two runs.
+// Returns the value of f and its differential. Each call of the differential runs f again.
 template <class F, class... X>
 constexpr auto value_with_differential(const F& f, const X&... x) {
   return std::pair{std::invoke(f, internal::pass(x)...), etude::differential(f, x...)};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Freezable: values that can be frozen, so that gradients and move() leave them unchanged, such as
-// layers during fine-tuning.
+// Freezable: a value that can be frozen, such as a layer during fine-tuning. Training leaves a
+// frozen value unchanged.
 #pragma once
 
 #include <string>
@@ -15,8 +15,8 @@
 
 namespace ETUDE_API etude {
 
-// A T that does not move while frozen. Its tangent is then zero, and no derivative with respect to
-// it is computed. It reads like a T.
+// A T that move() does not change while `frozen` is true. The gradient of a frozen value is zero,
+// and is not computed. A Freezable<T> converts to const T&.
 template <class T>
 struct Freezable {
   T value{};
@@ -65,14 +65,14 @@ struct AnyFreezable {
   template <class T>
   static constexpr bool is = IsFreezable<T>::value || RuntimeStructure<T>;
 };
-// Whether a T can hold a Freezable.
+// Whether a T can hold a Freezable or a RuntimeStructure.
 template <class T>
 constexpr bool holds_freezable() {
   return finds_kind<AnyFreezable, Marked::kVisit, T>();
 }
 
-// Calls fn(path, part) for each Freezable, and each structure that is known at run time, in a
-// structure that for_each_leaf visits. An outer Freezable is visited before those inside it.
+// Calls fn(path, part) for each Freezable and each RuntimeStructure inside x. Paths are as in
+// for_each_leaf. An outer Freezable is visited before the Freezables inside it.
 template <class X, class Fn>
 void each_freezable(X& x, const Fn& fn) {
   if constexpr (holds_freezable<std::remove_const_t<X>>()) {
@@ -117,14 +117,14 @@ std::size_t set_frozen(X& model, std::string_view prefix, bool frozen) {
 
 }  // namespace internal
 
-// Freezes every Freezable whose path begins with `prefix`: freeze(model, "encoder/"). Returns their
-// number. Paths are as in for_each_leaf. In Parts it freezes every leaf whose path begins with
-// `prefix`.
+// Freezes every Freezable whose path begins with `prefix`, as in freeze(model, "encoder/"). In a
+// Parts, freezes every leaf whose path begins with `prefix`. Paths are as in for_each_leaf. Returns
+// the number of matching Freezables and leaves.
 template <class X>
 std::size_t freeze(X& model, std::string_view prefix = "") {
   return internal::set_frozen(model, prefix, true);
 }
-// Unfreezes them, and returns their number.
+// The same, but unfreezes the Freezables and leaves.
 template <class X>
 std::size_t unfreeze(X& model, std::string_view prefix = "") {
   return internal::set_frozen(model, prefix, false);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Differentiable functions as values, maps over batches of points, and transposes of linear
-// functions of numbers.
+// Differentiable functions as values (DifferentiableFunction), maps over batches of examples
+// (vmap), and transposes of linear functions of numbers (transpose).
 #pragma once
 
 #include <functional>
@@ -19,10 +19,11 @@
 
 namespace ETUDE_API etude {
 
-// A type-erased function of A... with its derivatives, for a field of a struct, such as the
-// activation of a layer. Constructed from a generic callable (or, for tensors, from any callable).
-// On plain values it calls the function; in a derivative it uses the function's own derivative. A
-// field with the type of the generic callable is cheaper, if that type may appear in the struct.
+// A type-erased differentiable function from A... to R, for a field of a struct, such as the
+// activation of a layer. It is constructed from a generic callable, or for tensors from any
+// callable. A call on plain values calls the function. Inside a derivative, a call uses the
+// derivative of the function. A field with the type of the callable is cheaper, if the struct can
+// name that type.
 //
 //   struct Dense { ...; DifferentiableFunction<double(double)> activation = relu; };
 //
@@ -50,7 +51,7 @@ class DifferentiableFunction<R(A...)> {
       DifferentiableFunction(F f)
       : code_(std::make_shared<Holder<F>>(std::move(f))) {}
 
-  // throws: kFailedPrecondition if it holds no function.
+  // throws: kFailedPrecondition if the DifferentiableFunction is empty.
   template <class... X>
   auto operator()(const X&... x) const {
     if constexpr (internal::kIsActiveCall<X...>) {
@@ -60,9 +61,9 @@ class DifferentiableFunction<R(A...)> {
       return checked()->call(x...);
     }
   }
-  // The value, and its pullback to the arguments.
+  // Returns the value and its pullback to the arguments.
   std::pair<R, Pullback> vjp(const A&... x) const { return checked()->vjp(x...); }
-  // The value and its tangent.
+  // Returns the value and its tangent.
   std::pair<R, tangent_t<R>> jvp(const A&... x, const tangent_t<A>&... dx) const {
     return checked()->jvp(x..., dx...);
   }
@@ -160,27 +161,28 @@ class Batched {
 
 // Maps f over many examples: vmap(gradient(f))(points) returns the gradient of f at each point.
 //
-// Vectors of points, all of one length, are mapped to the vector of results, with one call of f per
-// point and independent random draws.
+// std::vectors of points must have equal lengths. f is called once per point, with independent
+// random draws, and the result is the vector of results.
 //
-// Tensors, or structures of tensors, have the examples along axis 0. f sees the shapes of one
-// example and runs once, on all examples together. Each tensor of its result gets the batch axis in
-// front. All examples share captured values, and results that do not depend on the arguments. f
-// cannot read elements: write `if (x.item<float>() > 0)` as where(x > 0, ...).
+// Tensors, or structures of tensors, have the examples along axis 0. f runs once for all examples
+// together, and sees the shapes of one example. Each tensor in the result has a new batch axis in
+// front. All examples share the values that f captures. A result that does not depend on the
+// arguments is repeated along the batch axis. f cannot read elements. Write where(x > 0, ...)
+// instead of `if (x.item<float>() > 0)`.
 //
 // Options: `randomness` controls random draws inside f, such as random::normal or the mask of a
-// Dropout. "error", the default, refuses them. "same" uses the same draws for all examples. With
-// "different" example i draws with the key random::fold_in(key, i), where `key` is the key that
-// "same" would use. A loop over i that folds in i makes the same draws, in all modes and for any
-// number of threads. In a nested vmap the index of the outer example is folded in first, and draws
-// are refused if either vmap refuses them. Explicit keys, and a SeedScope inside f, are not
-// affected.
+// Dropout. "error", the default, refuses draws. "same" uses the same draws for all examples. With
+// "different", example i draws with the key random::fold_in(key, i), where `key` is the key for
+// "same". A loop over i that folds in i makes the same draws, in all modes and for any number of
+// threads. In a nested vmap, the index of the outer example is folded in first. Draws are refused
+// if either vmap refuses them. The option does not affect explicit keys, or draws in a SeedScope
+// inside f.
 //
 //   vmap(gradient(loss), {.randomness = "different"})(rows);  // a mask for each example
 //
-// throws: kInvalidArgument for another word.
-// throws (when called): kInvalidArgument if numbers of examples differ, and for "same" on vectors
-// of points; kFailedPrecondition for a refused draw, naming the draw.
+// throws: kInvalidArgument for an unknown `randomness`.
+// throws (when called): kInvalidArgument if the numbers of examples differ, and for "same" with
+// vectors of points; kFailedPrecondition, naming the draw, for a refused draw.
 template <class F>
 auto vmap(F f, const VmapOptions& options = {}, CallSite where = CallSite::here()) {
   return internal::Batched<F>(std::move(f), internal::randomness_of(options, where), where);
@@ -248,7 +250,7 @@ class Linear {
 #include "etude/base/scalars/scalar_functions.inc"
 
  private:
-  // A sum with a constant is not linear, except with 0.
+  // A sum with a constant is not linear, except if the constant is 0.
   static void require_both(const Linear& a, const Linear& b, const char* call) {
     if (a.x_.varies() != b.x_.varies() && (a.x_.varies() ? b : a).x_.value() != T(0)) {
       throw_not_linear(call);
@@ -266,11 +268,11 @@ inline constexpr bool kIsScalar<Linear<T>> = true;
 
 }  // namespace internal
 
-// The transpose of a function of numbers that is linear in all of its arguments: maps a cotangent
-// of the result to the cotangents of the arguments. `like` are any values of the arguments, which
-// provide the lengths.
+// Returns the transpose of f, which must be linear in its arguments. The transpose maps a cotangent
+// of the result to the cotangents of the arguments. `like` are example arguments; only their
+// lengths matter.
 //
-// throws (when called): kInvalidArgument, naming the call that is not linear.
+// throws (when called): kInvalidArgument, naming the call, if a call is not linear.
 template <class F, class... X>
 requires internal::ScalarArguments<X...>
 auto transpose(const F& f, const X&... like) {

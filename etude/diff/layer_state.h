@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // State of layers that changes during training without a derivative, such as running statistics. A
-// layer is called as const, so it calls update_state() with its next state
-// (autodiff/state_update.h). The operator that runs the model collects the update and returns it in
-// the model's tangent; move() and optimisers apply it.
+// layer is const when it is called. So it calls update_state() with a function from the current
+// state to the next state (autodiff/state_update.h). The operator that runs the model collects the
+// next state and returns it in the tangent of the model. move() and optimisers assign it.
 //
 //   struct Counted {
 //     LayerState<Tensor> calls = Tensor(0.0F);
@@ -13,8 +13,8 @@
 //     }
 //   };
 //
-// Traversals skip layer state like NoDerivative, except traversals that visit marked values, as
-// checkpoints do.
+// Traversals skip layer state like NoDerivative. Only traversals of marked values, such as
+// checkpoints, visit layer state.
 #pragma once
 
 #include <memory>
@@ -30,14 +30,15 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// Requirements on state that holds tensors: see autodiff/state_update.h.
+// Checks of new state. autodiff/state_update.h specialises this struct for state that holds
+// tensors.
 template <class T>
 struct StateCheck {
-  // throws: kInvalidArgument unless `now` has the types of `was`.
+  // throws: kInvalidArgument unless the second state has the types of the first state.
   static void require_fit(const T&, const T&) {}
-  // The value without derivatives. `vmaps`: the number of vmaps outside the operator that collects
-  // the state.
-  // throws: kInvalidArgument if the value belongs to an example of a vmap nested inside that
+  // Returns the state without derivatives. `vmaps`: the number of vmaps outside the operator that
+  // collects the state.
+  // throws: kInvalidArgument if the state belongs to an example of a vmap nested inside the
   // operator.
   static T with_update(T now, int /*vmaps*/) { return now; }
 };
@@ -48,8 +49,8 @@ struct StateAccess;
 
 }  // namespace internal
 
-// The tangent of a LayerState<T>: the state update, if any. A sum of two tangents has the later
-// state; a factor has no effect. Traversals treat it like the LayerState.
+// The tangent of a LayerState<T>: its next state, if any. A sum of two tangents has the later
+// state. A factor has no effect. Traversals treat a NewState like a LayerState.
 template <class T>
 struct NewState : NoDerivative<std::optional<T>> {
   void take(const NewState& later) {
@@ -57,13 +58,14 @@ struct NewState : NoDerivative<std::optional<T>> {
   }
 };
 
-// A T that training steps change, but not by a derivative.
+// A T that training steps change without a derivative.
 template <class T>
 struct LayerState : NoDerivative<T> {
   LayerState() = default;
   LayerState(T given) : NoDerivative<T>{std::move(given)} {}
 
-  // Applies new state; called by move(). throws: kInvalidArgument for new state of other types.
+  // Assigns the next state; called by move(). throws: kInvalidArgument if the next state has other
+  // types.
   void take(const NewState<T>& now) {
     if (!now.value) return;
     internal::StateCheck<T>::require_fit(this->value, *now.value);
@@ -109,7 +111,7 @@ struct StateAccess {
   }
 };
 
-// Visits of leaves skip state, except for a functor with a member state().
+// Traversals of leaves skip layer state, except for a functor with a member state().
 template <class X, class T>
 struct StateTraits : MoveByLeaves<X, StateTraits<X, T>> {
   using Tangent = NewState<T>;
@@ -136,7 +138,7 @@ struct AnyState {
   template <class T>
   static constexpr bool is = kIsState<T>;
 };
-// Whether a T can hold a LayerState, or its tangent, that may move.
+// Whether a T can hold a LayerState or a NewState outside of NoDerivative.
 template <class T>
 constexpr bool holds_state() {
   return finds_kind<AnyState, Marked::kSkip, T>();

@@ -1,35 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
-// Marks an ordinary function as differentiable. The mark declares its derivatives as plain
-// functions; their definitions are elsewhere, written by hand or by a generator.
+// Marks an ordinary function as differentiable. The mark declares the derivatives of the function
+// as plain functions. The definitions are elsewhere, written by hand or by a generator.
 //
 //   double energy(const Spring& s, double x);
 //   ETUDE_DIFFERENTIABLE(energy);           // at global scope, before any operator uses energy
 //   gradient<&energy>(Spring{2, 1}, 3.0);
 //
-// declares these members of etude::derivative_of<&energy>:
+// This mark declares these members of etude::derivative_of<&energy>:
 //
 //   std::pair<double, double> jvp(const Spring& s, double x, const Spring& ds, double dx);
 //   std::pair<double, Pullback> vjp(const Spring& s, double x);
 //   double joint(const Spring& s, double x, Spring& ds, double& dx);
 //   std::tuple<Spring, double> pull(const Spring& s, double x, double dy);
 //
-//   jvp     the value, and its tangent along tangents of the parameters
-//   vjp     the value, and its pullback, which takes dy and adds into a reference for each
-//           parameter. A tensor in a tuple dy is absent if no cotangent arrives for it
-//   joint   only for functions that return a number: the value; adds the gradient. A single sweep
-//   pull    the cotangents of the parameters for the cotangent dy, as a function like any other
+//   jvp     returns the value, and its tangent along tangents of the parameters
+//   vjp     returns the value and a pullback. The pullback takes dy and a reference to one tangent
+//           per parameter, and adds the cotangents to these tangents. In a tuple dy, a tensor
+//           without a cotangent is absent
+//   joint   only for functions that return a number. Returns the value and adds the gradient to ds
+//           and dx, in a single sweep
+//   pull    returns the cotangents of the parameters for the cotangent dy, without a pullback
 //
-// Forward mode calls jvp, or joint for several directions at once. Reverse mode calls joint if the
-// arguments and the result are numbers, else vjp. gradient<&f> calls joint if it is declared. A
-// member that is called and not defined is an error of the linker, which names it.
+// Forward mode calls jvp for one direction. For several directions it calls joint if the function
+// returns a number. Reverse mode calls joint if the arguments and the result are numbers, else vjp.
+// gradient<&f> calls joint. If a called member has no definition, the linker reports its name.
 //
-// Second derivatives of numbers need a derivative of a derivative: mark jvp or pull in turn,
+// For second derivatives of numbers, also mark jvp or pull:
 //
 //   ETUDE_DIFFERENTIABLE(etude::derivative_of<&energy>::pull);
 //
-// With jvp marked, forward mode inside another derivative is one run for each direction, and
-// reverse mode there one run for each number of the arguments. With pull marked, reverse mode is
-// one run. Functions of tensors need no further mark: their derivatives are ops.
+// With jvp marked, forward mode inside another derivative takes one run per direction. Reverse mode
+// inside another derivative takes one run per number in the arguments. With pull marked, it takes a
+// single run. Functions of tensors need no further mark, since their derivatives are ops.
 #pragma once
 
 #include <concepts>
@@ -85,10 +87,10 @@ concept HasSignature = requires {
 template <class T>
 using passed_t =
     std::conditional_t<std::is_arithmetic_v<T> || std::is_same_v<T, NoTangent>, T, const T&>;
-// The parameter of the joint of a function that returns no number: nothing calls it.
+// The parameter of joint if the function does not return a number. Such a joint is never called.
 class NoNumber;
 
-// Refuse the mark of a function whose derivative cannot be declared.
+// These two structs refuse a mark if the derivative of the function cannot be declared.
 template <class... A>
 struct ParametersAreRead {
   static constexpr bool are_read =
@@ -123,7 +125,8 @@ struct NoForms {
   using Pull = Jvp;
   using Joint = Jvp;
 };
-// The forms, or a refusal and forms that nothing calls, so that there is one message.
+// Returns the types of the members. Returns NoForms for a refused function, so that the compiler
+// prints one message only.
 template <class R, class... A>
 constexpr auto checked_forms() {
   using Parameters = ParametersAreRead<A...>;
@@ -159,7 +162,7 @@ struct DeclaredForms<R (C::*)(A...) const> : DeclaredForms<R (*)(const C&, A...)
 template <class R, class C, class... A>
 struct DeclaredForms<R (C::*)(A...) const noexcept> : DeclaredForms<R (*)(const C&, A...)> {};
 
-// Declares the derivative of f. The type selects an overload:
+// Declares the derivative of f. An optional type selects an overload:
 // ETUDE_DIFFERENTIABLE(app::norm, double (*)(double)).
 // NOLINTBEGIN(bugprone-macro-parentheses): &(S::f) is no pointer to a member
 #define ETUDE_MARKED(f, ...) __VA_OPT__(static_cast<__VA_ARGS__>)(&f)

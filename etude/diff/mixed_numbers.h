@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arithmetic between numbers of two unrelated derivatives: an inner function captures a number of
-// an outer derivative, and its own argument was made from a plain number. Comparisons use values;
-// every other operation is refused with one message. This header also defines the result type of a
-// refused call. Used by std_functions.h and refusals.h.
+// Refuses arithmetic between numbers of two unrelated derivatives. Such numbers meet if an inner
+// function captures a number of an outer derivative, but its own argument was made from a plain
+// number. Comparisons use values. Every other operation is refused with one compiler message. This
+// header also defines the result type of a refused call. Used by std_functions.h and refusals.h.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// The result of a refused call: any further use of it compiles without another message.
+// The result of a refused call. Any further use of the result compiles without another message.
 struct RefusedNumber;
 template <class... X>
 concept HoldsRefused = (std::is_base_of_v<RefusedNumber, X> || ...);
@@ -83,9 +83,9 @@ struct Refused : RefusedNumber {
   constexpr Refused() {}  // not an aggregate: reflection must not visit its fields
   RefusedNumber first, second;
 };
-// The result of a refused operator. The class Refusal contains the compiler message, which appears
-// once for each class. It is a variable, since clang does not print the user's line if the last
-// thing that it instantiates is a function.
+// The result of a refused operator, as an object. A static_assert in the class Refusal has the
+// compiler message, which appears once per class. kRefused is a variable, since clang omits the
+// user's line from the message if the last instantiation is a function.
 template <class Refusal>
 inline constexpr Refused kRefused = (static_cast<void>(sizeof(Refusal)), Refused());
 
@@ -114,8 +114,9 @@ using RefusedMixture =
 
 }  // namespace internal
 
-// The result types are written out: compilers then instantiate the bodies last, and print only the
-// user's call. No macros: compilers would print their definitions too.
+// The result types are not deduced. Compilers then instantiate the bodies last, and print only the
+// user's call. These operators use no macros, since compilers would print the macro definitions
+// too.
 template <class A, class B>
 requires internal::Unrelated<A, B>
 constexpr internal::RefusedNumber operator+(const A&, const B&) {

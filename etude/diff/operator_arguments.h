@@ -17,14 +17,15 @@
 
 namespace ETUDE_API etude {
 
-// Excludes an argument from the derivative; the function gets the plain value.
+// Excludes an argument from the derivative. The function receives the plain value.
 template <class T>
 constexpr NoDerivative<T> no_derivative(T value) {
   return {std::move(value)};
 }
 
-// A number together with an auxiliary value of the same computation. The gradient is the gradient
-// of the number. value_with_gradient also returns the auxiliary value, without derivatives:
+// The result of a function that returns a number together with an auxiliary value. The gradient is
+// the gradient of the number. value_with_gradient also returns the auxiliary value, without
+// derivatives:
 //
 //   const auto loss = [&](const auto& p) {
 //     auto errors = errors_at(p);
@@ -62,7 +63,7 @@ struct IsTuple : std::false_type {};
 template <class... T>
 struct IsTuple<std::tuple<T...>> : std::true_type {};
 
-// Runs fn(), and adds the name of the operator to its errors.
+// Runs fn(), and adds the name of the operator to errors of fn.
 template <class Fn>
 constexpr void named(const char* op, Fn&& fn) {
   try {
@@ -89,7 +90,7 @@ ETUDE_INLINED constexpr decltype(auto) call_with(const F& f, std::tuple<A...>& a
   return call_with(f, all, std::index_sequence_for<A...>());
 }
 
-// fn(x), or fn of the members of a tuple.
+// Returns fn(x). If x is a tuple, returns fn(members of the tuple...).
 template <class X, class Fn>
 constexpr auto spread(const X& x, Fn&& fn) {
   if constexpr (IsTuple<X>::value) {
@@ -99,8 +100,8 @@ constexpr auto spread(const X& x, Fn&& fn) {
   }
 }
 
-// The tangents of the differentiable arguments among X...: a bare tangent for one argument, a tuple
-// for several.
+// Returns the tangents of the differentiable arguments among X...: the tangent itself for one such
+// argument, else a tuple of tangents.
 template <class... X, class Tangents>
 constexpr auto pick_tangents(Tangents&& all) {
   auto kept = [&]<std::size_t... I>(std::index_sequence<I...>) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The core of the Differentiable protocol: tangent types, the zero tangent, moving along a tangent,
-// and traversals of the leaves of values. For numbers and all types that specialise
-// DifferentiableTraits; containers.h and aggregates.h add more. Include differentiable.h instead.
+// and traversals of the leaves of values. Covers numbers and types that specialise
+// DifferentiableTraits. containers.h and aggregates.h add containers and structs. Users include
+// differentiable.h instead.
 #pragma once
 
 #include <complex>
@@ -43,7 +44,7 @@ concept HasTangent = requires {
   typename tangent_t<T>;
 };
 
-// This is a concept, so that compilers do not examine class types further.
+// A concept, so that compilers evaluate only the first condition for class types.
 template <class T>
 concept DiscreteScalar = !std::is_class_v<T> &&
                          (std::is_integral_v<T> || std::is_enum_v<T> || std::is_null_pointer_v<T>);
@@ -76,8 +77,8 @@ constexpr bool is_one_of(TypeList<Open...>) {
 template <class T, class... Open>
 TypeList<T, Open...> list_with(TypeList<Open...>);
 
-// The enclosing types of a part. Empty for a number, so that it is instantiated once for all
-// structs.
+// The list of types that enclose a part. The list is empty for a number, so that
+// is_discrete<number> is instantiated once for all structs.
 template <bool is_number>
 struct AroundPart {
   template <class Around>
@@ -96,7 +97,7 @@ constexpr bool are_discrete(TypeList<Part...>) {
           ...);
 }
 
-// Whether no part of T can move. `Around` are the enclosing types of T, for recursive types.
+// Whether no part of T can move. `Around` lists the types that enclose T, for recursive types.
 template <class T, class Around>
 constexpr bool is_discrete() {
   if constexpr (std::is_same_v<T, NoTangent>) {
@@ -194,13 +195,13 @@ struct DifferentiableTraits<T> {
 
 namespace internal {
 
-// A type made of parts, which its traits visit. All other types with a tangent are leaves.
+// A type made of parts. Its traits visit the parts. All other types with a tangent are leaves.
 template <class T>
 concept Composite = requires {
   typename DifferentiableTraits<std::remove_cv_t<T>>::Composite;
 };
 
-// Calls fn(leaf) for each leaf of x in order. Skips discrete parts.
+// Calls fn(leaf) for each leaf of x, in order. Skips parts without a tangent.
 template <class T, class Fn>
 constexpr void each_leaf(T& x, Fn& fn) {
   using Plain = std::remove_cv_t<T>;
@@ -212,8 +213,8 @@ constexpr void each_leaf(T& x, Fn& fn) {
   }
 }
 
-// A tangent of x with the leaves fn(leaf of x). If a functor has enter() and leave(), they are
-// called around the fields of a struct.
+// Returns the tangent of x that has the leaves fn(leaf of x). If fn has enter() and leave(), they
+// are called before and after the fields of each struct.
 template <class T, class Fn>
 constexpr tangent_t<T> build_tangent(const T& x, Fn& fn) {
   if constexpr (std::is_same_v<tangent_t<T>, NoTangent>) {
@@ -225,7 +226,7 @@ constexpr tangent_t<T> build_tangent(const T& x, Fn& fn) {
   }
 }
 
-// Calls fn(leaf of x, leaf of t) for each leaf in order; t is a tangent of x.
+// Calls fn(leaf of x, leaf of t) for each leaf, in order. t is a tangent of x.
 // throws: kInvalidArgument if lengths, keys or alternatives differ.
 template <class T, class U, class Fn>
 constexpr void zip_leaves(T& x, U& t, Fn& fn) {
@@ -239,7 +240,7 @@ constexpr void zip_leaves(T& x, U& t, Fn& fn) {
   }
 }
 
-// The leaf functions of zero and move. They are named types, since each lambda would instantiate
+// The leaf functions of zero and move. They are named types, since every lambda would instantiate
 // the traversals again.
 struct ZeroOfLeaf {
   template <class Leaf>
@@ -258,7 +259,7 @@ struct MoveOfLeaf {
   }
 };
 
-// zero and move of a composite, implemented with its traversals.
+// Implements zero and move of a composite with the traversals `Leaves`.
 template <class T, class Leaves>
 struct MoveByLeaves {
   using Composite = void;
@@ -273,7 +274,7 @@ struct MoveByLeaves {
   }
 };
 
-// The required members that a user-written DifferentiableTraits does have.
+// Which of the required members a user-written DifferentiableTraits has.
 template <class T>
 struct TraitsOf {
   using U = tangent_t<T>;
@@ -309,11 +310,12 @@ struct TraitsLackSomething {
   static_assert(Traits::has_move, "etude: DifferentiableTraits<T> needs move(x, tangent)");
 };
 
-// Leaves with differential operators in another folder, such as tensors. Specialise as true.
+// Whether T is a leaf whose differential operators are in another folder, such as a tensor.
+// Specialise as true.
 template <class T>
 inline constexpr bool kIsOtherLeaf = false;
 
-// Type-erased values. Specialise as true.
+// Whether T is a type-erased value. Specialise as true.
 template <class T>
 inline constexpr bool kIsErased = false;
 template <class T>
@@ -330,13 +332,13 @@ struct OtherLeaf {
   template <class T>
   static constexpr bool is = kIsOtherLeaf<T>;
 };
-// Whether a T can hold such a leaf that may move.
+// Whether a T can hold a leaf with kIsOtherLeaf outside of NoDerivative.
 template <class T>
 constexpr bool holds_other_leaf() {
   return finds_kind<OtherLeaf, Marked::kSkip, T>();
 }
 
-// The same, including leaves excluded from the derivative, as in no_derivative(x).
+// The same, but a T of the form NoDerivative<X> counts like X.
 template <class T>
 constexpr bool mentions_other_leaf() {
   if constexpr (requires(T x) {
@@ -354,7 +356,7 @@ constexpr bool mentions_other_leaf() {
                                                " does not fit a value of length " +
                                                std::to_string(value) + ". Make both equally long");
 }
-// A key as text for a message; empty if it has none.
+// A key as text for a message; empty if the key has no text form.
 template <class Key>
 std::string key_text(const Key& key) {
   if constexpr (std::is_convertible_v<const Key&, std::string_view>) {

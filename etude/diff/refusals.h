@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Differential operators on arguments without derivatives. Each names the argument or field without
-// a tangent, or reports that no argument is Differentiable. Without these overloads compilers would
-// list every operator of that name. Included by scalar_operators.h; autodiff/ refuses tensors.
+// Overloads of the differential operators that refuse arguments without derivatives. The compiler
+// message names the argument or field without a tangent, or states that no argument is
+// Differentiable. Without these overloads, compilers would list every overload of the operator.
+// Included by scalar_operators.h. For tensors, autodiff/ has its own refusals.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +21,7 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// Arguments without a derivative, and without leaves other than numbers.
+// Arguments that have no derivative, and no leaves other than numbers.
 template <class... X>
 concept RefusedArguments = sizeof...(X) > 0 && !kHaveTangents<X...> &&
                            !(mentions_other_leaf<std::remove_cvref_t<X>>() || ...);
@@ -78,14 +79,14 @@ struct CotangentDoesNotFit {
                 "etude: a pullback takes a cotangent of the result of the function: a value of "
                 "its type etude::tangent_t, as etude::zero_tangent(result) has");
 };
-// Whether a U is a tangent of an X, also if U has numbers of an outer derivative and X has plain
-// numbers.
+// Whether a U is a tangent of an X. The numbers of U may belong to an outer derivative while X has
+// plain numbers.
 template <class U, class X>
 inline constexpr bool kIsTangentOf =
     std::is_convertible_v<U, tangent_t<X>> ||
     std::is_same_v<replace_scalar_t<U, void, double>, replace_scalar_t<tangent_t<X>, void, double>>;
-// Whether the first half of All are arguments and the second half are their tangents. False for
-// one argument with its tangent if jvp(f, x, by) accepts the two.
+// Whether the first half of All are arguments and the second half are their tangents. False for one
+// argument and its tangent if jvp(f, x, by) accepts both.
 template <class All, std::size_t... I>
 constexpr bool are_halves(std::index_sequence<I...>) {
   if constexpr (ScalarArguments<std::tuple_element_t<I, All>...>) {
@@ -107,7 +108,7 @@ constexpr bool are_with_tangents() {
         std::make_index_sequence<sizeof...(A) / 2>());
   }
 }
-// Arguments that begin with numbers and are not followed by tangents.
+// The first argument consists of numbers, and no fitting tangents follow the arguments.
 template <class X, class... More>
 concept WithoutTangents =
     ScalarArguments<X> && !(mentions_other_leaf<std::remove_cvref_t<More>>() || ...) &&
@@ -117,8 +118,8 @@ concept WithoutTangents =
 
 }  // namespace internal
 
-// The result type is written out, so that the bodies are compiled last: compilers then print only
-// the caller, and can report several calls of one operator.
+// The result types are not deduced, so that compilers instantiate the bodies last. They then print
+// only the caller, and can report several calls of one operator.
 template <class F, class... X>
 requires internal::RefusedArguments<X...>
 auto gradient(const F&, const X&...) -> internal::Refused {

@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// Differential operators on functions of numbers, containers and structs of them:
+// Differential operators on functions of numbers, and of containers and structs of numbers:
 //
 //   gradient([](auto x, auto y) { return x * y; }, 3.0, 4.0);          // (4, 3)
 //   derivative([](auto x) { return sin(x); }, 0.0);                    // 1
 //
 // The function is generic (auto parameters, a template, structs templated on their scalar) or takes
-// Real. It is called once with active scalars (reverse mode) or dual numbers (forward mode). If a
-// gradient in forward mode meets with_derivative, or a tensor made from its numbers, it starts
-// again in reverse mode. All C++ control flow is supported: branches, loops, recursion, early
-// returns, mutation, exceptions, standard algorithms. Functions of <cmath> may be called with or
-// without std::.
+// Real. An operator calls the function once, with active scalars (reverse mode) or dual numbers
+// (forward mode). A gradient in forward mode starts again in reverse mode if the function calls
+// with_derivative or makes a tensor from the numbers. All C++ control flow is supported: branches,
+// loops, recursion, early returns, mutation, exceptions, standard algorithms. Functions of <cmath>
+// may be called with or without std::.
 //
-// Arguments without a tangent, and arguments wrapped in no_derivative, are excluded. For one
-// differentiable argument the result is its tangent, for several it is a tuple of tangents.
-// Operators nest: for a derivative of a derivative use an operator inside a function. If an inner
-// function captures numbers of outer derivatives, make its own argument from a number of the
-// innermost of these derivatives, not from a plain number.
+// Arguments without a tangent, and arguments wrapped in no_derivative, are excluded from the
+// derivative. For one differentiable argument the result is the tangent of the argument. For
+// several it is a tuple of tangents. Operators nest: for a derivative of a derivative, call an
+// operator inside a differentiated function. An inner function may capture numbers of outer
+// derivatives. Its own argument must then be made from a number of the innermost captured
+// derivative, not from a plain number.
 //
 // threads: thread-safe; a derivative is recorded on the thread that computes it.
-// cost: reverse mode runs the function once and records 32 bytes for each call on doubles; the
-// reverse pass reads these once. A thread keeps the memory for its next derivative.
+// cost: reverse mode runs the function once and records 32 bytes for each call on doubles. The
+// reverse pass reads the record once. A thread keeps the memory for its next derivative.
 #pragma once
 
 #include <memory>
@@ -38,12 +39,12 @@
 
 namespace ETUDE_API etude {
 
-// The value of f(x...), which is one number, and its gradient, with one run of f. For up to four
-// numbers the gradient uses forward mode. For more, and for functions on Real, it uses reverse
-// mode. Reverse mode warns once for each function if the result does not depend on an argument
-// (set_diagnostics). An auxiliary value from with_aux is returned too.
+// Returns the value of f(x...), which must be one number, and its gradient, computed in one run of
+// f. For at most four numbers the gradient uses forward mode. For more numbers, and for functions
+// on Real, it uses reverse mode. Reverse mode warns once for each function if the result does not
+// depend on an argument (set_diagnostics). An auxiliary value from with_aux is returned too.
 //
-// throws: exceptions of f; no tape stays active then.
+// throws: exceptions of f. No tape stays active after an exception.
 template <class F, class... X>
 requires(internal::ScalarArguments<X...> && !internal::gives_plain<F, X...>()) ETUDE_INLINED
     constexpr auto value_with_gradient(const F& f, const X&... x) {
@@ -67,7 +68,7 @@ requires(internal::ScalarArguments<X...>&& internal::gives_plain<F, X...>()) [[d
   return internal::plain_gradient(f, x...);
 }
 
-// The gradient of f at x....
+// Returns the gradient of f at x....
 template <class F, class... X>
 requires(internal::ScalarArguments<X...> && !internal::gives_plain<F, X...>()) ETUDE_INLINED
     constexpr auto gradient(const F& f, const X&... x) {
@@ -94,7 +95,7 @@ struct OtherGradients;
 
 }  // namespace internal
 
-// A function that returns the gradient of f.
+// Returns a function that computes the gradient of f.
 template <class F>
 auto gradient(const F& f, CallSite where = CallSite::here()) {
   // A function is held by pointer: references to functions do not match const F& on clang.
@@ -109,16 +110,17 @@ auto gradient(const F& f, CallSite where = CallSite::here()) {
   };
 }
 
-// A structure of numbers without their dependence.
+// Returns x with all numbers as constants for all derivatives that are being computed.
 template <class X>
 requires(internal::ScalarArguments<X> && !internal::Scalar<X>) X stop_gradient(const X& x) {
   auto stop = [](const auto& v) { return stop_gradient(v); };
   return internal::map_scalars<X>(x, stop);
 }
 
-// Maps a cotangent of the result to the cotangents of the arguments. Self-contained, so it may
-// outlive the arguments. For tensors it keeps the values that derivatives read until it is
-// destroyed (explain_copy() lists them).
+// Maps a cotangent of the result to the cotangents of the arguments. A pullback is self-contained
+// and may outlive the arguments. For tensors, it keeps the values that the derivatives read until
+// it is destroyed. If a later write to one of these values copies, explain_copy() names the
+// pullback.
 //
 // threads: thread-safe; concurrent calls are allowed.
 template <class Run>
@@ -132,7 +134,7 @@ class PullbackOf {
       -> internal::Refused {
     return internal::kRefused<internal::CotangentDoesNotFit<Other, Cotangent>>;
   }
-  // throws: kInvalidArgument for a cotangent that does not fit the result.
+  // throws: kInvalidArgument if the cotangent does not fit the result.
   auto operator()(const Cotangent& cotangent, CallSite where = CallSite::here()) const {
     return run_->pull(cotangent, where);
   }
@@ -178,7 +180,7 @@ auto pulled_scalars(const F& f, const X&... x) {
 
 }  // namespace internal
 
-// The value of f(x...), which may have any differentiable type, and its pullback.
+// Returns the value of f(x...), of any differentiable type, and its pullback.
 template <class F, class... X>
 requires internal::ScalarArguments<X...>
 auto value_with_pullback(const F& f, const X&... x) {
@@ -191,8 +193,8 @@ auto pullback(const F& f, const X&... x) {
   return internal::pulled_scalars(f, internal::raised<internal::CommonScalar<X...>>(x)...).second;
 }
 
-// The value of f, and the cotangents of its arguments for a cotangent of the value. A tuple passes
-// several arguments.
+// Returns the value of f, and the cotangents of the arguments for a cotangent of the value. Several
+// arguments are passed as a tuple.
 template <class F, class X, class Cotangent>
 requires internal::ScalarArguments<X>
 auto vjp(const F& f, const X& primals, const Cotangent& cotangent, CallSite = CallSite::here()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The functions used by base/scalars/scalar_functions.inc, for plain numbers. The overloads for
-// active scalars and dual numbers are next to those types.
+// The functions that base/scalars/scalar_functions.inc uses, for plain numbers. active.h and dual.h
+// have the overloads for active scalars and dual numbers.
 #pragma once
 
 #include <bit>
@@ -16,8 +16,8 @@
 
 namespace ETUDE_API etude {
 
-// x without its dependence: a constant for all derivatives that are being computed. Active scalars
-// and dual numbers have their own overloads.
+// Returns x without its dependence: a constant for all derivatives that are being computed. Active
+// scalars and dual numbers have their own overloads.
 template <std::floating_point T>
 constexpr T stop_gradient(T x) {
   return x;
@@ -34,8 +34,8 @@ using std::abs, std::fabs, std::exp, std::exp2, std::expm1, std::log, std::log2,
 
 using partials::where, partials::share_of, partials::angle_partial, partials::with_logarithm;
 
-// x * y by the chain rule: 0 if one factor is 0, even if the other is infinite or NaN. So a call
-// with a cotangent or partial of 0 adds nothing to a derivative, in all modes
+// The product of the chain rule: x * y, but 0 if one factor is 0 and the other is infinite or NaN.
+// So a call with a cotangent or partial of 0 adds nothing to a derivative, in all modes
 // (docs/differentiable.md, "Singular points").
 template <std::floating_point T>
 constexpr T strong_product(const T& x, const T& y) {
@@ -44,7 +44,7 @@ constexpr T strong_product(const T& x, const T& y) {
     return product;
   return x == 0 || y == 0 ? T(0) : product;
 }
-// Whether a plain product with x is a strong product: x is finite and not 0.
+// Whether every plain product with x equals the strong product. True if x is finite and not 0.
 template <std::floating_point T>
 constexpr bool is_plain_factor(const T& x) {
   if constexpr (std::is_same_v<T, double> || std::is_same_v<T, float>) {
@@ -56,7 +56,7 @@ constexpr bool is_plain_factor(const T& x) {
   }
 }
 
-// Whether x is 0 and, for an active scalar or dual number, does not vary either.
+// Whether x is 0. An active scalar or dual number must also not vary.
 template <std::floating_point T>
 constexpr bool is_exact_zero(const T& x) {
   return x == 0;
@@ -70,8 +70,8 @@ constexpr bool is_exact_one(const T& x) {
 
 namespace internal {
 
-// Whether an N is a constant for a number with derivative and value type T: plain numbers, a T, and
-// numbers of the outer derivatives that T consists of.
+// Whether an N is a constant in arithmetic with an Active or Dual of value type T. True for plain
+// numbers, for T, and for the value types nested in T, which are numbers of outer derivatives.
 template <class N, class T>
 constexpr bool is_plain_for() {
   if constexpr (std::is_arithmetic_v<N> || std::is_same_v<N, T>) {
@@ -89,21 +89,21 @@ concept PlainFor = is_plain_for<N, T>();
 
 namespace internal::scalar_math {
 
-// -1, 0 or 1: the partial of |x|. NaN for NaN.
+// The partial of |x|: -1, 0 or 1, and NaN for NaN.
 template <class T>
 T sign_of(const T& x) {
   const T none = where(x == T(0), T(0), T(std::numeric_limits<double>::quiet_NaN()));
   return where(x > T(0), T(1), where(x < T(0), T(-1), none));
 }
 
-// The square root of 1 + x * x, without overflow of the square.
+// The square root of 1 + x * x. The square does not overflow.
 template <class T>
 T root_of_one_and(const T& x) {
   return hypot(x, T(1));
 }
 
-// The derivative of lgamma. It is infinite at 0, with the opposite sign of x, and NaN at negative
-// integers. Source: Abramowitz and Stegun, 6.3.5, 6.3.7 and 6.3.18.
+// The derivative of lgamma. It is infinite at 0, with the sign of -x, and NaN at negative integers.
+// Source: Abramowitz and Stegun, 6.3.5, 6.3.7 and 6.3.18.
 template <class T>
 T digamma(T x) {
   T y(0);

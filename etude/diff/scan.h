@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// scan: loops whose derivative is compiled. The body runs once on symbols, at compile time. Its
-// derivative is straight-line code. For the reverse pass, a loop stores only its states and the
-// elements of its sequences.
+// scan: loops with a compiled derivative. The body runs once on symbols, at compile time. The
+// derivative of the body is straight-line code. For the reverse pass, a loop stores at most its
+// states and the elements of its sequences.
 //
 //   // Newton's law of cooling, by steps.
 //   double cooled(double start, double rate) {
@@ -40,7 +40,7 @@ namespace internal {
                                                " steps. Give one for each step");
 }
 
-// A recorded loop: its states, and the numbers that are the same in all steps.
+// A loop recorded on a tape: its states, and the numbers that are the same in all steps.
 template <class T, class Program, class Sequences>
 class ScanCall final : public ScalarNote<T> {
  public:
@@ -86,7 +86,7 @@ class ScanCall final : public ScalarNote<T> {
   Sequences sequences_;
 };
 
-// Copies of the sequences of a recorded loop: for each step, a row of plain numbers, and the tape
+// Copies of the sequences of a recorded loop. Each step has a row of plain numbers, and the tape
 // slots of the numbers that may vary.
 template <class T, class... X>
 class ScanSequences {
@@ -159,8 +159,8 @@ auto recorded_scan(ScalarTape<T>& tape, std::size_t steps, const State& state, c
   using Program = ScanProgram<Body, Varies, plain_argument_t<S, State>, plain_argument_t<S, Params>,
                               plain_argument_t<S, element_t<X>>...>;
   if constexpr (Program::kTerms.is_sum) {
-    // summed_scan() allocates as many cotangents as the tape has numbers. So the tape must be
-    // short, or the loop long.
+    // summed_scan() allocates one cotangent per number on the tape. So the tape must be short, or
+    // the loop long.
     if (tape.size() <= 1024 || tape.size() / 16 <= steps)
       return summed_scan<Program>(tape, steps, state, params, x...);
   }
@@ -193,8 +193,8 @@ auto recorded_scan(ScalarTape<T>& tape, std::size_t steps, const State& state, c
   return out;
 }
 
-// adds_up(): whether each step only adds a term to a state of one number. The scalar type may be
-// any; double replaces it for this test.
+// adds_up(): whether the state is one number and each step only adds a term to it. The result does
+// not depend on the scalar type, so the test uses double.
 template <class X, class First = typename ScalarIn<X>::type>
 struct PlainNumbers : std::type_identity<replace_scalar_t<X, First, double>> {};
 template <class X>
@@ -209,7 +209,7 @@ constexpr bool adds_up() {
   }
 }
 
-// Whether the loop is such a sum and its numbers are all plain numbers of type T.
+// Whether adds_up() is true and all numbers of the loop are plain numbers of type T.
 template <class T, class Body, class State, class Params, class... X>
 constexpr bool adds_plain_numbers() {
   const auto is_plain = []<class Y>(std::type_identity<Y>) {
@@ -225,7 +225,7 @@ constexpr bool adds_plain_numbers() {
   return false;
 }
 
-// Whether P, the type in the place of the parameters, is the body of a scan without parameters: an
+// Whether P, the type of the third argument of scan, is a body instead of parameters. A body is an
 // empty class, such as a lambda, or a class without a tangent, such as a lambda with captures.
 // Tuples and reflectable structs are parameters.
 template <class P>
@@ -282,8 +282,8 @@ auto run_scan(std::size_t steps, const State& state, const Params& params, const
 // Y with symbols in place of its numbers.
 template <class Y>
 using symbols_t = replace_scalar_t<Y, typename ScalarIn<Y>::type, scalar::Symbol>;
-// Compiles the body for symbols. The type is then ill-formed, so that there is no overload
-// (first_calls.h).
+// Instantiates the body for symbols. The type is ill-formed for every result, so the compiler drops
+// the overload (first_calls.h).
 template <class Body, class... Y>
 using FirstStep = typename NoOverload<decltype(std::declval<const Body&>()(
     std::declval<const symbols_t<Y>&>()...))>::type;
@@ -309,18 +309,17 @@ requires(internal::kIsScanBody<Body>&&
 // parameters and elements are numbers, arrays, pairs, tuples and structs templated on their scalar.
 // x are sequences with operator[] and size(), of constants or of differentiable numbers.
 //
-// The body is generic and captures nothing. Its derivative is compiled by running the body on
-// symbols: it must select by where(condition, a, b) instead of branching on values, and its loops
-// must have constant bounds. Functions that the body calls must be constexpr, since the body runs
-// at compile time.
+// The body is generic and captures nothing. The body runs on symbols at compile time. It must
+// select with where(condition, a, b) instead of branching on values. Its loops must have constant
+// bounds. All functions that it calls must be constexpr.
 //
 // throws: kInvalidArgument if a sequence does not have `steps` elements.
-// cost: a derivative keeps the states and the elements of sequences. Its reverse pass runs the body
-// and the derivative of the body once for each step. Values that depend on parameters only are
-// computed once. If each step only adds a term to one number, as in a sum over data, the loop
-// stores nothing of its steps and computes several steps at once. Such a loop adds to eight partial
-// sums in turn, in all modes, so its last digits differ from a plain loop. Its fastest sequences
-// are windows (windows.h).
+// cost: a derivative keeps the states and the elements of sequences. The reverse pass runs the body
+// and its derivative once for each step. Values that depend on parameters only are computed once. A
+// summing loop, in which each step only adds a term to one number, stores nothing for its steps and
+// computes several steps at once. In all modes, a summing loop adds to eight partial sums in turn,
+// so the last digits of the result differ from a plain loop. A summing loop reads windows
+// (windows.h) fastest.
 template <class State, class Params, class Body, class... X>
 requires(!internal::kIsScanBody<Params>) auto scan(std::size_t steps, const State& state,
                                                    const Params& params, const Body& body,

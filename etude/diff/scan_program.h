@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The body of a scan as an expression (base/scalars/expression.h) known at compile time, and
-// straight-line code for its values and its derivative. Used by scan.h.
+// The body of a scan as an expression that is known at compile time (base/scalars/expression.h).
+// Straight-line code computes the values and the derivative of the expression. Used by scan.h.
 #pragma once
 
 #include <array>
@@ -16,8 +16,8 @@
 
 namespace ETUDE_API etude {
 
-// a if the condition holds, else b; both are computed. The selection of numbers that the body of a
-// scan may use. For tensors, the op of this name.
+// Returns a if the condition holds, else b; both are computed. The body of a scan selects numbers
+// with this function. For tensors there is an op `where`.
 template <class A, class B>
 requires(internal::kIsScalar<A> ||
          internal::kIsScalar<B>) constexpr auto where(bool condition, const A& a, const B& b) {
@@ -32,15 +32,15 @@ inline constexpr bool kIsScalar<scalar::Symbol> = true;
 // The maximum number of operations in the body of a scan.
 inline constexpr std::size_t kMostScanNodes = 512;
 
-// Whether the parameters, and each of the sequences, may vary. The state always may.
+// Whether the parameters, and each of the sequences, may vary. The state may always vary.
 template <bool params, bool... x>
 struct ScanVaries {
   static constexpr bool kParams = params;
   static constexpr std::array<bool, sizeof...(x)> kX = {x...};
 };
 
-// The body, recorded on symbols: a node for each input and then for each call, and the result
-// nodes.
+// The body, recorded on symbols: first a node for each input, then a node for each call, and the
+// numbers of the result nodes.
 template <class Body, class State, class Params, class... X>
 struct ScanNoted {
   static constexpr std::size_t kState = scalar_count<State>(), kParams = scalar_count<Params>(),
@@ -54,8 +54,8 @@ struct ScanNoted {
     // Whether a node depends on parameters and constants only, and so is loop-invariant.
     std::array<bool, kMostScanNodes> is_fixed{};
   };
-  // An Out of new symbols, constructed from its parts: no Y is constructed, since its member
-  // initialisers are user code.
+  // Returns an Out of new symbols, constructed from its parts. A default construction would run the
+  // member initialisers of a user's struct.
   template <class Out>
   static constexpr Out new_symbols(scalar::Builder& builder) {
     const auto parts = [&]<class... Part>(std::type_identity<std::tuple<Part...>>) {
@@ -107,7 +107,7 @@ struct ScanNoted {
     }
     return noted;
   }
-  // The number of operands of a call that are in a set of nodes.
+  // The number of operands of `node` that are in `set`.
   static constexpr int number_in(const scalar::Node& node,
                                  const std::array<bool, kMostScanNodes>& set) {
     int found = 0;
@@ -118,7 +118,8 @@ struct ScanNoted {
   }
   static constexpr Noted noted = note();
   static constexpr std::size_t kCount = noted.count;
-  // For a loop whose state is one number and whose steps only add to it: the added nodes, in order.
+  // The terms of a summing loop: the nodes that a step adds to its only state, in order. `is_sum`
+  // is false for other loops.
   struct Terms {
     bool is_sum = false;
     std::size_t count = 0;
@@ -147,8 +148,8 @@ struct ScanNoted {
   static constexpr Terms kTerms = terms();
 };
 
-// The program of a step: its values, and its reverse pass. The nodes that receive a cotangent are
-// known at compile time.
+// The program of a step: the values, and the reverse pass. The compiler knows which nodes receive a
+// cotangent.
 template <class Body, class Varies, class State, class Params, class... X>
 struct ScanProgram : ScanNoted<Body, State, Params, X...> {
   using Base = ScanNoted<Body, State, Params, X...>;
@@ -158,7 +159,7 @@ struct ScanProgram : ScanNoted<Body, State, Params, X...> {
   static constexpr scalar::Node kNode = noted.nodes[i];
 
   struct Arrivals {
-    // Whether a node depends on varying inputs. Other nodes get no derivative.
+    // Whether a node depends on varying inputs. Other nodes have no derivative.
     std::array<bool, kMostScanNodes> varies{};
     // `arrives`: whether a node receives a cotangent. `in_step`: whether it receives a cotangent in
     // a step, and not only in reverse_fixed. `first_a`, `first_b`: whether the contribution of this
@@ -198,7 +199,8 @@ struct ScanProgram : ScanNoted<Body, State, Params, X...> {
   }
   static constexpr Arrivals arrivals = note_arrivals();
   static constexpr bool is_fixed(std::size_t node) { return noted.is_fixed[node]; }
-  // Whether the cotangent of a node ends here in a step: the node is an input, or loop-invariant.
+  // Whether the reverse pass of a step ends at this node. The node then has a cotangent, and is an
+  // input or loop-invariant.
   static constexpr bool ends_at(std::size_t node) {
     return arrivals.in_step[node] && (node < kInputs || is_fixed(node));
   }
@@ -210,7 +212,7 @@ struct ScanProgram : ScanNoted<Body, State, Params, X...> {
   using Nodes = std::array<T, kCount>;
   static constexpr auto kCalls = std::make_index_sequence<kCount - kInputs>();
 
-  // The values of the loop-invariant nodes; others are not set.
+  // Returns the values of the loop-invariant nodes; 0 for other nodes.
   template <class T>
   static Nodes<T> fixed_values(const std::array<T, kParams>& params) {
     Nodes<T> values{};
@@ -219,8 +221,8 @@ struct ScanProgram : ScanNoted<Body, State, Params, X...> {
     (kCalls);
     return values;
   }
-  // Computes the cotangents of the parameters from the cotangents of the loop-invariant nodes,
-  // summed over all steps.
+  // `totals` holds the cotangents of the loop-invariant nodes, summed over all steps. Computes the
+  // cotangents of the parameters from these sums and adds them to `totals`.
   template <class T>
   static void reverse_fixed(const Nodes<T>& values, Nodes<T>& totals) {
     [&]<std::size_t... I>(std::index_sequence<I...>) {
@@ -229,7 +231,7 @@ struct ScanProgram : ScanNoted<Body, State, Params, X...> {
     (kCalls);
   }
 
-  // One step. The constructor computes its values; reverse() is its reverse pass.
+  // One step. The constructor computes the values. reverse() runs the reverse pass.
   template <class T>
   class Sweep {
    public:
@@ -258,8 +260,8 @@ struct ScanProgram : ScanNoted<Body, State, Params, X...> {
     // The reverse pass. `ct` holds the cotangents of the results, and on return the cotangents of
     // the state before the step. The cotangents of loop-invariant nodes are added to `totals`.
     //
-    // It uses plain products. A plain product of 0 and an infinity is NaN, and the NaN reaches a
-    // result. The reverse pass then runs again with strong products.
+    // The first pass uses plain products. A plain product of 0 and an infinity is NaN, and the NaN
+    // reaches a result. If a result may be NaN, the pass runs again with strong products.
     [[gnu::always_inline]] void reverse(std::array<T, kState>& ct, Nodes<T>& totals,
                                         std::array<T, kX>& of_x) const {
       T at[kCount];
@@ -354,8 +356,8 @@ struct ScanProgram : ScanNoted<Body, State, Params, X...> {
       }
     }
   }
-  // Adds a cotangent to node i, if it may vary. `first`: this is the first contribution in this
-  // step.
+  // Adds a cotangent to node i, if the node may vary. `first`: whether this is the first
+  // contribution in the step.
   template <std::size_t i, bool first, class At, class T>
   [[gnu::always_inline]] static void arrive(At& at, const T& ct) {
     if constexpr (!arrivals.varies[i]) {

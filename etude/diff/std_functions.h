@@ -4,9 +4,9 @@
 // scan.h, before the differentiated functions.
 //
 // The C++ standard forbids additions to namespace std. These overloads accept types of this library
-// only, so that no existing call changes its meaning. Other derivative libraries do the same, since
-// much code calls std::sin. Calls without std:: find the functions of the types by
-// argument-dependent lookup.
+// only, so no existing call changes its meaning. Other derivative libraries also add overloads,
+// since much code calls std::sin. A call without std:: finds the function next to the number type,
+// by argument-dependent lookup.
 #pragma once
 
 #include <algorithm>
@@ -23,11 +23,11 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// Numbers of a derivative, and the symbols that bodies of scan run on.
+// Numbers of a derivative, and the symbols on which the body of a scan runs.
 template <class T>
 concept NumberWithRules =
     !std::is_arithmetic_v<T> && (kIsScalar<T> || std::is_same_v<T, scalar::Symbol>);
-// Operands with at least one such number N. The others are also N, plain numbers, or numbers of an
+// Operands of a function on numbers N. Each operand is an N, a plain number, or a number of an
 // outer derivative.
 template <class N, class... T>
 concept MixedNumbers = NumberWithRules<N> &&(PlainFor<T, N>&&...);
@@ -48,13 +48,13 @@ using MixedNumber3 = MixedNumber<MixedNumber<A, B>, C>;
 }  // namespace internal
 }  // namespace etude
 
-// NOLINTBEGIN(cert-dcl58-cpp): as the head says
+// NOLINTBEGIN(cert-dcl58-cpp): see the top of this file
 namespace std {
 
 #define ETUDE_UNARY(fn, f, dx)                   \
   template <etude::internal::NumberWithRules T>  \
   constexpr T f(const T& x) {                    \
-    return f(x); /* that of T's own namespace */ \
+    return f(x); /* f is in T's own namespace */ \
   }
 #define ETUDE_BINARY(fn, f, da, db)                                                                \
   template <class A, class B>                                                                      \
@@ -82,7 +82,7 @@ ETUDE_QUESTION(isfinite)
 ETUDE_QUESTION(signbit)
 #undef ETUDE_QUESTION
 
-// For a number of a derivative and a plain number, since std::max requires equal types.
+// For a number of a derivative and a plain number, since std::max and std::min require equal types.
 #define ETUDE_CHOICE(f, is_first)                                                                  \
   template <class A, class B>                                                                      \
   requires(!std::is_same_v<A, B> &&                                                                \
@@ -114,7 +114,7 @@ template <etude::internal::NumberWithRules T>
 string to_string(const T& x) {
   return to_string(etude::value_of(x));
 }
-// For three numbers, some of them plain.
+// For three numbers. Some of them may be plain.
 template <class A, class B, class C>
 requires etude::internal::MixedNumbers<etude::internal::MixedNumber3<A, B, C>, A, B, C>
 constexpr auto fma(const A& a, const B& b, const C& c) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tangents as vectors: sums, multiples and access by field, for every tangent type. The operators
-// are for tangents of structs and of containers; numbers and tensors have their own. The operators
-// for containers need `using namespace etude`. Used by differentiable.h.
+// Tangents as vectors: sums, multiples and access by field, for every tangent type. The arithmetic
+// operators are for tangents of structs and of containers, since numbers and tensors have operators
+// of their own. The operators for containers need `using namespace etude`. Used by
+// differentiable.h.
 #pragma once
 
 #include <algorithm>
@@ -21,10 +22,10 @@ namespace internal {
 // Tangents of structs.
 template <class T>
 concept StructTangent = IsTangent<T>::value ||(StructOfTangents<T>&& kIsOwnTangent<T>);
-// CompositeTangent: a tangent that consists of parts and has no operators of its own. It is the
-// tangent of a struct or of a container. Overload resolution checks this concept for any two
-// operands, even for types whose traits are not specialised yet. So the concept does not examine
-// the traits of other types.
+// CompositeTangent: the tangent of a struct or of a container. Such a tangent consists of parts and
+// has no operators of its own. Overload resolution checks this concept for any two operands, even
+// for types whose traits are not specialised yet. So the concept looks at the traits of structs and
+// containers only.
 template <class T>
 concept LooksLikeContainer = requires {
   typename T::value_type;
@@ -67,7 +68,7 @@ struct FieldIndex<field> {
 #pragma clang diagnostic pop
 #endif
 
-// The number type of the first leaf of T.
+// The number type of the first leaf of T; void if T has no leaf.
 template <class T>
 struct LeafNumber {
   using type = T;
@@ -102,8 +103,8 @@ struct LeafNumber<NoTangent> {
 template <class T>
 using leaf_number_t = typename LeafNumber<T>::type;
 
-// The type of a number that multiplies a tangent: the type of the leaves if they carry derivatives,
-// else double.
+// The type of the factor that multiplies a tangent: the type of the leaves if the leaves carry
+// derivatives, else double.
 template <class T>
 struct FactorOf {
   using type = double;
@@ -117,9 +118,9 @@ struct FactorOf<T> {
 };
 template <class T>
 using factor_t = typename FactorOf<T>::type;
-// FactorOf for the operators below. If T is not a tangent, there is no member `type`. A compiler
-// checks these operators for any two operands, and clang 14 forms their parameters before it checks
-// constraints.
+// FactorOf for the operators below, without a member `type` if T is not a CompositeTangent.
+// Compilers consider these operators for any two operands. clang 14 forms the parameter types
+// before it checks the constraints.
 template <class T>
 struct TangentFactor {};
 template <CompositeTangent T>
@@ -129,7 +130,7 @@ using tangent_factor_t = typename TangentFactor<T>::type;
 
 }  // namespace internal
 
-// The slot of a field, found at compile time, for any tangent type: get<&Dense::bias>(g).
+// The slot of a field in the tangent of a struct, found at compile time: get<&Dense::bias>(g).
 template <auto field, internal::StructTangent G>
 constexpr auto& get(G& grads) {
   if constexpr (internal::IsTangent<G>::value) {
@@ -154,8 +155,8 @@ constexpr void accumulate(T& into, const T& from) {
   etude::move(into, from);
 }
 
-// t times a number, leaf by leaf; in place if t was moved in. The number may belong to an outer
-// derivative if t does.
+// Returns t times a number, leaf by leaf; in place if t was moved in. The factor may belong to an
+// outer derivative if the leaves of t do.
 template <class T>
 [[nodiscard]] constexpr T scaled(T t, internal::factor_t<T> by) {
   auto each = [&by](auto& leaf) {
@@ -165,7 +166,7 @@ template <class T>
   return t;
 }
 
-// The tangent with fn(leaf) for each leaf of t, in place if t was moved in.
+// Returns the tangent with fn(leaf) for each leaf of t; in place if t was moved in.
 template <internal::Composite T, class Fn>
 [[nodiscard]] constexpr T map_leaves(T t, const Fn& fn) {
   auto each = [&fn](auto& leaf) {
@@ -175,15 +176,15 @@ template <internal::Composite T, class Fn>
   return t;
 }
 
-// Returns the leaves of x, without excluded parts, as a tangent of x. Used for weight decay, norms
-// and saving.
+// Returns the leaves of x as a tangent of x, without parts that are excluded from derivatives. For
+// weight decay, norms and saving.
 template <Differentiable T>
 [[nodiscard]] constexpr tangent_t<T> vector_view(const T& x) {
   auto each = [](const auto& leaf) -> tangent_t<decltype(leaf)> { return leaf; };
   return internal::build_tangent(x, each);
 }
 
-// The sum of products of the leaves of t and u, which are numbers.
+// Returns the inner product of t and u: the sum of the products of their leaves, which are numbers.
 //
 // throws: kInvalidArgument if lengths differ.
 template <class T>
@@ -196,7 +197,7 @@ requires(!internal::holds_other_leaf<T>())
 }
 namespace internal {
 
-// The largest absolute value of the leaves; numbers of derivatives count as plain numbers.
+// The largest absolute value of the leaves. A number of a derivative counts with its plain value.
 struct LargestLeaf {
   template <class S>
   void operator()(const S& leaf) {
@@ -223,8 +224,8 @@ auto scaled_squares(const T& t, double scale) {
 
 }  // namespace internal
 
-// The square root of the sum of the squares of all leaves, over one or several tangents. Squares do
-// not overflow or underflow, for float or double.
+// Returns the square root of the sum of the squares of all leaves, over one or several tangents.
+// The squares do not overflow or underflow, for float and double.
 template <class... T>
 requires(sizeof...(T) > 0 && !(internal::holds_other_leaf<T>() || ...))
     [[nodiscard]] auto global_norm(const T&... t) {
@@ -294,7 +295,7 @@ template <internal::CompositeTangent T>
   return map_leaves(std::move(t), [&by](auto leaf) { return leaf - by; });
 }
 
-// Moves several values at once, along a gradient by several arguments:
+// Moves several values at once, along a gradient with respect to several arguments:
 //
 //   move(std::tie(x, y), -0.1 * gradient(f, x, y));
 template <class... X>
@@ -303,8 +304,8 @@ constexpr void move(std::tuple<X&...> x, const std::tuple<tangent_t<X>...>& by) 
 }
 
 // The functions of <cmath> on tangents, leaf by leaf: leafwise::sqrt(t). They have a namespace of
-// their own, since programs pass functions such as tanh to a layer as its activation, and the name
-// must then denote one function.
+// their own, since programs pass tanh to a layer as its activation. The name tanh must then denote
+// one function only.
 namespace leafwise {
 #define ETUDE_UNARY(fn, f, dx)                      \
   template <internal::Composite T>                  \

@@ -13,8 +13,8 @@ namespace ETUDE_API etude {
 
 struct VmapOptions {
   // Random draws of f: "error" refuses them, "same" uses the same draws for every example, and
-  // "different" uses independent draws for each example. A draw with an explicit key depends on
-  // that key alone.
+  // "different" uses independent draws for each example. A draw with an explicit key depends only
+  // on the key.
   std::string randomness = "error";
 };
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Derived sequences for scan: elements computed on read, and windows of neighbouring numbers. Used
-// with scan.h. Reads of these sequences are not recorded.
+// with scan.h. Reading these sequences records nothing on a tape.
 //
-//   // The mean error of a piecewise linear curve through the numbers p, at points x with data y.
+//   // The mean squared error, for data y at points x, of a piecewise linear curve through the
+//   // numbers p.
 //   const auto place = [&](std::size_t i) { return static_cast<int>(x[i]); };
 //   const auto at = sequence(n, [&](std::size_t i) { return x[i] - place(i); });
 //   const auto error = [](auto sum, auto, const auto& p, auto t, auto y) {
@@ -59,7 +60,7 @@ class Windows {
   std::size_t size() const { return std::size(begins_); }
   const Numbers& numbers() const { return numbers_; }
   const auto& begins() const { return begins_; }
-  // The end of the range of valid window begins; 0 if no window fits.
+  // A window must begin before this index; 0 if no window fits.
   std::size_t limit() const {
     const std::size_t size = std::size(numbers_);
     return size < n ? 0 : size - n + 1;
@@ -81,7 +82,7 @@ class Windows {
 
  private:
   std::size_t place(std::size_t i) const {
-    // NOLINTNEXTLINE(bugprone-signed-char-misuse): a negative one is beyond all limits
+    // NOLINTNEXTLINE(bugprone-signed-char-misuse): a negative begin exceeds every limit
     return static_cast<std::size_t>(begins_[i]);
   }
 
@@ -97,11 +98,11 @@ auto sequence(std::size_t size, const Element& element) {
   return internal::ComputedSequence<Element>(size, element);
 }
 
-// A sequence whose element i is the std::array of the n numbers that begin at begins[i]. `numbers`
-// (an array or vector, of constants or of differentiable numbers) must outlive it, and so must
-// `begins` unless it is a temporary. A summing scan reads and differentiates whole windows without
-// examining each number.
-// throws: kOutOfRange on reading a window that is not within the numbers.
+// A sequence of windows. Element i is a std::array of the n numbers from numbers[begins[i]] on.
+// `numbers` is an array or vector of constants or of differentiable numbers. The sequence keeps
+// references to `numbers` and `begins`, but stores a temporary `begins` by value. A summing scan
+// reads and differentiates whole windows without checking each number.
+// throws (when read): kOutOfRange if a window is not within the numbers.
 template <std::size_t n, class Numbers, class Begins>
 auto windows(Numbers&& numbers, Begins&& begins) {
   static_assert(std::is_lvalue_reference_v<Numbers>,

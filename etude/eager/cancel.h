@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cancellation of a computation from another thread, such as a call that takes too long or whose
-// result is no longer needed.
+// Cancels a computation from another thread, for example if a call takes too long or its result is
+// no longer needed.
 #pragma once
 
 #include <atomic>
@@ -10,7 +10,7 @@
 
 namespace ETUDE_API etude {
 
-// A request to stop. Copies share one state. threads: thread-safe.
+// A request to stop. All copies share one state. threads: thread-safe.
 class Cancellation {
  public:
   Cancellation();
@@ -22,10 +22,11 @@ class Cancellation {
   std::shared_ptr<std::atomic<bool>> is_cancelled_;
 };
 
-// While alive, each call of an op on this thread first checks the Cancellation: eager calls, and
-// calls inside functions, branches and loops. The first call after cancel() throws kCancelled, with
-// its op and the user's line. A cancelled call of a function assigns no Variable and changes no
-// argument, as after any error. Scopes nest: each covers the calls inside it.
+// While a scope is alive, each call of an op on this thread first checks the Cancellation. This
+// includes eager calls, and calls inside functions, branches and loops. The first call after
+// cancel() throws kCancelled. The error names the op and the user's line. As after any error, a
+// cancelled call of a function has assigned no Variable and changed no argument. Scopes nest. A
+// call checks all scopes around it.
 //
 //   Cancellation enough;
 //   std::jthread timer([&] { std::this_thread::sleep_for(1s); enough.cancel(); });
@@ -47,7 +48,7 @@ class CancelScope {
   const CancelScope* outer_;
 };
 
-// Whether a CancelScope around this call was cancelled. For host loops.
+// Whether the Cancellation of any CancelScope around this call is cancelled. For host loops.
 bool is_cancelled() noexcept;
 
 }  // namespace etude

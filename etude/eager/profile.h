@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measures the time of a program. Records every op that runs on a thread, with the user's line, its
-// time, the memory that it touches, and its allocations. The result is a table, or a trace that
-// Perfetto opens.
+// Profiles a program. Records each op on a thread: the user's line, the time, the bytes of operands
+// and results, and the allocations. The result is a table, or a trace for Perfetto.
 //
 //   ProfileScope scope;
 //   step(model, batch);
 //   fmt::print("{}", scope.profile().table());
 //   scope.profile().write_trace("step.json");   // https://ui.perfetto.dev
 //
-// A whole program needs no change: `etude profile -- PROGRAM`, or ETUDE_PROFILE=FILE in its
-// environment, writes the trace to FILE and the table to standard error when it ends.
+// To profile a whole program without a change, run `etude profile --trace FILE -- PROGRAM`, or set
+// ETUDE_PROFILE=FILE in its environment. When the program ends, the trace is in FILE and the table
+// is printed to standard error.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@
 namespace ETUDE_API etude {
 
 // All calls of one op at one line. If an op runs other ops, `seconds` includes their time and
-// `own_seconds` does not. The rule of a derivative has the line of the call that it differentiates.
+// `own_seconds` does not. Ops of a derivative have the line of the differentiated call.
 struct ProfileEntry {
   std::string_view op;
   CallSite where;
@@ -40,18 +40,19 @@ namespace internal {
 class Recorder;
 }
 
-// The measurements so far. Not safe to read while the thread runs ops.
+// The measurements so far. Must not be read while the thread runs ops.
 class Profile {
  public:
   // Longest own time first.
   std::vector<ProfileEntry> entries() const;
-  // A text table of the first `rows` entries, and the sum over all entries.
+  // Returns a text table of the first `rows` entries, and the sum over all entries.
   std::string table(std::size_t rows = 30) const;
-  // Chrome's trace event format. The first million calls are kept; the table counts all of them.
+  // Writes a file in Chrome's trace event format. The trace has the first million calls of each
+  // thread. The table counts all calls.
   //
   // throws: kNotFound if the folder does not exist, kFailedPrecondition without access,
-  //         kResourceExhausted on a full disk, kDataLoss for another failure. An old file is then
-  //         unchanged.
+  //         kResourceExhausted on a full disk, kDataLoss for another failure. After an
+  //         error, an old file is unchanged.
   void write_trace(const std::string& path) const;
 
  private:
@@ -62,9 +63,9 @@ class Profile {
   std::vector<std::shared_ptr<internal::Recorder>> threads_;
 };
 
-// While alive, records the ops of this thread; of nested scopes only the innermost scope records.
-// Each call then takes about 230 ns more. Without a scope, profiling is free: calls test a single
-// word for contexts and for profiling.
+// While alive, records the ops of this thread. If scopes nest, only the innermost scope records. A
+// recorded call takes about 230 ns more. Without a scope, profiling is free, since a call tests one
+// word both for contexts and for profiling.
 // threads: confined to the thread that made it.
 class ProfileScope {
  public:

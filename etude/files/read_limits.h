@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Limits for readers of files, which are not trusted: graphs, checkpoints, tensors, tables, images
-// and JSON. A small file can describe a large value: compressed zeros, references to one value,
-// brackets in brackets. All readers count memory, items and levels against these limits.
+// Limits for readers of untrusted files: graphs, checkpoints, tensors, tables, images and JSON. A
+// small file can describe a large value, by compressed zeros, repeated references to one value, or
+// nested brackets. All readers count memory, items and nesting levels, and compare the counts with
+// these limits.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +14,14 @@
 namespace ETUDE_API etude {
 
 struct ReadLimits {
-  // Levels of brackets, of dicts in dicts, of graphs in graphs. Destroying, comparing and running a
-  // value uses stack for each level.
+  // Nesting levels of brackets, dicts and graphs. Destroying, comparing and running a value uses
+  // stack space for each level.
   int64_t depth = 100;
-  // Memory that a reader may take: free_bytes + bytes_per_byte * size of the file.
+  // A reader may allocate free_bytes + bytes_per_byte * (size of the file) bytes.
   int64_t free_bytes = int64_t{64} << 20;
   int64_t bytes_per_byte = 100;
-  // Values, nodes, edges and cells that a reader may visit, by the same formula. They bound its
-  // time.
+  // A reader may visit free_items + items_per_byte * (size of the file) values, nodes, edges and
+  // cells. This bounds the time.
   int64_t free_items = 1'000'000;
   int64_t items_per_byte = 4;
 
@@ -35,12 +36,12 @@ struct ReadLimits {
 
 // The limits of this process. threads: thread-safe.
 ReadLimits read_limits();
-// Sets the limits for all readers that begin from now on, on all threads, and returns the former
-// limits. For files that are trusted and compress extremely well:
+// Sets the limits for all readers that start later, on all threads, and returns the former limits.
+// For trusted files that compress extremely well:
 //
 //   const ReadLimits before = set_read_limits({.free_bytes = int64_t{8} << 30});
 //
-// throws: kInvalidArgument for a number out of range. threads: thread-safe.
+// throws: kInvalidArgument if a number is out of range. threads: thread-safe.
 ReadLimits set_read_limits(const ReadLimits& limits, CallSite where = CallSite::here());
 
 }  // namespace etude

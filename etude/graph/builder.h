@@ -15,8 +15,8 @@
 
 namespace ETUDE_API etude {
 
-// Inputs, constants and nodes may be added in any order; finish() assigns their final numbers.
-// Until then a value is identified by a Draft number of the builder.
+// Inputs, constants and nodes may be added in any order. Before finish() assigns the final numbers,
+// a Draft number identifies a value.
 // threads: confined to one thread.
 class GraphBuilder {
  public:
@@ -27,29 +27,29 @@ class GraphBuilder {
   GraphBuilder(GraphBuilder&& other) noexcept;
   GraphBuilder& operator=(GraphBuilder&& other) noexcept;
   ~GraphBuilder();
-  // From here on, a new node that is equal to an earlier node is merged with it. Not for a graph
-  // that may be differentiated: the cotangents of the two nodes would be summed before the rule of
-  // the node instead of after it, which rounds differently.
+  // Merges equal nodes that are added after this call. Nodes with effects are never merged. Must
+  // not be used for a graph that may be differentiated. The cotangents of two merged nodes would be
+  // summed before the rule of the node instead of after the rule. The sum would round differently.
   void merge_equal_nodes() { merges_ = true; }
 
   Draft add_input(std::string name, const Type* type, InputRole role = InputRole::kArgument);
-  // `value` must have elements: not an abstract tensor and not sparse.
+  // `value` must have elements: no abstract tensor, and no sparse tensor.
   Draft add_constant(Tensor value);
-  // Results have consecutive numbers.
+  // The results of a node have consecutive numbers.
   struct Results {
     Draft first;
     uint32_t count;
   };
-  // Adds a node; the result types follow from the record.
+  // Adds a node. The type rule of the op determines the result types.
   // throws: the errors of the type rule; kUnimplemented if a result size depends on data.
   Results append(const Op& op, const Attrs& attrs, std::span<const Draft> operands,
                  CallSite where = {});
-  // The same; returns the first result of the node.
+  // The same, but returns the first result of the node.
   Draft add_node(const Op& op, const Attrs& attrs, std::span<const Draft> operands,
                  CallSite where = {}) {
     return append(op, attrs, operands, where).first;
   }
-  // The same with known result types.
+  // The same for known result types.
   Draft add_node(const Op& op, const Attrs& attrs, std::span<const Draft> operands,
                  const Types& results, CallSite where);
 
@@ -57,10 +57,10 @@ class GraphBuilder {
   std::size_t node_count() const { return nodes_.size(); }
   // The number of nodes with effects.
   std::size_t effect_count() const { return effects_; }
-  // The line that made a value.
+  // The user's line of the call that produced a value.
   CallSite where(Draft value) const { return values_[value].where; }
-  // The call that produced a value; null op for an input or a constant. Valid until the next
-  // change.
+  // The call that produced a value. `op` is null for an input or a constant. Valid until the
+  // builder changes.
   struct Made {
     const Op* op = nullptr;
     const Attrs* attrs = nullptr;
@@ -71,20 +71,20 @@ class GraphBuilder {
   const Tensor* constant(Draft value) const;
   // Removes an unused input.
   void drop_input(Draft input);
-  // Replaces an input by a constant, after its value turned out to be fixed.
+  // Replaces an input by a constant, for an input whose value turned out to be fixed.
   void make_constant(Draft input, Tensor value);
-  // Keeps the text of a file name alive as long as the graph, and returns the pointer for a
-  // CallSite.
+  // Copies a file name into the graph, and returns a pointer to the copy for a CallSite. The copy
+  // lives as long as the graph.
   const char* keep_text(std::string_view text);
-  // The same for the lines of all nodes of a graph that is copied.
+  // Keeps the file names in the lines of `graph` alive. Used when nodes of `graph` are copied.
   void keep_texts_of(const Graph& graph);
-  // Nodes added from here on belong to this frame, until the next set_frame().
+  // Adds a frame and returns its index. After set_frame(), new nodes belong to the given frame.
   uint32_t add_frame(Graph::Frame frame);
   void set_frame(uint32_t frame) { frame_ = frame; }
 
-  // Returns the graph. Inputs are sorted by role (arguments, keys, Variables, captures), then in
-  // the order of add_input(). Unused nodes are removed unless `keep_all`; nodes with effects
-  // (graph.h) stay. Unused constants are always removed. The builder is empty afterwards.
+  // Returns the graph. Inputs are sorted by role (arguments, keys, Variables, captures), then by
+  // the order of add_input(). Unused nodes are removed unless `keep_all` is true or the node has
+  // effects (graph.h). Unused constants are always removed. The builder is empty afterwards.
   GraphRef finish(std::span<const Draft> outputs, bool keep_all = false);
 
  private:
@@ -110,7 +110,7 @@ class GraphBuilder {
   std::span<const Draft> operands_of(const Node& node) const {
     return {operands_.data() + node.first_operand, node.operands};
   }
-  // An equal node, or null.
+  // Returns an equal node, or null.
   const Node* find(uint64_t hash, const Op& op, const Attrs& attrs,
                    std::span<const Draft> operands) const;
   std::vector<bool> find_needed(std::span<const Draft> outputs, bool keep_all) const;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The difference between two graphs, in words. For tests of passes, for `etude graph diff`, and for
-// finding out why a function was retraced.
+// Describes the difference between two graphs in words. Used by tests of passes and by `etude graph
+// diff`, and to find out why a function was retraced.
 #pragma once
 
 #include <string>
@@ -10,9 +10,9 @@
 
 namespace ETUDE_API etude {
 
-// Describes the first difference in the computations of two graphs, and lists the lines of their
-// texts that differ. If only names and lines differ, the description states that. "" for graphs
-// with equal texts.
+// Returns a description of the first difference between the computations of two graphs, and a list
+// of the text lines that differ. If only names or source lines differ, the description states this.
+// Returns "" for graphs with equal texts.
 //
 //   %5 = sum: attribute 'axis' is [0] in the first graph and [1] in the second
 //     - %5 = sum(x, axis=[0])

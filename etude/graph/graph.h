@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graph: calls of ops on numbered values. Programs can inspect, run, print and save a graph, and
-// passes rewrite it. Bodies of functions, branches and loops are graphs, and so are their
-// derivatives.
+// Graph: calls of ops on numbered values. Programs can inspect, run, print and save graphs. Passes
+// rewrite graphs. Bodies of functions, branches and loops are graphs, and so are their derivatives.
 //
-// Meaning: the inputs get values; the nodes run in order, each as one call of its op; the values of
-// the outputs are the results. A node reads only inputs, constants and results of earlier nodes.
-// Every type and every size is known. Equal inputs produce equal outputs: the values of Variables
-// and the keys of random draws are inputs, and new values of Variables are outputs. A node that no
-// output needs may be removed, and equal nodes may be merged. Nodes with effects (has_effects())
-// are the exception: they keep their order, and each runs once. A graph refers to nothing in the
-// program that made it except constants, which it owns.
+// Meaning: the caller sets the inputs. The nodes run in order, each as one call of its op. The
+// values of the outputs are the results. A node reads only inputs, constants and results of earlier
+// nodes. Every type and every size is known. Equal inputs produce equal outputs: the values of
+// Variables and the keys of random draws are inputs, and new values of Variables are outputs. A
+// node that no output needs may be removed, and equal nodes may be merged. But nodes with effects
+// (has_effects()) keep their order, and each of them runs once. A graph owns its constants and
+// refers to nothing else in the program that made it.
 //
 //   graph step(w: float32[784,10], x: float32[32,784], *key: uint64[2]) -> (float32[32,10])
 //     %3 = constant float32[] 0.5
@@ -38,21 +37,20 @@ class Op;  // its record is in core/op/op.h
 class Graph;
 using GraphRef = internal::RefPtr<const Graph>;
 
-// The source of the value of an input when a function calls its graph. Inputs are sorted in this
-// order.
+// The source of an input when a function calls its graph. Inputs are sorted in this order.
 enum class InputRole : uint8_t {
   kArgument,  // passed by the caller
   kKey,       // the key of one random draw, new at each call
   kVariable,  // the value of a Variable when the call begins
-  kCapture,   // an outside tensor that the function used: fixed when the graph was made
+  kCapture,   // a tensor from outside that the function used, fixed when the graph was made
 };
 
-// Values are numbered: inputs first, then constants, then results of the nodes in order.
+// The number of a value. Inputs come first, then constants, then the results of the nodes in order.
 using GraphValue = uint32_t;
 // An absent operand or output.
 inline constexpr GraphValue kNoValue = ~GraphValue{0};
 
-// Immutable once made by a GraphBuilder (builder.h). threads: thread-safe.
+// Immutable after GraphBuilder::finish() (builder.h). threads: thread-safe.
 class Graph final : public AttrObject {
  public:
   struct Input {
@@ -61,7 +59,7 @@ class Graph final : public AttrObject {
     InputRole role = InputRole::kArgument;
     bool operator==(const Input&) const = default;
   };
-  // A graph whose call was inlined: its nodes replaced the call.
+  // A call of a graph that was inlined: the nodes of the called graph replaced the call.
   struct Frame {
     std::string function;  // its name
     CallSite where;        // of the call
@@ -76,10 +74,10 @@ class Graph final : public AttrObject {
     std::span<const GraphValue> operands;  // kNoValue: absent
     GraphValue first_result;               // results have consecutive numbers
     uint32_t results;
-    uint32_t frame;  // index into frames() of the inlined call; kNoFrame: a node of this graph
+    uint32_t frame;  // index into frames() if the node came from an inlined call, else kNoFrame
   };
 
-  // For messages and for printing; need not be unique.
+  // For messages and for printing. Names need not be unique.
   const std::string& name() const noexcept { return name_; }
   std::span<const Input> inputs() const noexcept;
   std::span<const Tensor> constants() const noexcept;
@@ -100,24 +98,24 @@ class Graph final : public AttrObject {
   bool is_constant(GraphValue value) const noexcept {
     return value >= first_constant() && value < first_result();
   }
-  // Types of the outputs; null for an absent output.
+  // The types of the outputs; null for an absent output.
   Types output_types() const;
-  // Whether a node has an effect outside, by itself or in a graph that it runs.
+  // Whether a node has an effect outside the graph, itself or through a graph that it runs.
   bool has_effects() const noexcept { return has_effects_; }
 
-  // Equality and hash ignore names and lines: two graphs are equal if they compute the same results
-  // in the same way. Constants compare by their bits.
+  // Equality and hash ignore names, lines and frames. Two graphs are equal if they compute the same
+  // results in the same way. Constants are compared bit by bit.
   uint64_t hash() const noexcept override { return hash_; }
   bool same(const AttrObject& other) const noexcept override;
-  // "@step": the name, as printed in a call. For the whole text see print.h.
+  // "@step": the name, as printed in a call. For the whole text see text/print.h.
   std::string to_string() const override;
 
   // Returns the object that this graph caches under the key `what`, such as its plan or its
-  // derivative. If there is none, calls `make`, which returns a RefPtr<const T>, and caches the
-  // result. The object is destroyed with the graph and must not own it. threads: thread-safe. No
-  // lock is held while `make` runs, since it may warn and so run host code that calls this graph.
-  // Threads that request the object at the same time each call `make`, and all receive the object
-  // that was cached first.
+  // derivative. If the key has no object, calls `make` and caches the result, a RefPtr<const T>.
+  // The object is destroyed with the graph and must not own the graph.
+  // threads: thread-safe. No lock is held while `make` runs, since `make` may warn and so run host
+  // code that calls this graph. If several threads call `make` at the same time, all of them
+  // receive the object that was cached first.
   template <class T, class Make>
   internal::RefPtr<const T> kept(std::string_view what, Make&& make) const {
     using Object = internal::RefPtr<const internal::RefCounted>;
@@ -139,7 +137,7 @@ class Graph final : public AttrObject {
     uint32_t results = 0;
     uint32_t frame = kNoFrame;
   };
-  // Source lines parsed from text, at stable addresses.
+  // The file names of source lines, at stable addresses.
   struct Texts;
   internal::RefPtr<const internal::RefCounted> find_kept(std::string_view what) const;
   // Caches `made` under this key, unless the key already has an object. Returns the cached object.
@@ -156,7 +154,7 @@ class Graph final : public AttrObject {
   std::vector<const Type*> types_;
   std::vector<GraphValue> outputs_;
   std::vector<Frame> frames_;
-  std::vector<std::shared_ptr<const Texts>> texts_;  // the texts of node lines
+  std::vector<std::shared_ptr<const Texts>> texts_;  // the file names of node lines
   uint64_t hash_ = 0;
   bool has_effects_ = false;
 
@@ -164,26 +162,29 @@ class Graph final : public AttrObject {
   mutable std::map<std::string, internal::RefPtr<const internal::RefCounted>, std::less<>> kept_;
 };
 
-// Runs the nodes one by one in the innermost context and returns the outputs. This defines the
+// Runs the nodes one by one in the innermost context and returns the outputs. This run defines the
 // meaning of a graph. Contexts without graph support (tapes, jvp, vmap) run graphs in this way.
-// `inputs` has one tensor per input of the graph, of the input's type.
+// `inputs` has one tensor per input of the graph, with the type of the input.
 //
-// throws: kInvalidArgument for a wrong number or type of inputs, naming the input; the errors of
-// the ops.
+// throws: kInvalidArgument for a wrong number of inputs, and, naming the input, for a wrong type;
+// the errors of the ops.
 std::vector<Tensor> interpret(const Graph& graph, Operands inputs);
 std::vector<Tensor> interpret(const Graph& graph, std::span<const Tensor> inputs);
 
 namespace internal {
-// throws: kInvalidArgument unless these are the types of the inputs, naming the first mismatch.
+// throws: kInvalidArgument, naming the first mismatch, unless `given` are the types of the inputs.
 void require_inputs(const Graph& graph, std::span<const Type* const> given);
-// Whether a call has an effect outside, by itself or in a graph that it runs. Such nodes keep their
-// order, and each runs once. Passes do not remove, merge, move or fold them.
+// Whether a call has an effect outside the graph, itself or through a graph that it runs. Nodes
+// with effects keep their order, and each runs once. Passes do not remove, merge, move or fold
+// them.
 bool has_effects(const Op& op, const Attrs& attrs);
-// The first output from `begin` on (begin <= i) that is the same value as output i.
+// Returns the index of the first output at or after `begin` that is the same value as output i.
+// `begin` must be at most i.
 std::size_t first_output(const Graph& graph, std::size_t i, std::size_t begin = 0);
-// Applied to the results of a call of the graph if contexts track values. If the graph returns an
-// operand, or one value twice, replaces the result by that same tensor, as a run of the separate
-// calls does. `results` may hold only the first results.
+// For the results of a call of the graph, if contexts track values. If two results are one value of
+// the graph, the later result becomes the same tensor as the first. A result that is an operand
+// becomes this operand, unless the operand is sparse. A run of the separate calls also shares
+// tensors in this way. `results` may hold only the first results.
 void share_values(const Graph& graph, Operands operands, std::span<Tensor> results);
 }  // namespace internal
 
