@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads tables from CSV files into columns of stated or inferred dtypes. Files are not trusted. Not
-// for writing. For tables that do not fit into memory use text_lines.h, which reads line by line.
+// for writing. For tables that do not fit into memory, text_lines.h reads line by line.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,9 @@ namespace io {
 
 struct CsvOptions {
   char delimiter = ',';
-  bool header = true;  // the first row has the names of the columns; else they are "0", "1", ...
+  bool header = true;  // the first row has the column names; false: the names are "0", "1", ...
   std::vector<std::string> columns = {};  // columns to read, in this order; empty: all
-  // by column; others get a dtype that fits all their values
+  // Dtypes by column name. Other columns get a dtype that fits all their values, see read_csv.
   std::map<std::string, DType> dtypes = {};
   std::vector<std::string> texts = {};  // columns that are read as text
   std::vector<std::string> missing = {"", "NA", "N/A", "NaN", "nan", "null", "NULL"};
@@ -31,7 +31,7 @@ struct CsvColumn {
   std::string name;
   Tensor values;                   // [rows]; absent for text
   std::vector<std::string> texts;  // [rows] for text, else empty
-  int64_t missing = 0;             // cells without a value: NaN, or ""
+  int64_t missing = 0;             // number of cells without a value, which become NaN or ""
 };
 
 struct CsvTable {
@@ -39,27 +39,30 @@ struct CsvTable {
   std::vector<CsvColumn> columns;
   data::Skipped skipped;
 
-  // throws: kNotFound, with the existing names.
+  // Returns the column of this name. throws: kNotFound, with the existing names.
   const CsvColumn& column(std::string_view name, CallSite where = CallSite::here()) const;
-  // Returns columns of numbers as a matrix, [rows, names]. Without names it has all columns that
-  // are not text.
+  // Returns the columns `names` as a matrix [rows, columns]. If `names` is empty, the matrix has
+  // all columns that are not text.
   //
   // throws: kNotFound as above; kInvalidArgument for a column of text.
   Tensor matrix(const std::vector<std::string>& names = {}, DType dtype = kFloat32,
                 CallSite where = CallSite::here()) const;
 };
 
-// Reads the table in the file at `path`. Cells may be in double quotes; inside the quotes a double
-// quote is doubled, and line ends are text. Lines end with "\n", "\r\n" or "\r"; empty lines and a
-// byte order mark are ignored. A column without a stated dtype gets the first of these types that
-// fits all its cells: int64, uint64, float64 (also for whole numbers with missing cells), bool
-// (true and false, in upper or lower case), text. Decimal numbers are rounded to the nearest float,
-// whatever the locale. A warning is printed once per file if whole numbers lost digits as float64.
+// Reads the table in the file at `path`. Lines end with "\n", "\r\n" or "\r". Empty lines and a
+// byte order mark are ignored. Cells may be in double quotes. Inside the quotes a double quote is
+// written twice, and line ends are part of the text.
 //
-// throws: kNotFound when there is no file, or no such column; kDataLoss, with file, line, column
-//         and offset, for a row of another length, a cell that does not fit its dtype, or an
-//         unclosed quote.
-// cost:   one pass; a second pass if a column of numbers turns out to be text.
+// A column without a stated dtype gets the first of these types that fits all its cells: int64,
+// uint64, float64, bool, text. Whole numbers with missing cells become float64. Bools are "true"
+// and "false", in upper or lower case. Decimal numbers are rounded to the nearest floating-point
+// number, in every locale. A warning is printed once per column whose whole numbers lose digits in
+// float64.
+//
+// throws: kNotFound if the file or a named column does not exist; kDataLoss, with file, line and
+//         offset, for a row of another length, a cell that does not fit its dtype, an unclosed
+//         quote, or two columns of one name; kResourceExhausted beyond read_limits().
+// cost:   one pass; a second pass if a column of numbers or bools turns out to be text.
 CsvTable read_csv(const std::string& path, const CsvOptions& options = {},
                   CallSite where = CallSite::here());
 // Parses the table in `text`, the content of a file with that `name`.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // NumPy's files: one array (npy), or arrays with names (npz). A write replaces the whole file or
-// leaves it unchanged. Files need not be trusted: reading runs no code from them and refuses arrays
-// of Python objects.
+// leaves it unchanged. Files are not trusted: reading runs no code of a file and refuses arrays of
+// Python objects.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,12 @@
 namespace ETUDE_API etude {
 namespace io {
 
-// Reads the array of an npy file, bit for bit: versions 1 to 3, either byte order, row-major or
-// column-major.
+// Reads the array of an npy file, bit for bit. Accepts versions 1 to 3, both byte orders, and
+// row-major and column-major arrays.
 //
-// throws: kNotFound when there is no file; kDataLoss, with file and offset, when it is truncated or
-//         not an npy file; kUnimplemented for a dtype that Etude lacks.
+// throws: kNotFound if the file does not exist; kDataLoss, with file and offset, if it is truncated
+//         or not an npy file; kUnimplemented for another version, and for a dtype that Etude lacks;
+//         kResourceExhausted beyond read_limits().
 Tensor load_npy(const std::string& path, CallSite where = CallSite::here());
 // Parses the array in `file`, the content of a file with that `name`. throws: as load_npy.
 Tensor parse_npy(std::span<const uint8_t> file, std::string_view name,
@@ -32,15 +33,16 @@ Tensor parse_npy(std::span<const uint8_t> file, std::string_view name,
 //         the errors of AtomicFile if the file cannot be written.
 void save_npy(const std::string& path, const Tensor& x, CallSite where = CallSite::here());
 
-// Returns all arrays of an npz file with their names. throws: as load_npy; the message names the
-// entry.
+// Returns all arrays of an npz file with their names.
+//
+// throws: as load_npy. The message names the entry.
 NamedTensors load_npz(const std::string& path, CallSite where = CallSite::here());
-// Parses the arrays in `file`, the content of a file with that `name`. throws: as load_npy.
+// Parses the arrays in `file`, the content of a file with that `name`. throws: as load_npz.
 NamedTensors parse_npz(std::span<const uint8_t> file, std::string_view name,
                        CallSite where = CallSite::here());
 
 struct NpzOptions {
-  bool compress = false;  // deflate, as numpy.savez_compressed
+  bool compress = false;  // with deflate, as numpy.savez_compressed does
 };
 // Writes `tensors` to an npz file, one entry for each name. throws: as save_npy.
 void save_npz(const std::string& path, const NamedTensors& tensors, const NpzOptions& options = {},

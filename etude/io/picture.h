@@ -18,8 +18,8 @@ namespace ETUDE_API etude {
 namespace io {
 
 struct ImageGridOptions {
-  int64_t columns = 0;  // 0: as many as make the grid nearly square
-  int64_t margin = 1;   // pixels between images and around them
+  int64_t columns = 0;  // 0: a number that makes the grid nearly square
+  int64_t margin = 1;   // pixels between images and around the grid
   double background = 1;
 
   static constexpr void ranges(const auto& option) {
@@ -27,11 +27,11 @@ struct ImageGridOptions {
     option("margin", &ImageGridOptions::margin, at_least(0));
   }
 };
-// Joins images, row after row, into one image.
+// Joins images into one image, row by row.
 //
-// shapes: [n, height, width] or [n, height, width, channels], n > 0, to
-//         [rows (height + margin) + margin, columns (width + margin) + margin, channels].
-// dtypes: floats. throws: kInvalidArgument for other shapes and dtypes.
+// shapes: images [n, height, width, channels], or [n, height, width] for one channel; n > 0;
+//         result [rows (height + margin) + margin, columns (width + margin) + margin, channels].
+// dtypes: floating. throws: kInvalidArgument for other shapes and dtypes.
 Tensor image_grid(const Tensor& images, const ImageGridOptions& options = {},
                   CallSite where = CallSite::here());
 
@@ -42,7 +42,7 @@ struct Curve {
 };
 struct PlotOptions {
   std::string title = {}, x = {}, y = {};
-  bool log_y = false;  // a logarithmic axis; values <= 0 are left out
+  bool log_y = false;  // a logarithmic axis; values <= 0 are gaps
   int width = 640, height = 400;
 
   static constexpr void ranges(const auto& option) {
@@ -50,12 +50,11 @@ struct PlotOptions {
     option("height", &PlotOptions::height, within(120, 4096));
   }
 };
-// Draws curves into one SVG file, with axes, round ticks and, for several curves, a legend. Values
-// that are not finite are gaps. If a curve has more than two points per pixel, it shows the lowest
-// and the highest value at each pixel.
+// Draws curves into one SVG file, with axes, ticks at round numbers, and a legend if there are
+// several curves. Values that are not finite are gaps. If several points of a curve fall on one
+// column of pixels, only the first, the lowest, the highest and the last are drawn.
 //
-// throws: kInvalidArgument for a curve whose x and y have different lengths; the errors of
-// AtomicFile.
+// throws: kInvalidArgument if x and y of a curve have different lengths; the errors of AtomicFile.
 void write_svg(const std::string& path, const std::vector<Curve>& curves,
                const PlotOptions& options = {}, CallSite where = CallSite::here());
 

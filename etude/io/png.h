@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Images in PNG files, and folders of them as data. Files are not trusted.
+// Images in PNG files, and folders of such files as data. Files are not trusted.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +17,9 @@ namespace ETUDE_API etude {
 namespace io {
 
 struct PngOptions {
-  // 1 grey, 2 grey and alpha, 3 red, green and blue, 4 with alpha; 0: as in the file. Colours are
-  // converted to grey by the weights of ITU-R BT.709, applied to the stored levels. Alpha is
-  // dropped, or added as opaque.
+  // 1: grey. 2: grey and alpha. 3: red, green and blue. 4: red, green, blue and alpha. 0: as in the
+  // file. Colours are converted to grey by the weights of ITU-R BT.709, applied to the stored
+  // levels. Unwanted alpha is dropped. Missing alpha is added as opaque.
   int channels = 0;
 
   static constexpr void ranges(const auto& option) {
@@ -27,14 +27,14 @@ struct PngOptions {
   }
 };
 
-// Reads the image in the file at `path`: uint8 [height, width, channels]. Palettes are converted to
-// colours, and levels of 1, 2, 4 and 16 bits to 8 bits. Interlaced files are accepted. Gamma and
+// Reads the image in the file at `path` as uint8 [height, width, channels]. Palettes are converted
+// to colours, and levels of 1, 2, 4 and 16 bits to 8 bits. Interlaced files are accepted. Gamma and
 // colour profiles are not applied.
 //
-// throws: kNotFound when there is no file; kInvalidArgument for another number of channels;
-//         kDataLoss, with file and offset, when it is not a PNG file, is truncated or altered,
-//         declares more than it can hold or continues after its end; kResourceExhausted beyond
-//         read_limits().
+// throws: kNotFound if the file does not exist; kInvalidArgument for an option out of range;
+//         kDataLoss, with file and offset, if it is not a PNG file, is truncated or altered,
+//         declares more pixels than it can hold, or continues after the image; kResourceExhausted
+//         beyond read_limits().
 // cost:   one pass; at most four bytes per pixel.
 Tensor read_png(const std::string& path, const PngOptions& options = {},
                 CallSite where = CallSite::here());
@@ -42,11 +42,12 @@ Tensor read_png(const std::string& path, const PngOptions& options = {},
 Tensor decode_png(std::span<const uint8_t> file, std::string_view name,
                   const PngOptions& options = {}, CallSite where = CallSite::here());
 
-// Writes an image, [height, width] or [height, width, channels] of 1 to 4 channels: uint8, or
-// floats where 0 is black and 1 is full; values outside are clamped, NaN is black. The file appears
-// whole or not at all.
+// Writes an image to a PNG file, which appears whole or not at all. In floating dtypes 0 is black
+// and 1 is the full level. Values outside [0, 1] are clamped, and NaN becomes black.
 //
-// throws: kInvalidArgument for another shape or dtype; for the file: the errors of AtomicFile.
+// shapes: [height, width], or [height, width, channels] with 1 to 4 channels.
+// dtypes: uint8 and floating.
+// throws: kInvalidArgument for another shape or dtype; the errors of AtomicFile.
 void write_png(const std::string& path, const Tensor& image, CallSite where = CallSite::here());
 
 struct ImageFile {
@@ -55,21 +56,22 @@ struct ImageFile {
 };
 // A folder with one subfolder for each class.
 struct ImageFolder {
-  std::vector<std::string> classes;  // names of the subfolders, in order; the index is the label
-  std::vector<ImageFile> files;      // in order of classes and names
+  std::vector<std::string> classes;  // names of the subfolders, sorted; the index is the label
+  std::vector<ImageFile> files;      // sorted by class, then by name
 };
 
-// Lists the files that end in ".png" in each subfolder of `path`; reads none of them.
+// Lists the files named "*.png" in each subfolder of `path`. Reads no file.
 //
 //   const auto all = io::image_folder("flowers");
 //   auto train = data::from_list(all.files).shuffle(10000, 1)
 //       .map([](const io::ImageFile& f) { return io::load_image(f); },
 //            {.parallel = 8, .on_error = data::OnError::kSkip}).batch(32).prefetch(2);
 //
-// throws: kNotFound when there is no folder, or no file in it.
+// throws: kNotFound if the folder does not exist, or has no such file.
 ImageFolder image_folder(const std::string& path, CallSite where = CallSite::here());
-// Loads an image of such a folder as a sample: inputs float32 [height, width, channels] in [0, 1],
-// labels int32.
+// Loads a listed image as a sample: inputs float32 [height, width, channels] in [0, 1], labels an
+// int32 scalar.
+//
 // throws: as read_png.
 data::Samples load_image(const ImageFile& file, const PngOptions& options = {.channels = 3},
                          CallSite where = CallSite::here());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tensors by name in a safetensors file, and pytrees of tensors by path: `save` and `load` of
-// models. Files are written whole or not at all, and are not trusted when read. For whole training
-// runs see checkpoint.h.
+// models. Files are written whole or not at all. Files that are read are not trusted. For whole
+// training runs see checkpoint/checkpoint.h.
 #pragma once
 
 #include <map>
@@ -25,37 +25,39 @@ struct SafetensorsFile {
   Metadata metadata;
 };
 
-// Writes all tensors to one file, which appears whole or not at all. The format has no complex128:
-// such a tensor is stored as float64 with a last axis of 2, and marked by a metadata entry.
+// Writes all tensors to one file, which appears whole or not at all. The format has no complex128.
+// A complex128 tensor is stored as float64 with a last axis of size 2, and a metadata entry marks
+// the tensor.
 //
 // throws: kInvalidArgument for an absent tensor or a name that is not UTF-8; kFailedPrecondition,
-//         with its name, for a tensor without elements, as in a function that is being traced; for
-//         the file: the errors of AtomicFile.
-// cost:   writes directly from the tensors; no copy.
+//         with the name, for a tensor whose value is not known, as in a traced function; the errors
+//         of AtomicFile.
+// cost:   no copy of tensors on cpu:0.
 void save_safetensors(const std::string& path, const NamedTensors& tensors,
                       const Metadata& metadata = {}, CallSite where = CallSite::here());
 
-// Reads such a file, bit for bit.
+// Reads a safetensors file, bit for bit.
 //
-// throws: kNotFound when there is no file; kDataLoss, with file and offset, when it is truncated or
-//         not a safetensors file; kUnimplemented for a dtype that Etude lacks.
+// throws: kNotFound if the file does not exist; kDataLoss, with file and offset, if it is truncated
+//         or not a safetensors file; kUnimplemented for a dtype that Etude lacks;
+//         kResourceExhausted beyond read_limits().
 SafetensorsFile load_safetensors(const std::string& path, CallSite where = CallSite::here());
 
 struct LoadOptions {
-  bool strict = true;                    // missing, superfluous or unfit tensors are an error
+  bool strict = true;                    // throws if tensors are missing, superfluous or unfit
   std::vector<std::string> ignore = {};  // paths to skip, with all paths below them
   std::map<std::string, std::string> rename = {};  // path in the structure -> name in the file
-  std::string separator = "/";                     // in file names, unless renamed: "." of PyTorch
+  std::string separator = "/";  // in names in the file, unless renamed; PyTorch uses "."
 };
 
-// The result of `load`. With strict=false the caller has to check it.
+// The result of `load`. With strict=false the caller must check the report.
 struct LoadReport {
   std::vector<std::string> loaded;
   std::vector<std::string> missing;  // in the structure, not in the file
   std::vector<std::string> extra;    // in the file, not in the structure
   std::vector<std::string> unfit;  // other shape or dtype: "fc1/weight: float32[400,120] here, ..."
   bool is_complete() const { return missing.empty() && extra.empty() && unfit.empty(); }
-  // Counts, then the paths of each kind.
+  // Returns the counts, then the first paths that are missing, superfluous or unfit.
   std::string to_string() const;
 };
 
@@ -65,13 +67,13 @@ struct Place {
   Tensor* tensor;
 };
 void add_place(std::vector<Place>& places, const std::string& path, Tensor& x);
-// Fills the places. Changes nothing if it throws.
+// Assigns the tensors to the places. An exception leaves all places unchanged.
 LoadReport fill_places(const std::vector<Place>& places, NamedTensors tensors,
                        const LoadOptions& options, std::string_view source);
 }  // namespace internal
 
-// Returns the tensors of a pytree by path, "conv1/filter", including those marked NoDerivative.
-// Absent tensors are left out.
+// Returns the tensors of a pytree by path, such as "conv1/filter". Tensors marked NoDerivative are
+// included. Absent tensors are left out.
 template <class S>
 NamedTensors named_tensors(const S& structure) {
   NamedTensors all;
@@ -81,11 +83,11 @@ NamedTensors named_tensors(const S& structure) {
   return all;
 }
 
-// Assigns tensors to the leaves of a pytree with the same paths. Shapes and dtypes must be those in
-// the pytree; an absent tensor accepts any.
+// Assigns tensors to the leaves of a pytree with the same paths. A tensor must have the shape and
+// dtype of its leaf. An absent leaf accepts any tensor.
 //
-// throws: kInvalidArgument, with the report, if `strict` is true and the report is not empty; the
-//         pytree is then unchanged.
+// throws: kInvalidArgument, with the report, if `strict` is true and the report is not complete.
+//         The pytree is then unchanged.
 template <class S>
 LoadReport assign_tensors(S& structure, NamedTensors tensors, const LoadOptions& options = {},
                           std::string_view source = "the tensors",
@@ -105,8 +107,9 @@ void save(const S& model, const std::string& path, const Metadata& metadata = {}
   save_safetensors(path, named_tensors(model), metadata, where);
 }
 
-// Loads the output of `save` into a model of the same structure. throws: as load_safetensors, and
-// as assign_tensors.
+// Loads the output of `save` into a model of the same structure.
+//
+// throws: as load_safetensors and assign_tensors.
 template <class S>
 LoadReport load(S& model, const std::string& path, const LoadOptions& options = {},
                 CallSite where = CallSite::here()) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The lines of text files as a Dataset: for texts that are read during training.
+// The lines of a text file as a Dataset, for texts that are read during training.
 #pragma once
 
 #include <cstdint>
@@ -12,34 +12,35 @@
 namespace ETUDE_API etude {
 namespace io {
 
-// The lines of a file in order, without "\n" or "\r\n"; the last line needs no end. Bytes are
-// returned unchanged. Each iteration opens the file and reads the bytes that it has then: lines
-// that are appended meanwhile belong to the next iteration. Resuming an iteration only searches for
-// line ends.
+// Returns the lines of a file in order, without "\n" or "\r\n". The last line needs no line end.
+// All other bytes are unchanged. Each iteration opens the file and reads up to the size at that
+// time. Lines that are appended later belong to the next iteration. To resume an iteration, the
+// passed lines are only searched for line ends.
 //
-// throws: during iteration, kNotFound when there is no file, kInvalidArgument when it is no regular
-//         file, kDataLoss, with the offset, when it is cut off meanwhile.
+// throws: during iteration: kNotFound if the file does not exist; kInvalidArgument if it is not a
+//         regular file; kDataLoss, with the offset, if the file becomes shorter.
 data::Dataset<std::string> text_lines(const std::string& path);
 
 // A line with its position.
 struct TextLine {
   std::string file, text;
   int64_t number = 1;  // counted from 1
-  int64_t offset = 0;  // of its first byte
+  int64_t offset = 0;  // of its first byte in the file
 };
-// The same with their positions.
+// Returns the same lines with their positions.
 data::Dataset<TextLine> numbered_lines(const std::string& path);
 
 namespace internal {
-// Rethrows the current exception with the position of the line.
+// Rethrows the current exception with the position of the line. A std::exception that is not an
+// Error becomes an Error with the code kDataLoss.
 [[noreturn]] void throw_in(const TextLine& line);
 }  // namespace internal
 
-// Applies f(text) to each line of a file, as Dataset::map does. File, line and offset are added to
-// an error of f: "map: element 6: t.csv: line 7, offset 112: three columns are missing".
+// Applies f(text) to each line of a file, as Dataset::map does. An error of f also states file,
+// line and offset: "map: element 6: t.csv: line 7, offset 112: three columns are missing".
 //
-//   auto samples = io::map_lines("t.csv", parse, {.parallel = 8, .on_error =
-//   data::OnError::kSkip});
+//   auto samples = io::map_lines("t.csv", parse,
+//                                {.parallel = 8, .on_error = data::OnError::kSkip});
 template <class F>
 auto map_lines(const std::string& path, F f, data::MapOptions options = {},
                CallSite where = CallSite::here()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Values of parameters and options at run time, and descriptions of objects. kinds.h makes objects
-// from them; Python and other languages pass arguments as such values.
+// from descriptions. Python and other languages pass arguments as values.
 #pragma once
 
 #include <concepts>
@@ -34,15 +34,15 @@ using Values = std::vector<Value>;
 
 namespace internal {
 
-// An object and the operations on it that need its type.
+// An object, and the operations that need its type.
 struct Object {
   const std::type_info* type = nullptr;
   std::shared_ptr<const void> value;
-  // y = object(x); null unless the object is called with one tensor.
+  // Returns object(x). Null unless the object is called with one tensor.
   Tensor (*call)(const void* object, const Tensor& x, CallSite where) = nullptr;
-  // The same object as an nn::Layer; null unless `call` is set and the class is a layer.
+  // Returns the object as an nn::Layer. Null unless `call` is set and the class is a layer.
   nn::Layer (*to_layer)(const void* object) = nullptr;
-  // A new object with the same value; null unless it is an optimiser. Returns a RuleOptimizer*.
+  // Returns a copy of the object, a new RuleOptimizer*. Null unless the object is an optimiser.
   void* (*copy_optimizer)(const void* object) = nullptr;
   const Kind* kind = nullptr;  // null: an object of the program, which has no description
   std::shared_ptr<const Description> description;
@@ -50,12 +50,12 @@ struct Object {
 
 }  // namespace internal
 
-// An object of any kind with its description: a layer, an optimiser, a loss. Copies share the
-// object, which never changes. threads: thread-safe to read.
+// An object of any kind, such as a layer, an optimiser or a loss, with its description. Copies
+// share the object, which never changes. threads: thread-safe to read.
 class Made {
  public:
   // Wraps an object of the program as the value of a parameter of type T, such as a function for an
-  // Activation. It has no description.
+  // Activation. The result has no description.
   template <class T>
   static Made host(T value) {
     internal::Object object;
@@ -74,19 +74,19 @@ class Made {
   bool is() const {
     return *object_->type == typeid(T);
   }
-  // The object. To change it, copy it: nn::Dense layer = made.as<nn::Dense>().
-  // throws: kInvalidArgument, with both types, for an object of another type.
+  // Returns the object. To change it, copy it: nn::Dense layer = made.as<nn::Dense>().
+  // throws: kInvalidArgument, with both types, if the object has another type.
   template <class T>
   const T& as(CallSite where = CallSite::here()) const {
     require_type(typeid(T), where);
     return *static_cast<const T*>(object_->value.get());
   }
-  // Calls a layer or an activation. throws: its errors; kInvalidArgument for an object that is not
-  // called with one tensor.
+  // Calls a layer or an activation. throws: the errors of the object; kInvalidArgument if the
+  // object is not called with one tensor.
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
 
   const internal::Object& object() const { return *object_; }
-  // Whether both share one object.
+  // Whether *this and `other` share one object.
   bool same_as(const Made& other) const { return object_ == other.object_; }
 
  private:
@@ -95,8 +95,8 @@ class Made {
   std::shared_ptr<const internal::Object> object_;
 };
 
-// A value of a parameter. Numbers, texts and lists convert to it. An object is given by its
-// description, by its name ("relu") if it needs no parameters, or as an object that was made.
+// A value of a parameter. Numbers, texts and lists convert to it. An object is passed as a Made, as
+// a description, or as a name ("relu") if it needs no parameters.
 class Value {
  public:
   enum class Form : uint8_t {
@@ -132,7 +132,7 @@ class Value {
   Value(Description description);
   Value(Made made);
   // NOLINTEND(google-explicit-constructor)
-  // Defined in the source: tables of kinds would instantiate them hundreds of times.
+  // Defined in value.cc, since tables of kinds would instantiate these functions hundreds of times.
   Value(const Value& other);
   Value(Value&& other) noexcept;
   Value& operator=(const Value& other);
@@ -144,7 +144,7 @@ class Value {
   // throws (all): kInternal for a value of another form.
   bool flag() const;
   int64_t integer() const;
-  double real() const;  // of an integer as well
+  double real() const;  // also converts an integer
   const std::string& text() const;
   DType dtype() const;
   const Tensor& tensor() const;
@@ -152,10 +152,10 @@ class Value {
   const Description& description() const;
   const Made& made() const;
 
-  // "784", "nn.relu", "[1, 2]": shortened, for messages.
+  // Returns a short text for messages: "784", "nn.relu", "[1, 2]".
   std::string to_string() const;
-  // Compares bits. An object equals its description. An object of the program equals only its
-  // copies.
+  // Compares numbers and tensors by their bits. An object equals its description. An object of the
+  // program equals only its copies.
   friend bool operator==(const Value& a, const Value& b) { return a.equals(b); }
 
  private:
@@ -166,8 +166,8 @@ class Value {
       value_;
 };
 
-// Positional values: a braced list, or a vector. This is a separate type, since braces around a
-// vector of values would be that vector and not a list with one element.
+// Positional values: a braced list, or a vector. This is a separate type, since C++ would read
+// braces around a vector of values as the vector itself, not as a list with one element.
 struct Arguments {
   Arguments() = default;
   Arguments(std::initializer_list<Value> list) : values(list) {}
@@ -183,15 +183,16 @@ struct Named {
 using Options = std::vector<Named>;
 
 // Describes an object by its kind and the values of all parameters, in the order of the kind.
-// Defaults are included, so a stored description does not change if a later version changes a
-// default.
+// Defaults are included. A stored description therefore keeps its meaning if a later version
+// changes a default.
 struct Description {
   std::string kind;
   Options values;
 
-  // throws: kInvalidArgument, with similar names, for another name.
+  // Returns the value of a parameter. throws: kInvalidArgument, with similar names, for an unknown
+  // name.
   const Value& at(std::string_view name, CallSite where = CallSite::here()) const;
-  // "nn.Dense(in=784, out=128, activation=nn.relu)", without values that are defaults.
+  // Returns "nn.Dense(in=784, out=128, activation=nn.relu)", without values that are defaults.
   std::string to_string() const;
   friend bool operator==(const Description&, const Description&) = default;
 };

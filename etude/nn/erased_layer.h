@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// nn::Layer: any layer or model as one type, for models that are put together at run time. Its
-// parameters are Parts, so it is trained, staged, frozen and saved like a struct of layers, with
-// the same paths and the same bits.
+// nn::Layer: any layer or model as one type, for models that are put together at run time. The
+// parameters of a Layer are Parts. A Layer is therefore trained, staged, frozen and saved like a
+// struct of layers, with the same paths and the same bits.
 //
 //   std::vector<nn::Layer> layers;
 //   for (int64_t width : widths) layers.emplace_back(nn::Dense(width, width));
@@ -31,7 +31,7 @@ class Layer;
 
 namespace internal {
 
-// The computation of a Layer. Copies of the Layer share it, and it never changes.
+// The computation of a Layer, which never changes. Copies of the Layer share one LayerCode.
 class LayerCode {
  public:
   LayerCode();
@@ -39,17 +39,17 @@ class LayerCode {
   LayerCode& operator=(const LayerCode&) = delete;
   virtual ~LayerCode();
   virtual Tensor call(const etude::Parts& parts, const Tensor& x, CallSite where) const = 0;
-  // The structs of the layer, by path; see parts.h.
+  // Returns the structs of the layer, by path; see parts.h.
   virtual std::vector<Part> find_structs(const etude::Parts& parts) const = 0;
-  // Equal only for copies; a part of the key of staged functions.
+  // Unique in the process. Staged functions use the number as a part of their cache key.
   uint64_t key() const noexcept { return key_; }
 
  private:
   uint64_t key_;
 };
 
-// While alive, reports calls of layers as calls of the parts of `shown`, since the model that runs,
-// `made`, lives for a single call.
+// While alive, reports calls of the layers in `made` as calls of the same layers in `shown`. The
+// model that runs has the parts `made` and lives for a single call.
 class RelayedCalls final : public LayerObserver {
  public:
   RelayedCalls(std::vector<Part> made, std::vector<Part> shown);
@@ -110,27 +110,28 @@ concept LayerLike =
 
 }  // namespace internal
 
-// A module of Layer::graph() by its name. Without a layer it is the earlier module of that name.
+// A named module of Layer::graph(). Without a layer, it repeats the earlier module of its name.
 struct Module;
 
-// A value: copies share their computation, and their tensors until one copy is trained.
+// A value. Copies share their computation, and share their tensors until one copy is trained.
 // threads: thread-compatible.
 class Layer : public Parts {
  public:
-  // Any callable from tensor to tensor: a layer, a struct of layers, a function such as nn::relu.
+  // Wraps any callable from tensor to tensor: a layer, a struct of layers, or a function such as
+  // nn::relu.
   template <class Model>
   requires internal::LayerLike<std::decay_t<Model>> Layer(Model model)
       : Parts(parts_of(model)), code_(std::make_shared<internal::CodeOfModel<Model>>(model)) {}
   Layer(Tensor (*op)(const Arg&));
-  // A function of parts and input: Layer(parts, [](const Parts& p, const Tensor& x) { ... }).
+  // Wraps a function of parts and input: Layer(parts, [](const Parts& p, const Tensor& x) { ... }).
   template <internal::ForwardOfParts F>
   Layer(Parts parts, F forward)
       : Parts(std::move(parts)),
         code_(std::make_shared<internal::CodeOfFunction<F>>(std::move(forward))) {}
 
-  // Layers applied in order, as nn::Sequential; their parts are "layers/0/...", "layers/1/...".
+  // Applies layers in order, as nn::Sequential does. The parts are "layers/0/...", "layers/1/...".
   static Layer sequential(std::vector<Layer> layers);
-  // Named modules applied in order; their parts are "NAME/...". A repeated name without a layer
+  // Applies named modules in order. The parts are "NAME/...". A repeated name without a layer
   // applies the same module again, with the same parameters.
   //
   //   Layer::graph({{"in", nn::Dense(4, 8)}, {"mix", nn::Dense(8, 8)}, {"mix"}, {"mix"}});
@@ -138,10 +139,11 @@ class Layer : public Parts {
   // throws: kInvalidArgument for a new name without a layer, and for a name with two layers.
   static Layer graph(std::vector<Module> modules, CallSite where = CallSite::here());
 
-  // throws: the errors of the layer; LayerError with the path inside this layer.
+  // throws: the errors of the layer. A LayerError has the path inside this layer.
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
 
-  // The same computation with other parts. throws (when called): kInvalidArgument for other names.
+  // Returns the same computation with other parts.
+  // throws (when called): kInvalidArgument if the parts have other names.
   Layer with_parts(Parts parts) const;
 
   // For staged functions and summaries.

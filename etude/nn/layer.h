@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The common parts of layers. A layer is a value with a const call operator from tensor to tensor;
-// its parameters are named tensor fields, and a model is any struct of layers.
+// The common parts of layers. A layer is a value with a const call operator from tensor to tensor.
+// Its parameters are named tensor fields. A model is any struct of layers.
 //
 //   struct Net {
 //     nn::Dense hidden{784, 128, {.activation = nn::relu}};
@@ -33,8 +33,8 @@
 namespace ETUDE_API etude {
 namespace nn {
 
-// A function of tensors: an op such as nn::relu, an op with options such as nn::gelu (called with
-// its default options), or any callable. Empty: the identity.
+// A function from tensor to tensor: an op such as nn::relu, an op with options such as nn::gelu, or
+// any callable. Options have their default values. An empty Activation is the identity.
 class Activation {
  public:
   Activation() = default;
@@ -51,8 +51,8 @@ class Activation {
 
   Tensor operator()(Tensor x) const { return function_ ? function_(x) : x; }
   bool is_empty() const { return !function_; }
-  // The keys of two functions are equal if one is a copy of the other, or if both are the same op
-  // or the same lambda without captures.
+  // Two activations have equal keys if one is a copy of the other, if both have the same op, or if
+  // both have the same lambda without captures.
   uint64_t host_key() const { return key_; }
 
  private:
@@ -72,8 +72,8 @@ class Activation {
   uint64_t key_ = 0;
 };
 
-// The identity of a layer, for comparison only. The class distinguishes a layer from its first
-// field and from an adjacent empty layer, which may have the same address.
+// The identity of a layer, for comparison only. A layer may have the same address as its first
+// field or as an adjacent empty layer. `type` distinguishes these objects.
 struct LayerId {
   const void* address = nullptr;
   std::type_index type = typeid(void);
@@ -86,13 +86,12 @@ struct LayerId {
   friend auto operator<=>(const LayerId&, const LayerId&) = default;
 };
 
-// An error inside a layer, with its place in the model: "conv2 (Conv2D): the input has shape ...".
-// If the model is known (fit, evaluate, infer, summary), the path is the same as in summaries and
-// checkpoints. In a chain of layers the place is an index: "Sequential[2]".
+// An error inside a layer, with the place of the layer in the model: "conv2 (Conv2D): the input has
+// shape ...". If the model is known (fit, evaluate, infer, summary), the place is the path that
+// summaries and checkpoints use. In a chain of layers the place is an index: "Sequential[2]".
 class LayerError : public Error {
  public:
-  // Keeps the code and the text of `cause`. The line is the line of `cause` if it is known, else
-  // `where`.
+  // Keeps the code and the text of `cause`. The line is the line of `cause` if known, else `where`.
   LayerError(LayerId layer, std::string kind, const Error& cause, CallSite where);
 
   // The layer that failed.
@@ -100,10 +99,10 @@ class LayerError : public Error {
   const std::string& kind() const noexcept { return kind_; }
   const std::string& path() const noexcept { return path_; }
 
-  // Returns the same error with "[index]" added to its place, for a layer inside a container of the
+  // Returns the same error with "[index]" added to the place, for a layer inside a container of the
   // kind `container`.
   LayerError inside(const char* container, std::size_t index) const;
-  // The same error with the path of the layer in its model.
+  // Returns the same error with the path of the layer in its model.
   LayerError with_path(std::string path) const;
 
  private:
@@ -117,25 +116,28 @@ class LayerError : public Error {
 
 namespace internal {
 
-// Observes calls of layers, to find their result shapes; see summary.h.
+// Observes calls of layers to find the shapes of results; see summary.h.
 class LayerObserver {
  public:
   virtual ~LayerObserver() = default;
   virtual void called(const LayerId& layer, const char* kind, const Shape& result,
                       int64_t flops) = 0;
 };
-// The observer of this thread; null: none.
+// The observer of this thread, or null.
 LayerObserver*& layer_observer();
 
-// The tensor of a result that summaries show: the result itself, or its first field.
+// Returns the tensor that summaries show for a result: the result itself, or its first field.
 inline const Tensor& shown(const Tensor& result) { return result; }
 template <class R>
 const Tensor& shown(const R& result) {
   return shown(std::get<0>(etude::internal::fields(result)));
 }
 
-// Runs the computation of a layer called at `where`: reports the result and its `flops` per element
-// to the observer, and adds the layer's name to errors. throws: LayerError for every Error.
+// Runs `fn`, the computation of a layer that is called at `where`. Reports the shape of the result
+// and the number of operations to the observer; `flops` is the number per element of the result.
+// Adds the kind of the layer to errors.
+//
+// throws: LayerError for every Error.
 template <class Layer, class Fn>
 auto run_layer(const Layer* layer, const char* kind, CallSite where, int64_t flops, const Fn& fn) {
   const CallScope scope(where);
@@ -153,7 +155,7 @@ auto run_layer(const Layer* layer, const char* kind, CallSite where, int64_t flo
   }
 }
 
-// Calls any callable that is used as a layer, passing on the caller's line.
+// Calls any callable that is used as a layer. Passes on the line of the caller.
 template <class Layer>
 Tensor call_layer(const Layer& layer, const Tensor& x, CallSite where) {
   if constexpr (std::is_invocable_v<const Layer&, const Tensor&, CallSite>) {
@@ -168,8 +170,10 @@ Tensor call_layer(const Layer& layer, const Tensor& x, CallSite where) {
 // Returns the same error with `name` in front and the line `where`.
 Error restated(const Error& error, const std::string& name, CallSite where);
 
-// throws: kInvalidArgument, stating the requirement and the shape of x, unless x has `rank` axes
-//         (rank < 0: at least -rank) and its last axis has `features` elements (any if negative).
+// Checks that x has `rank` axes, or at least -rank if `rank` is negative. If `features` is not
+// negative, the last axis must have that size.
+//
+// throws: kInvalidArgument, with the requirement and the shape of x.
 void require_input(const Tensor& x, int rank, int64_t features, const Tensor& parameter,
                    const char* parameter_name);
 

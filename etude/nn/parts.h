@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The parts of a model by path and identity, found by reflection. Used by summaries, and to name
-// the layer of an error. For parameters alone use for_each_leaf of base/structure.h.
+// the layer of an error. For parameters only, use for_each_leaf of base/structure.h.
 #pragma once
 
 #include <cstdint>
@@ -35,14 +35,14 @@ void count_parameters(const T& x, int64_t& parameters, int64_t& bytes) {
   }
 }
 
-// The structs of a model. Each struct comes before its members.
+// Returns the structs of a model. A struct comes before its members.
 template <class Model>
 std::vector<Part> find_parts(const Model& model) {
   std::vector<Part> parts;
   for_each_struct(model, [&](const std::string& path, const auto& x) {
     Part& part = parts.emplace_back(Part{path, LayerId::of(x), 0, 0});
     count_parameters(x, part.parameters, part.bytes);
-    if constexpr (requires { x.find_structs(); }) {  // a Layer: the structs that it is made of
+    if constexpr (requires { x.find_structs(); }) {  // a Layer: the structs inside
       for (Part& inner : x.find_structs()) {
         if (!path.empty()) inner.path = inner.path.empty() ? path : path + "/" + inner.path;
         parts.push_back(std::move(inner));
@@ -52,11 +52,11 @@ std::vector<Part> find_parts(const Model& model) {
   return parts;
 }
 
-// The part that is this layer; null if there is none. If a derived class has the same address as
-// its base, the innermost part.
+// Returns the part with the address and type of the layer. If only the address of a part matches,
+// as for a base class, returns the innermost part at this address. Returns null if there is none.
 const Part* part_of(const std::vector<Part>& parts, const LayerId& layer);
 
-// Calls model(x) at `where`. throws: errors of layers, with their path in `model`.
+// Calls model(x) at `where`. throws: the errors of layers, with the path of the layer in `model`.
 template <class Model>
 Tensor call_model(const Model& model, const Tensor& x, CallSite where) {
   try {
@@ -74,7 +74,7 @@ Tensor call_model(const Model& model, const Tensor& x, CallSite where) {
 // Calls model(x) in the inference phase: dropout is the identity, and normalisation uses running
 // statistics.
 //
-// throws: the errors of the model; errors of layers name their path, "conv2 (Conv2D): ...".
+// throws: the errors of the model. The error of a layer has its path: "conv2 (Conv2D): ...".
 template <class Model>
 Tensor infer(const Model& model, const Tensor& x, CallSite where = CallSite::here()) {
   const PhaseScope inference(Phase::kInference);

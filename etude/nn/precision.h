@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Precision: a layer or a whole model that computes in one dtype and stores its parameters in
-// another. It works with fit unchanged, and no other code needs to know its dtypes.
+// another dtype. fit and other code need no change.
 //
 //   nn::Precision model(Net(), nn::kMixedBFloat16);
 //   nn::fit(model, optimizer, data, nn::softmax_cross_entropy, {.epochs = 10});
@@ -26,8 +26,8 @@ namespace ETUDE_API etude {
 namespace nn {
 
 struct PrecisionPolicy {
-  DType compute = kFloat32;    // of inputs and parameters while the layer runs
-  DType parameter = kFloat32;  // of the parameters between calls, and so of gradients and updates
+  DType compute = kFloat32;    // of inputs and parameters during a call
+  DType parameter = kFloat32;  // of parameters between calls, and of gradients and updates
   DType output = kFloat32;     // of the result
 };
 inline constexpr PrecisionPolicy kMixedBFloat16{.compute = kBFloat16};
@@ -35,14 +35,15 @@ inline constexpr PrecisionPolicy kMixedFloat16{.compute = kFloat16};
 
 namespace internal {
 
-// x in another floating dtype; integer and absent tensors are unchanged.
+// Returns x in another floating dtype. Returns other tensors unchanged: integers, bools, complex
+// numbers and absent tensors.
 Tensor in_precision(const Tensor& x, DType dtype);
 void check_policy(const PrecisionPolicy& policy, CallSite where);
-// The dtype of the state of a layer with parameters of dtype `parameter`: at least float32, since
-// state changes by small steps.
+// Returns the dtype of state for parameters of dtype `parameter`: at least float32, since state
+// changes by small steps.
 DType state_dtype(DType parameter);
 
-// The tensors of a model that a cast skips: state, and the tensors of parts with their own policy.
+// The tensors of a model that a cast skips: state, and all tensors of parts with their own policy.
 class KeptTensors {
  public:
   template <class Model>
@@ -74,9 +75,9 @@ class KeptTensors {
   std::vector<const Tensor*> all_;
 };
 
-// The model with all floating tensors in `dtype`, except the tensors of KeptTensors. Derivatives
-// pass through the casts. If a layer of the result updates its state, the update reaches the
-// operator that runs the original model.
+// Returns the model with all floating tensors in `dtype`, except the tensors of KeptTensors.
+// Derivatives pass through the casts. If a layer of the result updates its state, the update
+// reaches the operator that runs the original model.
 template <class Model>
 Model model_in(Model model, DType dtype) {
   if constexpr (HasLeaf<Model, Tensor, Marked::kVisit>::value) {
@@ -99,8 +100,8 @@ struct StateIn {
   }
 };
 
-// While alive, translates addresses for the layer observer of this thread: the observer sees the
-// layers of `copy` as the layers of `original`.
+// While alive, reports calls of layers in `copy` to the layer observer of this thread as calls of
+// the layers in `original`.
 class WatchedCopy {
  public:
   template <class Layer>
@@ -120,14 +121,14 @@ class WatchedCopy {
 
 }  // namespace internal
 
-// A layer or model under a policy. Each call casts the parameters and floating inputs to the
-// compute dtype, and the results to the output dtype. The layers inside do not mix precisions: an
-// op with operands of several floating dtypes throws. State, such as running statistics, remains
+// A layer or model with a policy. Each call casts the parameters and a floating input to the
+// compute dtype, and the result to the output dtype. State, such as running statistics, remains
 // float32, or float64 if the parameters are float64. A part that is itself a Precision uses its own
 // policy.
 //
 // throws (construction): kInvalidArgument for a dtype that is not floating. throws (call): the
-// errors of the layer, with its path; kInvalidArgument for a call that mixes floating dtypes.
+// errors of the layer, with the path of the layer; kInvalidArgument for an op whose operands have
+// several floating dtypes.
 template <class Layer>
 class Precision {
  public:

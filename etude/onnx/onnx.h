@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// ONNX: a function as a model that other programs run, such as onnxruntime.
+// Exports a function as an ONNX model for other programs, such as onnxruntime.
 //
 //   onnx::save("lenet.onnx", saved::bind(predict, model));
 //   onnx::save("lenet.onnx", saved::load("lenet").function("predict"));
 //
-// The model holds one graph of the function, and the values of its state. Call the function before
-// it is exported, or give it a signature. Calls with two sizes of a batch make one model for all
-// sizes. Inputs and results have the names of saved functions, and weights their paths,
-// "model/fc1/weight". docs/saved_functions.md shows more.
+// The model holds one graph of the function and the values of its state. Call the function before
+// the export, or give it a signature. Calls with two batch sizes make one model for all sizes.
+// Inputs and results have the same names as in a saved function. Weights have their paths as names,
+// such as "model/fc1/weight". docs/saved_functions.md shows more.
 #pragma once
 
 #include <cstdint>
@@ -25,25 +25,26 @@ namespace ETUDE_API etude {
 namespace onnx {
 
 struct SaveOptions {
-  // The versions of ONNX's ops that a model may use.
+  // The range of `opset`.
   static constexpr int64_t kOldestOpset = 17, kNewestOpset = 21;
 
-  // The version of ONNX's ops. Runtimes take models of versions that they know.
+  // The version of ONNX's ops that the model uses. A runtime accepts only versions that it knows.
   int64_t opset = 17;
-  // The function, if a folder or a program has several.
+  // The name of the function, if the entries have several functions.
   std::string function = {};
-  // The number of the graph, as saved::Function::explain() lists graphs. 0: the first graph for
-  // many sizes, else the first graph.
+  // The number of the graph in the list of saved::Function::explain(), from 1 on. 0: the first
+  // graph that serves many sizes, or the first graph if no graph does.
   int64_t graph = 0;
-  // The graphs of the training phase, in which dropout draws and layers use the batch.
+  // Whether `graph` = 0 selects among the graphs of the training phase. In this phase normalisation
+  // uses the statistics of the batch.
   bool training = false;
-  // Whether sizes that vary between calls stay open, as `dim_param`. Else the model has the sizes
-  // of the first call.
+  // Whether sizes that vary between calls stay open, as `dim_param`. If false, the model has the
+  // sizes of the first call.
   bool open_sizes = true;
   // A text for readers of the model.
   std::string doc = {};
-  // If the weights have more bytes in all, they are in a second file in the folder of the model,
-  // which must be moved with it. A model in one file has less than 2 GiB.
+  // If all weights together have more bytes, they are written to a second file in the folder of the
+  // model. Move both files together. A model in one file has less than 2 GiB.
   int64_t external_bytes = int64_t{1} << 30;
 
   static constexpr void ranges(const auto& option) {
@@ -54,21 +55,23 @@ struct SaveOptions {
 };
 
 namespace internal {
-// The name of a function as the name of an entry, which has no '/'.
+// Returns the name of an entry for a function of this name. The name of an entry has no '/'.
 std::string entry_name(const std::string& name);
 }  // namespace internal
 
-// Writes a function of these entries to `file`, which appears whole or not at all. Entries are as
-// saved::save() takes them: a function with the objects that hold its Variables.
+// Writes a function of these entries to `file`, which appears whole or not at all. saved::save()
+// takes the same entries: a function, and the objects that hold its Variables.
 //
-// throws: kUnimplemented for a call that ONNX has no form for, with the user's line, and for a
-//   function that changes state or draws random numbers; kFailedPrecondition for a function
-//   without a graph, or with state without a value; kInvalidArgument for an unknown function or
-//   graph; errors of files as AtomicFile.
-// cost: no copy of a weight, unless ONNX has its axes in another order.
+// throws: kUnimplemented, with the user's line, for a call that has no form in ONNX; kUnimplemented
+//         for a function that changes state or draws random numbers; kFailedPrecondition for a
+//         function without a graph, or with state without a value; kNotFound for an unknown
+//         function; kInvalidArgument for an unknown graph, and for several functions without a
+//         name in `options`; the errors of AtomicFile.
+// cost:   no copy of a weight, unless ONNX has its axes in another order.
 void save(const std::filesystem::path& file, const std::vector<saved::Entry>& entries,
           const SaveOptions& options = {}, CallSite where = CallSite::here());
-// The same for a staged function, a bound function, a loaded function or a loaded program.
+// Writes a staged function, a bound function, a loaded function or a function of a loaded program.
+// throws and cost: as above.
 template <class R, class... A>
 void save(const std::filesystem::path& file, const etude::Function<R(A...)>& f,
           const SaveOptions& options = {}, CallSite where = CallSite::here()) {

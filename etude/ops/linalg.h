@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions of etude that etude::linalg also names, as the linear algebra extension of the Python
-// Array API standard does. Other functions of etude::linalg are in ops.h.
+// Functions of etude that are also members of etude::linalg, as in the linear algebra extension of
+// the Python Array API standard. All other functions of etude::linalg are in ops.h.
 #pragma once
 
 #include "etude/ops.h"
