@@ -66,7 +66,7 @@ Tensor truncated_normal(const IntList& shape, const NormalOptions& options = {},
 struct DrawOptions {
   std::optional<DType> dtype = {};
   Tensor key = {};
-  std::optional<Device> device = {};  // default: of the DeviceScope, else of p or the logits
+  std::optional<Device> device = {};  // default: of the DeviceScope, else of the operand or cpu:0
 };
 // Draws uniform integers in [low, high), int32 by default.
 //
@@ -74,7 +74,6 @@ struct DrawOptions {
 Tensor randint(const IntList& shape, int64_t low, int64_t high, const DrawOptions& options = {},
                CallSite where = CallSite::here());
 // Draws bools that are true with probability p. p broadcasts to `shape`, by default the shape of p.
-// Without a device and a DeviceScope, the draws are on the device of p.
 //
 // throws: kInvalidArgument for p outside [0, 1]. Not checked while a graph is recorded.
 Tensor bernoulli(const Tensor& p, const IntList& shape = {}, const DrawOptions& options = {},
