@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs code of a staged function at once, outside of its graph.
+// init_scope(f): runs code of a staged function at once, outside of its graph.
 #pragma once
 
 #include <type_traits>
@@ -17,8 +17,8 @@ namespace internal {
 
 class EnclosingTrace;
 
-// While alive, this thread has no trace, tape or other context around it. Scopes of the ambient
-// state remain.
+// While alive, this thread is outside of all traces, tapes and other contexts. Scopes of the
+// ambient state remain.
 // threads: confined to the thread that made it.
 class OutsideScope {
  public:
@@ -37,7 +37,7 @@ class OutsideScope {
 
 }  // namespace internal
 
-// Returns f(), run outside of all traces and tapes: its calls run at once and are in no graph.
+// Returns f(), run outside of all traces and tapes. The calls of f run at once and are in no graph.
 //
 //   Variable steps = init_scope([] { return Variable(0); });
 //
