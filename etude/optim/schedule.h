@@ -68,9 +68,9 @@ Schedule constant(double value);
 // values[0] before update bounds[0], values[1] before bounds[1], ..., then the last value.
 Schedule piecewise(std::vector<int64_t> bounds, std::vector<double> values,
                    CallSite where = CallSite::here());
-// base factor^floor(t / every).
+// base times factor^floor(t / every).
 Schedule step(double base, double factor, int64_t every, CallSite where = CallSite::here());
-// base rate^t.
+// base times rate^t.
 Schedule exponential(double base, double rate);
 // base / (1 + rate t).
 Schedule inverse_time(double base, double rate);
@@ -100,7 +100,7 @@ struct OneCycleOptions {
 // cosine waves.
 Schedule one_cycle(double max, int64_t T, OneCycleOptions options = {},
                    CallSite where = CallSite::here());
-// Rises like linear_warmup(base, warmup), then falls as base sqrt(warmup / (t + 1)).
+// Rises like linear_warmup(base, warmup), then falls as base times sqrt(warmup / (t + 1)).
 Schedule inverse_sqrt(double base, int64_t warmup, CallSite where = CallSite::here());
 
 // The product of schedules: chain({cosine(0.1, 100), step(1, 0.5, 30)}).
@@ -120,7 +120,7 @@ struct Segment {
 // Concatenates segments. Each segment goes from its start to its end. Afterwards the value stays at
 // the end of the last segment.
 // throws: kInvalidArgument for an unknown shape, for a number of updates below 1, for an empty
-//   list, and for an exponential segment whose start or end is not above 0.
+// list, and for an exponential segment whose start or end is not above 0.
 Schedule segments(const std::vector<Segment>& parts, CallSite where = CallSite::here());
 
 }  // namespace optim

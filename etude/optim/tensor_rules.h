@@ -152,7 +152,7 @@ struct ShampooOptions {
 // computes the roots from matrix products. A filter counts as a matrix, as in Muon. Tensors with
 // fewer than two axes take the step of AdaGrad, which is the same method with a diagonal sum.
 // cost: each step of a matrix computes 180 products of the size of L, and 180 of the size of R. So
-//   matrices should be small.
+// matrices should be small.
 class Shampoo : public internal::OptimizerWith<ShampooOptions> {
  public:
   explicit Shampoo(ShampooOptions options = {}, CallSite where = CallSite::here());

@@ -86,7 +86,7 @@ struct LossScalingOptions {
 // Divides gradients by the scale of the loss, RuleOptimizer::loss_scale(). If a gradient is not
 // finite, skips the update and lowers the scale. nn::fit multiplies the loss by the scale.
 // cost: outside of graphs, each update reads whether all gradients are finite. The read ends a
-//   segment of lazy calls.
+// segment of lazy calls.
 Transform loss_scaling(const LossScalingOptions& options = {}, CallSite where = CallSite::here());
 
 // Freezes the tensors whose paths match `pattern` (path_matches): their gradients are ignored. The
