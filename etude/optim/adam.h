@@ -33,7 +33,7 @@ struct AdamOptions {
   double beta1 = 0.9;
   double beta2 = 0.999;
   double eps = 1e-8;
-  double decay = 0;         // the rate is lr / (1 + decay * updates done)
+  double decay = 0;         // lr / (1 + decay * updates done)
   double weight_decay = 0;  // weight_decay * parameter is added to the gradient
   bool amsgrad = false;     // divide by the root of the highest v so far
 

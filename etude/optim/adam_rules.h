@@ -135,8 +135,8 @@ struct ScheduleFreeAdamWOptions {
     option("weight_decay", &ScheduleFreeAdamWOptions::weight_decay, at_least(0));
   }
 };
-// ScheduleFreeSGD (descent_rules.h) with beta1 in place of beta, and with z -= lr (g / (sqrt(v / (1
-// - beta2^t)) + eps) + weight_decay w), where v is as in Adam.
+// ScheduleFreeSGD (descent_rules.h) with beta1 in place of beta, v as in Adam, and
+// z -= lr (g / (sqrt(v / (1 - beta2^t)) + eps) + weight_decay w).
 class ScheduleFreeAdamW : public internal::OptimizerWith<ScheduleFreeAdamWOptions> {
  public:
   explicit ScheduleFreeAdamW(ScheduleFreeAdamWOptions options = {},

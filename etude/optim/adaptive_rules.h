@@ -17,7 +17,7 @@ struct RMSPropOptions {
   Schedule lr = 1e-3;
   double rho = 0.9;
   double eps = 1e-8;
-  double decay = 0;  // the rate is lr / (1 + decay * updates done)
+  double decay = 0;  // lr / (1 + decay * updates done)
   double momentum = 0;
   bool centered = false;  // divide by the standard deviation instead of the root mean square
 

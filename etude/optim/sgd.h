@@ -11,7 +11,7 @@ namespace optim {
 struct SGDOptions {
   Schedule lr = 0.01;
   double momentum = 0;
-  double decay = 0;  // the rate is lr / (1 + decay * updates done)
+  double decay = 0;  // lr / (1 + decay * updates done)
   bool nesterov = false;
   double weight_decay = 0;  // weight_decay * parameter is added to the gradient
   double dampening = 0;     // of the gradient in v

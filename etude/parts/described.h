@@ -38,7 +38,7 @@ concept Describable = !std::is_same_v<T, Described> && std::copy_constructible<T
 template <class T>
 concept TextLike = std::is_convertible_v<const T&, std::string_view>;
 
-// throws: kInvalidArgument, always: `value` is not of this type, or is out of its range.
+// throws: kInvalidArgument, always: `value` is not of the type `type`, or is out of its range.
 [[noreturn]] void throw_described(const Described& value, std::string_view type);
 
 }  // namespace internal

@@ -93,7 +93,7 @@ class Adam(Optimizer):
       beta1 (float, default 0.9), in [0, 1)
       beta2 (float, default 0.999), in [0, 1)
       eps (float, default 1e-08), at least 0
-      decay (float, default 0.0), at least 0: the rate is lr / (1 + decay * updates done)
+      decay (float, default 0.0), at least 0: lr / (1 + decay * updates done)
       weight_decay (float, default 0.0), at least 0: weight_decay * parameter is added to the gradient
       amsgrad (bool, default False): divide by the root of the highest v so far"""
 
@@ -218,7 +218,7 @@ class RMSProp(Optimizer):
       lr (number or schedule, default 0.001), at least 0
       rho (float, default 0.9), in [0, 1)
       eps (float, default 1e-08), at least 0
-      decay (float, default 0.0), at least 0: the rate is lr / (1 + decay * updates done)
+      decay (float, default 0.0), at least 0: lr / (1 + decay * updates done)
       momentum (float, default 0.0), in [0, 1)
       centered (bool, default False): divide by the standard deviation instead of the root mean square"""
 
@@ -242,7 +242,7 @@ class SGD(Optimizer):
     Args:
       lr (number or schedule, default 0.01), at least 0
       momentum (float, default 0.0), in [0, 1)
-      decay (float, default 0.0), at least 0: the rate is lr / (1 + decay * updates done)
+      decay (float, default 0.0), at least 0: lr / (1 + decay * updates done)
       nesterov (bool, default False)
       weight_decay (float, default 0.0), at least 0: weight_decay * parameter is added to the gradient
       dampening (float, default 0.0), in [0, 1]: of the gradient in v"""
@@ -250,7 +250,7 @@ class SGD(Optimizer):
     def __init__(self, *, lr: Any = ..., momentum: float = ..., decay: float = ..., nesterov: builtins.bool = ..., weight_decay: float = ..., dampening: float = ...) -> None: ...
 
 class ScheduleFreeAdamW(Optimizer):
-    """ScheduleFreeSGD (descent_rules.h) with beta1 in place of beta, and with z -= lr (g / (sqrt(v / (1 - beta2^t)) + eps) + weight_decay w), where v is as in Adam.
+    """ScheduleFreeSGD (descent_rules.h) with beta1 in place of beta, v as in Adam, and z -= lr (g / (sqrt(v / (1 - beta2^t)) + eps) + weight_decay w).
 
     Args:
       lr (number or schedule, default 0.0025), at least 0
