@@ -137,8 +137,8 @@ class Entry {
   int64_t loaded_function_ = -1;
 };
 
-// Writes the functions and their state to `folder`. The new folder replaces the old one in a single
-// step. If a save is killed, the functions saved there before remain. Two savers take turns.
+// Writes the functions and their state to `folder`. The change happens in a single step. So if a
+// save is killed, the functions that were saved there before remain. Two savers take turns.
 //
 // throws: kFailedPrecondition for a Variable that no entry reaches, and for a function without a
 //   graph for its bound objects; kUnimplemented, with the user's line, for content that exists only

@@ -220,7 +220,7 @@ class FunctionCore {
   // has then begun. Pass a null `first` if the caller cannot run the host function.
   //
   // throws: the errors of the host function, and no graph is then kept; kUnimplemented for a
-  //   function that calls itself with arguments of the same types while it is traced for them;
+  //   function that calls itself with the same types and host values while it is traced for them;
   //   kFailedPrecondition for an argument that belongs to a trace or a vmap of another thread.
   TraceRef find_or_trace(const Arguments& call, const ArgumentNames& names, const HostRun& run,
                          FirstRun* first, CallSite where);
