@@ -3,9 +3,9 @@
 //
 //   for (const Tensor& row : x) h = tanh(h + row);
 //
-// One call of the op unstack makes the rows when the loop begins. So a later write to x changes no
-// row, and a gradient costs as much as one stack of the rows. Staged functions unroll the loop. For
-// users; the library itself calls unstack.
+// The loop begins with one call of the op unstack, which makes all rows. So a later write to x
+// changes no row. A gradient costs as much as one stack of the rows. Staged functions unroll the
+// loop. For users: the library itself calls unstack.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@
 
 namespace ETUDE_API etude {
 
-// Iterates over the rows of a tensor. A model of std::input_iterator; its end is
+// The iterator of a loop over rows. It models std::input_iterator, and its end is
 // std::default_sentinel. Copies share the rows. threads: thread-compatible.
 class RowIterator {
  public:
@@ -46,11 +46,12 @@ class RowIterator {
   std::size_t at_ = 0;
 };
 
-// The first slice along axis 0 of x, and the end of the slices. For range-for.
+// begin() returns an iterator at the first row: row i is slice i of x along axis 0. end() returns
+// the end of the rows. For range-for.
 //
 // shapes: x [n, ...]; each row [...].
-// throws: kInvalidArgument for a scalar; kFailedPrecondition for an absent tensor; if the size n is
-//         open in a staged function, the error of reading an open size.
+// throws: kInvalidArgument for a scalar; kFailedPrecondition for an absent tensor. A staged
+//   function fails with kFailedPrecondition if its signature leaves n open.
 // cost:   one call of unstack.
 RowIterator begin(const Tensor& x, CallSite where = CallSite::here());
 template <ReadableAsTensor T>

@@ -10,7 +10,8 @@ namespace optim {
 
 namespace internal {
 
-// The option ranges of Adam and related rules. O has at least these options.
+// Calls row(name, option, range) for the options that Adam and related rules share. O must have
+// these options.
 template <class O>
 constexpr void adam_ranges(const auto& row) {
   row("lr", &O::lr, at_least(0));
@@ -33,8 +34,8 @@ struct AdamOptions {
   double beta2 = 0.999;
   double eps = 1e-8;
   double decay = 0;         // lr / (1 + decay * updates done)
-  double weight_decay = 0;  // times the parameter, added to the gradient
-  bool amsgrad = false;     // divide by the highest variance so far
+  double weight_decay = 0;  // weight_decay * parameter is added to the gradient
+  bool amsgrad = false;     // divide by the root of the highest v so far
 
   static constexpr void ranges(const auto& option) {
     internal::decaying_adam_ranges<AdamOptions>(option);
@@ -50,7 +51,7 @@ class Adam : public internal::OptimizerWith<AdamOptions> {
       : Adam("Adam", std::move(options), false, where) {}
 
   using OptimizerWith::options;
-  // The options may change between updates, except amsgrad.
+  // All options except amsgrad may change between updates.
   AdamOptions& options() { return options_; }
 
  protected:

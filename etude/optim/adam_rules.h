@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Optimisers of the family of Adam: AdaMax, RAdam, NAdam, AdaBelief, Yogi and schedule-free AdamW.
+// The Adam family of optimisers: AdaMax, RAdam, NAdam, AdaBelief, Yogi and schedule-free AdamW.
 // Adam and AdamW: adam.h.
 #pragma once
 
@@ -37,13 +37,14 @@ struct RAdamOptions {
   double beta2 = 0.999;
   double eps = 1e-8;
   double decay = 0;
-  double weight_decay = 0;  // times the parameter, added to the gradient
+  double weight_decay = 0;  // weight_decay * parameter is added to the gradient
 
   static constexpr void ranges(const auto& option) {
     internal::decaying_adam_ranges<RAdamOptions>(option);
   }
 };
-// Adam that starts as momentum alone, until the variance of its scale is bounded (Liu et al. 2020).
+// Starts with momentum alone. Takes rectified steps of Adam once the variance of the adaptive rate
+// is bounded (Liu et al. 2020).
 class RAdam : public internal::OptimizerWith<RAdamOptions> {
  public:
   explicit RAdam(RAdamOptions options = {}, CallSite where = CallSite::here());
@@ -59,7 +60,7 @@ struct NAdamOptions {
   double eps = 1e-8;
   double decay = 0;
   double weight_decay = 0;
-  double psi = 0.004;  // growth rate of the momentum, beta1 (1 - 0.96^(t psi) / 2)
+  double psi = 0.004;  // the momentum of update t is beta1 (1 - 0.96^(t psi) / 2)
 
   static constexpr void ranges(const auto& option) {
     internal::decaying_adam_ranges<NAdamOptions>(option);
@@ -102,7 +103,7 @@ struct YogiOptions {
   double beta2 = 0.999;
   double eps = 1e-3;
   double initial_accumulator = 1e-6;
-  double weight_decay = 0;  // times the parameter, added to the gradient
+  double weight_decay = 0;  // weight_decay * parameter is added to the gradient
 
   static constexpr void ranges(const auto& option) {
     internal::adam_ranges<YogiOptions>(option);
@@ -110,7 +111,8 @@ struct YogiOptions {
     option("weight_decay", &YogiOptions::weight_decay, at_least(0));
   }
 };
-// Adam with v -= (1 - beta2) sign(v - g^2) g^2, from initial_accumulator (Zaheer et al. 2018).
+// Adam with v -= (1 - beta2) sign(v - g^2) g^2 (Zaheer et al. 2018). v starts as
+// initial_accumulator.
 class Yogi : public internal::OptimizerWith<YogiOptions> {
  public:
   explicit Yogi(YogiOptions options = {}, CallSite where = CallSite::here());
@@ -133,7 +135,8 @@ struct ScheduleFreeAdamWOptions {
     option("weight_decay", &ScheduleFreeAdamWOptions::weight_decay, at_least(0));
   }
 };
-// The same with z -= lr (g / (sqrt(v / (1 - beta2^t)) + eps) + weight_decay w), v as in Adam.
+// ScheduleFreeSGD (descent_rules.h) with beta1 in place of beta, v as in Adam, and
+// z -= lr (g / (sqrt(v / (1 - beta2^t)) + eps) + weight_decay w).
 class ScheduleFreeAdamW : public internal::OptimizerWith<ScheduleFreeAdamWOptions> {
  public:
   explicit ScheduleFreeAdamW(ScheduleFreeAdamWOptions options = {},

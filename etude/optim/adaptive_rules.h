@@ -19,7 +19,7 @@ struct RMSPropOptions {
   double eps = 1e-8;
   double decay = 0;  // lr / (1 + decay * updates done)
   double momentum = 0;
-  bool centered = false;  // divide by the standard deviation, not the root mean square
+  bool centered = false;  // divide by the standard deviation instead of the root mean square
 
   static constexpr void ranges(const auto& option) {
     option("lr", &RMSPropOptions::lr, at_least(0));
@@ -29,8 +29,9 @@ struct RMSPropOptions {
     option("momentum", &RMSPropOptions::momentum, up_to(0, 1));
   }
 };
-// v = rho v + (1 - rho) g^2; w -= lr g / (sqrt(v) + eps). With `centered`, v is reduced by the
-// square of the running mean of g. With momentum, b = momentum b + that quotient, and w -= lr b.
+// v = rho v + (1 - rho) g^2;  w -= lr g / (sqrt(v) + eps). `centered` subtracts the square of the
+// running mean of g from v under the root. With momentum, b = momentum b + g / (sqrt(v) + eps), and
+// w -= lr b.
 class RMSProp : public internal::OptimizerWith<RMSPropOptions> {
  public:
   explicit RMSProp(RMSPropOptions options = {}, CallSite where = CallSite::here());
@@ -97,9 +98,10 @@ struct FTRLOptions {
     option("beta", &FTRLOptions::beta, at_least(0));
   }
 };
-// Follow the regularised leader, by coordinate (McMahan et al. 2013). The rates fall with the
-// square root of n. n' = n + g^2; z += g - (sqrt(n') - sqrt(n)) / lr w; w = -(z - sign(z) l1) /
-// (sqrt(n') / lr + 2 l2 + beta / lr) where |z| > l1, else 0.
+// Follow the regularised leader for each element (McMahan et al. 2013). The rates fall in
+// proportion to 1 / sqrt(n). n starts as initial_accumulator.
+// n' = n + g^2;  z += g - (sqrt(n') - sqrt(n)) / lr w;
+// w = -(z - sign(z) l1) / (sqrt(n') / lr + 2 l2 + beta / lr) if |z| > l1, else 0.
 class FTRL : public internal::OptimizerWith<FTRLOptions> {
  public:
   explicit FTRL(FTRLOptions options = {}, CallSite where = CallSite::here());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Optimisers that step along the gradient, its sign, or a running mean of it: Lion, Rprop, ASGD and
+// Optimisers that step along the gradient, its sign or its running mean: Lion, Rprop, ASGD and
 // schedule-free SGD. SGD itself: sgd.h.
 #pragma once
 
@@ -36,9 +36,9 @@ class Lion : public internal::OptimizerWith<LionOptions> {
 };
 
 struct RpropOptions {
-  double lr = 0.01;     // initial step size; scaling the rate later has no effect
+  double lr = 0.01;     // initial step size; scale_rate() has no effect
   double shrink = 0.5;  // factor of the step size when the gradient changes sign
-  double grow = 1.2;    // factor otherwise
+  double grow = 1.2;    // factor of the step size when the gradient keeps its sign
   double min_size = 1e-6;
   double max_size = 50;
 
@@ -50,9 +50,9 @@ struct RpropOptions {
     option("max_size", &RpropOptions::max_size, above(0));
   }
 };
-// Uses only the sign of the gradient; each element has its own step size. When the gradient changes
-// sign, the step size shrinks and the step is skipped (Riedmiller and Braun 1993). Use it with full
-// batches.
+// Uses only the sign of the gradient. Each element has a step size of its own. If the gradient of
+// an element changes sign, the step size shrinks and the step is skipped (Riedmiller and Braun
+// 1993). Use full batches.
 class Rprop : public internal::OptimizerWith<RpropOptions> {
  public:
   explicit Rprop(RpropOptions options = {}, CallSite where = CallSite::here());
@@ -61,15 +61,15 @@ class Rprop : public internal::OptimizerWith<RpropOptions> {
   const Schedule& schedule() const override { return lr_; }
   internal::StateStart start_of(std::string_view state, const Tensor& value) const override;
 
-  Schedule lr_;  // of the options
+  Schedule lr_;  // the option lr
   ETUDE_FIELDS(Rprop, slots_);
 };
 
 struct ASGDOptions {
   Schedule lr = 1e-2;
   double lambda = 1e-4;  // decay of the weights
-  double alpha = 0.75;   // exponent of the fall of the rate
-  double start = 1e6;    // the first update whose weights are averaged
+  double alpha = 0.75;   // exponent of the decay of the rate
+  double start = 1e6;    // number of updates before averaging starts
   double weight_decay = 0;
 
   static constexpr void ranges(const auto& option) {
@@ -82,7 +82,7 @@ struct ASGDOptions {
 };
 // Averaged SGD (Polyak and Juditsky 1992): e = lr / (1 + lambda lr (t - 1))^alpha;
 // w = (1 - lambda e) w - e (g + weight_decay w). averaged(model, "average") returns the mean of the
-// weights since `start`.
+// weights since update start + 2, counted from 1. Before this update the result is w.
 class ASGD : public internal::OptimizerWith<ASGDOptions> {
  public:
   explicit ASGD(ASGDOptions options = {}, CallSite where = CallSite::here());
@@ -104,9 +104,9 @@ struct ScheduleFreeSGDOptions {
     option("weight_decay", &ScheduleFreeSGDOptions::weight_decay, at_least(0));
   }
 };
-// z -= lr (g + weight_decay w);  x = (1 - 1/t) x + z / t;  w = (1 - beta) z + beta x, where z and x
-// start at w (Defazio et al. 2024). The model is trained at w; evaluate averaged(model, "average"),
-// which is x. The schedule does not need the number of updates.
+// z -= lr (g + weight_decay w);  x = (1 - 1/t) x + z / t;  w = (1 - beta) z + beta x (Defazio et
+// al. 2024). z and x start as w. Train the model at w, and evaluate averaged(model, "average"),
+// which is the model at x. The rate needs no schedule that depends on the total number of updates.
 class ScheduleFreeSGD : public internal::OptimizerWith<ScheduleFreeSGDOptions> {
  public:
   explicit ScheduleFreeSGD(ScheduleFreeSGDOptions options = {}, CallSite where = CallSite::here());

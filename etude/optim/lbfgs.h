@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Minimises a function over all of its data by limited-memory BFGS with a line search, which
-// evaluates the function often. For small models, fits and physics; not for batches.
+// Minimises a function over all of its data by limited-memory BFGS with a line search. The line
+// search may evaluate the function several times in an iteration. For small models, fits and
+// physics; not for batches.
 //
 //   auto result = optim::lbfgs(model, [&](const Model& m) { return mean(square(m(x) - y)); });
 #pragma once
@@ -26,11 +27,11 @@ namespace optim {
 struct LBFGSOptions {
   int64_t iterations = 100;
   int64_t history = 10;          // number of stored pairs of step and gradient change
-  double gradient_limit = 1e-7;  // converged when no gradient element is larger
-  double change_limit = 1e-12;   // converged when the relative decrease is not larger
+  double gradient_limit = 1e-7;  // converged if no element of the gradient is larger
+  double change_limit = 1e-12;   // converged if the decrease / max(1, |value|) is not larger
   double armijo = 1e-4;          // required decrease, relative to the initial slope
-  double curvature = 0.9;        // allowed slope after a step, relative to the initial slope
-  int64_t evaluations = 25;      // of one line search
+  double curvature = 0.9;        // maximum slope after a step, relative to the initial slope
+  int64_t evaluations = 25;      // maximum in one line search
 
   static constexpr void ranges(const auto& option) {
     option("iterations", &LBFGSOptions::iterations, at_least(0));
@@ -46,24 +47,25 @@ struct LBFGSOptions {
 struct LBFGSResult {
   double value = 0;
   int64_t iterations = 0, evaluations = 0;
-  bool has_converged = false;  // by one of the limits
-  std::string why;             // the reason of the end
+  bool has_converged = false;  // by gradient_limit or change_limit
+  std::string why;             // why the iteration stopped
 };
 
 namespace internal {
-// Returns the value at `x`; writes its gradient.
+// Returns the value at `x`, and writes the gradient at `x` to `gradient`.
 using Evaluate = std::function<double(std::span<const Tensor> x, std::vector<Tensor>& gradient)>;
 LBFGSResult run_lbfgs(std::vector<Tensor>& x, const Evaluate& evaluate,
                       const LBFGSOptions& options);
 }  // namespace internal
 
-// Minimises loss(model), a scalar, over the tensors of `model`, to a local minimum. Directions come
-// from the two-loop recursion over the history. Steps satisfy the strong Wolfe conditions (Nocedal
-// and Wright 2006, algorithms 7.4, 3.5 and 3.6). The model ends at the best point seen. Frozen
-// parts (Freezable) do not change.
+// Minimises loss(model), a scalar, over the tensors of `model`. The result is a local minimum.
+// Directions come from the two-loop recursion over the history. Steps satisfy the strong Wolfe
+// conditions, unless a line search runs out of evaluations (Nocedal and Wright 2006, algorithms
+// 7.4, 3.5 and 3.6). The model ends at the last accepted point. No other accepted point has a lower
+// value. Frozen parts (Freezable) do not change.
 //
-// throws: kInvalidArgument for options out of their range; the errors of the loss. The model is
-// then unchanged.
+// throws: kInvalidArgument for options out of their range; the errors of the loss. After an error
+//   the model is unchanged.
 template <class Model, class Loss>
 LBFGSResult lbfgs(Model& model, const Loss& loss, const LBFGSOptions& options = {},
                   CallSite where = CallSite::here()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Schedules: optimiser options that change from update to update. A number is a schedule as well.
-// Used as option values: Adam({.lr = cosine(3e-3, steps)}).
+// Schedules: optimiser options that change from update to update. A number is a constant schedule.
+// Example: Adam({.lr = cosine(3e-3, steps)}).
 #pragma once
 
 #include <concepts>
@@ -23,9 +23,10 @@ struct ScheduleTree;
 }  // namespace optimizer
 namespace optim {
 
-// A number for each update; updates are counted from 0. Has value semantics. Several threads may
-// read it if its function is thread-safe. Graphs can contain the schedules of this header: each
-// call of a staged step evaluates them, with the same bits. Graphs cannot contain a host function.
+// A value for each update; updates are counted from 0. Has value semantics. Several threads may
+// evaluate a schedule at once if its host functions are thread-safe. Graphs can contain the
+// schedules of this header. Each call of a staged step evaluates them, with the same bits. Graphs
+// cannot contain a schedule with a host function.
 class Schedule {
  public:
   template <class T>
@@ -40,12 +41,12 @@ class Schedule {
   double operator()(int64_t update) const {
     return tree_ == nullptr ? constant_ : evaluate(update);
   }
-  // The value, if the schedule is constant.
+  // Returns the value of a constant; std::nullopt for all other schedules.
   std::optional<double> fixed() const {
     return tree_ == nullptr ? std::optional<double>(constant_) : std::nullopt;
   }
   optimizer::ScheduleTree tree() const;
-  // Whether both have the same formula and numbers. A host function equals only its copies.
+  // Whether formulas and numbers are equal. A host function equals only its copies.
   friend bool operator==(const Schedule& a, const Schedule& b) { return a.equals(b); }
 
  private:
@@ -55,13 +56,14 @@ class Schedule {
   bool equals(const Schedule& other) const;
 
   double constant_ = 0;
-  std::shared_ptr<const optimizer::ScheduleTree> tree_;  // null: the constant
+  std::shared_ptr<const optimizer::ScheduleTree> tree_;  // null for a constant
 };
 
-// Below, `base` is the initial value and T a number of updates.
-// throws (all): kInvalidArgument for a T below 1 and for lists that do not fit together.
+// Below, t is the number of the update, counted from 0, and T is a number of updates.
+// throws (all): kInvalidArgument if T, `every` or `warmup` is below 1, for an option out of its
+//   range, and for lists whose lengths do not match or whose bounds are not sorted.
 
-// The same value at every update.
+// `value` at every update.
 Schedule constant(double value);
 // values[0] before update bounds[0], values[1] before bounds[1], ..., then the last value.
 Schedule piecewise(std::vector<int64_t> bounds, std::vector<double> values,
@@ -77,10 +79,10 @@ Schedule polynomial(double base, double end, double power, int64_t T,
                     CallSite where = CallSite::here());
 // Half a cosine wave from base to `end` in T updates, then `end`.
 Schedule cosine(double base, int64_t T, double end = 0, CallSite where = CallSite::here());
-// Repeats cosine(); each period is `mult` times as long as the previous period.
+// Repeats cosine(). Each period is `mult` times as long as the period before; mult >= 1.
 Schedule cosine_restarts(double base, int64_t T, double mult = 1, double end = 0,
                          CallSite where = CallSite::here());
-// Rises linearly to base, which it reaches at update T - 1 and keeps.
+// Rises linearly and reaches base at update T - 1. Stays at base afterwards.
 Schedule linear_warmup(double base, int64_t T, CallSite where = CallSite::here());
 
 struct OneCycleOptions {
@@ -94,29 +96,31 @@ struct OneCycleOptions {
     option("final_div", &OneCycleOptions::final_div, above(0));
   }
 };
-// Rises to `max` and falls again in T updates, along half cosine waves.
+// Rises from max / div to max, then falls to max / div / final_div, in T updates and along half
+// cosine waves.
 Schedule one_cycle(double max, int64_t T, OneCycleOptions options = {},
                    CallSite where = CallSite::here());
-// Rises like linear_warmup, then falls with the inverse square root of the update number.
+// Rises like linear_warmup(base, warmup), then falls as base times sqrt(warmup / (t + 1)).
 Schedule inverse_sqrt(double base, int64_t warmup, CallSite where = CallSite::here());
 
 // The product of schedules: chain({cosine(0.1, 100), step(1, 0.5, 30)}).
 Schedule chain(std::vector<Schedule> factors);
-// Concatenates schedules: schedule i runs, from its own update 0, until bounds[i].
+// Concatenates schedules. Part i ends before update bounds[i]. Each part counts its own updates
+// from 0.
 Schedule join(std::vector<Schedule> parts, std::vector<int64_t> bounds,
               CallSite where = CallSite::here());
-// Rises to then(0) in T updates, as linear_warmup(then(0), T), and continues with `then` from its
-// update 0.
+// Rises like linear_warmup(then(0), T) in T updates, then continues with `then` from its update 0.
 Schedule warmup(int64_t T, Schedule then, CallSite where = CallSite::here());
 
 struct Segment {
-  std::string shape = "linear";  // or "cosine", "exponential", "constant", which stays at start
+  std::string shape = "linear";  // or "cosine", "exponential", "constant" (stays at start)
   double start = 0, end = 0;
   int64_t updates = 1;
 };
-// Concatenates segments. Each runs from its start to its end; afterwards the value remains at the
-// end of the last segment.
-// throws: kInvalidArgument for another shape, and for ends that an exponential cannot have.
+// Concatenates segments. Each segment goes from its start to its end. Afterwards the value stays at
+// the end of the last segment.
+// throws: kInvalidArgument for an unknown shape, for a number of updates below 1, for an empty
+// list, and for an exponential segment whose start or end is not above 0.
 Schedule segments(const std::vector<Segment>& parts, CallSite where = CallSite::here());
 
 }  // namespace optim

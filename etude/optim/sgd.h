@@ -13,8 +13,8 @@ struct SGDOptions {
   double momentum = 0;
   double decay = 0;  // lr / (1 + decay * updates done)
   bool nesterov = false;
-  double weight_decay = 0;  // times the parameter, added to the gradient
-  double dampening = 0;     // of the gradient in the velocity, except in the first update
+  double weight_decay = 0;  // weight_decay * parameter is added to the gradient
+  double dampening = 0;     // of the gradient in v
 
   static constexpr void ranges(const auto& option) {
     option("lr", &SGDOptions::lr, at_least(0));
@@ -25,15 +25,16 @@ struct SGDOptions {
   }
 };
 
-// g += weight_decay w;  v = momentum v + (1 - dampening) g  (v = g in the first update);
-// w -= lr v, or with nesterov w -= lr (g + momentum v).
+// g += weight_decay w;  v = momentum v + (1 - dampening) g;  w -= lr v.
+// With nesterov, w -= lr (g + momentum v). In the first update, and if momentum is 0, v = g.
 class SGD : public internal::OptimizerWith<SGDOptions> {
  public:
   // throws: kInvalidArgument for an option out of its range, and for nesterov without momentum.
   explicit SGD(SGDOptions options = {}, CallSite where = CallSite::here());
 
   using OptimizerWith::options;
-  // The options may change between updates, except nesterov and whether there is momentum.
+  // All options except nesterov may change between updates. A momentum of 0 must remain 0, and a
+  // momentum above 0 must remain above 0.
   SGDOptions& options() { return options_; }
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The state of an optimiser: tensors per parameter, numbers of the whole optimiser, and the count
-// of updates. Used by optimizer.h and transforms.cc; users see it as a State.
+// The state of an optimiser: tensors per parameter, numbers of the whole optimiser, and the number
+// of updates. Used by optimizer.h and transforms.cc. Users see the state as a State.
 #pragma once
 
 #include <cstdint>
@@ -20,25 +20,25 @@
 namespace ETUDE_API etude {
 namespace optim {
 
-// The state of an optimiser by name, "mean/conv1/filter", with the number of updates as "updates".
-// Checkpoints store it.
+// The state of an optimiser by name, such as "mean/conv1/filter". The number of updates has the
+// name "updates". Checkpoints store the state.
 using State = std::map<std::string, Tensor>;
 
 namespace internal {
 
-// A tensor of the model, its gradient (absent: no gradient) and its state.
+// A tensor of the model with its gradient. An absent tensor means that there is no gradient.
 struct Parameter {
   Tensor* value = nullptr;
   const Tensor* gradient = nullptr;
   std::string path = {};
-  bool is_frozen = false;   // neither it nor its state changes, whatever its gradient
-  bool is_tangent = false;  // a tensor of a tangent that is 0 at each update
+  bool is_frozen = false;   // the tensor and its state do not change, whatever the gradient is
+  bool is_tangent = false;  // a tensor of a tangent that is 0 before each update
 };
-// A part of the model with a tangent of its own. An optimiser steps from the tangent 0, then moves
-// the part along the tangent.
+// A part of the model with a tangent of its own. An optimiser steps the tangent, which starts as 0.
+// The part then moves along the tangent.
 struct MovedPart {
   std::vector<Tensor*> tensors;
-  std::size_t first = 0, count = 0;  // parameters that are tensors of its tangent
+  std::size_t first = 0, count = 0;  // the range of parameters that are tensors of the tangent
   std::function<void()> move;
 };
 // The parameters of a model.
@@ -47,71 +47,76 @@ struct Parameters {
   std::vector<MovedPart> moved;
 };
 
-// The initial value of a state tensor of a parameter.
+// The initial value of a state tensor of one parameter.
 struct StateStart {
   const Type* type = nullptr;  // null: this parameter has no such state
   double value = 0;
-  bool is_parameter = false;  // starts as the current parameter, not as `value`
+  bool is_parameter = false;  // starts as the current parameter instead of `value`
 };
 using StartOf = etude::internal::FunctionRef<StateStart(std::size_t state, const Tensor& value)>;
 
-// The name of the state with which callbacks scale the rate; it exists once the rate was scaled.
+// The name of the number that scale_rate() changes and that multiplies all rates. The number exists
+// after the first call.
 inline constexpr const char* kRateScale = "rate_scale";
 
-// State tensors per parameter, in the order of the model's tensors. A value; mirrors the model.
+// State tensors for each parameter, in the order of the model's tensors. A value: copies are
+// independent.
 class Slots {
  public:
   // The names of the state tensors that each parameter may have.
   explicit Slots(std::vector<std::string> names);
-  // Not inline, so that programs do not compile the copies of all members.
+  // Defined in slots.cc, so that programs do not compile the copies of all members.
   Slots(const Slots&);
   Slots(Slots&&) noexcept;
   Slots& operator=(const Slots&);
   Slots& operator=(Slots&&) noexcept;
   ~Slots();
 
-  // throws: kFailedPrecondition while a function with this optimiser as an argument is being
-  // traced.
+  // Returns the number of updates. throws: kFailedPrecondition while a function with this optimiser
+  // as an argument is being traced.
   int64_t updates() const;
-  // The number of updates, int64[]; it has no elements while such a function is being traced.
+  // The number of updates, int64[]. The tensor has no elements while such a function is being
+  // traced.
   const Tensor& count() const { return count_; }
   bool is_traced() const { return count_.type() != nullptr && !TensorAccess::has_elements(count_); }
-  // Increments the count: in place, or by a new tensor.
+  // Increments the number of updates, in place if its memory is not shared.
   void count_update();
   void set_count(Tensor count) { count_ = std::move(count); }
-  // Whether the next update creates the state, for which it needs the paths of the parameters.
+  // Whether the next update creates the state. That update needs the paths of the parameters.
   bool needs_paths() const { return slots_.empty(); }
   const std::vector<std::string>& names() const { return names_; }
   // Adds a state tensor for each parameter. throws: kInvalidArgument if the name exists.
   void add_name(std::string name);
-  // A number of the whole optimiser, by name, such as "loss_scale"; absent until it is set.
+  // Returns the number of the whole optimiser with this name, such as "loss_scale". The number is
+  // absent until it is set.
   Tensor& number(const std::string& name);
   const Tensor* find_number(const std::string& name) const;
 
-  // Assigns slots to `parameters`. throws: kInvalidArgument for a model with other tensors than at
-  // the last update, and for restored state without a parameter.
+  // Assigns slots to `parameters`. throws: kInvalidArgument if the number of tensors differs from
+  // the last update, and for restored state that belongs to no parameter.
   void pair(const std::vector<Parameter>& parameters);
-  // Creates missing state, adds it to `started`, and checks types. throws: kInvalidArgument, with
-  // the path, for a gradient of another type than its parameter, and for state of another type.
+  // Creates missing state, and adds it to `started`. Moves state to the device of its parameter.
+  // throws: kInvalidArgument, with the path, for an absent parameter with a gradient, and for a
+  // gradient or a state whose type does not fit the parameter.
   void begin_update(const std::vector<Parameter>& parameters, StartOf start,
                     std::vector<Tensor*>& started);
-  // Records, for explain_copy(), the shared tensors of parameter i that a step at `where` will
-  // copy.
+  // Records which tensors of parameter i are shared, so that a step at `where` will copy them. For
+  // explain_copy().
   void note_copies(std::size_t i, const Tensor& value, std::string_view by, CallSite where) const;
   std::size_t size() const { return slots_.size(); }
-  // The states of a parameter, in the order of the names; absent states have no value.
+  // The state tensors of a parameter, in the order of the names. Missing state is an absent tensor.
   std::vector<Tensor>& operator[](std::size_t parameter) { return slots_[parameter].tensors; }
   const std::string& path(std::size_t parameter) const { return slots_[parameter].path; }
-  // The state `name` for each parameter; absent for a parameter without it.
-  // throws: kInvalidArgument for another name, and before the first update.
+  // Returns the state `name` of each parameter; an absent tensor for a parameter without it.
+  // throws: kInvalidArgument for an unknown name, and before the first update.
   std::vector<Tensor> all_of(std::string_view name) const;
 
   State state() const;
-  // Restores the result of `state`. Its tensors are assigned to the parameters at the next update,
-  // by path. throws: kInvalidArgument for a name that this kind of state does not have.
+  // Restores the result of state(). The next update assigns its tensors to the parameters by path.
+  // throws: kInvalidArgument for an unknown name, and if a number of this optimiser is missing.
   void restore(State state);
 
-  // Empty, since names and paths follow from the kind of optimiser and the model.
+  // Empty: the kind of the optimiser and the model determine names and paths.
   std::tuple<> host_values() const { return {}; }
 
  private:

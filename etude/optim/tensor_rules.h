@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Optimisers that read whole tensors: LARS and LAMB read norms; Muon, Adafactor and Shampoo treat
+// Optimisers that use whole tensors: LARS and LAMB use norms; Muon, Adafactor and Shampoo treat
 // tensors as matrices. Each step allocates a few tensors of the size of its parameter, except steps
-// of LARS and of vectors in Muon and Shampoo.
+// of LARS and steps of vectors in Muon and Shampoo.
 //
-// Norms are correct for elements of any magnitude. Sums and means of squared gradients in the state
-// (LAMB, Adafactor, Shampoo, vectors in Muon) may overflow: float32 gradients of 1e19 and more lead
-// to zero or NaN steps. clip_by_global_norm (transforms.h) reduces such gradients first.
+// Norms are correct for elements of any magnitude. Means and sums of squared gradients in the state
+// may overflow (LAMB, Adafactor, Shampoo, vectors in Muon). float32 gradients of 1e19 and more then
+// lead to zero or NaN steps. To avoid this, add clip_by_global_norm (transforms.h).
 #pragma once
 
 #include <optional>
@@ -33,8 +33,8 @@ struct LARSOptions {
     option("trust", &LARSOptions::trust, above(0));
   }
 };
-// For each tensor, k = trust |w| / (|g| + weight_decay |w|), or 1 if a norm is 0; v = momentum v +
-// k (g + weight_decay w); w -= lr v (You et al. 2017).
+// For each tensor, k = trust |w| / (|g| + weight_decay |w|), or 1 if |w| or |g| is 0;
+// v = momentum v + k (g + weight_decay w);  w -= lr v (You et al. 2017).
 class LARS : public internal::OptimizerWith<LARSOptions> {
  public:
   explicit LARS(LARSOptions options = {}, CallSite where = CallSite::here());
@@ -59,7 +59,7 @@ struct LAMBOptions {
   }
 };
 // r = mhat / (sqrt(vhat) + eps) + weight_decay w, with mhat and vhat as in Adam;
-// w -= lr k r, where k = |w| / |r|, or 1 if a norm is 0 (You et al. 2019).
+// w -= lr k r, where k = |w| / |r|, or 1 if |w| or |r| is 0 (You et al. 2019).
 class LAMB : public internal::OptimizerWith<LAMBOptions> {
  public:
   explicit LAMB(LAMBOptions options = {}, CallSite where = CallSite::here());
@@ -75,8 +75,8 @@ struct MuonOptions {
   Schedule lr = 0.02;
   double momentum = 0.95;
   double weight_decay = 0;     // w -= lr weight_decay w
-  double vector_rate = 0.015;  // relative rate of tensors that are not matrices
-  double beta2 = 0.95;         // of the variance of such tensors
+  double vector_rate = 0.015;  // tensors with fewer than two axes have the rate vector_rate * lr
+  double beta2 = 0.95;         // of the variance of these tensors
   double eps = 1e-8;           // added to the root of this variance
 
   static constexpr void ranges(const auto& option) {
@@ -88,10 +88,10 @@ struct MuonOptions {
     option("eps", &MuonOptions::eps, at_least(0));
   }
 };
-// w -= lr sqrt(max(1, columns / rows)) O, where O is the momentum, made nearly orthogonal by five
-// Newton-Schulz steps (Jordan et al. 2024). A filter counts as a matrix: its last axis is the
-// axis of columns, all other axes together are the axis of rows. Tensors with fewer than two axes
-// take the step of AdamW.
+// w -= lr sqrt(max(1, columns / rows)) O. O is the Nesterov momentum, made nearly orthogonal by
+// five Newton-Schulz steps (Jordan et al. 2024). A filter counts as a matrix: the last axis is the
+// axis of columns, and all other axes together are the axis of rows. Tensors with fewer than two
+// axes take the step of AdamW.
 class Muon : public internal::OptimizerWith<MuonOptions> {
  public:
   explicit Muon(MuonOptions options = {}, CallSite where = CallSite::here());
@@ -106,10 +106,10 @@ class Muon : public internal::OptimizerWith<MuonOptions> {
 };
 
 struct AdafactorOptions {
-  Schedule lr = 0.01;       // upper limit of the relative rate, which falls as 1 / sqrt(t)
+  Schedule lr = 0.01;       // the relative rate is min(lr, 1 / sqrt(t))
   double fading = 0.8;      // a new gradient has weight t^-fading in the means
   double eps1 = 1e-7;       // minimum of the root of a variance
-  double eps2 = 1e-3;       // minimum of the RMS of a parameter; the rate is relative to it
+  double eps2 = 1e-3;       // minimum of the RMS of a parameter, which multiplies the rate
   double threshold = 1;     // maximum of the RMS of a direction
   double weight_decay = 0;  // w -= lr weight_decay w
 
@@ -122,9 +122,9 @@ struct AdafactorOptions {
     option("weight_decay", &AdafactorOptions::weight_decay, at_least(0));
   }
 };
-// Divides gradients by the roots of their variances. The state of a matrix holds only the means of
-// rows and of columns: n + m numbers, not n m (Shazeer and Stern 2018). Axes before the last two
-// index a batch of matrices.
+// Divides gradients by the roots of their variances. For an n x m matrix the state holds only the
+// means of rows and of columns: n + m numbers instead of n m (Shazeer and Stern 2018). Axes before
+// the last two index a batch of matrices.
 class Adafactor : public internal::OptimizerWith<AdafactorOptions> {
  public:
   explicit Adafactor(AdafactorOptions options = {}, CallSite where = CallSite::here());
@@ -139,7 +139,7 @@ class Adafactor : public internal::OptimizerWith<AdafactorOptions> {
 
 struct ShampooOptions {
   Schedule lr = 0.1;
-  double eps = 1e-4;        // L and R start as eps times the unit matrix
+  double eps = 1e-4;        // added to the diagonals of L and R before their roots
   double weight_decay = 0;  // w -= lr weight_decay w
 
   static constexpr void ranges(const auto& option) {
@@ -148,11 +148,11 @@ struct ShampooOptions {
     option("weight_decay", &ShampooOptions::weight_decay, at_least(0));
   }
 };
-// L += G G';  R += G' G;  w -= lr L^(-1/4) G R^(-1/4) (Gupta et al. 2018). The roots are computed
-// by Newton's iteration on products. A filter counts as a matrix, as in Muon. Tensors with fewer
-// than two axes take the step of AdaGrad, the same method with a diagonal sum.
-// cost: about 250 products of matrices with the sizes of L and R, for each parameter in each step.
-// So matrices should be small.
+// L += G G';  R += G' G;  w -= lr L^(-1/4) G R^(-1/4) (Gupta et al. 2018). Newton's iteration
+// computes the roots from matrix products. A filter counts as a matrix, as in Muon. Tensors with
+// fewer than two axes take the step of AdaGrad, which is the same method with a diagonal sum.
+// cost: each step of a matrix computes 180 products of the size of L, and 180 of the size of R. So
+// matrices should be small.
 class Shampoo : public internal::OptimizerWith<ShampooOptions> {
  public:
   explicit Shampoo(ShampooOptions options = {}, CallSite where = CallSite::here());

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Transforms around the rule of any optimiser: transforms of gradients, which run in the order in
-// which they were added, and averages of weights. For options by path see RuleOptimizer::group.
+// Transforms for any optimiser: transforms of gradients, which run in the order in which they were
+// added, and averages of weights. For options by path see RuleOptimizer::group.
 //
 //   optim::AdamW optimizer({.lr = 3e-4});
 //   optimizer.add({optim::accumulate(4), optim::clip_by_global_norm(1), optim::ema(0.999)});
 //   ...
 //   nn::evaluate(optimizer.averaged(model), test, loss);
 //
-// The state of transforms is part of the state of the optimiser: checkpoints save it, and copies
-// and staged functions include it. All modes compute the same bits.
+// The state of transforms is part of the state of the optimiser. So checkpoints, copies and staged
+// functions include it. All modes compute the same bits.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +27,7 @@
 namespace ETUDE_API etude {
 namespace optim {
 
-// One transform with its numbers: a value that the functions below make.
+// A transform with its numbers: a value that the functions below return.
 class Transform {
  public:
   Transform(std::string_view name, std::vector<double> numbers, std::string pattern = {})
@@ -48,30 +48,32 @@ class Transform {
 
 // Clamps each element of the gradients to [-limit, limit].
 Transform clip_by_value(double limit, CallSite where = CallSite::here());
-// Multiplies the gradient of each tensor by min(1, norm / |g|), so that its norm is at most `norm`.
+// Multiplies the gradient g of each tensor by min(1, norm / |g|).
 Transform clip_by_norm(double norm, CallSite where = CallSite::here());
-// Multiplies all gradients by the same number, so that the norm of all gradients as one vector is
-// at most `norm`.
+// Multiplies all gradients by min(1, norm / |g|), where |g| is the norm of all gradients as one
+// vector.
 Transform clip_by_global_norm(double norm, CallSite where = CallSite::here());
-// Subtracts from the gradients of matrices and filters their mean over all axes but the last, the
-// output axis (Yong et al. 2020).
+// Subtracts from each gradient its mean over all axes except the last, the output axis (Yong et al.
+// 2020). Gradients with fewer than two axes do not change.
 Transform centralize();
-// Adds normal noise to the gradients (Neelakantan et al. 2015). Its variance at update t, counted
-// from 0, is eta / (1 + t)^gamma. The generator of this thread draws it.
+// Adds normal noise to the gradients (Neelakantan et al. 2015). The variance at update t, counted
+// from 0, is eta / (1 + t)^gamma. The generator of this thread draws the noise.
 Transform add_noise(double eta, double gamma = 0.55, CallSite where = CallSite::here());
 
-// Updates the model only at every n-th call, with the mean of n gradients, like batches that are n
-// times as large. updates(), schedules and averages of weights count such updates. In a graph each
-// call computes an update and applies it if it is due. Gradients since the last update are in the
-// state "accumulated", which persists over ends of epochs and checkpoints; waiting() is their
-// number. If training ends between two updates, they are unused, and nn::fit prints a warning. To
-// use every batch, take a number of batches that n divides.
+// Updates the model only at every n-th call, with the mean of n gradients. This is like an update
+// with a batch that is n times as large. updates(), schedules and averages of weights count these
+// updates only. In a graph each call computes an update, and applies the update if it is due.
+//
+// The state "accumulated" holds the gradients since the last update. The ends of epochs and
+// checkpoints keep this state. waiting() returns the number of these gradients. If training ends
+// between two updates, the gradients are unused, and nn::fit prints a warning. To use every batch,
+// take a number of batches that n divides.
 Transform accumulate(int64_t n, CallSite where = CallSite::here());
 
 struct LossScalingOptions {
   double initial = 65536;
-  double growth = 2;     // factor of the scale after `every` updates without overflow
-  double backoff = 0.5;  // factor of the scale at an overflow
+  double growth = 2;     // factor of the scale after `every` successive calls without overflow
+  double backoff = 0.5;  // factor of the scale after an overflow
   int64_t every = 2000;
 
   static constexpr void ranges(const auto& option) {
@@ -82,29 +84,31 @@ struct LossScalingOptions {
   }
 };
 // Divides gradients by the scale of the loss, RuleOptimizer::loss_scale(). If a gradient is not
-// finite, the update is skipped and the scale is lowered. nn::fit multiplies the loss by the scale.
-// cost: one read of the gradients in each update, which ends a segment of lazy calls.
+// finite, skips the update and lowers the scale. nn::fit multiplies the loss by the scale.
+// cost: outside of graphs, each update reads whether all gradients are finite. The read ends a
+// segment of lazy calls.
 Transform loss_scaling(const LossScalingOptions& options = {}, CallSite where = CallSite::here());
 
-// Freezes the tensors of these paths: their gradients are ignored. The position of this transform
-// among the others has no effect. See path_matches.
+// Freezes the tensors whose paths match `pattern` (path_matches): their gradients are ignored. The
+// position of this transform among the others has no effect.
 Transform freeze(std::string pattern);
 
-// A running average of the weights, for RuleOptimizer::averaged. The state "ema" is decay e + (1 -
-// decay) w, and starts with the weights before the first update.
+// A running average of the weights, for RuleOptimizer::averaged. Each update sets the state "ema"
+// to decay ema + (1 - decay) w. The state starts as the weights before the first update.
 Transform ema(double decay, CallSite where = CallSite::here());
 // A mean of weights, for RuleOptimizer::averaged. The state "swa" is the mean of the weights after
-// update `start` and after every `every` updates from then on.
+// the updates start, start + every, start + 2 every, ...
 Transform swa(int64_t start, int64_t every = 1, CallSite where = CallSite::here());
-// Every k updates the slow weights move by the fraction alpha towards the weights, and the weights
-// are set to the slow weights (Zhang et al. 2019). The state "slow" is the slow weights.
+// After every k updates, moves the slow weights by the fraction alpha towards the weights, then
+// sets the weights to the slow weights (Zhang et al. 2019). The state "slow" holds the slow
+// weights.
 Transform lookahead(int64_t k = 5, double alpha = 0.5, CallSite where = CallSite::here());
 
-// Whether a pattern matches the tensor of that path. `*` matches any characters, including '/'. A
-// pattern without it matches a tensor or a whole part: "encoder" also means "encoder/*".
+// Whether `pattern` matches the tensor at `path`. `*` matches any characters, including '/'. A
+// pattern without `*` matches a tensor or a whole part: "encoder" also matches "encoder/w".
 bool path_matches(std::string_view pattern, std::string_view path);
 
-// The options of a group of parameters that differ from the options of their optimiser.
+// The options of a group of parameters. An absent option keeps the value of the optimiser.
 struct GroupOptions {
   std::optional<Schedule> lr = {};
   std::optional<double> weight_decay = {};
@@ -119,8 +123,8 @@ struct Group {
   GroupOptions options;
   bool operator==(const Group& other) const;
 };
-// The parts of an optimiser besides its rule. Its constructors make it a type that is no aggregate,
-// so staged functions compare it as a whole by ==, not field by field.
+// The transforms and the groups of an optimiser. This class is no aggregate, because it declares
+// constructors. So staged functions compare it by ==, not field by field.
 class Extras {
  public:
   Extras();

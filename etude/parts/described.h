@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Described: a host value of any type as a leaf of Parts (parts.h): an integer, a text, an
-// enumerator, or any value with ==. It has a text for messages, equality and a hash. Staged
-// functions compare it as they compare host arguments.
+// Described: a host value of any type as a leaf of Parts (parts.h), such as an integer, a text, an
+// enumerator, or any value with ==. A Described has a text for messages, equality and a hash.
+// Staged functions compare it as they compare other host arguments.
 #pragma once
 
 #include <concepts>
@@ -38,7 +38,7 @@ concept Describable = !std::is_same_v<T, Described> && std::copy_constructible<T
 template <class T>
 concept TextLike = std::is_convertible_v<const T&, std::string_view>;
 
-// throws: kInvalidArgument: `value` is no T, or out of the range of T.
+// throws: kInvalidArgument, always: `value` is not of the type `type`, or is out of its range.
 [[noreturn]] void throw_described(const Described& value, std::string_view type);
 
 }  // namespace internal
@@ -46,7 +46,7 @@ concept TextLike = std::is_convertible_v<const T&, std::string_view>;
 // A value: copies share the immutable object. threads: thread-compatible.
 class Described {
  public:
-  // A bool, a number, a text, an enumerator, or a copy of an object with == or host_key().
+  // Holds a bool, a number, a text, an enumerator, or a copy of an object with == or host_key().
   template <class T>
   requires internal::Describable<std::decay_t<T>>
   explicit Described(const T& value)
@@ -69,19 +69,21 @@ class Described {
     }
   }
 
-  // "true", "64", "'relu'", "Padding(1)"; the type alone for other objects.
+  // "true", "64", "'relu'", "Padding(1)"; for other objects the name of the type.
   std::string text() const;
-  // The type of the value, in the compiler's spelling; "text" for all kinds of texts.
+  // The type of the value, in the compiler's spelling. All kinds of texts have the type "text".
   std::string_view type_name() const noexcept { return type_name_; }
   std::type_index type() const noexcept { return type_; }
-  // Equal values of one type; floating-point numbers are compared by their bits.
+  // Whether types and values are equal. Floating-point numbers are compared by their bits.
   friend bool operator==(const Described& a, const Described& b) { return a.equals(b); }
   // Equal for equal values.
   uint64_t hash() const;
 
-  // The value as a T. An integer converts to any integer or floating type that can represent it
-  // exactly; a double converts to float. throws: kInvalidArgument, with text and types, for any
-  // other type or number.
+  // Returns the value as a T. An integer converts to each integer type whose range contains the
+  // integer. An integer that a double represents exactly also converts to each floating type,
+  // unless its own type is unsigned with 64 bits. A floating-point number converts to each floating
+  // type.
+  // throws: kInvalidArgument, with text and types, for any other type or number.
   template <class T>
   T get() const {
     if constexpr (std::is_same_v<T, bool>) {
@@ -106,7 +108,8 @@ class Described {
     internal::throw_described(*this, internal::type_name<T>());
   }
 
-  // Used for keys of caches. Calls words(uint64_t), and for an object also object(*this).
+  // For keys of caches. Calls word(uint64_t) for the type. Then calls object(*this) for an object,
+  // or word() for the bits of any other value.
   template <class Word, class ObjectFn>
   void key(const Word& word, const ObjectFn& object) const {
     word(static_cast<uint64_t>(type_.hash_code()));
@@ -146,7 +149,7 @@ class Described {
       } else if constexpr (requires { std::hash<T>{}(value); }) {
         return std::hash<T>{}(value);
       } else {
-        return 0;  // compared by == alone
+        return 0;  // compared by == only
       }
     }
     T value;
@@ -162,7 +165,7 @@ class Described {
              x <= static_cast<int64_t>(std::numeric_limits<T>::max());
     }
   }
-  // The integer; null for other values and for enumerators.
+  // Returns the integer; null for other values and for enumerators.
   const int64_t* number() const;
   uint64_t bits() const;
   static uint64_t bits_of(std::string_view text, std::size_t from);

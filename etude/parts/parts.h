@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parts: a structure that is known at run time, such as a model that a file describes or another
-// language made. Staged functions, all operators, control flow, optimisers and checkpoints accept
-// it in place of a struct of tensors, with the same paths and the same bits.
+// Parts: a structure that is known only at run time, such as a model that a file describes or that
+// another language made. Staged functions, all operators, control flow, optimisers and checkpoints
+// accept Parts in place of a struct of tensors. The paths and the bits are the same.
 //
 //   Parts line = Parts::fields({{"w", w}, {"b", b}, {"scale", Described(2.0)}});
 //   const auto loss_of = [&](const Parts& p) { return loss(x, p.tensor("w"), p.tensor("b")); };
@@ -37,19 +37,19 @@ struct Named;
 
 namespace internal {
 
-// The types of its leaves, for decisions at compile time.
+// The types that the leaves of T may have, for decisions at compile time.
 template <RuntimeStructure T>
 struct PartTypes<T> {
   using Types = TypeList<Tensor, Variable, LayerState<Tensor>, NewState<Tensor>,
                          NoDerivative<Tensor>, Described>;
 };
 
-// Adds the path of a part to an error below it.
+// Throws `error` again, with the path of its part. For catch blocks.
 [[noreturn]] void throw_at_part(const Error& error, const std::string& path);
-// throws: kInvalidArgument: `what` of a function holds a Variable.
+// throws: kInvalidArgument, always: `what` of `function` holds a Variable at `path`.
 [[noreturn]] void throw_variable_in(std::string_view function, std::string_view what,
                                     const std::string& path);
-// Checks results of staged functions: refuses Variables among Parts.
+// Checks a result of a staged function. throws: kInvalidArgument for a Variable in Parts.
 template <class X>
 void require_values(std::string_view function, std::string_view what, const X& x) {
   if constexpr (holds_runtime_structure<X>()) {
@@ -61,16 +61,16 @@ void require_values(std::string_view function, std::string_view what, const X& x
 
 }  // namespace internal
 
-// Values with a Form. A copy shares tensors, as copies of tensors do. The kind of a leaf never
-// changes; put() replaces whole parts. If Parts are the argument of a staged function, the form and
-// the host values are fixed in the graph. A host number has no derivative; to train a number, make
+// Values with a Form. A copy shares tensors, as a copy of a Tensor does. The kind of a leaf never
+// changes; put() replaces whole parts. If Parts are an argument of a staged function, their form
+// and host values are fixed in the graph. A host number has no derivative. To train a number, make
 // it a tensor.
 //
 // threads: thread-compatible.
 class Parts {
  public:
   using RuntimeStructure = void;
-  // All leaves but tensors.
+  // The value of a leaf that is not a tensor.
   using Other = std::variant<Described, Variable, LayerState<Tensor>, NewState<Tensor>>;
 
   Parts();  // a struct without fields
@@ -80,23 +80,24 @@ class Parts {
   explicit Parts(LayerState<Tensor> leaf);
   explicit Parts(NewState<Tensor> leaf);
 
-  // throws (the first three): kInvalidArgument for a name that is empty or repeated.
+  // throws (fields, map): kInvalidArgument for a name that is empty or repeated.
   static Parts fields(std::vector<Named> parts);
-  static Parts map(std::vector<Named> parts);  // sorts them by name
+  static Parts map(std::vector<Named> parts);  // sorts the parts by name
   static Parts alternative(std::size_t index, Parts held);
   static Parts list(std::vector<Parts> parts);
   static Parts optional(std::optional<Parts> part);
-  // Parts of this form without values: tensors are absent, and there are no state updates.
+  // Parts of this form without values: all tensors are absent, also in layer state.
   // throws: kInvalidArgument for a form with Variables or host values.
   static Parts without_values(const Form* form);
 
   const Form* form() const noexcept { return form_; }
-  // The number of leaves, and one of them.
+  // The number of leaves, and leaf i.
   std::size_t size() const noexcept { return form_->leaves().size(); }
   const FormLeaf& leaf(std::size_t i) const noexcept { return form_->leaves()[i]; }
 
-  // The leaf at a path. throws: kNotFound, with similar paths; kInvalidArgument for a leaf of
-  // another kind. `state` is a tensor that training changes without a derivative.
+  // The leaf at a path. state() returns a tensor that training changes without a derivative.
+  // throws: kNotFound, with known paths; kInvalidArgument for a leaf of another kind and for a part
+  //   that is not a leaf.
   Tensor& tensor(std::string_view path);
   const Tensor& tensor(std::string_view path) const;
   const Variable& variable(std::string_view path) const;
@@ -106,14 +107,15 @@ class Parts {
   const NewState<Tensor>& new_state(std::string_view path) const;
   bool has(std::string_view path) const { return form_->find(path) != nullptr; }
 
-  // A copy of the parts below a path. throws: kNotFound.
+  // Returns a copy of the part at a path. throws: kNotFound.
   Parts part(std::string_view path) const;
-  // Replaces the parts below a path; the form there becomes the form of `parts`. throws: kNotFound.
+  // Replaces the part at a path, and its form, by `parts`. throws: kNotFound.
   void put(std::string_view path, const Parts& parts);
-  // The same parts as constants, like NoDerivative: excluded from derivatives and from optimisers.
+  // Returns the same parts as constants, like NoDerivative. Derivatives and optimisers leave out
+  // constants.
   Parts constant() const;
 
-  // Calls fn(leaf, value) for each leaf in order; `value` is a Tensor, or an alternative of Other.
+  // Calls fn(leaf, value) for each leaf in order. `value` is a Tensor, or an alternative of Other.
   template <class Fn>
   void each_part(Fn&& fn) {
     visit(*this, fn);
@@ -122,18 +124,20 @@ class Parts {
   void each_part(Fn&& fn) const {
     visit(*this, fn);
   }
-  // Calls fn(value) with the value of leaf i.
+  // Calls fn with the value of `leaf`, and returns the result.
   template <class Self, class Fn>
   static decltype(auto) at(Self& self, const FormLeaf& leaf, Fn&& fn);
 
-  // Freezes or unfreezes the leaves whose path, below `at`, begins with `prefix`; used by freeze()
-  // and unfreeze(). Returns their number.
+  // Freezes or unfreezes the leaves whose path in the model begins with `prefix`, except host
+  // values. `at` is the path of these Parts in the model. Returns the number of these leaves. For
+  // freeze() and unfreeze().
   std::size_t set_frozen(std::string_view at, std::string_view prefix, bool frozen);
 
   // One line per leaf: "w: float32[3,1]", "rate: 0.1", "running/mean (state): float32[4]".
   std::string to_string() const;
 
-  // Tangents as vectors, leaf by leaf. throws: kInvalidArgument, with the path, for another form.
+  // Vector arithmetic on tangents, leaf by leaf. throws: kInvalidArgument, with the path, for
+  // another form.
   Parts& operator+=(const Parts& other);
   Parts& operator-=(const Parts& other);
   Parts& operator*=(double by);
@@ -153,9 +157,10 @@ class Parts {
     }
   }
   static Parts made_of(Form::Kind kind, std::vector<std::string> names, std::vector<Parts> parts);
-  // The leaf at a path, of this kind.
+  // Returns the leaf of this kind at a path.
   const FormLeaf& find(std::string_view path, LeafKind kind) const;
-  // The number of the first leaf below a path, and its form. throws: kNotFound.
+  // Returns the index of the first leaf of the part at a path, and the form of the part.
+  // throws: kNotFound.
   std::pair<std::size_t, const Form*> locate(std::string_view path) const;
 
   const Form* form_;
@@ -192,9 +197,9 @@ decltype(auto) Parts::at(Self& self, const FormLeaf& leaf, Fn&& fn) {
   return fn(*std::get_if<Described>(&self.others_[leaf.slot]));
 }
 
-// The tangent has the same nesting, with tensors for tensors and Variables, and NewState for layer
-// state. It has no slots for host values and constants. The tangent of a frozen leaf is zero.
-// Include autodiff/tangent.h to use it, as for tensors.
+// The tangent has the same nesting. Tensors and Variables become tensors, and layer state becomes
+// NewState. Host values and constants have no tangent. The tangent of a frozen leaf is zero.
+// Include autodiff/tangent.h to use the tangent, as for tensors.
 template <internal::RuntimeStructure T>
 struct DifferentiableTraits<T> : internal::MoveByLeaves<T, DifferentiableTraits<T>> {
   using Tangent = Parts;

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Passes: functions from graph to graph that keep all values bit for bit and reduce the work to
-// compute them. They run in the order of one table (pipeline.cc), before a graph is prepared to run
-// (plan/plan.h). Graphs are differentiated before they reach the passes.
+// compute them. One table (pipeline.cc) states their order. Passes run before a plan is made for
+// the graph (plan/plan.h), and after differentiation.
 //
 //   PassScope off("merge_equal_nodes");   // does the bug disappear without this pass?
 //   step(x);                              // planned for the first time, without that pass
 //
-// For a whole program: the environment variable ETUDE_PASSES_OFF=merge_equal_nodes,fold_constants.
-// A rule of a record (OpDef::rewrites) is switched off by its name in the same way.
+// To switch passes off in a whole program, set the environment variable
+// ETUDE_PASSES_OFF=merge_equal_nodes,fold_constants. The name of a rule of a record
+// (OpDef::rewrites) switches off this rule in the same way.
 #pragma once
 
 #include <cstddef>
@@ -25,8 +26,7 @@ struct Pass {
   std::string_view name;
   std::string_view doc;
   GraphRef (*run)(const Graph&);  // returns the same graph if it changes nothing
-  // Whether the pass cannot be switched off, because plans have no step for the nodes that it
-  // removes.
+  // Whether the pass cannot be switched off, because plans cannot run the nodes that it removes.
   bool is_needed = false;
 };
 // The passes in the order in which they run.
@@ -39,18 +39,20 @@ struct PassReport {
   std::size_t nodes_before = 0, nodes_after = 0;
   bool is_off = false;
 };
-// A header line, then a line for each report.
+// Returns a header line, then a line for each report.
 std::string to_string(std::span<const PassReport> reports);
 
-// Returns the graph after all passes; the graphs in its attributes pass through them as well. In
+// Returns the graph after all passes. The passes also run on the graphs in its attributes. In
 // builds with assertions the verifier checks the result of each pass.
 //
-// throws: kInvalidArgument if ETUDE_PASSES_OFF names no pass; kInternal, naming the pass that broke
-// the graph; the errors of a lowering. threads: thread-safe. cost: linear in the graph.
+// throws: kInvalidArgument if ETUDE_PASSES_OFF has an unknown name, or a pass that cannot be
+//   switched off; kInternal, naming the pass, if a pass broke the graph; the errors of a lowering.
+// threads: thread-safe.
+// cost: linear in the graph.
 GraphRef run_passes(const Graph& graph, std::vector<PassReport>* reports = nullptr);
 
-// While alive, this thread plans graphs without `off`: names of passes or rules, separated by
-// commas, or "all". A graph that was planned before keeps its plan.
+// While alive, this thread plans graphs without the passes and rules in `off`: names separated by
+// commas, or "all". A graph that already has a plan keeps its plan.
 // threads: confined to the thread that made it.
 //
 // throws: kInvalidArgument for an unknown name, and for a pass that cannot be switched off.

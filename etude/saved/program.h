@@ -37,20 +37,20 @@ struct Match;
 // One input or result of a function: "image", "float32[n,28,28,1]".
 struct Port {
   enum class Kind : uint8_t { kTensor, kVariable, kHost };
-  std::string name;  // its path
-  std::string type;  // of a host value its text: "true", "'relu'"
+  std::string name;  // the path of the input or result
+  std::string type;  // for a host value its text: "true", "'relu'"
   Kind kind = Kind::kTensor;
 };
 // The arguments that one graph of a function serves.
 struct GraphSignature {
   std::vector<Port> inputs;          // tensors, then Variables, then host values
-  std::vector<Port> outputs;         // "output" for a lone tensor
-  std::vector<std::string> changed;  // paths of arguments and state that a call changes
+  std::vector<Port> outputs;         // the name of a lone tensor is "output"
+  std::vector<std::string> changed;  // paths of arguments and of state that a call changes
   Phase phase = Phase::kInference;
   // "(image: float32[n,28,28,1], training: true)".
   std::string to_string() const;
 };
-// An exported signature: names for servers. `input_paths` has the path of each input.
+// An exported signature, with names for servers. input_paths[i] is the path of inputs[i].
 struct ExportedSignature {
   std::string function;
   std::vector<std::string> inputs, input_paths, outputs;
@@ -59,45 +59,45 @@ struct ExportedSignature {
 template <class Signature>
 class TypedFunction;
 
-// A loaded function: a value. Copies share graphs and state. threads: thread-safe.
+// A loaded function. A value: copies share graphs and state. threads: thread-safe.
 class Function {
  public:
   const std::string& name() const;
   // The names of the parameters; empty if no graph was saved.
   const std::vector<std::string>& arguments() const;
 
-  // Returns the result for these arguments: fields with the names of the parameters, or a list in
-  // their order. A host number where the graph has a scalar tensor is converted, if its dtype can
-  // represent the number.
+  // Returns the result for `arguments`, which are fields with the names of the parameters, or a
+  // list in their order. A host number becomes a tensor if the graph has a scalar tensor in its
+  // place and the dtype represents the number. Fractions are rounded to a floating dtype.
   //
   // throws: kInvalidArgument if no graph was saved for such arguments, with all saved signatures,
   //   the nearest first; kFailedPrecondition for a function without a graph; the errors of the
-  //   calls in the graph, at their lines when it was traced.
+  //   calls in the graph, at the lines where they were traced.
   Parts operator()(const Parts& arguments, CallSite where = CallSite::here()) const;
-  // The same. Tensors of in-out parameters change in `arguments`.
+  // The same, but also changes the tensors of in-out parameters in `arguments`.
   Parts call(Parts& arguments, CallSite where = CallSite::here()) const;
-  // Calls with tensors by path, and returns the tensors of the result by path. If the function has
-  // an exported signature, the signature has the names. Host parameters have the values of the
-  // first graph that fits.
+  // Calls the function with tensors by path, and returns the tensors of the result by path. The
+  // names of an exported signature replace the paths. Host parameters have the values of the first
+  // graph that fits.
   io::NamedTensors call_named(const io::NamedTensors& inputs,
                               CallSite where = CallSite::here()) const;
 
-  // The function with C++ types. Arguments are matched by position, results by the paths of their
-  // parts. throws: kInvalidArgument for another number of parameters.
+  // Returns the function with C++ types. Arguments are matched by position, and results by the
+  // paths of their parts. throws: kInvalidArgument for another number of parameters.
   template <class Signature>
   TypedFunction<Signature> as(CallSite where = CallSite::here()) const;
 
-  // The Variables that its graphs use, in the order of the program.
+  // The Variables that the graphs of this function use, in the order of Program::variables().
   std::vector<Variable> variables() const;
   std::vector<Variable> trainable_variables() const;
   std::vector<GraphSignature> signatures() const;
-  // Each graph with its signature, size and the line that it was traced for.
+  // Describes each graph: its signature, its size and the line of the call that was traced.
   std::string explain() const;
   // The graphs, for printing.
   std::vector<GraphFunction> graphs() const;
-  // The graph for inputs of these types, as call_named() takes them, with the present values of
-  // state and of constants in it: for `etude compile`. It has no results that change state. throws:
-  // as call_named().
+  // Returns the graph for inputs of these types, with the present values of state and constants in
+  // it. The inputs have the names that call_named() takes. The graph returns no changes of state.
+  // For `etude compile`. throws: as call_named().
   GraphRef closed_graph(const io::NamedTensors& inputs, CallSite where = CallSite::here()) const;
 
  private:
@@ -106,7 +106,7 @@ class Function {
   template <class Signature>
   friend class TypedFunction;
   Function(std::shared_ptr<const internal::Loaded> program, std::size_t index);
-  // Calls a graph from tensors to a tensor. False if there is none for these tensors.
+  // Calls a graph from tensors to a tensor. Returns false if no graph serves these tensors.
   bool call_plain(std::span<const Tensor* const> arguments, Tensor& result, CallSite where) const;
   void require_parameters(std::size_t count, CallSite where) const;
   internal::Match match_named(io::NamedTensors& inputs, CallSite where) const;
@@ -115,25 +115,26 @@ class Function {
   std::size_t index_;
 };
 
-// A loaded program: a value. Its Variables live as long as a copy, or a function of it.
+// A loaded program. A value. Its Variables live as long as any copy of it or any of its functions.
 // threads: thread-safe.
 class Program {
  public:
   // throws: kNotFound, with similar names.
   Function function(std::string_view name, CallSite where = CallSite::here()) const;
   std::vector<std::string> functions() const;
-  // A Variable by a path of its object, "net/out/weight". throws: kNotFound, with similar paths.
+  // The Variable with a path, such as "net/out/weight". throws: kNotFound, with similar paths.
   Variable variable(std::string_view path, CallSite where = CallSite::here()) const;
-  // All Variables, by their first path.
+  // All Variables, each with the first of its paths.
   std::vector<std::pair<std::string, Variable>> variables() const;
-  // An object that was saved, as Parts. throws: kNotFound, with similar names.
+  // A saved object, as Parts. throws: kNotFound, with similar names.
   Parts object(std::string_view name, CallSite where = CallSite::here()) const;
   std::vector<std::string> objects() const;
   std::vector<ExportedSignature> signatures() const;
   // The path of an asset in the folder that was loaded. throws: kNotFound.
   std::filesystem::path asset(std::string_view name, CallSite where = CallSite::here()) const;
   std::vector<std::string> assets() const;
-  // Functions with their signatures, Variables, objects and assets: `etude inspect`.
+  // A text with the functions and their signatures, the Variables, the objects and the assets. For
+  // `etude inspect`.
   std::string to_string() const;
 
  private:
@@ -144,14 +145,15 @@ class Program {
   std::shared_ptr<const internal::Loaded> loaded_;
 };
 
-// Updates Variables by an optimiser, which steps tensors: fine-tuning of a loaded function. Pass
-// the same Variables in each step, since the optimiser knows its parameters by their positions.
+// Steps Variables by an optimiser, for fine-tuning of a loaded function. Optimisers step tensors:
+// this function reads the Variables, steps the values and assigns the results. Pass the same
+// Variables in each step, because the optimiser knows its parameters by position.
 //
 //   std::vector<Variable> weights = program.function("predict").trainable_variables();
 //   optim::Adam adam({.lr = 1e-3});
 //   saved::update(adam, weights, gradient(loss_of, weights));
 //
-// throws: the errors of optimizer.update(); then no Variable is changed.
+// throws: the errors of optimizer.update(). No Variable is then changed.
 template <class Optimizer>
 void update(Optimizer& optimizer, const std::vector<Variable>& variables,
             const std::vector<Tensor>& gradients, CallSite where = CallSite::here()) {
@@ -170,7 +172,8 @@ class TypedFunction<R(A...)> {
  public:
   explicit TypedFunction(Function function) : function_(std::move(function)) {}
 
-  // throws: as Function::operator(); kInvalidArgument, with the path, if R is another structure.
+  // throws: as Function::operator(); kInvalidArgument, with the path, if R has another structure
+  //   than the result.
   R operator()(A... args, CallSite where = CallSite::here()) const {
     if constexpr (kIsPlain) {
       const Tensor* const all[] = {&static_cast<const Tensor&>(args)...};
@@ -201,7 +204,8 @@ class TypedFunction<R(A...)> {
   const Function& function() const noexcept { return function_; }
 
  private:
-  // Tensors to a tensor: needs no Parts.
+  // Whether arguments and result are single Tensors, none of them in-out. Such a call needs no
+  // Parts.
   static constexpr bool kIsPlain = sizeof...(A) > 0 && std::is_same_v<R, Tensor> &&
                                    ((std::is_same_v<std::decay_t<A>, Tensor> &&
                                      !etude::internal::kIsInOut<A>)&&...);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Saved functions: staged functions with their graphs and their state, in a folder. A process that
+// Saved functions: staged functions in a folder, with their graphs and their state. A process that
 // loads the folder needs neither the source of the functions nor the structs of their models.
 //
 //   saved::save("lenet", {{"predict", saved::bind(predict, model)},
@@ -9,14 +9,14 @@
 //   const auto predict = program.function("predict").as<Tensor(const Tensor&)>();
 //   Tensor scores = predict(images);  // of any batch size that the graph serves
 //
-// The graphs that a function has are saved, each with the arguments that it was made for. Call the
-// function before it is saved, or give it a signature: after loading it cannot be traced. Calls
-// with two sizes of a batch make one graph for all sizes. Host arguments are fixed in a graph, and
-// match by value.
+// save() stores the graphs that a function has, each with the arguments of its trace. So call the
+// function before save(), or give it a signature: a loaded function cannot be traced. Calls with
+// two batch sizes make one graph for all sizes. Host arguments are fixed in a graph, and match by
+// value.
 //
-// A loaded function runs in all modes, like a staged function: within staged functions, tapes,
-// derivatives of any order, vmap and lazy scopes. Its state is Variables, which it shares with the
-// other functions of the program. docs/saved_functions.md shows more.
+// A loaded function runs in all modes, like a staged function: in staged functions, tapes,
+// derivatives of any order, vmap and lazy scopes. Its state consists of Variables. All functions of
+// the program share these Variables. docs/saved_functions.md shows more.
 #pragma once
 
 #include <cstdint>
@@ -48,10 +48,10 @@ namespace saved {
 struct Bound {
   internal::GivenFunction function;
 };
-// Binds the first parameters of f to these objects, whose tensors become state of the saved
-// function: Variables with the paths of the tensors, "model/fc1/weight". An in-out parameter
-// changes its state at each call, as it changes the object now. Functions that are bound to the
-// same object share its state. Objects are read when bind() is called.
+// Binds the first parameters of f to `objects`. The tensors of the objects become state of the
+// saved function: Variables with the paths of the tensors, such as "model/fc1/weight". A call of
+// the saved function changes the state of an in-out parameter, as a call of f changes the object.
+// Functions that are bound to the same object share its state. bind() reads the objects at once.
 template <class R, class... A, class... B>
 Bound bind(const etude::Function<R(A...)>& f, const B&... objects) {
   constexpr bool fits = internal::kBegins<std::tuple<std::decay_t<A>...>, std::tuple<B...>>;
@@ -64,16 +64,18 @@ Bound bind(const etude::Function<R(A...)>& f, const B&... objects) {
 }
 
 struct SaveOptions {
-  // Saves the derivatives of custom_gradient() and the like. Without them a loaded function refuses
-  // gradients that pass through such a call. Derivatives of recompute_grad() are always saved.
+  // Whether to save the derivatives of custom_gradient() and similar functions. A loaded function
+  // without them refuses gradients through such a call. Derivatives of recompute_grad() are always
+  // saved.
   bool custom_gradients = false;
-  // The functions that get an exported signature: inputs by name, and results that are tensors with
-  // names. Servers and `etude run` call these. Program::signatures() lists them.
+  // The functions that get an exported signature: names for their inputs and their results. All
+  // results must be tensors. Servers and `etude run` call these functions. Program::signatures()
+  // lists them.
   std::vector<std::string> signatures = {};
-  // Files that the functions need, such as a vocabulary. They are copied, and are found by their
-  // file names: Program::asset().
+  // Files that the functions need, such as a vocabulary. save() copies these files.
+  // Program::asset() finds a copy by the name of the file.
   std::vector<std::filesystem::path> assets = {};
-  // The maximum size of a file of tensors; a single tensor may exceed it.
+  // The maximum size of a file of tensors. A larger tensor has a file of its own.
   int64_t shard_bytes = int64_t{2} << 30;
 
   static constexpr void ranges(const auto& option) {
@@ -81,9 +83,10 @@ struct SaveOptions {
   }
 };
 
-// A function or an object, and its name. Objects are Variables, structures of Variables and
-// tensors, which are loaded as Parts, and Trackables, whose Variables are saved if a function uses
-// them. The name of an object to which functions are bound is the name of its state.
+// A named function or a named object. An object is a Variable, a structure of Variables and
+// tensors, or a Trackable. A structure is loaded as Parts. The Variables of a Trackable are saved
+// if a function uses them. If functions are bound to an object, the name of the object is the name
+// of its state.
 class Entry {
  public:
   template <class R, class... A>
@@ -93,7 +96,7 @@ class Entry {
       : name_(std::move(name)), function_(std::move(bound.function)) {}
   // A loaded function, with its state.
   Entry(std::string name, const Function& f);
-  // All functions, objects and assets of a loaded program, below this name: "base/predict".
+  // All functions, objects and assets of a loaded program, with names such as "base/predict".
   Entry(std::string name, const Program& program);
   template <class T>
   requires(!std::is_same_v<T, Function> && !std::is_same_v<T, Program> && !std::is_same_v<T, Bound>)
@@ -104,7 +107,7 @@ class Entry {
   const std::optional<internal::GivenFunction>& function() const noexcept { return function_; }
   const std::optional<internal::GivenObject>& object() const noexcept { return object_; }
   const std::shared_ptr<const internal::Loaded>& loaded() const noexcept { return loaded_; }
-  // The index of the one loaded function; -1: all.
+  // The index of a single loaded function; -1 for all functions.
   int64_t loaded_function() const noexcept { return loaded_function_; }
 
  private:
@@ -134,23 +137,23 @@ class Entry {
   int64_t loaded_function_ = -1;
 };
 
-// Writes the functions and their state to `folder`. The folder appears whole: a save that is killed
-// leaves the functions that were saved there before. Two savers take turns.
+// Writes the functions and their state to `folder`. The change happens in a single step. So if a
+// save is killed, the functions that were saved there before remain. Two savers take turns.
 //
 // throws: kFailedPrecondition for a Variable that no entry reaches, and for a function without a
-//   graph for its bound objects; kUnimplemented for content that exists only in this process, with
-//   the user's line; kInvalidArgument for a name that is empty, has a '/' or is given twice, and
-//   for an exported signature whose results are not tensors; for files: the errors of AtomicFile.
-// cost: reads weights twice, for the checksum and to write them; no copy of a tensor.
+//   graph for its bound objects; kUnimplemented, with the user's line, for content that exists only
+//   in this process; kInvalidArgument for a name that is empty, has a '/' or is given twice, and
+//   for an exported signature whose results are not tensors; the errors of AtomicFile.
+// cost: reads all tensors twice, once for the checksum and once to write them; copies no tensor.
 void save(const std::string& folder, const std::vector<Entry>& entries,
           const SaveOptions& options = {}, CallSite where = CallSite::here());
-// Writes a loaded program again, with the present values of its Variables. If these did not change,
+// Writes a loaded program again, with the present values of its Variables. If no value has changed,
 // all files have the same bytes.
 void save(const std::string& folder, const Program& program, CallSite where = CallSite::here());
 
 struct LoadOptions {
-  // The number of steps that loops of saved functions may run. A while_loop without a limit, or
-  // with a higher limit, is refused when it is loaded. 0: no limit. For folders from strangers.
+  // The maximum number of steps of a while_loop in a saved function. load() refuses a while_loop
+  // with a higher limit or no limit. 0: no check. For folders from untrusted sources.
   int64_t max_loop_steps = 0;
 
   static constexpr void ranges(const auto& option) {
@@ -158,8 +161,8 @@ struct LoadOptions {
   }
 };
 
-// Reads a folder that save() wrote. Files are not trusted: a folder can compute anything that ops
-// can compute, but reads no other file, and takes no more memory than read_limits() allow.
+// Reads a folder that save() wrote. Files are not trusted. A folder can compute everything that ops
+// can compute. But it reads no other file, and takes no more memory than read_limits() allow.
 //
 // throws: kNotFound if there is no saved function; kDataLoss, with file and offset, for a damaged
 //   folder; kUnimplemented for a newer version of the format or of an op, and for an unknown op;

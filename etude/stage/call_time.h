@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// call_time_value(thunk): a value that host code computes at each call of a staged function. In the
-// graph it is an input, although it is not an argument.
+// call_time_value(thunk): a value that host code computes at each call of a staged function. The
+// value is an input of the graph, but not an argument of the function.
 //
 //   double rate = 0.1;
 //   const auto step = function([&](const Tensor& w, const Tensor& slope) {
@@ -27,34 +27,34 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// A thunk and its line. Traces treat all thunks of one line as the same thunk.
+// A thunk and its line. Traces treat thunks of one line and one C++ type as the same thunk.
 struct CallTimeValue {
   std::function<Tensor()> thunk;
   std::type_index callable;
   CallSite where;
 
-  // The current result of the thunk. throws: the errors of the thunk; kFailedPrecondition if it
-  // returns an absent tensor or a value of a trace; kUnimplemented for a sparse tensor.
+  // Runs the thunk and returns the result. throws: the errors of the thunk; kFailedPrecondition if
+  // the result is an absent tensor or a value of a trace; kUnimplemented for a sparse tensor.
   Tensor value() const;
 };
 
-// The current value; in a trace of a function, its placeholder.
+// Returns the current value. While a function is traced, returns a placeholder of the value.
 Tensor take_call_time_value(const std::shared_ptr<const CallTimeValue>& source);
 
 }  // namespace internal
 
 // Returns `thunk()` at the call: a tensor, or a value that converts to a tensor. While a function
-// is traced, it becomes an input of the graph; each call runs the thunk to compute the input. A
-// nested function, a branch or a loop body takes the value from the outermost call; all steps of a
-// loop then see one value. In eager mode it is the value of the thunk.
+// is traced, the value becomes an input of the graph. Each call of the function then runs the
+// thunk. A nested function, a branch or a loop body uses the value of the outermost call. So all
+// steps of a loop see the same value. In eager mode the thunk runs at once.
 //
 // The thunk runs outside of all traces and tapes, so no derivative passes through it. Each trace
-// runs it once more. The graph stores it, so objects to which it refers must live as long as the
-// graph.
+// also runs the thunk. The graph stores the thunk, so objects to which it refers must live as long
+// as the graph.
 //
-// throws: the errors of the thunk, before any other part of the call has run; kInvalidArgument if a
-//   later value has another dtype or shape than while the function was traced; kFailedPrecondition
-//   if the thunk returns an absent tensor or a value of a trace.
+// throws: the errors of the thunk, before any other part of the call has run; kInvalidArgument if
+//   the dtype or the shape of a later value differs from the traced value; kFailedPrecondition if
+//   the thunk returns an absent tensor or a value of a trace; kUnimplemented for a sparse tensor.
 // threads: the thunk runs on the thread of each call.
 template <class F>
 requires std::is_invocable_r_v<Tensor, const F&> Tensor

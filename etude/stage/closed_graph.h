@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes graphs that contain the values of their captures as constants, so that a single file is
-// complete. For `etude graph run` and `etude compile`.
+// Closed graphs: graphs that contain the values of their captures as constants. So a single file
+// holds everything that a run needs. For `etude graph run` and `etude compile`.
 #pragma once
 
 #include <span>
@@ -11,17 +11,18 @@
 
 namespace ETUDE_API etude {
 
-// Returns the graph with `captures` as constants in place of its capture inputs.
+// Returns a copy of the graph. Constants with the values `captures` replace its capture inputs.
 //
 //   const auto predict = function([&](const Tensor& x) { return model(x); }, {.name = "predict"});
 //   predict(example);
 //   const auto trace = predict.traces()[0];
 //   const GraphRef whole = closed_graph(trace.graph(), trace.captures());
 //
-// throws: kInvalidArgument for another number of captures, or for a capture of another type.
+// throws: kInvalidArgument if the number of captures or the type of a capture does not fit the
+//   graph.
 GraphRef closed_graph(const Graph& graph, std::span<const Tensor> captures);
-// The same for all graphs of a symbolic graph: trace.symbolic_graph() of a trace that serves many
-// sizes.
+// The same for all graphs of a symbolic graph. trace.symbolic_graph() is the symbolic graph of a
+// trace that serves many sizes.
 SymbolicGraphRef closed_symbolic_graph(const SymbolicGraph& symbolic,
                                        std::span<const Tensor> captures);
 

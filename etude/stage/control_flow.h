@@ -9,18 +9,18 @@
 //     return std::pair(next, next);
 //   }, h0, inputs);
 //
-// In eager mode they are the `if` and the loops of the host. In a trace, each branch and body is
-// traced once, into a graph of its own, and the call is a single node, with the same bits. Both
-// forms can be differentiated, batched and nested like any other call.
+// In eager mode these functions are the `if` and the loops of the host. In a trace, each branch or
+// body is traced once, into a graph of its own, and the call is a single node. Both forms compute
+// the same bits. Both can be differentiated, batched and nested like any other call.
 //
 // Branches and bodies are callables on pytrees. They may read the values that they capture. Host
-// values in the pytrees must not change. Branches and bodies may read and assign Variables; an
-// assignment takes place once for each run of its branch or body. Each call takes one key of the
-// thread's sequence of random keys. Draws inside derive their keys from it.
+// values in the pytrees must not change. Branches and bodies may read and assign Variables. They
+// assign each time that they run. Each call takes one key of the thread's sequence of random keys.
+// Draws inside derive their keys from this key.
 //
-// throws, all of them: the errors of branches and bodies; kInvalidArgument, naming the field, for
-// pytrees whose structure changes; kFailedPrecondition for a Variable that is made in a traced
-// branch or body.
+// throws (all): the errors of branches and bodies; kInvalidArgument, naming the field, for a pytree
+//   whose structure changes; kFailedPrecondition for a Variable that is made in a traced branch or
+//   body; kUnimplemented if the condition of a while_loop in a graph assigns a Variable.
 #pragma once
 
 #include <array>
@@ -50,17 +50,17 @@
 namespace ETUDE_API etude {
 
 struct LoopOptions {
-  // The loop ends after this number of steps, even if the condition is true. Absent: no limit.
+  // The maximum number of steps, even if the condition is still true. Absent: no limit.
   std::optional<int64_t> max_iterations = {};
-  // Shapes of state tensors, by path; kAny marks a size that may change from step to step:
+  // Shapes of state tensors, by path. A size of kAny may change from step to step:
   // {{"state/rows", {kAny, 3}}}. For eager mode only, since a graph has fixed sizes before it runs.
   std::map<std::string, Shape> shapes = {};
 };
 
 namespace internal {
 
-// The structure, types and host values of a pytree. They must stay equal from step to step, or from
-// branch to branch; the elements of tensors may differ.
+// The structure, the types and the host values of a pytree. These must stay equal from step to
+// step, or from branch to branch. The elements of tensors may differ.
 class StructureShape {
  public:
   // `op` and `what` are names for messages: "while_loop", "state".
@@ -71,9 +71,9 @@ class StructureShape {
     ArgumentFlattener<NoNames>(arguments, {}).argument("", s);
     set_key(arguments);
   }
-  // Allows the changes of sizes in LoopOptions::shapes. `s` is the state before the first step.
-  // throws: kInvalidArgument for a path without a tensor in s, and for a shape that does not fit
-  // the tensor.
+  // Allows the sizes in LoopOptions::shapes to change. `s` is the state before the first step.
+  // throws: kInvalidArgument for a path without a tensor in `s`, and for a shape that does not fit
+  //   the tensor.
   template <class S>
   void open_sizes(const S& s, const std::map<std::string, Shape>& shapes) {
     if (shapes.empty()) return;
@@ -82,8 +82,8 @@ class StructureShape {
     ArgumentFlattener<PathNames>(arguments, PathNames(names)).argument(what_, s);
     set_open(names.tensors, shapes);
   }
-  // throws: kInvalidArgument, naming the first part of `s` that differs. `then` is the time of this
-  // structure in the message ("before the first step"), `now` the time of `s`.
+  // throws: kInvalidArgument, naming the first part of `s` that differs. In the message, `then` is
+  //   the time of this structure ("before the first step"), and `now` is the time of `s`.
   template <class S>
   void require_same(const S& s, std::string_view then, std::string_view now) const {
     Arguments arguments;
@@ -108,10 +108,10 @@ class StructureShape {
   std::string_view op_, what_;
   CallSite where_;
   TraceKey key_;
-  std::map<std::size_t, Shape> open_;  // by tensor: its shape, kAny for sizes that may change
+  std::map<std::size_t, Shape> open_;  // by tensor: its shape, with kAny for a size that may change
 };
 
-// The tensors that are not absent.
+// Returns the tensors that are not absent. present_names() returns their names.
 std::vector<Tensor> present_tensors(const Arguments& arguments);
 std::vector<std::string> present_names(const Arguments& arguments, const ArgumentNames& names);
 template <class S>
@@ -120,7 +120,7 @@ std::vector<Tensor> tensors_of(const S& s) {
   ArgumentFlattener<NoNames>(arguments, {}).argument("", s);
   return present_tensors(arguments);
 }
-// Replaces the tensors of `s`, in order.
+// Replaces the present tensors of `s` by `from`, in order.
 template <class S>
 void put_tensors(S& s, std::span<const Tensor> from) {
   Arguments arguments;
@@ -138,9 +138,9 @@ std::vector<std::string> tensor_names(std::string_view what, const S& s) {
   return present_names(arguments, names);
 }
 
-// While alive, a random draw derives its key from a single key of the sequence, the number of the
-// step, and the number of the draw in this step. So all forms of a loop draw the same numbers. If
-// the sequence refuses draws, next_key() refuses them too.
+// While alive, a random draw on this thread derives its key from one key of the sequence, the
+// number of the step, and the number of the draw in the step. So all forms of a loop draw the same
+// numbers. If the sequence refuses draws, next_key() returns an absent key.
 // threads: confined to its thread.
 class StepKeys final : public KeySource {
  public:
@@ -148,7 +148,7 @@ class StepKeys final : public KeySource {
   // Begins a step: the condition or the body of a loop.
   void start(int64_t step, bool is_condition);
   Tensor next_key() override;
-  // Absent if draws are refused.
+  // The key of the sequence; absent if draws are refused.
   const Tensor& base() const { return base_; }
 
  private:
@@ -159,23 +159,23 @@ class StepKeys final : public KeySource {
   KeyScope scope_;
 };
 
-// Whether a function is being traced, so that control flow becomes a node of its graph.
+// Whether a function is being traced. Control flow is then a node of its graph.
 bool is_tracing() noexcept;
-// The value of a condition; std::nullopt if it is not known before the graph runs.
-// throws: kInvalidArgument for anything but a single bool.
+// Returns the value of a condition; std::nullopt if the value is not known before the graph runs.
+// throws: kInvalidArgument unless the condition is a single bool.
 std::optional<bool> bool_of(std::string_view op, const Tensor& condition, CallSite where);
-// The same for the index of a branch. throws: kOutOfRange.
+// The same for an index. throws: kInvalidArgument unless it is a single integer; kOutOfRange.
 std::optional<std::size_t> index_of(const Tensor& index, std::size_t branches, CallSite where);
-// The number of rows of the tensors. throws: kInvalidArgument, naming a tensor that differs.
+// Returns the number of rows. throws: kInvalidArgument for no tensor, a scalar or unequal numbers.
 int64_t count_rows(std::string_view op, std::span<const Tensor> xs,
                    std::span<const std::string> names, CallSite where);
-// throws: kInvalidArgument for a limit below 0.
+// throws: kInvalidArgument for a max_iterations below 0.
 void check_options(std::string_view op, const LoopOptions& options, CallSite where);
 
-// A branch or a body. It takes placeholders of its arguments and returns its results.
+// A branch or a body. Takes placeholders of its arguments, and returns its results.
 using TensorBody = FunctionRef<std::vector<Tensor>(std::span<const Tensor>)>;
 
-// Traces branches one by one, then makes the call. control_flow.cc implements it and the loops.
+// Traces branches one by one, then makes the call. control_flow.cc defines it and the loops.
 class StagedSwitch {
  public:
   StagedSwitch(std::string_view op, const Tensor& key, CallSite where);
@@ -190,7 +190,7 @@ class StagedSwitch {
   std::unique_ptr<State> state_;
 };
 
-// A loop in a trace: the arguments of run_while() and run_scan() besides the bodies.
+// The arguments that run_while() and run_scan() share.
 struct StagedLoop {
   std::string_view op;
   std::vector<Tensor> carried;
@@ -205,13 +205,13 @@ std::vector<Tensor> run_while(StagedLoop loop, const LoopOptions& options, Tenso
 std::vector<Tensor> run_scan(StagedLoop loop, std::span<const Tensor> rows, int64_t length,
                              TensorBody body);
 
-// The elements of a, then the elements of b.
+// Returns the elements of a, then the elements of b.
 std::vector<Tensor> joined(std::span<const Tensor> a, std::span<const Tensor> b);
-// Whether a context tracks values by id. Two tensors with equal elements are then two values.
+// Whether a context may track values by id. Two tensors with equal elements are then two values.
 bool follows_values() noexcept;
 // Assigns a new id to each differentiable value, so that cotangents are summed in the same order as
-// in a graph. In a graph, the cotangents of a state before a step, of an output row or of a branch
-// result are summed before they are added to the original value.
+// in a graph. A graph first sums the cotangents of a state before a step, of an output row or of a
+// branch result. It then adds the sum to the cotangent of the original value.
 class OwnValues {
  public:
   explicit OwnValues(CallSite where) : where_(where) {}
@@ -236,7 +236,7 @@ inline constexpr bool kIsTuple = false;
 template <class... T>
 inline constexpr bool kIsTuple<std::tuple<T...>> = true;
 
-// Calls f(state, x...). A std::tuple is unpacked for a function that takes its elements.
+// Calls f(state, x...). If f takes the elements of a std::tuple instead, unpacks the state.
 template <class F, class S, class... X>
 decltype(auto) call_on(F& f, S& state, const X&... x) {
   if constexpr (kIsTuple<std::remove_const_t<S>> && !std::is_invocable_v<F&, S&, const X&...>) {
@@ -246,7 +246,7 @@ decltype(auto) call_on(F& f, S& state, const X&... x) {
     return call_owned(f, state, x...);
   }
 }
-// Runs one step of a body that returns the next state or changes its argument in place.
+// Runs one step. The body returns the next state or changes its argument in place.
 template <class F, class S, class... X>
 void advance(F& body, S& state, const X&... x) {
   if constexpr (std::is_void_v<decltype(call_on(body, state, x...))>) {
@@ -264,7 +264,7 @@ constexpr void check_state() {
                 "etude: the state of a loop is values; Variables are captured");
 }
 
-// Row i of each tensor of the pytree `xs`.
+// The rows of the tensors of the pytree `xs`. at(i) returns the pytree of row i of each tensor.
 template <class X>
 class Rows {
  public:
@@ -275,9 +275,9 @@ class Rows {
   int64_t count() const { return count_; }
   const std::vector<Tensor>& tensors() const { return tensors_; }
   X& row() { return row_; }
-  // Cuts the tensors into rows, for at(). Call it after OwnValues::settle() on the state. If one
-  // tensor is both the state and the rows, the reverse pass adds the cotangents of the rows to it
-  // first, as in a graph.
+  // Cuts the tensors into rows, for at(). Call OwnValues::settle() on the state first. The order
+  // matters if one tensor is both the state and the rows. The reverse pass must first add the
+  // cotangents of the rows to this tensor, as in a graph.
   void split();
   const X& at(int64_t i);
 
@@ -291,7 +291,7 @@ class Rows {
 std::vector<Values> split_rows(std::span<const Tensor> xs);
 std::vector<Tensor> take_row(std::vector<Values>& rows, int64_t i);
 
-// Collects the output rows of all steps and stacks them, into a result for each tensor of a row.
+// Collects the output rows of all steps. stack() returns one result for each tensor of a row.
 class StackedRows {
  public:
   StackedRows();
@@ -325,7 +325,7 @@ struct BranchesGive<R, std::tuple<F...>> {
       (std::is_same_v<R, std::decay_t<std::invoke_result_t<F, const X&...>>> && ...);
 };
 
-// Traces all branches. `names` serve messages and name the graphs.
+// Traces all branches, and makes the call. `names` are the names of the graphs, also in messages.
 template <class R, class... F, class... X>
 R stage_branches(std::string_view op, const Tensor& index, const StepKeys& keys, CallSite where,
                  const std::array<std::string, sizeof...(F)>& names, std::tuple<F...>& branches,
@@ -393,8 +393,8 @@ auto branch_of(F& f) {
 
 }  // namespace internal
 
-// Returns then(operands...) if the predicate is true, else otherwise(operands...). The predicate is
-// a single bool. Both return the same C++ type, or void; in a trace also tensors of the same types.
+// Returns then(operands...) if the predicate, a single bool, is true, else otherwise(operands...).
+// Both return the same C++ type, or void. In a trace their tensors also have the same types.
 //
 // The derivative is the derivative of the branch that ran. In a vmap with a predicate per example,
 // each example runs only its own branch.
@@ -414,8 +414,8 @@ auto cond(const Arg& predicate, Then&& then, Else&& otherwise, const X&... opera
   if constexpr (!std::is_same_v<R, internal::Nothing>) return out;
 }
 
-// Returns the result of branch number `index` of a tuple of branches; all return the same C++ type,
-// as in cond().
+// Returns the result of branch number `index` of a tuple of branches. All branches return the same
+// C++ type, as in cond().
 // throws: kOutOfRange for an index without a branch.
 template <class... Branch, class... X>
 auto switch_case(const Arg& index, std::tuple<Branch...> given, const X&... operands) {
@@ -438,14 +438,14 @@ auto switch_case(const Arg& index, std::tuple<Branch...> given, const X&... oper
   if constexpr (!std::is_same_v<R, internal::Nothing>) return out;
 }
 
-// Applies body(state) as long as condition(state), a single bool, is true; returns the last state.
-// The body returns the next state, or changes its argument: (S) -> S or (S&). A std::tuple state is
+// Applies body(state) as long as condition(state), a single bool, is true. Returns the last state.
+// The body returns the next state or changes its argument: (S) -> S or (S&). A std::tuple state is
 // unpacked for functions that take its elements. Types of tensors stay the same from step to step,
 // except for the sizes that LoopOptions::shapes allows to change.
 //
 // A derivative runs the loop forwards once more, then backwards. So memory grows with the number of
 // steps only while a derivative is taken. If the examples of a vmap need different numbers of
-// steps, they run one by one.
+// steps, the examples run one by one.
 template <class S, class Condition, class Body>
 S while_loop(Condition&& condition, Body&& body, S init, const LoopOptions& options = {},
              CallSite where = CallSite::here()) {
@@ -504,8 +504,8 @@ S while_loop(Condition&& condition, Body&& body, S init, const LoopOptions& opti
 
 // Calls body(state, x) for each row x of `xs` along axis 0, in order. The body returns a std::pair
 // of the next state and an output row. scan() returns the last state and all output rows, stacked
-// along a new axis 0. `xs` is a tensor, or a pytree of tensors with equal numbers of rows; x is
-// then a pytree of rows.
+// along a new axis 0. `xs` is a tensor, or a pytree of tensors with equal numbers of rows. If `xs`
+// is a pytree, x is a pytree of rows.
 template <class S, class X, class Body>
 requires(
     !std::is_arithmetic_v<std::decay_t<Body>>)  // scan(steps, ...) on numbers is in diff/scan.h
@@ -559,7 +559,7 @@ requires(
   return std::pair<S, Row>(std::move(state), std::move(*of_all));
 }
 
-// A scan() without output rows: returns the last state. The body returns the next state, or changes
+// A scan() without output rows: returns the last state. The body returns the next state or changes
 // its argument: (S, x) -> S or (S&, x).
 template <class S, class X, class Body>
 S fold(Body&& body, S init, const X& xs, CallSite where = CallSite::here()) {

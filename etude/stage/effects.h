@@ -20,7 +20,7 @@
 namespace ETUDE_API etude {
 
 // An argument of print(): a text, a number, a Tensor, or a value that can be read as a tensor.
-// Notes the caller's line. Only a parameter type.
+// Stores the caller's line. Use it only as the type of a parameter.
 class Printed {
  public:
   template <class T>
@@ -65,37 +65,38 @@ class Printed {
   CallSite where_;
 };
 
-// Writes one line (more for matrices) to standard output or to the sink of set_print_sink(): the
-// values, separated by spaces. A tensor is written as its elements; a long tensor is abbreviated by
-// dots.
+// Writes one line with the values, separated by spaces; a matrix takes several lines. The output is
+// standard output or the sink of set_print_sink(). A tensor is written as its elements. Dots
+// abbreviate a long tensor.
 //
 //   print("step", step, "loss", loss);     // step 3 loss 0.25
 //
-// In a staged function it prints when the function runs; texts and host numbers have the values of
-// the trace. If an argument depends on the examples of a vmap, it prints a line for each example,
-// in order. If a derivative runs steps of a loop again, they do not print again. Only
-// recompute_grad, which runs its function again, repeats prints. threads: thread-safe: lines are
-// not interleaved.
+// In a staged function, prints at each call of the function. Texts and host numbers have the values
+// of the trace. If an argument depends on the examples of a vmap, prints a line for each example,
+// in order. A derivative that runs steps of a loop again does not print again. Only recompute_grad,
+// which runs its function again, repeats prints.
+// threads: thread-safe; lines are not interleaved.
 void print(const Printed& first, const std::convertible_to<Printed> auto&... others);
 
 // Fails unless all elements of `condition`, a bool tensor of any shape, are true. A call of a
-// staged function fails when it reaches the assertion: later prints do not happen, and no Variable
-// is assigned.
+// staged function fails at the assertion. Later prints then do not happen, and no Variable is
+// assigned.
 //
 // throws: kInvalidArgument for another dtype; kFailedPrecondition with `message` and the first
 //         element that is false.
 void assert_true(const Tensor& condition, std::string_view message,
                  CallSite where = CallSite::here());
 
-// Receives the lines of print(), without the line end, one at a time and in the order of the prints
-// of a thread; an empty sink means standard output. While a thread runs the sink, lines of other
-// threads are queued, and those threads continue. If the sink throws, the call that runs it fails,
-// and queued lines are written with the next print.
+// Receives the lines of print(), without the line end, one at a time. Lines of one thread arrive in
+// the order of its prints. An empty sink means standard output. While a thread runs the sink, lines
+// of other threads are queued, and these threads continue. If the sink throws, the call that runs
+// the sink fails. The next print then writes the queued lines.
 using PrintSink = std::function<void(std::string_view line)>;
-// Sets the sink of the process, and returns the previous sink.
-// threads: thread-safe: waits until no thread runs the previous sink.
+// Sets the sink of the process, and returns the previous sink. Waits until no thread runs the
+// previous sink.
 //
-// throws: kFailedPrecondition inside a sink, and so does print().
+// throws: kFailedPrecondition inside a sink. print() throws the same error there.
+// threads: thread-safe.
 PrintSink set_print_sink(PrintSink sink);
 
 namespace internal {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// function(f): a callable like f. A call with a new kind of arguments traces f into a graph; later
-// calls run that graph instead of f.
+// function(f): a callable like f. A call with a new kind of arguments traces f into a graph. Later
+// calls run this graph instead of f.
 //
 //   auto step = function([](Line& line, const Tensor& x, const Tensor& y) {
 //     const auto [loss, slope] = value_with_gradient(
@@ -10,29 +10,30 @@
 //   });
 //   for (int i = 0; i < 100; ++i) step(line, x, y);   // one trace; the line moves
 //
-// f may do anything that eager code may: take gradients, draw random numbers, call other functions,
-// loop on the host. Host code runs only while f is traced, so its decisions are fixed in the graph.
+// f may do anything that eager code may do, such as take gradients, draw random numbers, call other
+// functions, and loop on the host. Host code runs only while f is traced. So its decisions are
+// fixed in the graph.
 //
 // Arguments are pytrees. Tensors become inputs of the graph. Numbers, texts, sizes of containers
-// and all other host values are fixed in the graph, and a call with other values makes another
+// and all other host values are fixed in the graph. A call with other host values makes another
 // graph. A parameter of type non-const reference is in-out: the call changes it, as a plain call
-// does. A call may add parts to it or remove some, such as the state of an optimiser; the next call
-// then makes another graph.
+// does. A call may add parts to an in-out argument or remove some, such as the state of an
+// optimiser. The next call then makes another graph.
 //
-// Variables that f reaches need not be arguments. Each call reads and assigns them in the order in
-// which f does. f may make Variables in its first call. If the initial value of such a Variable
-// depends on an argument, the first call runs f itself, and the next call is traced. If a call
-// throws, arguments and Variables keep their values.
+// Variables that f uses need not be arguments. Each call reads and assigns them in the same order
+// as f. f may make Variables in its first call. If the initial value of such a Variable depends on
+// an argument, the first call runs f itself, and the next call is traced. If a call throws,
+// arguments and Variables keep their values.
 //
 // Tensors from outside that f uses are captured: the graph does not see later writes to them. The
-// same is true for host values that f reaches by reference. Inside a vmap the call may capture an
-// example of the batch; the graph is then valid in that vmap only. Objects in a std::shared_ptr are
-// held weakly. If such an object is destroyed, its graph is dropped the next time that a graph is
-// made or listed. Sparse gradients remain sparse as results, and as arguments of a function without
-// a signature.
+// same is true for host values that f uses by reference. Inside a vmap the call may capture an
+// example of the batch. The graph is then valid in that vmap only. A graph holds an argument in a
+// std::shared_ptr weakly. If the object is destroyed, its graph is dropped the next time that a
+// graph is made or listed. Sparse gradients remain sparse as results. Without a signature they also
+// remain sparse as arguments.
 //
-// Where f takes a tensor, a call may pass numbers, nested lists, arrays and spans of numbers. They
-// are read at each call, and get the dtype of the signature, if any.
+// Where f takes a tensor, a call may pass numbers, nested lists, arrays and spans of numbers. Each
+// call reads them, in the dtype of the signature, if any.
 #pragma once
 
 #include <array>
@@ -67,12 +68,12 @@ class GraphFunction {
   const std::string& name() const noexcept { return graph().name(); }
   // The captured tensors, in the order of their graph inputs.
   const std::vector<Tensor>& captures() const noexcept { return trace_->captures; }
-  // The symbolic graph for many sizes (graph/symbolic_graph.h); null if the graph serves only its
-  // own sizes.
+  // The symbolic graph, which serves many sizes (graph/symbolic_graph.h); null if the graph serves
+  // only its own sizes.
   const internal::RefPtr<const SymbolicGraph>& symbolic_graph() const noexcept {
     return trace_->symbolic;
   }
-  // The text of the graph (graph/text/print.h), with types and without the elements of long
+  // The text of the graph (graph/text/print.h). The text has types, but no elements of long
   // constants.
   std::string to_string() const;
 
@@ -117,8 +118,8 @@ struct SignatureFor<F> {
   using type = typename SignatureOf<F>::with_object;
 };
 
-// Whether the argument types of F are known. A generic lambda, or a class with several call
-// operators, does not state them.
+// Whether F states its argument types. A generic lambda, or a class with several call operators,
+// does not state them.
 template <class F>
 inline constexpr bool kHasSignature = !std::is_class_v<F> || requires {
   &F::operator();
@@ -135,24 +136,25 @@ template <class A>
 inline constexpr bool kIsInOut =
     std::is_lvalue_reference_v<A> && !std::is_const_v<std::remove_reference_t<A>>;
 
-// throws: kInvalidArgument, since the function changed an argument in a way that a graph cannot
-// repeat.
+// throws: kInvalidArgument, always: the function changed an argument in a way that a graph cannot
+//   repeat.
 [[noreturn]] void throw_host_change(const std::string& name, const std::string& path);
-// Records for the next `count` tensors of a call whether the function may write them.
+// Records whether the function may write the next `count` tensors of a call.
 void mark_tensors(std::vector<uint8_t>& may_write, std::size_t count, bool is_in_out);
 // throws: kInvalidArgument if a tensor that the function may write was passed twice.
 void require_distinct(const Arguments& call, const std::vector<uint8_t>& may_write,
                       const ArgumentNames& names);
 // throws: kFailedPrecondition if there is no signature.
 void require_has_signature(const FunctionOptions& options, CallSite where);
-// throws: kInvalidArgument, with the difference between the call and the call of the trace.
+// throws: kInvalidArgument, always, with the difference between this call and the call of the
+//   trace.
 [[noreturn]] void throw_unfit(const Trace& trace, const Arguments& call, const ArgumentNames& names,
                               CallSite where);
-// Whether arguments have the same structure as before the call: the same numbers of tensors and
-// host values.
+// Whether `after` has the same structure as the arguments before the call: the same numbers of
+// tensors and host values.
 bool has_form(const TraceKey& kept, const Arguments& after);
-// The first host value or object that differs between two flattenings of arguments with the same
-// structure; empty if all are equal.
+// Returns the path of the first host value or object that differs between two flattenings of
+// arguments with the same structure; empty if all are equal.
 std::string find_change(const TraceKey& kept, const Arguments& after, const ArgumentNames& names);
 
 }  // namespace internal
@@ -163,8 +165,8 @@ using signature_of_t = typename internal::SignatureFor<F>::type;
 template <class Signature>
 class Function;
 
-// A graph of a Function. It is callable with the host values of its trace and with tensors of its
-// types, or of other sizes that its symbolic graph serves. threads: thread-safe.
+// A graph of a Function. Callable with the host values of its trace, and with tensors of its types.
+// The tensors may have other sizes that its symbolic graph serves. threads: thread-safe.
 template <class Signature>
 class CallableGraph;
 template <class R, class... A>
@@ -174,7 +176,7 @@ class CallableGraph<R(A...)> : public GraphFunction {
       : GraphFunction(std::move(trace)), function_(std::move(function)) {}
 
   // Returns the result of the function, computed by this graph. throws: kInvalidArgument, naming
-  // the argument, for arguments that do not fit the graph; the errors of the function.
+  // the argument, if the arguments do not fit the graph; the errors of the function.
   R operator()(A... args, CallSite where = CallSite::here()) const {
     return function_.run_graph(trace_, where, args...);
   }
@@ -183,8 +185,7 @@ class CallableGraph<R(A...)> : public GraphFunction {
   Function<R(A...)> function_;
 };
 
-// A value. Copies share their graphs, which are released with the last copy. Callable from any
-// thread.
+// A value. Copies share their graphs, which are released with the last copy. threads: thread-safe.
 template <class R, class... A>
 class Function<R(A...)> {
   static_assert((!std::is_rvalue_reference_v<A> && ...),
@@ -199,7 +200,7 @@ class Function<R(A...)> {
                 "other parts");
 
  public:
-  // Use function() to make one.
+  // Use function() to make a Function.
   template <class F>
   Function(F f, FunctionOptions options, CallSite where)
       : core_(std::make_shared<internal::FunctionCore>(std::move(options), typeid(F), where)),
@@ -213,12 +214,12 @@ class Function<R(A...)> {
     }
   }
 
-  // Returns the result of f; a pytree has the structure that f returned. Takes the arguments of f.
-  // Host data may replace a tensor: f({{1, 2}, {3, 4}}), f(std::span<const float>(x)).
+  // Takes the arguments of f, and returns the result of f. A pytree has the structure that f
+  // returned. Host data may replace a tensor: f({{1, 2}, {3, 4}}), f(std::span<const float>(x)).
   //
-  // throws: the errors of f while it is traced; the errors of calls in the graph, at their lines in
+  // throws: the errors of f while f is traced; the errors of calls in the graph, at their lines in
   //   f; kInvalidArgument if f changed host values of an in-out argument; kFailedPrecondition if f
-  //   reads elements of a tensor, since tensors have no elements while f is traced.
+  //   reads elements of a tensor while f is traced, since tensors then have no elements.
   // cost: about 100 ns more than the graph; f runs once for each new kind of arguments.
   R operator()(internal::given_t<A>... given, CallSite where = CallSite::here()) const {
     if constexpr ((internal::kIsGivenTensor<internal::given_t<A>> || ...)) {
@@ -230,10 +231,10 @@ class Function<R(A...)> {
   }
 
   using GraphOf = CallableGraph<R(A...)>;
-  // Returns the graph made from the signature; host arguments have their default values.
-  // throws: kFailedPrecondition without a signature, or if host code reads a size that the
-  //   signature leaves open; kInvalidArgument if the signature has another number of tensors than
-  //   the arguments.
+  // Returns the graph made from the signature. Host arguments have their default values.
+  // throws: kFailedPrecondition without a signature, and if host code reads a size that the
+  //   signature leaves open; kInvalidArgument if signature and arguments have different numbers of
+  //   tensors.
   GraphOf trace(CallSite where = CallSite::here()) const
       requires(sizeof...(A) > 0 && (std::is_default_constructible_v<std::decay_t<A>> && ...)) {
     internal::require_has_signature(core_->options(), where);
@@ -248,7 +249,7 @@ class Function<R(A...)> {
         },
         copies);
   }
-  // Returns the graph for arguments like these, and makes it if there is none. Runs no graph.
+  // Returns the graph for arguments like these. Makes the graph if there is none. Runs no graph.
   GraphOf trace(const std::decay_t<A>&... args, CallSite where = CallSite::here()) const {
     std::tuple<std::decay_t<A>...> copies(args...);
     return std::apply(
@@ -267,16 +268,16 @@ class Function<R(A...)> {
     return out;
   }
   std::size_t trace_count() const { return core_->traces().size(); }
-  // The Variables from outside that the graphs reach, in the order of their first use.
+  // The Variables from outside that the graphs use, in the order of their first use.
   std::vector<Variable> variables() const { return core_->variables(); }
   std::vector<Variable> trainable_variables() const {
     std::vector<Variable> out = core_->variables();
     std::erase_if(out, [](const Variable& v) { return !v.trainable(); });
     return out;
   }
-  // One line per graph: the arguments of its trace, and the reason for the trace. Shows the latest
-  // 16 graphs, with 8 inputs each; inputs that differ between graphs come first. `{.all = true}`
-  // shows all.
+  // Returns one line per graph: the arguments of its trace, and the reason for the trace. Shows the
+  // latest 16 graphs, with 8 inputs each. Inputs that differ between graphs come first. The option
+  // `all` shows all graphs and inputs.
   std::string explain(const ExplainOptions& options = {}) const { return core_->explain(options); }
   const std::string& name() const { return core_->name(); }
 
@@ -298,7 +299,7 @@ class Function<R(A...)> {
     return run_trace(*trace, call, where, args...);
   }
 
-  // Converts host data to tensors first.
+  // Converts host data to tensors, then runs the call.
   template <class... Given>
   [[gnu::cold, gnu::noinline]] R run_host_data(CallSite where, Given&... given) const {
     std::array<Tensor, sizeof...(A)> held;
@@ -338,7 +339,7 @@ class Function<R(A...)> {
   template <class... X>
   R run_trace(const internal::Trace& trace, const Arguments& call, CallSite where,
               X&... args) const {
-    // Nothing may fail after the run, which may have reused the memory of arguments.
+    // Nothing may fail after the run, since the run may have reused the memory of arguments.
     if constexpr (std::is_void_v<R>) {
       Values out = core_->run(trace, call, where);
       take_back(trace, call, out, 0, args...);
@@ -350,8 +351,8 @@ class Function<R(A...)> {
     }
   }
 
-  // Empty arguments, which a flattening fills. If there is a signature, dense tensors get its
-  // types.
+  // Returns empty arguments, for a flattening to fill. Without a signature, a flattening splits
+  // sparse tensors into indices and values.
   Arguments new_arguments() const {
     Arguments out;
     out.splits_slices = !core_->options().signature;
@@ -394,7 +395,7 @@ class Function<R(A...)> {
     };
   }
 
-  // For each tensor of the call: whether it belongs to an in-out argument.
+  // throws: kInvalidArgument if a tensor of an in-out argument was passed twice.
   template <class... X>
   void check_distinct(const Arguments& call, const internal::ArgumentNames& names,
                       X&... args) const {
@@ -472,7 +473,8 @@ class Function<R(A...)> {
     }
   }
 
-  // Assigns the first values to the tensors of the result, and returns their number.
+  // Assigns the first values of `out` to the tensors of the result. Returns the number of these
+  // values.
   static std::size_t fill(auto& result, Values& out) {
     std::size_t next = 0;
     if constexpr (std::is_same_v<R, Tensor>) {
@@ -503,8 +505,9 @@ class Function<R(A...)> {
     }
   }
 
-  // Sets in-out arguments to copies of their structure and host values after the call, with the
-  // values from `next` on. The copies are complete before the first argument changes.
+  // Replaces in-out arguments by copies that have the structure and the host values after the call.
+  // Their tensors are the values from `next` on. All copies are complete before an argument
+  // changes.
   template <class Tuple, std::size_t... I, class... X>
   void take_form(Tuple after, Values& out, std::size_t next, std::index_sequence<I...>,
                  X&... args) const {

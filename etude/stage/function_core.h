@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of staged functions that does not depend on C++ types: the existing graphs, and the
+// The part of staged functions that does not depend on C++ types: the list of graphs, and the
 // choice of the graph for a call. function.h adds the types.
 #pragma once
 
@@ -30,17 +30,17 @@ namespace ETUDE_API etude {
 class SymbolicGraph;  // graph/symbolic_graph.h
 
 struct FunctionOptions {
-  std::string name = {};  // for display; default: the line that made it
+  std::string name = {};  // for display; default: the line that made the function
   // Names of the arguments, for the inputs of graphs; default: arg0, arg1, ... A tensor in a struct
-  // gets a name such as "model/weight", and the tensors of a list x get x, x_1, ... A name in the
-  // signature has priority.
+  // has a name such as "model/weight". The tensors of a list x have the names x, x_1, ... A name in
+  // the signature has priority.
   std::vector<std::string> arg_names = {};
-  std::optional<Signature> signature = {};  // the types of its arguments, fixed in advance
+  std::optional<Signature> signature = {};  // fixed types of the arguments
   // If possible, two graphs that differ only in sizes become one graph for all sizes.
   bool relax_shapes = true;
-  bool run_eagerly = false;  // calls run the host function, as if it were not staged
-  // The maximum number of graphs, 0: no limit. Beyond it the least recently used graphs are
-  // dropped, with one warning for each function.
+  bool run_eagerly = false;  // calls run the host function instead of a graph
+  // The maximum number of graphs; 0: no limit. Beyond the limit the least recently used graphs are
+  // dropped. If the limit is above 8, each function warns once.
   std::size_t max_traces = 16384;
 };
 
@@ -48,8 +48,8 @@ struct ExplainOptions {
   bool all = false;  // all inputs and all graphs
 };
 
-// While `eagerly` is true, calls of all functions run their host function, even if graphs exist.
-// Use it to inspect values while debugging. threads: thread-safe.
+// Switches graphs off for all functions. While `eagerly` is true, calls run the host function, even
+// if graphs exist. Use it to inspect values while debugging. threads: thread-safe.
 void run_functions_eagerly(bool eagerly) noexcept;
 bool functions_run_eagerly() noexcept;
 
@@ -62,72 +62,72 @@ class Plan;
 struct MadeUpTraces;
 struct NoGraph;
 
-// The key that decides which graph serves a call, in the form that a graph stores.
+// The key of a graph, which decides whether the graph serves a call.
 struct TraceKey {
   std::vector<const Type*> types;  // of the tensors; null for an absent tensor
   std::vector<uint64_t> words;
   std::vector<HostValue> objects;
-  std::vector<std::shared_ptr<const void>> held;  // the objects that `objects` point to
+  std::vector<std::shared_ptr<const void>> held;  // owners of the objects to which `objects` points
   Phase phase = Phase::kInference;
   DType default_dtype = kFloat32;
   Promotion promotion = Promotion::kKinds;
 
   TraceKey() = default;
   explicit TraceKey(const Arguments& call);
-  // Equal for a key and the calls that it fits. Without host objects, whose hash would be host
-  // code.
+  // The hashes of a key and of the calls that it fits are equal. They leave out host objects, since
+  // the hash of an object would be host code.
   uint64_t hash() const;
   static uint64_t hash_of(const Arguments& call);
   bool fits(const Arguments& call) const;
-  // The same, but does not compare host objects, since their comparison is host code.
+  // The same as fits(), but without host objects, since their comparison is host code.
   bool fits_but_objects(const Arguments& call) const;
-  // Whether the only differences are sizes.
+  // Whether sizes are the only differences.
   bool fits_but_sizes(const Arguments& call) const;
 
  private:
   bool has_same_words(const Arguments& call) const;
 };
 
-// A Variable that a call of a graph uses, or a call_time_value.
+// A Variable or a call_time_value, at one call of a graph.
 struct Reached {
-  std::optional<Variable> variable;  // none: a call_time_value
+  std::optional<Variable> variable;  // std::nullopt for a call_time_value
   Tensor value;                      // of a call_time_value
 };
 
-// A Variable that a graph reads or assigns, or a call_time_value. The Variable is from outside of
-// the function or an argument of the call.
+// A Variable or a call_time_value that a graph uses. The Variable comes from outside of the
+// function or is an argument of the call.
 struct VariableSlot {
   std::weak_ptr<void> state;  // of a Variable from outside
-  // Index among the Variables of the call; the Variable may also be from outside.
+  // Index among the Variables of the call; -1: none. The Variable may also come from outside.
   int32_t argument = -1;
   const Type* type = nullptr;
   std::string name;  // for messages
   bool is_read = false;
   bool is_written = false;
-  std::shared_ptr<const CallTimeValue> source = nullptr;  // of a call_time_value
+  std::shared_ptr<const CallTimeValue> source = nullptr;  // for a call_time_value
 };
 
-// The facts about a trace besides its graph. Except for the types in the key, they are valid for
-// the graphs of a symbolic graph at all sizes.
+// The facts about a trace besides its graph. They are valid for all sizes of a symbolic graph,
+// except for the types in the key.
 struct TraceFacts {
   TraceKey key;
   ArgumentNames names;
   std::vector<Tensor> captures;
-  RefPtr<const TraceInfo> enclosing;    // the trace whose values it captures; null: none
-  bool has_examples = false;            // whether it captures examples of a vmap
+  RefPtr<const TraceInfo> enclosing;    // the trace whose values the graph captures; null: none
+  bool has_examples = false;            // whether the graph captures examples of a vmap
   std::vector<int32_t> inputs;          // graph input i is tensor inputs[i] of the call
-  std::vector<VariableSlot> variables;  // in the order of inputs, and of outputs after the results
-  std::size_t outputs = 0;              // without the values of Variables
-  std::vector<SizeRead> size_reads;     // sizes that host code read while it was traced
-  std::string cause;                    // why it was made, for explain()
-  CallSite where;                       // the call that it was made for
+  std::vector<VariableSlot> variables;  // in the order of their graph inputs and outputs
+  std::size_t outputs = 0;              // number, without the new values of Variables
+  std::vector<SizeRead> size_reads;     // sizes that host code read during the trace
+  std::string cause;                    // the reason for the trace, for explain()
+  CallSite where;                       // the call that caused the trace
   std::shared_ptr<const void> result;   // the result of the host function, with its structure
-  std::vector<uint8_t> in_out;          // by tensor of the call: whether it is returned
+  std::vector<uint8_t> in_out;  // by tensor of the call: whether the graph returns its new value
   std::shared_ptr<const void> arguments;  // all arguments after the call; null: same structure
   bool fixes_sizes = false;  // `arguments` has sparse rows, which store their dense shape
 };
 
-// A graph, the call for which it was made, and the data to run it.
+// A graph, the facts about its trace, and the data to run the graph.
 struct Trace : RefCounted, TraceFacts {
   Trace();
   ~Trace() override;
@@ -137,17 +137,17 @@ struct Trace : RefCounted, TraceFacts {
   GraphRef graph;
   Attrs attrs;  // of the op `call`
   RefPtr<const Plan> plan;
-  std::size_t keys = 0;        // random keys to draw for a call, in this order
-  std::vector<uint8_t> given;  // by graph input: whether a result may take its memory
+  std::size_t keys = 0;        // number of random keys for each call
+  std::vector<uint8_t> given;  // by graph input: whether a result may reuse its memory
   RefPtr<const SymbolicGraph>
       symbolic;                 // of this graph and others: serves sizes that were not traced
-  std::string not_generalised;  // why earlier traces form no symbolic graph with it, if tried
+  std::string not_generalised;  // why there is no symbolic graph with earlier traces, if tried
   mutable std::atomic<uint64_t> last_use{0};
 };
 using TraceRef = RefPtr<const Trace>;
 
-// The result of tracing: the tensors of results and of in-out arguments, the result itself, and the
-// arguments if the call changes the structure of an argument.
+// The result of tracing: the tensors of results and of in-out arguments, and the result itself.
+// Also the arguments, if the call changes the structure of an argument.
 struct TraceResult {
   std::vector<Tensor> outputs;
   std::vector<uint8_t> in_out;  // by tensor of the call: whether it belongs to an in-out argument
@@ -156,11 +156,11 @@ struct TraceResult {
   bool fixes_sizes = false;
 
   // Adds the outputs for y, and prepares y for put_rows(). Sparse rows are three outputs: indices,
-  // values, and a tensor without bytes. The type of that tensor has the dense shape after its axis
-  // 0, so that each graph of a symbolic graph knows the dense shape.
+  // values, and a tensor without bytes. The type of the third tensor has the dense shape after its
+  // axis 0. So each graph of a symbolic graph knows the dense shape.
   void add_result(Tensor& y);
 };
-// Assigns outputs from `next` on to a y that add_result() has prepared.
+// Assigns the outputs from `next` on to y, which add_result() has prepared.
 void put_rows(Tensor& y, Values& out, std::size_t& next);
 inline void put_result(Tensor& y, Values& out, std::size_t& next) {
   if (TensorAccess::is_sparse(y)) [[unlikely]] {
@@ -170,20 +170,21 @@ inline void put_result(Tensor& y, Values& out, std::size_t& next) {
   }
 }
 
-// A call that runs the host function itself, once, because its trace cannot make a Variable whose
-// initial value depends on an argument. While this object is alive, no other thread traces the
-// function.
+// A call that runs the host function itself, once. This is needed if a trace cannot make a Variable
+// because its initial value depends on an argument. While this object is alive, no other thread
+// traces the function.
 class FirstRun {
  public:
   FirstRun() = default;
   FirstRun(const FirstRun&) = delete;
   FirstRun& operator=(const FirstRun&) = delete;
-  // Marks the first run as done, unless an exception ended it. The next call may then try again.
+  // Marks the first run as done, unless an exception ended it. After an exception the next call may
+  // try again.
   ~FirstRun();
 
  private:
   friend class FunctionCore;
-  FunctionCore* function_ = nullptr;  // null: it did not begin
+  FunctionCore* function_ = nullptr;  // null: the first run did not begin
   std::string maker_;                 // the function that owns the Variable
   int exceptions_ = 0;
   TracingTicket ticket_;
@@ -195,7 +196,8 @@ using HostRun =
 // threads: thread-safe.
 class FunctionCore {
  public:
-  // Calls compare their key with up to so many graphs one by one; more are found by a hash.
+  // Calls compare their key with up to this number of graphs one by one. An index by hash serves
+  // larger numbers of graphs.
   static constexpr std::size_t kMostUnindexed = 8;
 
   // `callable`: the type of the host function.
@@ -208,36 +210,39 @@ class FunctionCore {
   const FunctionOptions& options() const noexcept { return options_; }
   bool runs_eagerly() const noexcept { return options_.run_eagerly || functions_run_eagerly(); }
 
-  // Returns the graph for this call; null: there is none yet.
+  // Returns the graph for this call; null if there is none yet.
   TraceRef find(const Arguments& call) const;
-  // Returns the graph for this call, and makes it with `run` if there is none. `run` calls the host
-  // function on abstract tensors, one for each tensor of the call, and on placeholders of its
-  // Variables. Only one thread at a time traces for the same arguments. Returns null if the caller
-  // has to run the host function on the arguments of the call; `first` has then begun. Pass a null
-  // `first` if the caller cannot run it. throws: the errors of the host function, and then no graph
-  // is kept; kFailedPrecondition for a
-  //   function that is called with the same types while it is traced for them.
+  // Returns the graph for this call. If there is none, makes the graph with `run`. `run` calls the
+  // host function on abstract tensors, one for each tensor of the call, and on placeholders of its
+  // Variables. Only one thread at a time traces for the same arguments.
+  //
+  // Returns null if the caller has to run the host function on the arguments of the call. `first`
+  // has then begun. Pass a null `first` if the caller cannot run the host function.
+  //
+  // throws: the errors of the host function, and no graph is then kept; kUnimplemented for a
+  //   function that calls itself with the same types and host values while it is traced for them;
+  //   kFailedPrecondition for an argument that belongs to a trace or a vmap of another thread.
   TraceRef find_or_trace(const Arguments& call, const ArgumentNames& names, const HostRun& run,
                          FirstRun* first, CallSite where);
-  // Returns the graph made from the signature. The tensors of the arguments are ignored and set to
+  // Returns the graph made from the signature. Replaces the tensors of the arguments by abstract
   // tensors with the types of the signature.
   TraceRef trace_of_signature(const Arguments& call, const ArgumentNames& names, const HostRun& run,
                               CallSite where);
-  // Reads host data as tensor number `tensor` of a call, in the dtype that the signature states.
-  // throws: kInvalidArgument if the dtype cannot represent all numbers, or lists are not
-  // rectangular.
+  // Reads host data as tensor number `tensor` of a call, in the dtype of the signature, if any.
+  // throws: kInvalidArgument if the dtype cannot represent all numbers, or if lists are not
+  //   rectangular.
   Tensor read_host_data(const HostSource& source, std::size_t argument, std::size_t tensor,
                         CallSite where) const;
-  // Returns this graph, or the graph of its symbolic graph for the sizes of the call; null if
-  // neither serves the call.
+  // Returns `trace` if it serves the call. Otherwise returns the graph of its symbolic graph for
+  // the sizes of the call; null if there is none.
   TraceRef fitting(const TraceRef& trace, const Arguments& call) const;
   // Runs the graph as a single call. throws: the errors of the calls in the graph, with the name of
   // this function.
   Values run(const Trace& trace, const Arguments& call, CallSite where) const;
 
   std::vector<TraceRef> traces() const;
-  // The Variables that the graphs reach, in the order of their first use, without destroyed
-  // Variables.
+  // The Variables from outside that the graphs use, in the order of their first use. Destroyed
+  // Variables are left out.
   std::vector<Variable> variables() const;
   std::string explain(const ExplainOptions& options) const;
   std::string argument_name(std::size_t i) const;
@@ -248,37 +253,39 @@ class FunctionCore {
                     CallSite where) const;
   RefPtr<Trace> make(const Arguments& call, const ArgumentNames& names, const HostRun& run,
                      CallSite where);
-  // Runs `trace` on behalf of this function. If the trace could not make a Variable, `first` begins
-  // and the result is null. Inside another trace, the error propagates to the enclosing function.
+  // Runs `trace` on behalf of this function. If the trace cannot make a Variable, `first` begins
+  // and the result is null. Inside another trace, the error propagates to the enclosing function
+  // instead.
   // throws: kFailedPrecondition if there was a first run before, or if `first` is null.
   TraceRef or_first_run(FirstRun* first, TracingTicket& ticket, CallSite where,
                         const std::function<TraceRef()>& trace);
   void begin_first_run(const NoGraph& cause, FirstRun* first, TracingTicket& ticket);
   std::string cause_of(const TraceKey& key, const ArgumentNames& names) const;
   TracingTicket take_ticket(const Arguments& call) const;
-  // Whether there was neither a graph nor a first run, so that a trace may make Variables.
+  // Whether the function never had a graph or a first run. Only then may a trace make Variables.
   bool is_untraced() const;
   void keep(const TraceRef& trace);
   TraceRef keep_instance(const TraceRef& instance);
-  // find_or_trace() without a signature, if no symbolic graph serves the call.
+  // find_or_trace() without a signature, for a call that no symbolic graph serves.
   TraceRef trace_call(const Arguments& call, const ArgumentNames& names, const HostRun& run,
                       Refusal& refusal, CallSite where);
-  // find_or_trace() with a signature. Keeps the first graph as a trace, the others as instances.
+  // find_or_trace() with a signature. Keeps the first graph as a trace, and the others as
+  // instances.
   TraceRef find_signed(const Arguments& call, const ArgumentNames& names, const HostRun& run,
                        CallSite where);
   TraceRef trace_signature(const Arguments& call, const ArgumentNames& names, const HostRun& run,
                            CallSite where);
-  // Makes traces at made-up sizes in place of the open sizes, and their symbolic graph. throws: as
-  // made_up_types() and make().
+  // Makes traces at made-up sizes in place of the open sizes, and their symbolic graph.
+  // throws: the errors of made_up_types() and make().
   MadeUpTraces trace_made_up(std::span<const TensorSpec> specs, const Arguments& call,
                              const ArgumentNames& names, const HostRun& run, CallSite where);
-  // A trace with a symbolic graph, found at made-up sizes, that differs only in sizes from the call
-  // and from the only earlier trace (generalise.h). Null if there is none or none is needed. The
-  // result is not stored.
+  // Returns a trace whose symbolic graph was found at made-up sizes (generalise.h). The trace
+  // differs only in sizes from the call and from the only earlier trace. Returns null if there is
+  // no such trace, or if it is not needed. The result is not stored.
   RefPtr<Trace> trace_for_all_sizes(const Arguments& call, const ArgumentNames& names,
                                     const HostRun& run, CallSite where);
-  // Returns a graph of a symbolic graph that serves this call. If there is none, returns null, and
-  // `refusal` has the reason, if any.
+  // Returns the graph of a symbolic graph for this call. If no symbolic graph serves the call,
+  // returns null, and `refusal` has the reason, if any.
   TraceRef find_generalised(const Arguments& call, Refusal& refusal);
 
   FunctionOptions options_;

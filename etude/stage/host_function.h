@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// host_function(f, results): a callable like f. A call in a graph runs f itself, as host code, each
-// time that the graph runs. So staged code can call host code, with derivatives.
+// host_function(f, results): a callable like f. If a graph contains the call, each run of the graph
+// runs f itself, as host code. So staged code can call host code, with derivatives.
 //
 //   const auto huber = host_function([](const Tensor& x, const Tensor& m) {
 //     if (abs(x).item<float>() <= m.item<float>()) return x * x;   // decided at every run
@@ -9,22 +9,23 @@
 //   const auto f = function([&](const Tensor& x) { return huber(x, Tensor(2.0F)) + 1.0F; });
 //   const Tensor slope = gradient(f)(Tensor(1.0F));   // 2
 //
-// The types of the results are declared, since a graph knows them before f runs.
+// The types of the results are declared, since a graph must know them before f runs.
 //
-// Without a trace a call is a plain call of f, with derivatives of any order; the types of the
+// Outside of traces a call is a plain call of f, with derivatives of any order. The types of the
 // results are checked. In a graph, including its branches and loop bodies, f runs at each run of
-// the call, in the order of the program, on the thread that runs the graph. Its tensors have
-// elements. It runs outside of the tapes, vmaps and traces of its caller, with the caller's phase,
-// default dtype and promotion, and with the floating-point mode of the thread. In a vmap it runs
-// once for each example.
+// the call. The runs are in program order, on the thread that runs the graph. The tensors that f
+// receives have elements. f runs outside of the tapes, vmaps and traces of its caller. It has the
+// caller's phase, default dtype and promotion, and the floating-point mode of the thread. In a vmap
+// f runs once for each example.
 //
-// Derivatives in graphs: the reverse pass runs f once more, under a tape of its own; forward mode
-// runs it once more with tangents. So f must compute the same values each time and must not draw
-// random numbers in a graph (pass a key), and its side effects happen again. There are no second
+// Derivatives in graphs: the reverse pass runs f once more, under a tape of its own. Forward mode
+// runs f once more with tangents. So f must compute the same values each time, and its side effects
+// happen again. In a graph f must not draw random numbers; pass a key instead. There are no second
 // derivatives through a graph. The gradient of an input that f does not use is zero in a graph, and
 // absent in a plain call.
 //
-// A graph with such a call cannot be written to files or compiled ahead of time. It keeps f alive.
+// A graph with such a call keeps f alive. The graph cannot be written to files or compiled ahead of
+// time.
 #pragma once
 
 #include <cstddef>
@@ -49,15 +50,14 @@
 namespace ETUDE_API etude {
 
 struct HostOptions {
-  std::string name = {};  // for messages; default: the line that made it
+  std::string name = {};  // for messages; default: the line that made the function
   // The Variables that f reads and that get gradients. In a graph, f sees their values at this
-  // point of the program. Reading another trainable Variable while a derivative is taken is an
-  // error.
+  // point of the program. While a derivative is taken, f must not read another trainable Variable.
   std::vector<Variable> variables = {};
 };
 
-// The declared results: a TensorSpec, a list of TensorSpecs, or {} for no results. All sizes are
-// known.
+// The declared results: a TensorSpec, a list of TensorSpecs, or {} for no results. All sizes must
+// be known.
 class HostResults {
  public:
   HostResults() = default;
@@ -87,7 +87,7 @@ class HostFunction<R(A...)> {
                 "etude: host_function(): a graph keeps copies of arguments that are no tensors");
 
  public:
-  // Use host_function() to make one.
+  // Use host_function() to make a HostFunction.
   template <class F>
   HostFunction(F f, const HostResults& results, HostOptions options, CallSite where)
       : facts_(internal::make_ref<const internal::HostFacts>(
@@ -100,13 +100,14 @@ class HostFunction<R(A...)> {
     }
   }
 
-  // throws: the exceptions of f as an Error whose cause() is the exception: std::invalid_argument,
-  //   domain_error, length_error and bad_cast as kInvalidArgument, std::out_of_range as
-  //   kOutOfRange, std::bad_alloc as kResourceExhausted, an Error with its own code and line, and
-  //   all others as kFailedPrecondition; kInvalidArgument for results of other types than declared.
-  //   In a graph, when it runs: kFailedPrecondition for a trainable Variable that f reads and the
-  //   options do not list, while a derivative is taken. kUnimplemented, when it is taken, for a
-  //   second derivative through a graph.
+  // throws: an exception of f, as an Error whose cause() is the exception. std::invalid_argument,
+  //   domain_error, length_error, bad_cast and bad_variant_access are kInvalidArgument,
+  //   std::out_of_range is kOutOfRange, std::bad_alloc is kResourceExhausted, and all others are
+  //   kFailedPrecondition. An Error of f keeps its own code and line. Also throws kInvalidArgument
+  //   for results of other types than declared.
+  //
+  // A derivative through a graph throws kFailedPrecondition if f reads a trainable Variable that
+  // the options do not list. A second derivative through a graph throws kUnimplemented.
   R operator()(A... args, CallSite where = CallSite::here()) const {
     std::vector<Tensor> inputs;
     std::vector<bool> present;
@@ -144,7 +145,7 @@ class HostFunction<R(A...)> {
     each_tensor(x, [&](const Tensor& t) { out.push_back(t); });
     return out;
   }
-  // Copies of the arguments with abstract tensors: a graph keeps no elements of an argument.
+  // Returns copies of the arguments with absent tensors: a graph keeps no elements of an argument.
   template <class... X>
   static Arguments without_elements(const X&... args) {
     Arguments out(args...);

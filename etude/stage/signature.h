@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Signatures fix the types of the arguments of a staged function in advance. Sizes may be left
-// open. One graph then serves all sizes, and other arguments are refused.
+// open. A single graph then serves all sizes. Calls with other types are refused.
 //
 //   auto norm = function([](const Tensor& x) { return sqrt(sum(x * x)); },
 //                        {.signature = Signature{TensorSpec{{kAny}}}});
 //
 // The function is traced at several made-up sizes, so no call is needed. The graphs are then
 // compared (graph/symbolic_graph.h). Host code that reads an open size is refused, since it would
-// see an arbitrary number. Open sizes that are equal in the first call are one size of the graph. A
-// call in which they differ is traced again. A call with a size of 0 or 1 has a graph of its own.
-// Host values stay part of the key.
+// see an arbitrary number. Open sizes that are equal in the first call are a single size of the
+// graph. A call in which these sizes differ is traced again. A call with a size of 0 or 1 has a
+// graph of its own. Host values remain part of the key of a graph.
 #pragma once
 
 #include <initializer_list>
@@ -54,7 +54,7 @@ class Signature {
   // throws: kInvalidArgument if two specs have the same name.
   Signature(std::initializer_list<Spec> specs, CallSite where = CallSite::here())
       : Signature(std::vector<Spec>(specs), where) {}
-  // The same, of specs that are known at run time.
+  // The same, for specs that are known only at run time.
   explicit Signature(std::vector<Spec> specs, CallSite where = CallSite::here());
 
   const std::vector<Spec>& specs() const noexcept { return specs_; }
@@ -74,32 +74,33 @@ namespace internal {
 
 // The number of made-up sizes at which a signature is traced: two to compare, and one to check.
 inline constexpr std::size_t kMadeUpPoints = 3;
-// The tensor types at one of these points. Open sizes that are equal in `given` get the same
-// made-up size. An absent tensor is null in `given`. If `given` is empty, all open sizes are
-// different.
+// Returns the tensor types at one of these points. Open sizes that are equal in `given` get the
+// same made-up size. A null type in `given` is an absent tensor. If `given` is empty, all open
+// sizes are different.
 // throws: kInvalidArgument for more open sizes than a symbolic graph supports.
 std::vector<const Type*> made_up_types(std::span<const TensorSpec> specs,
                                        std::span<const Type* const> given, std::size_t point);
 
-// Whether `size` is in the list of made-up sizes. A caller that only computes with such a size can
-// compute it in the graph, from a tensor of that size.
+// Whether `size` is in the list of made-up sizes. Code that only computes with such a size can
+// compute it in the graph instead, from a tensor of that size.
 bool is_made_up(int64_t size) noexcept;
 
-// Abstract tensors for the arguments of a call, at the first of these points.
-// throws: kInvalidArgument if the call has another number of tensors.
+// Returns abstract tensors for the arguments of a call, at the first of these points.
+// throws: kInvalidArgument if the call has another number of tensors, or a Variable.
 std::vector<Tensor> made_up_tensors(const Signature& signature, const Arguments& call,
                                     const std::string& function);
 
-// throws: kInvalidArgument, with the given types and the signature, unless the call fits it.
+// throws: kInvalidArgument, with the given types and the signature, unless the call fits the
+//   signature.
 void require_signature(const Signature& signature, const Arguments& call,
                        const std::string& function);
-// The names of the graph inputs for tensors at these paths: the name of the spec if it has a name,
-// else the path without the positions at its end. Repeated names are numbered, so the tensors of a
-// list `x` are x, x_1, x_2.
+// Returns the names of the graph inputs for tensors at `paths`. An input has the name of its spec.
+// If the spec has no name, the input has the path without the positions at its end. Repeated names
+// are numbered. So the tensors of a list `x` are x, x_1, x_2.
 std::vector<std::string> input_names(const std::vector<std::string>& paths,
                                      const Signature* signature);
-// For a function without structs among its parameters; `parameters` is the number of its tensors
-// and Variables. throws: kInvalidArgument if the signature has more specs.
+// Checks the signature of a function that has no structs among its parameters. `parameters` is the
+// number of its tensors and Variables. throws: kInvalidArgument if the signature has more specs.
 void require_parameters(const Signature& signature, std::size_t parameters,
                         const std::string& function);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs code of a staged function at once, outside of its graph.
+// init_scope(f): runs code of a staged function at once, outside of its graph.
 #pragma once
 
 #include <type_traits>
@@ -18,8 +18,8 @@ namespace internal {
 
 class EnclosingTrace;
 
-// While alive, this thread has no trace, tape or other context around it. Scopes of the ambient
-// state remain.
+// While alive, this thread is outside of all traces, tapes and other contexts. Scopes of the
+// ambient state remain.
 // threads: confined to the thread that made it.
 class OutsideScope {
  public:
@@ -36,8 +36,8 @@ class OutsideScope {
   BottomScope eager_;
 };
 
-// The scope of init_scope(): as OutsideScope, and the DeviceScope around the staged call places
-// calls, as it does outside of a function.
+// The scope of init_scope(): an OutsideScope in which the DeviceScope around the staged call
+// selects the device.
 class InitScope {
   const OutsideScope outside_;
   const InCallerPlace place_;
@@ -45,8 +45,9 @@ class InitScope {
 
 }  // namespace internal
 
-// Returns f(), run outside of all traces and tapes: its calls run at once and are in no graph. They
-// run on the device of the innermost DeviceScope, inside of the function or around the staged call.
+// Returns f(), run outside of all traces and tapes. The calls of f run at once and are in no graph.
+// They run on the device of the innermost DeviceScope, inside of the function or around the staged
+// call.
 //
 //   Variable steps = init_scope([] { return Variable(0); });
 //

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Variable: a cell that holds a tensor and is shared by reference, for programs that share state.
-// Models may also be plain structs of tensors. A read returns a snapshot, and tapes watch the read.
+// Variable: a cell that holds a tensor and is shared by reference. For programs that share state;
+// models may also be plain structs of tensors. A read returns a snapshot. Tapes watch reads.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,8 @@ class VariableSlice;
 struct VariableOptions {
   std::string name = {};                      // for display; need not be unique
   bool trainable = true;                      // tapes watch reads of trainable Variables
-  std::optional<DType> dtype = std::nullopt;  // the initial value is cast to it
-  std::optional<Shape> shape = std::nullopt;  // sizes that are kAny may change
+  std::optional<DType> dtype = std::nullopt;  // the initial value is cast to this dtype
+  std::optional<Shape> shape = std::nullopt;  // a size of kAny may change
 };
 
 namespace internal {
@@ -35,21 +35,21 @@ struct VariableCell;
 struct VariableAccess;
 }  // namespace internal
 
-// A handle. Copies name the same cell, which is destroyed with its last handle.
+// A handle. Copies name the same cell. The cell is destroyed with its last handle.
 //
 // threads: a read, an assignment and each updating assignment are atomic.
 class Variable {
  public:
-  // Stores the value in storage of its own. If `initial` is absent, the options must state dtype
-  // and shape, and the Variable must be assigned before it is read.
+  // Makes a Variable with the value `initial`. If `initial` is absent, the options must state dtype
+  // and shape. The Variable must then be assigned before its first read.
   explicit Variable(Tensor initial, VariableOptions options = {},
                     CallSite where = CallSite::here());
   // From nested literals: Variable w({{1.0, 2.0}, {3.0, 4.0}}).
   explicit Variable(std::initializer_list<Literal> rows, VariableOptions options = {},
                     CallSite where = CallSite::here())
       : Variable(Tensor(rows, where), std::move(options), where) {}
-  // The initial value is computed once, when it is first needed. It is never computed if the
-  // Variable is assigned before, for example by a restore from a checkpoint.
+  // The initialiser computes the initial value when it is first needed, and only once. It never
+  // runs if the Variable is assigned before, for example by a restore from a checkpoint.
   template <class F>
   requires(std::is_invocable_r_v<Tensor, F&> &&
            !std::is_convertible_v<F, Tensor>) explicit Variable(F initialiser,
@@ -59,8 +59,8 @@ class Variable {
     internal::require_owned<F&>();
   }
 
-  // The current value: later assignments do not change it. Recording tapes watch it if the Variable
-  // is trainable.
+  // Returns the current value; later assignments do not change the result. Recording tapes watch
+  // the result if the Variable is trainable.
   //
   // throws: kFailedPrecondition before initialisation, and for a handle that was moved from.
   Tensor read(CallSite where = CallSite::here()) const;
@@ -73,7 +73,7 @@ class Variable {
   Tensor assign(const Arg& x) const;
   Tensor assign_add(const Arg& x) const;
   Tensor assign_sub(const Arg& x) const;
-  // A part of the value, indexed by the rules of Tensor::at. It can be assigned to.
+  // Returns a part of the value, which can be assigned to. Indices follow the rules of Tensor::at.
   template <class... I>
   VariableSlice at(const IndexItem& first, const I&... more) const;
 
@@ -82,11 +82,11 @@ class Variable {
   bool initialized() const;  // has a value, or an initialiser
   DType dtype() const;
   Shape shape() const;    // of the current value; the declared shape before initialisation
-  Device device() const;  // of the current value, which assignments keep, whatever scope is open
-  // The line that made the Variable. If the standard library or Etude made it, the line of the
-  // user's call that led there, if known.
+  Device device() const;  // of the current value; assignments do not change the device
+  // The line that made the Variable. If the standard library or Etude made the Variable, the line
+  // of the user's call, if known.
   CallSite where() const;
-  // An id of the cell that can be hashed.
+  // A hashable id of the cell.
   const void* ref() const noexcept { return cell_.get(); }
   // "Variable(w, [1, 2], shape=[2], dtype=float32)". Never throws because of its contents.
   std::string to_string() const;
@@ -103,27 +103,27 @@ class Variable {
     std::shared_ptr<internal::VariableCell> cell;
   };
   explicit Variable(Existing existing) noexcept : cell_(std::move(existing.cell)) {}
-  // Whether an assignment of x changes the cell directly: no trace is running, so calls end at
-  // kernels, and x is no abstract value of a context.
+  // Whether an assignment of x changes the cell directly: no context records calls, and x is no
+  // abstract value.
   static bool is_direct(const Arg& x) noexcept;
   internal::VariableCell& cell() const;
-  // The device of the value; absent before initialisation.
+  // The device of the value; std::nullopt before initialisation.
   std::optional<Device> initialized_device() const;
-  // Always throws. First reports the error to the function that is being traced.
+  // Always throws. Reports the error first to the function that is being traced.
   [[noreturn]] void refuse_initial(const Tensor& initial) const;
   template <class Run>
   Tensor located_assignment(const char* name, CallSite where, const Run& run) const;
-  // Assigns the result of `next`: at once, or as calls that a trace records.
+  // Applies `next` to the value, and assigns the result at once or as calls that a trace records.
   template <class Next>
   Tensor change(const Arg& x, const char* name, const Next& next) const;
 
   std::shared_ptr<internal::VariableCell> cell_;
 };
 
-// `value` printed with its name, shape and dtype.
+// Prints `value` with its name, shape and dtype.
 std::ostream& operator<<(std::ostream& out, const Variable& value);
 
-// A part of a Variable: reads as a tensor, and can be assigned to. Lives for one expression.
+// A part of a Variable. Reads as a tensor, and can be assigned to. Lives for one expression.
 class VariableSlice {
  public:
   VariableSlice(Variable variable, Index index)
@@ -142,8 +142,8 @@ class VariableSlice {
   const VariableSlice& operator=(const VariableSlice& other) const {
     return *this = Arg(other.read());
   }
-  // Returns the new value of the whole Variable. In an update every occurrence of a repeated index
-  // counts.
+  // Returns the new value of the whole Variable. In assign_add and assign_sub, each occurrence of a
+  // repeated index counts.
   Tensor assign(const Arg& x) const { return update(x, ScatterMode::kSet, "assign"); }
   Tensor assign_add(const Arg& x) const { return update(x, ScatterMode::kAdd, "assign_add"); }
   Tensor assign_sub(const Arg& x) const;
@@ -160,7 +160,7 @@ VariableSlice Variable::at(const IndexItem& first, const I&... more) const {
   return VariableSlice(*this, Index{first, IndexItem(more)...});
 }
 
-// The tangent of a Variable is a tensor; moving it is an assign_add.
+// The tangent of a Variable is a tensor. move() is an assign_add.
 template <>
 inline constexpr bool internal::kIsOtherLeaf<Variable> = true;
 template <>
@@ -174,13 +174,13 @@ struct DifferentiableTraits<Variable> {
 
 namespace internal {
 
-// Declared before the class that it befriends, since g++ hides names that only a friend declaration
-// introduces. See autodiff/state_update.h.
+// Declared before VariableReader, which befriends this function: g++ hides names that only a friend
+// declaration introduces. See autodiff/state_update.h.
 class TapedStates;
 TapedStates* taped_states();
 
-// While registered, it is notified of each read and assignment of a Variable on its thread. Tapes
-// use it, and operators that run a function again.
+// While registered, a reader is notified of each read and each assignment of a Variable on its
+// thread. For tapes, and for operators that run a function again.
 class VariableReader {
  public:
   VariableReader() = default;
@@ -190,13 +190,13 @@ class VariableReader {
   virtual void variable_assigned(const Variable& variable, const Tensor& value);
   // Whether the reader takes derivatives with respect to values read from the Variable.
   virtual bool takes_derivative(const Variable& /*variable*/) const { return false; }
-  // The state updates of layers whose model no operator copied; null if the reader collects no
-  // updates.
+  // Returns the state updates of layers whose model no operator copied; null if the reader collects
+  // no updates.
   virtual TapedStates* states() { return nullptr; }
 
  protected:
   ~VariableReader() { stop_reading(); }
-  // Both are idempotent.
+  // Both functions are idempotent.
   // threads: confined to one thread.
   void start_reading() noexcept;
   void stop_reading() noexcept;
@@ -211,7 +211,7 @@ class VariableReader {
   bool is_registered_ = false;
 };
 
-// While alive, no reader on this thread is notified of reads.
+// While alive, no reader on this thread is notified of reads or assignments.
 class ReadersPause {
  public:
   ReadersPause() noexcept;
@@ -225,12 +225,12 @@ class ReadersPause {
   VariableReader* saved_;
 };
 
-// Reads the value without notifying readers.
+// Returns the value without notifying readers.
 Tensor peek(const Variable& variable);
-// The Variable as an operand of calls; a resource of the type of its value
+// Returns the Variable as an operand of calls: a resource with the type of the value
 // (core/context/resource.h).
 Tensor resource_of(const Variable& variable);
-// The cell as the identity of the Variable. It does not keep the cell alive.
+// Returns the cell as the identity of the Variable, without keeping the cell alive.
 std::weak_ptr<void> weak_state(const Variable& variable);
 // "Variable 'w'": its name in messages.
 std::string title_of(const Variable& variable);
@@ -239,14 +239,15 @@ std::string made_text(const Variable& variable);
 Variable variable_of_state(const std::shared_ptr<void>& state);
 // throws: kFailedPrecondition if the Variable has been destroyed.
 Variable variable_of(const Tensor& resource);
-// A new Variable of the same kind: the placeholder of this Variable while a function is traced.
+// Returns a new Variable with the same value and options. It is the placeholder of `variable` while
+// a function is traced.
 Variable stand_in_for(const Variable& variable);
-// Assigns at once, regardless of contexts.
+// Assigns at once, whatever contexts are active.
 Tensor assign_now(const Variable& variable, const Tensor& x);
 
-// While alive, no other thread reads or assigns these Variables, so that a function changes several
-// of them at once. The exception is while host code runs (HostCodeScope). The Variables are locked
-// in the order of their addresses.
+// While alive, no other thread reads or assigns these Variables. So a function can change several
+// of them in one step. While host code runs (HostCodeScope), other threads may access them. The
+// Variables are locked in the order of their addresses.
 // threads: confined to its thread.
 class VariableLock {
  public:
@@ -264,8 +265,8 @@ class VariableLock {
   bool is_locked_ = false;
 };
 
-// While alive, host code of a program runs on this thread inside of a call. The thread releases its
-// locks of Variables meanwhile, since the host code may wait for a thread that needs them. So
+// While alive, host code of a program runs on this thread inside of a call. Meanwhile the thread
+// releases its locks of Variables, since the host code may wait for a thread that needs them. So
 // another thread may assign to these Variables.
 // threads: confined to its thread.
 class HostCodeScope {

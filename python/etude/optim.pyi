@@ -17,13 +17,13 @@ class Optimizer(_Optimizer):
     """
 
 class ASGD(Optimizer):
-    """Averaged SGD (Polyak and Juditsky 1992): e = lr / (1 + lambda lr (t - 1))^alpha; w = (1 - lambda e) w - e (g + weight_decay w). averaged(model, "average") returns the mean of the weights since `start`.
+    """Averaged SGD (Polyak and Juditsky 1992): e = lr / (1 + lambda lr (t - 1))^alpha; w = (1 - lambda e) w - e (g + weight_decay w). averaged(model, "average") returns the mean of the weights since update start + 2, counted from 1. Before this update the result is w.
 
     Args:
       lr (number or schedule, default 0.01), at least 0
       lambda_ (float, default 0.0001), at least 0: decay of the weights
-      alpha (float, default 0.75), at least 0: exponent of the fall of the rate
-      start (float, default 1000000.0), at least 0: the first update whose weights are averaged
+      alpha (float, default 0.75), at least 0: exponent of the decay of the rate
+      start (float, default 1000000.0), at least 0: number of updates before averaging starts
       weight_decay (float, default 0.0), at least 0"""
 
     def __init__(self, *, lr: Any = ..., lambda_: float = ..., alpha: float = ..., start: float = ..., weight_decay: float = ...) -> None: ...
@@ -73,13 +73,13 @@ class AdaMax(Optimizer):
     def __init__(self, *, lr: Any = ..., beta1: float = ..., beta2: float = ..., eps: float = ...) -> None: ...
 
 class Adafactor(Optimizer):
-    """Divides gradients by the roots of their variances. The state of a matrix holds only the means of rows and of columns: n + m numbers, not n m (Shazeer and Stern 2018). Axes before the last two index a batch of matrices.
+    """Divides gradients by the roots of their variances. For an n x m matrix the state holds only the means of rows and of columns: n + m numbers instead of n m (Shazeer and Stern 2018). Axes before the last two index a batch of matrices.
 
     Args:
-      lr (number or schedule, default 0.01), at least 0: upper limit of the relative rate, which falls as 1 / sqrt(t)
+      lr (number or schedule, default 0.01), at least 0: the relative rate is min(lr, 1 / sqrt(t))
       fading (float, default 0.8), at least 0: a new gradient has weight t^-fading in the means
       eps1 (float, default 1e-07), at least 0: minimum of the root of a variance
-      eps2 (float, default 0.001), at least 0: minimum of the RMS of a parameter; the rate is relative to it
+      eps2 (float, default 0.001), at least 0: minimum of the RMS of a parameter, which multiplies the rate
       threshold (float, default 1.0), above 0: maximum of the RMS of a direction
       weight_decay (float, default 0.0), at least 0: w -= lr weight_decay w"""
 
@@ -94,8 +94,8 @@ class Adam(Optimizer):
       beta2 (float, default 0.999), in [0, 1)
       eps (float, default 1e-08), at least 0
       decay (float, default 0.0), at least 0: lr / (1 + decay * updates done)
-      weight_decay (float, default 0.0), at least 0: times the parameter, added to the gradient
-      amsgrad (bool, default False): divide by the highest variance so far"""
+      weight_decay (float, default 0.0), at least 0: weight_decay * parameter is added to the gradient
+      amsgrad (bool, default False): divide by the root of the highest v so far"""
 
     def __init__(self, *, lr: Any = ..., beta1: float = ..., beta2: float = ..., eps: float = ..., decay: float = ..., weight_decay: float = ..., amsgrad: builtins.bool = ...) -> None: ...
 
@@ -114,7 +114,7 @@ class AdamW(Optimizer):
     def __init__(self, *, lr: Any = ..., beta1: float = ..., beta2: float = ..., eps: float = ..., decay: float = ..., weight_decay: float = ..., amsgrad: builtins.bool = ...) -> None: ...
 
 class FTRL(Optimizer):
-    """Follow the regularised leader, by coordinate (McMahan et al. 2013). The rates fall with the square root of n. n' = n + g^2; z += g - (sqrt(n') - sqrt(n)) / lr w; w = -(z - sign(z) l1) / (sqrt(n') / lr + 2 l2 + beta / lr) where |z| > l1, else 0.
+    """Follow the regularised leader for each element (McMahan et al. 2013). The rates fall in proportion to 1 / sqrt(n). n starts as initial_accumulator. n' = n + g^2; z += g - (sqrt(n') - sqrt(n)) / lr w; w = -(z - sign(z) l1) / (sqrt(n') / lr + 2 l2 + beta / lr) if |z| > l1, else 0.
 
     Args:
       lr (number or schedule, default 0.001), above 0
@@ -126,7 +126,7 @@ class FTRL(Optimizer):
     def __init__(self, *, lr: Any = ..., initial_accumulator: float = ..., l1: float = ..., l2: float = ..., beta: float = ...) -> None: ...
 
 class LAMB(Optimizer):
-    """r = mhat / (sqrt(vhat) + eps) + weight_decay w, with mhat and vhat as in Adam; w -= lr k r, where k = |w| / |r|, or 1 if a norm is 0 (You et al. 2019).
+    """r = mhat / (sqrt(vhat) + eps) + weight_decay w, with mhat and vhat as in Adam; w -= lr k r, where k = |w| / |r|, or 1 if |w| or |r| is 0 (You et al. 2019).
 
     Args:
       lr (number or schedule, default 0.001), at least 0
@@ -138,7 +138,7 @@ class LAMB(Optimizer):
     def __init__(self, *, lr: Any = ..., beta1: float = ..., beta2: float = ..., eps: float = ..., weight_decay: float = ...) -> None: ...
 
 class LARS(Optimizer):
-    """For each tensor, k = trust |w| / (|g| + weight_decay |w|), or 1 if a norm is 0; v = momentum v + k (g + weight_decay w); w -= lr v (You et al. 2017).
+    """For each tensor, k = trust |w| / (|g| + weight_decay |w|), or 1 if |w| or |g| is 0; v = momentum v + k (g + weight_decay w); w -= lr v (You et al. 2017).
 
     Args:
       lr (number or schedule, default 0.1), at least 0
@@ -154,11 +154,11 @@ def LBFGSOptions(*, iterations: int = ..., history: int = ..., gradient_limit: f
     Args:
       iterations (int, default 100), at least 0
       history (int, default 10), at least 1: number of stored pairs of step and gradient change
-      gradient_limit (float, default 1e-07), at least 0: converged when no gradient element is larger
-      change_limit (float, default 1e-12), at least 0: converged when the relative decrease is not larger
+      gradient_limit (float, default 1e-07), at least 0: converged if no element of the gradient is larger
+      change_limit (float, default 1e-12), at least 0: converged if the decrease / max(1, |value|) is not larger
       armijo (float, default 0.0001), in [0, 1]: required decrease, relative to the initial slope
-      curvature (float, default 0.9), in [0, 1]: allowed slope after a step, relative to the initial slope
-      evaluations (int, default 25), at least 1: of one line search"""
+      curvature (float, default 0.9), in [0, 1]: maximum slope after a step, relative to the initial slope
+      evaluations (int, default 25), at least 1: maximum in one line search"""
 
 class Lion(Optimizer):
     """w -= lr (sign(beta1 m + (1 - beta1) g) + weight_decay w); m = beta2 m + (1 - beta2) g.
@@ -172,14 +172,14 @@ class Lion(Optimizer):
     def __init__(self, *, lr: Any = ..., beta1: float = ..., beta2: float = ..., weight_decay: float = ...) -> None: ...
 
 class Muon(Optimizer):
-    """w -= lr sqrt(max(1, columns / rows)) O, where O is the momentum, made nearly orthogonal by five Newton-Schulz steps (Jordan et al. 2024). A filter counts as a matrix: its last axis is the axis of columns, all other axes together are the axis of rows. Tensors with fewer than two axes take the step of AdamW.
+    """w -= lr sqrt(max(1, columns / rows)) O. O is the Nesterov momentum, made nearly orthogonal by five Newton-Schulz steps (Jordan et al. 2024). A filter counts as a matrix: the last axis is the axis of columns, and all other axes together are the axis of rows. Tensors with fewer than two axes take the step of AdamW.
 
     Args:
       lr (number or schedule, default 0.02), at least 0
       momentum (float, default 0.95), in [0, 1)
       weight_decay (float, default 0.0), at least 0: w -= lr weight_decay w
-      vector_rate (float, default 0.015), at least 0: relative rate of tensors that are not matrices
-      beta2 (float, default 0.95), in [0, 1): of the variance of such tensors
+      vector_rate (float, default 0.015), at least 0: tensors with fewer than two axes have the rate vector_rate * lr
+      beta2 (float, default 0.95), in [0, 1): of the variance of these tensors
       eps (float, default 1e-08), at least 0: added to the root of this variance"""
 
     def __init__(self, *, lr: Any = ..., momentum: float = ..., weight_decay: float = ..., vector_rate: float = ..., beta2: float = ..., eps: float = ...) -> None: ...
@@ -194,12 +194,12 @@ class NAdam(Optimizer):
       eps (float, default 1e-08), at least 0
       decay (float, default 0.0), at least 0
       weight_decay (float, default 0.0), at least 0
-      psi (float, default 0.004), at least 0: growth rate of the momentum, beta1 (1 - 0.96^(t psi) / 2)"""
+      psi (float, default 0.004), at least 0: the momentum of update t is beta1 (1 - 0.96^(t psi) / 2)"""
 
     def __init__(self, *, lr: Any = ..., beta1: float = ..., beta2: float = ..., eps: float = ..., decay: float = ..., weight_decay: float = ..., psi: float = ...) -> None: ...
 
 class RAdam(Optimizer):
-    """Adam that starts as momentum alone, until the variance of its scale is bounded (Liu et al. 2020).
+    """Starts with momentum alone. Takes rectified steps of Adam once the variance of the adaptive rate is bounded (Liu et al. 2020).
 
     Args:
       lr (number or schedule, default 0.001), at least 0
@@ -207,12 +207,12 @@ class RAdam(Optimizer):
       beta2 (float, default 0.999), in [0, 1)
       eps (float, default 1e-08), at least 0
       decay (float, default 0.0), at least 0
-      weight_decay (float, default 0.0), at least 0: times the parameter, added to the gradient"""
+      weight_decay (float, default 0.0), at least 0: weight_decay * parameter is added to the gradient"""
 
     def __init__(self, *, lr: Any = ..., beta1: float = ..., beta2: float = ..., eps: float = ..., decay: float = ..., weight_decay: float = ...) -> None: ...
 
 class RMSProp(Optimizer):
-    """v = rho v + (1 - rho) g^2; w -= lr g / (sqrt(v) + eps). With `centered`, v is reduced by the square of the running mean of g. With momentum, b = momentum b + that quotient, and w -= lr b.
+    """v = rho v + (1 - rho) g^2; w -= lr g / (sqrt(v) + eps). `centered` subtracts the square of the running mean of g from v under the root. With momentum, b = momentum b + g / (sqrt(v) + eps), and w -= lr b.
 
     Args:
       lr (number or schedule, default 0.001), at least 0
@@ -220,37 +220,37 @@ class RMSProp(Optimizer):
       eps (float, default 1e-08), at least 0
       decay (float, default 0.0), at least 0: lr / (1 + decay * updates done)
       momentum (float, default 0.0), in [0, 1)
-      centered (bool, default False): divide by the standard deviation, not the root mean square"""
+      centered (bool, default False): divide by the standard deviation instead of the root mean square"""
 
     def __init__(self, *, lr: Any = ..., rho: float = ..., eps: float = ..., decay: float = ..., momentum: float = ..., centered: builtins.bool = ...) -> None: ...
 
 class Rprop(Optimizer):
-    """Uses only the sign of the gradient; each element has its own step size. When the gradient changes sign, the step size shrinks and the step is skipped (Riedmiller and Braun 1993). Use it with full batches.
+    """Uses only the sign of the gradient. Each element has a step size of its own. If the gradient of an element changes sign, the step size shrinks and the step is skipped (Riedmiller and Braun 1993). Use full batches.
 
     Args:
-      lr (float, default 0.01), above 0: initial step size; scaling the rate later has no effect
+      lr (float, default 0.01), above 0: initial step size; scale_rate() has no effect
       shrink (float, default 0.5), in [0, 1]: factor of the step size when the gradient changes sign
-      grow (float, default 1.2), at least 1: factor otherwise
+      grow (float, default 1.2), at least 1: factor of the step size when the gradient keeps its sign
       min_size (float, default 1e-06), at least 0
       max_size (float, default 50.0), above 0"""
 
     def __init__(self, *, lr: float = ..., shrink: float = ..., grow: float = ..., min_size: float = ..., max_size: float = ...) -> None: ...
 
 class SGD(Optimizer):
-    """g += weight_decay w; v = momentum v + (1 - dampening) g (v = g in the first update); w -= lr v, or with nesterov w -= lr (g + momentum v).
+    """g += weight_decay w; v = momentum v + (1 - dampening) g; w -= lr v. With nesterov, w -= lr (g + momentum v). In the first update, and if momentum is 0, v = g.
 
     Args:
       lr (number or schedule, default 0.01), at least 0
       momentum (float, default 0.0), in [0, 1)
       decay (float, default 0.0), at least 0: lr / (1 + decay * updates done)
       nesterov (bool, default False)
-      weight_decay (float, default 0.0), at least 0: times the parameter, added to the gradient
-      dampening (float, default 0.0), in [0, 1]: of the gradient in the velocity, except in the first update"""
+      weight_decay (float, default 0.0), at least 0: weight_decay * parameter is added to the gradient
+      dampening (float, default 0.0), in [0, 1]: of the gradient in v"""
 
     def __init__(self, *, lr: Any = ..., momentum: float = ..., decay: float = ..., nesterov: builtins.bool = ..., weight_decay: float = ..., dampening: float = ...) -> None: ...
 
 class ScheduleFreeAdamW(Optimizer):
-    """The same with z -= lr (g / (sqrt(v / (1 - beta2^t)) + eps) + weight_decay w), v as in Adam.
+    """ScheduleFreeSGD (descent_rules.h) with beta1 in place of beta, v as in Adam, and z -= lr (g / (sqrt(v / (1 - beta2^t)) + eps) + weight_decay w).
 
     Args:
       lr (number or schedule, default 0.0025), at least 0
@@ -262,7 +262,7 @@ class ScheduleFreeAdamW(Optimizer):
     def __init__(self, *, lr: Any = ..., beta1: float = ..., beta2: float = ..., eps: float = ..., weight_decay: float = ...) -> None: ...
 
 class ScheduleFreeSGD(Optimizer):
-    """z -= lr (g + weight_decay w); x = (1 - 1/t) x + z / t; w = (1 - beta) z + beta x, where z and x start at w (Defazio et al. 2024). The model is trained at w; evaluate averaged(model, "average"), which is x. The schedule does not need the number of updates.
+    """z -= lr (g + weight_decay w); x = (1 - 1/t) x + z / t; w = (1 - beta) z + beta x (Defazio et al. 2024). z and x start as w. Train the model at w, and evaluate averaged(model, "average"), which is the model at x. The rate needs no schedule that depends on the total number of updates.
 
     Args:
       lr (number or schedule, default 1.0), at least 0
@@ -275,23 +275,23 @@ def Segment(*, shape: str = ..., start: float = ..., end: float = ..., updates: 
     """
 
     Args:
-      shape (text, default 'linear'): or "cosine", "exponential", "constant", which stays at start
+      shape (text, default 'linear'): or "cosine", "exponential", "constant" (stays at start)
       start (float, default 0.0)
       end (float, default 0.0)
       updates (int, default 1)"""
 
 class Shampoo(Optimizer):
-    """L += G G'; R += G' G; w -= lr L^(-1/4) G R^(-1/4) (Gupta et al. 2018). The roots are computed by Newton's iteration on products. A filter counts as a matrix, as in Muon. Tensors with fewer than two axes take the step of AdaGrad, the same method with a diagonal sum. cost: about 250 products of matrices with the sizes of L and R, for each parameter in each step. So matrices should be small.
+    """L += G G'; R += G' G; w -= lr L^(-1/4) G R^(-1/4) (Gupta et al. 2018). Newton's iteration computes the roots from matrix products. A filter counts as a matrix, as in Muon. Tensors with fewer than two axes take the step of AdaGrad, which is the same method with a diagonal sum. cost: each step of a matrix computes 180 products of the size of L, and 180 of the size of R. So matrices should be small.
 
     Args:
       lr (number or schedule, default 0.1), at least 0
-      eps (float, default 0.0001), above 0: L and R start as eps times the unit matrix
+      eps (float, default 0.0001), above 0: added to the diagonals of L and R before their roots
       weight_decay (float, default 0.0), at least 0: w -= lr weight_decay w"""
 
     def __init__(self, *, lr: Any = ..., eps: float = ..., weight_decay: float = ...) -> None: ...
 
 class Yogi(Optimizer):
-    """Adam with v -= (1 - beta2) sign(v - g^2) g^2, from initial_accumulator (Zaheer et al. 2018).
+    """Adam with v -= (1 - beta2) sign(v - g^2) g^2 (Zaheer et al. 2018). v starts as initial_accumulator.
 
     Args:
       lr (number or schedule, default 0.01), at least 0
@@ -299,25 +299,25 @@ class Yogi(Optimizer):
       beta2 (float, default 0.999), in [0, 1)
       eps (float, default 0.001), at least 0
       initial_accumulator (float, default 1e-06), at least 0
-      weight_decay (float, default 0.0), at least 0: times the parameter, added to the gradient"""
+      weight_decay (float, default 0.0), at least 0: weight_decay * parameter is added to the gradient"""
 
     def __init__(self, *, lr: Any = ..., beta1: float = ..., beta2: float = ..., eps: float = ..., initial_accumulator: float = ..., weight_decay: float = ...) -> None: ...
 
 def accumulate(n: int) -> Any:
-    """Updates the model only at every n-th call, with the mean of n gradients, like batches that are n times as large. updates(), schedules and averages of weights count such updates. In a graph each call computes an update and applies it if it is due. Gradients since the last update are in the state "accumulated", which persists over ends of epochs and checkpoints; waiting() is their number. If training ends between two updates, they are unused, and et.nn.fit prints a warning. To use every batch, take a number of batches that n divides.
+    """Updates the model only at every n-th call, with the mean of n gradients. This is like an update with a batch that is n times as large. updates(), schedules and averages of weights count these updates only. In a graph each call computes an update, and applies the update if it is due. The state "accumulated" holds the gradients since the last update. The ends of epochs and checkpoints keep this state. waiting() returns the number of these gradients. If training ends between two updates, the gradients are unused, and et.nn.fit prints a warning. To use every batch, take a number of batches that n divides.
 
     Args:
       n (int)"""
 
 def add_noise(eta: float, gamma: float = ...) -> Any:
-    """Adds normal noise to the gradients (Neelakantan et al. 2015). Its variance at update t, counted from 0, is eta / (1 + t)^gamma. The generator of this thread draws it.
+    """Adds normal noise to the gradients (Neelakantan et al. 2015). The variance at update t, counted from 0, is eta / (1 + t)^gamma. The generator of this thread draws the noise.
 
     Args:
       eta (float)
       gamma (float, default 0.55)"""
 
 def centralize() -> Any:
-    """Subtracts from the gradients of matrices and filters their mean over all axes but the last, the output axis (Yong et al. 2020)."""
+    """Subtracts from each gradient its mean over all axes except the last, the output axis (Yong et al. 2020). Gradients with fewer than two axes do not change."""
 
 def chain(factors: Any) -> Any:
     """The product of schedules: chain({cosine(0.1, 100), step(1, 0.5, 30)}).
@@ -326,13 +326,13 @@ def chain(factors: Any) -> Any:
       factors (list of number or schedule)"""
 
 def clip_by_global_norm(norm: float) -> Any:
-    """Multiplies all gradients by the same number, so that the norm of all gradients as one vector is at most `norm`.
+    """Multiplies all gradients by min(1, norm / |g|), where |g| is the norm of all gradients as one vector.
 
     Args:
       norm (float)"""
 
 def clip_by_norm(norm: float) -> Any:
-    """Multiplies the gradient of each tensor by min(1, norm / |g|), so that its norm is at most `norm`.
+    """Multiplies the gradient g of each tensor by min(1, norm / |g|).
 
     Args:
       norm (float)"""
@@ -344,7 +344,7 @@ def clip_by_value(limit: float) -> Any:
       limit (float)"""
 
 def constant(value: float) -> Any:
-    """The same value at every update.
+    """`value` at every update.
 
     Args:
       value (float)"""
@@ -358,7 +358,7 @@ def cosine(base: float, T: int, end: float = ...) -> Any:
       end (float, default 0.0)"""
 
 def cosine_restarts(base: float, T: int, mult: float = ..., end: float = ...) -> Any:
-    """Repeats cosine(); each period is `mult` times as long as the previous period.
+    """Repeats cosine(). Each period is `mult` times as long as the period before; mult >= 1.
 
     Args:
       base (float)
@@ -367,7 +367,7 @@ def cosine_restarts(base: float, T: int, mult: float = ..., end: float = ...) ->
       end (float, default 0.0)"""
 
 def ema(decay: float) -> Any:
-    """A running average of the weights, for RuleOptimizer::averaged. The state "ema" is decay e + (1 - decay) w, and starts with the weights before the first update.
+    """A running average of the weights, for RuleOptimizer::averaged. Each update sets the state "ema" to decay ema + (1 - decay) w. The state starts as the weights before the first update.
 
     Args:
       decay (float)"""
@@ -380,13 +380,13 @@ def exponential(base: float, rate: float) -> Any:
       rate (float)"""
 
 def freeze(pattern: str) -> Any:
-    """Freezes the tensors of these paths: their gradients are ignored. The position of this transform among the others has no effect. See path_matches.
+    """Freezes the tensors whose paths match `pattern` (path_matches): their gradients are ignored. The position of this transform among the others has no effect.
 
     Args:
       pattern (text)"""
 
 def inverse_sqrt(base: float, warmup: int) -> Any:
-    """Rises like linear_warmup, then falls with the inverse square root of the update number.
+    """Rises like linear_warmup(base, warmup), then falls as base times sqrt(warmup / (t + 1)).
 
     Args:
       base (float)
@@ -400,37 +400,37 @@ def inverse_time(base: float, rate: float) -> Any:
       rate (float)"""
 
 def join(parts: Any, bounds: Any) -> Any:
-    """Concatenates schedules: schedule i runs, from its own update 0, until bounds[i].
+    """Concatenates schedules. Part i ends before update bounds[i]. Each part counts its own updates from 0.
 
     Args:
       parts (list of number or schedule)
       bounds (list of int)"""
 
 def linear_warmup(base: float, T: int) -> Any:
-    """Rises linearly to base, which it reaches at update T - 1 and keeps.
+    """Rises linearly and reaches base at update T - 1. Stays at base afterwards.
 
     Args:
       base (float)
       T (int)"""
 
 def lookahead(k: int = ..., alpha: float = ...) -> Any:
-    """Every k updates the slow weights move by the fraction alpha towards the weights, and the weights are set to the slow weights (Zhang et al. 2019). The state "slow" is the slow weights.
+    """After every k updates, moves the slow weights by the fraction alpha towards the weights, then sets the weights to the slow weights (Zhang et al. 2019). The state "slow" holds the slow weights.
 
     Args:
       k (int, default 5)
       alpha (float, default 0.5)"""
 
 def loss_scaling(*, initial: float = ..., growth: float = ..., backoff: float = ..., every: int = ...) -> Any:
-    """Divides gradients by the scale of the loss, RuleOptimizer::loss_scale(). If a gradient is not finite, the update is skipped and the scale is lowered. et.nn.fit multiplies the loss by the scale. cost: one read of the gradients in each update, which ends a segment of lazy calls.
+    """Divides gradients by the scale of the loss, RuleOptimizer::loss_scale(). If a gradient is not finite, skips the update and lowers the scale. et.nn.fit multiplies the loss by the scale. cost: outside of graphs, each update reads whether all gradients are finite. The read ends a segment of lazy calls.
 
     Args:
       initial (float, default 65536.0), above 0
-      growth (float, default 2.0), at least 1: factor of the scale after `every` updates without overflow
-      backoff (float, default 0.5), in [0, 1]: factor of the scale at an overflow
+      growth (float, default 2.0), at least 1: factor of the scale after `every` successive calls without overflow
+      backoff (float, default 0.5), in [0, 1]: factor of the scale after an overflow
       every (int, default 2000), at least 1"""
 
 def one_cycle(max: float, T: int, *, rise: float = ..., div: float = ..., final_div: float = ...) -> Any:
-    """Rises to `max` and falls again in T updates, along half cosine waves.
+    """Rises from max / div to max, then falls to max / div / final_div, in T updates and along half cosine waves.
 
     Args:
       max (float)
@@ -456,7 +456,7 @@ def polynomial(base: float, end: float, power: float, T: int) -> Any:
       T (int)"""
 
 def segments(parts: Any) -> Any:
-    """Concatenates segments. Each runs from its start to its end; afterwards the value remains at the end of the last segment. throws: kInvalidArgument for another shape, and for ends that an exponential cannot have.
+    """Concatenates segments. Each segment goes from its start to its end. Afterwards the value stays at the end of the last segment. throws: kInvalidArgument for an unknown shape, for a number of updates below 1, for an empty list, and for an exponential segment whose start or end is not above 0.
 
     Args:
       parts (list of optim.Segment)"""
@@ -470,14 +470,14 @@ def step(base: float, factor: float, every: int) -> Any:
       every (int)"""
 
 def swa(start: int, every: int = ...) -> Any:
-    """A mean of weights, for RuleOptimizer::averaged. The state "swa" is the mean of the weights after update `start` and after every `every` updates from then on.
+    """A mean of weights, for RuleOptimizer::averaged. The state "swa" is the mean of the weights after the updates start, start + every, start + 2 every, ...
 
     Args:
       start (int)
       every (int, default 1)"""
 
 def warmup(T: int, then: Any) -> Any:
-    """Rises to then(0) in T updates, as linear_warmup(then(0), T), and continues with `then` from its update 0.
+    """Rises like linear_warmup(then(0), T) in T updates, then continues with `then` from its update 0.
 
     Args:
       T (int)

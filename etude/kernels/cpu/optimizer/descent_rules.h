@@ -108,7 +108,7 @@ struct Asgd {
   static constexpr std::string_view kName = "asgd";
   struct Options {
     double weight_decay, lambda, alpha,
-        start;  // start: the first update whose weights are averaged
+        start;  // averaging begins with update start + 2, counted from 1
   };
   template <class T>
   struct Rates {
