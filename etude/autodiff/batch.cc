@@ -146,7 +146,7 @@ Values BatchContext::one_by_one(const BatchCall& call) const {
 
 void internal::ToExamples::operator()(Variable& x) const {
   ETUDE_THROW(kInvalidArgument,
-              "vmap: {} is among the arguments, but a Variable is no batch of examples. Let the "
+              "vmap: {} is among the arguments, but a Variable is not a batch of examples. Let the "
               "function read it, or pass its value",
               title_of(x));
 }

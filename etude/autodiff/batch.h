@@ -120,7 +120,7 @@ struct BatchOfVariables {
   static constexpr bool holds_no_variable =
       !HasLeaf<X, Variable>::value || holds_runtime_structure<X>();
   static_assert(holds_no_variable,
-                "etude: vmap: a Variable is no batch of examples; let the function read it");
+                "etude: vmap: a Variable is not a batch of examples; let the function read it");
 };
 
 template <class... X>

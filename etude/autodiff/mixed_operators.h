@@ -52,11 +52,10 @@ struct MixedHasNoDerivative {
                 "etude: functions of tensors and numbers are differentiated once; use tensors "
                 "alone for higher derivatives");
   static constexpr bool is_recorded = !is_first;
-  static_assert(
-      is_recorded,
-      "etude: calls on host numbers are not recorded; pass Tensor(x), or no_derivative(x) and "
-      "NoDerivative<> for what has no derivative, or make the function and the struct generic over "
-      "their numbers, or use etude::Real");
+  static_assert(is_recorded,
+                "etude: calls on host numbers are not recorded; pass Tensor(x), or "
+                "no_derivative(x) and NoDerivative<> for values without a derivative, or make the "
+                "function and the struct generic over their numbers, or use etude::Real");
 };
 
 // Builds the tangents of arguments from the tangents of their tensors and numbers.

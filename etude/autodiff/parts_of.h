@@ -38,8 +38,8 @@ struct HasNoParts {
   static constexpr bool is_known = sizeof(T*) == 0;
   static_assert(
       is_known,
-      "etude: parts_of: a part is a tensor, a Variable, layer state, a container or plain "
-      "struct of these, or a host value with == or host_key(). This type is none");
+      "etude: parts_of: a part is a tensor, a Variable, layer state, a container or plain struct "
+      "of these, or a host value with == or host_key(). This type is none of these");
 };
 template <class T>
 struct StateOfTensors {

@@ -236,8 +236,8 @@ template <class F, class... X>
 auto transpose(const F& f, const X&... like) {
   if constexpr (sizeof...(X) == 0) {
     static_assert(sizeof...(X) > 0,
-                  "etude: transpose(f, x...) is that of a linear function f; the transpose of a "
-                  "matrix is matrix_transpose(x), of other axes permute_dims(x, axes)");
+                  "etude: transpose(f, x...) is the transpose of a linear function f; that of a "
+                  "matrix is matrix_transpose(x), and permute_dims(x, axes) permutes other axes");
     return f;
   } else if constexpr (!internal::are_recorded<X...>()) {
     return internal::kRefused<internal::RefusalOfUnrecorded<X...>>;

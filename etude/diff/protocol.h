@@ -306,7 +306,7 @@ struct TraitsLackSomething {
                 "etude: DifferentiableTraits<T>::Tangent must be default constructible");
   static_assert(Traits::has_sum, "etude: DifferentiableTraits<T>::Tangent needs operator+=");
   static_assert(Traits::has_zero,
-                "etude: DifferentiableTraits<T> needs zero(x), which gives a Tangent");
+                "etude: DifferentiableTraits<T> needs zero(x), which returns a Tangent");
   static_assert(Traits::has_move, "etude: DifferentiableTraits<T> needs move(x, tangent)");
 };
 
@@ -321,10 +321,9 @@ inline constexpr bool kIsErased = false;
 template <class T>
 struct LeafIsErased {
   static constexpr bool is_shown = !kIsErased<T>;
-  static_assert(
-      is_shown,
-      "etude: no derivative is taken by an AnyDifferentiable, which does not show what it "
-      "holds; pass that value itself, or wrap it in etude::NoDerivative<>");
+  static_assert(is_shown,
+                "etude: no derivative with respect to an AnyDifferentiable exists, since it hides "
+                "its value; pass the value itself, or wrap it in etude::NoDerivative<>");
 };
 
 struct OtherLeaf {

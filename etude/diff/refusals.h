@@ -51,10 +51,10 @@ using RefusalBeforeTangents = typename decltype(refusal_before_tangents<A...>())
 template <class... X>
 struct DerivativeOfMany {
   static constexpr bool is_number = (Scalar<X> && ...) && sizeof...(X) == 1;
-  static_assert(is_number,
-                "etude: derivative is taken by one number; use gradient for the gradient of a "
-                "structure of numbers, or by several, jvp along a direction, jacobian for several "
-                "results");
+  static_assert(
+      is_number,
+      "etude: derivative(f, x) is with respect to one number; use gradient for the gradient of a "
+      "structure of numbers, or by several, jvp along a direction, jacobian for several results");
 };
 // Refuses values that follow the arguments but are not their tangents.
 template <class... Given>

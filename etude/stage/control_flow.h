@@ -405,9 +405,9 @@ auto cond(const Arg& predicate, Then&& then, Else&& otherwise, const X&... opera
   const internal::StepKeys keys;
   auto branches = std::tuple(internal::branch_of<X...>(otherwise), internal::branch_of<X...>(then));
   using R = std::decay_t<std::invoke_result_t<decltype(std::get<1>(branches)), const X&...>>;
-  static_assert(
-      internal::BranchesGive<R, decltype(branches)>::template kWith<X...>,
-      "etude: cond: both branches give values of one type: `return` the same struct in both");
+  static_assert(internal::BranchesGive<R, decltype(branches)>::template kWith<X...>,
+                "etude: cond: both branches must return values of one type: `return` the same "
+                "struct in both");
   R out = known ? internal::run_branch<R>(*known ? 1 : 0, predicate.where(), branches, operands...)
                 : internal::stage_branches<R>("cond", choice, keys, predicate.where(),
                                               {"else", "then"}, branches, operands...);
@@ -427,9 +427,9 @@ auto switch_case(const Arg& index, std::tuple<Branch...> given, const X&... oper
   auto branches = std::apply(
       [](auto&... branch) { return std::tuple(internal::branch_of<X...>(branch)...); }, given);
   using R = std::decay_t<std::invoke_result_t<decltype(std::get<0>(branches)), const X&...>>;
-  static_assert(
-      internal::BranchesGive<R, decltype(branches)>::template kWith<X...>,
-      "etude: switch_case: all branches give values of one type: `return` the same struct in all");
+  static_assert(internal::BranchesGive<R, decltype(branches)>::template kWith<X...>,
+                "etude: switch_case: all branches must return values of one type: `return` the "
+                "same struct in all");
   std::array<std::string, sizeof...(Branch)> names;
   for (std::size_t i = 0; i < names.size(); ++i) names[i] = "branch" + std::to_string(i);
   R out = known ? internal::run_branch<R>(*known, index.where(), branches, operands...)

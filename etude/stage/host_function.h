@@ -83,8 +83,9 @@ class HostFunction<R(A...)> {
   static_assert((!internal::kIsInOut<A> && ...),
                 "etude: host_function(): take arguments by value or by const reference: a graph "
                 "has no place for a changed argument. Return the new value");
-  static_assert((std::is_copy_constructible_v<std::decay_t<A>> && ...),
-                "etude: host_function(): a graph keeps copies of arguments that are no tensors");
+  static_assert(
+      (std::is_copy_constructible_v<std::decay_t<A>> && ...),
+      "etude: host_function(): a graph keeps copies of the arguments that are not tensors");
 
  public:
   // Use host_function() to make a HostFunction.

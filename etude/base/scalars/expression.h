@@ -114,7 +114,7 @@ class Symbol {
   constexpr explicit operator B() const {
     static_assert(sizeof(B) == 0,
                   "etude: this code is compiled once for all values, as the body of a scan is: it "
-                  "makes no decision by them; use where(condition, a, b) for if and ?:");
+                  "cannot branch on a value; use where(condition, a, b) for if and ?:");
     return false;
   }
 

@@ -21,8 +21,8 @@ template <class F>
 struct ResultRefersToVariable {
   static constexpr bool is_value = sizeof(F*) == 0;
   static_assert(is_value,
-                "etude: the function returns x.at(..), which refers to its variable x and not to "
-                "a value; return Tensor(x.at(..)), or write `-> Tensor` behind its parameters");
+                "etude: the function returns x.at(..), which refers to its variable x and not to a "
+                "value; return Tensor(x.at(..)), or write `-> Tensor` after its parameters");
 };
 template <class Result>
 inline constexpr bool kIsSlice = std::is_same_v<std::decay_t<Result>, TensorSlice>;

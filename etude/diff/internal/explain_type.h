@@ -83,7 +83,7 @@ struct FieldHasNoTangent {
   static constexpr bool is_no_view = kind != NoTangentKind::kView;
   static_assert(is_no_view,
                 "etude: a field has no tangent type; make it Differentiable or wrap it in "
-                "etude::NoDerivative<>; a std::span is a view of what others hold: hold a "
+                "etude::NoDerivative<>; a std::span is a view of memory that others own: hold a "
                 "std::vector, and make spans in the function");
   static constexpr bool is_no_set = kind != NoTangentKind::kSet;
   static_assert(is_no_set,
@@ -106,8 +106,8 @@ struct ArgumentHasNoTangent {
   static constexpr bool is_no_view = kind != NoTangentKind::kView;
   static_assert(is_no_view,
                 "etude: an argument is not Differentiable; wrap it in no_derivative(); a std::span "
-                "is a view of what others hold, and derivatives outlive their arguments: pass a "
-                "std::vector, and make spans in the function");
+                "is a view of memory that others own, and derivatives outlive their arguments: "
+                "pass a std::vector, and make spans in the function");
   static constexpr bool is_known = kind != NoTangentKind::kFunction;
   static_assert(is_known,
                 "etude: an argument is not Differentiable; wrap it in no_derivative(); "
@@ -118,9 +118,10 @@ struct ArgumentHasNoTangent {
                 "etude: an argument is not Differentiable; wrap it in no_derivative(), or pass "
                 "std::array or std::vector for a C array");
   static constexpr bool is_real = kind != NoTangentKind::kComplex;
-  static_assert(is_real,
-                "etude: an argument is not Differentiable; wrap it in no_derivative(); derivatives "
-                "of plain C++ are taken by real numbers: pass the real and the imaginary part");
+  static_assert(
+      is_real,
+      "etude: an argument is not Differentiable; wrap it in no_derivative(); derivatives of plain "
+      "C++ are with respect to real numbers: pass the real and the imaginary part");
   static constexpr bool is_differentiable =
       !is_real || !is_value || !is_known || !is_container || !is_no_view;
   static_assert(is_differentiable,

@@ -247,10 +247,9 @@ struct FunctionHasNoDerivative {
                 "etude: this function takes fewer arguments than follow it; pass one for each of "
                 "its parameters");
   static constexpr bool has_all = fault != Fault::kMore;
-  static_assert(
-      has_all,
-      "etude: this function takes more arguments than follow it; pass one for each of its "
-      "parameters, no_derivative(x) for what is kept constant");
+  static_assert(has_all,
+                "etude: this function takes more arguments than follow it; pass one for each of "
+                "its parameters, no_derivative(x) for a constant");
   static constexpr bool is_callable = fault != Fault::kOther;
   static_assert(is_callable,
                 "etude: no derivative for this function: it takes neither these arguments nor the "
@@ -266,8 +265,8 @@ struct FunctionHasNoDerivative {
                 "nothing");
   static constexpr bool returns_number = fault != Fault::kReturnsOther;
   static_assert(returns_number,
-                "etude: gradient needs a function with one number as its result that is computed "
-                "from its arguments; use pullback or jacobian for other results");
+                "etude: gradient needs a function whose result is one number, computed from its "
+                "arguments; use pullback or jacobian for other results");
 };
 
 // The fault of a result type for a gradient.

@@ -80,8 +80,8 @@ class Trackable {
             typename T::element_type;
             handle.use_count();
           },
-          "etude: track() takes a Variable or a std::shared_ptr; use track_member() for "
-          "what is a member itself");
+          "etude: track() takes a Variable or a std::shared_ptr; use track_member() for an object "
+          "that is a member");
       return internal::keep_with(internal::trackee_of(*handle), handle);
     }
   }

@@ -137,8 +137,8 @@ TrackeePtr track_struct(T& object) {
   constexpr bool kHasVariables = HasLeaf<T, Variable, Marked::kVisit>::value;
   static_assert(
       kHasTensors || kHasVariables,
-      "etude: a checkpoint can save Trackables, Variables, tensors, numbers, texts, what "
-      "has state() and restore(), what has position() and seek(), and structures of these");
+      "etude: a checkpoint can save Trackables, Variables, tensors, numbers, texts, objects with "
+      "state() and restore(), objects with position() and seek(), and structures of these");
   return track_parts(&object, [&object] {
     std::vector<Part> parts;
     if constexpr (kHasTensors) {

@@ -426,8 +426,8 @@ void ArgumentFlattener<Names>::whole(T& x) {
     constexpr bool has_key = std::is_empty_v<T> || !std::is_same_v<Names, NoNames>;
     static_assert(has_key,
                   "etude: function(): an argument is a tensor, a number, a text, an enum, a "
-                  "container or a plain struct of these, or has ==. This type is none: pass what "
-                  "the function needs of it, or capture it");
+                  "container or a plain struct of these, or has ==. This type is none of these: "
+                  "pass what the function needs of it, or capture it");
   }
 }
 

@@ -7,10 +7,10 @@
 // error: etude: no argument is Differentiable: integers, texts and what is wrapped in no_derivative
 // error: an argument is not Differentiable; wrap it in no_derivative(), or pass the value itself
 // error: an argument is not Differentiable; wrap it in no_derivative(), or pass std::array or std::
-// error: derivatives of plain C++ are taken by real numbers: pass the real and the imaginary part
-// error: a std::span is a view of what others hold, and derivatives outlive their arguments
+// error: derivatives of plain C++ are with respect to real numbers: pass the real and the
+// error: a std::span is a view of memory that others own, and derivatives outlive their arguments
 // error: an argument is not Differentiable; wrap it in no_derivative(); a class of your own lists
-// error: etude: derivative is taken by one number; use gradient for the gradient of a structure
+// error: etude: derivative(f, x) is with respect to one number; use gradient for the gradient of a
 // expect: double*
 // expect: Hidden
 #include <complex>

@@ -10,8 +10,8 @@
 // error: etude: this function takes fewer arguments than follow it
 // error: etude: a function that is differentiated is called as const: remove 'mutable'
 // error: etude: gradient needs a function with one number as its result; this one returns nothing
-// error: etude: gradient needs a function with one number as its result that is computed from its
-// error: etude: gradient needs a function with one number as its result that is computed from its
+// error: etude: gradient needs a function whose result is one number, computed from its
+// error: etude: gradient needs a function whose result is one number, computed from its
 // error: etude: the result type is not Differentiable: this function returns nothing
 // error: etude: the result type is not Differentiable: integers and texts do not move
 // error: NoDerivative<>; a pointer does not say whose number it is: hold the value itself

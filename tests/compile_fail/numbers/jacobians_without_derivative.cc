@@ -9,7 +9,7 @@
 // error: etude: this function takes more arguments than follow it
 // error: etude: functions on etude::Real are differentiated once, in reverse mode
 // error: etude: functions on etude::Real are differentiated once, in reverse mode
-// error: etude: gradient needs a function with one number as its result that is computed from its
+// error: etude: gradient needs a function whose result is one number, computed from its
 // error: an argument is not Differentiable; wrap it in no_derivative(), or pass the value itself
 // error: an argument is not Differentiable; wrap it in no_derivative(); std::function hides what it
 // error: etude: the body of scan must capture nothing; pass what it reads as parameters or as

@@ -9,7 +9,7 @@
 // error: etude: vjp takes the argument, or a std::tuple of several, and then a cotangent of the
 // error: etude: a pullback takes a cotangent of the result of the function
 // error: etude: move(x, by) goes along a tangent of x
-// error: etude: derivative is taken by one number; use gradient for the gradient of a structure of
+// error: etude: derivative(f, x) is with respect to one number; use gradient for the gradient of a
 #include <string>
 #include <tuple>
 #include <vector>

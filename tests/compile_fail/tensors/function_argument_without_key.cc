@@ -2,7 +2,7 @@
 // A class that is no structure of tensors and host values, and that nothing compares.
 // spec: TC-10
 // expect: etude: function(): an argument is a tensor, a number, a text, an enum, a container or a
-// expect: plain struct of these, or has ==. This type is none: pass what the function needs of it,
+// expect: plain struct of these, or has ==. This type is none of these: pass what the function
 // or expect: Handle
 #include "etude/etude.h"
 

@@ -6,7 +6,7 @@
 // error: etude: the result of a function of tensors is of a type with a tangent of its own
 // error: etude: a type whose DifferentiableTraits have a tangent with tensors must show its own
 // error: etude: a rule takes tensors; a type with a tangent of its own (DifferentiableTraits)
-// error: etude: no derivative is taken by an AnyDifferentiable, which does not show what it holds
+// error: etude: no derivative with respect to an AnyDifferentiable exists, since it hides its
 // error: etude: optimisers step tensors, but the tangent of the model has numbers of the host
 // error: etude: optimisers step tensors, but the tangent of the model has numbers of the host
 // error: etude: lbfgs goes along straight lines, but a part of the model moves by its own rule
