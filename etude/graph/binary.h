@@ -22,8 +22,8 @@
 //
 //   text          length and bytes. All names below are indices into the texts
 //   type          length and bytes of its text, "float32[2,3]". Types have no devices
-//   program       its text; then the name of the op with this program in its record, plus 1, and
-//                 the place in the record; or 0
+//   program       its text. Then, if the program is part of the record of an op: the index of the
+//                 op's name + 1, and the place in the record. Otherwise 0
 //   op            name, version, attributes. Each op is listed once. An attribute is a name, a kind
 //                 (a byte), and 0 (required), 1 (absent by default), or 2 and the default. So later
 //                 changes of a default do not affect the file, and the record is not needed to read
@@ -74,10 +74,11 @@ bool is_binary_graph(std::string_view bytes) noexcept;
 //
 // throws: kDataLoss for bytes that are not a graph, or are torn or damaged;
 //         kUnimplemented for a newer version of the format or of an op, for a version of an op
-//         without an upgrade, and for an unknown op, with similar names;
+//         without an upgrade, and for an unknown op (the message lists similar names);
 //         kNotFound for an unknown scalar program;
 //         kInvalidArgument for a call that its op refuses, for graphs nested deeper than
-//         read_limits(), for a symbolic graph, and for several graphs, with their names;
+//         read_limits(), for a symbolic graph, and for several graphs (the message lists their
+//         names);
 //         kResourceExhausted if the sizes of nodes, texts, defaults, constants and graphs, counted
 //         at each use, exceed read_limits().
 // cost: memory and time are linear in the bytes, except for the type rules of ops. By default,

@@ -181,10 +181,10 @@ bool has_effects(const Op& op, const Attrs& attrs);
 // Returns the index of the first output at or after `begin` that is the same value as output i.
 // `begin` must be at most i.
 std::size_t first_output(const Graph& graph, std::size_t i, std::size_t begin = 0);
-// For the results of a call of the graph, if contexts track values. If two results are one value of
-// the graph, the later result becomes the same tensor as the first. A result that is an operand
-// becomes this operand, unless the operand is sparse. A run of the separate calls also shares
-// tensors in this way. `results` may hold only the first results.
+// Makes the results of a call of the graph share tensors, as results of the separate calls do. Used
+// if contexts track values. If two results are one value of the graph, the later result becomes the
+// same tensor as the first. A result that is an operand becomes this operand, unless the operand is
+// sparse. `results` may hold only the first results of the call.
 void share_values(const Graph& graph, Operands operands, std::span<Tensor> results);
 }  // namespace internal
 

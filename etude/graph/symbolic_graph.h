@@ -13,11 +13,12 @@
 //   rational number times a product of sizes, plus a constant. Otherwise of() reports the first
 //   node that differs. A result size may have no formula, since the type rules compute it.
 // * Two axes of inputs have one symbolic size if they are equal in each of the graphs.
-// * at() substitutes sizes and runs the type rules, without host code. It refuses a size that is
-//   neither the value of its formula nor that value rounded up or down. It refuses a number if its
-//   candidate formulas disagree. It refuses a rounded size if another number may be the reciprocal
-//   of that size. After a refusal, the function must be traced at these sizes. A symbolic graph of
-//   the old and the new graphs covers more sizes.
+// * at() substitutes sizes and runs the type rules, without host code. It refuses the sizes in
+//   three cases. First, the type rules compute a size that is neither the value of its formula nor
+//   that value rounded up or down. Second, a number has several formulas, and they disagree. Third,
+//   a size is rounded, and a number may be the reciprocal of that size. After a refusal, the
+//   function must be traced at these sizes. A symbolic graph of the old and the new graphs covers
+//   more sizes.
 // * Sizes of 0 and 1, given or derived, are refused, since broadcasting depends on them.
 #pragma once
 

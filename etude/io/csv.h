@@ -61,7 +61,7 @@ struct CsvTable {
 //
 // throws: kNotFound if the file or a named column does not exist; kDataLoss, with file, line and
 //         offset, for a row of another length, a cell that does not fit its dtype, an unclosed
-//         quote, or two columns of one name; kResourceExhausted beyond read_limits().
+//         quote, or two columns with the same name; kResourceExhausted beyond read_limits().
 // cost:   one pass; a second pass if a column of numbers or bools turns out to be text.
 CsvTable read_csv(const std::string& path, const CsvOptions& options = {},
                   CallSite where = CallSite::here());

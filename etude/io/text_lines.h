@@ -14,8 +14,8 @@ namespace io {
 
 // Returns the lines of a file in order, without "\n" or "\r\n". The last line needs no line end.
 // All other bytes are unchanged. Each iteration opens the file and reads up to the size at that
-// time. Lines that are appended later belong to the next iteration. To resume an iteration, the
-// passed lines are only searched for line ends.
+// time. Lines that are appended later belong to the next iteration. If an iteration is resumed, the
+// lines before its position are only searched for line ends.
 //
 // throws: during iteration: kNotFound if the file does not exist; kInvalidArgument if it is not a
 //         regular file; kDataLoss, with the offset, if the file becomes shorter.

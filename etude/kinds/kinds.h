@@ -142,15 +142,15 @@ nn::Layer layer_of(const Made& made, CallSite where = CallSite::here());
 // throws: kInvalidArgument for an object that is not an optimiser.
 std::unique_ptr<optim::internal::RuleOptimizer> optimizer_of(const Made& made,
                                                              CallSite where = CallSite::here());
-// Returns an optimiser as the parameter of a callback. The callback borrows the optimiser.
+// Returns an optimiser as the value of a callback's parameter. The callback borrows the optimiser.
 template <class Optimizer>
 Made borrow(Optimizer& optimizer) {
   return Made::host<optim::internal::RuleOptimizer*>(&optimizer);
 }
 
 // Writes {"kind": "nn.Dense", "in": 784, "out": 128, "activation": "nn.relu", ...}, with all values
-// by name. An object that is a parameter and has no parameters itself is written as its name.
-// Tensors are written in the form of io::to_json.
+// by name. If a value is an object whose kind has no parameters, only the name of the kind is
+// written. Tensors are written in the form of io::to_json.
 //
 // throws: kFailedPrecondition, with the parameter, for an object of the program.
 std::string to_json(const Description& description, CallSite where = CallSite::here());

@@ -81,8 +81,8 @@ class LazyMetrics {
 
   // Returns the cached programs.
   static std::vector<LazyProgram> programs();
-  // Returns the first difference between the programs of numbers a and b. throws: kNotFound if one
-  // of them is not cached.
+  // Returns the first difference between the programs with the numbers a and b.
+  // throws: kNotFound if one of them is not cached.
   static std::string explain(std::size_t a, std::size_t b);
 
  private:

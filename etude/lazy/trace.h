@@ -86,7 +86,7 @@ struct LazyFailed {
   void (*restore)(void* holder) = nullptr;
 };
 
-// The earlier value of a Variable to which the pending value of a mark was assigned.
+// If the pending value of a mark was assigned to a Variable: the earlier value of this Variable.
 struct LazyBefore {
   HeldBefore held;
   std::list<LazyFailed> failed;  // one entry, allocated early: a failure may be a lack of memory
@@ -242,7 +242,8 @@ class LazyTrace {
   static std::size_t count_marks(const LazySegment& segment) noexcept;
   LazySegment make_segment(std::vector<LazyNode*> nodes, DeadNodes& dead);
   void publish(LazySegment& segment, DeadNodes& dead) noexcept;
-  // Notes in `segment.before` which inputs are earlier values of Variables. The marks release them.
+  // Notes in `segment.before` which inputs are earlier values of Variables. The marks give up their
+  // references to these inputs, so the segment may reuse the memory.
   static void find_before(LazySegment& segment, const SegmentInputs& inputs, const LazyNode& node);
   // After publish(): records the Variables whose value failed.
   void note_failed(LazySegment& segment) noexcept;
@@ -264,7 +265,7 @@ class LazyTrace {
   int64_t recorded_ = 0;  // calls not yet added to the log
   int64_t dropped_ = 0;
   uint64_t stamp_ = 0;                  // of the latest needed_by()
-  std::atomic<int64_t> held_bytes_{0};  // at most: of results and inputs of pending nodes
+  std::atomic<int64_t> held_bytes_{0};  // upper bound for results and inputs of pending nodes
   std::list<LazyFailed> failed_;        // a list, since splice() allocates no memory
 };
 

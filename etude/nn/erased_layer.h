@@ -110,7 +110,8 @@ concept LayerLike =
 
 }  // namespace internal
 
-// A named module of Layer::graph(). Without a layer, it repeats the earlier module of its name.
+// A named module of Layer::graph(). A Module without a layer repeats the earlier module with the
+// same name.
 struct Module;
 
 // A value. Copies share their computation, and share their tensors until one copy is trained.

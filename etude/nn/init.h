@@ -57,7 +57,8 @@ Initializer variance_scaling(VarianceScalingOptions options = {},
                              CallSite where = CallSite::here());
 
 // A random orthogonal matrix times gain. A shape [.., out] counts as a matrix with `out` columns.
-// The columns are orthonormal; if there are fewer rows than columns, the rows are.
+// The columns are orthonormal. If there are fewer rows than columns, the rows are orthonormal
+// instead.
 // throws (call): kInvalidArgument for a rank below 2.
 // cost: O(n m min(n, m)), on the host in float64.
 Initializer orthogonal(double gain = 1);

@@ -134,8 +134,8 @@ const Tensor& shown(const R& result) {
 }
 
 // Runs `fn`, the computation of a layer that is called at `where`. Reports the shape of the result
-// and the number of operations to the observer; `flops` is the number per element of the result.
-// Adds the kind of the layer to errors.
+// and the number of operations to the observer. `flops` is the number of operations for one element
+// of the result. Adds the kind of the layer to errors.
 //
 // throws: LayerError for every Error.
 template <class Layer, class Fn>

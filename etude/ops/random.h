@@ -107,7 +107,8 @@ struct ChoiceOptions {
 //
 // shapes: x [n, d..], result [shape.., d..].
 // throws: kInvalidArgument for a scalar x, for n = 0, and for p outside [0, 1] or of another size
-//         than n; without replacement also for more draws than slices with a positive probability.
+//         than n. Without replacement, also if there are more draws than slices with a positive
+//         probability.
 Tensor choice(const Tensor& x, const IntList& shape, const ChoiceOptions& options = {},
               CallSite where = CallSite::here());
 

@@ -5,7 +5,7 @@
 //
 // The loop begins with one call of the op unstack, which makes all rows. So a later write to x
 // changes no row. A gradient costs as much as one stack of the rows. Staged functions unroll the
-// loop. For users: the library itself calls unstack.
+// loop. This header is for users. Code of the library calls unstack instead.
 #pragma once
 
 #include <cstddef>

@@ -55,8 +55,8 @@ struct StateStart {
 };
 using StartOf = etude::internal::FunctionRef<StateStart(std::size_t state, const Tensor& value)>;
 
-// The name of the number that scale_rate() changes and that multiplies all rates. The number exists
-// after the first call.
+// The name of the number that multiplies all rates. scale_rate() changes the number, and its first
+// call creates the number.
 inline constexpr const char* kRateScale = "rate_scale";
 
 // State tensors for each parameter, in the order of the model's tensors. A value: copies are

@@ -64,10 +64,10 @@ Transform add_noise(double eta, double gamma = 0.55, CallSite where = CallSite::
 // with a batch that is n times as large. updates(), schedules and averages of weights count these
 // updates only. In a graph each call computes an update, and applies the update if it is due.
 //
-// The state "accumulated" holds the gradients since the last update. The ends of epochs and
-// checkpoints keep this state. waiting() returns the number of these gradients. If training ends
-// between two updates, the gradients are unused, and nn::fit prints a warning. To use every batch,
-// take a number of batches that n divides.
+// The state "accumulated" holds the gradients since the last update. The end of an epoch does not
+// reset this state, and checkpoints store it. waiting() returns the number of these gradients. If
+// training ends between two updates, the gradients are unused, and nn::fit prints a warning. To use
+// every batch, take a number of batches that n divides.
 Transform accumulate(int64_t n, CallSite where = CallSite::here());
 
 struct LossScalingOptions {
@@ -97,7 +97,7 @@ Transform freeze(std::string pattern);
 // to decay ema + (1 - decay) w. The state starts as the weights before the first update.
 Transform ema(double decay, CallSite where = CallSite::here());
 // A mean of weights, for RuleOptimizer::averaged. The state "swa" is the mean of the weights after
-// the updates start, start + every, start + 2 every, ...
+// the updates with the numbers start, start + every, start + 2 every, ..., counted from 1.
 Transform swa(int64_t start, int64_t every = 1, CallSite where = CallSite::here());
 // After every k updates, moves the slow weights by the fraction alpha towards the weights, then
 // sets the weights to the slow weights (Zhang et al. 2019). The state "slow" holds the slow

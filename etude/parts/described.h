@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Described: a host value of any type as a leaf of Parts (parts.h), such as an integer, a text, an
-// enumerator, or any value with ==. A Described has a text for messages, equality and a hash.
+// enumerator, or any value with ==. A Described has equality, a hash, and a text for messages.
 // Staged functions compare it as they compare other host arguments.
 #pragma once
 

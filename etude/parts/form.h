@@ -57,9 +57,9 @@ class Form {
   // The path component of part i; "" if it adds none.
   std::string component(std::size_t i) const;
 
-  // The form of a tangent of this form. The nesting is the same. A part that has no tangent becomes
-  // kNothing, a Variable a tensor, and layer state kNewState. If this is already the form of a
-  // tangent, returns it unchanged.
+  // The form of a tangent of this form. The nesting is the same. A part without a tangent becomes
+  // kNothing. A Variable becomes a tensor, and layer state becomes kNewState. If this is already
+  // the form of a tangent, returns it unchanged.
   const Form* tangent() const;
   // The same form, with the flags of leaves changed. `change` receives each leaf with its path, and
   // returns whether it changed the leaf.

@@ -18,9 +18,10 @@ GraphRef lower_compositions(const Graph& graph);
 // a call that has no lowering; the error gets the name and the line of the node.
 using HasForm =
     FunctionRef<bool(const Op& op, std::span<const Type* const> types, const Attrs& attrs)>;
-// Lowers a graph for a target other than the kernels: a call that it does not run becomes the calls
-// of its lowering, again and again. An element-wise call becomes calls of the functions in its
-// program. Calls without a lowering stay. Graphs in attributes are not changed.
+// Lowers a graph for a target other than the kernels. Replaces each call that the target does not
+// run by the calls of its lowering. These calls are lowered in the same way, if necessary. The
+// lowering of an element-wise call consists of calls of the functions in its program. Calls without
+// a lowering stay. Graphs in attributes are not changed.
 //
 // throws: as lower_compositions, and errors of `has_form`.
 GraphRef lower_to(const Graph& graph, HasForm has_form);

@@ -8,7 +8,7 @@ namespace etude::internal {
 // Algebraic simplification: applies the rewrite rules of the op's record (OpDef::rewrites) to each
 // node, until no rule matches.
 //
-// Relies on: no derivative of the result is computed. So a rule may remove ops such as
+// Precondition: no derivative of the result is computed. So a rule may remove ops such as
 // stop_gradient.
 GraphRef rewrite_calls(const Graph& graph);
 

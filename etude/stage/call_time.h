@@ -43,10 +43,10 @@ Tensor take_call_time_value(const std::shared_ptr<const CallTimeValue>& source);
 
 }  // namespace internal
 
-// Returns `thunk()` at the call: a tensor, or a value that converts to a tensor. While a function
-// is traced, the value becomes an input of the graph. Each call of the function then runs the
-// thunk. A nested function, a branch or a loop body uses the value of the outermost call. So all
-// steps of a loop see the same value. In eager mode the thunk runs at once.
+// Returns the result of `thunk()` as a tensor. The result must be a tensor or convert to a tensor.
+// In eager mode the thunk runs at once. While a function is traced, the value becomes an input of
+// the graph. Each call of the function then runs the thunk. A nested function, a branch or a loop
+// body uses the value of the outermost call. So all steps of a loop see the same value.
 //
 // The thunk runs outside of all traces and tapes, so no derivative passes through it. Each trace
 // also runs the thunk. The graph stores the thunk, so objects to which it refers must live as long

@@ -175,7 +175,7 @@ void check_options(std::string_view op, const LoopOptions& options, CallSite whe
 // A branch or a body. Takes placeholders of its arguments, and returns its results.
 using TensorBody = FunctionRef<std::vector<Tensor>(std::span<const Tensor>)>;
 
-// Traces branches one by one, then makes the call. control_flow.cc defines it and the loops.
+// Traces branches one by one, then makes the call. Defined in control_flow.cc, like the loops.
 class StagedSwitch {
  public:
   StagedSwitch(std::string_view op, const Tensor& key, CallSite where);
@@ -394,7 +394,7 @@ auto branch_of(F& f) {
 }  // namespace internal
 
 // Returns then(operands...) if the predicate, a single bool, is true, else otherwise(operands...).
-// Both return the same C++ type, or void. In a trace their tensors also have the same types.
+// Both return the same C++ type, or void. In a trace both results have tensors of the same types.
 //
 // The derivative is the derivative of the branch that ran. In a vmap with a predicate per example,
 // each example runs only its own branch.

@@ -17,8 +17,8 @@
 // Arguments are pytrees. Tensors become inputs of the graph. Numbers, texts, sizes of containers
 // and all other host values are fixed in the graph. A call with other host values makes another
 // graph. A parameter of type non-const reference is in-out: the call changes it, as a plain call
-// does. A call may add parts to an in-out argument or remove some, such as the state of an
-// optimiser. The next call then makes another graph.
+// does. A call may add parts to an in-out argument, as the first update of an optimiser adds its
+// state, or may remove parts. The next call then makes another graph.
 //
 // Variables that f uses need not be arguments. Each call reads and assigns them in the same order
 // as f. f may make Variables in its first call. If the initial value of such a Variable depends on
@@ -27,10 +27,10 @@
 //
 // Tensors from outside that f uses are captured: the graph does not see later writes to them. The
 // same is true for host values that f uses by reference. Inside a vmap the call may capture an
-// example of the batch. The graph is then valid in that vmap only. A graph holds an argument in a
-// std::shared_ptr weakly. If the object is destroyed, its graph is dropped the next time that a
-// graph is made or listed. Sparse gradients remain sparse as results. Without a signature they also
-// remain sparse as arguments.
+// example of the batch. The graph is then valid in that vmap only. If an argument is a
+// std::shared_ptr, the graph stores only a std::weak_ptr to the object. If the object is destroyed,
+// its graph is dropped the next time that a graph is made or listed. Sparse gradients remain sparse
+// as results. Without a signature they also remain sparse as arguments.
 //
 // Where f takes a tensor, a call may pass numbers, nested lists, arrays and spans of numbers. Each
 // call reads them, in the dtype of the signature, if any.
@@ -165,8 +165,9 @@ using signature_of_t = typename internal::SignatureFor<F>::type;
 template <class Signature>
 class Function;
 
-// A graph of a Function. Callable with the host values of its trace, and with tensors of its types.
-// The tensors may have other sizes that its symbolic graph serves. threads: thread-safe.
+// A graph of a Function. A call takes the host values of the trace, and tensors of the types in the
+// graph. If there is a symbolic graph, the tensors may have all sizes that it serves.
+// threads: thread-safe.
 template <class Signature>
 class CallableGraph;
 template <class R, class... A>
@@ -214,8 +215,9 @@ class Function<R(A...)> {
     }
   }
 
-  // Takes the arguments of f, and returns the result of f. A pytree has the structure that f
-  // returned. Host data may replace a tensor: f({{1, 2}, {3, 4}}), f(std::span<const float>(x)).
+  // Takes the arguments of f, and returns the result of f. If the result is a pytree, it has the
+  // structure of the result that f returned when f was traced. Host data may replace a tensor:
+  // f({{1, 2}, {3, 4}}), f(std::span<const float>(x)).
   //
   // throws: the errors of f while f is traced; the errors of calls in the graph, at their lines in
   //   f; kInvalidArgument if f changed host values of an in-out argument; kFailedPrecondition if f

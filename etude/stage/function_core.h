@@ -40,7 +40,7 @@ struct FunctionOptions {
   bool relax_shapes = true;
   bool run_eagerly = false;  // calls run the host function instead of a graph
   // The maximum number of graphs; 0: no limit. Beyond the limit the least recently used graphs are
-  // dropped. If the limit is above 8, each function warns once.
+  // dropped. The first time that this happens, the function warns if the limit is above 8.
   std::size_t max_traces = 16384;
 };
 

@@ -81,8 +81,8 @@ inline constexpr std::size_t kMadeUpPoints = 3;
 std::vector<const Type*> made_up_types(std::span<const TensorSpec> specs,
                                        std::span<const Type* const> given, std::size_t point);
 
-// Whether `size` is in the list of made-up sizes. Code that only computes with such a size can
-// compute it in the graph instead, from a tensor of that size.
+// Whether `size` is in the list of made-up sizes. The size is then probably an open size of a
+// signature. Code that must not fix the size in the graph can make the size a value of the graph.
 bool is_made_up(int64_t size) noexcept;
 
 // Returns abstract tensors for the arguments of a call, at the first of these points.

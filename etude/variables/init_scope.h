@@ -37,7 +37,7 @@ class OutsideScope {
 };
 
 // The scope of init_scope(): an OutsideScope in which the DeviceScope around the staged call
-// selects the device.
+// selects the device, unless a DeviceScope inside of the function does.
 class InitScope {
   const OutsideScope outside_;
   const InCallerPlace place_;
@@ -46,8 +46,8 @@ class InitScope {
 }  // namespace internal
 
 // Returns f(), run outside of all traces and tapes. The calls of f run at once and are in no graph.
-// They run on the device of the innermost DeviceScope, inside of the function or around the staged
-// call.
+// They run on the device of the innermost DeviceScope. This scope may be inside of the function or
+// around the staged call.
 //
 //   Variable steps = init_scope([] { return Variable(0); });
 //

@@ -83,8 +83,8 @@ class Variable {
   DType dtype() const;
   Shape shape() const;    // of the current value; the declared shape before initialisation
   Device device() const;  // of the current value; assignments do not change the device
-  // The line that made the Variable. If the standard library or Etude made the Variable, the line
-  // of the user's call, if known.
+  // The line that made the Variable. If code of the standard library or of Etude made the Variable,
+  // this is the line of the user's call, if known.
   CallSite where() const;
   // A hashable id of the cell.
   const void* ref() const noexcept { return cell_.get(); }
@@ -190,8 +190,8 @@ class VariableReader {
   virtual void variable_assigned(const Variable& variable, const Tensor& value);
   // Whether the reader takes derivatives with respect to values read from the Variable.
   virtual bool takes_derivative(const Variable& /*variable*/) const { return false; }
-  // Returns the state updates of layers whose model no operator copied; null if the reader collects
-  // no updates.
+  // Returns the state updates of layers that run outside of gradient operators; null if the reader
+  // collects no updates.
   virtual TapedStates* states() { return nullptr; }
 
  protected:

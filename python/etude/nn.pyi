@@ -1449,7 +1449,7 @@ def ones() -> Any:
     """A tensor of zeros, and a tensor of ones."""
 
 def orthogonal(gain: float = ...) -> Any:
-    """A random orthogonal matrix times gain. A shape [.., out] counts as a matrix with `out` columns. The columns are orthonormal; if there are fewer rows than columns, the rows are. throws (call): kInvalidArgument for a rank below 2. cost: O(n m min(n, m)), on the host in float64.
+    """A random orthogonal matrix times gain. A shape [.., out] counts as a matrix with `out` columns. The columns are orthonormal. If there are fewer rows than columns, the rows are orthonormal instead. throws (call): kInvalidArgument for a rank below 2. cost: O(n m min(n, m)), on the host in float64.
 
     Args:
       gain (float, default 1.0)"""

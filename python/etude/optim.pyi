@@ -304,7 +304,7 @@ class Yogi(Optimizer):
     def __init__(self, *, lr: Any = ..., beta1: float = ..., beta2: float = ..., eps: float = ..., initial_accumulator: float = ..., weight_decay: float = ...) -> None: ...
 
 def accumulate(n: int) -> Any:
-    """Updates the model only at every n-th call, with the mean of n gradients. This is like an update with a batch that is n times as large. updates(), schedules and averages of weights count these updates only. In a graph each call computes an update, and applies the update if it is due. The state "accumulated" holds the gradients since the last update. The ends of epochs and checkpoints keep this state. waiting() returns the number of these gradients. If training ends between two updates, the gradients are unused, and et.nn.fit prints a warning. To use every batch, take a number of batches that n divides.
+    """Updates the model only at every n-th call, with the mean of n gradients. This is like an update with a batch that is n times as large. updates(), schedules and averages of weights count these updates only. In a graph each call computes an update, and applies the update if it is due. The state "accumulated" holds the gradients since the last update. The end of an epoch does not reset this state, and checkpoints store it. waiting() returns the number of these gradients. If training ends between two updates, the gradients are unused, and et.nn.fit prints a warning. To use every batch, take a number of batches that n divides.
 
     Args:
       n (int)"""
@@ -470,7 +470,7 @@ def step(base: float, factor: float, every: int) -> Any:
       every (int)"""
 
 def swa(start: int, every: int = ...) -> Any:
-    """A mean of weights, for RuleOptimizer::averaged. The state "swa" is the mean of the weights after the updates start, start + every, start + 2 every, ...
+    """A mean of weights, for RuleOptimizer::averaged. The state "swa" is the mean of the weights after the updates with the numbers start, start + every, start + 2 every, ..., counted from 1.
 
     Args:
       start (int)
