@@ -49,8 +49,8 @@ class RuleCaptures {
   // `inputs`: the tensors of the arguments, and the values of Variables among the arguments.
   RuleCaptures(const LeafList& arguments, std::span<const Tensor> inputs);
   // Call finish() after the rule at `where` has returned `results`. `known` are the values of the
-  // Variables that the rule read. Warns if the rule has no derivative with respect to a captured
-  // tensor.
+  // Variables that the rule read. Warns if a derivative with respect to a captured tensor is being
+  // taken, since the rule has no such derivative.
   void finish(std::span<const Tensor> results, std::span<const Tensor> known, CallSite where);
 
  private:
@@ -102,7 +102,8 @@ R skeleton_of(R value) {
   return value;
 }
 
-// Converts the jvp of a derivative_of to a forward rule on the tensors of its arguments.
+// Converts the jvp of a derivative_of to a forward rule. The rule takes the tangents of all tensors
+// in `arguments` as one list.
 template <class D, class... X>
 struct ForwardRule {
   std::tuple<X...> arguments;
@@ -243,7 +244,8 @@ struct ReverseRule {
 // derivative is taken inside or outside the vmap.
 //
 // A rule has no derivative with respect to a captured tensor. If a derivative with respect to a
-// captured tensor is being taken while the rule runs, a warning is printed once per line of a rule.
+// captured tensor is being taken while the rule runs, a warning is printed, once for each source
+// line that calls a rule.
 //
 // If a derivative_of has a jvp, forward mode runs the jvp instead of the transpose of the pullback.
 // If a derivative_of has no vjp, reverse mode runs the transpose of the jvp. Then the jvp must be
@@ -258,7 +260,7 @@ struct OtherLeaves {
   static auto custom(CallSite where, const Rule& rule, const X&... x) {
     return run_custom({.where = where}, rule, nullptr, x...);
   }
-  // Runs f instead of the rule in eager mode, where no derivative is taken.
+  // Runs f instead of the rule if the context stack is empty. No derivative is then being taken.
   template <class F, class Rule>
   static auto custom(CallSite where, const F& f, const Rule& rule, const X&... x) {
     using R = std::decay_t<decltype(std::invoke(rule, x...).first)>;

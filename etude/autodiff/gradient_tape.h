@@ -101,8 +101,8 @@ class LeafGradients {
     }
     return zero_tangent(x);
   }
-  // Returns the state update of the layer. An update from an inner derivative is returned
-  // unchanged.
+  // Returns the update of a layer's state. If `x` is already an update, from an inner derivative,
+  // returns `x` itself.
   template <class T>
   NewState<T> state(const LayerState<T>& x) {
     const auto& box = StateAccess::box(x);
@@ -154,8 +154,8 @@ struct GradientTapeAccess;
 // threads: confined to the thread that made it.
 class GradientTape final : private internal::VariableReader {
  public:
-  // While alive, the tape does not record. At the end of the Pause, recording resumes if the tape
-  // recorded before.
+  // The tape does not record while a Pause is alive. When the Pause is destroyed, recording resumes
+  // if the tape recorded before.
   class Pause {
    public:
     explicit Pause(GradientTape& tape) : tape_(tape), was_recording_(tape.recording()) {
@@ -185,8 +185,9 @@ class GradientTape final : private internal::VariableReader {
 
   // Returns the gradient of the sum of all targets, in the structure of the sources. If the targets
   // do not depend on a source, the gradient of that source is absent, or zeros with
-  // Unconnected::kZero. Inside a struct, the gradient is always zeros. The result also contains the
-  // state updates that layers among the sources made while the tape recorded.
+  // Unconnected::kZero. If that source is inside a struct, its gradient is zeros with either
+  // option. The result also contains the state updates that layers among the sources made while the
+  // tape recorded.
   //
   // throws: kFailedPrecondition at the second call on a tape that is not persistent;
   //   kInvalidArgument for an absent target, or if output_gradients do not match the targets in

@@ -32,8 +32,8 @@ template <class... X>
 concept MixedArguments = (HasScalar<X> || ...) &&
                          (mentions_other_leaf<std::remove_cvref_t<X>>() || ...);
 
-// Finds the number type with which a function of tensors and numbers can be called: `To` replaces
-// `From`.
+// The number types for a function of tensors and numbers. `From` is the number type of the
+// arguments. The function is called with numbers of type `To` instead.
 template <class F, class... X>
 struct MixedTypes {
   using From = CommonScalar<X...>;
@@ -44,7 +44,7 @@ struct MixedTypes {
   using To = std::conditional_t<is_real, From, Active<From>>;
   using Number = typename To::Value;
 };
-// The compile-time error for a function that cannot be called with any of these number types.
+// The compile-time error for a function or arguments that these operators cannot differentiate.
 template <class F, class... X>
 struct MixedHasNoDerivative {
   static constexpr bool is_first = MixedTypes<F, X...>::is_first;
@@ -286,8 +286,9 @@ auto pullback(const F& f, const X&... x) { return value_with_pullback(f, x...).s
 
 namespace internal {
 
-// While alive, `context` converts between numbers of forward mode and tensors on this thread. Each
-// derivative has its own Tag, and so its own context.
+// While a ForwardNumbers object is alive, conversions between forward-mode numbers and tensors on
+// this thread carry tangents through `context`. Each derivative has its own Tag, and so its own
+// context.
 template <class Tag>
 class ForwardNumbers {
  public:
@@ -403,7 +404,9 @@ auto jvp(const F& f, const X& primals, const tangent_t<X>& tangents,
     if constexpr (internal::kIsOtherLeaf<Leaf>) {
       run(leaf, *next++);
     } else if constexpr (internal::TensorManifold<Leaf>) {
-      tangent_t<Leaf> along = zero_tangent(leaf);  // its numbers have their tangents already
+      // The numbers of `leaf` are duals, which already carry their tangents. Their slots in `along`
+      // stay 0.
+      tangent_t<Leaf> along = zero_tangent(leaf);
       const auto take = [&](auto& part) {
         if constexpr (internal::kIsOtherLeaf<std::remove_cvref_t<decltype(part)>>) part = *next++;
       };

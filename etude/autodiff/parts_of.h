@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Converts structs to Parts (parts/parts.h) and back. A model becomes its named parts, and parts
-// become a model again. A model that struct_of() or assign_parts() makes inside an operator on
-// Parts, such as a gradient, passes updates of its layer state on to these parts:
+// become a model again. struct_of() and assign_parts() also work inside an operator on Parts, such
+// as a gradient. The layer state of the model then passes its updates on to the parts that the
+// model was made from:
 //
 //   Parts parts = parts_of(net);
 //   auto [loss, slopes] = value_with_gradient([&](const Parts& p) {
@@ -50,7 +51,7 @@ struct StateOfTensors {
 // The wrappers around a leaf, such as NoDerivative. The leaf of Parts stores them as flags.
 struct PartFacts {
   bool is_marked = false, is_frozen = false, is_state = false, is_new_state = false;
-  bool has_value = true;  // false only for new state
+  bool has_value = true;  // may be false for new state only
 };
 
 // The kinds of containers for PartsMaker and PartsReader.
@@ -312,8 +313,8 @@ class PartsReader {
     }
   }
 
-  // Links `x` to its leaves in the parts, which begin at number `first`. If an operator waits for
-  // updates of these leaves, `x` passes its updates on to them.
+  // Links `x` to its leaves in the parts. `first` is the index of the first of these leaves. If an
+  // operator waits for updates of the leaves, `x` passes its updates on to them.
   template <class T>
   void link(LayerState<T>& x, const Form& form, std::size_t first) {
     const std::vector<std::shared_ptr<StateBox<Tensor>>> boxes =
@@ -359,8 +360,9 @@ class PartsReader {
   PathBuffer path_;
 };
 
-// Returns a copy of `parts`. If an operator or a tape waits for state updates of `parts`, the layer
-// state of the copy, and of parts copied from it, passes updates on to that operator or tape.
+// Returns a copy of `parts`. An operator or a tape may wait for state updates of `parts`. The layer
+// state of the returned copy, and of further copies, passes its updates on to that operator or
+// tape.
 etude::Parts with_open_states(const etude::Parts& parts);
 
 }  // namespace internal

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Staged functions, derivatives and control flow on Parts. The library contains them as compiled
-// functions, for callers that know their functions only at run time, such as other languages and
-// loaded programs. C++ programs may call the templates of the same names with any callable on
+// Staged functions, derivatives and control flow on Parts. These are compiled functions of the
+// library. They are for callers whose functions are known only at run time, such as other languages
+// and loaded programs. C++ programs may call the templates of the same names with any callable on
 // Parts; both compute the same bits.
 #pragma once
 

@@ -138,8 +138,8 @@ class AwaitedStates {
       box->close();
     }
   }
-  // Returns the update in the first box from index `at` on that is not frozen. Sets `at` to the
-  // index after this box. Boxes are in flattening order.
+  // Skips the frozen boxes at index `at` and after it, and returns the update in the next box. Sets
+  // `at` to the index after this box. Boxes are in flattening order.
   template <class T>
   NewState<T> next(std::size_t& at) const {
     while (boxes_[at]->is_frozen) ++at;
@@ -176,8 +176,8 @@ class AwaitedStates {
 
 namespace internal {
 
-// For operators that do not return state updates. Warns about each update of a layer in `model`,
-// which is the operator's copy of an argument, and names the path of the layer. Updates that an
+// For operators that do not return state updates. `model` is the operator's copy of an argument.
+// For each update of a layer in `model`, a warning names the path of the layer. Updates that an
 // enclosing operator takes cause no warning.
 template <class Model>
 class WarnUntaken {

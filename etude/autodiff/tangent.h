@@ -86,7 +86,7 @@ class DotOfLeaves {
   Tensor sum;
 };
 
-// Collects leaves for their common length. Absent leaves count as zeros.
+// Computes the length of a tangent from its leaves. Absent leaves count as zeros.
 class LengthOfLeaves {
  public:
   void operator()(const Tensor& leaf);

@@ -50,8 +50,9 @@ struct GradientTapeAccess {
   static Tape& tape(GradientTape& tape);
 };
 
-// Assigns a new id to each differentiable tensor leaf of an argument, and watches it. With its old
-// id, a copy that the function captures would be mistaken for the argument. Watches Variables too.
+// Assigns a new id to each differentiable tensor leaf of an argument, and watches it. If the leaf
+// kept its old id, a copy of it that the function captures would be mistaken for the argument.
+// Watches Variables too.
 class FreshLeaves {
  public:
   explicit FreshLeaves(GradientTape& tape) : tape_(tape) {}
@@ -132,8 +133,8 @@ std::tuple<tangent_t<X>...> build_all(const std::tuple<X...>& fresh, LeafGradien
 }  // namespace internal
 
 // The type of a parameter that takes a function of X... with a scalar Tensor as its result. Lambdas
-// and functions convert to it. It refers to the function, which must outlive the call, and stores
-// the line of the call.
+// and functions convert to it. A ScalarFunction holds a reference to the function, which must
+// outlive the call, and the line of the call.
 template <class... X>
 class ScalarFunction {
  public:

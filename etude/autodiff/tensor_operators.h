@@ -32,8 +32,8 @@ struct ForwardOfVariables {
                 "etude: forward mode does not follow Variables; pass their values");
 };
 
-// A forward-mode run, for its lifetime. As a visitor, it assigns a new id and a tangent t to each
-// leaf.
+// Forward mode is active on this thread while a ForwardRun is alive. As a visitor, a ForwardRun
+// assigns a new id and a tangent t to each leaf.
 class ForwardRun {
  public:
   explicit ForwardRun(CallSite where);

@@ -130,8 +130,8 @@ class Error : public std::exception {
     std::string text;
     std::size_t text_before_line = 0;
 
-    // Cold, like all code that builds texts, since header-only programs compile it in every source
-    // file.
+    // Header-only programs compile this function in every source file. It is cold, so that the
+    // compiler optimises it for size.
     [[gnu::cold, gnu::noinline]] void compose() {
       text = op;
       if (!op.empty()) text.append(": ");

@@ -64,8 +64,9 @@
   ETUDE_INTERNAL_RESCAN(ETUDE_INTERNAL_RESCAN(ETUDE_INTERNAL_RESCAN(__VA_ARGS__)))
 #define ETUDE_INTERNAL_RESCAN(...) __VA_ARGS__
 
-// Lists host values of a class. Together with the fields, they identify an object of the class that
-// is an argument of a staged function (stage/internal/arguments.h). The macro is equivalent to
+// Lists host values of a class. If an object of the class is an argument of a staged function, its
+// fields and its host values together identify it (stage/internal/arguments.h). The macro is
+// equivalent to
 //
 //   auto host_values() const { return std::tie(stride_, activation_); }
 //

@@ -21,7 +21,8 @@ constexpr float round_to_odd(double x) {
   constexpr float kMax = std::numeric_limits<float>::max();
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   const double size = x < 0 ? -x : x;
-  if (size > kMax && size < kInfinity) return x < 0 ? -kMax : kMax;  // odd; a cast is undefined
+  // Beyond kMax, a cast to float would be undefined. The last bit of kMax is set.
+  if (size > kMax && size < kInfinity) return x < 0 ? -kMax : kMax;
   const float nearest = static_cast<float>(x);
   if (static_cast<double>(nearest) == x || x != x) return nearest;
   uint32_t bits = std::bit_cast<uint32_t>(nearest);

@@ -137,8 +137,8 @@ template <class T>
 struct IsNoDerivative<NoDerivative<T>> : std::true_type {};
 
 // A Kind describes the leaves that a search looks for. Kind::is<T>: whether a T is such a leaf.
-// Kind::explains: whether a struct with unreadable fields is a compile-time error. Otherwise the
-// search treats this struct as empty. Exactly<Leaf>: the leaves of type Leaf.
+// Kind::explains: whether a struct with unreadable fields is a compile-time error. If it is false,
+// the search treats such a struct as empty. Exactly<Leaf>: the leaves of type Leaf.
 template <class Leaf>
 struct Exactly {
   static constexpr bool explains = true;

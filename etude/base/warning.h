@@ -26,8 +26,8 @@ enum class Severity { kIgnore, kWarn, kError };
 struct Diagnostics {
   // A result does not depend on an argument, so its gradient is zero.
   Severity independent_result = Severity::kWarn;
-  // A number or tensor of a derivative is used after the end of the derivative, where its value is
-  // a constant.
+  // A number or tensor of a derivative is used after the derivative has ended. It is then a
+  // constant.
   Severity escaped_value = Severity::kIgnore;
 };
 
@@ -42,7 +42,7 @@ struct WarningState {
   Diagnostics diagnostics;
 };
 inline WarningState& warning_state() {
-  static WarningState* made = new WarningState;  // kept: destructors of static objects may warn
+  static WarningState* made = new WarningState;  // never freed: static destructors may warn
   return *made;
 }
 

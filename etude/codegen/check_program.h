@@ -12,9 +12,9 @@ namespace etude::codegen {
 void check_program(const scalar::Program& program);
 void check_options(const CompileOptions& options);
 
-// Returns a cache key: two programs have equal keys exactly if their code is equal. Unused parts of
-// nodes and Program::sources do not affect the key. 0 and -0 are different constants, and so are
-// two NaNs with different bits.
+// Returns a cache key: two programs have equal keys exactly if their code is equal. The key does
+// not depend on Program::sources or on unused parts of nodes. 0 and -0 are different constants, and
+// so are two NaNs with different bits.
 std::string key_of(const scalar::Program& program, const CompileOptions& options);
 
 }  // namespace etude::codegen

@@ -22,7 +22,7 @@ enum class Product { kObject, kIr, kOptimizedIr, kAssembly, kArm64Object };
 
 struct Request {
   Product product = Product::kObject;
-  std::string kind = "program";  // of the source: a row of a table in compiler_main.cc
+  std::string kind = "program";  // kind of the source: a row of a table in compiler_main.cc
   CompileOptions options = {.isa = internal::Isa::kPortable};
   std::string source;
 };

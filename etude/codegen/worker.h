@@ -85,7 +85,7 @@ class Worker {
 // this function, then the folder of the program, each with its sibling folder lib/. Returns "" if
 // there is no compiler that may run; `why` is then the reason.
 std::string find_compiler(std::string& why);
-// Returns, as text, everything except the request that an object file depends on: the build of the
+// Returns, as text, the dependencies of an object file other than the request: the build of the
 // library, the version of LLVM, the file of the compiler, the processor. Starts no process.
 //
 // throws: kUnimplemented, with the reason, if there is no compiler.

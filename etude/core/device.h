@@ -81,8 +81,8 @@ struct CpuDeviceOptions {
 };
 Device add_cpu_device(const CpuDeviceOptions& options = {});
 
-// The memory use of one device. The 64-byte header of every tensor is in the memory of cpu:0.
-// cpu:0 also counts the copies of shared tensors of all devices.
+// The memory use of one device. The 64-byte header of every tensor is in the memory of cpu:0. The
+// counts deep_copies and copies_avoided of cpu:0 cover all devices.
 // threads: thread-safe.
 MemoryStats memory_stats(const Device& device);
 // Sets the memory limit of one device, like set_memory_limit(bytes).

@@ -25,8 +25,8 @@ struct DeviceName {
   // means "gpu".
   // throws: kInvalidArgument, quoting the name and the invalid part.
   static DeviceName parse(std::string_view text);
-  // Merges this name with `inner`. A part that only one name has is taken from that name. A part of
-  // both names must be equal.
+  // Merges this name with `inner`. A part that only one name has is taken from that name. If both
+  // names have a part, they must have the same value for it.
   // throws: kInvalidArgument if a part differs, naming both values.
   DeviceName merged_strictly(const DeviceName& inner) const;
   // As merged_strictly, but if a part differs, the part of `inner` is taken. Another job in `inner`

@@ -59,7 +59,7 @@ DType require_promoted(DType a, DType b);
 }  // namespace internal
 
 // Returns the common dtype of these tensors and dtypes, by promote(). If the kinds differ, returns
-// the dtype of the highest kind (bool, then integers, then floating and complex), unless
+// the dtype of the highest kind (in ascending order: bool, integers, floating and complex), unless
 // ambient().promotion is strict.
 // throws: kInvalidArgument if there is no common dtype.
 template <class First, class... Rest>

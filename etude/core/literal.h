@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nested number literals, as in Tensor({{1.0, 2.0}, {3.0, 4.0}}). Use it only as a parameter type.
+// Nested number literals, as in Tensor({{1.0, 2.0}, {3.0, 4.0}}). Use Literal only as a parameter
+// type.
 #pragma once
 
 #include <cstdint>

@@ -2,7 +2,7 @@
 // The valid ranges of options. Each struct of options has a table; check_options() checks all rows
 // of a table. A row names an option (a number, a schedule or a list of numbers) and its range. The
 // table is a function that calls its argument once for each row, so an unused table generates no
-// code. A test covers every row and finds numbers without a row.
+// code. A test covers every row, and finds numeric options without a row.
 //
 //   struct HuberLossOptions {
 //     double delta = 1;

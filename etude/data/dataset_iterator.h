@@ -81,10 +81,11 @@ class DatasetIterator {
   void seek(int64_t position, CallSite where = CallSite::here()) {
     etude::internal::located("DatasetIterator::seek", where, [&] { walk_.seek(position); });
   }
-  // Returns the elements that OnError::kSkip removed since the start of the iteration or the last
-  // backward seek().
+  // Returns the number and the first errors of the elements that OnError::kSkip removed since the
+  // start of the iteration or the last backward seek().
   Skipped skipped() const { return walk_.skipped(); }
-  // Returns the stages as text. To resume an iteration, the text must be equal.
+  // Returns the stages as text. A checkpoint stores this text. An iteration can be resumed only if
+  // its text equals the stored text.
   std::string pipeline() const { return walk_.stage().text(); }
 
  private:

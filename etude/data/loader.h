@@ -92,7 +92,7 @@ struct TensorStore {
   S take(std::span<const int64_t> rows) const { return take_samples(samples, rows); }
 };
 
-// The common part of Loader and BucketedLoader over the samples of a store.
+// The common part of Loader and BucketedLoader. A Store holds the samples and makes the batches.
 template <class S, class Store>
 class LoaderBase {
  public:

@@ -84,7 +84,7 @@ using Make = std::function<Element(Element)>;
 StagePtr indexed_stage(int64_t size, std::function<Element(int64_t)> at, std::string text);
 // The results of the function that `open` returns, until a result is null.
 StagePtr generated_stage(std::function<std::function<Element()>()> open, std::string text);
-// A stage whose cursors `open` makes. For sources that can skip elements.
+// A stage. `open` makes its cursors. For sources that can skip elements.
 StagePtr source_stage(std::function<std::unique_ptr<Cursor>()> open, std::string text);
 StagePtr map_stage(StagePtr from, Make f, MapOptions options);
 StagePtr filter_stage(StagePtr from, std::function<bool(const Element&)> keep);

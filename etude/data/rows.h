@@ -41,8 +41,8 @@ Tensor row_at(const Tensor& x, int64_t row, CallSite where = CallSite::here());
 // As stack_rows, for tensors of one dtype and rank whose sizes may differ. Each tensor is padded
 // with `value`, at the end of each axis, to the largest size of that axis.
 //
-// throws: kInvalidArgument for an empty list, for a differing dtype or rank, with the index of the
-// tensor, and for a `value` that an integer dtype cannot represent.
+// throws: kInvalidArgument for an empty list; for a tensor with another dtype or rank than the
+// first, with its index; for a `value` that an integer dtype cannot represent.
 Tensor stack_padded(std::span<const Tensor* const> rows, double value,
                     CallSite where = CallSite::here());
 

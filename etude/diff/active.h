@@ -94,7 +94,8 @@ class Active {
     Calls::check_ended(&tape, place_.bits());
     return 0;
   }
-  // Whether the number depends on an argument of a derivative outside the derivative of `tape`.
+  // Whether the number depends on an argument of a derivative that encloses the derivative of
+  // `tape`.
   bool varies_around(const internal::ScalarTape<T>& tape) const {
     return tape.is_around(place_.key());
   }
@@ -111,8 +112,8 @@ class Active {
   }
   explicit operator bool() const { return value_ != T(0); }
 
-  // The slot of the lvalue operand is read first. The rvalue operand then releases its slot, and
-  // both may be the same number.
+  // Both operands may be the same number, and an rvalue operand releases its slot. The slot of the
+  // lvalue operand is therefore read first.
 #define ETUDE_OPERATOR(op, call)                                              \
   ETUDE_INLINED friend Active operator op(const Active& a, const Active& b) { \
     return call(a.value_, lent(a), b.value_, lent(b));                        \

@@ -86,11 +86,11 @@ requires(!std::is_same_v<Rule, CallSite>) auto custom_gradient(F f, Rule rule,
   };
 }
 
-// Returns x. A reverse pass replaces the cotangent of x by hook(cotangent). The hook returns the
-// tangent type of x. A hook may print, clip, scale or count cotangents. The hook runs once in each
-// reverse pass of a pullback, of vjp and of a gradient. A gradient with respect to at most four
-// numbers starts in forward mode, and starts again in reverse mode at a hook. In forward mode (jvp)
-// the hook must be linear.
+// Returns x. A reverse pass replaces the cotangent of x by hook(cotangent). The hook returns a
+// value of the tangent type of x. A hook may print, clip, scale or count cotangents. The hook runs
+// once in each reverse pass of a pullback, of vjp and of a gradient. A gradient with respect to at
+// most four numbers starts in forward mode, and starts again in reverse mode at a hook. In forward
+// mode (jvp) the hook must be linear.
 template <class X, class Hook>
 auto with_derivative(const X& x, Hook hook, CallSite where = CallSite::here()) {
   using S = internal::DeepestScalar<X>;

@@ -81,7 +81,7 @@ auto value_with_gradient(const X&... x) {
   } else if constexpr (!internal::has_right_rule<F>()) {
     return internal::kRefused<internal::RefusalOfRule<F, X...>>;
   } else if constexpr ((internal::holds_other_leaf<X>() || ...)) {
-    return value_with_gradient(differentiable<F>, x...);  // in autodiff/, found by its arguments
+    return value_with_gradient(differentiable<F>, x...);  // in autodiff/, found by ADL
   } else if constexpr (internal::CallsJoint<D, X...>) {
     std::tuple<tangent_t<X>...> sums{zero_tangent(x)...};
     auto value = std::apply([&](auto&... dx) { return D::joint(x..., dx...); }, sums);

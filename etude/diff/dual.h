@@ -247,10 +247,10 @@ class Dual {
       return strong_product(a.derivatives_[i], da) + strong_product(b.derivatives_[i], db);
     });
   }
-  // Whether to check the partials instead of the products. This is cheaper if there are more
-  // directions than partials. With a finite, non-zero partial, a strong product equals the plain
-  // product. One check covers two partials, since their product is finite and non-zero only if both
-  // partials are.
+  // Whether to test the partials with is_plain() instead of testing the products for NaN. This is
+  // cheaper if there are more directions than partials. With a finite, non-zero partial, a strong
+  // product equals the plain product. One check covers two partials, since their product is finite
+  // and non-zero only if both partials are.
   static constexpr bool kChecksPartials = std::is_floating_point_v<T> && (n > 2);
   ETUDE_INLINED static constexpr bool is_plain(const T& partial) {
     return internal::scalar_math::is_plain_factor(partial);

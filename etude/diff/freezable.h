@@ -61,7 +61,7 @@ template <class T>
 struct IsFreezable<Freezable<T>> : std::true_type {};
 
 struct AnyFreezable {
-  static constexpr bool explains = false;  // the traversals explain types themselves
+  static constexpr bool explains = false;  // traversals of the model report the error
   template <class T>
   static constexpr bool is = IsFreezable<T>::value || RuntimeStructure<T>;
 };

@@ -173,10 +173,10 @@ class Batched {
 // Options: `randomness` controls random draws inside f, such as random::normal or the mask of a
 // Dropout. "error", the default, refuses draws. "same" uses the same draws for all examples. With
 // "different", example i draws with the key random::fold_in(key, i), where `key` is the key for
-// "same". A loop over i that folds in i makes the same draws, in all modes and for any number of
-// threads. In a nested vmap, the index of the outer example is folded in first. Draws are refused
-// if either vmap refuses them. The option does not affect explicit keys, or draws in a SeedScope
-// inside f.
+// "same". A loop over the examples that folds i into this key makes the same draws, in all modes
+// and for any number of threads. In a nested vmap, the index of the outer example is folded in
+// first. Draws are refused if either vmap refuses them. The option does not affect explicit keys,
+// or draws in a SeedScope inside f.
 //
 //   vmap(gradient(loss), {.randomness = "different"})(rows);  // a mask for each example
 //

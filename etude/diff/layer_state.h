@@ -50,7 +50,8 @@ struct StateAccess;
 }  // namespace internal
 
 // The tangent of a LayerState<T>: its next state, if any. A sum of two tangents has the later
-// state. A factor has no effect. Traversals treat a NewState like a LayerState.
+// state. Multiplying a tangent by a number does not change the state. Traversals treat a NewState
+// like a LayerState.
 template <class T>
 struct NewState : NoDerivative<std::optional<T>> {
   void take(const NewState& later) {

@@ -30,8 +30,9 @@
 //   ETUDE_DIFFERENTIABLE(etude::derivative_of<&energy>::pull);
 //
 // With jvp marked, forward mode inside another derivative takes one run per direction. Reverse mode
-// inside another derivative takes one run per number in the arguments. With pull marked, it takes a
-// single run. Functions of tensors need no further mark, since their derivatives are ops.
+// inside another derivative takes one run per number in the arguments. With pull marked, reverse
+// mode inside another derivative takes a single run. Functions of tensors need no further mark,
+// since their derivatives are ops.
 #pragma once
 
 #include <concepts>

@@ -85,8 +85,8 @@ template <class U, class X>
 inline constexpr bool kIsTangentOf =
     std::is_convertible_v<U, tangent_t<X>> ||
     std::is_same_v<replace_scalar_t<U, void, double>, replace_scalar_t<tangent_t<X>, void, double>>;
-// Whether the first half of All are arguments and the second half are their tangents. False for one
-// argument and its tangent if jvp(f, x, by) accepts both.
+// Whether the first half of All are arguments and the second half are their tangents. False for a
+// single argument and its tangent if jvp(f, x, by) accepts them.
 template <class All, std::size_t... I>
 constexpr bool are_halves(std::index_sequence<I...>) {
   if constexpr (ScalarArguments<std::tuple_element_t<I, All>...>) {

@@ -40,7 +40,7 @@ struct ScanVaries {
 };
 
 // The body, recorded on symbols: first a node for each input, then a node for each call, and the
-// numbers of the result nodes.
+// indices of the result nodes.
 template <class Body, class State, class Params, class... X>
 struct ScanNoted {
   static constexpr std::size_t kState = scalar_count<State>(), kParams = scalar_count<Params>(),
