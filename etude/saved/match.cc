@@ -95,21 +95,33 @@ std::vector<CallLeaf> leaves_of(const SavedFunction& function, Parts& arguments)
 
 namespace {
 
-// The number as a tensor of this type, if it is one number that the dtype represents exactly.
+// Whether an integer dtype has this number. Above 2^53 a double may stand for a rounded integer.
+bool is_in_range(double value, DType dtype) {
+  const bool is_signed = kSignedIntegers.contains(dtype);
+  const double end = std::ldexp(1.0, static_cast<int>(8 * itemsize(dtype)) - (is_signed ? 1 : 0));
+  return value >= (is_signed ? -end : 0) && value < end && std::fabs(value) <= 0x1p53;
+}
+
+// The number as a tensor of this type. Absent if it is no number, if it is not in the range of an
+// integer dtype, or if a floating dtype rounds a whole number up to 2^24.
 std::optional<Tensor> as_tensor(const Described& host, const Type* type) {
-  if (type->rank() != 0) return std::nullopt;
+  const bool is_bool = host.type() == typeid(bool);
+  if (type->rank() != 0 || is_bool != (type->dtype() == kBool)) return std::nullopt;
   double value = 0;
   try {
-    value = host.type() == typeid(bool) ? (host.get<bool>() ? 1 : 0) : host.get<double>();
+    value = is_bool ? (host.get<bool>() ? 1 : 0) : host.get<double>();
   } catch (const Error&) {
     return std::nullopt;
   }
-  const bool is_bool = host.type() == typeid(bool);
-  if (is_bool != (type->dtype() == kBool)) return std::nullopt;
-  const bool is_whole = value == std::floor(value) && std::fabs(value) <= 16777216.0;
-  if (!is_differentiable(type->dtype()) && !is_bool && !is_whole) return std::nullopt;
+  const bool is_whole = value == std::floor(value);
+  if (is_integer(type->dtype()) && !(is_whole && is_in_range(value, type->dtype()))) {
+    return std::nullopt;
+  }
   Tensor out = etude::internal::full(type, value);
-  if (!is_bool && astype(out, kFloat64).item<double>() != value && is_whole) return std::nullopt;
+  const bool is_small = is_whole && std::fabs(value) <= 0x1p24;
+  if (is_floating(type->dtype()) && is_small && astype(out, kFloat64).item<double>() != value) {
+    return std::nullopt;
+  }
   return out;
 }
 

@@ -68,8 +68,9 @@ class Function {
 
   // Returns the result for `arguments`, which are fields with the names of the parameters, or a
   // list in their order. If the graph has a scalar tensor in the place of a host number, the number
-  // is converted to the dtype of this tensor. A whole number up to 2^24 must be exact in the dtype.
-  // Fractions and larger numbers need a floating dtype, and are rounded to it. A bool needs kBool.
+  // is converted to the dtype of this tensor. An integer dtype takes whole
+  // numbers of its range, up to 2^53. A floating dtype rounds a number, but must represent a whole
+  // number up to 2^24 exactly. A bool needs kBool.
   //
   // throws: kInvalidArgument if no graph was saved for such arguments, with all saved signatures,
   //   the nearest first; kFailedPrecondition for a function without a graph; the errors of the

@@ -133,6 +133,47 @@ TEST_F(SavedGraphs, AnExactGraphIsPreferredToAConversion) {
       ErrorCode::kInvalidArgument, {"args/by: true", "args/by: float32[]"});
 }
 
+// A host number becomes a scalar tensor if the dtype has the number.
+// spec: SV-03.b
+TEST_F(SavedGraphs, HostNumbersBecomeTensorsInTheRangeOfTheDtype) {
+  const auto f =
+      function<Parts(Parts&)>([](Parts& p) { return Parts(p.tensor("by") + p.tensor("by")); },
+                              {.name = "f", .arg_names = {"args"}});
+  const auto args = [](const auto& by) {
+    return Parts::fields({{"args", Parts::fields({{"by", by}})}});
+  };
+  const DType all[] = {kInt8, kUInt8, kInt64, kUInt64, kFloat16, kFloat32};
+  for (const DType dtype : all) {
+    Parts given = Parts::fields({{"by", ones({}, {.dtype = dtype})}});
+    f(given);
+    saved::save(path(name(dtype)), {{"f", f}});
+    f.clear();
+  }
+  const auto twice = [&](DType dtype, const Described& by) {
+    const Tensor y = saved::load(path(name(dtype))).function("f")(args(by)).tensor("");
+    EXPECT_EQ(y.dtype(), dtype);
+    return y.to_vector<double>()[0];
+  };
+  const auto refuses = [&](DType dtype, const Described& by) {
+    expect_error([&] { twice(dtype, by); }, ErrorCode::kInvalidArgument,
+                 {"args/by: " + by.text(), "args/by: " + std::string(name(dtype)) + "[]"});
+  };
+  EXPECT_EQ(twice(kInt64, Described(int64_t{20'000'000})), 40'000'000);
+  EXPECT_EQ(twice(kInt64, Described(-3.0)), -6);
+  EXPECT_EQ(twice(kUInt64, Described(int64_t{1} << 40)), static_cast<double>(int64_t{1} << 41));
+  EXPECT_EQ(twice(kInt8, Described(-64)), -128);
+  EXPECT_EQ(twice(kUInt8, Described(127)), 254);
+  EXPECT_EQ(twice(kFloat32, Described(0.1)), static_cast<double>(0.2F));
+  EXPECT_EQ(twice(kFloat16, Described(2048)), 4096);
+  refuses(kInt8, Described(128));
+  refuses(kInt8, Described(0.5));
+  refuses(kUInt8, Described(-1));
+  refuses(kUInt64, Described(-1));
+  refuses(kInt64, Described((int64_t{1} << 60) + 1));
+  refuses(kFloat16, Described(2049));
+  refuses(kFloat32, Described(true));
+}
+
 // spec: SV-04.a, SV-04.b
 TEST_F(SavedGraphs, AFunctionThatWasNeverTraced) {
   const auto f = function([](const Tensor& x) { return x + 1; }, {.name = "f"});
