@@ -35,19 +35,19 @@ struct EmptyOptions {
   DType dtype = DType::kFloat32;
   std::optional<std::string> device = {};
 };
-// A tensor of the given shape with unspecified elements; they are zeros at present.
+// A tensor of the given shape with unspecified elements. At present the elements are zeros.
 Tensor empty(const IntList& shape, const EmptyOptions& options = {}, CallSite where = CallSite::here());
 
 struct ZerosLikeOptions {
   std::optional<DType> dtype = {};
 };
-// Zeros of the shape of x, and of its dtype unless another is given.
+// Zeros of the shape of x. The dtype is the dtype of x unless another dtype is given.
 Tensor zeros_like(const Arg& x, const ZerosLikeOptions& options = {});
 
 struct OnesLikeOptions {
   std::optional<DType> dtype = {};
 };
-// Ones of the shape of x, and of its dtype unless another is given.
+// Ones of the shape of x. The dtype is the dtype of x unless another dtype is given.
 Tensor ones_like(const Arg& x, const OnesLikeOptions& options = {});
 
 struct EmptyLikeOptions {
@@ -59,7 +59,7 @@ Tensor empty_like(const Arg& x, const EmptyLikeOptions& options = {});
 struct AsarrayOptions {
   std::optional<DType> dtype = {};
 };
-// x as a tensor, of another dtype if one is given. Shares storage until a write.
+// x as a tensor, converted if a dtype is given. Shares storage until a write.
 Tensor asarray(const Arg& x, const AsarrayOptions& options = {});
 
 // A tensor of the shape of x whose elements are all `value`.
@@ -68,14 +68,14 @@ inline Tensor full_like(const Arg& x, const Arg& value) {
   return etude::internal::call2(op, x, value);
 }
 
-// A tensor of the given shape whose elements are all `value`, of its dtype.
+// A tensor of the given shape whose elements are all `value`. Its dtype is the dtype of `value`.
 Tensor full(const IntList& shape, const Arg& value);
 
 // x with its elements converted to `dtype`: floats to integers truncate and saturate.
 Tensor astype(const Arg& x, const DType& dtype);
 
-// x on a device, such as "cpu:1"; shares the storage of x if it is there. A cotangent goes back to
-// the device of x.
+// x on a device, such as "cpu:1". Shares the storage of x if x is already there. A cotangent goes
+// back to the device of x.
 Tensor to_device(const Arg& x, const std::string& device);
 
 // Sum of x1 and x2, element by element with broadcasting.
@@ -112,15 +112,15 @@ inline Tensor divide(const Arg& x1, const Arg& x2) {
 }
 inline Tensor operator/(const Arg& x1, const Arg& x2) { return divide(x1, x2); }
 
-// The largest integer not above x1 / x2, in the dtype of the operands: -7 by 2 is -4. A zero among
-// integer divisors is an error.
+// The largest integer not above x1 / x2, in the dtype of the operands: -7 by 2 is -4. An integer
+// divisor of 0 is an error.
 inline Tensor floor_divide(const Arg& x1, const Arg& x2) {
   static constinit const etude::internal::NamedOp op("floor_divide");
   return etude::internal::call2(op, x1, x2);
 }
 
-// x1 - x2 * floor(x1 / x2): it has the sign of x2, so the remainder of -7 by 3 is 2. A zero among
-// integer divisors is an error.
+// x1 - x2 * floor(x1 / x2). The result has the sign of x2: the remainder of -7 by 3 is 2. An
+// integer divisor of 0 is an error.
 inline Tensor remainder(const Arg& x1, const Arg& x2) {
   static constinit const etude::internal::NamedOp op("remainder");
   return etude::internal::call2(op, x1, x2);
@@ -133,8 +133,9 @@ inline Tensor reciprocal(const Arg& x) {
   return etude::internal::call1(op, x);
 }
 
-// x1 to the power x2, element by element with broadcasting. Negative exponents of integers are an
-// error. The gradient by x2 is 0 where x1 <= 0: no power near it is real, or moves with x2.
+// x1 to the power x2, element by element with broadcasting. A negative exponent of an integer is an
+// error. The gradient by x2 is 0 where x1 <= 0, since powers near x2 are not real or do not depend
+// on x2.
 inline Tensor pow(const Arg& x1, const Arg& x2) {
   static constinit const etude::internal::NamedOp op("pow");
   return etude::internal::call2(op, x1, x2);
@@ -146,7 +147,7 @@ inline Tensor square(const Arg& x) {
   return etude::internal::call1(op, x);
 }
 
-// sqrt(x1 * x1 + x2 * x2) without overflow on the way. Its gradient at (0, 0) is 0.
+// sqrt(x1 * x1 + x2 * x2) without intermediate overflow. The gradient at (0, 0) is 0.
 inline Tensor hypot(const Arg& x1, const Arg& x2) {
   static constinit const etude::internal::NamedOp op("hypot");
   return etude::internal::call2(op, x1, x2);
@@ -166,7 +167,7 @@ inline Tensor positive(const Arg& x) {
 }
 inline Tensor operator+(const Arg& x) { return positive(x); }
 
-// The magnitude of x1 with the sign of x2, which zeros have too.
+// The magnitude of x1 with the sign of x2. A zero has a sign too.
 inline Tensor copysign(const Arg& x1, const Arg& x2) {
   static constinit const etude::internal::NamedOp op("copysign");
   return etude::internal::call2(op, x1, x2);
@@ -178,26 +179,29 @@ inline Tensor nextafter(const Arg& x1, const Arg& x2) {
   return etude::internal::call2(op, x1, x2);
 }
 
-// The larger of x1 and x2, NaN if one is NaN. Equal operands share the gradient.
+// The larger of x1 and x2. The result is NaN if an operand is NaN. Equal operands share the
+// gradient.
 inline Tensor maximum(const Arg& x1, const Arg& x2) {
   static constinit const etude::internal::NamedOp op("maximum");
   return etude::internal::call2(op, x1, x2);
 }
 
-// The smaller of x1 and x2, NaN if one is NaN. Equal operands share the gradient.
+// The smaller of x1 and x2. The result is NaN if an operand is NaN. Equal operands share the
+// gradient.
 inline Tensor minimum(const Arg& x1, const Arg& x2) {
   static constinit const etude::internal::NamedOp op("minimum");
   return etude::internal::call2(op, x1, x2);
 }
 
-// Whether x1 and x2 are equal, element by element with broadcasting; NaN equals nothing.
+// Whether x1 and x2 are equal, element by element with broadcasting. NaN equals nothing.
 inline Tensor equal(const Arg& x1, const Arg& x2) {
   static constinit const etude::internal::NamedOp op("equal");
   return etude::internal::call2(op, x1, x2);
 }
 inline Tensor operator==(const Arg& x1, const Arg& x2) { return equal(x1, x2); }
 
-// Whether x1 and x2 differ, element by element with broadcasting; NaN differs from all.
+// Whether x1 and x2 differ, element by element with broadcasting. NaN differs from all numbers and
+// from NaN.
 inline Tensor not_equal(const Arg& x1, const Arg& x2) {
   static constinit const etude::internal::NamedOp op("not_equal");
   return etude::internal::call2(op, x1, x2);
@@ -232,70 +236,71 @@ inline Tensor greater_equal(const Arg& x1, const Arg& x2) {
 }
 inline Tensor operator>=(const Arg& x1, const Arg& x2) { return greater_equal(x1, x2); }
 
-// Whether x1 and x2 both hold.
+// Whether x1 and x2 are both true.
 inline Tensor logical_and(const Arg& x1, const Arg& x2) {
   static constinit const etude::internal::NamedOp op("logical_and");
   return etude::internal::call2(op, x1, x2);
 }
 
-// Whether x1 or x2 holds, or both.
+// Whether x1 or x2 is true, or both.
 inline Tensor logical_or(const Arg& x1, const Arg& x2) {
   static constinit const etude::internal::NamedOp op("logical_or");
   return etude::internal::call2(op, x1, x2);
 }
 
-// Whether exactly one of x1 and x2 holds.
+// Whether exactly one of x1 and x2 is true.
 inline Tensor logical_xor(const Arg& x1, const Arg& x2) {
   static constinit const etude::internal::NamedOp op("logical_xor");
   return etude::internal::call2(op, x1, x2);
 }
 
-// Whether x does not hold.
+// Whether x is false.
 inline Tensor logical_not(const Arg& x) {
   static constinit const etude::internal::NamedOp op("logical_not");
   return etude::internal::call1(op, x);
 }
 
-// x1 where the condition holds, else x2, with broadcasting.
+// x1 where the condition is true, else x2, with broadcasting.
 Tensor where(const Arg& condition, const Arg& x1, const Arg& x2);
 
-// The bits that x1 and x2 share.
+// The bits that are set in both x1 and x2.
 inline Tensor bitwise_and(const Arg& x1, const Arg& x2) {
   static constinit const etude::internal::NamedOp op("bitwise_and");
   return etude::internal::call2(op, x1, x2);
 }
 inline Tensor operator&(const Arg& x1, const Arg& x2) { return bitwise_and(x1, x2); }
 
-// The bits of x1 and of x2.
+// The bits that are set in x1 or in x2.
 inline Tensor bitwise_or(const Arg& x1, const Arg& x2) {
   static constinit const etude::internal::NamedOp op("bitwise_or");
   return etude::internal::call2(op, x1, x2);
 }
 inline Tensor operator|(const Arg& x1, const Arg& x2) { return bitwise_or(x1, x2); }
 
-// The bits in which x1 and x2 differ.
+// The bits that are set in exactly one of x1 and x2.
 inline Tensor bitwise_xor(const Arg& x1, const Arg& x2) {
   static constinit const etude::internal::NamedOp op("bitwise_xor");
   return etude::internal::call2(op, x1, x2);
 }
 inline Tensor operator^(const Arg& x1, const Arg& x2) { return bitwise_xor(x1, x2); }
 
-// x with every bit turned over.
+// x with every bit inverted.
 inline Tensor bitwise_invert(const Arg& x) {
   static constinit const etude::internal::NamedOp op("bitwise_invert");
   return etude::internal::call1(op, x);
 }
 inline Tensor operator~(const Arg& x) { return bitwise_invert(x); }
 
-// The bits of x1 moved up by x2 places; 0 if x2 is negative or at least the number of bits.
+// The bits of x1 shifted left by x2 places. The result is 0 if x2 is negative or at least the
+// number of bits.
 inline Tensor bitwise_left_shift(const Arg& x1, const Arg& x2) {
   static constinit const etude::internal::NamedOp op("bitwise_left_shift");
   return etude::internal::call2(op, x1, x2);
 }
 inline Tensor operator<<(const Arg& x1, const Arg& x2) { return bitwise_left_shift(x1, x2); }
 
-// The bits of x1 moved down by x2 places, keeping its sign; only the sign is left if x2 is negative
-// or at least the number of bits.
+// The bits of x1 shifted right by x2 places. The sign is kept. If x2 is negative or at least the
+// number of bits, only the sign is left.
 inline Tensor bitwise_right_shift(const Arg& x1, const Arg& x2) {
   static constinit const etude::internal::NamedOp op("bitwise_right_shift");
   return etude::internal::call2(op, x1, x2);
@@ -314,7 +319,8 @@ inline Tensor ceil(const Arg& x) {
   return etude::internal::call1(op, x);
 }
 
-// The integer nearest to x, in the dtype of x; halves go to the even one.
+// The integer nearest to x, in the dtype of x. A number halfway between two integers rounds to the
+// even integer.
 inline Tensor round(const Arg& x) {
   static constinit const etude::internal::NamedOp op("round");
   return etude::internal::call1(op, x);
@@ -344,7 +350,7 @@ inline Tensor isnan(const Arg& x) {
   return etude::internal::call1(op, x);
 }
 
-// Whether x is negative, -0 and NaN by their sign bit.
+// Whether x is negative. For -0 and NaN, the sign bit decides.
 inline Tensor signbit(const Arg& x) {
   static constinit const etude::internal::NamedOp op("signbit");
   return etude::internal::call1(op, x);
@@ -363,8 +369,8 @@ struct NanToNumOptions {
   std::optional<double> posinf = {};
   std::optional<double> neginf = {};
 };
-// x with NaN replaced by `nan` and infinities by `posinf` and `neginf`, which default to the
-// largest numbers of the dtype; in complex x, in both parts.
+// x with NaN replaced by `nan`, and infinities by `posinf` and `neginf`. The defaults of these are
+// the largest and the lowest number of the dtype. Both parts of a complex x are replaced.
 Tensor nan_to_num(const Arg& x, const NanToNumOptions& options = {});
 
 // e to the power x.
@@ -385,7 +391,7 @@ inline Tensor exp10(const Arg& x) {
   return etude::internal::call1(op, x);
 }
 
-// exp(x) - 1, exact to the last digits near x = 0.
+// exp(x) - 1, accurate to the last digits near x = 0.
 inline Tensor expm1(const Arg& x) {
   static constinit const etude::internal::NamedOp op("expm1");
   return etude::internal::call1(op, x);
@@ -409,25 +415,26 @@ inline Tensor log10(const Arg& x) {
   return etude::internal::call1(op, x);
 }
 
-// log(1 + x), exact to the last digits near x = 0.
+// log(1 + x), accurate to the last digits near x = 0.
 inline Tensor log1p(const Arg& x) {
   static constinit const etude::internal::NamedOp op("log1p");
   return etude::internal::call1(op, x);
 }
 
-// log(1 - exp(x)) for x below 0, exact to the last digits everywhere: log1mexp(-1) is -0.4586751.
+// log(1 - exp(x)) for x below 0, accurate to the last digits everywhere: log1mexp(-1) is
+// -0.4586751.
 inline Tensor log1mexp(const Arg& x) {
   static constinit const etude::internal::NamedOp op("log1mexp");
   return etude::internal::call1(op, x);
 }
 
-// log(exp(x1) + exp(x2)) without overflow on the way.
+// log(exp(x1) + exp(x2)) without intermediate overflow.
 inline Tensor logaddexp(const Arg& x1, const Arg& x2) {
   static constinit const etude::internal::NamedOp op("logaddexp");
   return etude::internal::call2(op, x1, x2);
 }
 
-// Square root of x. Its gradient at 0 is infinite, but 0 where nothing flows back.
+// Square root of x. The gradient at 0 is infinite, but 0 if the cotangent is 0.
 inline Tensor sqrt(const Arg& x) {
   static constinit const etude::internal::NamedOp op("sqrt");
   return etude::internal::call1(op, x);
@@ -439,7 +446,7 @@ inline Tensor rsqrt(const Arg& x) {
   return etude::internal::call1(op, x);
 }
 
-// Cube root of x; the principal one of a complex number.
+// Cube root of x. For complex x, the principal cube root.
 inline Tensor cbrt(const Arg& x) {
   static constinit const etude::internal::NamedOp op("cbrt");
   return etude::internal::call1(op, x);
@@ -512,7 +519,7 @@ inline Tensor asinh(const Arg& x) {
   return etude::internal::call1(op, x);
 }
 
-// The number, not negative, whose hyperbolic cosine is x.
+// The number, at least 0, whose hyperbolic cosine is x.
 inline Tensor acosh(const Arg& x) {
   static constinit const etude::internal::NamedOp op("acosh");
   return etude::internal::call1(op, x);
@@ -554,32 +561,32 @@ inline Tensor digamma(const Arg& x) {
   return etude::internal::call1(op, x);
 }
 
-// x with its imaginary part negated; real x comes back as it is.
+// x with its imaginary part negated. Real x is returned unchanged.
 inline Tensor conj(const Arg& x) {
   static constinit const etude::internal::NamedOp op("conj");
   return etude::internal::call1(op, x);
 }
 
-// Real part of x, a real tensor; real x comes back as it is.
+// Real part of x, a real tensor. Real x is returned unchanged.
 inline Tensor real(const Arg& x) {
   static constinit const etude::internal::NamedOp op("real");
   return etude::internal::call1(op, x);
 }
 
-// Imaginary part of x, a real tensor; zeros for real x.
+// Imaginary part of x, a real tensor. The result is zeros for real x.
 inline Tensor imag(const Arg& x) {
   static constinit const etude::internal::NamedOp op("imag");
   return etude::internal::call1(op, x);
 }
 
-// Absolute value of x, a real tensor; the smallest integer of a signed dtype wraps. Its gradient at
+// Absolute value of x, a real tensor. The smallest integer of a signed dtype wraps. The gradient at
 // 0 is 0.
 inline Tensor abs(const Arg& x) {
   static constinit const etude::internal::NamedOp op("abs");
   return etude::internal::call1(op, x);
 }
 
-// -1, 0 or 1 by the sign of x; x / abs(x) of complex x.
+// -1, 0 or 1 by the sign of x. For complex x, x / abs(x).
 inline Tensor sign(const Arg& x) {
   static constinit const etude::internal::NamedOp op("sign");
   return etude::internal::call1(op, x);
@@ -595,15 +602,16 @@ struct SumOptions {
   IntList axis = {};
   bool keepdims = false;
 };
-// Sum over the given axes, or over all. Narrow integers and bools become int32 or uint32; half
-// types accumulate in float32. Pairwise, and independent of the number of threads.
+// Sum over the given axes, or over all. Narrow integers and bools become int32 or uint32. Half
+// types accumulate in float32. The sum is pairwise and does not depend on the number of threads.
 Tensor sum(const Arg& x, const SumOptions& options = {});
 
 struct MeanOptions {
   IntList axis = {};
   bool keepdims = false;
 };
-// Arithmetic mean over the given axes, or over all; NaN of no elements. Takes integers and bools.
+// Arithmetic mean over the given axes, or over all. The mean of no elements is NaN. Integers and
+// bools are accepted.
 Tensor mean(const Arg& x, const MeanOptions& options = {});
 
 // Sum over the axes that broadcasting from `shape` would add: the inverse of broadcast_to.
@@ -613,37 +621,38 @@ struct ProdOptions {
   IntList axis = {};
   bool keepdims = false;
 };
-// Product over the given axes, or over all; 1 of no elements. Bools become int32.
+// Product over the given axes, or over all. The product of no elements is 1. Bools become int32.
 Tensor prod(const Arg& x, const ProdOptions& options = {});
 
 struct MaxOptions {
   IntList axis = {};
   bool keepdims = false;
 };
-// Largest element along the given axes, or of all. NaN wins. In derivatives k tied elements get 1/k
-// each.
+// Largest element along the given axes, or of all. The result is NaN if an element is NaN. In
+// derivatives, each of k equal largest elements gets 1 / k.
 Tensor max(const Arg& x, const MaxOptions& options = {});
 
 struct MinOptions {
   IntList axis = {};
   bool keepdims = false;
 };
-// Smallest element along the given axes, or of all. NaN wins. In derivatives k tied elements get
-// 1/k each.
+// Smallest element along the given axes, or of all. The result is NaN if an element is NaN. In
+// derivatives, each of k equal smallest elements gets 1 / k.
 Tensor min(const Arg& x, const MinOptions& options = {});
 
 struct AllOptions {
   IntList axis = {};
   bool keepdims = false;
 };
-// Whether all elements along the given axes are true (not zero); true of none.
+// Whether all elements along the given axes are true (not zero). The result for no elements is
+// true.
 Tensor all(const Arg& x, const AllOptions& options = {});
 
 struct AnyOptions {
   IntList axis = {};
   bool keepdims = false;
 };
-// Whether any element along the given axes is true (not zero); false of none.
+// Whether any element along the given axes is true (not zero). The result for no elements is false.
 Tensor any(const Arg& x, const AnyOptions& options = {});
 
 struct CountNonzeroOptions {
@@ -659,22 +668,25 @@ struct ArangeOptions {
   std::optional<DType> dtype = {};
   std::optional<std::string> device = {};
 };
-// start, start + step, ... up to before stop; arange(n) counts from 0 to n - 1. The dtype defaults
-// to int32 (int64 where needed) if all three are whole numbers, else to float32.
+// start, start + step, ... up to the last number before stop. arange(n) counts from 0 to n - 1. If
+// start, stop and step are whole numbers, the dtype defaults to int32, or to int64 if int32 is too
+// narrow. Otherwise it defaults to float32.
 Tensor arange(const double& start, const ArangeOptions& options = {}, CallSite where = CallSite::here());
 
 struct LinspaceOptions {
   bool endpoint = true;
 };
-// `num` equally spaced numbers from start to stop, both exact; stop is left out without `endpoint`.
+// `num` equally spaced numbers from start to stop, both exact. Without `endpoint`, stop is left
+// out.
 Tensor linspace(const Arg& start, const Arg& stop, const int64_t& num, const LinspaceOptions& options = {});
 
 struct ArangeLikeOptions {
   int64_t axis = 0;
   DType dtype = DType::kInt64;
 };
-// 0, 1, 2, ..., one for each place along an axis of x, as int64 unless another dtype is given. Only
-// the shape of x matters, and no host code reads it, so the size may be open in a staged function.
+// 0, 1, 2, ... for the indices along an axis of x, as int64 unless another dtype is given. Only the
+// shape of x matters. Host code does not read the shape, so the size may be open in a staged
+// function.
 Tensor arange_like(const Arg& x, const ArangeLikeOptions& options = {});
 
 struct SequenceMaskOptions {
@@ -702,8 +714,8 @@ struct OneHotOptions {
   int64_t axis = -1;
   DType dtype = DType::kFloat32;
 };
-// `on` at the index along a new axis of size `depth`, `off` elsewhere. A row of an index out of
-// range is `off` throughout.
+// `on` at the index along a new axis of size `depth`, `off` elsewhere. An index out of range makes
+// all elements `off`.
 Tensor one_hot(const Arg& indices, const int64_t& depth, const OneHotOptions& options = {});
 
 struct TrilOptions {
@@ -725,11 +737,12 @@ struct MeshgridOptions {
 // operands (ij) or with the first two swapped (xy).
 std::vector<Tensor> meshgrid(const Args& xs, const MeshgridOptions& options = {});
 
-// The elements of x in row-major order under another shape; one size may be -1. Shares storage
-// until a write.
+// The elements of x in row-major order with another shape. One size may be -1. Shares storage until
+// a write.
 Tensor reshape(const Arg& x, const IntList& shape);
 
-// x with axes of size 1 put in; `axis` numbers them in the result. Shares storage until a write.
+// x with new axes of size 1. `axis` numbers the new axes in the result. Shares storage until a
+// write.
 Tensor expand_dims(const Arg& x, const IntList& axis);
 
 // x without the given axes, which must have size 1. Shares storage until a write.
@@ -751,7 +764,7 @@ inline Tensor matrix_transpose(const Arg& x) {
   return etude::internal::call1(op, x);
 }
 
-// x with the axes `source` put at the places `destination`; the others keep their order.
+// x with the axes `source` moved to the places `destination`. The other axes keep their order.
 Tensor moveaxis(const Arg& x, const IntList& source, const IntList& destination);
 
 // x with two axes swapped.
@@ -775,13 +788,13 @@ Tensor tile(const Arg& x, const IntList& repetitions);
 struct RepeatOptions {
   IntList axis = {};
 };
-// x with each element repeated n times along an axis; without an axis x is flattened first.
+// x with each element repeated n times along an axis. Without an axis, x is flattened first.
 Tensor repeat(const Arg& x, const int64_t& n, const RepeatOptions& options = {});
 
 struct ConcatOptions {
   IntList axis = IntList{0};
 };
-// The operands one after the other along an axis; an empty list of axes flattens them first.
+// The operands joined along an axis. An empty list of axes flattens the operands first.
 Tensor concat(const Args& xs, const ConcatOptions& options = {});
 
 struct StackOptions {
@@ -805,30 +818,30 @@ std::vector<Tensor> unstack(const Arg& x, const UnstackOptions& options = {});
 struct SliceOptions {
   IntList step = {};
 };
-// The part of x from start[i] to before stop[i] along axis i, by Python's rules for negative
-// numbers and ends beyond the size; missing axes stay whole. Contiguous parts share storage until a
-// write.
+// The part of x from start[i] to before stop[i] along axis i. Negative numbers and ends beyond the
+// size follow the rules of Python. Axes without a start stay whole. Contiguous parts share storage
+// until a write.
 Tensor slice(const Arg& x, const IntList& start, const IntList& stop, const SliceOptions& options = {});
 
 struct RollOptions {
   IntList axis = {};
 };
-// x with its elements moved by `shift` places along the given axes, round the end; without axes x
-// is rolled as if flat.
+// x with its elements moved by `shift` places along the given axes. Elements that leave one end
+// enter at the other end. Without axes, x is rolled as if flat.
 Tensor roll(const Arg& x, const IntList& shift, const RollOptions& options = {});
 
 struct TakeOptions {
   int64_t axis = 0;
 };
-// The slices of x at `indices` along an axis, which the axes of the indices replace. Negative
-// indices count from the end. Along axis 0 the gradient is sparse.
+// The slices of x at `indices` along an axis. In the result, the axes of the indices replace this
+// axis. Negative indices count from the end. Along axis 0 the gradient is sparse.
 Tensor take(const Arg& x, const Arg& indices, const TakeOptions& options = {});
 
 // The positions of the elements that are not zero, in row-major order: one array of indices per
 // axis.
 std::vector<Tensor> nonzero(const Arg& x);
 
-// The rows of x at which the mask holds; the mask has the leading axes of x.
+// The rows of x where the mask is true. The mask has the leading axes of x.
 inline Tensor boolean_mask(const Arg& x, const Arg& mask) {
   static constinit const etude::internal::NamedOp op("boolean_mask");
   return etude::internal::call2(op, x, mask);
@@ -837,47 +850,48 @@ inline Tensor boolean_mask(const Arg& x, const Arg& mask) {
 // Row k of the result is the sum of the rows of x whose id is k. `ids` has the leading axes of x.
 Tensor segment_sum(const Arg& x, const Arg& ids, const int64_t& num);
 
-// Row k of the result is the mean of the rows of x whose id is k, zeros if there are none.
+// Row k of the result is the mean of the rows of x whose id is k, or zeros without such rows.
 Tensor segment_mean(const Arg& x, const Arg& ids, const int64_t& num);
 
-// Row k of the result is the largest of the rows of x whose id is k, element by element; the lowest
-// value of the dtype if there are none.
+// Row k of the result is the element-wise maximum of the rows of x whose id is k. Without such
+// rows, it is the lowest value of the dtype.
 Tensor segment_max(const Arg& x, const Arg& ids, const int64_t& num);
 
-// Row k of the result is the smallest of the rows of x whose id is k, element by element; the
-// highest value of the dtype if there are none.
+// Row k of the result is the element-wise minimum of the rows of x whose id is k. Without such
+// rows, it is the highest value of the dtype.
 Tensor segment_min(const Arg& x, const Arg& ids, const int64_t& num);
 
-// Row k of the result is the product of the rows of x whose id is k, ones if there are none.
+// Row k of the result is the product of the rows of x whose id is k, or ones without such rows.
 Tensor segment_prod(const Arg& x, const Arg& ids, const int64_t& num);
 
 struct ScatterOptions {
   std::string mode = "set";
 };
-// x with rows updated: row indices[i] is set to, or combined with, updates[i]. Repeated indices all
-// count, in order, so that set keeps the last. mode: set, add, mul, min or max.
+// x with updated rows: row indices[i] is set to updates[i], or combined with updates[i]. Repeated
+// indices are applied in order, so set keeps the last update. mode: set, add, mul, min or max.
 Tensor scatter(const Arg& x, const Arg& indices, const Arg& updates, const ScatterOptions& options = {});
 
 struct GatherNdOptions {
   int64_t batch_dims = 0;
 };
-// The parts of x at coordinates: the last axis of the indices holds positions on the first axes of
-// x, after batch_dims axes that both share.
+// The parts of x at coordinates. The last axis of the indices holds positions on the first axes of
+// x. If batch_dims is given, x and the indices share that many leading axes, and the positions are
+// on the axes after these.
 Tensor gather_nd(const Arg& x, const Arg& indices, const GatherNdOptions& options = {});
 
 struct TakeAlongAxisOptions {
   int64_t axis = -1;
 };
-// Element [.., indices[.., j, ..], ..] of x for each element of the indices; other axes broadcast.
+// Element [.., indices[.., j, ..], ..] of x for each element of the indices. Other axes broadcast.
 Tensor take_along_axis(const Arg& x, const Arg& indices, const TakeAlongAxisOptions& options = {});
 
 struct PadOptions {
   std::string mode = "constant";
   double value = 0;
 };
-// x with a border. widths: before and after each axis in turn, one such pair for all, or one
-// number. mode: constant (`value`), reflect (mirrored without the edge), symmetric (with it), edge
-// or wrap.
+// x with a border. widths: the widths before and after each axis in turn, one pair for all axes, or
+// one number. mode: constant (`value`), reflect (mirrored without the edge), symmetric (mirrored
+// with the edge), edge or wrap.
 Tensor pad(const Arg& x, const IntList& widths, const PadOptions& options = {});
 
 struct SearchsortedOptions {
@@ -891,8 +905,8 @@ struct BincountOptions {
   int64_t minlength = 0;
   OptionalArg weights = {};
 };
-// The number of occurrences of each of 0, 1, 2, ... in x, or the sum of their weights; at least
-// `minlength` bins.
+// The number of occurrences of each of 0, 1, 2, ... in x, or the sum of their weights. The result
+// has at least `minlength` bins.
 Tensor bincount(const Arg& x, const BincountOptions& options = {});
 
 struct IscloseOptions {
@@ -900,8 +914,8 @@ struct IscloseOptions {
   double atol = 1e-08;
   bool equal_nan = false;
 };
-// Whether |x1 - x2| <= atol + rtol * |x2|, element by element; infinities are close to themselves
-// only, NaN to NaN only with equal_nan.
+// Whether |x1 - x2| <= atol + rtol * |x2|, element by element. An infinity is close only to itself.
+// NaN is close to NaN only with equal_nan.
 Tensor isclose(const Arg& x1, const Arg& x2, const IscloseOptions& options = {});
 
 struct AllcloseOptions {
@@ -909,10 +923,10 @@ struct AllcloseOptions {
   double atol = 1e-08;
   bool equal_nan = false;
 };
-// Whether all elements of x1 and x2 are close, by the rule of isclose; a bool scalar.
+// Whether all elements of x1 and x2 are close by the rule of isclose. The result is a bool scalar.
 Tensor allclose(const Arg& x1, const Arg& x2, const AllcloseOptions& options = {});
 
-// Whether x1 and x2 have the same shape and equal elements; a bool scalar.
+// Whether x1 and x2 have the same shape and equal elements. The result is a bool scalar.
 inline Tensor array_equal(const Arg& x1, const Arg& x2) {
   static constinit const etude::internal::NamedOp op("array_equal");
   return etude::internal::call2(op, x1, x2);
@@ -922,19 +936,19 @@ struct MatmulOptions {
   bool transpose_x = false;
   bool transpose_y = false;
 };
-// Matrix product of x [.., m, k] and y [.., k, n]; the axes before the last two broadcast. An
-// operand with one axis is a row on the left and a column on the right, and its axis is not in the
-// result. transpose_x and transpose_y exchange the last two axes of an operand first.
+// Matrix product of x [.., m, k] and y [.., k, n]. The axes before the last two broadcast. An
+// operand with one axis is a row on the left and a column on the right, and the result lacks its
+// axis. transpose_x and transpose_y first swap the last two axes of an operand.
 Tensor matmul(const Arg& x, const Arg& y, const MatmulOptions& options = {});
 
 struct VecdotOptions {
   int64_t axis = -1;
 };
-// Sum of conj(x) * y over one axis, counted from the last; the other axes broadcast.
+// Sum of conj(x) * y over one axis, counted from the last. The other axes broadcast.
 Tensor vecdot(const Arg& x, const Arg& y, const VecdotOptions& options = {});
 
-// Sum over the last axis of x and the last but one of y, or its only one; a scalar multiplies. For
-// matrices this is matmul.
+// Sum of products over the last axis of x and the last but one axis of y, or the only axis of y. A
+// scalar operand multiplies the other operand. For matrices, dot is matmul.
 inline Tensor dot(const Arg& x, const Arg& y) {
   static constinit const etude::internal::NamedOp op("dot");
   return etude::internal::call2(op, x, y);
@@ -946,15 +960,15 @@ inline Tensor outer(const Arg& x, const Arg& y) {
   return etude::internal::call2(op, x, y);
 }
 
-// Sum of products over chosen axes. axes is a count n, for the last n of x and the first n of y, or
-// the axes of x followed by the axes of y: tensordot(x, y, {0, 1, 1, 0}).
+// Sum of products over chosen axes. axes is a count n, for the last n axes of x and the first n
+// axes of y. Or axes lists the axes of x, then the axes of y: tensordot(x, y, {0, 1, 1, 0}).
 Tensor tensordot(const Arg& x, const Arg& y, const IntList& axes);
 
 struct CosineSimilarityOptions {
   int64_t axis = -1;
   double epsilon = 1e-08;
 };
-// Cosine of the angle between x and y along one axis; 0 where one of them is 0.
+// Cosine of the angle between x and y along one axis. The result is 0 where x or y is 0.
 Tensor cosine_similarity(const Arg& x, const Arg& y, const CosineSimilarityOptions& options = {});
 
 struct CosineDistanceOptions {
@@ -964,17 +978,17 @@ struct CosineDistanceOptions {
 // 1 - cosine_similarity(x, y).
 Tensor cosine_distance(const Arg& x, const Arg& y, const CosineDistanceOptions& options = {});
 
-// Euclidean distances between the points x [.., m, d] and y [.., n, d]: [.., m, n]. Where points
-// are equal the gradient is 0.
+// Euclidean distances between the points x [.., m, d] and y [.., n, d]: [.., m, n]. The gradient is
+// 0 where points are equal.
 inline Tensor cdist(const Arg& x, const Arg& y) {
   static constinit const etude::internal::NamedOp op("cdist");
   return etude::internal::call2(op, x, y);
 }
 
-// Sums of products over named axes: einsum("bik,bkj->bij", {x, y}). A letter names an axis of every
-// operand that has it; letters that the result does not have are summed over; a letter twice in one
-// operand takes its diagonal; '...' means axes that broadcast. The order of the products is chosen
-// by their cost.
+// Sums of products over named axes: einsum("bik,bkj->bij", {x, y}). A letter names an axis in every
+// operand that has the letter. Letters that the result lacks are summed over. A letter that is
+// twice in one operand takes the diagonal. '...' means axes that broadcast. The order of the
+// products is chosen by their cost.
 Tensor einsum(const std::string& equation, const Args& xs);
 
 struct LogsumexpOptions {
@@ -990,8 +1004,8 @@ struct CumulativeSumOptions {
   bool reverse = false;
   bool include_initial = false;
 };
-// Running sums along an axis. `exclusive` leaves out the element itself; `reverse` runs from the
-// end; include_initial puts 0 in front, and the result is one longer.
+// Running sums along an axis. `exclusive` leaves out the element itself. `reverse` starts at the
+// end. include_initial puts 0 in front, so the result is longer by one.
 Tensor cumulative_sum(const Arg& x, const CumulativeSumOptions& options = {});
 
 struct CumulativeProdOptions {
@@ -1000,8 +1014,8 @@ struct CumulativeProdOptions {
   bool reverse = false;
   bool include_initial = false;
 };
-// Running products along an axis. `exclusive` leaves out the element itself; `reverse` runs from
-// the end; include_initial puts 1 in front, and the result is one longer.
+// Running products along an axis. `exclusive` leaves out the element itself. `reverse` starts at
+// the end. include_initial puts 1 in front, so the result is longer by one.
 Tensor cumulative_prod(const Arg& x, const CumulativeProdOptions& options = {});
 
 struct VarOptions {
@@ -1010,7 +1024,7 @@ struct VarOptions {
   bool keepdims = false;
 };
 // Variance over the given axes, or over all: the sum of squared distances from the mean, divided by
-// their number less `correction`; NaN if that is not positive.
+// n - correction for n elements. The result is NaN if n - correction is not positive.
 Tensor var(const Arg& x, const VarOptions& options = {});
 
 struct StdOptions {
@@ -1018,8 +1032,8 @@ struct StdOptions {
   double correction = 0;
   bool keepdims = false;
 };
-// Standard deviation over the given axes, or over all: the root of var. Its derivative where all
-// elements are equal is 0.
+// Standard deviation over the given axes, or over all: the square root of var. The derivative is 0
+// where all elements are equal.
 Tensor std(const Arg& x, const StdOptions& options = {});
 
 struct MomentsOptions {
@@ -1037,9 +1051,9 @@ struct NormOptions {
   IntList axis = {};
   bool keepdims = false;
 };
-// Vector norm over the given axes, or of all elements: the `ord`-th root of the sum of their sizes
-// to that power; the largest size for infinity, the count of nonzeros for 0. The derivative of the
-// Euclidean norm at 0 is 0.
+// Vector norm over the given axes, or of all elements: sum(|x|^ord)^(1 / ord). For infinity it is
+// the largest magnitude, for 0 the number of nonzero elements. The derivative of the Euclidean norm
+// at 0 is 0.
 Tensor norm(const Arg& x, const NormOptions& options = {});
 
 struct DiffOptions {
@@ -1054,8 +1068,8 @@ struct SortOptions {
   bool descending = false;
   bool stable = true;
 };
-// x in ascending or descending order along an axis; NaN comes last. Equal elements keep their
-// order, and share their cotangents equally.
+// x in ascending or descending order along an axis. NaN comes last. Equal elements keep their order
+// and share their cotangents equally.
 Tensor sort(const Arg& x, const SortOptions& options = {});
 
 struct ArgsortOptions {
@@ -1063,8 +1077,7 @@ struct ArgsortOptions {
   bool descending = false;
   bool stable = true;
 };
-// Positions, as int64, that sort x along an axis; NaN comes last, and equal elements keep their
-// order.
+// Positions, as int64, that sort x along an axis. NaN comes last. Equal elements keep their order.
 Tensor argsort(const Arg& x, const ArgsortOptions& options = {});
 
 struct TopKOptions {
@@ -1074,26 +1087,28 @@ struct TopKResult {
   Tensor values, indices;
 };
 // The k largest elements along an axis, largest first, and their positions as int64. Cotangents go
-// to these positions, even if other positions hold equal elements.
+// to these positions, even if other positions have equal elements.
 TopKResult top_k(const Arg& x, const int64_t& k, const TopKOptions& options = {});
 
 struct ArgmaxOptions {
   std::optional<int64_t> axis = {};
   bool keepdims = false;
 };
-// Position of the first largest element along an axis, or of all as if flat, as int64. NaN wins.
+// Position of the first largest element along an axis, as int64. Without an axis, the position in
+// the flat x. NaN counts as the largest element.
 Tensor argmax(const Arg& x, const ArgmaxOptions& options = {});
 
 struct ArgminOptions {
   std::optional<int64_t> axis = {};
   bool keepdims = false;
 };
-// Position of the first smallest element along an axis, or of all as if flat, as int64. NaN wins.
+// Position of the first smallest element along an axis, as int64. Without an axis, the position in
+// the flat x. NaN counts as the smallest element.
 Tensor argmin(const Arg& x, const ArgminOptions& options = {});
 
-// The distinct elements of x, in ascending order; complex ones by their real parts, then by their
-// imaginary parts. Each NaN is distinct and comes last; -0 and 0 are equal. The sizes of results
-// depend on data, so staged functions refuse it.
+// The distinct elements of x, in ascending order. Complex numbers are ordered by their real parts,
+// then by their imaginary parts. Each NaN is distinct and comes last. -0 and 0 are equal. The size
+// of the result depends on the elements of x, so staged functions refuse the op.
 inline Tensor unique_values(const Arg& x) {
   static constinit const etude::internal::NamedOp op("unique_values");
   return etude::internal::call1(op, x);
@@ -1108,22 +1123,23 @@ UniqueCountsResult unique_counts(const Arg& x);
 struct UniqueInverseResult {
   Tensor values, inverse_indices;
 };
-// The distinct elements of x, as in unique_values, and for each element of x its index among them,
-// as int64 of the shape of x: x is take(values, inverse_indices).
+// The distinct elements of x, as in unique_values, and for each element of x its index among the
+// distinct elements. The indices are int64 of the shape of x: x is take(values, inverse_indices).
 UniqueInverseResult unique_inverse(const Arg& x);
 
 struct UniqueAllResult {
   Tensor values, indices, inverse_indices, counts;
 };
-// The distinct elements of x, as in unique_values; the first position of each in the flat x; for
-// each element of x its index among them; and their numbers of occurrences. Numbers are int64.
+// The distinct elements of x, as in unique_values. For each distinct element, the position of the
+// first occurrence in the flat x and the number of occurrences. For each element of x, its index
+// among the distinct elements. Positions, indices and numbers are int64.
 UniqueAllResult unique_all(const Arg& x);
 
 struct IsinOptions {
   bool invert = false;
 };
-// Whether each element of x1 is among the elements of x2, of any shape; with `invert`, whether it
-// is not. NaN is among none. The cost is a sort of x2 and two searches.
+// Whether each element of x1 is among the elements of x2, which has any shape. `invert` negates the
+// result. NaN is not found. The cost is a sort of x2 and two searches.
 Tensor isin(const Arg& x1, const Arg& x2, const IsinOptions& options = {});
 
 namespace fft {
@@ -1134,9 +1150,9 @@ struct FftOptions {
   std::string norm = "backward";
 };
 // The discrete Fourier transform along an axis: y_k = sum over j of x_j exp(-2 pi i j k / n). x is
-// cut to n elements or padded with zeros at the end. norm selects the direction that is divided by
-// n: "backward" the inverse, "forward" this transform, "ortho" both by its root. The time is of
-// order n log n for every n.
+// cut to n elements or padded with zeros at the end. norm selects the transform that divides by n:
+// the inverse ("backward") or this one ("forward"). With "ortho", both divide by sqrt(n). The time
+// is O(n log n) for every n.
 Tensor fft(const Arg& x, const FftOptions& options = {});
 
 struct IfftOptions {
@@ -1144,7 +1160,7 @@ struct IfftOptions {
   int64_t axis = -1;
   std::string norm = "backward";
 };
-// The inverse of fft: a plus in the exponent, and divided by n for norm "backward".
+// The inverse of fft: the exponent has a plus sign, and norm "backward" divides by n.
 Tensor ifft(const Arg& x, const IfftOptions& options = {});
 
 struct RfftOptions {
@@ -1152,7 +1168,8 @@ struct RfftOptions {
   int64_t axis = -1;
   std::string norm = "backward";
 };
-// The first n / 2 + 1 elements of fft of real x; the others are their conjugates.
+// The first n / 2 + 1 elements of the fft of real x. The other elements are the conjugates of
+// these.
 Tensor rfft(const Arg& x, const RfftOptions& options = {});
 
 struct IrfftOptions {
@@ -1160,8 +1177,8 @@ struct IrfftOptions {
   int64_t axis = -1;
   std::string norm = "backward";
 };
-// The n real numbers, by default 2 (size - 1), whose rfft is x. Imaginary parts that are 0 in such
-// a spectrum are not read.
+// The n real numbers whose rfft is x; n is 2 (size - 1) by default. Imaginary parts that must be 0
+// in an rfft are not read.
 Tensor irfft(const Arg& x, const IrfftOptions& options = {});
 
 struct HfftOptions {
@@ -1169,8 +1186,8 @@ struct HfftOptions {
   int64_t axis = -1;
   std::string norm = "backward";
 };
-// The n real numbers, by default 2 (size - 1), that are fft of a signal whose first half is x and
-// whose other half are the conjugates.
+// The fft of a signal with conjugate symmetry: n real numbers, by default n = 2 (size - 1). x is
+// the first half of the signal.
 Tensor hfft(const Arg& x, const HfftOptions& options = {});
 
 struct IhfftOptions {
@@ -1178,7 +1195,7 @@ struct IhfftOptions {
   int64_t axis = -1;
   std::string norm = "backward";
 };
-// The inverse of hfft, for real x: its first n / 2 + 1 elements.
+// The inverse of hfft for real x: the first n / 2 + 1 elements of the signal.
 Tensor ihfft(const Arg& x, const IhfftOptions& options = {});
 
 struct FftnOptions {
@@ -1186,7 +1203,8 @@ struct FftnOptions {
   IntList axes = {};
   std::string norm = "backward";
 };
-// fft along each of `axes`, all by default, with the lengths s; s alone goes to the last axes.
+// fft along each of `axes`, by default all, with the lengths s. Without axes, s applies to the last
+// axes.
 Tensor fftn(const Arg& x, const FftnOptions& options = {});
 
 struct IfftnOptions {
@@ -1216,7 +1234,7 @@ Tensor irfftn(const Arg& x, const IrfftnOptions& options = {});
 struct FftshiftOptions {
   IntList axes = {};
 };
-// x with frequency 0 in the middle of each of `axes`, all by default.
+// x with frequency 0 moved to the middle of each of `axes`, by default all.
 Tensor fftshift(const Arg& x, const FftshiftOptions& options = {});
 
 struct IfftshiftOptions {
@@ -1229,14 +1247,14 @@ struct FftfreqOptions {
   double d = 1;
   DType dtype = DType::kFloat32;
 };
-// The frequencies of the elements of fft of n samples at a distance of d.
+// The frequencies of the elements of an fft of n samples. d is the distance between samples.
 Tensor fftfreq(const int64_t& n, const FftfreqOptions& options = {}, CallSite where = CallSite::here());
 
 struct RfftfreqOptions {
   double d = 1;
   DType dtype = DType::kFloat32;
 };
-// The frequencies of the elements of rfft of n samples at a distance of d.
+// The frequencies of the elements of an rfft of n samples. d is the distance between samples.
 Tensor rfftfreq(const int64_t& n, const RfftfreqOptions& options = {}, CallSite where = CallSite::here());
 
 }  // namespace fft
@@ -1248,11 +1266,11 @@ struct ResizeOptions {
   bool antialias = false;
   std::string centers = "half_pixel";
 };
-// x [.., h, w, c] with size [height, width]. Methods: nearest, bilinear, bicubic (Keys, a = -1/2),
-// lanczos3, lanczos5, gaussian (deviation 1/2), mitchell, and area, the mean of the area that a
-// pixel covers. `antialias` widens the filters of smaller results. centers: pixel i is at i + 1/2
-// (half_pixel), at i (legacy), or corners are on corners (aligned). Weights outside of the image
-// are left out, and the others scaled to sum to 1. Integers become float32.
+// x [.., h, w, c] resampled to size [height, width]. Methods: nearest, bilinear, bicubic (Keys, a =
+// -1/2), lanczos3, lanczos5, gaussian (deviation 1/2), mitchell, and area, the mean of the area
+// that a pixel covers. `antialias` widens the filter if the result is smaller. centers: pixel i is
+// at i + 1/2 (half_pixel), at i (legacy), or corner pixels coincide (aligned). Weights outside of
+// the image are left out, and the other weights are scaled to the sum 1. Integers become float32.
 Tensor resize(const Arg& x, const IntList& size, const ResizeOptions& options = {});
 
 // x [.., h, w, block block c] -> [.., block h, block w, c]: the channels of a pixel become a block
@@ -1262,11 +1280,11 @@ Tensor depth_to_space(const Arg& x, const int64_t& block);
 // The inverse of depth_to_space: x [.., block h, block w, c] -> [.., h, w, block block c].
 Tensor space_to_depth(const Arg& x, const int64_t& block);
 
-// height x width pixels of x [.., h, w, c] from row `top` and column `left` on.
+// The height x width pixels of x [.., h, w, c] that begin at row `top` and column `left`.
 Tensor crop(const Arg& x, const int64_t& top, const int64_t& left, const int64_t& height, const int64_t& width);
 
-// The middle of x [.., h, w, c]: `fraction` of its height and width, with as many pixels cut on
-// both sides.
+// The middle of x [.., h, w, c]: `fraction` of its height and width, with equal numbers of pixels
+// cut on both sides.
 Tensor central_crop(const Arg& x, const double& fraction);
 
 // x [.., h, w, c] mirrored from left to right.
@@ -1287,8 +1305,8 @@ struct Dilation2dOptions {
   IntList explicit_padding = {};
   IntList dilations = IntList{1};
 };
-// The largest sum of x [n, h, w, c] and filter [height, width, c] in each window; pixels outside of
-// the image are ignored. strides, padding and dilations as in nn.conv2d.
+// The largest sum of x [n, h, w, c] and filter [height, width, c] in each window. Pixels outside of
+// the image are ignored. strides, padding and dilations are as in nn.conv2d.
 Tensor dilation2d(const Arg& x, const Arg& filter, const Dilation2dOptions& options = {});
 
 struct Erosion2dOptions {
@@ -1303,14 +1321,14 @@ Tensor erosion2d(const Arg& x, const Arg& filter, const Erosion2dOptions& option
 // x + delta.
 Tensor adjust_brightness(const Arg& x, const double& delta);
 
-// The distance of x from the mean of its channel in the image, times a factor.
+// x with its distance from the mean of the channel in the image multiplied by a factor.
 Tensor adjust_contrast(const Arg& x, const double& factor);
 
-// x, red, green and blue from 0 on, with its saturation times a factor; a colour that would pass 1
-// gets saturation 1.
+// x with its saturation multiplied by a factor. The channels are red, green and blue, at least 0. A
+// saturation above 1 becomes 1.
 Tensor adjust_saturation(const Arg& x, const double& factor);
 
-// x, red, green and blue, with its hue moved by delta turns.
+// x with its hue moved by delta turns. The channels are red, green and blue.
 Tensor adjust_hue(const Arg& x, const double& delta);
 
 // 0.2989 red + 0.587 green + 0.114 blue, as one channel (the luma of ITU-R BT.601).
@@ -1319,7 +1337,7 @@ inline Tensor rgb_to_grayscale(const Arg& x) {
   return etude::internal::call1(op, x);
 }
 
-// Red, green and blue as hue in turns, saturation and value.
+// Converts red, green and blue to hue in turns, saturation and value.
 inline Tensor rgb_to_hsv(const Arg& x) {
   static constinit const etude::internal::NamedOp op("rgb_to_hsv");
   return etude::internal::call1(op, x);
@@ -1345,9 +1363,9 @@ struct SsimOptions {
   double k1 = 0.01;
   double k2 = 0.03;
 };
-// The structural similarity of each pair of images [.., h, w, c], the mean over channels and over
-// the places of a window of filter_size pixels, normal with deviation filter_sigma, that lies
-// inside the image.
+// The structural similarity of each pair of images [.., h, w, c]. It is the mean over channels and
+// over all positions of a window inside the image. The window has filter_size pixels per axis and
+// the weights of a normal distribution with deviation filter_sigma.
 Tensor ssim(const Arg& x, const Arg& y, const SsimOptions& options = {});
 
 }  // namespace image
@@ -1358,11 +1376,11 @@ struct CholeskyOptions {
   bool upper = false;
 };
 // The lower triangle l with a positive diagonal for which l l^H = x, or its adjoint (upper). x is
-// positive definite. Only its lower half is read, and cotangents reach that half alone.
+// positive definite. Only the lower half of x is read, and only this half gets cotangents.
 Tensor cholesky(const Arg& x, const CholeskyOptions& options = {});
 
-// x with a x = b for square a [.., n, n] and b [n], [.., n, k], or [.., n] with the leading axes of
-// a where that cannot be read as [.., n, k]; leading axes broadcast.
+// The x with a x = b for square a [.., n, n]. b is [n], [.., n, k], or [.., n] with the leading
+// axes of a if b cannot be read as [.., n, k]. Leading axes broadcast.
 inline Tensor solve(const Arg& a, const Arg& b) {
   static constinit const etude::internal::NamedOp op("solve");
   return etude::internal::call2(op, a, b);
@@ -1373,8 +1391,8 @@ struct TriangularSolveOptions {
   bool transpose = false;
   bool unit = false;
 };
-// x with a x = b, or a^T x = b (transpose), for the lower or upper half of a; `unit` takes its
-// diagonal as ones. b as in solve. The other half of a is not read.
+// The x with a x = b, or a^T x = b (transpose), for the lower or upper half of a. The other half of
+// a is not read. With `unit`, the diagonal of a counts as ones. b is as in solve.
 Tensor triangular_solve(const Arg& a, const Arg& b, const TriangularSolveOptions& options = {});
 
 // The inverse of each matrix of a [.., n, n].
@@ -1383,9 +1401,9 @@ inline Tensor inv(const Arg& a) {
   return etude::internal::call1(op, a);
 }
 
-// The determinant of each matrix of x [.., n, n]; 1 for empty matrices. Its gradient is the matrix
-// of cofactors. No derivative divides by the determinant, so it may be 0. The derivative of order k
-// costs n^k.
+// The determinant of each matrix of x [.., n, n], which is 1 for an empty matrix. The gradient is
+// the matrix of cofactors. No derivative divides by the determinant, so the determinant may be 0.
+// The derivative of order k costs n^k.
 inline Tensor det(const Arg& x) {
   static constinit const etude::internal::NamedOp op("det");
   return etude::internal::call1(op, x);
@@ -1394,8 +1412,8 @@ inline Tensor det(const Arg& x) {
 struct SlogdetResult {
   Tensor sign, logabsdet;
 };
-// The sign of the determinant of each matrix, of size 1 if it is complex, and the logarithm of its
-// absolute value: 0 and -infinity where it is 0.
+// The sign of the determinant of each matrix, a number of magnitude 1 if it is complex, and the
+// logarithm of its absolute value. If the determinant is 0, they are 0 and -infinity.
 SlogdetResult slogdet(const Arg& x);
 
 // The logarithm of the absolute value of the determinant of each matrix.
@@ -1410,17 +1428,17 @@ struct QrOptions {
 struct QrResult {
   Tensor q, r;
 };
-// x = q r for each matrix of x [.., m, n]: q with orthonormal columns, [.., m, k] for k = min(m,
-// n), and the upper triangle r; with mode "complete" q is square, which has no derivative for m >
+// x = q r for each matrix of x [.., m, n]. q [.., m, k] has orthonormal columns, with k = min(m,
+// n), and r is an upper triangle. With mode "complete", q is square and has no derivative for m >
 // n.
 QrResult qr(const Arg& x, const QrOptions& options = {});
 
 struct EighResult {
   Tensor values, vectors;
 };
-// The eigenvalues of symmetric or hermitian x in ascending order, and its eigenvectors as columns.
-// The lower half of x is read, and cotangents reach that half alone. Gradients by vectors are
-// infinite for a matrix with equal eigenvalues.
+// The eigenvalues of symmetric or hermitian x in ascending order, and the eigenvectors as columns.
+// Only the lower half of x is read, and only this half gets cotangents. Gradients by vectors are
+// infinite if eigenvalues are equal.
 EighResult eigh(const Arg& x);
 
 // The eigenvalues of symmetric or hermitian x in ascending order, from its lower half.
@@ -1435,10 +1453,10 @@ struct SvdOptions {
 struct SvdResult {
   Tensor u, s, vh;
 };
-// x = u diag(s) vh for each matrix of x [.., m, n], with the singular values s in descending order;
-// u is [.., m, m] and vh [.., n, n], or without full_matrices of min(m, n) vectors each. Full ones
-// have no derivative unless m = n. Gradients by vectors are infinite for a matrix with equal
-// singular values, and where m and n differ for one with a singular value 0.
+// x = u diag(s) vh for each matrix of x [.., m, n], with the singular values s in descending order.
+// u is [.., m, m] and vh is [.., n, n]. Without full_matrices, each has min(m, n) vectors. Full
+// matrices have no derivative unless m = n. Gradients by vectors are infinite if singular values
+// are equal, or if m and n differ and a singular value is 0.
 SvdResult svd(const Arg& x, const SvdOptions& options = {});
 
 // The singular values of each matrix of x, in descending order.
@@ -1450,29 +1468,29 @@ inline Tensor svdvals(const Arg& x) {
 struct PinvOptions {
   std::optional<double> rtol = {};
 };
-// The pseudo-inverse of each matrix of x [.., m, n], [.., n, m]. Singular values up to rtol times
-// the largest count as 0; by default that is max(m, n) times the epsilon of the dtype. The
-// derivative is that at constant rank.
+// The pseudo-inverse [.., n, m] of each matrix of x [.., m, n]. Singular values up to rtol times
+// the largest count as 0. The default of rtol is max(m, n) times the epsilon of the dtype. The
+// derivative assumes constant rank.
 Tensor pinv(const Arg& x, const PinvOptions& options = {});
 
 struct MatrixRankOptions {
   std::optional<double> rtol = {};
 };
-// The number of singular values of each matrix of x that are greater than rtol times the largest
-// (by default max(m, n) times the epsilon of the dtype), as int64.
+// The number of singular values of each matrix of x that are greater than rtol times the largest,
+// as int64. The default of rtol is max(m, n) times the epsilon of the dtype.
 Tensor matrix_rank(const Arg& x, const MatrixRankOptions& options = {});
 
 struct LstsqOptions {
   std::optional<double> rtol = {};
 };
-// The x of least norm for which |a x - b| is least, for a [.., m, n] and b [m] or [.., m, k]:
-// pinv(a, rtol) b.
+// The x of least norm that minimises |a x - b|, for a [.., m, n] and b [m] or [.., m, k]: pinv(a,
+// rtol) b.
 Tensor lstsq(const Arg& a, const Arg& b, const LstsqOptions& options = {});
 
 struct DiagonalOptions {
   int64_t offset = 0;
 };
-// Diagonal `offset` of each matrix of x [.., m, n]; above the main one for a positive offset.
+// Diagonal `offset` of each matrix of x [.., m, n]. A positive offset is above the main diagonal.
 Tensor diagonal(const Arg& x, const DiagonalOptions& options = {});
 
 struct SetDiagonalOptions {
@@ -1487,8 +1505,8 @@ struct DiagOptions {
 // Square matrices with v [.., n] on diagonal `offset` and zeros elsewhere.
 Tensor diag(const Arg& v, const DiagOptions& options = {});
 
-// x with zeros outside a band: `lower` diagonals below the main one and `upper` above it are kept;
-// a negative number keeps all on its side.
+// x with zeros outside a band. The band has `lower` diagonals below the main diagonal and `upper`
+// diagonals above. A negative number keeps all diagonals on its side.
 Tensor band_part(const Arg& x, const int64_t& lower, const int64_t& upper);
 
 struct TraceOptions {
@@ -1497,16 +1515,17 @@ struct TraceOptions {
 // The sum of diagonal `offset` of each matrix of x.
 Tensor trace(const Arg& x, const TraceOptions& options = {});
 
-// The product of n factors x, for each square matrix; of its inverse for negative n.
+// The product of n factors x for each square matrix. For negative n, the product of -n factors of
+// the inverse.
 Tensor matrix_power(const Arg& x, const int64_t& n);
 
 struct MatrixNormOptions {
   std::string ord = "fro";
   bool keepdims = false;
 };
-// A norm of each matrix of x: "fro", "nuc" (the sum of singular values), "2" and "-2" (the largest
-// and the least of them), "1" and "-1" (of columns by the sum of absolute values), "inf" and "-inf"
-// (of rows).
+// A norm of each matrix of x. "fro" is the Frobenius norm. "nuc" is the sum of the singular values;
+// "2" and "-2" are the largest and the least of them. "1" and "-1" are the largest and the least
+// sum of absolute values of a column; "inf" and "-inf" of a row.
 Tensor matrix_norm(const Arg& x, const MatrixNormOptions& options = {});
 
 struct VectorNormOptions {
@@ -1514,8 +1533,8 @@ struct VectorNormOptions {
   IntList axis = {};
   bool keepdims = false;
 };
-// A norm of x over `axis`, all of it by default, as if flat: (sum |x|^ord)^(1/ord), the number of
-// elements that are not 0 for 0, the largest or least size for an infinite ord.
+// A norm of x over `axis`; by default x counts as flat. The norm is (sum |x|^ord)^(1/ord). For ord
+// 0 it is the number of nonzero elements, for infinite ord the largest or the least magnitude.
 Tensor vector_norm(const Arg& x, const VectorNormOptions& options = {});
 
 struct CrossOptions {
@@ -1534,13 +1553,13 @@ inline Tensor sigmoid(const Arg& x) {
   return etude::internal::call1(op, x);
 }
 
-// log(sigmoid(x)), without overflow: about x for very negative x.
+// log(sigmoid(x)), without overflow. For very negative x the result is about x.
 inline Tensor log_sigmoid(const Arg& x) {
   static constinit const etude::internal::NamedOp op("log_sigmoid");
   return etude::internal::call1(op, x);
 }
 
-// log(1 + exp(x)), without overflow: about x for large x.
+// log(1 + exp(x)), without overflow. For large x the result is about x.
 inline Tensor softplus(const Arg& x) {
   static constinit const etude::internal::NamedOp op("softplus");
   return etude::internal::call1(op, x);
@@ -1564,13 +1583,13 @@ inline Tensor mish(const Arg& x) {
   return etude::internal::call1(op, x);
 }
 
-// The larger of x and 0. Its gradient at 0 is 0.
+// The larger of x and 0. The gradient at 0 is 0.
 inline Tensor relu(const Arg& x) {
   static constinit const etude::internal::NamedOp op("relu");
   return etude::internal::call1(op, x);
 }
 
-// x between 0 and 6. Its gradient at both ends is 0.
+// x clipped to [0, 6]. The gradient at both ends is 0.
 inline Tensor relu6(const Arg& x) {
   static constinit const etude::internal::NamedOp op("relu6");
   return etude::internal::call1(op, x);
@@ -1579,13 +1598,13 @@ inline Tensor relu6(const Arg& x) {
 struct LeakyReluOptions {
   double slope = 0.2;
 };
-// x where it is positive, else slope * x. The gradient at 0 is the slope.
+// x if x is positive, else slope * x. The gradient at 0 is the slope.
 Tensor leaky_relu(const Arg& x, const LeakyReluOptions& options = {});
 
 struct EluOptions {
   double alpha = 1;
 };
-// x where it is positive, else alpha * (exp(x) - 1).
+// x if x is positive, else alpha * (exp(x) - 1).
 Tensor elu(const Arg& x, const EluOptions& options = {});
 
 // scale * elu(x, alpha), with the constants that keep mean 0 and variance 1.
@@ -1609,8 +1628,8 @@ inline Tensor hard_swish(const Arg& x) {
 struct GeluOptions {
   std::string approximate = "none";
 };
-// x times the normal distribution function at x; approximate = "tanh" takes a cheaper formula for
-// it.
+// x times the normal distribution function at x. approximate = "tanh" uses a cheaper formula for
+// the function.
 Tensor gelu(const Arg& x, const GeluOptions& options = {});
 
 struct ScaledDotProductAttentionOptions {
@@ -1621,14 +1640,14 @@ struct ScaledDotProductAttentionOptions {
   OptionalArg bias = {};
   OptionalArg key = {};
 };
-// softmax(scale q k^T + bias) v for q [.., queries, dim], k [.., keys, dim] and v [.., keys, out];
-// leading axes broadcast. `scale` is 1 / sqrt(dim) by default. Query i sees keys where mask [..,
-// queries, keys] is true, and with `causal` only keys up to i; the result of a query that sees no
-// key is zeros. Each weight is 0 with the probability `dropout`, else divided by 1 - dropout, as by
-// random::bernoulli(1 - dropout) with `key`; an absent key is drawn from the generator of the
-// thread; keys [.., 2] are for the first leading axes. The matrix of scores is not stored: memory
-// is linear in queries and keys, forward and backward, except for the gradient of a bias and second
-// derivatives. Half types compute in float32.
+// softmax(scale q k^T + bias) v for q [.., queries, dim], k [.., keys, dim] and v [.., keys, out].
+// Leading axes broadcast. `scale` is 1 / sqrt(dim) by default. Query i sees the keys where mask
+// [.., queries, keys] is true, and with `causal` only keys up to i. A query that sees no key has
+// the result 0. With the probability `dropout` a weight becomes 0; other weights are divided by 1 -
+// dropout. The draws are random::bernoulli(1 - dropout) with `key`. An absent key is drawn from the
+// generator of the thread. Keys [.., 2] belong to the first leading axes. The matrix of scores is
+// not stored: memory is linear in queries and keys, forward and backward, except for the gradient
+// of a bias and for second derivatives. Half types compute in float32.
 Tensor scaled_dot_product_attention(const Arg& q, const Arg& k, const Arg& v, const ScaledDotProductAttentionOptions& options = {});
 
 struct Conv2dOptions {
@@ -1641,9 +1660,9 @@ struct Conv2dOptions {
 };
 // Convolution of x [n, height, width, channels] with filter [height, width, channels / groups,
 // outputs], plus bias [outputs]. padding is "valid", "same" or explicit_padding {top, bottom, left,
-// right}; strides and dilations are one number or two. float32 filters of 3 by 3 with 16 channels
-// and more may be computed by Winograd's filtering, by four pixels at a time: one that is not
-// finite then makes its neighbours so.
+// right}. strides and dilations are one number or two. Winograd's filtering may compute float32
+// filters of 3 by 3 with at least 16 channels, four pixels at a time. A result that is not finite
+// then makes its neighbours not finite.
 Tensor conv2d(const Arg& x, const Arg& filter, const Conv2dOptions& options = {});
 
 struct Conv1dOptions {
@@ -1655,7 +1674,7 @@ struct Conv1dOptions {
   OptionalArg bias = {};
 };
 // Convolution of x [n, width, channels] with filter [width, channels / groups, outputs], plus bias
-// [outputs]; as conv2d, with explicit_padding {before, after}.
+// [outputs]. Options are as in conv2d, with explicit_padding {before, after}.
 Tensor conv1d(const Arg& x, const Arg& filter, const Conv1dOptions& options = {});
 
 struct Conv3dOptions {
@@ -1667,9 +1686,9 @@ struct Conv3dOptions {
   OptionalArg bias = {};
 };
 // Convolution of x [n, depth, height, width, channels] with filter [depth, height, width, channels
-// / groups, outputs], plus bias [outputs]; as conv2d, with explicit_padding {before, after} of
-// depth, height and width, and one or three strides and dilations. memory: x once for each step of
-// the filter's depth.
+// / groups, outputs], plus bias [outputs]. Options are as in conv2d, with one or three strides and
+// dilations, and explicit_padding {before, after} of depth, height and width. memory: x once for
+// each step of the filter's depth.
 Tensor conv3d(const Arg& x, const Arg& filter, const Conv3dOptions& options = {});
 
 struct DepthwiseConv2dOptions {
@@ -1679,9 +1698,9 @@ struct DepthwiseConv2dOptions {
   IntList dilations = IntList{1};
   OptionalArg bias = {};
 };
-// Convolution of each channel of x [n, height, width, channels] with the `multiplier` filters of
-// its own in filter [height, width, channels, multiplier], plus bias; the results of channel i are
-// those from i * multiplier on. As conv2d with as many groups as channels.
+// Convolution of each channel of x [n, height, width, channels] with its own `multiplier` filters
+// in filter [height, width, channels, multiplier], plus bias. The results of channel i begin at i *
+// multiplier. As conv2d with as many groups as channels.
 Tensor depthwise_conv2d(const Arg& x, const Arg& filter, const DepthwiseConv2dOptions& options = {});
 
 struct ConvTranspose1dOptions {
@@ -1722,9 +1741,9 @@ struct MaxPool2dOptions {
   std::string padding = "valid";
   IntList explicit_padding = {};
 };
-// Largest element of each window of x [n, height, width, channels]. strides default to the window;
-// padding is "valid", "same" or explicit_padding {top, bottom, left, right}. Of equal maxima the
-// first one gets the gradient.
+// Largest element of each window of x [n, height, width, channels]. strides default to the window.
+// padding is "valid", "same" or explicit_padding {top, bottom, left, right}. The first of several
+// equal maxima gets the gradient.
 Tensor max_pool2d(const Arg& x, const IntList& window, const MaxPool2dOptions& options = {});
 
 struct AvgPool2dOptions {
@@ -1733,7 +1752,7 @@ struct AvgPool2dOptions {
   IntList explicit_padding = {};
 };
 // Mean of each window of x [n, height, width, channels], over the elements inside the image.
-// strides default to the window; padding is "valid", "same" or explicit_padding {top, bottom, left,
+// strides default to the window. padding is "valid", "same" or explicit_padding {top, bottom, left,
 // right}.
 Tensor avg_pool2d(const Arg& x, const IntList& window, const AvgPool2dOptions& options = {});
 
@@ -1776,23 +1795,23 @@ struct FractionalMaxPool2dOptions {
   bool overlapping = false;
   int64_t seed = 0;
 };
-// Largest element of each region of x [n, height, width, channels]; an axis has size / ratio
-// regions, rounded down. Regions have at most two sizes, in an order that follows from `seed`:
-// shuffled, or pseudo-random, by one number for each axis; overlapping regions share their last row
-// and column with the next region. ratio has one number for each axis of x, 1 for the first and the
-// last.
+// Largest element of each region of x [n, height, width, channels]. An axis has size / ratio
+// regions, rounded down. Regions have at most two sizes. `seed` determines their order: shuffled,
+// or pseudo-random by one number for each axis. Overlapping regions share their last row and column
+// with the next region. ratio has one number for each axis of x, 1 for the first and the last axis.
 Tensor fractional_max_pool2d(const Arg& x, const std::vector<double>& ratio, const FractionalMaxPool2dOptions& options = {});
 
 struct SoftmaxOptions {
   int64_t axis = -1;
 };
-// exp(x) divided by its sum along an axis; computed from x - max(x), so that nothing overflows.
+// exp(x) divided by its sum along an axis. Computed from x - max(x), so nothing overflows.
 Tensor softmax(const Arg& x, const SoftmaxOptions& options = {});
 
 struct LogSoftmaxOptions {
   int64_t axis = -1;
 };
-// Logarithm of softmax along an axis, without forming it: finite for all finite x.
+// Logarithm of softmax along an axis. The softmax is not formed, so the result is finite for all
+// finite x.
 Tensor log_softmax(const Arg& x, const LogSoftmaxOptions& options = {});
 
 struct SoftmaxCrossEntropyOptions {
@@ -1802,16 +1821,17 @@ struct SoftmaxCrossEntropyOptions {
   OptionalArg class_weights = {};
 };
 // Cross entropy of softmax(logits) with labels: integers [..] or probabilities [.., classes].
-// Smoothing mixes labels with the even distribution; rows whose label is ignore_index count
-// nothing; class weights multiply each class, and the mean is then the weighted one.
+// Smoothing mixes labels with the uniform distribution. Rows whose label is ignore_index do not
+// count. Class weights multiply each class, and the mean is then the weighted mean.
 Tensor softmax_cross_entropy(const Arg& logits, const Arg& labels, const SoftmaxCrossEntropyOptions& options = {});
 
 struct BatchNormalizeOptions {
   int64_t axis = -1;
   double epsilon = 0.001;
 };
-// (x - mean) / sqrt(var + epsilon) * scale + offset, with one number of each for every index of
-// `axis`. The statistics are the moments over the other axes, or running statistics.
+// (x - mean) / sqrt(var + epsilon) * scale + offset. mean, var, scale and offset have one number
+// for each index of `axis`. The statistics are the moments over the other axes, or running
+// statistics.
 Tensor batch_normalize(const Arg& x, const Arg& mean, const Arg& var, const Arg& offset, const Arg& scale, const BatchNormalizeOptions& options = {});
 
 struct BatchStandardizeOptions {
@@ -1821,8 +1841,8 @@ struct BatchStandardizeOptions {
 struct BatchStandardizeResult {
   Tensor y, mean, var;
 };
-// As batch_normalize by the mean and variance of x itself over the other axes, in one fused step
-// for the last axis; and that mean and variance.
+// batch_normalize with the mean and variance of x over the other axes, computed in one fused step
+// for the last axis. Also returns this mean and variance.
 BatchStandardizeResult batch_standardize(const Arg& x, const Arg& offset, const Arg& scale, const BatchStandardizeOptions& options = {});
 
 struct LayerNormalizeOptions {
@@ -1830,8 +1850,8 @@ struct LayerNormalizeOptions {
   OptionalArg scale = {};
   OptionalArg offset = {};
 };
-// x less its mean over `axes` and divided by sqrt(variance + epsilon), times scale, plus offset;
-// these two have the sizes of x on `axes`, in ascending order, and may be left out.
+// x less its mean over `axes`, divided by sqrt(variance + epsilon), times scale, plus offset. scale
+// and offset have the sizes of x on `axes`, in ascending order. They may be absent.
 Tensor layer_normalize(const Arg& x, const IntList& axes, const LayerNormalizeOptions& options = {});
 
 struct GroupNormalizeOptions {
@@ -1840,9 +1860,9 @@ struct GroupNormalizeOptions {
   OptionalArg scale = {};
   OptionalArg offset = {};
 };
-// x [n, .., features] less its mean and divided by sqrt(variance + epsilon), both over all that
-// belongs to one example and one group of adjacent features, times scale, plus offset, which have
-// one number for each feature and may be left out.
+// x [n, .., features] less its mean, divided by sqrt(variance + epsilon), times scale, plus offset.
+// Mean and variance are over one example and one group of adjacent features. scale and offset have
+// one number for each feature, and may be absent.
 Tensor group_normalize(const Arg& x, const int64_t& groups, const GroupNormalizeOptions& options = {});
 
 struct InstanceNormalizeOptions {
@@ -1851,34 +1871,36 @@ struct InstanceNormalizeOptions {
   OptionalArg scale = {};
   OptionalArg offset = {};
 };
-// As group_normalize with one group for each feature: each feature of each example by itself.
+// As group_normalize with one group for each feature. Each feature of each example is normalised
+// separately.
 Tensor instance_normalize(const Arg& x, const InstanceNormalizeOptions& options = {});
 
 struct RmsNormalizeOptions {
   double epsilon = 0.001;
   OptionalArg scale = {};
 };
-// x divided by the root of its mean square over `axes`, plus epsilon under the root, times scale,
-// which has the sizes of x on `axes`, in ascending order, and may be left out.
+// x / sqrt(mean square + epsilon) * scale, with the mean over `axes`. scale has the sizes of x on
+// `axes`, in ascending order, and may be absent.
 Tensor rms_normalize(const Arg& x, const IntList& axes, const RmsNormalizeOptions& options = {});
 
 struct L2NormalizeOptions {
   int64_t axis = -1;
   double epsilon = 1e-12;
 };
-// x divided by its Euclidean length along an axis; lengths below sqrt(epsilon) count as that.
+// x divided by its Euclidean length along an axis. A length below sqrt(epsilon) counts as
+// sqrt(epsilon).
 Tensor l2_normalize(const Arg& x, const L2NormalizeOptions& options = {});
 
 struct RotaryEmbeddingOptions {
   double base = 10000;
 };
-// x [.., time, size] with the pairs (i, size / 2 + i) of its last axis turned by position *
-// base^(-2 i / size): products of two such rows depend on the difference of their positions alone.
-// positions: [time].
+// x [.., time, size] with the pairs (i, size / 2 + i) of its last axis rotated by the angle
+// position * base^(-2 i / size). The product of two such rows depends only on the difference of
+// their positions. positions: [time].
 Tensor rotary_embedding(const Arg& x, const Arg& positions, const RotaryEmbeddingOptions& options = {});
 
-// The rows of table [rows, size] that `ids` name: [ids.., size]. The gradient of the table is
-// sparse: the rows that were taken.
+// The rows of table [rows, size] at the indices `ids`: [ids.., size]. The gradient of the table is
+// sparse: it has only the rows that were read.
 inline Tensor embedding_lookup(const Arg& table, const Arg& ids) {
   static constinit const etude::internal::NamedOp op("embedding_lookup");
   return etude::internal::call2(op, table, ids);
