@@ -41,9 +41,9 @@ struct ListStore {
 
 }  // namespace internal
 
-// Returns padded batches of single samples. A sample is a pytree of tensors without a sample axis.
-// The batch with the largest sample is the first of each epoch, so that a lack of memory shows at
-// once.
+// Makes padded batches of single samples, which a vector holds. A sample is a pytree of tensors
+// without a sample axis. The batch with the largest sample is the first of each epoch, so that a
+// lack of memory shows at once.
 //
 //   data::BucketedLoader loader(sentences, [](const Tensor& s) { return s.shape()[0]; },
 //                               {.batch = 32, .seed = 1});

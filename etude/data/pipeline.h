@@ -93,8 +93,8 @@ StagePtr shuffle_stage(StagePtr from, int64_t buffer, uint64_t seed);
 using Join = std::function<Element(std::vector<Element>)>;
 StagePtr group_stage(StagePtr from, int64_t n, bool drop_remainder, Join join, std::string text);
 // Bucket i holds elements with sizes in (bounds[i - 1], bounds[i]]; the last bucket holds larger
-// elements. A full bucket is passed to `join`. At the end the remaining buckets are passed, the
-// bucket of the largest sizes first, unless `drop_remainder`.
+// elements. A full bucket is passed to `join`. At the end, `drop_remainder` drops the
+// buckets that are not full. Otherwise they are passed too, the largest sizes first.
 StagePtr bucket_stage(StagePtr from, std::function<int64_t(const Element&)> size,
                       std::vector<int64_t> bounds, std::vector<int64_t> batches,
                       bool drop_remainder, Join join);
@@ -108,7 +108,8 @@ StagePtr shard_stage(StagePtr from, int64_t rank, int64_t count);
 StagePtr prefetch_stage(StagePtr from, int64_t n);
 // Caches the elements of the first iteration that reaches its end; `copy` copies an element.
 StagePtr cache_stage(StagePtr from, std::function<Element(const Element&)> copy);
-// Takes one element of each stage open(element) in turn, from `cycle` stages at a time.
+// `open` makes a stage of each element. Up to `cycle` of these stages are read at a time, one
+// element of each in turn.
 StagePtr interleave_stage(StagePtr from, std::function<StagePtr(Element)> open, int64_t cycle);
 // Adds `pass` to the number of the iteration.
 StagePtr pass_stage(StagePtr from, int64_t pass);

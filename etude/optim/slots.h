@@ -87,8 +87,8 @@ class Slots {
   const std::vector<std::string>& names() const { return names_; }
   // Adds a state tensor for each parameter. throws: kInvalidArgument if the name exists.
   void add_name(std::string name);
-  // Returns the number of the whole optimiser with this name, such as "loss_scale". The number is
-  // absent until it is set.
+  // Returns the value `name`, such as "loss_scale": one number for the whole optimiser. The number
+  // is absent until it is set.
   Tensor& number(const std::string& name);
   const Tensor* find_number(const std::string& name) const;
 
@@ -100,8 +100,8 @@ class Slots {
   // gradient or a state whose type does not fit the parameter.
   void begin_update(const std::vector<Parameter>& parameters, StartOf start,
                     std::vector<Tensor*>& started);
-  // Records which tensors of parameter i are shared, so that a step at `where` will copy them. For
-  // explain_copy().
+  // A step copies shared tensors, since it cannot write them in place. Records for explain_copy()
+  // which tensors of parameter i are shared, with the update `by` and its line `where`.
   void note_copies(std::size_t i, const Tensor& value, std::string_view by, CallSite where) const;
   std::size_t size() const { return slots_.size(); }
   // The state tensors of a parameter, in the order of the names. Missing state is an absent tensor.
@@ -116,7 +116,8 @@ class Slots {
   // throws: kInvalidArgument for an unknown name, and if a number of this optimiser is missing.
   void restore(State state);
 
-  // Empty: the kind of the optimiser and the model determine names and paths.
+  // Empty. Names and paths need no comparison: the model and the kind of the optimiser determine
+  // them.
   std::tuple<> host_values() const { return {}; }
 
  private:

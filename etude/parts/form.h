@@ -43,7 +43,7 @@ class Form {
   };
 
   static const Form* leaf(LeafKind kind, bool is_marked = false, bool is_frozen = false);
-  // The form of a structure with these parts. Lists and optionals have no names.
+  // The form of a structure with these parts. Pass no names for lists and optionals.
   // throws: kInvalidArgument for a name that is empty or repeated.
   static const Form* of(Kind kind, std::vector<std::string> names, std::vector<const Form*> parts);
 

@@ -155,7 +155,7 @@ std::string ClusterMaker::why_not(std::size_t i) const {
   if (described_[i]) {
     const std::size_t work = work_of(i);
     if (work <= Cluster::kMostWork)
-      return "the calls beside it are of no cluster, and it is one alone";
+      return "the calls beside it are in no cluster, and one call alone gains nothing";
     return fmt::format("its work is {}, of at most {} in one function", work, Cluster::kMostWork);
   }
   if (node.results != 1) return "it has several results";

@@ -88,7 +88,7 @@ class StretchFinder {
                         "millisecond",
                         cluster->code->cluster().calls.size(), call_text(graph_.node(i)));
       } else if (!maker.is_view(i)) {
-        report_decision("clusters", "{} is of none: {}", call_text(graph_.node(i)),
+        report_decision("clusters", "{} is in no cluster: {}", call_text(graph_.node(i)),
                         maker.why_not(i));
       }
     }

@@ -86,7 +86,7 @@ class GraphTest(unittest.TestCase):
                       "float32[400]: 2 functions, 2 operands\n", planned.stdout)
         self.assertIn("fuse_elementwise: tanh (model.cc:4) stays apart from multiply (model.cc:6): "
                       "1 others read its result, which must be in memory for them\n", planned.stdout)
-        self.assertIn("clusters: sum (model.cc:5) is of none: float32[400] is more than 64 elements",
+        self.assertIn("clusters: sum (model.cc:5) is in no cluster: float32[400] is more than 64 elements",
                       planned.stdout)
         self.assertNotIn("fuse_elementwise:", self.run_graph("plan", self.write("a", LINES)).stdout)
 
