@@ -95,7 +95,7 @@ std::vector<CallLeaf> leaves_of(const SavedFunction& function, Parts& arguments)
 
 namespace {
 
-// Whether an integer dtype has this number. Above 2^53 a double may stand for a rounded integer.
+// Whether an integer dtype has this number. Above 2^53 a double may be a rounded integer.
 bool is_in_range(double value, DType dtype) {
   const bool is_signed = kSignedIntegers.contains(dtype);
   const double end = std::ldexp(1.0, static_cast<int>(8 * itemsize(dtype)) - (is_signed ? 1 : 0));
