@@ -226,6 +226,25 @@ TEST_F(SavedGraphs, OneGraphServesAllBatchSizes) {
       ErrorCode::kInvalidArgument, {"no graph for (x: float32[2,4])", "(x: float32[n,3])"});
 }
 
+// The graphs for sizes of 1 and 0 are traced in the phase of the graph for many sizes, not in the
+// phase in which the function is saved.
+// spec: SV-02.a
+TEST_F(SavedGraphs, SpecialSizesKeepThePhaseOfTheirFunction) {
+  const nn::Dropout dropout(0.5);
+  const auto f = function([&](const Tensor& x) { return dropout(x) + 1.0F; },
+                          {.name = "f", .arg_names = {"x"}});
+  f(ones({2, 3}));
+  f(ones({5, 3}));
+  {
+    const PhaseScope training(Phase::kTraining);
+    saved::save(path("f"), {{"f", f}});
+  }
+  const auto loaded = saved::load(path("f")).function("f").as<OfOne>();
+  for (const int64_t n : {0, 1, 2, 9}) EXPECT_TRUE(same(loaded(ones({n, 3})), full({n, 3}, 2.0F)));
+  const PhaseScope training(Phase::kTraining);
+  expect_error([&] { loaded(ones({1, 3})); }, ErrorCode::kInvalidArgument, {"no graph for"});
+}
+
 // Two open sizes: each may be 1.
 // spec: SV-02.a
 TEST_F(SavedGraphs, TwoOpenSizesMayEachBeOne) {

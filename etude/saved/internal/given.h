@@ -20,6 +20,7 @@
 #include "etude/autodiff/parts_of.h"
 #include "etude/base/structure.h"
 #include "etude/base/warning.h"
+#include "etude/core/context/ambient.h"
 #include "etude/graph/symbolic_graph.h"
 #include "etude/io/internal/trackee.h"
 #include "etude/parts/parts.h"
@@ -204,6 +205,27 @@ class QuietTraces {
   std::shared_ptr<WarningHandler> before_;
 };
 
+// While alive, this thread has the phase, the default dtype and the promotion of a trace, so that a
+// further trace serves the same calls. threads: confined to its thread.
+class AsTraced {
+ public:
+  explicit AsTraced(const etude::internal::TraceKey& key)
+      : phase_(key.phase),
+        dtype_(std::exchange(ambient().default_dtype, key.default_dtype)),
+        promotion_(std::exchange(ambient().promotion, key.promotion)) {}
+  AsTraced(const AsTraced&) = delete;
+  AsTraced& operator=(const AsTraced&) = delete;
+  ~AsTraced() {
+    ambient().default_dtype = dtype_;
+    ambient().promotion = promotion_;
+  }
+
+ private:
+  const PhaseScope phase_;
+  const DType dtype_;
+  const Promotion promotion_;
+};
+
 template <class R, class... A, std::size_t... I, class... B>
 void trace_special_sizes(const etude::Function<R(A...)>& f, const GivenTrace& given,
                          GivenFunction& to, const std::tuple<const B*...>& bound,
@@ -211,6 +233,7 @@ void trace_special_sizes(const etude::Function<R(A...)>& f, const GivenTrace& gi
   std::size_t tensors = 0;
   for (const BoundObject& object : to.bound) tensors += object.tensors.size();
   const QuietTraces quiet;
+  const AsTraced state(given.trace->key);
   for (const SpecialSizes& sizes : special_sizes(given)) {
     std::vector<TraceRef> traces;
     std::vector<Parts> results;

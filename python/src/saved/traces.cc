@@ -321,7 +321,7 @@ class FunctionReader {
 
   // Traces the function for sizes of 1 and 0 of a symbolic graph. Stops where it is not for them.
   void add_special_sizes(const Staged::Owned& of, std::size_t index) {
-    const PhaseScope phase(of.trace->key.phase);
+    const saved::internal::AsTraced state(of.trace->key);
     for (const auto& sizes : saved::internal::special_sizes(out_.traces[index])) {
       std::vector<TraceRef> traces;
       std::vector<Parts> results;
