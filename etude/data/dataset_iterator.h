@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -60,7 +61,8 @@ class DatasetIterator {
   // Returns the next element; none at the end and from then on.
   //
   // throws: the errors of the pipeline; an error of a function names function and element. Every
-  //         later call throws the same error.
+  //         later call throws the same error, except a lack of memory, Ctrl-C and what else may
+  //         pass: a later call then tries the element again, at the cost of seek().
   std::optional<T> next(CallSite where = CallSite::here()) {
     return etude::internal::located("Dataset", where, [&]() -> std::optional<T> {
       const internal::Element element = walk_.next();
@@ -73,11 +75,17 @@ class DatasetIterator {
   int64_t position() const { return walk_.position(); }
   // Continues after the first `position` elements, as if they had been taken.
   //
-  // throws: kOutOfRange for a position beyond the end.
+  // throws: kOutOfRange for a position beyond the end. The position is then as before.
   // cost:   functions of map do not run again, except for elements in a shuffle buffer. Filters,
   //         buckets, generators and maps that skip errors process all earlier elements again.
   void seek(int64_t position, CallSite where = CallSite::here()) {
     etude::internal::located("DatasetIterator::seek", where, [&] { walk_.seek(position); });
+  }
+  // For checkpoints. The returned function exchanges this iteration and one that has the position,
+  // and does not throw. throws and cost: as seek() from the beginning.
+  std::function<void()> prepare_seek(int64_t position, CallSite where = CallSite::here()) {
+    return etude::internal::located("DatasetIterator::seek", where,
+                                    [&] { return walk_.prepare_seek(position); });
   }
   // The elements skipped since the start of the iteration, or since a `seek` backwards.
   Skipped skipped() const { return walk_.skipped(); }
