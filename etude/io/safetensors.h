@@ -4,6 +4,7 @@
 // runs see checkpoint.h.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -65,6 +66,10 @@ struct Place {
   Tensor* tensor;
 };
 void add_place(std::vector<Place>& places, const std::string& path, Tensor& x);
+// Prepares to fill all places. The returned function exchanges the tensors of the places and the
+// new ones, and does not throw. throws: kInvalidArgument, with the report, unless it is empty.
+std::function<void()> prepare_places(const std::vector<Place>& places, NamedTensors tensors,
+                                     std::string_view source);
 // Fills the places. Changes nothing if it throws.
 LoadReport fill_places(const std::vector<Place>& places, NamedTensors tensors,
                        const LoadOptions& options, std::string_view source);

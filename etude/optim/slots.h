@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "etude/base/call_site.h"
@@ -109,7 +110,9 @@ class Slots {
   State state() const;
   // Restores the result of `state`. Its tensors are assigned to the parameters at the next update,
   // by path. throws: kInvalidArgument for a name that this kind of state does not have.
-  void restore(State state);
+  void restore(State state) { *this = restored(std::move(state)); }
+  // Returns the slots after such a restore.
+  Slots restored(State state) const;
 
   // Empty, since names and paths follow from the kind of optimiser and the model.
   std::tuple<> host_values() const { return {}; }

@@ -83,6 +83,13 @@ void RuleOptimizer::restore(State state, CallSite where) {
   located(optimizer_, where, [&] { slots_.restore(std::move(state)); });
 }
 
+std::function<void()> RuleOptimizer::prepare_restore(State state, CallSite where) {
+  return located(optimizer_, where, [&]() -> std::function<void()> {
+    return
+        [this, slots = slots_.restored(std::move(state))]() mutable { std::swap(slots_, slots); };
+  });
+}
+
 void RuleOptimizer::scale_rate(double factor, CallSite where) {
   etude::internal::check_range(optimizer_, "factor", factor, at_least(0), where);
   slots_.number(kRateScale) = Tensor(std::vector<double>{rate_scale() * factor}, Shape{});

@@ -167,6 +167,9 @@ class RuleOptimizer {
   State state() const { return slots_.state(); }
   // throws: kInvalidArgument for the state of another kind of optimiser, or of other transforms.
   void restore(State state, CallSite where = CallSite::here());
+  // For checkpoints. The returned function exchanges the state and the given one, and does not
+  // throw. throws: as restore().
+  std::function<void()> prepare_restore(State state, CallSite where = CallSite::here());
 
  protected:
   // `optimizer` is the class, for messages; `rule` names the formula and thereby the state.
