@@ -133,7 +133,8 @@ class RuleOptimizer {
   // match a tensor, the first applies:
   //   optimizer.group("encoder/*", {.lr = 1e-4, .weight_decay = 0});
   // throws: kInvalidArgument for numbers out of their range, and for weight_decay if the
-  //         optimiser has none.
+  //         optimiser has none; after the first update also for a pattern that matches no tensor.
+  //         Before it, the model is not known, so the update refuses the pattern.
   void group(std::string pattern, GroupOptions options, CallSite where = CallSite::here());
 
   // The rate of the next update, for tensors outside of all groups.
@@ -220,7 +221,7 @@ class RuleOptimizer {
                        const StepInputs& inputs);
   void step_tangent(std::size_t i, TransformRun& run, const StepInputs& inputs);
   std::size_t group_of(std::size_t parameter) const;
-  void require_groups() const;
+  void require_groups(const std::vector<Parameter>& parameters) const;
   void require_weights(const std::vector<Parameter>& parameters) const;
 
   std::string_view optimizer_;  // a literal: "Lion"
