@@ -183,6 +183,30 @@ class Call final : public Instance {
                       const T& g, const T& h) { return a + 1.0F + b + c + d + e + f + g + h; });
 };
 
+// The cost of one call of a function that has many graphs, one for each value of a host number. The
+// calls go through all graphs.
+class CallOfManyGraphs final : public Instance {
+ public:
+  static constexpr int kGraphs = 10000, kCalls = 1000;
+  CallOfManyGraphs() {
+    for (int k = 0; k < kGraphs; ++k) f_(k, x_);
+  }
+  std::vector<double> check() override { return digest({f_(1, x_), f_(kGraphs - 1, x_)}); }
+  void run() override {
+    constexpr int kStep = 7919;  // prime, so that the calls reach all graphs
+    for (int i = 0; i < kCalls; ++i) {
+      next_ = (next_ + kStep) % kGraphs;
+      keep(f_(next_, x_));
+    }
+  }
+
+ private:
+  Tensor x_ = hashed(0, {2, 2});
+  int next_ = 0;
+  Function<Tensor(int, const Tensor&)> f_ =
+      function([](int k, const Tensor& x) { return x * static_cast<float>(k); });
+};
+
 // The cost of one call with a structure of 100 tensors, which returns another: as a struct, and as
 // Parts.
 struct Hundred {
@@ -303,6 +327,10 @@ std::vector<Workload> small_workloads() {
       {.name = "call_8",
        .expected = {1.745935, 1.717928},
        .staged = [] { return std::make_unique<Call>(8); }},
+      {.name = "call_many_graphs",
+       .expected = {.6448672, .4638059, 6448.027, 4637.595},
+       .units = CallOfManyGraphs::kCalls,
+       .staged = [] { return std::make_unique<CallOfManyGraphs>(); }},
       {.name = "call_100",
        .expected = {1.359849, 1.077256, 0.2915962, 1.218503},
        .staged = [] { return std::make_unique<CallOfStructure<Hundred>>(); }},

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -60,7 +61,8 @@ class DatasetIterator {
   // Returns the next element; std::nullopt at the end and after it.
   //
   // throws: the errors of the pipeline. An error of a function names the function and the element.
-  //         Later calls throw the same error, until seek().
+  //         Later calls throw the same error, until seek(). After an error that may pass, such as a
+  //         lack of memory or Ctrl-C, a later call tries the element again, at the cost of seek().
   std::optional<T> next(CallSite where = CallSite::here()) {
     return etude::internal::located("Dataset", where, [&]() -> std::optional<T> {
       const internal::Element element = walk_.next();
@@ -74,12 +76,19 @@ class DatasetIterator {
   int64_t position() const { return walk_.position(); }
   // Continues after the first `position` elements, as if next() had returned them.
   //
-  // throws: kOutOfRange for a negative position or a position beyond the end.
+  // throws: kOutOfRange for a negative position or a position beyond the end. The position is then
+  //         as before.
   // cost:   the functions of map do not run for skipped elements, except for elements in a shuffle
   //         buffer. Filters, buckets, generators and maps with OnError::kSkip process all earlier
   //         elements again.
   void seek(int64_t position, CallSite where = CallSite::here()) {
     etude::internal::located("DatasetIterator::seek", where, [&] { walk_.seek(position); });
+  }
+  // For checkpoints. Returns a function that exchanges this iteration and an iteration at
+  // `position`. The function does not throw. throws and cost: as seek() from the beginning.
+  std::function<void()> prepare_seek(int64_t position, CallSite where = CallSite::here()) {
+    return etude::internal::located("DatasetIterator::seek", where,
+                                    [&] { return walk_.prepare_seek(position); });
   }
   // Returns the number and the first errors of the elements that OnError::kSkip removed since the
   // start of the iteration or the last backward seek().

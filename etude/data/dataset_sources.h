@@ -4,6 +4,14 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "etude/data/dataset.h"
 #include "etude/data/loader.h"
@@ -98,31 +106,51 @@ class DatasetLoader {
   }
 
   S next(CallSite where = CallSite::here()) {
+    if (is_behind_) seek(position_, where);
     std::optional<S> batch = walk_.next(where);
     if (!batch.has_value()) {  // the epoch is shorter than the counted one
       seek({position_.epoch + 1, 0}, where);
       batch = walk_.next(where);
       if (!batch.has_value()) internal::throw_empty(data_.stage()->text(), where);
     }
-    if (++position_.step == steps_) seek({position_.epoch + 1, 0}, where);
+    if (++position_.step == steps_) start_epoch(position_.epoch + 1, where);
     return std::move(*batch);
   }
   int64_t steps_per_epoch() const { return steps_; }
   Position position() const { return position_; }
-  // throws: kOutOfRange for a step beyond the epoch.
+  // throws: kOutOfRange for a step beyond the epoch. The position is then as before.
   void seek(Position position, CallSite where = CallSite::here()) {
-    DatasetIterator<S> walk(data_.epoch(position.epoch, where));
-    walk.seek(position.step, where);
-    walk_ = std::move(walk);
-    position_ = position;
+    prepare_seek(position, where)();
+  }
+  // For checkpoints. The returned function exchanges the position and the given one, and does not
+  // throw. throws: as seek().
+  std::function<void()> prepare_seek(Position position, CallSite where = CallSite::here()) {
+    auto other = std::make_shared<DatasetIterator<S>>(data_.epoch(position.epoch, where));
+    other->seek(position.step, where);
+    return [this, other, position, is_behind = false]() mutable {
+      std::swap(walk_, *other);
+      std::swap(position_, position);
+      std::swap(is_behind_, is_behind);
+    };
   }
   Skipped skipped() const { return walk_.skipped(); }
   std::string pipeline() const { return data_.stage()->text(); }
 
  private:
+  // The batch that was taken is not lost if the epoch cannot start: the next call tries again.
+  void start_epoch(int64_t epoch, CallSite where) {
+    position_ = {epoch, 0};
+    is_behind_ = true;
+    try {
+      seek(position_, where);
+    } catch (const std::exception&) {
+    }
+  }
+
   Dataset<S> data_;
   DatasetIterator<S> walk_;
   Position position_;
+  bool is_behind_ = false;  // walk_ is not at the position
   int64_t steps_ = 0;
 };
 

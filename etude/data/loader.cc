@@ -80,6 +80,7 @@ std::span<const int64_t> EpochOrder::rows(Position at) {
                      "step {} of epoch {} was requested; an epoch has steps 0 to {}", at.step,
                      at.epoch, steps_ - 1);
   if (shuffled_epoch_ != at.epoch) {
+    shuffled_epoch_ = -1;  // if there is no memory for the new order
     order_.resize(static_cast<std::size_t>(samples_));
     std::iota(order_.begin(), order_.end(), 0);
     if (options_.shuffle) shuffle(order_, options_.seed, at.epoch);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -135,10 +136,17 @@ class LoaderBase {
   // Continues after `step` batches of `epoch`, as if next() had returned them.
   // throws: kOutOfRange for a step beyond the epoch.
   void seek(Position position, CallSite where = CallSite::here()) {
+    prepare_seek(position, where)();
+  }
+  // For checkpoints. The returned function exchanges the position and the given one, and does not
+  // throw. throws: as seek().
+  std::function<void()> prepare_seek(Position position, CallSite where = CallSite::here()) {
     etude::internal::located("Loader::seek", where,
                              [&] { static_cast<void>(order_.rows(position)); });
-    position_ = position;
-    ahead_.reset();
+    return [this, position]() mutable {
+      std::swap(position_, position);
+      ahead_.reset();
+    };
   }
 
  protected:

@@ -4,6 +4,7 @@
 
 #include <deque>
 #include <new>
+#include <utility>
 
 #include "etude/base/philox.h"
 #include "etude/data/internal/prefetch.h"
@@ -58,41 +59,73 @@ int64_t count_elements(const Stage& stage) {
   return size;
 }
 
-PipelineWalk::PipelineWalk(StagePtr stage) : stage_(std::move(stage)) { start(); }
+PipelineWalk::PipelineWalk(StagePtr stage) : stage_(std::move(stage)) { open(); }
 
-void PipelineWalk::start() {
-  cursor_.reset();
+void PipelineWalk::open() {
   log_ = std::make_shared<SkipLog>();
-  failure_ = nullptr;
-  position_ = 0;
   cursor_ = stage_->open({.pass = 0, .phase = ambient().phase, .log = log_});
+}
+
+// Call it where an exception is handled. A cursor is of no use after it.
+void PipelineWalk::note_failure() noexcept {
+  cursor_.reset();
+  try {
+    throw;
+  } catch (const std::bad_alloc&) {
+    return;
+  } catch (const Error& error) {
+    if (may_pass(error.code())) return;
+  } catch (...) {  // every later call throws it
+  }
+  failure_ = std::current_exception();
 }
 
 Element PipelineWalk::next() {
   if (failure_ != nullptr) std::rethrow_exception(failure_);
   try {
+    if (cursor_ == nullptr) {
+      open();
+      cursor_->skip(position_);
+    }
     Element element = cursor_->next();
     if (element != nullptr) ++position_;
     return element;
   } catch (...) {
-    failure_ = std::current_exception();
+    note_failure();
     throw;
   }
 }
 
+void PipelineWalk::require_reached(int64_t position, int64_t reached) const {
+  ETUDE_REQUIRE_CODE(kOutOfRange, reached == position,
+                     "position {} was requested, but {} has {} elements", position, stage_->text(),
+                     reached);
+}
+
 void PipelineWalk::seek(int64_t position) {
-  ETUDE_REQUIRE_CODE(kOutOfRange, position >= 0, "position {} was requested; the first is 0",
-                     position);
-  if (position < position_ || failure_ != nullptr) start();
+  if (position < position_ || failure_ != nullptr || cursor_ == nullptr) {
+    prepare_seek(position)();
+    return;
+  }
+  int64_t reached = position_;
   try {
-    position_ += cursor_->skip(position - position_);
+    reached += cursor_->skip(position - position_);
   } catch (...) {
-    failure_ = std::current_exception();
+    note_failure();
     throw;
   }
-  ETUDE_REQUIRE_CODE(kOutOfRange, position_ == position,
-                     "position {} was requested, but {} has {} elements", position, stage_->text(),
-                     position_);
+  if (reached != position) cursor_.reset();  // next() goes on where it was
+  require_reached(position, reached);
+  position_ = position;
+}
+
+std::function<void()> PipelineWalk::prepare_seek(int64_t position) {
+  ETUDE_REQUIRE_CODE(kOutOfRange, position >= 0, "position {} was requested; the first is 0",
+                     position);
+  const auto other = std::make_shared<PipelineWalk>(stage_);
+  require_reached(position, other->cursor_->skip(position));
+  other->position_ = position;
+  return [this, other] { std::swap(*this, *other); };
 }
 
 Skipped PipelineWalk::skipped() const { return log_->read(); }

@@ -125,19 +125,26 @@ class PipelineWalk {
  public:
   explicit PipelineWalk(StagePtr stage);
   // Null at the end. throws: the errors of stages. Later calls throw the same error, until seek().
+  // After an error that may pass (may_pass in base/error.h), a later call tries the element again.
   Element next();
   int64_t position() const { return position_; }
-  // throws: kOutOfRange for a negative position or a position beyond the end.
+  // throws: kOutOfRange for a negative position or a position beyond the end; the errors of stages.
+  // The position is then as before.
   void seek(int64_t position);
+  // Returns the exchange of this iteration and one at `position`, which does not throw. throws: as
+  // seek().
+  std::function<void()> prepare_seek(int64_t position);
   Skipped skipped() const;
   const Stage& stage() const { return *stage_; }
 
  private:
-  void start();
+  void open();
+  void note_failure() noexcept;
+  void require_reached(int64_t position, int64_t reached) const;
 
   StagePtr stage_;
   std::shared_ptr<SkipLog> log_;
-  std::unique_ptr<Cursor> cursor_;
+  std::unique_ptr<Cursor> cursor_;  // null after an error: next() opens it at the position
   int64_t position_ = 0;
   std::exception_ptr failure_;
 };

@@ -140,14 +140,18 @@ void add_place(std::vector<Place>& places, const std::string& path, Tensor& x) {
   places.push_back({path, &x});
 }
 
-LoadReport fill_places(const std::vector<Place>& places, NamedTensors tensors,
-                       const LoadOptions& options, std::string_view source) {
+namespace {
+
+using Fitting = std::vector<std::pair<Tensor*, Tensor>>;
+
+// Finds the tensors that fit, and makes all copies.
+LoadReport fit_places(const std::vector<Place>& places, NamedTensors tensors,
+                      const LoadOptions& options, std::string_view source, Fitting& fitting) {
   LoadReport report;
   const auto is_ignored = [&](const std::string& path) {
     return std::any_of(options.ignore.begin(), options.ignore.end(),
                        [&](const std::string& folder) { return is_below(path, folder); });
   };
-  std::vector<std::pair<Tensor*, Tensor>> fitting;
   for (const Place& place : places) {
     if (is_ignored(place.path)) continue;
     const auto other = options.rename.find(place.path);
@@ -175,10 +179,27 @@ LoadReport fill_places(const std::vector<Place>& places, NamedTensors tensors,
   ETUDE_REQUIRE(!options.strict || report.is_complete(),
                 "{} does not fit: {}\nPass strict=false to take the tensors that fit", source,
                 report.to_string());
-  // All copies are made before the first change.
   for (auto& [place, tensor] : fitting) {
     tensor = etude::internal::restored_to(*place, std::move(tensor));
   }
+  return report;
+}
+
+}  // namespace
+
+std::function<void()> prepare_places(const std::vector<Place>& places, NamedTensors tensors,
+                                     std::string_view source) {
+  Fitting fitting;
+  fit_places(places, std::move(tensors), {}, source, fitting);
+  return [fitting = std::move(fitting)]() mutable {
+    for (auto& [place, tensor] : fitting) std::swap(*place, tensor);
+  };
+}
+
+LoadReport fill_places(const std::vector<Place>& places, NamedTensors tensors,
+                       const LoadOptions& options, std::string_view source) {
+  Fitting fitting;
+  LoadReport report = fit_places(places, std::move(tensors), options, source, fitting);
   for (auto& [place, tensor] : fitting) *place = std::move(tensor);
   return report;
 }

@@ -4,6 +4,7 @@
 // training runs see checkpoint/checkpoint.h.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -67,6 +68,11 @@ struct Place {
   Tensor* tensor;
 };
 void add_place(std::vector<Place>& places, const std::string& path, Tensor& x);
+// Prepares to fill all places. Returns a function that exchanges the tensors of the places and the
+// new tensors. The function does not throw. throws: kInvalidArgument, with the report, unless the
+// report is empty.
+std::function<void()> prepare_places(const std::vector<Place>& places, NamedTensors tensors,
+                                     std::string_view source);
 // Assigns the tensors to the places. An exception leaves all places unchanged.
 LoadReport fill_places(const std::vector<Place>& places, NamedTensors tensors,
                        const LoadOptions& options, std::string_view source);

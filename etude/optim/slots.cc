@@ -170,7 +170,7 @@ State Slots::state() const {
   return out;
 }
 
-void Slots::restore(State state) {
+Slots Slots::restored(State state) const {
   const auto updates = state.find(kUpdates);
   ETUDE_REQUIRE(updates != state.end(), "the state has no entry '{}'", kUpdates);
   const auto count = updates->second.item<int64_t>();
@@ -193,10 +193,11 @@ void Slots::restore(State state) {
     ETUDE_REQUIRE(name == kRateScale || numbers.contains(name),
                   "the state has no '{}', which a transform of this optimiser keeps", name);
   }
-  count_ = count_of(count);
-  slots_.clear();
-  numbers_ = std::move(numbers);
-  pending_ = std::move(state);
+  Slots out(names_);
+  out.count_ = count_of(count);
+  out.numbers_ = std::move(numbers);
+  out.pending_ = std::move(state);
+  return out;
 }
 
 }  // namespace etude::optim::internal

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "etude/base/call_site.h"
@@ -114,7 +115,9 @@ class Slots {
   State state() const;
   // Restores the result of state(). The next update assigns its tensors to the parameters by path.
   // throws: kInvalidArgument for an unknown name, and if a number of this optimiser is missing.
-  void restore(State state);
+  void restore(State state) { *this = restored(std::move(state)); }
+  // Returns the slots after such a restore.
+  Slots restored(State state) const;
 
   // Empty. Names and paths need no comparison: the model and the kind of the optimiser determine
   // them.

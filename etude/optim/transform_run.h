@@ -69,7 +69,10 @@ void add_transform(Slots& slots, const Transform& transform);
 void leave_frozen(const Extras& extras, Slots& slots, std::vector<Parameter>& parameters);
 void run_before(const Extras& extras, TransformRun& run);
 void run_after(const Extras& extras, TransformRun& run);
+// The path of each parameter.
+using PathOf = etude::internal::FunctionRef<const std::string&(std::size_t parameter)>;
 // throws: kInvalidArgument as leave_frozen.
-void require_match(const Slots& slots, std::string_view what, const std::string& pattern);
+void require_match(std::size_t count, PathOf path, std::string_view what,
+                   const std::string& pattern);
 
 }  // namespace etude::optim::internal

@@ -288,11 +288,12 @@ void add_transform(Slots& slots, const Transform& transform) {
   }
 }
 
-void require_match(const Slots& slots, std::string_view what, const std::string& pattern) {
+void require_match(std::size_t count, PathOf path, std::string_view what,
+                   const std::string& pattern) {
   std::string paths;
-  for (std::size_t i = 0; i < slots.size(); ++i) {
-    if (path_matches(pattern, slots.path(i))) return;
-    paths += (i == 0 ? "'" : ", '") + slots.path(i) + "'";
+  for (std::size_t i = 0; i < count; ++i) {
+    if (path_matches(pattern, path(i))) return;
+    paths += (i == 0 ? "'" : ", '") + path(i) + "'";
   }
   ETUDE_THROW(kInvalidArgument, "{} '{}' means no tensor of the model, which has {}", what, pattern,
               paths);
@@ -302,7 +303,8 @@ void leave_frozen(const Extras& extras, Slots& slots, std::vector<Parameter>& pa
   static const etude::internal::Permanent<Tensor> absent;
   for (const Transform& transform : extras.transforms) {
     if (transform.name() != "freeze") continue;
-    require_match(slots, "freeze: the pattern", transform.pattern());
+    const auto path = [&](std::size_t i) -> const std::string& { return slots.path(i); };
+    require_match(slots.size(), path, "freeze: the pattern", transform.pattern());
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       if (path_matches(transform.pattern(), slots.path(i))) parameters[i].is_frozen = true;
     }

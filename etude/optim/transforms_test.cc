@@ -235,6 +235,14 @@ TEST(Transforms, GroupsHaveOptionsOfTheirOwn) {
   expect_text([&] { sgd.group("tail", {.lr = 1}); },
               "the group 'tail' means no tensor of the model, which has 'encoder/weight', "
               "'encoder/bias', 'head'");
+  SGD early;  // a group that is made before the first update is checked by each update
+  early.group("tail", {.lr = 1});
+  for (int i = 0; i < 2; ++i) {
+    expect_text([&] { early.update(w, g); },
+                "SGD::update: the group 'tail' means no tensor of the model, which has "
+                "'encoder/weight', 'encoder/bias', 'head'");
+  }
+  EXPECT_EQ(early.updates(), 0);
   SGD other;
   other.add(freeze("decoder/*"));
   expect_text([&] { other.update(w, g); },

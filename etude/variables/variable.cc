@@ -476,9 +476,53 @@ Tensor assign_now(const Variable& variable, const Tensor& x) {
   return c.value;
 }
 
-void assign_saved(const Variable& variable, const Tensor& value) {
-  const Tensor* replayed = VariableReplay::find_assigned(variable);
-  notify_assignment(variable, replayed != nullptr ? *replayed : assign_now(variable, value));
+namespace {
+
+// What an assignment sets in a cell.
+struct SavedContent {
+  Tensor value;
+  std::function<Tensor()> initialiser;
+  std::optional<DType> dtype;
+  std::optional<Shape> shape;
+
+  void exchange_with(VariableCell& c) noexcept {
+    const std::lock_guard lock(c.mutex);
+    std::swap(value, c.value);
+    initialiser.swap(c.initialiser);
+    std::swap(dtype, c.dtype);
+    std::swap(shape, c.shape);
+  }
+};
+
+}  // namespace
+
+std::function<void()> prepare_saved(const Variable& variable, const Tensor& value) {
+  if (const Tensor* replayed = VariableReplay::find_assigned(variable)) {
+    notify_assignment(variable, *replayed);
+    return [] {};
+  }
+  VariableCell& c = VariableAccess::cell(variable);
+  SavedContent saved;
+  Device device;
+  {
+    const std::lock_guard lock(c.mutex);
+    c.require_fits(value);
+    saved.dtype = c.dtype;
+    saved.shape = c.shape;
+    device = c.value.has_value() ? c.value.device() : value.device();
+  }
+  // A Variable stays where it is.
+  const Tensor there =
+      to_dense(device == value.device() ? value : copied_to(at_home(value), device));
+  saved.value = with_type(there, there.type());
+  if (!saved.dtype && !saved.shape) {
+    saved.dtype = there.dtype();
+    saved.shape = there.shape();
+  }
+  notify_assignment(variable, saved.value);
+  return [variable, saved = std::move(saved)]() mutable {
+    saved.exchange_with(VariableAccess::cell(variable));
+  };
 }
 
 VariableLock::VariableLock(std::vector<Variable> variables)

@@ -108,6 +108,91 @@ Run checkpoint_restore() {
           [=] { return objects->now(); }};
 }
 
+// An object of each kind.
+struct Kinds {
+  Folder folder = std::make_shared<internal::TempFolder>();
+  Pair pair;
+  Variable open{Tensor(), {.dtype = kFloat32, .shape = Shape{kAny}}};
+  optim::Adam adam{{.lr = 1e-2}};
+  data::Loader<Tensor> loader{counted({8}), {.batch = 2, .prefetch = 0}};
+  data::DatasetIterator<Tensor> walk = data::from_tensors(counted({8})).shuffle(3, 1).iterate();
+  data::DatasetLoader<Tensor> batches{data::from_tensors(counted({8})).shuffle(3, 1).batch(2)};
+  double number = 1;
+  std::string text = "a text of more than fifteen bytes";
+  Generator generator{1};
+  int hook = 1;
+  io::Checkpoint checkpoint{{"pair", pair},     {"open", open}, {"adam", adam},
+                            {"loader", loader}, {"walk", walk}, {"batches", batches},
+                            {"number", number}, {"text", text}, {"generator", generator}};
+  Kinds() {
+    checkpoint.track_state(
+        "hook",
+        [this] {
+          return io::NamedTensors{{"x", Tensor(hook)}};
+        },
+        [this](io::NamedTensors values) { hook = values.at("x").item<int>(); });
+  }
+  void step() {
+    pair.a = pair.a * 2;
+    open.assign(counted({static_cast<int64_t>(number) + 1}));
+    adam.update(pair, gradient([](const Pair& p) { return sum(p.a) + sum(p.b); }, pair));
+    loader.next();
+    walk.next();
+    for (int i = 0; i < 3; ++i) batches.next();
+    number += 1;
+    text += "!";
+    generator.position += 1;
+    hook += 1;
+  }
+  std::string now() const {
+    std::string out = bits(pair.a) + bits(pair.b) + (open.initialized() ? bits(open.read()) : "");
+    for (const auto& [name, x] : adam.state()) out += name + " " + bits(x);
+    for (const data::Position at : {loader.position(), batches.position()}) {
+      out += std::to_string(at.epoch) + "/" + std::to_string(at.step) + " ";
+    }
+    return out + std::to_string(walk.position()) + " " + std::to_string(number) + text +
+           std::to_string(generator.position) + " " + std::to_string(hook);
+  }
+};
+
+Run kinds_restore(bool is_first) {
+  auto kinds = std::make_shared<Kinds>();
+  const std::string path = (kinds->folder->path() / "x").string();
+  kinds->step();
+  kinds->checkpoint.write(path);
+  kinds->step();
+  const auto to = is_first ? std::make_shared<Kinds>() : kinds;
+  return {[=] {
+            to->checkpoint.restore(path).expect_partial();
+            return quietly([&] { return to->now(); });
+          },
+          [=] { return to->now() + kinds->now(); }};
+}
+
+// Two restores wait for an object, which is then attached. The first has an edge of its own, so
+// that it stays.
+Run late_restore() {
+  struct Late {
+    Folder folder = std::make_shared<internal::TempFolder>();
+    Variable kept = Variable(1.0F), late = Variable(2.0F);
+    io::Checkpoint checkpoint{{"kept", kept}};
+    bool is_there = false;
+    std::string now() const { return bits(kept.read()) + bits(late.read()); }
+  };
+  auto all = std::make_shared<Late>();
+  const auto path = [&](const char* name) { return (all->folder->path() / name).string(); };
+  Variable five(5.0F), six(6.0F), seven(7.0F);
+  io::Checkpoint{{"late", five}, {"other", seven}}.write(path("five"));
+  io::Checkpoint{{"late", six}, {"kept", seven}}.write(path("six"));
+  for (const char* name : {"five", "six"}) all->checkpoint.restore(path(name)).expect_partial();
+  return {[=] {
+            if (!all->is_there) all->checkpoint.track("late", all->late);
+            all->is_there = true;
+            return quietly([&] { return all->now(); });
+          },
+          [=] { return all->now(); }};
+}
+
 struct Course {
   Folder folder = std::make_shared<internal::TempFolder>();
   nn::Dense model{2, 3};
@@ -239,6 +324,9 @@ std::vector<Job> reading_jobs() {
   return {
       {"load: a model", model_load},
       {"restore: Checkpoint", checkpoint_restore},
+      {"restore: all kinds", [] { return kinds_restore(false); }},
+      {"restore: all kinds, new", [] { return kinds_restore(true); }},
+      {"restore: later", late_restore},
       {"restore: load_checkpoint", course_load},
       reader(
           "load: safetensors", [](const std::string& p) { io::save_safetensors(p, tensors()); },

@@ -159,6 +159,45 @@ std::string pipeline() {
   return out;
 }
 
+auto stages() {
+  return data::count_up(40)
+      .filter([](int64_t i) { return i % 3 == 1; })
+      .shuffle(5, 7)
+      .map([](int64_t i) { return Tensor(static_cast<float>(i * i)); })
+      .batch(2);
+}
+
+// One step of an iteration, after two batches.
+Job walk_job(const char* name, Tensor (*step)(data::DatasetIterator<Tensor>& walk)) {
+  return {name, [step] {
+            auto walk = std::make_shared<data::DatasetIterator<Tensor>>(stages().iterate());
+            walk->next();
+            walk->next();
+            return Run{[=] {
+                         const Tensor batch = step(*walk);
+                         return quietly([&] { return bits(batch); });
+                       },
+                       [=] { return std::to_string(walk->position()); }};
+          }};
+}
+
+// The last batch of an epoch, and the first of the next.
+Run epochs() {
+  auto batches = std::make_shared<data::DatasetLoader<Tensor>>(stages());
+  batches->seek({3, batches->steps_per_epoch() - 1});
+  const auto out = std::make_shared<std::vector<Tensor>>();
+  out->reserve(2);
+  return {[=] {
+            while (out->size() < 2) out->push_back(batches->next());
+            return quietly([&] { return bits(out->at(0)) + bits(out->at(1)); });
+          },
+          [=] {
+            const data::Position at = batches->position();
+            return std::to_string(at.epoch * batches->steps_per_epoch() + at.step -
+                                  static_cast<int64_t>(out->size()));
+          }};
+}
+
 std::vector<Job> training_jobs() {
   return {
       {"update: SGD", [] { return update(optim::SGD({.lr = 0.1, .momentum = 0.9})); }},
@@ -173,6 +212,18 @@ std::vector<Job> training_jobs() {
       plain_job("loader", [] { return loaded(0); }),
       plain_job("loader: prefetching", [] { return loaded(2); }),
       plain_job("pipeline", pipeline),
+      walk_job("pipeline: position", [](auto& walk) { return *walk.next(); }),
+      walk_job("pipeline: seek on",
+               [](auto& walk) {
+                 walk.seek(4);
+                 return quietly([&] { return Tensor(walk.position()); });
+               }),
+      walk_job("pipeline: seek back",
+               [](auto& walk) {
+                 walk.seek(1);
+                 return quietly([&] { return Tensor(walk.position()); });
+               }),
+      {"pipeline: epochs", epochs},
   };
 }
 

@@ -34,13 +34,13 @@ Tensor take(NamedTensors& all, const std::string& name, const Type* type, std::s
 
 }  // namespace
 
-Run take_run(NamedTensors& all, std::string_view file) {
+Run take_run(NamedTensors& all, std::string_view file, std::vector<PreparedRestore>& parts) {
   const Tensor position = take(all, "position", intern_type(kInt64, {2}), file);
   const Tensor saved = take(all, "generator", intern_type(kUInt64, {3}), file);
   const auto words = saved.data<uint64_t>();
   Generator generator(words[0], words[1]);
   generator.position = words[2];
-  ambient().generator = generator;
+  parts.push_back({.exchange = exchange_with(ambient().generator, generator)});
   const auto at = position.data<int64_t>();
   return {at[0], at[1]};
 }

@@ -8,6 +8,8 @@
 
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "etude/io/internal/trackee.h"
@@ -22,8 +24,9 @@ struct Run {
   int64_t epoch, step;
 };
 // Removes the entries outside of the model and the optimiser, "position" and "generator", and
-// restores the generator of this thread. throws: kDataLoss if they are missing or invalid.
-Run take_run(NamedTensors& all, std::string_view file);
+// prepares the restore of the generator of this thread. throws: kDataLoss if they are missing or
+// invalid.
+Run take_run(NamedTensors& all, std::string_view file, std::vector<PreparedRestore>& parts);
 // The order of samples and the length of the run; stored as metadata.
 struct RunSettings {
   int64_t seed, batch, samples, shuffle, keep_remainder, ranks, epochs;
@@ -46,6 +49,37 @@ RunSettings settings_of(const Data& data) {
 }
 // Removes and returns the entries below "prefix/", without the prefix.
 NamedTensors take_below(NamedTensors& all, const std::string& prefix);
+// Prepares the restore of a model, an optimiser, the position of data, and their plan. throws:
+// their errors.
+template <class Model>
+PreparedRestore prepare_model(Model& model, NamedTensors tensors, std::string_view file) {
+  std::vector<Place> places;
+  for_each_leaf<Tensor, Marked::kVisit>(
+      model, [&](const std::string& path, Tensor& x) { add_place(places, path, x); });
+  return {.exchange = prepare_places(places, std::move(tensors), file)};
+}
+template <class Optimizer>
+PreparedRestore prepare_optimizer(Optimizer& optimizer, NamedTensors state) {
+  PreparedRestore out = prepare_hooks(state_hooks(optimizer), std::move(state));
+  out.path = "optimizer";
+  return out;
+}
+template <class Data>
+PreparedRestore prepare_data(Data& data, Run run) {
+  using Position = std::remove_cvref_t<decltype(data.position())>;
+  PreparedRestore out = prepare_seek(data, Position{run.epoch, run.step});
+  out.path = "data";
+  return out;
+}
+template <class Data>
+PreparedRestore prepare_plan(Data& data, int64_t epochs, const std::string& file) {
+  auto former = data.plan();
+  decltype(former) next{.epochs = epochs, .checkpoint = file};
+  return {.exchange = [&data, former, next, is_done = false]() mutable {
+    data.set_plan(std::move(is_done ? former : next));
+    is_done = true;
+  }};
+}
 // Writes a checkpoint of these parts, the generator of this thread and the metadata. A file at
 // `path`, as earlier releases wrote, is replaced by the folder.
 // throws: kNotFound when the folder of `path` is missing; else as Checkpoint::write.
@@ -101,7 +135,8 @@ void save_checkpoint(const std::string& path, const Model& model, const Optimize
 //
 // throws: kNotFound; kDataLoss, with the file's name, also for a single changed bit, and with the
 //         advice to take an older one; kInvalidArgument, with the paths, for another model, and,
-//         with both values, for data of another seed, batch, order or number of samples.
+//         with both values, for data of another seed, batch, order or number of samples. Nothing is
+//         restored then.
 template <class Model, class Optimizer, class Data>
 void load_checkpoint(const std::string& path, Model& model, Optimizer& optimizer, Data& data,
                      CallSite where = CallSite::here()) {
@@ -111,11 +146,14 @@ void load_checkpoint(const std::string& path, Model& model, Optimizer& optimizer
     if constexpr (requires { data.plan(); }) {
       epochs = internal::check_settings(metadata, internal::settings_of(data), path);
     }
-    assign_tensors(model, internal::take_below(all, "model"), {}, path);
-    optimizer.restore(internal::take_below(all, "optimizer"));
-    const internal::Run run = internal::take_run(all, path);
-    data.seek({run.epoch, run.step});
-    if constexpr (requires { data.plan(); }) data.set_plan({.epochs = epochs, .checkpoint = path});
+    std::vector<internal::PreparedRestore> parts;
+    parts.push_back(internal::prepare_model(model, internal::take_below(all, "model"), path));
+    parts.push_back(internal::prepare_optimizer(optimizer, internal::take_below(all, "optimizer")));
+    parts.push_back(internal::prepare_data(data, internal::take_run(all, path, parts)));
+    if constexpr (requires { data.plan(); }) {
+      parts.push_back(internal::prepare_plan(data, epochs, path));
+    }
+    internal::restore_all(std::move(parts), path);
   });
 }
 

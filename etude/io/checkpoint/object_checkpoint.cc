@@ -211,7 +211,9 @@ RestoreStatus Checkpoint::restore(const std::string& path, CallSite where) {
     files->check_all();
     auto restore = std::make_shared<internal::Restore>(graph, core());
     try {
-      internal::Restore::match(restore, internal::track_core(core()), 0, *files);
+      internal::Restoration restoration;
+      restoration.match(restore, internal::track_core(core()), 0, *files);
+      restoration.run();
     } catch (...) {
       restore->be_silent();
       throw;

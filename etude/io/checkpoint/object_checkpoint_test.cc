@@ -412,8 +412,10 @@ TEST_F(ObjectCheckpoint, OptimisersAndHostStateComeBack) {
   EXPECT_EQ(generator, saved);
   auto walk = data::count_up(3).iterate();
   Checkpoint bad{{"epoch", walk}};
-  expect_error([&] { bad.restore(path("x")); }, ErrorCode::kInvalidArgument,
-               {"'epoch' does not take its saved state; objects before it have theirs"});
+  expect_error(
+      [&] { bad.restore(path("x")); }, ErrorCode::kInvalidArgument,
+      {"'epoch' does not take its saved state; nothing was restored: the saved state is no "
+       "position of this kind"});
 }
 
 // spec: CK-13.a

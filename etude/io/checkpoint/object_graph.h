@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "etude/base/internal/function_ref.h"
 #include "etude/io/checkpoint/trackable.h"
 
 namespace etude::io::internal {
@@ -137,17 +138,6 @@ class Restore {
   Restore& operator=(const Restore&) = delete;
   ~Restore();  // warns of unused values, unless disabled
 
-  // Matches `to` with the node, then everything that both reach, breadth first, and restores
-  // values.
-  //
-  // throws: kInvalidArgument for values of another type, naming all of them; nothing is then
-  // changed.
-  static void match(const std::shared_ptr<Restore>& self, const TrackeePtr& to, int64_t node,
-                    SavedGraph::Files& files);
-
-  // Releases the values of the objects that `from` reaches, so that another object can take them.
-  void release(const TrackeePtr& from);
-
   const SavedGraph& graph() const { return *graph_; }
   int64_t order() const { return order_; }
   std::weak_ptr<TrackableCore> root() const { return root_; }
@@ -156,31 +146,26 @@ class Restore {
   std::vector<std::string> restored() const;   // paths in the file of used values
   std::vector<std::string> unused() const;     // paths of unused values
   std::vector<std::string> unmatched() const;  // of live objects without a value
-  const std::vector<std::string>& doubled() const { return doubled_; }
+  const std::vector<std::string>& doubled() const { return found_.doubled; }
 
  private:
-  struct Job {
-    TrackeePtr to;
-    int64_t node;
-    NamedTensors values;
-  };
+  friend class Restoration;
   struct Match {
     int64_t node;
     std::optional<std::weak_ptr<const void>> life;  // another object may reuse the address
     bool holds() const { return !life || !life->expired(); }
   };
-  using Matches = std::map<Identity, Match>;
-  void give(Job& job) const;
-  std::vector<Job> find(const TrackeePtr& to, int64_t node, Matches& matched,
-                        std::set<int64_t>& taken, std::vector<std::string>& doubled) const;
+  struct Found {
+    std::map<Identity, Match> matched;
+    std::set<int64_t> taken;
+    std::map<int64_t, std::set<std::string>> left;  // attributes that their object did not take
+    std::vector<std::string> doubled;
+  };
 
   std::shared_ptr<const SavedGraph> graph_;
   std::weak_ptr<TrackableCore> root_;
   int64_t order_;
-  Matches matched_;
-  std::set<int64_t> taken_;
-  std::map<int64_t, std::set<std::string>> left_;  // attributes that their object did not take
-  std::vector<std::string> doubled_;
+  Found found_;
   bool is_silent_ = false;
 };
 
@@ -192,14 +177,63 @@ class TrackableCore : public std::enable_shared_from_this<TrackableCore> {
     int64_t node;
   };
   const std::vector<Edge>& edges() const { return edges_; }
+  // Adds or redirects an edge, and restores the saved values that wait for it. throws: as
+  // Restoration; nothing is changed then.
   void attach(const std::string& name, TrackeePtr to, bool replaces);
   void detach(const std::string& name);
-  // Adds a restore, and drops older restores whose edges are all in the new restore.
-  void wait_for(Pending pending);
 
  private:
+  friend class Restoration;
   std::vector<Edge> edges_;
   std::vector<Pending> pending_;
 };
+
+// Values, matches and edges that are restored together, or not at all. Everything is prepared
+// before run(), in copies.
+class Restoration {
+ public:
+  // Matches `to` with the node, then everything that both reach, breadth first, and prepares the
+  // restore of their values.
+  //
+  // throws: kInvalidArgument for values of another type, naming all of them, and for values that an
+  //         object does not take.
+  void match(const std::shared_ptr<Restore>& restore, const TrackeePtr& to, int64_t node,
+             SavedGraph::Files& files);
+  // Releases the values of the objects that `from` reaches, so that another object can take them.
+  void release(const std::shared_ptr<Restore>& restore, const TrackeePtr& from);
+  // Adds the edge, or redirects the edge of this name.
+  void set_edge(const std::shared_ptr<TrackableCore>& core, Edge edge);
+  // throws: the error of a function of the program; nothing is restored then.
+  void run();
+
+ private:
+  using Pendings = std::vector<TrackableCore::Pending>;
+  struct Job {
+    TrackeePtr to;
+    int64_t node;
+    NamedTensors values;
+  };
+  struct Change {
+    std::shared_ptr<Restore> restore;
+    Restore::Found found;  // after the change
+  };
+  Restore::Found& found_of(const std::shared_ptr<Restore>& restore);
+  Pendings& pending_of(const std::shared_ptr<TrackableCore>& core);
+  static std::vector<Job> find(const SavedGraph& graph, const TrackeePtr& to, int64_t node,
+                               Restore::Found& found);
+  static void read(std::vector<Job>& jobs, const SavedGraph& graph, SavedGraph::Files& files,
+                   Restore::Found& found);
+
+  std::map<const Restore*, Change> changes_;
+  std::map<const TrackableCore*, std::pair<std::shared_ptr<TrackableCore>, Pendings>> pending_;
+  std::vector<PreparedRestore> objects_;
+  std::vector<std::string> warnings_;
+  std::string source_;  // the last checkpoint
+};
+
+// Calls `prepare` for the object at `path`. throws: its error, as kInvalidArgument with `source`,
+// the path and the reason; the error itself if there was no memory.
+void prepare_at(std::string_view source, std::string_view path,
+                etude::internal::FunctionRef<void()> prepare);
 
 }  // namespace etude::io::internal

@@ -16,6 +16,29 @@ int64_t next_order() {
   return ++order;
 }
 
+std::vector<Edge>::iterator find_edge(std::vector<Edge>& edges, std::string_view name) {
+  return std::ranges::find(edges, name, &Edge::name);
+}
+
+// Adds a restore in the order of the calls, and drops older restores whose edges are all in the new
+// restore.
+void add_pending(std::vector<TrackableCore::Pending>& all, TrackableCore::Pending pending) {
+  const auto node_of = [](const TrackableCore::Pending& p) -> const SavedNode& {
+    return p.restore->graph().nodes()[static_cast<std::size_t>(p.node)];
+  };
+  const SavedNode& saved = node_of(pending);
+  std::erase_if(all, [&](const TrackableCore::Pending& older) {
+    const auto& names = node_of(older).edges;
+    return older.restore->order() <= pending.restore->order() &&
+           std::all_of(names.begin(), names.end(),
+                       [&](const auto& edge) { return saved.edge(edge.first) != nullptr; });
+  });
+  const auto at = std::find_if(all.begin(), all.end(), [&](const TrackableCore::Pending& other) {
+    return other.restore->order() > pending.restore->order();
+  });
+  all.insert(at, std::move(pending));
+}
+
 }  // namespace
 
 LiveGraph::LiveGraph(const TrackeePtr& root) {
@@ -54,23 +77,35 @@ Restore::~Restore() {
   }
 }
 
-std::vector<Restore::Job> Restore::find(const TrackeePtr& to, int64_t node, Matches& matched,
-                                        std::set<int64_t>& taken,
-                                        std::vector<std::string>& doubled) const {
+Restore::Found& Restoration::found_of(const std::shared_ptr<Restore>& restore) {
+  const auto [at, is_new] = changes_.try_emplace(restore.get());
+  if (is_new) at->second = {restore, restore->found_};
+  return at->second.found;
+}
+
+Restoration::Pendings& Restoration::pending_of(const std::shared_ptr<TrackableCore>& core) {
+  const auto [at, is_new] = pending_.try_emplace(core.get());
+  if (is_new) at->second = {core, core->pending_};
+  return at->second.second;
+}
+
+std::vector<Restoration::Job> Restoration::find(const SavedGraph& graph, const TrackeePtr& to,
+                                                int64_t node, Restore::Found& found) {
   std::vector<Job> jobs;
   std::deque<std::pair<TrackeePtr, int64_t>> queue{{to, node}};
   while (!queue.empty()) {
     const auto [object, id] = queue.front();
     queue.pop_front();
-    const auto [at, is_new] = matched.try_emplace(object->identity(), Match{id, object->life()});
+    const Restore::Match here{id, object->life()};
+    const auto [at, is_new] = found.matched.try_emplace(object->identity(), here);
     if (!is_new && at->second.holds()) {
-      taken.insert(id);  // two saved objects may be one live one; the first has given its values
+      found.taken.insert(id);  // two saved objects may be one live one; the first gave its values
       continue;
     }
-    at->second = {id, object->life()};
-    const SavedNode& saved = graph_->nodes()[static_cast<std::size_t>(id)];
-    if (!taken.insert(id).second) {
-      doubled.push_back(graph_->path_of(static_cast<std::size_t>(id)));
+    at->second = here;
+    const SavedNode& saved = graph.nodes()[static_cast<std::size_t>(id)];
+    if (!found.taken.insert(id).second) {
+      found.doubled.push_back(graph.path_of(static_cast<std::size_t>(id)));
       continue;
     }
     jobs.push_back({object, id, {}});
@@ -81,22 +116,17 @@ std::vector<Restore::Job> Restore::find(const TrackeePtr& to, int64_t node, Matc
   return jobs;
 }
 
-void Restore::match(const std::shared_ptr<Restore>& self, const TrackeePtr& to, int64_t node,
-                    SavedGraph::Files& files) {
-  auto matched = self->matched_;
-  auto taken = self->taken_;
-  auto doubled = self->doubled_;
-  std::vector<Job> jobs = self->find(to, node, matched, taken, doubled);
+void Restoration::read(std::vector<Job>& jobs, const SavedGraph& graph, SavedGraph::Files& files,
+                       Restore::Found& found) {
   std::string unfit;
-  std::map<int64_t, std::set<std::string>> left;
   for (Job& job : jobs) {
-    const SavedNode& saved = self->graph_->nodes()[static_cast<std::size_t>(job.node)];
+    const SavedNode& saved = graph.nodes()[static_cast<std::size_t>(job.node)];
     if (saved.attributes.empty()) continue;
     if (!job.to->takes_values()) {
-      left[job.node].insert(saved.attributes.begin(), saved.attributes.end());
+      found.left[job.node].insert(saved.attributes.begin(), saved.attributes.end());
       continue;
     }
-    const std::string path = self->graph_->path_of(static_cast<std::size_t>(job.node));
+    const std::string path = graph.path_of(static_cast<std::size_t>(job.node));
     for (const std::string& attribute : saved.attributes) {
       job.values.emplace(attribute, files.read(key_of(path, attribute)));
     }
@@ -106,49 +136,83 @@ void Restore::match(const std::shared_ptr<Restore>& self, const TrackeePtr& to, 
   ETUDE_REQUIRE(
       unfit.empty(),
       "checkpoint '{}' has values of other types than the objects; nothing was restored:{}",
-      self->graph_->path(), unfit);
+      graph.path(), unfit);
+}
+
+void Restoration::match(const std::shared_ptr<Restore>& restore, const TrackeePtr& to, int64_t node,
+                        SavedGraph::Files& files) {
+  const SavedGraph& graph = restore->graph();
+  source_ = graph.path();
+  Restore::Found& found = found_of(restore);
+  const std::size_t doubled = found.doubled.size();
+  std::vector<Job> jobs = find(graph, to, node, found);
+  read(jobs, graph, files, found);
   for (Job& job : jobs) {
-    if (!job.values.empty() && job.to->note_restore(self->order_)) self->give(job);
-    if (const auto core = job.to->core()) core->wait_for({self, job.node});
+    if (!job.values.empty()) {
+      const std::string path = graph.path_of(static_cast<std::size_t>(job.node));
+      prepare_at(graph.path(), path, [&] {
+        objects_.push_back(job.to->prepare(std::move(job.values), restore->order()));
+      });
+      objects_.back().path = path;
+    }
+    if (const auto core = job.to->core()) add_pending(pending_of(core), {restore, job.node});
   }
-  for (std::size_t i = self->doubled_.size(); i < doubled.size(); ++i) {
-    etude::internal::warn(fmt::format(
+  for (std::size_t i = doubled; i < found.doubled.size(); ++i) {
+    warnings_.push_back(fmt::format(
         "checkpoint '{}': '{}' belongs to two objects now, and was restored into the first. They "
         "were one when it was saved",
-        self->graph_->path(), doubled[i]));
-  }
-  self->matched_ = std::move(matched);
-  self->taken_ = std::move(taken);
-  self->doubled_ = std::move(doubled);
-  self->left_.merge(left);
-}
-
-void Restore::give(Job& job) const {
-  try {
-    job.to->restore(std::move(job.values));
-  } catch (const std::exception& error) {
-    ETUDE_THROW(
-        kInvalidArgument,
-        "checkpoint '{}': '{}' does not take its saved state; objects before it have theirs: "
-        "{}",
-        graph_->path(), graph_->path_of(static_cast<std::size_t>(job.node)), error.what());
+        graph.path(), found.doubled[i]));
   }
 }
 
-void Restore::release(const TrackeePtr& from) {
+void Restoration::release(const std::shared_ptr<Restore>& restore, const TrackeePtr& from) {
+  Restore::Found& found = found_of(restore);
   for (const TrackeePtr& object : LiveGraph(from).objects) {
-    const auto at = matched_.find(object->identity());
-    if (at == matched_.end()) continue;
-    taken_.erase(at->second.node);
-    matched_.erase(at);
+    const auto at = found.matched.find(object->identity());
+    if (at == found.matched.end()) continue;
+    found.taken.erase(at->second.node);
+    found.matched.erase(at);
   }
+}
+
+void Restoration::set_edge(const std::shared_ptr<TrackableCore>& core, Edge edge) {
+  std::vector<Edge>& edges = core->edges_;
+  if (edges.size() == edges.capacity()) edges.reserve(2 * edges.size() + 1);
+  std::string name = edge.name;
+  objects_.push_back({.exchange = [core, edge = std::move(edge), name = std::move(name)]() mutable {
+    std::vector<Edge>& edges = core->edges_;
+    const auto at = find_edge(edges, name);
+    if (at == edges.end()) {
+      edges.push_back(std::move(edge));
+    } else {
+      std::swap(at->to, edge.to);
+      if (at->to == nullptr) edges.erase(at);  // it was added
+    }
+  }});
+}
+
+void Restoration::run() {
+  for (auto& [_, change] : changes_) {
+    objects_.push_back(
+        {.exchange = [restore = change.restore, found = std::move(change.found)]() mutable {
+          std::swap(restore->found_, found);
+        }});
+  }
+  for (auto& [_, change] : pending_) {
+    objects_.push_back(
+        {.exchange = [core = change.first, pending = std::move(change.second)]() mutable {
+          core->pending_.swap(pending);
+        }});
+  }
+  for (const std::string& text : warnings_) etude::internal::warn(text);
+  restore_all(std::move(objects_), source_);
 }
 
 std::vector<std::string> Restore::restored() const {
   std::vector<std::string> out;
-  for (const int64_t id : taken_) {
+  for (const int64_t id : found_.taken) {
     const SavedNode& saved = graph_->nodes()[static_cast<std::size_t>(id)];
-    if (!saved.attributes.empty() && !left_.contains(id)) {
+    if (!saved.attributes.empty() && !found_.left.contains(id)) {
       out.push_back(graph_->path_of(static_cast<std::size_t>(id)));
     }
   }
@@ -160,7 +224,7 @@ std::vector<std::string> Restore::unused() const {
   for (std::size_t i = 0; i < graph_->nodes().size(); ++i) {
     const auto id = static_cast<int64_t>(i);
     const SavedNode& saved = graph_->nodes()[i];
-    if (!saved.attributes.empty() && (!taken_.contains(id) || left_.contains(id))) {
+    if (!saved.attributes.empty() && (!found_.taken.contains(id) || found_.left.contains(id))) {
       out.push_back(graph_->path_of(i));
     }
   }
@@ -174,53 +238,33 @@ std::vector<std::string> Restore::unmatched() const {
   const LiveGraph live(track_core(root));
   for (std::size_t i = 0; i < live.objects.size(); ++i) {
     if (!live.objects[i]->needs_values()) continue;
-    const auto at = matched_.find(live.objects[i]->identity());
-    if (at == matched_.end() || !at->second.holds()) out.push_back(path_of(live.nodes, i));
+    const auto at = found_.matched.find(live.objects[i]->identity());
+    if (at == found_.matched.end() || !at->second.holds()) out.push_back(path_of(live.nodes, i));
   }
   return out;
 }
 
 void TrackableCore::attach(const std::string& name, TrackeePtr to, bool replaces) {
-  const auto at = std::find_if(edges_.begin(), edges_.end(),
-                               [&](const Edge& edge) { return edge.name == name; });
+  const auto at = find_edge(edges_, name);
   ETUDE_REQUIRE(replaces || at == edges_.end(),
                 "there is an object '{}' already. Take another name, or replace() it", name);
-  for (const Pending& pending : std::vector<Pending>(pending_)) {
+  Restoration restoration;
+  for (const Pending& pending : pending_) {
     const SavedGraph& graph = pending.restore->graph();
     const SavedNode& saved = graph.nodes()[static_cast<std::size_t>(pending.node)];
     const int64_t* node = saved.edge(name);
     if (node == nullptr) continue;
-    if (at != edges_.end()) pending.restore->release(at->to);
+    if (at != edges_.end()) restoration.release(pending.restore, at->to);
     SavedGraph::Files files(graph);
-    Restore::match(pending.restore, to, *node, files);
+    restoration.match(pending.restore, to, *node, files);
   }
-  if (at == edges_.end()) {
-    edges_.push_back({name, std::move(to)});
-  } else {
-    at->to = std::move(to);
-  }
+  restoration.set_edge(shared_from_this(), {name, std::move(to)});
+  restoration.run();
 }
 
 void TrackableCore::detach(const std::string& name) {
   const auto count = std::erase_if(edges_, [&](const Edge& edge) { return edge.name == name; });
   ETUDE_REQUIRE_CODE(kNotFound, count > 0, "there is no object '{}'", name);
-}
-
-void TrackableCore::wait_for(Pending pending) {
-  const auto edges_of = [](const Pending& p) -> const SavedNode& {
-    return p.restore->graph().nodes()[static_cast<std::size_t>(p.node)];
-  };
-  const SavedNode& saved = edges_of(pending);
-  std::erase_if(pending_, [&](const Pending& older) {
-    const auto& names = edges_of(older).edges;
-    return older.restore->order() <= pending.restore->order() &&
-           std::all_of(names.begin(), names.end(),
-                       [&](const auto& edge) { return saved.edge(edge.first) != nullptr; });
-  });
-  const auto at = std::find_if(pending_.begin(), pending_.end(), [&](const Pending& other) {
-    return other.restore->order() > pending.restore->order();
-  });
-  pending_.insert(at, std::move(pending));  // in the order of the calls
 }
 
 }  // namespace etude::io::internal

@@ -3,8 +3,10 @@
 #include "etude/io/checkpoint/trackable.h"
 
 #include <algorithm>
+#include <exception>
 #include <map>
 #include <mutex>
+#include <new>
 #include <unordered_map>
 
 #include "etude/base/check.h"
@@ -38,18 +40,26 @@ class CoreTrackee final : public Trackee {
   std::weak_ptr<TrackableCore> core_;  // objects may refer to each other in circles
 };
 
-// The latest restore of each Variable: a later call wins, in any order of edges.
+// The number of the latest restore of each Variable: a later call wins, in any order of edges.
 class LastRestores {
  public:
-  bool note(const Variable& variable, int64_t order) {
+  // Makes an entry, so that exchange() allocates nothing.
+  void prepare(const Variable& variable) {
     const std::lock_guard lock(mutex_);
     if (orders_.size() > 2 * live_ + kFree) {
       std::erase_if(orders_, [](const auto& entry) { return entry.second.cell.expired(); });
       live_ = orders_.size();
     }
     Last& last = orders_[variable.ref()];
-    if (!last.cell.expired() && last.order > order) return false;
-    last = {etude::internal::weak_state(variable), order};
+    if (last.cell.expired()) last = {etude::internal::weak_state(variable), 0};
+  }
+  // Exchanges the number of a Variable and `order`. Returns false, and changes nothing, if the
+  // restore that is being done is not the latest.
+  bool exchange(const Variable& variable, int64_t& order, bool is_undone) noexcept {
+    const std::lock_guard lock(mutex_);
+    int64_t& last = orders_.find(variable.ref())->second.order;
+    if (!is_undone && last > order) return false;
+    std::swap(last, order);
     return true;
   }
   static LastRestores& global() {
@@ -95,14 +105,18 @@ class VariableTrackee final : public Trackee {
     }
     return "";
   }
-  void restore(NamedTensors values) const override {
-    etude::internal::assign_saved(variable_, values.at(""));
+  PreparedRestore prepare(NamedTensors values, int64_t order) const override {
+    LastRestores::global().prepare(variable_);
+    return {
+        .exchange = [variable = variable_, order, is_done = false,
+                     assign = etude::internal::prepare_saved(variable_, values.at(""))]() mutable {
+          if (!LastRestores::global().exchange(variable, order, is_done)) return;
+          assign();
+          is_done = !is_done;
+        }};
   }
   std::optional<std::weak_ptr<const void>> life() const override {
     return etude::internal::weak_state(variable_);
-  }
-  bool note_restore(int64_t order) const override {
-    return LastRestores::global().note(variable_, order);
   }
 
  private:
@@ -140,8 +154,9 @@ class TensorTrackee final : public Trackee {
     if (!tensor_->has_value() || tensor_->type()->on(Device()) == saved->on(Device())) return "";
     return types_differ(tensor_->type(), saved);
   }
-  void restore(NamedTensors values) const override {
-    *tensor_ = etude::internal::restored_to(*tensor_, std::move(values.at("")));
+  PreparedRestore prepare(NamedTensors values, int64_t /*order*/) const override {
+    return {.exchange = exchange_with(
+                *tensor_, etude::internal::restored_to(*tensor_, std::move(values.at(""))))};
   }
 
  private:
@@ -153,11 +168,15 @@ class HooksTrackee final : public Trackee {
   HooksTrackee(Identity identity, Hooks hooks)
       : identity_(std::move(identity)), hooks_(std::move(hooks)) {}
   Identity identity() const override { return identity_; }
-  bool takes_values() const override { return hooks_.restore != nullptr; }
+  bool takes_values() const override {
+    return hooks_.restore != nullptr || hooks_.prepare != nullptr;
+  }
   NamedTensors values() const override {
     return hooks_.save == nullptr ? NamedTensors{} : hooks_.save();
   }
-  void restore(NamedTensors values) const override { hooks_.restore(std::move(values)); }
+  PreparedRestore prepare(NamedTensors values, int64_t /*order*/) const override {
+    return prepare_hooks(hooks_, std::move(values));
+  }
 
  private:
   Identity identity_;
@@ -224,8 +243,9 @@ class KeepingTrackee final : public Trackee {
   bool needs_values() const override { return node_->needs_values(); }
   NamedTensors values() const override { return node_->values(); }
   std::string refuse(const NamedTensors& values) const override { return node_->refuse(values); }
-  void restore(NamedTensors values) const override { node_->restore(std::move(values)); }
-  bool note_restore(int64_t order) const override { return node_->note_restore(order); }
+  PreparedRestore prepare(NamedTensors values, int64_t order) const override {
+    return node_->prepare(std::move(values), order);
+  }
   std::optional<std::weak_ptr<const void>> life() const override { return node_->life(); }
   std::shared_ptr<TrackableCore> core() const override { return node_->core(); }
 
@@ -246,6 +266,27 @@ TrackeePtr track_tensor(Tensor& tensor) { return std::make_shared<TensorTrackee>
 TrackeePtr track_hooks(Identity identity, Hooks hooks) {
   return std::make_shared<HooksTrackee>(std::move(identity), std::move(hooks));
 }
+
+PreparedRestore prepare_hooks(const Hooks& hooks, NamedTensors values) {
+  if (hooks.prepare != nullptr) return {.exchange = hooks.prepare(std::move(values))};
+  PreparedRestore out;
+  out.run = [restore = hooks.restore, values = std::move(values)]() mutable {
+    restore(std::move(values));
+  };
+  if (hooks.save == nullptr) return out;
+  try {
+    out.undo = [restore = hooks.restore, former = hooks.save()]() mutable {
+      restore(std::move(former));
+    };
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& error) {  // an object without a state yet
+    const auto* known = dynamic_cast<const Error*>(&error);
+    if (known != nullptr && may_pass(known->code())) throw;
+  }
+  return out;
+}
+
 void add_part(std::vector<Part>& parts, const std::string& path, TrackeePtr node) {
   parts.push_back({path, std::move(node)});
 }
@@ -265,11 +306,12 @@ TrackeePtr track_generator(Generator& generator) {
                                                               generator.position};
                             return NamedTensors{{"", Tensor(words)}};
                           },
-                      .restore =
-                          [&generator](NamedTensors values) {
+                      .prepare =
+                          [&generator](const NamedTensors& values) {
                             const auto words = values.at("").to_vector<uint64_t>();
-                            generator = Generator(words.at(0), words.at(1));
-                            generator.position = words.at(2);
+                            Generator saved(words.at(0), words.at(1));
+                            saved.position = words.at(2);
+                            return exchange_with(generator, saved);
                           }});
 }
 
@@ -284,12 +326,14 @@ std::string text_of(const Tensor& tensor) {
 }  // namespace
 
 TrackeePtr track_text(std::string& text) {
-  return track_hooks({&text, ""},
-                     {.save =
-                          [&text] {
-                            return NamedTensors{{"", tensor_of(text)}};
-                          },
-                      .restore = [&text](NamedTensors values) { text = text_of(values.at("")); }});
+  return track_hooks({&text, ""}, {.save =
+                                       [&text] {
+                                         return NamedTensors{{"", tensor_of(text)}};
+                                       },
+                                   .prepare =
+                                       [&text](const NamedTensors& values) {
+                                         return exchange_with(text, text_of(values.at("")));
+                                       }});
 }
 
 NamedTensors position_values(std::vector<int64_t> numbers, const std::string& pipeline) {
@@ -323,7 +367,9 @@ void Trackable::attach(const std::string& name, internal::TrackeePtr to, bool re
 
 void Trackable::track_state(const std::string& name, std::function<NamedTensors()> save,
                             std::function<void(NamedTensors)> restore, CallSite where) {
-  attach(name, internal::track_hooks({core_.get(), name}, {std::move(save), std::move(restore)}),
+  attach(name,
+         internal::track_hooks({core_.get(), name},
+                               {.save = std::move(save), .restore = std::move(restore)}),
          false, where);
 }
 

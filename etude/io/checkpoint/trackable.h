@@ -49,7 +49,9 @@ class Trackable {
   void track_member(const std::string& name, T& member, CallSite where = CallSite::here()) {
     attach(name, internal::trackee_of(member), false, where);
   }
-  // Adds the edge `name` to state that two functions save and restore by name. throws: as above.
+  // Adds the edge `name` to state that two functions save and restore by name. All other objects
+  // are restored before `restore` runs. If a `restore` throws, the whole restore is undone: each
+  // `restore` that has run is called again with what `save` returned before it. throws: as above.
   void track_state(const std::string& name, std::function<NamedTensors()> save,
                    std::function<void(NamedTensors)> restore, CallSite where = CallSite::here());
   // Redirects the edge `name` to another object, or adds the edge. The object takes the saved value

@@ -16,6 +16,7 @@
 
 #include "etude/base/structure.h"
 #include "etude/core/tensor.h"
+#include "etude/io/internal/prepared_restore.h"
 #include "etude/io/safetensors.h"
 #include "etude/variables/variable.h"
 #include "etude/version.h"
@@ -56,19 +57,23 @@ class Trackee {
   virtual NamedTensors values() const { return {}; }
   // The reason why these values do not fit: "float32[2] here, ...". Changes nothing.
   virtual std::string refuse(const NamedTensors&) const { return ""; }
-  virtual void restore(NamedTensors) const {}
-  // Records that restore number `order` is about to assign values; false if a later restore did.
-  virtual bool note_restore(int64_t) const { return true; }
+  // Prepares the restore of values that fit. `order` is the number of the restore: a Variable keeps
+  // the values of a later one.
+  virtual PreparedRestore prepare(NamedTensors /*values*/, int64_t /*order*/) const { return {}; }
   // Expires with the object. None for a borrowed object, which lives as long as the graph.
   virtual std::optional<std::weak_ptr<const void>> life() const { return std::nullopt; }
   // For Trackables: the place where restores wait for edges.
   virtual std::shared_ptr<TrackableCore> core() const { return nullptr; }
 };
 
+// Functions of an object that read and set its state. Objects of the library have `prepare` in
+// place of `restore`: it checks the values and returns the exchange of a PreparedRestore.
 struct Hooks {
-  std::function<NamedTensors()> save;
-  std::function<void(NamedTensors)> restore;
+  std::function<NamedTensors()> save = nullptr;
+  std::function<void(NamedTensors)> restore = nullptr;
+  std::function<std::function<void()>(NamedTensors)> prepare = nullptr;
 };
+PreparedRestore prepare_hooks(const Hooks& hooks, NamedTensors values);
 TrackeePtr track_core(const std::shared_ptr<TrackableCore>& core);
 TrackeePtr track_variable(const Variable& variable);
 TrackeePtr track_tensor(Tensor& tensor);
@@ -93,6 +98,29 @@ concept HasPosition = requires(T& object) {
   object.seek(object.position());
 };
 
+template <class T>
+Hooks state_hooks(T& object) {
+  Hooks hooks;
+  if constexpr (HasState<T>) hooks.save = [&object] { return NamedTensors(object.state()); };
+  if constexpr (requires(NamedTensors state) { object.prepare_restore(std::move(state)); }) {
+    hooks.prepare = [&object](NamedTensors state) {
+      return object.prepare_restore(std::move(state));
+    };
+  } else {
+    hooks.restore = [&object](NamedTensors state) { object.restore(std::move(state)); };
+  }
+  return hooks;
+}
+template <class T, class Position>
+PreparedRestore prepare_seek(T& object, const Position& position) {
+  if constexpr (requires { object.prepare_seek(position); }) {
+    return {.exchange = object.prepare_seek(position)};
+  } else {
+    return {.run = [&object, position] { object.seek(position); },
+            .undo = [&object, former = object.position()] { object.seek(former); }};
+  }
+}
+
 // The numbers of a position, with the stages of a Dataset as text.
 NamedTensors position_values(std::vector<int64_t> numbers, const std::string& pipeline);
 // throws: kInvalidArgument for another pipeline, naming both, or for another count of numbers.
@@ -112,7 +140,8 @@ std::string pipeline_of(T& object) {
 template <class T>
 Hooks position_hooks(T& object) {
   constexpr bool kIsNumber = std::integral<std::remove_cvref_t<decltype(object.position())>>;
-  const auto save = [&object] {
+  Hooks hooks;
+  hooks.save = [&object] {
     if constexpr (kIsNumber) {
       return position_values({static_cast<int64_t>(object.position())}, pipeline_of(object));
     } else {
@@ -120,15 +149,25 @@ Hooks position_hooks(T& object) {
                              pipeline_of(object));
     }
   };
-  const auto restore = [&object](NamedTensors values) {
+  const auto position = [&object](const NamedTensors& values) {
+    using Position = std::remove_cvref_t<decltype(object.position())>;
     if constexpr (kIsNumber) {
-      object.seek(position_in(values, 1, pipeline_of(object))[0]);
+      return static_cast<Position>(position_in(values, 1, pipeline_of(object))[0]);
     } else {
       const std::vector<int64_t> at = position_in(values, 2, pipeline_of(object));
-      object.seek({at[0], at[1]});
+      return Position{at[0], at[1]};
     }
   };
-  return {.save = save, .restore = restore};
+  if constexpr (requires { object.prepare_seek(object.position()); }) {
+    hooks.prepare = [&object, position](const NamedTensors& values) {
+      return object.prepare_seek(position(values));
+    };
+  } else {
+    hooks.restore = [&object, position](const NamedTensors& values) {
+      object.seek(position(values));
+    };
+  }
+  return hooks;
 }
 
 template <class T>
@@ -157,13 +196,15 @@ TrackeePtr track_struct(T& object) {
 
 template <class T>
 TrackeePtr track_number(T& number) {
-  return track_hooks(
-      {&number, ""},
-      {.save =
-           [&number] {
-             return NamedTensors{{"", Tensor(std::vector<T>{number}, Shape{})}};
-           },
-       .restore = [&number](NamedTensors values) { number = values.at("").template item<T>(); }});
+  return track_hooks({&number, ""},
+                     {.save =
+                          [&number] {
+                            return NamedTensors{{"", Tensor(std::vector<T>{number}, Shape{})}};
+                          },
+                      .prepare =
+                          [&number](const NamedTensors& values) {
+                            return exchange_with(number, values.at("").template item<T>());
+                          }});
 }
 
 // Returns the node of an object, which is borrowed unless it is a handle.
@@ -188,10 +229,7 @@ TrackeePtr trackee_of(T& object) {
                        }) {
     return trackee_of(*object);
   } else if constexpr (HasState<T>) {
-    return track_hooks(
-        {&object, ""},
-        {.save = [&object] { return NamedTensors(object.state()); },
-         .restore = [&object](NamedTensors values) { object.restore(std::move(values)); }});
+    return track_hooks({&object, ""}, state_hooks(object));
   } else if constexpr (HasPosition<T>) {
     return track_hooks({&object, ""}, position_hooks(object));
   } else {

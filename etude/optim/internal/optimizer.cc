@@ -74,13 +74,21 @@ void RuleOptimizer::group(std::string pattern, GroupOptions options, CallSite wh
     });
   }
   if (!slots_.needs_paths()) {
-    located(optimizer_, where, [&] { require_match(slots_, "the group", pattern); });
+    const auto path = [&](std::size_t i) -> const std::string& { return slots_.path(i); };
+    located(optimizer_, where, [&] { require_match(slots_.size(), path, "the group", pattern); });
   }
   extras_.groups.push_back({std::move(pattern), std::move(options)});
 }
 
 void RuleOptimizer::restore(State state, CallSite where) {
   located(optimizer_, where, [&] { slots_.restore(std::move(state)); });
+}
+
+std::function<void()> RuleOptimizer::prepare_restore(State state, CallSite where) {
+  return located(optimizer_, where, [&]() -> std::function<void()> {
+    return
+        [this, slots = slots_.restored(std::move(state))]() mutable { std::swap(slots_, slots); };
+  });
 }
 
 void RuleOptimizer::scale_rate(double factor, CallSite where) {
@@ -197,8 +205,11 @@ std::size_t RuleOptimizer::group_of(std::size_t parameter) const {
   return 0;
 }
 
-void RuleOptimizer::require_groups() const {
-  for (const Group& group : extras_.groups) require_match(slots_, "the group", group.pattern);
+void RuleOptimizer::require_groups(const std::vector<Parameter>& parameters) const {
+  const auto path = [&](std::size_t i) -> const std::string& { return parameters[i].path; };
+  for (const Group& group : extras_.groups) {
+    require_match(parameters.size(), path, "the group", group.pattern);
+  }
 }
 
 // throws: kFailedPrecondition for tensors of a trace: the numbers of this update, which are known
@@ -333,12 +344,12 @@ void RuleOptimizer::compute(Parameters& all, TransformRun& run, std::vector<Tens
                             CallSite where) {
   std::vector<Parameter>& parameters = all.all;
   this->check();
-  const bool is_traced = slots_.is_traced(), is_new = slots_.needs_paths();
+  const bool is_traced = slots_.is_traced();
   if (!is_traced) require_untraced(parameters);
   Tensor done;
   const std::vector<Tensor>& rates = run.rates = this->rates(done, where);
+  if (slots_.needs_paths()) require_groups(parameters);  // an update that fails pairs nothing
   slots_.pair(parameters);
-  if (is_new) require_groups();
   leave_frozen(extras_, slots_, parameters);
   if (!this->has_increments()) require_weights(parameters);
   const auto start = [&](std::size_t k, const Tensor& value) {

@@ -133,7 +133,8 @@ class RuleOptimizer {
   // match a tensor, the first applies:
   //   optimizer.group("encoder/*", {.lr = 1e-4, .weight_decay = 0});
   // throws: kInvalidArgument for numbers out of their range, and for weight_decay if the
-  //         optimiser has none.
+  //         optimiser has none; after the first update also for a pattern that matches no tensor.
+  //         Before it, the model is not known, so the update refuses the pattern.
   void group(std::string pattern, GroupOptions options, CallSite where = CallSite::here());
 
   // The rate of the next update, for tensors outside of all groups.
@@ -167,6 +168,9 @@ class RuleOptimizer {
   State state() const { return slots_.state(); }
   // throws: kInvalidArgument for the state of another kind of optimiser, or of other transforms.
   void restore(State state, CallSite where = CallSite::here());
+  // For checkpoints. The returned function exchanges the state and the given one, and does not
+  // throw. throws: as restore().
+  std::function<void()> prepare_restore(State state, CallSite where = CallSite::here());
 
  protected:
   // `optimizer` is the class, for messages; `rule` names the formula and thereby the state.
@@ -217,7 +221,7 @@ class RuleOptimizer {
                        const StepInputs& inputs);
   void step_tangent(std::size_t i, TransformRun& run, const StepInputs& inputs);
   std::size_t group_of(std::size_t parameter) const;
-  void require_groups() const;
+  void require_groups(const std::vector<Parameter>& parameters) const;
   void require_weights(const std::vector<Parameter>& parameters) const;
 
   std::string_view optimizer_;  // a literal: "Lion"
