@@ -80,6 +80,17 @@ std::string upper(std::string text) {
   return text;
 }
 
+// For comments: names come from files, and must not end a comment.
+std::string in_comment(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    const bool ends_comment = c == '/' && out.ends_with('*');
+    const bool is_control = static_cast<unsigned char>(c) < 0x20 || c == '\\';
+    out += ends_comment || is_control ? ' ' : c;
+  }
+  return out;
+}
+
 struct Argument {
   std::string name, type, note;
   const ModelFacts::Array* array;
@@ -317,7 +328,8 @@ std::string c_model(const ModelFacts& model, const StateFacts& state) {
 std::string c_state(const std::string& name, const StateFacts& state) {
   std::string list;
   for (const StateFacts::Array& each : state.arrays) {
-    list += fmt::format(" *   {:>8} {}: {}\n", each.offset, each.path, each.type->to_string());
+    list += fmt::format(" *   {:>8} {}: {}\n", each.offset, in_comment(each.path),
+                        each.type->to_string());
   }
   return fmt::format(fmt::runtime(kCState), fmt::arg("name", name), fmt::arg("big", upper(name)),
                      fmt::arg("list", list), fmt::arg("bytes", state.bytes),
@@ -418,7 +430,7 @@ std::string c_header(const HeaderFacts& facts) {
   const bool has_state = !facts.state.arrays.empty();
   const std::string big = upper(facts.name);
   std::string out = fmt::format(
-      fmt::runtime(kCHead), fmt::arg("graph", facts.models[0].graph),
+      fmt::runtime(kCHead), fmt::arg("graph", in_comment(facts.models[0].graph)),
       fmt::arg("isa", machine_text(facts.models[0])), fmt::arg("arrays", array_lines(facts)),
       fmt::arg("big", big), fmt::arg("name", facts.name),
       fmt::arg("notes", has_state ? " * The state may be used by several threads at once.\n" : ""),
@@ -430,7 +442,7 @@ std::string c_header(const HeaderFacts& facts) {
 }
 
 std::string cpp_header(const HeaderFacts& facts) {
-  return fmt::format(fmt::runtime(kCppHeader), fmt::arg("graph", facts.models[0].graph),
+  return fmt::format(fmt::runtime(kCppHeader), fmt::arg("graph", in_comment(facts.models[0].graph)),
                      fmt::arg("isa", machine_text(facts.models[0])), fmt::arg("name", facts.name),
                      fmt::arg("big", upper(facts.name)),
                      fmt::arg("calls", facts.sizes.empty() ? cpp_call(facts) : cpp_sizes(facts)));

@@ -134,6 +134,10 @@ def main():
         refused = run(etude, "compile", str(graph), "--state-file", "-o", name + "/t", status=1)
         assert refused == (f"etude: '{graph}' is no folder of saved functions: a graph has one size and no state. Leave "
                            "--size, --state-file and --state-only out\n"), refused
+        # A name from a file stays within its comment.
+        graph.write_text('graph "d */ int x; /*"(x: float32[2]) -> (float32[2])\n  %1 = add(x, x)\n  return %1\n')
+        run(etude, "compile", str(graph), "-o", name + "/quoted")
+        assert (folder / "quoted.h").read_text().startswith("/* Graph 'd *  int x; /*', compiled"), (folder / "quoted.h").read_text()
         done = subprocess.run([*compiling, name + "/t", "--size", "8,8"], capture_output=True, text=True, check=False,
                               timeout=60)
         assert done.returncode != 0 and "--size names a size twice" in done.stderr, done

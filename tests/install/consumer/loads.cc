@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs what tests/saved_functions/saved_writer.cc saved to FOLDER, and compares with the results in
-// FILE, bit for bit. Links the loader, which has no layers and no optimisers: calls, state, random
-// numbers, derivatives and staged functions do not need them.
+// Runs the functions that tests/saved_functions/saved_writer.cc saved to FOLDER, and compares their
+// results with FILE, bit for bit. Links the loader, which has no layers and no optimisers: calls,
+// state, random numbers, derivatives and staged functions do not need them.
 #include <cmath>
 #include <cstdio>
 #include <exception>
