@@ -9,6 +9,9 @@ install(
   LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}"
   FILE_SET HEADERS DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
   FILE_SET generated DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
+if(TARGET etude_load)
+  install(TARGETS etude_load EXPORT EtudeTargets LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+endif()
 get_property(helpers GLOBAL PROPERTY ETUDE_HELPERS)
 if(helpers)
   install(TARGETS ${helpers} RUNTIME DESTINATION "${CMAKE_INSTALL_LIBDIR}")
@@ -16,6 +19,9 @@ endif()
 # All that is installed but the archives for Arm, and nothing else.
 add_custom_target(etude_package)
 add_dependencies(etude_package etude ${helpers})
+if(TARGET etude_load)
+  add_dependencies(etude_package etude_load)
+endif()
 if(TARGET etude_aot_archive)
   add_dependencies(etude_package etude_aot_archive)
 endif()
@@ -37,6 +43,17 @@ write_basic_package_version_file(EtudeConfigVersion.cmake COMPATIBILITY SameMino
 install(FILES "${PROJECT_BINARY_DIR}/EtudeConfig.cmake"
               "${PROJECT_BINARY_DIR}/EtudeConfigVersion.cmake" DESTINATION "${package_dir}")
 
+# etude.pc and etude_load.pc.
 file(RELATIVE_PATH ETUDE_PC_TO_PREFIX "/prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/prefix")
-configure_file(cmake/etude.pc.in etude.pc @ONLY)
-install(FILES "${PROJECT_BINARY_DIR}/etude.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+foreach(library IN ITEMS etude etude_load)
+  set(ETUDE_PC_LIBRARY ${library})
+  set(ETUDE_PC_DESCRIPTION "${PROJECT_DESCRIPTION}")
+  if(library STREQUAL "etude_load")
+    if(NOT TARGET etude_load)
+      continue()
+    endif()
+    set(ETUDE_PC_DESCRIPTION "Loads and runs functions that Etude saved; link it in place of libetude")
+  endif()
+  configure_file(cmake/etude.pc.in ${library}.pc @ONLY)
+  install(FILES "${PROJECT_BINARY_DIR}/${library}.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+endforeach()

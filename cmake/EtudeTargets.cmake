@@ -3,7 +3,8 @@
 #
 # Every source compiles once, into the object library of its folder. Two libraries are linked from
 # all objects: libetude.so, which shows what ETUDE_API marks, and etude_internal, an archive for
-# tests and benchmarks, which may also reach what is hidden.
+# tests and benchmarks, which may also reach what is hidden. libetude_load.so, the loader of saved
+# functions, is linked from some of the same objects.
 set_property(GLOBAL PROPERTY ETUDE_FOLDERS "")
 set_property(GLOBAL PROPERTY ETUDE_HEADERS "")
 set_property(GLOBAL PROPERTY ETUDE_DEPS Threads::Threads)
@@ -103,8 +104,8 @@ function(etude_library)
   endif()
 endfunction()
 
-# Called once, when all folders are known: makes etude (Etude::etude), etude_internal, and
-# etude_records of the folders up to ops: generators need them before what calls ops compiles.
+# Called once, when all folders are known: makes etude (Etude::etude), etude_load (Etude::load), etude_internal,
+# and etude_records of the folders up to ops: generators need them before what calls ops compiles.
 function(etude_link_libraries)
   get_property(folders GLOBAL PROPERTY ETUDE_FOLDERS)
   get_property(headers GLOBAL PROPERTY ETUDE_HEADERS)
@@ -122,27 +123,63 @@ function(etude_link_libraries)
   add_library(etude_records STATIC EXCLUDE_FROM_ALL ${records})
   target_link_libraries(etude_records PUBLIC etude_flags ${deps})
 
-  add_library(etude SHARED ${objects})
-  add_library(Etude::etude ALIAS etude)
-  target_link_libraries(etude PRIVATE etude_flags ${deps})
-  target_compile_features(etude PUBLIC cxx_std_20)
-  # Once loaded it stays: its threads, and threads that are in a call, run on after a dlclose().
-  target_link_options(etude PRIVATE LINKER:--exclude-libs,ALL LINKER:-Bsymbolic-functions LINKER:-z,nodelete
-                      "LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/etude.map")
-  set_target_properties(etude PROPERTIES LINK_DEPENDS "${PROJECT_SOURCE_DIR}/cmake/etude.map")
-  if(NOT SKBUILD)  # a wheel holds no links, so its library has one name
-    set_target_properties(etude PROPERTIES VERSION ${PROJECT_VERSION}
-                                           SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+  etude_shared_library(etude Etude::etude whole "${objects}")
+  if(helpers)
+    add_dependencies(etude_internal ${helpers})
   endif()
-  foreach(helper IN LISTS helpers)
-    add_dependencies(etude ${helper})
-    add_dependencies(etude_internal ${helper})
-  endforeach()
+  set(base "${PROJECT_SOURCE_DIR}")
+  set(generated "${PROJECT_BINARY_DIR}/generated")
   target_sources(
     etude
-    PUBLIC FILE_SET HEADERS BASE_DIRS "${PROJECT_SOURCE_DIR}" FILES ${headers}
-    PUBLIC FILE_SET generated TYPE HEADERS BASE_DIRS "${PROJECT_BINARY_DIR}/generated"
-           FILES "${PROJECT_BINARY_DIR}/generated/etude/version.h")
+    PUBLIC FILE_SET HEADERS BASE_DIRS "${base}" FILES ${headers}
+    PUBLIC FILE_SET generated TYPE HEADERS BASE_DIRS "${generated}" FILES "${generated}/etude/version.h")
+  etude_link_loader("${records}")
+endfunction()
+
+# etude_load (Etude::load) loads and runs saved functions. It is linked from objects of libetude: the folders up to
+# ops, saved, and the files of io that hold tensors. So it has no layers, optimisers, data, kinds, ONNX and
+# ahead-of-time compiling, and none of a few files that only these, Python and tools call. Programs use the headers of
+# libetude; the linker reports a missing function.
+function(etude_link_loader records)
+  if(ETUDE_SANITIZE OR SKBUILD)
+    return()  # with sanitizers several sources of io are one object; the package for Python has libetude
+  endif()
+  set(files "safetensors|safetensors_format|npy|dense_copy|trackable|object_graph|object_match")
+  set(others "parts_operators|dump|diff|line_diff|png_bytes|gradient_check|plan_layout|math_reference")
+  set(objects "$<FILTER:${records},EXCLUDE,/(${others})[.]cc>")
+  set(tensor_files "$<FILTER:$<TARGET_OBJECTS:etude_io>,INCLUDE,/(${files})[.]cc>")
+  etude_shared_library(etude_load Etude::load loader "${objects};$<TARGET_OBJECTS:etude_saved>;${tensor_files}")
+  set_target_properties(etude_load PROPERTIES EXPORT_NAME load)
+  target_link_options(etude_load PRIVATE LINKER:--gc-sections LINKER:--as-needed
+                                         LINKER:-z,pack-relative-relocs)
+  target_include_directories(
+    etude_load INTERFACE "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR};${PROJECT_BINARY_DIR}/generated>"
+                         "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
+endfunction()
+
+# etude_shared_library(TARGET ALIAS KIND OBJECTS): a library for users. A program that links two KINDs would
+# have two registries of ops, so CMake refuses it.
+function(etude_shared_library target alias kind objects)
+  get_property(deps GLOBAL PROPERTY ETUDE_DEPS)
+  get_property(helpers GLOBAL PROPERTY ETUDE_HELPERS)  # started while a program runs
+  list(REMOVE_DUPLICATES deps)
+  add_library(${target} SHARED ${objects})
+  add_library(${alias} ALIAS ${target})
+  target_link_libraries(${target} PRIVATE etude_flags ${deps})
+  target_compile_features(${target} PUBLIC cxx_std_20)
+  # Once loaded it stays: its threads, and threads that are in a call, run on after a dlclose().
+  target_link_options(${target} PRIVATE LINKER:--exclude-libs,ALL LINKER:-Bsymbolic-functions LINKER:-z,nodelete
+                      "LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/etude.map")
+  set_target_properties(
+    ${target} PROPERTIES LINK_DEPENDS "${PROJECT_SOURCE_DIR}/cmake/etude.map" INTERFACE_ETUDE_LIBRARY ${kind}
+                         COMPATIBLE_INTERFACE_STRING ETUDE_LIBRARY)
+  if(NOT SKBUILD)  # a wheel holds no links, so its library has one name
+    set_target_properties(${target} PROPERTIES VERSION ${PROJECT_VERSION}
+                                               SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+  endif()
+  if(helpers)
+    add_dependencies(${target} ${helpers})
+  endif()
 endfunction()
 
 # etude_test(NAME matrix SRCS matrix_test.cc [THREAD_SRCS ..] [DEPS ..] [LABELS ..] [SHARDS n]
@@ -225,19 +262,21 @@ function(etude_test)
   endforeach()
 endfunction()
 
-# etude_program(NAME lenet SRCS lenet.cc [DEPS CLI11::CLI11] [TEST_ARGS --steps 2] [INTERNAL|RECORDS])
+# etude_program(NAME lenet SRCS lenet.cc [DEPS CLI11::CLI11] [TEST_ARGS --steps 2] [INTERNAL|RECORDS|LOADER])
 #
 # A program that sees what a user of the package sees (INTERNAL: all symbols; RECORDS: those of
-# etude_records). With TEST_ARGS, one
+# etude_records; LOADER: what a user of the loader sees). With TEST_ARGS, one
 # CTest test runs it and expects exit status 0; write TEST_ARGS "" for a run without arguments.
 function(etude_program)
-  etude_parse("INTERNAL;RECORDS" "NAME" "SRCS;DEPS;TEST_ARGS" "NAME;SRCS")
+  etude_parse("INTERNAL;RECORDS;LOADER" "NAME" "SRCS;DEPS;TEST_ARGS" "NAME;SRCS")
   add_executable(${arg_NAME} ${arg_SRCS})
   set(library Etude::etude)
   if(arg_INTERNAL)
     set(library etude_internal)
   elseif(arg_RECORDS)
     set(library etude_records)
+  elseif(arg_LOADER)
+    set(library Etude::load)
   endif()
   target_link_libraries(${arg_NAME} PRIVATE ${library} etude_flags ${arg_DEPS})
   if(ETUDE_BUILD_TESTS AND (DEFINED arg_TEST_ARGS OR "TEST_ARGS" IN_LIST arg_KEYWORDS_MISSING_VALUES))

@@ -22,7 +22,8 @@ constexpr std::string_view kKeywords[] = {
     "new",     "not",    "operator", "or",       "private",  "public",  "register", "return",
     "short",   "signed", "sizeof",   "static",   "struct",   "switch",  "template", "this",
     "throw",   "true",   "try",      "typedef",  "typename", "union",   "unsigned", "using",
-    "virtual", "void",   "volatile", "while",    "xor",      "scratch", "inputs",   "outputs"};
+    "virtual", "void",   "volatile", "while",    "xor",      "scratch", "inputs",   "outputs",
+    "state",   "size"};
 
 // The type of an element in C. Half types are their bits; a complex number is two numbers.
 struct CType {
@@ -79,6 +80,17 @@ std::string upper(std::string text) {
   return text;
 }
 
+// For comments: names come from files, and must not end a comment.
+std::string in_comment(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    const bool ends_comment = c == '/' && out.ends_with('*');
+    const bool is_control = static_cast<unsigned char>(c) < 0x20 || c == '\\';
+    out += ends_comment || is_control ? ' ' : c;
+  }
+  return out;
+}
+
 struct Argument {
   std::string name, type, note;
   const ModelFacts::Array* array;
@@ -86,22 +98,29 @@ struct Argument {
 
 struct Arguments {
   std::vector<Argument> inputs, outputs;
+  // Both, for loops over all.
+  std::vector<Argument> all() const {
+    std::vector<Argument> out = inputs;
+    out.insert(out.end(), outputs.begin(), outputs.end());
+    return out;
+  }
 };
-Arguments arguments(const ModelFacts& facts) {
+// Of a model whose last `state` inputs are its state.
+Arguments arguments(const ModelFacts& facts, std::size_t state) {
   Names names;
   names.add(facts.name);
-  const auto list = [&](const std::vector<ModelFacts::Array>& arrays) {
+  const auto list = [&](const std::vector<ModelFacts::Array>& arrays, std::size_t count) {
     std::vector<Argument> out;
-    for (const ModelFacts::Array& array : arrays) {
-      const CType type = c_type(array.type->dtype());
+    for (std::size_t i = 0; i < count; ++i) {
+      const CType type = c_type(arrays[i].type->dtype());
       out.push_back(
-          {names.add(array.name), std::string(type.name), std::string(type.note), &array});
+          {names.add(arrays[i].name), std::string(type.name), std::string(type.note), &arrays[i]});
     }
     return out;
   };
   Arguments out;
-  out.inputs = list(facts.inputs);
-  out.outputs = list(facts.outputs);
+  out.inputs = list(facts.inputs, facts.inputs.size() - state);
+  out.outputs = list(facts.outputs, facts.outputs.size());
   return out;
 }
 
@@ -126,22 +145,20 @@ std::string join(const std::vector<std::string>& parts) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
-constexpr char kCHeader[] =
+constexpr char kCHead[] =
     R"(/* Graph '{graph}', compiled ahead of time by Etude for {isa}. Generated.
  *
-{inputs}{outputs} *
+{arrays} *
  * Arrays are dense, in the order of C, and of {big}_..._COUNT elements; what is written overlaps
  * with nothing that is read. Link with: cc main.c {name}.o -lm -lpthread
  * Calls on several threads at once need scratch memory of their own.
- */
+{notes} */
 #ifndef ETUDE_MODEL_{big}_H
 #define ETUDE_MODEL_{big}_H
 
 #include <stddef.h>
 #include <stdint.h>
-
-{counts}#define {big}_SCRATCH_BYTES ((size_t){scratch}u)
-
+{includes}
 #ifndef ETUDE_STATUS
 #define ETUDE_STATUS
 enum etude_status {{
@@ -158,7 +175,21 @@ enum etude_status {{
 extern "C" {{
 #endif
 
-/* An enum etude_status. The arrays in the order above. */
+)";
+
+constexpr char kCTail[] =
+    R"(#ifdef __cplusplus
+}}
+#endif
+
+#endif
+)";
+
+// One model: its numbers, and its function.
+constexpr char kCModel[] =
+    R"({counts}#define {big}_SCRATCH_BYTES ((size_t){scratch}u)
+
+/* An enum etude_status. The arrays in the order above{then_state}. */
 int {name}_run(const void* const* inputs, void* const* outputs, void* scratch);
 
 /* Why the latest call of this thread failed; "" if it did not. */
@@ -170,11 +201,37 @@ static inline int {name}({params}) {{
   return {name}_run(inputs, outputs, scratch);
 }}
 
-#ifdef __cplusplus
-}}
-#endif
+)";
 
-#endif
+constexpr char kCState[] =
+    R"(/* The state: the content of {name}.state, at an address that is a multiple of 64. At these offsets:
+{list} */
+#define {big}_STATE_BYTES ((size_t){bytes}u)
+
+/* Whether a file of so many bytes has the state of this model: ETUDE_OK, or ETUDE_REFUSED. Ask once,
+ * when the file was read; calls do not. */
+static inline int {name}_state_fits(const void* state, size_t bytes) {{
+  uint32_t layout = 0;
+  if (state == 0) return ETUDE_NULL_POINTER;
+  if (bytes != {big}_STATE_BYTES || memcmp(state, "etudest1", 8) != 0) return ETUDE_REFUSED;
+  memcpy(&layout, (const unsigned char*)state + 8, sizeof(layout));
+  return layout == {layout}u ? ETUDE_OK : ETUDE_REFUSED;
+}}
+
+)";
+
+constexpr char kCSizes[] =
+    R"(/* The most that a size needs. */
+#define {big}_SCRATCH_BYTES ((size_t){scratch}u)
+
+/* Calls {name}_SIZE for one of the sizes {sizes}; ETUDE_REFUSED for another. */
+static inline int {name}(int64_t size, {params}) {{
+  switch (size) {{
+{cases}    default:
+      return ETUDE_REFUSED;
+  }}
+}}
+
 )";
 
 constexpr char kCppHeader[] =
@@ -194,11 +251,7 @@ namespace {name}_model {{
 // Holds the scratch memory: one for each thread.
 class Model {{
  public:
-  // throws: std::runtime_error with what {name}_error() says.
-  void operator()({params}) {{
-    if (::{name}({pointers}) != ETUDE_OK) throw std::runtime_error(::{name}_error());
-  }}
-
+{calls}
  private:
   std::vector<std::byte> scratch_ = std::vector<std::byte>({big}_SCRATCH_BYTES);
 }};
@@ -208,52 +261,191 @@ class Model {{
 #endif
 )";
 
-}  // namespace
+constexpr char kCppCall[] =
+    R"(  // throws: std::runtime_error with the text of {name}_error().
+  void operator()({params}) {{
+    if (::{name}({pointers}) != ETUDE_OK) throw std::runtime_error(::{name}_error());
+  }}
+)";
 
-std::string c_header(const ModelFacts& facts) {
-  const Arguments args = arguments(facts);
-  const std::string& name = facts.name;
-  const std::string big = upper(name);
+// Sizes are known only at the call.
+constexpr char kCppSizes[] =
+    R"(  // throws: std::invalid_argument for a size that is none of {sizes}, and for spans of other
+  //         numbers of elements; std::runtime_error with the text of {name}_SIZE_error().
+  void operator()(std::int64_t size, {params}) {{
+    switch (size) {{
+{cases}      default:
+        throw std::invalid_argument("{name} was compiled for the sizes {sizes}");
+    }}
+  }}
+)";
+
+// C has no arrays without elements.
+std::string array(const std::vector<std::string>& list) {
+  return list.empty() ? std::string("0") : join(list);
+}
+
+// The parameters of the function for one size, without the scratch memory.
+std::vector<std::string> c_parameters(const Arguments& args, bool has_state) {
+  std::vector<std::string> out;
+  for (const Argument& each : args.inputs)
+    out.push_back(fmt::format("const {}* {}", each.type, each.name));
+  for (const Argument& each : args.outputs)
+    out.push_back(fmt::format("{}* {}", each.type, each.name));
+  if (has_state) out.emplace_back("const void* state");
+  return out;
+}
+std::vector<std::string> c_arguments(const Arguments& args, bool has_state) {
+  std::vector<std::string> out;
+  for (const Argument& each : args.all()) out.push_back(each.name);
+  if (has_state) out.emplace_back("state");
+  return out;
+}
+
+std::string c_model(const ModelFacts& model, const StateFacts& state) {
+  const Arguments args = arguments(model, state.arrays.size());
+  const std::string big = upper(model.name);
   std::string counts;
-  std::vector<std::string> params, inputs, outputs;
-  for (const auto* list : {&args.inputs, &args.outputs}) {
-    const bool is_input = list == &args.inputs;
-    for (const Argument& each : *list) {
-      counts +=
-          fmt::format("#define {}_{}_COUNT {}\n", big, upper(each.name), count_in_c(*each.array));
-      params.push_back(fmt::format("{}{}* {}", is_input ? "const " : "", each.type, each.name));
-      (is_input ? inputs : outputs).push_back(each.name);
-    }
+  for (const Argument& each : args.all()) {
+    counts +=
+        fmt::format("#define {}_{}_COUNT {}\n", big, upper(each.name), count_in_c(*each.array));
   }
+  std::vector<std::string> params = c_parameters(args, !state.arrays.empty()), inputs, outputs;
   params.emplace_back("void* scratch");
-  // C has no arrays without elements.
-  const auto array = [](const std::vector<std::string>& list) {
-    return list.empty() ? std::string("0") : join(list);
-  };
+  for (const Argument& each : args.inputs) inputs.push_back(each.name);
+  for (const Argument& each : args.outputs) outputs.push_back(each.name);
+  for (const StateFacts::Array& each : state.arrays) {
+    inputs.push_back(fmt::format("state ? (const unsigned char*)state + {} : 0", each.offset));
+  }
   return fmt::format(
-      fmt::runtime(kCHeader), fmt::arg("graph", facts.graph), fmt::arg("isa", machine_text(facts)),
-      fmt::arg("inputs", describe("input ", args.inputs)),
-      fmt::arg("outputs", describe("output", args.outputs)), fmt::arg("big", big),
-      fmt::arg("name", name), fmt::arg("counts", counts), fmt::arg("scratch", facts.scratch_bytes),
+      fmt::runtime(kCModel), fmt::arg("counts", counts), fmt::arg("big", big),
+      fmt::arg("scratch", model.scratch_bytes), fmt::arg("name", model.name),
+      fmt::arg("then_state", state.arrays.empty() ? "" : ", then those of the state"),
       fmt::arg("params", join(params)), fmt::arg("input_list", array(inputs)),
       fmt::arg("output_list", array(outputs)));
 }
 
-std::string cpp_header(const ModelFacts& facts) {
-  const Arguments args = arguments(facts);
+std::string c_state(const std::string& name, const StateFacts& state) {
+  std::string list;
+  for (const StateFacts::Array& each : state.arrays) {
+    list += fmt::format(" *   {:>8} {}: {}\n", each.offset, in_comment(each.path),
+                        each.type->to_string());
+  }
+  return fmt::format(fmt::runtime(kCState), fmt::arg("name", name), fmt::arg("big", upper(name)),
+                     fmt::arg("list", list), fmt::arg("bytes", state.bytes),
+                     fmt::arg("layout", state.layout));
+}
+
+uint64_t most_scratch(const HeaderFacts& facts) {
+  uint64_t most = 0;
+  for (const ModelFacts& model : facts.models) most = std::max(most, model.scratch_bytes);
+  return most;
+}
+
+std::string c_sizes(const HeaderFacts& facts) {
+  const bool has_state = !facts.state.arrays.empty();
+  const Arguments args = arguments(facts.models[0], facts.state.arrays.size());
+  std::vector<std::string> params = c_parameters(args, has_state);
+  std::vector<std::string> passed = c_arguments(args, has_state);
+  params.emplace_back("void* scratch");
+  passed.emplace_back("scratch");
+  std::string cases;
+  for (std::size_t i = 0; i < facts.sizes.size(); ++i) {
+    cases += fmt::format("    case {}:\n      return {}({});\n", facts.sizes[i],
+                         facts.models[i].name, join(passed));
+  }
+  return fmt::format(fmt::runtime(kCSizes), fmt::arg("big", upper(facts.name)),
+                     fmt::arg("scratch", most_scratch(facts)), fmt::arg("name", facts.name),
+                     fmt::arg("sizes", fmt::format("{}", fmt::join(facts.sizes, ", "))),
+                     fmt::arg("params", join(params)), fmt::arg("cases", cases));
+}
+
+std::string cpp_call(const HeaderFacts& facts) {
+  const Arguments args = arguments(facts.models[0], facts.state.arrays.size());
   std::vector<std::string> params, pointers;
-  for (const auto* list : {&args.inputs, &args.outputs}) {
-    for (const Argument& each : *list) {
-      params.push_back(fmt::format("std::span<{}{}, {}> {}", list == &args.inputs ? "const " : "",
-                                   each.type, count_in_c(*each.array), each.name));
-      pointers.push_back(each.name + ".data()");
-    }
+  for (const Argument& each : args.inputs) {
+    params.push_back(
+        fmt::format("std::span<const {}, {}> {}", each.type, count_in_c(*each.array), each.name));
+  }
+  for (const Argument& each : args.outputs) {
+    params.push_back(
+        fmt::format("std::span<{}, {}> {}", each.type, count_in_c(*each.array), each.name));
+  }
+  for (const Argument& each : args.all()) pointers.push_back(each.name + ".data()");
+  if (!facts.state.arrays.empty()) {
+    params.emplace_back("const void* state");
+    pointers.emplace_back("state");
   }
   pointers.emplace_back("scratch_.data()");
-  return fmt::format(fmt::runtime(kCppHeader), fmt::arg("graph", facts.graph),
-                     fmt::arg("isa", machine_text(facts)), fmt::arg("name", facts.name),
-                     fmt::arg("big", upper(facts.name)), fmt::arg("params", join(params)),
-                     fmt::arg("pointers", join(pointers)));
+  return fmt::format(fmt::runtime(kCppCall), fmt::arg("name", facts.name),
+                     fmt::arg("params", join(params)), fmt::arg("pointers", join(pointers)));
+}
+
+std::string cpp_sizes(const HeaderFacts& facts) {
+  std::string cases;
+  std::vector<std::string> params;
+  for (std::size_t i = 0; i < facts.sizes.size(); ++i) {
+    const std::string& name = facts.models[i].name;
+    const Arguments args = arguments(facts.models[i], facts.state.arrays.size());
+    std::vector<std::string> pointers, wrong;
+    params.clear();
+    for (const Argument& each : args.all()) {
+      const bool is_input = pointers.size() < args.inputs.size();
+      params.push_back(
+          fmt::format("std::span<{}{}> {}", is_input ? "const " : "", each.type, each.name));
+      pointers.push_back(each.name + ".data()");
+      wrong.push_back(fmt::format("{}.size() != {}", each.name, count_in_c(*each.array)));
+    }
+    if (!facts.state.arrays.empty()) {
+      params.emplace_back("const void* state");
+      pointers.emplace_back("state");
+    }
+    pointers.emplace_back("scratch_.data()");
+    cases += fmt::format(
+        "      case {0}:\n        if ({1}) {{\n          throw std::invalid_argument(\"{2}: the "
+        "spans "
+        "have other numbers of elements\");\n        }}\n        if (::{2}({3}) != ETUDE_OK) throw "
+        "std::runtime_error(::{2}_error());\n        break;\n",
+        facts.sizes[i], wrong.empty() ? "false" : fmt::format("{}", fmt::join(wrong, " || ")), name,
+        join(pointers));
+  }
+  return fmt::format(fmt::runtime(kCppSizes), fmt::arg("name", facts.name),
+                     fmt::arg("sizes", fmt::format("{}", fmt::join(facts.sizes, ", "))),
+                     fmt::arg("params", join(params)), fmt::arg("cases", cases));
+}
+
+std::string array_lines(const HeaderFacts& facts) {
+  std::string out;
+  for (const ModelFacts& model : facts.models) {
+    const Arguments args = arguments(model, facts.state.arrays.size());
+    if (!facts.sizes.empty()) out += fmt::format(" * {}:\n", model.name);
+    out += describe("input ", args.inputs) + describe("output", args.outputs);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string c_header(const HeaderFacts& facts) {
+  const bool has_state = !facts.state.arrays.empty();
+  const std::string big = upper(facts.name);
+  std::string out = fmt::format(
+      fmt::runtime(kCHead), fmt::arg("graph", in_comment(facts.models[0].graph)),
+      fmt::arg("isa", machine_text(facts.models[0])), fmt::arg("arrays", array_lines(facts)),
+      fmt::arg("big", big), fmt::arg("name", facts.name),
+      fmt::arg("notes", has_state ? " * The state may be used by several threads at once.\n" : ""),
+      fmt::arg("includes", has_state ? "#include <string.h>\n" : ""));
+  if (has_state) out += c_state(facts.name, facts.state);
+  for (const ModelFacts& model : facts.models) out += c_model(model, facts.state);
+  if (!facts.sizes.empty()) out += c_sizes(facts);
+  return out + fmt::format(fmt::runtime(kCTail));
+}
+
+std::string cpp_header(const HeaderFacts& facts) {
+  return fmt::format(fmt::runtime(kCppHeader), fmt::arg("graph", in_comment(facts.models[0].graph)),
+                     fmt::arg("isa", machine_text(facts.models[0])), fmt::arg("name", facts.name),
+                     fmt::arg("big", upper(facts.name)),
+                     fmt::arg("calls", facts.sizes.empty() ? cpp_call(facts) : cpp_sizes(facts)));
 }
 
 }  // namespace etude::aot

@@ -131,8 +131,8 @@ class PipelineWalk {
   // throws: kOutOfRange for a negative position or a position beyond the end; the errors of stages.
   // The position is then as before.
   void seek(int64_t position);
-  // Returns the exchange of this iteration and one at `position`, which does not throw. throws: as
-  // seek().
+  // Returns a function that exchanges this iteration and an iteration at `position`. The function
+  // does not throw. throws: as seek().
   std::function<void()> prepare_seek(int64_t position);
   Skipped skipped() const;
   const Stage& stage() const { return *stage_; }

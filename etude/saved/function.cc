@@ -15,11 +15,11 @@
 #include "etude/base/check.h"
 #include "etude/core/call/call_scope.h"
 #include "etude/core/context/context.h"
+#include "etude/saved/graph_inputs.h"
 #include "etude/saved/loaded.h"
 #include "etude/saved/match.h"
 #include "etude/saved/saved.h"
 #include "etude/saved/structure.h"
-#include "etude/stage/make_graph.h"
 
 namespace etude::saved {
 namespace {
@@ -183,22 +183,8 @@ bool Function::call_plain(std::span<const Tensor* const> arguments, Tensor& resu
 }
 
 Match Function::match_named(io::NamedTensors& inputs, CallSite where) const {
-  return etude::internal::located("", where, [&] {
-    const SavedFunction& function = program_->content.functions[index_];
-    std::vector<CallLeaf> leaves;
-    for (auto& [name, x] : inputs) {
-      CallLeaf& leaf = leaves.emplace_back();
-      leaf.path = name;
-      leaf.tensor = &x;
-      if (!function.exported) continue;
-      const auto& names = function.exported->inputs;
-      const auto found = std::ranges::find(names, name);
-      ETUDE_REQUIRE(found != names.end(), "function '{}' has no input '{}'. It has: {}",
-                    function.name, name, fmt::join(names, ", "));
-      leaf.path = function.exported->input_paths[static_cast<std::size_t>(found - names.begin())];
-    }
-    return internal::find_graph(*program_, index_, leaves, internal::HostValues::kOfGraph);
-  });
+  return etude::internal::located("", where,
+                                  [&] { return internal::match_named(*program_, index_, inputs); });
 }
 
 io::NamedTensors Function::call_named(const io::NamedTensors& inputs, CallSite where) const {
@@ -220,37 +206,7 @@ io::NamedTensors Function::call_named(const io::NamedTensors& inputs, CallSite w
 GraphRef Function::closed_graph(const io::NamedTensors& inputs, CallSite where) const {
   io::NamedTensors given = inputs;
   const Match match = match_named(given, where);
-  const SavedGraph& saved = *match.graph;
-  const Graph& graph = *match.trace->graph;
-  // By input of the graph: its value, or none for an argument and a key.
-  std::vector<Tensor> fixed(graph.inputs().size());
-  std::size_t next = 0;
-  for (const SavedTensor& x : saved.tensors) {
-    if (x.is_absent) continue;
-    if (x.state >= 0) fixed[next] = internal::variable_at(program_->content, x.state).read(where);
-    ++next;
-  }
-  next += match.trace->keys;
-  for (const SavedUse& use : saved.uses) {
-    if (!use.is_read) continue;
-    fixed[next++] = use.variable >= 0
-                        ? internal::variable_at(program_->content, use.variable).read(where)
-                        : match.variables[static_cast<std::size_t>(use.argument)].read(where);
-  }
-  for (const Tensor& x : match.trace->captures) fixed[next++] = x;
-  std::vector<Graph::Input> open;
-  for (std::size_t i = 0; i < fixed.size(); ++i) {
-    if (!fixed[i].has_value()) open.push_back(graph.inputs()[i]);
-  }
-  const auto results = std::ranges::count(saved.result.is_present, 1);
-  return etude::internal::make_graph(name(), open, [&](std::span<const Tensor> in) {
-    std::vector<Tensor> all = fixed;
-    std::size_t taken = 0;
-    for (Tensor& x : all) x = x.has_value() ? x : in[taken++];
-    std::vector<Tensor> out = interpret(graph, all);
-    out.resize(static_cast<std::size_t>(results));
-    return out;
-  });
+  return internal::own_graph(*program_, index_, match, internal::StateAs::kConstants).graph;
 }
 
 void Function::require_parameters(std::size_t count, CallSite where) const {

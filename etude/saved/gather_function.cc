@@ -193,10 +193,12 @@ void FunctionGatherer::add_graphs(SavedGraph& to, const GivenTrace& given) {
 
 void FunctionGatherer::add_tensors(SavedGraph& to, const etude::internal::Trace& trace) {
   for (std::size_t i = 0; i < trace.key.types.size(); ++i) {
+    const bool is_absent = trace.key.types[i] == nullptr;
+    if (is_absent && i < states_.size()) continue;  // of a bound object: no caller can pass it
     SavedTensor& x = to.tensors.emplace_back();
     if (i < states_.size()) x.state = states_[i];
     x.path = trace.names.tensors[i];
-    x.is_absent = trace.key.types[i] == nullptr;
+    x.is_absent = is_absent;
     x.is_changed = i < trace.in_out.size() && trace.in_out[i] != 0 && !x.is_absent;
   }
 }

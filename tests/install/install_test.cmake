@@ -50,6 +50,39 @@ run(${CMAKE_COMMAND} --build "${root}/consumer")
 run("${root}/consumer/consumer")
 expect_version()
 
+# A process that links the loader alone runs what another process saved.
+function(expect_loaded program)
+  file(REMOVE_RECURSE "${root}/saved")
+  file(MAKE_DIRECTORY "${root}/saved")
+  run("${BUILD_DIR}/bin/saved_writer" "${root}/saved/net" "${root}/saved/values.safetensors")
+  run("${program}" "${root}/saved/net" "${root}/saved/values.safetensors")
+  if(NOT output STREQUAL "loaded\n")
+    message(FATAL_ERROR "the program with the loader printed: ${output}")
+  endif()
+  file(GET_RUNTIME_DEPENDENCIES EXECUTABLES "${program}" RESOLVED_DEPENDENCIES_VAR libraries)
+  list(FILTER libraries INCLUDE REGEX "libetude|LLVM|dnnl")
+  if(NOT libraries MATCHES "^[^;]*/libetude_load\\.so[0-9.]*$")
+    message(FATAL_ERROR "the program with the loader needs: ${libraries}")
+  endif()
+endfunction()
+expect_loaded("${root}/consumer/loads")
+
+# Two libraries would be two registries of ops.
+file(MAKE_DIRECTORY "${root}/both")
+file(WRITE "${root}/both/CMakeLists.txt"
+     "cmake_minimum_required(VERSION 3.25)
+project(both LANGUAGES CXX)
+find_package(Etude 0.1 REQUIRED)
+add_executable(both ${CMAKE_CURRENT_LIST_DIR}/consumer/consumer.cc)
+target_link_libraries(both PRIVATE Etude::etude Etude::load)
+")
+execute_process(COMMAND ${CMAKE_COMMAND} -S "${root}/both" -B "${root}/both/build" -G Ninja
+                        -DCMAKE_CXX_COMPILER=${CXX} "-DCMAKE_PREFIX_PATH=${prefix}"
+                RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
+if(status EQUAL 0 OR NOT output MATCHES "ETUDE_LIBRARY")
+  message(FATAL_ERROR "CMake accepted a program that links both libraries: ${output}")
+endif()
+
 # What makes code is a program, which has to be found beside the library; without it there is no code.
 if(CODEGEN)
   set(ENV{ETUDE_TIER} 2)
@@ -84,4 +117,9 @@ if(PKG_CONFIG)
       "-Wl,-rpath,${prefix}/${LIBDIR}")
   run("${root}/by_pkg_config")
   expect_version()
+  run(${PKG_CONFIG} --cflags --libs etude_load)
+  separate_arguments(flags UNIX_COMMAND "${output}")
+  run(${CXX} "${CMAKE_CURRENT_LIST_DIR}/consumer/loads.cc" -o "${root}/loads_by_pkg_config" ${flags}
+      "-Wl,-rpath,${prefix}/${LIBDIR}")
+  expect_loaded("${root}/loads_by_pkg_config")
 endif()

@@ -59,6 +59,24 @@ TEST_F(SavedExports, NamedInputsAndAFlatMapOfOutputs) {
       ErrorCode::kInvalidArgument, {"function 'two' has no input 'y'. It has: x"});
 }
 
+// A layer without a bias: no caller can pass a tensor that the bound object lacks.
+TEST_F(SavedExports, AbsentTensorsOfBoundObjectsAreNoInputs) {
+  nn::Dense layer(2, 3, {.bias = false});
+  const auto f = function([](const nn::Dense& l, const Tensor& x) { return l(x); },
+                          {.arg_names = {"layer", "x"}});
+  const Tensor x = ones({4, 2});
+  const Tensor expected = f(layer, x);
+  saved::save(path("f"), {{"f", saved::bind(f, layer)}}, {.signatures = {"f"}});
+  const saved::Program program = saved::load(path("f"));
+  const saved::Function loaded = program.function("f");
+  EXPECT_EQ(loaded.signatures()[0].to_string(), "(x: float32[4,2])");
+  EXPECT_EQ(program.signatures()[0].inputs, std::vector<std::string>{"x"});
+  EXPECT_TRUE(same_value(loaded.as<Tensor(const Tensor&)>()(x), expected));
+  EXPECT_TRUE(same_value(loaded.call_named({{"x", x}}).at("output"), expected));
+  saved::save(path("again"), program);
+  EXPECT_EQ(saved::load(path("again")).signatures()[0].inputs, std::vector<std::string>{"x"});
+}
+
 // spec: SV-07.c
 TEST_F(SavedExports, NestedAndHostOutputsAreRefused) {
   const auto nested = function(

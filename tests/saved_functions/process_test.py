@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""process_test.py WRITER READER ETUDE: one process saves functions, others load them, run them and train them."""
+"""process_test.py WRITER READER ETUDE [LOADER]: one process saves functions, others load, run and train them."""
 # spec: SV-01.d
 import array
 import json
@@ -46,11 +46,13 @@ def read_npy(file):
 
 
 def main():
-    writer, reader, etude = sys.argv[1:]
+    writer, reader, etude = sys.argv[1:4]
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         net, values = str(folder / "net"), str(folder / "values.safetensors")
         run(writer, net, values)
+        if len(sys.argv) > 4:  # a program that links the loader alone
+            assert run(sys.argv[4], net, values) == "loaded\n"
         known = tensors(values)
         x, y = folder / "x.npy", folder / "y.npy"
         write_npy(x, *known["x"])
@@ -96,7 +98,7 @@ def main():
         refused = run(etude, "run", net, "--function", "train", "--input", str(x), status=1)
         assert "has 2 inputs: x, labels. Name the input: --input x=" in refused, refused
         refused = run(etude, "inspect", str(folder / "none"), status=1)
-        assert "there are no saved functions in" in refused, refused
+        assert refused == f"etude: '{folder}/none' does not exist. Is the path right?\n", refused
 
 
 if __name__ == "__main__":

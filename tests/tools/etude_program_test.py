@@ -96,8 +96,8 @@ class EtudeTest(unittest.TestCase):
             self.assertFalse(os.path.exists(self.path("out")))
 
     def test_unknown_commands_name_the_known_ones(self):
-        for words, want in ((["bogus"], "etude: 'bogus' is no command. There are: ops, compile, convert, graph, kinds, profile, run, inspect"),
-                            ([], "etude: a command is missing. There are: ops, compile, convert, graph, kinds, profile, run, inspect"),
+        for words, want in ((["bogus"], "etude: 'bogus' is no command. There are: ops, compile, convert, diff, graph, inspect, kinds, profile, run"),
+                            ([], "etude: a command is missing. There are: ops, compile, convert, diff, graph, inspect, kinds, profile, run"),
                             (["ops", "bogus"], "etude ops: 'bogus' is no command. There are: list, show, run"),
                             (["graph", "shwo"], "etude graph: 'shwo' is no command. There are: show, diff, plan, convert, run"),
                             (["ops"], "etude ops: a command is missing. There are: list, show, run")):

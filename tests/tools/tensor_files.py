@@ -3,7 +3,7 @@
 import json
 import struct
 
-SIZES = {"F32": ("f", 4), "F64": ("d", 8), "I32": ("i", 4)}
+SIZES = {"F32": ("f", 4), "F64": ("d", 8), "I32": ("i", 4), "I64": ("q", 8)}
 
 
 def write_file(path, tensors):

@@ -1,21 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/etude/compile_command.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "etude/aot/compile_model.h"
 #include "etude/aot/header_text.h"
+#include "etude/aot/state_file.h"
 #include "etude/base/check.h"
 #include "etude/files/atomic_file.h"
 #include "etude/saved/saved.h"
+#include "tools/etude/compile_saved.h"
 #include "tools/etude/graph_command.h"
-#include "tools/etude/saved_command.h"
 
 namespace etude::tools {
 namespace {
@@ -24,7 +27,8 @@ namespace fs = std::filesystem;
 
 struct CompileOptions {
   std::string file, output, name, function, isa = "best", target = "host";
-  int64_t size = 1;
+  std::vector<int64_t> sizes = {1};
+  bool state_file = false, state_only = false;
 };
 
 void write(const fs::path& file, const std::string& text) {
@@ -33,27 +37,55 @@ void write(const fs::path& file, const std::string& text) {
   out.commit();
 }
 
-GraphRef graph_of(const CompileOptions& options) {
-  return saved::is_saved(options.file)
-             ? load_saved_graph(options.file, options.function, options.size)
-             : load_graph(options.file);
+SavedModels models_of(const CompileOptions& options) {
+  if (saved::is_saved(options.file)) {
+    return saved_models(options.file, options.function, options.sizes,
+                        options.state_file || options.state_only);
+  }
+  ETUDE_REQUIRE(options.sizes.size() == 1 && !options.state_file && !options.state_only,
+                "'{}' is no folder of saved functions: a graph has one size and no state. Leave "
+                "--size, --state-file and --state-only out",
+                options.file);
+  SavedModels out;
+  out.graphs.push_back(load_graph(options.file));
+  return out;
+}
+
+void write_state(const std::string& file, const aot::State& state) {
+  const std::string bytes = aot::state_file(state);
+  write(file, bytes);
+  fmt::print("{}: {} bytes, {} arrays\n", file, bytes.size(), state.size());
 }
 
 void compile(const CompileOptions& options) {
-  const GraphRef graph = graph_of(options);
+  const SavedModels models = models_of(options);
   const fs::path stem = options.output;
-  const std::string name = options.name.empty() ? stem.filename().string() : options.name;
+  if (options.state_only) return write_state(stem.string() + ".state", models.state);
+  aot::HeaderFacts facts;
+  facts.name = options.name.empty() ? stem.filename().string() : options.name;
+  facts.state = aot::state_facts(models.state);
+  if (models.graphs.size() > 1) facts.sizes = options.sizes;
   const bool is_arm64 = options.target == "arm64";
   const aot::KernelArchives archives(is_arm64 ? aot::Machine::kArm64 : aot::Machine::kThis);
   aot::ModelCompiler compiler(archives);
-  const aot::ModelFacts facts = compiler.add(name, *graph);
+  uint64_t scratch = 0;
+  for (std::size_t i = 0; i < models.graphs.size(); ++i) {
+    const std::string name =
+        facts.sizes.empty() ? facts.name : fmt::format("{}_{}", facts.name, facts.sizes[i]);
+    aot::ModelFacts& model = facts.models.emplace_back(compiler.add(name, *models.graphs[i]));
+    for (std::size_t k = 0; k < models.outputs.size() && k < model.outputs.size(); ++k) {
+      model.outputs[k].name = models.outputs[k];
+    }
+    scratch = std::max(scratch, model.scratch_bytes);
+  }
   const std::string object = compiler.finish();
   write(stem.string() + ".o", object);
   write(stem.string() + ".h", aot::c_header(facts));
   write(stem.string() + ".hpp", aot::cpp_header(facts));
   fmt::print("{0}.o {0}.h {0}.hpp: {1} bytes, {2} inputs, {3} outputs, {4} bytes of scratch, {5}\n",
-             stem.string(), object.size(), facts.inputs.size(), facts.outputs.size(),
-             facts.scratch_bytes, internal::name(facts.isa));
+             stem.string(), object.size(), facts.models[0].inputs.size() - models.state.size(),
+             facts.models[0].outputs.size(), scratch, internal::name(facts.models[0].isa));
+  if (options.state_file) write_state(stem.string() + ".state", models.state);
 }
 
 }  // namespace
@@ -67,9 +99,20 @@ void add_compile_command(CLI::App& app) {
                    "a graph, as text or bytes, or a folder of saved functions")
       ->required();
   command->add_option("--function", options->function, "which function of a folder of several");
-  command->add_option("--size", options->size, "of a folder: the open sizes, such as the batch")
+  command
+      ->add_option("--size", options->sizes,
+                   "of a folder: the open sizes, such as the batch; several, 1,8,32, are one "
+                   "function that takes the size")
+      ->delimiter(',')
       ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+      ->default_str("1");
+  CLI::Option* state_file = command->add_flag(
+      "--state-file", options->state_file,
+      "of a folder: writes the state to MODEL.state, which the function takes as an argument");
+  command
+      ->add_flag("--state-only", options->state_only,
+                 "writes MODEL.state only: new weights for a function compiled with --state-file")
+      ->excludes(state_file);
   command->add_option("-o,--output", options->output, "MODEL: writes MODEL.o, MODEL.h, MODEL.hpp")
       ->required();
   command->add_option("--name", options->name, "of the function; that of the file otherwise");
@@ -92,6 +135,10 @@ void add_compile_command(CLI::App& app) {
             options->isa));
       }
       options->isa = "portable";
+    }
+    std::ranges::sort(options->sizes);
+    if (std::ranges::adjacent_find(options->sizes) != options->sizes.end()) {
+      throw CLI::ValidationError("--size names a size twice");
     }
     // Before a kernel is chosen: the setting is read once.
     if (options->isa != "best") ::setenv("ETUDE_ISA", options->isa.c_str(), 1);

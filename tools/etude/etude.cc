@@ -17,7 +17,9 @@
 #include "etude/core/op/registry.h"
 #include "tools/etude/compile_command.h"
 #include "tools/etude/convert_command.h"
+#include "tools/etude/diff_command.h"
 #include "tools/etude/graph_command.h"
+#include "tools/etude/inspect_command.h"
 #include "tools/etude/kinds_command.h"
 #include "tools/etude/run_op.h"
 #include "tools/etude/saved_command.h"
@@ -224,10 +226,12 @@ int run_program(int argc, char** argv) {
   add_ops_commands(app, options, names_only, shown);
   add_compile_command(app);
   add_convert_command(app);
+  add_diff_command(app);
   add_graph_commands(app);
+  add_inspect_command(app);
   add_kinds_command(app);
   add_profile_command(app, profiled);
-  add_saved_commands(app);
+  add_run_command(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::RuntimeError& error) {  // a command that fails by its status
@@ -235,9 +239,12 @@ int run_program(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     const bool is_help = error.get_exit_code() == 0;
     const std::string text = is_help ? "" : missing_command(app, argc, argv);
-    if (text.empty()) return app.exit(error);
-    fmt::print(stderr, "{}\n", text);
-    return error.get_exit_code();
+    if (!text.empty()) {
+      fmt::print(stderr, "{}\n", text);
+      return error.get_exit_code();
+    }
+    const int status = app.exit(error);
+    return status != 0 && app.got_subcommand("diff") ? kDiffError : status;
   } catch (const std::exception& error) {
     fmt::print(stderr, "etude: {}\n", error.what());
     return 1;

@@ -23,6 +23,7 @@
 #include "etude/passes/decisions.h"
 #include "etude/passes/pipeline.h"
 #include "etude/plan/plan.h"
+#include "tools/etude/diff_command.h"
 #include "tools/etude/plan_html.h"
 
 namespace etude::tools {
@@ -46,15 +47,17 @@ auto read_file(const std::string& file, const F& fn) {
   }
 }
 
+std::vector<NamedGraph> graphs_in(std::string_view bytes) {
+  if (is_binary_graph(bytes) || is_symbolic_binary(bytes)) return read_binary_graphs(bytes);
+  GraphRef graph = parse_graph(bytes);
+  std::vector<NamedGraph> out;
+  out.push_back({graph->name(), std::move(graph)});
+  return out;
+}
+
 // The graph of this name in a file; without a name the only graph.
 NamedGraph find_graph(std::string_view bytes, const std::string& name) {
-  std::vector<NamedGraph> all;
-  if (is_binary_graph(bytes) || is_symbolic_binary(bytes)) {
-    all = read_binary_graphs(bytes);
-  } else {
-    GraphRef graph = parse_graph(bytes);
-    all.push_back({graph->name(), std::move(graph)});
-  }
+  std::vector<NamedGraph> all = graphs_in(bytes);
   std::vector<std::string> names;
   for (const NamedGraph& each : all) names.push_back(fmt::format("'{}'", each.name));
   ETUDE_REQUIRE(!name.empty() || all.size() == 1,
@@ -92,54 +95,22 @@ void show(const GraphOptions& options) {
   }
 }
 
-// As of the program diff: 1 for graphs that differ.
 void compare(const GraphOptions& options) {
-  const std::string text =
-      diff(*load_graph(options.file, options.name), *load_graph(options.other, options.name));
-  fmt::print("{}", text);
-  if (!text.empty()) throw CLI::RuntimeError(1);
-}
-
-// How a file of tensors names the inputs: by their names; where several inputs have one name, by
-// that and their place among them, "x/0", "x/1".
-std::vector<std::string> input_names(const Graph& graph) {
-  std::vector<std::string> out;
-  for (const Graph::Input& input : graph.inputs()) {
-    const auto is_same = [&](const Graph::Input& other) { return other.name == input.name; };
-    const auto count = std::ranges::count_if(graph.inputs(), is_same);
-    const auto before = std::ranges::count_if(graph.inputs().first(out.size()), is_same);
-    out.push_back(count == 1 ? input.name : fmt::format("{}/{}", input.name, before));
-  }
-  return out;
-}
-
-std::vector<Tensor> load_inputs(const Graph& graph, const std::string& file) {
-  const std::vector<std::string> names = input_names(graph);
-  io::NamedTensors given;
-  if (!file.empty()) given = io::load_safetensors(file).tensors;
-  std::vector<Tensor> out;
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    const auto found = given.find(names[i]);
-    ETUDE_REQUIRE(
-        found != given.end(),
-        "input '{}' of graph '{}' is missing: there is no tensor of that name, {}, in --inputs",
-        names[i], graph.name(), graph.inputs()[i].type->to_string());
-    out.push_back(found->second);
-  }
-  // A misspelt input must not pass for another.
-  for (const auto& entry : given) {
-    ETUDE_REQUIRE(std::ranges::find(names, entry.first) != names.end(),
-                  "graph '{}' has no input '{}'. There are: {}", graph.name(), entry.first,
-                  fmt::join(names, ", "));
-  }
-  return out;
+  end_with_status([&] {
+    const std::string text =
+        diff(*load_graph(options.file, options.name), *load_graph(options.other, options.name));
+    fmt::print("{}", text);
+    return !text.empty();
+  });
 }
 
 void run(const GraphOptions& options) {
   const NamedGraph named = load_named(options.file, options.name);
   // The names of inputs are the same at all sizes.
   const Graph& names = named.graph ? *named.graph : *named.symbolic->graphs().front();
-  const std::vector<Tensor> given = load_inputs(names, options.inputs);
+  io::NamedTensors tensors;
+  if (!options.inputs.empty()) tensors = io::load_safetensors(options.inputs).tensors;
+  const std::vector<Tensor> given = graph_inputs(names, tensors);
   const std::vector<Tensor> results =
       interpret(named.graph ? *named.graph : *named.symbolic->graph_for(given), given);
   io::NamedTensors out;
@@ -193,6 +164,39 @@ void plan(const GraphOptions& options) {
 }
 
 }  // namespace
+
+std::vector<std::string> graph_input_names(const Graph& graph) {
+  std::vector<std::string> out;
+  for (const Graph::Input& input : graph.inputs()) {
+    const auto is_same = [&](const Graph::Input& other) { return other.name == input.name; };
+    const auto count = std::ranges::count_if(graph.inputs(), is_same);
+    const auto before = std::ranges::count_if(graph.inputs().first(out.size()), is_same);
+    out.push_back(count == 1 ? input.name : fmt::format("{}/{}", input.name, before));
+  }
+  return out;
+}
+
+std::vector<Tensor> graph_inputs(const Graph& graph, const io::NamedTensors& given) {
+  const std::vector<std::string> names = graph_input_names(graph);
+  std::vector<Tensor> out;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const auto found = given.find(names[i]);
+    ETUDE_REQUIRE(
+        found != given.end(),
+        "input '{}' of graph '{}' is missing: there is no tensor of that name, {}, in --inputs",
+        names[i], graph.name(), graph.inputs()[i].type->to_string());
+    out.push_back(found->second);
+  }
+  // A misspelt input must not pass for another.
+  for (const auto& entry : given) {
+    ETUDE_REQUIRE(std::ranges::find(names, entry.first) != names.end(),
+                  "graph '{}' has no input '{}'. There are: {}", graph.name(), entry.first,
+                  fmt::join(names, ", "));
+  }
+  return out;
+}
+
+std::vector<NamedGraph> load_graphs(const std::string& file) { return read_file(file, graphs_in); }
 
 GraphRef load_graph(const std::string& file, const std::string& name) {
   return read_file(file, [&](std::string_view bytes) {

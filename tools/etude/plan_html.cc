@@ -12,6 +12,7 @@
 #include "etude/files/xml_text.h"
 #include "etude/graph/text/names.h"
 #include "etude/passes/decisions.h"
+#include "tools/etude/html_text.h"
 
 namespace etude::tools {
 namespace {
@@ -20,23 +21,6 @@ using internal::FusedCall;
 
 constexpr int kWidth = 250, kLine = 16, kGapX = 40, kGapY = 56, kMargin = 30;
 constexpr std::size_t kMostText = 36;  // characters in a box
-
-std::string shortened(std::string text) {
-  if (text.size() <= kMostText) return text;
-  return text.substr(0, kMostText - 3) + "...";
-}
-
-std::string bytes_text(int64_t bytes) {
-  if (bytes < 10'000) return fmt::format("{} B", bytes);
-  if (bytes < 10'000'000) return fmt::format("{:.0f} kB", static_cast<double>(bytes) / 1e3);
-  return fmt::format("{:.0f} MB", static_cast<double>(bytes) / 1e6);
-}
-
-std::string line_of(CallSite where) {
-  if (!where.known()) return "";
-  const std::string_view file = where.file;
-  return fmt::format("{}:{}", file.substr(file.rfind('/') + 1), where.line);
-}
 
 // An input, a node or an output of the graph.
 struct Box {
@@ -107,7 +91,7 @@ runs of small calls that become one function. Edges: how much is read.</p>
     for (std::size_t i = 0; i < graph_.size(); ++i) {
       const Graph::Node node = graph_.node(i);
       Box box{Box::Kind::kNode,
-              shortened(fmt::format("{} {}", node.op.name(), line_of(node.where)))};
+              shortened(fmt::format("{} {}", node.op.name(), line_of(node.where)), kMostText)};
       if (node.results > 0 && graph_.type(node.first_result) != nullptr) {
         box.type = graph_.type(node.first_result)->to_string();
       }
@@ -115,7 +99,8 @@ runs of small calls that become one function. Edges: how much is read.</p>
         box.kind = Box::Kind::kFused;
         box.title = fmt::format("{} calls in one sweep", parts->second.size());
         for (const FusedCall& part : parts->second) {
-          box.parts.push_back(shortened(fmt::format("{} {}", part.op, line_of(part.where))));
+          box.parts.push_back(
+              shortened(fmt::format("{} {}", part.op, line_of(part.where)), kMostText));
         }
       }
       connect(node.operands, boxes_.size(), box.rank);

@@ -34,24 +34,10 @@ namespace {
 namespace fs = std::filesystem;
 
 struct RunOptions {
-  std::string folder, function, inputs, output;
-  std::vector<std::string> input;
+  std::string folder, function, output;
+  NamedInputs inputs;
   bool training = false;
 };
-
-// The names of its inputs in its exported signature; without a signature, their paths.
-std::vector<std::string> input_names(const saved::Program& program, const saved::Function& f) {
-  for (const saved::ExportedSignature& exported : program.signatures()) {
-    if (exported.function == f.name()) return exported.inputs;
-  }
-  std::vector<std::string> out;
-  const std::vector<saved::GraphSignature> signatures = f.signatures();
-  if (signatures.empty()) return out;
-  for (const saved::Port& port : signatures[0].inputs) {
-    if (port.kind == saved::Port::Kind::kTensor) out.push_back(port.name);
-  }
-  return out;
-}
 
 // "--input x.npy" for a lone input; else "--input image=x.npy".
 void add_input(io::NamedTensors& to, const std::string& text, const std::vector<std::string>& names,
@@ -87,77 +73,50 @@ void write(const io::NamedTensors& results, const std::string& output) {
 void run(const RunOptions& options) {
   const saved::Program program = saved::load(options.folder);
   const saved::Function f = chosen_function(program, options.function);
-  io::NamedTensors inputs;
-  if (!options.inputs.empty()) inputs = io::load_safetensors(options.inputs).tensors;
-  const std::vector<std::string> names = input_names(program, f);
-  for (const std::string& each : options.input) add_input(inputs, each, names, f.name());
+  const io::NamedTensors inputs = read_inputs(options.inputs, named_inputs(program, f), f.name());
   const PhaseScope phase(options.training ? Phase::kTraining : Phase::kInference);
   write(f.call_named(inputs), options.output);
 }
 
-void inspect(const std::string& folder, const std::string& function) {
-  const saved::Program program = saved::load(folder);
-  if (function.empty()) {
-    fmt::print("{}", program.to_string());
-    return;
-  }
-  const saved::Function f = program.function(function);
-  fmt::print("{}", f.explain());
-  for (const GraphFunction& graph : f.graphs()) fmt::print("\n{}", graph.to_string());
-}
-
-// Zeros of the type "float32[n,784]", in which a letter is an open size.
-Tensor zeros_of(const std::string& type, int64_t size) {
-  const std::size_t bracket = type.find('[');
-  const std::optional<DType> dtype = dtype_named(type.substr(0, bracket));
-  std::vector<int64_t> sizes;
-  std::istringstream text(bracket == type.npos ? "" : type.substr(bracket + 1));
-  for (std::string part; std::getline(text, part, ',');) {
-    const bool is_number = !part.empty() && part[0] >= '0' && part[0] <= '9';
-    if (part != "]") sizes.push_back(is_number ? std::stoll(part) : size);
-  }
-  ETUDE_CHECK(dtype.has_value(), "'{}' is no type", type);
-  return zeros(sizes, {.dtype = *dtype});
-}
-
 }  // namespace
 
-GraphRef load_saved_graph(const std::string& folder, const std::string& function, int64_t size) {
-  const saved::Program program = saved::load(folder);
-  const saved::Function f = chosen_function(program, function);
-  const std::vector<saved::GraphSignature> signatures = f.signatures();
-  ETUDE_REQUIRE_CODE(kFailedPrecondition, !signatures.empty(),
-                     "function '{}' was saved without a graph. Call it once before it is saved",
-                     f.name());
-  const std::vector<std::string> names = input_names(program, f);
-  io::NamedTensors inputs;
-  std::size_t next = 0;
-  for (const saved::Port& port : signatures[0].inputs) {
-    if (port.kind != saved::Port::Kind::kTensor) continue;
-    const std::string& name = names[next++];
-    if (port.type != "absent") inputs.emplace(name, zeros_of(port.type, size));
-  }
-  return f.closed_graph(inputs);
+void add_input_options(CLI::App& command, NamedInputs& to, const std::string& meaning) {
+  command.add_option("--input", to.input, meaning);
+  command.add_option("--inputs", to.inputs, "safetensors file with the inputs by name");
 }
 
-void add_saved_commands(CLI::App& app) {
+io::NamedTensors read_inputs(const NamedInputs& from, const std::vector<std::string>& names,
+                             const std::string& function) {
+  io::NamedTensors out;
+  if (!from.inputs.empty()) out = io::load_safetensors(from.inputs).tensors;
+  for (const std::string& each : from.input) add_input(out, each, names, function);
+  return out;
+}
+
+std::vector<std::string> named_inputs(const saved::Program& program, const saved::Function& f) {
+  for (const saved::ExportedSignature& exported : program.signatures()) {
+    if (exported.function == f.name()) return exported.inputs;
+  }
+  std::vector<std::string> out;
+  const std::vector<saved::GraphSignature> signatures = f.signatures();
+  if (signatures.empty()) return out;
+  for (const saved::Port& port : signatures[0].inputs) {
+    if (port.kind == saved::Port::Kind::kTensor) out.push_back(port.name);
+  }
+  return out;
+}
+
+void add_run_command(CLI::App& app) {
   const auto options = std::make_shared<RunOptions>();
-  CLI::App* run_command = app.add_subcommand("run", "runs a saved function on tensors from files");
-  run_command->add_option("FOLDER", options->folder, "as saved::save() writes it")->required();
-  run_command->add_option("--function", options->function, "which function, if there are several");
-  run_command->add_option("--input", options->input,
-                          "FILE.npy, or NAME=FILE.npy for each of several inputs");
-  run_command->add_option("--inputs", options->inputs, "safetensors file with the inputs by name");
-  run_command->add_option(
-      "--output", options->output,
-      "FILE.npy for a lone result, FILE.safetensors for all; printed otherwise");
-  run_command->add_flag("--training", options->training, "in the training phase");
-  run_command->callback([options] { run(*options); });
-  CLI::App* inspect_command =
-      app.add_subcommand("inspect", "the functions, state and assets of a saved folder");
-  inspect_command->add_option("FOLDER", options->folder, "as saved::save() writes it")->required();
-  inspect_command->add_option("--function", options->function, "the graphs of this function");
-  inspect_command->callback([options] { inspect(options->folder, options->function); });
+  CLI::App* command = app.add_subcommand("run", "runs a saved function on tensors from files");
+  command->add_option("FOLDER", options->folder, "as saved::save() writes it")->required();
+  command->add_option("--function", options->function, "which function, if there are several");
+  add_input_options(*command, options->inputs,
+                    "FILE.npy, or NAME=FILE.npy for each of several inputs");
+  command->add_option("--output", options->output,
+                      "FILE.npy for a lone result, FILE.safetensors for all; printed otherwise");
+  command->add_flag("--training", options->training, "in the training phase");
+  command->callback([options] { run(*options); });
 }
 
 }  // namespace etude::tools

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// `etude run` and `etude inspect`: folders of saved functions (etude/saved/saved.h).
+// `etude run`: functions of a saved folder (etude/saved/saved.h). Also the parts of this command
+// that other commands share.
 #pragma once
 
-#include <cstdint>
 #include <string>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 
-#include "etude/graph/graph.h"
+#include "etude/io/safetensors.h"
 #include "etude/saved/program.h"
 
 namespace etude::tools {
@@ -15,10 +16,23 @@ namespace etude::tools {
 // The function of this name; without a name, the only function.
 saved::Function chosen_function(const saved::Program& program, const std::string& name);
 
-// The graph of a saved function with its state in it, for `etude compile`. Open sizes are `size`.
-GraphRef load_saved_graph(const std::string& folder, const std::string& function, int64_t size);
+// The options --input and --inputs: files with the inputs of a function.
+struct NamedInputs {
+  std::vector<std::string> input;
+  std::string inputs;
+  bool empty() const { return input.empty() && inputs.empty(); }
+};
+void add_input_options(CLI::App& command, NamedInputs& to, const std::string& meaning);
+// Reads the files. `names` are the inputs of `function`.
+// throws: kInvalidArgument for a file without a name where the function has several inputs, and for
+//         an input that is given twice; the errors of reading the files.
+io::NamedTensors read_inputs(const NamedInputs& from, const std::vector<std::string>& names,
+                             const std::string& function);
+// The names of the inputs of a function in its exported signature; without a signature, their
+// paths.
+std::vector<std::string> named_inputs(const saved::Program& program, const saved::Function& f);
 
-// Adds both commands with all that they do.
-void add_saved_commands(CLI::App& app);
+// Adds the command with all that it does.
+void add_run_command(CLI::App& app);
 
 }  // namespace etude::tools

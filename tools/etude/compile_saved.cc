@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/etude/compile_saved.h"
+
+#include <algorithm>
+#include <optional>
+#include <sstream>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "etude/base/check.h"
+#include "etude/io/safetensors.h"
+#include "etude/ops.h"
+#include "etude/saved/graph_inputs.h"
+
+namespace etude::tools {
+namespace {
+
+using saved::internal::Loaded;
+using saved::internal::Match;
+using saved::internal::SavedFunction;
+using saved::internal::SavedGraph;
+
+std::size_t chosen(const Loaded& loaded, const std::string& name) {
+  const std::vector<SavedFunction>& all = loaded.content.functions;
+  std::vector<std::string> names;
+  for (const SavedFunction& each : all) names.push_back(each.name);
+  ETUDE_REQUIRE(!name.empty() || names.size() == 1,
+                "this folder has {} functions: {}. Choose one by --function", names.size(),
+                fmt::join(names, ", "));
+  const auto found = name.empty() ? names.begin() : std::ranges::find(names, name);
+  ETUDE_REQUIRE_CODE(kNotFound, found != names.end(),
+                     "this folder has no function '{}'. There are: {}", name,
+                     fmt::join(names, ", "));
+  const auto at = static_cast<std::size_t>(found - names.begin());
+  ETUDE_REQUIRE_CODE(kFailedPrecondition, !all[at].graphs.empty(),
+                     "function '{}' was saved without a graph. Call it once before it is saved",
+                     all[at].name);
+  return at;
+}
+
+// Zeros of the type "float32[n,784]", in which a letter is an open size.
+Tensor zeros_of(const std::string& type, int64_t size) {
+  const std::size_t bracket = type.find('[');
+  const std::optional<DType> dtype = dtype_named(type.substr(0, bracket));
+  std::vector<int64_t> sizes;
+  std::istringstream text(bracket == type.npos ? "" : type.substr(bracket + 1));
+  for (std::string part; std::getline(text, part, ',');) {
+    const bool is_number = !part.empty() && part[0] >= '0' && part[0] <= '9';
+    if (part != "]") sizes.push_back(is_number ? std::stoll(part) : size);
+  }
+  ETUDE_CHECK(dtype.has_value(), "'{}' is no type", type);
+  return zeros(sizes, {.dtype = *dtype});
+}
+
+// Tensors of the types of the first graph, by the names that a call takes.
+io::NamedTensors sample(const Loaded& loaded, const SavedFunction& function, int64_t size) {
+  const SavedGraph& graph = function.graphs.front();
+  io::NamedTensors out;
+  std::size_t next = 0;
+  for (const saved::Port& port : saved::internal::signature_of(loaded.content, graph).inputs) {
+    if (port.kind != saved::Port::Kind::kTensor) continue;
+    const std::string& name = function.exported ? function.exported->inputs[next] : port.name;
+    ++next;
+    if (port.type != "absent") out.emplace(name, zeros_of(port.type, size));
+  }
+  return out;
+}
+
+std::vector<std::string> names_of_results(const Loaded& loaded, const SavedFunction& function,
+                                          const SavedGraph& graph) {
+  if (function.exported) return function.exported->outputs;
+  std::vector<std::string> out = saved::internal::outputs_of(loaded.content, graph);
+  out.resize(saved::internal::result_count(graph));
+  return out;
+}
+
+aot::State state_of(const Loaded& loaded, const std::vector<int64_t>& variables) {
+  aot::State out;
+  for (const int64_t index : variables) {
+    const auto& from = loaded.content.variables[static_cast<std::size_t>(index)];
+    out.emplace_back(from.paths.front(), from.variable->read());
+  }
+  return out;
+}
+
+}  // namespace
+
+SavedModels saved_models(const std::string& folder, const std::string& function,
+                         const std::vector<int64_t>& sizes, bool is_state_apart) {
+  const auto loaded =
+      saved::internal::make_loaded(folder, saved::internal::read_content(folder, 0));
+  const std::size_t at = chosen(*loaded, function);
+  const SavedFunction& from = loaded->content.functions[at];
+  ETUDE_REQUIRE(
+      sizes.size() == 1 || from.graphs.front().symbolic,
+      "function '{}' has no open size: it takes {}. Leave --size out, or call it with two "
+      "sizes before it is saved",
+      from.name, saved::internal::signature_of(loaded->content, from.graphs.front()).to_string());
+  SavedModels out;
+  std::vector<int64_t> variables;
+  for (const int64_t size : sizes) {
+    io::NamedTensors inputs = sample(*loaded, from, size);
+    const Match match = saved::internal::match_named(*loaded, at, inputs);
+    saved::internal::OwnGraph own = saved::internal::own_graph(
+        *loaded, at, match,
+        is_state_apart ? saved::internal::StateAs::kInputs : saved::internal::StateAs::kConstants);
+    if (out.graphs.empty()) {
+      variables = own.state;
+      out.outputs = names_of_results(*loaded, from, *match.graph);
+      out.state = state_of(*loaded, variables);
+    }
+    // The state of all sizes is one file.
+    ETUDE_REQUIRE_CODE(kUnimplemented, own.state == variables,
+                       "function '{}' reads other state at other sizes. Compile each size on its "
+                       "own",
+                       from.name);
+    out.graphs.push_back(std::move(own.graph));
+  }
+  ETUDE_REQUIRE_CODE(kFailedPrecondition, !is_state_apart || !out.state.empty(),
+                     "function '{}' reads no state. Leave --state-file and --state-only out",
+                     from.name);
+  return out;
+}
+
+}  // namespace etude::tools

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/etude/inspect_command.h"
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "etude/base/check.h"
+#include "etude/core/context/ambient.h"
+#include "etude/files/atomic_file.h"
+#include "etude/graph/text/names.h"
+#include "etude/graph/text/print.h"
+#include "etude/ops.h"
+#include "etude/saved/saved.h"
+#include "tools/etude/graph_command.h"
+#include "tools/etude/html_text.h"
+#include "tools/etude/inspect_html.h"
+#include "tools/etude/node_times.h"
+#include "tools/etude/saved_command.h"
+#include "tools/etude/stored.h"
+
+namespace etude::tools {
+namespace {
+
+struct InspectOptions {
+  std::string path, function, html;
+  NamedInputs inputs;
+  bool training = false;
+};
+
+std::size_t chosen(const Stored& stored, const std::string& name) {
+  std::vector<std::string> names;
+  for (const StoredFunction& each : stored.functions) names.push_back(each.name);
+  ETUDE_REQUIRE(!names.empty(),
+                "'{}' is {}, which has no functions. Leave --function and --input out", stored.path,
+                words_of(stored.kind));
+  ETUDE_REQUIRE(!name.empty() || names.size() == 1,
+                "'{}' has {} functions: {}. Choose one by --function", stored.path, names.size(),
+                fmt::join(names, ", "));
+  const auto found = name.empty() ? names.begin() : std::ranges::find(names, name);
+  ETUDE_REQUIRE_CODE(kNotFound, found != names.end(), "'{}' has no function '{}'. There are: {}",
+                     stored.path, name, fmt::join(names, ", "));
+  return static_cast<std::size_t>(found - names.begin());
+}
+
+Tensor any_key() { return zeros({2}, {.dtype = kUInt64}); }
+
+constexpr const char* kNote =
+    "Times: each call alone, the least of several runs on this machine. A call of the function "
+    "fuses calls";
+
+TimedGraph time_saved(const Stored& stored, std::size_t function, io::NamedTensors inputs) {
+  const saved::internal::Loaded& loaded = *stored.loaded;
+  const std::vector<saved::internal::SavedGraph>& graphs =
+      loaded.content.functions[function].graphs;
+  const saved::internal::Match match = saved::internal::match_named(loaded, function, inputs);
+  TimedGraph out{.function = function, .at_sizes = match.trace->graph};
+  out.graph = static_cast<std::size_t>(match.graph - graphs.data());
+  std::vector<Tensor> arguments;
+  for (std::size_t i = 0; i < match.tensors.size(); ++i) {
+    const saved::internal::SavedTensor& x = match.graph->tensors[i];
+    if (!x.is_absent && x.state < 0) arguments.push_back(*match.tensors[i]);
+  }
+  std::vector<Tensor> values;
+  std::size_t next = 0;
+  for (const GraphInput& input : stored.functions[function].graphs[out.graph].inputs) {
+    if (input.source == GraphInput::Source::kArgument) {
+      values.push_back(arguments[next++]);
+    } else if (input.source == GraphInput::Source::kKey) {
+      values.push_back(any_key());
+    } else {
+      values.push_back(saved::internal::value_of(loaded, match, input));
+    }
+  }
+  out.micros = node_times(*out.at_sizes, values);
+  return out;
+}
+
+TimedGraph time_graph(const Stored& stored, std::size_t function, const io::NamedTensors& inputs) {
+  const StoredGraph& from = stored.functions[function].graphs[0];
+  const std::vector<Tensor> values = graph_inputs(*from.graph, inputs);
+  TimedGraph out{.function = function, .graph = 0};
+  out.at_sizes = from.symbolic ? from.symbolic->graph_for(values) : from.graph;
+  out.micros = node_times(*out.at_sizes, values);
+  return out;
+}
+
+// The least time of a whole call. The first calls make the plan and its machine code.
+double call_micros(const Stored& stored, std::size_t function, const io::NamedTensors& inputs) {
+  using Clock = std::chrono::steady_clock;
+  const saved::Function f = saved::load(stored.path).function(stored.functions[function].name);
+  double best = 1e300;
+  const Clock::time_point begin = Clock::now();
+  for (int i = 0; i < 30 && (i < 3 || Clock::now() - begin < std::chrono::seconds(2)); ++i) {
+    const Clock::time_point start = Clock::now();
+    f.call_named(inputs);
+    best = std::min(best, std::chrono::duration<double>(Clock::now() - start).count() * 1e6);
+  }
+  return best;
+}
+
+TimedGraph time_graph_of(const InspectOptions& options, const Stored& stored) {
+  const std::size_t function = chosen(stored, options.function);
+  const PhaseScope phase(options.training ? Phase::kTraining : Phase::kInference);
+  if (stored.kind != StoredKind::kFunctions) {
+    const Graph& graph = *stored.functions[function].graphs[0].graph;
+    TimedGraph out = time_graph(
+        stored, function,
+        read_inputs(options.inputs, graph_input_names(graph), stored.functions[function].name));
+    out.note = fmt::format("{}.", kNote);
+    return out;
+  }
+  const saved::Program program = saved::load(stored.path);
+  const saved::Function f = program.function(stored.functions[function].name);
+  const io::NamedTensors inputs = read_inputs(options.inputs, named_inputs(program, f), f.name());
+  TimedGraph out = time_saved(stored, function, inputs);
+  const double sum = std::accumulate(out.micros.begin(), out.micros.end(), 0.0);
+  out.note = fmt::format("{}: {} in all calls, {} for a call of the function.", kNote,
+                         time_text(sum), time_text(call_micros(stored, function, inputs)));
+  return out;
+}
+
+void print_times(const TimedGraph& timed) {
+  const double sum = std::accumulate(timed.micros.begin(), timed.micros.end(), 0.0);
+  for (std::size_t i = 0; i < timed.micros.size(); ++i) {
+    const Graph::Node node = timed.at_sizes->node(i);
+    const std::string type =
+        node.results > 0 ? internal::type_text(timed.at_sizes->type(node.first_result)) : "";
+    fmt::print("{:>12} {:5.1f} %  {:<28} {:<28} {}\n", time_text(timed.micros[i]),
+               sum > 0 ? 100 * timed.micros[i] / sum : 0, internal::op_text(node.op), type,
+               line_of(node.where));
+  }
+  fmt::print("{}\n", timed.note);
+}
+
+void print_state(const Stored& stored) {
+  int64_t bytes = 0;
+  for (const auto& [path, x] : stored.state) {
+    fmt::print("{}: {}\n", path, x.type);
+    bytes += x.value.has_value() ? x.value.nbytes() : 0;
+  }
+  fmt::print("{} tensors, {}\n", stored.state.size(), bytes_text(bytes));
+  for (const auto& [key, value] : stored.metadata) {
+    fmt::print("metadata {}: {}\n", key, shortened(value, 200));
+  }
+}
+
+void print_graphs(const Stored& stored, const std::string& only) {
+  if (!only.empty()) chosen(stored, only);
+  for (const StoredFunction& function : stored.functions) {
+    if (!only.empty() && function.name != only) continue;
+    const StoredGraph& graph = function.graphs[0];
+    fmt::print("{}", to_text(*graph.graph, {.elide_constants = true, .types = true}));
+    if (graph.symbolic) fmt::print("{}", graph.symbolic->to_string());
+  }
+}
+
+void print_functions(const std::string& folder, const std::string& function) {
+  const saved::Program program = saved::load(folder);
+  if (function.empty()) {
+    fmt::print("{}", program.to_string());
+    return;
+  }
+  const saved::Function f = program.function(function);
+  fmt::print("{}", f.explain());
+  for (const GraphFunction& graph : f.graphs()) fmt::print("\n{}", graph.to_string());
+}
+
+void print(const InspectOptions& options, const Stored& stored) {
+  switch (stored.kind) {
+    case StoredKind::kFunctions:
+      return print_functions(options.path, options.function);
+    case StoredKind::kGraphs:
+      return print_graphs(stored, options.function);
+    case StoredKind::kCheckpoint:
+    case StoredKind::kTensors:
+      if (!options.function.empty()) chosen(stored, options.function);
+      print_state(stored);
+  }
+}
+
+void inspect(const InspectOptions& options) {
+  Stored stored = read_stored(options.path);
+  std::optional<TimedGraph> timed;
+  if (!options.inputs.empty()) timed = time_graph_of(options, stored);
+  if (options.html.empty()) {
+    if (timed) {
+      print_times(*timed);
+    } else {
+      print(options, stored);
+    }
+    return;
+  }
+  if (!options.function.empty()) {  // the page of one function
+    const std::size_t at = chosen(stored, options.function);
+    StoredFunction only = std::move(stored.functions[at]);
+    stored.functions.clear();
+    stored.functions.push_back(std::move(only));
+    if (timed) timed->function = 0;
+  }
+  internal::AtomicFile out(options.html);
+  out.write(inspect_html(stored, timed ? &*timed : nullptr));
+  out.commit();
+}
+
+}  // namespace
+
+void add_inspect_command(CLI::App& app) {
+  const auto options = std::make_shared<InspectOptions>();
+  CLI::App* command = app.add_subcommand(
+      "inspect", "what a saved folder, a file of graphs or a checkpoint holds, as text or a page");
+  command
+      ->add_option("PATH", options->path,
+                   "a folder of saved functions, a file of graphs, a checkpoint or a safetensors "
+                   "file")
+      ->required();
+  command->add_option("--function", options->function, "the graphs of this function only");
+  command->add_option("--html", options->html,
+                      "writes a page: graphs with sizes, dtypes and lines of your source, and the "
+                      "state by path. It needs no other file");
+  add_input_options(*command, options->inputs,
+                    "also the time of each call: FILE.npy, or NAME=FILE.npy for each of several "
+                    "inputs");
+  command->add_flag("--training", options->training, "with inputs: in the training phase");
+  command->callback([options] { inspect(*options); });
+}
+
+}  // namespace etude::tools
