@@ -35,8 +35,9 @@ TEST_P(OnnxNetworks, ResultsArePyTorchs) {
   const io::NamedTensors all = expected();
   for (const char* size : {"1", "2", "5"}) {
     const Tensor scores = f(all.at(std::string(size) + "/input"));
-    EXPECT_TRUE(allclose(scores, all.at(std::string(size) + "/scores"), {.rtol = 1e-4, .atol = 1e-5})
-                    .item<bool>())
+    EXPECT_TRUE(
+        allclose(scores, all.at(std::string(size) + "/scores"), {.rtol = 1e-4, .atol = 1e-5})
+            .item<bool>())
         << size;
   }
 }
@@ -60,9 +61,8 @@ TEST_P(OnnxNetworks, CanBeTrainedSavedAndExported) {
                          .as<Tensor(const Tensor&)>();
   EXPECT_TRUE(array_equal(again(x), f(x)).item<bool>());
   onnx::save(folder_.path() / "again.onnx", predict);
-  const auto second = onnx::load(folder_.path() / "again.onnx")
-                          .function("predict")
-                          .as<Tensor(const Tensor&)>();
+  const auto second =
+      onnx::load(folder_.path() / "again.onnx").function("predict").as<Tensor(const Tensor&)>();
   EXPECT_TRUE(allclose(second(x), f(x), {.rtol = 1e-5, .atol = 1e-6}).item<bool>());
 }
 

@@ -147,16 +147,15 @@ class LoopRun {
         const auto value = std::ranges::find(node.attributes, "value", &FileAttribute::name);
         const Tensor* x =
             value == node.attributes.end() ? nullptr : std::get_if<Tensor>(&value->value);
-        return x != nullptr && x->dtype() == kBool && x->size() == 1 && x->to_vector<bool>()[0];
+        return x != nullptr && is_true(*x);
       }
     }
     if (at == body_.inputs[1].name) return !n_.has(1) || n_.is_known(1);
     for (const FileConstant& constant : body_.constants) {
-      if (constant.name == at) return constant.value.to_vector<bool>()[0];
+      if (constant.name == at) return is_true(constant.value);
     }
     const Value* outer = n_.scope().find(at);
-    return outer != nullptr && outer->known.has_value() && outer->known.size() == 1 &&
-           outer->known.to_vector<bool>()[0];
+    return outer != nullptr && is_true(outer->known);
   }
 
   Values without_steps() const {
@@ -199,9 +198,11 @@ class LoopRun {
     return out;
   }
 
-  static bool is_true(const Tensor& condition) {
+  // Whether it is a single constant that is true.
+  static bool is_true(const Tensor& x) {
+    if (!x.has_value() || x.dtype() != kBool || x.size() != 1) return false;
     const BottomScope at_once(eager_context());
-    return as_dtype(condition, kBool).to_vector<bool>()[0];
+    return x.to_vector<bool>()[0];
   }
   void require_steps(int64_t i) const {
     if (i < kMostUnrolled) return;
@@ -258,8 +259,7 @@ class LoopRun {
                           "(LoadOptions::max_loop_steps)",
                           limit_ ? fmt::format("a limit of {} steps", *limit_) : "no limit", most));
     }
-    const Tensor limit =
-        has_open_limit ? scalar_of(n_, as_dtype(n_.x(0), kInt64)) : int_scalar(0);
+    const Tensor limit = has_open_limit ? scalar_of(n_, as_dtype(n_.x(0), kInt64)) : int_scalar(0);
     std::vector<Tensor> last = while_loop(
         [&](const std::vector<Tensor>& now) {
           return has_open_limit ? logical_and(now[1], now[0] < limit) : Tensor(now[1]);

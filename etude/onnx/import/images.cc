@@ -281,7 +281,7 @@ Results columns_to_image(const NodeCall& n) {
               "the block is too large");
   }
   const Shape shape = n.shape(0);
-  n.require(shape[1] % elements == 0 && shape[2] == windows,
+  n.require(shape.count() > 0 && shape[1] % elements == 0 && shape[2] == windows,
             "the operand is {}, but windows of {} elements at {} places are needed",
             shape.to_string(), elements, windows);
   // The place of each element of each window, in axes [block..., windows...].

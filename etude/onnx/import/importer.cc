@@ -2,8 +2,12 @@
 #include "etude/onnx/import/importer.h"
 
 #include <algorithm>
+#include <charconv>
+#include <filesystem>
 #include <limits>
+#include <mutex>
 #include <set>
+#include <system_error>
 #include <unordered_set>
 
 #include "etude/base/edit_distance.h"
@@ -106,6 +110,27 @@ std::vector<uint8_t> needed_nodes(const FileGraph& graph) {
   return out;
 }
 
+// Texts that live as long as the process, since lines of calls refer to them. After many texts, new
+// texts are not kept.
+class SiteTexts {
+ public:
+  const char* keep(const std::string& text) {
+    constexpr std::size_t kMost = 10'000;
+    const std::lock_guard lock(mutex_);
+    const auto found = texts_.find(text);
+    if (found != texts_.end()) return found->c_str();
+    return texts_.size() < kMost ? texts_.insert(text).first->c_str() : "model.onnx";
+  }
+
+ private:
+  std::mutex mutex_;
+  std::set<std::string> texts_;
+};
+SiteTexts& site_texts() {
+  static etude::internal::Permanent<SiteTexts> texts;
+  return *texts;
+}
+
 uint64_t limit_of(int64_t free, int64_t each, uint64_t bytes) {
   uint64_t out = 0;
   const bool overflows = __builtin_mul_overflow(static_cast<uint64_t>(each), bytes, &out) ||
@@ -153,7 +178,8 @@ Importer::Importer(const FileModel& model, std::string file, uint64_t file_bytes
     : model_(model), file_(std::move(file)), max_loop_steps_(max_loop_steps) {
   const ReadLimits limits = read_limits();
   bytes_left_ = limit_of(limits.free_bytes, limits.bytes_per_byte, file_bytes);
-  nodes_left_ = limit_of(limits.free_items, limits.items_per_byte, file_bytes);
+  // Running a node takes longer than reading an item.
+  nodes_left_ = limit_of(limits.free_items / 10, limits.items_per_byte, file_bytes);
 }
 
 std::string Importer::title(const FileNode& node) const {
@@ -184,11 +210,26 @@ void Importer::need_steps(const NodeCall& call, int64_t steps) {
   nodes_left_ -= needed;
 }
 
+CallSite Importer::site_of(const FileNode& node, std::size_t number) const {
+  const std::size_t colon = node.doc.rfind(':');
+  if (model_.producer == "etude" && colon != std::string::npos && colon > 0 && colon < 200) {
+    int line = 0;
+    const char* const end = node.doc.data() + node.doc.size();
+    const auto read = std::from_chars(node.doc.data() + colon + 1, end, line);
+    if (read.ec == std::errc() && read.ptr == end && line > 0) {
+      return {site_texts().keep(node.doc.substr(0, colon)), line};
+    }
+  }
+  const std::string name = std::filesystem::path(file_).filename().string();
+  return {site_texts().keep(name), static_cast<int>(number) + 1};
+}
+
 std::vector<Value> Importer::run(const FileGraph& graph, Scope& scope) {
   const std::vector<uint8_t> needed = needed_nodes(graph);
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const FileNode& node = graph.nodes[i];
     if (needed[i] == 0) continue;
+    const CallScope line(site_of(node, i));
     std::vector<Value> results = run_node(node, scope);
     for (std::size_t k = 0; k < node.outputs.size(); ++k) {
       const std::string& name = node.outputs[k];

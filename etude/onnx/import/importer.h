@@ -17,6 +17,7 @@
 
 #include <fmt/format.h>
 
+#include "etude/base/call_site.h"
 #include "etude/base/check.h"
 #include "etude/base/error.h"
 #include "etude/base/internal/function_ref.h"
@@ -213,6 +214,9 @@ class Importer {
   std::vector<Tensor> folded(const NodeCall& call);
   void check_attributes(const FileNode& node, const Import& row) const;
   std::string title(const FileNode& node) const;
+  // The line of the calls of a node: the user's line, if this library wrote the model, else the
+  // name of the file with the number of the node.
+  CallSite site_of(const FileNode& node, std::size_t number) const;
 
   const FileModel& model_;
   const std::string file_;

@@ -184,6 +184,7 @@ Results distinct(const NodeCall& n) {
   const int64_t count = x.type()->shape()[static_cast<int>(axis)];
   const Tensor rows = reshape(moveaxis(x, axis, 0), {count, count == 0 ? 0 : -1});
   const int64_t columns = rows.type()->shape()[1];
+  n.importer().need_steps(n, columns);
   Tensor numbers = zeros({count}, {.dtype = kInt64});
   for (int64_t c = 0; c < columns; ++c) {
     const Tensor column = reshape(slice(rows, {0, c}, {count, c + 1}), {count});

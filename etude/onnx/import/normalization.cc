@@ -134,7 +134,8 @@ Results rms_normalization(const NodeCall& n) {
 Results local_response(const NodeCall& n) {
   require_channels(n);
   const int64_t size = n.integer("size");
-  n.require(size > 0 && size < 65536, "the size is {}", size);
+  n.require(size > 0, "the size is {}", size);
+  n.importer().need_steps(n, size);
   const Tensor& x = n.x(0);
   const Shape shape = n.shape(0);
   const auto rank = static_cast<std::size_t>(shape.rank());

@@ -98,6 +98,7 @@ class ModelReader {
       file_.need_item(in);
       switch (in.tag()) {
         case 1:
+          file_.need_item(in, sizeof(FileNode));
           to.nodes.push_back(node(in.message(), depth));
           break;
         case 2:
@@ -107,9 +108,11 @@ class ModelReader {
           to.constants.push_back(file_.constant(in.message()));
           break;
         case 11:
+          file_.need_item(in, sizeof(FilePort));
           to.inputs.push_back(port(in.message()));
           break;
         case 12:
+          file_.need_item(in, sizeof(FilePort));
           to.outputs.push_back(port(in.message()));
           break;
         case 15:
@@ -160,6 +163,7 @@ class ModelReader {
           out.op = in.text();
           break;
         case 5:
+          file_.need_item(in, sizeof(FileAttribute));
           out.attributes.push_back(attribute(in.message(), depth));
           break;
         case 6:

@@ -93,6 +93,7 @@ Weights weights_of(const NodeCall& n, const Options& o, const Axis& a) {
   const double narrow = o.antialias && a.scale < 1 ? a.scale : 1;
   out.each = 1;
   if (o.mode != "nearest") {
+    n.require(narrow > 1e-9, "the scale of axis {} is {}", a.axis, a.scale);
     out.each = static_cast<int64_t>(std::ceil(2 * (o.mode == "linear" ? 1 : 2) / narrow));
   }
   int64_t bytes = 0;
@@ -100,6 +101,7 @@ Weights weights_of(const NodeCall& n, const Options& o, const Axis& a) {
   n.importer().need_bytes(n, is_large ? std::numeric_limits<int64_t>::max() : bytes);
   for (int64_t i = 0; i < a.result; ++i) {
     const double at = position(o, a, static_cast<double>(i));
+    n.require(at > -1e15 && at < 1e15, "a position along axis {} is {}", a.axis, at);
     if (o.coordinates == "tf_crop_and_resize") {
       const bool is_outside = at < 0 || at > static_cast<double>(a.size - 1);
       out.is_outside.push_back(is_outside ? 1 : 0);

@@ -100,8 +100,8 @@ Results transposed(const NodeCall& n) {
 
 Results flattened(const NodeCall& n) {
   const int64_t given = n.integer("axis", 1), rank = n.rank(0);
-  n.require(given >= -rank && given <= rank, "axis {} is outside of the {} axes of its operand", given,
-            rank);
+  n.require(given >= -rank && given <= rank, "axis {} is outside of the {} axes of its operand",
+            given, rank);
   const int64_t axis = given < 0 ? given + rank : given;
   etude::internal::CheckedInt rows = 1, columns = 1;
   for (int i = 0; i < n.rank(0); ++i) {

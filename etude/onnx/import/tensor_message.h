@@ -94,7 +94,11 @@ class MessageFile {
   }
 
   void need_depth(int64_t depth, const Fields& in) { budget_.need_depth(depth, in.offset()); }
-  void need_item(const Fields& in) { budget_.need_items(1, in.offset()); }
+  // An item that takes this much memory.
+  void need_item(const Fields& in, uint64_t bytes = 32) {
+    budget_.need_items(1, in.offset());
+    budget_.need_bytes(bytes, in.offset());
+  }
   // A field of a list, packed or not.
   void integers(Fields& in, std::vector<int64_t>& to);
   void reals(Fields& in, std::vector<double>& to);
