@@ -131,6 +131,15 @@ SiteTexts& site_texts() {
   return *texts;
 }
 
+// Shapes are vectors of integers, and determine sizes. All other constants that may depend on open
+// sizes are recorded too, since a graph for many sizes has formulas in calls, but not in constants.
+bool may_depend_on_sizes(const NodeCall& call, const std::vector<Value>& inputs) {
+  static constexpr std::string_view kMakers[] = {"ConstantOfShape", "Expand", "EyeLike", "OneHot",
+                                                 "Range",           "Tile",   "Trilu"};
+  if (std::ranges::find(kMakers, call.node().op) != std::end(kMakers)) return true;
+  return std::ranges::any_of(inputs, [](const Value& input) { return input.recorded.has_value(); });
+}
+
 uint64_t limit_of(int64_t free, int64_t each, uint64_t bytes) {
   uint64_t out = 0;
   const bool overflows = __builtin_mul_overflow(static_cast<uint64_t>(each), bytes, &out) ||
@@ -174,8 +183,11 @@ Tensor int_tensor(const std::vector<int64_t>& values) {
 Tensor int_scalar(int64_t value) { return Tensor(std::vector<int64_t>{value}, Shape{}); }
 
 Importer::Importer(const FileModel& model, std::string file, uint64_t file_bytes,
-                   int64_t max_loop_steps)
-    : model_(model), file_(std::move(file)), max_loop_steps_(max_loop_steps) {
+                   int64_t max_loop_steps, bool has_open_sizes)
+    : model_(model),
+      file_(std::move(file)),
+      max_loop_steps_(max_loop_steps),
+      has_open_sizes_(has_open_sizes) {
   const ReadLimits limits = read_limits();
   bytes_left_ = limit_of(limits.free_bytes, limits.bytes_per_byte, file_bytes);
   // Running a node takes longer than reading an item.
@@ -387,6 +399,19 @@ std::vector<Tensor> Importer::folded(const NodeCall& call) {
   return out;
 }
 
+std::vector<Value> Importer::constants(const NodeCall& call, std::vector<Value> inputs) {
+  const bool records = has_open_sizes_ && call.row().kind == Import::Kind::kPlain &&
+                       may_depend_on_sizes(call, inputs);
+  for (Value& input : inputs) input.recorded = {};
+  const NodeCall plain(*this, call.node(), call.row(), call.scope(), std::move(inputs));
+  std::vector<Value> out;
+  for (Tensor& x : folded(plain)) out.push_back({std::move(x), {}});
+  if (!records) return out;
+  std::vector<Tensor> recorded = call.row().convert(call);
+  for (std::size_t i = 0; i < out.size(); ++i) out[i].recorded = std::move(recorded[i]);
+  return out;
+}
+
 std::vector<Value> Importer::converted(const NodeCall& call, const std::vector<Value>& inputs) {
   const Import::Kind kind = call.row().kind;
   bool are_known = kind != Import::Kind::kRandom;
@@ -401,11 +426,8 @@ std::vector<Value> Importer::converted(const NodeCall& call, const std::vector<V
     }
     are_known = true;
   }
+  if (are_known || kind == Import::Kind::kFacts) return constants(call, inputs);
   std::vector<Value> out;
-  if (are_known || kind == Import::Kind::kFacts) {
-    for (Tensor& x : folded(call)) out.push_back({std::move(x), {}, {}});
-    return out;
-  }
   for (Tensor& x : call.row().convert(call)) out.push_back({{}, std::move(x), sources});
   return out;
 }

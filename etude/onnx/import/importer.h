@@ -27,14 +27,18 @@
 
 namespace etude::onnx::importing {
 
-// A value of the model. An initialiser that is state has elements and a placeholder.
+// A value of the model. An initialiser that is state has elements and a placeholder. A constant
+// whose sizes may depend on open sizes has elements, and the calls that make it in the trace.
 struct Value {
-  Tensor known;                     // its elements; absent if they are computed by the graph
-  Tensor traced;                    // its placeholder in the trace; absent for a constant
-  std::vector<std::string> inputs;  // of the model that it depends on; some of them
+  Tensor known;                          // its elements; absent if they are computed by the graph
+  Tensor traced;                         // its placeholder in the trace; absent for a constant
+  std::vector<std::string> inputs = {};  // of the model that it depends on; some of them
+  Tensor recorded = {};                  // the constant as calls of the trace; absent for others
 
   bool has_value() const { return known.has_value() || traced.has_value(); }
-  const Tensor& tensor() const { return traced.has_value() ? traced : known; }
+  const Tensor& tensor() const {
+    return traced.has_value() ? traced : recorded.has_value() ? recorded : known;
+  }
 };
 
 // The values that nodes of a graph can read by name.
@@ -192,7 +196,10 @@ const Imports& all_imports();
 // Runs the nodes of one model.
 class Importer {
  public:
-  Importer(const FileModel& model, std::string file, uint64_t file_bytes, int64_t max_loop_steps);
+  // `has_open_sizes`: the graph is traced for several sizes, so constants that may depend on them
+  // are recorded as calls.
+  Importer(const FileModel& model, std::string file, uint64_t file_bytes, int64_t max_loop_steps,
+           bool has_open_sizes);
 
   const FileModel& model() const { return model_; }
   const std::string& file() const { return file_; }
@@ -211,6 +218,7 @@ class Importer {
   std::vector<Value> run_node(const FileNode& node, const Scope& scope);
   std::vector<Value> inputs_of(const FileNode& node, const Import& row, const Scope& scope) const;
   std::vector<Value> converted(const NodeCall& call, const std::vector<Value>& inputs);
+  std::vector<Value> constants(const NodeCall& call, std::vector<Value> inputs);
   std::vector<Tensor> folded(const NodeCall& call);
   void check_attributes(const FileNode& node, const Import& row) const;
   std::string title(const FileNode& node) const;
@@ -221,6 +229,7 @@ class Importer {
   const FileModel& model_;
   const std::string file_;
   const int64_t max_loop_steps_;
+  const bool has_open_sizes_;
   uint64_t bytes_left_, nodes_left_;
 };
 

@@ -223,7 +223,7 @@ void ModelImporter::require_known_options() const {
 }
 
 std::vector<Tensor> ModelImporter::run(std::span<const Tensor> inputs) const {
-  Importer importer(model_, file_, file_bytes_, options_.max_loop_steps);
+  Importer importer(model_, file_, file_bytes_, options_.max_loop_steps, !sizes_.empty());
   Scope scope(nullptr);
   std::size_t next = 0;
   std::unordered_set<const FileConstant*> are_state;
@@ -422,6 +422,12 @@ Content ModelImporter::import() {
   add_state(out);
   out.functions.push_back(std::move(function));
   saved::internal::export_signature(out, options_.function);
+  const auto is_plain_letter = [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+  };
+  if (results_.size() == 1 && std::ranges::all_of(results_[0], is_plain_letter)) {
+    out.functions[0].exported->outputs = results_;  // a lone result keeps its name
+  }
   return out;
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads the messages of onnx.proto3.
-#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
 #include <cstddef>
-#include <cstring>
-#include <exception>
 #include <utility>
 
 #include <fmt/format.h>
@@ -194,7 +194,7 @@ class ModelReader {
           out.name = in.text();
           break;
         case 2:
-          out.value = static_cast<double>(in.real());
+          out.value = decimal(in.real());
           break;
         case 3:
           out.value = in.integer();
@@ -232,6 +232,15 @@ class ModelReader {
       }
     }
     fill(out, type, std::move(ints), std::move(reals), std::move(texts));
+    return out;
+  }
+
+  // The number with the fewest digits that is this float: 0.001, not 0.0010000000474974513.
+  static double decimal(float value) {
+    std::array<char, 64> text{};
+    const auto end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
+    double out = static_cast<double>(value);
+    if (std::isfinite(value)) std::from_chars(text.data(), end, out);
     return out;
   }
 
