@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Exports a function as an ONNX model for other programs, such as onnxruntime.
+// ONNX: writes a function as a model that other programs run, such as onnxruntime, and reads models
+// of other programs as functions.
 //
 //   onnx::save("lenet.onnx", saved::bind(predict, model));
 //   onnx::save("lenet.onnx", saved::load("lenet").function("predict"));
@@ -8,10 +9,18 @@
 // the export, or give it a signature. Calls with two batch sizes make one model for all sizes.
 // Inputs and results have the same names as in a saved function. Weights have their paths as names,
 // such as "model/fc1/weight". docs/saved_functions.md shows more.
+//
+//   const saved::Program program = onnx::load("resnet.onnx");
+//   const auto predict = program.function("predict").as<Tensor(const Tensor&)>();
+//   saved::save("resnet", program);
+//
+// A loaded model is a program with one function, such as saved::load() returns. It can be called,
+// trained further, staged, saved and compiled. docs/onnx/use_a_model.md shows more.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -83,6 +92,44 @@ void save(const std::filesystem::path& file, const saved::Function& f,
           const SaveOptions& options = {}, CallSite where = CallSite::here());
 void save(const std::filesystem::path& file, const saved::Program& program,
           const SaveOptions& options = {}, CallSite where = CallSite::here());
+
+struct LoadOptions {
+  // The versions of ONNX's ops that a model may use.
+  static constexpr int64_t kOldestOpset = 1, kNewestOpset = 27;
+
+  // The name of the function in the program.
+  std::string function = "predict";
+  // Sizes that are open in the model, and that the function fixes: {{"batch", 8}}. Other open sizes
+  // stay open. Sizes without a name are called by input and axis: "image.0".
+  std::map<std::string, int64_t> sizes = {};
+  // Shapes of inputs, in place of the shapes in the model; kAny stays open.
+  std::map<std::string, Shape> shapes = {};
+  // Inputs with fixed values, which are no arguments of the function. An input that determines the
+  // size of another value, such as the new shape of Reshape, needs a fixed value.
+  io::NamedTensors constants = {};
+  // Whether the weights are trainable Variables.
+  bool trainable = true;
+  // As saved::LoadOptions::max_loop_steps: for models from strangers.
+  int64_t max_loop_steps = 0;
+
+  static constexpr void ranges(const auto& option) {
+    option("max_loop_steps", &LoadOptions::max_loop_steps, at_least(0));
+  }
+};
+
+// Reads a model. Its function has the inputs of the model as parameters, and returns its output, or
+// fields with the names of its outputs. Initialisers of floats with axes are Variables with their
+// names; other initialisers are constants. A size with a name (`dim_param`) stays open. Models are
+// not trusted: external data is read from the folder of the file only, and memory is limited by
+// read_limits().
+//
+// throws: kNotFound if there is no file; kDataLoss, with the offset, for bytes that are no model;
+//   kUnimplemented, naming the node, for an operator, an attribute, a dtype or an opset that is not
+//   imported; kFailedPrecondition, naming input and node, for a value or a size that has to be
+//   known; kInvalidArgument, naming the node, for a model that is wrong; kResourceExhausted beyond
+//   read_limits() or `max_loop_steps`.
+saved::Program load(const std::filesystem::path& file, const LoadOptions& options = {},
+                    CallSite where = CallSite::here());
 
 }  // namespace onnx
 }  // namespace etude

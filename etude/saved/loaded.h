@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "etude/saved/content.h"
+#include "etude/saved/program.h"
 #include "etude/stage/function_core.h"
 
 namespace etude::saved::internal {
@@ -54,6 +55,13 @@ struct Loaded {
 
 // Makes the Variables and prepares the graphs.
 std::shared_ptr<const Loaded> make_loaded(std::filesystem::path folder, Content content);
+
+// Makes programs of content that no folder holds, such as an imported model.
+struct ProgramAccess {
+  static Program make(std::filesystem::path from, Content content) {
+    return Program(make_loaded(std::move(from), std::move(content)));
+  }
+};
 
 // The types of the inputs of a graph for these arguments; "float32[n,3]" for each input.
 std::vector<const Type*> input_types(const Graph& graph);

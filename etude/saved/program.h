@@ -32,6 +32,7 @@ struct LoadOptions;
 namespace internal {
 struct Loaded;
 struct Match;
+struct ProgramAccess;
 }  // namespace internal
 
 // One input or result of a function: "image", "float32[n,28,28,1]".
@@ -141,6 +142,7 @@ class Program {
 
  private:
   friend class Entry;
+  friend struct internal::ProgramAccess;
   friend Program load(const std::string& folder, const LoadOptions& options, CallSite where);
   friend void save(const std::string& folder, const Program& program, CallSite where);
   explicit Program(std::shared_ptr<const internal::Loaded> loaded) : loaded_(std::move(loaded)) {}

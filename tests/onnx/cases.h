@@ -27,12 +27,20 @@ class Cases {
   void add(const std::vector<Run>& runs);
   void write() const;
   std::size_t size() const { return labels_.size(); }
+  const std::string& label(std::size_t i) const { return labels_[i]; }
+  std::filesystem::path file_of(std::size_t i) const;
+  const std::vector<Run>& runs(std::size_t i) const { return runs_[i]; }
 
  private:
   std::filesystem::path folder_;
   std::vector<std::string> labels_, texts_;
+  std::vector<std::vector<Run>> runs_;
   io::NamedTensors tensors_;
 };
+
+// Loads all models again and runs them. Returns a line for each op or model whose results are not
+// equal to the bit, or that is refused.
+std::vector<std::string> round_trip_lines(const Cases& cases);
 
 // Samples of all op records. Returns the ops that are refused, a line for each reason.
 std::vector<std::string> add_op_cases(Cases& to, int64_t opset);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // onnx_models KIND FOLDER OPSET [LIST]: writes models with expected results. For ops, LIST is the
-// checked list of the ops that are refused; ETUDE_UPDATE=1 writes it.
+// checked list of the ops that are refused; ETUDE_UPDATE=1 writes it. For round_trip, the models
+// are loaded again, and LIST has those whose results differ.
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
@@ -17,11 +18,17 @@ namespace etude::onnx_cases {
 
 std::filesystem::path Cases::file(const std::string& label) {
   labels_.push_back(label);
-  return folder_ / fmt::format("{}.onnx", labels_.size() - 1);
+  runs_.emplace_back();
+  return file_of(labels_.size() - 1);
+}
+
+std::filesystem::path Cases::file_of(std::size_t i) const {
+  return folder_ / fmt::format("{}.onnx", i);
 }
 
 void Cases::add(const std::vector<Run>& runs) {
   const std::size_t number = labels_.size() - 1;
+  runs_[number] = runs;
   std::vector<std::string> texts;
   for (std::size_t r = 0; r < runs.size(); ++r) {
     const auto listed = [&](const io::NamedTensors& tensors, const char* kind) {
@@ -52,8 +59,18 @@ constexpr std::string_view kHead =
     "numbers are refused\n"
     "# everywhere. Written by ETUDE_UPDATE=1 ctest -R onnx.ops; do not edit.\n";
 
-int check_list(const std::filesystem::path& list, const std::vector<std::string>& lines) {
-  const std::string text = fmt::format("{}{}\n", kHead, fmt::join(lines, "\n"));
+constexpr std::string_view kRoundTripHead =
+    "# Ops and models whose results are not equal to the bit after onnx::save() and onnx::load(): "
+    "ONNX "
+    "has no operator\n"
+    "# for the function, so a formula of several operators comes back. Written by ETUDE_UPDATE=1 "
+    "ctest "
+    "-R onnx.round_trip;\n"
+    "# do not edit.\n";
+
+int check_list(const std::filesystem::path& list, std::string_view head,
+               const std::vector<std::string>& lines) {
+  const std::string text = fmt::format("{}{}\n", head, fmt::join(lines, "\n"));
   if (std::getenv("ETUDE_UPDATE") != nullptr) {
     std::ofstream(list) << text;
     return 0;
@@ -73,16 +90,15 @@ int check_list(const std::filesystem::path& list, const std::vector<std::string>
       fmt::print("gone: {}\n", line);
   }
   fmt::print(
-      "{} is stale. Give the op a conversion in etude/onnx/conversions/, or run ETUDE_UPDATE=1 "
-      "ctest -R "
-      "onnx.ops and read the change\n",
+      "{} is stale. Give the op a row in etude/onnx/conversions/ or etude/onnx/import/, or run "
+      "ETUDE_UPDATE=1 ctest -R onnx and read the change\n",
       list.string());
   return 1;
 }
 
 int run(int argc, char** argv) {
   if (argc < 4) {
-    fmt::print("onnx_models ops|layers|models FOLDER OPSET [LIST]\n");
+    fmt::print("onnx_models ops|layers|models|round_trip FOLDER OPSET [LIST]\n");
     return 2;
   }
   const std::string kind = argv[1];
@@ -91,8 +107,17 @@ int run(int argc, char** argv) {
   int status = 0;
   if (kind == "ops") {
     const std::vector<std::string> lines = add_op_cases(cases, opset);
-    if (argc > 4) status = check_list(argv[4], lines);
+    if (argc > 4) status = check_list(argv[4], kHead, lines);
     fmt::print("{} lines of refused ops\n", lines.size());
+  } else if (kind == "round_trip") {
+    add_op_cases(cases, opset);
+    add_layer_cases(cases, opset);
+    add_model_cases(cases, opset);
+    const std::vector<std::string> lines = round_trip_lines(cases);
+    if (argc > 4) status = check_list(argv[4], kRoundTripHead, lines);
+    fmt::print("{} models, {} lines of ops and models that are not equal to the bit\n",
+               cases.size(), lines.size());
+    return status;
   } else if (kind == "layers") {
     add_layer_cases(cases, opset);
   } else {

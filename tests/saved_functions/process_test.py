@@ -69,6 +69,18 @@ def main():
         wrong = run(etude, "convert", net, "--function", "predict", "--to", "net.pb", status=1)
         assert wrong == "etude: 'net.pb' has the extension '.pb', but saved functions convert to .onnx only\n", wrong
 
+        again = str(folder / "again")  # and back, with equal bits
+        told = run(etude, "convert", str(model), "--to", again)
+        assert "function predict\n  (x: float32[n,4]) -> " in told and "variable net/hidden/weight: float32[4,8]\n" in told, told
+        run(etude, "run", again, "--input", str(x), "--output", str(y))
+        assert read_npy(y) == known["scores"][1]
+        told = run(etude, "convert", str(model), "--to", str(folder / "fixed"), "--size", "n=8", "--function", "classify")
+        assert "function classify\n  (x: float32[8,4]) -> " in told, told
+        wrong = run(etude, "convert", str(model), "--to", again + ".st", status=1)
+        assert "has the extension '.st', but models of ONNX convert to folders only" in wrong, wrong
+        wrong = run(etude, "convert", str(model), "--to", again, "--size", "n", status=1)
+        assert wrong == "etude: --size is 'n', but a name and a size are needed, such as batch=8\n", wrong
+
         assert run(reader, net, values) == "same\n"
         run(etude, "run", net, "--function", "predict", "--input", f"x={x}", "--output", str(y))
         assert read_npy(y) == known["trained"][1]  # the reader saved what it trained

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/etude/convert_command.h"
 
+#include <charconv>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -16,18 +20,49 @@ namespace etude::tools {
 namespace {
 
 struct ConvertOptions {
-  std::string folder, to, function;
+  std::string from, to, function;
   onnx::SaveOptions save;
   bool fixed_sizes = false;
+  std::vector<std::string> sizes;
+  int64_t max_loop_steps = 0;
 };
 
+// "batch=8" as a name and a size.
+std::pair<std::string, int64_t> size_of(const std::string& text) {
+  const std::size_t at = text.rfind('=');
+  int64_t size = -1;
+  const char* const end = text.data() + text.size();
+  const bool is_number = at != std::string::npos && at > 0 &&
+                         std::from_chars(text.data() + at + 1, end, size).ptr == end && size >= 0;
+  ETUDE_REQUIRE(is_number, "--size is '{}', but a name and a size are needed, such as batch=8",
+                text);
+  return {text.substr(0, at), size};
+}
+
+void convert_model(const ConvertOptions& options) {
+  onnx::LoadOptions load;
+  if (!options.function.empty()) load.function = options.function;
+  for (const std::string& text : options.sizes) load.sizes.insert(size_of(text));
+  load.max_loop_steps = options.max_loop_steps;
+  const saved::Program program = onnx::load(options.from, load, CallSite{});
+  saved::save(options.to, program, CallSite{});
+  fmt::print("{}", program.to_string());
+}
+
 void convert(ConvertOptions options) {
-  const std::filesystem::path to = options.to;
+  const std::filesystem::path from = options.from, to = options.to;
+  if (from.extension() == ".onnx") {
+    ETUDE_REQUIRE(to.extension().empty(),
+                  "'{}' has the extension '{}', but models of ONNX convert to folders only",
+                  options.to, to.extension().string());
+    convert_model(options);
+    return;
+  }
   ETUDE_REQUIRE(to.extension() == ".onnx",
                 "'{}' has the extension '{}', but saved functions convert to .onnx only",
                 options.to, to.extension().string());
   options.save.open_sizes = !options.fixed_sizes;
-  const saved::Program program = saved::load(options.folder);
+  const saved::Program program = saved::load(options.from);
   onnx::save(to, chosen_function(program, options.function), options.save, CallSite{});
   fmt::print("{}: {} bytes\n", options.to, std::filesystem::file_size(to));
 }
@@ -36,16 +71,22 @@ void convert(ConvertOptions options) {
 
 void add_convert_command(CLI::App& app) {
   const auto options = std::make_shared<ConvertOptions>();
-  CLI::App* command = app.add_subcommand("convert", "writes a saved function as a model of ONNX");
-  command->add_option("FOLDER", options->folder, "as saved::save() writes it")->required();
-  command->add_option("--to", options->to, "FILE.onnx")->required();
-  command->add_option("--function", options->function, "which function, if there are several");
+  CLI::App* command = app.add_subcommand(
+      "convert", "writes a saved function as a model of ONNX, or a model as a saved function");
+  command->add_option("FROM", options->from, "a folder of saved::save(), or FILE.onnx")->required();
+  command->add_option("--to", options->to, "FILE.onnx, or a folder")->required();
+  command->add_option("--function", options->function,
+                      "which function, if there are several; of a model: its name");
   command->add_option("--opset", options->save.opset, "the version of ONNX's ops, 17 to 21")
       ->capture_default_str();
   command->add_option("--graph", options->save.graph, "its number in `etude inspect --function`");
   command->add_option("--doc", options->save.doc, "a text for readers of the model");
   command->add_flag("--training", options->save.training, "the graph of the training phase");
   command->add_flag("--fixed-sizes", options->fixed_sizes, "the sizes of the first call");
+  command->add_option("--size", options->sizes,
+                      "of a model: fixes an open size, batch=8; may be repeated");
+  command->add_option("--max-loop-steps", options->max_loop_steps,
+                      "of a model: refuses loops with more steps");
   command->callback([options] { convert(*options); });
 }
 

@@ -1,0 +1,582 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "etude/onnx/import/importer.h"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <limits>
+#include <mutex>
+#include <set>
+#include <system_error>
+#include <unordered_set>
+
+#include "etude/base/edit_distance.h"
+#include "etude/base/permanent.h"
+#include "etude/core/call/call_scope.h"
+#include "etude/core/context/context.h"
+#include "etude/core/internal/host_door.h"
+#include "etude/files/read_limits.h"
+#include "etude/onnx/import/model.h"
+#include "etude/ops.h"
+#include "etude/stage/make_graph.h"
+
+namespace etude::onnx::importing {
+namespace {
+
+constexpr std::size_t kMostInputs = 8;  // that an error names
+
+class ImportTable {
+ public:
+  ImportTable() {
+    add_elementwise_imports(rows_);
+    add_activation_imports(rows_);
+    add_reduction_imports(rows_);
+    add_shape_imports(rows_);
+    add_index_imports(rows_);
+    add_network_imports(rows_);
+    add_normalization_imports(rows_);
+    add_pool_imports(rows_);
+    add_recurrent_imports(rows_);
+    add_attention_imports(rows_);
+    add_quantization_imports(rows_);
+    add_image_imports(rows_);
+    add_signal_imports(rows_);
+    add_random_imports(rows_);
+    add_control_imports(rows_);
+    add_refused_imports(rows_);
+    for (const Import& row : rows_) {
+      const bool is_new = by_op_.emplace(row.op, &row).second;
+      ETUDE_CHECK(is_new, "the operator '{}' has two rows", row.op);
+    }
+  }
+  const Imports& rows() const { return rows_; }
+  const Import* find(std::string_view op) const {
+    const auto found = by_op_.find(op);
+    return found == by_op_.end() ? nullptr : found->second;
+  }
+
+ private:
+  Imports rows_;
+  std::unordered_map<std::string_view, const Import*> by_op_;
+};
+
+const ImportTable& import_table() {
+  static const etude::internal::Permanent<ImportTable> table;
+  return *table;
+}
+
+// The names of a list that is separated by spaces.
+std::vector<std::string_view> words_of(std::string_view list) {
+  std::vector<std::string_view> out;
+  while (!list.empty()) {
+    const std::size_t end = std::min(list.find(' '), list.size());
+    if (end > 0) out.push_back(list.substr(0, end));
+    list.remove_prefix(std::min(end + 1, list.size()));
+  }
+  return out;
+}
+
+void add_inputs(std::vector<std::string>& to, const std::vector<std::string>& more) {
+  for (const std::string& name : more) {
+    if (to.size() < kMostInputs && std::ranges::find(to, name) == to.end()) to.push_back(name);
+  }
+}
+
+// The names that the nodes of a graph read, graphs in attributes included.
+void add_reads(const FileNode& node, std::unordered_set<std::string>& to) {
+  to.insert(node.inputs.begin(), node.inputs.end());
+  for (const FileAttribute& attribute : node.attributes) {
+    const auto* inner = std::get_if<std::shared_ptr<FileGraph>>(&attribute.value);
+    if (inner == nullptr) continue;
+    for (const FileNode& each : (*inner)->nodes) add_reads(each, to);
+    for (const FilePort& port : (*inner)->outputs) to.insert(port.name);
+  }
+}
+
+// Which nodes the results of a graph need.
+std::vector<uint8_t> needed_nodes(const FileGraph& graph) {
+  std::unordered_set<std::string> names;
+  for (const FilePort& port : graph.outputs) names.insert(port.name);
+  std::vector<uint8_t> out(graph.nodes.size());
+  for (std::size_t i = graph.nodes.size(); i-- > 0;) {
+    const FileNode& node = graph.nodes[i];
+    const bool is_needed = std::ranges::any_of(node.outputs, [&](const std::string& name) {
+      return !name.empty() && names.contains(name);
+    });
+    if (!is_needed) continue;
+    out[i] = 1;
+    add_reads(node, names);
+  }
+  return out;
+}
+
+// Texts that live as long as the process, since lines of calls refer to them. After many texts, new
+// texts are not kept.
+class SiteTexts {
+ public:
+  const char* keep(const std::string& text) {
+    constexpr std::size_t kMost = 10'000;
+    const std::lock_guard lock(mutex_);
+    const auto found = texts_.find(text);
+    if (found != texts_.end()) return found->c_str();
+    return texts_.size() < kMost ? texts_.insert(text).first->c_str() : "model.onnx";
+  }
+
+ private:
+  std::mutex mutex_;
+  std::set<std::string> texts_;
+};
+SiteTexts& site_texts() {
+  static etude::internal::Permanent<SiteTexts> texts;
+  return *texts;
+}
+
+// Shapes are vectors of integers, and determine sizes. All other constants that may depend on open
+// sizes are recorded too, since a graph for many sizes has formulas in calls, but not in constants.
+bool may_depend_on_sizes(const NodeCall& call, const std::vector<Value>& inputs) {
+  static constexpr std::string_view kMakers[] = {"ConstantOfShape", "Expand", "EyeLike", "OneHot",
+                                                 "Range",           "Tile",   "Trilu"};
+  if (std::ranges::find(kMakers, call.node().op) != std::end(kMakers)) return true;
+  return std::ranges::any_of(inputs, [](const Value& input) { return input.recorded.has_value(); });
+}
+
+uint64_t limit_of(int64_t free, int64_t each, uint64_t bytes) {
+  uint64_t out = 0;
+  const bool overflows = __builtin_mul_overflow(static_cast<uint64_t>(each), bytes, &out) ||
+                         __builtin_add_overflow(out, static_cast<uint64_t>(free), &out);
+  return overflows ? std::numeric_limits<uint64_t>::max() : out;
+}
+
+}  // namespace
+
+const Import* find_import(std::string_view op) { return import_table().find(op); }
+const Imports& all_imports() { return import_table().rows(); }
+
+std::vector<std::string> names_read(const FileGraph& graph) {
+  const std::vector<uint8_t> needed = needed_nodes(graph);
+  std::unordered_set<std::string> out;
+  for (const FilePort& port : graph.outputs) out.insert(port.name);
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    if (needed[i] != 0) add_reads(graph.nodes[i], out);
+  }
+  return {out.begin(), out.end()};
+}
+
+const Value* Scope::find(const std::string& name) const {
+  for (const Scope* at = this; at != nullptr; at = at->outer_) {
+    const auto found = at->values_.find(name);
+    if (found != at->values_.end()) return &found->second;
+  }
+  return nullptr;
+}
+
+bool Scope::add(const std::string& name, Value value) {
+  return values_.emplace(name, std::move(value)).second;
+}
+
+Tensor as_dtype(const Tensor& x, DType dtype) { return x.dtype() == dtype ? x : astype(x, dtype); }
+
+Tensor int_tensor(const std::vector<int64_t>& values) {
+  return Tensor(values, Shape{static_cast<int64_t>(values.size())});
+}
+
+Tensor int_scalar(int64_t value) { return Tensor(std::vector<int64_t>{value}, Shape{}); }
+
+Importer::Importer(const FileModel& model, std::string file, uint64_t file_bytes,
+                   int64_t max_loop_steps, bool has_open_sizes)
+    : model_(model),
+      file_(std::move(file)),
+      max_loop_steps_(max_loop_steps),
+      has_open_sizes_(has_open_sizes) {
+  const ReadLimits limits = read_limits();
+  bytes_left_ = limit_of(limits.free_bytes, limits.bytes_per_byte, file_bytes);
+  // Running a node takes longer than reading an item.
+  nodes_left_ = limit_of(limits.free_items / 10, limits.items_per_byte, file_bytes);
+}
+
+std::string Importer::title(const FileNode& node) const {
+  std::string name = node.name;
+  if (name.empty() && !node.outputs.empty()) name = node.outputs[0];
+  return fmt::format("{}: node '{:.200}' ({}{}{:.100})", file_, name, node.domain,
+                     node.domain.empty() ? "" : ".", node.op);
+}
+
+void Importer::need_bytes(const NodeCall& call, int64_t bytes) {
+  const auto needed = static_cast<uint64_t>(std::max<int64_t>(bytes, 0));
+  if (needed > bytes_left_) {
+    call.fail(ErrorCode::kResourceExhausted,
+              fmt::format("its constants need {} bytes more than the limit for a file of this "
+                          "size. If the file is trusted, raise the limit by set_read_limits()",
+                          needed - bytes_left_));
+  }
+  bytes_left_ -= needed;
+}
+
+void Importer::need_steps(const NodeCall& call, int64_t steps) {
+  const auto needed = static_cast<uint64_t>(std::max<int64_t>(steps, 0));
+  if (needed > nodes_left_) {
+    call.fail(ErrorCode::kResourceExhausted,
+              "it runs too often while the model is loaded, as in a loop without end. If the file "
+              "is trusted, raise the limit by set_read_limits()");
+  }
+  nodes_left_ -= needed;
+}
+
+CallSite Importer::site_of(const FileNode& node, std::size_t number) const {
+  const std::size_t colon = node.doc.rfind(':');
+  if (model_.producer == "etude" && colon != std::string::npos && colon > 0 && colon < 200) {
+    int line = 0;
+    const char* const end = node.doc.data() + node.doc.size();
+    const auto read = std::from_chars(node.doc.data() + colon + 1, end, line);
+    if (read.ec == std::errc() && read.ptr == end && line > 0) {
+      return {site_texts().keep(node.doc.substr(0, colon)), line};
+    }
+  }
+  const std::string name = std::filesystem::path(file_).filename().string();
+  return {site_texts().keep(name), static_cast<int>(number) + 1};
+}
+
+std::vector<Value> Importer::run(const FileGraph& graph, Scope& scope) {
+  const std::vector<uint8_t> needed = needed_nodes(graph);
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const FileNode& node = graph.nodes[i];
+    if (needed[i] == 0) continue;
+    const CallScope line(site_of(node, i));
+    std::vector<Value> results = run_node(node, scope);
+    for (std::size_t k = 0; k < node.outputs.size(); ++k) {
+      const std::string& name = node.outputs[k];
+      if (name.empty()) continue;
+      if (k >= results.size() || !results[k].has_value()) {
+        throw NodeError(
+            ErrorCode::kUnimplemented,
+            fmt::format("{}: result {} ('{:.200}') is not computed here", title(node), k, name));
+      }
+      if (!scope.add(name, std::move(results[k]))) {
+        throw NodeError(ErrorCode::kInvalidArgument,
+                        fmt::format("{}: its result '{:.200}' has the name of another value. Each "
+                                    "value of a graph has a name of its own",
+                                    title(node), name));
+      }
+    }
+  }
+  std::vector<Value> out;
+  for (const FilePort& port : graph.outputs) {
+    const Value* value = scope.find(port.name);
+    ETUDE_REQUIRE(value != nullptr,
+                  "{}: graph '{:.200}' has the output '{:.200}', which no node computes", file_,
+                  graph.name, port.name);
+    out.push_back(*value);
+  }
+  return out;
+}
+
+std::vector<Value> Importer::run_inner(const FileGraph& graph, const Scope& outer,
+                                       std::vector<Value> inputs) {
+  Scope scope(&outer);
+  ETUDE_REQUIRE(inputs.size() == graph.inputs.size(),
+                "{}: graph '{:.200}' takes {} inputs, but gets {}", file_, graph.name,
+                graph.inputs.size(), inputs.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    scope.add(graph.inputs[i].name, std::move(inputs[i]));
+  }
+  for (const FileConstant& constant : graph.constants) {
+    ETUDE_REQUIRE_CODE(kUnimplemented, constant.refusal.empty(),
+                       "{}: constant '{:.200}' cannot be imported: {}", file_, constant.name,
+                       constant.refusal);
+    scope.add(constant.name, {constant.value, {}, {}});
+  }
+  return run(graph, scope);
+}
+
+void Importer::check_attributes(const FileNode& node, const Import& row) const {
+  const std::vector<std::string_view> known = words_of(row.attributes);
+  for (const FileAttribute& attribute : node.attributes) {
+    if (std::ranges::find(known, attribute.name) != known.end()) continue;
+    throw NodeError(
+        ErrorCode::kUnimplemented,
+        fmt::format("{}: the attribute '{:.100}' is unknown. {} has: {}", title(node),
+                    attribute.name, row.op,
+                    known.empty() ? "none" : fmt::format("{}", fmt::join(known, ", "))));
+  }
+}
+
+std::vector<Value> Importer::inputs_of(const FileNode& node, const Import& row,
+                                       const Scope& scope) const {
+  const std::vector<std::string_view> names = words_of(row.inputs);
+  const bool is_open = !names.empty() && names.back().ends_with("...");
+  if (!is_open && node.inputs.size() > names.size()) {
+    throw NodeError(ErrorCode::kInvalidArgument,
+                    fmt::format("{}: it has {} inputs, but {} has at most {} ({})", title(node),
+                                node.inputs.size(), row.op, names.size(), row.inputs));
+  }
+  std::vector<Value> out;
+  for (const std::string& name : node.inputs) {
+    if (name.empty()) {
+      out.emplace_back();
+      continue;
+    }
+    const Value* value = scope.find(name);
+    if (value == nullptr) {
+      throw NodeError(ErrorCode::kInvalidArgument,
+                      fmt::format("{}: its input '{:.200}' is no input and no constant of the "
+                                  "graph, and no earlier node computes it. Nodes come after the "
+                                  "nodes that they read, without a cycle",
+                                  title(node), name));
+    }
+    out.push_back(*value);
+  }
+  return out;
+}
+
+std::vector<Value> Importer::run_node(const FileNode& node, const Scope& scope) {
+  if (!node.domain.empty() && node.domain != "ai.onnx") {
+    throw NodeError(
+        ErrorCode::kUnimplemented,
+        fmt::format(
+            "{}: operators of the domain '{:.100}' are not imported, only those of ai.onnx. "
+            "Export the model without them, or replace the node by nodes of ai.onnx",
+            title(node), node.domain));
+  }
+  const Import* row = find_import(node.op);
+  if (row == nullptr) {
+    std::vector<std::string_view> names;
+    for (const Import& each : all_imports()) names.push_back(each.op);
+    const auto near = etude::internal::nearest_names(node.op, names, false);
+    throw NodeError(ErrorCode::kUnimplemented,
+                    fmt::format("{}: there is no such operator in opset {} of ai.onnx. Similar "
+                                "operators: {}",
+                                title(node), model_.opset, fmt::join(near, ", ")));
+  }
+  if (!row->refusal.empty()) {
+    throw NodeError(ErrorCode::kUnimplemented, fmt::format("{}: {}", title(node), row->refusal));
+  }
+  check_attributes(node, *row);
+  std::vector<Value> inputs = inputs_of(node, *row, scope);
+  const NodeCall call(*this, node, *row, scope, inputs);
+  need_steps(call, 1);
+  try {
+    if (row->run != nullptr) return row->run(call);
+    return converted(call, inputs);
+  } catch (const NodeError&) {
+    throw;
+  } catch (const Error& error) {
+    throw NodeError(error.code(), fmt::format("{}: {}", title(node), error.text()));
+  }
+}
+
+// Constants are computed at once; the first trace shows how much memory they need.
+std::vector<Tensor> Importer::folded(const NodeCall& call) {
+  const bool is_direct = call.row().kind != Import::Kind::kPlain;
+  if (is_direct) {
+    const BottomScope at_once(eager_context());
+    std::vector<Tensor> out = call.row().convert(call);
+    for (const Tensor& x : out) need_bytes(call, x.has_value() ? x.type()->bytes() : 0);
+    return out;
+  }
+  std::vector<uint8_t> is_present;
+  const GraphRef graph =
+      etude::internal::make_graph(call.node().op, {}, [&](std::span<const Tensor>) {
+        std::vector<Tensor> out;
+        for (Tensor& x : call.row().convert(call)) {
+          is_present.push_back(x.has_value() ? 1 : 0);
+          if (x.has_value()) out.push_back(std::move(x));
+        }
+        return out;
+      });
+  int64_t bytes = 0;
+  for (GraphValue v = 0; v < graph->value_count(); ++v) {
+    const int64_t more = graph->type(v)->bytes();
+    if (__builtin_add_overflow(bytes, std::max<int64_t>(more, 0), &bytes)) {
+      bytes = std::numeric_limits<int64_t>::max();
+    }
+  }
+  need_bytes(call, bytes);
+  const BottomScope at_once(eager_context());
+  std::vector<Tensor> results = interpret(*graph, std::span<const Tensor>());
+  std::vector<Tensor> out;
+  std::size_t next = 0;
+  for (const uint8_t is : is_present) out.push_back(is != 0 ? results[next++] : Tensor());
+  return out;
+}
+
+std::vector<Value> Importer::constants(const NodeCall& call, std::vector<Value> inputs) {
+  const bool records = has_open_sizes_ && call.row().kind == Import::Kind::kPlain &&
+                       may_depend_on_sizes(call, inputs);
+  for (Value& input : inputs) input.recorded = {};
+  const NodeCall plain(*this, call.node(), call.row(), call.scope(), std::move(inputs));
+  std::vector<Value> out;
+  for (Tensor& x : folded(plain)) out.push_back({std::move(x), {}});
+  if (!records) return out;
+  std::vector<Tensor> recorded = call.row().convert(call);
+  for (std::size_t i = 0; i < out.size(); ++i) out[i].recorded = std::move(recorded[i]);
+  return out;
+}
+
+std::vector<Value> Importer::converted(const NodeCall& call, const std::vector<Value>& inputs) {
+  const Import::Kind kind = call.row().kind;
+  bool are_known = kind != Import::Kind::kRandom;
+  std::vector<std::string> sources;
+  for (const Value& input : inputs) {
+    are_known = are_known && !input.traced.has_value();
+    add_inputs(sources, input.inputs);
+  }
+  if (kind == Import::Kind::kSizes) {
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (call.has(i)) static_cast<void>(call.known(i));
+    }
+    are_known = true;
+  }
+  if (are_known || kind == Import::Kind::kFacts) return constants(call, inputs);
+  std::vector<Value> out;
+  for (Tensor& x : call.row().convert(call)) out.push_back({{}, std::move(x), sources});
+  return out;
+}
+
+int64_t NodeCall::opset() const { return importer_.model().opset; }
+
+void NodeCall::fail(ErrorCode code, const std::string& text) const {
+  std::string name = node_.name;
+  if (name.empty() && !node_.outputs.empty()) name = node_.outputs[0];
+  throw NodeError(
+      code, fmt::format("{}: node '{:.200}' ({}): {}", importer_.file(), name, node_.op, text));
+}
+
+std::string NodeCall::input_name(std::size_t i) const {
+  const std::vector<std::string_view> names = words_of(row_.inputs);
+  std::string_view name = names.empty() ? "" : names[std::min(i, names.size() - 1)];
+  while (name.ends_with('.') || name.ends_with('?')) name.remove_suffix(1);
+  return std::string(name);
+}
+
+const Value& NodeCall::value(std::size_t i) const {
+  require(has(i), "the input '{}' is missing", input_name(i));
+  return inputs_[i];
+}
+
+std::vector<Tensor> NodeCall::all() const {
+  std::vector<Tensor> out;
+  for (std::size_t i = 0; i < inputs_.size(); ++i) out.push_back(x(i));
+  return out;
+}
+
+Tensor NodeCall::known(std::size_t i) const {
+  const Value& given = value(i);
+  if (given.known.has_value()) return given.known;
+  std::string advice = "Save the model with a constant there";
+  if (!given.inputs.empty()) {
+    advice = fmt::format(
+        "Pass values for these inputs of the model: LoadOptions::constants = "
+        "{{{{\"{}\", ...}}}}",
+        fmt::join(given.inputs, "\", ...}, {\""));
+  }
+  std::string name = node_.name;
+  if (name.empty() && !node_.outputs.empty()) name = node_.outputs[0];
+  throw UnknownValue(
+      ErrorCode::kFailedPrecondition,
+      fmt::format("{}: node '{:.200}' ({}): the input '{}' ('{:.200}') has to be known "
+                  "when the model is loaded, since sizes or the order of calls depend on "
+                  "it. {}",
+                  importer_.file(), name, node_.op, input_name(i), node_.inputs[i], advice));
+}
+
+std::vector<int64_t> NodeCall::ints(std::size_t i) const {
+  const BottomScope at_once(eager_context());
+  return as_dtype(known(i), kInt64).to_vector<int64_t>();
+}
+std::vector<double> NodeCall::reals(std::size_t i) const {
+  const BottomScope at_once(eager_context());
+  return as_dtype(known(i), kFloat64).to_vector<double>();
+}
+int64_t NodeCall::integer(std::size_t i) const {
+  const std::vector<int64_t> all = ints(i);
+  require(all.size() == 1, "the input '{}' has {} elements, but one is needed", input_name(i),
+          all.size());
+  return all[0];
+}
+double NodeCall::real(std::size_t i) const {
+  const std::vector<double> all = reals(i);
+  require(all.size() == 1, "the input '{}' has {} elements, but one is needed", input_name(i),
+          all.size());
+  return all[0];
+}
+bool NodeCall::flag(std::size_t i) const { return real(i) != 0; }
+
+const FileAttribute* NodeCall::find(std::string_view name) const {
+  const auto found = std::ranges::find(node_.attributes, name, &FileAttribute::name);
+  return found == node_.attributes.end() ? nullptr : &*found;
+}
+
+const FileAttribute& NodeCall::attribute(std::string_view name) const {
+  const FileAttribute* const found = find(name);
+  require(found != nullptr, "the attribute '{}' is missing", name);
+  if (!found->refusal.empty()) {
+    refuse("the attribute '{}' cannot be imported: {}", name, found->refusal);
+  }
+  return *found;
+}
+
+template <class T>
+const T& NodeCall::typed(std::string_view name, const char* kind) const {
+  const T* const value = std::get_if<T>(&attribute(name).value);
+  require(value != nullptr, "the attribute '{}' is not {}", name, kind);
+  return *value;
+}
+
+int64_t NodeCall::integer(std::string_view name) const {
+  return typed<int64_t>(name, "an integer");
+}
+int64_t NodeCall::integer(std::string_view name, int64_t otherwise) const {
+  return has(name) ? integer(name) : otherwise;
+}
+double NodeCall::real(std::string_view name, double otherwise) const {
+  return has(name) ? typed<double>(name, "a float") : otherwise;
+}
+std::string NodeCall::text(std::string_view name) const {
+  return typed<std::string>(name, "a text");
+}
+std::string NodeCall::text(std::string_view name, std::string otherwise) const {
+  return has(name) ? text(name) : std::move(otherwise);
+}
+std::vector<int64_t> NodeCall::ints(std::string_view name) const {
+  return typed<std::vector<int64_t>>(name, "a list of integers");
+}
+std::vector<int64_t> NodeCall::ints(std::string_view name, std::vector<int64_t> otherwise) const {
+  return has(name) ? ints(name) : std::move(otherwise);
+}
+std::vector<double> NodeCall::reals(std::string_view name) const {
+  return has(name) ? typed<std::vector<double>>(name, "a list of floats") : std::vector<double>();
+}
+std::vector<std::string> NodeCall::texts(std::string_view name) const {
+  return has(name) ? typed<std::vector<std::string>>(name, "a list of texts")
+                   : std::vector<std::string>();
+}
+Tensor NodeCall::tensor(std::string_view name) const { return typed<Tensor>(name, "a tensor"); }
+const FileGraph& NodeCall::graph(std::string_view name) const {
+  return *typed<std::shared_ptr<FileGraph>>(name, "a graph");
+}
+
+DType NodeCall::dtype_of_number(int64_t number) const {
+  const std::optional<DType> out = importing::dtype_of(number);
+  if (!out) refuse("its dtype is {}, which Etude lacks", dtype_text(number));
+  return *out;
+}
+DType NodeCall::dtype(std::string_view name, DType otherwise) const {
+  const int64_t number = integer(name, 0);
+  return number == 0 ? otherwise : dtype_of_number(number);
+}
+
+int64_t NodeCall::axis(int64_t given, int rank) const {
+  require(given >= -rank && given < rank, "axis {} is outside of the {} axes of its operand", given,
+          rank);
+  return given < 0 ? given + rank : given;
+}
+std::vector<int64_t> NodeCall::axes(std::vector<int64_t> given, int rank) const {
+  std::set<int64_t> seen;
+  for (int64_t& each : given) {
+    each = axis(each, rank);
+    require(seen.insert(each).second, "axis {} is listed twice", each);
+  }
+  return given;
+}
+
+}  // namespace etude::onnx::importing

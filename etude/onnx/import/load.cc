@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <filesystem>
+#include <string>
+#include <utility>
+
+#include "etude/base/check.h"
+#include "etude/core/call/call_scope.h"
+#include "etude/core/context/context.h"
+#include "etude/core/context/device_scope.h"
+#include "etude/files/file_reader.h"
+#include "etude/onnx/import/file.h"
+#include "etude/onnx/import/model.h"
+#include "etude/onnx/onnx.h"
+#include "etude/saved/loaded.h"
+#include "etude/variables/init_scope.h"
+
+namespace etude::onnx {
+
+saved::Program load(const std::filesystem::path& file, const LoadOptions& options, CallSite where) {
+  return etude::internal::located("onnx::load", where, [&] {
+    etude::internal::check_options("onnx::load", options, where);
+    const etude::internal::OutsideScope outside;
+    const BottomScope at_once(eager_context());
+    const etude::internal::NoDeviceScope nowhere;
+    importing::FileModel model;
+    uint64_t size = 0;
+    {
+      const etude::internal::FileBytes content(file);
+      size = content.bytes().size();
+      model = importing::read_file(file, content.bytes());
+    }
+    importing::ModelImporter importer(model, file.string(), size, options);
+    return saved::internal::ProgramAccess::make(file, importer.import());
+  });
+}
+
+}  // namespace etude::onnx

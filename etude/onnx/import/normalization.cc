@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+// Normalisation.
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+#include "etude/onnx/import/importer.h"
+#include "etude/onnx/import/windows.h"
+#include "etude/ops.h"
+
+namespace etude::onnx::importing {
+namespace normalization {
+namespace {
+
+using Results = std::vector<Tensor>;
+
+// A vector along axis 1 of an operand of this rank.
+Tensor along_channels(const Tensor& x, int rank) {
+  Sizes sizes(static_cast<std::size_t>(rank), 1);
+  sizes[1] = x.type()->count();
+  return reshape(x, sizes);
+}
+Sizes from_axis(const NodeCall& n, int64_t first) {
+  Sizes out(static_cast<std::size_t>(n.rank(0) - first));
+  std::iota(out.begin(), out.end(), first);
+  return out;
+}
+void require_channels(const NodeCall& n) {
+  n.require(n.rank(0) >= 2, "its operand has {} axes, but at least 2 are needed", n.rank(0));
+}
+
+Results batch_normalization(const NodeCall& n) {
+  require_channels(n);
+  const double epsilon = n.real("epsilon", 1e-5);
+  const Tensor& x = n.x(0);
+  const DType dtype = x.dtype();
+  if (n.integer("training_mode", 0) == 0) {
+    // On the last axis, as the exporter of this library found it.
+    const Tensor last = channels_last(x);
+    return {channels_first(nn::batch_normalize(last, as_dtype(n.x(3), dtype),
+                                               as_dtype(n.x(4), dtype), as_dtype(n.x(2), dtype),
+                                               as_dtype(n.x(1), dtype), {.epsilon = epsilon}))};
+  }
+  const double momentum = n.real("momentum", 0.9);
+  Sizes axes = from_axis(n, 1);
+  axes[0] = 0;
+  const MomentsResult of = moments(x, {.axis = axes});
+  const auto channel = [&](const Tensor& v) {
+    return along_channels(as_dtype(v, dtype), n.rank(0));
+  };
+  const Tensor y =
+      (x - channel(of.mean)) / sqrt(channel(of.var) + epsilon) * channel(n.x(1)) + channel(n.x(2));
+  const auto running = [&](const Tensor& before, const Tensor& now) {
+    return before * momentum + as_dtype(now, before.dtype()) * (1 - momentum);
+  };
+  return {y, running(n.x(3), of.mean), running(n.x(4), of.var)};
+}
+
+Results instance_normalization(const NodeCall& n) {
+  require_channels(n);
+  const double epsilon = n.real("epsilon", 1e-5);
+  const Tensor& x = n.x(0);
+  const MomentsResult of = moments(x, {.axis = from_axis(n, 2), .keepdims = true});
+  const Tensor y = (x - of.mean) / sqrt(of.var + epsilon);
+  return {y * along_channels(n.x(1), n.rank(0)) + along_channels(n.x(2), n.rank(0))};
+}
+
+// Groups of adjacent channels. Before opset 21 scale and offset had a number for each group.
+Results group_normalization(const NodeCall& n) {
+  require_channels(n);
+  const int64_t groups = n.integer("num_groups");
+  const Shape shape = n.shape(0);
+  n.require(groups > 0 && shape[1] % groups == 0,
+            "the {} channels are not a multiple of the {} groups", shape[1], groups);
+  const DType dtype = n.dtype(0);
+  const DType wide = itemsize(dtype) < 4 ? kFloat32 : dtype;
+  int64_t each = shape[1] / groups;
+  for (int i = 2; i < shape.rank(); ++i) each *= shape[i];
+  const Tensor x = reshape(as_dtype(n.x(0), wide), {shape[0], groups, each});
+  const MomentsResult of = moments(x, {.axis = {2}, .keepdims = true});
+  Tensor y = (x - of.mean) / sqrt(of.var + n.real("epsilon", 1e-5));
+  const auto factor = [&](std::size_t i) {
+    const Tensor given = as_dtype(n.x(i), wide);
+    if (given.type()->count() == shape[1]) return given;
+    return repeat(given, shape[1] / groups, {.axis = {0}});
+  };
+  y = reshape(y, shape) * along_channels(factor(1), shape.rank()) +
+      along_channels(factor(2), shape.rank());
+  return {as_dtype(y, dtype)};
+}
+
+// The dtype of the first part of the calculation.
+DType stash(const NodeCall& n) {
+  const DType given = n.dtype("stash_type", kFloat32), own = n.dtype(0);
+  return itemsize(given) > itemsize(own) ? given : own;
+}
+
+Results layer_normalization(const NodeCall& n) {
+  const int64_t first = n.axis(n.integer("axis", -1), n.rank(0));
+  const Sizes axes = from_axis(n, first);
+  const double epsilon = n.real("epsilon", 1e-5);
+  const DType dtype = n.dtype(0), wide = stash(n);
+  const Tensor x = as_dtype(n.x(0), wide);
+  const auto has_own_shape = [&](std::size_t i) {
+    if (!n.has(i)) return true;
+    if (n.rank(i) != static_cast<int>(axes.size())) return false;
+    for (std::size_t a = 0; a < axes.size(); ++a) {
+      if (n.shape(i)[static_cast<int>(a)] != n.shape(0)[static_cast<int>(axes[a])]) return false;
+    }
+    return true;
+  };
+  if (wide == dtype && !n.wants(1) && !n.wants(2) && has_own_shape(1) && has_own_shape(2)) {
+    nn::LayerNormalizeOptions options{.epsilon = epsilon, .scale = n.x(1)};
+    if (n.has(2)) options.offset = n.x(2);
+    return {nn::layer_normalize(x, axes, options)};
+  }
+  const MomentsResult of = moments(x, {.axis = axes, .keepdims = true});
+  const Tensor factor = reciprocal(sqrt(of.var + epsilon));
+  Tensor y = as_dtype((x - of.mean) * factor, dtype) * n.x(1);
+  if (n.has(2)) y = y + n.x(2);
+  return {y, of.mean, factor};
+}
+
+Results rms_normalization(const NodeCall& n) {
+  const Sizes axes = from_axis(n, n.axis(n.integer("axis", -1), n.rank(0)));
+  const DType dtype = n.dtype(0), wide = stash(n);
+  const Tensor x = as_dtype(n.x(0), wide);
+  const Tensor root =
+      sqrt(mean(square(x), {.axis = axes, .keepdims = true}) + n.real("epsilon", 1e-5));
+  return {as_dtype(x / root, dtype) * n.x(1)};
+}
+
+// A sum of squares over neighbouring channels.
+Results local_response(const NodeCall& n) {
+  require_channels(n);
+  const int64_t size = n.integer("size");
+  n.require(size > 0, "the size is {}", size);
+  n.importer().need_steps(n, size);
+  const Tensor& x = n.x(0);
+  const Shape shape = n.shape(0);
+  const auto rank = static_cast<std::size_t>(shape.rank());
+  Sizes widths(2 * rank, 0);
+  widths[2] = (size - 1) / 2;
+  widths[3] = size - 1 - widths[2];
+  const Tensor squares = pad(square(x), widths);
+  Tensor total;
+  for (int64_t i = 0; i < size; ++i) {
+    Sizes start(rank, 0), stop = shape.to_vector();
+    start[1] = i;
+    stop[1] = i + shape[1];
+    const Tensor part = slice(squares, start, stop);
+    total = total.has_value() ? total + part : part;
+  }
+  const double alpha = n.real("alpha", 1e-4), beta = n.real("beta", 0.75);
+  const Tensor base = total * (alpha / static_cast<double>(size)) + n.real("bias", 1);
+  return {x / pow(base, beta)};
+}
+
+Results lp_normalization(const NodeCall& n) {
+  const int64_t axis = n.axis(n.integer("axis", -1), n.rank(0)), p = n.integer("p", 2);
+  n.require(p == 1 || p == 2, "p is {}, not 1 or 2", p);
+  const Tensor& x = n.x(0);
+  const Tensor size = p == 1 ? sum(abs(x), {.axis = {axis}, .keepdims = true})
+                             : sqrt(sum(square(x), {.axis = {axis}, .keepdims = true}));
+  return {where(size == 0, zeros_like(x), x / where(size == 0, ones_like(size), size))};
+}
+
+Results mean_variance_normalization(const NodeCall& n) {
+  const Sizes axes = n.axes(n.ints("axes", {0, 2, 3}), n.rank(0));
+  const Tensor& x = n.x(0);
+  const MomentsResult of = moments(x, {.axis = axes, .keepdims = true});
+  return {(x - of.mean) / (sqrt(of.var) + 1e-9)};
+}
+
+// For inference. A mask of the elements that are left is all true.
+Results dropout(const NodeCall& n) {
+  const bool is_training = n.has(2) && n.flag(2);
+  const double ratio = n.has(1) ? n.real(1) : n.real("ratio", 0.5);
+  if (is_training && ratio != 0) {
+    n.refuse(
+        "it drops elements, since it is exported for training. Export the model for inference");
+  }
+  return {n.x(0), ones_like(n.x(0), {.dtype = kBool})};
+}
+
+}  // namespace
+}  // namespace normalization
+
+void add_normalization_imports(Imports& to) {
+  using namespace normalization;
+  to.insert(
+      to.end(),
+      {{"BatchNormalization", "X scale B input_mean input_var",
+        "epsilon momentum spatial training_mode", batch_normalization},
+       {"InstanceNormalization", "input scale B", "epsilon consumed_inputs",
+        instance_normalization},
+       {"GroupNormalization", "X scale bias", "epsilon num_groups stash_type", group_normalization},
+       {"LayerNormalization", "X Scale B?", "axis epsilon stash_type", layer_normalization},
+       {"RMSNormalization", "X scale", "axis epsilon stash_type", rms_normalization},
+       {"LRN", "X", "alpha beta bias size", local_response},
+       {"LpNormalization", "input", "axis p", lp_normalization},
+       {"MeanVarianceNormalization", "X", "axes", mean_variance_normalization},
+       {"Dropout", "data ratio? training_mode?", "ratio seed is_test consumed_inputs",
+        normalization::dropout}});
+}
+
+}  // namespace etude::onnx::importing

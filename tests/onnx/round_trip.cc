@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// Models of this library that are loaded again: their results are equal to the bit.
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "etude/onnx/onnx.h"
+#include "tests/onnx/cases.h"
+#include "tests/same_numbers.h"
+
+namespace etude::onnx_cases {
+namespace {
+
+// The first difference between a model and the function that it was saved from; "" if there is
+// none.
+std::string difference(const Cases& cases, std::size_t i) {
+  try {
+    const saved::Program program = onnx::load(cases.file_of(i));
+    const saved::Function f = program.function("predict");
+    for (const Run& run : cases.runs(i)) {
+      const io::NamedTensors results = f.call_named(run.inputs);
+      for (const auto& [name, want] : run.results) {
+        const auto got = results.find(name);
+        if (got == results.end()) return "has no result " + name;
+        if (got->second.type() != want.type()) {
+          return fmt::format("is {}, not {}", got->second.type()->to_string(),
+                             want.type()->to_string());
+        }
+        if (!tests::same_numbers(to_dense(got->second), want)) return "differs";
+      }
+    }
+    return "";
+  } catch (const Error& error) {
+    std::string text = error.what();
+    text.resize(std::min(text.size(), text.find("\n")));
+    // Without the folder, which differs between runs.
+    const std::string file = cases.file_of(i).string();
+    for (std::size_t at = text.find(file); at != std::string::npos; at = text.find(file)) {
+      text.replace(at, file.size(), "model");
+    }
+    return "is refused: " + text;
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> round_trip_lines(const Cases& cases) {
+  struct Count {
+    std::size_t all = 0, wrong = 0;
+    std::string first;
+  };
+  std::map<std::string, Count> counts;
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    const std::string& label = cases.label(i);
+    Count& count = counts[label.substr(0, label.find(' '))];
+    ++count.all;
+    const std::string fault = difference(cases, i);
+    if (fault.empty()) continue;
+    if (++count.wrong == 1) count.first = fault;
+  }
+  std::vector<std::string> out;
+  for (const auto& [op, count] : counts) {
+    if (count.wrong == 0) continue;
+    out.push_back(fmt::format("{}: {} of {}: {}", op, count.wrong, count.all, count.first));
+  }
+  return out;
+}
+
+}  // namespace etude::onnx_cases
