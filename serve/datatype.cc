@@ -82,8 +82,8 @@ int64_t element_count(const std::vector<int64_t>& shape, DType dtype, std::strin
 
 Tensor tensor_of_bytes(DType dtype, const std::vector<int64_t>& shape, std::string_view bytes,
                        std::string_view input) {
-  const auto needed =
-      static_cast<uint64_t>(element_count(shape, dtype, input)) * static_cast<uint64_t>(itemsize(dtype));
+  const auto needed = static_cast<uint64_t>(element_count(shape, dtype, input)) *
+                      static_cast<uint64_t>(itemsize(dtype));
   if (bytes.size() != needed) {
     refuse(ErrorCode::kInvalidArgument,
            "input '{}' has {} bytes of data, but {} of shape {} needs {}", input, bytes.size(),

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Boost.Beast reads and writes HTTP. Servers with a thread for each connection, such as cpp-httplib,
-// have none left when clients send slowly.
+// Boost.Beast reads and writes HTTP. Servers with a thread for each connection, such as
+// cpp-httplib, have none left when clients send slowly.
 #include "serve/http_server.h"
-
-#include <sys/resource.h>
 
 #include <thread>
 #include <vector>
+
+#include <sys/resource.h>
 
 #include "serve/http_session.h"
 #include "serve/refuse.h"
@@ -116,22 +116,25 @@ class HttpServer::Impl {
   }
 
   void accept() {
-    acceptor_.async_accept(net::make_strand(io_), [this](beast::error_code error, tcp::socket socket) {
-      if (error == net::error::operation_aborted || !acceptor_.is_open()) return;
-      if (error) {  // such as too many open files
-        pause_.expires_after(std::chrono::milliseconds(100));
-        pause_.async_wait([this](beast::error_code stopped) {
-          if (!stopped) accept();
-        });
-        return;
-      }
-      begin(std::move(socket));
-      accept();
-    });
+    acceptor_.async_accept(net::make_strand(io_),
+                           [this](beast::error_code error, tcp::socket socket) {
+                             if (error == net::error::operation_aborted || !acceptor_.is_open())
+                               return;
+                             if (error) {  // such as too many open files
+                               pause_.expires_after(std::chrono::milliseconds(100));
+                               pause_.async_wait([this](beast::error_code stopped) {
+                                 if (!stopped) accept();
+                               });
+                               return;
+                             }
+                             begin(std::move(socket));
+                             accept();
+                           });
   }
 
   void begin(tcp::socket socket) {
-    Counter& open = shared_->service.metrics().gauge("etude_serve_connections", "Open connections.");
+    Counter& open =
+        shared_->service.metrics().gauge("etude_serve_connections", "Open connections.");
     open.set(shared_->open.load() + 1);
     if (shared_->open.load() >= shared_->options.connections) {
       shared_->service.metrics()
@@ -143,7 +146,8 @@ class HttpServer::Impl {
     if (shared_->options.tls.certificate.empty()) {
       std::make_shared<Session<beast::tcp_stream>>(shared_, std::move(socket))->start();
     } else {
-      std::make_shared<Session<beast::ssl_stream<beast::tcp_stream>>>(shared_, std::move(socket), tls_)
+      std::make_shared<Session<beast::ssl_stream<beast::tcp_stream>>>(shared_, std::move(socket),
+                                                                      tls_)
           ->start();
     }
   }

@@ -3,8 +3,6 @@
 // again. Its functions run on the strand of its socket, one at a time.
 #pragma once
 
-#include <sys/socket.h>
-
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -24,6 +22,7 @@
 #include <boost/beast/http.hpp>
 #include <boost/beast/ssl.hpp>
 #include <fmt/format.h>
+#include <sys/socket.h>
 
 #include "serve/http_server.h"
 
@@ -73,7 +72,8 @@ class Charge {
  public:
   Charge() = default;
   Charge(HttpShared& shared, int64_t bytes) : shared_(&shared), bytes_(bytes) {}
-  Charge(Charge&& other) noexcept : shared_(std::exchange(other.shared_, nullptr)), bytes_(other.bytes_) {}
+  Charge(Charge&& other) noexcept
+      : shared_(std::exchange(other.shared_, nullptr)), bytes_(other.bytes_) {}
   Charge& operator=(Charge&& other) noexcept {
     std::swap(shared_, other.shared_);
     std::swap(bytes_, other.bytes_);
@@ -90,8 +90,8 @@ class Charge {
 
 inline std::string text(beast::string_view view) { return {view.data(), view.size()}; }
 
-// A connection that exists. The first member of a session, so the last that goes: when none is open,
-// no session uses its executor.
+// A connection that exists. The first member of a session, so the last that goes: when none is
+// open, no session uses its executor.
 class OpenConnection {
  public:
   explicit OpenConnection(std::shared_ptr<HttpShared> shared) : shared_(std::move(shared)) {
@@ -162,9 +162,8 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
     charge_ = Charge();
     lowest().expires_after(shared_->options.read_timeout);
     http::async_read_header(stream_, buffer_, *parser_,
-                            [self = this->shared_from_this()](beast::error_code error, std::size_t) {
-                              self->on_header(error);
-                            });
+                            [self = this->shared_from_this()](
+                                beast::error_code error, std::size_t) { self->on_header(error); });
   }
 
   // A message that cannot be read is answered, and the connection closed.
@@ -188,8 +187,9 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
     is_busy_ = true;
     begun_ = Clock::now();
     const auto length = parser_->content_length();
-    const auto bytes = static_cast<int64_t>(
-        parser_->chunked() ? shared_->options.body_bytes : static_cast<std::size_t>(length ? *length : 0));
+    const auto bytes =
+        static_cast<int64_t>(parser_->chunked() ? shared_->options.body_bytes
+                                                : static_cast<std::size_t>(length ? *length : 0));
     if (!shared_->take(bytes)) {
       last_ = true;
       return write(error_response(
@@ -198,17 +198,20 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
                            shared_->options.memory_bytes)));
     }
     charge_ = Charge(*shared_, bytes);
-    if (beast::iequals(parser_->get()[http::field::expect], "100-continue")) return write_continue();
+    if (beast::iequals(parser_->get()[http::field::expect], "100-continue"))
+      return write_continue();
     read_body();
   }
 
   void write_continue() {
-    const auto empty = std::make_shared<http::response<http::empty_body>>(http::status::continue_, 11);
-    http::async_write(stream_, *empty,
-                      [self = this->shared_from_this(), empty](beast::error_code error, std::size_t) {
-                        if (error) return self->close();
-                        self->read_body();
-                      });
+    const auto empty =
+        std::make_shared<http::response<http::empty_body>>(http::status::continue_, 11);
+    http::async_write(
+        stream_, *empty,
+        [self = this->shared_from_this(), empty](beast::error_code error, std::size_t) {
+          if (error) return self->close();
+          self->read_body();
+        });
   }
 
   void read_body() {
@@ -250,8 +253,8 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
         tcp::socket::wait_read, [self = this->shared_from_this()](beast::error_code error) {
           if (error || !self->ticket_) return;
           char byte = 0;
-          const auto got = ::recv(self->lowest().socket().native_handle(), &byte, 1,
-                                  MSG_PEEK | MSG_DONTWAIT);
+          const auto got =
+              ::recv(self->lowest().socket().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
           if (got > 0) return;  // the next request
           self->shared_->service.metrics()
               .counter("etude_serve_clients_gone_total", "Clients that left before their answer.")
@@ -280,12 +283,13 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
     message->prepare_payload();
     note(response.status, message->body().size());
     lowest().expires_after(shared_->options.read_timeout);
-    http::async_write(stream_, *message,
-                      [self = this->shared_from_this(), message](beast::error_code error, std::size_t) {
-                        self->is_busy_ = false;
-                        if (error || self->last_) return self->close();
-                        self->read_header();
-                      });
+    http::async_write(
+        stream_, *message,
+        [self = this->shared_from_this(), message](beast::error_code error, std::size_t) {
+          self->is_busy_ = false;
+          if (error || self->last_) return self->close();
+          self->read_header();
+        });
   }
 
   void note(int status, std::size_t bytes) {

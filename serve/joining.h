@@ -3,13 +3,11 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "etude/io/safetensors.h"
-#include "serve/metadata.h"
 
 namespace etude::serve {
 
@@ -22,10 +20,5 @@ io::NamedTensors join(std::span<const io::NamedTensors* const> all);
 // Splits each result after `rows[i]` rows.
 // throws: kInternal for a result with another number of rows.
 std::vector<io::NamedTensors> split(const io::NamedTensors& joined, std::span<const int64_t> rows);
-
-enum class Agreement : uint8_t { kDiffer, kClose, kEqual };
-// Calls `f` with pseudo-random rows, alone and joined, and compares.
-Agreement compare_joined(const ModelMetadata& metadata,
-                         const std::function<io::NamedTensors(const io::NamedTensors&)>& f);
 
 }  // namespace etude::serve

@@ -30,7 +30,8 @@ void Log::write(const std::string& text) {
   if (file_ == nullptr) return;
   const auto now = std::chrono::system_clock::now();
   const std::time_t seconds = std::chrono::system_clock::to_time_t(now);
-  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(now.time_since_epoch()).count() % 1000;
+  const auto ms =
+      std::chrono::duration_cast<std::chrono::milliseconds>(now.time_since_epoch()).count() % 1000;
   std::tm parts = {};
   ::gmtime_r(&seconds, &parts);
   char day[32];

@@ -53,7 +53,8 @@ TensorMetadata tensor_of_port(const std::string& name, const std::string& type,
            "that splits it",
            what, name, function, type, datatype_names());
   }
-  TensorMetadata out{name, *dtype, {}, true};
+  TensorMetadata out{.name = name, .dtype = *dtype};
+  out.is_known = type.find('[') != std::string::npos;
   for (const std::string& size : parts.sizes) {
     out.shape.push_back(is_number(size) ? std::stoll(size) : -1);
   }
@@ -62,6 +63,7 @@ TensorMetadata tensor_of_port(const std::string& name, const std::string& type,
 
 // A size that differs between graphs is open.
 void merge(TensorMetadata& into, const TensorMetadata& other) {
+  into.is_known = into.is_known && other.is_known;
   if (into.shape.size() != other.shape.size()) {
     into.fixed_rank = false;
     return;
@@ -94,8 +96,7 @@ bool has_batch_axis(const saved::GraphSignature& signature) {
   const std::vector<saved::Port> inputs = tensors_among(signature.inputs);
   if (inputs.empty()) return false;
   const std::vector<std::string> sizes = parts_of_type(inputs[0].type).sizes;
-  return !sizes.empty() && !is_number(sizes[0]) && leads(sizes[0], inputs) &&
-         leads(sizes[0], tensors_among(signature.outputs));
+  return !sizes.empty() && !is_number(sizes[0]) && leads(sizes[0], inputs);
 }
 
 const saved::ExportedSignature* exported_of(const std::vector<saved::ExportedSignature>& all,

@@ -18,11 +18,13 @@ struct TensorMetadata {
   DType dtype = kFloat32;
   std::vector<int64_t> shape;  // -1: any size
   bool fixed_rank = true;      // all graphs of the function have this rank
+  bool is_known = true;  // false: `shape` says nothing, as in outputs of a graph for all sizes
 };
 
 struct ModelMetadata {
   std::vector<TensorMetadata> inputs, outputs;
-  // Axis 0 of every input and output is one open size, which no other axis has.
+  // Axis 0 of every input is one open size, which no other axis has; after find_output_sizes()
+  // (probe.h), that of every output as well.
   bool has_batch_axis = false;
 };
 

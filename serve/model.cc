@@ -8,6 +8,7 @@
 
 #include "etude/core/context/ambient.h"
 #include "serve/joining.h"
+#include "serve/probe.h"
 #include "serve/refuse.h"
 
 namespace etude::serve {
@@ -40,6 +41,9 @@ Model::Model(std::string name, std::string version, const saved::Program& progra
       batch_rows_(metrics.histogram("etude_serve_joined_requests",
                                     "Requests that one call has answered.", kRowCounts,
                                     {{"model", name_}, {"version", version_}})) {
+  const PhaseScope phase(Phase::kInference);
+  sizes_reason_ = find_output_sizes(
+      metadata_, [this](const io::NamedTensors& inputs) { return function_.call_named(inputs); });
   if (options_.max_rows > 1) probe_joining();
   for (int64_t i = 0; i < std::max<int64_t>(options_.workers, 1); ++i) {
     workers_.emplace_back([this] { work(); });
@@ -97,11 +101,9 @@ void Model::probe_joining() {
         function_.name());
     return;
   }
-  const PhaseScope phase(Phase::kInference);
   try {
-    const Agreement found = compare_joined(metadata_, [this](const io::NamedTensors& inputs) {
-      return function_.call_named(inputs);
-    });
+    const Agreement found = compare_joined(
+        metadata_, [this](const io::NamedTensors& inputs) { return function_.call_named(inputs); });
     joining_ = found == Agreement::kEqual   ? Joining::kEqual
                : found == Agreement::kClose ? Joining::kClose
                                             : Joining::kNone;
@@ -197,7 +199,8 @@ void Model::run(std::vector<std::shared_ptr<Ticket>> batch) {
   std::vector<io::NamedTensors> results;
   try {
     const Outcome outcome = call(join(inputs), run->cancellation);
-    if (const auto* values = std::get_if<io::NamedTensors>(&outcome)) results = split(*values, rows);
+    if (const auto* values = std::get_if<io::NamedTensors>(&outcome))
+      results = split(*values, rows);
   } catch (const std::exception&) {
     results.clear();  // such as too little memory for the joined call
   }

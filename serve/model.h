@@ -22,12 +22,12 @@
 namespace etude::serve {
 
 struct ModelOptions {
-  std::string function;              // empty: served_function() chooses
-  int64_t max_rows = 1;              // rows of axis 0 that one call may have; 1: requests stay alone
+  std::string function;  // empty: served_function() chooses
+  int64_t max_rows = 1;  // rows of axis 0 that one call may have; 1: requests stay alone
   std::chrono::microseconds delay{0};  // how long a request waits for others
-  int64_t queue = 256;               // requests that may wait
-  int64_t workers = 1;               // calls of the model at the same time
-  int64_t max_loop_steps = 0;        // saved::LoadOptions
+  int64_t queue = 256;                 // requests that may wait
+  int64_t workers = 1;                 // calls of the model at the same time
+  int64_t max_loop_steps = 0;          // saved::LoadOptions
 };
 
 // Whether the results for a row depend on the other rows of a call.
@@ -54,6 +54,8 @@ class Model {
   Joining joining() const { return joining_; }
   // Why requests are not joined; "" if they are, or if nobody asked for it.
   const std::string& joining_reason() const { return reason_; }
+  // Why the shapes of outputs are not known; "" if they are.
+  const std::string& sizes_reason() const { return sizes_reason_; }
   std::vector<std::string> output_names() const;
 
   // Queues a request. False if the model takes none any more.
@@ -77,7 +79,7 @@ class Model {
   ModelMetadata metadata_;
   ModelOptions options_;
   Joining joining_ = Joining::kNone;
-  std::string reason_;
+  std::string reason_, sizes_reason_;
   Counter &waiting_, &refused_, &calls_, &rows_;
   Histogram &seconds_, &batch_rows_;
 

@@ -127,8 +127,10 @@ std::vector<int64_t> shape_of(const Json& input, const std::string& name) {
                       !(size.is_number_unsigned() &&
                         size.get<uint64_t>() > uint64_t{std::numeric_limits<int64_t>::max()});
     if (!fits) {
-      refuse(ErrorCode::kInvalidArgument, "'shape' of input '{}' has the size {}, but a size is a "
-             "whole number", name, shown(size));
+      refuse(ErrorCode::kInvalidArgument,
+             "'shape' of input '{}' has the size {}, but a size is a "
+             "whole number",
+             name, shown(size));
     }
     out.push_back(size.get<int64_t>());
   }
@@ -180,13 +182,15 @@ class NumberReader {
     } else if (data.is_number()) {
       const double number = data.get<double>();
       // A finite number that becomes infinite is too large for the datatype.
-      const T rounded = static_cast<T>(static_cast<std::conditional_t<sizeof(T) == 8, double, float>>(number));
+      const T rounded =
+          static_cast<T>(static_cast<std::conditional_t<sizeof(T) == 8, double, float>>(number));
       if (std::isfinite(static_cast<double>(static_cast<float>(rounded))) || sizeof(T) == 8) {
         return rounded;
       }
     }
-    refuse(ErrorCode::kInvalidArgument, "'data' of input '{}' has {} at position {}, which is no {}",
-           name_, shown(data), at_, datatype_name(dtype_));
+    refuse(ErrorCode::kInvalidArgument,
+           "'data' of input '{}' has {} at position {}, which is no {}", name_, shown(data), at_,
+           datatype_name(dtype_));
   }
   [[noreturn]] void refuse_count(bool few) const {
     refuse(ErrorCode::kInvalidArgument,

@@ -86,8 +86,10 @@ Repository::Repository(std::vector<fs::path> folders, const RepositoryOptions& o
   for (const fs::path& folder : folders_) {
     std::error_code ignored;
     if (!fs::is_directory(folder, ignored)) {
-      refuse(ErrorCode::kNotFound, "{} is no folder. Name a folder that saved::save() wrote, or a "
-             "folder of such folders", folder.string());
+      refuse(ErrorCode::kNotFound,
+             "{} is no folder. Name a folder that saved::save() wrote, or a "
+             "folder of such folders",
+             folder.string());
     }
   }
   look();
@@ -162,21 +164,29 @@ Repository::Version Repository::load_version(const std::string& name, int64_t ve
   Version out{stamp, nullptr, ""};
   const Labels labels = {{"model", name}};
   try {
-    const saved::Program program = saved::load(
-        folder.string(), {.max_loop_steps = options_.model.max_loop_steps}, CallSite{});
-    out.model = std::make_shared<Model>(name, std::to_string(version), program, options_.model,
-                                        metrics_);
+    const saved::Program program =
+        saved::load(folder.string(), {.max_loop_steps = options_.model.max_loop_steps}, CallSite{});
+    out.model =
+        std::make_shared<Model>(name, std::to_string(version), program, options_.model, metrics_);
     metrics_.counter("etude_serve_loads_total", "Versions that were loaded.", labels).add();
     std::string joins = options_.model.max_rows > 1 ? "requests stay alone: " : "";
     if (out.model->joining() != Joining::kNone) {
-      joins = fmt::format("joins requests up to {} rows, with {}", options_.model.max_rows,
-                          out.model->joining() == Joining::kEqual ? "equal bits" : "other last digits");
+      joins =
+          fmt::format("joins requests up to {} rows, with {}", options_.model.max_rows,
+                      out.model->joining() == Joining::kEqual ? "equal bits" : "other last digits");
     }
     log_(fmt::format("model '{}' version {} is ready{}{}{}", name, version,
                      joins.empty() ? "" : "; ", joins, out.model->joining_reason()));
+    if (!out.model->sizes_reason().empty()) {
+      log_(fmt::format(
+          "model '{}' version {}: the shapes of its outputs are not known, since calls with "
+          "ones and with zeros failed: {}",
+          name, version, out.model->sizes_reason()));
+    }
   } catch (const std::exception& error) {
     out.error = error_of(error).text();
-    metrics_.counter("etude_serve_load_failures_total", "Versions that could not be loaded.", labels)
+    metrics_
+        .counter("etude_serve_load_failures_total", "Versions that could not be loaded.", labels)
         .add();
     log_(fmt::format("model '{}' version {} cannot be loaded: {}", name, version, out.error));
   }
@@ -195,7 +205,8 @@ void Repository::reap() {
   std::vector<std::shared_ptr<Model>> dead;
   const auto take = [&] {
     const std::lock_guard lock(mutex_);
-    const auto rest = std::ranges::partition(retired_, [](const auto& m) { return m.use_count() > 1; });
+    const auto rest =
+        std::ranges::partition(retired_, [](const auto& m) { return m.use_count() > 1; });
     for (auto& model : rest) dead.push_back(std::move(model));
     retired_.erase(rest.begin(), rest.end());
   };
@@ -246,8 +257,8 @@ void Repository::refresh(const std::string& name, bool forced) {
   }
   for (auto at = served.versions.begin(); at != served.versions.end();) {
     // Until the newest version is ready, an older one that still has its folder stays.
-    const bool wanted = there.contains(at->first) ||
-                        (!newest_is_ready && at->second.model && !there.empty());
+    const bool wanted =
+        there.contains(at->first) || (!newest_is_ready && at->second.model && !there.empty());
     if (wanted) {
       ++at;
       continue;
@@ -310,7 +321,8 @@ std::vector<IndexEntry> Repository::index() const {
       out.push_back({name, "", "UNAVAILABLE", served.is_unloaded ? "unloaded" : "no version"});
     }
     for (const auto& [number, each] : served.versions) {
-      out.push_back({name, std::to_string(number), each.model ? "READY" : "UNAVAILABLE", each.error});
+      out.push_back(
+          {name, std::to_string(number), each.model ? "READY" : "UNAVAILABLE", each.error});
     }
   }
   return out;

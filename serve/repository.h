@@ -65,8 +65,8 @@ class Repository {
 
  private:
   struct Version {
-    std::string stamp;              // of its manifest, when it was read
-    std::shared_ptr<Model> model;   // null: it could not be loaded
+    std::string stamp;             // of its manifest, when it was read
+    std::shared_ptr<Model> model;  // null: it could not be loaded
     std::string error;
   };
   struct Served {

@@ -74,9 +74,8 @@ ModelPath model_path(std::string_view rest) {
 Json tensors_json(const std::vector<TensorMetadata>& tensors) {
   Json out = Json::array();
   for (const TensorMetadata& each : tensors) {
-    out.push_back({{"name", each.name},
-                   {"datatype", datatype_name(each.dtype)},
-                   {"shape", each.shape}});
+    out.push_back(
+        {{"name", each.name}, {"datatype", datatype_name(each.dtype)}, {"shape", each.shape}});
   }
   return out;
 }
@@ -90,8 +89,8 @@ HttpResponse unknown_path(const HttpRequest& request) {
 }
 
 HttpResponse wrong_method(const HttpRequest& request, std::string_view needed) {
-  return error_response(405, fmt::format("{} takes {}, not {}", request.target.substr(0, 128), needed,
-                                         request.method.substr(0, 16)));
+  return error_response(405, fmt::format("{} takes {}, not {}", request.target.substr(0, 128),
+                                         needed, request.method.substr(0, 16)));
 }
 
 std::optional<std::size_t> header_length_of(const HttpRequest& request) {
@@ -149,8 +148,9 @@ std::shared_ptr<Ticket> Service::infer(const std::string& model, const std::stri
                    done](Outcome outcome) {
       if (auto* error = std::get_if<Error>(&outcome)) return done(*error);
       try {
-        done(InferResult{model, version,
-                         wanted_outputs(model, wanted, names, std::get<io::NamedTensors>(outcome))});
+        done(
+            InferResult{model, version,
+                        wanted_outputs(model, wanted, names, std::get<io::NamedTensors>(outcome))});
       } catch (const std::exception& error) {
         done(error_of(error));
       }
@@ -258,7 +258,8 @@ std::shared_ptr<Ticket> Service::answer(HttpRequest request,
                                         std::function<void(HttpResponse)> done) {
   HttpResponse response;
   try {
-    const std::string_view path = std::string_view(request.target).substr(0, request.target.find('?'));
+    const std::string_view path =
+        std::string_view(request.target).substr(0, request.target.find('?'));
     // Probes have no token.
     if (path == "/v2/health/live" || path == "/v2/health/ready") {
       const bool is_live = path.ends_with("live");
@@ -269,8 +270,9 @@ std::shared_ptr<Ticket> Service::answer(HttpRequest request,
       return nullptr;
     }
     if (!is_authorized(request.authorization)) {
-      done(error_response(401, "the request needs the header 'Authorization: Bearer TOKEN' with the "
-                               "token of this server"));
+      done(error_response(401,
+                          "the request needs the header 'Authorization: Bearer TOKEN' with the "
+                          "token of this server"));
       return nullptr;
     }
     constexpr std::string_view kModels = "/v2/models/";

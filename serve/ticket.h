@@ -61,9 +61,7 @@ class Ticket {
     return true;
   }
   // The client has gone: nobody reads the answer.
-  void abandon() {
-    answer(Error(ErrorCode::kCancelled, "the client has closed the connection"));
-  }
+  void abandon() { answer(Error(ErrorCode::kCancelled, "the client has closed the connection")); }
   // The call that works for this request from now on. False if the request has its answer already.
   bool join(const std::shared_ptr<JointRun>& run) {
     const std::lock_guard lock(mutex_);

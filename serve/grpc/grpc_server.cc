@@ -73,8 +73,9 @@ class InferCall final : public Reactor {
   std::weak_ptr<Ticket> ticket_;
 };
 
-void set_tensors(const std::vector<TensorMetadata>& from,
-                 google::protobuf::RepeatedPtrField<rpc::ModelMetadataResponse::TensorMetadata>* to) {
+void set_tensors(
+    const std::vector<TensorMetadata>& from,
+    google::protobuf::RepeatedPtrField<rpc::ModelMetadataResponse::TensorMetadata>* to) {
   for (const TensorMetadata& each : from) {
     auto* tensor = to->Add();
     tensor->set_name(each.name);
@@ -147,8 +148,7 @@ class Calls final : public rpc::GRPCInferenceService::CallbackService {
                                rpc::RepositoryModelLoadResponse*) override {
     return answer(context, [&] { service_.repository().load(request->model_name()); });
   }
-  Reactor* RepositoryModelUnload(Context* context,
-                                 const rpc::RepositoryModelUnloadRequest* request,
+  Reactor* RepositoryModelUnload(Context* context, const rpc::RepositoryModelUnloadRequest* request,
                                  rpc::RepositoryModelUnloadResponse*) override {
     return answer(context, [&] { service_.repository().unload(request->model_name()); });
   }
@@ -158,8 +158,7 @@ class Calls final : public rpc::GRPCInferenceService::CallbackService {
     if (!has_token(context)) return finish(context, no_token());
     auto* call = new InferCall;  // gRPC owns it
     try {
-      const auto done = [this, call, request,
-                         response](std::variant<InferResult, Error> outcome) {
+      const auto done = [this, call, request, response](std::variant<InferResult, Error> outcome) {
         grpc::Status status = grpc::Status::OK;
         if (const auto* error = std::get_if<Error>(&outcome)) {
           status = status_of(*error);

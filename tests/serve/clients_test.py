@@ -15,6 +15,7 @@ import threading  # noqa: E402
 import time  # noqa: E402
 import unittest  # noqa: E402
 
+import ml_dtypes  # noqa: E402
 import numpy as np  # noqa: E402
 import tritonclient.http as triton_http  # noqa: E402
 from tritonclient.utils import InferenceServerException  # noqa: E402
@@ -22,7 +23,8 @@ from tritonclient.utils import InferenceServerException  # noqa: E402
 from server import Server, ServerTest  # noqa: E402
 
 DTYPES = {"BOOL": np.bool_, "INT8": np.int8, "INT16": np.int16, "INT32": np.int32, "INT64": np.int64, "UINT8": np.uint8,
-          "UINT16": np.uint16, "UINT32": np.uint32, "UINT64": np.uint64, "FP16": np.float16, "FP32": np.float32, "FP64": np.float64}
+          "UINT16": np.uint16, "UINT32": np.uint32, "UINT64": np.uint64, "FP16": np.float16, "FP32": np.float32, "FP64": np.float64,
+          "BF16": ml_dtypes.bfloat16}
 
 
 class ClientTests:
@@ -60,20 +62,9 @@ class ClientTests:
     def test_dtypes(self):
         arrays = {}
         for each in self.metadata("dtypes")["inputs"]:
-            if each["datatype"] == "BF16":
-                arrays[each["name"]] = None
-            else:
-                dtype = DTYPES[each["datatype"]]
-                arrays[each["name"]] = np.array([1, 0] if dtype is np.bool_ else [1, 60], dtype)
-        inputs = []
-        for name, array in arrays.items():
-            if array is None:
-                inputs.append(self.triton.InferInput(name, [2], "BF16"))
-                inputs[-1].set_data_from_numpy(np.array([1, 60], np.float32))
-            else:
-                inputs.append(self.triton.InferInput(name, [2], self.datatype(array)))
-                inputs[-1].set_data_from_numpy(array)
-        result = self.client.infer("dtypes", inputs)
+            dtype = DTYPES[each["datatype"]]
+            arrays[each["name"]] = np.array([1, 0] if dtype is np.bool_ else [1, 60], dtype)
+        result = self.infer("dtypes", arrays)
         for each in self.metadata("dtypes")["outputs"]:
             got = result.as_numpy(each["name"])
             wanted = [False, True] if each["datatype"] == "BOOL" else [2, 120]

@@ -11,6 +11,7 @@
 #include "etude/ops.h"
 #include "serve/joining.h"
 #include "serve/metrics.h"
+#include "serve/probe.h"
 #include "serve/ticket.h"
 
 namespace etude::serve {
@@ -67,6 +68,32 @@ TEST(Joining, FindsRowsThatDependOnOthers) {
   EXPECT_EQ(compare_joined(one_input(), f), Agreement::kEqual);
   EXPECT_EQ(compare_joined(one_input(), centred), Agreement::kDiffer);
   EXPECT_EQ(compare_joined(one_input(), close), Agreement::kClose);
+}
+
+TEST(Probe, FindsTheSizesOfOutputs) {
+  ModelMetadata metadata = one_input();
+  metadata.outputs = {{.name = "y", .is_known = false}};
+  const ModelCall pairs = [](const io::NamedTensors& in) -> io::NamedTensors {
+    const Tensor& x = in.at("x");
+    return {{"y", matmul(x, x, {.transpose_y = true})}};
+  };
+  EXPECT_EQ(find_output_sizes(metadata, pairs), "");
+  EXPECT_EQ(metadata.outputs[0].shape, (std::vector<int64_t>{-1, -1}));
+  EXPECT_FALSE(metadata.has_batch_axis);
+  metadata = one_input();
+  metadata.outputs[0].is_known = false;
+  const ModelCall rows = [](const io::NamedTensors& in) -> io::NamedTensors {
+    return {{"y", in.at("x") * 2.0}};
+  };
+  EXPECT_EQ(find_output_sizes(metadata, rows), "");
+  EXPECT_EQ(metadata.outputs[0].shape, (std::vector<int64_t>{-1, 4}));
+  EXPECT_TRUE(metadata.has_batch_axis);
+  metadata.outputs[0].is_known = false;
+  const ModelCall fails = [](const io::NamedTensors&) -> io::NamedTensors {
+    throw Error(ErrorCode::kInvalidArgument, "no");
+  };
+  EXPECT_EQ(find_output_sizes(metadata, fails), "no");
+  EXPECT_FALSE(metadata.has_batch_axis);
 }
 
 TEST(Ticket, AnswersOnce) {

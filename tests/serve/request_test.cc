@@ -130,7 +130,8 @@ TEST(ReadInfer, RefusesInputsThatDoNotFit) {
   expect_refusal(
       R"({"inputs":[{"name":"x","datatype":"FP32","shape":[1],"data":[1]},{"name":"x","datatype":"FP32","shape":[1],"data":[1]}]})",
       "input 'x' is given twice");
-  const std::string deep = input_json("FP32", R"("shape":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1],"data":[1])");
+  const std::string deep =
+      input_json("FP32", R"("shape":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1],"data":[1])");
   expect_refusal(deep, "input 'x' has 17 axes, but may have 16 at most");
 }
 
@@ -148,7 +149,8 @@ TEST(ReadInfer, RefusesBinaryDataThatDoesNotFit) {
   expect_refusal(eight + "123456789", "the body has 1 bytes after the data", eight.size());
   expect_refusal(bad, "parameter 'binary_data_size' of input 'x' is -1, but must be a number");
   expect_refusal(eight, "Inference-Header-Content-Length is 5000, but the body has only", 5000);
-  const std::string flag = R"({"inputs":[{"name":"x","datatype":"BOOL","shape":[1],"parameters":{"binary_data_size":1}}]})";
+  const std::string flag =
+      R"({"inputs":[{"name":"x","datatype":"BOOL","shape":[1],"parameters":{"binary_data_size":1}}]})";
   expect_refusal(flag + "\x02", "is BOOL, but has bytes other than 0 and 1", flag.size());
 }
 

@@ -49,8 +49,8 @@ void save_model(const std::string& folder, const M& model, const Shape& one) {
 template <class F>
 void save_function(const std::string& folder, const F& f) {
   const auto g = function(f, {.arg_names = {"x"}});
-  g(zeros({2, 4}));
-  g(zeros({5, 4}));
+  g(ones({2, 4}));
+  g(ones({5, 4}));
   saved::save(folder, {{"f", g}});
 }
 
@@ -59,8 +59,8 @@ struct AllDTypes {
   Tensor b, i8, i16, i32, i64, u8, u16, u32, u64, f16, bf16, f32, f64;
 };
 AllDTypes twice(const AllDTypes& x) {
-  return {logical_not(x.b), x.i8 + x.i8,   x.i16 + x.i16, x.i32 + x.i32,   x.i64 + x.i64,
-          x.u8 + x.u8,      x.u16 + x.u16, x.u32 + x.u32, x.u64 + x.u64,   x.f16 + x.f16,
+  return {logical_not(x.b), x.i8 + x.i8,   x.i16 + x.i16, x.i32 + x.i32, x.i64 + x.i64,
+          x.u8 + x.u8,      x.u16 + x.u16, x.u32 + x.u32, x.u64 + x.u64, x.f16 + x.f16,
           x.bf16 + x.bf16,  x.f32 + x.f32, x.f64 + x.f64};
 }
 
@@ -71,27 +71,29 @@ void save_dtypes(const std::string& folder) {
     f({of(kBool), of(kInt8), of(kInt16), of(kInt32), of(kInt64), of(kUInt8), of(kUInt16),
        of(kUInt32), of(kUInt64), of(kFloat16), of(kBFloat16), of(kFloat32), of(kFloat64)});
   }
-  saved::save(folder, {{"twice", f}}, {.signatures = {"twice"}});
+  saved::save(folder, {{"twice", f}});
 }
 
 // Runs for as many steps as its input says: for deadlines.
 Tensor count_to(const Tensor& n) {
-  return while_loop([n](const Tensor& i) { return i < n; },
-                    [](const Tensor& i) { return i + 1; }, zeros({}, {.dtype = kInt64}));
+  return while_loop([n](const Tensor& i) { return i < n; }, [](const Tensor& i) { return i + 1; },
+                    zeros({}, {.dtype = kInt64}));
 }
 
 using Writer = std::function<void(const std::string&)>;
 const std::map<std::string, Writer>& writers() {
   static const std::map<std::string, Writer> kAll = {
       {"net", [](const std::string& folder) { save_model(folder, Net{}, {4}); }},
-      {"lenet", [](const std::string& folder) { save_model(folder, LeNet{}, {28, 28, 1}); }},
+      {"lenet",
+       [](const std::string& folder) {
+         save_model(folder, LeNet{}, {28, 28, 1});
+       }},
       {"dtypes", save_dtypes},
       // The rows of its result depend on each other, which its signature does not show.
       {"centred",
        [](const std::string& folder) {
-         save_function(folder, [](const Tensor& x) {
-           return x - mean(x, {.axis = {0}, .keepdims = true});
-         });
+         save_function(
+             folder, [](const Tensor& x) { return x - mean(x, {.axis = {0}, .keepdims = true}); });
        }},
       {"logarithm",
        [](const std::string& folder) {
