@@ -23,6 +23,7 @@
 #include "tools/etude/kinds_command.h"
 #include "tools/etude/run_op.h"
 #include "tools/etude/saved_command.h"
+#include "tools/etude/serve_command.h"
 #include "tools/record_text.h"
 
 namespace etude::tools {
@@ -232,6 +233,7 @@ int run_program(int argc, char** argv) {
   add_kinds_command(app);
   add_profile_command(app, profiled);
   add_run_command(app);
+  add_serve_command(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::RuntimeError& error) {  // a command that fails by its status

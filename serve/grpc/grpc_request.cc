@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/grpc/grpc_request.h"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "etude/core/shape.h"
+#include "serve/datatype.h"
+#include "serve/refuse.h"
+
+namespace etude::serve {
+namespace {
+
+using Input = inference::ModelInferRequest::InferInputTensor;
+
+// The contents that the protocol has for T.
+template <class T>
+const auto& contents_of(const inference::InferTensorContents& contents) {
+  if constexpr (std::is_same_v<T, bool>) {
+    return contents.bool_contents();
+  } else if constexpr (std::is_same_v<T, int64_t>) {
+    return contents.int64_contents();
+  } else if constexpr (std::is_same_v<T, uint64_t>) {
+    return contents.uint64_contents();
+  } else if constexpr (std::is_integral_v<T> && std::is_signed_v<T>) {
+    return contents.int_contents();
+  } else if constexpr (std::is_integral_v<T>) {
+    return contents.uint_contents();
+  } else if constexpr (std::is_same_v<T, float>) {
+    return contents.fp32_contents();
+  } else {
+    return contents.fp64_contents();
+  }
+}
+
+template <class T>
+Tensor tensor_of_contents(const Input& input, const std::vector<int64_t>& shape, DType dtype) {
+  const auto& values = contents_of<T>(input.contents());
+  const int64_t count = element_count(shape, dtype, input.name());
+  if (values.size() != count) {
+    refuse(ErrorCode::kInvalidArgument,
+           "input '{}' has {} contents of {}, but its shape {} needs {}", input.name(),
+           values.size(), datatype_name(dtype), shape_text(shape), count);
+  }
+  const auto out = std::make_unique<T[]>(static_cast<std::size_t>(count));
+  for (int i = 0; i < values.size(); ++i) {
+    if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
+      if (!std::in_range<T>(values[i])) {
+        refuse(ErrorCode::kInvalidArgument, "input '{}' has {} at position {}, which is no {}",
+               input.name(), values[i], i, datatype_name(dtype));
+      }
+    }
+    out[static_cast<std::size_t>(i)] = static_cast<T>(values[i]);
+  }
+  return Tensor(std::span<const T>(out.get(), static_cast<std::size_t>(count)), Shape(shape),
+                CallSite{});
+}
+
+Tensor tensor_of(const Input& input, const std::string* raw) {
+  const std::optional<DType> dtype = datatype_named(input.datatype());
+  if (!dtype) {
+    refuse(ErrorCode::kInvalidArgument, "input '{}' has the datatype '{}', but there are: {}",
+           input.name(), input.datatype().substr(0, 60), datatype_names());
+  }
+  const std::vector<int64_t> shape(input.shape().begin(), input.shape().end());
+  if (raw != nullptr) {
+    if (input.has_contents()) {
+      refuse(ErrorCode::kInvalidArgument,
+             "input '{}' has contents, but the request has raw_input_contents. Send one of them",
+             input.name());
+    }
+    return tensor_of_bytes(*dtype, shape, *raw, input.name());
+  }
+  return with_element(*dtype, [&]<class T>(T) -> Tensor {
+    if constexpr (std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>) {
+      refuse(ErrorCode::kInvalidArgument, "input '{}' is {}, which needs raw_input_contents",
+             input.name(), input.datatype());
+    } else {
+      return tensor_of_contents<T>(input, shape, *dtype);
+    }
+  });
+}
+
+}  // namespace
+
+InferRequest read_infer(const inference::ModelInferRequest& message) {
+  InferRequest out;
+  out.id = message.id();
+  const bool raw = message.raw_input_contents_size() > 0;
+  if (raw && message.raw_input_contents_size() != message.inputs_size()) {
+    refuse(ErrorCode::kInvalidArgument,
+           "the request has {} inputs, but {} raw_input_contents; it needs one for each, or none",
+           message.inputs_size(), message.raw_input_contents_size());
+  }
+  for (int i = 0; i < message.inputs_size(); ++i) {
+    const Input& input = message.inputs(i);
+    Tensor x = tensor_of(input, raw ? &message.raw_input_contents(i) : nullptr);
+    if (!out.inputs.emplace(input.name(), std::move(x)).second) {
+      refuse(ErrorCode::kInvalidArgument, "input '{}' is given twice", input.name());
+    }
+  }
+  for (const auto& output : message.outputs()) {
+    if (output.parameters().contains("classification")) {
+      refuse(ErrorCode::kUnimplemented,
+             "output '{}' has the parameter 'classification', an extension that this server does "
+             "not have",
+             output.name());
+    }
+    out.outputs.push_back({output.name(), true});
+  }
+  const auto timeout = message.parameters().find("timeout");
+  if (timeout != message.parameters().end()) {
+    const inference::InferParameter& value = timeout->second;
+    if (value.parameter_choice_case() != inference::InferParameter::kInt64Param ||
+        value.int64_param() < 0) {
+      refuse(ErrorCode::kInvalidArgument,
+             "parameter 'timeout' of the request must be a number of microseconds from 0");
+    }
+    out.timeout_us = value.int64_param();
+  }
+  return out;
+}
+
+void write_infer(const inference::ModelInferRequest& request, const InferResult& result,
+                 inference::ModelInferResponse& to) {
+  to.set_model_name(result.model);
+  to.set_model_version(result.version);
+  to.set_id(request.id());
+  for (const auto& [name, x] : result.outputs) {
+    auto* output = to.add_outputs();
+    output->set_name(name);
+    output->set_datatype(std::string(datatype_name(x.dtype())));
+    for (const int64_t size : x.shape()) output->add_shape(size);
+    const std::string_view bytes = bytes_of(x);
+    to.add_raw_output_contents(bytes.data(), bytes.size());
+  }
+}
+
+}  // namespace etude::serve

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// The messages of gRPC to requests and back. Messages are not trusted.
+#pragma once
+
+#include "inference.pb.h"
+#include "serve/request.h"
+
+namespace etude::serve {
+
+// throws: kInvalidArgument, with the input.
+InferRequest read_infer(const inference::ModelInferRequest& message);
+// All outputs have raw contents.
+void write_infer(const inference::ModelInferRequest& request, const InferResult& result,
+                 inference::ModelInferResponse& to);
+
+}  // namespace etude::serve

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/grpc_server.h"
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <fmt/format.h>
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/resource_quota.h>
+
+#include "etude/version.h"
+#include "inference.grpc.pb.h"
+#include "serve/datatype.h"
+#include "serve/grpc/grpc_request.h"
+#include "serve/refuse.h"
+
+namespace etude::serve {
+namespace {
+
+namespace rpc = inference;
+using Context = grpc::CallbackServerContext;
+using Reactor = grpc::ServerUnaryReactor;
+
+grpc::StatusCode code_of(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kInvalidArgument:
+      return grpc::StatusCode::INVALID_ARGUMENT;
+    case ErrorCode::kOutOfRange:
+      return grpc::StatusCode::OUT_OF_RANGE;
+    case ErrorCode::kFailedPrecondition:
+      return grpc::StatusCode::FAILED_PRECONDITION;
+    case ErrorCode::kNotFound:
+      return grpc::StatusCode::NOT_FOUND;
+    case ErrorCode::kUnimplemented:
+      return grpc::StatusCode::UNIMPLEMENTED;
+    case ErrorCode::kResourceExhausted:
+      return grpc::StatusCode::RESOURCE_EXHAUSTED;
+    case ErrorCode::kUnavailable:
+      return grpc::StatusCode::UNAVAILABLE;
+    case ErrorCode::kCancelled:
+      return grpc::StatusCode::DEADLINE_EXCEEDED;
+    default:
+      return grpc::StatusCode::INTERNAL;
+  }
+}
+
+// A text of an error may hold bytes of the request; gRPC sends UTF-8.
+grpc::Status status_of(const Error& error) {
+  std::string text = error.text();
+  std::ranges::replace_if(
+      text, [](char c) { return static_cast<unsigned char>(c) >= 0x80; }, '?');
+  return {code_of(error.code()), text};
+}
+
+// A call that waits for the model. gRPC deletes it by OnDone().
+class InferCall final : public Reactor {
+ public:
+  void OnDone() override { delete this; }
+  // The client has gone, or its deadline has passed.
+  void OnCancel() override {
+    if (const std::shared_ptr<Ticket> ticket = ticket_.lock()) ticket->abandon();
+  }
+  void wait_for(const std::shared_ptr<Ticket>& ticket) { ticket_ = ticket; }
+
+ private:
+  ~InferCall() override = default;
+  std::weak_ptr<Ticket> ticket_;
+};
+
+void set_tensors(
+    const std::vector<TensorMetadata>& from,
+    google::protobuf::RepeatedPtrField<rpc::ModelMetadataResponse::TensorMetadata>* to) {
+  for (const TensorMetadata& each : from) {
+    auto* tensor = to->Add();
+    tensor->set_name(each.name);
+    tensor->set_datatype(std::string(datatype_name(each.dtype)));
+    for (const int64_t size : each.shape) tensor->add_shape(size);
+  }
+}
+
+class Calls final : public rpc::GRPCInferenceService::CallbackService {
+ public:
+  explicit Calls(serve::Service& service) : service_(service) {}
+
+  Reactor* ServerLive(Context* context, const rpc::ServerLiveRequest*,
+                      rpc::ServerLiveResponse* response) override {
+    response->set_live(true);
+    return finish(context, grpc::Status::OK);
+  }
+  Reactor* ServerReady(Context* context, const rpc::ServerReadyRequest*,
+                       rpc::ServerReadyResponse* response) override {
+    response->set_ready(service_.is_ready());
+    return finish(context, grpc::Status::OK);
+  }
+  Reactor* ModelReady(Context* context, const rpc::ModelReadyRequest* request,
+                      rpc::ModelReadyResponse* response) override {
+    return answer(context, [&] {
+      try {
+        response->set_ready(service_.repository().find(request->name(), request->version()) !=
+                            nullptr);
+      } catch (const Error& error) {
+        if (error.code() != ErrorCode::kUnavailable) throw;
+        response->set_ready(false);
+      }
+    });
+  }
+  Reactor* ServerMetadata(Context* context, const rpc::ServerMetadataRequest*,
+                          rpc::ServerMetadataResponse* response) override {
+    return answer(context, [&] {
+      response->set_name("etude");
+      response->set_version(etude::version());
+      response->add_extensions("model_repository");
+    });
+  }
+  Reactor* ModelMetadata(Context* context, const rpc::ModelMetadataRequest* request,
+                         rpc::ModelMetadataResponse* response) override {
+    return answer(context, [&] {
+      const auto model = service_.repository().find(request->name(), request->version());
+      response->set_name(model->name());
+      response->set_platform("etude");
+      for (const std::string& version : service_.repository().versions_of(model->name())) {
+        response->add_versions(version);
+      }
+      set_tensors(model->metadata().inputs, response->mutable_inputs());
+      set_tensors(model->metadata().outputs, response->mutable_outputs());
+    });
+  }
+  Reactor* RepositoryIndex(Context* context, const rpc::RepositoryIndexRequest* request,
+                           rpc::RepositoryIndexResponse* response) override {
+    return answer(context, [&] {
+      for (const IndexEntry& each : service_.repository().index()) {
+        if (request->ready() && each.state != "READY") continue;
+        auto* model = response->add_models();
+        model->set_name(each.name);
+        model->set_version(each.version);
+        model->set_state(each.state);
+        model->set_reason(each.reason);
+      }
+    });
+  }
+  Reactor* RepositoryModelLoad(Context* context, const rpc::RepositoryModelLoadRequest* request,
+                               rpc::RepositoryModelLoadResponse*) override {
+    return answer(context, [&] { service_.repository().load(request->model_name()); });
+  }
+  Reactor* RepositoryModelUnload(Context* context, const rpc::RepositoryModelUnloadRequest* request,
+                                 rpc::RepositoryModelUnloadResponse*) override {
+    return answer(context, [&] { service_.repository().unload(request->model_name()); });
+  }
+
+  Reactor* ModelInfer(Context* context, const rpc::ModelInferRequest* request,
+                      rpc::ModelInferResponse* response) override {
+    if (!has_token(context)) return finish(context, no_token());
+    auto* call = new InferCall;  // gRPC owns it
+    try {
+      const auto done = [this, call, request, response](std::variant<InferResult, Error> outcome) {
+        grpc::Status status = grpc::Status::OK;
+        if (const auto* error = std::get_if<Error>(&outcome)) {
+          status = status_of(*error);
+        } else {
+          try {
+            write_infer(*request, std::get<InferResult>(outcome), *response);
+          } catch (const std::exception& caught) {
+            status = status_of(error_of(caught));
+          }
+        }
+        count(status);
+        call->Finish(status);
+      };
+      call->wait_for(service_.infer(request->model_name(), request->model_version(),
+                                    read_infer(*request), done));
+    } catch (const std::exception& error) {
+      const grpc::Status status = status_of(error_of(error));
+      count(status);
+      call->Finish(status);
+    }
+    return call;
+  }
+
+ private:
+  static Reactor* finish(Context* context, const grpc::Status& status) {
+    Reactor* reactor = context->DefaultReactor();
+    reactor->Finish(status);
+    return reactor;
+  }
+
+  bool has_token(Context* context) const {
+    const auto found = context->client_metadata().find("authorization");
+    const std::string_view given =
+        found == context->client_metadata().end()
+            ? std::string_view()
+            : std::string_view(found->second.data(), found->second.size());
+    return service_.is_authorized(given);
+  }
+  static grpc::Status no_token() {
+    return {grpc::StatusCode::UNAUTHENTICATED,
+            "the call needs the metadata 'authorization: Bearer TOKEN' with the token of this "
+            "server"};
+  }
+
+  template <class F>
+  Reactor* answer(Context* context, F&& f) {
+    grpc::Status status = grpc::Status::OK;
+    try {
+      if (has_token(context)) {
+        f();
+      } else {
+        status = no_token();
+      }
+    } catch (const std::exception& error) {
+      status = status_of(error_of(error));
+    }
+    count(status);
+    return finish(context, status);
+  }
+
+  void count(const grpc::Status& status) {
+    service_.metrics()
+        .counter("etude_serve_grpc_responses_total", "Answers of gRPC by their status code.",
+                 {{"code", std::to_string(status.error_code())}})
+        .add();
+  }
+
+  serve::Service& service_;
+};
+
+std::string file_text(const std::string& path) {
+  if (path.empty()) return "";
+  std::ifstream in(path, std::ios::binary);
+  if (!in.good()) {
+    refuse(ErrorCode::kInvalidArgument, "'{}' cannot be used for TLS: it cannot be read", path);
+  }
+  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
+
+std::shared_ptr<grpc::ServerCredentials> credentials_of(const TlsFiles& files) {
+  if (files.certificate.empty()) return grpc::InsecureServerCredentials();
+  grpc::SslServerCredentialsOptions options(
+      files.client_ca.empty() ? GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE
+                              : GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+  options.pem_root_certs = file_text(files.client_ca);
+  options.pem_key_cert_pairs.push_back({file_text(files.key), file_text(files.certificate)});
+  return grpc::SslServerCredentials(options);
+}
+
+}  // namespace
+
+class GrpcServer::Impl {
+ public:
+  Impl(Service& service, const GrpcOptions& options) : calls_(service) {
+    grpc::ResourceQuota quota("etude-serve");
+    quota.Resize(static_cast<std::size_t>(options.memory_bytes));
+    grpc::ServerBuilder builder;
+    builder.SetResourceQuota(quota);
+    builder.SetMaxReceiveMessageSize(static_cast<int>(std::min<std::size_t>(
+        options.message_bytes, std::size_t{std::numeric_limits<int>::max()})));
+    const bool is_six = options.host.find(':') != std::string::npos;
+    builder.AddListeningPort(
+        fmt::format("{}{}{}:{}", is_six ? "[" : "", options.host, is_six ? "]" : "", options.port),
+        credentials_of(options.tls), &port_);
+    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+    builder.RegisterService(&calls_);
+    server_ = builder.BuildAndStart();
+    if (!server_ || port_ == 0) {
+      refuse(ErrorCode::kUnavailable,
+             "gRPC cannot listen on {}:{}. Choose another --grpc-port, or 'off'", options.host,
+             options.port);
+    }
+  }
+
+  int port() const { return port_; }
+  void drain(std::chrono::milliseconds limit) {
+    server_->Shutdown(std::chrono::system_clock::now() + limit);
+    server_->Wait();
+  }
+
+ private:
+  Calls calls_;
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+bool has_grpc() { return true; }
+
+GrpcServer::GrpcServer(Service& service, const GrpcOptions& options)
+    : impl_(std::make_unique<Impl>(service, options)) {}
+GrpcServer::~GrpcServer() = default;
+
+uint16_t GrpcServer::port() const { return static_cast<uint16_t>(impl_->port()); }
+
+void GrpcServer::drain(std::chrono::milliseconds limit) { impl_->drain(limit); }
+
+}  // namespace etude::serve

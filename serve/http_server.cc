@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// Boost.Beast reads and writes HTTP. Servers with a thread for each connection, such as
+// cpp-httplib, have none left when clients send slowly.
+#include "serve/http_server.h"
+
+#include <thread>
+#include <vector>
+
+#include <sys/resource.h>
+
+#include "serve/http_session.h"
+#include "serve/refuse.h"
+
+namespace etude::serve {
+namespace {
+
+net::ssl::context tls_context(const TlsFiles& files) {
+  net::ssl::context context(net::ssl::context::tls_server);
+  if (files.certificate.empty()) return context;
+  std::string file = files.certificate;
+  try {
+    context.set_options(net::ssl::context::default_workarounds | net::ssl::context::no_tlsv1 |
+                        net::ssl::context::no_tlsv1_1);
+    context.use_certificate_chain_file(file);
+    file = files.key;
+    context.use_private_key_file(file, net::ssl::context::pem);
+    if (!files.client_ca.empty()) {
+      file = files.client_ca;
+      context.load_verify_file(file);
+      context.set_verify_mode(net::ssl::verify_peer | net::ssl::verify_fail_if_no_peer_cert);
+    }
+  } catch (const std::exception& error) {
+    refuse(ErrorCode::kInvalidArgument, "'{}' cannot be used for TLS: {}. It must be a PEM file",
+           file, error.what());
+  }
+  return context;
+}
+
+// A connection is an open file.
+void raise_file_limit() {
+  rlimit limit = {};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+}  // namespace
+
+class HttpServer::Impl {
+ public:
+  Impl(Service& service, const HttpOptions& options)
+      : shared_(std::make_shared<HttpShared>(service, options)),
+        tls_(tls_context(options.tls)),
+        io_(std::max(options.threads, 1)),
+        acceptor_(net::make_strand(io_)),
+        pause_(acceptor_.get_executor()) {
+    raise_file_limit();
+    listen(options);
+    accept();
+    for (int i = 0; i < std::max(options.threads, 1); ++i) {
+      threads_.emplace_back([this] { run(); });
+    }
+  }
+  ~Impl() {
+    io_.stop();
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+  uint16_t port() const { return port_; }
+
+  bool drain(std::chrono::milliseconds limit) {
+    net::post(acceptor_.get_executor(), [this] {
+      boost::system::error_code ignored;
+      acceptor_.close(ignored);
+    });
+    const Clock::time_point until = Clock::now() + limit;
+    while (shared_->open.load() > 0 && Clock::now() < until) {
+      close_idle();
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    return shared_->open.load() == 0;
+  }
+
+ private:
+  void listen(const HttpOptions& options) {
+    boost::system::error_code error;
+    const net::ip::address address = net::ip::make_address(options.host, error);
+    if (error) {
+      refuse(ErrorCode::kInvalidArgument,
+             "'{}' is no address. Write an IP address, such as 127.0.0.1", options.host);
+    }
+    const tcp::endpoint endpoint(address, options.port);
+    acceptor_.open(endpoint.protocol(), error);
+    if (!error) acceptor_.set_option(net::socket_base::reuse_address(true), error);
+    if (!error) acceptor_.bind(endpoint, error);
+    if (!error) acceptor_.listen(4096, error);
+    if (error) {
+      refuse(ErrorCode::kUnavailable, "cannot listen on {}:{}: {}. Choose another --http-port",
+             options.host, options.port, error.message());
+    }
+    port_ = acceptor_.local_endpoint().port();
+  }
+
+  // An exception that reaches this ends one handler, not the server.
+  void run() {
+    for (;;) {
+      try {
+        io_.run();
+        return;
+      } catch (const std::exception& error) {
+        shared_->service.metrics()
+            .counter("etude_serve_internal_errors_total", "Exceptions that no handler expects.")
+            .add();
+      }
+    }
+  }
+
+  void accept() {
+    acceptor_.async_accept(net::make_strand(io_),
+                           [this](beast::error_code error, tcp::socket socket) {
+                             if (error == net::error::operation_aborted || !acceptor_.is_open())
+                               return;
+                             if (error) {  // such as too many open files
+                               pause_.expires_after(std::chrono::milliseconds(100));
+                               pause_.async_wait([this](beast::error_code stopped) {
+                                 if (!stopped) accept();
+                               });
+                               return;
+                             }
+                             begin(std::move(socket));
+                             accept();
+                           });
+  }
+
+  void begin(tcp::socket socket) {
+    Counter& open =
+        shared_->service.metrics().gauge("etude_serve_connections", "Open connections.");
+    open.set(shared_->open.load() + 1);
+    if (shared_->open.load() >= shared_->options.connections) {
+      shared_->service.metrics()
+          .counter("etude_serve_connections_refused_total",
+                   "Connections beyond --connections, which were closed.")
+          .add();
+      return;
+    }
+    if (shared_->options.tls.certificate.empty()) {
+      std::make_shared<Session<beast::tcp_stream>>(shared_, std::move(socket))->start();
+    } else {
+      std::make_shared<Session<beast::ssl_stream<beast::tcp_stream>>>(shared_, std::move(socket),
+                                                                      tls_)
+          ->start();
+    }
+  }
+
+  void close_idle() {
+    std::vector<std::shared_ptr<SessionBase>> all;
+    {
+      const std::lock_guard lock(shared_->mutex);
+      for (const auto& weak : shared_->sessions) {
+        if (auto session = weak.lock()) all.push_back(std::move(session));
+      }
+    }
+    for (const std::shared_ptr<SessionBase>& session : all) session->close_if_idle();
+  }
+
+  std::shared_ptr<HttpShared> shared_;
+  net::ssl::context tls_;
+  net::io_context io_;
+  tcp::acceptor acceptor_;
+  net::steady_timer pause_;
+  uint16_t port_ = 0;
+  std::vector<std::thread> threads_;
+};
+
+HttpServer::HttpServer(Service& service, const HttpOptions& options)
+    : impl_(std::make_unique<Impl>(service, options)) {}
+HttpServer::~HttpServer() = default;
+
+uint16_t HttpServer::port() const { return impl_->port(); }
+
+bool HttpServer::drain(std::chrono::milliseconds limit) { return impl_->drain(limit); }
+
+}  // namespace etude::serve

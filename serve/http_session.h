@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: Apache-2.0
+// One connection of the HTTP server: reads a request, waits for its answer, writes it, and begins
+// again. Its functions run on the strand of its socket, one at a time.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include <boost/asio.hpp>
+#include <boost/asio/ssl.hpp>
+#include <boost/beast/core.hpp>
+#include <boost/beast/http.hpp>
+#include <boost/beast/ssl.hpp>
+#include <fmt/format.h>
+#include <sys/socket.h>
+
+#include "serve/http_server.h"
+
+namespace etude::serve {
+
+namespace beast = boost::beast;
+namespace http = boost::beast::http;
+namespace net = boost::asio;
+using tcp = boost::asio::ip::tcp;
+
+class SessionBase {
+ public:
+  virtual ~SessionBase() = default;
+  virtual void close_if_idle() = 0;
+};
+
+// What all connections share. threads: thread-safe.
+struct HttpShared {
+  HttpShared(Service& service_of, HttpOptions options_of)
+      : service(service_of), options(std::move(options_of)), memory_left(options.memory_bytes) {}
+
+  // Whether n bytes of the budget are left; then they are taken.
+  bool take(int64_t n) {
+    if (memory_left.fetch_sub(n) >= n) return true;
+    memory_left.fetch_add(n);
+    return false;
+  }
+  void add(const std::shared_ptr<SessionBase>& session) {
+    const std::lock_guard lock(mutex);
+    sessions.insert(session);
+  }
+  void remove(const std::weak_ptr<SessionBase>& session) {
+    const std::lock_guard lock(mutex);
+    sessions.erase(session);
+  }
+
+  Service& service;
+  HttpOptions options;
+  std::atomic<int64_t> memory_left;
+  std::atomic<int64_t> open{0};
+  std::mutex mutex;
+  std::set<std::weak_ptr<SessionBase>, std::owner_less<>> sessions;
+};
+
+// Bytes of the budget, which come back with the object.
+class Charge {
+ public:
+  Charge() = default;
+  Charge(HttpShared& shared, int64_t bytes) : shared_(&shared), bytes_(bytes) {}
+  Charge(Charge&& other) noexcept
+      : shared_(std::exchange(other.shared_, nullptr)), bytes_(other.bytes_) {}
+  Charge& operator=(Charge&& other) noexcept {
+    std::swap(shared_, other.shared_);
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
+  ~Charge() {
+    if (shared_ != nullptr) shared_->memory_left.fetch_add(bytes_);
+  }
+
+ private:
+  HttpShared* shared_ = nullptr;
+  int64_t bytes_ = 0;
+};
+
+inline std::string text(beast::string_view view) { return {view.data(), view.size()}; }
+
+// A connection that exists. The first member of a session, so the last that goes: when none is
+// open, no session uses its executor.
+class OpenConnection {
+ public:
+  explicit OpenConnection(std::shared_ptr<HttpShared> shared) : shared_(std::move(shared)) {
+    shared_->open.fetch_add(1);
+  }
+  OpenConnection(const OpenConnection&) = delete;
+  OpenConnection& operator=(const OpenConnection&) = delete;
+  ~OpenConnection() { shared_->open.fetch_sub(1); }
+
+ private:
+  std::shared_ptr<HttpShared> shared_;
+};
+
+template <class Stream>
+class Session final : public SessionBase, public std::enable_shared_from_this<Session<Stream>> {
+  static constexpr bool kIsTls = !std::is_same_v<Stream, beast::tcp_stream>;
+
+ public:
+  template <class... A>
+  Session(std::shared_ptr<HttpShared> shared, tcp::socket&& socket, A&... tls)
+      : open_(shared), shared_(std::move(shared)), stream_(std::move(socket), tls...) {
+    boost::system::error_code ignored;
+    const tcp::endpoint peer = lowest().socket().remote_endpoint(ignored);
+    peer_ = peer.address().to_string(ignored);
+    lowest().socket().set_option(tcp::no_delay(true), ignored);
+  }
+  ~Session() override {
+    if (ticket_) ticket_->abandon();
+  }
+
+  void start() {
+    shared_->add(this->shared_from_this());
+    net::dispatch(stream_.get_executor(), [self = this->shared_from_this()] { self->handshake(); });
+  }
+  void close_if_idle() override {
+    net::post(stream_.get_executor(), [self = this->shared_from_this()] {
+      self->last_ = true;
+      if (self->is_busy_) return;
+      self->is_closing_ = true;  // the read that is pending ends, and closes
+      boost::system::error_code ignored;
+      self->lowest().socket().cancel(ignored);
+    });
+  }
+
+ private:
+  using Parser = http::request_parser<http::string_body>;
+
+  beast::tcp_stream& lowest() { return beast::get_lowest_layer(stream_); }
+
+  void handshake() {
+    if constexpr (kIsTls) {
+      lowest().expires_after(shared_->options.read_timeout);
+      stream_.async_handshake(net::ssl::stream_base::server,
+                              [self = this->shared_from_this()](beast::error_code error) {
+                                if (error) return self->close();
+                                self->read_header();
+                              });
+    } else {
+      read_header();
+    }
+  }
+
+  void read_header() {
+    if (last_) return close();
+    parser_.emplace();
+    parser_->header_limit(16 << 10);
+    parser_->body_limit(shared_->options.body_bytes);
+    charge_ = Charge();
+    lowest().expires_after(shared_->options.read_timeout);
+    http::async_read_header(stream_, buffer_, *parser_,
+                            [self = this->shared_from_this()](
+                                beast::error_code error, std::size_t) { self->on_header(error); });
+  }
+
+  // A message that cannot be read is answered, and the connection closed.
+  void refuse_message(beast::error_code error) {
+    begun_ = Clock::now();
+    last_ = true;
+    if (error == http::error::body_limit) {
+      write(error_response(413, fmt::format("the body is larger than {} bytes, the limit of this "
+                                            "server (--body-limit)",
+                                            shared_->options.body_bytes)));
+    } else if (error.category() == beast::error_code(http::error::bad_method).category() &&
+               error != http::error::end_of_stream && error != http::error::partial_message) {
+      write(error_response(400, fmt::format("this is no HTTP request: {}", error.message())));
+    } else {
+      close();
+    }
+  }
+
+  void on_header(beast::error_code error) {
+    if (error) return refuse_message(error);
+    is_busy_ = true;
+    begun_ = Clock::now();
+    const auto length = parser_->content_length();
+    const auto bytes =
+        static_cast<int64_t>(parser_->chunked() ? shared_->options.body_bytes
+                                                : static_cast<std::size_t>(length ? *length : 0));
+    if (!shared_->take(bytes)) {
+      last_ = true;
+      return write(error_response(
+          503, fmt::format("the bodies of all requests have reached the limit of {} bytes "
+                           "(--memory). Ask again later",
+                           shared_->options.memory_bytes)));
+    }
+    charge_ = Charge(*shared_, bytes);
+    if (beast::iequals(parser_->get()[http::field::expect], "100-continue"))
+      return write_continue();
+    read_body();
+  }
+
+  void write_continue() {
+    const auto empty =
+        std::make_shared<http::response<http::empty_body>>(http::status::continue_, 11);
+    http::async_write(
+        stream_, *empty,
+        [self = this->shared_from_this(), empty](beast::error_code error, std::size_t) {
+          if (error) return self->close();
+          self->read_body();
+        });
+  }
+
+  void read_body() {
+    lowest().expires_after(shared_->options.read_timeout);
+    http::async_read(stream_, buffer_, *parser_,
+                     [self = this->shared_from_this()](beast::error_code error, std::size_t) {
+                       if (error) return self->refuse_message(error);
+                       self->ask();
+                     });
+  }
+
+  void ask() {
+    lowest().expires_never();
+    auto message = parser_->release();
+    last_ = last_ || !message.keep_alive();
+    HttpRequest request;
+    request.method = text(message.method_string());
+    request.target = text(message.target());
+    request.authorization = text(message[http::field::authorization]);
+    request.content_encoding = text(message[http::field::content_encoding]);
+    if (const auto at = message.find("Inference-Header-Content-Length"); at != message.end()) {
+      request.header_length = text(at->value());
+    }
+    request.body = std::move(message.body());
+    line_ = request.method.substr(0, 16) + " " + request.target.substr(0, 256);
+    std::shared_ptr<Ticket> ticket = shared_->service.answer(
+        std::move(request), [self = this->shared_from_this()](HttpResponse response) {
+          net::post(self->stream_.get_executor(), [self, response = std::move(response)]() mutable {
+            self->write(std::move(response));
+          });
+        });
+    ticket_ = std::move(ticket);
+    if (ticket_ && buffer_.size() == 0) watch_client();
+  }
+
+  // While a request waits: a connection that ends has nobody who reads the answer.
+  void watch_client() {
+    lowest().socket().async_wait(
+        tcp::socket::wait_read, [self = this->shared_from_this()](beast::error_code error) {
+          if (error || !self->ticket_) return;
+          char byte = 0;
+          const auto got =
+              ::recv(self->lowest().socket().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+          if (got > 0) return;  // the next request
+          self->shared_->service.metrics()
+              .counter("etude_serve_clients_gone_total", "Clients that left before their answer.")
+              .add();
+          self->last_ = true;
+          self->ticket_->abandon();
+        });
+  }
+
+  void write(HttpResponse response) {
+    if (ticket_) {
+      ticket_.reset();
+      boost::system::error_code ignored;
+      lowest().socket().cancel(ignored);
+    }
+    last_ = last_ || shared_->service.is_draining();
+    const auto message = std::make_shared<http::response<http::string_body>>(
+        static_cast<http::status>(response.status), 11);
+    message->set(http::field::content_type, response.type);
+    if (response.header_length) {
+      message->set("Inference-Header-Content-Length", std::to_string(*response.header_length));
+    }
+    if (response.status == 401) message->set(http::field::www_authenticate, "Bearer");
+    message->keep_alive(!last_);
+    message->body() = std::move(response.body);
+    message->prepare_payload();
+    note(response.status, message->body().size());
+    lowest().expires_after(shared_->options.read_timeout);
+    http::async_write(
+        stream_, *message,
+        [self = this->shared_from_this(), message](beast::error_code error, std::size_t) {
+          self->is_busy_ = false;
+          if (error || self->last_) return self->close();
+          self->read_header();
+        });
+  }
+
+  void note(int status, std::size_t bytes) {
+    shared_->service.metrics()
+        .counter("etude_serve_http_responses_total", "Answers by their status.",
+                 {{"code", std::to_string(status)}})
+        .add();
+    if (!shared_->options.access_log) return;
+    std::string safe;
+    for (const char c : line_) safe += c > ' ' && c < 127 && c != '"' ? c : c == ' ' ? ' ' : '?';
+    const double ms = std::chrono::duration<double, std::milli>(Clock::now() - begun_).count();
+    shared_->options.access_log(
+        fmt::format("{} \"{}\" {} {} {:.2f} ms", peer_, safe, status, bytes, ms));
+    line_.clear();
+  }
+
+  void close() {
+    shared_->remove(this->weak_from_this());
+    boost::system::error_code ignored;
+    // The peer may still be sending a body that was refused: it shall see the answer, no reset.
+    lowest().socket().shutdown(tcp::socket::shutdown_send, ignored);
+    if (is_closing_ || kIsTls) {
+      lowest().socket().close(ignored);
+      return;
+    }
+    is_closing_ = true;
+    lowest().expires_after(std::chrono::seconds(2));
+    discard();
+  }
+  void discard() {
+    buffer_.consume(buffer_.size());
+    lowest().async_read_some(buffer_.prepare(4096), [self = this->shared_from_this()](
+                                                        beast::error_code error, std::size_t) {
+      if (error) {
+        boost::system::error_code ignored;
+        self->lowest().socket().close(ignored);
+        return;
+      }
+      self->discard();
+    });
+  }
+
+  OpenConnection open_;
+  std::shared_ptr<HttpShared> shared_;
+  Stream stream_;
+  beast::flat_buffer buffer_{64 << 10};
+  std::optional<Parser> parser_;
+  std::shared_ptr<Ticket> ticket_;
+  Charge charge_;
+  std::string peer_, line_;
+  Clock::time_point begun_ = Clock::now();
+  bool last_ = false;  // close after this answer
+  bool is_busy_ = false, is_closing_ = false;
+};
+
+}  // namespace etude::serve

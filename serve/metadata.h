@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// The inputs and outputs of a served function, as the protocol describes them. Made from the
+// signatures of a saved function.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "etude/core/dtype.h"
+#include "etude/io/safetensors.h"
+#include "etude/saved/program.h"
+
+namespace etude::serve {
+
+struct TensorMetadata {
+  std::string name;
+  DType dtype = kFloat32;
+  std::vector<int64_t> shape;  // -1: any size
+  bool fixed_rank = true;      // all graphs of the function have this rank
+  bool is_known = true;  // false: `shape` says nothing, as in outputs of a graph for all sizes
+};
+
+struct ModelMetadata {
+  std::vector<TensorMetadata> inputs, outputs;
+  // Axis 0 of every input is one open size, which no other axis has; after find_output_sizes()
+  // (probe.h), that of every output as well.
+  bool has_batch_axis = false;
+};
+
+// The function of a program that a server calls: `wanted`; if that is empty, the only exported
+// signature, the only function, or "predict".
+// throws: kNotFound, kInvalidArgument with the functions that there are.
+saved::Function served_function(const saved::Program& program, const std::string& wanted);
+
+// throws: kFailedPrecondition for a function without a graph for inference; kInvalidArgument for
+//   one that changes state, and for dtypes that the protocol does not have.
+ModelMetadata metadata_of(const saved::Program& program, const saved::Function& function);
+
+// Compares the inputs of a request with the metadata.
+// throws: kInvalidArgument with model, input, what was seen and what is needed.
+void check_inputs(const std::string& model, const ModelMetadata& metadata,
+                  const io::NamedTensors& inputs);
+
+}  // namespace etude::serve

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/metrics.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include <fmt/format.h>
+
+namespace etude::serve {
+namespace {
+
+// {model="a",version="1"} as Prometheus quotes it; "" without labels.
+std::string text_of(const Labels& labels) {
+  std::string out;
+  for (const auto& [key, value] : labels) {
+    if (!out.empty()) out += ',';
+    out += key + "=\"";
+    for (const char c : value) {
+      if (c == '\n') {
+        out += "\\n";
+        continue;
+      }
+      if (c == '"' || c == '\\') out += '\\';
+      out += c;
+    }
+    out += '"';
+  }
+  return out;
+}
+
+std::string braces(const std::string& labels) {
+  return labels.empty() ? "" : fmt::format("{{{}}}", labels);
+}
+
+}  // namespace
+
+Histogram::Histogram(std::span<const double> bounds)
+    : bounds_(bounds.begin(), bounds.end()), counts_(bounds.size() + 1) {}
+
+void Histogram::observe(double x) {
+  const std::lock_guard lock(mutex_);
+  const auto at = std::ranges::lower_bound(bounds_, x) - bounds_.begin();
+  ++counts_[static_cast<std::size_t>(at)];
+  sum_ += x;
+}
+
+void Histogram::write(std::string& to, const std::string& name, const std::string& labels) const {
+  const std::lock_guard lock(mutex_);
+  const std::string before = labels.empty() ? "" : labels + ",";
+  int64_t total = 0;
+  for (std::size_t i = 0; i < counts_.size(); ++i) {
+    total += counts_[i];
+    const std::string bound = i < bounds_.size() ? fmt::format("{}", bounds_[i]) : "+Inf";
+    fmt::format_to(std::back_inserter(to), "{}_bucket{{{}le=\"{}\"}} {}\n", name, before, bound,
+                   total);
+  }
+  fmt::format_to(std::back_inserter(to), "{0}_sum{1} {2}\n{0}_count{1} {3}\n", name, braces(labels),
+                 sum_, total);
+}
+
+Metrics::Family& Metrics::family(std::string_view name, std::string_view help,
+                                 std::string_view kind) {
+  auto found = families_.find(name);
+  if (found == families_.end()) found = families_.emplace(name, Family{}).first;
+  if (found->second.kind.empty()) {
+    found->second.help = help;
+    found->second.kind = kind;
+  }
+  return found->second;
+}
+
+Counter& Metrics::number(std::string_view name, std::string_view help, std::string_view kind,
+                         const Labels& labels) {
+  const std::lock_guard lock(mutex_);
+  std::unique_ptr<Counter>& at = family(name, help, kind).counters[text_of(labels)];
+  if (!at) at = std::make_unique<Counter>();
+  return *at;
+}
+
+Counter& Metrics::counter(std::string_view name, std::string_view help, const Labels& labels) {
+  return number(name, help, "counter", labels);
+}
+
+Counter& Metrics::gauge(std::string_view name, std::string_view help, const Labels& labels) {
+  return number(name, help, "gauge", labels);
+}
+
+Histogram& Metrics::histogram(std::string_view name, std::string_view help,
+                              std::span<const double> bounds, const Labels& labels) {
+  const std::lock_guard lock(mutex_);
+  std::unique_ptr<Histogram>& at = family(name, help, "histogram").histograms[text_of(labels)];
+  if (!at) at = std::make_unique<Histogram>(bounds);
+  return *at;
+}
+
+std::string Metrics::to_text() const {
+  const std::lock_guard lock(mutex_);
+  std::string out;
+  for (const auto& [name, family] : families_) {
+    fmt::format_to(std::back_inserter(out), "# HELP {0} {1}\n# TYPE {0} {2}\n", name, family.help,
+                   family.kind);
+    for (const auto& [labels, counter] : family.counters) {
+      fmt::format_to(std::back_inserter(out), "{}{} {}\n", name, braces(labels), counter->value());
+    }
+    for (const auto& [labels, histogram] : family.histograms) histogram->write(out, name, labels);
+  }
+  return out;
+}
+
+}  // namespace etude::serve

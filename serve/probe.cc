@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/probe.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <exception>
+#include <memory>
+#include <random>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+#include "etude/core/shape.h"
+#include "serve/datatype.h"
+#include "serve/joining.h"
+#include "serve/refuse.h"
+
+namespace etude::serve {
+namespace {
+
+std::vector<int64_t> sizes_of(const Tensor& x) { return {x.shape().begin(), x.shape().end()}; }
+
+// Inputs whose open sizes are `rows` on axis 0 and `others` on the other axes.
+io::NamedTensors constant_inputs(const ModelMetadata& metadata, int64_t rows, int64_t others,
+                                 char byte) {
+  io::NamedTensors out;
+  for (const TensorMetadata& each : metadata.inputs) {
+    std::vector<int64_t> shape = each.shape;
+    for (std::size_t i = 0; i < shape.size(); ++i) {
+      if (shape[i] < 0) shape[i] = i == 0 ? rows : others;
+    }
+    const int64_t count = element_count(shape, each.dtype, each.name);
+    out.emplace(each.name, with_element(each.dtype, [&]<class T>(T) {
+                  const auto values = std::make_unique<T[]>(static_cast<std::size_t>(count));
+                  std::fill_n(values.get(), count, static_cast<T>(static_cast<float>(byte)));
+                  return Tensor(std::span<const T>(values.get(), static_cast<std::size_t>(count)),
+                                Shape(shape), CallSite{});
+                }));
+  }
+  return out;
+}
+
+// 0 and 1 for integers, since they may be indices.
+Tensor random_tensor(const TensorMetadata& metadata, int64_t rows, std::mt19937& generator) {
+  std::vector<int64_t> shape = metadata.shape;
+  for (int64_t& size : shape) size = size < 0 ? 2 : size;
+  shape[0] = rows;
+  const int64_t count = element_count(shape, metadata.dtype, metadata.name);
+  return with_element(metadata.dtype, [&]<class T>(T) {
+    const auto values = std::make_unique<T[]>(static_cast<std::size_t>(count));
+    std::normal_distribution<float> normal;
+    for (int64_t i = 0; i < count; ++i) {
+      if constexpr (std::is_integral_v<T>) {
+        values[static_cast<std::size_t>(i)] = static_cast<T>(generator() & 1);
+      } else {
+        values[static_cast<std::size_t>(i)] = static_cast<T>(normal(generator));
+      }
+    }
+    return Tensor(std::span<const T>(values.get(), static_cast<std::size_t>(count)), Shape(shape),
+                  CallSite{});
+  });
+}
+
+Agreement compare(const Tensor& a, const Tensor& b) {
+  if (a.dtype() != b.dtype() || !std::ranges::equal(a.shape(), b.shape()))
+    return Agreement::kDiffer;
+  if (bytes_of(a) == bytes_of(b)) return Agreement::kEqual;
+  if (!is_floating(a.dtype())) return Agreement::kDiffer;
+  // 16-bit dtypes have 3 and 2 digits.
+  const double relative = itemsize(a.dtype()) == 2 ? 3e-2 : 1e-3;
+  const std::vector<double> left = a.to_vector<double>(), right = b.to_vector<double>();
+  for (std::size_t i = 0; i < left.size(); ++i) {
+    const bool both_nan = std::isnan(left[i]) && std::isnan(right[i]);
+    const double bound = relative * std::max(std::fabs(left[i]), std::fabs(right[i])) + 1e-5;
+    if (!both_nan && left[i] != right[i] && !(std::fabs(left[i] - right[i]) <= bound)) {
+      return Agreement::kDiffer;
+    }
+  }
+  return Agreement::kClose;
+}
+
+// Sets the shapes from the results for open sizes 2, for 3, and for 3 rows with other sizes 2.
+void set_shapes(ModelMetadata& metadata, const io::NamedTensors& two, const io::NamedTensors& three,
+                const io::NamedTensors& rows) {
+  for (TensorMetadata& each : metadata.outputs) {
+    const std::vector<int64_t> small = sizes_of(two.at(each.name));
+    const std::vector<int64_t> large = sizes_of(three.at(each.name));
+    const std::vector<int64_t> tall = sizes_of(rows.at(each.name));
+    each.fixed_rank = small.size() == large.size();
+    each.shape = small;
+    for (std::size_t i = 0; i < std::min(small.size(), large.size()); ++i) {
+      if (small[i] != large[i]) each.shape[i] = -1;
+    }
+    bool leads = !small.empty() && small.size() == tall.size() && small[0] == 2 && tall[0] == 3;
+    leads = leads && std::equal(small.begin() + 1, small.end(), tall.begin() + 1);
+    metadata.has_batch_axis = metadata.has_batch_axis && leads;
+    each.is_known = true;
+  }
+}
+
+}  // namespace
+
+std::string find_output_sizes(ModelMetadata& metadata, const ModelCall& f) {
+  if (std::ranges::all_of(metadata.outputs, &TensorMetadata::is_known)) return "";
+  std::string reason;
+  for (const char byte : {1, 0}) {
+    try {
+      const auto call = [&](int64_t rows, int64_t others) {
+        return f(constant_inputs(metadata, rows, others, byte));
+      };
+      set_shapes(metadata, call(2, 2), call(3, 3), call(3, metadata.has_batch_axis ? 2 : 3));
+      return "";
+    } catch (const std::exception& error) {
+      reason = error_of(error).text();
+    }
+  }
+  metadata.has_batch_axis = false;
+  return reason;
+}
+
+Agreement compare_joined(const ModelMetadata& metadata, const ModelCall& f) {
+  constexpr int64_t kRows[] = {1, 3, 2, 1};
+  std::mt19937 generator(1);
+  std::vector<io::NamedTensors> inputs;
+  std::vector<const io::NamedTensors*> all;
+  for (const int64_t rows : kRows) {
+    io::NamedTensors made;
+    for (const TensorMetadata& each : metadata.inputs) {
+      made.emplace(each.name, random_tensor(each, rows, generator));
+    }
+    inputs.push_back(std::move(made));
+  }
+  for (const io::NamedTensors& each : inputs) all.push_back(&each);
+  const std::vector<io::NamedTensors> parts = split(f(join(all)), kRows);
+  Agreement out = Agreement::kEqual;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const io::NamedTensors alone = f(inputs[i]);
+    for (const auto& [name, x] : alone) {
+      const auto found = parts[i].find(name);
+      if (found == parts[i].end()) return Agreement::kDiffer;
+      out = std::min(out, compare(x, found->second));
+    }
+  }
+  return out;
+}
+
+}  // namespace etude::serve

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a signature does not tell about a model, found by calls when it is loaded: the sizes of its
+// outputs, and whether the rows of a call depend on each other.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "etude/io/safetensors.h"
+#include "serve/metadata.h"
+
+namespace etude::serve {
+
+using ModelCall = std::function<io::NamedTensors(const io::NamedTensors&)>;
+
+// Completes the shapes of outputs that the metadata does not know, and keeps the batch axis only if
+// the outputs have it. Returns why that failed; "" if it did not.
+std::string find_output_sizes(ModelMetadata& metadata, const ModelCall& f);
+
+enum class Agreement : uint8_t { kDiffer, kClose, kEqual };
+// Calls `f` with pseudo-random rows, alone and joined, and compares.
+Agreement compare_joined(const ModelMetadata& metadata, const ModelCall& f);
+
+}  // namespace etude::serve

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// The models of a server: folders, which are looked at again and again. A version that appears is
+// loaded, and takes the place of the one before it when it is ready.
+//
+//   lenet/                   saved::save() wrote it: model 'lenet', version 1
+//   lenet/3/  lenet/4/       versions of model 'lenet'
+//   models/lenet/4/  ...     a folder of models
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "serve/metrics.h"
+#include "serve/model.h"
+
+namespace etude::serve {
+
+struct RepositoryOptions {
+  ModelOptions model;
+  int64_t versions = 1;                  // the newest versions of a model that are served
+  std::chrono::milliseconds poll{2000};  // between two looks at the folders
+};
+
+// A version, for the repository API.
+struct IndexEntry {
+  std::string name, version, state, reason;  // READY, UNAVAILABLE
+};
+
+// threads: thread-safe.
+class Repository {
+ public:
+  // Loads what the folders have. `log` gets a line for each event.
+  // throws: kNotFound for a folder that does not exist; kInvalidArgument for two folders of one
+  //   name, and for names that are not letters, digits, '.', '_' and '-'.
+  Repository(std::vector<std::filesystem::path> folders, const RepositoryOptions& options,
+             Metrics& metrics, std::function<void(const std::string&)> log);
+  // Answers all requests that wait.
+  ~Repository();
+  Repository(const Repository&) = delete;
+  Repository& operator=(const Repository&) = delete;
+
+  // A version; the newest for "".
+  // throws: kNotFound for an unknown model or version; kUnavailable if it is not loaded.
+  std::shared_ptr<Model> find(const std::string& name, const std::string& version) const;
+  std::vector<std::string> versions_of(const std::string& name) const;
+  std::vector<IndexEntry> index() const;
+  // Whether every model has a version that answers requests.
+  bool is_ready() const;
+
+  // Reads the folder of a model now, also after unload().
+  // throws: kNotFound for an unknown model; the error of loading.
+  void load(const std::string& name);
+  // Stops serving a model until load().
+  // throws: kNotFound.
+  void unload(const std::string& name);
+
+ private:
+  struct Version {
+    std::string stamp;             // of its manifest, when it was read
+    std::shared_ptr<Model> model;  // null: it could not be loaded
+    std::string error;
+  };
+  struct Served {
+    std::filesystem::path folder;
+    std::map<int64_t, Version> versions;
+    bool is_unloaded = false;
+  };
+
+  void poll();
+  void look();
+  std::vector<std::string> find_models();
+  void refresh(const std::string& name, bool forced);
+  Version load_version(const std::string& name, int64_t version,
+                       const std::filesystem::path& folder, const std::string& stamp);
+  void retire(std::shared_ptr<Model> model);
+  void reap();
+
+  std::vector<std::filesystem::path> folders_;
+  RepositoryOptions options_;
+  Metrics& metrics_;
+  std::function<void(const std::string&)> log_;
+
+  std::mutex loading_;  // held while folders are read; before mutex_
+  mutable std::mutex mutex_;
+  std::map<std::string, Served> models_;
+  std::vector<std::shared_ptr<Model>> retired_;  // until nobody else has them
+  std::condition_variable changed_;
+  bool stop_ = false;
+  std::thread poller_;
+};
+
+}  // namespace etude::serve

@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/service.h"
+
+#include <algorithm>
+#include <charconv>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "etude/version.h"
+#include "serve/datatype.h"
+#include "serve/refuse.h"
+
+namespace etude::serve {
+namespace {
+
+using Json = nlohmann::json;
+
+std::string text_of(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+HttpResponse json_response(const Json& json, int status = 200) { return {status, text_of(json)}; }
+
+int status_of(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kInvalidArgument:
+    case ErrorCode::kOutOfRange:
+    case ErrorCode::kFailedPrecondition:
+      return 400;
+    case ErrorCode::kNotFound:
+      return 404;
+    case ErrorCode::kResourceExhausted:
+      return 413;
+    case ErrorCode::kUnimplemented:
+      return 501;
+    case ErrorCode::kUnavailable:
+      return 503;
+    case ErrorCode::kCancelled:
+      return 504;
+    default:
+      return 500;
+  }
+}
+
+// "models/lenet/versions/2/infer": the text before the next '/', which is removed.
+std::string next_part(std::string_view& path) {
+  const std::size_t slash = path.find('/');
+  const std::string out(path.substr(0, slash));
+  path = slash == std::string_view::npos ? "" : path.substr(slash + 1);
+  return out;
+}
+
+struct ModelPath {
+  std::string model, version, verb;  // verb: "", ready, infer, or another text
+};
+
+ModelPath model_path(std::string_view rest) {
+  ModelPath out;
+  out.model = next_part(rest);
+  std::string part = next_part(rest);
+  if (part == "versions") {
+    out.version = next_part(rest);
+    part = next_part(rest);
+    if (out.version.empty()) part = "versions";
+  }
+  out.verb = rest.empty() ? part : part + "/" + std::string(rest);
+  return out;
+}
+
+Json tensors_json(const std::vector<TensorMetadata>& tensors) {
+  Json out = Json::array();
+  for (const TensorMetadata& each : tensors) {
+    out.push_back(
+        {{"name", each.name}, {"datatype", datatype_name(each.dtype)}, {"shape", each.shape}});
+  }
+  return out;
+}
+
+HttpResponse unknown_path(const HttpRequest& request) {
+  return error_response(
+      404, fmt::format("there is no {} {}. The protocol has /v2, /v2/health/live, "
+                       "/v2/health/ready, /v2/models/NAME[/versions/VERSION][/ready|/infer] and "
+                       "/v2/repository/index; /metrics is beside it",
+                       request.method.substr(0, 16), request.target.substr(0, 128)));
+}
+
+HttpResponse wrong_method(const HttpRequest& request, std::string_view needed) {
+  return error_response(405, fmt::format("{} takes {}, not {}", request.target.substr(0, 128),
+                                         needed, request.method.substr(0, 16)));
+}
+
+std::optional<std::size_t> header_length_of(const HttpRequest& request) {
+  if (!request.header_length) return std::nullopt;
+  const std::string& text = *request.header_length;
+  std::size_t out = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), out);
+  if (code != std::errc() || end != text.data() + text.size()) {
+    refuse(ErrorCode::kInvalidArgument,
+           "the header Inference-Header-Content-Length is '{}', but must be a number of bytes",
+           text.substr(0, 32));
+  }
+  return out;
+}
+
+}  // namespace
+
+HttpResponse error_response(int status, std::string_view text) {
+  return json_response({{"error", text}}, status);
+}
+
+HttpResponse error_response(const Error& error) {
+  return error_response(status_of(error.code()), error.text());
+}
+
+Service::Service(Repository& repository, Metrics& metrics, const ServiceOptions& options)
+    : repository_(repository), metrics_(metrics), options_(options) {}
+
+bool Service::is_authorized(std::string_view authorization) const {
+  if (options_.token.empty()) return true;
+  const std::string wanted = "Bearer " + options_.token;
+  if (authorization.size() != wanted.size()) return false;
+  unsigned different = 0;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    different |= static_cast<unsigned char>(authorization[i] ^ wanted[i]);
+  }
+  return different == 0;
+}
+
+std::shared_ptr<Ticket> Service::infer(const std::string& model, const std::string& version,
+                                       InferRequest request, InferDone done) {
+  auto wait = std::chrono::duration_cast<std::chrono::microseconds>(options_.timeout);
+  if (request.timeout_us && *request.timeout_us > 0) {
+    wait = std::min(wait, std::chrono::microseconds(*request.timeout_us));
+  }
+  // A version may end between these lines; then a newer one has taken its place.
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    const std::shared_ptr<Model> found = repository_.find(model, version);
+    const std::vector<std::string> names = found->output_names();
+    // Before the model runs: a name that it does not have must cost nothing.
+    io::NamedTensors none;
+    for (const std::string& name : names) none.emplace(name, Tensor());
+    static_cast<void>(wanted_outputs(model, request.outputs, names, none));
+    auto answer = [model, version = found->version(), names, wanted = request.outputs,
+                   done](Outcome outcome) {
+      if (auto* error = std::get_if<Error>(&outcome)) return done(*error);
+      try {
+        done(
+            InferResult{model, version,
+                        wanted_outputs(model, wanted, names, std::get<io::NamedTensors>(outcome))});
+      } catch (const std::exception& error) {
+        done(error_of(error));
+      }
+    };
+    const auto ticket =
+        std::make_shared<Ticket>(request.inputs, Clock::now() + wait, std::move(answer));
+    if (!found->submit(ticket)) continue;
+    deadlines_.add(ticket);
+    return ticket;
+  }
+  refuse(ErrorCode::kUnavailable, "model '{}' is being unloaded. Ask again", model);
+}
+
+std::shared_ptr<Ticket> Service::answer_infer(HttpRequest request, const std::string& model,
+                                              const std::string& version,
+                                              std::function<void(HttpResponse)> done) {
+  if (!request.content_encoding.empty() && request.content_encoding != "identity") {
+    refuse(ErrorCode::kUnimplemented,
+           "the body has the encoding '{}', but this server reads plain bodies only",
+           request.content_encoding.substr(0, 32));
+  }
+  InferRequest read = read_infer(request.body, header_length_of(request), options_.limits);
+  InferRequest form;  // what the answer needs of the request
+  form.id = read.id;
+  form.outputs = read.outputs;
+  form.binary_outputs = read.binary_outputs;
+  return infer(model, version, std::move(read),
+               [form, done = std::move(done)](std::variant<InferResult, Error> outcome) {
+                 HttpResponse response;
+                 try {
+                   if (const auto* error = std::get_if<Error>(&outcome)) throw *error;
+                   InferBody body = write_infer(form, std::get<InferResult>(outcome));
+                   response.body = std::move(body.text);
+                   response.header_length = body.header_length;
+                   if (body.header_length) response.type = "application/octet-stream";
+                 } catch (const std::exception& error) {
+                   response = error_response(error_of(error));
+                 }
+                 done(std::move(response));
+               });
+}
+
+HttpResponse Service::model_answer(const HttpRequest& request, std::string_view rest) {
+  const ModelPath path = model_path(rest);
+  if (path.verb == "infer") return wrong_method(request, "POST");
+  if (path.verb != "" && path.verb != "ready") return unknown_path(request);
+  if (request.method != "GET") return wrong_method(request, "GET");
+  const std::shared_ptr<Model> model = repository_.find(path.model, path.version);
+  if (path.verb == "ready") return json_response({{"name", model->name()}, {"ready", true}});
+  return json_response({{"name", model->name()},
+                        {"versions", repository_.versions_of(model->name())},
+                        {"platform", "etude"},
+                        {"inputs", tensors_json(model->metadata().inputs)},
+                        {"outputs", tensors_json(model->metadata().outputs)}});
+}
+
+// The repository extension: index, models/NAME/load, models/NAME/unload.
+HttpResponse Service::repository_answer(const HttpRequest& request, std::string_view rest) {
+  if (request.method != "POST") return wrong_method(request, "POST");
+  if (rest == "index") {
+    Json out = Json::array();
+    for (const IndexEntry& each : repository_.index()) {
+      Json entry = {{"name", each.name}, {"state", each.state}};
+      if (!each.version.empty()) entry["version"] = each.version;
+      if (!each.reason.empty()) entry["reason"] = each.reason;
+      out.push_back(std::move(entry));
+    }
+    return json_response(out);
+  }
+  if (next_part(rest) != "models") return unknown_path(request);
+  const std::string model = next_part(rest);
+  if (rest == "load") {
+    repository_.load(model);
+  } else if (rest == "unload") {
+    repository_.unload(model);
+  } else {
+    return unknown_path(request);
+  }
+  return {200, ""};
+}
+
+HttpResponse Service::answer_at_once(const HttpRequest& request) {
+  std::string_view path = request.target;
+  path = path.substr(0, path.find('?'));
+  const bool is_get = request.method == "GET";
+  if (path == "/metrics") {
+    if (!is_get) return wrong_method(request, "GET");
+    return {200, metrics_.to_text(), "text/plain; version=0.0.4; charset=utf-8"};
+  }
+  if (path == "/v2" || path == "/v2/") {
+    if (!is_get) return wrong_method(request, "GET");
+    return json_response({{"name", "etude"},
+                          {"version", etude::version()},
+                          {"extensions", {"binary_tensor_data", "model_repository"}}});
+  }
+  constexpr std::string_view kModels = "/v2/models/", kRepository = "/v2/repository/";
+  if (path.starts_with(kModels)) return model_answer(request, path.substr(kModels.size()));
+  if (path.starts_with(kRepository)) {
+    return repository_answer(request, path.substr(kRepository.size()));
+  }
+  return unknown_path(request);
+}
+
+std::shared_ptr<Ticket> Service::answer(HttpRequest request,
+                                        std::function<void(HttpResponse)> done) {
+  HttpResponse response;
+  try {
+    const std::string_view path =
+        std::string_view(request.target).substr(0, request.target.find('?'));
+    // Probes have no token.
+    if (path == "/v2/health/live" || path == "/v2/health/ready") {
+      const bool is_live = path.ends_with("live");
+      const bool holds = is_live || is_ready();
+      done(request.method == "GET"
+               ? json_response({{is_live ? "live" : "ready", holds}}, holds ? 200 : 503)
+               : wrong_method(request, "GET"));
+      return nullptr;
+    }
+    if (!is_authorized(request.authorization)) {
+      done(error_response(401,
+                          "the request needs the header 'Authorization: Bearer TOKEN' with the "
+                          "token of this server"));
+      return nullptr;
+    }
+    constexpr std::string_view kModels = "/v2/models/";
+    if (path.starts_with(kModels) && request.method == "POST") {
+      const ModelPath parts = model_path(path.substr(kModels.size()));
+      if (parts.verb == "infer") {
+        return answer_infer(std::move(request), parts.model, parts.version, done);
+      }
+    }
+    response = answer_at_once(request);
+  } catch (const std::exception& error) {
+    response = error_response(error_of(error));
+  }
+  done(std::move(response));
+  return nullptr;
+}
+
+}  // namespace etude::serve

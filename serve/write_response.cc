@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <set>
+#include <span>
+#include <type_traits>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "serve/datatype.h"
+#include "serve/refuse.h"
+#include "serve/request.h"
+
+namespace etude::serve {
+namespace {
+
+using Json = nlohmann::json;
+
+std::string quoted(const std::string& text) {
+  return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+template <class T>
+void append_number(std::string& to, T value, const std::string& output) {
+  if constexpr (std::is_same_v<T, bool>) {
+    to += value ? "true" : "false";
+  } else if constexpr (std::is_integral_v<T>) {
+    fmt::format_to(std::back_inserter(to), "{}", value);
+  } else {
+    using Wide = std::conditional_t<sizeof(T) == 8, double, float>;
+    const auto wide = static_cast<Wide>(value);
+    if (!std::isfinite(wide)) {
+      refuse(ErrorCode::kInvalidArgument,
+             "output '{}' has the value {}, which JSON cannot write. Ask for binary data: "
+             "\"parameters\": {{\"binary_data\": true}}",
+             output, wide);
+    }
+    fmt::format_to(std::back_inserter(to), "{}", wide);  // the shortest text that reads back equal
+  }
+}
+
+void append_data(std::string& to, const std::string& name, const Tensor& x) {
+  to += ",\"data\":[";
+  with_element(x.dtype(), [&]<class T>(T) {
+    bool first = true;
+    for (const T value : x.data<T>()) {
+      if (!first) to += ',';
+      first = false;
+      append_number(to, value, name);
+    }
+  });
+  to += "]";
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, Tensor>> wanted_outputs(const std::string& model,
+                                                           const std::vector<WantedOutput>& wanted,
+                                                           const std::vector<std::string>& order,
+                                                           const io::NamedTensors& all) {
+  std::vector<std::pair<std::string, Tensor>> out;
+  if (wanted.empty()) {
+    for (const std::string& name : order) {
+      const auto found = all.find(name);
+      if (found != all.end()) out.emplace_back(name, found->second);
+    }
+    return out;
+  }
+  std::set<std::string_view> seen;
+  for (const WantedOutput& each : wanted) {
+    const auto found = all.find(each.name);
+    if (found == all.end()) {
+      refuse(ErrorCode::kInvalidArgument, "model '{}' has no output '{}'. Its outputs: {}", model,
+             each.name, fmt::join(order, ", "));
+    }
+    if (!seen.insert(each.name).second) {
+      refuse(ErrorCode::kInvalidArgument, "the request wants output '{}' twice", each.name);
+    }
+    out.emplace_back(each.name, found->second);
+  }
+  return out;
+}
+
+InferBody write_infer(const InferRequest& request, const InferResult& result) {
+  std::string json = fmt::format("{{\"model_name\":{},\"model_version\":{}", quoted(result.model),
+                                 quoted(result.version));
+  if (!request.id.empty()) json += ",\"id\":" + quoted(request.id);
+  json += ",\"outputs\":[";
+  std::vector<const Tensor*> binary;
+  for (std::size_t i = 0; i < result.outputs.size(); ++i) {
+    const auto& [name, x] = result.outputs[i];
+    const std::vector<int64_t> shape(x.shape().begin(), x.shape().end());
+    if (i > 0) json += ',';
+    fmt::format_to(std::back_inserter(json), "{{\"name\":{},\"datatype\":\"{}\",\"shape\":{}",
+                   quoted(name), datatype_name(x.dtype()), shape_text(shape));
+    const bool is_binary =
+        request.outputs.empty() ? request.binary_outputs : request.outputs[i].binary;
+    if (is_binary) {
+      fmt::format_to(std::back_inserter(json), ",\"parameters\":{{\"binary_data_size\":{}}}",
+                     x.nbytes());
+      binary.push_back(&x);
+    } else {
+      append_data(json, name, x);
+    }
+    json += '}';
+  }
+  json += "]}";
+  if (binary.empty()) return {std::move(json), std::nullopt};
+  InferBody out{std::move(json), std::nullopt};
+  out.header_length = out.text.size();
+  for (const Tensor* x : binary) out.text += bytes_of(*x);
+  return out;
+}
+
+}  // namespace etude::serve

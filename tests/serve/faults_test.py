@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Clients that send garbage, half requests or slow bytes, that vanish, or that are thousands; models that fail."""
+import json
+import os
+import random
+import resource
+import signal
+import socket
+import threading
+import time
+import unittest
+
+from server import ServerTest
+
+INFER = "POST /v2/models/{}/infer HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n"
+SLOW = json.dumps({"inputs": [{"name": "n", "datatype": "INT64", "shape": [], "data": [10 ** 15]}]})
+
+
+class FaultsTest(ServerTest):
+    def connect(self, server):
+        client = socket.create_connection(("127.0.0.1", server.port), timeout=30)
+        self.addCleanup(client.close)
+        return client
+
+    def answer_to(self, server, data):
+        client = self.connect(server)
+        client.sendall(data)
+        out = b""
+        while chunk := client.recv(65536):
+            out += chunk
+        return out.decode(errors="replace")
+
+    def check_alive(self, server):
+        status, answer = server.infer("net", [[1, 2, 3, 4]])
+        self.assertEqual(status, 200, answer)
+
+    def test_garbage(self):
+        server = self.start()
+        generator = random.Random(1)
+        for _ in range(50):
+            client = self.connect(server)
+            try:
+                client.sendall(generator.randbytes(generator.randrange(1, 3000)))
+                client.shutdown(socket.SHUT_WR)
+                while client.recv(65536):
+                    pass
+            except ConnectionError:
+                pass
+        self.assertIn("400 Bad Request", self.answer_to(server, b"NOT HTTP AT ALL\r\n\r\n"))
+        self.assertIn("this is no HTTP request", self.answer_to(server, b"GET\r\n\r\n"))
+        self.assertIn("400 Bad Request", self.answer_to(server, b"GET /v2 HTTP/1.1\r\nx: " + b"y" * 20000 + b"\r\n\r\n"))
+        self.check_alive(server)
+
+    def test_bodies_of_garbage(self):
+        server = self.start()
+        generator = random.Random(2)
+        good = json.dumps({"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}]})
+        for _ in range(200):
+            text = bytearray(good, "ascii")
+            for _ in range(generator.randrange(1, 4)):
+                text[generator.randrange(len(text))] = generator.randrange(256)
+            headers = {"Inference-Header-Content-Length": str(generator.randrange(200))} if generator.random() < 0.3 else {}
+            status, _, body = server.ask("POST", "/v2/models/net/infer", bytes(text), headers)
+            self.assertIn(status, (200, 400, 404, 413), body)
+            json.loads(body)
+        self.check_alive(server)
+
+    def test_limits_of_bodies(self):
+        server = self.start(self.models, "--body-limit", "1", "--memory", "2")
+        self.assertIn("the body is larger than 1048576 bytes, the limit of this server (--body-limit)",
+                      self.answer_to(server, INFER.format("net", 2 << 20).encode()))
+        holders = [self.connect(server) for _ in range(2)]
+        for holder in holders:
+            holder.sendall(INFER.format("net", 1 << 20).encode() + b"x")
+        time.sleep(0.3)
+        status, answer = server.infer("net", [[1, 2, 3, 4]])
+        self.assertEqual(status, 503)
+        self.assertIn("the bodies of all requests have reached the limit of 2097152 bytes (--memory)", answer["error"])
+        for holder in holders:
+            holder.close()
+        for _ in range(100):
+            if server.infer("net", [[1, 2, 3, 4]])[0] == 200:
+                return
+            time.sleep(0.05)
+        self.fail("the memory of clients that left does not come back")
+
+    def test_slow_bytes_are_cut(self):
+        server = self.start(self.models, "--read-timeout", "0.5")
+        for data in (b"GET /v2 HT", INFER.format("net", 100).encode() + b"{"):
+            client = self.connect(server)
+            client.sendall(data)
+            begin = time.monotonic()
+            try:
+                while time.monotonic() < begin + 10:
+                    client.sendall(b"x")
+                    time.sleep(0.05)
+            except ConnectionError:
+                pass
+            self.assertLess(time.monotonic() - begin, 5)
+        self.check_alive(server)
+
+    def test_a_client_that_leaves_cancels_its_call(self):
+        server = self.start()
+        client = self.connect(server)
+        client.sendall(INFER.format("slow", len(SLOW)).encode() + SLOW.encode())
+        while not server.metric('etude_serve_calls_total{model="slow",version="1"}'):
+            time.sleep(0.01)
+        client.close()
+        # The only worker of the model is free again.
+        status, answer = server.infer("slow", [5], name="n", datatype="INT64", shape=[])
+        self.assertEqual((status, answer["outputs"][0]["data"]), (200, [5]))
+        self.assertEqual(server.metric("etude_serve_clients_gone_total"), 1)
+
+    def test_deadlines(self):
+        server = self.start(self.models, "--timeout", "0.4")
+        request = json.loads(SLOW)
+        begin = time.monotonic()
+        status, answer = server.post("/v2/models/slow/infer", request)
+        self.assertEqual(status, 504)
+        self.assertIn("the deadline of the request has passed, after 0.4", answer["error"])
+        request["parameters"] = {"timeout": 50000}
+        status, answer = server.post("/v2/models/slow/infer", request)
+        self.assertEqual(status, 504)
+        self.assertIn("after 0.0", answer["error"])
+        self.assertLess(time.monotonic() - begin, 10)
+        status, _ = server.infer("slow", [5], name="n", datatype="INT64", shape=[])
+        self.assertEqual(status, 200)
+
+    def test_a_full_queue(self):
+        server = self.start(self.models, "--queue", "2")
+        clients = [self.connect(server) for _ in range(3)]
+        for client in clients:
+            client.sendall(INFER.format("slow", len(SLOW)).encode() + SLOW.encode())
+        for _ in range(500):  # one runs, two wait
+            if server.metric('etude_serve_waiting{model="slow",version="1"}') == 2:
+                break
+            time.sleep(0.01)
+        status, answer = server.post("/v2/models/slow/infer", json.loads(SLOW))
+        self.assertEqual(status, 503)
+        self.assertIn("model 'slow' has 2 requests in its queue, which is its limit (--queue)", answer["error"])
+        self.check_alive(server)  # another model has a queue of its own
+
+    def test_thousands_of_connections(self):
+        count = 4000
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, count + 500), hard))
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        count = min(count, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - 100)
+        server = self.start(self.models, "--access-log", "off")
+        self.check_alive(server)
+        before = server.memory()
+        clients = []
+        for i in range(count):
+            clients.append(socket.create_connection(("127.0.0.1", server.port), timeout=30))
+            clients[-1].sendall((b"GET /v2 HTTP/1.1\r\n", INFER.format("net", 1000).encode() + b"{", b"")[i % 3])
+        self.check_alive(server)
+        self.assertLess(server.memory() - before, 200)
+        for client in clients:
+            client.close()
+        self.check_alive(server)
+        self.assertEqual(server.stop(), 0)
+
+    def test_connections_beyond_the_limit_are_closed(self):
+        server = self.start(self.models, "--connections", "3")
+        held = [self.connect(server) for _ in range(3)]
+        time.sleep(0.2)
+        extra = self.connect(server)
+        self.assertEqual(extra.recv(10), b"")
+        for client in held:
+            client.close()
+        for _ in range(100):
+            try:
+                return self.check_alive(server)
+            except OSError:
+                time.sleep(0.05)
+        self.fail("connections that were closed are still counted")
+
+    def test_a_model_that_fails_leaves_the_others(self):
+        broken = os.path.join(self.folder.name, "broken")
+        os.makedirs(os.path.join(broken, "bad"), exist_ok=True)
+        with open(os.path.join(broken, "bad", "saved.json"), "w", encoding="ascii") as file:
+            file.write("{}")
+        server = self.start(self.models, broken)
+        self.assertEqual(server.get("/v2/health/ready"), (503, {"ready": False}))
+        status, answer = server.get("/v2/models/bad/ready")
+        self.assertEqual(status, 503)
+        self.assertIn("model 'bad' is not ready: ", answer["error"])
+        for _ in range(20):
+            self.assertEqual(server.infer("checked", [[-1, 1, 1, 1]])[0], 400)
+        self.check_alive(server)
+        self.assertEqual(server.stop(), 0)
+
+    def test_pipelined_requests(self):
+        server = self.start()
+        body = json.dumps({"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}]})
+        request = INFER.format("net", len(body)) + body
+        last = request.replace("Host: a", "Host: a\r\nConnection: close")
+        self.assertEqual(self.answer_to(server, (request * 5 + last).encode()).count("200 OK"), 6)
+
+    def test_clients_in_parallel(self):
+        server = self.start(self.models, "--workers", "2", "--batch", "16")
+        wrong = []
+
+        def ask(seed):
+            generator = random.Random(seed)
+            for _ in range(20):
+                rows = [[generator.random() for _ in range(4)] for _ in range(generator.randrange(1, 4))]
+                status, answer = server.infer("checked", rows)
+                data = answer["outputs"][0]["data"] if status == 200 else []
+                if len(data) != 4 * len(rows) or any(abs(y * y - x) > 1e-5 for y, x in zip(data, sum(rows, []))):
+                    wrong.append((status, answer))
+
+        threads = [threading.Thread(target=ask, args=(seed,)) for seed in range(16)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(wrong, [])
+
+    def test_drain_has_an_end(self):
+        server = self.start(self.models, "--drain", "0.5")
+        client = self.connect(server)
+        client.sendall(INFER.format("slow", len(SLOW)).encode() + SLOW.encode())
+        while not server.metric('etude_serve_calls_total{model="slow",version="1"}'):
+            time.sleep(0.01)
+        begin = time.monotonic()
+        self.assertEqual(server.stop(signal.SIGTERM), 1)
+        self.assertLess(time.monotonic() - begin, 10)
+        server.wait_for("the time to drain is over")
+
+
+if __name__ == "__main__":
+    unittest.main()

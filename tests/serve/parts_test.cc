@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parts of the server without sockets: metrics, joined requests, tickets and their deadlines.
+#include <atomic>
+#include <chrono>
+#include <future>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "etude/ops.h"
+#include "serve/joining.h"
+#include "serve/metrics.h"
+#include "serve/probe.h"
+#include "serve/ticket.h"
+
+namespace etude::serve {
+namespace {
+
+TEST(Metrics, TextOfPrometheus) {
+  Metrics metrics;
+  metrics.counter("a_total", "A thing.", {{"model", "x\"\\\n"}}).add(3);
+  constexpr double kBounds[] = {0.5, 1};
+  Histogram& h = metrics.histogram("b", "B.", kBounds);
+  h.observe(0.5);
+  h.observe(0.7);
+  h.observe(9);
+  EXPECT_EQ(metrics.to_text(),
+            "# HELP a_total A thing.\n# TYPE a_total counter\na_total{model=\"x\\\"\\\\\\n\"} 3\n"
+            "# HELP b B.\n# TYPE b histogram\nb_bucket{le=\"0.5\"} 1\nb_bucket{le=\"1\"} 2\n"
+            "b_bucket{le=\"+Inf\"} 3\nb_sum 10.2\nb_count 3\n");
+}
+
+ModelMetadata one_input() {
+  ModelMetadata out;
+  out.inputs = {{"x", kFloat32, {-1, 4}, true}};
+  out.outputs = {{"y", kFloat32, {-1, 4}, true}};
+  out.has_batch_axis = true;
+  return out;
+}
+
+TEST(Joining, JoinsAndSplits) {
+  const io::NamedTensors a{{"x", Tensor({{1.0, 2.0}})}}, b{{"x", Tensor({{3.0, 4.0}, {5.0, 6.0}})}};
+  const io::NamedTensors* all[] = {&a, &b};
+  EXPECT_TRUE(fit_together(a, b));
+  EXPECT_FALSE(fit_together(a, {{"x", Tensor({{1.0, 2.0, 3.0}})}}));
+  EXPECT_FALSE(fit_together(a, {{"z", Tensor({{1.0, 2.0}})}}));
+  const io::NamedTensors joined = join(all);
+  EXPECT_EQ(rows_of(joined), 3);
+  constexpr int64_t kRows[] = {1, 2};
+  const std::vector<io::NamedTensors> parts = split(joined, kRows);
+  EXPECT_TRUE(same_value(parts[0].at("x"), a.at("x")));
+  EXPECT_TRUE(same_value(parts[1].at("x"), b.at("x")));
+  EXPECT_EQ(rows_of({{"x", Tensor(1.0F)}}), -1);
+  EXPECT_EQ(rows_of({{"x", Tensor({1.0})}, {"y", Tensor({1.0, 2.0})}}), -1);
+}
+
+TEST(Joining, FindsRowsThatDependOnOthers) {
+  const auto f = [](const io::NamedTensors& in) -> io::NamedTensors {
+    return {{"y", in.at("x") * 2.0}};
+  };
+  const auto centred = [](const io::NamedTensors& in) -> io::NamedTensors {
+    return {{"y", in.at("x") - mean(in.at("x"), {.axis = {0}, .keepdims = true})}};
+  };
+  const auto close = [](const io::NamedTensors& in) -> io::NamedTensors {
+    return {{"y", in.at("x") * (rows_of(in) > 3 ? 1.0 + 1e-6 : 1.0)}};
+  };
+  EXPECT_EQ(compare_joined(one_input(), f), Agreement::kEqual);
+  EXPECT_EQ(compare_joined(one_input(), centred), Agreement::kDiffer);
+  EXPECT_EQ(compare_joined(one_input(), close), Agreement::kClose);
+}
+
+TEST(Probe, FindsTheSizesOfOutputs) {
+  ModelMetadata metadata = one_input();
+  metadata.outputs = {{.name = "y", .is_known = false}};
+  const ModelCall pairs = [](const io::NamedTensors& in) -> io::NamedTensors {
+    const Tensor& x = in.at("x");
+    return {{"y", matmul(x, x, {.transpose_y = true})}};
+  };
+  EXPECT_EQ(find_output_sizes(metadata, pairs), "");
+  EXPECT_EQ(metadata.outputs[0].shape, (std::vector<int64_t>{-1, -1}));
+  EXPECT_FALSE(metadata.has_batch_axis);
+  metadata = one_input();
+  metadata.outputs[0].is_known = false;
+  const ModelCall rows = [](const io::NamedTensors& in) -> io::NamedTensors {
+    return {{"y", in.at("x") * 2.0}};
+  };
+  EXPECT_EQ(find_output_sizes(metadata, rows), "");
+  EXPECT_EQ(metadata.outputs[0].shape, (std::vector<int64_t>{-1, 4}));
+  EXPECT_TRUE(metadata.has_batch_axis);
+  metadata.outputs[0].is_known = false;
+  const ModelCall fails = [](const io::NamedTensors&) -> io::NamedTensors {
+    throw Error(ErrorCode::kInvalidArgument, "no");
+  };
+  EXPECT_EQ(find_output_sizes(metadata, fails), "no");
+  EXPECT_FALSE(metadata.has_batch_axis);
+}
+
+TEST(Ticket, AnswersOnce) {
+  int answers = 0;
+  Ticket ticket({}, Clock::now(), [&](Outcome) { ++answers; });
+  EXPECT_TRUE(ticket.answer(io::NamedTensors{}));
+  EXPECT_FALSE(ticket.answer(io::NamedTensors{}));
+  ticket.abandon();
+  EXPECT_EQ(answers, 1);
+}
+
+TEST(Ticket, TheLastToLeaveCancelsTheCall) {
+  const auto run = std::make_shared<JointRun>();
+  Ticket a({}, Clock::now(), [](Outcome) {}), b({}, Clock::now(), [](Outcome) {});
+  EXPECT_TRUE(a.join(run));
+  EXPECT_TRUE(b.join(run));
+  a.abandon();
+  EXPECT_FALSE(run->cancellation.is_cancelled());
+  b.abandon();
+  EXPECT_TRUE(run->cancellation.is_cancelled());
+  EXPECT_FALSE(a.join(run));
+}
+
+TEST(Deadlines, AnswerWithAnError) {
+  Deadlines deadlines;
+  std::promise<std::string> text;
+  const auto ticket = std::make_shared<Ticket>(
+      io::NamedTensors{}, Clock::now() + std::chrono::milliseconds(20),
+      [&](Outcome outcome) { text.set_value(std::get<Error>(outcome).text()); });
+  deadlines.add(ticket);
+  EXPECT_NE(text.get_future().get().find("the deadline of the request has passed, after 0.0"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace etude::serve

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+// Requests as JSON and binary data: what is read, and what is refused with which text.
+#include "serve/request.h"
+
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "serve/datatype.h"
+
+namespace etude::serve {
+namespace {
+
+std::string input_json(const std::string& datatype, const std::string& rest) {
+  return R"({"inputs":[{"name":"x","datatype":")" + datatype + "\"," + rest + "}]}";
+}
+
+// The text of the error of a body.
+std::string refusal(const std::string& body, std::optional<std::size_t> header = std::nullopt,
+                    const RequestLimits& limits = {}) {
+  try {
+    read_infer(body, header, limits);
+  } catch (const Error& error) {
+    return error.text();
+  }
+  return "not refused";
+}
+void expect_refusal(const std::string& body, const std::string& fragment,
+                    std::optional<std::size_t> header = std::nullopt) {
+  const std::string text = refusal(body, header);
+  EXPECT_NE(text.find(fragment), std::string::npos) << body.substr(0, 200) << "\n" << text;
+}
+
+TEST(ReadInfer, NumbersOfEachDatatype) {
+  for (const char* datatype : {"UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32",
+                               "INT64", "FP16", "FP32", "FP64", "BF16"}) {
+    const InferRequest got =
+        read_infer(input_json(datatype, R"("shape":[2,2],"data":[[1,2],[3,100]])"), std::nullopt);
+    const Tensor& x = got.inputs.at("x");
+    EXPECT_EQ(datatype_name(x.dtype()), datatype);
+    EXPECT_EQ(x.shape(), (Shape{2, 2}));
+    EXPECT_EQ(x.to_vector<double>(), (std::vector<double>{1, 2, 3, 100})) << datatype;
+  }
+  const InferRequest flags =
+      read_infer(input_json("BOOL", R"("shape":[4],"data":[true,false,1,0])"), std::nullopt);
+  EXPECT_EQ(flags.inputs.at("x").to_vector<int>(), (std::vector<int>{1, 0, 1, 0}));
+}
+
+TEST(ReadInfer, IntegersKeepAllBits) {
+  const InferRequest got = read_infer(
+      input_json("INT64", R"("shape":[2],"data":[9223372036854775807,-9223372036854775808])"),
+      std::nullopt);
+  EXPECT_EQ(got.inputs.at("x").to_vector<int64_t>(), (std::vector<int64_t>{INT64_MAX, INT64_MIN}));
+}
+
+TEST(ReadInfer, EmptyAndScalar) {
+  EXPECT_EQ(read_infer(input_json("FP32", R"("shape":[0,3],"data":[])"), std::nullopt)
+                .inputs.at("x")
+                .shape(),
+            (Shape{0, 3}));
+  EXPECT_EQ(read_infer(input_json("FP32", R"("shape":[],"data":[2.5])"), std::nullopt)
+                .inputs.at("x")
+                .item<float>(),
+            2.5F);
+}
+
+TEST(ReadInfer, BinaryInputsAfterTheJson) {
+  const std::string json =
+      R"({"id":"7","inputs":[{"name":"a","datatype":"FP32","shape":[2],"parameters":{"binary_data_size":8}},)"
+      R"({"name":"c","datatype":"INT8","shape":[1],"data":[5]},)"
+      R"({"name":"b","datatype":"UINT8","shape":[3],"parameters":{"binary_data_size":3}}],)"
+      R"("outputs":[{"name":"y","parameters":{"binary_data":true}},{"name":"z"}],)"
+      R"("parameters":{"timeout":250000}})";
+  const float values[] = {1.5F, -2};
+  std::string body = json;
+  body.append(reinterpret_cast<const char*>(values), 8).append("\x01\x02\xff", 3);
+  const InferRequest got = read_infer(body, json.size());
+  EXPECT_EQ(got.id, "7");
+  EXPECT_EQ(got.timeout_us, 250000);
+  EXPECT_EQ(got.inputs.at("a").to_vector<float>(), (std::vector<float>{1.5F, -2}));
+  EXPECT_EQ(got.inputs.at("b").to_vector<int>(), (std::vector<int>{1, 2, 255}));
+  EXPECT_EQ(got.inputs.at("c").item<int>(), 5);
+  ASSERT_EQ(got.outputs.size(), 2U);
+  EXPECT_TRUE(got.outputs[0].binary);
+  EXPECT_FALSE(got.outputs[1].binary);
+}
+
+TEST(ReadInfer, RefusesWhatIsNoRequest) {
+  expect_refusal("", "the request is no JSON: parse error");
+  expect_refusal("[1]", "the request is a list, but must be an object");
+  expect_refusal("{}", "the request has no list 'inputs'");
+  expect_refusal(R"({"inputs":[3]})", "the list 'inputs' has 3, but must have objects");
+  expect_refusal(R"({"inputs":[{}]})", "an input has no 'name'");
+  expect_refusal(R"({"inputs":[{"name":"x"}]})", "input 'x' has no 'datatype'");
+  expect_refusal(R"({"id":5,"inputs":[]})", "'id' of the request is 5, but must be a text");
+  expect_refusal(std::string(100, '['), "nested deeper than 32, at byte 32");
+  expect_refusal("{\"inputs\":1e999}", "no JSON");
+}
+
+TEST(ReadInfer, RefusesInputsThatDoNotFit) {
+  expect_refusal(input_json("BYTES", R"("shape":[1],"data":["a"])"),
+                 "input 'x' has the datatype 'BYTES', but there are: BOOL, UINT8");
+  expect_refusal(input_json("FP32", R"("data":[1])"), "input 'x' has no 'shape'");
+  expect_refusal(input_json("FP32", R"("shape":[-1],"data":[1])"),
+                 "input 'x' has shape [-1], but the sizes of a request must not be negative");
+  expect_refusal(input_json("FP32", R"("shape":[1.5],"data":[1])"),
+                 "has the size 1.5, but a size is a whole number");
+  expect_refusal(input_json("FP32", R"("shape":[18446744073709551615],"data":[1])"),
+                 "a size is a whole number");
+  expect_refusal(input_json("FP32", R"("shape":[4611686018427387904,4],"data":[1])"),
+                 "which is too large");
+  expect_refusal(input_json("FP32", R"("shape":[1000000000],"data":[1])"),
+                 "the request is too short for its data");
+  expect_refusal(input_json("FP32", R"("shape":[2],"data":[1])"),
+                 "'data' of input 'x' has only 1 numbers, but its shape needs 2");
+  expect_refusal(input_json("FP32", R"("shape":[1],"data":[1,2])"),
+                 "has more than 1 numbers, but its shape needs 1");
+  expect_refusal(input_json("INT8", R"("shape":[2],"data":[1,128])"),
+                 "'data' of input 'x' has 128 at position 1, which is no INT8");
+  expect_refusal(input_json("UINT8", R"("shape":[1],"data":[-1])"), "which is no UINT8");
+  expect_refusal(input_json("INT32", R"("shape":[1],"data":[1.5])"), "which is no INT32");
+  expect_refusal(input_json("FP16", R"("shape":[1],"data":[70000])"), "which is no FP16");
+  expect_refusal(input_json("FP32", R"("shape":[1],"data":["1"])"), "which is no FP32");
+  expect_refusal(input_json("FP32", R"("shape":[1])"), "input 'x' has no data");
+  expect_refusal(
+      R"({"inputs":[{"name":"x","datatype":"FP32","shape":[1],"data":[1]},{"name":"x","datatype":"FP32","shape":[1],"data":[1]}]})",
+      "input 'x' is given twice");
+  const std::string deep =
+      input_json("FP32", R"("shape":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1],"data":[1])");
+  expect_refusal(deep, "input 'x' has 17 axes, but may have 16 at most");
+}
+
+TEST(ReadInfer, RefusesBinaryDataThatDoesNotFit) {
+  const auto json = [](int bytes) {
+    return fmt::format(
+        R"({{"inputs":[{{"name":"x","datatype":"FP32","shape":[2],"parameters":{{"binary_data_size":{}}}}}]}})",
+        bytes);
+  };
+  const std::string eight = json(8), nine = json(9), bad = json(-1);
+  expect_refusal(eight, "binary_data_size 8, but the body has only 0 bytes left");
+  expect_refusal(eight + "1234", "has only 4 bytes left", eight.size());
+  expect_refusal(nine + "123456789", "has 9 bytes of data, but FP32 of shape [2] needs 8",
+                 nine.size());
+  expect_refusal(eight + "123456789", "the body has 1 bytes after the data", eight.size());
+  expect_refusal(bad, "parameter 'binary_data_size' of input 'x' is -1, but must be a number");
+  expect_refusal(eight, "Inference-Header-Content-Length is 5000, but the body has only", 5000);
+  const std::string flag =
+      R"({"inputs":[{"name":"x","datatype":"BOOL","shape":[1],"parameters":{"binary_data_size":1}}]})";
+  expect_refusal(flag + "\x02", "is BOOL, but has bytes other than 0 and 1", flag.size());
+}
+
+TEST(ReadInfer, LimitsTheJson) {
+  const std::string text = refusal(R"({"inputs":[]})", std::nullopt, {.json_bytes = 5});
+  EXPECT_NE(text.find("has 13 bytes, but may have 5"), std::string::npos) << text;
+}
+
+TEST(WriteInfer, NumbersReadBackEqual) {
+  const InferResult result{
+      "m", "3", {{"y", Tensor(std::vector<float>{0.1F, 1e-30F, 3})}, {"b", Tensor(true)}}};
+  const InferBody body = write_infer({.id = "q\"1"}, result);
+  EXPECT_FALSE(body.header_length);
+  const nlohmann::json json = nlohmann::json::parse(body.text);
+  EXPECT_EQ(json["id"], "q\"1");
+  EXPECT_EQ(json["model_name"], "m");
+  EXPECT_EQ(json["model_version"], "3");
+  EXPECT_EQ(json["outputs"][0]["datatype"], "FP32");
+  EXPECT_EQ(json["outputs"][0]["shape"], std::vector<int64_t>{3});
+  EXPECT_EQ(json["outputs"][0]["data"].get<std::vector<float>>(),
+            (std::vector<float>{0.1F, 1e-30F, 3}));
+  EXPECT_EQ(json["outputs"][1]["data"][0], true);
+}
+
+TEST(WriteInfer, BinaryAfterTheJson) {
+  const InferResult result{"m", "1", {{"y", Tensor(std::vector<int32_t>{7, 8})}}};
+  const InferBody body = write_infer({.binary_outputs = true}, result);
+  ASSERT_TRUE(body.header_length);
+  const auto json = nlohmann::json::parse(body.text.substr(0, *body.header_length));
+  EXPECT_EQ(json["outputs"][0]["parameters"]["binary_data_size"], 8);
+  int32_t got[2];
+  ASSERT_EQ(body.text.size(), *body.header_length + 8);
+  std::memcpy(got, body.text.data() + *body.header_length, 8);
+  EXPECT_EQ(got[1], 8);
+}
+
+TEST(WriteInfer, RefusesInfinityAsJson) {
+  const InferResult result{"m", "1", {{"y", Tensor(std::vector<float>{1.0F / 0.0F})}}};
+  try {
+    write_infer({}, result);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(error.text().find("output 'y' has the value inf, which JSON cannot write. Ask for "
+                                "binary data"),
+              std::string::npos);
+  }
+}
+
+TEST(WantedOutputs, RefusesUnknownAndRepeated) {
+  const io::NamedTensors all{{"y", Tensor(1.0F)}};
+  const auto text = [&](std::vector<WantedOutput> wanted) -> std::string {
+    try {
+      wanted_outputs("m", wanted, {"y"}, all);
+    } catch (const Error& error) {
+      return error.text();
+    }
+    return "";
+  };
+  EXPECT_EQ(text({{"z", false}}), "model 'm' has no output 'z'. Its outputs: y");
+  EXPECT_EQ(text({{"y", false}, {"y", true}}), "the request wants output 'y' twice");
+  EXPECT_EQ(text({{"y", false}}), "");
+}
+
+}  // namespace
+}  // namespace etude::serve

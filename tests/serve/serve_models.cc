@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes the models that the tests of the server load: serve_models FOLDER writes FOLDER/net,
+// FOLDER/lenet and so on; serve_models FOLDER NAME SEED writes one of them to FOLDER.
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <string>
+
+#include "etude/etude.h"
+#include "etude/saved/saved.h"
+
+using namespace etude;
+
+namespace {
+
+struct Net {
+  nn::Dense hidden{4, 8, {.activation = nn::relu}};
+  nn::Dense output{8, 3};
+  Tensor operator()(const Tensor& x) const { return nn::softmax(output(hidden(x))); }
+};
+
+struct LeNet {
+  nn::Conv2D conv1{{5, 5}, 1, 6, {.padding = "same", .activation = nn::relu}};
+  nn::Conv2D conv2{{5, 5}, 6, 16, {.activation = nn::relu}};
+  nn::MaxPool2D pool{2};
+  nn::Dense fc1{400, 120, {.activation = nn::relu}}, fc2{120, 84, {.activation = nn::relu}};
+  nn::Dense fc3{84, 10};
+  Tensor operator()(const Tensor& image) const {
+    return fc3(fc2(fc1(flatten(pool(conv2(pool(conv1(image)))), {.start = 1}))));
+  }
+};
+
+// A model of one input for all batch sizes.
+template <class M>
+void save_model(const std::string& folder, const M& model, const Shape& one) {
+  const auto predict =
+      function([](const M& m, const Tensor& x) { return m(x); }, {.arg_names = {"model", "x"}});
+  for (const int64_t rows : {2, 5}) {
+    std::vector<int64_t> sizes = {rows};
+    sizes.insert(sizes.end(), one.begin(), one.end());
+    predict(model, zeros(sizes));
+  }
+  saved::save(folder, {{"predict", saved::bind(predict, model)}}, {.signatures = {"predict"}});
+}
+
+template <class F>
+void save_function(const std::string& folder, const F& f) {
+  const auto g = function(f, {.arg_names = {"x"}});
+  g(ones({2, 4}));
+  g(ones({5, 4}));
+  saved::save(folder, {{"f", g}});
+}
+
+// Twice each of its inputs, one of each dtype.
+struct AllDTypes {
+  Tensor b, i8, i16, i32, i64, u8, u16, u32, u64, f16, bf16, f32, f64;
+};
+AllDTypes twice(const AllDTypes& x) {
+  return {logical_not(x.b), x.i8 + x.i8,   x.i16 + x.i16, x.i32 + x.i32, x.i64 + x.i64,
+          x.u8 + x.u8,      x.u16 + x.u16, x.u32 + x.u32, x.u64 + x.u64, x.f16 + x.f16,
+          x.bf16 + x.bf16,  x.f32 + x.f32, x.f64 + x.f64};
+}
+
+void save_dtypes(const std::string& folder) {
+  const auto f = function(twice, {.arg_names = {"x"}});
+  for (const int64_t n : {2, 3}) {
+    const auto of = [n](DType dtype) { return zeros({n}, {.dtype = dtype}); };
+    f({of(kBool), of(kInt8), of(kInt16), of(kInt32), of(kInt64), of(kUInt8), of(kUInt16),
+       of(kUInt32), of(kUInt64), of(kFloat16), of(kBFloat16), of(kFloat32), of(kFloat64)});
+  }
+  saved::save(folder, {{"twice", f}});
+}
+
+// Runs for as many steps as its input says: for deadlines.
+Tensor count_to(const Tensor& n) {
+  return while_loop([n](const Tensor& i) { return i < n; }, [](const Tensor& i) { return i + 1; },
+                    zeros({}, {.dtype = kInt64}));
+}
+
+using Writer = std::function<void(const std::string&)>;
+const std::map<std::string, Writer>& writers() {
+  static const std::map<std::string, Writer> kAll = {
+      {"net", [](const std::string& folder) { save_model(folder, Net{}, {4}); }},
+      {"lenet",
+       [](const std::string& folder) {
+         save_model(folder, LeNet{}, {28, 28, 1});
+       }},
+      {"dtypes", save_dtypes},
+      // The rows of its result depend on each other, which its signature does not show.
+      {"centred",
+       [](const std::string& folder) {
+         save_function(
+             folder, [](const Tensor& x) { return x - mean(x, {.axis = {0}, .keepdims = true}); });
+       }},
+      {"logarithm",
+       [](const std::string& folder) {
+         save_function(folder, [](const Tensor& x) { return log(x); });
+       }},
+      {"checked",
+       [](const std::string& folder) {
+         save_function(folder, [](const Tensor& x) {
+           assert_true(all(x > 0.0), "x must be positive");
+           return sqrt(x);
+         });
+       }},
+      {"slow",
+       [](const std::string& folder) {
+         const auto f = function(count_to, {.arg_names = {"n"}});
+         f(Tensor(int64_t{3}) + zeros({}, {.dtype = kInt64}));
+         saved::save(folder, {{"count_to", f}}, {.signatures = {"count_to"}});
+       }},
+  };
+  return kAll;
+}
+
+void run(int argc, char** argv) {
+  const std::filesystem::path folder = argv[1];
+  if (argc == 4) {
+    set_seed(static_cast<uint64_t>(std::atoi(argv[3])));
+    writers().at(argv[2])(folder.string());
+    return;
+  }
+  for (const auto& [name, write] : writers()) {
+    set_seed(1);
+    write((folder / name).string());
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    if (argc == 2 || argc == 4) run(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+  return argc == 2 || argc == 4 ? 0 : 2;
+}
