@@ -32,6 +32,7 @@ struct LoadOptions;
 namespace internal {
 struct Loaded;
 struct Match;
+struct PlainCall;
 struct ProgramAccess;
 }  // namespace internal
 
@@ -106,6 +107,7 @@ class Function {
  private:
   friend class Program;
   friend class Entry;
+  friend struct internal::PlainCall;
   template <class Signature>
   friend class TypedFunction;
   Function(std::shared_ptr<const internal::Loaded> program, std::size_t index);
