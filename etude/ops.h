@@ -1469,6 +1469,21 @@ struct LstsqOptions {
 // pinv(a, rtol) b.
 Tensor lstsq(const Arg& a, const Arg& b, const LstsqOptions& options = {});
 
+struct EigResult {
+  Tensor values, vectors;
+};
+// The eigenvalues of each matrix of x [.., n, n], complex and in no certain order, and its
+// eigenvectors of length 1 as columns. Gradients are those of functions that do not depend on the
+// phases of vectors. Gradients by vectors are infinite for a matrix with equal eigenvalues.
+EigResult eig(const Arg& x);
+
+// The eigenvalues of each matrix of x [.., n, n], complex and in no certain order: those of eig, in
+// its order.
+inline Tensor eigvals(const Arg& x) {
+  static const Op& op = etude::internal::op("eigvals");
+  return etude::internal::call1(op, x);
+}
+
 struct DiagonalOptions {
   int64_t offset = 0;
 };
