@@ -32,6 +32,7 @@ struct LoadOptions;
 namespace internal {
 struct Loaded;
 struct Match;
+struct PlainCall;
 }  // namespace internal
 
 // One input or result of a function: "image", "float32[n,28,28,1]".
@@ -103,6 +104,7 @@ class Function {
  private:
   friend class Program;
   friend class Entry;
+  friend struct internal::PlainCall;
   template <class Signature>
   friend class TypedFunction;
   Function(std::shared_ptr<const internal::Loaded> program, std::size_t index);
