@@ -32,6 +32,14 @@ std::string type_text(DType dtype, const Shape& shape) {
   return fmt::format("{}{}", name(dtype), shape.to_string());
 }
 
+std::string text_of(const Signature::Spec::Type& type) {
+  if (const auto* tensor = std::get_if<TensorSpec>(&type)) {
+    return type_text(tensor->dtype, tensor->shape);
+  }
+  const auto* variable = std::get_if<VariableSpec>(&type);
+  return variable == nullptr ? "absent" : type_text(variable->dtype, variable->shape);
+}
+
 bool fits(const TensorSpec& spec, const Tensor& x) {
   return x.has_value() && x.dtype() == spec.dtype && internal::admits(spec.shape, x.shape());
 }
@@ -40,6 +48,7 @@ bool fits(const TensorSpec& spec, const Tensor& x) {
 
 Signature::Spec::Spec(TensorSpec tensor) : type_(tensor) {}
 Signature::Spec::Spec(VariableSpec variable) : type_(variable) {}
+Signature::Spec::Spec(AbsentSpec absent) : type_(absent) {}
 Signature::Spec::Spec(std::string name, TensorSpec tensor)
     : type_(tensor), name_(std::move(name)) {}
 
@@ -57,7 +66,7 @@ Signature::Signature(std::vector<Spec> specs, CallSite where) : specs_(std::move
 std::vector<std::string> Signature::tensor_names() const {
   std::vector<std::string> out;
   for (const Spec& spec : specs_) {
-    if (std::holds_alternative<TensorSpec>(spec.type())) out.push_back(spec.name());
+    if (!std::holds_alternative<VariableSpec>(spec.type())) out.push_back(spec.name());
   }
   return out;
 }
@@ -65,7 +74,18 @@ std::vector<std::string> Signature::tensor_names() const {
 std::vector<TensorSpec> Signature::tensors() const {
   std::vector<TensorSpec> out;
   for (const Spec& spec : specs_) {
-    if (const auto* tensor = std::get_if<TensorSpec>(&spec.type())) out.push_back(*tensor);
+    if (std::holds_alternative<VariableSpec>(spec.type())) continue;
+    const auto* tensor = std::get_if<TensorSpec>(&spec.type());
+    out.push_back(tensor != nullptr ? *tensor : TensorSpec());
+  }
+  return out;
+}
+
+std::vector<uint8_t> Signature::is_absent() const {
+  std::vector<uint8_t> out;
+  for (const Spec& spec : specs_) {
+    if (std::holds_alternative<VariableSpec>(spec.type())) continue;
+    out.push_back(std::holds_alternative<AbsentSpec>(spec.type()) ? 1 : 0);
   }
   return out;
 }
@@ -86,8 +106,7 @@ std::string Signature::to_string() const {
   std::vector<std::string> texts;
   for (const Spec& spec : specs_) {
     const bool is_variable = std::holds_alternative<VariableSpec>(spec.type());
-    const std::string type =
-        std::visit([](const auto& s) { return type_text(s.dtype, s.shape); }, spec.type());
+    const std::string type = text_of(spec.type());
     texts.push_back((is_variable           ? "variable "
                      : spec.name().empty() ? ""
                                            : spec.name() + ": ") +
@@ -136,8 +155,10 @@ std::vector<const Type*> made_up_types(std::span<const TensorSpec> specs,
 std::vector<Tensor> made_up_tensors(const Signature& signature, const Arguments& call,
                                     const std::string& function) {
   std::vector<Tensor> out;
-  for (const Type* type : made_up_types(signature.tensors(), {}, 0))
-    out.push_back(make_abstract(type));
+  const std::vector<uint8_t> is_absent = signature.is_absent();
+  for (const Type* type : made_up_types(signature.tensors(), {}, 0)) {
+    out.push_back(is_absent[out.size()] != 0 ? Tensor() : make_abstract(type));
+  }
   ETUDE_REQUIRE(out.size() == call.tensors.size() && call.variables.size() == 0,
                 "function '{}' has {} tensors and {} Variables in its arguments, but its signature "
                 "is {}. Pass arguments to trace()",
@@ -148,11 +169,13 @@ std::vector<Tensor> made_up_tensors(const Signature& signature, const Arguments&
 void require_signature(const Signature& signature, const Arguments& call,
                        const std::string& function) {
   const std::vector<TensorSpec> tensors = signature.tensors();
+  const std::vector<uint8_t> is_absent = signature.is_absent();
   const std::vector<VariableSpec> variables = signature.variables();
   bool is_right =
       tensors.size() == call.tensors.size() && variables.size() == call.variables.size();
   for (std::size_t i = 0; is_right && i < tensors.size(); ++i) {
-    is_right = fits(tensors[i], *call.tensors[i]);
+    const Tensor& x = *call.tensors[i];
+    is_right = is_absent[i] != 0 ? !x.has_value() : fits(tensors[i], x);
   }
   for (std::size_t i = 0; is_right && i < variables.size(); ++i) {
     is_right = fits({variables[i].shape, variables[i].dtype}, peek(*call.variables[i]));
@@ -219,8 +242,12 @@ std::string size_text(const Signature& signature, const std::vector<RefPtr<Trace
                       std::size_t read) {
   const auto seen = [&](std::size_t k) { return traces[k]->size_reads[read].size; };
   const std::vector<TensorSpec> specs = signature.tensors();
+  const std::vector<uint8_t> is_absent = signature.is_absent();
   std::string first;
+  std::size_t inputs = 0;
   for (std::size_t i = 0; i < specs.size(); ++i) {
+    if (is_absent[i] != 0) continue;
+    const std::size_t input = inputs++;
     for (int axis = 0; axis < specs[i].shape.rank(); ++axis) {
       if (specs[i].shape[axis] != kAny) continue;
       bool is_it = true;
@@ -228,7 +255,7 @@ std::string size_text(const Signature& signature, const std::vector<RefPtr<Trace
         is_it = is_it && traces[k]->key.types[i]->shape()[axis] == seen(k);
       }
       const std::string text =
-          fmt::format("the size of axis {} of {}", axis, traces[0]->graph->inputs()[i].name);
+          fmt::format("the size of axis {} of {}", axis, traces[0]->graph->inputs()[input].name);
       if (is_it) return text;
       if (first.empty()) first = "a size that may follow from " + text;
     }

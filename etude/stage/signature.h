@@ -12,6 +12,7 @@
 // Host values stay part of the key.
 #pragma once
 
+#include <cstdint>
 #include <initializer_list>
 #include <span>
 #include <string>
@@ -32,6 +33,9 @@ struct VariableSpec {
   DType dtype = kFloat32;
 };
 
+// Accepts no tensor: the place of an absent one, such as the bias of a layer without a bias.
+struct AbsentSpec {};
+
 // Specs of the tensors and Variables of the arguments, in flattening order. A tensor spec may have
 // a name, which becomes the name of the graph input:
 //
@@ -42,13 +46,15 @@ class Signature {
    public:
     Spec(TensorSpec tensor);
     Spec(VariableSpec variable);
+    Spec(AbsentSpec absent);
     Spec(std::string name, TensorSpec tensor);
 
-    const std::variant<TensorSpec, VariableSpec>& type() const noexcept { return type_; }
+    using Type = std::variant<TensorSpec, VariableSpec, AbsentSpec>;
+    const Type& type() const noexcept { return type_; }
     const std::string& name() const noexcept { return name_; }  // "": none
 
    private:
-    std::variant<TensorSpec, VariableSpec> type_;
+    Type type_;
     std::string name_;
   };
   // throws: kInvalidArgument if two specs have the same name.
@@ -58,7 +64,9 @@ class Signature {
   explicit Signature(std::vector<Spec> specs, CallSite where = CallSite::here());
 
   const std::vector<Spec>& specs() const noexcept { return specs_; }
+  // By tensor. An absent tensor has the spec of a scalar.
   std::vector<TensorSpec> tensors() const;
+  std::vector<uint8_t> is_absent() const;  // by tensor
   std::vector<VariableSpec> variables() const;
   // The names of the tensor specs; "" for a spec without a name.
   std::vector<std::string> tensor_names() const;
