@@ -164,7 +164,7 @@ def class_text(made: type, name: str) -> str:
         kinds = [f"    {field}: {names_own(kind.__forward_arg__)}\n" for field, kind in fields]
         return f'class {name}(NamedTuple):\n    """{made.__doc__}"""\n\n' + "".join(kinds)
     lines += [f"    {field}: {names_own(kind)}\n" for field, kind in fields]
-    if made is _core.Function:
+    if made in (_core.Function, _core._saved.Function):
         lines.append("    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...\n")
     for key, value in made.__dict__.items():
         if type(value).__name__ in ("nb_func", "nb_method"):
@@ -306,6 +306,8 @@ def stubs() -> dict[str, str]:
                 text += "from etude import Loader as _Loader\n\n"
             elif space == "io":
                 text += "from etude import Optimizer\n\n"
+            elif space == "onnx":
+                text += "import os\nfrom collections.abc import Mapping\n\n"
             elif space == "saved":
                 text += "import os\nfrom collections.abc import Mapping\n\nfrom etude import Optimizer, Variable\n\n"
             out[f"{space}.pyi"] = text + members(module, False) + "\n" + kinds_of(space, module)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rows of the table of Python in Etude."""
 import os
+import tempfile
 import time
 
 import statements
@@ -52,6 +53,29 @@ def call_dict():
     return Staged(et.function(statements.total_of_dict), parts)
 
 
+def predictor():
+    """A staged function of a model, the model, and an input."""
+    model = nn.Sequential(nn.Dense(4, 8, activation=nn.relu), nn.Dense(8, 3))
+    for seed, layer in enumerate((model[0], model[1]), 1):
+        layer.weight = et.asarray(hashed(seed, layer.weight.shape))
+    x = et.asarray(hashed(3, (2, 4)))
+    predict = et.function(lambda net, x: net(x), name="predict")
+    predict(model, x)
+    return predict, model, x
+
+
+def call_staged():
+    predict, model, x = predictor()
+    return Staged(predict, model, x)
+
+
+def call_loaded():
+    predict, model, x = predictor()
+    with tempfile.TemporaryDirectory() as folder:
+        et.saved.save(folder, {"predict": et.saved.bind(predict, model)})
+        return Staged(et.saved.load(folder).function("predict"), x)
+
+
 def matmul_many(x, w):
     """The Primer's program."""
     for _ in et.arange(100):
@@ -100,4 +124,5 @@ ROWS = statements.statements(et.asarray, et.asarray) | {"tape_100": tape_100, "e
 ROWS |= {f"call_{n}": (lambda n=n: call(n)) for n in (1, 8, 64)} | {"call_dict_100": call_dict}
 ROWS |= {f"matmul_many_{n}x{n}": (lambda n=n: matmul_row(n, False)) for n in (2, 16)}
 ROWS |= {f"matmul_many_{n}x{n}_function": (lambda n=n: matmul_row(n, True)) for n in (2, 16)}
-serve("etude", et.__version__, {"python": ROWS})
+ROWS |= {"call_loaded": call_loaded}
+serve("etude", et.__version__, {"python": ROWS, "staged": {"call_loaded": call_staged}})

@@ -31,6 +31,7 @@ AIMS = {
     "add_2x2": [("torch", 4), ("numpy", 1.5)], "tape_100": [("torch", 6)],
     **{row: [("torch", 1)] for row in ("slice", "shape", "float", "asarray_1000", "iterate_1000")},
     **{row: [("jax", 10)] for row in ("call_1", "call_8", "call_64", "call_dict_100")},
+    "call_loaded": [("staged", 1 / 1.3)],
     "epoch": [("cpp", 1 / 1.03)],
     **{f"matmul_many_{n}{form}": [(peer, 1) for peer in peers] for n in ("2x2", "16x16")
        for form, peers in (("", ("torch", "jax", "tensorflow")),
@@ -60,7 +61,8 @@ def start(found, threads, build):
     """The workers; those of functions are modes of the same programs."""
     systems = []
     for name, (python, environment) in found.items():
-        modes = {"torch": {"torch": "python", "compile": "compile"},
+        modes = {"etude": {"etude": "python", "staged": "staged"},
+                 "torch": {"torch": "python", "compile": "compile"},
                  "tensorflow": {"tensorflow": "python", "xla": "xla"}}.get(name, {name: "python"})
         for system, mode in modes.items():
             systems.append(Worker(system, [python, HERE / f"{name}_worker.py"], threads, environment, mode))

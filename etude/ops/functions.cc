@@ -756,6 +756,13 @@ Tensor lstsq(const Arg& a, const Arg& b, const LstsqOptions& options) {
   return etude::internal::only(etude::internal::call(op, args, {options.rtol}, a.where()));
 }
 
+EigResult eig(const Arg& x) {
+  static constinit const etude::internal::NamedOp op("eig");
+  const Arg* const args[] = {&x};
+  Values y = etude::internal::call(op, args, {}, x.where());
+  return {std::move(y[0]), std::move(y[1])};
+}
+
 Tensor diagonal(const Arg& x, const DiagonalOptions& options) {
   static constinit const etude::internal::NamedOp op("diagonal");
   const Arg* const args[] = {&x};

@@ -2,7 +2,6 @@
 // Loaded functions: a call reads the state, runs the graph as a staged function does, and assigns
 // the state that it changes.
 #include <algorithm>
-#include <deque>
 #include <optional>
 #include <set>
 #include <span>
@@ -14,6 +13,7 @@
 
 #include "etude/base/check.h"
 #include "etude/core/call/call_scope.h"
+#include "etude/core/context/ambient.h"
 #include "etude/core/context/context.h"
 #include "etude/saved/graph_inputs.h"
 #include "etude/saved/loaded.h"
@@ -86,6 +86,7 @@ class Call {
   }
 
   void read_state() {
+    values_.reserve(graph().tensors.size());  // arguments_ points to them
     for (std::size_t i = 0; i < graph().tensors.size(); ++i) {
       const SavedTensor& x = graph().tensors[i];
       if (match_.tensors[i] != nullptr) {
@@ -119,8 +120,25 @@ class Call {
   const CallSite where_;
   std::optional<etude::internal::VariableLock> lock_;
   etude::internal::Arguments arguments_;
-  std::deque<Tensor> values_;
+  std::vector<Tensor> values_;
 };
+
+// Calls a plain graph that changes no state. False, and nothing is run, if it does not fit.
+bool call_pure(const Loaded& program, std::size_t function, const internal::LoadedGraph& graph,
+               std::span<const Tensor* const> arguments, Tensor& result, CallSite where) {
+  internal::StateValues state;
+  const internal::TraceRef trace = internal::trace_of_pure(program, graph, arguments, state, where);
+  if (!trace) return false;
+  etude::internal::Arguments all;
+  auto given = arguments.begin();
+  Tensor* value = state.begin();
+  for (const SavedTensor& x : graph.saved->tensors) {
+    all.tensors.push_back(x.state >= 0 ? value++ : const_cast<Tensor*>(*given++));
+  }
+  Values out = program.functions[function].core->run(*trace, all, where);
+  result = std::move(out[0]);
+  return true;
+}
 
 // The tensors of a structure by path; `lone` is the name of a lone tensor.
 io::NamedTensors tensors_of(const Parts& parts, const std::string& lone) {
@@ -162,16 +180,25 @@ Parts Function::call(Parts& arguments, CallSite where) const {
 
 bool Function::call_plain(std::span<const Tensor* const> arguments, Tensor& result,
                           CallSite where) const {
+  // A graph of another form for exactly these types comes before a graph for many sizes.
+  for (const internal::LoadedGraph& graph : program_->functions[index_].graphs) {
+    if (graph.trace && !graph.is_plain && graph.saved->phase == ambient().phase) return false;
+  }
   for (const bool is_symbolic : {false, true}) {
     for (const internal::LoadedGraph& graph : program_->functions[index_].graphs) {
       const bool fits = graph.is_plain && (graph.instances != nullptr) == is_symbolic;
       if (!fits || program_->content.functions[index_].arguments.size() != arguments.size()) {
         continue;
       }
+      if (!graph.changes_state) {
+        if (call_pure(*program_, index_, graph, arguments, result, where)) return true;
+        continue;
+      }
       internal::TraceRef trace = internal::trace_of_plain(*program_, graph, arguments);
       if (!trace) continue;
       Match match{.graph = graph.saved, .trace = std::move(trace)};
       std::size_t next = 0;
+      match.tensors.reserve(graph.saved->tensors.size());
       for (const SavedTensor& x : graph.saved->tensors) {
         match.tensors.push_back(x.state >= 0 ? nullptr : const_cast<Tensor*>(arguments[next++]));
       }

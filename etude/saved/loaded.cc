@@ -62,6 +62,13 @@ bool is_plain(const SavedFunction& function, const SavedGraph& graph) {
          result.leaf(0).kind == LeafKind::kTensor && graph.result.is_present[0] != 0;
 }
 
+std::size_t first_variable(const Graph& graph) {
+  const auto inputs = graph.inputs();
+  std::size_t first = 0;
+  while (first < inputs.size() && inputs[first].role < InputRole::kVariable) ++first;
+  return first;
+}
+
 }  // namespace
 
 TraceRef Instances::find(std::span<const Type* const> inputs) const {
@@ -136,7 +143,9 @@ std::shared_ptr<const Loaded> make_loaded(std::filesystem::path folder, Content 
       LoadedGraph& to = function.graphs.emplace_back();
       to.saved = &graph;
       to.types = input_types(graph.sample());
+      to.first_variable = first_variable(graph.sample());
       to.is_plain = is_plain(saved, graph);
+      to.changes_state = std::ranges::any_of(graph.tensors, &SavedTensor::is_changed);
       if (graph.graph) {
         to.trace = make_trace(*out, graph, graph.graph);
       } else {

@@ -3,6 +3,8 @@
 // functions ready to run.
 #pragma once
 
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <filesystem>
@@ -38,13 +40,16 @@ struct LoadedGraph {
   const SavedGraph* saved = nullptr;
   TraceRef trace;  // null for a symbolic graph
   std::unique_ptr<Instances> instances = {};
-  std::vector<const Type*> types = {};  // of the inputs of its sample
-  bool is_plain = false;                // from tensors, one for each parameter, to a tensor
+  std::vector<const Type*> types = {};          // of the inputs of its sample
+  std::size_t first_variable = 0;               // the first input that is a Variable
+  bool is_plain = false;                        // from tensors, one for each parameter, to a tensor
+  bool changes_state = false;                   // the values of state that are its inputs
+  mutable std::atomic<bool> has_state = false;  // a cache of match.cc: all its state has a value
 };
 
 struct LoadedFunction {
   std::unique_ptr<etude::internal::FunctionCore> core;
-  std::vector<LoadedGraph> graphs;
+  std::deque<LoadedGraph> graphs;
 };
 
 struct Loaded {

@@ -185,8 +185,8 @@ class Matcher {
       if (!converts || leaf->host == nullptr) return false;
       std::optional<Tensor> made = as_tensor(*leaf->host, type);
       if (!made) return false;
-      out.converted.push_back(std::move(*made));
-      to = &out.converted.back();
+      out.converted.push_back(std::make_unique<Tensor>(std::move(*made)));
+      to = out.converted.back().get();
     }
     return true;
   }
@@ -346,10 +346,80 @@ TraceRef trace_of_plain(const Loaded& program, const LoadedGraph& graph,
   return trace_for(program, graph, types);
 }
 
+namespace {
+
+// The types of the inputs of a call. Calls are frequent, so they are found without an allocation.
+using InputTypes = etude::internal::InlineVector<const Type*, 16>;
+
+// Whether the arguments may fit the graph, as far as they show without its state.
+bool may_fit(const LoadedGraph& graph, std::span<const Tensor* const> arguments) {
+  std::size_t input = 0, next = 0;
+  for (const SavedTensor& x : graph.saved->tensors) {
+    const Type* const wanted = graph.types[input++];
+    if (x.state >= 0) continue;
+    const Tensor& given = *arguments[next++];
+    if (!given.has_value()) return false;
+    const Type* const type = type_at_home(given);
+    const bool fits = graph.trace
+                          ? type == wanted
+                          : type->dtype() == wanted->dtype() && type->rank() == wanted->rank();
+    if (!fits) return false;
+  }
+  return true;
+}
+
+// Whether all state that the graph reads has values. It keeps them, so that one look suffices.
+bool has_state(const Loaded& program, const LoadedGraph& graph) {
+  if (graph.has_state.load(std::memory_order_relaxed)) return true;
+  for (const SavedTensor& x : graph.saved->tensors) {
+    if (x.state >= 0 && !variable_at(program.content, x.state).initialized()) return false;
+  }
+  for (const SavedUse& use : graph.saved->uses) {
+    if (use.is_read && !variable_at(program.content, use.variable).initialized()) return false;
+  }
+  graph.has_state.store(true, std::memory_order_relaxed);
+  return true;
+}
+
+}  // namespace
+
+TraceRef trace_of_pure(const Loaded& program, const LoadedGraph& graph,
+                       std::span<const Tensor* const> arguments, StateValues& state,
+                       CallSite where) {
+  const SavedGraph& saved = *graph.saved;
+  if (saved.phase != ambient().phase || !may_fit(graph, arguments) || !has_state(program, graph)) {
+    return {};
+  }
+  InputTypes types;
+  std::size_t next = 0;
+  for (const SavedTensor& x : saved.tensors) {
+    if (x.state < 0) {
+      types.push_back(type_at_home(*arguments[next++]));
+      continue;
+    }
+    state.push_back(variable_at(program.content, x.state).read(where));
+    types.push_back(type_at_home(state.back()));
+  }
+  for (std::size_t key = types.size(); key < graph.first_variable; ++key) {
+    types.push_back(graph.types[key]);
+  }
+  for (const SavedUse& use : saved.uses) {
+    if (!use.is_read) continue;
+    types.push_back(
+        type_at_home(etude::internal::peek(variable_at(program.content, use.variable))));
+  }
+  for (std::size_t rest = types.size(); rest < graph.types.size(); ++rest) {
+    types.push_back(graph.types[rest]);
+  }
+  if (graph.trace) return std::ranges::equal(types, graph.types) ? graph.trace : TraceRef();
+  if (TraceRef known = graph.instances->find({types.data(), types.size()})) return known;
+  return trace_for(program, graph, std::vector<const Type*>(types.begin(), types.end()));
+}
+
 Match find_graph(const Loaded& program, std::size_t index, const std::vector<CallLeaf>& leaves,
                  HostValues hosts) {
   const SavedFunction& function = program.content.functions[index];
-  const std::vector<LoadedGraph>& graphs = program.functions[index].graphs;
+  const std::deque<LoadedGraph>& graphs = program.functions[index].graphs;
   ETUDE_REQUIRE_CODE(
       kFailedPrecondition, !graphs.empty(),
       "function '{}' was saved without a graph, since it had not been called. Call it "

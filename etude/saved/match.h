@@ -4,12 +4,14 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "etude/base/call_site.h"
+#include "etude/base/internal/inline_vector.h"
 #include "etude/parts/parts.h"
 #include "etude/saved/loaded.h"
 #include "etude/saved/saved.h"
@@ -35,7 +37,7 @@ struct Match {
   TraceRef trace;
   std::vector<Tensor*> tensors = {};     // by tensor of the graph; null: absent, or state
   std::vector<Variable> variables = {};  // the Variables among the arguments
-  std::deque<Tensor> converted = {};     // numbers that became tensors
+  std::vector<std::unique_ptr<Tensor>> converted = {};  // numbers that became tensors
 };
 // Whether a call states host values, or takes the values of the graph.
 enum class HostValues : uint8_t { kOfCall, kOfGraph };
@@ -51,6 +53,11 @@ TraceRef trace_for(const Loaded& program, const LoadedGraph& graph,
 // The same for a plain graph and the arguments of a call; null too if state has other types.
 TraceRef trace_of_plain(const Loaded& program, const LoadedGraph& graph,
                         std::span<const Tensor* const> arguments);
+// The same for a plain graph that changes no state. Reads the values of its state, in order.
+using StateValues = etude::internal::InlineVector<Tensor, 6>;
+TraceRef trace_of_pure(const Loaded& program, const LoadedGraph& graph,
+                       std::span<const Tensor* const> arguments, StateValues& state,
+                       CallSite where);
 
 GraphSignature signature_of(const Content& content, const SavedGraph& graph);
 

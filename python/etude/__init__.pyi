@@ -11,6 +11,7 @@ from etude import image as image
 from etude import io as io
 from etude import linalg as linalg
 from etude import nn as nn
+from etude import onnx as onnx
 from etude import optim as optim
 from etude import random as random
 from etude import saved as saved

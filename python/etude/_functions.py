@@ -193,12 +193,14 @@ def _leaves_of_owner(function: Any) -> list:
     argument."""
     owner = function.__self__
     leaves = [] if owner is None else _core._flatten((owner,))[0]
-    return [leaf for leaf in leaves if leaf is not owner and isinstance(leaf, _VALUES)]
+    return [leaf for leaf in leaves if leaf is not owner and (leaf is None or isinstance(leaf, _VALUES))]
 
 
-def _spec_of(leaf: Any) -> tuple:
-    """The spec of a tensor, a Variable or a state of a layer."""
+def _spec_of(leaf: Any) -> tuple | None:
+    """The spec of a tensor, a Variable or a state of a layer; None for an absent one."""
     value = leaf.value if isinstance(leaf, _core._State) else leaf
+    if value is None:
+        return None
     return "", tuple(value.shape), value.dtype, isinstance(leaf, _core.Variable)
 
 
@@ -218,7 +220,7 @@ def _trace_specs(function: Any, args: tuple, keywords: dict) -> Any:
             leaves[i] = _core.zeros(sizes, dtype=leaf.dtype)
             if leaf._is_variable:
                 leaves[i] = _core.Variable(leaves[i])
-        elif isinstance(leaf, _VALUES):
+        elif leaf is None or isinstance(leaf, _VALUES):  # None: an absent part of a layer
             specs.append(_spec_of(leaf))
     args, keywords = _core._unflatten(form, leaves)
     return _core._trace_specified(function, args, keywords, specs)

@@ -91,7 +91,7 @@ def save(
         objects.
       UnimplementedError: for content that exists only in this process, such as an ``et.py_function``, with its line.
     """
-    path = _path("save", folder)
+    path = _path("et.saved.save", folder)
     if isinstance(entries, Program):
         if custom_gradients or list(signatures) or list(assets) or shard_bytes != 2 << 30:
             raise _core.InvalidArgumentError(
@@ -100,11 +100,11 @@ def save(
         return _core._saved._save_program(path, entries)
     _core._saved._save(
         path,
-        _pairs(entries),
-        _flag(custom_gradients),
+        _pairs("et.saved.save", entries),
+        _flag("et.saved.save", "custom_gradients", custom_gradients),
         _texts("signatures", signatures),
-        [_path("save", asset) for asset in _listed("assets", assets)],
-        _integer("shard_bytes", shard_bytes),
+        [_path("et.saved.save", asset) for asset in _listed("assets", assets)],
+        _integer("et.saved.save", "shard_bytes", shard_bytes),
     )
 
 
@@ -115,28 +115,28 @@ def _path(function: str, path: Any) -> str:
         text = None
     if not isinstance(text, str):
         raise _core.InvalidArgumentError(
-            f"et.saved.{function}: the path is {path!r}, but must be a text or an os.PathLike of one"
+            f"{function}: the path is {path!r}, but must be a text or an os.PathLike of one"
         )
     if "\0" in text:
         raise _core.InvalidArgumentError(f"et.saved.{function}: the path {text!r} holds a NUL")
     return text
 
 
-def _pairs(entries: Any) -> list:
+def _pairs(function: str, entries: Any) -> list:
     if not isinstance(entries, Mapping):
         raise _core.InvalidArgumentError(
-            f"et.saved.save: the entries are a {type(entries).__name__}, but must be a dict from names to functions and "
+            f"{function}: the entries are a {type(entries).__name__}, but must be a dict from names to functions and "
             "objects: {'predict': et.saved.bind(predict, net)}"
         )
     out = []
     for name, value in entries.items():
         if not isinstance(name, str):
             raise _core.InvalidArgumentError(
-                f"et.saved.save: the name of an entry is {name!r}, but must be a text"
+                f"{function}: the name of an entry is {name!r}, but must be a text"
             )
-        function = value.function if isinstance(value, Bound) else value
-        if isinstance(function, _core.Function):
-            _trace_signature(function, value.objects if isinstance(value, Bound) else ())
+        staged = value.function if isinstance(value, Bound) else value
+        if isinstance(staged, _core.Function):
+            _trace_signature(staged, value.objects if isinstance(value, Bound) else ())
         out.append((name, value))
     return out
 
@@ -156,18 +156,18 @@ def _trace_signature(function: _core.Function, objects: tuple) -> None:
     function.trace(*objects, *args[len(objects) :])
 
 
-def _flag(value: Any) -> bool:
+def _flag(function: str, name: str, value: Any) -> bool:
     if not isinstance(value, bool):
         raise _core.InvalidArgumentError(
-            f"et.saved.save: custom_gradients is {value!r}, but must be True or False"
+            f"{function}: {name} is {value!r}, but must be True or False"
         )
     return value
 
 
-def _integer(name: str, value: Any) -> int:
+def _integer(function: str, name: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not -(2**63) <= value < 2**63:
         raise _core.InvalidArgumentError(
-            f"et.saved: {name} is {value!r}, but must be an integer of 64 bits"
+            f"{function}: {name} is {value!r}, but must be an integer of 64 bits"
         )
     return value
 
@@ -203,12 +203,12 @@ def load(folder: str | os.PathLike, *, max_loop_steps: int = 0) -> Program:
       UnimplementedError: for a newer format, or an op that this version does not know.
       ResourceExhaustedError: beyond ``et.read_limits()`` or ``max_loop_steps``.
     """
-    return _core._saved._load(_path("load", folder), _integer("max_loop_steps", max_loop_steps))
+    return _core._saved._load(_path("et.saved.load", folder), _integer("et.saved.load", "max_loop_steps", max_loop_steps))
 
 
 def is_saved(folder: str | os.PathLike) -> bool:
     """Whether a folder holds saved functions."""
-    return _core._saved._is_saved(_path("is_saved", folder))
+    return _core._saved._is_saved(_path("et.saved.is_saved", folder))
 
 
 def update(

@@ -25,12 +25,22 @@ def diag(v: ArrayLike, /, *, offset: int = 0) -> Tensor:
 def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Tensor:
     """Diagonal `offset` of each matrix of x [.., m, n]; above the main one for a positive offset."""
 
+class eig_result(NamedTuple):
+    eigenvalues: Tensor
+    eigenvectors: Tensor
+
+def eig(x: ArrayLike, /) -> eig_result:
+    """The eigenvalues of each matrix of x [.., n, n], complex and in no certain order, and its eigenvectors of length 1 as columns. Gradients are those of functions that do not depend on the phases of vectors. Gradients by vectors are infinite for a matrix with equal eigenvalues."""
+
 class eigh_result(NamedTuple):
     eigenvalues: Tensor
     eigenvectors: Tensor
 
 def eigh(x: ArrayLike, /) -> eigh_result:
     """The eigenvalues of symmetric or hermitian x in ascending order, and its eigenvectors as columns. The lower half of x is read, and cotangents reach that half alone. Gradients by vectors are infinite for a matrix with equal eigenvalues."""
+
+def eigvals(x: ArrayLike, /) -> Tensor:
+    """The eigenvalues of each matrix of x [.., n, n], complex and in no certain order: those of eig, in its order."""
 
 def eigvalsh(x: ArrayLike, /) -> Tensor:
     """The eigenvalues of symmetric or hermitian x in ascending order, from its lower half."""

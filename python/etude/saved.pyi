@@ -35,7 +35,7 @@ class ExportedSignature:
 class Function:
     """A loaded function: a callable. Structures of its arguments are matched by paths, host values by their texts."""
 
-    def __call__(self, *args, **kwargs) -> Any: ...
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
 
     def call_named(self, inputs: dict) -> dict:
         """Calls with tensors by name, and returns the tensors of the result by name. An exported signature has the names; without it they are paths."""

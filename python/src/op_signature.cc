@@ -31,6 +31,8 @@ struct Renaming {
   const char* name;
 };
 constexpr Renaming kRenamings[] = {
+    {"linalg.eig", "values", "eigenvalues"},
+    {"linalg.eig", "vectors", "eigenvectors"},
     {"linalg.eigh", "values", "eigenvalues"},
     {"linalg.eigh", "vectors", "eigenvectors"},
     {"linalg.qr", "q", "Q"},

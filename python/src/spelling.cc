@@ -94,6 +94,13 @@ constexpr Spelling kExpressions[] = {
     {"SaveOptions::signatures names", "the option signatures names"},
     {"return a tensor, a struct or a map of tensors",
      "return a tensor, or a dict, a named tuple or a dataclass of tensors"},
+    // models of ONNX
+    {"Set SaveOptions::opset to ", "Pass opset="},
+    {"Set SaveOptions::open_sizes to false: ", "Pass open_sizes=False: "},
+    {"Name one in SaveOptions::function", "Name one by the option name"},
+    {"Call it in PhaseScope(Phase::kTraining) before",
+     "Call it in et.PhaseScope(\"training\") before"},
+    {"or set SaveOptions::training", "or pass training=True"},
     {": true)", ": True)"},
     {": true,", ": True,"},
     {": false)", ": False)"},
@@ -110,8 +117,8 @@ constexpr Spelling kExpressions[] = {
 };
 
 // Namespaces of the library are modules of the package.
-constexpr std::array<std::string_view, 9> kModules = {"linalg", "random", "optim", "nn",   "io",
-                                                      "data",   "fft",    "image", "saved"};
+constexpr std::array<std::string_view, 10> kModules = {
+    "linalg", "random", "optim", "nn", "io", "data", "fft", "image", "saved", "onnx"};
 
 bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 

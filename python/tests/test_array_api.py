@@ -110,6 +110,44 @@ def test_linalg_forms():
     assert et.fft.fftfreq(4, d=0.5, dtype=et.float64).tolist() == [0.0, 0.5, -1.0, -0.5]
 
 
+def test_eigenvalues_of_general_matrices():
+    for dtype, wanted in ((et.float32, et.complex64), (et.float64, et.complex128), (et.complex64, et.complex64), (et.complex128, et.complex128)):
+        x = et.astype(et.random.normal((2, 5, 5), key=et.random.key(3)), dtype)
+        result = et.linalg.eig(x)
+        assert result[0] is result.eigenvalues and result[1] is result.eigenvectors
+        check(result.eigenvalues, wanted, (2, 5))
+        check(result.eigenvectors, wanted, (2, 5, 5))
+        check(et.linalg.eigvals(x), wanted, (2, 5), result.eigenvalues.tolist())
+        moved = et.astype(x, wanted) @ result.eigenvectors - result.eigenvectors * result.eigenvalues[:, None, :]
+        assert et.max(et.abs(moved)).item() < (1e-4 if wanted == et.complex64 else 1e-12)
+    check(et.linalg.eig(et.zeros((0, 3, 3))).eigenvalues, et.complex64, (0, 3))
+    # The sum of the eigenvalues is the trace.
+    slope = et.gradient(lambda x: et.sum(et.real(et.linalg.eigvals(x))))(et.asarray([[1.0, 2.0], [-3.0, 4.0]]))
+    assert et.testing.assert_close(slope, [[1.0, 0.0], [0.0, 1.0]]) is None
+    with pytest.raises(et.InvalidArgumentError, match="linalg.eig.*must be square|eig.*must be square"):
+        et.linalg.eig(et.ones((2, 3)))
+
+
+def test_masks_without_elements():
+    """The size of each dimension of a mask is that of the dimension that it indexes, or 0."""
+    x = et.asarray([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    none = lambda *shape: et.zeros(shape, dtype=et.bool)  # noqa: E731
+    for mask, shape in ((none(0), (0, 3)), (none(0, 0), (0,)), (none(2, 0), (0,)), (none(0, 3), (0,))):
+        check(x[mask], et.float32, shape)
+        x[mask] = 7.0
+    check(et.zeros((0, 1), dtype=et.bool)[none(0, 0)], et.bool, (0,))
+    assert x.tolist() == [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]
+    with pytest.raises(IndexError, match="A mask must have the sizes of the axes it indexes, or 0"):
+        x[none(0, 1)]
+
+
+def test_a_rank_that_is_documented():
+    assert et.__array_namespace_info__().capabilities()["max dimensions"] == 16
+    assert et.ones((1,) * 16).ndim == 16
+    with pytest.raises(et.InvalidArgumentError):
+        et.reshape(et.ones(()), (1,) * 17)
+
+
 def test_namespace_info():
     info = et.__array_namespace_info__()
     assert info.default_dtypes()["real floating"] == et.float32

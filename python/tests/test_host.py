@@ -48,6 +48,21 @@ def test_staged_derivatives():
     assert float(et.gradient(g)(5.0)) == 4.0
     assert float(et.jvp(g, 1.0, 1.0)[1]) == 2.0
 
+    # An input without a gradient gets none, as in eager mode.
+    @et.py_function
+    def power(x, n):
+        for _ in range(int(n)):
+            x = x * x
+        return x
+
+    x, n = et.asarray(3.0), et.asarray(1)
+    for call in (power, et.function(lambda x, n: power(x, n))):
+        with et.GradientTape() as tape:
+            tape.watch(x)
+            y = call(x, n)
+        dx, dn = tape.gradient(y, [x, n])
+        assert float(y) == 9.0 and float(dx) == 6.0 and dn is None
+
 
 # spec: PY-04
 def test_declared_results():
@@ -114,7 +129,7 @@ def test_the_graph_owns_the_callable():
             return x
 
     alive = []
-    for _ in range(100):
+    for _ in range(1000):
         c = Callable()
         alive.append(weakref.ref(c))
         f = et.function(lambda x, h=et.py_function(c): h(x))

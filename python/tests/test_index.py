@@ -62,6 +62,6 @@ def test_index_errors():
         x[::0]
     with pytest.raises(ValueError):
         x[:, 0] = et.ones([2])
-    with pytest.raises(ValueError, match="the mask has shape"):
+    with pytest.raises(IndexError, match="the mask has shape"):
         x[et.asarray([True, False])]
     assert x[1:100].shape == (2, 4)

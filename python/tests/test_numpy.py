@@ -27,7 +27,7 @@ def test_round_trip(name):
     assert et.asarray(swapped).tolist() == array.tolist()
 
 
-# spec: V64
+# spec: V64, IM-08.b
 def test_arrays_are_read_only_and_pin_the_value():
     x = et.ones([2000])
     view = np.asarray(x)
@@ -42,7 +42,7 @@ def test_arrays_are_read_only_and_pin_the_value():
         io.BytesIO(b"1234").readinto(x)
 
 
-# spec: V64
+# spec: V64, IM-08.b
 def test_asarray_copies_unless_it_must_not():
     array = np.ones(2000, dtype=np.float32)
     x = et.asarray(array)

@@ -50,6 +50,15 @@ def test_import_is_quick():
     assert min(float(done.stdout) for done in runs) < 0.5
 
 
+def test_a_free_threaded_interpreter_gets_its_lock():
+    """docs/install.md: the module does not say that it runs without the lock."""
+    import sysconfig
+
+    if not sysconfig.get_config_var("Py_GIL_DISABLED"):
+        pytest.skip("this interpreter always has the lock")
+    assert sys._is_gil_enabled()
+
+
 def test_large_calls_release_the_interpreter():
     x = et.ones([1500, 1500])
     stamps, stop = [], threading.Event()

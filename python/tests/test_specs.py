@@ -53,6 +53,71 @@ def test_specs_in_structures_and_of_variables():
         graph({"v": v}, {"a": et.ones(3)})
 
 
+class Unbiased(et.Module):
+    def __init__(self):
+        self.layer = et.nn.Dense(4, 3, bias=False)
+
+    @et.function
+    def predict(self, x):
+        return self.layer(x)
+
+
+# spec: SG-07.b
+def test_specs_beside_absent_tensors():
+    """An operand that a layer does not have, such as the bias of a layer without one, is no input of the graph."""
+
+    @et.function
+    def apply(layer, x):
+        return layer(x)
+
+    layer, spec = et.nn.Dense(4, 3, bias=False), et.TensorSpec((None, 4))
+    graph = apply.trace(layer, spec)
+    assert graph.inputs == [("layer/weight", "float32[4,3]"), ("x", "float32[n,4]")]
+    assert "(float32[4,3], absent, float32[?,4])" in apply.explain()
+    model = Unbiased()
+    assert model.predict.trace(spec).inputs == [("self/layer/weight", "float32[4,3]"), ("x", "float32[n,4]")]
+    for n in (1, 3, 8):
+        x = et.random.normal((n, 4))
+        want = x @ layer.weight
+        assert et.array_equal(apply(layer, x), want) and et.array_equal(graph(layer, x), want)
+        assert et.array_equal(model.predict(x), x @ model.layer.weight)
+    assert apply.trace_count() == 1 and model.predict.trace_count() == 1
+    # A layer with the operand has a graph of its own.
+    biased = et.nn.Dense(4, 3)
+    assert len(apply.trace(biased, spec).inputs) == 3 and apply.trace_count() == 2
+    assert apply(biased, et.ones((5, 4))).shape == (5, 3) and apply.trace_count() == 2
+    with pytest.raises(et.InvalidArgumentError, match="graph function 'apply': the structure is"):
+        graph(biased, et.ones((5, 4)))
+
+
+# spec: SG-07.b
+def test_none_in_place_of_a_tensor():
+    def add(x, bias=None):
+        return x if bias is None else x + bias
+
+    spec = et.TensorSpec((None, 4))
+    f = et.function(add, name="add")
+    assert f.trace(spec).inputs == [("x", "float32[n,4]")]
+    assert f.trace(spec, None).inputs == [("x", "float32[n,4]")] and f.trace_count() == 1
+    assert f.trace(spec, et.TensorSpec((4,))).inputs == [("x", "float32[n,4]"), ("bias", "float32[4]")]
+    assert f(et.ones((3, 4))).shape == f(et.ones((3, 4)), et.ones(4)).shape == (3, 4) and f.trace_count() == 2
+
+    without = et.function(add, name="add", signature=[spec, None])
+    assert without(et.ones((2, 4)), None).shape == (2, 4) and without(et.ones((3, 4))).shape == (3, 4)
+    with pytest.raises(et.InvalidArgumentError) as error:
+        without(et.ones((2, 4)), et.ones(4))
+    assert "function 'add' takes (float32[?,4]), as its signature says, but was given (float32[2,4], float32[4])" in str(error.value)
+    always = et.function(add, name="add", signature=[spec, et.TensorSpec((4,))])
+    for call in (lambda: always(et.ones((2, 4)), None), lambda: always(et.ones((2, 4)))):
+        with pytest.raises(et.InvalidArgumentError) as error:
+            call()
+        assert (
+            "function 'add': argument 'bias' is None, but its signature (float32[?,4], float32[4]) has a tensor for it. "
+            "Pass a tensor, or make a function whose signature has None there" in str(error.value)
+        )
+        assert "test_specs.py" in str(error.value)
+
+
 # spec: TC-16.a
 def test_a_warning_about_retracing():
     @et.function

@@ -16,7 +16,7 @@ CPP = re.compile(
 )
 # Parts that programs of Python do not reach: code generation, derivatives of plain C++ numbers, the
 # program etude, and names that only C++ can get wrong.
-UNREACHED = ("etude/codegen/", "etude/aot/", "etude/onnx/", "etude/diff/", "etude/base/scalars/", "etude/base/internal/field_faults.h")
+UNREACHED = ("etude/codegen/", "etude/aot/", "etude/diff/", "etude/base/scalars/", "etude/base/internal/field_faults.h")
 # Words that are no C++: a value of the user's or of a format.
 KNOWN = (
     "cifar-10-batches-bin",

@@ -91,8 +91,10 @@ def test_equality_is_elementwise():
     assert (x == None) is False  # noqa: E711
 
 
-# spec: IM-07.a, IM-07.c
+# spec: IM-07.a..c
 def test_conversions_of_one_element():
+    with pytest.raises(IndexError, match="the index has 1 items that take an axis, but the shape is"):
+        et.asarray(1)[0]
     assert bool(et.asarray([1])) and not bool(et.asarray(0.0))
     with pytest.raises(ValueError, match="ambiguous. Use any.. or all.. first"):
         bool(et.ones([2]))
@@ -116,7 +118,7 @@ def test_conversions_of_one_element():
     assert int(et.asarray(2**64 - 1, dtype=et.uint64)) == 2**64 - 1
 
 
-# spec: V60
+# spec: V60, IM-08.a
 def test_an_object_is_a_variable():
     a = et.asarray([1.0, 2.0])
     b = a

@@ -291,6 +291,47 @@ TEST(GraphFunctions, RefuseOtherNumbersOfTensors) {
   }
 }
 
+// The place of an absent tensor.
+TEST(Signatures, HavePlacesOfAbsentTensors) {
+  const nn::Dense without_bias(4, 3, {.bias = false});
+  const auto apply = [](const nn::Dense& layer, const Tensor& x) { return layer(x); };
+  const Signature signature{TensorSpec{{4, 3}}, AbsentSpec{}, {"x", TensorSpec{{kAny, 4}}}};
+  EXPECT_EQ(signature.to_string(), "(float32[4,3], absent, x: float32[?,4])");
+  EXPECT_EQ(signature.is_absent(), (std::vector<uint8_t>{0, 1, 0}));
+  const auto f = function(apply, {.name = "f", .signature = signature});
+  for (const int64_t n : {1, 3, 5}) {
+    const Tensor x = ones({n, 4});
+    EXPECT_TRUE(same_value(f(without_bias, x), without_bias(x))) << n;
+  }
+  const nn::Dense biased(4, 3);
+  expect_error(
+      [&] {
+        f(biased, ones({2, 4}));
+      },
+      ErrorCode::kInvalidArgument,
+      {"function 'f' takes (float32[4,3], absent, x: float32[?,4]), as its signature "
+       "says, but was given (float32[4,3], float32[3], float32[2,4])"});
+  // Absent where the signature has a tensor.
+  const auto with_bias = function(
+      apply, {.name = "f",
+              .signature = Signature{TensorSpec{{4, 3}}, TensorSpec{{3}}, TensorSpec{{kAny, 4}}}});
+  expect_error(
+      [&] {
+        with_bias(without_bias, ones({2, 4}));
+      },
+      ErrorCode::kInvalidArgument, {"but was given (float32[4,3], absent, float32[2,4])"});
+  // The size that host code reads is named by its input, behind the absent one.
+  const auto reads =
+      function([](const nn::Dense& layer,
+                  const Tensor& x) { return layer(x) * static_cast<double>(x.shape()[0]); },
+               {.name = "reads", .signature = signature});
+  expect_error(
+      [&] {
+        reads(without_bias, ones({2, 4}));
+      },
+      ErrorCode::kFailedPrecondition, {"function 'reads' looks at the size of axis 0 of x"});
+}
+
 TEST(Signatures, MayBeMadeOfSpecsThatAreKnownAtRunTime) {
   std::vector<Signature::Spec> specs;
   for (const int64_t size : {2, 3})

@@ -65,6 +65,10 @@ Tensor eigh_rebuilt(const Tensor& x) {
   const auto f = linalg::eigh(x);
   return matmul(f.vectors * astype(f.values, x.dtype()), conj(matrix_transpose(f.vectors)));
 }
+Tensor eig_rebuilt(const Tensor& x) {
+  const auto f = linalg::eig(x);
+  return matmul(f.vectors * f.values, linalg::inv(f.vectors));
+}
 Tensor rank_one(int64_t n) { return outer(at({3}, 1), at({n}, 2)); }
 
 Tensor long_signal() { return complex_at({1 << 15}, 3); }
@@ -159,6 +163,9 @@ Calls factor_calls() {
                {"eigh values", [] { return linalg::eigh(p()).values; }},
                {"eigh rebuilt", [] { return eigh_rebuilt(positive(z())); }},
                {"eigvalsh", [] { return linalg::eigvalsh(z()); }},
+               {"eig values", [] { return linalg::eig(a()).values; }},
+               {"eig rebuilt", [] { return eig_rebuilt(z()); }},
+               {"eigvals", [] { return linalg::eigvals(z()); }},
                {"pinv", [] { return linalg::pinv(tall()); }},
                {"pinv of rank 1", [] { return linalg::pinv(rank_one(2), {.rtol = 1e-10}); }},
                {"matrix_power", [] { return linalg::matrix_power(a(), 5); }},

@@ -41,7 +41,16 @@ int axes_taken(const IndexItem& item) {
              : 1;
 }
 
-// No mask in the result: the index has no mask or several, or has arrays or too many items.
+// Whether the mask has a size of 0 where x has another: it chooses nothing, and does not broadcast.
+bool is_empty_elsewhere(const Shape& mask, const Shape& x, int axis) {
+  for (int a = 0; a < mask.rank(); ++a) {
+    if (mask[a] != x[axis + a]) return true;
+  }
+  return false;
+}
+
+// No mask in the result: the index has no mask or several, or has arrays or too many items, or the
+// mask is empty where x is not.
 MaskedIndex parse_masked(const Shape& x, const Index& index) {
   MaskedIndex out;
   int left = x.rank();
@@ -61,6 +70,7 @@ MaskedIndex parse_masked(const Shape& x, const Index& index) {
     const bool is_number = std::holds_alternative<int64_t>(item.value());
     if (tensor_of(item) != nullptr) {
       require_mask_sizes(out.mask->shape(), x, axis);
+      if (is_empty_elsewhere(out.mask->shape(), x, axis)) return {};
       out.others.insert(out.others.end(), at(out.mask->rank()), IndexItem(kAll));
       is_behind = true;
     } else {
@@ -124,10 +134,11 @@ Tensor updated(Tensor& x, const Tensor& mask, const Tensor& value, ScatterMode m
 
 void require_mask_sizes(const Shape& mask, const Shape& x, int axis) {
   for (int a = 0; a < mask.rank(); ++a) {
-    ETUDE_REQUIRE(mask[a] == x[axis + a],
-                  "the mask has shape {}, but it indexes axes {} to {} of shape {}. A mask must "
-                  "have the sizes of the axes it indexes",
-                  mask.to_string(), axis, axis + mask.rank() - 1, x.to_string());
+    // The Array API standard: a size of 0 fits each axis, and chooses nothing.
+    ETUDE_REQUIRE_CODE(kOutOfRange, mask[a] == x[axis + a] || mask[a] == 0,
+                       "the mask has shape {}, but it indexes axes {} to {} of shape {}. A mask "
+                       "must have the sizes of the axes it indexes, or 0",
+                       mask.to_string(), axis, axis + mask.rank() - 1, x.to_string());
   }
 }
 

@@ -9,8 +9,8 @@
 
 namespace etude::ops {
 
-// throws: kInvalidArgument if the mask, which indexes x from `axis` on, does not have the sizes of
-// x there.
+// throws: kOutOfRange if the mask, which indexes x from `axis` on, has another size than x there; a
+// size of 0 fits each axis.
 void require_mask_sizes(const Shape& mask, const Shape& x, int axis);
 
 // Writes `value`, which has the dtype of x. Returns false unless the index has a single mask and no

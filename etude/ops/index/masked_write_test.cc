@@ -159,14 +159,40 @@ TEST(MaskedWrite, WritesInPlaceAndFailsWhole) {
       [&] {
         x.at(mask_of({1, 0, 1}, {3})) = 1.0;
       },
-      ErrorCode::kInvalidArgument,
+      ErrorCode::kOutOfRange,
       {"at: the mask has shape [3], but it indexes axes 0 to 0 of shape [2,3]"});
   expect_error([&] { x.at(x > 1.0) = astype(ones({}), kComplex64); }, ErrorCode::kInvalidArgument,
                {"the value is complex64, but the indexed tensor is float32"});
+  // Of two sizes that differ, the one that is not 0 is reported.
+  expect_error(
+      [&] {
+        x.at(reshape(mask_of({}, {0}), {0, 1})) = 1.0;
+      },
+      ErrorCode::kOutOfRange,
+      {"at: the mask has shape [0,1], but it indexes axes 0 to 1 of shape [2,3]. A mask must have "
+       "the sizes of the axes it indexes, or 0"});
   Tensor bools({true, false});
   expect_error([&] { bools.at(bools) += true; }, ErrorCode::kInvalidArgument,
                {"+= and *= need numbers, but the indexed tensor is bool"});
   EXPECT_EQ(x.to_vector<float>(), (Floats{0, 1, 2, 3, 4, 5}));
+}
+
+// The Array API standard: "The size of each dimension in B must equal the size of the corresponding
+// dimension in A or be 0".
+TEST(MaskedWrite, AMaskWithoutElementsFitsEachAxis) {
+  Tensor x = iota({2, 3});
+  const Tensor none = mask_of({}, {0});
+  const Tensor square = reshape(none, {0, 0}), mixed = reshape(none, {2, 0});
+  EXPECT_EQ(x.at(none).read().shape(), (Shape{0, 3}));
+  EXPECT_EQ(x.at(square).read().shape(), (Shape{0}));
+  EXPECT_EQ(x.at(mixed).read().shape(), (Shape{0}));
+  EXPECT_EQ(x.at(kAll, none).read().shape(), (Shape{2, 0}));
+  x.at(none) = 7.0;
+  x.at(square) += 7.0;
+  x.at(mixed) = Tensor(Floats{});
+  EXPECT_EQ(x.to_vector<float>(), (Floats{0, 1, 2, 3, 4, 5}));
+  const Tensor slope = gradient([&](const Tensor& y) { return sum(y.at(square)); }, x);
+  EXPECT_EQ(slope.to_vector<float>(), Floats(6, 0.0F));
 }
 
 }  // namespace

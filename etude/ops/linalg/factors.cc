@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Orthogonal factors, eigenvalues, singular values and functions of them. The rules are from Giles,
 // "Collected matrix derivative results", 2008, with conjugates for complex matrices.
-#include <limits>
-
 #include "etude/base/check.h"
 #include "etude/core/call/builtin.h"
 #include "etude/core/op/batching.h"
@@ -94,21 +92,6 @@ Types eigh_type(const TypeCall& call) {
   require_square(x, "x");
   return {call.make(real_dtype(call.dtype(0)), leading(x, 1)), call.types[0]};
 }
-
-// `moved`, or infinities for each matrix in which cotangents of vectors arrive and one of the gaps
-// [.., n, n] between values is 0: the vectors of equal values may be any of their plane.
-Tensor infinite_at_equal_values(const Tensor& moved, const Tensor& gaps, const Tensor& arrives) {
-  const Tensor equal_values = any(gaps == 0.0, {.axis = {-2, -1}, .keepdims = true});
-  const Tensor infinity =
-      internal::full(intern_type(moved.dtype(), {}), std::numeric_limits<double>::infinity());
-  return where(logical_and(equal_values, arrives), infinity, moved);
-}
-
-// Whether any element of the cotangents of a result is not 0, for each matrix.
-Tensor arrives(const Tensor& ct) { return any(ct != 0.0, {.axis = {-2, -1}, .keepdims = true}); }
-
-// Gaps to divide by.
-Tensor without_zeros(const Tensor& gaps) { return where(gaps == 0.0, 1.0, gaps); }
 
 // x moves by v (diag(gw) + (v^H gv) / (w_j - w_i)) v^H.
 Values eigh_vjp(const VjpCall& call) {

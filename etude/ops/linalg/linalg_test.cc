@@ -107,6 +107,11 @@ TEST(Linalg, FaultsNameTheMatrixOfTheBatch) {
         linalg::eigh(matrices({nan, 0, 0, 1}, {2, 2}));
       },
       {"the matrix in 'x' holds infinities or NaN"});
+  invalid(
+      [&] {
+        linalg::eigvals(matrices({1, 0, 0, 1, /**/ 1, nan, 0, 1}, {2, 2, 2}));
+      },
+      {"eig: ", "matrix 1 of the batch in 'x' holds infinities or NaN"});
 }
 
 // The error names the first fault, whichever thread finds a fault first.

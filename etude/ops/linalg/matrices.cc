@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "etude/ops/linalg/matrices.h"
 
+#include <limits>
+
 #include "etude/base/check.h"
 #include "etude/core/call/builtin.h"
 #include "etude/ops.h"
@@ -67,6 +69,16 @@ Tensor identity_like(const Tensor& x) {
              {shape[shape.rank() - 1], none, int64_t{0}, leading(shape, 2).to_vector(), x.dtype(),
               x.device().is_home() ? AttrView(none) : AttrView(device)});
 }
+
+Tensor infinite_at_equal_values(const Tensor& moved, const Tensor& gaps, const Tensor& arrives) {
+  const Tensor equal_values = any(gaps == 0.0, {.axis = {-2, -1}, .keepdims = true});
+  const Tensor infinity =
+      internal::full(intern_type(moved.dtype(), {}), std::numeric_limits<double>::infinity());
+  return where(logical_and(equal_values, arrives), infinity, moved);
+}
+
+Tensor arrives(const Tensor& ct) { return any(ct != 0.0, {.axis = {-2, -1}, .keepdims = true}); }
+Tensor without_zeros(const Tensor& gaps) { return where(gaps == 0.0, 1.0, gaps); }
 
 Tensor triangular(const Tensor& a, const Tensor& b, bool lower, bool transpose, bool unit) {
   return run(op<"solve_triangles">(), {&a, &b}, {lower, transpose, unit});

@@ -46,6 +46,13 @@ Tensor diagonal_of(const Tensor& x);
 Tensor as_row(const Tensor& v);         // [.., n] -> [.., 1, n]
 Tensor as_column(const Tensor& v);      // [.., n] -> [.., n, 1]
 Tensor identity_like(const Tensor& x);  // of x [.., n, n]
+// `moved`, or infinities for each matrix in which cotangents of vectors arrive and one of the gaps
+// [.., n, n] between values is 0: the vectors of equal values may be any of their plane.
+Tensor infinite_at_equal_values(const Tensor& moved, const Tensor& gaps, const Tensor& arrives);
+// Whether any element of the cotangents of a result is not 0, for each matrix.
+Tensor arrives(const Tensor& ct);
+// Gaps to divide by: 1 in place of 0.
+Tensor without_zeros(const Tensor& gaps);
 // The x with a x = b for the triangular matrix a.
 Tensor triangular(const Tensor& a, const Tensor& b, bool lower, bool transpose, bool unit = false);
 // The inverse. Errors name the op `of`.

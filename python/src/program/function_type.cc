@@ -316,10 +316,15 @@ PyTypeObject make_type() {
 }
 PyTypeObject function_type = make_type();
 
-// The specs of a signature: tuples (name, shape, dtype, is_variable), in flattening order.
+// The specs of a signature: tuples (name, shape, dtype, is_variable), in flattening order; None for
+// an absent tensor.
 Signature signature_of(nb::handle specs) {
   std::vector<Signature::Spec> made;
   for (const nb::handle spec : nb::iter(specs)) {
+    if (spec.is_none()) {
+      made.emplace_back(AbsentSpec());
+      continue;
+    }
     const auto name = nb::cast<std::string>(spec[0]);
     Shape shape;
     for (const nb::handle size : nb::iter(nb::object(spec[1]))) {

@@ -129,7 +129,9 @@ class Staged::Call {
     const Signature& signature = *staged_.core_.options().signature;
     std::size_t i = 0;
     for (const TensorSpec& spec : signature.tensors()) {
-      const Shape& shape = arguments_.tensors[i++]->type()->shape();
+      const Tensor& x = *arguments_.tensors[i++];
+      if (!x.has_value()) continue;  // fits_but_sizes() has compared absent ones
+      const Shape& shape = x.type()->shape();
       for (int axis = 0; axis < spec.shape.rank(); ++axis) {
         if (spec.shape[axis] != kAny && spec.shape[axis] != shape[axis]) return false;
       }
@@ -212,7 +214,14 @@ class Staged::Call {
   }
   void require_within_signature(std::size_t first) const {
     const std::vector<FunctionParameter>& all = staged_.facts().parameters.all;
-    for (std::size_t i = first + staged_.facts().specs; i < all.size(); ++i) {
+    const std::size_t specs = std::min(all.size(), first + staged_.facts().specs);
+    for (std::size_t i = first; i < specs; ++i) {
+      ETUDE_REQUIRE(bound_.values[i] != Py_None || !all[i].dtype,
+                    "function '{}': argument '{}' is None, but its signature {} has a tensor for "
+                    "it. Pass a tensor, or make a function whose signature has None there",
+                    staged_.name(), all[i].text, staged_.core_.options().signature->to_string());
+    }
+    for (std::size_t i = specs; i < all.size(); ++i) {
       ETUDE_REQUIRE(
           bound_.values[i] != nullptr && bound_.values[i] == all[i].otherwise,
           "function '{}': argument '{}' is not in its signature {}, so its default holds. "

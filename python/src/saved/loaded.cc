@@ -11,7 +11,9 @@
 #include <nanobind/stl/vector.h>
 
 #include "etude/base/check.h"
+#include "etude/base/internal/inline_vector.h"
 #include "etude/ops.h"
+#include "etude/saved/plain_call.h"
 #include "python/src/dtype.h"
 #include "python/src/program/held.h"
 #include "python/src/program/tree.h"
@@ -160,7 +162,27 @@ class LoadedCall {
   std::vector<nb::object> leaves_;  // by leaf of the arguments; None: made for this call
 };
 
-nb::object call(const LoadedFunction& self, const nb::args& args, const nb::kwargs& keywords) {
+// The result for tensors, one for each parameter; invalid if the general way has to find the graph
+// or the error. A loaded function is called as often as a staged one, so this way builds no Parts.
+nb::object call_plain(const LoadedFunction& self, const nb::args& args) {
+  const auto count = args.size();
+  if (count != self.parameters.size()) return {};
+  internal::InlineVector<Tensor, 6> held;  // another thread may replace the values of the objects
+  for (std::size_t i = 0; i < count; ++i) {
+    const nb::handle arg = PyTuple_GET_ITEM(args.ptr(), static_cast<Py_ssize_t>(i));
+    if (!is_tensor(arg)) return {};
+    held.push_back(tensor_of(arg));
+  }
+  internal::InlineVector<const Tensor*, 6> all;
+  for (const Tensor& x : held) all.push_back(&x);
+  Tensor result;
+  const bool is_run = with_user_line_released([&] {
+    return saved::internal::PlainCall::run(self.function, {all.data(), all.size()}, result, {});
+  });
+  return is_run ? wrap(std::move(result)) : nb::object();
+}
+
+nb::object call_any(const LoadedFunction& self, const nb::args& args, const nb::kwargs& keywords) {
   const CallSite where = here();
   LoadedCall call(self);
   // A function without a graph has no parameters, and an error of its own.
@@ -171,6 +193,25 @@ nb::object call(const LoadedFunction& self, const nb::args& args, const nb::kwar
   call.take_back(before, arguments);
   return value_of_parts(result);
 }
+
+// The slot of calls: through `__call__` of nanobind a call takes longer.
+PyObject* call(PyObject* self, PyObject* args, PyObject* keywords) {
+  release_pending();
+  return guarded([&]() -> PyObject* {
+    if (!nb::inst_ready(self)) throw nb::type_error("this et.saved.Function was not loaded");
+    const LoadedFunction& f = *nb::inst_ptr<LoadedFunction>(self);
+    const auto given = nb::borrow<nb::args>(args);
+    if (keywords == nullptr || PyDict_GET_SIZE(keywords) == 0) {
+      nb::object result = call_plain(f, given);
+      if (result.is_valid()) return result.release().ptr();
+    }
+    const nb::kwargs named = keywords == nullptr ? nb::steal<nb::kwargs>(PyDict_New())
+                                                 : nb::borrow<nb::kwargs>(keywords);
+    if (!named.is_valid()) throw nb::python_error();
+    return call_any(f, given, named).release().ptr();
+  });
+}
+PyType_Slot function_slots[] = {{Py_tp_call, reinterpret_cast<void*>(call)}, {0, nullptr}};
 
 nb::dict call_named(const LoadedFunction& self, const nb::dict& inputs) {
   io::NamedTensors given;
@@ -247,9 +288,9 @@ void bind_signatures(nb::module_& s) {
 
 void bind_loaded_function(nb::module_& s) {
   nb::class_<LoadedFunction>(s, "Function", nb::is_weak_referenceable(),
+                             nb::type_slots(function_slots),
                              "A loaded function: a callable. Structures of its arguments are "
                              "matched by paths, host values by their texts.")
-      .def("__call__", call)
       .def("call_named", call_named, nb::arg("inputs"),
            "Calls with tensors by name, and returns the tensors of the result by name. An exported "
            "signature has the names; without it they are paths.")

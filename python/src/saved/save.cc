@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// et.saved.save: entries of Python, by their names, as entries of saved::save().
+// et.saved.save and et.onnx.save: entries of Python, by their names, as entries of saved::save().
 #include <algorithm>
 #include <cctype>
 #include <map>
@@ -13,6 +13,7 @@
 
 #include "etude/base/check.h"
 #include "etude/base/warning.h"
+#include "etude/onnx/onnx.h"
 #include "python/src/program/held.h"
 #include "python/src/saved/loaded.h"
 #include "python/src/saved/traces.h"
@@ -280,6 +281,39 @@ void save_entries(const std::string& folder, nb::handle given, bool custom_gradi
   with_user_line_released([&] { saved::save(folder, entries, options, where); });
 }
 
+// The name of the entry for a function or a program that has none; None for other objects.
+nb::object lone_name(nb::handle value) {
+  std::string name;
+  nb::object of = nb::borrow(value);
+  if (Py_TYPE(value.ptr()) == bound_class) of = value.attr("function");
+  if (const std::optional<StagedFunction> staged = staged_function(of)) {
+    name = staged->staged->name();
+  } else if (nb::isinstance<LoadedFunction>(value)) {
+    name = nb::cast<LoadedFunction&>(value).function.name();
+  } else if (nb::isinstance<saved::Program>(value)) {
+    name = "program";
+  } else {
+    return nb::none();
+  }
+  return nb::cast(onnx::internal::entry_name(name));
+}
+
+void save_onnx(const std::string& file, nb::handle given, int64_t opset, std::string function,
+               int64_t graph, bool training, bool open_sizes, std::string doc,
+               int64_t external_bytes) {
+  const CallSite where = here();
+  const onnx::SaveOptions options{.opset = opset,
+                                  .function = std::move(function),
+                                  .graph = graph,
+                                  .training = training,
+                                  .open_sizes = open_sizes,
+                                  .doc = std::move(doc),
+                                  .external_bytes = external_bytes};
+  const std::vector<saved::Entry> entries =
+      internal::located("onnx::save", where, [&] { return Saver(bound_class).entries(given); });
+  with_user_line_released([&] { onnx::save(file, entries, options, where); });
+}
+
 }  // namespace
 
 void bind_saving(nb::module_& m) {
@@ -290,6 +324,8 @@ void bind_saving(nb::module_& m) {
   s.def(
       "_is_staged", [](nb::handle f) { return staged_function(f).has_value(); }, nb::arg().none());
   s.def("_save", save_entries);
+  s.def("_lone_name", lone_name, nb::arg().none());
+  s.def("_save_onnx", save_onnx);
   s.def("_save_program", [](const std::string& folder, const saved::Program& program) {
     const CallSite where = here();
     with_user_line_released([&] { saved::save(folder, program, where); });

@@ -105,6 +105,64 @@ def test_an_entry_names_the_state(trained, tmp_path):
     assert again.variable("base/model/hidden/weight").ref() == again.variable("one/model/hidden/weight").ref()
 
 
+def test_tensors_by_position_take_the_short_way(tmp_path):
+    """A call of tensors by position builds no structure. It gives the bits, the derivatives and the errors of a call by
+    keyword, which does."""
+    layer = et.nn.Dense(4, 3)
+
+    @et.function
+    def apply(layer, x, y):
+        return layer(x) * y
+
+    for n in (2, 5):
+        apply(layer, et.ones((n, 4)), et.ones(3))
+    loaded = reloaded(tmp_path / "a", {"apply": et.saved.bind(apply, layer)}).function("apply")
+    y = et.random.normal((3,))
+    for n in (1, 2, 5, 9):
+        x = et.random.normal((n, 4))
+        want = apply(layer, x, y)
+        assert same(loaded(x, y), want) and same(loaded(x, y=y), want) and same(loaded(y=y, x=np.asarray(x)), want)
+    # Derivatives for inputs and for state; in other staged functions, vmaps and lazy scopes.
+    weights = loaded.trainable_variables()
+    for call in (lambda a, b: loaded(a, b), lambda a, b: loaded(x=a, y=b), et.function(lambda a, b: loaded(a, b))):
+        with et.GradientTape() as tape:
+            tape.watch([x, y])
+            z = et.sum(call(x, y))
+        dx, dy, *slopes = tape.gradient(z, [x, y, *weights])
+        assert same(dx, et.gradient(lambda a: et.sum(apply(layer, a, y)))(x)) and dy is not None
+        assert [s.shape for s in slopes] == [v.shape for v in weights]
+    rows = et.random.normal((3, 2, 4))
+    assert same(et.vmap(lambda r: loaded(r, y))(rows), et.vmap(lambda r: loaded(x=r, y=y))(rows))
+    with et.LazyScope():
+        lazily = loaded(x, y) + 0.0
+    assert same(lazily, apply(layer, x, y))
+    # It sees the present values of its state.
+    weights[0].assign(weights[0].read() * 2.0)
+    assert not same(loaded(x, y), apply(layer, x, y)) and same(loaded(x, y), loaded(x=x, y=y))
+    for wrong in ((et.ones((2, 5)), y), (x, et.asarray([1, 2, 3])), (x,), (x, y, y), (et.ones(4), y)):
+        texts = []
+        for call in (lambda: loaded(*wrong), lambda: loaded(*wrong[:-1], **{"xyz"[len(wrong) - 1]: wrong[-1]})):
+            with pytest.raises(et.InvalidArgumentError) as error:
+                call()
+            assert "function 'apply'" in str(error.value) and "test_calls.py" in str(error.value)
+            texts.append(str(error.value).partition("\n")[0])
+        if len(wrong) == 2:
+            assert texts[0] == texts[1]
+
+
+def test_graphs_with_results_of_two_forms(tmp_path):
+    @et.function(relax_shapes=False)
+    def f(x):
+        return (x, -x) if x.shape[0] == 1 else x * 2
+
+    for n in (1, 2, 3):
+        f(et.ones((n, 2)))
+    loaded = reloaded(tmp_path / "f", {"f": f}).function("f")
+    first, second = loaded(et.ones((1, 2)))
+    assert first.tolist() == [[1.0, 1.0]] and second.tolist() == [[-1.0, -1.0]]
+    assert loaded(et.ones((3, 2))).tolist() == [[2.0, 2.0]] * 3
+
+
 class Pair(NamedTuple):
     first: et.Tensor
     second: et.Tensor

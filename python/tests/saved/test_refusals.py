@@ -217,6 +217,7 @@ def test_random_wrong_arguments(tmp_path, monkeypatch):
         loaded, loaded.call_named, program.function, program.variable, program.object, program.asset,
         et.saved.bind, et.saved.load, et.saved.is_saved, et.saved.update,
         lambda *a, **o: et.saved.save("g", *a, **o), lambda x, **o: et.saved.save("g", {"x": x, "f": f}, **o),
+        et.onnx.save, lambda x, **o: et.onnx.save("f.onnx", x, **o), lambda **o: et.onnx.save("f.onnx", loaded, **o),
         lambda *a: et.saved.save("g", {"f": et.saved.bind(f, *a)}), lambda x: et.saved.save("g", {"f": et.saved.bind(f, layer)}, signatures=x),
     ]  # fmt: skip
     choose, outcomes = random.Random(5), set()
@@ -224,7 +225,7 @@ def test_random_wrong_arguments(tmp_path, monkeypatch):
         if i % 500 == 0:
             plain, arrays, others = values()
         pick = lambda: choose.choice(choose.choice((plain, arrays, others)))  # noqa: E731
-        keywords = {choose.choice(["x", "k", "signatures", "assets", "shard_bytes", "max_loop_steps", "é"]): pick() for _ in range(choose.choice((0, 0, 1)))}
+        keywords = {choose.choice(["x", "k", "signatures", "assets", "shard_bytes", "max_loop_steps", "opset", "graph", "doc", "é"]): pick() for _ in range(choose.choice((0, 0, 1)))}
         try:
             choose.choice(calls)(*[pick() for _ in range(choose.choice((0, 1, 1, 2, 3)))], **keywords)
             outcomes.add("fine")
@@ -313,3 +314,15 @@ def test_variables_go_with_the_program(tmp_path):
     del loaded
     gc.collect()
     assert et.memory_stats().live_bytes < before + 1_000_000
+
+
+def test_a_function_that_was_not_loaded():
+    with pytest.raises(TypeError):
+        et.saved.Function()(et.ones(2))
+    made = None
+    try:
+        made = et.saved.Function.__new__(et.saved.Function)
+    except TypeError:
+        return
+    with pytest.raises(TypeError):
+        made(et.ones(2))

@@ -137,4 +137,6 @@ with tempfile.TemporaryDirectory() as folder:
     scores: et.Tensor = loaded(inputs)
     weight: et.Variable = program.variable("net/layers/0/weight")
     graphs: list[str] = [str(signature) for signature in loaded.signatures()]
+    et.onnx.save(f"{folder}/predict.onnx", loaded, opset=21, open_sizes=False)
+    et.onnx.save(f"{folder}/net.onnx", {"predict": et.saved.bind(predict, model)}, name="predict")
     et.saved.update(optim.SGD(lr=0.1), [weight], [et.zeros_like(weight.read())])

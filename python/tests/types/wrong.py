@@ -77,6 +77,9 @@ et.saved.load("folder", 10)  # wrong
 et.saved.load("folder").function(1)  # wrong
 et.saved.load("folder").variable("v").shapes  # wrong
 et.saved.update(0.1, [], [])  # wrong
+et.onnx.save("f.onnx")  # wrong
+et.onnx.save("f.onnx", 1, opset="17")  # wrong
+et.onnx.save("f.onnx", 1, version=17)  # wrong
 et.set_thread_count("2")  # wrong
 et.set_lazy_options(rolls=True)  # wrong
 et.memory_stats().bytes  # wrong

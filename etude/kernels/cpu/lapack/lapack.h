@@ -72,8 +72,27 @@ struct Routines {
     }
   }
 
+  // Right vectors alone. `values` is used for complex elements only; `real` has 2 n elements, for
+  // real matrices the real parts of the values, then the imaginary parts.
+  void geev(int n, T* a, std::complex<R>* values, R* real, T* vectors, T* work, int lwork,
+            int* info) const {
+    const char no = 'N', yes = 'V';
+    const int one = 1;
+    T none{};
+    if constexpr (kIsComplex<T>) {
+      using F = void (*)(C, C, N, T*, N, T*, T*, N, T*, N, T*, N, R*, int*, L, L);
+      reinterpret_cast<F>(geev_)(&no, &yes, &n, a, &n, values, &none, &one, vectors, &n, work,
+                                 &lwork, real, info, 1, 1);
+    } else {
+      using F = void (*)(C, C, N, T*, N, R*, R*, T*, N, T*, N, T*, N, int*, L, L);
+      reinterpret_cast<F>(geev_)(&no, &yes, &n, a, &n, real, lwork < 0 ? real : real + n, &none,
+                                 &one, vectors, &n, work, &lwork, info, 1, 1);
+    }
+  }
+
   void (*gesdd_)();
   void (*syevd_)();
+  void (*geev_)();
 };
 
 // While alive, this thread may call routines, and they run on this thread only. If the library can

@@ -130,6 +130,7 @@ Routines<T> find_all(char letter) {
   find(out.orglq, p + (kIsComplex<T> ? "unglq_" : "orglq_"));
   find(out.gesdd_, p + "gesdd_");
   find(out.syevd_, p + (kIsComplex<T> ? "heevd_" : "syevd_"));
+  find(out.geev_, p + "geev_");
   return out;
 }
 

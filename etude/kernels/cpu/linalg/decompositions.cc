@@ -122,6 +122,64 @@ bool run_eigh(const KernelCall& call) {
   });
 }
 
+// The work memory of geev.
+template <class T>
+struct EigWork {
+  EigWork(WorkParts& parts, const MatrixParams& p)
+      : a(parts.take<T>(p.n * p.n)),
+        vectors(parts.take<T>(p.n * p.n)),
+        work(parts.take<T>(p.work)),
+        real(parts.take<Real<T>>(2 * p.n)) {}
+  T *a, *vectors, *work;
+  Real<T>* real;
+};
+
+// Vectors of a real matrix as complex rows. A pair of conjugate values has its vectors as a real
+// column and an imaginary one.
+template <class R>
+void unpack_vectors(std::complex<R>* out, const R* columns, const R* imaginary, int64_t n) {
+  for (int64_t j = 0; j < n; ++j) {
+    const R* real = columns + j * n;
+    if (imaginary[j] == 0 || j + 1 == n) {
+      for (int64_t row = 0; row < n; ++row) out[row * n + j] = real[row];
+      continue;
+    }
+    for (int64_t row = 0; row < n; ++row) {
+      const std::complex<R> element(real[row], real[n + row]);
+      out[row * n + j] = element;
+      out[row * n + j + 1] = std::conj(element);
+    }
+    ++j;
+  }
+}
+
+template <class T>
+bool run_eig(const KernelCall& call) {
+  using R = Real<T>;
+  const auto& p = *static_cast<const MatrixParams*>(call.params);
+  const int n = static_cast<int>(p.n);
+  return each_matrix(p, kNotFinite, [&](int64_t i, std::byte* bytes) {
+    if (n == 0) return 0;
+    WorkParts parts(bytes);
+    const EigWork<T> w(parts, p);
+    const T* x = static_cast<const T*>(call.in[0]) + i * p.n * p.n;
+    if (!is_finite(x, p.n * p.n)) return 1;
+    transpose_into(w.a, x, p.n, p.n);
+    auto* values = static_cast<std::complex<R>*>(call.out[0]) + i * p.n;
+    auto* vectors = static_cast<std::complex<R>*>(call.out[1]) + i * p.n * p.n;
+    int info = 0;
+    p.lapack<T>().geev(n, w.a, values, w.real, w.vectors, w.work, p.work, &info);
+    if (info != 0) return info;
+    if constexpr (lapack::kIsComplex<T>) {
+      transpose_into(vectors, w.vectors, p.n, p.n);
+    } else {
+      for (int64_t j = 0; j < p.n; ++j) values[j] = {w.real[j], w.real[p.n + j]};
+      unpack_vectors(vectors, w.vectors, w.real + p.n, p.n);
+    }
+    return 0;
+  });
+}
+
 // --- singular values ---
 
 // The work memory of gesdd.
@@ -429,6 +487,24 @@ void prepare_eigh(const PrepareCall& call, bool vectors) {
     parts.take<int>(p->int_work);
     p->work_bytes = parts.bytes();
     set<T>(call, vectors ? run_eigh<T, true> : run_eigh<T, false>, p, 2 * flops_of(*p));
+  });
+}
+
+void prepare_eig(const PrepareCall& call) {
+  auto p = lapack_params(call);
+  visit_matrix_dtype(call.dtype(0), [&]<class T>() {
+    p->routines = &lapack::routines<T>();
+    T none{}, first{};
+    std::complex<Real<T>> value{};
+    Real<T> real[2] = {};
+    int info = 0;
+    const int n = std::max(1, static_cast<int>(p->n));
+    p->lapack<T>().geev(n, &none, &value, real, &none, &first, -1, &info);
+    p->work = asked(first);
+    WorkParts parts(nullptr);
+    EigWork<T>(parts, *p);
+    p->work_bytes = parts.bytes();
+    set<T>(call, run_eig<T>, p, 6 * flops_of(*p));
   });
 }
 

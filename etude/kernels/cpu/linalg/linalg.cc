@@ -49,7 +49,10 @@ constexpr Singular kSingular[] = {
     {"gradient of slogdet",
      {"x",
       "is singular: the logarithm of its determinant is -infinity, and has no derivative. Take "
-      "linalg::det, or add a small number to its diagonal"}}};
+      "linalg::det, or add a small number to its diagonal"}},
+    {"gradient of eig",
+     {"x",
+      "has fewer independent eigenvectors than rows, so that its eigenvalues have no derivative"}}};
 
 template <class T>
 bool run_small_cholesky(const KernelCall& call) {
@@ -253,7 +256,9 @@ void prepare_solve(const PrepareCall& call, bool transpose, std::string_view of)
   const auto* known =
       std::find_if(std::begin(kSingular), std::end(kSingular), [&](auto& s) { return s.of == of; });
   ETUDE_REQUIRE(known != std::end(kSingular),
-                "`of` is \"{}\", but must be solve, inv, matrix_power or gradient of slogdet", of);
+                "`of` is \"{}\", but must be solve, inv, matrix_power, gradient of slogdet or "
+                "gradient of eig",
+                of);
   p->fault = static_cast<std::size_t>(known - kSingular);
   p->k = call.shape(1)[call.shape(1).rank() - 1];
   p->transpose = transpose;

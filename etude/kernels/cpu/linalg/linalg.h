@@ -16,7 +16,7 @@ namespace etude::kernels::cpu {
 // x [.., n, n] -> lower triangles; the upper half of x is not read.
 void prepare_cholesky(const PrepareCall& call);
 // a [.., n, n], b [.., n, k] -> x with a x = b; with `transpose`, a is transposed. Errors name the
-// op `of`: "solve", "inv", "matrix_power" or "gradient of slogdet".
+// op `of`: "solve", "inv", "matrix_power", "gradient of slogdet" or "gradient of eig".
 void prepare_solve(const PrepareCall& call, bool transpose, std::string_view of);
 struct Triangle {
   bool lower = true, transpose = false, unit = false;
@@ -36,6 +36,8 @@ void prepare_cofactor_along(const PrepareCall& call);
 void prepare_qr(const PrepareCall& call, bool complete);
 // x [.., n, n] -> ascending values, and vectors in columns; the upper half of x is not read.
 void prepare_eigh(const PrepareCall& call, bool vectors);
+// x [.., n, n] -> complex values, and vectors of length 1 in columns, in the order of LAPACK.
+void prepare_eig(const PrepareCall& call);
 // x [.., m, n] -> u, s, vh, with min(m, n) singular vectors (kThin) or with m and n vectors
 // (kFull); or s alone (kValues).
 enum class SvdResults { kThin, kFull, kValues };
