@@ -351,7 +351,7 @@ namespace {
 // The types of the inputs of a call. Calls are frequent, so they are found without an allocation.
 using InputTypes = etude::internal::InlineVector<const Type*, 16>;
 
-// Whether the arguments may fit the graph, as far as they show without its state.
+// Whether the arguments may fit the graph. Its state is not looked at.
 bool may_fit(const LoadedGraph& graph, std::span<const Tensor* const> arguments) {
   std::size_t input = 0, next = 0;
   for (const SavedTensor& x : graph.saved->tensors) {

@@ -320,7 +320,7 @@ TEST(Signatures, HavePlacesOfAbsentTensors) {
         with_bias(without_bias, ones({2, 4}));
       },
       ErrorCode::kInvalidArgument, {"but was given (float32[4,3], absent, float32[2,4])"});
-  // The size that host code reads is named by its input, behind the absent one.
+  // The size that host code reads has the name of its input; the absent tensor has none.
   const auto reads =
       function([](const nn::Dense& layer,
                   const Tensor& x) { return layer(x) * static_cast<double>(x.shape()[0]); },

@@ -163,7 +163,7 @@ TEST(MaskedWrite, WritesInPlaceAndFailsWhole) {
       {"at: the mask has shape [3], but it indexes axes 0 to 0 of shape [2,3]"});
   expect_error([&] { x.at(x > 1.0) = astype(ones({}), kComplex64); }, ErrorCode::kInvalidArgument,
                {"the value is complex64, but the indexed tensor is float32"});
-  // Of two sizes that differ, the one that is not 0 is reported.
+  // A size of 0 fits; the other size differs.
   expect_error(
       [&] {
         x.at(reshape(mask_of({}, {0}), {0, 1})) = 1.0;

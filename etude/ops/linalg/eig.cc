@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Eigenvalues and eigenvectors of general matrices. The rule is that of Boeddeker et al., "On the
+// Eigenvalues and eigenvectors of general matrices. The rule is from Boeddeker et al., "On the
 // computation of complex-valued gradients with application to statistically optimum beamforming",
 // 2017, for eigenvectors of length 1.
 #include "etude/core/call/builtin.h"

@@ -51,7 +51,7 @@ TEST(Eig, EigenvectorsOfGeneralMatrices) {
   check(astype(turning_complex(), kComplex64), 1e-5);
   const Tensor batch = random::normal({5, 40, 40}, {.dtype = kFloat64, .key = random::key(5)});
   check(batch, 1e-11);
-  // The eigenvalues of a rotation are those of its angle.
+  // A rotation by a right angle.
   const Tensor turn = linalg::eigvals(matrices({0, -1, 1, 0}, {2, 2}));
   EXPECT_EQ(turn.to_vector<Complex>(), (std::vector<Complex>{{0, 1}, {0, -1}}));
   EXPECT_EQ(linalg::eig(zeros({2, 0, 0})).vectors.shape(), (Shape{2, 0, 0}));
