@@ -166,6 +166,7 @@ void find_lines(GraphLayout& out, std::size_t values) {
   for (std::size_t r = 0; r < out.rows.size(); ++r) {
     for (const GraphValue v : out.rows[r].results) out.lines[v].from = out.lines[v].to = r;
     for (const GraphValue v : out.rows[r].operands) {
+      if (r - out.lines[v].from > GraphLayout::kLongest) continue;
       out.lines[v].to = r;
       is_read[v] = 1;
     }
@@ -175,7 +176,7 @@ void find_lines(GraphLayout& out, std::size_t values) {
   for (std::size_t r = 0; r < out.rows.size(); ++r) {
     for (const GraphValue v : out.rows[r].results) {
       GraphLayout::Line& line = out.lines[v];
-      if (is_read[v] == 0 || line.to - line.from > GraphLayout::kLongest) continue;
+      if (is_read[v] == 0) continue;
       const auto lane = std::ranges::find_if(free_at, [&](std::size_t at) { return at <= r; });
       if (lane == free_at.end()) continue;
       *lane = line.to;

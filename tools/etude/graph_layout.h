@@ -32,12 +32,13 @@ struct LayoutGroup {
 
 struct GraphLayout {
   static constexpr int kLanes = 8;             // at most
-  static constexpr std::size_t kLongest = 40;  // rows that a line may pass
+  static constexpr std::size_t kLongest = 40;  // rows that a line may pass; later readers have none
 
   std::vector<LayoutRow> rows;
   LayoutGroup root;
   std::string common;  // the path of all rows, which no group repeats
-  // By value: the rows that make it and that read it last, and its lane; -1 without one.
+  // By value: the row that makes it and the last row that its line leads to, and its lane; -1
+  // without a line.
   struct Line {
     std::size_t from = 0, to = 0;
     int lane = -1;

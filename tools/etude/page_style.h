@@ -9,7 +9,7 @@ inline constexpr const char* kInspectPage = R"(<!DOCTYPE html>
 <title>{name}</title><style>{style}</style></head><body>
 <h1>{name}</h1>
 <p class="note">{what}. Rows are calls in the order in which they run. A line leads from the row that makes a value to
-the rows that read it; values that are read much later have no line, but each operand is a link. Rows of one layer fold.
+the rows that read it soon. Each operand is a link to the row that makes it. Rows of one layer fold.
 <span class="key elementwise">element-wise</span> <span class="key linear">linear</span>
 <span class="key composition">composed</span> <span class="key general">other</span></p>
 {body}<script>{script}</script></body></html>
