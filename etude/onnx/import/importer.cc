@@ -17,6 +17,7 @@
 #include "etude/core/internal/host_door.h"
 #include "etude/files/read_limits.h"
 #include "etude/onnx/import/model.h"
+#include "etude/onnx/import/windows.h"
 #include "etude/ops.h"
 #include "etude/stage/make_graph.h"
 
@@ -399,6 +400,46 @@ std::vector<Tensor> Importer::folded(const NodeCall& call) {
   return out;
 }
 
+const Tensor* Importer::channels_last(const Tensor& x) const {
+  const auto found = last_.find(x.ref());
+  return found == last_.end() ? nullptr : &found->second.second;
+}
+void Importer::set_channels_last(const Tensor& x, const Tensor& last) {
+  last_.insert_or_assign(x.ref(), std::pair(x, last));
+}
+
+const Tensor* Importer::operand_of(std::string_view op, const Tensor& made) const {
+  const auto found = made_.find(made.ref());
+  return found == made_.end() || found->second.op != op ? nullptr : &found->second.operand;
+}
+void Importer::set_operand(std::string_view op, const Tensor& made, const Tensor& operand) {
+  made_.insert_or_assign(made.ref(), Made{op, made, operand});
+}
+
+// Operators of elements run on images with channels last, if all their images are known so.
+std::vector<Value> Importer::in_channels_last(const NodeCall& call,
+                                              const std::vector<Value>& inputs) {
+  if (!call.row().is_elementwise) return {};
+  std::vector<Value> moved = inputs;
+  int rank = 0;
+  for (Value& input : moved) {
+    if (!input.has_value()) continue;
+    const Tensor& x = input.tensor();
+    if (const Tensor* last = input.traced.has_value() ? channels_last(x) : nullptr) {
+      if (rank != 0 && rank != last->type()->rank()) return {};
+      rank = last->type()->rank();
+      input.traced = *last;
+    } else if (x.type()->rank() != 0) {
+      return {};
+    }
+  }
+  if (rank == 0) return {};
+  const NodeCall on_last(*this, call.node(), call.row(), call.scope(), std::move(moved));
+  std::vector<Value> out;
+  for (Tensor& y : call.row().convert(on_last)) out.push_back({{}, std::move(y)});
+  return out;
+}
+
 std::vector<Value> Importer::constants(const NodeCall& call, std::vector<Value> inputs) {
   const bool records = has_open_sizes_ && call.row().kind == Import::Kind::kPlain &&
                        may_depend_on_sizes(call, inputs);
@@ -428,6 +469,11 @@ std::vector<Value> Importer::converted(const NodeCall& call, const std::vector<V
   }
   if (are_known || kind == Import::Kind::kFacts) return constants(call, inputs);
   std::vector<Value> out;
+  for (Value& value : in_channels_last(call, inputs)) {
+    const Tensor y = channels_first(call, value.traced);
+    out.push_back({{}, y, sources});
+  }
+  if (!out.empty()) return out;
   for (Tensor& x : call.row().convert(call)) out.push_back({{}, std::move(x), sources});
   return out;
 }
