@@ -216,7 +216,7 @@ class Tidier {
     });
   }
 
-  // An inverse root has the bits of rsqrt, from which both nodes come.
+  // An inverse root has the bits of rsqrt: both nodes are one call of it.
   static Tensor inverse(const Tensor& x, const std::unordered_map<Value, Tensor>& roots,
                         const Value& name) {
     const auto root = roots.find(name);

@@ -29,7 +29,7 @@ struct Reduction {
     axes.resize(static_cast<std::size_t>(rank));
     std::iota(axes.begin(), axes.end(), 0);
   }
-  // Whether the axes are all axes but those of the batch and the channels.
+  // Whether the axes are all axes except the batch and the channels.
   bool is_of_images(int rank) const {
     std::vector<int64_t> sorted = axes;
     std::ranges::sort(sorted);
