@@ -27,7 +27,7 @@ NAMES = {
         memory_order_release memory_order_seq_cst""",
     "bit": "bit_cast bit_ceil bit_width countr_zero endian has_single_bit",
     "cctype": "isalnum isdigit toupper",
-    "charconv": "errc from_chars",
+    "charconv": "errc from_chars to_chars",
     "chrono": "chrono",
     "cmath": """abs acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs
         fdim floor fma fmax fmin fmod frexp hypot isfinite isinf isnan ldexp lerp lgamma log log10 log1p log2 lround

@@ -190,6 +190,7 @@ class Tidier {
   // Arithmetic on small constants, such as the numbers of a normalisation.
   void compute_constants() {
     constexpr int64_t kMostBytes = 1 << 16;
+    std::unordered_map<Value, Tensor> roots;  // operands of computed roots
     std::erase_if(graph_.nodes, [&](const Node& node) {
       const bool has_one = node.op == "Sqrt" || node.op == "Reciprocal";
       if (!has_one && node.op != "Add" && node.op != "Sub" && node.op != "Mul" &&
@@ -204,14 +205,22 @@ class Tidier {
         return false;
       }
       const Tensor made = node.op == "Sqrt"         ? sqrt(x)
-                          : node.op == "Reciprocal" ? reciprocal(x)
+                          : node.op == "Reciprocal" ? inverse(x, roots, node.inputs[0])
                           : node.op == "Add"        ? x + y
                           : node.op == "Sub"        ? x - y
                           : node.op == "Mul"        ? x * y
                                                     : x / y;
+      if (node.op == "Sqrt") roots.emplace(node.outputs[0], x);
       graph_.constants.push_back({node.outputs[0], to_dense(made)});
       return true;
     });
+  }
+
+  // An inverse root has the bits of rsqrt: both nodes are one call of it.
+  static Tensor inverse(const Tensor& x, const std::unordered_map<Value, Tensor>& roots,
+                        const Value& name) {
+    const auto root = roots.find(name);
+    return root == roots.end() ? reciprocal(x) : rsqrt(root->second);
   }
 
   // One change; false if there is none left.

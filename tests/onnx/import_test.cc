@@ -160,6 +160,44 @@ TEST_F(OnnxImport, OptionsFixSizesAndInputs) {
             std::vector<std::string>{"sum"});
 }
 
+// Calls have the lines of the user, or the numbers of their nodes in the file.
+TEST_F(OnnxImport, CallsHaveLines) {
+  const auto text = [](const saved::Program& program) {
+    return program.function("predict").graphs()[0].to_string();
+  };
+  const std::string foreign = text(onnx::load(write(one_node("Relu", {port("x", {{2}})}))));
+  EXPECT_NE(foreign.find("model.onnx:1"), std::string::npos) << foreign;
+  const auto twice = function([](const Tensor& x) { return exp(x) * 2.0F; }, {.arg_names = {"x"}});
+  twice(zeros({2}));
+  onnx::save(path("twice.onnx"), twice);
+  const std::string ours = text(onnx::load(path("twice.onnx")));
+  EXPECT_NE(ours.find("import_test.cc:"), std::string::npos) << ours;
+}
+
+// A chain of functions of images needs one transpose at its beginning and one at its end.
+TEST_F(OnnxImport, ImagesKeepChannelsLast) {
+  GraphModel graph = one_node("MaxPool", {port("x", {{2}, {3}, {8}, {8}})},
+                              {{"kernel_shape", std::vector<int64_t>{2, 2}}});
+  graph.nodes[0].outputs = {"a"};
+  graph.nodes.push_back({"Relu", "relu", "", {"a"}, {"b"}, {}});
+  graph.nodes.push_back({"Add", "add", "", {"a", "b"}, {"c"}, {}});
+  graph.nodes.push_back(
+      {"AveragePool", "pool", "", {"c"}, {"d"}, {{"kernel_shape", std::vector<int64_t>{2, 2}}}});
+  graph.nodes.push_back({"GlobalAveragePool", "mean", "", {"d"}, {"z"}, {}});
+  const saved::Program program = onnx::load(write(graph));
+  const Graph& traced = program.function("predict").graphs()[0].graph();
+  std::vector<bool> is_read(traced.value_count());
+  for (const GraphValue v : traced.outputs()) is_read[v] = true;
+  int transposes = 0;
+  for (std::size_t i = traced.size(); i-- > 0;) {
+    const Graph::Node node = traced.node(i);
+    if (!is_read[node.first_result]) continue;
+    for (const GraphValue v : node.operands) is_read[v] = true;
+    transposes += node.op.name() == "permute_dims" ? 1 : 0;
+  }
+  EXPECT_EQ(transposes, 2);
+}
+
 TEST_F(OnnxImport, UnknownOptionsAreRefused) {
   const GraphModel graph = one_node("Relu", {port("x", {{0, "batch"}, {3}})});
   const fs::path file = write(graph);

@@ -114,6 +114,7 @@ constexpr SameOperator kSame[] = {
     {"nn.relu", "Relu"},
     {"nn.softplus", "Softplus"},
     {"nn.softsign", "Softsign"},
+    {"nn.selu", "Selu"},
     {"nn.hard_swish", "HardSwish"},
     {"add", "Add", kNumbers},
     {"subtract", "Sub", kNumbers},

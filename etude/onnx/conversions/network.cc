@@ -51,12 +51,27 @@ Term normalised(const Term& x, const Term& mean, const Term& variance, double ep
   return out;
 }
 
+// The scale, or ones of the sizes from an axis on.
+Term scale_or_ones(Call& call, const Term& x, int first) {
+  if (call.has(1)) return call.in(1);
+  std::vector<int64_t> sizes;
+  for (int axis = first; axis < call.rank(0); ++axis) sizes.push_back(call.shape(0)[axis]);
+  return call.node("Expand", {call.number(1, x.dtype), call.ints(sizes)});
+}
+
 std::vector<Term> standardize(Call& call) {
   const std::vector<int64_t> axes = {call.attrs.flag("columns") ? 0 : 1};
   const Term x = call.in(0);
   const Term mean = mean_over(x, axes), gap = x - mean;
   const Term variance = mean_over(gap * gap, axes);
-  const Term y = normalised(x, mean, variance, call.attrs.real("epsilon"), call.in(1), call.in(2));
+  const double epsilon = call.attrs.real("epsilon");
+  Term y;
+  if (call.attrs.flag("columns")) {
+    y = normalised(x, mean, variance, epsilon, call.in(1), call.in(2));
+  } else {
+    y = call.node("LayerNormalization", {x, scale_or_ones(call, x, 1), call.in(2)},
+                  {{"axis", int64_t{1}}, {"epsilon", epsilon}});
+  }
   const auto flat = [&](const Term& t) {
     return call.reshape(t, call.result(1).shape().to_vector());
   };
@@ -98,13 +113,7 @@ bool is_layer_norm(const CallFacts& call) {
 std::vector<Term> layer_normalize(Call& call) {
   const Shape& shape = call.shape(0);
   const auto count = static_cast<int>(call.attrs.ints("axes").size());
-  const Term x = call.in(0);
-  Term scale = call.in(1);
-  if (scale.is_absent()) {
-    std::vector<int64_t> sizes;
-    for (int axis = shape.rank() - count; axis < shape.rank(); ++axis) sizes.push_back(shape[axis]);
-    scale = call.node("Expand", {call.number(1, x.dtype), call.ints(sizes)});
-  }
+  const Term x = call.in(0), scale = scale_or_ones(call, x, shape.rank() - count);
   return {call.node(
       "LayerNormalization", {x, scale, call.in(2)},
       {{"axis", int64_t{shape.rank() - count}}, {"epsilon", call.attrs.real("epsilon")}})};

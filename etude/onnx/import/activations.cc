@@ -22,6 +22,11 @@ Results unary(const NodeCall& n) {
   return {f(n.x(0))};
 }
 
+Results sigmoid(const NodeCall& n) {
+  const Tensor out = nn::sigmoid(n.x(0));
+  n.importer().set_operand("Sigmoid", out, n.x(0));  // for x * sigmoid(x)
+  return {out};
+}
 Results celu(const NodeCall& n) {
   const double alpha = n.real("alpha", 1);
   const Tensor& x = n.x(0);
@@ -113,6 +118,7 @@ Results hardmax(const NodeCall& n) {
 
 void add_activation_imports(Imports& to) {
   using namespace activations;
+  const std::size_t first = to.size();
   to.insert(to.end(),
             {{"Celu", "X", "alpha", celu},
              {"Clip", "input min? max?", "min max consumed_inputs", clipped},
@@ -128,12 +134,15 @@ void add_activation_imports(Imports& to) {
              {"Relu", "X", "consumed_inputs", unary<nn::relu>},
              {"Selu", "X", "alpha gamma consumed_inputs", activations::selu},
              {"Shrink", "input", "bias lambd", shrink},
-             {"Sigmoid", "X", "consumed_inputs", unary<nn::sigmoid>},
+             {"Sigmoid", "X", "consumed_inputs", activations::sigmoid},
              {"Softmax", "input", "axis", activations::softmax},
              {"Softplus", "X", "", unary<nn::softplus>},
              {"Softsign", "input", "", unary<nn::softsign>},
              {"Swish", "X", "alpha", swish},
              {"ThresholdedRelu", "X", "alpha", thresholded_relu}});
+  for (std::size_t i = first; i < to.size(); ++i) {
+    to[i].is_elementwise = !to[i].attributes.starts_with("axis");  // softmax and the like
+  }
 }
 
 }  // namespace etude::onnx::importing

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators that compute element by element, and casts.
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "etude/onnx/import/importer.h"
@@ -26,6 +27,25 @@ Results joined_by(const NodeCall& n) {
   Tensor out = n.x(0);
   for (std::size_t i = 1; i < n.count(); ++i) out = f(out, n.x(i));
   return {out};
+}
+
+// 1 / sqrt(x) and x * sigmoid(x) are one function each.
+Results root(const NodeCall& n) {
+  const Tensor out = sqrt(n.x(0));
+  n.importer().set_operand("Sqrt", out, n.x(0));
+  return {out};
+}
+Results inverse(const NodeCall& n) {
+  const Tensor* operand = n.importer().operand_of("Sqrt", n.x(0));
+  return {operand != nullptr ? rsqrt(*operand) : reciprocal(n.x(0))};
+}
+Results product(const NodeCall& n) {
+  const Tensor &a = n.x(0), &b = n.x(1);
+  for (const auto& [x, gate] : {std::pair(a, b), std::pair(b, a)}) {
+    const Tensor* operand = n.importer().operand_of("Sigmoid", gate);
+    if (operand != nullptr && operand->ref() == x.ref()) return {nn::silu(x)};
+  }
+  return {multiply(a, b)};
 }
 
 // The quotient of integers is rounded towards zero.
@@ -95,6 +115,7 @@ Results rounded(const NodeCall& n) { return {round(n.x(0))}; }
 
 void add_elementwise_imports(Imports& to) {
   using namespace elementwise;
+  const std::size_t first = to.size();
   constexpr std::string_view kOld = "consumed_inputs";  // an attribute of opset 6 and before
   to.insert(to.end(), {{"Abs", "X", kOld, unary<etude::abs>},
                        {"Acos", "input", "", unary<etude::acos>},
@@ -113,11 +134,11 @@ void add_elementwise_imports(Imports& to) {
                        {"Log", "input", kOld, unary<etude::log>},
                        {"Neg", "X", kOld, unary<etude::negative>},
                        {"Not", "X", "", unary<etude::logical_not>},
-                       {"Reciprocal", "X", kOld, unary<etude::reciprocal>},
+                       {"Reciprocal", "X", kOld, inverse},
                        {"Sign", "input", "", unary<etude::sign>},
                        {"Sin", "input", "", unary<etude::sin>},
                        {"Sinh", "input", "", unary<etude::sinh>},
-                       {"Sqrt", "X", kOld, unary<etude::sqrt>},
+                       {"Sqrt", "X", kOld, root},
                        {"Tan", "input", "", unary<etude::tan>},
                        {"Tanh", "input", kOld, unary<etude::tanh>},
                        {"BitwiseNot", "X", "", unary<etude::bitwise_invert>},
@@ -131,7 +152,7 @@ void add_elementwise_imports(Imports& to) {
                        {"GreaterOrEqual", "A B", "", binary<etude::greater_equal>},
                        {"Less", "A B", "", binary<etude::less>},
                        {"LessOrEqual", "A B", "", binary<etude::less_equal>},
-                       {"Mul", "A B", "", binary<etude::multiply>},
+                       {"Mul", "A B", "", elementwise::product},
                        {"Or", "A B", "", binary<etude::logical_or>},
                        {"Sub", "A B", "", binary<etude::subtract>},
                        {"Xor", "A B", "", binary<etude::logical_xor>},
@@ -149,6 +170,7 @@ void add_elementwise_imports(Imports& to) {
                        {"Identity", "input", "", identity},
                        {"Cast", "input", "to saturate round_mode", cast},
                        {"CastLike", "input target_type", "saturate round_mode", cast_like}});
+  for (std::size_t i = first; i < to.size(); ++i) to[i].is_elementwise = true;
 }
 
 }  // namespace etude::onnx::importing

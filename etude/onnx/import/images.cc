@@ -56,7 +56,7 @@ class Sampler {
  public:
   Sampler(const NodeCall& n, const Tensor& image, bool is_aligned, std::string padding)
       : shape_(image.type()->shape()),
-        pixels_(channels_last(image)),
+        pixels_(channels_last(n, image)),
         is_aligned_(is_aligned),
         padding_(std::move(padding)) {
     n.require(padding_ == "zeros" || padding_ == "border" || padding_ == "reflection",
@@ -146,7 +146,7 @@ Results grid_sample(const NodeCall& n) {
     weights.push_back(neighbour_weights(x - low, mode == "cubic"));
     first.push_back(mode == "cubic" ? low - 1.0 : low);
   }
-  if (mode == "nearest") return {channels_first(sampler.at(positions))};
+  if (mode == "nearest") return {channels_first(n, sampler.at(positions))};
   const std::size_t each = weights[0].size();
   std::size_t count = 1;
   for (int i = 0; i < axes; ++i) count *= each;
@@ -164,7 +164,7 @@ Results grid_sample(const NodeCall& n) {
     const Tensor part = sampler.at(at) * expand_dims(as_dtype(weight, n.dtype(0)), -1);
     out = out.has_value() ? out + part : part;
   }
-  return {channels_first(out)};
+  return {channels_first(n, out)};
 }
 
 // The two neighbours of positions along an axis, the weight of the second, and whether the position
@@ -231,7 +231,7 @@ Results roi_align(const NodeCall& n) {
   const Neighbours rows(regions.positions(n, 1, 3, regions.height), n.shape(0)[2]);
   const Neighbours columns(regions.positions(n, 0, 2, regions.width), n.shape(0)[3]);
   const Tensor batch = reshape(as_dtype(n.x(2), kInt64), {count, 1, 1});
-  const Tensor pixels = channels_last(n.x(0));
+  const Tensor pixels = channels_last(n, n.x(0));
   const auto pick = [&](const Tensor& r, const Tensor& c, const Tensor& weight) {
     const std::vector<Tensor> at = broadcast_arrays({batch, expand_dims(r, 2), expand_dims(c, 1)});
     return gather_nd(pixels, stack(at, {.axis = -1})) * expand_dims(weight, -1);

@@ -16,7 +16,8 @@
 #include "etude/core/context/context.h"
 #include "etude/core/internal/host_door.h"
 #include "etude/files/read_limits.h"
-#include "etude/onnx/import/model.h"
+#include "etude/onnx/import/names.h"
+#include "etude/onnx/import/windows.h"
 #include "etude/ops.h"
 #include "etude/stage/make_graph.h"
 
@@ -63,17 +64,6 @@ class ImportTable {
 const ImportTable& import_table() {
   static const etude::internal::Permanent<ImportTable> table;
   return *table;
-}
-
-// The names of a list that is separated by spaces.
-std::vector<std::string_view> words_of(std::string_view list) {
-  std::vector<std::string_view> out;
-  while (!list.empty()) {
-    const std::size_t end = std::min(list.find(' '), list.size());
-    if (end > 0) out.push_back(list.substr(0, end));
-    list.remove_prefix(std::min(end + 1, list.size()));
-  }
-  return out;
 }
 
 void add_inputs(std::vector<std::string>& to, const std::vector<std::string>& more) {
@@ -138,6 +128,18 @@ bool may_depend_on_sizes(const NodeCall& call, const std::vector<Value>& inputs)
                                                  "Range",           "Tile",   "Trilu"};
   if (std::ranges::find(kMakers, call.node().op) != std::end(kMakers)) return true;
   return std::ranges::any_of(inputs, [](const Value& input) { return input.recorded.has_value(); });
+}
+
+// Whether an operand of an image of this rank has a number for each channel, [c,1,1] or [1,c,1,1],
+// or a single number.
+bool is_by_channel(const Shape& shape, int rank) {
+  const int first = rank - shape.rank();  // the axis of the image that has its first axis
+  if (first >= 0 && shape.count() == 1) return true;
+  if (first < 0 || first > 1) return false;
+  for (int i = 0; i < shape.rank(); ++i) {
+    if (first + i != 1 && shape[i] != 1) return false;
+  }
+  return true;
 }
 
 uint64_t limit_of(int64_t free, int64_t each, uint64_t bytes) {
@@ -399,6 +401,51 @@ std::vector<Tensor> Importer::folded(const NodeCall& call) {
   return out;
 }
 
+const Tensor* Importer::channels_last(const Tensor& x) const {
+  const auto found = last_.find(x.ref());
+  return found == last_.end() ? nullptr : &found->second.second;
+}
+void Importer::set_channels_last(const Tensor& x, const Tensor& last) {
+  last_.insert_or_assign(x.ref(), std::pair(x, last));
+}
+
+const Tensor* Importer::operand_of(std::string_view op, const Tensor& made) const {
+  const auto found = made_.find(made.ref());
+  return found == made_.end() || found->second.op != op ? nullptr : &found->second.operand;
+}
+void Importer::set_operand(std::string_view op, const Tensor& made, const Tensor& operand) {
+  made_.insert_or_assign(made.ref(), Made{op, made, operand});
+}
+
+// Operators of elements run on images with channels last, if all their images are known so.
+std::vector<Value> Importer::in_channels_last(const NodeCall& call,
+                                              const std::vector<Value>& inputs) {
+  if (!call.row().is_elementwise) return {};
+  int rank = 0;
+  for (const Value& input : inputs) {
+    if (!input.traced.has_value() || channels_last(input.traced) == nullptr) continue;
+    if (rank != 0 && rank != input.traced.type()->rank()) return {};
+    rank = input.traced.type()->rank();
+  }
+  if (rank == 0) return {};
+  std::vector<Value> moved = inputs;
+  for (Value& input : moved) {
+    if (!input.has_value()) continue;
+    const Tensor& x = input.tensor();
+    const Tensor* last = input.traced.has_value() ? channels_last(x) : nullptr;
+    Tensor at = last != nullptr ? *last : x;
+    if (last == nullptr && x.type()->rank() != 0) {
+      if (!is_by_channel(x.type()->shape(), rank)) return {};
+      at = reshape(x, {x.type()->count()});  // along the last axis
+    }
+    input = {{}, at};
+  }
+  const NodeCall on_last(*this, call.node(), call.row(), call.scope(), std::move(moved));
+  std::vector<Value> out;
+  for (Tensor& y : call.row().convert(on_last)) out.push_back({{}, std::move(y)});
+  return out;
+}
+
 std::vector<Value> Importer::constants(const NodeCall& call, std::vector<Value> inputs) {
   const bool records = has_open_sizes_ && call.row().kind == Import::Kind::kPlain &&
                        may_depend_on_sizes(call, inputs);
@@ -428,155 +475,13 @@ std::vector<Value> Importer::converted(const NodeCall& call, const std::vector<V
   }
   if (are_known || kind == Import::Kind::kFacts) return constants(call, inputs);
   std::vector<Value> out;
+  for (Value& value : in_channels_last(call, inputs)) {
+    const Tensor y = channels_first(call, value.traced);
+    out.push_back({{}, y, sources});
+  }
+  if (!out.empty()) return out;
   for (Tensor& x : call.row().convert(call)) out.push_back({{}, std::move(x), sources});
   return out;
-}
-
-int64_t NodeCall::opset() const { return importer_.model().opset; }
-
-void NodeCall::fail(ErrorCode code, const std::string& text) const {
-  std::string name = node_.name;
-  if (name.empty() && !node_.outputs.empty()) name = node_.outputs[0];
-  throw NodeError(
-      code, fmt::format("{}: node '{:.200}' ({}): {}", importer_.file(), name, node_.op, text));
-}
-
-std::string NodeCall::input_name(std::size_t i) const {
-  const std::vector<std::string_view> names = words_of(row_.inputs);
-  std::string_view name = names.empty() ? "" : names[std::min(i, names.size() - 1)];
-  while (name.ends_with('.') || name.ends_with('?')) name.remove_suffix(1);
-  return std::string(name);
-}
-
-const Value& NodeCall::value(std::size_t i) const {
-  require(has(i), "the input '{}' is missing", input_name(i));
-  return inputs_[i];
-}
-
-std::vector<Tensor> NodeCall::all() const {
-  std::vector<Tensor> out;
-  for (std::size_t i = 0; i < inputs_.size(); ++i) out.push_back(x(i));
-  return out;
-}
-
-Tensor NodeCall::known(std::size_t i) const {
-  const Value& given = value(i);
-  if (given.known.has_value()) return given.known;
-  std::string advice = "Save the model with a constant there";
-  if (!given.inputs.empty()) {
-    advice = fmt::format(
-        "Pass values for these inputs of the model: LoadOptions::constants = "
-        "{{{{\"{}\", ...}}}}",
-        fmt::join(given.inputs, "\", ...}, {\""));
-  }
-  std::string name = node_.name;
-  if (name.empty() && !node_.outputs.empty()) name = node_.outputs[0];
-  throw UnknownValue(
-      ErrorCode::kFailedPrecondition,
-      fmt::format("{}: node '{:.200}' ({}): the input '{}' ('{:.200}') has to be known "
-                  "when the model is loaded, since sizes or the order of calls depend on "
-                  "it. {}",
-                  importer_.file(), name, node_.op, input_name(i), node_.inputs[i], advice));
-}
-
-std::vector<int64_t> NodeCall::ints(std::size_t i) const {
-  const BottomScope at_once(eager_context());
-  return as_dtype(known(i), kInt64).to_vector<int64_t>();
-}
-std::vector<double> NodeCall::reals(std::size_t i) const {
-  const BottomScope at_once(eager_context());
-  return as_dtype(known(i), kFloat64).to_vector<double>();
-}
-int64_t NodeCall::integer(std::size_t i) const {
-  const std::vector<int64_t> all = ints(i);
-  require(all.size() == 1, "the input '{}' has {} elements, but one is needed", input_name(i),
-          all.size());
-  return all[0];
-}
-double NodeCall::real(std::size_t i) const {
-  const std::vector<double> all = reals(i);
-  require(all.size() == 1, "the input '{}' has {} elements, but one is needed", input_name(i),
-          all.size());
-  return all[0];
-}
-bool NodeCall::flag(std::size_t i) const { return real(i) != 0; }
-
-const FileAttribute* NodeCall::find(std::string_view name) const {
-  const auto found = std::ranges::find(node_.attributes, name, &FileAttribute::name);
-  return found == node_.attributes.end() ? nullptr : &*found;
-}
-
-const FileAttribute& NodeCall::attribute(std::string_view name) const {
-  const FileAttribute* const found = find(name);
-  require(found != nullptr, "the attribute '{}' is missing", name);
-  if (!found->refusal.empty()) {
-    refuse("the attribute '{}' cannot be imported: {}", name, found->refusal);
-  }
-  return *found;
-}
-
-template <class T>
-const T& NodeCall::typed(std::string_view name, const char* kind) const {
-  const T* const value = std::get_if<T>(&attribute(name).value);
-  require(value != nullptr, "the attribute '{}' is not {}", name, kind);
-  return *value;
-}
-
-int64_t NodeCall::integer(std::string_view name) const {
-  return typed<int64_t>(name, "an integer");
-}
-int64_t NodeCall::integer(std::string_view name, int64_t otherwise) const {
-  return has(name) ? integer(name) : otherwise;
-}
-double NodeCall::real(std::string_view name, double otherwise) const {
-  return has(name) ? typed<double>(name, "a float") : otherwise;
-}
-std::string NodeCall::text(std::string_view name) const {
-  return typed<std::string>(name, "a text");
-}
-std::string NodeCall::text(std::string_view name, std::string otherwise) const {
-  return has(name) ? text(name) : std::move(otherwise);
-}
-std::vector<int64_t> NodeCall::ints(std::string_view name) const {
-  return typed<std::vector<int64_t>>(name, "a list of integers");
-}
-std::vector<int64_t> NodeCall::ints(std::string_view name, std::vector<int64_t> otherwise) const {
-  return has(name) ? ints(name) : std::move(otherwise);
-}
-std::vector<double> NodeCall::reals(std::string_view name) const {
-  return has(name) ? typed<std::vector<double>>(name, "a list of floats") : std::vector<double>();
-}
-std::vector<std::string> NodeCall::texts(std::string_view name) const {
-  return has(name) ? typed<std::vector<std::string>>(name, "a list of texts")
-                   : std::vector<std::string>();
-}
-Tensor NodeCall::tensor(std::string_view name) const { return typed<Tensor>(name, "a tensor"); }
-const FileGraph& NodeCall::graph(std::string_view name) const {
-  return *typed<std::shared_ptr<FileGraph>>(name, "a graph");
-}
-
-DType NodeCall::dtype_of_number(int64_t number) const {
-  const std::optional<DType> out = importing::dtype_of(number);
-  if (!out) refuse("its dtype is {}, which Etude lacks", dtype_text(number));
-  return *out;
-}
-DType NodeCall::dtype(std::string_view name, DType otherwise) const {
-  const int64_t number = integer(name, 0);
-  return number == 0 ? otherwise : dtype_of_number(number);
-}
-
-int64_t NodeCall::axis(int64_t given, int rank) const {
-  require(given >= -rank && given < rank, "axis {} is outside of the {} axes of its operand", given,
-          rank);
-  return given < 0 ? given + rank : given;
-}
-std::vector<int64_t> NodeCall::axes(std::vector<int64_t> given, int rank) const {
-  std::set<int64_t> seen;
-  for (int64_t& each : given) {
-    each = axis(each, rank);
-    require(seen.insert(each).second, "axis {} is listed twice", each);
-  }
-  return given;
 }
 
 }  // namespace etude::onnx::importing

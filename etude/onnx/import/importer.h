@@ -169,6 +169,7 @@ struct Import {
   Kind kind = Kind::kPlain;
   Run run = nullptr;              // of control flow, in place of `convert`
   std::string_view refusal = "";  // why the operator is not imported
+  bool is_elementwise = false;    // of operands that broadcast
 };
 
 using Imports = std::vector<Import>;
@@ -210,6 +211,13 @@ class Importer {
   // The same for a graph in an attribute, with these inputs.
   std::vector<Value> run_inner(const FileGraph& graph, const Scope& outer,
                                std::vector<Value> inputs);
+  // The same image with channels last, if it is known: functions of images have channels last here,
+  // so chains of them need no transposes. null: unknown.
+  const Tensor* channels_last(const Tensor& x) const;
+  void set_channels_last(const Tensor& x, const Tensor& last);
+  // The operand of a node that made a value, for functions that join two nodes. null: another node.
+  const Tensor* operand_of(std::string_view op, const Tensor& made) const;
+  void set_operand(std::string_view op, const Tensor& made, const Tensor& operand);
   // Memory that constants and the steps of loops may take when the model is loaded.
   void need_bytes(const NodeCall& call, int64_t bytes);
   void need_steps(const NodeCall& call, int64_t steps);
@@ -218,6 +226,7 @@ class Importer {
   std::vector<Value> run_node(const FileNode& node, const Scope& scope);
   std::vector<Value> inputs_of(const FileNode& node, const Import& row, const Scope& scope) const;
   std::vector<Value> converted(const NodeCall& call, const std::vector<Value>& inputs);
+  std::vector<Value> in_channels_last(const NodeCall& call, const std::vector<Value>& inputs);
   std::vector<Value> constants(const NodeCall& call, std::vector<Value> inputs);
   std::vector<Tensor> folded(const NodeCall& call);
   void check_attributes(const FileNode& node, const Import& row) const;
@@ -231,6 +240,13 @@ class Importer {
   const int64_t max_loop_steps_;
   const bool has_open_sizes_;
   uint64_t bytes_left_, nodes_left_;
+  // By image: it, so that it lives, and the image with channels last.
+  std::unordered_map<const void*, std::pair<Tensor, Tensor>> last_;
+  struct Made {
+    std::string_view op;
+    Tensor made, operand;
+  };
+  std::unordered_map<const void*, Made> made_;
 };
 
 // x as this dtype; x itself if it has it.

@@ -12,6 +12,7 @@
 #include "etude/base/check.h"
 #include "etude/base/edit_distance.h"
 #include "etude/graph/symbolic_graph.h"
+#include "etude/onnx/import/names.h"
 #include "etude/saved/gather_function.h"
 #include "etude/stage/make_graph.h"
 

@@ -71,7 +71,4 @@ class ModelImporter {
   std::vector<std::vector<int64_t>> points_;
 };
 
-// The names that the needed nodes of a graph, and its results, read.
-std::vector<std::string> names_read(const FileGraph& graph);
-
 }  // namespace etude::onnx::importing

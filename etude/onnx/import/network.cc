@@ -63,7 +63,7 @@ Tensor convolved(const NodeCall& n, const Tensor& image, const Tensor& filter, c
             "the {} outputs of the filter are not a multiple of the {} groups", shape[0], groups);
   const Sizes filter_sizes(shape.begin() + 2, shape.end());
   const WindowPlan plan = window_plan(n, filter_sizes, image_shape);
-  const Tensor x = channels_last(image);
+  const Tensor x = channels_last(n, image);
   OptionalArg bias_arg;
   if (bias.has_value()) bias_arg = bias;
   const IntList padding = plan.pairs();
@@ -102,7 +102,7 @@ Tensor convolved(const NodeCall& n, const Tensor& image, const Tensor& filter, c
                     .groups = groups,
                     .bias = bias_arg});
   }
-  return channels_first(y);
+  return channels_first(n, y);
 }
 
 namespace network {
@@ -201,7 +201,7 @@ Results transposed_convolution(const NodeCall& n) {
             groups, image[1]);
   const Transposed plan = transposed_plan(n, image, Sizes(shape.begin() + 2, shape.end()));
   std::vector<Tensor> parts;
-  const Tensor x = channels_last(n.x(0));
+  const Tensor x = channels_last(n, n.x(0));
   const int64_t each = image[1] / groups;
   n.importer().need_steps(n, groups);
   for (int64_t g = 0; g < groups; ++g) {
@@ -218,7 +218,7 @@ Results transposed_convolution(const NodeCall& n) {
   }
   Tensor y = fitted(n, groups == 1 ? parts[0] : concat(parts, {.axis = -1}), plan);
   if (n.has(2)) y = y + n.x(2);
-  return {channels_first(y)};
+  return {channels_first(n, y)};
 }
 
 // Loss of each target, with classes on axis 1; then its reduction.

@@ -36,10 +36,10 @@ Results batch_normalization(const NodeCall& n) {
   const DType dtype = x.dtype();
   if (n.integer("training_mode", 0) == 0) {
     // On the last axis, as the exporter of this library found it.
-    const Tensor last = channels_last(x);
-    return {channels_first(nn::batch_normalize(last, as_dtype(n.x(3), dtype),
-                                               as_dtype(n.x(4), dtype), as_dtype(n.x(2), dtype),
-                                               as_dtype(n.x(1), dtype), {.epsilon = epsilon}))};
+    const Tensor last = channels_last(n, x);
+    return {channels_first(n, nn::batch_normalize(last, as_dtype(n.x(3), dtype),
+                                                  as_dtype(n.x(4), dtype), as_dtype(n.x(2), dtype),
+                                                  as_dtype(n.x(1), dtype), {.epsilon = epsilon}))};
   }
   const double momentum = n.real("momentum", 0.9);
   Sizes axes = from_axis(n, 1);

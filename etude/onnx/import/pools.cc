@@ -41,8 +41,8 @@ Tensor least(DType dtype) {
   return astype(int_scalar(std::numeric_limits<int64_t>::min() >> (64 - bits)), dtype);
 }
 
-Tensor max_pooled(const Tensor& image, const WindowPlan& plan) {
-  const Tensor x = channels_last(image);
+Tensor max_pooled(const NodeCall& n, const Tensor& image, const WindowPlan& plan) {
+  const Tensor x = channels_last(n, image);
   const IntList padding = plan.pairs();
   Tensor y;
   if (plan.window.size() == 1) {
@@ -58,7 +58,7 @@ Tensor max_pooled(const Tensor& image, const WindowPlan& plan) {
         x, plan.window,
         {.strides = plan.strides, .padding = plan.word(), .explicit_padding = padding});
   }
-  return channels_first(y);
+  return channels_first(n, y);
 }
 
 // The positions of the largest elements in the flattened operand, from those in the windows.
@@ -95,15 +95,15 @@ Tensor positions_of(const NodeCall& n, const WindowPlan& plan, const Tensor& in_
 
 Results max_pool(const NodeCall& n) {
   const WindowPlan plan = plan_of(n);
-  if (is_plain(plan) && !n.wants(1)) return {max_pooled(n.x(0), plan)};
+  if (is_plain(plan) && !n.wants(1)) return {max_pooled(n, n.x(0), plan)};
   const Tensor all = windows_of(n.x(0), plan, least(n.dtype(0)));
   const Tensor y = max(all, {.axis = -1});
   if (!n.wants(1)) return {y};
   return {y, positions_of(n, plan, argmax(all, {.axis = -1}))};
 }
 
-Tensor avg_pooled(const Tensor& image, const WindowPlan& plan) {
-  const Tensor x = channels_last(image);
+Tensor avg_pooled(const NodeCall& n, const Tensor& image, const WindowPlan& plan) {
+  const Tensor x = channels_last(n, image);
   const IntList padding = plan.pairs();
   Tensor y;
   if (plan.window.size() == 1) {
@@ -119,14 +119,14 @@ Tensor avg_pooled(const Tensor& image, const WindowPlan& plan) {
         x, plan.window,
         {.strides = plan.strides, .padding = plan.word(), .explicit_padding = padding});
   }
-  return channels_first(y);
+  return channels_first(n, y);
 }
 
 // Padding counts as elements if count_include_pad; elements that ceil_mode adds never do.
 Results avg_pool(const NodeCall& n) {
   const WindowPlan plan = plan_of(n);
   const bool counts = n.integer("count_include_pad", 0) != 0;
-  if (is_plain(plan) && (!counts || !plan.has_padding())) return {avg_pooled(n.x(0), plan)};
+  if (is_plain(plan) && (!counts || !plan.has_padding())) return {avg_pooled(n, n.x(0), plan)};
   const Tensor& x = n.x(0);
   const DType dtype = n.dtype(0);
   const Tensor zero = zeros(Sizes{}, {.dtype = dtype});
@@ -169,11 +169,19 @@ Sizes image_axes(const NodeCall& n) {
   for (int i = 2; i < n.rank(0); ++i) out.push_back(i);
   return out;
 }
+// The axes of an image with channels last.
+Sizes last_axes(const NodeCall& n) {
+  Sizes out = image_axes(n);
+  for (int64_t& axis : out) --axis;
+  return out;
+}
 Results global_avg(const NodeCall& n) {
-  return {mean(n.x(0), {.axis = image_axes(n), .keepdims = true})};
+  const Tensor x = channels_last(n, n.x(0));
+  return {channels_first(n, mean(x, {.axis = last_axes(n), .keepdims = true}))};
 }
 Results global_max(const NodeCall& n) {
-  return {max(n.x(0), {.axis = image_axes(n), .keepdims = true})};
+  const Tensor x = channels_last(n, n.x(0));
+  return {channels_first(n, max(x, {.axis = last_axes(n), .keepdims = true}))};
 }
 Results global_lp(const NodeCall& n) { return {p_norm(n.x(0), order_of(n), image_axes(n), true)}; }
 

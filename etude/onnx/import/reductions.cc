@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "etude/onnx/import/importer.h"
+#include "etude/onnx/import/windows.h"
 #include "etude/ops.h"
 
 namespace etude::onnx::importing {
@@ -28,6 +29,16 @@ struct Reduction {
     axes.resize(static_cast<std::size_t>(rank));
     std::iota(axes.begin(), axes.end(), 0);
   }
+  // Whether the axes are all axes except the batch and the channels.
+  bool is_of_images(int rank) const {
+    std::vector<int64_t> sorted = axes;
+    std::ranges::sort(sorted);
+    for (std::size_t i = 0; i < sorted.size(); ++i) {
+      if (sorted[i] != static_cast<int64_t>(i) + 2) return false;
+    }
+    return !sorted.empty() && static_cast<int>(sorted.size()) == rank - 2;
+  }
+
   std::vector<int64_t> axes;
   bool keepdims;
   bool is_none = false;  // reduces nothing
@@ -38,10 +49,16 @@ using Reduce = Tensor (*)(const Tensor& x, const Reduction& by);
 // `before` and `after` run element by element, also if no axis is reduced.
 template <Tensor (*before)(const Tensor&), Reduce reduce, Tensor (*after)(const Tensor&)>
 Results reduced(const NodeCall& n) {
-  const Reduction by(n);
-  const Tensor x = before(n.x(0));
+  Reduction by(n);
+  const Tensor* last = by.is_none ? nullptr : n.importer().channels_last(n.x(0));
+  const bool is_image = last != nullptr && by.is_of_images(n.rank(0));
+  if (is_image) {
+    for (int64_t& axis : by.axes) --axis;
+  }
+  const Tensor x = before(is_image ? *last : n.x(0));
   const Tensor sums = by.is_none || by.axes.empty() ? x : reduce(x, by);
-  return {as_dtype(after(sums), n.dtype(0))};
+  const Tensor out = as_dtype(after(sums), n.dtype(0));
+  return {is_image && by.keepdims ? channels_first(n, out) : out};
 }
 
 Tensor same(const Tensor& x) { return x; }

@@ -7,6 +7,7 @@
 
 #include "etude/base/internal/checked_int.h"
 #include "etude/onnx/import/importer.h"
+#include "etude/onnx/import/windows.h"
 #include "etude/ops.h"
 #include "etude/ops/linalg.h"
 
@@ -15,7 +16,6 @@ namespace shapes {
 namespace {
 
 using Results = std::vector<Tensor>;
-using Sizes = std::vector<int64_t>;
 
 Tensor row_of(const std::vector<double>& values) {
   return astype(Tensor(values, Shape{static_cast<int64_t>(values.size())}), kFloat32);
@@ -95,6 +95,12 @@ Results transposed(const NodeCall& n) {
   perm = n.axes(n.ints("perm", perm), n.rank(0));
   n.require(perm.size() == static_cast<std::size_t>(n.rank(0)),
             "the attribute 'perm' lists {} axes, but the operand has {}", perm.size(), n.rank(0));
+  Sizes to_last = {0}, to_first = {0, n.rank(0) - 1};
+  for (int i = 2; i < n.rank(0); ++i) to_last.push_back(i);
+  to_last.push_back(1);
+  for (int i = 1; i + 1 < n.rank(0); ++i) to_first.push_back(i);
+  if (n.rank(0) >= 3 && perm == to_last) return {channels_last(n, n.x(0))};
+  if (n.rank(0) >= 3 && perm == to_first) return {channels_first(n, n.x(0))};
   return {permute_dims(n.x(0), perm)};
 }
 
@@ -116,6 +122,13 @@ Results concatenated(const NodeCall& n) {
   n.require(!all.empty(), "it has no input");
   const int64_t axis = n.axis(n.integer("axis", 1), n.rank(0));
   if (all.size() == 1) return {all[0]};
+  std::vector<Tensor> last;
+  for (const Tensor& x : all) {
+    if (const Tensor* known = n.importer().channels_last(x)) last.push_back(*known);
+  }
+  if (axis == 1 && last.size() == all.size()) {
+    return {channels_first(n, concat(last, {.axis = -1}))};
+  }
   return {concat(all, {.axis = axis})};
 }
 

@@ -91,18 +91,21 @@ WindowPlan window_plan(const NodeCall& n, const Sizes& window, const Shape& imag
   return out;
 }
 
-Tensor channels_last(const Tensor& x) {
+Tensor channels_last(const NodeCall& n, const Tensor& x) {
+  if (const Tensor* known = n.importer().channels_last(x)) return *known;
   const int rank = x.type()->rank();
   Sizes order = {0};
   for (int i = 2; i < rank; ++i) order.push_back(i);
   order.push_back(1);
   return permute_dims(x, order);
 }
-Tensor channels_first(const Tensor& x) {
+Tensor channels_first(const NodeCall& n, const Tensor& x) {
   const int rank = x.type()->rank();
   Sizes order = {0, rank - 1};
   for (int i = 1; i < rank - 1; ++i) order.push_back(i);
-  return permute_dims(x, order);
+  Tensor out = permute_dims(x, order);
+  n.importer().set_channels_last(out, x);
+  return out;
 }
 
 Tensor windows_of(const Tensor& image, const WindowPlan& plan, const Tensor& value) {

@@ -36,8 +36,8 @@ Sizes numbers_of(const NodeCall& n, std::string_view attribute, std::size_t axes
                  int64_t otherwise);
 
 // [n, channels, sizes...] as [n, sizes..., channels], and back.
-Tensor channels_last(const Tensor& x);
-Tensor channels_first(const Tensor& x);
+Tensor channels_last(const NodeCall& n, const Tensor& x);
+Tensor channels_first(const NodeCall& n, const Tensor& x);
 
 // The windows of an image: [n, channels, results..., elements of the window], padded by `value`.
 Tensor windows_of(const Tensor& image, const WindowPlan& plan, const Tensor& value);
