@@ -36,7 +36,7 @@ class GrpcServer {
   GrpcServer& operator=(const GrpcServer&) = delete;
 
   uint16_t port() const;
-  // Takes no more calls and waits for those that run, at most `limit`; then cancels them.
+  // Takes no more calls and waits for running calls, at most `limit`; then cancels them.
   void drain(std::chrono::milliseconds limit);
 
  private:

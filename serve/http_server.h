@@ -44,7 +44,7 @@ class HttpServer {
   HttpServer& operator=(const HttpServer&) = delete;
 
   uint16_t port() const;
-  // Accepts no more connections, closes those that are idle, and waits for the others, at most
+  // Accepts no more connections, closes idle connections, and waits for the others, at most
   // `limit`. Returns whether all requests were answered.
   bool drain(std::chrono::milliseconds limit);
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -39,7 +40,7 @@ class SessionBase {
   virtual void close_if_idle() = 0;
 };
 
-// What all connections share. threads: thread-safe.
+// The state that all connections share. threads: thread-safe.
 struct HttpShared {
   HttpShared(Service& service_of, HttpOptions options_of)
       : service(service_of), options(std::move(options_of)), memory_left(options.memory_bytes) {}
@@ -247,7 +248,7 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
     if (ticket_ && buffer_.size() == 0) watch_client();
   }
 
-  // While a request waits: a connection that ends has nobody who reads the answer.
+  // Abandons the request if the client closes the connection before the answer.
   void watch_client() {
     lowest().socket().async_wait(
         tcp::socket::wait_read, [self = this->shared_from_this()](beast::error_code error) {
@@ -256,6 +257,8 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
           const auto got =
               ::recv(self->lowest().socket().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
           if (got > 0) return;  // the next request
+          // asio may also report an earlier state.
+          if (got < 0 && (errno == EAGAIN || errno == EINTR)) return self->watch_client();
           self->shared_->service.metrics()
               .counter("etude_serve_clients_gone_total", "Clients that left before their answer.")
               .add();

@@ -147,7 +147,7 @@ void check_security(const Options& options) {
   if (is_loopback || options.insecure || !options.http.tls.certificate.empty()) return;
   refuse(ErrorCode::kInvalidArgument,
          "--host {} is not loopback, and there is no TLS: others can read and change requests. "
-         "Give --tls-cert and --tls-key, or --insecure, such as behind a proxy",
+         "Give --tls-cert and --tls-key, or --insecure, such as for a proxy on the same network",
          host);
 }
 
@@ -178,7 +178,7 @@ void complete(Options& options) {
   }
 }
 
-// Threads that start from now on leave the signals to the caller, who waits for them.
+// Blocks the signals in this thread, and so in all threads that it starts. It waits for them later.
 sigset_t block_signals() {
   sigset_t signals;
   ::sigemptyset(&signals);

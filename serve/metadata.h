@@ -18,13 +18,13 @@ struct TensorMetadata {
   DType dtype = kFloat32;
   std::vector<int64_t> shape;  // -1: any size
   bool fixed_rank = true;      // all graphs of the function have this rank
-  bool is_known = true;  // false: `shape` says nothing, as in outputs of a graph for all sizes
+  bool is_known = true;  // false for outputs of a graph for all sizes: `shape` is empty
 };
 
 struct ModelMetadata {
   std::vector<TensorMetadata> inputs, outputs;
-  // Axis 0 of every input is one open size, which no other axis has; after find_output_sizes()
-  // (probe.h), that of every output as well.
+  // Axis 0 of every input is the same open size, which no other axis has. After
+  // find_output_sizes() (probe.h) this also holds for every output.
   bool has_batch_axis = false;
 };
 
@@ -34,11 +34,11 @@ struct ModelMetadata {
 saved::Function served_function(const saved::Program& program, const std::string& wanted);
 
 // throws: kFailedPrecondition for a function without a graph for inference; kInvalidArgument for
-//   one that changes state, and for dtypes that the protocol does not have.
+//   a function that changes state, and for dtypes without a datatype in the protocol.
 ModelMetadata metadata_of(const saved::Program& program, const saved::Function& function);
 
 // Compares the inputs of a request with the metadata.
-// throws: kInvalidArgument with model, input, what was seen and what is needed.
+// throws: kInvalidArgument with the model, the input, and its actual and required type.
 void check_inputs(const std::string& model, const ModelMetadata& metadata,
                   const io::NamedTensors& inputs);
 

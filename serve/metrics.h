@@ -47,7 +47,7 @@ class Histogram {
 // threads: thread-safe. References stay valid as long as the object.
 class Metrics {
  public:
-  // A metric of this name and these labels. Its help and kind are those of the first call.
+  // The metric with this name and these labels. The first call sets help and kind.
   Counter& counter(std::string_view name, std::string_view help, const Labels& labels = {});
   Counter& gauge(std::string_view name, std::string_view help, const Labels& labels = {});
   Histogram& histogram(std::string_view name, std::string_view help, std::span<const double> bounds,

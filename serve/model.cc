@@ -92,7 +92,7 @@ bool Model::submit(const std::shared_ptr<Ticket>& ticket) {
 }
 
 // Rows depend on each other in a function that, for example, subtracts the mean of its batch. Its
-// signature does not tell, so it is called.
+// signature does not show this, so the function is called.
 void Model::probe_joining() {
   if (!metadata_.has_batch_axis) {
     reason_ = fmt::format(

@@ -43,7 +43,7 @@ class Model {
   // throws: the errors of metadata_of().
   Model(std::string name, std::string version, const saved::Program& program,
         const ModelOptions& options, Metrics& metrics);
-  // Answers the requests that wait, then ends the threads. Must not run on one of them.
+  // Answers waiting requests, then ends the threads. Must not run on one of them.
   ~Model();
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
@@ -52,7 +52,7 @@ class Model {
   const std::string& version() const { return version_; }
   const ModelMetadata& metadata() const { return metadata_; }
   Joining joining() const { return joining_; }
-  // Why requests are not joined; "" if they are, or if nobody asked for it.
+  // Why requests are not joined; "" if they are, or if `max_rows` is 1.
   const std::string& joining_reason() const { return reason_; }
   // Why the shapes of outputs are not known; "" if they are.
   const std::string& sizes_reason() const { return sizes_reason_; }
@@ -61,7 +61,7 @@ class Model {
   // Queues a request. False if the model takes none any more.
   // throws: the errors of check_inputs(); kUnavailable if the queue is full.
   bool submit(const std::shared_ptr<Ticket>& ticket);
-  // Takes no more requests. Those that wait are answered.
+  // Takes no more requests. Waiting requests are answered.
   void retire();
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a signature does not tell about a model, found by calls when it is loaded: the sizes of its
+// Facts about a model that its signature lacks, found by calls when it is loaded: the sizes of its
 // outputs, and whether the rows of a call depend on each other.
 #pragma once
 

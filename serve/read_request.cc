@@ -147,7 +147,7 @@ DType dtype_of_input(const Json& input, const std::string& name) {
   return *dtype;
 }
 
-// The numbers of an input, in lists of any nesting: row-major order is that of the text.
+// The numbers of an input, in lists of any nesting: the text has row-major order.
 template <class T>
 class NumberReader {
  public:

@@ -19,7 +19,7 @@ template <class... A>
   throw Error(code, fmt::format(text, std::forward<A>(args)...));
 }
 
-// The error of a caught exception: what is no Error becomes one.
+// Converts a caught exception to an Error.
 inline Error error_of(const std::exception& caught) {
   if (const auto* error = dynamic_cast<const Error*>(&caught)) return *error;
   if (dynamic_cast<const std::bad_alloc*>(&caught) != nullptr) {

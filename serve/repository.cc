@@ -256,7 +256,7 @@ void Repository::refresh(const std::string& name, bool forced) {
     newest_is_ready = newest != served.versions.end() && newest->second.model != nullptr;
   }
   for (auto at = served.versions.begin(); at != served.versions.end();) {
-    // Until the newest version is ready, an older one that still has its folder stays.
+    // Until the newest version is ready, an older version stays.
     const bool wanted =
         there.contains(at->first) || (!newest_is_ready && at->second.model && !there.empty());
     if (wanted) {

@@ -38,7 +38,7 @@ struct IndexEntry {
 // threads: thread-safe.
 class Repository {
  public:
-  // Loads what the folders have. `log` gets a line for each event.
+  // Loads the models in the folders. `log` gets a line for each event.
   // throws: kNotFound for a folder that does not exist; kInvalidArgument for two folders of one
   //   name, and for names that are not letters, digits, '.', '_' and '-'.
   Repository(std::vector<std::filesystem::path> folders, const RepositoryOptions& options,
@@ -92,7 +92,7 @@ class Repository {
   std::mutex loading_;  // held while folders are read; before mutex_
   mutable std::mutex mutex_;
   std::map<std::string, Served> models_;
-  std::vector<std::shared_ptr<Model>> retired_;  // until nobody else has them
+  std::vector<std::shared_ptr<Model>> retired_;  // until no request holds them
   std::condition_variable changed_;
   bool stop_ = false;
   std::thread poller_;

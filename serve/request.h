@@ -55,7 +55,7 @@ struct InferBody {
 InferBody write_infer(const InferRequest& request, const InferResult& result);
 
 // The outputs that a request wants, in its order; all of them, if it lists none.
-// throws: kInvalidArgument for an unknown output, and for one that is listed twice.
+// throws: kInvalidArgument for an unknown output, and for an output that is listed twice.
 std::vector<std::pair<std::string, Tensor>> wanted_outputs(const std::string& model,
                                                            const std::vector<WantedOutput>& wanted,
                                                            const std::vector<std::string>& order,

@@ -173,7 +173,7 @@ std::shared_ptr<Ticket> Service::answer_infer(HttpRequest request, const std::st
            request.content_encoding.substr(0, 32));
   }
   InferRequest read = read_infer(request.body, header_length_of(request), options_.limits);
-  InferRequest form;  // what the answer needs of the request
+  InferRequest form;  // the parts of the request that the answer needs
   form.id = read.id;
   form.outputs = read.outputs;
   form.binary_outputs = read.binary_outputs;

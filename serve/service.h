@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Open Inference Protocol without a transport: HTTP requests to their answers, and what gRPC
-// shares with them. Knows no socket.
+// The Open Inference Protocol without a transport: answers HTTP requests, and calls of gRPC
+// through the same functions. Knows no socket.
 #pragma once
 
 #include <atomic>

@@ -23,7 +23,7 @@ namespace etude::serve {
 
 using Clock = std::chrono::steady_clock;
 
-// The requests that one call of a model answers. When the last one gives up, the call is
+// The requests that one call of a model answers. When the last of them is abandoned, the call is
 // cancelled. threads: thread-safe.
 struct JointRun {
   Cancellation cancellation;
@@ -47,7 +47,7 @@ class Ticket {
   Clock::time_point queued_at() const { return queued_at_; }
   bool is_answered() const { return answered_.load(); }
 
-  // Answers, unless somebody has answered before. Returns whether it did.
+  // Answers, unless the request has its answer already. Returns whether it did.
   bool answer(Outcome outcome) {
     if (answered_.exchange(true)) return false;
     std::shared_ptr<JointRun> run;
@@ -60,7 +60,7 @@ class Ticket {
     answer(std::move(outcome));
     return true;
   }
-  // The client has gone: nobody reads the answer.
+  // The client has closed its connection.
   void abandon() { answer(Error(ErrorCode::kCancelled, "the client has closed the connection")); }
   // The call that works for this request from now on. False if the request has its answer already.
   bool join(const std::shared_ptr<JointRun>& run) {

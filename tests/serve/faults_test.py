@@ -30,6 +30,13 @@ class FaultsTest(ServerTest):
             out += chunk
         return out.decode(errors="replace")
 
+    def wait_for_metric(self, server, name, value):
+        for _ in range(1000):
+            if server.metric(name) == value:
+                return
+            time.sleep(0.01)
+        self.fail(f"{name} is never {value}, but {server.metric(name)}")
+
     def check_alive(self, server):
         status, answer = server.infer("net", [[1, 2, 3, 4]])
         self.assertEqual(status, 200, answer)
@@ -129,12 +136,11 @@ class FaultsTest(ServerTest):
     def test_a_full_queue(self):
         server = self.start(self.models, "--queue", "2")
         clients = [self.connect(server) for _ in range(3)]
-        for client in clients:
+        clients[0].sendall(INFER.format("slow", len(SLOW)).encode() + SLOW.encode())
+        self.wait_for_metric(server, 'etude_serve_calls_total{model="slow",version="1"}', 1)
+        for client in clients[1:]:
             client.sendall(INFER.format("slow", len(SLOW)).encode() + SLOW.encode())
-        for _ in range(500):  # one runs, two wait
-            if server.metric('etude_serve_waiting{model="slow",version="1"}') == 2:
-                break
-            time.sleep(0.01)
+        self.wait_for_metric(server, 'etude_serve_waiting{model="slow",version="1"}', 2)
         status, answer = server.post("/v2/models/slow/infer", json.loads(SLOW))
         self.assertEqual(status, 503)
         self.assertIn("model 'slow' has 2 requests in its queue, which is its limit (--queue)", answer["error"])
@@ -189,6 +195,13 @@ class FaultsTest(ServerTest):
             self.assertEqual(server.infer("checked", [[-1, 1, 1, 1]])[0], 400)
         self.check_alive(server)
         self.assertEqual(server.stop(), 0)
+
+    def test_no_client_counts_as_gone_while_it_waits(self):
+        server = self.start(self.models, "--access-log", "off")
+        for i in range(1500):
+            status, answer = server.infer("net", [[i, 2, 3, 4]])
+            self.assertEqual(status, 200, answer)
+        self.assertIsNone(server.metric("etude_serve_clients_gone_total"))
 
     def test_pipelined_requests(self):
         server = self.start()

@@ -205,7 +205,8 @@ class JoiningTest(ServerTest):
         server = self.start(self.models, "--batch", "8", "--delay", "100")
         server.wait_for("the results of function 'f' for a row depend on the other rows")
         for status, answer in self.ask_together(server, "centred", 4):
-            self.assertEqual((status, answer["outputs"][0]["data"]), (200, [0, 0, 0, 0]))
+            self.assertEqual(status, 200, answer)
+            self.assertEqual(answer["outputs"][0]["data"], [0, 0, 0, 0])
 
     def test_a_bad_request_fails_alone(self):
         server = self.start(self.models, "--batch", "8", "--delay", "300")

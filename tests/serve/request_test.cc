@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests as JSON and binary data: what is read, and what is refused with which text.
+// Requests as JSON and binary data: accepted bodies, and the text of each refusal.
 #include "serve/request.h"
 
 #include <cstdint>

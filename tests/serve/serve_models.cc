@@ -74,7 +74,7 @@ void save_dtypes(const std::string& folder) {
   saved::save(folder, {{"twice", f}});
 }
 
-// Runs for as many steps as its input says: for deadlines.
+// Runs as many steps as its input, for tests of deadlines.
 Tensor count_to(const Tensor& n) {
   return while_loop([n](const Tensor& i) { return i < n; }, [](const Tensor& i) { return i + 1; },
                     zeros({}, {.dtype = kInt64}));

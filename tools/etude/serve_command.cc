@@ -21,7 +21,8 @@ namespace fs = std::filesystem;
 // Becomes etude-serve.
 void serve(std::vector<std::string> arguments) {
   std::error_code ignored;
-  const fs::path program = fs::read_symlink("/proc/self/exe", ignored).parent_path() / "etude-serve";
+  const fs::path program =
+      fs::read_symlink("/proc/self/exe", ignored).parent_path() / "etude-serve";
   std::string path = program.string();
   std::vector<char*> argv = {path.data()};
   for (std::string& each : arguments) argv.push_back(each.data());

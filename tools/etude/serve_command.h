@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `etude serve`: starts the program etude-serve, which is installed beside etude. So etude needs no
+// `etude serve`: starts the program etude-serve, from the folder of etude. So etude needs no
 // library for networks.
 #pragma once
 
