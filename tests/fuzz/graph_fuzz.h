@@ -25,6 +25,7 @@
 #include "etude/ops.h"
 #include "etude/passes/place.h"
 #include "etude/plan/plan.h"
+#include "tests/devices/sim/sim_device.h"
 #include "tests/same_numbers.h"
 
 namespace etude::fuzz {
@@ -104,19 +105,34 @@ inline std::vector<Tensor> results_on(const Graph& graph, Device device) {
   return out;
 }
 
-// Aborts unless the graph can be placed on another device and its outputs have the same bits there,
-// or is refused by an Error that is no fault of the library.
+// Aborts unless the graph can be placed on cpu:1 and on sim:0, which runs calls after they have
+// returned, or is refused by an Error that is no fault of the library. A graph that runs at home
+// must run there, and its outputs must have the same bits.
 inline void check_devices(const Graph& graph) {
-  static const Device device = add_cpu_device();
+  static const Device devices[] = {add_cpu_device(), sim::device()};
+  bool runs = is_harmless(graph);
+  std::vector<Tensor> home;
   try {
-    verify(*internal::placed_graph(graph, device));
-    if (!is_harmless(graph)) return;
-    const std::vector<Tensor> home = results_on(graph, Device()), there = results_on(graph, device);
-    for (std::size_t i = 0; i < home.size(); ++i) {
-      if (!tests::same_numbers(home[i], there.at(i))) refuse("other bits on cpu:1", to_text(graph));
-    }
+    if (runs) home = results_on(graph, Device());
   } catch (const Error& error) {
     if (error.code() == ErrorCode::kInternal) refuse(error.what(), to_text(graph));
+    runs = false;
+  }
+  for (const Device device : devices) {
+    try {
+      verify(*internal::placed_graph(graph, device));
+      if (!runs) continue;
+      const std::vector<Tensor> there = results_on(graph, device);
+      for (std::size_t i = 0; i < home.size(); ++i) {
+        if (!tests::same_numbers(home[i], there.at(i))) {
+          refuse("other bits on " + device.to_string(), to_text(graph));
+        }
+      }
+    } catch (const Error& error) {
+      const bool is_fault =
+          runs ? error.code() != ErrorCode::kUnimplemented : error.code() == ErrorCode::kInternal;
+      if (is_fault) refuse(device.to_string() + ": " + error.what(), to_text(graph));
+    }
   }
 }
 
