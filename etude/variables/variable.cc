@@ -478,7 +478,7 @@ Tensor assign_now(const Variable& variable, const Tensor& x) {
 
 namespace {
 
-// What an assignment sets in a cell.
+// The members of a cell that an assignment sets.
 struct SavedContent {
   Tensor value;
   std::function<Tensor()> initialiser;

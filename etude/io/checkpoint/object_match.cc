@@ -99,7 +99,7 @@ std::vector<Restoration::Job> Restoration::find(const SavedGraph& graph, const T
     const Restore::Match here{id, object->life()};
     const auto [at, is_new] = found.matched.try_emplace(object->identity(), here);
     if (!is_new && at->second.holds()) {
-      found.taken.insert(id);  // two saved objects may be one live one; the first gave its values
+      found.taken.insert(id);  // two saved objects may be one live object; the first set its values
       continue;
     }
     at->second = here;

@@ -23,8 +23,7 @@ namespace {
 using etude::internal::TempFolder;
 using tests::expect_error;
 
-// Two functions of the program beside an object of each kind. The second one fails if it is told
-// to.
+// Two functions of the program and an object of each kind. The second function fails on request.
 struct RestoredKinds {
   Variable weight = Variable(1.0F);
   Tensor bias = Tensor(1.0F);

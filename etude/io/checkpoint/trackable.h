@@ -51,7 +51,7 @@ class Trackable {
   }
   // Adds the edge `name` to state that two functions save and restore by name. All other objects
   // are restored before `restore` runs. If a `restore` throws, the whole restore is undone: each
-  // `restore` that has run is called again with what `save` returned before it. throws: as above.
+  // `restore` that has run is called again with the earlier result of `save`. throws: as above.
   void track_state(const std::string& name, std::function<NamedTensors()> save,
                    std::function<void(NamedTensors)> restore, CallSite where = CallSite::here());
   // Redirects the edge `name` to another object, or adds the edge. The object takes the saved value
