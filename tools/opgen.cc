@@ -114,8 +114,9 @@ class Function {
     return out;
   }
   std::string definition() const {
-    return fmt::format("{} {}({}) {{\n  static constinit const etude::internal::NamedOp op(\"{}\");\n{}}}\n",
-                       result_type(), op_.name(), parameters(false), op_.name(), body());
+    return fmt::format(
+        "{} {}({}) {{\n  static constinit const etude::internal::NamedOp op(\"{}\");\n{}}}\n",
+        result_type(), op_.name(), parameters(false), op_.name(), body());
   }
   // The eager fast path: one or two operands and nothing else. A call of the others takes long
   // enough to be one more function away, and compilers of programs read them faster.

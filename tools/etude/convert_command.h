@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `etude convert`: saved functions as models of ONNX, and models as saved functions (etude/onnx/onnx.h).
+// `etude convert`: saved functions as models of ONNX, and models as saved functions
+// (etude/onnx/onnx.h).
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -13,8 +13,8 @@ namespace {
 
 using Objects = std::vector<const PreparedRestore*>;
 
-// Undoes runs, the last run first. Removes the undone objects from `done`; the others may keep their
-// saved state.
+// Undoes runs, the last run first. Removes the undone objects from `done`; the others may keep
+// their saved state.
 void undo_runs(Objects& done) noexcept {
   for (std::size_t i = done.size(); i > 0; --i) {
     const auto at = done.begin() + static_cast<std::ptrdiff_t>(i - 1);
