@@ -58,6 +58,8 @@ const Placement* caller_place() noexcept {
   return caller != nullptr ? caller->place : nullptr;
 }
 
+bool hides_scope() noexcept { return ambient().place == &hidden_place(); }
+
 InCallerPlace::InCallerPlace() noexcept : saved_(ambient().place) {
   if (hides_scope()) select(caller_place());
 }
@@ -65,8 +67,6 @@ InCallerPlace::InCallerPlace() noexcept : saved_(ambient().place) {
 InCallerPlace::~InCallerPlace() {
   if (saved_ != ambient().place) select(saved_);
 }
-
-bool hides_scope() noexcept { return ambient().place == &hidden_place(); }
 
 Device device_of(const Placement& place) {
   if (place.device) return *place.device;
