@@ -246,10 +246,10 @@ class Function {
     for (const OperandDef& d : op_.def().operands) {
       if (draws(d)) {
         out += fmt::format(
-            "  const OptionalArg drawn = etude::internal::located(op.name(), {2}, [&] {{ return "
+            "  const OptionalArg drawn = etude::internal::located(\"{3}\", {2}, [&] {{ return "
             "etude::internal::key_for(options.{0}, options.{1}); }});\n"
             "  const Arg {0}_arg(drawn, {2});\n",
-            d.name, kProbability, site());
+            d.name, kProbability, site(), op_.name());
       } else if (d.optional) {
         out += fmt::format("  const Arg {0}_arg(options.{0}, {1});\n", d.name, site());
       }

@@ -843,7 +843,7 @@ Tensor scaled_dot_product_attention(const Arg& q, const Arg& k, const Arg& v, co
   static constinit const etude::internal::NamedOp op("scaled_dot_product_attention");
   const Arg mask_arg(options.mask, q.where());
   const Arg bias_arg(options.bias, q.where());
-  const OptionalArg drawn = etude::internal::located(op.name(), q.where(), [&] { return etude::internal::key_for(options.key, options.dropout); });
+  const OptionalArg drawn = etude::internal::located("scaled_dot_product_attention", q.where(), [&] { return etude::internal::key_for(options.key, options.dropout); });
   const Arg key_arg(drawn, q.where());
   const Arg* const args[] = {&q, &k, &v, &mask_arg, &bias_arg, &key_arg};
   return etude::internal::only(etude::internal::call(op, args, {options.causal, options.scale, options.dropout}, q.where()));
