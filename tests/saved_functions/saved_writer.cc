@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Trains a model, and saves its functions to FOLDER; their results for later calls go to FILE.
+// Trains a model, and saves its functions to FOLDER; their results for later calls go to FILE. With
+// a third argument, the model is also saved there as a checkpoint.
 // Another process compares (saved_reader.cc).
 #include <cstdio>
 #include <exception>
@@ -27,7 +28,7 @@ Tensor train_step(Net& net, optim::Adam& adam, const Tensor& x, const Tensor& la
   return loss;
 }
 
-void write(const char* folder, const char* file) {
+void write(const char* folder, const char* file, const char* checkpoint) {
   set_seed(1);
   Net net;
   optim::Adam adam({.lr = 1e-2});
@@ -43,6 +44,7 @@ void write(const char* folder, const char* file) {
   saved::save(folder,
               {{"predict", saved::bind(predict, net)}, {"train", saved::bind(train, net, adam)}},
               {.signatures = {"predict"}});
+  if (checkpoint != nullptr) io::Checkpoint{{"net", net}}.write(checkpoint);
   io::NamedTensors values{{"x", x}, {"labels", labels}, {"scores", predict(net, x)}};
   set_seed(5);
   for (int i = 0; i < 3; ++i) {
@@ -58,10 +60,10 @@ void write(const char* folder, const char* file) {
 
 int main(int argc, char** argv) {
   try {
-    if (argc == 3) write(argv[1], argv[2]);
+    if (argc == 3 || argc == 4) write(argv[1], argv[2], argc == 4 ? argv[3] : nullptr);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;
   }
-  return argc == 3 ? 0 : 2;
+  return argc == 3 || argc == 4 ? 0 : 2;
 }

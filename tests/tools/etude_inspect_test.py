@@ -197,6 +197,20 @@ class InspectTest(Folder):
                          f"etude: '{file}' is a file of tensors, which has no functions. Leave --function and --input "
                          "out\n")
 
+    def test_checkpoints(self):
+        net, checkpoint = self.path("net"), self.path("checkpoint")
+        subprocess.run([WRITER, net, self.path("values.safetensors"), checkpoint], timeout=60, check=True)
+        told = self.etude("inspect", checkpoint)
+        self.assertIn("net/hidden/weight: float32[4,8]\n", told)
+        self.assertRegex(told, r"\n[0-9]+ tensors, [0-9]+ B\n")
+        self.assertIn("a checkpoint", self.page(checkpoint).text)
+        self.assertEqual(self.etude("diff", checkpoint, checkpoint), "")
+        told = self.etude("diff", checkpoint, net, status=1)
+        self.assertIn("  + adam/slots/count: int64[]\n", told)  # of the training function
+        self.assertNotIn("net/hidden/weight", told)  # the same values
+        pathlib.Path(checkpoint, "manifest.json").write_text("{", encoding="utf-8")
+        self.assertIn("manifest.json", self.etude("inspect", checkpoint, status=1))
+
     def test_a_page_has_a_limit(self):
         lines = "".join(f"  %{i} = exp(%{i - 1})\n" for i in range(2, 20_002))
         graph = f"graph long(x: float32[1]) -> (float32[1])\n  %1 = exp(x)\n{lines}  return %20001\n"
