@@ -98,20 +98,19 @@ namespace {
 Tensor make_with_buffer(const Type* type) {
   const int64_t bytes = type->bytes();
   ETUDE_CHECK(bytes >= 0, "a tensor of type {} needs sizes that are known", type->to_string());
-  Buffer* buffer = nullptr;
+  TensorRep* const rep = new_rep(type, 0);
+  Tensor out = TensorAccess::adopt(rep);  // it frees the rep if there is no memory for the buffer
   if (type->device().is_home()) {
-    buffer = allocate_buffer(bytes);
+    rep->buffer = allocate_buffer(bytes);
   } else {
     DeviceMemory* const memory = memory_of(type->device());
     ETUDE_REQUIRE_CODE(kNotFound, memory != nullptr,
                        "there is no device '{}' in this process. Its devices are: {}",
                        type->device().to_string(), device_list());
-    buffer = memory->allocate(bytes);
+    rep->buffer = memory->allocate(bytes);
   }
-  TensorRep* rep = new_rep(type, 0);
-  rep->buffer = buffer;
-  rep->data = buffer->data;
-  return TensorAccess::adopt(rep);
+  rep->data = rep->buffer->data;
+  return out;
 }
 
 }  // namespace

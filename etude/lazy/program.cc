@@ -272,7 +272,6 @@ void LazyPrograms::note_made(const Order& order, const Made& made, double second
 
 void LazyPrograms::make_in_background(const Order& order) noexcept {
   waiting_.fetch_sub(1);
-  lazy_this_thread();  // now, so that its first call is not recorded
   std::string warning;
   std::optional<Error> failure;
   try {
@@ -292,6 +291,7 @@ void LazyPrograms::make_alone(const Order& order, std::string& warning,
     if (order.generation != generation_) return;
   }
   try {
+    lazy_this_thread();  // now, so that its first call is not recorded
     const OutsideScope outside;
     if (make(order, warning)) return;
   } catch (const Error& error) {

@@ -7,6 +7,7 @@
 #include <map>
 #include <new>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -144,6 +145,30 @@ TEST(FailedAllocation, OfLibpngIsNamed) {
     ASSERT_LT(n, 1000);
   }
   EXPECT_GE(of_libpng, 1);
+}
+
+// A thread makes its state in its first call, which may be a scope.
+TEST(FailedAllocation, OfTheFirstCallOfAThreadIsThrown) {
+  const auto fails_at = [](long n) {
+    bool has_failed = false;
+    std::thread([&] {
+      FailureScope scope(What::kAllocation, n);
+      try {
+        static_cast<void>(init_scope([] { return ones({2}) + 1.0F; }));
+      } catch (const std::bad_alloc&) {
+        has_failed = true;
+      } catch (const Error& error) {
+        scope.end();
+        EXPECT_EQ(error.code(), ErrorCode::kResourceExhausted) << error.what();
+        has_failed = true;
+      }
+    }).join();
+    return has_failed;
+  };
+  fails_at(0);  // caches that a process fills once
+  long n = 1;
+  while (fails_at(n)) ASSERT_LT(++n, 1000);
+  EXPECT_GT(n, 1);
 }
 
 TEST(AllocationFailures, AnErrorAndTheStateAsBefore) {

@@ -5,6 +5,8 @@
 #include <new>
 #include <vector>
 
+#include <pthread.h>
+
 #include "etude/base/check.h"
 #include "etude/base/internal/fork_lock.h"
 #include "etude/core/buffer.h"
@@ -128,17 +130,23 @@ void detach(ThreadMemory& mine) noexcept {
   threads.spare.push_back(&mine);  // does not throw: attach() made room
 }
 
-// Returns the lists at the end of the thread. Other thread-local objects may be destroyed later,
-// and static objects are; memory that they free goes to the shared lists of ended threads.
-struct ThreadEnd {
-  bool is_armed = false;
-  ~ThreadEnd() {
-    thread_ended = true;
-    if (thread_memory != nullptr) detach(*thread_memory);
-    thread_memory = nullptr;
-  }
-};
-thread_local ThreadEnd thread_end;
+// Returns the lists at the end of a thread. Other objects of the thread may be destroyed later, and
+// static objects are; memory that they free goes to the shared lists of ended threads.
+void end_thread(void* memory) noexcept {
+  thread_ended = true;
+  thread_memory = nullptr;
+  detach(*static_cast<ThreadMemory*>(memory));
+}
+
+// A key of the threads library. To register the destructor of a thread-local variable glibc needs
+// memory, and ends the process where there is none. Below 0: the process has no key left.
+int key_of_ends() noexcept {
+  static const int made = [] {
+    pthread_key_t key = 0;
+    return pthread_key_create(&key, end_thread) == 0 ? static_cast<int>(key) : -1;
+  }();
+  return made;
+}
 
 // Null without memory.
 ThreadMemory* attach() noexcept {
@@ -146,17 +154,18 @@ ThreadMemory* attach() noexcept {
   try {
     prepare_allocator_for_forks();
     Threads& threads = Threads::instance();
+    const int key = key_of_ends();
     const std::lock_guard lock(threads.mutex);
     threads.active.reserve(threads.active.size() + 1);
     threads.spare.reserve(threads.active.size() + 1);
     if (threads.spare.empty()) threads.spare.push_back(new ThreadMemory);
     mine = threads.spare.back();
+    if (key < 0 || pthread_setspecific(static_cast<pthread_key_t>(key), mine) != 0) return nullptr;
     threads.active.push_back(mine);
     threads.spare.pop_back();
   } catch (const std::bad_alloc&) {
     return nullptr;
   }
-  thread_end.is_armed = true;  // the first use makes the object, and so registers its destructor
   return thread_memory = mine;
 }
 
@@ -210,9 +219,12 @@ int64_t admit(ThreadMemory& mine, int64_t bytes) {
 }
 
 void trim_shared() noexcept {
-  BlockSpans::instance().trim();
-  LargePool::for_blocks().trim(0);
-  LargePool::for_buffers().trim(0);
+  try {
+    BlockSpans::instance().trim();
+    LargePool::for_blocks().trim(0);
+    LargePool::for_buffers().trim(0);
+  } catch (const std::bad_alloc&) {  // of a pool that is not made yet, and so is empty
+  }
 }
 
 void* take_slowly(ThreadMemory& mine, std::size_t bytes, std::size_t counted) {

@@ -6,6 +6,7 @@
 #include <exception>
 #include <fstream>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <sstream>
 #include <string_view>
@@ -79,13 +80,13 @@ std::optional<int64_t> read_number(const std::string& path) {
 std::vector<int> cpus_of_main_thread() {
   std::vector<int> cpus;
   for (int most = CPU_SETSIZE; most <= 1 << 16; most *= 4) {  // machines with more than 1024 CPUs
-    cpu_set_t* set = CPU_ALLOC(most);
+    const auto free = [](cpu_set_t* set) { CPU_FREE(set); };
+    const std::unique_ptr<cpu_set_t, decltype(free)> set(CPU_ALLOC(most), free);
     const size_t bytes = CPU_ALLOC_SIZE(most);
-    const bool known = set != nullptr && sched_getaffinity(getpid(), bytes, set) == 0;
+    const bool known = set != nullptr && sched_getaffinity(getpid(), bytes, set.get()) == 0;
     for (int cpu = 0; known && cpu < most; ++cpu) {
-      if (CPU_ISSET_S(cpu, bytes, set)) cpus.push_back(cpu);
+      if (CPU_ISSET_S(cpu, bytes, set.get())) cpus.push_back(cpu);
     }
-    CPU_FREE(set);
     if (known) break;
   }
   if (cpus.empty()) cpus.push_back(0);
