@@ -18,7 +18,7 @@ struct TensorMetadata {
   DType dtype = kFloat32;
   std::vector<int64_t> shape;  // -1: any size
   bool fixed_rank = true;      // all graphs of the function have this rank
-  bool is_known = true;  // false for outputs of a graph for all sizes: `shape` is empty
+  bool is_known = true;        // false for outputs of a graph for all sizes: `shape` is empty
 };
 
 struct ModelMetadata {

@@ -240,6 +240,13 @@ class DrainTest(ServerTest):
         self.assertEqual(server.stop(), 0)
         server.wait_for("all requests are answered")
 
+    def test_etude_without_its_server(self):
+        alone = os.path.join(self.folder.name, "etude")
+        shutil.copy(ETUDE, alone)
+        done = subprocess.run([alone, "serve", self.models], capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(f"etude: serve: the program {alone}-serve cannot be run: No such file or directory", done.stderr)
+
     def test_etude_starts_the_server(self):
         server = self.start(self.models, program=(ETUDE, "serve"))
         self.assertEqual(server.get("/v2/models/net/ready")[0], 200)
