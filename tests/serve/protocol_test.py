@@ -151,12 +151,6 @@ class SecurityTest(ServerTest):
             self.assertIn("needs the header 'Authorization: Bearer TOKEN'", body.decode())
         self.assertEqual(server.ask("GET", "/v2/models/net", headers={"Authorization": "Bearer secret"})[0], 200)
 
-    def certificate(self, name):
-        key, cert = (os.path.join(self.folder.name, name + end) for end in (".key", ".pem"))
-        subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-keyout", key, "-out", cert, "-subj",
-                        "/CN=" + name, "-addext", "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True, timeout=60)
-        return key, cert
-
     def test_mutual_tls(self):
         if not shutil.which("openssl"):
             self.skipTest("the program openssl is not installed")
