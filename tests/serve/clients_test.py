@@ -11,6 +11,7 @@ if not os.path.exists(python):
 if os.path.realpath(sys.prefix) != os.path.realpath(venv):
     os.execv(python, [python, *sys.argv])
 
+import shutil  # noqa: E402
 import threading  # noqa: E402
 import time  # noqa: E402
 import unittest  # noqa: E402
@@ -195,6 +196,56 @@ class GrpcTest(ClientTests, ServerTest):
         got = np.frombuffer(answer.raw_output_contents[0], np.float32)
         wanted = self.infer("net", {"x": np.array([[1, 2, 3, 4]], np.float32)}).as_numpy("output")[0]
         np.testing.assert_array_equal(got, wanted)
+
+
+class GrpcSecurityTest(ServerTest):
+    """The options of access and of limits, over gRPC."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        import tritonclient.grpc as triton_grpc
+        cls.triton = triton_grpc
+
+    def start_grpc(self, *args):
+        try:
+            return self.start(self.models, "--grpc-port", "0", *args)
+        except RuntimeError as error:
+            if "was built without gRPC" not in str(error):
+                raise
+            self.skipTest("etude-serve was built without gRPC")
+
+    def test_token(self):
+        server = self.start_grpc("--token", "secret")
+        with self.triton.InferenceServerClient(f"127.0.0.1:{server.grpc_port}") as client:
+            self.assertTrue(client.is_server_live())
+            for headers in (None, {"authorization": "Bearer secreT"}):
+                with self.assertRaisesRegex(InferenceServerException, "needs the metadata 'authorization: Bearer TOKEN'"):
+                    client.get_model_metadata("net", headers=headers)
+            self.assertEqual(client.get_model_metadata("net", headers={"authorization": "Bearer secret"}).name, "net")
+
+    def test_messages_are_limited(self):
+        server = self.start_grpc("--body-limit", "1")
+        with self.triton.InferenceServerClient(f"127.0.0.1:{server.grpc_port}") as client:
+            x = self.triton.InferInput("x", [100000, 4], "FP32")
+            x.set_data_from_numpy(np.ones((100000, 4), np.float32))
+            with self.assertRaisesRegex(InferenceServerException, "larger than max"):
+                client.infer("net", [x])
+
+    def test_mutual_tls(self):
+        if not shutil.which("openssl"):
+            self.skipTest("the program openssl is not installed")
+        key, cert = self.certificate("server")
+        client_key, client_cert = self.certificate("client")
+        server = self.start_grpc("--tls-cert", cert, "--tls-key", key, "--tls-client-ca", client_cert)
+        address = f"127.0.0.1:{server.grpc_port}"
+        with self.triton.InferenceServerClient(address, ssl=True, root_certificates=cert) as client:
+            with self.assertRaises(InferenceServerException):
+                client.get_model_metadata("net", client_timeout=20)
+        with self.triton.InferenceServerClient(address, ssl=True, root_certificates=cert, private_key=client_key,
+                                               certificate_chain=client_cert) as client:
+            self.assertEqual(client.get_model_metadata("net", client_timeout=20).name, "net")
+        self.assertEqual(server.stop(), 0)
 
 
 if __name__ == "__main__":

@@ -151,12 +151,6 @@ class SecurityTest(ServerTest):
             self.assertIn("needs the header 'Authorization: Bearer TOKEN'", body.decode())
         self.assertEqual(server.ask("GET", "/v2/models/net", headers={"Authorization": "Bearer secret"})[0], 200)
 
-    def certificate(self, name):
-        key, cert = (os.path.join(self.folder.name, name + end) for end in (".key", ".pem"))
-        subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-keyout", key, "-out", cert, "-subj",
-                        "/CN=" + name, "-addext", "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True, timeout=60)
-        return key, cert
-
     def test_mutual_tls(self):
         if not shutil.which("openssl"):
             self.skipTest("the program openssl is not installed")
@@ -239,6 +233,13 @@ class DrainTest(ServerTest):
         self.assertEqual(answers[0][1]["outputs"][0]["data"], [2000000])
         self.assertEqual(server.stop(), 0)
         server.wait_for("all requests are answered")
+
+    def test_etude_without_its_server(self):
+        alone = os.path.join(self.folder.name, "etude")
+        shutil.copy(ETUDE, alone)
+        done = subprocess.run([alone, "serve", self.models], capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(f"etude: serve: the program {alone}-serve cannot be run: No such file or directory", done.stderr)
 
     def test_etude_starts_the_server(self):
         server = self.start(self.models, program=(ETUDE, "serve"))

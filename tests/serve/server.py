@@ -125,3 +125,10 @@ class ServerTest(unittest.TestCase):
         done = subprocess.run([PROGRAM, *args], capture_output=True, text=True, timeout=60, check=False)
         self.assertNotEqual(done.returncode, 0)
         return done.stderr
+
+    def certificate(self, name):
+        """The files of a key and of a certificate for 127.0.0.1, which signs itself."""
+        key, cert = (os.path.join(self.folder.name, name + end) for end in (".key", ".pem"))
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-keyout", key, "-out", cert, "-subj",
+                        "/CN=" + name, "-addext", "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True, timeout=60)
+        return key, cert
