@@ -144,7 +144,7 @@ function(etude_link_loader records)
   if(ETUDE_SANITIZE OR SKBUILD)
     return()  # with sanitizers several sources of io are one object; the package for Python has libetude
   endif()
-  set(files "safetensors|safetensors_format|npy|dense_copy|trackable|object_graph|object_match")
+  set(files "safetensors|safetensors_format|npy|dense_copy|trackable|object_graph|object_match|prepared_restore")
   set(others "parts_operators|dump|diff|line_diff|png_bytes|gradient_check|plan_layout|math_reference")
   set(objects "$<FILTER:${records},EXCLUDE,/(${others})[.]cc>")
   set(tensor_files "$<FILTER:$<TARGET_OBJECTS:etude_io>,INCLUDE,/(${files})[.]cc>")
