@@ -6,6 +6,7 @@
 // device or recorded calls run before, and the lock is taken for the result.
 #pragma once
 
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -79,8 +80,13 @@ struct VariableCell : std::enable_shared_from_this<VariableCell> {
     if (!is_unrun(cell.value)) return;
     PendingMark& mark = *pending_mark(cell.value);
     if (!mark.has_failed()) return;
-    const Tensor before = mark.take_before();
-    if (before.has_value()) cell.value = with_type(before, before.type());
+    Tensor before = mark.take_before();
+    if (!before.has_value()) return;
+    try {
+      before = with_type(before, before.type());
+    } catch (const std::exception&) {  // no memory for a new identity
+    }
+    cell.value = std::move(before);
   }
 
   // The value. Runs the initialiser if there is none yet, so the caller must not hold the lock.

@@ -380,6 +380,12 @@ Tensor dilated(const Tensor& x, const Tensor& filter, const Attrs& attrs) {
                 "operand 'x' has shape {} and operand 'filter' has shape {}, but must be [height, "
                 "width, {}]",
                 xs.to_string(), fs.to_string(), xs[3]);
+  constexpr int64_t kMost = 1 << 14;  // each element of the filter becomes several calls
+  ETUDE_REQUIRE(
+      fs[0] <= kMost / fs[1],
+      "operand 'filter' has shape {}: {} x {} elements for each channel, but must have at "
+      "most {}. Apply several smaller filters one after the other",
+      fs.to_string(), fs[0], fs[1], kMost);
   const Window2d window = resolve_window(attrs, xs, {fs[0], fs[1]}, pair_attr(attrs, "strides"));
   constexpr double kLowest = -std::numeric_limits<double>::infinity();
   const Tensor padded =
@@ -427,7 +433,9 @@ OpDef morphology(std::string_view name, std::string_view doc, LowerRule lower) {
       .lower = lower,
       .samples = {.calls = {{{"[1,7,7,5]", "[3,3,5]"}, same}, {{"[1,5,6,1]", "[2,1,1]"}, wide}}},
       .errors = {{{"float32[4,4,2]", "float32[2,2,2]"}, "but must be [n, height, width, channels]"},
-                 {{"float32[1,4,4,2]", "float32[2,2,3]"}, "but must be [height, width, 2]"}},
+                 {{"float32[1,4,4,2]", "float32[2,2,3]"}, "but must be [height, width, 2]"},
+                 {{"float32[1,2,2,1]", "float32[3,5462,1]"},
+                  "3 x 5462 elements for each channel, but must have at most 16384"}},
   };
 }
 
