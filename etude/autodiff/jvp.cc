@@ -6,6 +6,7 @@
 #include "etude/autodiff/derive.h"
 #include "etude/base/check.h"
 #include "etude/core/call/builtin.h"
+#include "etude/core/call/located.h"
 #include "etude/core/internal/mode.h"
 #include "etude/core/op/slices.h"
 
@@ -71,8 +72,12 @@ Values JvpContext::execute(const Op& op, Operands in, const Attrs& attrs, CallSi
   // The rule reads operands after the call, so none of them may be overwritten.
   Values out = parent_->execute(op, in.without_expiring(), attrs, where);
   if (!op.def().no_derivative.empty()) return out;
-  ETUDE_REQUIRE_CODE(kUnimplemented, internal::has_jvp(op),
-                     "has no derivative, but a tangent must pass through it");
+  ETUDE_REQUIRE_CODE(
+      kUnimplemented, internal::has_jvp(op),
+      "has no derivative, but a tangent must pass through its {}",
+      internal::operand_text(
+          op, static_cast<std::size_t>(std::ranges::find_if(tangents, &Tensor::has_value) -
+                                       tangents.begin())));
   const OperandList ys{std::span<const Tensor>(out.data(), out.size())};
   const ContextScope scope(*parent_, where);
   Values moved = internal::run_jvp(op, {in, ys.view(), ts.view(), attrs});

@@ -131,6 +131,82 @@ TEST(ScalarCosts, FieldsElementsAndMapEntries) {
       1, 0);
 }
 
+// A graph: its vertices hold their values and the numbers of their neighbours.
+struct Vertex {
+  Number value;
+  std::vector<std::size_t> next;
+};
+
+// spec: D89.b
+TEST(ScalarCosts, VerticesOfGraphs) {
+  const auto ring = [](std::size_t n, internal::ScalarTape<double>& tape) {
+    std::vector<Vertex> graph;
+    for (std::size_t i = 0; i < n; ++i) {
+      graph.push_back({Number::input(1.0, tape), {(i + 1) % n, (7 * i + 3) % n}});
+    }
+    return graph;
+  };
+  expect_linear(
+      ring,
+      [](auto& graph) {
+        Number sum = 0;
+        for (const Vertex& v : graph) {
+          for (const std::size_t k : v.next) sum += v.value * graph[k].value;
+        }
+      },
+      2, 0);
+  // A walk along edges costs the vertices on its way, however large the graph is.
+  for (const std::size_t n : {1000UL, 100000UL}) {
+    const Cost walk = recorded(n, ring, [](auto& graph) {
+      Number sum = 0;
+      for (std::size_t i = 0, steps = 0; steps < 100; ++steps, i = graph[i].next[1]) {
+        sum += graph[i].value * graph[i].value;
+      }
+    });
+    EXPECT_LE(walk.calls, 104U) << n;
+    EXPECT_LE(walk.slots, 4U) << n;
+  }
+}
+
+template <class T>
+struct Plane {
+  std::vector<T> w;
+  T b;
+};
+
+// spec: D2.c
+TEST(ScalarCosts, MovingAllocatesNothing) {
+  double x = 3;
+  using Line = Plane<double>;
+  Line line{{1, 2}, 3};
+  std::vector<Line> lines(10, Line{Doubles(1000, 1.0), 1});
+  tangent_t<Line> by = zero_tangent(line);
+  get<&Line::w>(by) = {10, 20};
+  get<&Line::b>(by) = 1;
+  const auto ones = gradient(
+      [](const auto& all) {
+        std::decay_t<decltype(all[0].b)> sum = 0;
+        for (const auto& one : all) {
+          sum += one.b;
+          for (const auto& v : one.w) sum += v;
+        }
+        return sum;
+      },
+      lines);
+  const double* at = line.w.data();
+  const std::size_t before = allocations;
+  move(x, 2.0);
+  move(line, by);
+  move(lines, ones);
+  EXPECT_EQ(allocations, before);
+  EXPECT_EQ(line.w.data(), at);
+  EXPECT_EQ(x, 5);
+  EXPECT_EQ(line.w, (Doubles{11, 22}));
+  EXPECT_EQ(line.b, 4);
+  EXPECT_EQ(lines[9].w, Doubles(1000, 2.0));
+  EXPECT_EQ(lines[9].b, 2);
+}
+
 // spec: D88.b, D39
 TEST(ScalarCosts, GoingBackAllocatesItsResultOnly) {
   const auto sum = [](const auto& v) {

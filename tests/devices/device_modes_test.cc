@@ -55,6 +55,7 @@ TEST(DeviceModes, AVariableKeepsItsDevice) {
   EXPECT_EQ(away.read().to_vector<float>(), (Floats{5, 6}));
 }
 
+// spec: IS-04.b
 TEST(DeviceModes, InitScopeRunsOnTheDeviceOfTheCaller) {
   std::vector<Device> seen;
   const auto look = [&] {

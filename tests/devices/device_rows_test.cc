@@ -81,7 +81,7 @@ TEST_P(DeviceRows, OperandsAreCopiedAndStay) {
   EXPECT_EQ(memory_stats(device()).live_bytes, before);  // no copy outlives its call
 }
 
-// spec: DV-03
+// spec: DV-03, T18.a
 TEST_P(DeviceRows, CopiesAreDifferentiable) {
   const Tensor home = {1.0, 2.0}, away = there(home);
   const auto to_there = [&](const Tensor& x) { return sum(there(x)); };
@@ -368,6 +368,7 @@ TEST_P(DeviceRows, AStagedCallInsideATraceFollowsAVariable) {
 }
 
 // Two devices are the same error for recorded calls and for examples of a vmap.
+// spec: Z2.a
 TEST_P(DeviceRows, TwoDevicesAreAnErrorInALazyScopeAndInAVmap) {
   const Tensor x = {{1.0, 2.0}, {3.0, 4.0}}, y = there(x);
   const auto mixed = vmap([](const Tensor& a, const Tensor& b) { return a + b; });
@@ -375,8 +376,11 @@ TEST_P(DeviceRows, TwoDevicesAreAnErrorInALazyScopeAndInAVmap) {
     std::optional<LazyScope> lazy;
     if (is_lazy) lazy.emplace();
     const Tensor here = x * 2.0;
+    const std::string line = "device_rows_test.cc:" + std::to_string(__LINE__ + 1);
     expect_error([&] { here + y; }, ErrorCode::kInvalidArgument,
-                 {"is on cpu:0", " is on " + name(), "no DeviceScope selects one"});
+                 {"add: operand 'x1'", " is on cpu:0 and operand 'x2'", " is on " + name(),
+                  "no DeviceScope selects one", line});
+    EXPECT_EQ(is_pending(here), is_lazy);  // the call itself failed, and ran nothing
     expect_error([&] { mixed(here, y); }, ErrorCode::kInvalidArgument,
                  {"is on cpu:0", " is on " + name(), "no DeviceScope selects one"});
   }

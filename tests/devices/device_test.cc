@@ -45,7 +45,7 @@ TEST(Device, TheListHasFullNamesOfAllDevices) {
   EXPECT_EQ(list_devices(), all);
 }
 
-// spec: DV-02
+// spec: DV-02, Z2.c
 TEST(Device, ACopyIsOnItsDevice) {
   const Device other = second();
   const Tensor x = {1.0, 2.0};

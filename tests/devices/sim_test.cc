@@ -60,6 +60,41 @@ TEST(SimDevice, CallsReturnBeforeTheyHaveRun) {
   EXPECT_EQ(y.to("cpu:0").to_vector<float>(), (Floats{2, 1048578}));
 }
 
+// A queued call does not see later writes to its operands.
+// spec: V52.b
+TEST(SimDevice, QueuedWorkHoldsItsOperands) {
+  const auto staged = function([](const Tensor& t) { return cumulative_sum(t * 2.0); });
+  const Tensor x = Tensor({1.0, 2.0, 3.0}).to(device());
+  staged(x);  // the trace
+  Tensor a = x + 0.0, b = x + 0.0, c = x + 0.0, d = x + 0.0, e = x + 0.0;
+  Tensor from_a, from_b, from_c, from_d, from_e;
+  {
+    const sim::Hold hold(device());
+    from_a = a * 2.0;
+    a += 10.0;  // in place
+    from_b = b * 2.0;
+    b.at(0) = 7.0;
+    from_c = c * 2.0;
+    c.reset();  // the last handle; its memory is taken by the next call
+    const Tensor other = x * 100.0;
+    from_d = staged(d);
+    d -= 1.0;
+    const Variable v(e, {.name = "v"});
+    from_e = v * 2.0;
+    v.assign_add(5.0);
+    e = v.read();
+    EXPECT_GT(sim::queue_of(device()).pending(), 10);  // nothing has waited
+  }
+  for (const Tensor& y : {from_a, from_b, from_c, from_e}) {
+    EXPECT_EQ(y.to_vector<float>(), (Floats{2, 4, 6}));
+  }
+  EXPECT_EQ(from_d.to_vector<float>(), (Floats{2, 6, 12}));
+  EXPECT_EQ(a.to_vector<float>(), (Floats{11, 12, 13}));
+  EXPECT_EQ(b.to_vector<float>(), (Floats{7, 2, 3}));
+  EXPECT_EQ(d.to_vector<float>(), (Floats{0, 1, 2}));
+  EXPECT_EQ(e.to_vector<float>(), (Floats{6, 7, 8}));
+}
+
 // spec: DV-10
 TEST(SimDevice, MemoryIsReusedInTheOrderOfTheQueue) {
   const Tensor x = Tensor({1.0, 2.0, 3.0}).to(device());

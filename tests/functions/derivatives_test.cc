@@ -3,6 +3,8 @@
 #include <cmath>
 #include <span>
 #include <tuple>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -85,6 +87,33 @@ TEST(StagedDerivatives, OfVariablesThatABodyCaptures) {
     EXPECT_EQ(slopes(g, 5), (Floats{20, 4, 20}));
     EXPECT_EQ(slopes(g, -5), (Floats{10, -2, 5}));
   }
+}
+
+// spec: D68.c
+TEST(StagedDerivatives, OfVariants) {
+  using Held = std::variant<Tensor, std::pair<Tensor, Tensor>>;
+  const auto f = [](const Held& held, const Tensor& x) {
+    if (held.index() == 0) return x * std::get<0>(held);
+    return x * std::get<1>(held).first * std::get<1>(held).second;
+  };
+  const auto staged = function(f);
+  const auto slopes =
+      function([&](const Held& held, const Tensor& x) { return gradient(f, held, x); });
+  const Tensor x(2.0F);
+  const Held one(Tensor(10.0F)), two(std::pair(Tensor(4.0F), Tensor(5.0F)));
+  for (int i = 0; i < 2; ++i) {
+    for (const bool is_outside : {false, true}) {
+      const auto [by_one, dx] = is_outside ? gradient(staged, one, x) : slopes(one, x);
+      EXPECT_EQ(std::get<0>(by_one).item<float>(), 2);
+      EXPECT_EQ(dx.item<float>(), 10);
+      const auto [by_two, dy] = is_outside ? gradient(staged, two, x) : slopes(two, x);
+      EXPECT_EQ(std::get<1>(by_two).first.item<float>(), 10);
+      EXPECT_EQ(std::get<1>(by_two).second.item<float>(), 8);
+      EXPECT_EQ(dy.item<float>(), 20);
+    }
+  }
+  EXPECT_EQ(staged.trace_count(), 2u);  // one for each alternative
+  EXPECT_EQ(slopes.trace_count(), 2u);
 }
 
 // spec: FB-01.a, FB-01.b

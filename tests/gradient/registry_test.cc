@@ -3,10 +3,13 @@
 #include "etude/core/op/registry.h"
 
 #include <atomic>
+#include <string>
 #include <thread>
+#include <tuple>
 
 #include "etude/autodiff/gradient.h"
 #include "etude/autodiff/gradient_check.h"
+#include "etude/autodiff/jvp.h"
 #include "etude/core/call/builtin.h"
 #include "etude/core/internal/call.h"
 #include "etude/ops.h"
@@ -60,8 +63,9 @@ TEST(Registry, MissingRulesFailWhenNeeded) {  // spec: CG-02.c, TP-23.a, TP-23.b
   tape.stop();
   expect_values(tape.gradient(x * 1.0 + x, x, {.unconnected = Unconnected::kZero}), {0});
   expect_error([&] { tape.gradient(y, x); }, ErrorCode::kUnimplemented,
-               {"gradient of test_ruleless", "has no derivative", "`no_derivative`, which marks it",
-                "registry_test.cc"});
+               {"gradient of test_ruleless", "has no derivative",
+                "a gradient must flow through its operand 'x1'. Use stop_gradient",
+                "`no_derivative`, which marks it", "registry_test.cc"});
   EXPECT_FALSE(tape.gradient(z, x).has_value());
   expect_values(tape.gradient(std::vector{z, x}, x), {1});
 }
@@ -92,6 +96,95 @@ TEST(Registry, RulesSeeTheirOwnCall) {  // spec: CG-01, CG-07.a, TP-22.a, TP-23.
   expect_values(tape.gradient(b, w), {50});
   expect_error([&] { tape.gradient(bad, x); }, ErrorCode::kInvalidArgument,
                {"gradient of test_failing", "3 cotangents for 2 operands"});
+}
+
+// Of two operands, the error names the first that a derivative reaches.
+TEST(Registry, AMissingRuleNamesTheOperand) {  // spec: G1.b
+  static const Op& op = Registry::global().define(record("test_two_operands"));
+  const auto f = [](const Tensor& a, const Tensor& b) {
+    const OperandList in({&a, &b});
+    return sum(execute(op, in.view(), op.default_attrs(), CallSite::here())[0]);
+  };
+  const Tensor a = 2.0, b = 3.0;
+  const auto by_second = [&](const Tensor& x) { return f(a, x * x); };
+  const auto by_both = [&](const Tensor& x) { return f(x, x); };
+  const std::string text =
+      "gradient of test_two_operands: has no derivative, but a gradient must flow through its ";
+  expect_error([&] { gradient(by_second, b); }, ErrorCode::kUnimplemented,
+               {text + "operand 'x2'", "registry_test.cc"});
+  expect_error([&] { gradient(by_both, b); }, ErrorCode::kUnimplemented,
+               {text + "operand 'x1'", "registry_test.cc"});
+  expect_error([&] { jvp(by_second, std::tuple(b), std::tuple(a)); }, ErrorCode::kUnimplemented,
+               {"test_two_operands: has no derivative, but a tangent must pass through its operand "
+                "'x2'",
+                "registry_test.cc"});
+}
+
+// A derivative of a staged function is built once for each order, also while a persistent tape
+// outside records the calls.
+TEST(Registry, DerivativesOfAFunctionAreBuiltOnce) {  // spec: FB-09.b, FB-09.c
+  static std::atomic<int> runs = 0;
+  OpDef def = record("test_counted");  // its rule is that for x^3 / 3
+  def.vjp = [](const VjpCall& call) {
+    ++runs;
+    Values out(call.in.size());
+    out[0] = call.ct() * call.in[0] * call.in[0];
+    return out;
+  };
+  static const Op& op = Registry::global().define(def);
+  const auto f = function([](const Tensor& x) { return run(op, x) * 2.0; });
+  const Tensor x = 3.0;
+  {
+    GradientTape outside({.persistent = true});
+    outside.watch(x);
+    int first = 0;
+    for (int i = 0; i < 5; ++i) {
+      const Tensor y = f(x);
+      expect_values(outside.gradient(y, x), {18});
+      if (i == 0) first = runs;
+      EXPECT_EQ(runs, first) << i;
+    }
+    EXPECT_GT(first, 0);
+  }
+  const auto slope = [&](const Tensor& t) { return gradient(f, t); };
+  expect_values(gradient(slope, x), {12});
+  const int both = runs;  // the second order has a graph of its own
+  for (int i = 0; i < 3; ++i) {
+    expect_values(slope(x), {18});
+    expect_values(gradient(slope, x), {12});
+  }
+  EXPECT_EQ(runs, both);
+  EXPECT_EQ(f.trace_count(), 1u);
+}
+
+// Without a tape no derivative of the graph is built.
+TEST(Registry, WithoutATapeThereIsThePlainGraphAlone) {  // spec: FB-01.c
+  static std::atomic<int> runs = 0;
+  OpDef def = record("test_built_when_needed");
+  def.vjp = [](const VjpCall& call) {
+    ++runs;
+    Values out(call.in.size());
+    out[0] = call.ct();
+    return out;
+  };
+  static const Op& op = Registry::global().define(def);
+  const auto f = function([](const Tensor& x) { return run(op, x); });
+  Tensor x = 3.0;
+  for (int i = 0; i < 3; ++i) expect_values(f(x), {3});
+  {
+    GradientTape tape;  // watches another tensor
+    const Tensor other = 1.0;
+    tape.watch(other);
+    expect_values(f(x), {3});
+  }
+  EXPECT_EQ(runs, 0);
+  GradientTape tape;
+  tape.watch(x);
+  const Tensor y = f(x);
+  const int built = runs;  // by the first call under a tape that watches an operand
+  EXPECT_GT(built, 0);
+  expect_values(tape.gradient(y, x), {1});
+  EXPECT_EQ(runs, built);
 }
 
 TEST(Registry, UnwatchedOperandsCostNothing) {  // spec: CG-12

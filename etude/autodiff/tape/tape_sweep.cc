@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The backward sweep of a tape, and explanations of gradients that are absent.
 #include <algorithm>
+#include <bit>
 
 #include "etude/autodiff/derive.h"
 #include "etude/autodiff/internal/custom_rule.h"
@@ -9,6 +10,7 @@
 #include "etude/base/check.h"
 #include "etude/base/permanent.h"
 #include "etude/core/call/builtin.h"
+#include "etude/core/call/located.h"
 #include "etude/core/internal/mode.h"
 #include "etude/core/op/registry.h"
 #include "etude/device/cpu/float_mode.h"
@@ -45,6 +47,11 @@ bool is_recorded() {
   return false;
 }
 
+// The index of the first operand whose cotangent is wanted. Bit 63 is for all operands from 63 on.
+std::size_t first_wanted(uint64_t wanted) {
+  return static_cast<std::size_t>(std::countr_zero(wanted));
+}
+
 // The initial term of a sum, as a new value. A sum that a loop carries is a new value in each step,
 // so that the cotangents of `g` from the sum and from its other readers arrive in the order of
 // these calls.
@@ -68,9 +75,10 @@ Values Tape::run_rule(const Record& record, std::span<const Tensor> cotangents, 
     if (!record.op->def().no_derivative.empty()) return Values(record.inputs);
     ETUDE_REQUIRE_CODE(
         kUnimplemented, internal::has_vjp(*record.op),
-        "has no derivative, but a gradient must flow through it. Use stop_gradient, or "
+        "has no derivative, but a gradient must flow through its {}. Use stop_gradient, or "
         "custom_gradient with a rule of your own. A record of your own takes a rule as `vjp`, or a "
-        "reason as `no_derivative`, which marks it as not differentiable");
+        "reason as `no_derivative`, which marks it as not differentiable",
+        internal::operand_text(*record.op, first_wanted(record.wanted)));
     // A persistent tape that records the calls of rules may move its entries meanwhile.
     InlineVector<Tensor, 6> held;
     InlineVector<const Tensor*, 6> list;

@@ -10,6 +10,7 @@
 #include "etude/core/call/call_scope.h"
 #include "etude/core/context/ambient.h"
 #include "etude/core/context/caller_place.h"
+#include "etude/core/context/placement.h"
 #include "etude/core/internal/device_table.h"
 #include "etude/core/internal/mode.h"
 
