@@ -882,13 +882,13 @@ class VariableSpec(TensorSpec):
     """The type of any Variable of this dtype and shape."""
 
 def abs(x: ArrayLike, /) -> Tensor:
-    """Absolute value of x, a real tensor; the smallest integer of a signed dtype wraps. Its gradient at 0 is 0."""
+    """Absolute value of x, a real tensor. The smallest integer of a signed dtype wraps. The gradient at 0 is 0."""
 
 def acos(x: ArrayLike, /) -> Tensor:
     """The angle between 0 and pi whose cosine is x."""
 
 def acosh(x: ArrayLike, /) -> Tensor:
-    """The number, not negative, whose hyperbolic cosine is x."""
+    """The number, at least 0, whose hyperbolic cosine is x."""
 
 def add(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
     """Sum of x1 and x2, element by element with broadcasting."""
@@ -897,16 +897,16 @@ def add_cpu_device(*, memory_limit_bytes: int = 0) -> Device:
     """Adds a CPU device with memory and a limit of its own; it stays for the life of the process."""
 
 def all(x: ArrayLike, /, *, axis: int | Sequence[int] | None = None, keepdims: builtins.bool = False) -> Tensor:
-    """Whether all elements along the given axes are true (not zero); true of none."""
+    """Whether all elements along the given axes are true (not zero). The result for no elements is true."""
 
 def allclose(x1: ArrayLike, x2: ArrayLike, /, *, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: builtins.bool = False) -> Tensor:
-    """Whether all elements of x1 and x2 are close, by the rule of isclose; a bool scalar."""
+    """Whether all elements of x1 and x2 are close by the rule of isclose. The result is a bool scalar."""
 
 def angle(x: ArrayLike, /) -> Tensor:
     """Angle of x in the complex plane, between -pi and pi. Integers become float32 first."""
 
 def any(x: ArrayLike, /, *, axis: int | Sequence[int] | None = None, keepdims: builtins.bool = False) -> Tensor:
-    """Whether any element along the given axes is true (not zero); false of none."""
+    """Whether any element along the given axes is true (not zero). The result for no elements is false."""
 
 def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None) -> Tensor:
     """Numbers from start (0 if there is one argument) up to stop, without it, in steps of step.
@@ -915,19 +915,19 @@ def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: DTypeLike |
     has the default dtype."""
 
 def arange_like(x: ArrayLike, /, *, axis: int = 0, dtype: DTypeLike = int64) -> Tensor:
-    """0, 1, 2, ..., one for each place along an axis of x, as int64 unless another dtype is given. Only the shape of x matters, and no host code reads it, so the size may be open in a staged function."""
+    """0, 1, 2, ... for the indices along an axis of x, as int64 unless another dtype is given. Only the shape of x matters. Host code does not read the shape, so the size may be open in a staged function."""
 
 def argmax(x: ArrayLike, /, *, axis: int | None = None, keepdims: builtins.bool = False) -> Tensor:
-    """Position of the first largest element along an axis, or of all as if flat, as int64. NaN wins."""
+    """Position of the first largest element along an axis, as int64. Without an axis, the position in the flat x. NaN counts as the largest element."""
 
 def argmin(x: ArrayLike, /, *, axis: int | None = None, keepdims: builtins.bool = False) -> Tensor:
-    """Position of the first smallest element along an axis, or of all as if flat, as int64. NaN wins."""
+    """Position of the first smallest element along an axis, as int64. Without an axis, the position in the flat x. NaN counts as the smallest element."""
 
 def argsort(x: ArrayLike, /, *, axis: int = -1, descending: builtins.bool = False, stable: builtins.bool = True) -> Tensor:
-    """Positions, as int64, that sort x along an axis; NaN comes last, and equal elements keep their order."""
+    """Positions, as int64, that sort x along an axis. NaN comes last. Equal elements keep their order."""
 
 def array_equal(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
-    """Whether x1 and x2 have the same shape and equal elements; a bool scalar."""
+    """Whether x1 and x2 have the same shape and equal elements. The result is a bool scalar."""
 
 def asarray(obj: ArrayLike, /, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None, copy: builtins.bool | None = None) -> Tensor:
     """`obj` as a tensor.
@@ -958,30 +958,30 @@ def atanh(x: ArrayLike, /) -> Tensor:
 bfloat16: DType
 
 def bincount(x: ArrayLike, /, weights: ArrayLike | None = None, *, minlength: int = 0) -> Tensor:
-    """The number of occurrences of each of 0, 1, 2, ... in x, or the sum of their weights; at least `minlength` bins."""
+    """The number of occurrences of each of 0, 1, 2, ... in x, or the sum of their weights. The result has at least `minlength` bins."""
 
 def bitwise_and(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
-    """The bits that x1 and x2 share."""
+    """The bits that are set in both x1 and x2."""
 
 def bitwise_invert(x: ArrayLike, /) -> Tensor:
-    """x with every bit turned over."""
+    """x with every bit inverted."""
 
 def bitwise_left_shift(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
-    """The bits of x1 moved up by x2 places; 0 if x2 is negative or at least the number of bits."""
+    """The bits of x1 shifted left by x2 places. The result is 0 if x2 is negative or at least the number of bits."""
 
 def bitwise_or(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
-    """The bits of x1 and of x2."""
+    """The bits that are set in x1 or in x2."""
 
 def bitwise_right_shift(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
-    """The bits of x1 moved down by x2 places, keeping its sign; only the sign is left if x2 is negative or at least the number of bits."""
+    """The bits of x1 shifted right by x2 places. The sign is kept. If x2 is negative or at least the number of bits, only the sign is left."""
 
 def bitwise_xor(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
-    """The bits in which x1 and x2 differ."""
+    """The bits that are set in exactly one of x1 and x2."""
 
 bool: DType
 
 def boolean_mask(x: ArrayLike, mask: ArrayLike, /) -> Tensor:
-    """The rows of x at which the mask holds; the mask has the leading axes of x."""
+    """The rows of x where the mask is true. The mask has the leading axes of x."""
 
 def broadcast_arrays(*xs: ArrayLike) -> tuple[Tensor, ...]:
     """All operands broadcast to one shape."""
@@ -999,10 +999,10 @@ def can_cast(from_: Any, to: DTypeLike, /) -> builtins.bool:
     """Whether promotion within a kind converts one dtype to the other."""
 
 def cbrt(x: ArrayLike, /) -> Tensor:
-    """Cube root of x; the principal one of a complex number."""
+    """Cube root of x. For complex x, the principal cube root."""
 
 def cdist(x: ArrayLike, y: ArrayLike, /) -> Tensor:
-    """Euclidean distances between the points x [.., m, d] and y [.., n, d]: [.., m, n]. Where points are equal the gradient is 0."""
+    """Euclidean distances between the points x [.., m, d] and y [.., n, d]: [.., m, n]. The gradient is 0 where points are equal."""
 
 def ceil(x: ArrayLike, /) -> Tensor:
     """The smallest integer not below x, in the dtype of x."""
@@ -1027,10 +1027,10 @@ def cond(predicate: Any, then: Callable, otherwise: Callable, *operands: Any) ->
     same types; numbers become tensors. In a graph both are traced and one runs."""
 
 def conj(x: ArrayLike, /) -> Tensor:
-    """x with its imaginary part negated; real x comes back as it is."""
+    """x with its imaginary part negated. Real x is returned unchanged."""
 
 def copysign(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
-    """The magnitude of x1 with the sign of x2, which zeros have too."""
+    """The magnitude of x1 with the sign of x2. A zero has a sign too."""
 
 def cos(x: ArrayLike, /) -> Tensor:
     """Cosine of x in radians."""
@@ -1042,7 +1042,7 @@ def cosine_distance(x: ArrayLike, y: ArrayLike, /, *, axis: int = -1, epsilon: f
     """1 - cosine_similarity(x, y)."""
 
 def cosine_similarity(x: ArrayLike, y: ArrayLike, /, *, axis: int = -1, epsilon: float = 1e-08) -> Tensor:
-    """Cosine of the angle between x and y along one axis; 0 where one of them is 0."""
+    """Cosine of the angle between x and y along one axis. The result is 0 where x or y is 0."""
 
 def count_nonzero(x: ArrayLike, /, *, axis: int | Sequence[int] | None = None, keepdims: builtins.bool = False) -> Tensor:
     """The number of nonzero elements along the given axes, as int64."""
@@ -1103,7 +1103,7 @@ def do_not_convert(f: Callable) -> Callable:
     """Marks a function whose control flow stays as it is in staged functions."""
 
 def dot(x: ArrayLike, y: ArrayLike, /) -> Tensor:
-    """Sum over the last axis of x and the last but one of y, or its only one; a scalar multiplies. For matrices this is matmul."""
+    """Sum of products over the last axis of x and the last but one axis of y, or the only axis of y. A scalar operand multiplies the other operand. For matrices, dot is matmul."""
 
 def dump_pending() -> str:
     """The pending calls of this thread, as the text of a graph."""
@@ -1111,16 +1111,16 @@ def dump_pending() -> str:
 e: float
 
 def einsum(equation: str, /, *xs: ArrayLike) -> Tensor:
-    """Sums of products over named axes: einsum("bik,bkj->bij", {x, y}). A letter names an axis of every operand that has it; letters that the result does not have are summed over; a letter twice in one operand takes its diagonal; '...' means axes that broadcast. The order of the products is chosen by their cost."""
+    """Sums of products over named axes: einsum("bik,bkj->bij", {x, y}). A letter names an axis in every operand that has the letter. Letters that the result lacks are summed over. A letter that is twice in one operand takes the diagonal. '...' means axes that broadcast. The order of the products is chosen by their cost."""
 
 def empty(shape: int | Sequence[int], *, dtype: DTypeLike = float32, device: DeviceLike | None = None) -> Tensor:
-    """A tensor of the given shape with unspecified elements; they are zeros at present."""
+    """A tensor of the given shape with unspecified elements. At present the elements are zeros."""
 
 def empty_like(x: ArrayLike, /, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None) -> Tensor:
     """A tensor of the shape of x with unspecified elements."""
 
 def equal(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
-    """Whether x1 and x2 are equal, element by element with broadcasting; NaN equals nothing."""
+    """Whether x1 and x2 are equal, element by element with broadcasting. NaN equals nothing."""
 
 def erf(x: ArrayLike, /) -> Tensor:
     """Error function of x."""
@@ -1141,13 +1141,13 @@ def exp2(x: ArrayLike, /) -> Tensor:
     """2 to the power x."""
 
 def expand_dims(x: ArrayLike, /, axis: int | Sequence[int]) -> Tensor:
-    """x with axes of size 1 put in; `axis` numbers them in the result. Shares storage until a write."""
+    """x with new axes of size 1. `axis` numbers the new axes in the result. Shares storage until a write."""
 
 def explain_copy() -> str:
     """Describes the latest write of this thread that copied, and the holder of the elements; empty if there was none."""
 
 def expm1(x: ArrayLike, /) -> Tensor:
-    """exp(x) - 1, exact to the last digits near x = 0."""
+    """exp(x) - 1, accurate to the last digits near x = 0."""
 
 def eye(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, batch_shape: Any = (), dtype: DTypeLike | None = None, device: DeviceLike | None = None) -> Tensor:
     """Ones on the diagonal number k, zeros elsewhere."""
@@ -1194,7 +1194,7 @@ def floor(x: ArrayLike, /) -> Tensor:
     """The largest integer not above x, in the dtype of x."""
 
 def floor_divide(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
-    """The largest integer not above x1 / x2, in the dtype of the operands: -7 by 2 is -4. A zero among integer divisors is an error."""
+    """The largest integer not above x1 / x2, in the dtype of the operands: -7 by 2 is -4. An integer divisor of 0 is an error."""
 
 def fold(body: Callable, init: Any, xs: Any) -> Any:
     """Calls ``body(state, x)`` for each row of ``xs`` along axis 0; returns the last state."""
@@ -1237,7 +1237,7 @@ def function(f: None = None, /, *, name: str | None = None, signature: Any = Non
 def functions_run_eagerly() -> builtins.bool: ...
 
 def gather_nd(x: ArrayLike, indices: ArrayLike, /, *, batch_dims: int = 0) -> Tensor:
-    """The parts of x at coordinates: the last axis of the indices holds positions on the first axes of x, after batch_dims axes that both share."""
+    """The parts of x at coordinates. The last axis of the indices holds positions on the first axes of x. If batch_dims is given, x and the indices share that many leading axes, and the positions are on the axes after these."""
 
 def gradient(f: Callable, /, *args: Any, argnums: int | Sequence[int] | None = None, has_aux: builtins.bool = False) -> Any:
     """Returns a function that computes the gradient of ``f``, whose result is a scalar.
@@ -1268,7 +1268,7 @@ def hvp(f: Callable, x: Any, v: Any) -> Any:
     several arguments."""
 
 def hypot(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
-    """sqrt(x1 * x1 + x2 * x2) without overflow on the way. Its gradient at (0, 0) is 0."""
+    """sqrt(x1 * x1 + x2 * x2) without intermediate overflow. The gradient at (0, 0) is 0."""
 
 def iinfo(type: Any, /) -> iinfo_object:
     """Limits of an integer dtype; of a dtype or of a tensor."""
@@ -1291,7 +1291,7 @@ class iinfo_object:
     def __repr__(self) -> str: ...
 
 def imag(x: ArrayLike, /) -> Tensor:
-    """Imaginary part of x, a real tensor; zeros for real x."""
+    """Imaginary part of x, a real tensor. The result is zeros for real x."""
 
 inf: float
 
@@ -1322,7 +1322,7 @@ def is_training() -> builtins.bool:
     """Whether layers run in the training phase."""
 
 def isclose(x1: ArrayLike, x2: ArrayLike, /, *, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: builtins.bool = False) -> Tensor:
-    """Whether |x1 - x2| <= atol + rtol * |x2|, element by element; infinities are close to themselves only, NaN to NaN only with equal_nan."""
+    """Whether |x1 - x2| <= atol + rtol * |x2|, element by element. An infinity is close only to itself. NaN is close to NaN only with equal_nan."""
 
 def isdtype(dtype: DTypeLike | None, kind: Any) -> builtins.bool:
     """Whether a dtype is of a kind, such as "real floating", or another dtype, or one of a tuple."""
@@ -1331,7 +1331,7 @@ def isfinite(x: ArrayLike, /) -> Tensor:
     """Whether x is neither infinite nor NaN."""
 
 def isin(x1: ArrayLike, x2: ArrayLike, /, *, invert: builtins.bool = False) -> Tensor:
-    """Whether each element of x1 is among the elements of x2, of any shape; with `invert`, whether it is not. NaN is among none. The cost is a sort of x2 and two searches."""
+    """Whether each element of x1 is among the elements of x2, which has any shape. `invert` negates the result. NaN is not found. The cost is a sort of x2 and two searches."""
 
 def isinf(x: ArrayLike, /) -> Tensor:
     """Whether x is infinite."""
@@ -1379,46 +1379,46 @@ def log10(x: ArrayLike, /) -> Tensor:
     """Logarithm of x to base 10."""
 
 def log1mexp(x: ArrayLike, /) -> Tensor:
-    """log(1 - exp(x)) for x below 0, exact to the last digits everywhere: log1mexp(-1) is -0.4586751."""
+    """log(1 - exp(x)) for x below 0, accurate to the last digits everywhere: log1mexp(-1) is -0.4586751."""
 
 def log1p(x: ArrayLike, /) -> Tensor:
-    """log(1 + x), exact to the last digits near x = 0."""
+    """log(1 + x), accurate to the last digits near x = 0."""
 
 def log2(x: ArrayLike, /) -> Tensor:
     """Logarithm of x to base 2."""
 
 def logaddexp(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
-    """log(exp(x1) + exp(x2)) without overflow on the way."""
+    """log(exp(x1) + exp(x2)) without intermediate overflow."""
 
 def logical_and(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
-    """Whether x1 and x2 both hold."""
+    """Whether x1 and x2 are both true."""
 
 def logical_not(x: ArrayLike, /) -> Tensor:
-    """Whether x does not hold."""
+    """Whether x is false."""
 
 def logical_or(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
-    """Whether x1 or x2 holds, or both."""
+    """Whether x1 or x2 is true, or both."""
 
 def logical_xor(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
-    """Whether exactly one of x1 and x2 holds."""
+    """Whether exactly one of x1 and x2 is true."""
 
 def logsumexp(x: ArrayLike, /, *, axis: int | Sequence[int] | None = None, keepdims: builtins.bool = False) -> Tensor:
     """log(sum(exp(x))) over the given axes, or over all, without overflow."""
 
 def matmul(x: ArrayLike, y: ArrayLike, /, *, transpose_x: builtins.bool = False, transpose_y: builtins.bool = False) -> Tensor:
-    """Matrix product of x [.., m, k] and y [.., k, n]; the axes before the last two broadcast. An operand with one axis is a row on the left and a column on the right, and its axis is not in the result. transpose_x and transpose_y exchange the last two axes of an operand first."""
+    """Matrix product of x [.., m, k] and y [.., k, n]. The axes before the last two broadcast. An operand with one axis is a row on the left and a column on the right, and the result lacks its axis. transpose_x and transpose_y first swap the last two axes of an operand."""
 
 def matrix_transpose(x: ArrayLike, /) -> Tensor:
     """x with its last two axes swapped."""
 
 def max(x: ArrayLike, /, *, axis: int | Sequence[int] | None = None, keepdims: builtins.bool = False) -> Tensor:
-    """Largest element along the given axes, or of all. NaN wins. In derivatives k tied elements get 1/k each."""
+    """Largest element along the given axes, or of all. The result is NaN if an element is NaN. In derivatives, each of k equal largest elements gets 1 / k."""
 
 def maximum(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
-    """The larger of x1 and x2, NaN if one is NaN. Equal operands share the gradient."""
+    """The larger of x1 and x2. The result is NaN if an operand is NaN. Equal operands share the gradient."""
 
 def mean(x: ArrayLike, /, *, axis: int | Sequence[int] | None = None, keepdims: builtins.bool = False) -> Tensor:
-    """Arithmetic mean over the given axes, or over all; NaN of no elements. Takes integers and bools."""
+    """Arithmetic mean over the given axes, or over all. The mean of no elements is NaN. Integers and bools are accepted."""
 
 def memory_stats(device: Any = None) -> MemoryStats:
     """The memory use of a device; default: cpu:0."""
@@ -1427,10 +1427,10 @@ def meshgrid(*xs: ArrayLike, indexing: str = 'xy') -> tuple[Tensor, ...]:
     """Coordinates of all points of a grid: one array per operand, with axes in the order of the operands (ij) or with the first two swapped (xy)."""
 
 def min(x: ArrayLike, /, *, axis: int | Sequence[int] | None = None, keepdims: builtins.bool = False) -> Tensor:
-    """Smallest element along the given axes, or of all. NaN wins. In derivatives k tied elements get 1/k each."""
+    """Smallest element along the given axes, or of all. The result is NaN if an element is NaN. In derivatives, each of k equal smallest elements gets 1 / k."""
 
 def minimum(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
-    """The smaller of x1 and x2, NaN if one is NaN. Equal operands share the gradient."""
+    """The smaller of x1 and x2. The result is NaN if an operand is NaN. Equal operands share the gradient."""
 
 class moments_result(NamedTuple):
     mean: Tensor
@@ -1446,7 +1446,7 @@ def move(x: Any, tangent: Any) -> None:
     Layers take the updates of their state. A None in the tangent leaves its part unchanged."""
 
 def moveaxis(x: ArrayLike, /, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
-    """x with the axes `source` put at the places `destination`; the others keep their order."""
+    """x with the axes `source` moved to the places `destination`. The other axes keep their order."""
 
 def multiply(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
     """Product of x1 and x2, element by element with broadcasting."""
@@ -1454,7 +1454,7 @@ def multiply(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
 nan: float
 
 def nan_to_num(x: ArrayLike, /, *, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Tensor:
-    """x with NaN replaced by `nan` and infinities by `posinf` and `neginf`, which default to the largest numbers of the dtype; in complex x, in both parts."""
+    """x with NaN replaced by `nan`, and infinities by `posinf` and `neginf`. The defaults of these are the largest and the lowest number of the dtype. Both parts of a complex x are replaced."""
 
 def negative(x: ArrayLike, /) -> Tensor:
     """-x; integers wrap."""
@@ -1470,13 +1470,13 @@ def nonzero(x: ArrayLike, /) -> tuple[Tensor, ...]:
     """The indices of the elements that are not zero, as a tensor for each axis."""
 
 def norm(x: ArrayLike, /, *, ord: float = 2.0, axis: int | Sequence[int] | None = None, keepdims: builtins.bool = False) -> Tensor:
-    """Vector norm over the given axes, or of all elements: the `ord`-th root of the sum of their sizes to that power; the largest size for infinity, the count of nonzeros for 0. The derivative of the Euclidean norm at 0 is 0."""
+    """Vector norm over the given axes, or of all elements: sum(|x|^ord)^(1 / ord). For infinity it is the largest magnitude, for 0 the number of nonzero elements. The derivative of the Euclidean norm at 0 is 0."""
 
 def not_equal(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
-    """Whether x1 and x2 differ, element by element with broadcasting; NaN differs from all."""
+    """Whether x1 and x2 differ, element by element with broadcasting. NaN differs from all numbers and from NaN."""
 
 def one_hot(indices: ArrayLike, /, depth: int, *, on: float = 1.0, off: float = 0.0, axis: int = -1, dtype: DTypeLike = float32) -> Tensor:
-    """`on` at the index along a new axis of size `depth`, `off` elsewhere. A row of an index out of range is `off` throughout."""
+    """`on` at the index along a new axis of size `depth`, `off` elsewhere. An index out of range makes all elements `off`."""
 
 def ones(shape: int | Sequence[int], *, dtype: DTypeLike = float32, device: DeviceLike | None = None) -> Tensor:
     """A tensor of ones of the given shape."""
@@ -1488,7 +1488,7 @@ def outer(x: ArrayLike, y: ArrayLike, /) -> Tensor:
     """All products of the elements of x [m] and y [n]: [m, n]."""
 
 def pad(x: ArrayLike, /, widths: int | Sequence[int], *, mode: str = 'constant', value: float = 0.0) -> Tensor:
-    """x with a border. widths: before and after each axis in turn, one such pair for all, or one number. mode: constant (`value`), reflect (mirrored without the edge), symmetric (with it), edge or wrap."""
+    """x with a border. widths: the widths before and after each axis in turn, one pair for all axes, or one number. mode: constant (`value`), reflect (mirrored without the edge), symmetric (mirrored with the edge), edge or wrap."""
 
 def pending_nodes() -> int:
     """The number of pending calls of this thread."""
@@ -1502,7 +1502,7 @@ def positive(x: ArrayLike, /) -> Tensor:
     """x itself."""
 
 def pow(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
-    """x1 to the power x2, element by element with broadcasting. Negative exponents of integers are an error. The gradient by x2 is 0 where x1 <= 0: no power near it is real, or moves with x2."""
+    """x1 to the power x2, element by element with broadcasting. A negative exponent of an integer is an error. The gradient by x2 is 0 where x1 <= 0, since powers near x2 are not real or do not depend on x2."""
 
 def print(*args) -> None:
     """Prints the values in a line, now or when the graph runs."""
@@ -1527,7 +1527,7 @@ def read_limits() -> ReadLimits:
     """The limits for readers of files."""
 
 def real(x: ArrayLike, /) -> Tensor:
-    """Real part of x, a real tensor; real x comes back as it is."""
+    """Real part of x, a real tensor. Real x is returned unchanged."""
 
 def reciprocal(x: ArrayLike, /) -> Tensor:
     """1 / x. Integers become float32 first."""
@@ -1547,7 +1547,7 @@ def register_pytree(cls: type, flatten: Callable[[Any], tuple[Iterable[Any], Any
       InvalidArgumentError: if the class is a structure already."""
 
 def remainder(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
-    """x1 - x2 * floor(x1 / x2): it has the sign of x2, so the remainder of -7 by 3 is 2. A zero among integer divisors is an error."""
+    """x1 - x2 * floor(x1 / x2). The result has the sign of x2: the remainder of -7 by 3 is 2. An integer divisor of 0 is an error."""
 
 def repeat(x: ArrayLike, repeats: Any, /, *, axis: int | Sequence[int] | None = None) -> Tensor:
     """Each element `repeats` times along an axis; of the flattened x if axis is None.
@@ -1567,7 +1567,7 @@ def result_type(*arrays_and_dtypes: Any) -> DType:
     """The dtype in which an op on these tensors, dtypes and numbers computes."""
 
 def roll(x: ArrayLike, /, shift: int | Sequence[int], *, axis: int | Sequence[int] | None = None) -> Tensor:
-    """x with its elements moved by `shift` places along the given axes, round the end; without axes x is rolled as if flat."""
+    """x with its elements moved by `shift` places along the given axes. Elements that leave one end enter at the other end. Without axes, x is rolled as if flat."""
 
 def round(x: ArrayLike, /) -> Tensor:
     """The nearest integers; halves go to even. Of complex numbers the two parts are rounded."""
@@ -1584,22 +1584,22 @@ def scan(body: Callable, init: Any, xs: Any) -> tuple[Any, Any]:
     Returns the last state and all output rows, stacked along a new axis 0."""
 
 def scatter(x: ArrayLike, indices: ArrayLike, updates: ArrayLike, /, *, mode: str = 'set') -> Tensor:
-    """x with rows updated: row indices[i] is set to, or combined with, updates[i]. Repeated indices all count, in order, so that set keeps the last. mode: set, add, mul, min or max."""
+    """x with updated rows: row indices[i] is set to updates[i], or combined with updates[i]. Repeated indices are applied in order, so set keeps the last update. mode: set, add, mul, min or max."""
 
 def searchsorted(x1: ArrayLike, x2: ArrayLike, /, *, side: Any = 'left', sorter: Any = None) -> Tensor:
     """The places at which the elements of x2 keep x1 sorted. `sorter` are indices that sort x1."""
 
 def segment_max(x: ArrayLike, ids: ArrayLike, /, num: int) -> Tensor:
-    """Row k of the result is the largest of the rows of x whose id is k, element by element; the lowest value of the dtype if there are none."""
+    """Row k of the result is the element-wise maximum of the rows of x whose id is k. Without such rows, it is the lowest value of the dtype."""
 
 def segment_mean(x: ArrayLike, ids: ArrayLike, /, num: int) -> Tensor:
-    """Row k of the result is the mean of the rows of x whose id is k, zeros if there are none."""
+    """Row k of the result is the mean of the rows of x whose id is k, or zeros without such rows."""
 
 def segment_min(x: ArrayLike, ids: ArrayLike, /, num: int) -> Tensor:
-    """Row k of the result is the smallest of the rows of x whose id is k, element by element; the highest value of the dtype if there are none."""
+    """Row k of the result is the element-wise minimum of the rows of x whose id is k. Without such rows, it is the highest value of the dtype."""
 
 def segment_prod(x: ArrayLike, ids: ArrayLike, /, num: int) -> Tensor:
-    """Row k of the result is the product of the rows of x whose id is k, ones if there are none."""
+    """Row k of the result is the product of the rows of x whose id is k, or ones without such rows."""
 
 def segment_sum(x: ArrayLike, ids: ArrayLike, /, num: int) -> Tensor:
     """Row k of the result is the sum of the rows of x whose id is k. `ids` has the leading axes of x."""
@@ -1638,7 +1638,7 @@ def sign(x: ArrayLike, /) -> Tensor:
     """-1, 0 or 1 by the sign of x; x / abs(x) of complex x. A zero has the sign +, whatever the sign of x."""
 
 def signbit(x: ArrayLike, /) -> Tensor:
-    """Whether x is negative, -0 and NaN by their sign bit."""
+    """Whether x is negative. For -0 and NaN, the sign bit decides."""
 
 def sin(x: ArrayLike, /) -> Tensor:
     """Sine of x in radians."""
@@ -1647,16 +1647,16 @@ def sinh(x: ArrayLike, /) -> Tensor:
     """Hyperbolic sine of x."""
 
 def slice(x: ArrayLike, /, start: int | Sequence[int], stop: int | Sequence[int], *, step: int | Sequence[int] | None = None) -> Tensor:
-    """The part of x from start[i] to before stop[i] along axis i, by Python's rules for negative numbers and ends beyond the size; missing axes stay whole. Contiguous parts share storage until a write."""
+    """The part of x from start[i] to before stop[i] along axis i. Negative numbers and ends beyond the size follow the rules of Python. Axes without a start stay whole. Contiguous parts share storage until a write."""
 
 def sort(x: ArrayLike, /, *, axis: int = -1, descending: builtins.bool = False, stable: builtins.bool = True) -> Tensor:
-    """x in ascending or descending order along an axis; NaN comes last. Equal elements keep their order, and share their cotangents equally."""
+    """x in ascending or descending order along an axis. NaN comes last. Equal elements keep their order and share their cotangents equally."""
 
 def split(x: ArrayLike, /, parts_or_sizes: int | Sequence[int], *, axis: int = 0) -> tuple[Tensor, ...]:
     """Parts of x along an axis: a given number of equal parts, or parts of the listed sizes."""
 
 def sqrt(x: ArrayLike, /) -> Tensor:
-    """Square root of x. Its gradient at 0 is infinite, but 0 where nothing flows back."""
+    """Square root of x. The gradient at 0 is infinite, but 0 if the cotangent is 0."""
 
 def square(x: ArrayLike, /) -> Tensor:
     """x * x."""
@@ -1671,7 +1671,7 @@ def stack(xs: Sequence[ArrayLike], /, *, axis: int = 0) -> Tensor:
     """Operands of one shape joined along a new axis."""
 
 def std(x: ArrayLike, /, *, axis: int | Sequence[int] | None = None, correction: float = 0.0, keepdims: builtins.bool = False) -> Tensor:
-    """Standard deviation over the given axes, or over all: the root of var. Its derivative where all elements are equal is 0."""
+    """Standard deviation over the given axes, or over all: the square root of var. The derivative is 0 where all elements are equal."""
 
 def stop_gradient(x: Any) -> Any:
     """Returns the same values without derivatives."""
@@ -1698,7 +1698,7 @@ def take(x: ArrayLike, indices: ArrayLike, /, *, axis: int | Sequence[int] | Non
     """Slices of x at indices along an axis, which x with one axis may leave out."""
 
 def take_along_axis(x: ArrayLike, indices: ArrayLike, /, *, axis: int = -1) -> Tensor:
-    """Element [.., indices[.., j, ..], ..] of x for each element of the indices; other axes broadcast."""
+    """Element [.., indices[.., j, ..], ..] of x for each element of the indices. Other axes broadcast."""
 
 def tan(x: ArrayLike, /) -> Tensor:
     """Tangent of x in radians."""
@@ -1718,14 +1718,14 @@ def tile(x: ArrayLike, /, repetitions: int | Sequence[int]) -> Tensor:
     """x laid out repeatedly, repetitions[i] times along axis i."""
 
 def to_device(x: ArrayLike, /, device: DeviceLike) -> Tensor:
-    """x on a device, such as "cpu:1"; shares the storage of x if it is there. A cotangent goes back to the device of x."""
+    """x on a device, such as "cpu:1". Shares the storage of x if x is already there. A cotangent goes back to the device of x."""
 
 class top_k_result(NamedTuple):
     values: Tensor
     indices: Tensor
 
 def top_k(x: ArrayLike, /, k: int, *, axis: int = -1) -> top_k_result:
-    """The k largest elements along an axis, largest first, and their positions as int64. Cotangents go to these positions, even if other positions hold equal elements."""
+    """The k largest elements along an axis, largest first, and their positions as int64. Cotangents go to these positions, even if other positions have equal elements."""
 
 def tril(x: ArrayLike, /, *, k: int = 0) -> Tensor:
     """x with zeros above diagonal k of its last two axes."""
@@ -1754,7 +1754,7 @@ class unique_all_result(NamedTuple):
     counts: Tensor
 
 def unique_all(x: ArrayLike, /) -> unique_all_result:
-    """The distinct elements of x, as in unique_values; the first position of each in the flat x; for each element of x its index among them; and their numbers of occurrences. Numbers are int64."""
+    """The distinct elements of x, as in unique_values. For each distinct element, the position of the first occurrence in the flat x and the number of occurrences. For each element of x, its index among the distinct elements. Positions, indices and numbers are int64."""
 
 class unique_counts_result(NamedTuple):
     values: Tensor
@@ -1768,10 +1768,10 @@ class unique_inverse_result(NamedTuple):
     inverse_indices: Tensor
 
 def unique_inverse(x: ArrayLike, /) -> unique_inverse_result:
-    """The distinct elements of x, as in unique_values, and for each element of x its index among them, as int64 of the shape of x: x is take(values, inverse_indices)."""
+    """The distinct elements of x, as in unique_values, and for each element of x its index among the distinct elements. The indices are int64 of the shape of x: x is take(values, inverse_indices)."""
 
 def unique_values(x: ArrayLike, /) -> Tensor:
-    """The distinct elements of x, in ascending order; complex ones by their real parts, then by their imaginary parts. Each NaN is distinct and comes last; -0 and 0 are equal. The sizes of results depend on data, so staged functions refuse it."""
+    """The distinct elements of x, in ascending order. Complex numbers are ordered by their real parts, then by their imaginary parts. Each NaN is distinct and comes last. -0 and 0 are equal. The size of the result depends on the elements of x, so staged functions refuse the op."""
 
 def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Tensor, ...]:
     """The slices of x along an axis, without that axis."""
@@ -1791,10 +1791,10 @@ def value_with_pullback(f: Callable, *args: Any, argnums: int | Sequence[int] | 
     arguments, as often as it is called."""
 
 def var(x: ArrayLike, /, *, axis: int | Sequence[int] | None = None, correction: float = 0.0, keepdims: builtins.bool = False) -> Tensor:
-    """Variance over the given axes, or over all: the sum of squared distances from the mean, divided by their number less `correction`; NaN if that is not positive."""
+    """Variance over the given axes, or over all: the sum of squared distances from the mean, divided by n - correction for n elements. The result is NaN if n - correction is not positive."""
 
 def vecdot(x: ArrayLike, y: ArrayLike, /, *, axis: int = -1) -> Tensor:
-    """Sum of conj(x) * y over one axis, counted from the last; the other axes broadcast."""
+    """Sum of conj(x) * y over one axis, counted from the last. The other axes broadcast."""
 
 def vjp(f: Callable, primals: Any, cotangent: Any) -> tuple[Any, Any]:
     """Returns the value at the arguments and the cotangents of the arguments. A tuple holds several
@@ -1817,7 +1817,7 @@ def wait_for_compile() -> None:
     """Waits until all requested machine code is made. For benchmarks."""
 
 def where(condition: ArrayLike, x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
-    """x1 where the condition holds, else x2, with broadcasting."""
+    """x1 where the condition is true, else x2, with broadcasting."""
 
 def while_loop(condition: Callable, body: Callable, init: Any, *, max_iterations: int | None = None, shapes: dict[str, Sequence[int | None]] | None = None) -> Any:
     """Applies ``body`` as long as ``condition`` is true; returns the last state.

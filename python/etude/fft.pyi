@@ -8,22 +8,22 @@ from etude import ArrayLike, DeviceLike, DType, DTypeLike, Tensor
 from etude import float32, float64, int32, int64
 
 def fft(x: ArrayLike, /, *, n: int | None = None, axis: int = -1, norm: str = 'backward') -> Tensor:
-    """The discrete Fourier transform along an axis: y_k = sum over j of x_j exp(-2 pi i j k / n). x is cut to n elements or padded with zeros at the end. norm selects the direction that is divided by n: "backward" the inverse, "forward" this transform, "ortho" both by its root. The time is of order n log n for every n."""
+    """The discrete Fourier transform along an axis: y_k = sum over j of x_j exp(-2 pi i j k / n). x is cut to n elements or padded with zeros at the end. norm selects the transform that divides by n: the inverse ("backward") or this one ("forward"). With "ortho", both divide by sqrt(n). The time is O(n log n) for every n."""
 
 def fftfreq(n: int, /, *, d: float = 1.0, dtype: DTypeLike | None = None, device: DeviceLike | None = None) -> Tensor:
     """The frequencies of fft.fft of n samples at the distance d."""
 
 def fftn(x: ArrayLike, /, *, s: int | Sequence[int] | None = None, axes: int | Sequence[int] | None = None, norm: str = 'backward') -> Tensor:
-    """fft along each of `axes`, all by default, with the lengths s; s alone goes to the last axes."""
+    """fft along each of `axes`, by default all, with the lengths s. Without axes, s applies to the last axes."""
 
 def fftshift(x: ArrayLike, /, *, axes: int | Sequence[int] | None = None) -> Tensor:
-    """x with frequency 0 in the middle of each of `axes`, all by default."""
+    """x with frequency 0 moved to the middle of each of `axes`, by default all."""
 
 def hfft(x: ArrayLike, /, *, n: int | None = None, axis: int = -1, norm: str = 'backward') -> Tensor:
-    """The n real numbers, by default 2 (size - 1), that are fft of a signal whose first half is x and whose other half are the conjugates."""
+    """The fft of a signal with conjugate symmetry: n real numbers, by default n = 2 (size - 1). x is the first half of the signal."""
 
 def ifft(x: ArrayLike, /, *, n: int | None = None, axis: int = -1, norm: str = 'backward') -> Tensor:
-    """The inverse of fft: a plus in the exponent, and divided by n for norm "backward"."""
+    """The inverse of fft: the exponent has a plus sign, and norm "backward" divides by n."""
 
 def ifftn(x: ArrayLike, /, *, s: int | Sequence[int] | None = None, axes: int | Sequence[int] | None = None, norm: str = 'backward') -> Tensor:
     """The inverse of fftn."""
@@ -32,16 +32,16 @@ def ifftshift(x: ArrayLike, /, *, axes: int | Sequence[int] | None = None) -> Te
     """The inverse of fftshift."""
 
 def ihfft(x: ArrayLike, /, *, n: int | None = None, axis: int = -1, norm: str = 'backward') -> Tensor:
-    """The inverse of hfft, for real x: its first n / 2 + 1 elements."""
+    """The inverse of hfft for real x: the first n / 2 + 1 elements of the signal."""
 
 def irfft(x: ArrayLike, /, *, n: int | None = None, axis: int = -1, norm: str = 'backward') -> Tensor:
-    """The n real numbers, by default 2 (size - 1), whose rfft is x. Imaginary parts that are 0 in such a spectrum are not read."""
+    """The n real numbers whose rfft is x; n is 2 (size - 1) by default. Imaginary parts that must be 0 in an rfft are not read."""
 
 def irfftn(x: ArrayLike, /, *, s: int | Sequence[int] | None = None, axes: int | Sequence[int] | None = None, norm: str = 'backward') -> Tensor:
     """The inverse of rfftn."""
 
 def rfft(x: ArrayLike, /, *, n: int | None = None, axis: int = -1, norm: str = 'backward') -> Tensor:
-    """The first n / 2 + 1 elements of fft of real x; the others are their conjugates."""
+    """The first n / 2 + 1 elements of the fft of real x. The other elements are the conjugates of these."""
 
 def rfftfreq(n: int, /, *, d: float = 1.0, dtype: DTypeLike | None = None, device: DeviceLike | None = None) -> Tensor:
     """The frequencies of fft.rfft of n samples at the distance d."""

@@ -11,25 +11,25 @@ def adjust_brightness(x: ArrayLike, delta: float) -> Tensor:
     """x + delta."""
 
 def adjust_contrast(x: ArrayLike, factor: float) -> Tensor:
-    """The distance of x from the mean of its channel in the image, times a factor."""
+    """x with its distance from the mean of the channel in the image multiplied by a factor."""
 
 def adjust_hue(x: ArrayLike, delta: float) -> Tensor:
-    """x, red, green and blue, with its hue moved by delta turns."""
+    """x with its hue moved by delta turns. The channels are red, green and blue."""
 
 def adjust_saturation(x: ArrayLike, factor: float) -> Tensor:
-    """x, red, green and blue from 0 on, with its saturation times a factor; a colour that would pass 1 gets saturation 1."""
+    """x with its saturation multiplied by a factor. The channels are red, green and blue, at least 0. A saturation above 1 becomes 1."""
 
 def central_crop(x: ArrayLike, fraction: float) -> Tensor:
-    """The middle of x [.., h, w, c]: `fraction` of its height and width, with as many pixels cut on both sides."""
+    """The middle of x [.., h, w, c]: `fraction` of its height and width, with equal numbers of pixels cut on both sides."""
 
 def crop(x: ArrayLike, top: int, left: int, height: int, width: int) -> Tensor:
-    """height x width pixels of x [.., h, w, c] from row `top` and column `left` on."""
+    """The height x width pixels of x [.., h, w, c] that begin at row `top` and column `left`."""
 
 def depth_to_space(x: ArrayLike, block: int) -> Tensor:
     """x [.., h, w, block block c] -> [.., block h, block w, c]: the channels of a pixel become a block of pixels, row by row."""
 
 def dilation2d(x: ArrayLike, filter: ArrayLike, *, strides: int | Sequence[int] = (1,), padding: str = 'valid', explicit_padding: int | Sequence[int] | None = None, dilations: int | Sequence[int] = (1,)) -> Tensor:
-    """The largest sum of x [n, h, w, c] and filter [height, width, c] in each window; pixels outside of the image are ignored. strides, padding and dilations as in nn.conv2d."""
+    """The largest sum of x [n, h, w, c] and filter [height, width, c] in each window. Pixels outside of the image are ignored. strides, padding and dilations are as in nn.conv2d."""
 
 def erosion2d(x: ArrayLike, filter: ArrayLike, *, strides: int | Sequence[int] = (1,), padding: str = 'valid', explicit_padding: int | Sequence[int] | None = None, dilations: int | Sequence[int] = (1,)) -> Tensor:
     """The least difference of x and the mirrored filter in each window: -dilation2d(-x, flip(filter))."""
@@ -47,17 +47,17 @@ def psnr(x: ArrayLike, y: ArrayLike, *, max_value: float = 1.0) -> Tensor:
     """The peak signal-to-noise ratio in decibels of each pair of images [.., h, w, c]: 10 log10(max_value^2 / mean squared difference)."""
 
 def resize(x: ArrayLike, size: int | Sequence[int], *, method: str = 'bilinear', antialias: builtins.bool = False, centers: str = 'half_pixel') -> Tensor:
-    """x [.., h, w, c] with size [height, width]. Methods: nearest, bilinear, bicubic (Keys, a = -1/2), lanczos3, lanczos5, gaussian (deviation 1/2), mitchell, and area, the mean of the area that a pixel covers. `antialias` widens the filters of smaller results. centers: pixel i is at i + 1/2 (half_pixel), at i (legacy), or corners are on corners (aligned). Weights outside of the image are left out, and the others scaled to sum to 1. Integers become float32."""
+    """x [.., h, w, c] resampled to size [height, width]. Methods: nearest, bilinear, bicubic (Keys, a = -1/2), lanczos3, lanczos5, gaussian (deviation 1/2), mitchell, and area, the mean of the area that a pixel covers. `antialias` widens the filter if the result is smaller. centers: pixel i is at i + 1/2 (half_pixel), at i (legacy), or corner pixels coincide (aligned). Weights outside of the image are left out, and the other weights are scaled to the sum 1. Integers become float32."""
 
 def rgb_to_grayscale(x: ArrayLike) -> Tensor:
     """0.2989 red + 0.587 green + 0.114 blue, as one channel (the luma of ITU-R BT.601)."""
 
 def rgb_to_hsv(x: ArrayLike) -> Tensor:
-    """Red, green and blue as hue in turns, saturation and value."""
+    """Converts red, green and blue to hue in turns, saturation and value."""
 
 def space_to_depth(x: ArrayLike, block: int) -> Tensor:
     """The inverse of depth_to_space: x [.., block h, block w, c] -> [.., h, w, block block c]."""
 
 def ssim(x: ArrayLike, y: ArrayLike, *, max_value: float = 1.0, filter_size: int = 11, filter_sigma: float = 1.5, k1: float = 0.01, k2: float = 0.03) -> Tensor:
-    """The structural similarity of each pair of images [.., h, w, c], the mean over channels and over the places of a window of filter_size pixels, normal with deviation filter_sigma, that lies inside the image."""
+    """The structural similarity of each pair of images [.., h, w, c]. It is the mean over channels and over all positions of a window inside the image. The window has filter_size pixels per axis and the weights of a normal distribution with deviation filter_sigma."""
 

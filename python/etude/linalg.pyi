@@ -8,22 +8,22 @@ from etude import ArrayLike, DeviceLike, DType, DTypeLike, Tensor
 from etude import float32, float64, int32, int64
 
 def band_part(x: ArrayLike, /, lower: int, upper: int) -> Tensor:
-    """x with zeros outside a band: `lower` diagonals below the main one and `upper` above it are kept; a negative number keeps all on its side."""
+    """x with zeros outside a band. The band has `lower` diagonals below the main diagonal and `upper` diagonals above. A negative number keeps all diagonals on its side."""
 
 def cholesky(x: ArrayLike, /, *, upper: builtins.bool = False) -> Tensor:
-    """The lower triangle l with a positive diagonal for which l l^H = x, or its adjoint (upper). x is positive definite. Only its lower half is read, and cotangents reach that half alone."""
+    """The lower triangle l with a positive diagonal for which l l^H = x, or its adjoint (upper). x is positive definite. Only the lower half of x is read, and only this half gets cotangents."""
 
 def cross(x: ArrayLike, y: ArrayLike, /, *, axis: int = -1) -> Tensor:
     """The cross product of vectors of three elements along `axis`; other axes broadcast."""
 
 def det(x: ArrayLike, /) -> Tensor:
-    """The determinant of each matrix of x [.., n, n]; 1 for empty matrices. Its gradient is the matrix of cofactors. No derivative divides by the determinant, so it may be 0. The derivative of order k costs n^k."""
+    """The determinant of each matrix of x [.., n, n], which is 1 for an empty matrix. The gradient is the matrix of cofactors. No derivative divides by the determinant, so the determinant may be 0. The derivative of order k costs n^k."""
 
 def diag(v: ArrayLike, /, *, offset: int = 0) -> Tensor:
     """Square matrices with v [.., n] on diagonal `offset` and zeros elsewhere."""
 
 def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Tensor:
-    """Diagonal `offset` of each matrix of x [.., m, n]; above the main one for a positive offset."""
+    """Diagonal `offset` of each matrix of x [.., m, n]. A positive offset is above the main diagonal."""
 
 class eig_result(NamedTuple):
     eigenvalues: Tensor
@@ -37,7 +37,7 @@ class eigh_result(NamedTuple):
     eigenvectors: Tensor
 
 def eigh(x: ArrayLike, /) -> eigh_result:
-    """The eigenvalues of symmetric or hermitian x in ascending order, and its eigenvectors as columns. The lower half of x is read, and cotangents reach that half alone. Gradients by vectors are infinite for a matrix with equal eigenvalues."""
+    """The eigenvalues of symmetric or hermitian x in ascending order, and the eigenvectors as columns. Only the lower half of x is read, and only this half gets cotangents. Gradients by vectors are infinite if eigenvalues are equal."""
 
 def eigvals(x: ArrayLike, /) -> Tensor:
     """The eigenvalues of each matrix of x [.., n, n], complex and in no certain order: those of eig, in its order."""
@@ -52,16 +52,16 @@ def logdet(x: ArrayLike, /) -> Tensor:
     """The logarithm of the absolute value of the determinant of each matrix."""
 
 def lstsq(a: ArrayLike, b: ArrayLike, /, *, rtol: float | None = None) -> Tensor:
-    """The x of least norm for which |a x - b| is least, for a [.., m, n] and b [m] or [.., m, k]: pinv(a, rtol) b."""
+    """The x of least norm that minimises |a x - b|, for a [.., m, n] and b [m] or [.., m, k]: pinv(a, rtol) b."""
 
 def matmul(x: ArrayLike, y: ArrayLike, /, *, transpose_x: builtins.bool = False, transpose_y: builtins.bool = False) -> Tensor:
-    """Matrix product of x [.., m, k] and y [.., k, n]; the axes before the last two broadcast. An operand with one axis is a row on the left and a column on the right, and its axis is not in the result. transpose_x and transpose_y exchange the last two axes of an operand first."""
+    """Matrix product of x [.., m, k] and y [.., k, n]. The axes before the last two broadcast. An operand with one axis is a row on the left and a column on the right, and the result lacks its axis. transpose_x and transpose_y first swap the last two axes of an operand."""
 
 def matrix_norm(x: ArrayLike, /, *, keepdims: builtins.bool = False, ord: Any = 'fro') -> Tensor:
     """A norm of matrices: "fro", "nuc", or 1, 2, inf and their negatives."""
 
 def matrix_power(x: ArrayLike, /, n: int) -> Tensor:
-    """The product of n factors x, for each square matrix; of its inverse for negative n."""
+    """The product of n factors x for each square matrix. For negative n, the product of -n factors of the inverse."""
 
 def matrix_rank(x: ArrayLike, /, *, rtol: Any = None) -> Tensor:
     """The number of singular values above rtol times the largest one. `rtol` may be a tensor with a number for each matrix."""
@@ -73,14 +73,14 @@ def outer(x: ArrayLike, y: ArrayLike, /) -> Tensor:
     """All products of the elements of x [m] and y [n]: [m, n]."""
 
 def pinv(x: ArrayLike, /, *, rtol: float | None = None) -> Tensor:
-    """The pseudo-inverse of each matrix of x [.., m, n], [.., n, m]. Singular values up to rtol times the largest count as 0; by default that is max(m, n) times the epsilon of the dtype. The derivative is that at constant rank."""
+    """The pseudo-inverse [.., n, m] of each matrix of x [.., m, n]. Singular values up to rtol times the largest count as 0. The default of rtol is max(m, n) times the epsilon of the dtype. The derivative assumes constant rank."""
 
 class qr_result(NamedTuple):
     Q: Tensor
     R: Tensor
 
 def qr(x: ArrayLike, /, *, mode: str = 'reduced') -> qr_result:
-    """x = q r for each matrix of x [.., m, n]: q with orthonormal columns, [.., m, k] for k = min(m, n), and the upper triangle r; with mode "complete" q is square, which has no derivative for m > n."""
+    """x = q r for each matrix of x [.., m, n]. q [.., m, k] has orthonormal columns, with k = min(m, n), and r is an upper triangle. With mode "complete", q is square and has no derivative for m > n."""
 
 def set_diagonal(x: ArrayLike, v: ArrayLike, /, *, offset: int = 0) -> Tensor:
     """x with v [.., length of the diagonal] on diagonal `offset` of each matrix."""
@@ -90,10 +90,10 @@ class slogdet_result(NamedTuple):
     logabsdet: Tensor
 
 def slogdet(x: ArrayLike, /) -> slogdet_result:
-    """The sign of the determinant of each matrix, of size 1 if it is complex, and the logarithm of its absolute value: 0 and -infinity where it is 0."""
+    """The sign of the determinant of each matrix, a number of magnitude 1 if it is complex, and the logarithm of its absolute value. If the determinant is 0, they are 0 and -infinity."""
 
 def solve(a: ArrayLike, b: ArrayLike, /) -> Tensor:
-    """x with a x = b for square a [.., n, n] and b [n], [.., n, k], or [.., n] with the leading axes of a where that cannot be read as [.., n, k]; leading axes broadcast."""
+    """The x with a x = b for square a [.., n, n]. b is [n], [.., n, k], or [.., n] with the leading axes of a if b cannot be read as [.., n, k]. Leading axes broadcast."""
 
 class svd_result(NamedTuple):
     U: Tensor
@@ -101,7 +101,7 @@ class svd_result(NamedTuple):
     Vh: Tensor
 
 def svd(x: ArrayLike, /, *, full_matrices: builtins.bool = True) -> svd_result:
-    """x = u diag(s) vh for each matrix of x [.., m, n], with the singular values s in descending order; u is [.., m, m] and vh [.., n, n], or without full_matrices of min(m, n) vectors each. Full ones have no derivative unless m = n. Gradients by vectors are infinite for a matrix with equal singular values, and where m and n differ for one with a singular value 0."""
+    """x = u diag(s) vh for each matrix of x [.., m, n], with the singular values s in descending order. u is [.., m, m] and vh is [.., n, n]. Without full_matrices, each has min(m, n) vectors. Full matrices have no derivative unless m = n. Gradients by vectors are infinite if singular values are equal, or if m and n differ and a singular value is 0."""
 
 def svdvals(x: ArrayLike, /) -> Tensor:
     """The singular values of each matrix of x, in descending order."""
@@ -113,11 +113,11 @@ def trace(x: ArrayLike, /, *, offset: int = 0, dtype: DTypeLike | None = None) -
     """Sum of a diagonal of matrices. With `dtype`, x is cast to it first."""
 
 def triangular_solve(a: ArrayLike, b: ArrayLike, /, *, lower: builtins.bool = True, transpose: builtins.bool = False, unit: builtins.bool = False) -> Tensor:
-    """x with a x = b, or a^T x = b (transpose), for the lower or upper half of a; `unit` takes its diagonal as ones. b as in solve. The other half of a is not read."""
+    """The x with a x = b, or a^T x = b (transpose), for the lower or upper half of a. The other half of a is not read. With `unit`, the diagonal of a counts as ones. b is as in solve."""
 
 def vecdot(x: ArrayLike, y: ArrayLike, /, *, axis: int = -1) -> Tensor:
-    """Sum of conj(x) * y over one axis, counted from the last; the other axes broadcast."""
+    """Sum of conj(x) * y over one axis, counted from the last. The other axes broadcast."""
 
 def vector_norm(x: ArrayLike, /, *, ord: float = 2.0, axis: int | Sequence[int] | None = None, keepdims: builtins.bool = False) -> Tensor:
-    """A norm of x over `axis`, all of it by default, as if flat: (sum |x|^ord)^(1/ord), the number of elements that are not 0 for 0, the largest or least size for an infinite ord."""
+    """A norm of x over `axis`; by default x counts as flat. The norm is (sum |x|^ord)^(1/ord). For ord 0 it is the number of nonzero elements, for infinite ord the largest or the least magnitude."""
 

@@ -100,13 +100,13 @@ def avg_pool1d(x: ArrayLike, window: int | Sequence[int], *, strides: int | Sequ
     """Mean of each window of x [n, width, channels], over the elements inside; as avg_pool2d."""
 
 def avg_pool2d(x: ArrayLike, window: int | Sequence[int], *, strides: int | Sequence[int] | None = None, padding: str = 'valid', explicit_padding: int | Sequence[int] | None = None) -> Tensor:
-    """Mean of each window of x [n, height, width, channels], over the elements inside the image. strides default to the window; padding is "valid", "same" or explicit_padding {top, bottom, left, right}."""
+    """Mean of each window of x [n, height, width, channels], over the elements inside the image. strides default to the window. padding is "valid", "same" or explicit_padding {top, bottom, left, right}."""
 
 def avg_pool3d(x: ArrayLike, window: int | Sequence[int], *, strides: int | Sequence[int] | None = None, padding: str = 'valid', explicit_padding: int | Sequence[int] | None = None) -> Tensor:
     """Mean of each window of x [n, depth, height, width, channels], over the elements inside; as avg_pool2d, with one or three sizes and strides."""
 
 def batch_normalize(x: ArrayLike, mean: ArrayLike, var: ArrayLike, offset: ArrayLike, scale: ArrayLike, *, axis: int = -1, epsilon: float = 0.001) -> Tensor:
-    """(x - mean) / sqrt(var + epsilon) * scale + offset, with one number of each for every index of `axis`. The statistics are the moments over the other axes, or running statistics."""
+    """(x - mean) / sqrt(var + epsilon) * scale + offset. mean, var, scale and offset have one number for each index of `axis`. The statistics are the moments over the other axes, or running statistics."""
 
 class batch_standardize_result(NamedTuple):
     y: Tensor
@@ -114,16 +114,16 @@ class batch_standardize_result(NamedTuple):
     var: Tensor
 
 def batch_standardize(x: ArrayLike, offset: ArrayLike, scale: ArrayLike, *, axis: int = -1, epsilon: float = 0.001) -> batch_standardize_result:
-    """As batch_normalize by the mean and variance of x itself over the other axes, in one fused step for the last axis; and that mean and variance."""
+    """batch_normalize with the mean and variance of x over the other axes, computed in one fused step for the last axis. Also returns this mean and variance."""
 
 def conv1d(x: ArrayLike, filter: ArrayLike, bias: ArrayLike | None = None, *, strides: int | Sequence[int] = (1,), padding: str = 'valid', explicit_padding: int | Sequence[int] | None = None, dilations: int | Sequence[int] = (1,), groups: int = 1) -> Tensor:
-    """Convolution of x [n, width, channels] with filter [width, channels / groups, outputs], plus bias [outputs]; as conv2d, with explicit_padding {before, after}."""
+    """Convolution of x [n, width, channels] with filter [width, channels / groups, outputs], plus bias [outputs]. Options are as in conv2d, with explicit_padding {before, after}."""
 
 def conv2d(x: ArrayLike, filter: ArrayLike, bias: ArrayLike | None = None, *, strides: int | Sequence[int] = (1,), padding: str = 'valid', explicit_padding: int | Sequence[int] | None = None, dilations: int | Sequence[int] = (1,), groups: int = 1) -> Tensor:
-    """Convolution of x [n, height, width, channels] with filter [height, width, channels / groups, outputs], plus bias [outputs]. padding is "valid", "same" or explicit_padding {top, bottom, left, right}; strides and dilations are one number or two. float32 filters of 3 by 3 with 16 channels and more may be computed by Winograd's filtering, by four pixels at a time: one that is not finite then makes its neighbours so."""
+    """Convolution of x [n, height, width, channels] with filter [height, width, channels / groups, outputs], plus bias [outputs]. padding is "valid", "same" or explicit_padding {top, bottom, left, right}. strides and dilations are one number or two. Winograd's filtering may compute float32 filters of 3 by 3 with at least 16 channels, four pixels at a time. A result that is not finite then makes its neighbours not finite."""
 
 def conv3d(x: ArrayLike, filter: ArrayLike, bias: ArrayLike | None = None, *, strides: int | Sequence[int] = (1,), padding: str = 'valid', explicit_padding: int | Sequence[int] | None = None, dilations: int | Sequence[int] = (1,), groups: int = 1) -> Tensor:
-    """Convolution of x [n, depth, height, width, channels] with filter [depth, height, width, channels / groups, outputs], plus bias [outputs]; as conv2d, with explicit_padding {before, after} of depth, height and width, and one or three strides and dilations. memory: x once for each step of the filter's depth."""
+    """Convolution of x [n, depth, height, width, channels] with filter [depth, height, width, channels / groups, outputs], plus bias [outputs]. Options are as in conv2d, with one or three strides and dilations, and explicit_padding {before, after} of depth, height and width. memory: x once for each step of the filter's depth."""
 
 def conv_transpose1d(x: ArrayLike, filter: ArrayLike, bias: ArrayLike | None = None, *, strides: int | Sequence[int] = (1,), padding: str = 'valid', output_padding: int | Sequence[int] | None = None) -> Tensor:
     """The transpose of conv1d in x, for x [n, width, channels] and filter [width, outputs, channels]. The result has (width - 1) * stride + filter width + output_padding pixels, or width * stride with padding "same"."""
@@ -135,13 +135,13 @@ def conv_transpose3d(x: ArrayLike, filter: ArrayLike, bias: ArrayLike | None = N
     """The transpose of conv3d in x: as conv_transpose2d, for x [n, depth, height, width, channels] and filter [depth, height, width, outputs, channels] of a depth of at most 1024."""
 
 def depthwise_conv2d(x: ArrayLike, filter: ArrayLike, bias: ArrayLike | None = None, *, strides: int | Sequence[int] = (1,), padding: str = 'valid', explicit_padding: int | Sequence[int] | None = None, dilations: int | Sequence[int] = (1,)) -> Tensor:
-    """Convolution of each channel of x [n, height, width, channels] with the `multiplier` filters of its own in filter [height, width, channels, multiplier], plus bias; the results of channel i are those from i * multiplier on. As conv2d with as many groups as channels."""
+    """Convolution of each channel of x [n, height, width, channels] with its own `multiplier` filters in filter [height, width, channels, multiplier], plus bias. The results of channel i begin at i * multiplier. As conv2d with as many groups as channels."""
 
 def elu(x: ArrayLike, *, alpha: float = 1.0) -> Tensor:
-    """x where it is positive, else alpha * (exp(x) - 1)."""
+    """x if x is positive, else alpha * (exp(x) - 1)."""
 
 def embedding_lookup(table: ArrayLike, ids: ArrayLike) -> Tensor:
-    """The rows of table [rows, size] that `ids` name: [ids.., size]. The gradient of the table is sparse: the rows that were taken."""
+    """The rows of table [rows, size] at the indices `ids`: [ids.., size]. The gradient of the table is sparse: it has only the rows that were read."""
 
 def evaluate(model: Any, inputs: Any, labels: Any, loss: Callable, *, batch: int = 500, metrics: dict[str, Any] | None = None) -> dict[str, Any]:
     """Returns loss, accuracy (for classes) and metrics of a model, in the inference phase; for
@@ -170,13 +170,13 @@ def fit(model: Any, optimizer: Optimizer, data: Any, loss: Callable, *, epochs: 
     a further call with the same loader resumes it, bit for bit."""
 
 def fractional_max_pool2d(x: ArrayLike, ratio: float | Sequence[float], *, pseudo_random: builtins.bool = False, overlapping: builtins.bool = False, seed: int = 0) -> Tensor:
-    """Largest element of each region of x [n, height, width, channels]; an axis has size / ratio regions, rounded down. Regions have at most two sizes, in an order that follows from `seed`: shuffled, or pseudo-random, by one number for each axis; overlapping regions share their last row and column with the next region. ratio has one number for each axis of x, 1 for the first and the last."""
+    """Largest element of each region of x [n, height, width, channels]. An axis has size / ratio regions, rounded down. Regions have at most two sizes. `seed` determines their order: shuffled, or pseudo-random by one number for each axis. Overlapping regions share their last row and column with the next region. ratio has one number for each axis of x, 1 for the first and the last axis."""
 
 def gelu(x: ArrayLike, *, approximate: str = 'none') -> Tensor:
-    """x times the normal distribution function at x; approximate = "tanh" takes a cheaper formula for it."""
+    """x times the normal distribution function at x. approximate = "tanh" uses a cheaper formula for the function."""
 
 def group_normalize(x: ArrayLike, groups: int, scale: ArrayLike | None = None, offset: ArrayLike | None = None, *, axis: int = -1, epsilon: float = 0.001) -> Tensor:
-    """x [n, .., features] less its mean and divided by sqrt(variance + epsilon), both over all that belongs to one example and one group of adjacent features, times scale, plus offset, which have one number for each feature and may be left out."""
+    """x [n, .., features] less its mean, divided by sqrt(variance + epsilon), times scale, plus offset. Mean and variance are over one example and one group of adjacent features. scale and offset have one number for each feature, and may be absent."""
 
 def hard_sigmoid(x: ArrayLike) -> Tensor:
     """relu6(x + 3) / 6."""
@@ -185,7 +185,7 @@ def hard_swish(x: ArrayLike) -> Tensor:
     """x * relu6(x + 3) / 6."""
 
 def instance_normalize(x: ArrayLike, scale: ArrayLike | None = None, offset: ArrayLike | None = None, *, axis: int = -1, epsilon: float = 0.001) -> Tensor:
-    """As group_normalize with one group for each feature: each feature of each example by itself."""
+    """As group_normalize with one group for each feature. Each feature of each example is normalised separately."""
 
 def keep_best(*, monitor: Any = None) -> Any:
     """A callback: at the end of the run, sets the model to its value after the best epoch.
@@ -194,25 +194,25 @@ def keep_best(*, monitor: Any = None) -> Any:
     ``et.nn.early_stopping`` the run ends with the best weights."""
 
 def l2_normalize(x: ArrayLike, *, axis: int = -1, epsilon: float = 1e-12) -> Tensor:
-    """x divided by its Euclidean length along an axis; lengths below sqrt(epsilon) count as that."""
+    """x divided by its Euclidean length along an axis. A length below sqrt(epsilon) counts as sqrt(epsilon)."""
 
 def layer_normalize(x: ArrayLike, axes: int | Sequence[int], scale: ArrayLike | None = None, offset: ArrayLike | None = None, *, epsilon: float = 0.001) -> Tensor:
-    """x less its mean over `axes` and divided by sqrt(variance + epsilon), times scale, plus offset; these two have the sizes of x on `axes`, in ascending order, and may be left out."""
+    """x less its mean over `axes`, divided by sqrt(variance + epsilon), times scale, plus offset. scale and offset have the sizes of x on `axes`, in ascending order. They may be absent."""
 
 def leaky_relu(x: ArrayLike, *, slope: float = 0.2) -> Tensor:
-    """x where it is positive, else slope * x. The gradient at 0 is the slope."""
+    """x if x is positive, else slope * x. The gradient at 0 is the slope."""
 
 def log_sigmoid(x: ArrayLike) -> Tensor:
-    """log(sigmoid(x)), without overflow: about x for very negative x."""
+    """log(sigmoid(x)), without overflow. For very negative x the result is about x."""
 
 def log_softmax(x: ArrayLike, *, axis: int = -1) -> Tensor:
-    """Logarithm of softmax along an axis, without forming it: finite for all finite x."""
+    """Logarithm of softmax along an axis. The softmax is not formed, so the result is finite for all finite x."""
 
 def max_pool1d(x: ArrayLike, window: int | Sequence[int], *, strides: int | Sequence[int] | None = None, padding: str = 'valid', explicit_padding: int | Sequence[int] | None = None) -> Tensor:
     """Largest element of each window of x [n, width, channels]; as max_pool2d."""
 
 def max_pool2d(x: ArrayLike, window: int | Sequence[int], *, strides: int | Sequence[int] | None = None, padding: str = 'valid', explicit_padding: int | Sequence[int] | None = None) -> Tensor:
-    """Largest element of each window of x [n, height, width, channels]. strides default to the window; padding is "valid", "same" or explicit_padding {top, bottom, left, right}. Of equal maxima the first one gets the gradient."""
+    """Largest element of each window of x [n, height, width, channels]. strides default to the window. padding is "valid", "same" or explicit_padding {top, bottom, left, right}. The first of several equal maxima gets the gradient."""
 
 def max_pool3d(x: ArrayLike, window: int | Sequence[int], *, strides: int | Sequence[int] | None = None, padding: str = 'valid', explicit_padding: int | Sequence[int] | None = None) -> Tensor:
     """Largest element of each window of x [n, depth, height, width, channels]; as max_pool2d, with one or three sizes and strides."""
@@ -224,19 +224,19 @@ def predict(model: Any, inputs: Any, *, batch: int = 500) -> Any:
     """Returns the outputs of a model for all inputs, in the inference phase."""
 
 def relu(x: ArrayLike) -> Tensor:
-    """The larger of x and 0. Its gradient at 0 is 0."""
+    """The larger of x and 0. The gradient at 0 is 0."""
 
 def relu6(x: ArrayLike) -> Tensor:
-    """x between 0 and 6. Its gradient at both ends is 0."""
+    """x clipped to [0, 6]. The gradient at both ends is 0."""
 
 def rms_normalize(x: ArrayLike, axes: int | Sequence[int], scale: ArrayLike | None = None, *, epsilon: float = 0.001) -> Tensor:
-    """x divided by the root of its mean square over `axes`, plus epsilon under the root, times scale, which has the sizes of x on `axes`, in ascending order, and may be left out."""
+    """x / sqrt(mean square + epsilon) * scale, with the mean over `axes`. scale has the sizes of x on `axes`, in ascending order, and may be absent."""
 
 def rotary_embedding(x: ArrayLike, positions: ArrayLike, *, base: float = 10000.0) -> Tensor:
-    """x [.., time, size] with the pairs (i, size / 2 + i) of its last axis turned by position * base^(-2 i / size): products of two such rows depend on the difference of their positions alone. positions: [time]."""
+    """x [.., time, size] with the pairs (i, size / 2 + i) of its last axis rotated by the angle position * base^(-2 i / size). The product of two such rows depends only on the difference of their positions. positions: [time]."""
 
 def scaled_dot_product_attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, mask: ArrayLike | None = None, bias: ArrayLike | None = None, key: ArrayLike | None = None, *, causal: builtins.bool = False, scale: float | None = None, dropout: float = 0.0) -> Tensor:
-    """softmax(scale q k^T + bias) v for q [.., queries, dim], k [.., keys, dim] and v [.., keys, out]; leading axes broadcast. `scale` is 1 / sqrt(dim) by default. Query i sees keys where mask [.., queries, keys] is true, and with `causal` only keys up to i; the result of a query that sees no key is zeros. Each weight is 0 with the probability `dropout`, else divided by 1 - dropout, as by et.random.bernoulli(1 - dropout) with `key`; an absent key is drawn from the generator of the thread; keys [.., 2] are for the first leading axes. The matrix of scores is not stored: memory is linear in queries and keys, forward and backward, except for the gradient of a bias and second derivatives. Half types compute in float32."""
+    """softmax(scale q k^T + bias) v for q [.., queries, dim], k [.., keys, dim] and v [.., keys, out]. Leading axes broadcast. `scale` is 1 / sqrt(dim) by default. Query i sees the keys where mask [.., queries, keys] is true, and with `causal` only keys up to i. A query that sees no key has the result 0. With the probability `dropout` a weight becomes 0; other weights are divided by 1 - dropout. The draws are et.random.bernoulli(1 - dropout) with `key`. An absent key is drawn from the generator of the thread. Keys [.., 2] belong to the first leading axes. The matrix of scores is not stored: memory is linear in queries and keys, forward and backward, except for the gradient of a bias and for second derivatives. Half types compute in float32."""
 
 def selu(x: ArrayLike) -> Tensor:
     """scale * elu(x, alpha), with the constants that keep mean 0 and variance 1."""
@@ -248,13 +248,13 @@ def silu(x: ArrayLike) -> Tensor:
     """x * sigmoid(x), also called swish."""
 
 def softmax(x: ArrayLike, *, axis: int = -1) -> Tensor:
-    """exp(x) divided by its sum along an axis; computed from x - max(x), so that nothing overflows."""
+    """exp(x) divided by its sum along an axis. Computed from x - max(x), so nothing overflows."""
 
 def softmax_cross_entropy(logits: ArrayLike, labels: ArrayLike, class_weights: ArrayLike | None = None, *, reduction: str = 'mean', label_smoothing: float = 0.0, ignore_index: int | None = None) -> Tensor:
-    """Cross entropy of softmax(logits) with labels: integers [..] or probabilities [.., classes]. Smoothing mixes labels with the even distribution; rows whose label is ignore_index count nothing; class weights multiply each class, and the mean is then the weighted one."""
+    """Cross entropy of softmax(logits) with labels: integers [..] or probabilities [.., classes]. Smoothing mixes labels with the uniform distribution. Rows whose label is ignore_index do not count. Class weights multiply each class, and the mean is then the weighted mean."""
 
 def softplus(x: ArrayLike) -> Tensor:
-    """log(1 + exp(x)), without overflow: about x for large x."""
+    """log(1 + exp(x)), without overflow. For large x the result is about x."""
 
 def softsign(x: ArrayLike) -> Tensor:
     """x / (1 + |x|)."""
@@ -873,7 +873,7 @@ class PositionalEmbedding(Layer):
     def __init__(self, length: int, size: int, learned: builtins.bool = ...) -> None: ...
 
 class Precision(Layer):
-    """A layer or model under a policy. Each call casts the parameters and floating inputs to the compute dtype, and the results to the output dtype. The layers inside do not mix precisions: an op with operands of several floating dtypes throws. State, such as running statistics, remains float32, or float64 if the parameters are float64. A part that is itself a Precision uses its own policy. throws (construction): kInvalidArgument for a dtype that is not floating. throws (call): the errors of the layer, with its path; kInvalidArgument for a call that mixes floating dtypes.
+    """A layer or model with a policy. Each call casts the parameters and a floating input to the compute dtype, and the result to the output dtype. State, such as running statistics, remains float32, or float64 if the parameters are float64. A part that is itself a Precision uses its own policy. throws (construction): kInvalidArgument for a dtype that is not floating. throws (call): the errors of the layer, with the path of the layer; kInvalidArgument for an op whose operands have several floating dtypes.
 
     Args:
       layer (layer)
@@ -885,8 +885,8 @@ def PrecisionPolicy(*, compute: DTypeLike = ..., parameter: DTypeLike = ..., out
     """
 
     Args:
-      compute (dtype, default etude.float32): of inputs and parameters while the layer runs
-      parameter (dtype, default etude.float32): of the parameters between calls, and so of gradients and updates
+      compute (dtype, default etude.float32): of inputs and parameters during a call
+      parameter (dtype, default etude.float32): of parameters between calls, and of gradients and updates
       output (dtype, default etude.float32): of the result"""
 
 class QuantizedDense(Layer):
