@@ -172,7 +172,10 @@ RandomCall random_call(Random& random, const std::vector<const Op*>& ops) {
 // The fault of a call's error, or "".
 std::string fault_of(const RandomCall& call, const Error& error) {
   if (error.code() == ErrorCode::kInternal) return error.what();
-  if (error.op() != call.op->name())
+  // An op that works for several functions names the function, once its kernel runs.
+  const std::string_view attr = call.op->def().works_for;
+  const bool names_function = !attr.empty() && error.op() == call.op->attrs(call.attrs).text(attr);
+  if (error.op() != call.op->name() && !names_function)
     return fmt::format("the error names '{}': {}", error.op(), error.what());
   if (!error.is_located()) return fmt::format("no line: {}", error.what());
   return "";
