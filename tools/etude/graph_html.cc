@@ -16,6 +16,7 @@
 #include "etude/graph/text/names.h"
 #include "tools/etude/graph_layout.h"
 #include "tools/etude/html_text.h"
+#include "tools/record_text.h"
 
 namespace etude::tools {
 namespace {
@@ -29,20 +30,6 @@ constexpr std::size_t kMostText = 120;             // of an attribute
 constexpr int64_t kMostElements = 4;               // of a constant that is shown
 
 int x_of(int lane) { return kMargin + lane * kLane; }
-
-std::string_view kind_class(Kind kind) {
-  switch (kind) {
-    case Kind::kElementwise:
-      return "elementwise";
-    case Kind::kLinear:
-      return "linear";
-    case Kind::kComposition:
-      return "composition";
-    case Kind::kGeneral:
-      break;
-  }
-  return "general";
-}
 
 // One graph of a page.
 class GraphPage {
@@ -208,7 +195,7 @@ class GraphPage {
     return fmt::format(
         "<div class=\"box {}\"><div class=\"head\"><b>{}</b>{}{}</div><div class=\"facts\">{}</div>"
         "</div>",
-        kind_class(node.op.def().kind), xml_text(internal::op_text(node.op)), results,
+        kind_name(node.op.def().kind), xml_text(internal::op_text(node.op)), results,
         time(drawn_.micros.empty() ? 0 : drawn_.micros[i]), fmt::join(facts, " "));
   }
 

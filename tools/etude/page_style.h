@@ -10,14 +10,14 @@ inline constexpr const char* kInspectPage = R"(<!DOCTYPE html>
 <h1>{name}</h1>
 <p class="note">{what}. Rows are calls in the order in which they run. A line leads from the row that makes a value to
 the rows that read it soon. Each operand is a link to the row that makes it. Rows of one layer fold.
-<span class="key elementwise">element-wise</span> <span class="key linear">linear</span>
+<span class="key element-wise">element-wise</span> <span class="key linear">linear</span>
 <span class="key composition">composed</span> <span class="key general">other</span></p>
 {body}<script>{script}</script></body></html>
 )";
 
 inline constexpr const char* kInspectStyle = R"(
 :root { --ink: #1d2733; --soft: #5d6b7a; --paper: #fff; --box: #f5f7fa; --edge: #d8dee6; --wire: #8a9bb0;
-  --link: #1a56a8; --hit: #fff3c4; --elementwise: #4a7fb5; --linear: #c2761b; --composition: #7b5ea7; --general: #6b7785;
+  --link: #1a56a8; --hit: #fff3c4; --element-wise: #4a7fb5; --linear: #c2761b; --composition: #7b5ea7; --general: #6b7785;
   --input: #2f8a4c; --output: #a8436b; --step: 16px }
 @media (prefers-color-scheme: dark) { :root { --ink: #e4e9ef; --soft: #9aa8b7; --paper: #14191f; --box: #1d242c;
   --edge: #333d48; --wire: #6d7f94; --link: #7fb2f0; --hit: #4a4010 } }
@@ -46,11 +46,11 @@ a { color: var(--link); text-decoration: none } a:hover { text-decoration: under
 .box { flex: 1 1 auto; min-width: 0; margin: 1px 0 1px calc(4px + var(--depth) * var(--step)); padding: 2px 10px 3px;
   border-left: 4px solid var(--general); border-radius: 3px }
 .box:hover { background: var(--box) }
-.elementwise { border-color: var(--elementwise) } .linear { border-color: var(--linear) }
+.element-wise { border-color: var(--element-wise) } .linear { border-color: var(--linear) }
 .composition { border-color: var(--composition) } .input { border-color: var(--input) }
 .output { border-color: var(--output) }
 .key { border-left: 4px solid var(--general); padding: 0 8px 0 5px; white-space: nowrap }
-.key.elementwise { border-color: var(--elementwise) } .key.linear { border-color: var(--linear) }
+.key.element-wise { border-color: var(--element-wise) } .key.linear { border-color: var(--linear) }
 .key.composition { border-color: var(--composition) }
 .head { display: flex; flex-wrap: wrap; column-gap: 8px; align-items: baseline; overflow-wrap: anywhere }
 .layer { color: var(--soft); font-weight: 600 }
