@@ -106,8 +106,8 @@ def test_an_entry_names_the_state(trained, tmp_path):
 
 
 def test_tensors_by_position_take_the_short_way(tmp_path):
-    """A call of tensors by position builds no structure. It gives the bits, the derivatives and the errors of a call by
-    keyword, which does."""
+    """A call with tensors by position builds no structure. Its results, derivatives and errors are equal to those of a
+    call by keyword, which builds a structure."""
     layer = et.nn.Dense(4, 3)
 
     @et.function
