@@ -213,10 +213,6 @@ class Restoration {
     int64_t node;
     NamedTensors values;
   };
-  struct Change {
-    std::shared_ptr<Restore> restore;
-    Restore::Found found;  // after the change
-  };
   Restore::Found& found_of(const std::shared_ptr<Restore>& restore);
   Pendings& pending_of(const std::shared_ptr<TrackableCore>& core);
   static std::vector<Job> find(const SavedGraph& graph, const TrackeePtr& to, int64_t node,
@@ -224,8 +220,8 @@ class Restoration {
   static void read(std::vector<Job>& jobs, const SavedGraph& graph, SavedGraph::Files& files,
                    Restore::Found& found);
 
-  std::map<const Restore*, Change> changes_;
-  std::map<const TrackableCore*, std::pair<std::shared_ptr<TrackableCore>, Pendings>> pending_;
+  std::map<std::shared_ptr<Restore>, Restore::Found> found_;    // after the change
+  std::map<std::shared_ptr<TrackableCore>, Pendings> pending_;  // after the change
   std::vector<PreparedRestore> objects_;
   std::vector<std::string> warnings_;
   std::string source_;  // the last checkpoint

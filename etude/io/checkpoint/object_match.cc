@@ -78,15 +78,11 @@ Restore::~Restore() {
 }
 
 Restore::Found& Restoration::found_of(const std::shared_ptr<Restore>& restore) {
-  const auto [at, is_new] = changes_.try_emplace(restore.get());
-  if (is_new) at->second = {restore, restore->found_};
-  return at->second.found;
+  return found_.try_emplace(restore, restore->found_).first->second;
 }
 
 Restoration::Pendings& Restoration::pending_of(const std::shared_ptr<TrackableCore>& core) {
-  const auto [at, is_new] = pending_.try_emplace(core.get());
-  if (is_new) at->second = {core, core->pending_};
-  return at->second.second;
+  return pending_.try_emplace(core, core->pending_).first->second;
 }
 
 std::vector<Restoration::Job> Restoration::find(const SavedGraph& graph, const TrackeePtr& to,
@@ -192,17 +188,11 @@ void Restoration::set_edge(const std::shared_ptr<TrackableCore>& core, Edge edge
 }
 
 void Restoration::run() {
-  for (auto& [_, change] : changes_) {
-    objects_.push_back(
-        {.exchange = [restore = change.restore, found = std::move(change.found)]() mutable {
-          std::swap(restore->found_, found);
-        }});
+  for (auto& [restore, found] : found_) {
+    objects_.push_back({.exchange = exchange_with(restore->found_, std::move(found))});
   }
-  for (auto& [_, change] : pending_) {
-    objects_.push_back(
-        {.exchange = [core = change.first, pending = std::move(change.second)]() mutable {
-          core->pending_.swap(pending);
-        }});
+  for (auto& [core, pending] : pending_) {
+    objects_.push_back({.exchange = exchange_with(core->pending_, std::move(pending))});
   }
   for (const std::string& text : warnings_) etude::internal::warn(text);
   restore_all(std::move(objects_), source_);
