@@ -212,6 +212,7 @@ class Restoration {
     TrackeePtr to;
     int64_t node;
     NamedTensors values;
+    std::string path;  // in the file, if there are values
   };
   Restore::Found& found_of(const std::shared_ptr<Restore>& restore);
   Pendings& pending_of(const std::shared_ptr<TrackableCore>& core);

@@ -104,7 +104,7 @@ std::vector<Restoration::Job> Restoration::find(const SavedGraph& graph, const T
       found.doubled.push_back(graph.path_of(static_cast<std::size_t>(id)));
       continue;
     }
-    jobs.push_back({object, id, {}});
+    jobs.push_back({object, id, {}, {}});
     for (const Edge& edge : object->edges()) {
       if (const int64_t* next = saved.edge(edge.name)) queue.emplace_back(edge.to, *next);
     }
@@ -122,12 +122,12 @@ void Restoration::read(std::vector<Job>& jobs, const SavedGraph& graph, SavedGra
       found.left[job.node].insert(saved.attributes.begin(), saved.attributes.end());
       continue;
     }
-    const std::string path = graph.path_of(static_cast<std::size_t>(job.node));
+    job.path = graph.path_of(static_cast<std::size_t>(job.node));
     for (const std::string& attribute : saved.attributes) {
-      job.values.emplace(attribute, files.read(key_of(path, attribute)));
+      job.values.emplace(attribute, files.read(key_of(job.path, attribute)));
     }
     const std::string problem = job.to->refuse(job.values);
-    if (!problem.empty()) unfit += fmt::format("\n  {}: {}", path, problem);
+    if (!problem.empty()) unfit += fmt::format("\n  {}: {}", job.path, problem);
   }
   ETUDE_REQUIRE(
       unfit.empty(),
@@ -145,11 +145,10 @@ void Restoration::match(const std::shared_ptr<Restore>& restore, const TrackeePt
   read(jobs, graph, files, found);
   for (Job& job : jobs) {
     if (!job.values.empty()) {
-      const std::string path = graph.path_of(static_cast<std::size_t>(job.node));
-      prepare_at(graph.path(), path, [&] {
+      prepare_at(graph.path(), job.path, [&] {
         objects_.push_back(job.to->prepare(std::move(job.values), restore->order()));
       });
-      objects_.back().path = path;
+      objects_.back().path = std::move(job.path);
     }
     if (const auto core = job.to->core()) add_pending(pending_of(core), {restore, job.node});
   }
