@@ -203,7 +203,7 @@ class Restoration {
   void release(const std::shared_ptr<Restore>& restore, const TrackeePtr& from);
   // Adds the edge, or redirects the edge of this name.
   void set_edge(const std::shared_ptr<TrackableCore>& core, Edge edge);
-  // throws: the error of a function of the program; nothing is restored then.
+  // throws: as restore_all.
   void run();
 
  private:
