@@ -203,7 +203,7 @@ class Restoration {
   void release(const std::shared_ptr<Restore>& restore, const TrackeePtr& from);
   // Adds the edge, or redirects the edge of this name.
   void set_edge(const std::shared_ptr<TrackableCore>& core, Edge edge);
-  // throws: the error of a function of the program; nothing is restored then.
+  // throws: as restore_all.
   void run();
 
  private:
@@ -212,10 +212,7 @@ class Restoration {
     TrackeePtr to;
     int64_t node;
     NamedTensors values;
-  };
-  struct Change {
-    std::shared_ptr<Restore> restore;
-    Restore::Found found;  // after the change
+    std::string path;  // in the file, if there are values
   };
   Restore::Found& found_of(const std::shared_ptr<Restore>& restore);
   Pendings& pending_of(const std::shared_ptr<TrackableCore>& core);
@@ -224,8 +221,8 @@ class Restoration {
   static void read(std::vector<Job>& jobs, const SavedGraph& graph, SavedGraph::Files& files,
                    Restore::Found& found);
 
-  std::map<const Restore*, Change> changes_;
-  std::map<const TrackableCore*, std::pair<std::shared_ptr<TrackableCore>, Pendings>> pending_;
+  std::map<std::shared_ptr<Restore>, Restore::Found> found_;    // after the change
+  std::map<std::shared_ptr<TrackableCore>, Pendings> pending_;  // after the change
   std::vector<PreparedRestore> objects_;
   std::vector<std::string> warnings_;
   std::string source_;  // the last checkpoint

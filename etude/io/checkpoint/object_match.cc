@@ -78,15 +78,11 @@ Restore::~Restore() {
 }
 
 Restore::Found& Restoration::found_of(const std::shared_ptr<Restore>& restore) {
-  const auto [at, is_new] = changes_.try_emplace(restore.get());
-  if (is_new) at->second = {restore, restore->found_};
-  return at->second.found;
+  return found_.try_emplace(restore, restore->found_).first->second;
 }
 
 Restoration::Pendings& Restoration::pending_of(const std::shared_ptr<TrackableCore>& core) {
-  const auto [at, is_new] = pending_.try_emplace(core.get());
-  if (is_new) at->second = {core, core->pending_};
-  return at->second.second;
+  return pending_.try_emplace(core, core->pending_).first->second;
 }
 
 std::vector<Restoration::Job> Restoration::find(const SavedGraph& graph, const TrackeePtr& to,
@@ -108,7 +104,7 @@ std::vector<Restoration::Job> Restoration::find(const SavedGraph& graph, const T
       found.doubled.push_back(graph.path_of(static_cast<std::size_t>(id)));
       continue;
     }
-    jobs.push_back({object, id, {}});
+    jobs.push_back({object, id, {}, {}});
     for (const Edge& edge : object->edges()) {
       if (const int64_t* next = saved.edge(edge.name)) queue.emplace_back(edge.to, *next);
     }
@@ -126,12 +122,12 @@ void Restoration::read(std::vector<Job>& jobs, const SavedGraph& graph, SavedGra
       found.left[job.node].insert(saved.attributes.begin(), saved.attributes.end());
       continue;
     }
-    const std::string path = graph.path_of(static_cast<std::size_t>(job.node));
+    job.path = graph.path_of(static_cast<std::size_t>(job.node));
     for (const std::string& attribute : saved.attributes) {
-      job.values.emplace(attribute, files.read(key_of(path, attribute)));
+      job.values.emplace(attribute, files.read(key_of(job.path, attribute)));
     }
     const std::string problem = job.to->refuse(job.values);
-    if (!problem.empty()) unfit += fmt::format("\n  {}: {}", path, problem);
+    if (!problem.empty()) unfit += fmt::format("\n  {}: {}", job.path, problem);
   }
   ETUDE_REQUIRE(
       unfit.empty(),
@@ -149,11 +145,10 @@ void Restoration::match(const std::shared_ptr<Restore>& restore, const TrackeePt
   read(jobs, graph, files, found);
   for (Job& job : jobs) {
     if (!job.values.empty()) {
-      const std::string path = graph.path_of(static_cast<std::size_t>(job.node));
-      prepare_at(graph.path(), path, [&] {
+      prepare_at(graph.path(), job.path, [&] {
         objects_.push_back(job.to->prepare(std::move(job.values), restore->order()));
       });
-      objects_.back().path = path;
+      objects_.back().path = std::move(job.path);
     }
     if (const auto core = job.to->core()) add_pending(pending_of(core), {restore, job.node});
   }
@@ -192,17 +187,11 @@ void Restoration::set_edge(const std::shared_ptr<TrackableCore>& core, Edge edge
 }
 
 void Restoration::run() {
-  for (auto& [_, change] : changes_) {
-    objects_.push_back(
-        {.exchange = [restore = change.restore, found = std::move(change.found)]() mutable {
-          std::swap(restore->found_, found);
-        }});
+  for (auto& [restore, found] : found_) {
+    objects_.push_back({.exchange = exchange_with(restore->found_, std::move(found))});
   }
-  for (auto& [_, change] : pending_) {
-    objects_.push_back(
-        {.exchange = [core = change.first, pending = std::move(change.second)]() mutable {
-          core->pending_.swap(pending);
-        }});
+  for (auto& [core, pending] : pending_) {
+    objects_.push_back({.exchange = exchange_with(core->pending_, std::move(pending))});
   }
   for (const std::string& text : warnings_) etude::internal::warn(text);
   restore_all(std::move(objects_), source_);

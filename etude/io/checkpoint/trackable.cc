@@ -280,9 +280,9 @@ PreparedRestore prepare_hooks(const Hooks& hooks, NamedTensors values) {
     };
   } catch (const std::bad_alloc&) {
     throw;
-  } catch (const std::exception& error) {  // an object without a state yet
-    const auto* known = dynamic_cast<const Error*>(&error);
-    if (known != nullptr && may_pass(known->code())) throw;
+  } catch (const Error& error) {
+    if (may_pass(error.code())) throw;
+  } catch (const std::exception&) {  // as any other Error: an object without a state yet
   }
   return out;
 }
