@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cctype>
 #include <set>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -92,7 +93,7 @@ std::string in_comment(const std::string& text) {
 }
 
 struct Argument {
-  std::string name, type, note;
+  std::string name, type, note;  // type: of an element, "const float" for an input
   const ModelFacts::Array* array;
 };
 
@@ -109,18 +110,18 @@ struct Arguments {
 Arguments arguments(const ModelFacts& facts, std::size_t state) {
   Names names;
   names.add(facts.name);
-  const auto list = [&](const std::vector<ModelFacts::Array>& arrays, std::size_t count) {
+  const auto list = [&](std::string_view prefix, std::span<const ModelFacts::Array> arrays) {
     std::vector<Argument> out;
-    for (std::size_t i = 0; i < count; ++i) {
-      const CType type = c_type(arrays[i].type->dtype());
-      out.push_back(
-          {names.add(arrays[i].name), std::string(type.name), std::string(type.note), &arrays[i]});
+    for (const ModelFacts::Array& array : arrays) {
+      const CType type = c_type(array.type->dtype());
+      out.push_back({names.add(array.name), fmt::format("{}{}", prefix, type.name),
+                     std::string(type.note), &array});
     }
     return out;
   };
   Arguments out;
-  out.inputs = list(facts.inputs, facts.inputs.size() - state);
-  out.outputs = list(facts.outputs, facts.outputs.size());
+  out.inputs = list("const ", std::span(facts.inputs).first(facts.inputs.size() - state));
+  out.outputs = list("", facts.outputs);
   return out;
 }
 
@@ -179,7 +180,7 @@ extern "C" {{
 
 constexpr char kCTail[] =
     R"(#ifdef __cplusplus
-}}
+}
 #endif
 
 #endif
@@ -288,9 +289,7 @@ std::string array(const std::vector<std::string>& list) {
 // The parameters of the function for one size, without the scratch memory.
 std::vector<std::string> c_parameters(const Arguments& args, bool has_state) {
   std::vector<std::string> out;
-  for (const Argument& each : args.inputs)
-    out.push_back(fmt::format("const {}* {}", each.type, each.name));
-  for (const Argument& each : args.outputs)
+  for (const Argument& each : args.all())
     out.push_back(fmt::format("{}* {}", each.type, each.name));
   if (has_state) out.emplace_back("const void* state");
   return out;
@@ -363,15 +362,11 @@ std::string c_sizes(const HeaderFacts& facts) {
 std::string cpp_call(const HeaderFacts& facts) {
   const Arguments args = arguments(facts.models[0], facts.state.arrays.size());
   std::vector<std::string> params, pointers;
-  for (const Argument& each : args.inputs) {
-    params.push_back(
-        fmt::format("std::span<const {}, {}> {}", each.type, count_in_c(*each.array), each.name));
-  }
-  for (const Argument& each : args.outputs) {
+  for (const Argument& each : args.all()) {
     params.push_back(
         fmt::format("std::span<{}, {}> {}", each.type, count_in_c(*each.array), each.name));
+    pointers.push_back(each.name + ".data()");
   }
-  for (const Argument& each : args.all()) pointers.push_back(each.name + ".data()");
   if (!facts.state.arrays.empty()) {
     params.emplace_back("const void* state");
     pointers.emplace_back("state");
@@ -390,9 +385,7 @@ std::string cpp_sizes(const HeaderFacts& facts) {
     std::vector<std::string> pointers, wrong;
     params.clear();
     for (const Argument& each : args.all()) {
-      const bool is_input = pointers.size() < args.inputs.size();
-      params.push_back(
-          fmt::format("std::span<{}{}> {}", is_input ? "const " : "", each.type, each.name));
+      params.push_back(fmt::format("std::span<{}> {}", each.type, each.name));
       pointers.push_back(each.name + ".data()");
       wrong.push_back(fmt::format("{}.size() != {}", each.name, count_in_c(*each.array)));
     }
@@ -403,9 +396,8 @@ std::string cpp_sizes(const HeaderFacts& facts) {
     pointers.emplace_back("scratch_.data()");
     cases += fmt::format(
         "      case {0}:\n        if ({1}) {{\n          throw std::invalid_argument(\"{2}: the "
-        "spans "
-        "have other numbers of elements\");\n        }}\n        if (::{2}({3}) != ETUDE_OK) throw "
-        "std::runtime_error(::{2}_error());\n        break;\n",
+        "spans have other numbers of elements\");\n        }}\n        if (::{2}({3}) != ETUDE_OK) "
+        "throw std::runtime_error(::{2}_error());\n        break;\n",
         facts.sizes[i], wrong.empty() ? "false" : fmt::format("{}", fmt::join(wrong, " || ")), name,
         join(pointers));
   }
@@ -438,7 +430,7 @@ std::string c_header(const HeaderFacts& facts) {
   if (has_state) out += c_state(facts.name, facts.state);
   for (const ModelFacts& model : facts.models) out += c_model(model, facts.state);
   if (!facts.sizes.empty()) out += c_sizes(facts);
-  return out + fmt::format(fmt::runtime(kCTail));
+  return out + kCTail;
 }
 
 std::string cpp_header(const HeaderFacts& facts) {

@@ -2,7 +2,6 @@
 #include "etude/aot/state_file.h"
 
 #include <cstring>
-#include <span>
 
 #include <fmt/format.h>
 
@@ -31,8 +30,7 @@ StateFacts state_facts(const State& state) {
     const auto bytes = static_cast<uint64_t>(x.nbytes());
     out.bytes += (bytes + kAlignment - 1) / kAlignment * kAlignment;
   }
-  out.layout =
-      internal::crc32c(0, std::span(reinterpret_cast<const uint8_t*>(lines.data()), lines.size()));
+  out.layout = internal::crc32c(0, lines);
   return out;
 }
 

@@ -14,11 +14,13 @@
 
 #include "etude/base/check.h"
 #include "etude/base/edit_distance.h"
+#include "etude/saved/graph_inputs.h"
 
 namespace etude::onnx::internal {
 namespace {
 
 using saved::internal::Content;
+using saved::internal::GraphInput;
 using saved::internal::SavedFunction;
 using saved::internal::SavedGraph;
 using saved::internal::SavedTensor;
@@ -129,39 +131,29 @@ class SourceReader {
   }
 
   void add_inputs(const SavedFunction& function, const SavedGraph& graph) {
-    const auto& exported = function.exported;
-    for (const SavedTensor& x : graph.tensors) {
-      if (x.is_absent) continue;
-      if (x.state >= 0) {
-        out_.inputs.push_back({unique(path_of(x.state)), value_of(x.state)});
-        continue;
-      }
-      std::string name = x.path;
-      for (std::size_t i = 0; exported && i < exported->input_paths.size(); ++i) {
-        if (exported->input_paths[i] == x.path) name = exported->inputs[i];
-      }
-      out_.inputs.push_back({unique(name.empty() ? "input" : name), {}});
-    }
-    const auto inputs = graph.sample().inputs();
-    for (std::size_t i = out_.inputs.size(); i < inputs.size() && inputs[i].role == InputRole::kKey;
-         ++i) {
-      out_.inputs.push_back({unique("key"), {}, true});
-    }
-    for (const SavedUse& use : graph.uses) {
-      if (!use.is_read) continue;
-      if (use.variable >= 0) {
-        out_.inputs.push_back({unique(path_of(use.variable)), value_of(use.variable)});
-      } else {
-        const auto at = static_cast<std::size_t>(use.argument);
-        out_.inputs.push_back({unique(graph.variable_arguments[at].path), {}});
+    using From = GraphInput::Source;
+    for (const GraphInput& input : saved::internal::inputs_of(content_, graph)) {
+      switch (input.source) {
+        case From::kArgument: {
+          const std::string name = saved::internal::argument_name(function, input.path);
+          out_.inputs.push_back({unique(name.empty() ? "input" : name), {}});
+          break;
+        }
+        case From::kState:
+          out_.inputs.push_back({unique(without_prefix(input.path)), value_of(input.index)});
+          break;
+        case From::kKey:
+          out_.inputs.push_back({unique("key"), {}, true});
+          break;
+        case From::kVariable:
+          out_.inputs.push_back({unique(input.path), {}});
+          break;
+        case From::kConstant:
+          out_.inputs.push_back({unique(fmt::format("constant_{}", input.index)),
+                                 content_.constants[static_cast<std::size_t>(input.index)]});
+          break;
       }
     }
-    for (const int64_t c : graph.captures) {
-      const Tensor& value = content_.constants[static_cast<std::size_t>(c)];
-      out_.inputs.push_back({unique(fmt::format("constant_{}", c)), value});
-    }
-    ETUDE_CHECK(out_.inputs.size() == inputs.size(), "{} of {} inputs have a source",
-                out_.inputs.size(), inputs.size());
   }
 
   void add_outputs(const SavedFunction& function, const SavedGraph& graph) {

@@ -180,16 +180,14 @@ Parts Function::call(Parts& arguments, CallSite where) const {
 
 bool Function::call_plain(std::span<const Tensor* const> arguments, Tensor& result,
                           CallSite where) const {
+  if (this->arguments().size() != arguments.size()) return false;
   // A graph of another form for exactly these types comes before a graph for many sizes.
   for (const internal::LoadedGraph& graph : program_->functions[index_].graphs) {
     if (graph.trace && !graph.is_plain && graph.saved->phase == ambient().phase) return false;
   }
   for (const bool is_symbolic : {false, true}) {
     for (const internal::LoadedGraph& graph : program_->functions[index_].graphs) {
-      const bool fits = graph.is_plain && (graph.instances != nullptr) == is_symbolic;
-      if (!fits || program_->content.functions[index_].arguments.size() != arguments.size()) {
-        continue;
-      }
+      if (!graph.is_plain || (graph.instances != nullptr) != is_symbolic) continue;
       if (!graph.changes_state) {
         if (call_pure(*program_, index_, graph, arguments, result, where)) return true;
         continue;

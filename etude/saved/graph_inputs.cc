@@ -18,15 +18,6 @@ const std::string& path_of(const Content& content, int64_t variable) {
   return content.variables[static_cast<std::size_t>(variable)].paths.front();
 }
 
-// The name of an argument in the exported signature; without a signature, its path.
-std::string argument_name(const SavedFunction& function, const std::string& path) {
-  if (!function.exported) return path;
-  const auto& paths = function.exported->input_paths;
-  const auto found = std::ranges::find(paths, path);
-  if (found == paths.end()) return path;
-  return function.exported->inputs[static_cast<std::size_t>(found - paths.begin())];
-}
-
 }  // namespace
 
 std::vector<GraphInput> inputs_of(const Content& content, const SavedGraph& graph) {
@@ -58,6 +49,14 @@ std::vector<GraphInput> inputs_of(const Content& content, const SavedGraph& grap
   }
   ETUDE_CHECK(out.size() == inputs.size(), "{} inputs are known, of {}", out.size(), inputs.size());
   return out;
+}
+
+std::string argument_name(const SavedFunction& function, const std::string& path) {
+  if (!function.exported) return path;
+  const auto& paths = function.exported->input_paths;
+  const auto found = std::ranges::find(paths, path);
+  if (found == paths.end()) return path;
+  return function.exported->inputs[static_cast<std::size_t>(found - paths.begin())];
 }
 
 std::size_t result_count(const SavedGraph& graph) {

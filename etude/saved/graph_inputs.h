@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The inputs and outputs of the graphs of a saved function, by their paths, and the graph for
-// tensors by name. Used by function.cc, and by tools that show and compile graphs.
+// tensors by name. Used by function.cc, by ONNX, and by tools that show and compile graphs.
 #pragma once
 
 #include <cstddef>
@@ -30,6 +30,8 @@ struct GraphInput {
 
 // By input of the graph.
 std::vector<GraphInput> inputs_of(const Content& content, const SavedGraph& graph);
+// The name of an argument in the exported signature; without a signature, its path.
+std::string argument_name(const SavedFunction& function, const std::string& path);
 // By output of the graph: the paths of the results ("output" for a lone tensor), then the paths of
 // the arguments and of the state that the call changes.
 std::vector<std::string> outputs_of(const Content& content, const SavedGraph& graph);

@@ -136,9 +136,9 @@ class Matcher {
     if (saved.phase != ambient().phase) return std::nullopt;
     Match out{.graph = &saved};
     std::vector<uint8_t> is_used(leaves_.size());
-    std::vector<const Type*> types = input_types(saved.sample());
+    std::vector<const Type*> types = graph.types;
     if (!take_tensors(saved, converts, types, is_used, out) || !take_hosts(saved, is_used) ||
-        !take_variables(saved, types, is_used, out)) {
+        !take_variables(graph, types, is_used, out)) {
       return std::nullopt;
     }
     for (std::size_t i = 0; i < leaves_.size(); ++i) {
@@ -199,8 +199,9 @@ class Matcher {
     });
   }
 
-  bool take_variables(const SavedGraph& saved, std::vector<const Type*>& types,
+  bool take_variables(const LoadedGraph& graph, std::vector<const Type*>& types,
                       std::vector<uint8_t>& is_used, Match& out) const {
+    const SavedGraph& saved = *graph.saved;
     for (const SavedVariableArgument& argument : saved.variable_arguments) {
       const CallLeaf* leaf = find(argument.path, is_used);
       if (leaf == nullptr || leaf->variable == nullptr) return false;
@@ -209,9 +210,7 @@ class Matcher {
       while (out.variables[first].ref() != leaf->variable->ref()) ++first;
       if (first != static_cast<std::size_t>(argument.same_as)) return false;
     }
-    const auto inputs = saved.sample().inputs();
-    std::size_t input = 0;
-    while (input < inputs.size() && inputs[input].role < InputRole::kVariable) ++input;
+    std::size_t input = graph.first_variable;
     for (const SavedUse& use : saved.uses) {
       if (!use.is_read) continue;
       const Variable& v = use.variable >= 0 ? variable_at(program_.content, use.variable)
@@ -321,35 +320,12 @@ TraceRef trace_for(const Loaded& program, const LoadedGraph& graph,
   return made;
 }
 
-TraceRef trace_of_plain(const Loaded& program, const LoadedGraph& graph,
-                        std::span<const Tensor* const> arguments) {
-  const SavedGraph& saved = *graph.saved;
-  if (saved.phase != ambient().phase) return {};
-  // The type of state that has no value fits no graph; the general path has the error.
-  const auto state_type = [&](int64_t index) -> const Type* {
-    const Variable& v = variable_at(program.content, index);
-    return v.initialized() ? type_at_home(etude::internal::peek(v)) : nullptr;
-  };
-  std::vector<const Type*> types = graph.types;
-  std::size_t input = 0, next = 0;
-  for (const SavedTensor& x : saved.tensors) {
-    const Tensor* given = x.state >= 0 ? nullptr : arguments[next++];
-    if (given != nullptr && !given->has_value()) return {};
-    types[input++] = given != nullptr ? type_at_home(*given) : state_type(x.state);
-  }
-  const auto inputs = saved.sample().inputs();
-  while (input < inputs.size() && inputs[input].role < InputRole::kVariable) ++input;
-  for (const SavedUse& use : saved.uses) {
-    if (use.is_read) types[input++] = state_type(use.variable);
-  }
-  if (std::ranges::count(types, nullptr) > 0) return {};
-  return trace_for(program, graph, types);
-}
-
 namespace {
 
 // The types of the inputs of a call. Calls are frequent, so they are found without an allocation.
 using InputTypes = etude::internal::InlineVector<const Type*, 16>;
+
+const Type* present_type(const Variable& v) { return type_at_home(etude::internal::peek(v)); }
 
 // Whether the arguments may fit the graph. Its state is not looked at.
 bool may_fit(const LoadedGraph& graph, std::span<const Tensor* const> arguments) {
@@ -369,6 +345,7 @@ bool may_fit(const LoadedGraph& graph, std::span<const Tensor* const> arguments)
 }
 
 // Whether all state that the graph reads has values. It keeps them, so that one look suffices.
+// State without a value fits no graph: the general path has the error.
 bool has_state(const Loaded& program, const LoadedGraph& graph) {
   if (graph.has_state.load(std::memory_order_relaxed)) return true;
   for (const SavedTensor& x : graph.saved->tensors) {
@@ -381,11 +358,11 @@ bool has_state(const Loaded& program, const LoadedGraph& graph) {
   return true;
 }
 
-}  // namespace
-
-TraceRef trace_of_pure(const Loaded& program, const LoadedGraph& graph,
-                       std::span<const Tensor* const> arguments, StateValues& state,
-                       CallSite where) {
+// The trace of a plain graph for these arguments. `state_type` has the type of each Variable that
+// the graph reads as an operand, in order.
+template <class StateType>
+TraceRef trace_of(const Loaded& program, const LoadedGraph& graph,
+                  std::span<const Tensor* const> arguments, const StateType& state_type) {
   const SavedGraph& saved = *graph.saved;
   if (saved.phase != ambient().phase || !may_fit(graph, arguments) || !has_state(program, graph)) {
     return {};
@@ -393,20 +370,14 @@ TraceRef trace_of_pure(const Loaded& program, const LoadedGraph& graph,
   InputTypes types;
   std::size_t next = 0;
   for (const SavedTensor& x : saved.tensors) {
-    if (x.state < 0) {
-      types.push_back(type_at_home(*arguments[next++]));
-      continue;
-    }
-    state.push_back(variable_at(program.content, x.state).read(where));
-    types.push_back(type_at_home(state.back()));
+    types.push_back(x.state >= 0 ? state_type(variable_at(program.content, x.state))
+                                 : type_at_home(*arguments[next++]));
   }
   for (std::size_t key = types.size(); key < graph.first_variable; ++key) {
     types.push_back(graph.types[key]);
   }
   for (const SavedUse& use : saved.uses) {
-    if (!use.is_read) continue;
-    types.push_back(
-        type_at_home(etude::internal::peek(variable_at(program.content, use.variable))));
+    if (use.is_read) types.push_back(present_type(variable_at(program.content, use.variable)));
   }
   for (std::size_t rest = types.size(); rest < graph.types.size(); ++rest) {
     types.push_back(graph.types[rest]);
@@ -414,6 +385,22 @@ TraceRef trace_of_pure(const Loaded& program, const LoadedGraph& graph,
   if (graph.trace) return std::ranges::equal(types, graph.types) ? graph.trace : TraceRef();
   if (TraceRef known = graph.instances->find({types.data(), types.size()})) return known;
   return trace_for(program, graph, std::vector<const Type*>(types.begin(), types.end()));
+}
+
+}  // namespace
+
+TraceRef trace_of_plain(const Loaded& program, const LoadedGraph& graph,
+                        std::span<const Tensor* const> arguments) {
+  return trace_of(program, graph, arguments, present_type);
+}
+
+TraceRef trace_of_pure(const Loaded& program, const LoadedGraph& graph,
+                       std::span<const Tensor* const> arguments, StateValues& state,
+                       CallSite where) {
+  return trace_of(program, graph, arguments, [&](const Variable& v) {
+    state.push_back(v.read(where));
+    return type_at_home(state.back());
+  });
 }
 
 Match find_graph(const Loaded& program, std::size_t index, const std::vector<CallLeaf>& leaves,

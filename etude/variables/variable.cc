@@ -456,6 +456,15 @@ Variable stand_in_for(const Variable& variable) {
   return VariableAccess::of(std::move(made));
 }
 
+namespace {
+
+// The value of an assignment, dense and on the device of the Variable.
+Tensor dense_on(const Tensor& x, Device device) {
+  return to_dense(x.device() == device ? x : copied_to(at_home(x), device));
+}
+
+}  // namespace
+
 Tensor assign_now(const Variable& variable, const Tensor& x) {
   VariableCell& c = VariableAccess::cell(variable);
   std::unique_lock lock(c.mutex);
@@ -465,7 +474,7 @@ Tensor assign_now(const Variable& variable, const Tensor& x) {
       TensorAccess::is_sparse(x)) {  // calls, not under the lock; a Variable stays where it is
     const Device device = c.value.has_value() ? c.value.device() : x.device();
     lock.unlock();
-    value = to_dense(moves ? copied_to(at_home(x), device) : x);
+    value = dense_on(x, device);
     lock.lock();
   }
   if (!c.dtype && !c.shape) {
@@ -511,9 +520,7 @@ std::function<void()> prepare_saved(const Variable& variable, const Tensor& valu
     saved.shape = c.shape;
     device = c.value.has_value() ? c.value.device() : value.device();
   }
-  // A Variable stays where it is.
-  const Tensor there =
-      to_dense(device == value.device() ? value : copied_to(at_home(value), device));
+  const Tensor there = dense_on(value, device);  // a Variable stays where it is
   saved.value = with_type(there, there.type());
   if (!saved.dtype && !saved.shape) {
     saved.dtype = there.dtype();

@@ -118,7 +118,7 @@ def _path(function: str, path: Any) -> str:
             f"{function}: the path is {path!r}, but must be a text or an os.PathLike of one"
         )
     if "\0" in text:
-        raise _core.InvalidArgumentError(f"et.saved.{function}: the path {text!r} holds a NUL")
+        raise _core.InvalidArgumentError(f"{function}: the path {text!r} holds a NUL")
     return text
 
 

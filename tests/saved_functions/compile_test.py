@@ -11,7 +11,7 @@ import tempfile
 
 from process_test import run, tensors
 
-# Reads a state and rows of x; prints the results for one row, then for all eight. %a shows all bits.
+# Reads a state and rows of x; prints the results for one row, then for all eight. %.9g tells all floats apart.
 MAIN = r"""
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ static void* read_file(const char* name, size_t* bytes) {
 }
 
 int main(int argc, char** argv) {
-  static float scores[NET_8_SCORES_COUNT];
+  static float scores[NET_8_OUTPUT_COUNT];
   static unsigned char scratch[NET_SCRATCH_BYTES];
   size_t state_bytes, x_bytes;
   if (argc != 3) return 2;
@@ -100,7 +100,7 @@ def main():
                      " *         64 net/hidden/", "#define NET_1_X_COUNT 4\n", "#define NET_8_OUTPUT_COUNT 24\n",
                      "static inline int net(int64_t size, const float* x, float* output, const void* state, void* scratch)"):
             assert part in header, (part, header)
-        (folder / "main.c").write_text(MAIN.replace("SCORES", "OUTPUT"))
+        (folder / "main.c").write_text(MAIN)
         run(cc, "-std=c11", "-Wall", "-Wextra", "-Wno-unused-function", "-Werror", str(folder / "main.c"), str(folder / "net.o"), "-lm",
             "-lpthread", "-o", str(folder / "main"))
         got = numbers(run(str(folder / "main"), str(folder / "net.state"), str(x)))
