@@ -62,11 +62,10 @@ Tensor random_tensor(const TensorMetadata& metadata, int64_t rows, std::mt19937&
   });
 }
 
-Agreement compare(const Tensor& a, const Tensor& b) {
-  if (a.dtype() != b.dtype() || !std::ranges::equal(a.shape(), b.shape()))
-    return Agreement::kDiffer;
-  if (bytes_of(a) == bytes_of(b)) return Agreement::kEqual;
-  if (!is_floating(a.dtype())) return Agreement::kDiffer;
+Joining compare(const Tensor& a, const Tensor& b) {
+  if (a.dtype() != b.dtype() || !std::ranges::equal(a.shape(), b.shape())) return Joining::kNone;
+  if (bytes_of(a) == bytes_of(b)) return Joining::kEqual;
+  if (!is_floating(a.dtype())) return Joining::kNone;
   // 16-bit dtypes have 3 and 2 digits.
   const double relative = itemsize(a.dtype()) == 2 ? 3e-2 : 1e-3;
   const std::vector<double> left = a.to_vector<double>(), right = b.to_vector<double>();
@@ -74,10 +73,10 @@ Agreement compare(const Tensor& a, const Tensor& b) {
     const bool both_nan = std::isnan(left[i]) && std::isnan(right[i]);
     const double bound = relative * std::max(std::fabs(left[i]), std::fabs(right[i])) + 1e-5;
     if (!both_nan && left[i] != right[i] && !(std::fabs(left[i] - right[i]) <= bound)) {
-      return Agreement::kDiffer;
+      return Joining::kNone;
     }
   }
-  return Agreement::kClose;
+  return Joining::kClose;
 }
 
 // Sets the shapes from the results for open sizes 2, for 3, and for 3 rows with other sizes 2.
@@ -119,7 +118,7 @@ std::string find_output_sizes(ModelMetadata& metadata, const ModelCall& f) {
   return reason;
 }
 
-Agreement compare_joined(const ModelMetadata& metadata, const ModelCall& f) {
+Joining compare_joined(const ModelMetadata& metadata, const ModelCall& f) {
   constexpr int64_t kRows[] = {1, 3, 2, 1};
   std::mt19937 generator(1);
   std::vector<io::NamedTensors> inputs;
@@ -133,12 +132,12 @@ Agreement compare_joined(const ModelMetadata& metadata, const ModelCall& f) {
   }
   for (const io::NamedTensors& each : inputs) all.push_back(&each);
   const std::vector<io::NamedTensors> parts = split(f(join(all)), kRows);
-  Agreement out = Agreement::kEqual;
+  Joining out = Joining::kEqual;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const io::NamedTensors alone = f(inputs[i]);
     for (const auto& [name, x] : alone) {
       const auto found = parts[i].find(name);
-      if (found == parts[i].end()) return Agreement::kDiffer;
+      if (found == parts[i].end()) return Joining::kNone;
       out = std::min(out, compare(x, found->second));
     }
   }
