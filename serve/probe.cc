@@ -19,8 +19,6 @@
 namespace etude::serve {
 namespace {
 
-std::vector<int64_t> sizes_of(const Tensor& x) { return {x.shape().begin(), x.shape().end()}; }
-
 // Inputs whose open sizes are `rows` on axis 0 and `others` on the other axes.
 io::NamedTensors constant_inputs(const ModelMetadata& metadata, int64_t rows, int64_t others,
                                  char byte) {
@@ -83,9 +81,9 @@ Joining compare(const Tensor& a, const Tensor& b) {
 void set_shapes(ModelMetadata& metadata, const io::NamedTensors& two, const io::NamedTensors& three,
                 const io::NamedTensors& rows) {
   for (TensorMetadata& each : metadata.outputs) {
-    const std::vector<int64_t> small = sizes_of(two.at(each.name));
-    const std::vector<int64_t> large = sizes_of(three.at(each.name));
-    const std::vector<int64_t> tall = sizes_of(rows.at(each.name));
+    const std::vector<int64_t> small = two.at(each.name).shape().to_vector();
+    const std::vector<int64_t> large = three.at(each.name).shape().to_vector();
+    const std::vector<int64_t> tall = rows.at(each.name).shape().to_vector();
     each.fixed_rank = small.size() == large.size();
     each.shape = small;
     for (std::size_t i = 0; i < std::min(small.size(), large.size()); ++i) {

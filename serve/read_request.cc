@@ -2,7 +2,6 @@
 #include <cmath>
 #include <limits>
 #include <memory>
-#include <set>
 #include <span>
 #include <type_traits>
 
