@@ -5,13 +5,11 @@
 #include <cmath>
 #include <cstddef>
 #include <exception>
-#include <memory>
 #include <random>
 #include <span>
 #include <type_traits>
 #include <vector>
 
-#include "etude/core/shape.h"
 #include "serve/datatype.h"
 #include "serve/joining.h"
 #include "serve/refuse.h"
@@ -30,10 +28,9 @@ io::NamedTensors constant_inputs(const ModelMetadata& metadata, int64_t rows, in
     }
     const int64_t count = element_count(shape, each.dtype, each.name);
     out.emplace(each.name, with_element(each.dtype, [&]<class T>(T) {
-                  const auto values = std::make_unique<T[]>(static_cast<std::size_t>(count));
-                  std::fill_n(values.get(), count, static_cast<T>(static_cast<float>(byte)));
-                  return Tensor(std::span<const T>(values.get(), static_cast<std::size_t>(count)),
-                                Shape(shape), CallSite{});
+                  return filled_tensor<T>(shape, count, [&](std::span<T> all) {
+                    std::ranges::fill(all, static_cast<T>(static_cast<float>(byte)));
+                  });
                 }));
   }
   return out;
@@ -46,17 +43,16 @@ Tensor random_tensor(const TensorMetadata& metadata, int64_t rows, std::mt19937&
   shape[0] = rows;
   const int64_t count = element_count(shape, metadata.dtype, metadata.name);
   return with_element(metadata.dtype, [&]<class T>(T) {
-    const auto values = std::make_unique<T[]>(static_cast<std::size_t>(count));
     std::normal_distribution<float> normal;
-    for (int64_t i = 0; i < count; ++i) {
-      if constexpr (std::is_integral_v<T>) {
-        values[static_cast<std::size_t>(i)] = static_cast<T>(generator() & 1);
-      } else {
-        values[static_cast<std::size_t>(i)] = static_cast<T>(normal(generator));
+    return filled_tensor<T>(shape, count, [&](std::span<T> all) {
+      for (T& value : all) {
+        if constexpr (std::is_integral_v<T>) {
+          value = static_cast<T>(generator() & 1);
+        } else {
+          value = static_cast<T>(normal(generator));
+        }
       }
-    }
-    return Tensor(std::span<const T>(values.get(), static_cast<std::size_t>(count)), Shape(shape),
-                  CallSite{});
+    });
   });
 }
 
