@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The parts of the server without sockets: metrics, joined requests, tickets and their deadlines.
-#include <atomic>
 #include <chrono>
 #include <future>
 #include <string>
