@@ -231,8 +231,7 @@ class Comparison {
         line("{}: trainable in the {} only", path, x.is_trainable ? "first" : "second");
       }
       if (x.type != y.type) {
-        line("- {}: {}", path, x.type);
-        line("+ {}: {}", path, y.type);
+        texts(path, x.type, y.type);
       } else {
         values(path, x.value, y.value);
       }
