@@ -161,8 +161,8 @@ void print_graphs(const Stored& stored, const std::string& only) {
   }
 }
 
-void print_functions(const std::string& folder, const std::string& function) {
-  const saved::Program program = saved::load(folder);
+void print_functions(const Stored& stored, const std::string& function) {
+  const saved::Program program = saved::internal::ProgramAccess::of(stored.loaded);
   if (function.empty()) {
     fmt::print("{}", program.to_string());
     return;
@@ -175,7 +175,7 @@ void print_functions(const std::string& folder, const std::string& function) {
 void print(const InspectOptions& options, const Stored& stored) {
   switch (stored.kind) {
     case StoredKind::kFunctions:
-      return print_functions(options.path, options.function);
+      return print_functions(stored, options.function);
     case StoredKind::kGraphs:
       return print_graphs(stored, options.function);
     case StoredKind::kCheckpoint:
