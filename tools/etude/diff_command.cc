@@ -22,6 +22,7 @@
 #include "etude/graph/text/names.h"
 #include "etude/ops.h"
 #include "tools/etude/html_text.h"
+#include "tools/etude/saved_command.h"
 #include "tools/etude/stored.h"
 
 namespace etude::tools {
@@ -300,9 +301,7 @@ void require_function(const Stored& stored, const std::string& name) {
   if (name.empty()) return;
   std::vector<std::string> names;
   for (const StoredFunction& each : stored.functions) names.push_back(each.name);
-  ETUDE_REQUIRE_CODE(kNotFound, std::ranges::count(names, name) > 0,
-                     "'{}' has no function '{}'. There are: {}", stored.path, name,
-                     fmt::join(names, ", "));
+  static_cast<void>(chosen_index(names, name, fmt::format("'{}'", stored.path)));
 }
 
 bool print_difference(const DiffOptions& options) {

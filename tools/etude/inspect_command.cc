@@ -41,13 +41,7 @@ std::size_t chosen(const Stored& stored, const std::string& name) {
   ETUDE_REQUIRE(!names.empty(),
                 "'{}' is {}, which has no functions. Leave --function and --input out", stored.path,
                 words_of(stored.kind));
-  ETUDE_REQUIRE(!name.empty() || names.size() == 1,
-                "'{}' has {} functions: {}. Choose one by --function", stored.path, names.size(),
-                fmt::join(names, ", "));
-  const auto found = name.empty() ? names.begin() : std::ranges::find(names, name);
-  ETUDE_REQUIRE_CODE(kNotFound, found != names.end(), "'{}' has no function '{}'. There are: {}",
-                     stored.path, name, fmt::join(names, ", "));
-  return static_cast<std::size_t>(found - names.begin());
+  return chosen_index(names, name, fmt::format("'{}'", stored.path));
 }
 
 Tensor any_key() { return zeros({2}, {.dtype = kUInt64}); }
