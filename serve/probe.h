@@ -18,9 +18,9 @@ using ModelCall = std::function<io::NamedTensors(const io::NamedTensors&)>;
 // the outputs have it. Returns why that failed; "" if it did not.
 std::string find_output_sizes(ModelMetadata& metadata, const ModelCall& f);
 
-// How the results of joined requests agree with those of single requests.
+// Whether the results for a row depend on the other rows of a call.
 enum class Joining : uint8_t {
-  kNone,   // requests are not joined: a row depends on the other rows of a call
+  kNone,   // requests are not joined
   kClose,  // results of a joined call differ in the last digits
   kEqual,  // results of a joined call have the same bits
 };
