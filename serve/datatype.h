@@ -3,8 +3,11 @@
 // complex numbers, and Etude no texts (BYTES).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +15,7 @@
 #include "etude/base/error.h"
 #include "etude/base/float16.h"
 #include "etude/core/dtype.h"
+#include "etude/core/shape.h"
 #include "etude/core/tensor.h"
 
 namespace etude::serve {
@@ -72,6 +76,16 @@ auto with_element(DType dtype, F&& f) {
       throw Error(ErrorCode::kInvalidArgument,
                   "the dtype " + std::string(name(dtype)) + " has no datatype in the protocol");
   }
+}
+
+// A tensor of `count` elements, the product of the sizes. fill(std::span<T>) writes them; they
+// begin as zeros.
+template <class T, class F>
+Tensor filled_tensor(const std::vector<int64_t>& shape, int64_t count, F&& fill) {
+  const auto values = std::make_unique<T[]>(static_cast<std::size_t>(count));
+  const std::span<T> all(values.get(), static_cast<std::size_t>(count));
+  fill(all);
+  return Tensor(std::span<const T>(all), Shape(shape), CallSite{});
 }
 
 }  // namespace etude::serve

@@ -119,9 +119,6 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
     peer_ = peer.address().to_string(ignored);
     lowest().socket().set_option(tcp::no_delay(true), ignored);
   }
-  ~Session() override {
-    if (ticket_) ticket_->abandon();
-  }
 
   void start() {
     shared_->add(this->shared_from_this());
@@ -302,7 +299,7 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
         .add();
     if (!shared_->options.access_log) return;
     std::string safe;
-    for (const char c : line_) safe += c > ' ' && c < 127 && c != '"' ? c : c == ' ' ? ' ' : '?';
+    for (const char c : line_) safe += c >= ' ' && c < 127 && c != '"' ? c : '?';
     const double ms = std::chrono::duration<double, std::milli>(Clock::now() - begun_).count();
     shared_->options.access_log(
         fmt::format("{} \"{}\" {} {} {:.2f} ms", peer_, safe, status, bytes, ms));

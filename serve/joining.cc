@@ -13,7 +13,7 @@ namespace etude::serve {
 namespace {
 
 Tensor with_rows(const Tensor& like, int64_t rows, std::string_view bytes) {
-  std::vector<int64_t> shape(like.shape().begin(), like.shape().end());
+  std::vector<int64_t> shape = like.shape().to_vector();
   shape[0] = rows;
   return tensor_of_bytes(like.dtype(), shape, bytes, "");
 }

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <set>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -209,7 +208,7 @@ void check_inputs(const std::string& model, const ModelMetadata& metadata,
              each.name, needed);
     }
     const Tensor& x = found->second;
-    const std::vector<int64_t> shape(x.shape().begin(), x.shape().end());
+    const std::vector<int64_t> shape = x.shape().to_vector();
     bool fits = x.dtype() == each.dtype;
     if (each.fixed_rank) {
       fits = fits && std::ranges::equal(shape, each.shape, [](int64_t seen, int64_t wanted) {

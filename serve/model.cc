@@ -8,7 +8,6 @@
 
 #include "etude/core/context/ambient.h"
 #include "serve/joining.h"
-#include "serve/probe.h"
 #include "serve/refuse.h"
 
 namespace etude::serve {
@@ -102,11 +101,8 @@ void Model::probe_joining() {
     return;
   }
   try {
-    const Agreement found = compare_joined(
+    joining_ = compare_joined(
         metadata_, [this](const io::NamedTensors& inputs) { return function_.call_named(inputs); });
-    joining_ = found == Agreement::kEqual   ? Joining::kEqual
-               : found == Agreement::kClose ? Joining::kClose
-                                            : Joining::kNone;
     if (joining_ == Joining::kNone) {
       reason_ = fmt::format("the results of function '{}' for a row depend on the other rows",
                             function_.name());

@@ -17,6 +17,7 @@
 #include "etude/saved/program.h"
 #include "serve/metadata.h"
 #include "serve/metrics.h"
+#include "serve/probe.h"
 #include "serve/ticket.h"
 
 namespace etude::serve {
@@ -28,13 +29,6 @@ struct ModelOptions {
   int64_t queue = 256;                 // requests that may wait
   int64_t workers = 1;                 // calls of the model at the same time
   int64_t max_loop_steps = 0;          // saved::LoadOptions
-};
-
-// Whether the results for a row depend on the other rows of a call.
-enum class Joining : uint8_t {
-  kNone,   // requests are not joined
-  kClose,  // results of a joined call differ in the last digits
-  kEqual,  // results of a joined call have the same bits
 };
 
 // threads: thread-safe.

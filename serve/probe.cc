@@ -5,21 +5,17 @@
 #include <cmath>
 #include <cstddef>
 #include <exception>
-#include <memory>
 #include <random>
 #include <span>
 #include <type_traits>
 #include <vector>
 
-#include "etude/core/shape.h"
 #include "serve/datatype.h"
 #include "serve/joining.h"
 #include "serve/refuse.h"
 
 namespace etude::serve {
 namespace {
-
-std::vector<int64_t> sizes_of(const Tensor& x) { return {x.shape().begin(), x.shape().end()}; }
 
 // Inputs whose open sizes are `rows` on axis 0 and `others` on the other axes.
 io::NamedTensors constant_inputs(const ModelMetadata& metadata, int64_t rows, int64_t others,
@@ -32,10 +28,9 @@ io::NamedTensors constant_inputs(const ModelMetadata& metadata, int64_t rows, in
     }
     const int64_t count = element_count(shape, each.dtype, each.name);
     out.emplace(each.name, with_element(each.dtype, [&]<class T>(T) {
-                  const auto values = std::make_unique<T[]>(static_cast<std::size_t>(count));
-                  std::fill_n(values.get(), count, static_cast<T>(static_cast<float>(byte)));
-                  return Tensor(std::span<const T>(values.get(), static_cast<std::size_t>(count)),
-                                Shape(shape), CallSite{});
+                  return filled_tensor<T>(shape, count, [&](std::span<T> all) {
+                    std::ranges::fill(all, static_cast<T>(static_cast<float>(byte)));
+                  });
                 }));
   }
   return out;
@@ -48,25 +43,23 @@ Tensor random_tensor(const TensorMetadata& metadata, int64_t rows, std::mt19937&
   shape[0] = rows;
   const int64_t count = element_count(shape, metadata.dtype, metadata.name);
   return with_element(metadata.dtype, [&]<class T>(T) {
-    const auto values = std::make_unique<T[]>(static_cast<std::size_t>(count));
     std::normal_distribution<float> normal;
-    for (int64_t i = 0; i < count; ++i) {
-      if constexpr (std::is_integral_v<T>) {
-        values[static_cast<std::size_t>(i)] = static_cast<T>(generator() & 1);
-      } else {
-        values[static_cast<std::size_t>(i)] = static_cast<T>(normal(generator));
+    return filled_tensor<T>(shape, count, [&](std::span<T> all) {
+      for (T& value : all) {
+        if constexpr (std::is_integral_v<T>) {
+          value = static_cast<T>(generator() & 1);
+        } else {
+          value = static_cast<T>(normal(generator));
+        }
       }
-    }
-    return Tensor(std::span<const T>(values.get(), static_cast<std::size_t>(count)), Shape(shape),
-                  CallSite{});
+    });
   });
 }
 
-Agreement compare(const Tensor& a, const Tensor& b) {
-  if (a.dtype() != b.dtype() || !std::ranges::equal(a.shape(), b.shape()))
-    return Agreement::kDiffer;
-  if (bytes_of(a) == bytes_of(b)) return Agreement::kEqual;
-  if (!is_floating(a.dtype())) return Agreement::kDiffer;
+Joining compare(const Tensor& a, const Tensor& b) {
+  if (a.dtype() != b.dtype() || !std::ranges::equal(a.shape(), b.shape())) return Joining::kNone;
+  if (bytes_of(a) == bytes_of(b)) return Joining::kEqual;
+  if (!is_floating(a.dtype())) return Joining::kNone;
   // 16-bit dtypes have 3 and 2 digits.
   const double relative = itemsize(a.dtype()) == 2 ? 3e-2 : 1e-3;
   const std::vector<double> left = a.to_vector<double>(), right = b.to_vector<double>();
@@ -74,19 +67,19 @@ Agreement compare(const Tensor& a, const Tensor& b) {
     const bool both_nan = std::isnan(left[i]) && std::isnan(right[i]);
     const double bound = relative * std::max(std::fabs(left[i]), std::fabs(right[i])) + 1e-5;
     if (!both_nan && left[i] != right[i] && !(std::fabs(left[i] - right[i]) <= bound)) {
-      return Agreement::kDiffer;
+      return Joining::kNone;
     }
   }
-  return Agreement::kClose;
+  return Joining::kClose;
 }
 
 // Sets the shapes from the results for open sizes 2, for 3, and for 3 rows with other sizes 2.
 void set_shapes(ModelMetadata& metadata, const io::NamedTensors& two, const io::NamedTensors& three,
                 const io::NamedTensors& rows) {
   for (TensorMetadata& each : metadata.outputs) {
-    const std::vector<int64_t> small = sizes_of(two.at(each.name));
-    const std::vector<int64_t> large = sizes_of(three.at(each.name));
-    const std::vector<int64_t> tall = sizes_of(rows.at(each.name));
+    const std::vector<int64_t> small = two.at(each.name).shape().to_vector();
+    const std::vector<int64_t> large = three.at(each.name).shape().to_vector();
+    const std::vector<int64_t> tall = rows.at(each.name).shape().to_vector();
     each.fixed_rank = small.size() == large.size();
     each.shape = small;
     for (std::size_t i = 0; i < std::min(small.size(), large.size()); ++i) {
@@ -119,7 +112,7 @@ std::string find_output_sizes(ModelMetadata& metadata, const ModelCall& f) {
   return reason;
 }
 
-Agreement compare_joined(const ModelMetadata& metadata, const ModelCall& f) {
+Joining compare_joined(const ModelMetadata& metadata, const ModelCall& f) {
   constexpr int64_t kRows[] = {1, 3, 2, 1};
   std::mt19937 generator(1);
   std::vector<io::NamedTensors> inputs;
@@ -133,12 +126,12 @@ Agreement compare_joined(const ModelMetadata& metadata, const ModelCall& f) {
   }
   for (const io::NamedTensors& each : inputs) all.push_back(&each);
   const std::vector<io::NamedTensors> parts = split(f(join(all)), kRows);
-  Agreement out = Agreement::kEqual;
+  Joining out = Joining::kEqual;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const io::NamedTensors alone = f(inputs[i]);
     for (const auto& [name, x] : alone) {
       const auto found = parts[i].find(name);
-      if (found == parts[i].end()) return Agreement::kDiffer;
+      if (found == parts[i].end()) return Joining::kNone;
       out = std::min(out, compare(x, found->second));
     }
   }

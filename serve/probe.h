@@ -18,8 +18,13 @@ using ModelCall = std::function<io::NamedTensors(const io::NamedTensors&)>;
 // the outputs have it. Returns why that failed; "" if it did not.
 std::string find_output_sizes(ModelMetadata& metadata, const ModelCall& f);
 
-enum class Agreement : uint8_t { kDiffer, kClose, kEqual };
+// Whether the results for a row depend on the other rows of a call.
+enum class Joining : uint8_t {
+  kNone,   // requests are not joined
+  kClose,  // results of a joined call differ in the last digits
+  kEqual,  // results of a joined call have the same bits
+};
 // Calls `f` with pseudo-random rows, alone and joined, and compares.
-Agreement compare_joined(const ModelMetadata& metadata, const ModelCall& f);
+Joining compare_joined(const ModelMetadata& metadata, const ModelCall& f);
 
 }  // namespace etude::serve

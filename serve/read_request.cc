@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 #include <limits>
-#include <memory>
-#include <set>
 #include <span>
 #include <type_traits>
 
 #include <nlohmann/json.hpp>
 
-#include "etude/core/shape.h"
 #include "serve/datatype.h"
 #include "serve/refuse.h"
 #include "serve/request.h"
@@ -291,12 +288,11 @@ class InferReader {
              shape_text(shape));
     }
     return with_element(dtype, [&]<class T>(T) {
-      const auto values = std::make_unique<T[]>(static_cast<std::size_t>(count));
-      const std::span<T> all(values.get(), static_cast<std::size_t>(count));
-      NumberReader<T> reader(all, name, dtype);
-      reader.read(data);
-      reader.finish();
-      return Tensor(std::span<const T>(all), Shape(shape), CallSite{});
+      return filled_tensor<T>(shape, count, [&](std::span<T> all) {
+        NumberReader<T> reader(all, name, dtype);
+        reader.read(data);
+        reader.finish();
+      });
     });
   }
 

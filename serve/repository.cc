@@ -203,14 +203,13 @@ void Repository::retire(std::shared_ptr<Model> model) {
 
 void Repository::reap() {
   std::vector<std::shared_ptr<Model>> dead;
-  const auto take = [&] {
+  {
     const std::lock_guard lock(mutex_);
     const auto rest =
         std::ranges::partition(retired_, [](const auto& m) { return m.use_count() > 1; });
     for (auto& model : rest) dead.push_back(std::move(model));
     retired_.erase(rest.begin(), rest.end());
-  };
-  take();
+  }
   dead.clear();  // outside of the lock, since it waits for the last calls
 }
 
@@ -232,7 +231,6 @@ void Repository::refresh(const std::string& name, bool forced) {
     there.erase(there.begin());
   }
   std::map<int64_t, Version> made;
-  bool newest_is_ready = false;
   for (const auto& [number, path] : there) {
     const std::string stamp = stamp_of(path);
     const auto before = known.find(number);
@@ -251,6 +249,7 @@ void Repository::refresh(const std::string& name, bool forced) {
       at.error = version.error;
     }
   }
+  bool newest_is_ready = false;
   if (!there.empty()) {
     const auto newest = served.versions.find(there.rbegin()->first);
     newest_is_ready = newest != served.versions.end() && newest->second.model != nullptr;

@@ -91,10 +91,9 @@ InferBody write_infer(const InferRequest& request, const InferResult& result) {
   std::vector<const Tensor*> binary;
   for (std::size_t i = 0; i < result.outputs.size(); ++i) {
     const auto& [name, x] = result.outputs[i];
-    const std::vector<int64_t> shape(x.shape().begin(), x.shape().end());
     if (i > 0) json += ',';
     fmt::format_to(std::back_inserter(json), "{{\"name\":{},\"datatype\":\"{}\",\"shape\":{}",
-                   quoted(name), datatype_name(x.dtype()), shape_text(shape));
+                   quoted(name), datatype_name(x.dtype()), shape_text(x.shape().to_vector()));
     const bool is_binary =
         request.outputs.empty() ? request.binary_outputs : request.outputs[i].binary;
     if (is_binary) {

@@ -61,8 +61,10 @@ struct Loaded {
 // Makes the Variables and prepares the graphs.
 std::shared_ptr<const Loaded> make_loaded(std::filesystem::path folder, Content content);
 
-// Makes programs of content that no folder holds, such as an imported model.
+// Makes programs of content that no folder holds, such as an imported model, and of content that
+// was read already.
 struct ProgramAccess {
+  static Program of(std::shared_ptr<const Loaded> loaded) { return Program(std::move(loaded)); }
   static Program make(std::filesystem::path from, Content content) {
     return Program(make_loaded(std::move(from), std::move(content)));
   }

@@ -2,7 +2,6 @@
 #include "serve/grpc/grpc_request.h"
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -11,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "etude/core/shape.h"
 #include "serve/datatype.h"
 #include "serve/refuse.h"
 
@@ -49,18 +47,17 @@ Tensor tensor_of_contents(const Input& input, const std::vector<int64_t>& shape,
            "input '{}' has {} contents of {}, but its shape {} needs {}", input.name(),
            values.size(), datatype_name(dtype), shape_text(shape), count);
   }
-  const auto out = std::make_unique<T[]>(static_cast<std::size_t>(count));
-  for (int i = 0; i < values.size(); ++i) {
-    if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
-      if (!std::in_range<T>(values[i])) {
-        refuse(ErrorCode::kInvalidArgument, "input '{}' has {} at position {}, which is no {}",
-               input.name(), values[i], i, datatype_name(dtype));
+  return filled_tensor<T>(shape, count, [&](std::span<T> out) {
+    for (int i = 0; i < values.size(); ++i) {
+      if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
+        if (!std::in_range<T>(values[i])) {
+          refuse(ErrorCode::kInvalidArgument, "input '{}' has {} at position {}, which is no {}",
+                 input.name(), values[i], i, datatype_name(dtype));
+        }
       }
+      out[static_cast<std::size_t>(i)] = static_cast<T>(values[i]);
     }
-    out[static_cast<std::size_t>(i)] = static_cast<T>(values[i]);
-  }
-  return Tensor(std::span<const T>(out.get(), static_cast<std::size_t>(count)), Shape(shape),
-                CallSite{});
+  });
 }
 
 Tensor tensor_of(const Input& input, const std::string* raw) {

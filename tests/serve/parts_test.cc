@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The parts of the server without sockets: metrics, joined requests, tickets and their deadlines.
-#include <atomic>
 #include <chrono>
 #include <future>
 #include <string>
@@ -65,9 +64,9 @@ TEST(Joining, FindsRowsThatDependOnOthers) {
   const auto close = [](const io::NamedTensors& in) -> io::NamedTensors {
     return {{"y", in.at("x") * (rows_of(in) > 3 ? 1.0 + 1e-6 : 1.0)}};
   };
-  EXPECT_EQ(compare_joined(one_input(), f), Agreement::kEqual);
-  EXPECT_EQ(compare_joined(one_input(), centred), Agreement::kDiffer);
-  EXPECT_EQ(compare_joined(one_input(), close), Agreement::kClose);
+  EXPECT_EQ(compare_joined(one_input(), f), Joining::kEqual);
+  EXPECT_EQ(compare_joined(one_input(), centred), Joining::kNone);
+  EXPECT_EQ(compare_joined(one_input(), close), Joining::kClose);
 }
 
 TEST(Probe, FindsTheSizesOfOutputs) {

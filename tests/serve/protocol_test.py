@@ -168,13 +168,14 @@ class SecurityTest(ServerTest):
 
 
 class JoiningTest(ServerTest):
-    def ask_together(self, server, model, count):
-        answers = [None] * count
+    def ask_together(self, server, model, rows):
+        """The answers to requests of one row each, which are sent at the same time."""
+        answers = [None] * len(rows)
 
         def ask(i):
-            answers[i] = server.infer(model, [[i, 1, 2, 3]])
+            answers[i] = server.infer(model, [rows[i]])
 
-        threads = [threading.Thread(target=ask, args=(i,)) for i in range(count)]
+        threads = [threading.Thread(target=ask, args=(i,)) for i in range(len(rows))]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -184,7 +185,7 @@ class JoiningTest(ServerTest):
     def test_joined_answers_are_those_of_single_requests(self):
         server = self.start(self.models, "--batch", "8", "--delay", "300")
         alone = self.start(self.models)
-        answers = self.ask_together(server, "net", 8)
+        answers = self.ask_together(server, "net", [[i, 1, 2, 3] for i in range(8)])
         calls = server.metric('etude_serve_calls_total{model="net",version="1"}')
         self.assertLess(calls, 8)
         self.assertEqual(server.metric('etude_serve_requests_total{model="net",version="1"}'), 8)
@@ -198,22 +199,13 @@ class JoiningTest(ServerTest):
     def test_rows_that_depend_on_each_other_stay_alone(self):
         server = self.start(self.models, "--batch", "8", "--delay", "100")
         server.wait_for("the results of function 'f' for a row depend on the other rows")
-        for status, answer in self.ask_together(server, "centred", 4):
+        for status, answer in self.ask_together(server, "centred", [[i, 1, 2, 3] for i in range(4)]):
             self.assertEqual(status, 200, answer)
             self.assertEqual(answer["outputs"][0]["data"], [0, 0, 0, 0])
 
     def test_a_bad_request_fails_alone(self):
         server = self.start(self.models, "--batch", "8", "--delay", "300")
-        answers = [None, None]
-
-        def ask(i, value):
-            answers[i] = server.infer("checked", [[value] * 4])
-
-        threads = [threading.Thread(target=ask, args=(i, value)) for i, value in enumerate((4, -1))]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        answers = self.ask_together(server, "checked", [[4] * 4, [-1] * 4])
         self.assertEqual((answers[0][0], answers[0][1]["outputs"][0]["data"]), (200, [2, 2, 2, 2]))
         self.assertEqual(answers[1][0], 400)
 

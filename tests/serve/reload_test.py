@@ -109,14 +109,11 @@ class ReloadTest(ServerTest):
             thread.start()
         for version in range(2, 6):
             self.write(version)
-            self.wait_for_new(server, version)
+            server.wait_for(f"model 'net' version {version} is ready")
         stop.set()
         for thread in threads:
             thread.join()
         self.assertEqual(wrong, [])
-
-    def wait_for_new(self, server, version):
-        server.wait_for(f"model 'net' version {version} is ready")
 
     def test_killed_in_the_middle_of_a_reload(self):
         folder = os.path.join(self.root, "net")

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/etude/compile_saved.h"
 
-#include <algorithm>
 #include <optional>
 #include <sstream>
 #include <string_view>
@@ -13,6 +12,7 @@
 #include "etude/io/safetensors.h"
 #include "etude/ops.h"
 #include "etude/saved/graph_inputs.h"
+#include "tools/etude/saved_command.h"
 
 namespace etude::tools {
 namespace {
@@ -26,14 +26,7 @@ std::size_t chosen(const Loaded& loaded, const std::string& name) {
   const std::vector<SavedFunction>& all = loaded.content.functions;
   std::vector<std::string> names;
   for (const SavedFunction& each : all) names.push_back(each.name);
-  ETUDE_REQUIRE(!name.empty() || names.size() == 1,
-                "this folder has {} functions: {}. Choose one by --function", names.size(),
-                fmt::join(names, ", "));
-  const auto found = name.empty() ? names.begin() : std::ranges::find(names, name);
-  ETUDE_REQUIRE_CODE(kNotFound, found != names.end(),
-                     "this folder has no function '{}'. There are: {}", name,
-                     fmt::join(names, ", "));
-  const auto at = static_cast<std::size_t>(found - names.begin());
+  const std::size_t at = chosen_index(names, name, "this folder");
   ETUDE_REQUIRE_CODE(kFailedPrecondition, !all[at].graphs.empty(),
                      "function '{}' was saved without a graph. Call it once before it is saved",
                      all[at].name);

@@ -22,6 +22,7 @@
 #include "etude/graph/text/names.h"
 #include "etude/ops.h"
 #include "tools/etude/html_text.h"
+#include "tools/etude/saved_command.h"
 #include "tools/etude/stored.h"
 
 namespace etude::tools {
@@ -231,8 +232,7 @@ class Comparison {
         line("{}: trainable in the {} only", path, x.is_trainable ? "first" : "second");
       }
       if (x.type != y.type) {
-        line("- {}: {}", path, x.type);
-        line("+ {}: {}", path, y.type);
+        texts(path, x.type, y.type);
       } else {
         values(path, x.value, y.value);
       }
@@ -301,9 +301,7 @@ void require_function(const Stored& stored, const std::string& name) {
   if (name.empty()) return;
   std::vector<std::string> names;
   for (const StoredFunction& each : stored.functions) names.push_back(each.name);
-  ETUDE_REQUIRE_CODE(kNotFound, std::ranges::count(names, name) > 0,
-                     "'{}' has no function '{}'. There are: {}", stored.path, name,
-                     fmt::join(names, ", "));
+  static_cast<void>(chosen_index(names, name, fmt::format("'{}'", stored.path)));
 }
 
 bool print_difference(const DiffOptions& options) {

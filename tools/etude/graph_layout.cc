@@ -193,8 +193,7 @@ GraphLayout layout_of(const Graph& graph, const std::vector<GraphInput>& inputs,
                       std::size_t most_rows) {
   GraphLayout out;
   out.rows = RowMaker(graph, inputs).make();
-  const Path common = common_path(out.rows);
-  out.common = fmt::format("{}", fmt::join(common, "/"));
+  const Path common = common_path(out.rows);  // no group repeats it
   out.root.end = out.rows.size();
   for (LayoutRow& row : out.rows) {
     if (row.path.size() < common.size()) continue;

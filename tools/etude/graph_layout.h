@@ -36,7 +36,6 @@ struct GraphLayout {
 
   std::vector<LayoutRow> rows;
   LayoutGroup root;
-  std::string common;  // the path of all rows, which no group repeats
   // By value: the row that makes it and the last row that its line leads to, and its lane; -1
   // without a line.
   struct Line {

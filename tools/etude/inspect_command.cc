@@ -41,13 +41,7 @@ std::size_t chosen(const Stored& stored, const std::string& name) {
   ETUDE_REQUIRE(!names.empty(),
                 "'{}' is {}, which has no functions. Leave --function and --input out", stored.path,
                 words_of(stored.kind));
-  ETUDE_REQUIRE(!name.empty() || names.size() == 1,
-                "'{}' has {} functions: {}. Choose one by --function", stored.path, names.size(),
-                fmt::join(names, ", "));
-  const auto found = name.empty() ? names.begin() : std::ranges::find(names, name);
-  ETUDE_REQUIRE_CODE(kNotFound, found != names.end(), "'{}' has no function '{}'. There are: {}",
-                     stored.path, name, fmt::join(names, ", "));
-  return static_cast<std::size_t>(found - names.begin());
+  return chosen_index(names, name, fmt::format("'{}'", stored.path));
 }
 
 Tensor any_key() { return zeros({2}, {.dtype = kUInt64}); }
@@ -93,9 +87,8 @@ TimedGraph time_graph(const Stored& stored, std::size_t function, const io::Name
 }
 
 // The least time of a whole call. The first calls make the plan and its machine code.
-double call_micros(const Stored& stored, std::size_t function, const io::NamedTensors& inputs) {
+double call_micros(const saved::Function& f, const io::NamedTensors& inputs) {
   using Clock = std::chrono::steady_clock;
-  const saved::Function f = saved::load(stored.path).function(stored.functions[function].name);
   double best = 1e300;
   const Clock::time_point begin = Clock::now();
   for (int i = 0; i < 30 && (i < 3 || Clock::now() - begin < std::chrono::seconds(2)); ++i) {
@@ -123,7 +116,7 @@ TimedGraph time_graph_of(const InspectOptions& options, const Stored& stored) {
   TimedGraph out = time_saved(stored, function, inputs);
   const double sum = std::accumulate(out.micros.begin(), out.micros.end(), 0.0);
   out.note = fmt::format("{}: {} in all calls, {} for a call of the function.", kNote,
-                         time_text(sum), time_text(call_micros(stored, function, inputs)));
+                         time_text(sum), time_text(call_micros(f, inputs)));
   return out;
 }
 
@@ -162,8 +155,8 @@ void print_graphs(const Stored& stored, const std::string& only) {
   }
 }
 
-void print_functions(const std::string& folder, const std::string& function) {
-  const saved::Program program = saved::load(folder);
+void print_functions(const Stored& stored, const std::string& function) {
+  const saved::Program program = saved::internal::ProgramAccess::of(stored.loaded);
   if (function.empty()) {
     fmt::print("{}", program.to_string());
     return;
@@ -176,7 +169,7 @@ void print_functions(const std::string& folder, const std::string& function) {
 void print(const InspectOptions& options, const Stored& stored) {
   switch (stored.kind) {
     case StoredKind::kFunctions:
-      return print_functions(options.path, options.function);
+      return print_functions(stored, options.function);
     case StoredKind::kGraphs:
       return print_graphs(stored, options.function);
     case StoredKind::kCheckpoint:

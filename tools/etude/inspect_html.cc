@@ -122,11 +122,11 @@ class Page {
     std::string body;
     for (std::size_t f = 0; f < stored_.functions.size(); ++f) body += function(f);
     if (!stored_.state.empty()) {
+      const Sum all = state.sum();
       body += fmt::format(
           "<section><h2>State</h2>\n<p class=\"note\">{} tensors, {} numbers, {}"
           "</p>\n{}</section>\n",
-          stored_.state.size(), numbers_text(state.sum().numbers), bytes_text(state.sum().bytes),
-          state.text());
+          stored_.state.size(), numbers_text(all.numbers), bytes_text(all.bytes), state.text());
     }
     body += list("Objects", stored_.objects) + list("Assets", stored_.assets);
     std::vector<std::string> metadata;

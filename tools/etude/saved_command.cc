@@ -21,12 +21,21 @@
 
 namespace etude::tools {
 
-saved::Function chosen_function(const saved::Program& program, const std::string& name) {
-  const std::vector<std::string> names = program.functions();
+std::size_t chosen_index(const std::vector<std::string>& names, const std::string& name,
+                         const std::string& where) {
   ETUDE_REQUIRE(!name.empty() || names.size() == 1,
-                "this folder has {} functions: {}. Choose one by --function", names.size(),
+                "{} has {} functions: {}. Choose one by --function", where, names.size(),
                 fmt::join(names, ", "));
-  return program.function(name.empty() ? names[0] : name);
+  const auto found = name.empty() ? names.begin() : std::ranges::find(names, name);
+  ETUDE_REQUIRE_CODE(kNotFound, found != names.end(), "{} has no function '{}'. There are: {}",
+                     where, name, fmt::join(names, ", "));
+  return static_cast<std::size_t>(found - names.begin());
+}
+
+saved::Function chosen_function(const saved::Program& program, const std::string& name) {
+  if (!name.empty()) return program.function(name);
+  const std::vector<std::string> names = program.functions();
+  return program.function(names[chosen_index(names, name, "this folder")]);
 }
 
 namespace {

@@ -3,6 +3,7 @@
 // that other commands share.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,12 @@ namespace etude::tools {
 
 // The function of this name; without a name, the only function.
 saved::Function chosen_function(const saved::Program& program, const std::string& name);
+
+// The place of `name` among the names of functions; without a name, of the only function. `where`
+// begins the texts of errors, such as "this folder".
+// throws: kInvalidArgument if there is no name and not one function; kNotFound for an unknown name.
+std::size_t chosen_index(const std::vector<std::string>& names, const std::string& name,
+                         const std::string& where);
 
 // The options --input and --inputs: files with the inputs of a function.
 struct NamedInputs {
