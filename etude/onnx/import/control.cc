@@ -230,7 +230,7 @@ class LoopRun {
 
   // A known number of steps: a scan over their numbers.
   Values staged() const {
-    const Tensor numbers = arange(0.0, {.stop = static_cast<double>(*limit_), .dtype = kInt64});
+    const Tensor numbers = numbered(*limit_);
     const std::vector<Tensor> init = tensors_in(first_);
     const Value yes{Tensor(true), {}, {}};
     auto [last, rows] = scan(

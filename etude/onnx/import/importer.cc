@@ -184,6 +184,23 @@ Tensor int_tensor(const std::vector<int64_t>& values) {
 
 Tensor int_scalar(int64_t value) { return Tensor(std::vector<int64_t>{value}, Shape{}); }
 
+Tensor numbered(int64_t count, DType dtype) {
+  return arange(0.0, {.stop = static_cast<double>(count), .dtype = dtype});
+}
+
+Tensor on_axis(const Tensor& x, int64_t axis, int rank) {
+  std::vector<int64_t> sizes(static_cast<std::size_t>(rank), 1);
+  sizes[static_cast<std::size_t>(axis)] = x.type()->count();
+  return reshape(x, sizes);
+}
+
+Tensor span_of(const Tensor& x, int64_t axis, int64_t begin, int64_t end) {
+  std::vector<int64_t> stop = x.type()->shape().to_vector(), start(stop.size(), 0);
+  start[static_cast<std::size_t>(axis)] = begin;
+  stop[static_cast<std::size_t>(axis)] = end;
+  return slice(x, start, stop);
+}
+
 Importer::Importer(const FileModel& model, std::string file, uint64_t file_bytes,
                    int64_t max_loop_steps, bool has_open_sizes)
     : model_(model),

@@ -254,5 +254,11 @@ Tensor as_dtype(const Tensor& x, DType dtype);
 // int64 constants.
 Tensor int_tensor(const std::vector<int64_t>& values);
 Tensor int_scalar(int64_t value);
+// 0, 1, ..., count - 1.
+Tensor numbered(int64_t count, DType dtype = kInt64);
+// A vector along an axis of a tensor of this rank.
+Tensor on_axis(const Tensor& x, int64_t axis, int rank);
+// The elements begin to end - 1 of an axis.
+Tensor span_of(const Tensor& x, int64_t axis, int64_t begin, int64_t end);
 
 }  // namespace etude::onnx::importing

@@ -205,15 +205,10 @@ Results transposed_convolution(const NodeCall& n) {
   const int64_t each = image[1] / groups;
   n.importer().need_steps(n, groups);
   for (int64_t g = 0; g < groups; ++g) {
-    Sizes from(static_cast<std::size_t>(rank), 0), to = x.type()->shape().to_vector();
-    from.back() = g * each;
-    to.back() = from.back() + each;
-    Sizes first(static_cast<std::size_t>(rank), 0), last = shape.to_vector();
-    first[0] = g * each;
-    last[0] = first[0] + each;
-    const Tensor filter = groups == 1 ? n.x(1) : slice(n.x(1), first, last);
+    const int64_t begin = g * each, end = begin + each;
+    const Tensor filter = groups == 1 ? n.x(1) : span_of(n.x(1), 0, begin, end);
     // [inputs, outputs, sizes...] is [sizes..., outputs, inputs] here.
-    parts.push_back(transposed_full(groups == 1 ? x : slice(x, from, to),
+    parts.push_back(transposed_full(groups == 1 ? x : span_of(x, rank - 1, begin, end),
                                     dilated(as_filter(filter), plan.dilations), plan.strides));
   }
   Tensor y = fitted(n, groups == 1 ? parts[0] : concat(parts, {.axis = -1}), plan);

@@ -77,10 +77,7 @@ Tensor positions_of(const NodeCall& n, const WindowPlan& plan, const Tensor& in_
   for (std::size_t i = axes; i-- > 0;) {
     const Tensor k = rest % plan.window[i];
     rest = floor_divide(rest, plan.window[i]);
-    Sizes along(axes + 2, 1);
-    along[i + 2] = plan.results[i];
-    const Tensor r = reshape(
-        arange(0.0, {.stop = static_cast<double>(plan.results[i]), .dtype = kInt64}), along);
+    const Tensor r = on_axis(numbered(plan.results[i]), static_cast<int64_t>(i) + 2, image.rank());
     const Tensor at = (r * plan.strides[i] + k * plan.dilations[i] - plan.before[i]) * strides[i];
     out = out.has_value() ? out + at : at;
   }
@@ -89,8 +86,7 @@ Tensor positions_of(const NodeCall& n, const WindowPlan& plan, const Tensor& in_
   Sizes along(axes + 2, 1);
   along[0] = image[0];
   along[1] = image[1];
-  const double planes = static_cast<double>(image[0] * image[1]);
-  return out + reshape(arange(0.0, {.stop = planes, .dtype = kInt64}), along) * each;
+  return out + reshape(numbered(image[0] * image[1]), along) * each;
 }
 
 Results max_pool(const NodeCall& n) {
