@@ -15,7 +15,7 @@
 #include "etude/core/call/call_scope.h"
 #include "etude/core/context/context.h"
 #include "etude/core/internal/host_door.h"
-#include "etude/files/read_limits.h"
+#include "etude/files/read_budget.h"
 #include "etude/onnx/import/names.h"
 #include "etude/onnx/import/windows.h"
 #include "etude/ops.h"
@@ -142,13 +142,6 @@ bool is_by_channel(const Shape& shape, int rank) {
   return true;
 }
 
-uint64_t limit_of(int64_t free, int64_t each, uint64_t bytes) {
-  uint64_t out = 0;
-  const bool overflows = __builtin_mul_overflow(static_cast<uint64_t>(each), bytes, &out) ||
-                         __builtin_add_overflow(out, static_cast<uint64_t>(free), &out);
-  return overflows ? std::numeric_limits<uint64_t>::max() : out;
-}
-
 }  // namespace
 
 const Import* find_import(std::string_view op) { return import_table().find(op); }
@@ -208,9 +201,10 @@ Importer::Importer(const FileModel& model, std::string file, uint64_t file_bytes
       max_loop_steps_(max_loop_steps),
       has_open_sizes_(has_open_sizes) {
   const ReadLimits limits = read_limits();
-  bytes_left_ = limit_of(limits.free_bytes, limits.bytes_per_byte, file_bytes);
+  bytes_left_ = etude::internal::limit_of(limits.free_bytes, limits.bytes_per_byte, file_bytes);
   // Running a node takes longer than reading an item.
-  nodes_left_ = limit_of(limits.free_items / 10, limits.items_per_byte, file_bytes);
+  nodes_left_ =
+      etude::internal::limit_of(limits.free_items / 10, limits.items_per_byte, file_bytes);
 }
 
 std::string Importer::title(const FileNode& node) const {
