@@ -123,11 +123,12 @@ SiteTexts& site_texts() {
 
 // Shapes are vectors of integers, and determine sizes. All other constants that may depend on open
 // sizes are recorded too, since a graph for many sizes has formulas in calls, but not in constants.
-bool may_depend_on_sizes(const NodeCall& call, const std::vector<Value>& inputs) {
+bool may_depend_on_sizes(const NodeCall& call) {
   static constexpr std::string_view kMakers[] = {"ConstantOfShape", "Expand", "EyeLike", "OneHot",
                                                  "Range",           "Tile",   "Trilu"};
   if (std::ranges::find(kMakers, call.node().op) != std::end(kMakers)) return true;
-  return std::ranges::any_of(inputs, [](const Value& input) { return input.recorded.has_value(); });
+  return std::ranges::any_of(call.inputs(),
+                             [](const Value& input) { return input.recorded.has_value(); });
 }
 
 // Whether an operand of an image of this rank has a number for each channel, [c,1,1] or [1,c,1,1],
@@ -364,12 +365,11 @@ std::vector<Value> Importer::run_node(const FileNode& node, const Scope& scope) 
     throw NodeError(ErrorCode::kUnimplemented, fmt::format("{}: {}", title(node), row->refusal));
   }
   check_attributes(node, *row);
-  std::vector<Value> inputs = inputs_of(node, *row, scope);
-  const NodeCall call(*this, node, *row, scope, inputs);
+  const NodeCall call(*this, node, *row, scope, inputs_of(node, *row, scope));
   need_steps(call, 1);
   try {
     if (row->run != nullptr) return row->run(call);
-    return converted(call, inputs);
+    return converted(call);
   } catch (const NodeError&) {
     throw;
   } catch (const Error& error) {
@@ -429,17 +429,16 @@ void Importer::set_operand(std::string_view op, const Tensor& made, const Tensor
 }
 
 // Operators of elements run on images with channels last, if all their images are known so.
-std::vector<Value> Importer::in_channels_last(const NodeCall& call,
-                                              const std::vector<Value>& inputs) {
+std::vector<Value> Importer::in_channels_last(const NodeCall& call) {
   if (!call.row().is_elementwise) return {};
   int rank = 0;
-  for (const Value& input : inputs) {
+  for (const Value& input : call.inputs()) {
     if (!input.traced.has_value() || channels_last(input.traced) == nullptr) continue;
     if (rank != 0 && rank != input.traced.type()->rank()) return {};
     rank = input.traced.type()->rank();
   }
   if (rank == 0) return {};
-  std::vector<Value> moved = inputs;
+  std::vector<Value> moved = call.inputs();
   for (Value& input : moved) {
     if (!input.has_value()) continue;
     const Tensor& x = input.tensor();
@@ -457,9 +456,10 @@ std::vector<Value> Importer::in_channels_last(const NodeCall& call,
   return out;
 }
 
-std::vector<Value> Importer::constants(const NodeCall& call, std::vector<Value> inputs) {
-  const bool records = has_open_sizes_ && call.row().kind == Import::Kind::kPlain &&
-                       may_depend_on_sizes(call, inputs);
+std::vector<Value> Importer::constants(const NodeCall& call) {
+  const bool records =
+      has_open_sizes_ && call.row().kind == Import::Kind::kPlain && may_depend_on_sizes(call);
+  std::vector<Value> inputs = call.inputs();
   for (Value& input : inputs) input.recorded = {};
   const NodeCall plain(*this, call.node(), call.row(), call.scope(), std::move(inputs));
   std::vector<Value> out;
@@ -470,23 +470,23 @@ std::vector<Value> Importer::constants(const NodeCall& call, std::vector<Value> 
   return out;
 }
 
-std::vector<Value> Importer::converted(const NodeCall& call, const std::vector<Value>& inputs) {
+std::vector<Value> Importer::converted(const NodeCall& call) {
   const Import::Kind kind = call.row().kind;
   bool are_known = kind != Import::Kind::kRandom;
   std::vector<std::string> sources;
-  for (const Value& input : inputs) {
+  for (const Value& input : call.inputs()) {
     are_known = are_known && !input.traced.has_value();
     add_inputs(sources, input.inputs);
   }
   if (kind == Import::Kind::kSizes) {
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
+    for (std::size_t i = 0; i < call.count(); ++i) {
       if (call.has(i)) static_cast<void>(call.known(i));
     }
     are_known = true;
   }
-  if (are_known || kind == Import::Kind::kFacts) return constants(call, inputs);
+  if (are_known || kind == Import::Kind::kFacts) return constants(call);
   std::vector<Value> out;
-  for (Value& value : in_channels_last(call, inputs)) {
+  for (Value& value : in_channels_last(call)) {
     const Tensor y = channels_first(call, value.traced);
     out.push_back({{}, y, sources});
   }

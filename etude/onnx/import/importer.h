@@ -85,6 +85,7 @@ class NodeCall {
   int64_t opset() const;
 
   // The inputs. x(i) throws if the input is absent.
+  const std::vector<Value>& inputs() const { return inputs_; }
   std::size_t count() const { return inputs_.size(); }
   bool has(std::size_t i) const { return i < inputs_.size() && inputs_[i].has_value(); }
   const Value& value(std::size_t i) const;
@@ -225,9 +226,9 @@ class Importer {
  private:
   std::vector<Value> run_node(const FileNode& node, const Scope& scope);
   std::vector<Value> inputs_of(const FileNode& node, const Import& row, const Scope& scope) const;
-  std::vector<Value> converted(const NodeCall& call, const std::vector<Value>& inputs);
-  std::vector<Value> in_channels_last(const NodeCall& call, const std::vector<Value>& inputs);
-  std::vector<Value> constants(const NodeCall& call, std::vector<Value> inputs);
+  std::vector<Value> converted(const NodeCall& call);
+  std::vector<Value> in_channels_last(const NodeCall& call);
+  std::vector<Value> constants(const NodeCall& call);
   std::vector<Tensor> folded(const NodeCall& call);
   void check_attributes(const FileNode& node, const Import& row) const;
   std::string title(const FileNode& node) const;
