@@ -219,6 +219,8 @@ class Importer {
   // The operand of a node that made a value, for functions that join two nodes. null: another node.
   const Tensor* operand_of(std::string_view op, const Tensor& made) const;
   void set_operand(std::string_view op, const Tensor& made, const Tensor& operand);
+  // A node in errors: the file, its name and its operator.
+  std::string title(const FileNode& node) const;
   // Memory that constants and the steps of loops may take when the model is loaded.
   void need_bytes(const NodeCall& call, int64_t bytes);
   void need_steps(const NodeCall& call, int64_t steps);
@@ -231,7 +233,6 @@ class Importer {
   std::vector<Value> constants(const NodeCall& call);
   std::vector<Tensor> folded(const NodeCall& call);
   void check_attributes(const FileNode& node, const Import& row) const;
-  std::string title(const FileNode& node) const;
   // The line of the calls of a node: the user's line, if this library wrote the model, else the
   // name of the file with the number of the node.
   CallSite site_of(const FileNode& node, std::size_t number) const;
