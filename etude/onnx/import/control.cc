@@ -3,7 +3,6 @@
 // decides at once; else the graphs of the node become branches and steps of cond(), while_loop()
 // and scan().
 #include <algorithm>
-#include <limits>
 #include <optional>
 #include <utility>
 #include <vector>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators that compute element by element, and casts.
-#include <algorithm>
 #include <utility>
 #include <vector>
 

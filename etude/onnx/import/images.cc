@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Images: sampling at computed positions, regions, and windows that are added up.
 #include <algorithm>
-#include <cmath>
 #include <limits>
-#include <numeric>
 #include <vector>
 
-#include "etude/core/context/context.h"
 #include "etude/onnx/import/importer.h"
 #include "etude/onnx/import/resize.h"
 #include "etude/onnx/import/windows.h"

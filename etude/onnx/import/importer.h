@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The importer: runs the nodes of a model while a graph is traced. A node is a call of our public
-// functions, made by its row of the table (imports.h). A value whose elements are known when the
-// model is loaded, such as a shape, is computed at once: only such values may determine sizes.
+// functions, made by its row of the table (struct Import). A value whose elements are known when
+// the model is loaded, such as a shape, is computed at once: only such values may determine sizes.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -20,7 +19,6 @@
 #include "etude/base/call_site.h"
 #include "etude/base/check.h"
 #include "etude/base/error.h"
-#include "etude/base/internal/function_ref.h"
 #include "etude/core/tensor.h"
 #include "etude/graph/graph.h"
 #include "etude/onnx/import/file.h"
@@ -48,7 +46,6 @@ class Scope {
   const Value* find(const std::string& name) const;
   // False if there is such a value already.
   bool add(const std::string& name, Value value);
-  const Scope* outer() const { return outer_; }
 
  private:
   const Scope* outer_;
@@ -191,7 +188,7 @@ void add_random_imports(Imports& to);
 void add_control_imports(Imports& to);
 void add_refused_imports(Imports& to);
 
-// The row of an operator; null if there is none. All names, for messages and for the docs.
+// The row of an operator; null if there is none. All rows, for messages.
 const Import* find_import(std::string_view op);
 const Imports& all_imports();
 
@@ -204,7 +201,6 @@ class Importer {
            bool has_open_sizes);
 
   const FileModel& model() const { return model_; }
-  const std::string& file() const { return file_; }
   int64_t max_loop_steps() const { return max_loop_steps_; }
 
   // Runs the nodes of a graph that its results need. `scope` holds its inputs and constants.

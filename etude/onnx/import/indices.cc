@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Elements by their positions: gathering, scattering, sorting and selecting.
 #include <algorithm>
-#include <numeric>
 #include <vector>
 
 #include "etude/onnx/import/importer.h"

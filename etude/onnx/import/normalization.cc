@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Normalisation.
-#include <algorithm>
 #include <numeric>
 #include <vector>
 

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pooling.
 #include <algorithm>
-#include <cmath>
 #include <limits>
-#include <numeric>
 #include <vector>
 
 #include "etude/onnx/import/importer.h"

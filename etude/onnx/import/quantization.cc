@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Integers that represent floats, by a scale and a zero point.
-#include <limits>
 #include <vector>
 
 #include "etude/onnx/import/importer.h"

@@ -4,7 +4,6 @@
 #include <charconv>
 #include <cstddef>
 #include <cstring>
-#include <limits>
 
 #include <fmt/format.h>
 #include <sys/stat.h>

@@ -2,7 +2,6 @@
 #include "etude/onnx/import/windows.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "etude/ops.h"
 
