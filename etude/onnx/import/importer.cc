@@ -14,7 +14,6 @@
 #include "etude/base/permanent.h"
 #include "etude/core/call/call_scope.h"
 #include "etude/core/context/context.h"
-#include "etude/core/internal/host_door.h"
 #include "etude/files/read_budget.h"
 #include "etude/onnx/import/names.h"
 #include "etude/onnx/import/windows.h"
