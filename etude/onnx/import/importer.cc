@@ -142,6 +142,11 @@ bool is_by_channel(const Shape& shape, int rank) {
   return true;
 }
 
+void require_axis(int64_t axis, int rank) {
+  ETUDE_REQUIRE(axis >= 0 && axis < rank, "axis {} is outside of the {} axes of an operand", axis,
+                rank);
+}
+
 }  // namespace
 
 const Import* find_import(std::string_view op) { return import_table().find(op); }
@@ -182,12 +187,14 @@ Tensor numbered(int64_t count, DType dtype) {
 }
 
 Tensor on_axis(const Tensor& x, int64_t axis, int rank) {
+  require_axis(axis, rank);
   std::vector<int64_t> sizes(static_cast<std::size_t>(rank), 1);
   sizes[static_cast<std::size_t>(axis)] = x.type()->count();
   return reshape(x, sizes);
 }
 
 Tensor span_of(const Tensor& x, int64_t axis, int64_t begin, int64_t end) {
+  require_axis(axis, x.type()->rank());
   std::vector<int64_t> stop = x.type()->shape().to_vector(), start(stop.size(), 0);
   start[static_cast<std::size_t>(axis)] = begin;
   stop[static_cast<std::size_t>(axis)] = end;
