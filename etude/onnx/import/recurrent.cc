@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "etude/onnx/import/importer.h"
-#include "etude/onnx/import/windows.h"
 #include "etude/ops.h"
 #include "etude/stage/control_flow.h"
 
