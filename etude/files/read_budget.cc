@@ -20,14 +20,6 @@ Limits& limits() {
   return *made;
 }
 
-// free + each * size, at most the largest number.
-uint64_t limit_of(int64_t free, int64_t each, uint64_t size) {
-  uint64_t out = 0;
-  const bool overflows = __builtin_mul_overflow(static_cast<uint64_t>(each), size, &out) ||
-                         __builtin_add_overflow(out, static_cast<uint64_t>(free), &out);
-  return overflows ? std::numeric_limits<uint64_t>::max() : out;
-}
-
 }  // namespace
 
 ReadLimits read_limits() {
@@ -42,6 +34,13 @@ ReadLimits set_read_limits(const ReadLimits& changed, CallSite where) {
 }
 
 namespace internal {
+
+uint64_t limit_of(int64_t free, int64_t each, uint64_t size) {
+  uint64_t out = 0;
+  const bool overflows = __builtin_mul_overflow(static_cast<uint64_t>(each), size, &out) ||
+                         __builtin_add_overflow(out, static_cast<uint64_t>(free), &out);
+  return overflows ? std::numeric_limits<uint64_t>::max() : out;
+}
 
 ReadBudget::ReadBudget(std::string_view name, uint64_t file_bytes)
     : name_(name),

@@ -11,6 +11,9 @@
 
 namespace etude::internal {
 
+// free + each * size, at most the largest number.
+uint64_t limit_of(int64_t free, int64_t each, uint64_t size);
+
 // threads: confined to one reader.
 class ReadBudget {
  public:

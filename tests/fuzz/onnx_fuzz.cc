@@ -4,15 +4,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
-#include <string>
 
 #include "etude/base/error.h"
-#include "etude/base/warning.h"
 #include "etude/core/context/context.h"
 #include "etude/files/read_limits.h"
 #include "etude/onnx/import/file.h"
 #include "etude/onnx/import/model.h"
-#include "etude/ops/records.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, std::size_t size) {
   static const bool is_ready = [] {

@@ -28,9 +28,6 @@ Tensor by_head(const NodeCall& n, std::size_t i, const char* attribute) {
 }
 
 int64_t size_of(const Tensor& x, int axis) { return x.type()->shape()[axis]; }
-Tensor numbered(int64_t count, const Sizes& shape) {
-  return reshape(arange(0.0, {.stop = static_cast<double>(count), .dtype = kInt64}), shape);
-}
 
 // Numbers to add to scores: minus infinity where a key is hidden. Absent if there is none.
 class Bias {
@@ -66,11 +63,12 @@ Tensor bias_of(const NodeCall& n, int64_t queries, int64_t keys, int64_t past) {
     }
   }
   if (n.integer("is_causal", 0) != 0) {
-    bias.hide_unless(numbered(keys, {1, keys}) <= numbered(queries, {queries, 1}) + past);
+    bias.hide_unless(reshape(numbered(keys), {1, keys}) <=
+                     reshape(numbered(queries), {queries, 1}) + past);
   }
   if (n.has(6)) {
     const int64_t batch = n.shape(6).count();
-    bias.hide_unless(numbered(keys, {1, 1, 1, keys}) <
+    bias.hide_unless(reshape(numbered(keys), {1, 1, 1, keys}) <
                      reshape(as_dtype(n.x(6), kInt64), {batch, 1, 1, 1}));
   }
   return bias.total();

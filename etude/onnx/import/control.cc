@@ -3,7 +3,6 @@
 // decides at once; else the graphs of the node become branches and steps of cond(), while_loop()
 // and scan().
 #include <algorithm>
-#include <limits>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -29,14 +28,16 @@ std::vector<Tensor> tensors_in(const Values& values) {
   return out;
 }
 
-std::vector<std::string> sources_of(const NodeCall& n) {
-  std::vector<std::string> out;
-  for (std::size_t i = 0; i < n.count(); ++i) {
-    if (!n.has(i)) continue;
-    for (const std::string& name : n.value(i).inputs) {
-      if (std::ranges::find(out, name) == out.end()) out.push_back(name);
+void add_sources(std::vector<std::string>& to, const Values& values) {
+  for (const Value& value : values) {
+    for (const std::string& name : value.inputs) {
+      if (std::ranges::find(to, name) == to.end()) to.push_back(name);
     }
   }
+}
+std::vector<std::string> sources_of(const NodeCall& n) {
+  std::vector<std::string> out;
+  add_sources(out, n.inputs());
   return out;
 }
 Values traced(std::vector<Tensor> tensors, const std::vector<std::string>& sources) {
@@ -64,12 +65,8 @@ Values branch(const NodeCall& n) {
   if (n.is_known(0)) return run(n.flag(0) ? then : otherwise);
   std::vector<std::string> sources = sources_of(n);
   const auto on_tensors = [&](const FileGraph& graph) {
-    Values values = run(graph);
-    for (const Value& value : values) {
-      for (const std::string& name : value.inputs) {
-        if (std::ranges::find(sources, name) == sources.end()) sources.push_back(name);
-      }
-    }
+    const Values values = run(graph);
+    add_sources(sources, values);
     return tensors_in(values);
   };
   std::vector<Tensor> out = cond(
@@ -222,15 +219,14 @@ class LoopRun {
     }
     throw UnknownValue(
         ErrorCode::kFailedPrecondition,
-        fmt::format(
-            "{}: node '{:.200}' (Loop): the number of its steps depends on elements, and it "
-            "has outputs with a row for each step, so their sizes are unknown{}",
-            n_.importer().file(), n_.node().name, advice));
+        fmt::format("{}: the number of its steps depends on elements, and it has outputs with a "
+                    "row for each step, so their sizes are unknown{}",
+                    n_.importer().title(n_.node()), advice));
   }
 
   // A known number of steps: a scan over their numbers.
   Values staged() const {
-    const Tensor numbers = arange(0.0, {.stop = static_cast<double>(*limit_), .dtype = kInt64});
+    const Tensor numbers = numbered(*limit_);
     const std::vector<Tensor> init = tensors_in(first_);
     const Value yes{Tensor(true), {}, {}};
     auto [last, rows] = scan(

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators that compute element by element, and casts.
-#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -81,9 +80,8 @@ Results power(const NodeCall& n) {
 }
 
 Results mean_of(const NodeCall& n) {
-  Tensor out = n.x(0);
-  for (std::size_t i = 1; i < n.count(); ++i) out = out + n.x(i);
-  return {n.count() == 1 ? out : out / static_cast<double>(n.count())};
+  const Tensor total = joined_by<etude::add>(n)[0];
+  return {n.count() == 1 ? total : total / static_cast<double>(n.count())};
 }
 
 Results shifted(const NodeCall& n) {

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Images: sampling at computed positions, regions, and windows that are added up.
 #include <algorithm>
-#include <cmath>
 #include <limits>
-#include <numeric>
 #include <vector>
 
-#include "etude/core/context/context.h"
 #include "etude/onnx/import/importer.h"
 #include "etude/onnx/import/resize.h"
 #include "etude/onnx/import/windows.h"
@@ -17,10 +14,6 @@ namespace images {
 namespace {
 
 using Results = std::vector<Tensor>;
-
-Tensor numbered(int64_t count, DType dtype = kInt64) {
-  return arange(0.0, {.stop = static_cast<double>(count), .dtype = dtype});
-}
 
 // The positions of the pixels of a result in [-1, 1], for each axis, as coordinates (x, y, 1).
 Results affine_grid(const NodeCall& n) {
@@ -36,10 +29,9 @@ Results affine_grid(const NodeCall& n) {
     const auto size = static_cast<double>(spatial[i]);
     const Tensor at = numbered(spatial[i], kFloat32);
     const double step = is_aligned ? (size > 1 ? 2 / (size - 1) : 0) : 2 / size;
-    Sizes along(axes, 1);
-    along[i] = spatial[i];
+    const Tensor places = at * step + (is_aligned ? -1 : step / 2 - 1);
     columns.push_back(
-        broadcast_to(reshape(at * step + (is_aligned ? -1 : step / 2 - 1), along), spatial));
+        broadcast_to(on_axis(places, static_cast<int64_t>(i), static_cast<int>(axes)), spatial));
   }
   columns.push_back(ones(spatial));
   const Tensor base = as_dtype(
@@ -130,12 +122,11 @@ Results grid_sample(const NodeCall& n) {
                         n.text("padding_mode", "zeros"));
   std::vector<Tensor> positions, first;
   std::vector<std::vector<Tensor>> weights;
-  Sizes start(static_cast<std::size_t>(axes) + 2, 0), stop = n.shape(1).to_vector();
   const DType wide = itemsize(n.dtype(1)) < 4 ? kFloat32 : n.dtype(1);
   for (int i = 0; i < axes; ++i) {
-    start.back() = axes - 1 - i;  // the grid lists the last axis first
-    stop.back() = start.back() + 1;
-    const Tensor given = squeeze(slice(n.x(1), start, stop), {static_cast<int64_t>(axes) + 1});
+    const int64_t at = axes - 1 - i;  // the grid lists the last axis first
+    const Tensor given =
+        squeeze(span_of(n.x(1), axes + 1, at, at + 1), {static_cast<int64_t>(axes) + 1});
     const auto axis = static_cast<std::size_t>(i);
     Tensor x = sampler.denormalised(as_dtype(given, wide), axis);
     if (mode == "nearest") x = round(x);
@@ -288,12 +279,11 @@ Results columns_to_image(const NodeCall& n) {
   Tensor place = zeros(Sizes(2 * axes, 1), {.dtype = kInt64});
   int64_t stride = 1;
   for (std::size_t i = axes; i-- > 0;) {
-    Sizes along(2 * axes, 1);
-    along[i] = block[i];
-    place = place + reshape(numbered(block[i]), along) * (dilations[i] * stride);
-    along[i] = 1;
-    along[axes + i] = counts[i];
-    place = place + reshape(numbered(counts[i]), along) * (strides[i] * stride);
+    const auto axis = static_cast<int64_t>(i);
+    const auto rank = static_cast<int>(2 * axes);
+    place = place + on_axis(numbered(block[i]), axis, rank) * (dilations[i] * stride);
+    place = place + on_axis(numbered(counts[i]), axis + static_cast<int64_t>(axes), rank) *
+                        (strides[i] * stride);
     n.require(!__builtin_mul_overflow(stride, padded[i], &stride) && stride < kMaxCount,
               "the image is too large");
   }

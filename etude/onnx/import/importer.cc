@@ -14,8 +14,7 @@
 #include "etude/base/permanent.h"
 #include "etude/core/call/call_scope.h"
 #include "etude/core/context/context.h"
-#include "etude/core/internal/host_door.h"
-#include "etude/files/read_limits.h"
+#include "etude/files/read_budget.h"
 #include "etude/onnx/import/names.h"
 #include "etude/onnx/import/windows.h"
 #include "etude/ops.h"
@@ -123,11 +122,12 @@ SiteTexts& site_texts() {
 
 // Shapes are vectors of integers, and determine sizes. All other constants that may depend on open
 // sizes are recorded too, since a graph for many sizes has formulas in calls, but not in constants.
-bool may_depend_on_sizes(const NodeCall& call, const std::vector<Value>& inputs) {
+bool may_depend_on_sizes(const NodeCall& call) {
   static constexpr std::string_view kMakers[] = {"ConstantOfShape", "Expand", "EyeLike", "OneHot",
                                                  "Range",           "Tile",   "Trilu"};
   if (std::ranges::find(kMakers, call.node().op) != std::end(kMakers)) return true;
-  return std::ranges::any_of(inputs, [](const Value& input) { return input.recorded.has_value(); });
+  return std::ranges::any_of(call.inputs(),
+                             [](const Value& input) { return input.recorded.has_value(); });
 }
 
 // Whether an operand of an image of this rank has a number for each channel, [c,1,1] or [1,c,1,1],
@@ -142,11 +142,9 @@ bool is_by_channel(const Shape& shape, int rank) {
   return true;
 }
 
-uint64_t limit_of(int64_t free, int64_t each, uint64_t bytes) {
-  uint64_t out = 0;
-  const bool overflows = __builtin_mul_overflow(static_cast<uint64_t>(each), bytes, &out) ||
-                         __builtin_add_overflow(out, static_cast<uint64_t>(free), &out);
-  return overflows ? std::numeric_limits<uint64_t>::max() : out;
+void require_axis(int64_t axis, int rank) {
+  ETUDE_REQUIRE(axis >= 0 && axis < rank, "axis {} is outside of the {} axes of an operand", axis,
+                rank);
 }
 
 }  // namespace
@@ -184,6 +182,25 @@ Tensor int_tensor(const std::vector<int64_t>& values) {
 
 Tensor int_scalar(int64_t value) { return Tensor(std::vector<int64_t>{value}, Shape{}); }
 
+Tensor numbered(int64_t count, DType dtype) {
+  return arange(0.0, {.stop = static_cast<double>(count), .dtype = dtype});
+}
+
+Tensor on_axis(const Tensor& x, int64_t axis, int rank) {
+  require_axis(axis, rank);
+  std::vector<int64_t> sizes(static_cast<std::size_t>(rank), 1);
+  sizes[static_cast<std::size_t>(axis)] = x.type()->count();
+  return reshape(x, sizes);
+}
+
+Tensor span_of(const Tensor& x, int64_t axis, int64_t begin, int64_t end) {
+  require_axis(axis, x.type()->rank());
+  std::vector<int64_t> stop = x.type()->shape().to_vector(), start(stop.size(), 0);
+  start[static_cast<std::size_t>(axis)] = begin;
+  stop[static_cast<std::size_t>(axis)] = end;
+  return slice(x, start, stop);
+}
+
 Importer::Importer(const FileModel& model, std::string file, uint64_t file_bytes,
                    int64_t max_loop_steps, bool has_open_sizes)
     : model_(model),
@@ -191,9 +208,10 @@ Importer::Importer(const FileModel& model, std::string file, uint64_t file_bytes
       max_loop_steps_(max_loop_steps),
       has_open_sizes_(has_open_sizes) {
   const ReadLimits limits = read_limits();
-  bytes_left_ = limit_of(limits.free_bytes, limits.bytes_per_byte, file_bytes);
+  bytes_left_ = etude::internal::limit_of(limits.free_bytes, limits.bytes_per_byte, file_bytes);
   // Running a node takes longer than reading an item.
-  nodes_left_ = limit_of(limits.free_items / 10, limits.items_per_byte, file_bytes);
+  nodes_left_ =
+      etude::internal::limit_of(limits.free_items / 10, limits.items_per_byte, file_bytes);
 }
 
 std::string Importer::title(const FileNode& node) const {
@@ -353,12 +371,11 @@ std::vector<Value> Importer::run_node(const FileNode& node, const Scope& scope) 
     throw NodeError(ErrorCode::kUnimplemented, fmt::format("{}: {}", title(node), row->refusal));
   }
   check_attributes(node, *row);
-  std::vector<Value> inputs = inputs_of(node, *row, scope);
-  const NodeCall call(*this, node, *row, scope, inputs);
+  const NodeCall call(*this, node, *row, scope, inputs_of(node, *row, scope));
   need_steps(call, 1);
   try {
     if (row->run != nullptr) return row->run(call);
-    return converted(call, inputs);
+    return converted(call);
   } catch (const NodeError&) {
     throw;
   } catch (const Error& error) {
@@ -418,17 +435,16 @@ void Importer::set_operand(std::string_view op, const Tensor& made, const Tensor
 }
 
 // Operators of elements run on images with channels last, if all their images are known so.
-std::vector<Value> Importer::in_channels_last(const NodeCall& call,
-                                              const std::vector<Value>& inputs) {
+std::vector<Value> Importer::in_channels_last(const NodeCall& call) {
   if (!call.row().is_elementwise) return {};
   int rank = 0;
-  for (const Value& input : inputs) {
+  for (const Value& input : call.inputs()) {
     if (!input.traced.has_value() || channels_last(input.traced) == nullptr) continue;
     if (rank != 0 && rank != input.traced.type()->rank()) return {};
     rank = input.traced.type()->rank();
   }
   if (rank == 0) return {};
-  std::vector<Value> moved = inputs;
+  std::vector<Value> moved = call.inputs();
   for (Value& input : moved) {
     if (!input.has_value()) continue;
     const Tensor& x = input.tensor();
@@ -446,9 +462,10 @@ std::vector<Value> Importer::in_channels_last(const NodeCall& call,
   return out;
 }
 
-std::vector<Value> Importer::constants(const NodeCall& call, std::vector<Value> inputs) {
-  const bool records = has_open_sizes_ && call.row().kind == Import::Kind::kPlain &&
-                       may_depend_on_sizes(call, inputs);
+std::vector<Value> Importer::constants(const NodeCall& call) {
+  const bool records =
+      has_open_sizes_ && call.row().kind == Import::Kind::kPlain && may_depend_on_sizes(call);
+  std::vector<Value> inputs = call.inputs();
   for (Value& input : inputs) input.recorded = {};
   const NodeCall plain(*this, call.node(), call.row(), call.scope(), std::move(inputs));
   std::vector<Value> out;
@@ -459,23 +476,23 @@ std::vector<Value> Importer::constants(const NodeCall& call, std::vector<Value> 
   return out;
 }
 
-std::vector<Value> Importer::converted(const NodeCall& call, const std::vector<Value>& inputs) {
+std::vector<Value> Importer::converted(const NodeCall& call) {
   const Import::Kind kind = call.row().kind;
   bool are_known = kind != Import::Kind::kRandom;
   std::vector<std::string> sources;
-  for (const Value& input : inputs) {
+  for (const Value& input : call.inputs()) {
     are_known = are_known && !input.traced.has_value();
     add_inputs(sources, input.inputs);
   }
   if (kind == Import::Kind::kSizes) {
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
+    for (std::size_t i = 0; i < call.count(); ++i) {
       if (call.has(i)) static_cast<void>(call.known(i));
     }
     are_known = true;
   }
-  if (are_known || kind == Import::Kind::kFacts) return constants(call, inputs);
+  if (are_known || kind == Import::Kind::kFacts) return constants(call);
   std::vector<Value> out;
-  for (Value& value : in_channels_last(call, inputs)) {
+  for (Value& value : in_channels_last(call)) {
     const Tensor y = channels_first(call, value.traced);
     out.push_back({{}, y, sources});
   }

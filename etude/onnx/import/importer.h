@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The importer: runs the nodes of a model while a graph is traced. A node is a call of our public
-// functions, made by its row of the table (imports.h). A value whose elements are known when the
-// model is loaded, such as a shape, is computed at once: only such values may determine sizes.
+// functions, made by its row of the table (struct Import). A value whose elements are known when
+// the model is loaded, such as a shape, is computed at once: only such values may determine sizes.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -20,7 +19,6 @@
 #include "etude/base/call_site.h"
 #include "etude/base/check.h"
 #include "etude/base/error.h"
-#include "etude/base/internal/function_ref.h"
 #include "etude/core/tensor.h"
 #include "etude/graph/graph.h"
 #include "etude/onnx/import/file.h"
@@ -48,7 +46,6 @@ class Scope {
   const Value* find(const std::string& name) const;
   // False if there is such a value already.
   bool add(const std::string& name, Value value);
-  const Scope* outer() const { return outer_; }
 
  private:
   const Scope* outer_;
@@ -85,6 +82,7 @@ class NodeCall {
   int64_t opset() const;
 
   // The inputs. x(i) throws if the input is absent.
+  const std::vector<Value>& inputs() const { return inputs_; }
   std::size_t count() const { return inputs_.size(); }
   bool has(std::size_t i) const { return i < inputs_.size() && inputs_[i].has_value(); }
   const Value& value(std::size_t i) const;
@@ -190,7 +188,7 @@ void add_random_imports(Imports& to);
 void add_control_imports(Imports& to);
 void add_refused_imports(Imports& to);
 
-// The row of an operator; null if there is none. All names, for messages and for the docs.
+// The row of an operator; null if there is none. All rows, for messages.
 const Import* find_import(std::string_view op);
 const Imports& all_imports();
 
@@ -203,7 +201,6 @@ class Importer {
            bool has_open_sizes);
 
   const FileModel& model() const { return model_; }
-  const std::string& file() const { return file_; }
   int64_t max_loop_steps() const { return max_loop_steps_; }
 
   // Runs the nodes of a graph that its results need. `scope` holds its inputs and constants.
@@ -218,6 +215,8 @@ class Importer {
   // The operand of a node that made a value, for functions that join two nodes. null: another node.
   const Tensor* operand_of(std::string_view op, const Tensor& made) const;
   void set_operand(std::string_view op, const Tensor& made, const Tensor& operand);
+  // A node in errors: the file, its name and its operator.
+  std::string title(const FileNode& node) const;
   // Memory that constants and the steps of loops may take when the model is loaded.
   void need_bytes(const NodeCall& call, int64_t bytes);
   void need_steps(const NodeCall& call, int64_t steps);
@@ -225,12 +224,11 @@ class Importer {
  private:
   std::vector<Value> run_node(const FileNode& node, const Scope& scope);
   std::vector<Value> inputs_of(const FileNode& node, const Import& row, const Scope& scope) const;
-  std::vector<Value> converted(const NodeCall& call, const std::vector<Value>& inputs);
-  std::vector<Value> in_channels_last(const NodeCall& call, const std::vector<Value>& inputs);
-  std::vector<Value> constants(const NodeCall& call, std::vector<Value> inputs);
+  std::vector<Value> converted(const NodeCall& call);
+  std::vector<Value> in_channels_last(const NodeCall& call);
+  std::vector<Value> constants(const NodeCall& call);
   std::vector<Tensor> folded(const NodeCall& call);
   void check_attributes(const FileNode& node, const Import& row) const;
-  std::string title(const FileNode& node) const;
   // The line of the calls of a node: the user's line, if this library wrote the model, else the
   // name of the file with the number of the node.
   CallSite site_of(const FileNode& node, std::size_t number) const;
@@ -254,5 +252,11 @@ Tensor as_dtype(const Tensor& x, DType dtype);
 // int64 constants.
 Tensor int_tensor(const std::vector<int64_t>& values);
 Tensor int_scalar(int64_t value);
+// 0, 1, ..., count - 1.
+Tensor numbered(int64_t count, DType dtype = kInt64);
+// A vector along an axis of a tensor of this rank.
+Tensor on_axis(const Tensor& x, int64_t axis, int rank);
+// The elements begin to end - 1 of an axis.
+Tensor span_of(const Tensor& x, int64_t axis, int64_t begin, int64_t end);
 
 }  // namespace etude::onnx::importing

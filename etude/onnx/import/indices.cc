@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Elements by their positions: gathering, scattering, sorting and selecting.
 #include <algorithm>
-#include <numeric>
 #include <vector>
 
 #include "etude/onnx/import/importer.h"
@@ -98,6 +97,19 @@ Sizes strides_of(const Shape& shape) {
   return out;
 }
 
+// The numbers of elements in a flattened operand: at positions `at` along an axis, and along the
+// other axes at all places of these sizes.
+Tensor element_numbers(const Shape& shape, const Tensor& at, int64_t axis, const Shape& sizes) {
+  const Sizes strides = strides_of(shape);
+  Tensor out = at * strides[static_cast<std::size_t>(axis)];
+  for (int i = 0; i < shape.rank(); ++i) {
+    if (i == axis) continue;
+    const Tensor places = on_axis(numbered(sizes[i]), i, shape.rank());
+    out = out + places * strides[static_cast<std::size_t>(i)];
+  }
+  return out;
+}
+
 Results scattered_nd(const NodeCall& n) {
   const Tensor at = coordinates(n, 0);
   const Shape shape = n.shape(0), sizes = n.shape(1);
@@ -114,16 +126,8 @@ Results scattered_elements(const NodeCall& n) {
   const Shape shape = n.shape(0), sizes = n.shape(1);
   n.require(sizes.rank() == rank, "the indices have {} axes, but the operand has {}", sizes.rank(),
             rank);
-  const Sizes strides = strides_of(shape);
-  Tensor numbers =
-      from_front(n.x(1), shape[static_cast<int>(axis)]) * strides[static_cast<std::size_t>(axis)];
-  for (int i = 0; i < rank; ++i) {
-    if (i == axis) continue;
-    Sizes along(static_cast<std::size_t>(rank), 1);
-    along[static_cast<std::size_t>(i)] = sizes[i];
-    const Tensor places = arange(0.0, {.stop = static_cast<double>(sizes[i]), .dtype = kInt64});
-    numbers = numbers + reshape(places, along) * strides[static_cast<std::size_t>(i)];
-  }
+  const Tensor at = from_front(n.x(1), shape[static_cast<int>(axis)]);
+  const Tensor numbers = element_numbers(shape, at, axis, sizes);
   return {scattered_rows(n.x(0), numbers, n.x(2), Shape{}, scatter_mode(n))};
 }
 
@@ -137,9 +141,7 @@ Results largest(const NodeCall& n) {
     const TopKResult out = top_k(n.x(0), k, {.axis = axis});
     return {out.values, as_dtype(out.indices, kInt64)};
   }
-  Sizes start(static_cast<std::size_t>(n.rank(0)), 0), stop = n.shape(0).to_vector();
-  stop[static_cast<std::size_t>(axis)] = k;
-  const Tensor order = slice(argsort(n.x(0), {.axis = axis}), start, stop);
+  const Tensor order = span_of(argsort(n.x(0), {.axis = axis}), axis, 0, k);
   return {take_along_axis(n.x(0), order, {.axis = axis}), as_dtype(order, kInt64)};
 }
 
@@ -147,11 +149,8 @@ Results one_hot_of(const NodeCall& n) {
   const int64_t depth = n.integer(1);
   const int64_t axis = n.axis(n.integer("axis", -1), n.rank(0) + 1);
   n.require(depth >= 0 && depth < kMaxCount, "the depth is {}", depth);
-  const Tensor at = from_front(as_dtype(n.x(0), kInt64), depth);
-  Sizes along(static_cast<std::size_t>(n.rank(0)) + 1, 1);
-  along[static_cast<std::size_t>(axis)] = depth;
-  const Tensor places =
-      reshape(arange(0.0, {.stop = static_cast<double>(depth), .dtype = kInt64}), along);
+  const Tensor at = from_front(n.x(0), depth);
+  const Tensor places = on_axis(numbered(depth), axis, n.rank(0) + 1);
   const Tensor is_hot = expand_dims(at, axis) == places;
   const Tensor off = slice(n.x(2), {0}, {1}), on = slice(n.x(2), {1}, {2});
   return {where(is_hot, reshape(on, Sizes{}), reshape(off, Sizes{}))};
@@ -208,13 +207,8 @@ Results reversed_sequences(const NodeCall& n) {
   const int64_t time = n.axis(n.integer("time_axis", 0), n.rank(0));
   const int64_t batch = n.axis(n.integer("batch_axis", 1), n.rank(0));
   const int64_t steps = n.shape(0)[static_cast<int>(time)];
-  const auto along = [&](const Tensor& x, int64_t axis) {
-    Sizes sizes(static_cast<std::size_t>(n.rank(0)), 1);
-    sizes[static_cast<std::size_t>(axis)] = x.type()->count();
-    return reshape(x, sizes);
-  };
-  const Tensor lengths = along(as_dtype(n.x(1), kInt64), batch);
-  const Tensor at = along(arange(0.0, {.stop = static_cast<double>(steps), .dtype = kInt64}), time);
+  const Tensor lengths = on_axis(as_dtype(n.x(1), kInt64), batch, n.rank(0));
+  const Tensor at = on_axis(numbered(steps), time, n.rank(0));
   const Tensor from = where(at < lengths, lengths - 1 - at, at);
   return {take_along_axis(n.x(0), broadcast_to(from, n.shape(0)), {.axis = time})};
 }
@@ -230,23 +224,11 @@ Results scattered_tensor(const NodeCall& n) {
             mode);
   const Shape shape = n.shape(0), sizes = n.shape(1);
   const int64_t size = shape[static_cast<int>(axis)];
-  const auto along = [&](const Tensor& x, int64_t at) {
-    Sizes out(static_cast<std::size_t>(rank), 1);
-    out[static_cast<std::size_t>(at)] = x.type()->count();
-    return reshape(x, out);
-  };
-  const auto numbered = [&](int64_t count) {
-    return arange(0.0, {.stop = static_cast<double>(count), .dtype = kInt64});
-  };
   const Tensor begin = n.has(2) ? as_dtype(n.x(2), kInt64) : zeros({shape[0]}, {.dtype = kInt64});
-  Tensor at = along(begin, 0) + along(numbered(sizes[static_cast<int>(axis)]), axis);
+  const int64_t count = sizes[static_cast<int>(axis)];
+  Tensor at = on_axis(begin, 0, rank) + on_axis(numbered(count), axis, rank);
   if (mode == "circular") at = at % size;
-  const Sizes strides = strides_of(shape);
-  Tensor numbers = at * strides[static_cast<std::size_t>(axis)];
-  for (int i = 0; i < rank; ++i) {
-    if (i == axis) continue;
-    numbers = numbers + along(numbered(sizes[i]), i) * strides[static_cast<std::size_t>(i)];
-  }
+  const Tensor numbers = element_numbers(shape, at, axis, sizes);
   return {scattered_rows(n.x(0), numbers, n.x(1), Shape{}, "set")};
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <filesystem>
 #include <string>
-#include <utility>
 
 #include "etude/base/check.h"
 #include "etude/core/call/call_scope.h"

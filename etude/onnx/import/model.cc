@@ -60,13 +60,18 @@ std::vector<Point> points_in(const SizeRange& range, std::size_t sizes) {
   return out;
 }
 
+// The name, with a number if it is used already.
+std::string unique_name(const std::string& name, std::set<std::string>& used) {
+  std::string out = name;
+  for (int n = 2; !used.insert(out).second; ++n) out = fmt::format("{}_{}", name, n);
+  return out;
+}
+
 // A name without '/', which separates parts of paths.
 std::string plain_name(std::string name, const char* otherwise, std::set<std::string>& used) {
   std::ranges::replace(name, '/', '_');
   if (name.empty()) name = otherwise;
-  const std::string base = name;
-  for (int n = 2; !used.insert(name).second; ++n) name = fmt::format("{}_{}", base, n);
-  return name;
+  return unique_name(name, used);
 }
 
 bool may_be_state(const FileConstant& constant, const FileModel& model) {
@@ -120,11 +125,9 @@ void ModelImporter::add_constants() {
     std::string path =
         constant.name.substr(std::min(constant.name.find_first_not_of('/'), constant.name.size()));
     if (path.empty()) path = "constant";
-    const std::string base = path;
-    for (int n = 2; !used.insert(path).second; ++n) path = fmt::format("{}_{}", base, n);
     const bool is_trainable = options_.trainable && is_floating(constant.value.dtype()) &&
                               !statistics.contains(constant.name);
-    states_.push_back({&constant, path, is_trainable});
+    states_.push_back({&constant, unique_name(path, used), is_trainable});
   }
 }
 

@@ -49,6 +49,16 @@ Tensor as_filter(const Tensor& w) {
   return permute_dims(w, order);
 }
 
+template <class Options>
+Options options_of(const WindowPlan& plan, const Tensor& bias) {
+  Options out{.strides = plan.strides,
+              .padding = plan.word(),
+              .explicit_padding = plan.pairs(),
+              .dilations = plan.dilations};
+  if (bias.has_value()) out.bias = bias;
+  return out;
+}
+
 }  // namespace
 }  // namespace network
 
@@ -64,43 +74,25 @@ Tensor convolved(const NodeCall& n, const Tensor& image, const Tensor& filter, c
   const Sizes filter_sizes(shape.begin() + 2, shape.end());
   const WindowPlan plan = window_plan(n, filter_sizes, image_shape);
   const Tensor x = channels_last(n, image);
-  OptionalArg bias_arg;
-  if (bias.has_value()) bias_arg = bias;
-  const IntList padding = plan.pairs();
-  Tensor y;
   if (rank == 4 && groups > 1 && groups == image_shape[1] && shape[1] == 1) {
     // A group for each channel: [outputs, 1, sizes...] is [sizes..., channels, multiplier] here.
     const Tensor by_channel = reshape(filter, {groups, shape[0] / groups, shape[2], shape[3]});
-    y = nn::depthwise_conv2d(x, permute_dims(by_channel, {2, 3, 0, 1}),
-                             {.strides = plan.strides,
-                              .padding = plan.word(),
-                              .explicit_padding = padding,
-                              .dilations = plan.dilations,
-                              .bias = bias_arg});
-  } else if (rank == 3) {
-    y = nn::conv1d(x, network::as_filter(filter),
-                   {.strides = plan.strides,
-                    .padding = plan.word(),
-                    .explicit_padding = padding,
-                    .dilations = plan.dilations,
-                    .groups = groups,
-                    .bias = bias_arg});
+    const auto options = network::options_of<nn::DepthwiseConv2dOptions>(plan, bias);
+    return channels_first(n,
+                          nn::depthwise_conv2d(x, permute_dims(by_channel, {2, 3, 0, 1}), options));
+  }
+  const Tensor w = network::as_filter(filter);
+  const auto in_groups = [&](auto options) {
+    options.groups = groups;
+    return options;
+  };
+  Tensor y;
+  if (rank == 3) {
+    y = nn::conv1d(x, w, in_groups(network::options_of<nn::Conv1dOptions>(plan, bias)));
   } else if (rank == 4) {
-    y = nn::conv2d(x, network::as_filter(filter),
-                   {.strides = plan.strides,
-                    .padding = plan.word(),
-                    .explicit_padding = padding,
-                    .dilations = plan.dilations,
-                    .groups = groups,
-                    .bias = bias_arg});
+    y = nn::conv2d(x, w, in_groups(network::options_of<nn::Conv2dOptions>(plan, bias)));
   } else {
-    y = nn::conv3d(x, network::as_filter(filter),
-                   {.strides = plan.strides,
-                    .padding = plan.word(),
-                    .explicit_padding = padding,
-                    .dilations = plan.dilations,
-                    .groups = groups,
-                    .bias = bias_arg});
+    y = nn::conv3d(x, w, in_groups(network::options_of<nn::Conv3dOptions>(plan, bias)));
   }
   return channels_first(n, y);
 }
@@ -205,15 +197,10 @@ Results transposed_convolution(const NodeCall& n) {
   const int64_t each = image[1] / groups;
   n.importer().need_steps(n, groups);
   for (int64_t g = 0; g < groups; ++g) {
-    Sizes from(static_cast<std::size_t>(rank), 0), to = x.type()->shape().to_vector();
-    from.back() = g * each;
-    to.back() = from.back() + each;
-    Sizes first(static_cast<std::size_t>(rank), 0), last = shape.to_vector();
-    first[0] = g * each;
-    last[0] = first[0] + each;
-    const Tensor filter = groups == 1 ? n.x(1) : slice(n.x(1), first, last);
+    const int64_t begin = g * each, end = begin + each;
+    const Tensor filter = groups == 1 ? n.x(1) : span_of(n.x(1), 0, begin, end);
     // [inputs, outputs, sizes...] is [sizes..., outputs, inputs] here.
-    parts.push_back(transposed_full(groups == 1 ? x : slice(x, from, to),
+    parts.push_back(transposed_full(groups == 1 ? x : span_of(x, rank - 1, begin, end),
                                     dilated(as_filter(filter), plan.dilations), plan.strides));
   }
   Tensor y = fitted(n, groups == 1 ? parts[0] : concat(parts, {.axis = -1}), plan);

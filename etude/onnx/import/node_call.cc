@@ -22,10 +22,7 @@ std::vector<std::string_view> words_of(std::string_view list) {
 int64_t NodeCall::opset() const { return importer_.model().opset; }
 
 void NodeCall::fail(ErrorCode code, const std::string& text) const {
-  std::string name = node_.name;
-  if (name.empty() && !node_.outputs.empty()) name = node_.outputs[0];
-  throw NodeError(
-      code, fmt::format("{}: node '{:.200}' ({}): {}", importer_.file(), name, node_.op, text));
+  throw NodeError(code, fmt::format("{}: {}", importer_.title(node_), text));
 }
 
 std::string NodeCall::input_name(std::size_t i) const {
@@ -56,14 +53,11 @@ Tensor NodeCall::known(std::size_t i) const {
         "{{{{\"{}\", ...}}}}",
         fmt::join(given.inputs, "\", ...}, {\""));
   }
-  std::string name = node_.name;
-  if (name.empty() && !node_.outputs.empty()) name = node_.outputs[0];
   throw UnknownValue(
       ErrorCode::kFailedPrecondition,
-      fmt::format("{}: node '{:.200}' ({}): the input '{}' ('{:.200}') has to be known "
-                  "when the model is loaded, since sizes or the order of calls depend on "
-                  "it. {}",
-                  importer_.file(), name, node_.op, input_name(i), node_.inputs[i], advice));
+      fmt::format("{}: the input '{}' ('{:.200}') has to be known when the model is loaded, since "
+                  "sizes or the order of calls depend on it. {}",
+                  importer_.title(node_), input_name(i), node_.inputs[i], advice));
 }
 
 std::vector<int64_t> NodeCall::ints(std::size_t i) const {

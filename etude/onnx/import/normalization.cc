@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Normalisation.
-#include <algorithm>
 #include <numeric>
 #include <vector>
 
@@ -14,12 +13,6 @@ namespace {
 
 using Results = std::vector<Tensor>;
 
-// A vector along axis 1 of an operand of this rank.
-Tensor along_channels(const Tensor& x, int rank) {
-  Sizes sizes(static_cast<std::size_t>(rank), 1);
-  sizes[1] = x.type()->count();
-  return reshape(x, sizes);
-}
 Sizes from_axis(const NodeCall& n, int64_t first) {
   Sizes out(static_cast<std::size_t>(n.rank(0) - first));
   std::iota(out.begin(), out.end(), first);
@@ -45,9 +38,7 @@ Results batch_normalization(const NodeCall& n) {
   Sizes axes = from_axis(n, 1);
   axes[0] = 0;
   const MomentsResult of = moments(x, {.axis = axes});
-  const auto channel = [&](const Tensor& v) {
-    return along_channels(as_dtype(v, dtype), n.rank(0));
-  };
+  const auto channel = [&](const Tensor& v) { return on_axis(as_dtype(v, dtype), 1, n.rank(0)); };
   const Tensor y =
       (x - channel(of.mean)) / sqrt(channel(of.var) + epsilon) * channel(n.x(1)) + channel(n.x(2));
   const auto running = [&](const Tensor& before, const Tensor& now) {
@@ -62,7 +53,7 @@ Results instance_normalization(const NodeCall& n) {
   const Tensor& x = n.x(0);
   const MomentsResult of = moments(x, {.axis = from_axis(n, 2), .keepdims = true});
   const Tensor y = (x - of.mean) / sqrt(of.var + epsilon);
-  return {y * along_channels(n.x(1), n.rank(0)) + along_channels(n.x(2), n.rank(0))};
+  return {y * on_axis(n.x(1), 1, n.rank(0)) + on_axis(n.x(2), 1, n.rank(0))};
 }
 
 // Groups of adjacent channels. Before opset 21 scale and offset had a number for each group.
@@ -84,8 +75,7 @@ Results group_normalization(const NodeCall& n) {
     if (given.type()->count() == shape[1]) return given;
     return repeat(given, shape[1] / groups, {.axis = {0}});
   };
-  y = reshape(y, shape) * along_channels(factor(1), shape.rank()) +
-      along_channels(factor(2), shape.rank());
+  y = reshape(y, shape) * on_axis(factor(1), 1, shape.rank()) + on_axis(factor(2), 1, shape.rank());
   return {as_dtype(y, dtype)};
 }
 
@@ -137,18 +127,13 @@ Results local_response(const NodeCall& n) {
   n.require(size > 0, "the size is {}", size);
   n.importer().need_steps(n, size);
   const Tensor& x = n.x(0);
-  const Shape shape = n.shape(0);
-  const auto rank = static_cast<std::size_t>(shape.rank());
-  Sizes widths(2 * rank, 0);
+  Sizes widths(2 * static_cast<std::size_t>(n.rank(0)), 0);
   widths[2] = (size - 1) / 2;
   widths[3] = size - 1 - widths[2];
   const Tensor squares = pad(square(x), widths);
   Tensor total;
   for (int64_t i = 0; i < size; ++i) {
-    Sizes start(rank, 0), stop = shape.to_vector();
-    start[1] = i;
-    stop[1] = i + shape[1];
-    const Tensor part = slice(squares, start, stop);
+    const Tensor part = span_of(squares, 1, i, i + n.shape(0)[1]);
     total = total.has_value() ? total + part : part;
   }
   const double alpha = n.real("alpha", 1e-4), beta = n.real("beta", 0.75);

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pooling.
 #include <algorithm>
-#include <cmath>
 #include <limits>
-#include <numeric>
 #include <vector>
 
 #include "etude/onnx/import/importer.h"
@@ -41,24 +39,17 @@ Tensor least(DType dtype) {
   return astype(int_scalar(std::numeric_limits<int64_t>::min() >> (64 - bits)), dtype);
 }
 
-Tensor max_pooled(const NodeCall& n, const Tensor& image, const WindowPlan& plan) {
-  const Tensor x = channels_last(n, image);
-  const IntList padding = plan.pairs();
-  Tensor y;
-  if (plan.window.size() == 1) {
-    y = nn::max_pool1d(
+// A pool of one, two or three axes.
+template <auto pool1d, auto pool2d, auto pool3d>
+Tensor pooled(const NodeCall& n, const WindowPlan& plan) {
+  const Tensor x = channels_last(n, n.x(0));
+  const auto by = [&](auto pool) {
+    return pool(
         x, plan.window,
-        {.strides = plan.strides, .padding = plan.word(), .explicit_padding = padding});
-  } else if (plan.window.size() == 2) {
-    y = nn::max_pool2d(
-        x, plan.window,
-        {.strides = plan.strides, .padding = plan.word(), .explicit_padding = padding});
-  } else {
-    y = nn::max_pool3d(
-        x, plan.window,
-        {.strides = plan.strides, .padding = plan.word(), .explicit_padding = padding});
-  }
-  return channels_first(n, y);
+        {.strides = plan.strides, .padding = plan.word(), .explicit_padding = plan.pairs()});
+  };
+  const std::size_t axes = plan.window.size();
+  return channels_first(n, axes == 1 ? by(pool1d) : axes == 2 ? by(pool2d) : by(pool3d));
 }
 
 // The positions of the largest elements in the flattened operand, from those in the windows.
@@ -77,10 +68,7 @@ Tensor positions_of(const NodeCall& n, const WindowPlan& plan, const Tensor& in_
   for (std::size_t i = axes; i-- > 0;) {
     const Tensor k = rest % plan.window[i];
     rest = floor_divide(rest, plan.window[i]);
-    Sizes along(axes + 2, 1);
-    along[i + 2] = plan.results[i];
-    const Tensor r = reshape(
-        arange(0.0, {.stop = static_cast<double>(plan.results[i]), .dtype = kInt64}), along);
+    const Tensor r = on_axis(numbered(plan.results[i]), static_cast<int64_t>(i) + 2, image.rank());
     const Tensor at = (r * plan.strides[i] + k * plan.dilations[i] - plan.before[i]) * strides[i];
     out = out.has_value() ? out + at : at;
   }
@@ -89,44 +77,27 @@ Tensor positions_of(const NodeCall& n, const WindowPlan& plan, const Tensor& in_
   Sizes along(axes + 2, 1);
   along[0] = image[0];
   along[1] = image[1];
-  const double planes = static_cast<double>(image[0] * image[1]);
-  return out + reshape(arange(0.0, {.stop = planes, .dtype = kInt64}), along) * each;
+  return out + reshape(numbered(image[0] * image[1]), along) * each;
 }
 
 Results max_pool(const NodeCall& n) {
   const WindowPlan plan = plan_of(n);
-  if (is_plain(plan) && !n.wants(1)) return {max_pooled(n, n.x(0), plan)};
+  if (is_plain(plan) && !n.wants(1)) {
+    return {pooled<nn::max_pool1d, nn::max_pool2d, nn::max_pool3d>(n, plan)};
+  }
   const Tensor all = windows_of(n.x(0), plan, least(n.dtype(0)));
   const Tensor y = max(all, {.axis = -1});
   if (!n.wants(1)) return {y};
   return {y, positions_of(n, plan, argmax(all, {.axis = -1}))};
 }
 
-Tensor avg_pooled(const NodeCall& n, const Tensor& image, const WindowPlan& plan) {
-  const Tensor x = channels_last(n, image);
-  const IntList padding = plan.pairs();
-  Tensor y;
-  if (plan.window.size() == 1) {
-    y = nn::avg_pool1d(
-        x, plan.window,
-        {.strides = plan.strides, .padding = plan.word(), .explicit_padding = padding});
-  } else if (plan.window.size() == 2) {
-    y = nn::avg_pool2d(
-        x, plan.window,
-        {.strides = plan.strides, .padding = plan.word(), .explicit_padding = padding});
-  } else {
-    y = nn::avg_pool3d(
-        x, plan.window,
-        {.strides = plan.strides, .padding = plan.word(), .explicit_padding = padding});
-  }
-  return channels_first(n, y);
-}
-
 // Padding counts as elements if count_include_pad; elements that ceil_mode adds never do.
 Results avg_pool(const NodeCall& n) {
   const WindowPlan plan = plan_of(n);
   const bool counts = n.integer("count_include_pad", 0) != 0;
-  if (is_plain(plan) && (!counts || !plan.has_padding())) return {avg_pooled(n, n.x(0), plan)};
+  if (is_plain(plan) && (!counts || !plan.has_padding())) {
+    return {pooled<nn::avg_pool1d, nn::avg_pool2d, nn::avg_pool3d>(n, plan)};
+  }
   const Tensor& x = n.x(0);
   const DType dtype = n.dtype(0);
   const Tensor zero = zeros(Sizes{}, {.dtype = dtype});

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Integers that represent floats, by a scale and a zero point.
-#include <limits>
 #include <vector>
 
 #include "etude/onnx/import/importer.h"
@@ -28,9 +27,7 @@ Tensor spread(const NodeCall& n, const Tensor& given) {
   }
   n.require(shape.rank() == 1 && shape[0] == size, "the scales are {} for an axis of size {}",
             shape.to_string(), size);
-  Sizes along(static_cast<std::size_t>(n.rank(0)), 1);
-  along[static_cast<std::size_t>(axis)] = size;
-  return reshape(given, along);
+  return on_axis(given, axis, n.rank(0));
 }
 
 // The nearest integers of a dtype.
@@ -106,9 +103,7 @@ Tensor filter_less_zero(const NodeCall& n, std::size_t w, std::size_t zero) {
   if (!n.has(zero)) return wide;
   const Tensor from = astype(n.x(zero), kInt32);
   if (n.shape(zero).count() == 1) return wide - reshape(from, Sizes{});
-  Sizes along(static_cast<std::size_t>(n.rank(w)), 1);
-  along[0] = n.shape(zero).count();
-  return wide - reshape(from, along);
+  return wide - on_axis(from, 0, n.rank(w));
 }
 Results integer_convolution(const NodeCall& n) {
   return {convolved(n, less_zero(n, 0, 2, false), filter_less_zero(n, 1, 3), {})};
@@ -117,13 +112,7 @@ Results quantized_convolution(const NodeCall& n) {
   const Tensor bias = n.has(8) ? astype(n.x(8), kInt32) : Tensor();
   const Tensor sums = convolved(n, less_zero(n, 0, 2, false), filter_less_zero(n, 3, 5), bias);
   Tensor scale = n.x(1) * n.x(4) / n.x(6);
-  if (scale.type()->count() > 1) {
-    Sizes along(static_cast<std::size_t>(n.rank(0)), 1);
-    along[1] = scale.type()->count();
-    scale = reshape(scale, along);
-  } else {
-    scale = reshape(scale, Sizes{});
-  }
+  scale = scale.type()->count() > 1 ? on_axis(scale, 1, n.rank(0)) : reshape(scale, Sizes{});
   const DType dtype = n.dtype(7);
   require_narrow(n, dtype);
   const Tensor zero = reshape(astype(n.x(7), kFloat32), Sizes{});

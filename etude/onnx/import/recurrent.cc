@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "etude/onnx/import/importer.h"
-#include "etude/onnx/import/windows.h"
 #include "etude/ops.h"
 #include "etude/stage/control_flow.h"
 
@@ -92,19 +91,11 @@ class Recurrence {
 
   // The weights of a direction.
   Tensor row(std::size_t input, int64_t d) const {
-    const Shape shape = n_.shape(input);
-    Sizes start(static_cast<std::size_t>(shape.rank()), 0), stop = shape.to_vector();
-    start[0] = d;
-    stop[0] = d + 1;
-    return squeeze(slice(n_.x(input), start, stop), 0);
+    return squeeze(span_of(n_.x(input), 0, d, d + 1), 0);
   }
   // Gate g of a vector or a matrix of gates, along its last axis.
   Tensor gate(const Tensor& x, int64_t g) const {
-    const Shape shape = x.type()->shape();
-    Sizes start(static_cast<std::size_t>(shape.rank()), 0), stop = shape.to_vector();
-    start.back() = g * hidden_;
-    stop.back() = start.back() + hidden_;
-    return slice(x, start, stop);
+    return span_of(x, x.type()->rank() - 1, g * hidden_, (g + 1) * hidden_);
   }
   Tensor clipped(const Tensor& x) const {
     return clip_ ? etude::clip(x, {.min = -*clip_, .max = *clip_}) : x;
@@ -119,8 +110,7 @@ class Recurrence {
     each_ = defaults.size();
     std::vector<std::string> names = n_.texts("activations");
     const auto needed = each_ * static_cast<std::size_t>(directions_);
-    if (names.empty() || !n_.has("activations")) {
-      names.clear();
+    if (names.empty()) {
       for (int64_t d = 0; d < directions_; ++d) {
         names.insert(names.end(), defaults.begin(), defaults.end());
       }
@@ -151,7 +141,7 @@ class Recurrence {
       }
       states.push_back(first);
     }
-    Tensor numbers = arange(0.0, {.stop = static_cast<double>(steps_), .dtype = kInt64});
+    Tensor numbers = numbered(steps_);
     if (is_reverse) {
       input = flip(input, {.axis = {0}});
       numbers = flip(numbers, {.axis = {0}});

@@ -150,14 +150,11 @@ Results parts(const NodeCall& n) {
   n.require(sizes.size() == n.results(), "it has {} results, but {} sizes", n.results(),
             sizes.size());
   Results out;
-  Sizes start(static_cast<std::size_t>(n.rank(0)), 0), stop = n.shape(0).to_vector();
   int64_t at = 0;
   for (const int64_t each : sizes) {
     n.require(each >= 0 && each <= size - at, "the sizes of its parts are more than the size {}",
               size);
-    start[static_cast<std::size_t>(axis)] = at;
-    stop[static_cast<std::size_t>(axis)] = at + each;
-    out.push_back(slice(n.x(0), start, stop));
+    out.push_back(span_of(n.x(0), axis, at, at + each));
     at += each;
   }
   return out;

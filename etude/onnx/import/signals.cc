@@ -21,7 +21,7 @@ Results cosines(const NodeCall& n, double a, double b, double c) {
   n.require(size >= 0 && size < kMaxCount, "the size is {}", size);
   const bool is_periodic = n.integer("periodic", 1) != 0;
   const double length = static_cast<double>(is_periodic ? size : std::max<int64_t>(size - 1, 1));
-  const Tensor at = arange(0.0, {.stop = static_cast<double>(size), .dtype = kFloat64});
+  const Tensor at = numbered(size, kFloat64);
   const Tensor angle = at * (2 * std::numbers::pi) / length;
   Tensor out = a - b * cos(angle);
   if (c != 0) out = out + c * cos(angle * 2.0);
@@ -33,11 +33,7 @@ Results hann(const NodeCall& n) { return cosines(n, 0.5, 0.5, 0); }
 
 // The last axis has the real part, or the real and the imaginary part.
 Tensor part(const Tensor& x, int64_t number) {
-  const Shape shape = x.type()->shape();
-  Sizes start(static_cast<std::size_t>(shape.rank()), 0), stop = shape.to_vector();
-  start.back() = number;
-  stop.back() = number + 1;
-  return squeeze(slice(x, start, stop), -1);
+  return squeeze(span_of(x, x.type()->rank() - 1, number, number + 1), -1);
 }
 Tensor pair_of(const Tensor& y) { return stack({real(y), imag(y)}, {.axis = -1}); }
 
@@ -71,9 +67,7 @@ Results transform(const NodeCall& n) {
   const Tensor at = complex_of(part(x, 0), is_real ? zeros_like(part(x, 0)) : part(x, 1));
   const Tensor y = pair_of(fft::fft(at, {.n = length, .axis = axis}));
   if (!is_one) return {y};
-  Sizes start(static_cast<std::size_t>(rank), 0), stop = y.type()->shape().to_vector();
-  stop[static_cast<std::size_t>(axis)] = length / 2 + 1;
-  return {slice(y, start, stop)};
+  return {span_of(y, axis, 0, length / 2 + 1)};
 }
 
 // Transforms of frames: [batch, frames, frequencies, 2].
@@ -86,10 +80,7 @@ Results short_time(const NodeCall& n) {
             "the step is {} and the length of frames {}, for a signal of {}", step, length,
             shape[1]);
   const int64_t frames = (shape[1] - length) / step + 1;
-  const auto numbered = [](int64_t count, const Sizes& sizes) {
-    return reshape(arange(0.0, {.stop = static_cast<double>(count), .dtype = kInt64}), sizes);
-  };
-  const Tensor places = numbered(frames, {frames, 1}) * step + numbered(length, {1, length});
+  const Tensor places = on_axis(numbered(frames), 0, 2) * step + on_axis(numbered(length), 1, 2);
   const Tensor x = shape.rank() == 2 ? expand_dims(n.x(0), -1) : n.x(0);
   const bool is_real = x.type()->shape()[2] == 1;
   const auto framed = [&](int64_t number) {
@@ -101,9 +92,7 @@ Results short_time(const NodeCall& n) {
   const Tensor re = framed(0);
   const Tensor y = pair_of(fft::fft(complex_of(re, is_real ? zeros_like(re) : framed(1))));
   if (!is_one) return {y};
-  Sizes stop = y.type()->shape().to_vector();
-  stop[2] = length / 2 + 1;
-  return {slice(y, {0, 0, 0, 0}, stop)};
+  return {span_of(y, 2, 0, length / 2 + 1)};
 }
 
 // Triangles over frequencies, at equal distances on the mel scale.

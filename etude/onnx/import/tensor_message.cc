@@ -4,7 +4,6 @@
 #include <charconv>
 #include <cstddef>
 #include <cstring>
-#include <limits>
 
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -16,10 +15,9 @@
 namespace etude::onnx::importing {
 namespace {
 
-// Numbers of TensorProto.DataType whose elements are kept in int32_data.
-bool is_in_int32_data(DType dtype) {
-  return dtype == kBool || dtype == kInt8 || dtype == kInt16 || dtype == kInt32 ||
-         dtype == kUInt8 || dtype == kUInt16 || dtype == kFloat16 || dtype == kBFloat16;
+// Whether lists of elements are integers: the values, or the bits of floats of 16 bits.
+bool is_listed_in_integers(DType dtype) {
+  return is_integer(dtype) || dtype == kBool || dtype == kFloat16 || dtype == kBFloat16;
 }
 
 int64_t number_in(const std::string& text) {
@@ -211,11 +209,9 @@ Tensor MessageFile::tensor_of(const Fields& in, const Read& read) {
   const Type* const type = intern_type(dtype, Shape(read.dims));
   // The elements must be there before memory for them is taken.
   const auto bytes = static_cast<uint64_t>(type->bytes());
-  const bool is_complex_dtype = is_complex(dtype);
-  const auto listed = static_cast<uint64_t>(count) * (is_complex_dtype ? 2 : 1);
+  const auto listed = static_cast<uint64_t>(count) * (is_complex(dtype) ? 2 : 1);
   const bool is_listed = !read.is_external && !read.has_raw;
-  const bool in_ints = is_in_int32_data(dtype) || is_integer(dtype);
-  const uint64_t given = in_ints ? read.integers.size() : read.reals.size();
+  const uint64_t given = is_listed_in_integers(dtype) ? read.integers.size() : read.reals.size();
   if (!read.is_external && read.has_raw && read.raw.size() != bytes) {
     in.fault(fmt::format("{} is {}, which has {} bytes, but there are {}", title, type->to_string(),
                          bytes, read.raw.size()));
@@ -228,8 +224,8 @@ Tensor MessageFile::tensor_of(const Fields& in, const Read& read) {
   if (place != nullptr) place->budget->need_bytes(bytes, 0);
   Tensor out = etude::internal::make_tensor(type);
   if (count == 0) return out;
-  if (read.is_external) {
-    fill_external(in, read, out);
+  if (place != nullptr) {
+    fill_external(*place, in, read, out);
   } else if (read.has_raw) {
     std::memcpy(etude::internal::host_elements_for_writing(out), read.raw.data(), bytes);
   } else {
@@ -251,7 +247,7 @@ void MessageFile::fill_listed(const Read& read, Tensor& to) {
     for (int64_t i = 0; i < count; ++i) {
       bits[i] = static_cast<uint16_t>(read.integers[static_cast<std::size_t>(i)]);
     }
-  } else if (is_in_int32_data(dtype) || is_integer(dtype)) {
+  } else if (is_listed_in_integers(dtype)) {
     // A uint64 has the bits of the int64 that was read.
     const DType from = dtype == kUInt64 ? kUInt64 : kInt64;
     etude::internal::convert_elements(at, dtype, read.integers.data(), from, count);
@@ -296,8 +292,8 @@ MessageFile::External& MessageFile::external(const Fields& in, const Read& read)
   return externals_.emplace(text, std::move(made)).first->second;
 }
 
-void MessageFile::fill_external(const Fields& in, const Read& read, Tensor& to) {
-  const External& place = external(in, read);
+void MessageFile::fill_external(const External& place, const Fields& in, const Read& read,
+                                Tensor& to) {
   const auto bytes = static_cast<uint64_t>(to.type()->bytes());
   const auto number = [&](const char* key, uint64_t otherwise) {
     const auto found = read.place.find(key);

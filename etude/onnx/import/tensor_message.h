@@ -4,11 +4,9 @@
 #pragma once
 
 #include <cstdint>
-#include <exception>
 #include <filesystem>
 #include <map>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -110,16 +108,15 @@ class MessageFile {
 
  private:
   struct Read;
-  [[noreturn]] void damaged(const char* what) const;
-  void read_fields(Fields& in, Read& to);
-  Tensor tensor_of(const Fields& in, const Read& read);
-  static void fill_listed(const Read& read, Tensor& to);
-  void fill_external(const Fields& in, const Read& read, Tensor& to);
-
   struct External {
     std::unique_ptr<etude::internal::FileReader> file;
     std::unique_ptr<etude::internal::ReadBudget> budget;
   };
+  [[noreturn]] void damaged(const char* what) const;
+  void read_fields(Fields& in, Read& to);
+  Tensor tensor_of(const Fields& in, const Read& read);
+  static void fill_listed(const Read& read, Tensor& to);
+  void fill_external(const External& place, const Fields& in, const Read& read, Tensor& to);
   External& external(const Fields& in, const Read& read);
 
   std::filesystem::path path_;

@@ -2,7 +2,6 @@
 #include "etude/onnx/import/windows.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "etude/ops.h"
 
@@ -125,11 +124,8 @@ Tensor windows_of(const Tensor& image, const WindowPlan& plan, const Tensor& val
   int64_t count = 1;
   for (std::size_t i = 0; i < axes; ++i) {
     const auto axis = static_cast<int64_t>(2 + 2 * i);
-    const auto numbered = [](int64_t n, const Sizes& shape) {
-      return reshape(arange(0.0, {.stop = static_cast<double>(n), .dtype = kInt64}), shape);
-    };
-    const Tensor at = numbered(plan.results[i], {plan.results[i], 1}) * plan.strides[i] +
-                      numbered(plan.window[i], {1, plan.window[i]}) * plan.dilations[i];
+    const Tensor at = on_axis(numbered(plan.results[i]), 0, 2) * plan.strides[i] +
+                      on_axis(numbered(plan.window[i]), 1, 2) * plan.dilations[i];
     out = take(out, at, {.axis = axis});
     order.push_back(axis);
     elements.push_back(axis + 1);
