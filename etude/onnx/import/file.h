@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -64,8 +65,11 @@ struct FileGraph {
 };
 
 struct FileModel {
+  int64_t ir_version = 0;
   int64_t opset = 0;  // of the domain ai.onnx; 0: the file states none
-  std::string producer;
+  std::string producer, doc;
+  std::map<std::string, std::string> metadata;
+  std::vector<std::string> functions;  // names of functions that the file defines
   FileGraph graph;
 };
 

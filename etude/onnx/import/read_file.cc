@@ -33,8 +33,14 @@ class ModelReader {
     bool has_graph = false;
     while (in.next()) {
       switch (in.tag()) {
+        case 1:
+          out.ir_version = in.integer();
+          break;
         case 2:
           out.producer = in.text();
+          break;
+        case 6:
+          out.doc = in.text();
           break;
         case 7:
           graph(in.message(), out.graph, 1);
@@ -42,6 +48,12 @@ class ModelReader {
           break;
         case 8:
           opset(in.message(), out);
+          break;
+        case 14:
+          out.metadata.insert(MessageFile::entry(in.message()));
+          break;
+        case 25:
+          out.functions.push_back(function_name(in.message()));
           break;
         default:
           in.skip();
@@ -65,6 +77,18 @@ class ModelReader {
       }
     }
     if (domain.empty() || domain == "ai.onnx") to.opset = version;
+  }
+
+  std::string function_name(Fields in) {
+    std::string out;
+    while (in.next()) {
+      if (in.tag() == 1) {
+        out = in.text();
+      } else {
+        in.skip();
+      }
+    }
+    return out;
   }
 
   void graph(Fields in, FileGraph& to, int64_t depth) {
