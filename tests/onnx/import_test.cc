@@ -246,6 +246,25 @@ TEST_F(OnnxImport, RefusalsNameNodeAndOperator) {
                {"node 'the_node' (MatMul): ", "inner sizes"});
 }
 
+// An operand has fewer axes than its operator needs.
+TEST_F(OnnxImport, OperandsWithoutAnAxisAreRefused) {
+  const auto load_graph = [&](const GraphModel& graph) {
+    return [=, this] { onnx::load(write(graph)); };
+  };
+  const std::vector<onnx::internal::Port> lstm = {port("x", {{3}, {2}, {4}}),
+                                                  port("w", {{1}, {8}, {4}}),
+                                                  port("r", {{1}, {8}, {2}}), port("b", {})};
+  expect_error(load_graph(one_node("LSTM", lstm, {{"hidden_size", int64_t{2}}})),
+               ErrorCode::kInvalidArgument,
+               {"node 'the_node' (LSTM): ", "axis 0 is outside of the 0 axes of an operand"});
+  const std::vector<onnx::internal::Port> integers = {port("x", {{1}, {1}, {3}, {3}}, kUInt8),
+                                                      port("w", {}, kUInt8), port("a", {}, kUInt8),
+                                                      port("c", {{2}}, kUInt8)};
+  expect_error(load_graph(one_node("ConvInteger", integers, {}, kInt32)),
+               ErrorCode::kInvalidArgument,
+               {"node 'the_node' (ConvInteger): ", "axis 0 is outside of the 0 axes"});
+}
+
 TEST_F(OnnxImport, SizesThatDependOnElementsNeedValues) {
   const GraphModel graph =
       one_node("Reshape", {port("x", {{2}, {3}}), port("shape", {{1}}, kInt64)});
