@@ -212,9 +212,7 @@ void Plan::take_given(Operands inputs, std::span<const uint8_t> given, Values& m
 }
 
 Values Plan::run(Operands inputs, std::span<const uint8_t> given) const {
-  Values made, out;
-  made.resize(made_.size());
-  out.resize(outputs_.size());
+  Values made(made_.size()), out(outputs_.size());
   // A run that can be cancelled may end at each step, so its inputs must stay unchanged.
   bool takes = !given.empty() && !donations_.empty() && (mode_word & kModeCancel) == 0;
   takes = takes && (late_values_.empty() || stretches_.empty());

@@ -20,6 +20,7 @@ FOR_OPS = "for records of ops and contexts of one's own"
 NOT_FOR_USERS = {
     "etude/base/scalars/differentiate.h": FOR_OPS,
     "etude/base/scalars/evaluate.h": FOR_OPS,
+    "etude/base/internal/fork_lock.h": FOR_OPS,
     "etude/base/internal/hash.h": FOR_OPS,
     "etude/base/philox.h": FOR_OPS,
     "etude/base/scalars/scalar_program.h": FOR_OPS,

@@ -29,14 +29,16 @@ template <class T, std::size_t N>
 class InlineVector {
  public:
   InlineVector() noexcept = default;
-  InlineVector(std::initializer_list<T> items) {
+  // The constructors that add elements delegate to the first one: if an element or memory for it
+  // fails, the destructor runs.
+  InlineVector(std::initializer_list<T> items) : InlineVector() {
     for (const T& item : items) push_back(item);
   }
-  explicit InlineVector(std::size_t size) {
+  explicit InlineVector(std::size_t size) : InlineVector() {
     for (std::size_t i = 0; i < size; ++i) emplace_back();
   }
   template <class It>
-  InlineVector(It first, It last) {
+  InlineVector(It first, It last) : InlineVector() {
     for (; first != last; ++first) push_back(*first);
   }
   InlineVector(const InlineVector& other) : InlineVector(other.begin(), other.end()) {}
