@@ -293,6 +293,9 @@ void write_graph(const std::string& path, const TrackeePtr& root, const WriteOpt
   ETUDE_REQUIRE_CODE(kFailedPrecondition, !code && fs::is_directory(folder),
                      "checkpoint '{}': the folder cannot be made: {}", path,
                      code ? code.message() : "there is a file of that name");
+  if (is_new) {  // its name is durable before its content; nothing may fail after the content
+    etude::internal::sync_folder(folder.has_parent_path() ? folder.parent_path() : ".");
+  }
   const int64_t generation = next_generation(folder);
   std::vector<Shard> written;
   for (std::size_t i = 0; i < shards.size(); ++i) {
@@ -302,9 +305,6 @@ void write_graph(const std::string& path, const TrackeePtr& root, const WriteOpt
   }
   write_manifest(folder / kManifest,
                  [&] { return manifest_text(options.counter, nodes, written, shards); });
-  if (is_new) {  // its name is durable before anything names it
-    etude::internal::sync_folder(folder.has_parent_path() ? folder.parent_path() : ".");
-  }
   remove_others(folder, written);
 }
 
