@@ -369,13 +369,17 @@ std::vector<Job> reading_jobs() {
 
 }  // namespace file_parts
 
-std::vector<Job> saving_jobs() { return file_parts::saving_jobs(); }
+std::vector<Job> saving_jobs() {
+  std::vector<Job> out = file_parts::saving_jobs();
+  for (Job& job : saving_program_jobs()) out.push_back(std::move(job));
+  return out;
+}
 std::vector<Job> reading_jobs() { return file_parts::reading_jobs(); }
 
 std::vector<Job> all_jobs() {
   std::vector<Job> out;
   for (auto jobs : {eager_jobs, staged_jobs, lazy_jobs, derivative_jobs, training_jobs, update_jobs,
-                    saving_jobs, reading_jobs}) {
+                    saving_jobs, reading_jobs, saved_jobs, serve_jobs}) {
     for (Job& job : jobs()) out.push_back(std::move(job));
   }
   return out;
