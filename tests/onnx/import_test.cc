@@ -335,6 +335,37 @@ TEST_F(OnnxImport, LoopsWithoutEndHaveABudget) {
                {"node 'the_loop' (Loop): it is a loop with no limit, but at most 100 steps"});
 }
 
+// Products of sizes and attributes that do not fit in 64 bits.
+TEST_F(OnnxImport, ExtremeAttributesAreRefused) {
+  using Numbers = std::vector<int64_t>;
+  constexpr int64_t kLarge = (int64_t{1} << 31) - 1, kLong = int64_t{1} << 47;
+  GraphModel graph = one_node("MaxUnpool", {port("x", {{1}, {1}, {kLong}}),
+                                            port("i", {{1}, {1}, {kLong}}, kInt64)},
+                              {{"kernel_shape", Numbers{2}}, {"strides", Numbers{kLarge}}});
+  expect_error([&] { onnx::load(write(graph)); }, ErrorCode::kInvalidArgument,
+               {"node 'the_node' (MaxUnpool): the sizes and attributes of this call are too "
+                "large: ",
+                "does not fit in 64 bits"});
+  graph = one_node("Col2Im", {port("x", {{1}, {1}, {int64_t{1} << 40}})},
+                   {{"dilations", Numbers{kLarge, 1, 1}}});
+  graph.nodes[0].inputs = {"x", "image", "block"};
+  graph.constants = {{"image", Tensor(Numbers{1, 1 << 10, 1 << 30})},
+                     {"block", Tensor(Numbers{1, 1, 1})}};
+  expect_error([&] { onnx::load(write(graph)); }, ErrorCode::kInvalidArgument,
+               {"node 'the_node' (Col2Im): the sizes and attributes of this call are too large: "});
+  graph = one_node("Resize", {port("x", {{1}, {1 << 20}})},
+                   {{"keep_aspect_ratio_policy", std::string("not_smaller")}});
+  graph.nodes[0].inputs = {"x", "", "", "sizes"};
+  graph.constants = {{"sizes", Tensor(Numbers{int64_t{1} << 62, 1})}};
+  expect_error([&] { onnx::load(write(graph, 18)); }, ErrorCode::kInvalidArgument,
+               {"node 'the_node' (Resize): the scale of axis 1 is 4.6"});
+  graph = one_node("Attention",
+                   {port("q", {{1}, {2}, {3}, {4}}), port("k", {{1}, {2}, {3}, {4}}),
+                    port("v", {{1}, {2}, {3}, {4}}), port("mask", {})});
+  expect_error([&] { onnx::load(write(graph, 23)); }, ErrorCode::kInvalidArgument,
+               {"node 'the_node' (Attention): the mask is a single number"});
+}
+
 // A loop of 1000 steps, whose body has nodes that no result needs.
 GraphModel loop_with_unneeded_nodes(std::size_t count) {
   auto body = std::make_shared<GraphModel>();
