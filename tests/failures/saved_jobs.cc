@@ -118,6 +118,19 @@ Run call_of_step() {
           [=] { return state_of(all->program); }};
 }
 
+// An optimiser that steps two Variables.
+Run update_of_variables() {
+  auto all = std::make_shared<Loaded>();
+  const std::vector<Variable> weights = {all->program.variable("line/w"),
+                                         all->program.variable("line/b")};
+  return {[=] {
+            optim::SGD sgd({.lr = 0.5});
+            saved::update(sgd, weights, {ones({3}), Tensor(2.0F)});
+            return quietly([&] { return state_of(all->program); });
+          },
+          [=] { return state_of(all->program); }};
+}
+
 // Over an older program.
 Run save_functions() {
   auto folder = std::make_shared<internal::TempFolder>();
@@ -189,6 +202,7 @@ std::vector<Job> saved_jobs() {
       {"saved: calls", call_of_predict},
       {"saved: calls by parts", call_by_parts},
       {"saved: a step", call_of_step},
+      {"saved: an update", update_of_variables},
       {"saved: functions are saved", save_staged},
       {"saved: functions are loaded", load_functions},
       {"saved: ONNX is loaded", load_model},
