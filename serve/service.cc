@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+
 #include "etude/files/json_writer.h"
 #include "etude/version.h"
 #include "serve/datatype.h"
