@@ -36,7 +36,8 @@ struct HttpOptions {
 class HttpServer {
  public:
   // Listens, and answers from then on.
-  // throws: kResourceExhausted if it gets no thread; kUnavailable if the address is taken; kInvalidArgument for an address or files of TLS
+  // throws: kResourceExhausted if it gets no thread; kUnavailable if the address is taken;
+  // kInvalidArgument for an address or files of TLS
   //   that cannot be used.
   HttpServer(Service& service, const HttpOptions& options);
   ~HttpServer();

@@ -239,11 +239,10 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
     std::shared_ptr<Ticket> ticket = shared_->service.answer(
         std::move(request), [self = this->shared_from_this()](HttpResponse response) noexcept {
           try {
-            net::post(
-                self->stream_.get_executor(),
-                [self, response = std::move(response)]() mutable {
-                  self->write(std::move(response));
-                });
+            net::post(self->stream_.get_executor(),
+                      [self, response = std::move(response)]() mutable {
+                        self->write(std::move(response));
+                      });
           } catch (const std::exception&) {
             self->cut();
           }

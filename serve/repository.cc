@@ -187,9 +187,10 @@ Repository::Version Repository::load_version(const std::string& name, int64_t ve
                      joins.empty() ? "" : "; ", joins, out.model->joining_reason()));
     const int64_t workers = std::max<int64_t>(options_.model.workers, 1);
     if (static_cast<int64_t>(out.model->workers()) < workers) {
-      log_(fmt::format("model '{}' version {} has {} of {} workers: the process gets no further "
-                       "thread",
-                       name, version, out.model->workers(), workers));
+      log_(
+          fmt::format("model '{}' version {} has {} of {} workers: the process gets no further "
+                      "thread",
+                      name, version, out.model->workers(), workers));
     }
     if (!out.model->sizes_reason().empty()) {
       log_(fmt::format(

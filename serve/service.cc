@@ -301,9 +301,9 @@ std::shared_ptr<Ticket> Service::answer(HttpRequest request,
       const bool holds = is_live || is_ready();
       response = wrong_method(request, "GET");
       if (request.method == "GET") {
-        response = json_object(
-            [&](JsonWriter& out) { out.member(is_live ? "live" : "ready", holds); },
-            holds ? 200 : 503);
+        response =
+            json_object([&](JsonWriter& out) { out.member(is_live ? "live" : "ready", holds); },
+                        holds ? 200 : 503);
       }
       done(std::move(response));
       return nullptr;

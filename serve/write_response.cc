@@ -92,9 +92,8 @@ InferBody write_infer(const InferRequest& request, const InferResult& result) {
     json.member("datatype", datatype_name(x.dtype()));
     json.member("shape", [&] { json.list(x.shape()); });
     if (!is_binary) return json.member("data", [&] { json.raw(data_text(name, x)); });
-    json.member("parameters", [&] {
-      json.object([&] { json.member("binary_data_size", x.nbytes()); });
-    });
+    json.member("parameters",
+                [&] { json.object([&] { json.member("binary_data_size", x.nbytes()); }); });
     binary.push_back(&x);
   };
   json.object([&] {
@@ -102,9 +101,8 @@ InferBody write_infer(const InferRequest& request, const InferResult& result) {
     json.member("model_version", result.version);
     if (!request.id.empty()) json.member("id", request.id);
     json.member("outputs", [&] {
-      json.list(result.outputs, [&](const auto& output) {
-        json.object([&] { write_output(output); });
-      });
+      json.list(result.outputs,
+                [&](const auto& output) { json.object([&] { write_output(output); }); });
     });
   });
   InferBody out{json.text(), std::nullopt};

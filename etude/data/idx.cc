@@ -63,9 +63,7 @@ class GzipSource {
     return done;
   }
 
-  uint64_t bound() const {
-    return (uint64_t{file_.size()} + 1) * etude::internal::kMaxInflation;
-  }
+  uint64_t bound() const { return (uint64_t{file_.size()} + 1) * etude::internal::kMaxInflation; }
 
   void finish(std::string_view name, uint64_t offset) {
     uint8_t extra = 0;  // also makes zlib read and check the checksum

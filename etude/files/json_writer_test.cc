@@ -23,9 +23,7 @@ void write_all(JsonWriter& out) {
     out.member("d", [&] { out.list(none); });
     out.member("e", [&] { out.object([] {}); });
     out.member("f", [&] {
-      out.list(sizes, [&](int64_t size) {
-        out.object([&] { out.member("size", size); });
-      });
+      out.list(sizes, [&](int64_t size) { out.object([&] { out.member("size", size); }); });
     });
     out.member("g", nullptr);
     out.member("h", std::numeric_limits<uint64_t>::max());

@@ -201,8 +201,8 @@ std::vector<const Value*> in_order(const Kind& kind, const Values& positional,
   for (std::size_t i = 0; i < positional.size(); ++i) given[i] = &positional[i];
   for (const Named& option : options) {
     const Parameter* parameter = kind.find(option.name);
-    ETUDE_REQUIRE(parameter != nullptr, "there is no option '{:.100}'{}. Parameters: {}", option.name,
-                  similar(option.name, names), listed(names));
+    ETUDE_REQUIRE(parameter != nullptr, "there is no option '{:.100}'{}. Parameters: {}",
+                  option.name, similar(option.name, names), listed(names));
     const Value*& slot = given[static_cast<std::size_t>(parameter - kind.parameters.data())];
     ETUDE_REQUIRE(slot == nullptr, "'{}' is given twice", option.name);
     slot = &option.value;

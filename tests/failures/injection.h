@@ -15,9 +15,9 @@ inline constexpr bool kFailsThreads =
     !internal::kHasAddressSanitizer && !internal::kHasThreadSanitizer;
 
 enum class What {
-  kAllocation,  // of the calling thread: operator new, malloc and its relatives
+  kAllocation,          // of the calling thread: operator new, malloc and its relatives
   kAllocationAnywhere,  // of all threads
-  kThread,      // pthread_create, of all threads: EAGAIN
+  kThread,              // pthread_create, of all threads: EAGAIN
   kFileChange,  // write, fsync, close of a written file, rename, mkdir, of all threads: ENOSPC
 };
 

@@ -36,9 +36,8 @@ void save_program(const std::string& path, float scale) {
   Line line{.w = counted({3}) * scale};
   const Variable calls(scale, {.name = "calls"});
   const auto predict = function(predicted, {.name = "predict", .arg_names = {"line", "x"}});
-  const auto power = function(
-      [](const Tensor& x, int n) { return n == 2 ? x * x : x; },
-      {.name = "power", .arg_names = {"x", "n"}});
+  const auto power = function([](const Tensor& x, int n) { return n == 2 ? x * x : x; },
+                              {.name = "power", .arg_names = {"x", "n"}});
   const auto step = step_with(calls);
   for (const int64_t n : {2, 3}) predict(line, zeros({n, 3}));
   for (const int n : {1, 2}) power(zeros({2}), n);
@@ -84,8 +83,8 @@ struct Loaded {
 Run call_of_predict() {
   auto all = std::make_shared<Loaded>();
   const saved::Function f = all->program.function("predict");
-  const auto predict = std::make_shared<saved::TypedFunction<Tensor(const Tensor&)>>(
-      f.as<Tensor(const Tensor&)>());
+  const auto predict =
+      std::make_shared<saved::TypedFunction<Tensor(const Tensor&)>>(f.as<Tensor(const Tensor&)>());
   return {[=] {
             std::string out;
             for (const int64_t n : {2, 5, 1}) out += bits((*predict)(counted({n, 3})));

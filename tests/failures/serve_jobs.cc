@@ -42,9 +42,8 @@ class Server {
       serve::HttpRequest made;
       made.method = "POST";
       made.target = "/v2/models/scaled/infer";
-      made.body =
-          R"({"id":"a request","inputs":[{"name":"x","datatype":"FP32","shape":[2,3],)"
-          R"("data":[1,2,[3,4],5,0.5]}]})";
+      made.body = R"({"id":"a request","inputs":[{"name":"x","datatype":"FP32","shape":[2,3],)"
+                  R"("data":[1,2,[3,4],5,0.5]}]})";
       return made;
     });
     ++asked_;

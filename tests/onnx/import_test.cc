@@ -339,9 +339,9 @@ TEST_F(OnnxImport, LoopsWithoutEndHaveABudget) {
 TEST_F(OnnxImport, ExtremeAttributesAreRefused) {
   using Numbers = std::vector<int64_t>;
   constexpr int64_t kLarge = (int64_t{1} << 31) - 1, kLong = int64_t{1} << 47;
-  GraphModel graph = one_node("MaxUnpool", {port("x", {{1}, {1}, {kLong}}),
-                                            port("i", {{1}, {1}, {kLong}}, kInt64)},
-                              {{"kernel_shape", Numbers{2}}, {"strides", Numbers{kLarge}}});
+  GraphModel graph = one_node(
+      "MaxUnpool", {port("x", {{1}, {1}, {kLong}}), port("i", {{1}, {1}, {kLong}}, kInt64)},
+      {{"kernel_shape", Numbers{2}}, {"strides", Numbers{kLarge}}});
   expect_error([&] { onnx::load(write(graph)); }, ErrorCode::kInvalidArgument,
                {"node 'the_node' (MaxUnpool): the sizes and attributes of this call are too "
                 "large: ",
@@ -359,9 +359,8 @@ TEST_F(OnnxImport, ExtremeAttributesAreRefused) {
   graph.constants = {{"sizes", Tensor(Numbers{int64_t{1} << 62, 1})}};
   expect_error([&] { onnx::load(write(graph, 18)); }, ErrorCode::kInvalidArgument,
                {"node 'the_node' (Resize): the scale of axis 1 is 4.6"});
-  graph = one_node("Attention",
-                   {port("q", {{1}, {2}, {3}, {4}}), port("k", {{1}, {2}, {3}, {4}}),
-                    port("v", {{1}, {2}, {3}, {4}}), port("mask", {})});
+  graph = one_node("Attention", {port("q", {{1}, {2}, {3}, {4}}), port("k", {{1}, {2}, {3}, {4}}),
+                                 port("v", {{1}, {2}, {3}, {4}}), port("mask", {})});
   expect_error([&] { onnx::load(write(graph, 23)); }, ErrorCode::kInvalidArgument,
                {"node 'the_node' (Attention): the mask is a single number"});
 }
@@ -387,8 +386,9 @@ TEST_F(OnnxImport, WorkFollowsFromTheSizeOfTheFile) {
   EXPECT_NO_THROW(onnx::load(write(loop_with_unneeded_nodes(1))));
   expect_error([&] { onnx::load(write(loop_with_unneeded_nodes(1000))); },
                ErrorCode::kResourceExhausted,
-               {"node 'the_loop' (Loop): ", "graph 'body': it runs too often while the model is "
-                                            "loaded, as in a loop without end"});
+               {"node 'the_loop' (Loop): ",
+                "graph 'body': it runs too often while the model is "
+                "loaded, as in a loop without end"});
   // A node with many inputs takes longer than one with few.
   GraphModel graph = loop_with_unneeded_nodes(0);
   auto& body = *std::get<std::shared_ptr<GraphModel>>(graph.nodes[0].attributes[0].value);

@@ -44,8 +44,11 @@ TEST_F(ManySavedGraphs, OfHostValues) {
   }
   expect_error([&] { typed(kGraphs, ones({2})); }, ErrorCode::kInvalidArgument,
                {"function 'f' has no graph for (k: 1000, x: float32[2])"});
-  expect_error([&] { typed(1, ones({2, 2})); }, ErrorCode::kInvalidArgument,
-               {"function 'f' has no graph for"});
+  expect_error(
+      [&] {
+        typed(1, ones({2, 2}));
+      },
+      ErrorCode::kInvalidArgument, {"function 'f' has no graph for"});
   Tensor x = ones({2});
   const Described seven(7);
   std::vector<CallLeaf> leaves = {{.path = "x", .argument = 1, .tensor = &x},
@@ -130,8 +133,11 @@ TEST_F(ManySavedGraphs, OfManyKinds) {
   expect_all({1, 2, 3, 4, 5}, options);
   const PhaseScope training(Phase::kTraining);
   expect_all({2}, {options[3]});
-  expect_error([&] { g(ones({4, 3}), options[0], 2); }, ErrorCode::kInvalidArgument,
-               {"function 'f' has no graph for"});
+  expect_error(
+      [&] {
+        g(ones({4, 3}), options[0], 2);
+      },
+      ErrorCode::kInvalidArgument, {"function 'f' has no graph for"});
 }
 
 }  // namespace

@@ -161,9 +161,8 @@ class Items {
       out.member("attributes", [&] { out.object([&] { attributes(out, node); }); });
       out.member("results", [&] {
         const auto end = static_cast<GraphValue>(node.first_result + node.results);
-        out.list(std::views::iota(node.first_result, end), [&](GraphValue v) {
-          out.object([&] { value(out, graph, v); });
-        });
+        out.list(std::views::iota(node.first_result, end),
+                 [&](GraphValue v) { out.object([&] { value(out, graph, v); }); });
       });
       if (node.where.known()) {
         out.member("file", node.where.file);
@@ -186,9 +185,8 @@ class Items {
   void attributes(JsonWriter& out, const Graph::Node& node) const {
     for (std::size_t a = 0; a < node.attrs.defs().size(); ++a) {
       const AttrValue& value = node.attrs.values()[a];
-      out.member(node.attrs.defs()[a].name, [&] {
-        std::visit([&](const auto& v) { attribute(out, value, v); }, value);
-      });
+      out.member(node.attrs.defs()[a].name,
+                 [&] { std::visit([&](const auto& v) { attribute(out, value, v); }, value); });
     }
   }
   template <class V>
@@ -260,8 +258,8 @@ std::string graph_json(const GraphList& graphs, std::size_t number) {
     nodes.push_back(json_text([&](JsonWriter& out) { write.node(out, graph, i); }));
   }
   const std::string name = json_text([&](JsonWriter& out) { out.value(graphs.name(number)); });
-  const std::string outputs = json_text(
-      [&](JsonWriter& out) { out.list(graph.outputs(), Items::Number{out}); });
+  const std::string outputs =
+      json_text([&](JsonWriter& out) { out.list(graph.outputs(), Items::Number{out}); });
   return fmt::format("  {{\"name\": {},\n{}{}{}   \"outputs\": {}}}", name,
                      list_text("inputs", inputs), list_text("constants", constants),
                      list_text("nodes", nodes), outputs);

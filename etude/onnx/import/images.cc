@@ -286,8 +286,7 @@ Results columns_to_image(const NodeCall& n) {
     const int64_t in_block = (CheckedInt(dilations[i]) * stride).value();
     const int64_t to_next = (CheckedInt(strides[i]) * stride).value();
     place = place + on_axis(numbered(block[i]), axis, rank) * in_block;
-    place = place +
-            on_axis(numbered(counts[i]), axis + static_cast<int64_t>(axes), rank) * to_next;
+    place = place + on_axis(numbered(counts[i]), axis + static_cast<int64_t>(axes), rank) * to_next;
     n.require(!__builtin_mul_overflow(stride, padded[i], &stride) && stride < kMaxCount,
               "the image is too large");
   }

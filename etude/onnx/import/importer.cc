@@ -214,8 +214,7 @@ ImportBudget::ImportBudget(uint64_t file_bytes) {
   const int64_t free_steps = limits.free_items / 10;
   most_bytes_ = etude::internal::limit_of(limits.free_bytes, limits.bytes_per_byte, file_bytes);
   most_trace_steps_ = etude::internal::limit_of(free_steps, limits.items_per_byte, file_bytes);
-  steps_left_ =
-      etude::internal::limit_of(kTraces * free_steps, limits.items_per_byte, file_bytes);
+  steps_left_ = etude::internal::limit_of(kTraces * free_steps, limits.items_per_byte, file_bytes);
 }
 
 void ImportBudget::begin_trace() {
