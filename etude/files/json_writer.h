@@ -38,11 +38,10 @@ class JsonWriter {
   template <class X>
   void value(const X& x) {
     next();
-    if constexpr (std::is_convertible_v<const X&, std::string_view>) {
-      out_ += nlohmann::json(std::string(std::string_view(x))).dump(-1, ' ', false, on_error_);
-    } else {
-      static_assert(std::is_arithmetic_v<X> || std::is_null_pointer_v<X>);
+    if constexpr (std::is_arithmetic_v<X> || std::is_null_pointer_v<X>) {
       out_ += nlohmann::json(x).dump();
+    } else {
+      out_ += nlohmann::json(std::string(std::string_view(x))).dump(-1, ' ', false, on_error_);
     }
   }
   // JSON that is text already.
