@@ -3,6 +3,8 @@
 // cpp-httplib, have none left when clients send slowly.
 #include "serve/http_server.h"
 
+#include <atomic>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -10,6 +12,7 @@
 
 #include "serve/http_session.h"
 #include "serve/refuse.h"
+#include "serve/threads.h"
 
 namespace etude::serve {
 namespace {
@@ -53,20 +56,18 @@ class HttpServer::Impl {
         tls_(tls_context(options.tls)),
         io_(std::max(options.threads, 1)),
         acceptor_(net::make_strand(io_)),
-        pause_(acceptor_.get_executor()) {
+        pause_(acceptor_.get_executor()),
+        errors_(service.metrics().counter("etude_serve_internal_errors_total",
+                                          "Exceptions that no handler expects.")) {
     raise_file_limit();
     listen(options);
     accept();
-    for (int i = 0; i < std::max(options.threads, 1); ++i) {
-      threads_.emplace_back([this] { run(); });
-    }
+    threads_.emplace("HTTP", std::max(options.threads, 1), [this] { run(); });
   }
-  ~Impl() {
-    io_.stop();
-    for (std::thread& thread : threads_) thread.join();
-  }
+  ~Impl() { io_.stop(); }
 
   uint16_t port() const { return port_; }
+  std::size_t threads() const { return threads_->count(); }
 
   bool drain(std::chrono::milliseconds limit) {
     net::post(acceptor_.get_executor(), [this] {
@@ -101,35 +102,46 @@ class HttpServer::Impl {
     port_ = acceptor_.local_endpoint().port();
   }
 
-  // An exception that reaches this ends one handler, not the server.
+  // An exception that reaches this, such as for memory, ends one handler, not the server.
   void run() {
     for (;;) {
       try {
+        if (!accepts_.load()) {
+          net::post(acceptor_.get_executor(), [this] {
+            if (!accepts_.load()) accept();
+          });
+        }
         io_.run();
         return;
-      } catch (const std::exception& error) {
-        shared_->service.metrics()
-            .counter("etude_serve_internal_errors_total", "Exceptions that no handler expects.")
-            .add();
+      } catch (const std::exception&) {
+        errors_.add();
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
       }
     }
   }
 
+  // Until a connection comes, accepts_ is true. If a handler ends by an exception, run() goes on.
   void accept() {
     acceptor_.async_accept(net::make_strand(io_),
                            [this](beast::error_code error, tcp::socket socket) {
+                             accepts_ = false;
                              if (error == net::error::operation_aborted || !acceptor_.is_open())
                                return;
-                             if (error) {  // such as too many open files
-                               pause_.expires_after(std::chrono::milliseconds(100));
-                               pause_.async_wait([this](beast::error_code stopped) {
-                                 if (!stopped) accept();
-                               });
-                               return;
-                             }
-                             begin(std::move(socket));
+                             if (error) return pause();
                              accept();
+                             begin(std::move(socket));
                            });
+    accepts_ = true;
+  }
+
+  // After an error of the system, such as too many open files.
+  void pause() {
+    pause_.expires_after(std::chrono::milliseconds(100));
+    pause_.async_wait([this](beast::error_code stopped) {
+      accepts_ = false;
+      if (!stopped) accept();
+    });
+    accepts_ = true;
   }
 
   void begin(tcp::socket socket) {
@@ -169,7 +181,9 @@ class HttpServer::Impl {
   tcp::acceptor acceptor_;
   net::steady_timer pause_;
   uint16_t port_ = 0;
-  std::vector<std::thread> threads_;
+  Counter& errors_;
+  std::atomic<bool> accepts_{false};
+  std::optional<Threads> threads_;  // the last member, since they use the others
 };
 
 HttpServer::HttpServer(Service& service, const HttpOptions& options)
@@ -177,6 +191,7 @@ HttpServer::HttpServer(Service& service, const HttpOptions& options)
 HttpServer::~HttpServer() = default;
 
 uint16_t HttpServer::port() const { return impl_->port(); }
+std::size_t HttpServer::threads() const { return impl_->threads(); }
 
 bool HttpServer::drain(std::chrono::milliseconds limit) { return impl_->drain(limit); }
 

@@ -36,7 +36,8 @@ struct HttpOptions {
 class HttpServer {
  public:
   // Listens, and answers from then on.
-  // throws: kUnavailable if the address is taken; kInvalidArgument for an address or files of TLS
+  // throws: kResourceExhausted if it gets no thread; kUnavailable if the address is taken;
+  // kInvalidArgument for an address or files of TLS
   //   that cannot be used.
   HttpServer(Service& service, const HttpOptions& options);
   ~HttpServer();
@@ -44,6 +45,8 @@ class HttpServer {
   HttpServer& operator=(const HttpServer&) = delete;
 
   uint16_t port() const;
+  // The threads that read and write: fewer than wished if the process gets no further thread.
+  std::size_t threads() const;
   // Accepts no more connections, closes idle connections, and waits for the others, at most
   // `limit`. Returns whether all requests were answered.
   bool drain(std::chrono::milliseconds limit);

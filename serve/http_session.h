@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -236,10 +237,15 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
     request.body = std::move(message.body());
     line_ = request.method.substr(0, 16) + " " + request.target.substr(0, 256);
     std::shared_ptr<Ticket> ticket = shared_->service.answer(
-        std::move(request), [self = this->shared_from_this()](HttpResponse response) {
-          net::post(self->stream_.get_executor(), [self, response = std::move(response)]() mutable {
-            self->write(std::move(response));
-          });
+        std::move(request), [self = this->shared_from_this()](HttpResponse response) noexcept {
+          try {
+            net::post(self->stream_.get_executor(),
+                      [self, response = std::move(response)]() mutable {
+                        self->write(std::move(response));
+                      });
+          } catch (const std::exception&) {
+            self->cut();
+          }
         });
     ticket_ = std::move(ticket);
     if (ticket_ && buffer_.size() == 0) watch_client();
@@ -249,6 +255,7 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
   void watch_client() {
     lowest().socket().async_wait(
         tcp::socket::wait_read, [self = this->shared_from_this()](beast::error_code error) {
+          if (self->is_cut_.load()) return self->close();
           if (error || !self->ticket_) return;
           char byte = 0;
           const auto got =
@@ -264,6 +271,13 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
         });
   }
 
+  // There is no memory to write an answer. The client sees the end of the connection, and
+  // watch_client() closes it. Runs on any thread.
+  void cut() noexcept {
+    is_cut_ = true;
+    ::shutdown(lowest().socket().native_handle(), SHUT_RDWR);
+  }
+
   void write(HttpResponse response) {
     if (ticket_) {
       ticket_.reset();
@@ -273,7 +287,8 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
     last_ = last_ || shared_->service.is_draining();
     const auto message = std::make_shared<http::response<http::string_body>>(
         static_cast<http::status>(response.status), 11);
-    message->set(http::field::content_type, response.type);
+    message->set(http::field::content_type,
+                 beast::string_view(response.type.data(), response.type.size()));
     if (response.header_length) {
       message->set("Inference-Header-Content-Length", std::to_string(*response.header_length));
     }
@@ -343,6 +358,7 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
   Clock::time_point begun_ = Clock::now();
   bool last_ = false;  // close after this answer
   bool is_busy_ = false, is_closing_ = false;
+  std::atomic<bool> is_cut_{false};
 };
 
 }  // namespace etude::serve

@@ -205,6 +205,10 @@ int serve(Options& options) {
   std::unique_ptr<GrpcServer> grpc;
   if (options.http_port != "off") http = std::make_unique<HttpServer>(service, options.http);
   if (options.grpc_port != "off") grpc = std::make_unique<GrpcServer>(service, options.grpc);
+  if (http && http->threads() < static_cast<std::size_t>(options.http.threads)) {
+    log.write(fmt::format("HTTP has {} of {} threads: the process gets no further thread",
+                          http->threads(), options.http.threads));
+  }
   const char* scheme = options.http.tls.certificate.empty() ? "http" : "https";
   if (http) fmt::print("HTTP on {}://{}:{}\n", scheme, options.http.host, http->port());
   if (grpc) fmt::print("gRPC on {}:{}\n", options.grpc.host, grpc->port());

@@ -2,6 +2,7 @@
 #include "serve/model.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include <fmt/format.h>
@@ -15,6 +16,16 @@ namespace {
 
 constexpr double kSeconds[] = {1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1, 3, 10, 30};
 constexpr double kRowCounts[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024};
+
+// Whether there is memory for one more.
+bool has_room(std::vector<std::shared_ptr<Ticket>>& batch) noexcept {
+  try {
+    if (batch.size() == batch.capacity()) batch.reserve(std::max<std::size_t>(1, 2 * batch.size()));
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+}
 
 }  // namespace
 
@@ -44,14 +55,13 @@ Model::Model(std::string name, std::string version, const saved::Program& progra
   sizes_reason_ = find_output_sizes(
       metadata_, [this](const io::NamedTensors& inputs) { return function_.call_named(inputs); });
   if (options_.max_rows > 1) probe_joining();
-  for (int64_t i = 0; i < std::max<int64_t>(options_.workers, 1); ++i) {
-    workers_.emplace_back([this] { work(); });
-  }
+  workers_.emplace("calls of model '" + name_ + "'", std::max<int64_t>(options_.workers, 1),
+                   [this] { work(); });
 }
 
 Model::~Model() {
   retire();
-  for (std::thread& worker : workers_) worker.join();
+  workers_->join();
 }
 
 std::vector<std::string> Model::output_names() const {
@@ -113,19 +123,28 @@ void Model::probe_joining() {
 }
 
 void Model::work() {
+  std::vector<std::shared_ptr<Ticket>> batch;
   for (;;) {
-    std::vector<std::shared_ptr<Ticket>> batch = next_batch();
+    batch.clear();
+    next_batch(batch);
     if (batch.empty()) return;
-    run(std::move(batch));
+    try {
+      run(batch);
+    } catch (const std::exception& error) {  // such as no memory
+      for (const std::shared_ptr<Ticket>& each : batch) each->answer(error_of(error));
+    }
   }
 }
 
-std::vector<std::shared_ptr<Ticket>> Model::next_batch() {
-  std::vector<std::shared_ptr<Ticket>> batch;
+void Model::next_batch(std::vector<std::shared_ptr<Ticket>>& batch) {
   std::unique_lock lock(mutex_);
   while (batch.empty()) {
     changed_.wait(lock, [this] { return retired_ || !queue_.empty(); });
-    if (queue_.empty()) return {};
+    if (queue_.empty()) return;
+    if (!has_room(batch)) {
+      changed_.wait_for(lock, std::chrono::milliseconds(10));
+      continue;
+    }
     if (!queue_.front()->is_answered()) batch.push_back(queue_.front());
     queue_.pop_front();
   }
@@ -139,7 +158,6 @@ std::vector<std::shared_ptr<Ticket>> Model::next_batch() {
     }
   }
   waiting_.set(static_cast<int64_t>(queue_.size()));
-  return batch;
 }
 
 void Model::take_fitting(std::vector<std::shared_ptr<Ticket>>& batch, int64_t& rows) {
@@ -150,7 +168,7 @@ void Model::take_fitting(std::vector<std::shared_ptr<Ticket>>& batch, int64_t& r
     if ((*at)->is_answered()) {
       at = queue_.erase(at);
     } else if (more > 0 && rows + more <= options_.max_rows &&
-               fit_together(batch[0]->inputs(), inputs)) {
+               fit_together(batch[0]->inputs(), inputs) && has_room(batch)) {
       rows += more;
       batch.push_back(*at);
       at = queue_.erase(at);
@@ -181,7 +199,7 @@ void Model::run_alone(const std::shared_ptr<Ticket>& ticket) {
   seconds_.observe(std::chrono::duration<double>(Clock::now() - ticket->queued_at()).count());
 }
 
-void Model::run(std::vector<std::shared_ptr<Ticket>> batch) {
+void Model::run(std::vector<std::shared_ptr<Ticket>>& batch) {
   if (batch.size() == 1) return run_alone(batch[0]);
   const auto run = std::make_shared<JointRun>();
   std::erase_if(batch, [&](const auto& ticket) { return !ticket->join(run); });

@@ -10,14 +10,15 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "etude/saved/program.h"
 #include "serve/metadata.h"
 #include "serve/metrics.h"
 #include "serve/probe.h"
+#include "serve/threads.h"
 #include "serve/ticket.h"
 
 namespace etude::serve {
@@ -34,7 +35,7 @@ struct ModelOptions {
 // threads: thread-safe.
 class Model {
  public:
-  // throws: the errors of metadata_of().
+  // throws: the errors of metadata_of() and of Threads.
   Model(std::string name, std::string version, const saved::Program& program,
         const ModelOptions& options, Metrics& metrics);
   // Answers waiting requests, then ends the threads. Must not run on one of them.
@@ -51,6 +52,9 @@ class Model {
   // Why the shapes of outputs are not known; "" if they are.
   const std::string& sizes_reason() const { return sizes_reason_; }
   std::vector<std::string> output_names() const;
+  // The calls of the model that run at the same time: fewer than `workers` if the process gets no
+  // further thread.
+  std::size_t workers() const { return workers_->count(); }
 
   // Queues a request. False if the model takes none any more.
   // throws: the errors of check_inputs(); kUnavailable if the queue is full.
@@ -60,10 +64,10 @@ class Model {
 
  private:
   void work();
-  // The requests of the next call; empty at the end. Waits for them.
-  std::vector<std::shared_ptr<Ticket>> next_batch();
+  // Adds the requests of the next call; none at the end. Waits for them.
+  void next_batch(std::vector<std::shared_ptr<Ticket>>& batch);
   void take_fitting(std::vector<std::shared_ptr<Ticket>>& batch, int64_t& rows);
-  void run(std::vector<std::shared_ptr<Ticket>> batch);
+  void run(std::vector<std::shared_ptr<Ticket>>& batch);
   void run_alone(const std::shared_ptr<Ticket>& ticket);
   Outcome call(const io::NamedTensors& inputs, const Cancellation& cancellation) const;
   void probe_joining();
@@ -81,7 +85,7 @@ class Model {
   std::condition_variable changed_;
   std::deque<std::shared_ptr<Ticket>> queue_;
   bool retired_ = false;
-  std::vector<std::thread> workers_;
+  std::optional<Threads> workers_;
 };
 
 }  // namespace etude::serve

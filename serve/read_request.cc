@@ -4,8 +4,7 @@
 #include <span>
 #include <type_traits>
 
-#include <nlohmann/json.hpp>
-
+#include "etude/files/json_tree.h"
 #include "serve/datatype.h"
 #include "serve/refuse.h"
 #include "serve/request.h"
@@ -37,7 +36,7 @@ void check_depth(std::string_view text, int limit) {
   }
 }
 
-Json parse(std::string_view text, const RequestLimits& limits) {
+etude::internal::JsonTree<Json> parse(std::string_view text, const RequestLimits& limits) {
   if (text.size() > limits.json_bytes) {
     refuse(ErrorCode::kResourceExhausted,
            "the JSON of the request has {} bytes, but may have {}. Send tensors as binary data, or "
@@ -45,15 +44,11 @@ Json parse(std::string_view text, const RequestLimits& limits) {
            text.size(), limits.json_bytes);
   }
   check_depth(text, limits.depth);
-  try {
-    return Json::parse(text);
-  } catch (const Json::exception& error) {
-    // The text is "[json.exception.parse_error.101] parse error at line 1, ...".
-    const std::string_view what = error.what();
-    const std::size_t tag = what.find("] ");
-    refuse(ErrorCode::kInvalidArgument, "the request is no JSON: {}",
-           what.substr(tag == std::string_view::npos ? 0 : tag + 2));
+  etude::internal::JsonTree<Json> tree(text);
+  if (!tree.error().empty()) {
+    refuse(ErrorCode::kInvalidArgument, "the request is no JSON: {}", tree.error());
   }
+  return tree;
 }
 
 // A text for messages: at most 60 bytes of a value.
@@ -322,8 +317,8 @@ InferRequest read_infer(std::string_view body, std::optional<std::size_t> header
            "the header Inference-Header-Content-Length is {}, but the body has only {} bytes",
            length, body.size());
   }
-  const Json json = parse(body.substr(0, length), limits);
-  return InferReader(body.substr(length), length).read(json);
+  const etude::internal::JsonTree<Json> json = parse(body.substr(0, length), limits);
+  return InferReader(body.substr(length), length).read(json.root());
 }
 
 }  // namespace etude::serve

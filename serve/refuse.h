@@ -19,13 +19,19 @@ template <class... A>
   throw Error(code, fmt::format(text, std::forward<A>(args)...));
 }
 
+// Made before it is needed. A copy takes no memory.
+inline const Error kNoMemory(ErrorCode::kResourceExhausted,
+                             "the server has no memory left for this request");
+
 // Converts a caught exception to an Error.
-inline Error error_of(const std::exception& caught) {
+inline Error error_of(const std::exception& caught) noexcept {
   if (const auto* error = dynamic_cast<const Error*>(&caught)) return *error;
-  if (dynamic_cast<const std::bad_alloc*>(&caught) != nullptr) {
-    return {ErrorCode::kResourceExhausted, "the server has no memory left for this request"};
+  if (dynamic_cast<const std::bad_alloc*>(&caught) != nullptr) return kNoMemory;
+  try {
+    return {ErrorCode::kInternal, caught.what()};
+  } catch (const std::bad_alloc&) {
+    return kNoMemory;
   }
-  return {ErrorCode::kInternal, caught.what()};
 }
 
 }  // namespace etude::serve

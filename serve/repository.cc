@@ -93,7 +93,7 @@ Repository::Repository(std::vector<fs::path> folders, const RepositoryOptions& o
     }
   }
   look();
-  poller_ = std::thread([this] { poll(); });
+  poller_.emplace("new versions of models", 1, [this] { poll(); });
 }
 
 Repository::~Repository() {
@@ -102,7 +102,7 @@ Repository::~Repository() {
     stop_ = true;
   }
   changed_.notify_all();
-  poller_.join();
+  poller_.reset();
 }
 
 // Each folder of the command line is a model, or has models. throws: as the constructor.
@@ -145,6 +145,14 @@ void Repository::look() {
   for (const std::string& name : find_models()) refresh(name, false);
 }
 
+// Without memory for its line, an error is not reported.
+void Repository::report(const std::exception& error) const noexcept {
+  try {
+    log_(fmt::format("the folders cannot be read: {}", error_of(error).text()));
+  } catch (const std::exception&) {  // the next look may report it
+  }
+}
+
 void Repository::poll() {
   std::unique_lock lock(mutex_);
   while (!changed_.wait_for(lock, options_.poll, [this] { return stop_; })) {
@@ -153,7 +161,7 @@ void Repository::poll() {
       look();
       reap();
     } catch (const std::exception& error) {
-      log_(fmt::format("the folders cannot be read: {}", error_of(error).text()));
+      report(error);
     }
     lock.lock();
   }
@@ -177,6 +185,13 @@ Repository::Version Repository::load_version(const std::string& name, int64_t ve
     }
     log_(fmt::format("model '{}' version {} is ready{}{}{}", name, version,
                      joins.empty() ? "" : "; ", joins, out.model->joining_reason()));
+    const int64_t workers = std::max<int64_t>(options_.model.workers, 1);
+    if (static_cast<int64_t>(out.model->workers()) < workers) {
+      log_(
+          fmt::format("model '{}' version {} has {} of {} workers: the process gets no further "
+                      "thread",
+                      name, version, out.model->workers(), workers));
+    }
     if (!out.model->sizes_reason().empty()) {
       log_(fmt::format(
           "model '{}' version {}: the shapes of its outputs are not known, since calls with "
@@ -196,9 +211,9 @@ Repository::Version Repository::load_version(const std::string& name, int64_t ve
 // Requests hold a model for a moment; the poller ends it when they do not.
 void Repository::retire(std::shared_ptr<Model> model) {
   if (!model) return;
+  retired_.push_back(model);
   model->retire();
   log_(fmt::format("model '{}' version {} is unloaded", model->name(), model->version()));
-  retired_.push_back(std::move(model));
 }
 
 void Repository::reap() {

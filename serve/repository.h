@@ -10,17 +10,19 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <exception>
 #include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "serve/metrics.h"
 #include "serve/model.h"
+#include "serve/threads.h"
 
 namespace etude::serve {
 
@@ -76,6 +78,7 @@ class Repository {
   };
 
   void poll();
+  void report(const std::exception& error) const noexcept;
   void look();
   std::vector<std::string> find_models();
   void refresh(const std::string& name, bool forced);
@@ -95,7 +98,7 @@ class Repository {
   std::vector<std::shared_ptr<Model>> retired_;  // until no request holds them
   std::condition_variable changed_;
   bool stop_ = false;
-  std::thread poller_;
+  std::optional<Threads> poller_;
 };
 
 }  // namespace etude::serve

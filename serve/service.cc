@@ -3,13 +3,14 @@
 
 #include <algorithm>
 #include <charconv>
+#include <new>
 #include <system_error>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
+#include "etude/files/json_writer.h"
 #include "etude/version.h"
 #include "serve/datatype.h"
 #include "serve/refuse.h"
@@ -17,13 +18,15 @@
 namespace etude::serve {
 namespace {
 
-using Json = nlohmann::json;
+using etude::internal::JsonWriter;
 
-std::string text_of(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+// What `members` writes, as the body of an answer. Texts may hold bytes of the request.
+template <class F>
+HttpResponse json_object(const F& members, int status = 200) {
+  JsonWriter out(JsonWriter::Texts::kReplaced);
+  out.object([&] { members(out); });
+  return {status, out.text()};
 }
-
-HttpResponse json_response(const Json& json, int status = 200) { return {status, text_of(json)}; }
 
 int status_of(ErrorCode code) {
   switch (code) {
@@ -71,13 +74,17 @@ ModelPath model_path(std::string_view rest) {
   return out;
 }
 
-Json tensors_json(const std::vector<TensorMetadata>& tensors) {
-  Json out = Json::array();
-  for (const TensorMetadata& each : tensors) {
-    out.push_back(
-        {{"name", each.name}, {"datatype", datatype_name(each.dtype)}, {"shape", each.shape}});
-  }
-  return out;
+void write_tensors(JsonWriter& out, std::string_view key,
+                   const std::vector<TensorMetadata>& tensors) {
+  out.member(key, [&] {
+    out.list(tensors, [&](const TensorMetadata& each) {
+      out.object([&] {
+        out.member("name", each.name);
+        out.member("datatype", datatype_name(each.dtype));
+        out.member("shape", [&] { out.list(each.shape); });
+      });
+    });
+  });
 }
 
 HttpResponse unknown_path(const HttpRequest& request) {
@@ -108,12 +115,20 @@ std::optional<std::size_t> header_length_of(const HttpRequest& request) {
 
 }  // namespace
 
-HttpResponse error_response(int status, std::string_view text) {
-  return json_response({{"error", text}}, status);
+HttpResponse error_response(int status, std::string_view text) noexcept {
+  try {
+    return json_object([&](JsonWriter& out) { out.member("error", text); }, status);
+  } catch (const std::bad_alloc&) {
+    return {503, "no memory", "text/plain"};  // short, so that it takes none
+  }
 }
 
-HttpResponse error_response(const Error& error) {
-  return error_response(status_of(error.code()), error.text());
+HttpResponse error_response(const Error& error) noexcept {
+  try {
+    return error_response(status_of(error.code()), error.text());
+  } catch (const std::bad_alloc&) {
+    return error_response(503, "no memory");
+  }
 }
 
 Service::Service(Repository& repository, Metrics& metrics, const ServiceOptions& options)
@@ -146,20 +161,27 @@ std::shared_ptr<Ticket> Service::infer(const std::string& model, const std::stri
     static_cast<void>(wanted_outputs(model, request.outputs, names, none));
     auto answer = [model, version = found->version(), names, wanted = request.outputs,
                    done](Outcome outcome) {
-      if (auto* error = std::get_if<Error>(&outcome)) return done(*error);
+      if (const auto* error = std::get_if<Error>(&outcome)) return done(*error);
+      std::variant<InferResult, Error> result = kNoMemory;
       try {
-        done(
+        result =
             InferResult{model, version,
-                        wanted_outputs(model, wanted, names, std::get<io::NamedTensors>(outcome))});
+                        wanted_outputs(model, wanted, names, std::get<io::NamedTensors>(outcome))};
       } catch (const std::exception& error) {
-        done(error_of(error));
+        result = error_of(error);
       }
+      done(std::move(result));
     };
     const auto ticket =
         std::make_shared<Ticket>(request.inputs, Clock::now() + wait, std::move(answer));
-    if (!found->submit(ticket)) continue;
     deadlines_.add(ticket);
-    return ticket;
+    try {
+      if (found->submit(ticket)) return ticket;
+    } catch (const std::exception&) {
+      if (!ticket->withdraw()) return ticket;  // its deadline has passed
+      throw;
+    }
+    if (!ticket->withdraw()) return ticket;
   }
   refuse(ErrorCode::kUnavailable, "model '{}' is being unloaded. Ask again", model);
 }
@@ -179,9 +201,11 @@ std::shared_ptr<Ticket> Service::answer_infer(HttpRequest request, const std::st
   form.binary_outputs = read.binary_outputs;
   return infer(model, version, std::move(read),
                [form, done = std::move(done)](std::variant<InferResult, Error> outcome) {
+                 if (const auto* error = std::get_if<Error>(&outcome)) {
+                   return done(error_response(*error));
+                 }
                  HttpResponse response;
                  try {
-                   if (const auto* error = std::get_if<Error>(&outcome)) throw *error;
                    InferBody body = write_infer(form, std::get<InferResult>(outcome));
                    response.body = std::move(body.text);
                    response.header_length = body.header_length;
@@ -199,26 +223,34 @@ HttpResponse Service::model_answer(const HttpRequest& request, std::string_view 
   if (path.verb != "" && path.verb != "ready") return unknown_path(request);
   if (request.method != "GET") return wrong_method(request, "GET");
   const std::shared_ptr<Model> model = repository_.find(path.model, path.version);
-  if (path.verb == "ready") return json_response({{"name", model->name()}, {"ready", true}});
-  return json_response({{"name", model->name()},
-                        {"versions", repository_.versions_of(model->name())},
-                        {"platform", "etude"},
-                        {"inputs", tensors_json(model->metadata().inputs)},
-                        {"outputs", tensors_json(model->metadata().outputs)}});
+  return json_object([&](JsonWriter& out) {
+    if (path.verb == "ready") {
+      out.member("name", model->name());
+      out.member("ready", true);
+      return;
+    }
+    write_tensors(out, "inputs", model->metadata().inputs);
+    out.member("name", model->name());
+    write_tensors(out, "outputs", model->metadata().outputs);
+    out.member("platform", "etude");
+    out.member("versions", [&] { out.list(repository_.versions_of(model->name())); });
+  });
 }
 
 // The repository extension: index, models/NAME/load, models/NAME/unload.
 HttpResponse Service::repository_answer(const HttpRequest& request, std::string_view rest) {
   if (request.method != "POST") return wrong_method(request, "POST");
   if (rest == "index") {
-    Json out = Json::array();
-    for (const IndexEntry& each : repository_.index()) {
-      Json entry = {{"name", each.name}, {"state", each.state}};
-      if (!each.version.empty()) entry["version"] = each.version;
-      if (!each.reason.empty()) entry["reason"] = each.reason;
-      out.push_back(std::move(entry));
-    }
-    return json_response(out);
+    JsonWriter out(JsonWriter::Texts::kReplaced);
+    out.list(repository_.index(), [&](const IndexEntry& each) {
+      out.object([&] {
+        out.member("name", each.name);
+        if (!each.reason.empty()) out.member("reason", each.reason);
+        out.member("state", each.state);
+        if (!each.version.empty()) out.member("version", each.version);
+      });
+    });
+    return {200, out.text()};
   }
   if (next_part(rest) != "models") return unknown_path(request);
   const std::string model = next_part(rest);
@@ -242,9 +274,12 @@ HttpResponse Service::answer_at_once(const HttpRequest& request) {
   }
   if (path == "/v2" || path == "/v2/") {
     if (!is_get) return wrong_method(request, "GET");
-    return json_response({{"name", "etude"},
-                          {"version", etude::version()},
-                          {"extensions", {"binary_tensor_data", "model_repository"}}});
+    return json_object([](JsonWriter& out) {
+      constexpr const char* kExtensions[] = {"binary_tensor_data", "model_repository"};
+      out.member("extensions", [&] { out.list(kExtensions); });
+      out.member("name", "etude");
+      out.member("version", etude::version());
+    });
   }
   constexpr std::string_view kModels = "/v2/models/", kRepository = "/v2/repository/";
   if (path.starts_with(kModels)) return model_answer(request, path.substr(kModels.size()));
@@ -264,9 +299,13 @@ std::shared_ptr<Ticket> Service::answer(HttpRequest request,
     if (path == "/v2/health/live" || path == "/v2/health/ready") {
       const bool is_live = path.ends_with("live");
       const bool holds = is_live || is_ready();
-      done(request.method == "GET"
-               ? json_response({{is_live ? "live" : "ready", holds}}, holds ? 200 : 503)
-               : wrong_method(request, "GET"));
+      response = wrong_method(request, "GET");
+      if (request.method == "GET") {
+        response =
+            json_object([&](JsonWriter& out) { out.member(is_live ? "live" : "ready", holds); },
+                        holds ? 200 : 503);
+      }
+      done(std::move(response));
       return nullptr;
     }
     if (!is_authorized(request.authorization)) {

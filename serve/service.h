@@ -37,24 +37,24 @@ struct HttpRequest {
 struct HttpResponse {
   int status = 200;
   std::string body;
-  std::string type = "application/json";
+  std::string_view type = "application/json";  // a literal
   std::optional<std::size_t> header_length = std::nullopt;
 };
 
-// The status of an error, and its body {"error": "..."}.
-HttpResponse error_response(const Error& error);
-HttpResponse error_response(int status, std::string_view text);
+// The status of an error, and its body {"error": "..."}; without memory for it, a short text.
+HttpResponse error_response(const Error& error) noexcept;
+HttpResponse error_response(int status, std::string_view text) noexcept;
 
 // threads: thread-safe.
 class Service {
  public:
   Service(Repository& repository, Metrics& metrics, const ServiceOptions& options);
 
-  // Answers a request: before it returns, or later on another thread. `done` runs once. Returns
-  // the ticket of a request that waits, which may be abandoned; else null.
+  // Answers a request: before it returns, or later on another thread. `done` runs once, and must
+  // not throw. Returns the ticket of a request that waits, which may be abandoned; else null.
   std::shared_ptr<Ticket> answer(HttpRequest request, std::function<void(HttpResponse)> done);
 
-  // Queues an inference. `done` gets the outputs that are wanted, or an error.
+  // Queues an inference. `done` gets the outputs that are wanted, or an error, and must not throw.
   // throws: the errors of Repository::find() and Model::submit(); then `done` does not run.
   using InferDone = std::function<void(std::variant<InferResult, Error>)>;
   std::shared_ptr<Ticket> infer(const std::string& model, const std::string& version,

@@ -2,13 +2,34 @@
 #include "serve/ticket.h"
 
 #include <algorithm>
-#include <vector>
+#include <new>
 
 #include <fmt/format.h>
 
-namespace etude::serve {
+#include "serve/refuse.h"
 
-Deadlines::Deadlines() : thread_([this] { run(); }) {}
+namespace etude::serve {
+namespace {
+
+const Error kClientGone(ErrorCode::kCancelled, "the client has closed the connection");
+
+Error too_late(Clock::duration waited) noexcept {
+  try {
+    return {ErrorCode::kCancelled,
+            fmt::format("the deadline of the request has passed, after {:.3f} s. Is the server "
+                        "busy? A request may state a longer \"timeout\", up to the server's "
+                        "--timeout",
+                        std::chrono::duration<double>(waited).count())};
+  } catch (const std::bad_alloc&) {
+    return kNoMemory;
+  }
+}
+
+}  // namespace
+
+void Ticket::abandon() noexcept { answer(kClientGone); }
+
+Deadlines::Deadlines() : thread_("deadlines of requests", 1, [this] { run(); }) {}
 
 Deadlines::~Deadlines() {
   {
@@ -16,7 +37,6 @@ Deadlines::~Deadlines() {
     stop_ = true;
   }
   changed_.notify_one();
-  thread_.join();
 }
 
 void Deadlines::add(const std::shared_ptr<Ticket>& ticket) {
@@ -35,25 +55,18 @@ void Deadlines::run() {
         waiting_.empty() ? Clock::time_point::max() : waiting_.begin()->first;
     changed_.wait_until(lock, std::min(first, std::max(next_sweep, Clock::now())));
     const Clock::time_point now = Clock::now();
-    std::vector<std::shared_ptr<Ticket>> late;
     while (!waiting_.empty() && waiting_.begin()->first <= now) {
-      if (auto ticket = waiting_.begin()->second.lock()) late.push_back(std::move(ticket));
+      const std::shared_ptr<Ticket> late = waiting_.begin()->second.lock();
       waiting_.erase(waiting_.begin());
+      if (late == nullptr) continue;
+      lock.unlock();  // an answer may add a request
+      late->answer(too_late(now - late->queued_at()));
+      lock.lock();
     }
     if (now >= next_sweep) {
       next_sweep = now + kSweep;
       std::erase_if(waiting_, [](const auto& entry) { return entry.second.expired(); });
     }
-    lock.unlock();
-    for (const std::shared_ptr<Ticket>& ticket : late) {
-      ticket->answer(Error(
-          ErrorCode::kCancelled,
-          fmt::format("the deadline of the request has passed, after {:.3f} s. Is the server busy? "
-                      "A request may state a longer \"timeout\", up to the server's --timeout",
-                      std::chrono::duration<double>(now - ticket->queued_at()).count())));
-    }
-    late.clear();
-    lock.lock();
   }
 }
 

@@ -11,13 +11,13 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <utility>
 #include <variant>
 
 #include "etude/base/error.h"
 #include "etude/eager/cancel.h"
 #include "etude/io/safetensors.h"
+#include "serve/threads.h"
 
 namespace etude::serve {
 
@@ -48,7 +48,7 @@ class Ticket {
   bool is_answered() const { return answered_.load(); }
 
   // Answers, unless the request has its answer already. Returns whether it did.
-  bool answer(Outcome outcome) {
+  bool answer(Outcome outcome) noexcept {
     if (answered_.exchange(true)) return false;
     std::shared_ptr<JointRun> run;
     {
@@ -60,8 +60,15 @@ class Ticket {
     answer(std::move(outcome));
     return true;
   }
+  // The request could not be queued: it gets no answer from here. False if it has its answer
+  // already.
+  bool withdraw() noexcept {
+    if (answered_.exchange(true)) return false;
+    answer_ = nullptr;
+    return true;
+  }
   // The client has closed its connection.
-  void abandon() { answer(Error(ErrorCode::kCancelled, "the client has closed the connection")); }
+  void abandon() noexcept;
   // The call that works for this request from now on. False if the request has its answer already.
   bool join(const std::shared_ptr<JointRun>& run) {
     const std::lock_guard lock(mutex_);
@@ -96,7 +103,7 @@ class Deadlines {
   std::condition_variable changed_;
   std::multimap<Clock::time_point, std::weak_ptr<Ticket>> waiting_;
   bool stop_ = false;
-  std::thread thread_;  // the last member, since it uses the others
+  Threads thread_;  // the last member, since it uses the others
 };
 
 }  // namespace etude::serve

@@ -7,8 +7,8 @@
 #include <type_traits>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
+#include "etude/files/json_writer.h"
 #include "serve/datatype.h"
 #include "serve/refuse.h"
 #include "serve/request.h"
@@ -16,11 +16,7 @@
 namespace etude::serve {
 namespace {
 
-using Json = nlohmann::json;
-
-std::string quoted(const std::string& text) {
-  return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
-}
+using etude::internal::JsonWriter;
 
 template <class T>
 void append_number(std::string& to, T value, const std::string& output) {
@@ -41,17 +37,17 @@ void append_number(std::string& to, T value, const std::string& output) {
   }
 }
 
-void append_data(std::string& to, const std::string& name, const Tensor& x) {
-  to += ",\"data\":[";
+std::string data_text(const std::string& name, const Tensor& x) {
+  std::string out = "[";
   with_element(x.dtype(), [&]<class T>(T) {
     bool first = true;
     for (const T value : x.data<T>()) {
-      if (!first) to += ',';
+      if (!first) out += ',';
       first = false;
-      append_number(to, value, name);
+      append_number(out, value, name);
     }
   });
-  to += "]";
+  return out + "]";
 }
 
 }  // namespace
@@ -84,30 +80,33 @@ std::vector<std::pair<std::string, Tensor>> wanted_outputs(const std::string& mo
 }
 
 InferBody write_infer(const InferRequest& request, const InferResult& result) {
-  std::string json = fmt::format("{{\"model_name\":{},\"model_version\":{}", quoted(result.model),
-                                 quoted(result.version));
-  if (!request.id.empty()) json += ",\"id\":" + quoted(request.id);
-  json += ",\"outputs\":[";
+  JsonWriter json(JsonWriter::Texts::kReplaced);
   std::vector<const Tensor*> binary;
-  for (std::size_t i = 0; i < result.outputs.size(); ++i) {
-    const auto& [name, x] = result.outputs[i];
-    if (i > 0) json += ',';
-    fmt::format_to(std::back_inserter(json), "{{\"name\":{},\"datatype\":\"{}\",\"shape\":{}",
-                   quoted(name), datatype_name(x.dtype()), shape_text(x.shape().to_vector()));
+  std::size_t i = 0;
+  const auto write_output = [&](const std::pair<std::string, Tensor>& output) {
+    const auto& [name, x] = output;
     const bool is_binary =
         request.outputs.empty() ? request.binary_outputs : request.outputs[i].binary;
-    if (is_binary) {
-      fmt::format_to(std::back_inserter(json), ",\"parameters\":{{\"binary_data_size\":{}}}",
-                     x.nbytes());
-      binary.push_back(&x);
-    } else {
-      append_data(json, name, x);
-    }
-    json += '}';
-  }
-  json += "]}";
-  if (binary.empty()) return {std::move(json), std::nullopt};
-  InferBody out{std::move(json), std::nullopt};
+    ++i;
+    json.member("name", name);
+    json.member("datatype", datatype_name(x.dtype()));
+    json.member("shape", [&] { json.list(x.shape()); });
+    if (!is_binary) return json.member("data", [&] { json.raw(data_text(name, x)); });
+    json.member("parameters",
+                [&] { json.object([&] { json.member("binary_data_size", x.nbytes()); }); });
+    binary.push_back(&x);
+  };
+  json.object([&] {
+    json.member("model_name", result.model);
+    json.member("model_version", result.version);
+    if (!request.id.empty()) json.member("id", request.id);
+    json.member("outputs", [&] {
+      json.list(result.outputs,
+                [&](const auto& output) { json.object([&] { write_output(output); }); });
+    });
+  });
+  InferBody out{json.text(), std::nullopt};
+  if (binary.empty()) return out;
   out.header_length = out.text.size();
   for (const Tensor* x : binary) out.text += bytes_of(*x);
   return out;

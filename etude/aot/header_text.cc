@@ -214,7 +214,7 @@ constexpr char kCState[] =
 static inline int {name}_state_fits(const void* state, size_t bytes) {{
   uint32_t layout = 0;
   if (state == 0) return ETUDE_NULL_POINTER;
-  if (bytes != {big}_STATE_BYTES || memcmp(state, "etudest1", 8) != 0) return ETUDE_REFUSED;
+  if (bytes != {big}_STATE_BYTES || memcmp(state, "{mark}", 8) != 0) return ETUDE_REFUSED;
   memcpy(&layout, (const unsigned char*)state + 8, sizeof(layout));
   return layout == {layout}u ? ETUDE_OK : ETUDE_REFUSED;
 }}
@@ -332,7 +332,7 @@ std::string c_state(const std::string& name, const StateFacts& state) {
   }
   return fmt::format(fmt::runtime(kCState), fmt::arg("name", name), fmt::arg("big", upper(name)),
                      fmt::arg("list", list), fmt::arg("bytes", state.bytes),
-                     fmt::arg("layout", state.layout));
+                     fmt::arg("layout", state.layout), fmt::arg("mark", kStateMark));
 }
 
 uint64_t most_scratch(const HeaderFacts& facts) {

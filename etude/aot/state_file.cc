@@ -37,7 +37,7 @@ StateFacts state_facts(const State& state) {
 std::string state_file(const State& state) {
   const StateFacts facts = state_facts(state);
   std::string out(facts.bytes, '\0');
-  std::memcpy(out.data(), "etudest1", 8);
+  kStateMark.copy(out.data(), kStateMark.size());
   put(out, 8, facts.layout);
   put(out, 16, facts.bytes);
   for (std::size_t i = 0; i < state.size(); ++i) {

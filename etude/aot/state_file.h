@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -32,6 +33,8 @@ struct StateFacts {
   uint64_t bytes = 0;  // of the file
   uint32_t layout = 0;
 };
+
+inline constexpr std::string_view kStateMark = "etudest1";
 
 using State = std::vector<std::pair<std::string, Tensor>>;
 

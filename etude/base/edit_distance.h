@@ -31,16 +31,19 @@ inline std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 // The names nearest to `name`, the nearest first, equally near ones in their given order; at most
 // three. A name with a namespace, "nn.relu", is as near as its last part, since a user may write
-// either. `only_similar`: at most a third of the characters of `name` differ.
+// either. `only_similar`: at most a third of the characters of `name` differ. Names may come from
+// files: characters after the first kCompared do not count.
 inline std::vector<std::string_view> nearest_names(std::string_view name,
                                                    std::span<const std::string_view> names,
                                                    bool only_similar) {
-  constexpr std::size_t kMost = 3;
+  constexpr std::size_t kMost = 3, kCompared = 100;
+  name = name.substr(0, kCompared);
   const std::size_t farthest = std::max<std::size_t>(1, name.size() / 3);
   std::vector<std::pair<std::size_t, std::string_view>> near;
   for (const std::string_view other : names) {
-    const std::size_t distance = std::min(edit_distance(other, name),
-                                          edit_distance(other.substr(other.rfind('.') + 1), name));
+    const std::string_view whole = other.substr(0, kCompared);
+    const std::string_view part = other.substr(other.rfind('.') + 1).substr(0, kCompared);
+    const std::size_t distance = std::min(edit_distance(whole, name), edit_distance(part, name));
     if (!only_similar || distance <= farthest) near.emplace_back(distance, other);
   }
   std::ranges::stable_sort(near, {}, &std::pair<std::size_t, std::string_view>::first);

@@ -3,12 +3,13 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
 #include <mutex>
 #include <utility>
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 // GDB's interface for code that is made while a program runs: it sets a breakpoint in this function
@@ -92,17 +93,25 @@ class GdbEntry final : public ShownCode {
 };
 
 // The file may be of an earlier process with this number: a process begins a new file. perf reads
-// it when the process has ended; freed code stays in it.
+// it when the process has ended; freed code stays in it. Other users can write to /tmp: a link is
+// not followed, and a file of another user not written.
 void write_perf_line(const std::string& line) {
   static auto* const mutex = new std::mutex;
   const std::lock_guard lock(*mutex);
   static pid_t of = 0;
   const bool is_new = std::exchange(of, ::getpid()) != ::getpid();
   const std::string path = fmt::format("/tmp/perf-{}.map", ::getpid());
-  if (std::FILE* file = std::fopen(path.c_str(), is_new ? "w" : "a")) {
-    std::fputs((line + "\n").c_str(), file);
-    std::fclose(file);
+  constexpr int kFlags = O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+  const int file = ::open(path.c_str(), kFlags, 0600);
+  if (file < 0) return;
+  struct stat facts {};
+  const bool is_ours = ::fstat(file, &facts) == 0 && S_ISREG(facts.st_mode) &&
+                       facts.st_uid == ::geteuid() && facts.st_nlink == 1;
+  if (is_ours && (!is_new || ::ftruncate(file, 0) == 0)) {
+    const std::string text = line + "\n";
+    [[maybe_unused]] const auto ignored = ::write(file, text.data(), text.size());
   }
+  ::close(file);
 }
 
 }  // namespace

@@ -55,6 +55,20 @@ bool lists_code_for_perf() {
          __jit_debug_descriptor.first == nullptr;
 }
 
+// Another user could make a link in /tmp, and a program of the user would write to its target.
+bool follows_no_link() {
+  setenv("ETUDE_SHOW_CODE", "perf", 1);
+  const std::string path = "/tmp/perf-" + std::to_string(getpid()) + ".map", target = path + ".to";
+  std::ofstream(target) << "as before";
+  const bool is_linked = symlink(target.c_str(), path.c_str()) == 0;
+  load_object(TestObject().bytes(), "add(x1, x2)");
+  std::stringstream text;
+  text << std::ifstream(target).rdbuf();
+  unlink(path.c_str());
+  unlink(target.c_str());
+  return is_linked && text.str() == "as before";
+}
+
 // Whether a section with code in the file that GDB gets has the address of the code.
 bool has_address(const SeenEntry& seen, const void* entry) {
   Elf64_Ehdr head;
@@ -91,6 +105,7 @@ TEST(CodeNames, PerfAndGdbAreTold) {
 #endif
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(std::_Exit(lists_code_for_perf() ? 0 : 1), testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(std::_Exit(follows_no_link() ? 0 : 1), testing::ExitedWithCode(0), "");
   EXPECT_EXIT(std::_Exit(tells_gdb() ? 0 : 1), testing::ExitedWithCode(0), "");
 }
 

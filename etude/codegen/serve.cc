@@ -11,6 +11,8 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <new>
+#include <string>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -40,6 +42,15 @@ std::shared_ptr<const Code> make_code(const scalar::Program& program, Tier tier)
 }
 std::shared_ptr<const Code> make_code(const Cluster& cluster, Tier tier) {
   return compile_cluster(cluster, {.tier = tier}).code;
+}
+
+// The text of an error, which may need more memory than there is.
+std::string text_of(const std::exception& error) noexcept {
+  try {
+    return error.what();
+  } catch (const std::bad_alloc&) {
+    return "no memory";
+  }
 }
 
 class Server {
@@ -89,8 +100,10 @@ class Server {
       // fork() waits for this lock, so no fork finds the lock of the code closed.
       const std::lock_guard lock(mutex_);
       request.code->set_code(request.tier, entry, std::move(made));
+    } catch (const std::bad_alloc&) {
+      failure = "no memory";  // short, so that it takes none
     } catch (const std::exception& error) {
-      failure = error.what();
+      failure = text_of(error);
     }
     const std::lock_guard lock(mutex_);
     report_.seconds += std::chrono::duration<double>(Clock::now() - start).count();

@@ -7,11 +7,10 @@
 #include <cstdint>
 #include <string>
 
-#include <zlib.h>
-
 #include "etude/base/check.h"
 #include "etude/core/call/call_scope.h"
 #include "etude/data/read_file.h"
+#include "etude/files/deflate.h"
 #include "etude/files/read_budget.h"
 
 namespace etude::data {
@@ -20,8 +19,6 @@ namespace {
 using etude::internal::ReadBudget;
 using internal::read_file;
 constexpr std::size_t kMaxRank = 32;
-constexpr uint64_t kMaxInflation = 1032;  // no deflate stream grows by more: zlib, "Maximum
-                                          // Compression Factor"
 
 // Reads the bytes of a plain file in order.
 class PlainSource {
@@ -54,30 +51,19 @@ class PlainSource {
 class GzipSource {
  public:
   GzipSource(std::span<const uint8_t> file, std::string_view name)
-      : file_(file), rest_(file), name_(name) {
-    constexpr int kGzipWindow = 15 + 16;  // zlib: 32 KiB, gzip header required
-    const int status = inflateInit2(&stream_, kGzipWindow);
-    ETUDE_REQUIRE_CODE(kResourceExhausted, status == Z_OK, "'{}': zlib could not start ({})", name,
-                       status);
-  }
-  ~GzipSource() { inflateEnd(&stream_); }
-  GzipSource(const GzipSource&) = delete;
-  GzipSource& operator=(const GzipSource&) = delete;
+      : file_(file),
+        rest_(file),
+        name_(name),
+        stream_(etude::internal::InflateStream::Form::kGzip, name) {}
   static constexpr std::string_view kUnit = "inflated byte";
 
   std::size_t read(std::span<uint8_t> out) {
     std::size_t done = 0;
-    while (done < out.size() && !ended_) {
-      const std::size_t wanted = std::min(out.size() - done, kStep);
-      stream_.next_out = out.data() + done;
-      stream_.avail_out = static_cast<uInt>(wanted);
-      step();
-      done += wanted - stream_.avail_out;
-    }
+    while (done < out.size() && !ended_) done += step(out.subspan(done));
     return done;
   }
 
-  uint64_t bound() const { return (uint64_t{file_.size()} + 1) * kMaxInflation; }
+  uint64_t bound() const { return (uint64_t{file_.size()} + 1) * etude::internal::kMaxInflation; }
 
   void finish(std::string_view name, uint64_t offset) {
     uint8_t extra = 0;  // also makes zlib read and check the checksum
@@ -92,33 +78,25 @@ class GzipSource {
   }
 
  private:
-  static constexpr std::size_t kStep = std::size_t{1} << 30;  // fits zlib's uInt
-
   std::size_t position() const { return file_.size() - rest_.size(); }
 
-  void step() {
-    const std::size_t given = std::min(rest_.size(), kStep);
-    stream_.next_in = const_cast<Bytef*>(rest_.data());  // zlib does not write to it
-    stream_.avail_in = static_cast<uInt>(given);
-    const int status = inflate(&stream_, Z_NO_FLUSH);
-    rest_ = rest_.subspan(given - stream_.avail_in);
-    if (status == Z_STREAM_END) {
-      ended_ = true;
-      return;
-    }
-    ETUDE_REQUIRE_CODE(kDataLoss, status != Z_BUF_ERROR,
+  // Returns how many bytes it made.
+  std::size_t step(std::span<uint8_t> out) {
+    const etude::internal::InflateStream::Step step = stream_.step(rest_, out);
+    rest_ = rest_.subspan(step.read);
+    ended_ = step.is_end;
+    ETUDE_REQUIRE_CODE(kDataLoss, step.damage == nullptr,
+                       "'{}': the gzip stream is damaged at byte {}: {}", name_, position(),
+                       step.damage);
+    ETUDE_REQUIRE_CODE(kDataLoss, ended_ || step.read + step.made > 0,
                        "'{}': the gzip stream is cut off at byte {}, where the file ends", name_,
                        position());
-    ETUDE_REQUIRE_CODE(kResourceExhausted, status != Z_MEM_ERROR,
-                       "'{}': no memory to inflate the file", name_);
-    ETUDE_REQUIRE_CODE(kDataLoss, status == Z_OK, "'{}': the gzip stream is damaged at byte {}: {}",
-                       name_, position(),
-                       stream_.msg != nullptr ? stream_.msg : "needs a dictionary");
+    return step.made;
   }
 
   std::span<const uint8_t> file_, rest_;
   std::string_view name_;
-  z_stream stream_ = {};
+  etude::internal::InflateStream stream_;
   bool ended_ = false;
 };
 

@@ -4,7 +4,6 @@
 // Readers parse by JsonTree, also since a parser destroys a half-made value when memory ends.
 #pragma once
 
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -33,29 +32,34 @@ void release_json(Json& value) noexcept {
 template <class Json>
 class JsonTree {
  public:
-  // Parses a text that count_json() has passed. The root is discarded (is_discarded()) if the text
-  // is not JSON. Of equal keys of an object the last one counts. throws: std::bad_alloc.
-  explicit JsonTree(std::string_view text) : JsonTree(Json(nullptr)) {
+  // Parses a text that count_json() has passed. throws: std::bad_alloc.
+  explicit JsonTree(std::string_view text) : JsonTree(nullptr) {
     // From here on an exception runs the destructor.
-    Builder builder(root_);
+    Builder builder(*this);
     if (Json::sax_parse(text, &builder)) return;
     release_json(root_);
     root_ = Json(Json::value_t::discarded);
   }
-  template <std::same_as<Json> J>
-  explicit JsonTree(J value) noexcept : root_(std::move(value)) {}
-  JsonTree(JsonTree&& other) noexcept : root_(std::move(other.root_)) {}
+  JsonTree(JsonTree&& other) noexcept
+      : root_(std::move(other.root_)),
+        error_(std::move(other.error_)),
+        repeated_key_(std::move(other.repeated_key_)) {}
   JsonTree& operator=(const JsonTree&) = delete;
   ~JsonTree() { release_json(root_); }
 
+  // Discarded (is_discarded()) if the text is not JSON. Of equal keys of an object the last one
+  // counts.
   const Json& root() const noexcept { return root_; }
-  Json& root() noexcept { return root_; }
+  // Why the text is not JSON, and where: "parse error at line 1, ..."; "" if it is.
+  const std::string& error() const noexcept { return error_; }
+  // A key that an object has twice, the first in the text; "" if there is none.
+  const std::string& repeated_key() const noexcept { return repeated_key_; }
 
  private:
   // Adds the events of the parser to a value that the tree owns.
   class Builder {
    public:
-    explicit Builder(Json& root) : root_(root) {}
+    explicit Builder(JsonTree& tree) : tree_(tree) {}
 
     bool null() { return add(nullptr); }
     bool boolean(bool x) { return add(x); }
@@ -69,19 +73,27 @@ class JsonTree {
     bool end_object() { return close(); }
     bool end_array() { return close(); }
     bool key(std::string& name) {
-      member_ = &(*open_.back()->template get_ptr<typename Json::object_t*>())[name];
-      release_json(*member_);  // the value of an equal key before
+      auto& object = *open_.back()->template get_ptr<typename Json::object_t*>();
+      const auto [at, is_new] = object.emplace(name, nullptr);
+      member_ = &at->second;
+      if (is_new) return true;
+      release_json(*member_);
+      if (tree_.repeated_key_.empty()) tree_.repeated_key_ = name;
       return true;
     }
     template <class Error>
-    bool parse_error(std::size_t, const std::string&, const Error&) {
+    bool parse_error(std::size_t, const std::string&, const Error& error) {
+      // The text is "[json.exception.parse_error.101] parse error at line 1, ...".
+      const std::string_view text = error.what();
+      const std::size_t tag = text.find("] ");
+      tree_.error_ = text.substr(tag == std::string_view::npos ? 0 : tag + 2);
       return false;
     }
 
    private:
     // The place of the next value.
     Json& place() {
-      if (open_.empty()) return root_;
+      if (open_.empty()) return tree_.root_;
       if (auto* const list = open_.back()->template get_ptr<typename Json::array_t*>()) {
         return list->emplace_back();
       }
@@ -103,12 +115,15 @@ class JsonTree {
       return true;
     }
 
-    Json& root_;
+    JsonTree& tree_;
     std::vector<Json*> open_;  // the values that are being filled, the outermost first
     Json* member_ = nullptr;   // the value of the latest key
   };
 
+  explicit JsonTree(std::nullptr_t) noexcept {}
+
   Json root_ = nullptr;
+  std::string error_, repeated_key_;
 };
 
 }  // namespace etude::internal

@@ -12,6 +12,7 @@
 #include <zlib.h>
 
 #include "etude/base/check.h"
+#include "etude/files/deflate.h"
 
 namespace etude::internal {
 namespace {
@@ -22,8 +23,6 @@ constexpr uint64_t kLocalBytes = 30, kDirectoryBytes = 46, kEndBytes = 22, kEnd6
                    kLocator64Bytes = 20;
 constexpr uint32_t kNone32 = 0xFFFFFFFF;
 constexpr uint16_t kNone16 = 0xFFFF;
-constexpr uint64_t kMaxInflation = 1032;  // no deflate stream grows by more
-constexpr int kRawDeflate = -15;          // zlib: a window of 32 KiB, no header
 
 uint64_t number(const uint8_t* at, int bytes) {
   uint64_t value = 0;
@@ -221,32 +220,19 @@ const ZipEntry* ZipReader::find(std::string_view name) const {
 }
 
 void ZipReader::inflate_entry(const ZipEntry& entry, std::span<uint8_t> to) const {
-  constexpr uint64_t kInStep = uint64_t{1} << 20, kOutStep = uint64_t{1} << 30;  // fits zlib's uInt
-  z_stream stream = {};
-  ETUDE_REQUIRE_CODE(kResourceExhausted, inflateInit2(&stream, kRawDeflate) == Z_OK,
-                     "{}: zlib could not start", name_);
-  const std::unique_ptr<z_stream, void (*)(z_stream*)> ends(
-      &stream, [](z_stream* used) { inflateEnd(used); });
+  constexpr uint64_t kInStep = uint64_t{1} << 20;
+  InflateStream stream(InflateStream::Form::kRaw, name_);
   std::vector<uint8_t> room;
   uint64_t read = 0, made = 0;
-  int status = Z_OK;
-  while (status == Z_OK) {
+  InflateStream::Step step;
+  do {
     const uint64_t give = std::min(entry.packed_bytes - read, kInStep);
-    const uint64_t take = std::min(to.size() - made, kOutStep);
-    uint8_t none = 0;  // where an empty entry goes: zlib wants a place
-    const std::span<const uint8_t> from = file_.view(entry.begin + read, give, room);
-    stream.next_in = const_cast<Bytef*>(from.data());  // zlib does not write to it
-    stream.avail_in = static_cast<uInt>(give);
-    stream.next_out = take == 0 ? &none : to.data() + made;
-    stream.avail_out = static_cast<uInt>(take);
-    status = inflate(&stream, Z_NO_FLUSH);
-    const uint64_t step = give - stream.avail_in + take - stream.avail_out;
-    read += give - stream.avail_in;
-    made += take - stream.avail_out;
-    if (status == Z_OK && step == 0) status = Z_BUF_ERROR;
-  }
+    step = stream.step(file_.view(entry.begin + read, give, room), to.subspan(made));
+    read += step.read;
+    made += step.made;
+  } while (!step.is_end && step.damage == nullptr && step.read + step.made > 0);
   ETUDE_REQUIRE_CODE(
-      kDataLoss, status == Z_STREAM_END && made == entry.bytes && read == entry.packed_bytes,
+      kDataLoss, step.is_end && made == entry.bytes && read == entry.packed_bytes,
       "{}: offset {}: entry '{:.100}' is damaged: it inflates to {} bytes instead of {}", name_,
       entry.begin + read, entry.name, made, entry.bytes);
 }
@@ -280,36 +266,6 @@ void put_common(std::vector<uint8_t>& out, const ZipEntry& entry, bool is_large)
   put(out, is_large ? kNone32 : entry.packed_bytes, 4);
   put(out, is_large ? kNone32 : entry.bytes, 4);
   put(out, entry.name.size(), 2);
-}
-
-std::vector<uint8_t> deflated(std::span<const uint8_t> head, std::span<const uint8_t> body) {
-  z_stream stream = {};
-  constexpr int kMemory = 8;  // zlib's default
-  ETUDE_REQUIRE_CODE(kResourceExhausted,
-                     deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, kRawDeflate, kMemory,
-                                  Z_DEFAULT_STRATEGY) == Z_OK,
-                     "zlib could not start");
-  constexpr std::size_t kStep = std::size_t{1} << 20;
-  std::vector<uint8_t> out;
-  for (const auto& [part, flush] : {std::pair(head, Z_NO_FLUSH), std::pair(body, Z_FINISH)}) {
-    std::span<const uint8_t> rest = part;
-    bool is_done = false;
-    while (!is_done) {
-      const std::size_t give = std::min(rest.size(), kStep), made = out.size();
-      out.resize(made + kStep);
-      stream.next_in = const_cast<Bytef*>(rest.data());
-      stream.avail_in = static_cast<uInt>(give);
-      stream.next_out = out.data() + made;
-      stream.avail_out = static_cast<uInt>(kStep);
-      const int mode = give == rest.size() ? flush : Z_NO_FLUSH;
-      const int status = deflate(&stream, mode);
-      rest = rest.subspan(give - stream.avail_in);
-      out.resize(out.size() - stream.avail_out);
-      is_done = flush == Z_FINISH ? status == Z_STREAM_END : rest.empty();
-    }
-  }
-  deflateEnd(&stream);
-  return out;
 }
 
 }  // namespace

@@ -2,95 +2,84 @@
 #include "etude/io/json.h"
 
 #include <cmath>
-#include <cstddef>
-#include <optional>
-#include <set>
 #include <string>
+#include <string_view>
 #include <utility>
-#include <vector>
 
 #include <nlohmann/json.hpp>
 
 #include "etude/base/check.h"
 #include "etude/core/call/call_scope.h"
 #include "etude/files/json_tree.h"
+#include "etude/files/json_writer.h"
 #include "etude/files/read_budget.h"
 #include "etude/kinds/kinds.h"
 
 namespace etude::kinds {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = nlohmann::json;
+using etude::internal::JsonTree;
+using etude::internal::JsonWriter;
 
-Json json_of(const Description& description, const std::string& path);
-
-// The numbers that JSON lacks are texts, which parameters of type float take.
-Json number_json(double value) {
-  if (std::isnan(value)) return "nan";
-  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
-  return value;
-}
-
-Json json_of(const Value& value, const std::string& path) {
-  switch (value.form()) {
-    case Value::Form::kNone:
-      return nullptr;
-    case Value::Form::kBool:
-      return value.flag();
-    case Value::Form::kInt:
-      return value.integer();
-    case Value::Form::kReal:
-      return number_json(value.real());
-    case Value::Form::kText:
-      return value.text();
-    case Value::Form::kDType:
-      return std::string(etude::name(value.dtype()));
-    case Value::Form::kTensor:
-      return Json{{"tensor", Json::parse(io::to_json(value.tensor()))}};
-    case Value::Form::kList: {
-      Json out = Json::array();
-      for (const Value& element : value.list()) out.push_back(json_of(element, path));
-      return out;
-    }
-    case Value::Form::kDescription:
-      return json_of(value.description(), path);
-    case Value::Form::kMade:
-      break;
-  }
-  ETUDE_REQUIRE_CODE(kFailedPrecondition, value.made().is_described(),
-                     "'{}' holds an object of the program, such as a function, which a description "
-                     "cannot contain. Give an object of kinds::make, or its name",
-                     path);
-  return json_of(value.made().description(), path);
-}
-
-Json json_of(const Description& description, const std::string& path) {
-  if (description.values.empty() && !path.empty()) return description.kind;
-  Json out = {{"kind", description.kind}};
-  for (const Named& entry : description.values) {
-    out[entry.name] = json_of(entry.value, path.empty() ? entry.name : path + "." + entry.name);
-  }
-  return out;
-}
-
-// Refuses a repeated key: the parser would drop one value.
-class Guard {
+// Writes descriptions. `path`: of a parameter, for errors.
+class Writer {
  public:
-  bool operator()(Json::parse_event_t event, const Json& parsed) {
-    if (event == Json::parse_event_t::object_start) {
-      keys_.emplace_back();
-    } else if (event == Json::parse_event_t::object_end) {
-      keys_.pop_back();
-    } else if (event == Json::parse_event_t::key) {
-      const auto key = parsed.get<std::string>();
-      ETUDE_REQUIRE_CODE(kDataLoss, keys_.back().insert(key).second, "\"{}\" is there twice",
-                         key.substr(0, 40));
-    }
-    return true;
+  std::string text(const Description& description) {
+    write(description, "");
+    return out_.text();
   }
 
  private:
-  std::vector<std::set<std::string>> keys_;
+  // The numbers that JSON lacks are texts, which parameters of type float take.
+  void number(double x) {
+    if (std::isfinite(x)) return out_.value(x);
+    out_.value(std::isnan(x) ? "nan" : x > 0 ? "inf" : "-inf");
+  }
+
+  void write(const Value& value, const std::string& path) {
+    switch (value.form()) {
+      case Value::Form::kNone:
+        return out_.value(nullptr);
+      case Value::Form::kBool:
+        return out_.value(value.flag());
+      case Value::Form::kInt:
+        return out_.value(value.integer());
+      case Value::Form::kReal:
+        return number(value.real());
+      case Value::Form::kText:
+        return out_.value(value.text());
+      case Value::Form::kDType:
+        return out_.value(etude::name(value.dtype()));
+      case Value::Form::kTensor:
+        return out_.object(
+            [&] { out_.member("tensor", [&] { out_.raw(io::to_json(value.tensor())); }); });
+      case Value::Form::kList:
+        return out_.list(value.list(), [&](const Value& element) { write(element, path); });
+      case Value::Form::kDescription:
+        return write(value.description(), path);
+      case Value::Form::kMade:
+        break;
+    }
+    ETUDE_REQUIRE_CODE(kFailedPrecondition, value.made().is_described(),
+                       "'{}' holds an object of the program, such as a function, which a "
+                       "description cannot contain. Give an object of kinds::make, or its name",
+                       path);
+    write(value.made().description(), path);
+  }
+
+  void write(const Description& description, const std::string& path) {
+    if (description.values.empty() && !path.empty()) return out_.value(description.kind);
+    out_.object([&] {
+      out_.member("kind", description.kind);
+      for (const Named& entry : description.values) {
+        const std::string inner = path.empty() ? entry.name : path + "." + entry.name;
+        out_.member(entry.name, [&] { write(entry.value, inner); });
+      }
+    });
+  }
+
+  JsonWriter out_;
 };
 
 Description description_of(const Json& json);
@@ -139,18 +128,13 @@ Description description_of(const Json& json) {
 Description parsed(std::string_view text) {
   etude::internal::ReadBudget budget("the description", text.size());
   etude::internal::count_json(text, budget);
-  Guard guard;
-  const auto watch = [&guard](int, Json::parse_event_t event, Json& value) {
-    return guard(event, value);
-  };
-  try {
-    const etude::internal::JsonTree<Json> tree(Json::parse(text, watch));
-    const Json& json = tree.root();
-    if (json.is_string()) return {json.get<std::string>(), {}};
-    return description_of(json);
-  } catch (const Json::exception& error) {
-    ETUDE_THROW(kDataLoss, "this is not JSON: {}", error.what());
-  }
+  const JsonTree<Json> tree(text);
+  ETUDE_REQUIRE_CODE(kDataLoss, tree.repeated_key().empty(), "\"{:.40}\" is there twice",
+                     tree.repeated_key());
+  ETUDE_REQUIRE_CODE(kDataLoss, tree.error().empty(), "this is not JSON: {}", tree.error());
+  const Json& json = tree.root();
+  if (json.is_string()) return {json.get<std::string>(), {}};
+  return description_of(json);
 }
 
 }  // namespace
@@ -158,7 +142,7 @@ Description parsed(std::string_view text) {
 std::string to_json(const Description& description, CallSite where) {
   return etude::internal::located("kinds::to_json", where, [&] {
     try {
-      return etude::internal::JsonTree<Json>(json_of(description, "")).root().dump();
+      return Writer().text(description);
     } catch (const Json::exception& error) {
       ETUDE_THROW(kInvalidArgument, "a text is not UTF-8: {}", error.what());
     }

@@ -84,6 +84,22 @@ TEST(KindsJson, TextsThatWouldTakeTooMuch) {
   using enum ErrorCode;
   expect_refused(kResourceExhausted, "it is nested more than 100 levels deep",
                  R"({"kind": "nn.MLP", "sizes": )" + std::string(100000, '['));
+  // A name from a file is compared with those of all kinds. Errors show its beginning.
+  const std::string name(1000000, 'n');
+  for (const std::string& text :
+       {R"({"kind": ")" + name + "\"}", R"({"kind": "nn.Dense", ")" + name + "\": 1}",
+        R"({"kind": "nn.Dense", "in": 3, "out": 4, "activation": ")" + name + "\"}"}) {
+    try {
+      from_json(text);
+      ADD_FAILURE() << text.substr(0, 60);
+    } catch (const Error& error) {
+      EXPECT_LT(std::string_view(error.what()).size(), 2000) << error.what();
+    }
+  }
+  // A search for each key among those before it would take minutes.
+  std::string keys = R"({"kind": "nn.Dense")";
+  for (int i = 0; i < 300'000; ++i) keys += ", \"k" + std::to_string(i) + "\": 1";
+  expect_refused(kInvalidArgument, "nn.Dense: there is no option 'k", keys + "}");
   std::string deep = "0.1";
   for (int i = 0; i < 63; ++i) deep = R"({"kind": "optim.warmup", "T": 1, "then": )" + deep + "}";
   EXPECT_NO_THROW(from_json(deep));

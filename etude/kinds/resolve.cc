@@ -66,7 +66,7 @@ std::string form_name(const Value& value) {
   constexpr std::string_view kNames[] = {"",      "bool",   "int",  "float",  "text",
                                          "dtype", "tensor", "list", "object", "object"};
   const std::string_view form = kNames[static_cast<std::size_t>(value.form())];
-  return form.empty() ? value.to_string() : fmt::format("{} ({})", value.to_string(), form);
+  return form.empty() ? value.to_string() : fmt::format("{:.200} ({})", value.to_string(), form);
 }
 
 [[noreturn]] void throw_type(const Value& value, const Place& place) {
@@ -91,7 +91,7 @@ const Kind& named_kind(const std::string& name, const ParameterType& type, const
   ETUDE_REQUIRE(find(name) == nullptr, "'{}' is {} ({}), but must be of type {}",
                 place.parameter.name, name, etude::kinds::name(find(name)->group),
                 type.to_string());
-  ETUDE_THROW(kNotFound, "'{}' is \"{}\", which is no {}{}", place.parameter.name, name,
+  ETUDE_THROW(kNotFound, "'{}' is \"{:.100}\", which is no {}{}", place.parameter.name, name,
               type.to_string(), similar(name, names));
 }
 
@@ -201,8 +201,8 @@ std::vector<const Value*> in_order(const Kind& kind, const Values& positional,
   for (std::size_t i = 0; i < positional.size(); ++i) given[i] = &positional[i];
   for (const Named& option : options) {
     const Parameter* parameter = kind.find(option.name);
-    ETUDE_REQUIRE(parameter != nullptr, "there is no option '{}'{}. Parameters: {}", option.name,
-                  similar(option.name, names), listed(names));
+    ETUDE_REQUIRE(parameter != nullptr, "there is no option '{:.100}'{}. Parameters: {}",
+                  option.name, similar(option.name, names), listed(names));
     const Value*& slot = given[static_cast<std::size_t>(parameter - kind.parameters.data())];
     ETUDE_REQUIRE(slot == nullptr, "'{}' is given twice", option.name);
     slot = &option.value;
@@ -248,7 +248,7 @@ const Kind& at(std::string_view name, CallSite where) {
   return etude::internal::located("kinds", where, [&]() -> const Kind& {
     std::vector<std::string_view> names;
     for (const Kind& kind : all()) names.push_back(kind.name);
-    ETUDE_THROW(kNotFound, "there is no kind '{}'{}. kinds::all() lists them", name,
+    ETUDE_THROW(kNotFound, "there is no kind '{:.100}'{}. kinds::all() lists them", name,
                 similar(name, names));
   });
 }

@@ -76,5 +76,6 @@ using PathOf = etude::internal::FunctionRef<const std::string&(std::size_t param
 // throws: kInvalidArgument as leave_frozen.
 void require_match(std::size_t count, PathOf path, std::string_view what,
                    const std::string& pattern);
+void require_match(const Slots& slots, std::string_view what, const std::string& pattern);
 
 }  // namespace etude::optim::internal

@@ -299,12 +299,16 @@ void require_match(std::size_t count, PathOf path, std::string_view what,
               paths);
 }
 
+void require_match(const Slots& slots, std::string_view what, const std::string& pattern) {
+  const auto path = [&](std::size_t i) -> const std::string& { return slots.path(i); };
+  require_match(slots.size(), path, what, pattern);
+}
+
 void leave_frozen(const Extras& extras, Slots& slots, std::vector<Parameter>& parameters) {
   static const etude::internal::Permanent<Tensor> absent;
   for (const Transform& transform : extras.transforms) {
     if (transform.name() != "freeze") continue;
-    const auto path = [&](std::size_t i) -> const std::string& { return slots.path(i); };
-    require_match(slots.size(), path, "freeze: the pattern", transform.pattern());
+    require_match(slots, "freeze: the pattern", transform.pattern());
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       if (path_matches(transform.pattern(), slots.path(i))) parameters[i].is_frozen = true;
     }

@@ -15,11 +15,13 @@
 #include "etude/core/call/call_scope.h"
 #include "etude/core/context/ambient.h"
 #include "etude/core/context/context.h"
+#include "etude/saved/graph_index.h"
 #include "etude/saved/graph_inputs.h"
 #include "etude/saved/loaded.h"
 #include "etude/saved/match.h"
 #include "etude/saved/saved.h"
 #include "etude/saved/structure.h"
+#include "etude/variables/assignment_undo.h"
 
 namespace etude::saved {
 namespace {
@@ -39,6 +41,7 @@ class Call {
       : program_(program), function_(function), match_(std::move(match)), where_(where) {}
 
   Parts run() {
+    etude::internal::AssignmentUndo undo;
     Values out = run_graph();
     std::size_t next = 0;
     Parts result = graph().result.parts;
@@ -47,13 +50,16 @@ class Call {
         internal::set_tensor(result, i, std::move(out[next++]));
       }
     }
-    put_changes(out, next);
+    put_changes(undo, out, next);
+    undo.keep();
     return result;
   }
   // Of a graph that returns a lone tensor.
   Tensor run_plain() {
+    etude::internal::AssignmentUndo undo;
     Values out = run_graph();
-    put_changes(out, 1);
+    put_changes(undo, out, 1);
+    undo.keep();
     return std::move(out[0]);
   }
 
@@ -99,18 +105,22 @@ class Call {
     for (Variable& v : match_.variables) arguments_.variables.push_back(&v);
   }
 
-  // Assigns the values from `next` on to the state and the arguments that the graph changes.
-  void put_changes(Values& out, std::size_t next) {
+  // Assigns the values from `next` on to the state and the arguments that the graph changes. The
+  // arguments come last, since this cannot fail.
+  void put_changes(etude::internal::AssignmentUndo& undo, Values& out, std::size_t next) {
     values_.clear();  // so that new values may take their memory
-    for (std::size_t i = 0; i < graph().tensors.size(); ++i) {
-      const SavedTensor& x = graph().tensors[i];
+    std::size_t at = next;
+    for (const SavedTensor& x : graph().tensors) {
       if (!x.is_changed) continue;
+      const Tensor& value = out[at++];
+      if (x.state < 0) continue;
+      undo.before(state(x.state));
+      state(x.state).assign(Arg(value, where_));
+    }
+    for (std::size_t i = 0; i < graph().tensors.size(); ++i) {
+      if (!graph().tensors[i].is_changed) continue;
       Tensor value = std::move(out[next++]);
-      if (x.state >= 0) {
-        state(x.state).assign(Arg(value, where_));
-      } else {
-        *match_.tensors[i] = std::move(value);
-      }
+      if (match_.tensors[i] != nullptr) *match_.tensors[i] = std::move(value);
     }
   }
 
@@ -137,6 +147,22 @@ bool call_pure(const Loaded& program, std::size_t function, const internal::Load
   }
   Values out = program.functions[function].core->run(*trace, all, where);
   result = std::move(out[0]);
+  return true;
+}
+
+// Calls a plain graph. False, and nothing is run, if it does not fit.
+bool call_graph(const Loaded& program, std::size_t function, const internal::LoadedGraph& graph,
+                std::span<const Tensor* const> arguments, Tensor& result, CallSite where) {
+  if (!graph.changes_state) return call_pure(program, function, graph, arguments, result, where);
+  internal::TraceRef trace = internal::trace_of_plain(program, graph, arguments);
+  if (!trace) return false;
+  Match match{.graph = graph.saved, .trace = std::move(trace)};
+  std::size_t next = 0;
+  match.tensors.reserve(graph.saved->tensors.size());
+  for (const SavedTensor& x : graph.saved->tensors) {
+    match.tensors.push_back(x.state >= 0 ? nullptr : const_cast<Tensor*>(arguments[next++]));
+  }
+  result = Call(program, function, std::move(match), where).run_plain();
   return true;
 }
 
@@ -181,28 +207,26 @@ Parts Function::call(Parts& arguments, CallSite where) const {
 bool Function::call_plain(std::span<const Tensor* const> arguments, Tensor& result,
                           CallSite where) const {
   if (this->arguments().size() != arguments.size()) return false;
+  const internal::LoadedFunction& function = program_->functions[index_];
   // A graph of another form for exactly these types comes before a graph for many sizes.
-  for (const internal::LoadedGraph& graph : program_->functions[index_].graphs) {
-    if (graph.trace && !graph.is_plain && graph.saved->phase == ambient().phase) return false;
-  }
+  const bool has_other_form =
+      function.index != nullptr
+          ? function.index->has_other_form()
+          : std::ranges::any_of(function.graphs, [](const internal::LoadedGraph& graph) {
+              return graph.trace && !graph.is_plain && graph.saved->phase == ambient().phase;
+            });
+  if (has_other_form) return false;
   for (const bool is_symbolic : {false, true}) {
-    for (const internal::LoadedGraph& graph : program_->functions[index_].graphs) {
-      if (!graph.is_plain || (graph.instances != nullptr) != is_symbolic) continue;
-      if (!graph.changes_state) {
-        if (call_pure(*program_, index_, graph, arguments, result, where)) return true;
-        continue;
-      }
-      internal::TraceRef trace = internal::trace_of_plain(*program_, graph, arguments);
-      if (!trace) continue;
-      Match match{.graph = graph.saved, .trace = std::move(trace)};
-      std::size_t next = 0;
-      match.tensors.reserve(graph.saved->tensors.size());
-      for (const SavedTensor& x : graph.saved->tensors) {
-        match.tensors.push_back(x.state >= 0 ? nullptr : const_cast<Tensor*>(arguments[next++]));
-      }
-      result = Call(*program_, index_, std::move(match), where).run_plain();
-      return true;
-    }
+    const auto calls = [&](const internal::LoadedGraph& graph) {
+      return graph.is_plain && (graph.instances != nullptr) == is_symbolic &&
+             call_graph(*program_, index_, graph, arguments, result, where);
+    };
+    const bool has_called =
+        function.index != nullptr
+            ? std::ranges::any_of(function.index->of_tensors(arguments, is_symbolic),
+                                  [&](uint32_t i) { return calls(function.graphs[i]); })
+            : std::ranges::any_of(function.graphs, calls);
+    if (has_called) return true;
   }
   return false;
 }

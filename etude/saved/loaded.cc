@@ -9,6 +9,7 @@
 #include "etude/base/check.h"
 #include "etude/core/device.h"
 #include "etude/core/internal/host_door.h"
+#include "etude/saved/graph_index.h"
 #include "etude/saved/structure.h"
 #include "etude/variables/init_scope.h"
 
@@ -16,6 +17,7 @@ namespace etude::saved::internal {
 namespace {
 
 constexpr std::size_t kMostInstances = 32;
+constexpr std::size_t kFewGraphs = 8;  // a call looks at each of them
 
 // The value on the device where it was; at home if this process has no such device.
 Tensor placed(const Tensor& value, const std::string& device) {
@@ -151,6 +153,9 @@ std::shared_ptr<const Loaded> make_loaded(std::filesystem::path folder, Content 
       } else {
         to.instances = std::make_unique<Instances>();
       }
+    }
+    if (function.graphs.size() > kFewGraphs) {
+      function.index = std::make_shared<const GraphIndex>(function.graphs);
     }
   }
   return out;

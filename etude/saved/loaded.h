@@ -47,9 +47,12 @@ struct LoadedGraph {
   mutable std::atomic<bool> has_state = false;  // a cache of match.cc: all its state has a value
 };
 
+class GraphIndex;
+
 struct LoadedFunction {
   std::unique_ptr<etude::internal::FunctionCore> core;
   std::deque<LoadedGraph> graphs;
+  std::shared_ptr<const GraphIndex> index = {};  // null for few graphs
 };
 
 struct Loaded {

@@ -11,11 +11,10 @@
 #include "etude/core/call/builtin.h"
 #include "etude/core/context/ambient.h"
 #include "etude/ops.h"
+#include "etude/saved/graph_index.h"
 
 namespace etude::saved::internal {
 namespace {
-
-const Type* type_at_home(const Tensor& x) { return x.type()->on(Device()); }
 
 std::string_view rest_of(std::string_view path) {
   const std::size_t slash = path.find('/');
@@ -403,23 +402,32 @@ TraceRef trace_of_pure(const Loaded& program, const LoadedGraph& graph,
   });
 }
 
-Match find_graph(const Loaded& program, std::size_t index, const std::vector<CallLeaf>& leaves,
-                 HostValues hosts) {
-  const SavedFunction& function = program.content.functions[index];
-  const std::deque<LoadedGraph>& graphs = program.functions[index].graphs;
+Match find_graph(const Loaded& program, std::size_t index_of_function,
+                 const std::vector<CallLeaf>& leaves, HostValues hosts) {
+  const SavedFunction& function = program.content.functions[index_of_function];
+  const std::deque<LoadedGraph>& graphs = program.functions[index_of_function].graphs;
   ETUDE_REQUIRE_CODE(
       kFailedPrecondition, !graphs.empty(),
       "function '{}' was saved without a graph, since it had not been called. Call it "
       "once before it is saved, or give it a signature",
       function.name);
   const Matcher matcher(program, leaves, hosts);
+  const auto find = [&](bool is_symbolic, bool converts) {
+    std::optional<Match> found;
+    const auto fits = [&](const LoadedGraph& graph) {
+      if ((!graph.saved->graph) == is_symbolic) found = matcher.match(graph, converts);
+      return found.has_value();
+    };
+    const GraphIndex* const index = program.functions[index_of_function].index.get();
+    static_cast<void>(index != nullptr
+                          ? std::ranges::any_of(index->of_leaves(leaves, hosts, is_symbolic),
+                                                [&](uint32_t i) { return fits(graphs[i]); })
+                          : std::ranges::any_of(graphs, fits));
+    return found;
+  };
   for (const bool converts : {false, true}) {
     for (const bool is_symbolic : {false, true}) {
-      for (const LoadedGraph& graph : graphs) {
-        if ((!graph.saved->graph) != is_symbolic) continue;
-        std::optional<Match> found = matcher.match(graph, converts);
-        if (found) return std::move(*found);
-      }
+      if (std::optional<Match> found = find(is_symbolic, converts)) return std::move(*found);
     }
   }
   throw_no_graph(program, function, leaves);

@@ -12,6 +12,7 @@
 
 #include "etude/base/call_site.h"
 #include "etude/base/internal/inline_vector.h"
+#include "etude/core/device.h"
 #include "etude/parts/parts.h"
 #include "etude/saved/loaded.h"
 #include "etude/saved/saved.h"
@@ -26,6 +27,9 @@ struct CallLeaf {
   const Variable* variable = nullptr;
   const Described* host = nullptr;
 };
+
+// The type of the elements without their device, which graphs do not fix.
+inline const Type* type_at_home(const Tensor& x) { return x.type()->on(Device()); }
 
 // The leaves of arguments by name or by position, in the order of the parameters.
 // throws: kInvalidArgument for a name that is no parameter, and for a missing or superfluous one.

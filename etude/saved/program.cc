@@ -10,6 +10,7 @@
 #include "etude/saved/loaded.h"
 #include "etude/saved/match.h"
 #include "etude/saved/saved.h"
+#include "etude/variables/assignment_undo.h"
 
 namespace etude::saved {
 namespace {
@@ -146,6 +147,16 @@ std::string Program::to_string() const {
   }
   for (const SavedAsset& asset : content.assets) out += fmt::format("asset {}\n", asset.name);
   return out;
+}
+
+void internal::assign_all(const std::vector<Variable>& variables, const std::vector<Tensor>& values,
+                          CallSite where) {
+  etude::internal::AssignmentUndo undo;
+  for (std::size_t i = 0; i < variables.size(); ++i) {
+    undo.before(variables[i]);
+    variables[i].assign(Arg(values[i], where));
+  }
+  undo.keep();
 }
 
 }  // namespace etude::saved

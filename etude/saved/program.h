@@ -34,6 +34,9 @@ struct Loaded;
 struct Match;
 struct PlainCall;
 struct ProgramAccess;
+// Assigns all Variables, or none.
+void assign_all(const std::vector<Variable>& variables, const std::vector<Tensor>& values,
+                CallSite where);
 }  // namespace internal
 
 // One input or result of a function: "image", "float32[n,28,28,1]".
@@ -159,14 +162,15 @@ class Program {
 //   optim::Adam adam({.lr = 1e-3});
 //   saved::update(adam, weights, gradient(loss_of, weights));
 //
-// throws: the errors of optimizer.update(). No Variable is then changed.
+// throws: the errors of optimizer.update(). No Variable is then changed. If memory ends after the
+//   update, no Variable is changed either, but the optimiser has counted the step.
 template <class Optimizer>
 void update(Optimizer& optimizer, const std::vector<Variable>& variables,
             const std::vector<Tensor>& gradients, CallSite where = CallSite::here()) {
   std::vector<Tensor> values;
   for (const Variable& v : variables) values.push_back(v.read(where));
   optimizer.update(values, gradients, where);
-  for (std::size_t i = 0; i < variables.size(); ++i) variables[i].assign(Arg(values[i], where));
+  internal::assign_all(variables, values, where);
 }
 
 // threads: thread-safe.

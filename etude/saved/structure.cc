@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -11,6 +12,7 @@
 namespace etude::saved::internal {
 namespace {
 
+using etude::internal::JsonWriter;
 using nlohmann::json;
 using Kind = Form::Kind;
 
@@ -36,15 +38,15 @@ bool is_storable(const Described& value) {
          value_as<double>(value) || value_as<std::string>(value);
 }
 
-json host_json(const Described& value) {
-  if (const auto x = value_as<bool>(value)) return *x;
-  if (const auto x = value_as<int64_t>(value)) return *x;
-  if (const auto x = value_as<uint64_t>(value)) return *x;
-  if (const auto x = value_as<std::string>(value)) return *x;
+void write_host(JsonWriter& out, const Described& value) {
+  if (const auto x = value_as<bool>(value)) return out.value(*x);
+  if (const auto x = value_as<int64_t>(value)) return out.value(*x);
+  if (const auto x = value_as<uint64_t>(value)) return out.value(*x);
+  if (const auto x = value_as<std::string>(value)) return out.value(*x);
   const auto real = value_as<double>(value);
   ETUDE_CHECK(real, "a host value of type {} has no JSON", value.type_name());
   // JSON has neither infinities nor NaN, and its text of a float is not exact in all readers.
-  return json{{"float", fmt::format("{:a}", *real)}};
+  out.object([&] { out.member("float", fmt::format("{:a}", *real)); });
 }
 
 Described described_of(const json& value) {
@@ -142,37 +144,50 @@ class Rebuilder {
   std::size_t next_ = 0;
 };
 
-json write(const Form& form, const LeafJson& leaf, std::size_t& next) {
-  const auto named = [&] {
-    json out = json::array();
-    for (std::size_t i = 0; i < form.parts().size(); ++i) {
-      out.push_back(json::array({form.names()[i], write(*form.parts()[i], leaf, next)}));
+// The structure as an object with one member, whose key is the kind of the form.
+class FormWriter {
+ public:
+  FormWriter(JsonWriter& out, WriteLeaf leaf) : out_(out), leaf_(leaf) {}
+
+  void write(const Form& form) {
+    switch (form.kind()) {
+      case Kind::kLeaf:
+        return kind("leaf", [&] { leaf_(next_++); });
+      case Kind::kNothing:
+        return kind("nothing", [&] { out_.value(true); });
+      case Kind::kFields:
+        return kind("fields", [&] { named(form); });
+      case Kind::kMap:
+        return kind("map", [&] { named(form); });
+      case Kind::kList:
+        return kind("list", [&] { list(form); });
+      case Kind::kOptional:
+        return kind("optional", [&] { list(form); });
+      case Kind::kVariant:
+        return kind("variant", [&] { named(form); });
     }
-    return out;
-  };
-  const auto list = [&] {
-    json out = json::array();
-    for (const Form* part : form.parts()) out.push_back(write(*part, leaf, next));
-    return out;
-  };
-  switch (form.kind()) {
-    case Kind::kLeaf:
-      return json{{"leaf", leaf(next++)}};
-    case Kind::kNothing:
-      return json{{"nothing", true}};
-    case Kind::kFields:
-      return json{{"fields", named()}};
-    case Kind::kMap:
-      return json{{"map", named()}};
-    case Kind::kList:
-      return json{{"list", list()}};
-    case Kind::kOptional:
-      return json{{"optional", list()}};
-    case Kind::kVariant:
-      return json{{"variant", named()}};
   }
-  return {};
-}
+
+ private:
+  template <class F>
+  void kind(std::string_view key, const F& content) {
+    out_.object([&] { out_.member(key, content); });
+  }
+  void list(const Form& form) {
+    out_.list(form.parts(), [&](const Form* part) { write(*part); });
+  }
+  // Pairs of a name and a part.
+  void named(const Form& form) {
+    const std::string* name = form.names().data();
+    out_.list(form.parts(), [&](const Form* part) {
+      out_.pair([&] { out_.value(*name++); }, [&] { write(*part); });
+    });
+  }
+
+  JsonWriter& out_;
+  const WriteLeaf leaf_;
+  std::size_t next_ = 0;
+};
 
 class PartsOfJson {
  public:
@@ -225,9 +240,8 @@ std::optional<Parts> rebuilt(const Parts& parts, const MakeLeaf& leaf) {
   return Rebuilder(leaf).build(*parts.form());
 }
 
-json form_json(const Form& form, const LeafJson& leaf) {
-  std::size_t next = 0;
-  return write(form, leaf, next);
+void write_form(JsonWriter& out, const Form& form, WriteLeaf leaf) {
+  FormWriter(out, leaf).write(form);
 }
 
 Parts parts_of_json(const json& from, const LeafOfJson& leaf) {

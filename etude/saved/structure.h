@@ -11,6 +11,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "etude/base/internal/function_ref.h"
+#include "etude/files/json_writer.h"
 #include "etude/parts/parts.h"
 
 namespace etude::saved::internal {
@@ -19,9 +21,9 @@ namespace etude::saved::internal {
 Parts nothing();
 // A leaf of this kind without a tensor. `kind` is not kVariable or kHost.
 Parts empty_leaf(const FormLeaf& leaf);
-// Whether a file can hold the value, and its JSON.
+// Whether a file can hold the value.
 bool is_storable(const Described& value);
-nlohmann::json host_json(const Described& value);
+void write_host(etude::internal::JsonWriter& out, const Described& value);
 // throws: kDataLoss for any other JSON.
 Described described_of(const nlohmann::json& value);
 
@@ -35,9 +37,9 @@ void set_tensor(Parts& parts, std::size_t leaf, Tensor value);
 using MakeLeaf = std::function<std::optional<Parts>(std::size_t leaf)>;
 std::optional<Parts> rebuilt(const Parts& parts, const MakeLeaf& leaf);
 
-// The structure as JSON, with leaf(index) for each leaf.
-using LeafJson = std::function<nlohmann::json(std::size_t leaf)>;
-nlohmann::json form_json(const Form& form, const LeafJson& leaf);
+// Writes the structure. leaf(index) writes the value of each leaf.
+using WriteLeaf = etude::internal::FunctionRef<void(std::size_t leaf)>;
+void write_form(etude::internal::JsonWriter& out, const Form& form, WriteLeaf leaf);
 // The reverse. `leaf` makes the leaves, in order. throws: kDataLoss for JSON of another form;
 // kInvalidArgument for a name that is empty or repeated.
 using LeafOfJson = std::function<Parts(const nlohmann::json& leaf)>;

@@ -159,6 +159,9 @@ void write_content(const fs::path& folder, const Content& content, int64_t shard
   ETUDE_REQUIRE_CODE(kFailedPrecondition, !code && fs::is_directory(folder),
                      "folder '{}' cannot be made: {}", folder.string(),
                      code ? code.message() : "there is a file of that name");
+  if (is_new) {  // its name is durable before its content; nothing may fail after the content
+    etude::internal::sync_folder(folder.has_parent_path() ? folder.parent_path() : ".");
+  }
   const etude::internal::FolderLock lock(folder);
   Manifest manifest;
   write_tensors(folder, content, shard_bytes, manifest);
@@ -167,9 +170,6 @@ void write_content(const fs::path& folder, const Content& content, int64_t shard
   AtomicFile file(folder / kManifest);
   file.write(manifest_text(content, manifest));
   file.commit();
-  if (is_new) {  // its name is durable before the save returns
-    etude::internal::sync_folder(folder.has_parent_path() ? folder.parent_path() : ".");
-  }
   remove_others(folder, manifest);
 }
 

@@ -1,116 +1,189 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
 #include <fmt/format.h>
 
 #include "etude/base/check.h"
 #include "etude/files/crc32c.h"
-#include "etude/files/json_tree.h"
+#include "etude/files/json_writer.h"
 #include "etude/saved/manifest.h"
 #include "etude/saved/structure.h"
 
 namespace etude::saved::internal {
 namespace {
 
-using nlohmann::json;
+using etude::internal::JsonWriter;
 
-json json_of(const StoredFile& file) {
-  return {{"file", file.name}, {"bytes", file.bytes}, {"crc32c", fmt::format("{:08x}", file.crc)}};
-}
-
-json json_of(const std::vector<StoredFile>& files) {
-  json out = json::array();
-  for (const StoredFile& file : files) out.push_back(json_of(file));
-  return out;
-}
-
-json json_of(const SavedVariable& v) {
-  json shape = nullptr;
-  if (v.shape) shape = v.shape->to_vector();
-  return {{"paths", v.paths},
-          {"name", v.name},
-          {"trainable", v.is_trainable},
-          {"dtype", std::string(etude::name(v.dtype))},
-          {"shape", std::move(shape)},
-          {"device", v.device}};
-}
-
-json json_of(const FormLeaf& leaf) {
-  static constexpr const char* kKinds[] = {"tensor", "variable", "state", "new_state", "host"};
-  json out = {{"kind", kKinds[static_cast<std::size_t>(leaf.kind)]}};
-  if (leaf.is_marked) out["constant"] = true;
-  if (leaf.is_frozen) out["frozen"] = true;
-  return out;
-}
-
-json json_of(const SavedObject& object) {
-  json parts = form_json(*object.parts.form(), [&](std::size_t i) {
-    const FormLeaf& leaf = object.parts.leaf(i);
-    json out = json_of(leaf);
-    if (leaf.kind == LeafKind::kHost) {
-      out["value"] = host_json(object.parts.host(leaf.path));
-    } else {
-      out["value"] = object.values[i];
-    }
-    return out;
-  });
-  return {{"name", object.name}, {"parts", std::move(parts)}};
-}
-
-json json_of(const SavedResult& result) {
-  return form_json(*result.parts.form(), [&](std::size_t i) {
-    const FormLeaf& leaf = result.parts.leaf(i);
-    json out = json_of(leaf);
-    if (leaf.kind == LeafKind::kHost) {
-      out["value"] = host_json(result.parts.host(leaf.path));
-    } else {
-      out["present"] = result.is_present[i] != 0;
-    }
-    return out;
-  });
-}
-
-json json_of(const SavedGraph& graph) {
-  json tensors = json::array(), hosts = json::array(), arguments = json::array(),
-       uses = json::array();
-  for (const SavedTensor& x : graph.tensors) {
-    tensors.push_back(
-        {{"path", x.path}, {"state", x.state}, {"absent", x.is_absent}, {"changed", x.is_changed}});
+// The members of each object are sorted, as the reader expects them.
+class Writer {
+ public:
+  std::string text(const Content& content, const Manifest& manifest) {
+    out_.object([&] {
+      member("assets", [&] { assets(content, manifest); });
+      member("constants", [&] { out_.list(manifest.shard_of_constant); });
+      member("format", kFormat);
+      member("functions", content.functions);
+      member("graphs", [&] { write(manifest.graphs); });
+      member("objects", content.objects);
+      member("tensors", manifest.shards);
+      member("variables", [&] { variables(content, manifest); });
+    });
+    return out_.text();
   }
-  for (const SavedHost& host : graph.hosts) hosts.push_back(json::array({host.path, host.text}));
-  for (const SavedVariableArgument& v : graph.variable_arguments) {
-    arguments.push_back(json::array({v.path, v.same_as}));
-  }
-  for (const SavedUse& use : graph.uses) {
-    uses.push_back({{"variable", use.variable},
-                    {"argument", use.argument},
-                    {"read", use.is_read},
-                    {"written", use.is_written}});
-  }
-  return {{"training", graph.phase == Phase::kTraining},
-          {"special", graph.is_special},
-          {"made_for", graph.made_for},
-          {"tensors", std::move(tensors)},
-          {"hosts", std::move(hosts)},
-          {"variables", std::move(arguments)},
-          {"uses", std::move(uses)},
-          {"captures", graph.captures},
-          {"result", json_of(graph.result)}};
-}
 
-json json_of(const SavedFunction& function) {
-  json graphs = json::array();
-  for (const SavedGraph& graph : function.graphs) graphs.push_back(json_of(graph));
-  json exported = nullptr;
-  if (function.exported) {
-    exported = {{"inputs", function.exported->inputs},
-                {"paths", function.exported->input_paths},
-                {"outputs", function.exported->outputs}};
+ private:
+  template <class X>
+  void member(std::string_view key, const X& x) {
+    out_.member(key, x);
   }
-  return {{"name", function.name},
-          {"display", function.display},
-          {"arguments", function.arguments},
-          {"exported", std::move(exported)},
-          {"graphs", std::move(graphs)}};
-}
+  // A list of records.
+  template <class T>
+  void member(std::string_view key, const std::vector<T>& records) {
+    out_.member(key, [&] { out_.list(records, [&](const T& each) { write(each); }); });
+  }
+  void texts(std::string_view key, const std::vector<std::string>& all) {
+    out_.member(key, [&] { out_.list(all); });
+  }
+
+  void write_file(const StoredFile& file) {
+    member("bytes", file.bytes);
+    member("crc32c", fmt::format("{:08x}", file.crc));
+    member("file", file.name);
+  }
+  void write(const StoredFile& file) {
+    out_.object([&] { write_file(file); });
+  }
+
+  void assets(const Content& content, const Manifest& manifest) {
+    const StoredFile* file = manifest.assets.data();
+    out_.list(content.assets, [&](const SavedAsset& asset) {
+      out_.object([&] {
+        write_file(*file++);
+        member("name", asset.name);
+      });
+    });
+  }
+
+  void variables(const Content& content, const Manifest& manifest) {
+    const std::size_t* shard = manifest.shard_of_variable.data();
+    out_.list(content.variables, [&](const SavedVariable& v) {
+      out_.object([&] {
+        member("device", v.device);
+        member("dtype", etude::name(v.dtype));
+        member("name", v.name);
+        texts("paths", v.paths);
+        or_null("shape", v.shape.has_value(), [&] { out_.list(*v.shape); });
+        or_null("shard", v.value.has_value(), [&] { out_.value(*shard); });
+        member("trainable", v.is_trainable);
+      });
+      ++shard;
+    });
+  }
+
+  template <class F>
+  void or_null(std::string_view key, bool is_there, const F& write) {
+    out_.member(key, [&] { is_there ? write() : out_.value(nullptr); });
+  }
+
+  // `value`: the last members.
+  template <class F>
+  void leaf(const FormLeaf& leaf, const F& value) {
+    static constexpr const char* kKinds[] = {"tensor", "variable", "state", "new_state", "host"};
+    out_.object([&] {
+      if (leaf.is_marked) member("constant", true);
+      if (leaf.is_frozen) member("frozen", true);
+      member("kind", kKinds[static_cast<std::size_t>(leaf.kind)]);
+      value();
+    });
+  }
+  void host(const Parts& parts, const FormLeaf& leaf) {
+    out_.member("value", [&] { write_host(out_, parts.host(leaf.path)); });
+  }
+
+  void write(const SavedObject& object) {
+    out_.object([&] {
+      member("name", object.name);
+      out_.member("parts", [&] {
+        write_form(out_, *object.parts.form(), [&](std::size_t i) {
+          const FormLeaf& facts = object.parts.leaf(i);
+          leaf(facts, [&] {
+            facts.kind == LeafKind::kHost ? host(object.parts, facts)
+                                          : member("value", object.values[i]);
+          });
+        });
+      });
+    });
+  }
+
+  void write(const SavedResult& result) {
+    write_form(out_, *result.parts.form(), [&](std::size_t i) {
+      const FormLeaf& facts = result.parts.leaf(i);
+      leaf(facts, [&] {
+        facts.kind == LeafKind::kHost ? host(result.parts, facts)
+                                      : member("present", result.is_present[i] != 0);
+      });
+    });
+  }
+
+  void write(const SavedTensor& x) {
+    out_.object([&] {
+      member("absent", x.is_absent);
+      member("changed", x.is_changed);
+      member("path", x.path);
+      member("state", x.state);
+    });
+  }
+  void write(const SavedUse& use) {
+    out_.object([&] {
+      member("argument", use.argument);
+      member("read", use.is_read);
+      member("variable", use.variable);
+      member("written", use.is_written);
+    });
+  }
+  // A pair of a path and a value.
+  template <class X>
+  void pair(const std::string& path, const X& x) {
+    out_.pair([&] { out_.value(path); }, [&] { out_.value(x); });
+  }
+  void write(const SavedHost& host) { pair(host.path, host.text); }
+  void write(const SavedVariableArgument& v) { pair(v.path, v.same_as); }
+
+  void write(const SavedGraph& graph) {
+    out_.object([&] {
+      out_.member("captures", [&] { out_.list(graph.captures); });
+      member("hosts", graph.hosts);
+      member("made_for", graph.made_for);
+      out_.member("result", [&] { write(graph.result); });
+      member("special", graph.is_special);
+      member("tensors", graph.tensors);
+      member("training", graph.phase == Phase::kTraining);
+      member("uses", graph.uses);
+      member("variables", graph.variable_arguments);
+    });
+  }
+
+  void write(const SavedFunction& function) {
+    out_.object([&] {
+      texts("arguments", function.arguments);
+      member("display", function.display);
+      or_null("exported", function.exported.has_value(), [&] {
+        out_.object([&] {
+          texts("inputs", function.exported->inputs);
+          texts("outputs", function.exported->outputs);
+          texts("paths", function.exported->input_paths);
+        });
+      });
+      member("graphs", function.graphs);
+      member("name", function.name);
+    });
+  }
+
+  JsonWriter out_;
+};
 
 }  // namespace
 
@@ -127,34 +200,10 @@ std::string graph_key(const std::string& function, std::size_t graph) {
 }
 
 std::string manifest_text(const Content& content, const Manifest& manifest) {
-  json variables = json::array(), objects = json::array(), functions = json::array(),
-       assets = json::array(), constants = json::array();
-  for (std::size_t i = 0; i < content.variables.size(); ++i) {
-    json made = json_of(content.variables[i]);
-    const bool has_value = content.variables[i].value.has_value();
-    made["shard"] = has_value ? json(manifest.shard_of_variable[i]) : json(nullptr);
-    variables.push_back(std::move(made));
-  }
-  for (const std::size_t shard : manifest.shard_of_constant) constants.push_back(shard);
-  for (const SavedObject& object : content.objects) objects.push_back(json_of(object));
-  for (const SavedFunction& each : content.functions) functions.push_back(json_of(each));
-  for (std::size_t i = 0; i < content.assets.size(); ++i) {
-    json made = json_of(manifest.assets[i]);
-    made["name"] = content.assets[i].name;
-    assets.push_back(std::move(made));
-  }
-  json body = {{"format", kFormat},
-               {"graphs", json_of(manifest.graphs)},
-               {"tensors", json_of(manifest.shards)},
-               {"variables", std::move(variables)},
-               {"constants", std::move(constants)},
-               {"objects", std::move(objects)},
-               {"functions", std::move(functions)},
-               {"assets", std::move(assets)}};
   std::string text;
   try {
-    text = etude::internal::JsonTree<json>(std::move(body)).root().dump();
-  } catch (const json::exception&) {
+    text = Writer().text(content, manifest);
+  } catch (const nlohmann::json::exception&) {
     ETUDE_THROW(kInvalidArgument, "a name of a function, an argument or an object is not UTF-8");
   }
   return fmt::format("{{\"crc32c\":\"{:08x}\",\"saved\":{}}}\n", etude::internal::crc32c(0, text),

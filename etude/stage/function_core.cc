@@ -30,6 +30,7 @@
 #include "etude/stage/placed_run.h"
 #include "etude/stage/retrace.h"
 #include "etude/stage/trace.h"
+#include "etude/variables/assignment_undo.h"
 
 namespace etude {
 namespace internal {
@@ -544,9 +545,14 @@ Values FunctionCore::run_locked(const Trace& trace, const Arguments& call,
     if (device && is_changing(trace)) wait_for_run(*trace.graph, *device, {out.data(), out.size()});
     std::size_t next = trace.outputs;
     values.clear();  // so that new values may take their memory
+    if (next == out.size()) return out;
+    AssignmentUndo undo;
     for (std::size_t i = 0; i < reached.size(); ++i) {
-      if (trace.variables[i].is_written) reached[i].variable->assign(Arg(out[next++], where));
+      if (!trace.variables[i].is_written) continue;
+      undo.before(*reached[i].variable);
+      reached[i].variable->assign(Arg(out[next++], where));
     }
+    undo.keep();
     return out;
   });
 }

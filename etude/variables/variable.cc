@@ -485,33 +485,13 @@ Tensor assign_now(const Variable& variable, const Tensor& x) {
   return c.value;
 }
 
-namespace {
-
-// The members of a cell that an assignment sets.
-struct SavedContent {
-  Tensor value;
-  std::function<Tensor()> initialiser;
-  std::optional<DType> dtype;
-  std::optional<Shape> shape;
-
-  void exchange_with(VariableCell& c) noexcept {
-    const std::lock_guard lock(c.mutex);
-    std::swap(value, c.value);
-    initialiser.swap(c.initialiser);
-    std::swap(dtype, c.dtype);
-    std::swap(shape, c.shape);
-  }
-};
-
-}  // namespace
-
 std::function<void()> prepare_saved(const Variable& variable, const Tensor& value) {
   if (const Tensor* replayed = VariableReplay::find_assigned(variable)) {
     notify_assignment(variable, *replayed);
     return [] {};
   }
   VariableCell& c = VariableAccess::cell(variable);
-  SavedContent saved;
+  CellContent saved;
   Device device;
   {
     const std::lock_guard lock(c.mutex);

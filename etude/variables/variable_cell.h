@@ -121,4 +121,24 @@ struct VariableCell : std::enable_shared_from_this<VariableCell> {
   void initialise();
 };
 
+// The members of a cell that an assignment sets.
+struct CellContent {
+  Tensor value;
+  std::function<Tensor()> initialiser;
+  std::optional<DType> dtype;
+  std::optional<Shape> shape;
+
+  // The lock of the cell is held.
+  static CellContent of(const VariableCell& c) {
+    return {c.value, c.initialiser, c.dtype, c.shape};
+  }
+  void exchange_with(VariableCell& c) noexcept {
+    const std::lock_guard lock(c.mutex);
+    std::swap(value, c.value);
+    initialiser.swap(c.initialiser);
+    std::swap(dtype, c.dtype);
+    std::swap(shape, c.shape);
+  }
+};
+
 }  // namespace etude::internal

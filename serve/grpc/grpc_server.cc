@@ -5,6 +5,7 @@
 #include <fstream>
 #include <iterator>
 #include <limits>
+#include <new>
 #include <string_view>
 #include <utility>
 #include <variant>
@@ -51,11 +52,15 @@ grpc::StatusCode code_of(ErrorCode code) {
 }
 
 // A text of an error may hold bytes of the request; gRPC sends UTF-8.
-grpc::Status status_of(const Error& error) {
-  std::string text = error.text();
-  std::ranges::replace_if(
-      text, [](char c) { return static_cast<unsigned char>(c) >= 0x80; }, '?');
-  return {code_of(error.code()), text};
+grpc::Status status_of(const Error& error) noexcept {
+  try {
+    std::string text = error.text();
+    std::ranges::replace_if(
+        text, [](char c) { return static_cast<unsigned char>(c) >= 0x80; }, '?');
+    return {code_of(error.code()), text};
+  } catch (const std::bad_alloc&) {
+    return {grpc::StatusCode::RESOURCE_EXHAUSTED, "no memory"};  // short, so that it takes none
+  }
 }
 
 // A call that waits for the model. gRPC deletes it by OnDone().
@@ -160,14 +165,11 @@ class Calls final : public rpc::GRPCInferenceService::CallbackService {
     try {
       const auto done = [this, call, request, response](std::variant<InferResult, Error> outcome) {
         grpc::Status status = grpc::Status::OK;
-        if (const auto* error = std::get_if<Error>(&outcome)) {
-          status = status_of(*error);
-        } else {
-          try {
-            write_infer(*request, std::get<InferResult>(outcome), *response);
-          } catch (const std::exception& caught) {
-            status = status_of(error_of(caught));
-          }
+        try {
+          if (const auto* error = std::get_if<Error>(&outcome)) throw *error;
+          write_infer(*request, std::get<InferResult>(outcome), *response);
+        } catch (const std::exception& caught) {
+          status = status_of(error_of(caught));
         }
         count(status);
         call->Finish(status);
@@ -219,11 +221,14 @@ class Calls final : public rpc::GRPCInferenceService::CallbackService {
     return finish(context, status);
   }
 
-  void count(const grpc::Status& status) {
-    service_.metrics()
-        .counter("etude_serve_grpc_responses_total", "Answers of gRPC by their status code.",
-                 {{"code", std::to_string(status.error_code())}})
-        .add();
+  void count(const grpc::Status& status) noexcept {
+    try {
+      service_.metrics()
+          .counter("etude_serve_grpc_responses_total", "Answers of gRPC by their status code.",
+                   {{"code", std::to_string(status.error_code())}})
+          .add();
+    } catch (const std::bad_alloc&) {  // one answer is not counted
+    }
   }
 
   serve::Service& service_;

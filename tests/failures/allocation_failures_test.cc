@@ -42,7 +42,7 @@ class Trial {
     std::string seen, failure;
     bool has_come = false;
     {
-      FailureScope scope(What::kAllocation, n, how_often);
+      FailureScope scope(job_.fails, n, how_often);
       try {
         seen = run.go();
         scope.end();
@@ -104,7 +104,7 @@ void fail_everywhere(const Job& job, long most) {
   long all = 0;
   std::string right;
   {
-    FailureScope counting(What::kAllocation, 0);
+    FailureScope counting(job.fails, 0);
     right = clean.go();
     all = counting.count();
   }

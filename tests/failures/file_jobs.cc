@@ -286,6 +286,19 @@ void put_idx(const std::string& path) {
   put(path, std::string_view("\0\0\x08\2\0\0\0\2\0\0\0\2\1\2\3\4", 16));
 }
 
+// The same, by gzip.
+void put_gzipped_idx(const std::string& path) {
+  put(path, std::string_view(
+                "\037\213\010\000\000\000\000\000\002\003\143\140\340\140\142\140\140\000\143\106"
+                "\046\146\026\000\037\277\360\174\020\000\000\000",
+                32));
+}
+
+std::string idx(const std::string& path) {
+  const data::IdxArray array = data::read_idx(path);
+  return std::string(array.bytes.begin(), array.bytes.end());
+}
+
 std::vector<Job> saving_jobs() {
   return {
       writer(
@@ -304,6 +317,9 @@ std::vector<Job> saving_jobs() {
       writer(
           "save: npz", [](const std::string& p) { put(p, "old"); },
           [](const std::string& p) { io::save_npz(p, tensors()); }),
+      writer(
+          "save: npz, compressed", [](const std::string& p) { put(p, "old"); },
+          [](const std::string& p) { io::save_npz(p, tensors(), {.compress = true}); }),
       writer(
           "save: PNG", [](const std::string& p) { put(p, "old"); },
           [](const std::string& p) {
@@ -341,6 +357,10 @@ std::vector<Job> reading_jobs() {
           "load: npz", [](const std::string& p) { io::save_npz(p, tensors()); },
           [](const std::string& p) { return values_of(io::load_npz(p)); }),
       reader(
+          "load: npz, compressed",
+          [](const std::string& p) { io::save_npz(p, tensors(), {.compress = true}); },
+          [](const std::string& p) { return values_of(io::load_npz(p)); }),
+      reader(
           "load: PNG",
           [](const std::string& p) {
             io::write_png(p, ones({4, 4, 3}, {.dtype = kUInt8}));
@@ -348,11 +368,8 @@ std::vector<Job> reading_jobs() {
           [](const std::string& p) { return bits(io::read_png(p)); }),
       reader(
           "load: CSV", [](const std::string& p) { put(p, "a,b\n1,2.5\n,3\n4,5\n"); }, csv),
-      reader("load: IDX", put_idx,
-             [](const std::string& p) {
-               const data::IdxArray array = data::read_idx(p);
-               return std::string(array.bytes.begin(), array.bytes.end());
-             }),
+      reader("load: IDX", put_idx, idx),
+      reader("load: IDX, gzip", put_gzipped_idx, idx),
       reader(
           "load: lines", [](const std::string& p) { put(p, "one\ntwo\nthree\n"); },
           [](const std::string& p) {
@@ -369,13 +386,17 @@ std::vector<Job> reading_jobs() {
 
 }  // namespace file_parts
 
-std::vector<Job> saving_jobs() { return file_parts::saving_jobs(); }
+std::vector<Job> saving_jobs() {
+  std::vector<Job> out = file_parts::saving_jobs();
+  for (Job& job : saving_program_jobs()) out.push_back(std::move(job));
+  return out;
+}
 std::vector<Job> reading_jobs() { return file_parts::reading_jobs(); }
 
 std::vector<Job> all_jobs() {
   std::vector<Job> out;
   for (auto jobs : {eager_jobs, staged_jobs, lazy_jobs, derivative_jobs, training_jobs, update_jobs,
-                    saving_jobs, reading_jobs}) {
+                    saving_jobs, reading_jobs, saved_jobs, serve_jobs}) {
     for (Job& job : jobs()) out.push_back(std::move(job));
   }
   return out;

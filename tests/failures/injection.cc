@@ -44,11 +44,22 @@ struct Counter {
 };
 
 [[gnu::tls_model("initial-exec")]] thread_local constinit Counter allocations{};
+constinit Counter all_allocations{};
 constinit Counter threads{};
 constinit Counter file_changes{};
 
 Counter& counter_of(What what) noexcept {
-  return what == What::kAllocation ? allocations : what == What::kThread ? threads : file_changes;
+  switch (what) {
+    case What::kAllocation:
+      return allocations;
+    case What::kAllocationAnywhere:
+      return all_allocations;
+    case What::kThread:
+      return threads;
+    case What::kFileChange:
+      break;
+  }
+  return file_changes;
 }
 
 char work[512];
@@ -75,12 +86,13 @@ bool FailureScope::has_failed() noexcept {
 long FailureScope::count() noexcept { return counter_of(what_).count; }
 
 Quiet::Quiet() noexcept
-    : was_on_{allocations.is_on.exchange(false), threads.is_on.exchange(false),
-              file_changes.is_on.exchange(false)} {}
+    : was_on_{allocations.is_on.exchange(false), all_allocations.is_on.exchange(false),
+              threads.is_on.exchange(false), file_changes.is_on.exchange(false)} {}
 Quiet::~Quiet() {
   allocations.is_on = was_on_[0];
-  threads.is_on = was_on_[1];
-  file_changes.is_on = was_on_[2];
+  all_allocations.is_on = was_on_[1];
+  threads.is_on = was_on_[2];
+  file_changes.is_on = was_on_[3];
 }
 
 void describe_work(const std::string& text, unsigned seconds) noexcept {
@@ -99,7 +111,8 @@ long places_per_job(long by_default) {
 namespace {
 
 bool allocation_fails() noexcept {
-  if (!etude::failures::allocations.fails_now()) return false;
+  const bool fails = etude::failures::allocations.fails_now();
+  if (!etude::failures::all_allocations.fails_now() && !fails) return false;
   errno = ENOMEM;
   return true;
 }

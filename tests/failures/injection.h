@@ -15,8 +15,9 @@ inline constexpr bool kFailsThreads =
     !internal::kHasAddressSanitizer && !internal::kHasThreadSanitizer;
 
 enum class What {
-  kAllocation,  // of the calling thread: operator new, malloc and its relatives
-  kThread,      // pthread_create, of all threads: EAGAIN
+  kAllocation,          // of the calling thread: operator new, malloc and its relatives
+  kAllocationAnywhere,  // of all threads
+  kThread,              // pthread_create, of all threads: EAGAIN
   kFileChange,  // write, fsync, close of a written file, rename, mkdir, of all threads: ENOSPC
 };
 
@@ -51,7 +52,7 @@ class Quiet {
   ~Quiet();
 
  private:
-  bool was_on_[3];
+  bool was_on_[4];
 };
 template <class F>
 auto quietly(const F& f) {

@@ -31,6 +31,7 @@ struct Job {
   std::function<std::vector<std::string>()> between = nullptr;
   bool starts_anew = false;   // the next try is a fresh start
   bool loses_values = false;  // a look at the state may throw, since lazy calls had no memory
+  What fails = What::kAllocation;
 };
 
 std::vector<Job> eager_jobs();
@@ -39,6 +40,9 @@ std::vector<Job> lazy_jobs();
 std::vector<Job> derivative_jobs();
 std::vector<Job> training_jobs();
 std::vector<Job> update_jobs();
+std::vector<Job> saved_jobs();
+std::vector<Job> saving_program_jobs();
+std::vector<Job> serve_jobs();  // none without etude-serve
 std::vector<Job> saving_jobs();
 std::vector<Job> reading_jobs();
 std::vector<Job> all_jobs();
@@ -63,6 +67,12 @@ inline Tensor counted(const Shape& shape, DType dtype = kFloat32) {
 template <class F>
 Job plain_job(std::string name, F f) {
   return {std::move(name), [f] { return Run{[f] { return std::string(f()); }}; }};
+}
+
+// The same job; the allocations of all threads fail.
+inline Job anywhere(Job job) {
+  job.fails = What::kAllocationAnywhere;
+  return job;
 }
 
 }  // namespace etude::failures

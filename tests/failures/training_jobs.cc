@@ -211,6 +211,7 @@ std::vector<Job> training_jobs() {
       plain_job("metrics", measured),
       plain_job("loader", [] { return loaded(0); }),
       plain_job("loader: prefetching", [] { return loaded(2); }),
+      anywhere(plain_job("loader: prefetching, any thread", [] { return loaded(2); })),
       plain_job("pipeline", pipeline),
       walk_job("pipeline: position", [](auto& walk) { return *walk.next(); }),
       walk_job("pipeline: seek on",

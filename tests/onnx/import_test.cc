@@ -335,6 +335,110 @@ TEST_F(OnnxImport, LoopsWithoutEndHaveABudget) {
                {"node 'the_loop' (Loop): it is a loop with no limit, but at most 100 steps"});
 }
 
+// Products of sizes and attributes that do not fit in 64 bits.
+TEST_F(OnnxImport, ExtremeAttributesAreRefused) {
+  using Numbers = std::vector<int64_t>;
+  constexpr int64_t kLarge = (int64_t{1} << 31) - 1, kLong = int64_t{1} << 47;
+  GraphModel graph = one_node(
+      "MaxUnpool", {port("x", {{1}, {1}, {kLong}}), port("i", {{1}, {1}, {kLong}}, kInt64)},
+      {{"kernel_shape", Numbers{2}}, {"strides", Numbers{kLarge}}});
+  expect_error([&] { onnx::load(write(graph)); }, ErrorCode::kInvalidArgument,
+               {"node 'the_node' (MaxUnpool): the sizes and attributes of this call are too "
+                "large: ",
+                "does not fit in 64 bits"});
+  graph = one_node("Col2Im", {port("x", {{1}, {1}, {int64_t{1} << 40}})},
+                   {{"dilations", Numbers{kLarge, 1, 1}}});
+  graph.nodes[0].inputs = {"x", "image", "block"};
+  graph.constants = {{"image", Tensor(Numbers{1, 1 << 10, 1 << 30})},
+                     {"block", Tensor(Numbers{1, 1, 1})}};
+  expect_error([&] { onnx::load(write(graph)); }, ErrorCode::kInvalidArgument,
+               {"node 'the_node' (Col2Im): the sizes and attributes of this call are too large: "});
+  graph = one_node("Resize", {port("x", {{1}, {1 << 20}})},
+                   {{"keep_aspect_ratio_policy", std::string("not_smaller")}});
+  graph.nodes[0].inputs = {"x", "", "", "sizes"};
+  graph.constants = {{"sizes", Tensor(Numbers{int64_t{1} << 62, 1})}};
+  expect_error([&] { onnx::load(write(graph, 18)); }, ErrorCode::kInvalidArgument,
+               {"node 'the_node' (Resize): the scale of axis 1 is 4.6"});
+  graph = one_node("Attention", {port("q", {{1}, {2}, {3}, {4}}), port("k", {{1}, {2}, {3}, {4}}),
+                                 port("v", {{1}, {2}, {3}, {4}}), port("mask", {})});
+  expect_error([&] { onnx::load(write(graph, 23)); }, ErrorCode::kInvalidArgument,
+               {"node 'the_node' (Attention): the mask is a single number"});
+}
+
+// A loop of 1000 steps, whose body has nodes that no result needs.
+GraphModel loop_with_unneeded_nodes(std::size_t count) {
+  auto body = std::make_shared<GraphModel>();
+  body->name = "body";
+  body->inputs = {{"i", kInt64, {}}, {"go_on", kBool, {}}, {"state", kFloat32, {}}};
+  body->outputs = {{"go_on", kBool, {}}, {"state", kFloat32, {}}};
+  body->nodes.assign(count, {"", "", "", {}, {"u"}, {}});
+  GraphModel out;
+  out.outputs = {{"z", kFloat32, {}}};
+  out.constants = {{"limit", Tensor(std::vector<int64_t>{1000}, Shape{})},
+                   {"yes", Tensor(true)},
+                   {"x", Tensor(1.0F)}};
+  out.nodes = {{"Loop", "the_loop", "", {"limit", "yes", "x"}, {"z"}, {{"body", body}}}};
+  return out;
+}
+
+TEST_F(OnnxImport, WorkFollowsFromTheSizeOfTheFile) {
+  const ReadLimits before = set_read_limits({.free_items = 20'000, .items_per_byte = 1});
+  EXPECT_NO_THROW(onnx::load(write(loop_with_unneeded_nodes(1))));
+  expect_error([&] { onnx::load(write(loop_with_unneeded_nodes(1000))); },
+               ErrorCode::kResourceExhausted,
+               {"node 'the_loop' (Loop): ",
+                "graph 'body': it runs too often while the model is "
+                "loaded, as in a loop without end"});
+  // A node with many inputs takes longer than one with few.
+  GraphModel graph = loop_with_unneeded_nodes(0);
+  auto& body = *std::get<std::shared_ptr<GraphModel>>(graph.nodes[0].attributes[0].value);
+  body.outputs[1].name = "next";
+  body.nodes = {{"Sum", "sum", "", {"state"}, {"next"}, {}}};
+  EXPECT_NO_THROW(onnx::load(write(graph)));
+  body.nodes[0].inputs.assign(1000, "state");
+  expect_error([&] { onnx::load(write(graph)); }, ErrorCode::kResourceExhausted,
+               {"node 'sum' (Sum): it runs too often"});
+  set_read_limits(before);
+}
+
+// Each open size has graphs of its own, for the size 1. All of them share a budget.
+TEST_F(OnnxImport, OpenSizesHaveABudget) {
+  const auto open = [&](std::size_t count) {
+    GraphModel out = one_node("Sum", {port("x", {{2}})});
+    out.nodes[0].inputs = {"v19"};
+    for (int i = 0; i < 20; ++i) {
+      const std::string before = i == 0 ? "x" : "v" + std::to_string(i - 1);
+      const onnx::internal::Node node{"Sum", "", "", {before}, {"v" + std::to_string(i)}, {}};
+      out.nodes.insert(out.nodes.end() - 1, node);
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::string number = std::to_string(i);
+      out.inputs.push_back(port("i" + number, {{0, "n" + number}}));
+    }
+    return write(out);
+  };
+  expect_error([&] { onnx::load(open(257)); }, ErrorCode::kUnimplemented,
+               {"model.onnx: the inputs have more than 256 open sizes. Fix some of them: "
+                "LoadOptions::sizes = {{\"n256\", 8}}"});
+  EXPECT_NO_THROW(onnx::load(open(20)));
+  const ReadLimits before = set_read_limits({.free_items = 200, .items_per_byte = 1});
+  expect_error([&] { onnx::load(open(50)); }, ErrorCode::kResourceExhausted,
+               {"it runs too often while the model is loaded"});
+  set_read_limits(before);
+}
+
+// Each of these names needs a number. A search for each number from 2 on would take minutes.
+TEST_F(OnnxImport, EqualNamesOfResultsGetNumbers) {
+  GraphModel graph = one_node("Relu", {port("x", {{2}})});
+  graph.outputs.assign(3, graph.outputs[0]);
+  const saved::Program program = onnx::load(write(graph));
+  std::string names;
+  for (const saved::Port& output : program.function("predict").signatures()[0].outputs) {
+    names += output.name + " ";
+  }
+  EXPECT_EQ(names, "z z_2 z_3 ");
+}
+
 // The first bytes of a model, and models with changed bytes, are errors or models.
 TEST_F(OnnxImport, DamagedFilesAreErrors) {
   const Mlp mlp;

@@ -132,12 +132,16 @@ void leave_parent() {
 
 // Ends this process with the other one, whatever LLVM does meanwhile.
 void watch_other_end() {
-  std::thread([] {
-    pollfd entry{0, POLLRDHUP, 0};
-    while (::poll(&entry, 1, -1) <= 0) {
-    }
-    _exit(0);
-  }).detach();
+  try {
+    std::thread([] {
+      pollfd entry{0, POLLRDHUP, 0};
+      while (::poll(&entry, 1, -1) <= 0) {
+      }
+      _exit(0);
+    }).detach();
+  } catch (const std::exception&) {
+    _exit(1);  // without a thread this process could outlive the other one
+  }
 }
 
 [[noreturn]] void run(std::chrono::milliseconds idle) {

@@ -114,7 +114,7 @@ std::string Registry::explain_unknown(std::string_view name) const {
   std::vector<std::string> full;
   for (const Op* op : ops()) full.push_back(op->full_name());
   const std::vector<std::string_view> names(full.begin(), full.end());
-  return fmt::format("no op is called '{}'. Nearest: {}. `etude ops list` shows all", name,
+  return fmt::format("no op is called '{:.100}'. Nearest: {}. `etude ops list` shows all", name,
                      fmt::join(internal::nearest_names(name, names, false), ", "));
 }
 

@@ -3,8 +3,8 @@
 
 #include <condition_variable>
 #include <cstddef>
-#include <deque>
 #include <exception>
+#include <list>
 #include <mutex>
 #include <thread>
 
@@ -41,27 +41,33 @@ struct PrefetchQueue::State {
         changed.wait(lock, [this] { return stopping || ready.size() < capacity; });
         if (stopping) return;
       }
-      Slot slot = make();
-      failed = slot.error != nullptr;
+      std::list<Slot> made = make();
+      failed = made.front().error != nullptr;
       const std::lock_guard lock(mutex);
-      ready.push_back(std::move(slot));
+      ready.splice(ready.end(), made);
       changed.notify_all();
     }
   }
 
-  Slot make() {
+  // One slot. A value that was produced is not lost, and an error is kept, without further memory.
+  std::list<Slot> make() noexcept {
+    std::list<Slot> made;
     try {
-      return {produce(), nullptr};
+      made.emplace_back();
+      made.front().value = produce();
     } catch (...) {
-      return {nullptr, std::current_exception()};
+      made.swap(last);
+      made.front() = {nullptr, std::current_exception()};
     }
+    return made;
   }
 
   std::function<Value()> produce;
   std::size_t capacity;
   std::mutex mutex;
   std::condition_variable changed;
-  std::deque<Slot> ready;
+  std::list<Slot> ready;
+  std::list<Slot> last = std::list<Slot>(1);  // for the error, after which no value is produced
   bool stopping = false;
   std::thread thread;  // without one, take() produces
 };
@@ -80,7 +86,9 @@ PrefetchQueue::~PrefetchQueue() {
 
 PrefetchQueue::Value PrefetchQueue::take() {
   std::unique_lock lock(state_->mutex);
-  if (!state_->thread.joinable() && state_->ready.empty()) state_->ready.push_back(state_->make());
+  if (!state_->thread.joinable() && state_->ready.empty()) {
+    state_->ready.splice(state_->ready.end(), state_->make());
+  }
   state_->changed.wait(lock, [this] { return !state_->ready.empty(); });
   if (state_->ready.front().error != nullptr) {
     std::rethrow_exception(state_->ready.front().error);  // stays: every later call throws it again

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Starts threads. The library starts its own threads only here. oneTBB starts the workers of
-// parallel loops (parallel.h); this file only counts how many workers the process can have.
+// Starts threads. The library and the server start their own threads only here. oneTBB starts the
+// workers of parallel loops (parallel.h); this file only counts how many workers the process can
+// have.
 #pragma once
 
 #include <functional>
@@ -8,7 +9,10 @@
 #include <thread>
 #include <vector>
 
-namespace etude::internal {
+#include "etude/version.h"
+
+namespace ETUDE_API etude {  // the server is a program of its own
+namespace internal {
 
 // Starts a thread that runs `f`. The thread may use all processors of the process, even if the
 // calling thread may not.
@@ -23,4 +27,5 @@ int startable_threads(int wanted);
 // Binds the calling thread to these processors. If the system refuses, nothing changes.
 void run_on(const std::vector<int>& cpus) noexcept;
 
-}  // namespace etude::internal
+}  // namespace internal
+}  // namespace etude

@@ -3,12 +3,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ranges>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <variant>
 #include <vector>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "etude/core/op/exact_text.h"
+#include "etude/files/json_writer.h"
 #include "etude/graph/text/constant_text.h"
 #include "etude/graph/text/names.h"
 
@@ -16,7 +21,7 @@ namespace etude {
 namespace {
 
 using internal::GraphList;
-using Json = nlohmann::ordered_json;
+using internal::JsonWriter;
 
 // ---- Graphviz
 
@@ -143,94 +148,121 @@ class DotGraph {
 
 // ---- JSON
 
-struct AttrToJson {
-  const GraphList& graphs;
-  const AttrValue& value;
+// Items of a graph, one line each.
+class Items {
+ public:
+  explicit Items(const GraphList& graphs) : graphs_(graphs) {}
 
-  Json operator()(std::monostate) const { return nullptr; }
-  Json operator()(bool v) const { return v; }
-  Json operator()(int64_t v) const { return v; }
-  Json operator()(double v) const {
-    return std::isfinite(v) ? Json(v) : Json(internal::exact_text(v));
+  void node(JsonWriter& out, const Graph& graph, std::size_t i) const {
+    const Graph::Node node = graph.node(i);
+    out.object([&] {
+      out.member("op", internal::op_text(node.op));
+      out.member("operands", [&] { out.list(node.operands, Number{out}); });
+      out.member("attributes", [&] { out.object([&] { attributes(out, node); }); });
+      out.member("results", [&] {
+        const auto end = static_cast<GraphValue>(node.first_result + node.results);
+        out.list(std::views::iota(node.first_result, end),
+                 [&](GraphValue v) { out.object([&] { value(out, graph, v); }); });
+      });
+      if (node.where.known()) {
+        out.member("file", node.where.file);
+        out.member("line", node.where.line);
+      }
+    });
   }
-  Json operator()(const std::string& v) const { return v; }
-  Json operator()(const std::vector<int64_t>& v) const { return v; }
-  Json operator()(const std::vector<double>& v) const {
-    Json out = Json::array();
-    for (const double item : v) out.push_back((*this)(item));
-    return out;
+  // The first members of an object for a value.
+  static void value(JsonWriter& out, const Graph& graph, GraphValue v) {
+    out.member("value", v);
+    out.member("type", internal::type_text(graph.type(v)));
   }
-  // A dtype, a scalar program, a graph: its text.
-  template <class T>
-  Json operator()(const T&) const {
-    return internal::attr_text(value, graphs);
+  // The number of a value; null for an absent operand.
+  struct Number {
+    JsonWriter& out;
+    void operator()(GraphValue v) const { v == kNoValue ? out.value(nullptr) : out.value(v); }
+  };
+
+ private:
+  void attributes(JsonWriter& out, const Graph::Node& node) const {
+    for (std::size_t a = 0; a < node.attrs.defs().size(); ++a) {
+      const AttrValue& value = node.attrs.values()[a];
+      out.member(node.attrs.defs()[a].name,
+                 [&] { std::visit([&](const auto& v) { attribute(out, value, v); }, value); });
+    }
   }
+  template <class V>
+  void attribute(JsonWriter& out, const AttrValue& whole, const V& v) const {
+    if constexpr (std::is_same_v<V, std::monostate>) {
+      out.value(nullptr);
+    } else if constexpr (std::is_same_v<V, double>) {
+      real(out, v);
+    } else if constexpr (std::is_same_v<V, bool> || std::is_same_v<V, int64_t> ||
+                         std::is_same_v<V, std::string>) {
+      out.value(v);
+    } else if constexpr (std::is_same_v<V, std::vector<int64_t>>) {
+      out.list(v);
+    } else if constexpr (std::is_same_v<V, std::vector<double>>) {
+      out.list(v, [&](double item) { real(out, item); });
+    } else {  // a dtype, a scalar program, a graph: its text
+      out.value(internal::attr_text(whole, graphs_));
+    }
+  }
+  static void real(JsonWriter& out, double v) {
+    std::isfinite(v) ? out.value(v) : out.value(internal::exact_text(v));
+  }
+
+  const GraphList& graphs_;
 };
 
-Json values_json(std::span<const GraphValue> values) {
-  Json out = Json::array();
-  for (const GraphValue v : values) out.push_back(v == kNoValue ? Json(nullptr) : Json(v));
-  return out;
-}
-
-Json value_json(const Graph& graph, GraphValue v) {
-  return {{"value", v}, {"type", internal::type_text(graph.type(v))}};
-}
-
-Json node_json(const Graph& graph, std::size_t i, const GraphList& graphs) {
-  const Graph::Node node = graph.node(i);
-  Json attrs = Json::object(), results = Json::array();
-  for (std::size_t a = 0; a < node.attrs.defs().size(); ++a) {
-    const AttrValue& value = node.attrs.values()[a];
-    attrs[std::string(node.attrs.defs()[a].name)] = std::visit(AttrToJson{graphs, value}, value);
-  }
-  for (GraphValue v = node.first_result; v < node.first_result + node.results; ++v) {
-    results.push_back(value_json(graph, v));
-  }
-  Json out = {{"op", internal::op_text(node.op)},
-              {"operands", values_json(node.operands)},
-              {"attributes", attrs},
-              {"results", results}};
-  if (node.where.known()) {
-    out["file"] = node.where.file;
-    out["line"] = node.where.line;
-  }
-  return out;
-}
-
-std::string json_text(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+template <class F>
+std::string json_text(const F& write) {
+  JsonWriter out(JsonWriter::Texts::kReplaced);
+  write(out);
+  return out.text();
 }
 
 // A list entry of a graph: one line for each item.
-std::string list_text(std::string_view key, const std::vector<Json>& items) {
+std::string list_text(std::string_view key, const std::vector<std::string>& items) {
   std::string text = fmt::format("   \"{}\": [", key);
-  for (const Json& item : items) {
-    text += fmt::format("{}\n    {}", &item == items.data() ? "" : ",", json_text(item));
+  for (const std::string& item : items) {
+    text += fmt::format("{}\n    {}", &item == items.data() ? "" : ",", item);
   }
   return text + "],\n";
 }
 
 std::string graph_json(const GraphList& graphs, std::size_t number) {
   const Graph& graph = *graphs.graphs()[number];
-  std::vector<Json> inputs, constants, nodes;
+  const Items write(graphs);
+  std::vector<std::string> inputs, constants, nodes;
+  // `rest`: the members after those of every value.
+  const auto value_text = [&](GraphValue v, const auto& rest) {
+    return json_text([&](JsonWriter& out) {
+      out.object([&] {
+        Items::value(out, graph, v);
+        rest(out);
+      });
+    });
+  };
   for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
-    Json input = value_json(graph, static_cast<GraphValue>(i));
-    input["name"] = graph.inputs()[i].name;
-    input["role"] = internal::role_text(graph.inputs()[i].role).key;
-    inputs.push_back(std::move(input));
+    inputs.push_back(value_text(static_cast<GraphValue>(i), [&](JsonWriter& out) {
+      out.member("name", graph.inputs()[i].name);
+      out.member("role", internal::role_text(graph.inputs()[i].role).key);
+    }));
   }
   for (GraphValue v = graph.first_constant(); v < graph.first_result(); ++v) {
-    Json constant = value_json(graph, v);
-    constant["elements"] =
-        internal::constant_text(graph.constants()[v - graph.first_constant()], false);
-    constants.push_back(std::move(constant));
+    const Tensor& constant = graph.constants()[v - graph.first_constant()];
+    constants.push_back(value_text(v, [&](JsonWriter& out) {
+      out.member("elements", internal::constant_text(constant, false));
+    }));
   }
-  for (std::size_t i = 0; i < graph.size(); ++i) nodes.push_back(node_json(graph, i, graphs));
-  return fmt::format("  {{\"name\": {},\n{}{}{}   \"outputs\": {}}}",
-                     json_text(graphs.name(number)), list_text("inputs", inputs),
-                     list_text("constants", constants), list_text("nodes", nodes),
-                     json_text(values_json(graph.outputs())));
+  for (std::size_t i = 0; i < graph.size(); ++i) {
+    nodes.push_back(json_text([&](JsonWriter& out) { write.node(out, graph, i); }));
+  }
+  const std::string name = json_text([&](JsonWriter& out) { out.value(graphs.name(number)); });
+  const std::string outputs =
+      json_text([&](JsonWriter& out) { out.list(graph.outputs(), Items::Number{out}); });
+  return fmt::format("  {{\"name\": {},\n{}{}{}   \"outputs\": {}}}", name,
+                     list_text("inputs", inputs), list_text("constants", constants),
+                     list_text("nodes", nodes), outputs);
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "etude/files/crc32c.h"
 #include "etude/files/file_reader.h"
 #include "etude/files/json_tree.h"
+#include "etude/files/json_writer.h"
 #include "etude/files/read_budget.h"
 #include "etude/io/tensor_file.h"
 
@@ -64,42 +65,38 @@ std::vector<NamedTensors> in_shards(const LiveGraph& live, std::vector<SavedNode
   return shards;
 }
 
-// A JSON list of the texts f(item).
-template <class Items, class F>
-std::string list_text(const Items& items, const F& f) {
-  std::string out = "[";
-  for (const auto& item : items) {
-    if (out.size() > 1) out += ',';
-    out += f(item);
-  }
-  return out + "]";
-}
-
-std::string quoted_name(const std::string& name) { return json(name).dump(); }
-
-// The text of a manifest as the library of JSON would write it. Lists of its values need memory to
-// be destroyed (files/json_tree.h), so there are none.
 std::string manifest_text(int64_t counter, const std::vector<SavedNode>& nodes,
                           const std::vector<Shard>& files,
                           const std::vector<NamedTensors>& shards) {
-  const auto edge = [](const auto& named) {
-    return fmt::format("[{},{}]", quoted_name(named.first), named.second);
+  etude::internal::JsonWriter out;
+  const auto edge = [&](const auto& named) {
+    out.pair([&] { out.value(named.first); }, [&] { out.value(named.second); });
   };
   const auto node = [&](const SavedNode& n) {
-    return fmt::format(R"({{"edges":{},"values":{}}})", list_text(n.edges, edge),
-                       list_text(n.attributes, quoted_name));
+    out.object([&] {
+      out.member("edges", [&] { out.list(n.edges, edge); });
+      out.member("values", [&] { out.list(n.attributes); });
+    });
   };
-  const auto file = [](const Shard& shard) {
-    return fmt::format(R"({{"bytes":{},"crc32c":"{:08x}","file":{}}})", shard.bytes, shard.crc,
-                       quoted_name(shard.file));
+  const auto file = [&](const Shard& shard) {
+    out.object([&] {
+      out.member("bytes", shard.bytes);
+      out.member("crc32c", fmt::format("{:08x}", shard.crc));
+      out.member("file", shard.file);
+    });
   };
   std::vector<std::pair<std::string, std::size_t>> tensors;
   for (std::size_t i = 0; i < shards.size(); ++i) {
     for (const auto& [key, value] : shards[i]) tensors.emplace_back(key, i);
   }
-  return fmt::format(R"({{"counter":{},"format":{},"nodes":{},"shards":{},"tensors":{}}})", counter,
-                     kFormat, list_text(nodes, node), list_text(files, file),
-                     list_text(tensors, edge));
+  out.object([&] {  // sorted, as the reader expects them
+    out.member("counter", counter);
+    out.member("format", kFormat);
+    out.member("nodes", [&] { out.list(nodes, node); });
+    out.member("shards", [&] { out.list(files, file); });
+    out.member("tensors", [&] { out.list(tensors, edge); });
+  });
+  return out.text();
 }
 
 Shard write_shard(const fs::path& path, const NamedTensors& tensors) {
@@ -296,6 +293,9 @@ void write_graph(const std::string& path, const TrackeePtr& root, const WriteOpt
   ETUDE_REQUIRE_CODE(kFailedPrecondition, !code && fs::is_directory(folder),
                      "checkpoint '{}': the folder cannot be made: {}", path,
                      code ? code.message() : "there is a file of that name");
+  if (is_new) {  // its name is durable before its content; nothing may fail after the content
+    etude::internal::sync_folder(folder.has_parent_path() ? folder.parent_path() : ".");
+  }
   const int64_t generation = next_generation(folder);
   std::vector<Shard> written;
   for (std::size_t i = 0; i < shards.size(); ++i) {
@@ -305,9 +305,6 @@ void write_graph(const std::string& path, const TrackeePtr& root, const WriteOpt
   }
   write_manifest(folder / kManifest,
                  [&] { return manifest_text(options.counter, nodes, written, shards); });
-  if (is_new) {  // its name is durable before anything names it
-    etude::internal::sync_folder(folder.has_parent_path() ? folder.parent_path() : ".");
-  }
   remove_others(folder, written);
 }
 

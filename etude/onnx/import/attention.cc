@@ -50,6 +50,7 @@ Tensor bias_of(const NodeCall& n, int64_t queries, int64_t keys, int64_t past) {
   Bias bias(n.dtype(0));
   if (n.has(3)) {
     Tensor mask = n.x(3);
+    n.require(n.rank(3) > 0, "the mask is a single number");
     const int64_t missing = keys - size_of(mask, mask.type()->rank() - 1);
     if (missing > 0) {  // keys that the mask does not have are hidden
       Sizes widths(2 * static_cast<std::size_t>(mask.type()->rank()), 0);

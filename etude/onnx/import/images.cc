@@ -4,6 +4,7 @@
 #include <limits>
 #include <vector>
 
+#include "etude/base/internal/checked_int.h"
 #include "etude/onnx/import/importer.h"
 #include "etude/onnx/import/resize.h"
 #include "etude/onnx/import/windows.h"
@@ -13,6 +14,7 @@ namespace etude::onnx::importing {
 namespace images {
 namespace {
 
+using etude::internal::CheckedInt;
 using Results = std::vector<Tensor>;
 
 // The positions of the pixels of a result in [-1, 1], for each axis, as coordinates (x, y, 1).
@@ -281,9 +283,10 @@ Results columns_to_image(const NodeCall& n) {
   for (std::size_t i = axes; i-- > 0;) {
     const auto axis = static_cast<int64_t>(i);
     const auto rank = static_cast<int>(2 * axes);
-    place = place + on_axis(numbered(block[i]), axis, rank) * (dilations[i] * stride);
-    place = place + on_axis(numbered(counts[i]), axis + static_cast<int64_t>(axes), rank) *
-                        (strides[i] * stride);
+    const int64_t in_block = (CheckedInt(dilations[i]) * stride).value();
+    const int64_t to_next = (CheckedInt(strides[i]) * stride).value();
+    place = place + on_axis(numbered(block[i]), axis, rank) * in_block;
+    place = place + on_axis(numbered(counts[i]), axis + static_cast<int64_t>(axes), rank) * to_next;
     n.require(!__builtin_mul_overflow(stride, padded[i], &stride) && stride < kMaxCount,
               "the image is too large");
   }

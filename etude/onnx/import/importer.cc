@@ -25,6 +25,13 @@ namespace {
 
 constexpr std::size_t kMostInputs = 8;  // that an error names
 
+constexpr const char* kTooOften =
+    "it runs too often while the model is loaded, as in a loop without end. If the file is "
+    "trusted, raise the limit by set_read_limits()";
+
+// Names of a node or a graph that are looked through in the time of a step.
+constexpr std::size_t kNamesInStep = 8;
+
 class ImportTable {
  public:
   ImportTable() {
@@ -201,17 +208,32 @@ Tensor span_of(const Tensor& x, int64_t axis, int64_t begin, int64_t end) {
   return slice(x, start, stop);
 }
 
-Importer::Importer(const FileModel& model, std::string file, uint64_t file_bytes,
+ImportBudget::ImportBudget(uint64_t file_bytes) {
+  constexpr int64_t kTraces = 4;  // of a small file, that take all the steps of a trace
+  const ReadLimits limits = read_limits();
+  const int64_t free_steps = limits.free_items / 10;
+  most_bytes_ = etude::internal::limit_of(limits.free_bytes, limits.bytes_per_byte, file_bytes);
+  most_trace_steps_ = etude::internal::limit_of(free_steps, limits.items_per_byte, file_bytes);
+  steps_left_ = etude::internal::limit_of(kTraces * free_steps, limits.items_per_byte, file_bytes);
+}
+
+void ImportBudget::begin_trace() {
+  bytes_left_ = most_bytes_;
+  trace_steps_left_ = most_trace_steps_;
+}
+
+uint64_t ImportBudget::missing_bytes(uint64_t n) {
+  return take(n, bytes_left_) ? 0 : n - bytes_left_;
+}
+
+Importer::Importer(const FileModel& model, std::string file, ImportBudget& budget,
                    int64_t max_loop_steps, bool has_open_sizes)
     : model_(model),
       file_(std::move(file)),
       max_loop_steps_(max_loop_steps),
-      has_open_sizes_(has_open_sizes) {
-  const ReadLimits limits = read_limits();
-  bytes_left_ = etude::internal::limit_of(limits.free_bytes, limits.bytes_per_byte, file_bytes);
-  // Running a node takes longer than reading an item.
-  nodes_left_ =
-      etude::internal::limit_of(limits.free_items / 10, limits.items_per_byte, file_bytes);
+      has_open_sizes_(has_open_sizes),
+      budget_(budget) {
+  budget_.begin_trace();
 }
 
 std::string Importer::title(const FileNode& node) const {
@@ -222,24 +244,20 @@ std::string Importer::title(const FileNode& node) const {
 }
 
 void Importer::need_bytes(const NodeCall& call, int64_t bytes) {
-  const auto needed = static_cast<uint64_t>(std::max<int64_t>(bytes, 0));
-  if (needed > bytes_left_) {
+  const uint64_t missing =
+      budget_.missing_bytes(static_cast<uint64_t>(std::max<int64_t>(bytes, 0)));
+  if (missing > 0) {
     call.fail(ErrorCode::kResourceExhausted,
               fmt::format("its constants need {} bytes more than the limit for a file of this "
                           "size. If the file is trusted, raise the limit by set_read_limits()",
-                          needed - bytes_left_));
+                          missing));
   }
-  bytes_left_ -= needed;
 }
 
 void Importer::need_steps(const NodeCall& call, int64_t steps) {
-  const auto needed = static_cast<uint64_t>(std::max<int64_t>(steps, 0));
-  if (needed > nodes_left_) {
-    call.fail(ErrorCode::kResourceExhausted,
-              "it runs too often while the model is loaded, as in a loop without end. If the file "
-              "is trusted, raise the limit by set_read_limits()");
+  if (!budget_.has_steps(static_cast<uint64_t>(std::max<int64_t>(steps, 0)))) {
+    call.fail(ErrorCode::kResourceExhausted, kTooOften);
   }
-  nodes_left_ -= needed;
 }
 
 CallSite Importer::site_of(const FileNode& node, std::size_t number) const {
@@ -257,6 +275,10 @@ CallSite Importer::site_of(const FileNode& node, std::size_t number) const {
 }
 
 std::vector<Value> Importer::run(const FileGraph& graph, Scope& scope) {
+  // Nodes that no result needs are looked through, too.
+  const std::size_t names = graph.nodes.size() + graph.constants.size() + graph.outputs.size();
+  ETUDE_REQUIRE_CODE(kResourceExhausted, budget_.has_steps(names / kNamesInStep),
+                     "{}: graph '{:.200}': {}", file_, graph.name, kTooOften);
   const std::vector<uint8_t> needed = needed_nodes(graph);
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const FileNode& node = graph.nodes[i];
@@ -370,9 +392,12 @@ std::vector<Value> Importer::run_node(const FileNode& node, const Scope& scope) 
   if (!row->refusal.empty()) {
     throw NodeError(ErrorCode::kUnimplemented, fmt::format("{}: {}", title(node), row->refusal));
   }
+  const std::size_t names = node.inputs.size() + node.outputs.size() + node.attributes.size();
+  if (!budget_.has_steps(1 + names / kNamesInStep)) {
+    throw NodeError(ErrorCode::kResourceExhausted, fmt::format("{}: {}", title(node), kTooOften));
+  }
   check_attributes(node, *row);
   const NodeCall call(*this, node, *row, scope, inputs_of(node, *row, scope));
-  need_steps(call, 1);
   try {
     if (row->run != nullptr) return row->run(call);
     return converted(call);

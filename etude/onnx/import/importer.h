@@ -192,12 +192,34 @@ void add_refused_imports(Imports& to);
 const Import* find_import(std::string_view op);
 const Imports& all_imports();
 
+// What the import of one file may take: its memory and its work follow from the size of the file.
+// A step is the run of a node. Running a node takes longer than reading an item.
+class ImportBudget {
+ public:
+  explicit ImportBudget(uint64_t file_bytes);
+  // At the start of each trace. The memory of a trace is free after it; all traces share the work.
+  void begin_trace();
+  // Whether so many more are left; if so, they are taken.
+  bool has_steps(uint64_t n) { return take(n, trace_steps_left_) && take(n, steps_left_); }
+  // How many bytes are missing; 0 if there are enough, which are taken.
+  uint64_t missing_bytes(uint64_t n);
+
+ private:
+  static bool take(uint64_t n, uint64_t& left) {
+    if (n > left) return false;
+    left -= n;
+    return true;
+  }
+  uint64_t most_bytes_, most_trace_steps_, steps_left_;
+  uint64_t bytes_left_ = 0, trace_steps_left_ = 0;
+};
+
 // Runs the nodes of one model.
 class Importer {
  public:
-  // `has_open_sizes`: the graph is traced for several sizes, so constants that may depend on them
-  // are recorded as calls.
-  Importer(const FileModel& model, std::string file, uint64_t file_bytes, int64_t max_loop_steps,
+  // One trace. `has_open_sizes`: the graph is traced for several sizes, so constants that may
+  // depend on them are recorded as calls.
+  Importer(const FileModel& model, std::string file, ImportBudget& budget, int64_t max_loop_steps,
            bool has_open_sizes);
 
   const FileModel& model() const { return model_; }
@@ -217,7 +239,7 @@ class Importer {
   void set_operand(std::string_view op, const Tensor& made, const Tensor& operand);
   // A node in errors: the file, its name and its operator.
   std::string title(const FileNode& node) const;
-  // Memory that constants and the steps of loops may take when the model is loaded.
+  // throws: kResourceExhausted for memory of constants and for steps beyond the budget.
   void need_bytes(const NodeCall& call, int64_t bytes);
   void need_steps(const NodeCall& call, int64_t steps);
 
@@ -237,7 +259,7 @@ class Importer {
   const std::string file_;
   const int64_t max_loop_steps_;
   const bool has_open_sizes_;
-  uint64_t bytes_left_, nodes_left_;
+  ImportBudget& budget_;
   // By image: it, so that it lives, and the image with channels last.
   std::unordered_map<const void*, std::pair<Tensor, Tensor>> last_;
   struct Made {

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <set>
+#include <cstdint>
 #include <span>
+#include <string>
+#include <unordered_map>
 #include <unordered_set>
 
 #include <fmt/format.h>
@@ -26,6 +28,7 @@ using Point = std::vector<int64_t>;
 
 constexpr std::size_t kTracePoints = 4;
 constexpr std::size_t kMostSubsets = 4;  // with more open sizes, not all subsets are traced at 1
+constexpr std::size_t kMostSizes = 256;  // open sizes: each has graphs of its own
 constexpr int64_t kMostFolded = 4096;    // elements of integers that are folded
 
 // Sizes at which an open model is traced: small sizes, and sizes of images.
@@ -60,19 +63,26 @@ std::vector<Point> points_in(const SizeRange& range, std::size_t sizes) {
   return out;
 }
 
-// The name, with a number if it is used already.
-std::string unique_name(const std::string& name, std::set<std::string>& used) {
-  std::string out = name;
-  for (int n = 2; !used.insert(out).second; ++n) out = fmt::format("{}_{}", name, n);
-  return out;
-}
+// Names without '/', which separates parts of paths. A name that is used already gets a number.
+class Names {
+ public:
+  std::string unique(const std::string& name) {
+    std::string out = name;
+    // Many equal names must not cost a search each.
+    for (int64_t& n = latest_[name]; !used_.insert(out).second;) {
+      out = fmt::format("{}_{}", name, n = std::max<int64_t>(n + 1, 2));
+    }
+    return out;
+  }
+  std::string plain(std::string name, const char* otherwise) {
+    std::ranges::replace(name, '/', '_');
+    return unique(name.empty() ? otherwise : name);
+  }
 
-// A name without '/', which separates parts of paths.
-std::string plain_name(std::string name, const char* otherwise, std::set<std::string>& used) {
-  std::ranges::replace(name, '/', '_');
-  if (name.empty()) name = otherwise;
-  return unique_name(name, used);
-}
+ private:
+  std::unordered_set<std::string> used_;
+  std::unordered_map<std::string, int64_t> latest_;  // the last number for a name
+};
 
 bool may_be_state(const FileConstant& constant, const FileModel& model) {
   const Tensor& x = constant.value;
@@ -119,7 +129,7 @@ void ModelImporter::add_constants() {
   const std::vector<std::string> read = names_read(model_.graph);
   const std::unordered_set<std::string> is_read(read.begin(), read.end());
   const std::unordered_set<std::string> statistics = statistics_of(model_.graph);
-  std::set<std::string> used;
+  Names used;
   for (const FileConstant& constant : model_.graph.constants) {
     if (!is_read.contains(constant.name) || !may_be_state(constant, model_)) continue;
     std::string path =
@@ -127,7 +137,7 @@ void ModelImporter::add_constants() {
     if (path.empty()) path = "constant";
     const bool is_trainable = options_.trainable && is_floating(constant.value.dtype()) &&
                               !statistics.contains(constant.name);
-    states_.push_back({&constant, unique_name(path, used), is_trainable});
+    states_.push_back({&constant, used.unique(path), is_trainable});
   }
 }
 
@@ -136,7 +146,13 @@ int64_t ModelImporter::open_size(const std::string& name) {
   if (fixed != options_.sizes.end()) return fixed->second;
   const auto found = std::ranges::find(sizes_, name);
   const auto index = found - sizes_.begin();
-  if (found == sizes_.end()) sizes_.push_back(name);
+  if (found == sizes_.end()) {
+    ETUDE_REQUIRE_CODE(kUnimplemented, sizes_.size() < kMostSizes,
+                       "{}: the inputs have more than {} open sizes. Fix some of them: "
+                       "LoadOptions::sizes = {{{{\"{}\", 8}}}}",
+                       file_, kMostSizes, name);
+    sizes_.push_back(name);
+  }
   return -1 - static_cast<int64_t>(index);
 }
 
@@ -180,17 +196,17 @@ void ModelImporter::add_argument(const FilePort& port) {
 }
 
 void ModelImporter::add_arguments() {
-  std::set<std::string> names, paths;
+  std::unordered_set<std::string> names;
+  Names paths, results;
   for (const FilePort& port : model_.graph.inputs) {
     ETUDE_REQUIRE(!port.name.empty() && names.insert(port.name).second,
                   "{}: two inputs are called '{:.200}', or one has no name", file_, port.name);
     if (constants_.contains(port.name) || options_.constants.contains(port.name)) continue;
     add_argument(port);
-    arguments_.back().path = plain_name(port.name, "input", paths);
+    arguments_.back().path = paths.plain(port.name, "input");
   }
-  std::set<std::string> results;
   for (const FilePort& port : model_.graph.outputs) {
-    results_.push_back(plain_name(port.name, "output", results));
+    results_.push_back(results.plain(port.name, "output"));
   }
   ETUDE_REQUIRE(!results_.empty(), "{}: the model has no output", file_);
   require_known_options();
@@ -227,7 +243,7 @@ void ModelImporter::require_known_options() const {
 }
 
 std::vector<Tensor> ModelImporter::run(std::span<const Tensor> inputs) const {
-  Importer importer(model_, file_, file_bytes_, options_.max_loop_steps, !sizes_.empty());
+  Importer importer(model_, file_, budget_, options_.max_loop_steps, !sizes_.empty());
   Scope scope(nullptr);
   std::size_t next = 0;
   std::unordered_set<const FileConstant*> are_state;
@@ -381,8 +397,10 @@ void ModelImporter::add_special(SavedFunction& to) const {
       made->is_special = true;
       to.graphs.push_back(std::move(*made));
     } catch (const Error& error) {
-      // The model is not for these sizes.
-      if (error.code() == ErrorCode::kInternal) throw;
+      // The model is not for these sizes, unless memory or the budget has ended.
+      if (error.code() == ErrorCode::kInternal || error.code() == ErrorCode::kResourceExhausted) {
+        throw;
+      }
     }
   };
   for (const std::vector<uint8_t>& is_one : subsets) {

@@ -4,6 +4,7 @@
 #include <limits>
 #include <vector>
 
+#include "etude/base/internal/checked_int.h"
 #include "etude/onnx/import/importer.h"
 #include "etude/onnx/import/windows.h"
 #include "etude/ops.h"
@@ -12,6 +13,7 @@ namespace etude::onnx::importing {
 namespace pools {
 namespace {
 
+using etude::internal::CheckedInt;
 using Results = std::vector<Tensor>;
 
 WindowPlan plan_of(const NodeCall& n) {
@@ -168,8 +170,8 @@ Results max_unpool(const NodeCall& n) {
               pads = numbers_of(n, "pads", 2 * axes, 0);
   Sizes sizes = {shape[0], shape[1]};
   for (std::size_t i = 0; i < axes; ++i) {
-    sizes.push_back((shape[static_cast<int>(i) + 2] - 1) * strides[i] + window[i] - pads[i] -
-                    pads[i + axes]);
+    const CheckedInt reach = (CheckedInt(shape[static_cast<int>(i) + 2]) - 1) * strides[i];
+    sizes.push_back((reach + window[i] - pads[i] - pads[i + axes]).value());
     n.require(sizes.back() >= 0, "its padding removes more than there is");
   }
   const Shape inferred(sizes);

@@ -195,7 +195,9 @@ void keep_aspect_ratio(const NodeCall& n, std::vector<Axis>& axes) {
   }
   for (Axis& a : axes) {
     a.scale = scale;
-    a.result = static_cast<int64_t>(std::floor(scale * static_cast<double>(a.size) + 0.5));
+    const double result = std::floor(scale * static_cast<double>(a.size) + 0.5);
+    n.require(result >= 0 && result < 1e15, "the scale of axis {} is {}", a.axis, scale);
+    a.result = static_cast<int64_t>(result);
   }
 }
 

@@ -74,8 +74,7 @@ void RuleOptimizer::group(std::string pattern, GroupOptions options, CallSite wh
     });
   }
   if (!slots_.needs_paths()) {
-    const auto path = [&](std::size_t i) -> const std::string& { return slots_.path(i); };
-    located(optimizer_, where, [&] { require_match(slots_.size(), path, "the group", pattern); });
+    located(optimizer_, where, [&] { require_match(slots_, "the group", pattern); });
   }
   extras_.groups.push_back({std::move(pattern), std::move(options)});
 }
