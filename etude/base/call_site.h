@@ -25,7 +25,7 @@ namespace internal {
 
 }  // namespace internal
 
-// A position in a source file. A trivial type of two words. The text of `file` is static.
+// A position in a source file: two words, trivially copyable. The text of `file` is static.
 struct CallSite {
   const char* file = "";
   int line = 0;

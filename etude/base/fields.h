@@ -95,7 +95,7 @@ struct MemberTies {
 
 // Accesses the declarations of ETUDE_FIELDS and ETUDE_HOST_VALUES, even if they are private.
 struct FieldAccess {
-  // A function, since clang checks access through an alias where the alias is used.
+  // A function, not an alias: clang checks the access to a private member at each use of an alias.
   template <class T>
   static constexpr auto slots() {
     return std::type_identity<typename T::template EtudeSlots<T>>();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The sizes of a tensor, with overflow-checked arithmetic. A plain value without heap memory. kAny
-// marks a size that depends on data.
+// marks a size that is not fixed: it depends on data, or a specification leaves it open.
 #pragma once
 
 #include <array>

@@ -62,7 +62,8 @@ class DatasetIterator {
   //
   // throws: the errors of the pipeline. An error of a function names the function and the element.
   //         Later calls throw the same error, until seek(). After an error that may pass, such as a
-  //         lack of memory or Ctrl-C, a later call tries the element again, at the cost of seek().
+  //         lack of memory or Ctrl-C, the next call tries the element again instead. This call
+  //         costs as much as seek().
   std::optional<T> next(CallSite where = CallSite::here()) {
     return etude::internal::located("Dataset", where, [&]() -> std::optional<T> {
       const internal::Element element = walk_.next();
@@ -84,8 +85,9 @@ class DatasetIterator {
   void seek(int64_t position, CallSite where = CallSite::here()) {
     etude::internal::located("DatasetIterator::seek", where, [&] { walk_.seek(position); });
   }
-  // For checkpoints. Returns a function that exchanges this iteration and an iteration at
-  // `position`. The function does not throw. throws and cost: as seek() from the beginning.
+  // For checkpoints. Prepares a seek, and returns a function that completes it: the function swaps
+  // this iteration with the prepared one, and does not throw. throws and cost: as seek() from the
+  // beginning.
   std::function<void()> prepare_seek(int64_t position, CallSite where = CallSite::here()) {
     return etude::internal::located("DatasetIterator::seek", where,
                                     [&] { return walk_.prepare_seek(position); });

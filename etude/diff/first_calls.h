@@ -29,7 +29,8 @@ template <class To, class F, class... X>
 using FirstCall = typename NoOverload<decltype(std::declval<const F&>()(
     std::declval<lifted_t<X, CommonScalar<X...>, To>&>()...))>::type;
 
-// Whether F is a class with a call operator that accepts the arguments with their numbers as To.
+// Whether F is a class whose call operator accepts the arguments after a conversion of all their
+// numbers to To.
 template <class To, class F, class... X>
 concept ReachesBody = ScalarArguments<X...> && std::is_class_v<F> && kReaches<To, F, X...>;
 template <class To, class F, class X>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The functions of <cmath>, std::min and std::max on numbers of a derivative, so that code written
-// for double works unchanged: std::sin(x), std::max(x, 0.0). Included by scalar_operators.h and
-// scan.h, before the differentiated functions.
+// The functions of <cmath>, std::min, std::max, std::clamp and std::to_string on numbers of a
+// derivative, so that code written for double works unchanged: std::sin(x), std::max(x, 0.0).
+// Included by scalar_operators.h and scan.h, before the differentiated functions.
 //
 // The C++ standard forbids additions to namespace std. These overloads accept types of this library
 // only, so no existing call changes its meaning. Other derivative libraries also add overloads,

@@ -64,8 +64,8 @@ class Profile {
 };
 
 // While alive, records the ops of this thread. If scopes nest, only the innermost scope records. A
-// recorded call takes about 230 ns more. Without a scope, profiling is free, since a call tests one
-// word both for contexts and for profiling.
+// recorded call takes about 230 ns more. Without a scope, profiling costs nothing: each call tests
+// one word to find contexts, and the same test finds a profiler.
 // threads: confined to the thread that made it.
 class ProfileScope {
  public:

@@ -38,19 +38,21 @@ struct TransformRun {
   Slots& slots;
   std::vector<Parameter>& parameters;
   Changes changes = {};
-  std::vector<Tensor> rates = {};        // of the rule, by group
-  std::vector<Tensor> gradients = {};    // of the parameters; absent ones stay absent
-  Condition due{true};                   // whether this call updates the model
-  std::vector<std::size_t> places = {};  // by parameter: its change; kNone: none, or it is made
-  std::vector<std::size_t> moved = {};   // parameters whose change is made
-  Tensor next_count = {};                // traced: the updates after this one
+  std::vector<Tensor> rates = {};      // of the rule, by group
+  std::vector<Tensor> gradients = {};  // of the parameters; absent ones stay absent
+  Condition due{true};                 // whether this call updates the model
+  // By parameter: the number of its change in `changes`; kNone if the parameter does not change, or
+  // has been assigned already.
+  std::vector<std::size_t> places = {};
+  std::vector<std::size_t> moved = {};  // parameters that have been assigned already
+  Tensor next_count = {};               // traced: the result of count()
 
   bool is_traced() const { return slots.is_traced(); }
   // Parameter i after its step, as an operand.
   const Tensor& value(std::size_t i) const {
     return places[i] == kNone ? *parameters[i].value : changes.value(places[i]);
   }
-  // The updates after this one, int64[].
+  // Returns how many updates are complete at the end of this call, int64[].
   Tensor count() const;
   // Returns the state `name` of parameter i.
   Tensor& state(const char* name, std::size_t i) const;

@@ -32,7 +32,7 @@ struct PlanLayout {
   };
 
   const Graph* graph = nullptr;  // after the passes
-  std::vector<Step> steps;       // in the order of the program, forks or not
+  std::vector<Step> steps;       // in program order, even if the plan has forks
   std::vector<const Type*> made;
   std::vector<Output> outputs;
   int64_t arena_bytes = 0;

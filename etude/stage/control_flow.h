@@ -14,9 +14,9 @@
 // the same bits. Both can be differentiated, batched and nested like any other call.
 //
 // Branches and bodies are callables on pytrees. They may read the values that they capture. Host
-// values in the pytrees must not change. Branches and bodies may read and assign Variables. They
-// assign each time that they run. Each call takes one key of the thread's sequence of random keys.
-// Draws inside derive their keys from this key.
+// values in the pytrees must not change. Branches and bodies may read and assign Variables; each
+// run of a branch or body assigns again. Each call of cond, scan and so on takes one key of the
+// thread's sequence of random keys. Draws in branches and bodies derive their keys from this key.
 //
 // throws (all): the errors of branches and bodies; kInvalidArgument, naming the field, for a pytree
 //   whose structure changes; kFailedPrecondition for a Variable that is made in a traced branch or
@@ -82,8 +82,8 @@ class StructureShape {
     ArgumentFlattener<PathNames>(arguments, PathNames(names)).argument(what_, s);
     set_open(names.tensors, shapes);
   }
-  // throws: kInvalidArgument, naming the first part of `s` that differs. In the message, `then` is
-  //   the time of this structure ("before the first step"), and `now` is the time of `s`.
+  // throws: kInvalidArgument, naming the first part of `s` that differs. In the message, `then`
+  //   describes this structure ("before the first step"), and `now` describes `s`.
   template <class S>
   void require_same(const S& s, std::string_view then, std::string_view now) const {
     Arguments arguments;
@@ -207,11 +207,11 @@ std::vector<Tensor> run_scan(StagedLoop loop, std::span<const Tensor> rows, int6
 
 // Returns the elements of a, then the elements of b.
 std::vector<Tensor> joined(std::span<const Tensor> a, std::span<const Tensor> b);
-// Whether a context may track values by id. Two tensors with equal elements are then two values.
+// Whether a context may distinguish values by id, even values with equal elements.
 bool follows_values() noexcept;
-// Assigns a new id to each differentiable value, so that cotangents are summed in the same order as
-// in a graph. A graph first sums the cotangents of a state before a step, of an output row or of a
-// branch result. It then adds the sum to the cotangent of the original value.
+// Assigns a new id to each differentiable value: a state before a step, an output row, or a branch
+// result. Cotangents are then summed in the same order as in a graph. A graph first sums the
+// cotangents of the new value. It then adds the sum to the cotangent of the original value.
 class OwnValues {
  public:
   explicit OwnValues(CallSite where) : where_(where) {}
@@ -276,8 +276,8 @@ class Rows {
   const std::vector<Tensor>& tensors() const { return tensors_; }
   X& row() { return row_; }
   // Cuts the tensors into rows, for at(). Call OwnValues::settle() on the state first. The order
-  // matters if one tensor is both the state and the rows. The reverse pass must first add the
-  // cotangents of the rows to this tensor, as in a graph.
+  // matters if one tensor is both the state and the rows. As in a graph, the reverse pass must add
+  // the cotangents of the rows to the cotangent of this tensor before the cotangent of the state.
   void split();
   const X& at(int64_t i);
 
@@ -443,9 +443,9 @@ auto switch_case(const Arg& index, std::tuple<Branch...> given, const X&... oper
 // unpacked for functions that take its elements. Types of tensors stay the same from step to step,
 // except for the sizes that LoopOptions::shapes allows to change.
 //
-// A derivative runs the loop forwards once more, then backwards. So memory grows with the number of
-// steps only while a derivative is taken. If the examples of a vmap need different numbers of
-// steps, the examples run one by one.
+// Memory grows with the number of steps only while a derivative is taken in reverse mode. The
+// reverse pass of a loop in a graph runs the loop forwards once more, then backwards. If the
+// examples of a vmap need different numbers of steps, the examples run one by one.
 template <class S, class Condition, class Body>
 S while_loop(Condition&& condition, Body&& body, S init, const LoopOptions& options = {},
              CallSite where = CallSite::here()) {

@@ -12,8 +12,8 @@ namespace scalar {
 
 struct Program;
 
-// The result of a program for values of its operands and numeric attributes, with the functions of
-// <cmath>; bools are 0 and 1.
+// Returns the result of a program for these values of its operands and numeric attributes. Uses the
+// functions of <cmath>. Bools are 0 and 1.
 //
 // throws: kUnimplemented for a function that exists for tensors only.
 // cost: a few nanoseconds per node.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Parses the text of scalar programs, the inverse of to_string(program). For graphs whose programs
-// belong to no op record. All functions of such programs have an op.
+// belong to no op record. Each function in such a program must also be an op.
 #pragma once
 
 #include <optional>
@@ -13,9 +13,9 @@ namespace ETUDE_API etude {
 namespace scalar {
 
 // Returns the program of a text such as "v1 = add(x1, p1); multiply(v1, v1)", with the operands and
-// parameters that the text names. Equal calls are one node, so printing and parsing a parsed
-// program returns the same program. Returns nullopt for invalid text, and for too many nodes or
-// operands.
+// parameters that the text names. Equal calls become one node. So a program that was parsed is the
+// same after it is printed and parsed again. Returns nullopt for invalid text, and for too many
+// nodes or operands.
 // cost: at most kMaxNodes calls, and as many levels of nesting.
 std::optional<Program> parse_program(std::string_view text);
 

@@ -14,16 +14,17 @@ namespace etude::onnx::importing {
 
 using Sizes = std::vector<int64_t>;
 
-// Numbers by axis, without the axes of batch and channels.
+// Each list has one number per axis of the image. The batch axis and the channel axis do not count.
 struct WindowPlan {
   Sizes window, strides, dilations;
   Sizes before, after;  // padding
   Sizes further;        // added to `after` by ceil_mode
   Sizes results;        // sizes of the result
 
-  bool is_same = false;  // padding "same" of our functions, whatever the size of the image
+  bool is_same = false;  // padding "same" of our functions, for images of any size
 
-  // Padding as {before, after} by axis, and the word for it: absent and "same", or explicit.
+  // The padding in the form of our functions. If is_same is true, pairs() is empty and word() is
+  // "same". Otherwise pairs() has the numbers `before` and `after` of each axis in turn.
   IntList pairs() const;
   const char* word() const { return is_same ? "same" : "valid"; }
   bool has_padding() const;
