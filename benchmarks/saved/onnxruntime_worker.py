@@ -49,7 +49,7 @@ class Answer:
 
     def __init__(self, model, name, batch, system):
         shape, sizes = shape_of(model.graph, batch)
-        self.file = FOLDER / f"{name}_b{batch}.{system}.f32"
+        self.file = FOLDER / f"{name}_{batch}.{system}.f32"
         self.session = open_session(model.SerializeToString(), sizes)
         self.x = hashed(1, shape)
         feed = {model.graph.input[0].name: self.x}
@@ -109,10 +109,10 @@ def first(name):
 def main():
     if sys.argv[1:2] == ["--first"]:
         return first(sys.argv[2])
-    exported = {f"{name}_b{batch}": lambda name=name, batch=batch: Answer(
+    exported = {f"{name}_{batch}": lambda name=name, batch=batch: Answer(
         onnx.load(FOLDER / f"{name}.onnx"), name, batch, "onnxruntime") for name in MODELS for batch in BATCHES}
     exported["empty"] = lambda: Answer(identity(), "empty", 1, "onnxruntime")
-    operator = {f"lstm_b{batch}": lambda batch=batch: Answer(lstm_as_operator(), "lstm", batch, "operator")
+    operator = {f"lstm_{batch}": lambda batch=batch: Answer(lstm_as_operator(), "lstm", batch, "operator")
                 for batch in BATCHES}
     return serve("onnxruntime", onnxruntime.__version__, {"exported": exported, "operator": operator})
 

@@ -36,7 +36,7 @@ struct SavedRow {
   SavedModel model;
   int64_t batch = 1;
 
-  std::string name() const { return model.name + "_b" + std::to_string(batch); }
+  std::string name() const { return model.name + "_" + std::to_string(batch); }
   std::vector<int64_t> shape() const {
     std::vector<int64_t> out = {batch};
     out.insert(out.end(), model.example.begin(), model.example.end());

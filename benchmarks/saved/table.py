@@ -32,7 +32,7 @@ PACKAGES = ["onnxruntime==1.31.0", "onnx==1.22.0", "numpy==2.4.6", "ml_dtypes==0
 COMPILED = {"lenet": "predict", "resnet56": "predict", "transformer": "predict", "lstm": "steps"}
 FIRST = {f"first_{model}": model for model in ("lenet", "resnet56")}
 DISK = {"save_1g": ("save", "copy_durable"), "load_1g": ("load", "copy")}
-ANSWERS = [f"{model}_b{batch}" for model in COMPILED for batch in (1, 32)]
+ANSWERS = [f"{model}_{batch}" for model in COMPILED for batch in (1, 32)]
 ROWS = [*FIRST, *ANSWERS, *DISK]
 OURS, PEERS = ("loaded", "ahead"), ("onnxruntime", "operator")
 # How many times as fast as the peer a row must be; half of all answers must reach GOOD.
@@ -187,7 +187,7 @@ class Bench:
     def answers(self, rows):
         if not rows:
             return {}
-        systems, out = self.start({row.rsplit("_b", 1)[0] for row in rows}), {}
+        systems, out = self.start({row.rsplit("_", 1)[0] for row in rows}), {}
         for row in rows:
             out[row], faults = answers_of(systems, self.folder, row, self.args.rounds, self.args.ms)
             self.faults += faults
@@ -221,7 +221,7 @@ class Bench:
 
     def run(self, chosen):
         rows = lambda kind: [row for row in chosen if row in kind]  # noqa: E731
-        models = [m for m in COMPILED if any(row in (f"first_{m}", f"{m}_b1", f"{m}_b32") for row in chosen)]
+        models = [m for m in COMPILED if any(row in (f"first_{m}", f"{m}_1", f"{m}_32") for row in chosen)]
         if models:
             output_of([self.bin / "saved-models", self.folder, *models])
         return self.firsts(rows(FIRST)) | self.answers(rows(ANSWERS)) | self.disk(rows(DISK))

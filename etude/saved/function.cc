@@ -183,11 +183,12 @@ bool Function::call_plain(std::span<const Tensor* const> arguments, Tensor& resu
   if (this->arguments().size() != arguments.size()) return false;
   // A graph of another form for exactly these types comes before a graph for many sizes.
   for (const internal::LoadedGraph& graph : program_->functions[index_].graphs) {
-    if (graph.trace && !graph.is_plain && graph.saved->phase == ambient().phase) return false;
+    const bool is_other = !graph.is_symbolic() && !graph.is_plain;
+    if (is_other && graph.saved->phase == ambient().phase) return false;
   }
   for (const bool is_symbolic : {false, true}) {
     for (const internal::LoadedGraph& graph : program_->functions[index_].graphs) {
-      if (!graph.is_plain || (graph.instances != nullptr) != is_symbolic) continue;
+      if (!graph.is_plain || graph.is_symbolic() != is_symbolic) continue;
       if (!graph.changes_state) {
         if (call_pure(*program_, index_, graph, arguments, result, where)) return true;
         continue;
@@ -288,8 +289,8 @@ std::vector<GraphFunction> Function::graphs() const {
   std::vector<GraphFunction> out;
   const internal::LoadedFunction& function = program_->functions[index_];
   for (const internal::LoadedGraph& graph : function.graphs) {
-    if (graph.trace) {
-      out.emplace_back(graph.trace);
+    if (!graph.is_symbolic()) {
+      out.emplace_back(graph.trace.get(*program_, *graph.saved));
       continue;
     }
     const internal::TraceRef sample =

@@ -25,16 +25,16 @@ class SavedTableTest(unittest.TestCase):
         self.assertEqual(table.ratios(timed(loaded=2.0, copy=1.0)), {"loaded": .5})
 
     def test_half_of_the_answers_must_be_good(self):
-        rows = {"lenet_b1": timed(loaded=1, ahead=2, onnxruntime=2), "lstm_b1": timed(loaded=1, ahead=1, onnxruntime=1.2)}
+        rows = {"lenet_1": timed(loaded=1, ahead=2, onnxruntime=2), "lstm_1": timed(loaded=1, ahead=1, onnxruntime=1.2)}
         self.assertEqual(table.summary(rows), ("1 of 4 answers are 1.3 times as fast or more", False))
-        rows["lstm_b1"] = timed(loaded=1, ahead=2, onnxruntime=1.3)
+        rows["lstm_1"] = timed(loaded=1, ahead=2, onnxruntime=1.3)
         self.assertEqual(table.summary(rows), ("2 of 4 answers are 1.3 times as fast or more", True))
         self.assertTrue(table.summary({"first_lenet": timed(loaded=1, onnxruntime=1)})[1])
 
     def test_a_row_in_bold_misses_its_aim(self):
-        lines = list(table.markdown({"lenet_b1": timed(loaded=1e-6, ahead=3e-6, onnxruntime=2e-6),
+        lines = list(table.markdown({"lenet_1": timed(loaded=1e-6, ahead=3e-6, onnxruntime=2e-6),
                                      "first_lenet": timed(loaded=1e-3, onnxruntime=4e-3)}))
-        self.assertEqual(lines[2], "| **`lenet_b1`** | 2 us | 1 us | 3 us | 2.00, 0.67 | 1 |")
+        self.assertEqual(lines[2], "| **`lenet_1`** | 2 us | 1 us | 3 us | 2.00, 0.67 | 1 |")
         self.assertEqual(lines[3], "| `first_lenet` | 4 ms | 1 ms |  | 4.00 | 3 |")
 
     def test_answers_that_differ_by_more_than_rounding_are_a_fault(self):
