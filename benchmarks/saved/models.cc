@@ -34,32 +34,9 @@ struct LeNet {
 
 using Lstm = nn::Recurrent<nn::LSTMCell>;
 
-// The same numbers as the layer computes, but as a graph without a loop, which can be compiled
-// ahead of time.
-Tensor step_by_step(const Lstm& lstm, const Tensor& x) {
-  const nn::LSTMCell& cell = lstm.cell;
-  const Tensor weight = cell.state_weight();
-  nn::LSTMState state = cell.zero_state(x.shape()[0]);
-  std::vector<Tensor> outputs;
-  for (const Tensor& inputs : unstack(cell.inputs(permute_dims(x, {1, 0, 2})))) {
-    state = cell.step(inputs, state, weight);
-    outputs.push_back(state.h);
-  }
-  return stack(outputs, {.axis = 1});
-}
-
 Tensor input(const bench::SavedModel& model, int64_t batch) {
   const bench::SavedRow row{model, batch};
   return Tensor(row.input(), Shape(row.shape()));
-}
-
-// A function of a model and a batch of any size.
-template <class Model, class F>
-saved::Bound staged(const Model& model, const bench::SavedModel& facts, const F& f) {
-  const auto out = function([f](const Model& m, const Tensor& x) { return f(m, x); },
-                            {.arg_names = {"model", "x"}});
-  for (const int64_t batch : {2, 3}) out(model, input(facts, batch));
-  return saved::bind(out, model);
 }
 
 class Writer {
@@ -75,7 +52,7 @@ class Writer {
     } else if (facts.name == "transformer") {
       save(facts, nn::TransformerEncoderLayer(facts.example[1], 8));
     } else {
-      save_lstm(facts);
+      save(facts, Lstm(nn::LSTMCell(facts.example[1], facts.example[1])));
     }
   }
 
@@ -91,23 +68,16 @@ class Writer {
     }
     save(facts, model);
   }
+  // Saves a function of a batch of any size.
   template <class Model>
   void save(const bench::SavedModel& facts, const Model& model) const {
-    const auto predict = [](const Model& m, const Tensor& x) { return m(x); };
-    save(facts, {{"predict", staged(model, facts, predict)}}, {"predict"});
-  }
-  void save_lstm(const bench::SavedModel& facts) const {
-    const Lstm lstm(nn::LSTMCell(facts.example[1], facts.example[1]));
-    save(facts,
-         {{"predict", staged(lstm, facts, [](const Lstm& m, const Tensor& x) { return m(x); })},
-          {"steps", staged(lstm, facts, step_by_step)}},
-         {"predict", "steps"});
-  }
-  void save(const bench::SavedModel& facts, const std::vector<saved::Entry>& entries,
-            const std::vector<std::string>& signatures) const {
+    const auto predict = function([](const Model& m, const Tensor& x) { return m(x); },
+                                  {.arg_names = {"model", "x"}});
+    for (const int64_t batch : {2, 3}) predict(model, input(facts, batch));
     const std::string stem = folder_ + "/" + facts.name;
-    saved::save(stem, entries, {.signatures = signatures});
-    onnx::save(stem + ".onnx", saved::load(stem).function("predict"), {.opset = 21});
+    const saved::Bound bound = saved::bind(predict, model);
+    saved::save(stem, {{"predict", bound}}, {.signatures = {"predict"}});
+    onnx::save(stem + ".onnx", bound, {.opset = 21});
   }
 
   std::string folder_;

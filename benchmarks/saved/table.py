@@ -28,11 +28,10 @@ HERE = pathlib.Path(__file__).resolve().parent
 OUT = ROOT / "build" / "bench"
 PACKAGES = ["onnxruntime==1.31.0", "onnx==1.22.0", "numpy==2.4.6", "ml_dtypes==0.6.0", "protobuf==7.36.2",
             "flatbuffers==25.12.19", "packaging==26.4", "typing_extensions"]
-# The function of each model that is compiled ahead of time. A loop cannot be compiled, so it is written out.
-COMPILED = {"lenet": "predict", "resnet56": "predict", "transformer": "predict", "lstm": "steps"}
+MODELS = ("lenet", "resnet56", "transformer", "lstm")
 FIRST = {f"first_{model}": model for model in ("lenet", "resnet56")}
 DISK = {"save_1g": ("save", "copy_durable"), "load_1g": ("load", "copy")}
-ANSWERS = [f"{model}_{batch}" for model in COMPILED for batch in (1, 32)]
+ANSWERS = [f"{model}_{batch}" for model in MODELS for batch in (1, 32)]
 ROWS = [*FIRST, *ANSWERS, *DISK]
 OURS, PEERS = ("loaded", "ahead"), ("onnxruntime", "operator")
 # How many times as fast as the peer a row must be; half of all answers must reach GOOD.
@@ -55,13 +54,12 @@ def output_of(command, **options):
 def compile_ahead(programs, folder, models):
     """The program of the compiled models, and why some models are not in it."""
     objects, missing = [], {}
-    for model, function in COMPILED.items():
+    for model in MODELS:
         (folder / f"{model}.h").unlink(missing_ok=True)  # the program has the models whose headers are there
         if model not in models:
             continue
         try:
-            output_of([programs / "etude", "compile", folder / model, "--function", function, "--size", "1,32",
-                       "-o", folder / model])
+            output_of([programs / "etude", "compile", folder / model, "--size", "1,32", "-o", folder / model])
             objects.append(folder / f"{model}.o")
         except Failed as reason:
             missing[model] = str(reason)
@@ -221,7 +219,7 @@ class Bench:
 
     def run(self, chosen):
         rows = lambda kind: [row for row in chosen if row in kind]  # noqa: E731
-        models = [m for m in COMPILED if any(row in (f"first_{m}", f"{m}_1", f"{m}_32") for row in chosen)]
+        models = [m for m in MODELS if any(row in (f"first_{m}", f"{m}_1", f"{m}_32") for row in chosen)]
         if models:
             output_of([self.bin / "saved-models", self.folder, *models])
         return self.firsts(rows(FIRST)) | self.answers(rows(ANSWERS)) | self.disk(rows(DISK))

@@ -54,8 +54,8 @@ struct LoadedGraph {
   bool is_symbolic() const { return instances != nullptr; }
 
   const SavedGraph* saved = nullptr;
-  LazyTrace trace = {};                       // of a graph of fixed sizes
-  std::unique_ptr<Instances> instances = {};  // of a symbolic graph
+  LazyTrace trace = {};                         // of a graph of fixed sizes
+  std::unique_ptr<Instances> instances = {};    // of a symbolic graph
   std::vector<const Type*> types = {};          // of the inputs of its sample
   std::size_t first_variable = 0;               // the first input that is a Variable
   bool is_plain = false;                        // from tensors, one for each parameter, to a tensor

@@ -338,9 +338,9 @@ bool may_fit(const LoadedGraph& graph, std::span<const Tensor* const> arguments)
     const Tensor& given = *arguments[next++];
     if (!given.has_value()) return false;
     const Type* const type = type_at_home(given);
-    const bool fits = !graph.is_symbolic() ? type == wanted
-                                           : type->dtype() == wanted->dtype() &&
-                                                 type->rank() == wanted->rank();
+    const bool fits = !graph.is_symbolic()
+                          ? type == wanted
+                          : type->dtype() == wanted->dtype() && type->rank() == wanted->rank();
     if (!fits) return false;
   }
   return true;
