@@ -33,7 +33,7 @@ FIRST = {f"first_{model}": model for model in ("lenet", "resnet56")}
 DISK = {"save_1g": ("save", "copy_durable"), "load_1g": ("load", "copy")}
 ANSWERS = [f"{model}_{batch}" for model in MODELS for batch in (1, 32)]
 ROWS = [*FIRST, *ANSWERS, *DISK]
-OURS, PEERS = ("loaded", "ahead"), ("onnxruntime", "operator")
+OURS, PEERS = ("loaded", "ahead"), ("onnxruntime", "rewritten")
 # How many times as fast as the peer a row must be; half of all answers must reach GOOD.
 AIMS = {**dict.fromkeys(FIRST, 3), **dict.fromkeys(ANSWERS, 1), **dict.fromkeys(DISK, .8)}
 GOOD = 1.3
@@ -178,7 +178,7 @@ class Bench:
                    Worker("ahead", [ahead, "--serve"], 1, mode="eager")]
         if self.peer:
             worker = [self.peer, HERE / "onnxruntime_worker.py"]
-            systems += [Worker("onnxruntime", worker, 1, mode="exported"), Worker("operator", worker, 1, mode="operator")]
+            systems += [Worker("onnxruntime", worker, 1, mode="exported"), Worker("rewritten", worker, 1, mode="rewritten")]
         self.versions = {s.name: s.hello.get("version") for s in systems}
         return systems
 
