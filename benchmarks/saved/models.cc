@@ -50,7 +50,9 @@ class Writer {
     } else if (facts.name == "resnet56") {
       save_trained(facts, nn::models::resnet_cifar(56));
     } else if (facts.name == "transformer") {
-      save(facts, nn::TransformerEncoderLayer(facts.example[1], 8));
+      // As the workload `transformer` of workloads/deep.cc.
+      const auto gelu = [](const Tensor& x) { return nn::gelu(x, {.approximate = "tanh"}); };
+      save(facts, nn::TransformerEncoderLayer(facts.example[1], 8, {.activation = gelu}));
     } else {
       save(facts, Lstm(nn::LSTMCell(facts.example[1], facts.example[1])));
     }
