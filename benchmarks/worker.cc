@@ -26,16 +26,6 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// Seconds of the clock of samples: time that has passed or, with BENCH_CLOCK=processor, time that
-// this process has computed, for a machine that others use as well.
-double sample_seconds() {
-  static const char* const name = std::getenv("BENCH_CLOCK");
-  static const bool is_processor = name != nullptr && std::string_view(name) == "processor";
-  timespec now;
-  clock_gettime(is_processor ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
-
 int64_t status_kb(const std::string& key) {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {
@@ -202,6 +192,14 @@ int serve(Server& server) {
 }
 
 }  // namespace
+
+double sample_seconds() {
+  static const char* const name = std::getenv("BENCH_CLOCK");
+  static const bool is_processor = name != nullptr && std::string_view(name) == "processor";
+  timespec now;
+  clock_gettime(is_processor ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
 
 int run_worker(int argc, char** argv, const Peer& peer, std::vector<Workload> workloads) {
   Server server(peer, std::move(workloads));

@@ -43,6 +43,10 @@ struct Peer {
   void (*settle)() = nullptr;
 };
 
+// Seconds of the clock of samples: time that has passed or, with BENCH_CLOCK=processor, time that
+// this process has computed, for a machine that others use as well.
+double sample_seconds();
+
 // The main function: `--serve`, or names of workloads to run once; "NAME:staged" and "NAME:lazy"
 // run these modes. Returns the exit status.
 int run_worker(int argc, char** argv, const Peer& peer, std::vector<Workload> workloads);

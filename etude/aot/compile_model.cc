@@ -17,6 +17,7 @@
 #include "etude/aot/image.h"
 #include "etude/aot/link_model.h"
 #include "etude/aot/model.h"
+#include "etude/aot/unroll.h"
 #include "etude/base/check.h"
 #include "etude/codegen/kept_code.h"
 #include "etude/codegen/load_object.h"
@@ -449,7 +450,7 @@ ModelCompiler::~ModelCompiler() = default;
 ModelFacts ModelCompiler::add(const std::string& name, const Graph& graph) {
   require_name(name);
   // A graph keeps its plan, which was made for other kernels.
-  const std::string bytes = to_binary(graph);
+  const std::string bytes = to_binary(*unrolled(graph));
   std::vector<PlanLayout> layouts;
   for (int i = 0; i < 2; ++i) {
     const kernels::cpu::CodeScope code;

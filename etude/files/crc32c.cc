@@ -2,6 +2,7 @@
 #include "etude/files/crc32c.h"
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstring>
 
@@ -41,37 +42,44 @@ uint64_t word_at(const uint8_t* at) {
 
 #if defined(__x86_64__)
 
-constexpr std::size_t kStream = 4096;  // bytes of one of the three streams
+constexpr std::size_t kStream = 4096;  // bytes of one of the three streams; a power of two
 
 // Moves a checksum over kStream zero bytes: a linear map of its bits, as four tables of its bytes.
 using Shift = std::array<std::array<uint32_t, 256>, 4>;
-Shift make_shift() {
-  std::array<uint32_t, 32> column{};  // of each bit
+// A linear map of checksums: the image of each bit.
+using Columns = std::array<uint32_t, 32>;
+constexpr uint32_t image_of(const Columns& map, uint32_t crc) {
+  uint32_t out = 0;
+  for (; crc != 0; crc &= crc - 1) out ^= map[static_cast<std::size_t>(std::countr_zero(crc))];
+  return out;
+}
+constexpr Shift make_shift() {
+  Columns map{};  // over one zero byte
   for (std::size_t bit = 0; bit < 32; ++bit) {
-    uint32_t crc = uint32_t{1} << bit;
-    for (std::size_t i = 0; i < kStream; ++i) crc = crc >> 8 ^ kTable[0][crc & 0xFF];
-    column[bit] = crc;
+    const uint32_t crc = uint32_t{1} << bit;
+    map[bit] = crc >> 8 ^ kTable[0][crc & 0xFF];
+  }
+  for (std::size_t bytes = 1; bytes < kStream; bytes *= 2) {  // twice the map moves twice as far
+    Columns twice{};
+    for (std::size_t bit = 0; bit < 32; ++bit) twice[bit] = image_of(map, map[bit]);
+    map = twice;
   }
   Shift shift{};
   for (std::size_t byte = 0; byte < 4; ++byte) {
-    for (std::size_t i = 0; i < 256; ++i) {
-      for (std::size_t bit = 0; bit < 8; ++bit) {
-        if ((i >> bit & 1) != 0) shift[byte][i] ^= column[8 * byte + bit];
-      }
-    }
+    for (uint32_t i = 0; i < 256; ++i) shift[byte][i] = image_of(map, i << (8 * byte));
   }
   return shift;
 }
+constexpr Shift kShift = make_shift();
 
-uint32_t shifted(const Shift& shift, uint64_t crc) {
-  return shift[0][crc & 0xFF] ^ shift[1][crc >> 8 & 0xFF] ^ shift[2][crc >> 16 & 0xFF] ^
-         shift[3][crc >> 24 & 0xFF];
+uint32_t shifted(uint64_t crc) {
+  return kShift[0][crc & 0xFF] ^ kShift[1][crc >> 8 & 0xFF] ^ kShift[2][crc >> 16 & 0xFF] ^
+         kShift[3][crc >> 24 & 0xFF];
 }
 
 // The instruction takes 3 cycles and one can begin in each, so three streams run side by side.
 [[gnu::target("sse4.2")]] uint32_t crc32c_by_instruction(uint32_t start,
                                                          std::span<const uint8_t> bytes) {
-  static const Shift shift = make_shift();
   uint64_t crc = ~start;
   const uint8_t* at = bytes.data();
   std::size_t rest = bytes.size();
@@ -82,8 +90,8 @@ uint32_t shifted(const Shift& shift, uint64_t crc) {
       second = _mm_crc32_u64(second, word_at(at + kStream + i));
       third = _mm_crc32_u64(third, word_at(at + 2 * kStream + i));
     }
-    crc = shifted(shift, crc) ^ second;
-    crc = shifted(shift, crc) ^ third;
+    crc = shifted(crc) ^ second;
+    crc = shifted(crc) ^ third;
   }
   for (; rest >= 8; at += 8, rest -= 8) crc = _mm_crc32_u64(crc, word_at(at));
   auto last = static_cast<uint32_t>(crc);

@@ -340,7 +340,7 @@ class Fuser {
     JoinedProgram joined(graph_);
     for (const std::size_t i : members) joined.add(graph_.node(i), *programs_[i]);
     const Program whole = joined.program();
-    Call call{find_program(scalar::to_string(whole), 1), joined.params(), joined.operands()};
+    Call call{find_program(whole), joined.params(), joined.operands()};
     const bool has_float = std::ranges::any_of(
         call.operands, [this](GraphValue v) { return graph_.type(v)->dtype() == kFloat32; });
     if (call.program == nullptr) return call;

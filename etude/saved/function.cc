@@ -213,12 +213,13 @@ bool Function::call_plain(std::span<const Tensor* const> arguments, Tensor& resu
       function.index != nullptr
           ? function.index->has_other_form()
           : std::ranges::any_of(function.graphs, [](const internal::LoadedGraph& graph) {
-              return graph.trace && !graph.is_plain && graph.saved->phase == ambient().phase;
+              return !graph.is_symbolic() && !graph.is_plain &&
+                     graph.saved->phase == ambient().phase;
             });
   if (has_other_form) return false;
   for (const bool is_symbolic : {false, true}) {
     const auto calls = [&](const internal::LoadedGraph& graph) {
-      return graph.is_plain && (graph.instances != nullptr) == is_symbolic &&
+      return graph.is_plain && graph.is_symbolic() == is_symbolic &&
              call_graph(*program_, index_, graph, arguments, result, where);
     };
     const bool has_called =
@@ -312,8 +313,8 @@ std::vector<GraphFunction> Function::graphs() const {
   std::vector<GraphFunction> out;
   const internal::LoadedFunction& function = program_->functions[index_];
   for (const internal::LoadedGraph& graph : function.graphs) {
-    if (graph.trace) {
-      out.emplace_back(graph.trace);
+    if (!graph.is_symbolic()) {
+      out.emplace_back(graph.trace.get(*program_, *graph.saved));
       continue;
     }
     const internal::TraceRef sample =

@@ -63,7 +63,7 @@ GraphIndex::GraphIndex(const std::deque<LoadedGraph>& graphs) {
 
 void GraphIndex::add(const LoadedGraph& graph, uint32_t number) {
   const SavedGraph& saved = *graph.saved;
-  const bool is_symbolic = graph.instances != nullptr;
+  const bool is_symbolic = graph.is_symbolic();
   ArgumentsHash named(is_symbolic);
   uint64_t types = start(saved.phase, is_symbolic);
   std::size_t input = 0;

@@ -87,6 +87,11 @@ void Instances::add(std::vector<const Type*> inputs, TraceRef trace) {
   made_.emplace_back(std::move(inputs), std::move(trace));
 }
 
+const TraceRef& LazyTrace::get(const Loaded& program, const SavedGraph& saved) const {
+  std::call_once(once_, [&] { trace_ = make_trace(program, saved, saved.graph); });
+  return trace_;
+}
+
 std::vector<const Type*> input_types(const Graph& graph) {
   std::vector<const Type*> out;
   for (const Graph::Input& input : graph.inputs()) out.push_back(input.type);
@@ -148,10 +153,10 @@ std::shared_ptr<const Loaded> make_loaded(std::filesystem::path folder, Content 
       to.first_variable = first_variable(graph.sample());
       to.is_plain = is_plain(saved, graph);
       to.changes_state = std::ranges::any_of(graph.tensors, &SavedTensor::is_changed);
-      if (graph.graph) {
-        to.trace = make_trace(*out, graph, graph.graph);
-      } else {
+      if (!graph.graph) {
         to.instances = std::make_unique<Instances>();
+      } else if (!graph.is_special) {
+        to.trace.get(*out, graph);
       }
     }
     if (function.graphs.size() > kFewGraphs) {

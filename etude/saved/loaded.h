@@ -24,6 +24,8 @@ using etude::internal::RefPtr;
 using etude::internal::Trace;
 using etude::internal::TraceRef;
 
+struct Loaded;
+
 // The graphs that ran most recently at sizes of a symbolic graph.
 class Instances {
  public:
@@ -36,10 +38,24 @@ class Instances {
   std::deque<std::pair<std::vector<const Type*>, TraceRef>> made_;
 };
 
+// The trace of a graph of fixed sizes, made at the first use: its plan takes as long as the rest of
+// a load, and few programs call the graphs for the sizes 1 and 0.
+class LazyTrace {
+ public:
+  // throws: the errors of make_trace(); the next use then tries again.
+  const TraceRef& get(const Loaded& program, const SavedGraph& saved) const;
+
+ private:
+  mutable std::once_flag once_;
+  mutable TraceRef trace_;
+};
+
 struct LoadedGraph {
+  bool is_symbolic() const { return instances != nullptr; }
+
   const SavedGraph* saved = nullptr;
-  TraceRef trace;  // null for a symbolic graph
-  std::unique_ptr<Instances> instances = {};
+  LazyTrace trace = {};                         // of a graph of fixed sizes
+  std::unique_ptr<Instances> instances = {};    // of a symbolic graph
   std::vector<const Type*> types = {};          // of the inputs of its sample
   std::size_t first_variable = 0;               // the first input that is a Variable
   bool is_plain = false;                        // from tensors, one for each parameter, to a tensor

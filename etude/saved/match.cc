@@ -308,7 +308,9 @@ std::size_t distance(const SavedGraph& graph, const std::vector<CallLeaf>& leave
 TraceRef trace_for(const Loaded& program, const LoadedGraph& graph,
                    const std::vector<const Type*>& types) {
   const SavedGraph& saved = *graph.saved;
-  if (saved.graph) return types == graph.types ? graph.trace : TraceRef();
+  if (!graph.is_symbolic()) {
+    return types == graph.types ? graph.trace.get(program, saved) : TraceRef();
+  }
   if (TraceRef known = graph.instances->find(types)) return known;
   const std::vector<int64_t> sizes = saved.symbolic->sizes_of(types);
   if (sizes.empty()) return {};
@@ -335,7 +337,7 @@ bool may_fit(const LoadedGraph& graph, std::span<const Tensor* const> arguments)
     const Tensor& given = *arguments[next++];
     if (!given.has_value()) return false;
     const Type* const type = type_at_home(given);
-    const bool fits = graph.trace
+    const bool fits = !graph.is_symbolic()
                           ? type == wanted
                           : type->dtype() == wanted->dtype() && type->rank() == wanted->rank();
     if (!fits) return false;
@@ -381,7 +383,10 @@ TraceRef trace_of(const Loaded& program, const LoadedGraph& graph,
   for (std::size_t rest = types.size(); rest < graph.types.size(); ++rest) {
     types.push_back(graph.types[rest]);
   }
-  if (graph.trace) return std::ranges::equal(types, graph.types) ? graph.trace : TraceRef();
+  if (!graph.is_symbolic()) {
+    const bool fits = std::ranges::equal(types, graph.types);
+    return fits ? graph.trace.get(program, saved) : TraceRef();
+  }
   if (TraceRef known = graph.instances->find({types.data(), types.size()})) return known;
   return trace_for(program, graph, std::vector<const Type*>(types.begin(), types.end()));
 }

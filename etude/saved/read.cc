@@ -54,7 +54,7 @@ class OpenFile {
     ETUDE_REQUIRE_CODE(kDataLoss, file_.size() == stored_.bytes,
                        "{}: offset {}: the file ends here, but was written with {} bytes",
                        file_.name(), file_.size(), stored_.bytes);
-    constexpr uint64_t kStep = uint64_t{1} << 20;
+    constexpr uint64_t kStep = uint64_t{1} << 16;  // stays in the second cache
     std::vector<uint8_t> room;
     uint32_t crc = 0;
     for (uint64_t at = 0; at < file_.size(); at += kStep) {
@@ -149,8 +149,10 @@ class FolderReader {
   }
 
  private:
-  void require(bool holds, const std::string& what) const {
-    ETUDE_REQUIRE_CODE(kDataLoss, holds, "{}: offset 0: {}", file_, what);
+  // Formats the text only if it is needed: a folder has thousands of values.
+  template <class... Args>
+  void require(bool holds, fmt::format_string<const Args&...> what, const Args&... args) const {
+    ETUDE_REQUIRE_CODE(kDataLoss, holds, "{}: offset 0: {}", file_, fmt::format(what, args...));
   }
 
   void read_tensors() {
@@ -160,14 +162,15 @@ class FolderReader {
       SavedVariable& v = content_.variables[i];
       const std::size_t shard = manifest_.shard_of_variable[i];
       if (shard == ~std::size_t{0}) {
-        require(v.shape.has_value(), fmt::format("Variable '{:.200}' has no shape", v.paths[0]));
+        require(v.shape.has_value(), "Variable '{:.200}' has no shape", v.paths[0]);
         continue;
       }
       v.value = tensors.take(shard, variable_key(i, v));
       const bool fits = v.value.dtype() == v.dtype &&
                         (!v.shape || etude::internal::admits(*v.shape, v.value.shape()));
-      require(fits, fmt::format("Variable '{:.200}' has a value of type {}", v.paths[0],
-                                v.value.type()->to_string()));
+      if (fits) continue;
+      require(false, "Variable '{:.200}' has a value of type {}", v.paths[0],
+              v.value.type()->to_string());
     }
     for (std::size_t i = 0; i < content_.constants.size(); ++i) {
       content_.constants[i] = tensors.take(manifest_.shard_of_constant[i], constant_key(i));
@@ -201,8 +204,8 @@ class FolderReader {
     for (SavedFunction& function : content_.functions) {
       for (std::size_t i = 0; i < function.graphs.size(); ++i) {
         const auto found = graphs.find(graph_key(function.name, i));
-        require(found != graphs.end(),
-                fmt::format("graph {} of function '{:.200}' is missing", i, function.name));
+        require(found != graphs.end(), "graph {} of function '{:.200}' is missing", i,
+                function.name);
         SavedGraph& graph = function.graphs[i];
         graph.graph = found->second.graph;
         graph.symbolic = found->second.symbolic;
@@ -218,7 +221,7 @@ class FolderReader {
   void check_export(const SavedFunction& function) const {
     if (!function.exported) return;
     const std::string title = fmt::format("the exported signature of '{:.200}'", function.name);
-    require(!function.graphs.empty(), title + " has no graph");
+    require(!function.graphs.empty(), "{} has no graph", title);
     const SavedResult& first = function.graphs.front().result;
     for (const SavedGraph& graph : function.graphs) {
       const SavedResult& result = graph.result;
@@ -227,7 +230,7 @@ class FolderReader {
                   std::ranges::count(result.is_present, 0) == 0 &&
                   std::ranges::equal(result.parts.form()->leaves(), first.parts.form()->leaves(),
                                      same_path),
-              title + " does not fit the results of its graphs");
+              "{} does not fit the results of its graphs", title);
     }
   }
 
@@ -238,14 +241,15 @@ class FolderReader {
     std::vector<const Type*> expected;
     std::size_t next = 0;
     const auto inputs = graph.inputs();
-    const auto take = [&](InputRole role, const std::string& what) {
+    const auto take = [&](InputRole role, std::string_view what) {
+      const std::string_view quote = role == InputRole::kArgument ? "'" : "";
       require(next < inputs.size() && inputs[next].role == role,
-              title + "its graph has no input for " + what);
+              "{}its graph has no input for {}{}{}", title, quote, what, quote);
       return inputs[next++].type;
     };
     for (const SavedTensor& x : saved.tensors) {
       if (x.is_absent) continue;
-      const Type* type = take(InputRole::kArgument, "'" + x.path + "'");
+      const Type* type = take(InputRole::kArgument, x.path);
       if (x.state >= 0) require_state(title, x.state, type);
     }
     while (next < inputs.size() && inputs[next].role == InputRole::kKey) ++next;
@@ -257,9 +261,9 @@ class FolderReader {
     for (const int64_t c : saved.captures) {
       const Type* type = take(InputRole::kCapture, "a constant");
       require(content_.constants[static_cast<std::size_t>(c)].type() == type,
-              title + "a constant has another type than its graph");
+              "{}a constant has another type than its graph", title);
     }
-    require(next == inputs.size(), title + "its graph has further inputs");
+    require(next == inputs.size(), "{}its graph has further inputs", title);
     check_outputs(title, saved, graph);
     if (max_loop_steps_ > 0) require_loop_limits(graph, max_loop_steps_, file_);
   }
@@ -268,8 +272,7 @@ class FolderReader {
     const SavedVariable& v = content_.variables[static_cast<std::size_t>(index)];
     const bool fits = v.dtype == type->dtype() &&
                       (!v.value.has_value() || v.value.shape().rank() == type->rank());
-    require(fits, title + fmt::format("Variable '{:.200}' has another type than its graph needs",
-                                      v.paths[0]));
+    require(fits, "{}Variable '{:.200}' has another type than its graph needs", title, v.paths[0]);
   }
 
   void check_outputs(const std::string& title, const SavedGraph& saved, const Graph& graph) const {
@@ -278,9 +281,8 @@ class FolderReader {
     for (const SavedTensor& x : saved.tensors) count += x.is_changed ? 1 : 0;
     for (const SavedUse& use : saved.uses) count += use.is_written ? 1 : 0;
     const auto outputs = graph.outputs();
-    require(
-        count == outputs.size() && std::ranges::count(outputs, kNoValue) == 0,
-        title + fmt::format("its graph has {} results, but {} are needed", outputs.size(), count));
+    require(count == outputs.size() && std::ranges::count(outputs, kNoValue) == 0,
+            "{}its graph has {} results, but {} are needed", title, outputs.size(), count);
   }
 
   const fs::path& folder_;

@@ -50,14 +50,14 @@ class Reader {
 
   const json& at(const json& from, const char* key) const {
     const auto found = from.is_object() ? from.find(key) : from.end();
-    require(from.is_object() && found != from.end(), fmt::format("'{}' is missing", key));
+    require(from.is_object() && found != from.end(), "'{}' is missing", key);
     return *found;
   }
   const json& list(const json& from, const char* key) const { return list(at(from, key), key, 0); }
   std::string text(const json& from, const char* key) const { return text_of(at(from, key), key); }
   bool flag(const json& from, const char* key) const {
     const json& value = at(from, key);
-    require(value.is_boolean(), fmt::format("'{}' is neither true nor false", key));
+    require(value.is_boolean(), "'{}' is neither true nor false", key);
     return value.get<bool>();
   }
   int64_t number(const json& from, const char* key) const { return number_of(at(from, key), key); }
@@ -65,7 +65,7 @@ class Reader {
   int64_t index(const json& value, std::size_t size, const char* what, bool or_none = false) const {
     const int64_t i = number_of(value, what);
     require((i >= 0 && static_cast<uint64_t>(i) < size) || (or_none && i == -1),
-            fmt::format("'{}' is {}, but there are {}", what, i, size));
+            "'{}' is {}, but there are {}", what, i, size);
     return i;
   }
   std::vector<std::string> texts(const json& from, const char* key) const {
@@ -77,21 +77,25 @@ class Reader {
   template <class Fn>
   void each_pair(const json& from, const char* key, const Fn& fn) const {
     for (const json& each : list(from, key)) {
-      require(each.is_array() && each.size() == 2, fmt::format("'{}' is no list of pairs", key));
+      require(each.is_array() && each.size() == 2, "'{}' is no list of pairs", key);
       fn(text_of(each[0], key), each[1]);
     }
   }
   std::string text_of(const json& value, const char* key) const {
-    require(value.is_string(), fmt::format("'{}' is no text", key));
+    require(value.is_string(), "'{}' is no text", key);
     return value.get<std::string>();
   }
   int64_t number_of(const json& value, const char* key) const {
     require(value.is_number_integer() &&
                 (!value.is_number_unsigned() || value.get<uint64_t>() <= uint64_t{INT64_MAX}),
-            fmt::format("'{}' is no number", key));
+            "'{}' is no number", key);
     return value.get<int64_t>();
   }
-  void require(bool holds, const std::string& what) const { require_at(holds, 0, what); }
+  // Formats the text only if it is needed: a manifest has thousands of values.
+  template <class... Args>
+  void require(bool holds, fmt::format_string<const Args&...> what, const Args&... args) const {
+    if (!holds) require_at(false, 0, fmt::format(what, args...));
+  }
   void require_at(bool holds, std::size_t offset, std::string_view what) const {
     ETUDE_REQUIRE_CODE(kDataLoss, holds, "{}: offset {}: {}", file_, offset, what);
   }
@@ -99,7 +103,7 @@ class Reader {
 
  private:
   const json& list(const json& value, const char* key, int) const {
-    require(value.is_array(), fmt::format("'{}' is no list", key));
+    require(value.is_array(), "'{}' is no list", key);
     return value;
   }
   const std::string& file_;
@@ -117,7 +121,7 @@ StoredFile stored_file(const Reader& in, const json& from, std::string_view pref
   in.require(out.name.find('/') == out.name.npos && out.name.find('\0') == out.name.npos &&
                  out.name != "." && out.name != ".." && !out.name.empty() &&
                  out.name.starts_with(prefix),
-             fmt::format("the file '{:.100}' does not lie in this folder", out.name));
+             "the file '{:.100}' does not lie in this folder", out.name);
   return out;
 }
 
@@ -140,7 +144,7 @@ SavedVariable variable_of(const Reader& in, const json& from) {
   out.is_trainable = in.flag(from, "trainable");
   const std::string dtype = in.text(from, "dtype");
   const auto known = dtype_named(dtype);
-  in.require(known.has_value(), fmt::format("'{:.40}' is no dtype", dtype));
+  in.require(known.has_value(), "'{:.40}' is no dtype", dtype);
   out.dtype = *known;
   if (const json& shape = in.at(from, "shape"); !shape.is_null()) out.shape = shape_of(in, shape);
   out.device = in.text(from, "device");
@@ -151,7 +155,7 @@ FormLeaf leaf_of(const Reader& in, const json& from) {
   static constexpr std::string_view kKinds[] = {"tensor", "variable", "state", "new_state", "host"};
   const std::string kind = in.text(from, "kind");
   const auto known = std::ranges::find(kKinds, kind);
-  in.require(known != std::end(kKinds), fmt::format("'{:.40}' is no kind of leaf", kind));
+  in.require(known != std::end(kKinds), "'{:.40}' is no kind of leaf", kind);
   FormLeaf out;
   out.kind = static_cast<LeafKind>(known - std::begin(kKinds));
   out.is_marked = from.contains("constant");
@@ -297,7 +301,7 @@ Content read_manifest(std::string_view text, const std::string& file, Manifest& 
   } catch (const Error& error) {
     // Names of parts that are empty or repeated, and structures of another form.
     if (std::string_view(error.what()).starts_with(file)) throw;
-    in.require(false, error.what());
+    in.require(false, "{}", std::string_view(error.what()));
   }
   return out;
 }

@@ -121,6 +121,7 @@ std::string Registry::explain_unknown(std::string_view name) const {
 std::vector<const Op*> Registry::ops() const {
   std::shared_lock lock(mutex_);
   std::vector<const Op*> out;
+  out.reserve(ops_.size());
   for (const auto& op : ops_) out.push_back(op.get());
   return out;
 }

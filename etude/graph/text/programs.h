@@ -23,6 +23,8 @@ std::string program_text(const ScalarDef* program);
 // programs have been made. Equal texts return the same program, so that attributes compare programs
 // by address. threads: thread-safe.
 const ScalarDef* find_program(std::string_view text, uint64_t n);
+// The same for the text of a program, and n = 1. cost: prints only programs that may be equal.
+const ScalarDef* find_program(const scalar::Program& program);
 
 // The program with the spelling of program_text(); null if there is none.
 const ScalarDef* spelled_program(std::string_view spelled);

@@ -164,7 +164,31 @@ Term max_over(const Term& x, const std::vector<int64_t>& axes) {
   return call.node("ReduceMax", {x}, {{"axes", axes}});
 }
 
-// softmax(scale q k^T + bias) v. A query without a key gets zeros.
+// softmax(scale q k^T + bias) v and the logarithms of the sums of exponentials. Scores that cannot
+// be minus infinity need no care, and Softmax is an operator that runtimes fuse.
+std::vector<Term> attention_of_scores(Call& call, const Term& scores, const Term& v) {
+  const std::vector<int64_t> axes = {call.rank(0) - 1};
+  const Term most = max_over(scores, axes);
+  const Term sums = call.node("ReduceSum", {apply("Exp", scores - most), call.ints(axes)});
+  const Term logs = apply("Log", sums) + most;
+  const Term weights = call.node("Softmax", {scores}, {{"axis", axes[0]}});
+  return {call.node("MatMul", {weights, v}),
+          call.reshape(logs, call.result(1).shape().to_vector())};
+}
+// The same for scores of minus infinity. A query without a key gets zeros.
+std::vector<Term> attention_of_hidden(Call& call, const Term& scores, const Term& v) {
+  const std::vector<int64_t> axes = {call.rank(0) - 1};
+  const Term none = call.number(-std::numeric_limits<double>::infinity(), v.dtype);
+  const Term most = max_over(scores, axes);
+  const Term is_empty = most == none;
+  const Term shifted = scores - where(is_empty, call.number(0, v.dtype), most);
+  const Term weights = apply("Exp", shifted);
+  const Term sums = call.node("ReduceSum", {weights, call.ints(axes)});
+  const Term safe = where(is_empty, call.number(1, v.dtype), sums);
+  const Term logs = where(is_empty, none, apply("Log", safe) + most);
+  return {call.node("MatMul", {weights / safe, v}),
+          call.reshape(logs, call.result(1).shape().to_vector())};
+}
 std::vector<Term> attention(Call& call) {
   const Term q = call.in(0), k = call.in(1), v = call.in(2);
   const int rank = call.rank(0);
@@ -173,10 +197,11 @@ std::vector<Term> attention(Call& call) {
                            ? call.attrs.real("scale")
                            : 1 / std::sqrt(static_cast<double>(call.shape(0)[rank - 1]));
   Term scores = call.node("MatMul", {q * scale, swapped(call, k, rank)});
+  const bool is_causal = call.attrs.flag("causal");
+  if (!call.has(3) && !call.has(4) && !is_causal) return attention_of_scores(call, scores, v);
   if (call.has(4)) scores = scores + call.in(4);
-  const double low = -std::numeric_limits<double>::infinity();
-  const Term none = call.number(low, q.dtype);
-  if (call.attrs.flag("causal")) {
+  const Term none = call.number(-std::numeric_limits<double>::infinity(), q.dtype);
+  if (is_causal) {
     const auto counted = [&](int64_t n, const std::vector<int64_t>& sizes) {
       const auto whole = [&](int64_t i) { return call.reshape(call.ints({i}), {}); };
       return call.reshape(call.node("Range", {whole(0), whole(n), whole(1)}), sizes);
@@ -185,16 +210,7 @@ std::vector<Term> attention(Call& call) {
     scores = where(is_later, none, scores);
   }
   if (call.has(3)) scores = where(call.in(3), scores, none);
-  const std::vector<int64_t> axes = {rank - 1};
-  const Term most = max_over(scores, axes);
-  const Term is_empty = most == low;
-  const Term shifted = scores - where(is_empty, call.number(0, q.dtype), most);
-  const Term weights = apply("Exp", shifted);
-  const Term sums = call.node("ReduceSum", {weights, call.ints(axes)});
-  const Term safe = where(is_empty, call.number(1, q.dtype), sums);
-  const Term y = call.node("MatMul", {weights / safe, v});
-  const Term logs = where(is_empty, none, apply("Log", safe) + most);
-  return {y, call.reshape(logs, call.result(1).shape().to_vector())};
+  return attention_of_hidden(call, scores, v);
 }
 bool has_no_dropout(const CallFacts& call) { return call.attrs.real("dropout") == 0; }
 
