@@ -264,7 +264,15 @@ GraphRef ModelImporter::trace(const std::vector<int64_t>& sizes) const {
       name, inputs, [&](std::span<const Tensor> placeholders) { return run(placeholders); });
 }
 
-// A constant is no state if the trace read its elements only.
+// A constant is no state if the trace read its elements only. Returns the trace without inputs for
+// such constants.
+GraphRef ModelImporter::first_trace(const Point& point) {
+  GraphRef graph = trace(point);
+  const std::size_t before = states_.size();
+  drop_unread_states(*graph);
+  return states_.size() == before ? graph : trace(point);
+}
+
 void ModelImporter::drop_unread_states(const Graph& graph) {
   std::vector<uint8_t> is_read(states_.size());
   const auto mark = [&](GraphValue value) {
@@ -300,10 +308,10 @@ SavedGraph ModelImporter::saved_graph() const {
 }
 
 std::optional<SavedGraph> ModelImporter::graph_at(const std::vector<Point>& points,
-                                                  std::string& reason) const {
+                                                  std::string& reason, GraphRef first) const {
   std::vector<GraphRef> graphs;
   for (const Point& point : points) {
-    graphs.push_back(trace(point));
+    graphs.push_back(first && graphs.empty() ? first : trace(point));
     if (options_.max_loop_steps > 0) {
       saved::internal::require_loop_limits(*graphs.back(), options_.max_loop_steps, file_);
     }
@@ -322,9 +330,9 @@ std::optional<SavedGraph> ModelImporter::graph_at(const std::vector<Point>& poin
 
 void ModelImporter::add_main(SavedFunction& to) {
   if (sizes_.empty()) {
-    drop_unread_states(*trace({}));
+    const GraphRef graph = first_trace({});
     std::string reason;
-    to.graphs.push_back(*graph_at({Point()}, reason));
+    to.graphs.push_back(*graph_at({Point()}, reason, graph));
     return;
   }
   std::optional<Error> refusal;
@@ -332,8 +340,8 @@ void ModelImporter::add_main(SavedFunction& to) {
   for (const SizeRange& range : kSizeRanges) {
     const std::vector<Point> points = points_in(range, sizes_.size());
     try {
-      drop_unread_states(*trace(points[0]));
-      std::optional<SavedGraph> made = graph_at(points, reason);
+      const GraphRef first = first_trace(points[0]);
+      std::optional<SavedGraph> made = graph_at(points, reason, first);
       if (!made) continue;
       to.graphs.push_back(std::move(*made));
       points_ = points;

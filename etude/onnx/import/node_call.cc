@@ -19,7 +19,7 @@ std::vector<std::string_view> words_of(std::string_view list) {
   return out;
 }
 
-int64_t NodeCall::opset() const { return importer_.model().opset; }
+int64_t NodeCall::opset() const { return importer_.opset(); }
 
 void NodeCall::fail(ErrorCode code, const std::string& text) const {
   throw NodeError(code, fmt::format("{}: {}", importer_.title(node_), text));
@@ -90,6 +90,7 @@ const FileAttribute* NodeCall::find(std::string_view name) const {
 const FileAttribute& NodeCall::attribute(std::string_view name) const {
   const FileAttribute* const found = find(name);
   require(found != nullptr, "the attribute '{}' is missing", name);
+  require(found->reference.empty(), "the attribute '{}' refers to an attribute '{:.100}' of a function, but the node is in no function", name, found->reference);
   if (!found->refusal.empty()) {
     refuse("the attribute '{}' cannot be imported: {}", name, found->refusal);
   }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reductions over axes, running sums and positions of extremes.
 #include <algorithm>
-#include <limits>
 #include <numeric>
 #include <vector>
 
@@ -102,11 +101,7 @@ Tensor extreme(const Tensor& x, const Reduction& by) {
     const bool is_reduced = std::ranges::find(by.axes, i) != by.axes.end();
     if (!is_reduced || by.keepdims) sizes.push_back(is_reduced ? 1 : shape[i]);
   }
-  const double all = std::numeric_limits<double>::infinity();
-  const Tensor limit = Tensor(is_max ? -all : all);
-  if (is_floating(at.dtype())) return full(sizes, astype(limit, at.dtype()));
-  // Conversions of infinities to integers saturate.
-  return full(sizes, x.dtype() == kBool ? Tensor(!is_max) : astype(limit, at.dtype()));
+  return full(sizes, is_max ? least_of(x.dtype()) : largest_of(x.dtype()));
 }
 
 template <bool is_max>
