@@ -24,6 +24,7 @@ namespace {
 using Names = std::unordered_map<Value, Value>;
 
 constexpr std::size_t kMostNodes = 10'000;  // of a formula in a file
+constexpr std::size_t kMostText = 10'000;   // of a call in a file
 
 // The names that a node reads, in graphs of its attributes too.
 void add_reads(Node& node, std::unordered_set<Value>& to) {
@@ -133,7 +134,7 @@ std::string call_text(const Graph& call) {
 
 GraphRef parse_call(const std::string& text, std::span<const Type* const> types) {
   // A call is one line, and has no program of its own.
-  if (text.empty() || text.find_first_of("\n{#") != std::string::npos) return {};
+  if (text.size() > kMostText || text.find_first_of("\n{#") != std::string::npos) return {};
   std::vector<std::string> inputs;
   for (std::size_t i = 0; i < types.size(); ++i) {
     inputs.push_back(fmt::format("x{}: {}", i, etude::internal::type_text(types[i])));
@@ -219,6 +220,27 @@ std::vector<Value> add_nodes(GraphModel nodes, const std::vector<Value>& inputs,
   }
   move_nodes(nodes, names, to);
   return out;
+}
+
+std::string order_text(const std::vector<int64_t>& order) {
+  return fmt::format("{}", fmt::join(order, " "));
+}
+
+std::optional<std::vector<int64_t>> parse_order(std::string_view text) {
+  std::vector<int64_t> out;
+  const char *at = text.data(), *const end = at + text.size();
+  while (at != end && out.size() < static_cast<std::size_t>(kMaxRank)) {
+    if (!out.empty() && *at++ != ' ') return std::nullopt;
+    const auto read = std::from_chars(at, end, out.emplace_back());
+    if (read.ec != std::errc()) return std::nullopt;
+    at = read.ptr;
+  }
+  std::vector<int64_t> sorted = out;
+  std::ranges::sort(sorted);
+  for (std::size_t i = 0; i < sorted.size(); ++i) {
+    if (sorted[i] != static_cast<int64_t>(i)) return std::nullopt;
+  }
+  return at == end && !out.empty() ? std::optional(out) : std::nullopt;
 }
 
 std::string places_text(const Places& places) {

@@ -28,6 +28,11 @@
 namespace etude::onnx::internal {
 
 inline constexpr std::string_view kCallKey = "etude.call", kNodesKey = "etude.nodes";
+// The metadata of a reduction: the order of axes in which the function adds up, "0 2 3 1".
+inline constexpr std::string_view kOrderKey = "etude.order";
+std::string order_text(const std::vector<int64_t>& order);
+// None if the text is no order of axes.
+std::optional<std::vector<int64_t>> parse_order(std::string_view text);
 
 // A graph of one call on inputs x0, x1, ... of these types; null is an absent operand. Its outputs
 // are the results.

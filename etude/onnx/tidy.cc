@@ -16,12 +16,14 @@
 
 #include "etude/core/call/run.h"
 #include "etude/core/internal/host_door.h"
+#include "etude/onnx/formula.h"
 #include "etude/ops.h"
 
 namespace etude::onnx::internal {
 namespace {
 
 using Axes = std::vector<int64_t>;
+using Metadata = std::pair<std::string, std::string>;
 using Names = std::unordered_map<Value, Value>;
 
 // Operators that compute element by element, from operands that broadcast.
@@ -54,6 +56,17 @@ Layout layout_of(const Node& node) {
   return is_elementwise(op) ? Layout::kElements : Layout::kFixed;
 }
 
+// The inputs of the nodes of a formula that are values of the graph around it, such as a size.
+template <class F>
+void for_outer_inputs(Formula& formula, F f) {
+  const std::vector<Port>& own = formula.nodes.inputs;
+  for (Node& node : formula.nodes.nodes) {
+    for (Value& input : node.inputs) {
+      if (std::ranges::find(own, input, &Port::name) == own.end()) f(input);
+    }
+  }
+}
+
 void rename(GraphModel& graph, const Names& names) {
   const auto apply = [&](Value& value) {
     for (auto found = names.find(value); found != names.end(); found = names.find(value)) {
@@ -63,6 +76,7 @@ void rename(GraphModel& graph, const Names& names) {
   for (Node& node : graph.nodes) {
     for (Value& input : node.inputs) apply(input);
     for (Value& output : node.outputs) apply(output);
+    if (node.formula != nullptr) for_outer_inputs(*node.formula, apply);
     for (GraphModel* inner : graphs_of(node)) {
       rename(*inner, names);
       for (Port& port : inner->outputs) apply(port.name);
@@ -73,7 +87,9 @@ void rename(GraphModel& graph, const Names& names) {
 // The number of readers of each value, inner graphs included.
 void count_reads(GraphModel& graph, std::unordered_map<Value, int>& reads) {
   for (Node& node : graph.nodes) {
-    for (const Value& input : node.inputs) ++reads[input];
+    const auto count = [&](const Value& input) { ++reads[input]; };
+    std::ranges::for_each(node.inputs, count);
+    if (node.formula != nullptr) for_outer_inputs(*node.formula, count);
     for (GraphModel* inner : graphs_of(node)) count_reads(*inner, reads);
   }
   for (const Port& port : graph.outputs) ++reads[port.name];
@@ -301,6 +317,7 @@ class Tidier {
         moved.inputs[k] = along_axis(moved.inputs[k], result, node.outputs[0]);
       }
     }
+    if (node.op.starts_with("Reduce")) keep_order(moved, *perm);
     moved.outputs[0] = node.outputs[0] + "_inner";
     after.inputs = moved.outputs;
     graph_.nodes[i] = std::move(moved);
@@ -320,6 +337,19 @@ class Tidier {
     const Value name = node.outputs[0] + "_" + std::to_string(i);
     graph_.constants.push_back({name, Tensor(values)});
     node.inputs[i] = name;
+  }
+
+  // States the order of axes in which a reduction was called, as sums depend on it. onnx::load()
+  // adds up in this order. `perm` is the transpose that the reduction no longer reads.
+  static void keep_order(Node& node, const Axes& perm) {
+    Axes order = perm;
+    const auto known = std::ranges::find(node.metadata, kOrderKey, &Metadata::first);
+    if (known != node.metadata.end()) {
+      order = *parse_order(known->second);
+      for (int64_t& axis : order) axis = perm[static_cast<std::size_t>(axis)];
+      node.metadata.erase(known);
+    }
+    node.metadata.emplace_back(kOrderKey, order_text(order));
   }
 
   // Rewrites the numbers of axes in a node for an operand before the transpose `perm`. `perm`

@@ -213,7 +213,7 @@ class LoopRun {
     std::string advice;
     if (!sources_.empty()) {
       advice = fmt::format(
-          ". Pass values for inputs that the condition depends on, such as '{}': "
+          ". Pass values for inputs that the condition depends on, such as '{:.200}': "
           "LoadOptions::constants",
           sources_[0]);
     }

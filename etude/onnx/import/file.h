@@ -37,7 +37,8 @@ struct FileNode {
   std::string op, domain, overload, name, doc;
   std::vector<std::string> inputs, outputs;
   std::vector<FileAttribute> attributes;
-  std::string call = {}, call_nodes = {};  // metadata of the first node of a formula (formula.h)
+  // Metadata (formula.h): of the first node of a formula, and of a reduction.
+  std::string call = {}, call_nodes = {}, order = {};
 };
 
 // A size of an input: a number, a name, or neither.

@@ -10,7 +10,6 @@
 #include <system_error>
 #include <unordered_set>
 
-#include "etude/base/edit_distance.h"
 #include "etude/base/permanent.h"
 #include "etude/core/call/call_scope.h"
 #include "etude/core/call/run.h"
@@ -396,11 +395,10 @@ std::vector<Value> Importer::run_node(const FileNode& node, const Scope& scope) 
   if (row == nullptr) {
     std::vector<std::string_view> names;
     for (const Import& each : all_imports()) names.push_back(each.op);
-    const auto near = etude::internal::nearest_names(node.op, names, false);
     throw NodeError(ErrorCode::kUnimplemented,
                     fmt::format("{}: there is no such operator in opset {} of ai.onnx. Similar "
                                 "operators: {}",
-                                title(node), opset_, fmt::join(near, ", ")));
+                                title(node), opset_, nearest_listed(node.op, names)));
   }
   if (!row->refusal.empty()) {
     throw NodeError(ErrorCode::kUnimplemented, fmt::format("{}: {}", title(node), row->refusal));

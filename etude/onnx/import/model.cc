@@ -10,7 +10,6 @@
 #include <fmt/format.h>
 
 #include "etude/base/check.h"
-#include "etude/base/edit_distance.h"
 #include "etude/graph/symbolic_graph.h"
 #include "etude/onnx/import/names.h"
 #include "etude/saved/gather_function.h"
@@ -26,6 +25,7 @@ using Point = std::vector<int64_t>;
 
 constexpr std::size_t kTracePoints = 4;
 constexpr std::size_t kMostSubsets = 4;  // with more open sizes, not all subsets are traced at 1
+constexpr std::size_t kMostSingles = 16;
 constexpr int64_t kMostFolded = 4096;    // elements of integers that are folded
 
 // Sizes at which an open model is traced: small sizes, and sizes of images.
@@ -134,10 +134,9 @@ void ModelImporter::add_constants() {
 int64_t ModelImporter::open_size(const std::string& name) {
   const auto fixed = options_.sizes.find(name);
   if (fixed != options_.sizes.end()) return fixed->second;
-  const auto found = std::ranges::find(sizes_, name);
-  const auto index = found - sizes_.begin();
-  if (found == sizes_.end()) sizes_.push_back(name);
-  return -1 - static_cast<int64_t>(index);
+  const auto [found, is_new] = size_numbers_.emplace(name, sizes_.size());
+  if (is_new) sizes_.push_back(name);
+  return -1 - static_cast<int64_t>(found->second);
 }
 
 void ModelImporter::add_argument(const FilePort& port) {
@@ -153,13 +152,13 @@ void ModelImporter::add_argument(const FilePort& port) {
   const bool is_given = given != options_.shapes.end();
   ETUDE_REQUIRE_CODE(kFailedPrecondition, is_given || port.axes.has_value(),
                      "{}: input '{:.200}' has no shape in the model. State it: "
-                     "LoadOptions::shapes = {{{{\"{}\", {{kAny, 3}}}}}}",
+                     "LoadOptions::shapes = {{{{\"{:.200}\", {{kAny, 3}}}}}}",
                      file_, port.name, port.name);
   std::vector<FileAxis> axes = port.axes.value_or(std::vector<FileAxis>());
   if (is_given) {
     const Shape& shape = given->second;
     ETUDE_REQUIRE(!port.axes || static_cast<int>(axes.size()) == shape.rank(),
-                  "LoadOptions::shapes has the shape {} for input '{}', which has {} axes in {}",
+                  "LoadOptions::shapes has the shape {} for input '{:.200}', which has {} axes in {}",
                   shape.to_string(), port.name, axes.size(), file_);
     axes.resize(static_cast<std::size_t>(shape.rank()));
     for (std::size_t i = 0; i < axes.size(); ++i) {
@@ -170,11 +169,17 @@ void ModelImporter::add_argument(const FilePort& port) {
   ETUDE_REQUIRE(axes.size() <= static_cast<std::size_t>(kMaxRank),
                 "{}: input '{:.200}' has {} axes, but a tensor has at most {}", file_, port.name,
                 axes.size(), kMaxRank);
+  int64_t count = 1;
   for (std::size_t i = 0; i < axes.size(); ++i) {
     const bool is_open = axes[i].size == kAny || !axes[i].name.empty();
     const std::string name =
         axes[i].name.empty() ? fmt::format("{}.{}", port.name, i) : axes[i].name;
     out.sizes.push_back(is_open ? open_size(name) : axes[i].size);
+    if (is_open) continue;
+    ETUDE_REQUIRE(!__builtin_mul_overflow(count, std::max<int64_t>(axes[i].size, 1), &count) &&
+                      count <= kMaxCount,
+                  "{}: input '{:.200}' has axes of the sizes {}, which is too large", file_,
+                  port.name, fmt::join(out.sizes, ", "));
   }
   arguments_.push_back(std::move(out));
 }
@@ -205,7 +210,7 @@ void ModelImporter::require_known_options() const {
     ETUDE_REQUIRE_CODE(kNotFound, std::ranges::find(inputs, name) != inputs.end(),
                        "LoadOptions::{} names '{}', but {} has no such input. It has: {}", option,
                        name, file_,
-                       fmt::join(etude::internal::nearest_names(name, inputs, false), ", "));
+                       nearest_listed(name, inputs));
   };
   for (const auto& [name, shape] : options_.shapes) require_input(name, "shapes");
   for (const auto& [name, value] : options_.constants) require_input(name, "constants");
@@ -221,7 +226,7 @@ void ModelImporter::require_known_options() const {
     ETUDE_REQUIRE_CODE(kNotFound, is_known,
                        "LoadOptions::sizes names '{}', but {} has no such open size. It has: {}",
                        name, file_,
-                       fmt::join(etude::internal::nearest_names(name, names, false), ", "));
+                       nearest_listed(name, names));
     ETUDE_REQUIRE(size >= 0, "LoadOptions::sizes has the size {} for '{}'", size, name);
   }
 }
@@ -355,15 +360,15 @@ void ModelImporter::add_main(SavedFunction& to) {
       if (!refusal) refusal = error;  // perhaps the model needs larger sizes
     }
   }
-  const std::string sizes = fmt::format("{}", fmt::join(sizes_, ", "));
+  const std::string sizes = listed(sizes_);
   ETUDE_REQUIRE_CODE(
       kFailedPrecondition, reason.empty() && refusal,
       "{}: the model has no graph for all sizes {}: at two sizes its graphs differ in "
-      "{}. Fix sizes: LoadOptions::sizes = {{{{\"{}\", 8}}}}",
+      "{}. Fix sizes: LoadOptions::sizes = {{{{\"{:.100}\", 8}}}}",
       file_, sizes, reason, sizes_[0]);
   throw Error(refusal->code(),
               fmt::format("{}\nThe open sizes are {}. Fix them if the model needs others than were "
-                          "tried: LoadOptions::sizes = {{{{\"{}\", 8}}}}",
+                          "tried: LoadOptions::sizes = {{{{\"{:.100}\", 8}}}}",
                           refusal->text(), sizes, sizes_[0]));
 }
 
@@ -378,7 +383,8 @@ void ModelImporter::add_special(SavedFunction& to) const {
       for (std::size_t i = 0; i < count; ++i) is_one[i] = (set >> i) & 1;
     }
   } else {
-    for (std::size_t i = 0; i < count; ++i) subsets.emplace_back(count)[i] = 1;
+    const std::size_t singles = count <= kMostSingles ? count : 0;
+    for (std::size_t i = 0; i < singles; ++i) subsets.emplace_back(count)[i] = 1;
     subsets.emplace_back(count, 1);
   }
   const auto add = [&](const std::vector<Point>& points) {

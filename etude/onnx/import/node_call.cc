@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "etude/base/edit_distance.h"
 #include "etude/core/context/context.h"
 #include "etude/onnx/import/importer.h"
 #include "etude/onnx/import/names.h"
@@ -17,6 +18,19 @@ std::vector<std::string_view> words_of(std::string_view list) {
     list.remove_prefix(std::min(end + 1, list.size()));
   }
   return out;
+}
+
+std::string listed(const std::vector<std::string>& names, std::string_view between) {
+  std::vector<std::string> cut;
+  for (const std::string& name : names) cut.push_back(fmt::format("{:.100}", name));
+  return fmt::format("{:.1000}", fmt::format("{}", fmt::join(cut, between)));
+}
+
+std::string nearest_listed(std::string_view name, const std::vector<std::string_view>& names) {
+  std::vector<std::string_view> cut;  // the distance of two names takes the product of their sizes
+  for (const std::string_view each : names) cut.push_back(each.substr(0, 100));
+  return fmt::format("{}", fmt::join(etude::internal::nearest_names(name.substr(0, 100), cut, false),
+                                     ", "));
 }
 
 int64_t NodeCall::opset() const { return importer_.opset(); }
@@ -51,7 +65,7 @@ Tensor NodeCall::known(std::size_t i) const {
     advice = fmt::format(
         "Pass values for these inputs of the model: LoadOptions::constants = "
         "{{{{\"{}\", ...}}}}",
-        fmt::join(given.inputs, "\", ...}, {\""));
+        listed(given.inputs, "\", ...}, {\""));
   }
   throw UnknownValue(
       ErrorCode::kFailedPrecondition,

@@ -206,6 +206,7 @@ class ModelReader {
           auto [key, value] = MessageFile::entry(in.message());
           if (key == internal::kCallKey) out.call = std::move(value);
           if (key == internal::kNodesKey) out.call_nodes = std::move(value);
+          if (key == internal::kOrderKey) out.order = std::move(value);
           break;
         }
         default:

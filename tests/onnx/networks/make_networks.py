@@ -3,7 +3,7 @@
 """make_networks.py FOLDER [NAME...]: networks that PyTorch exports, with inputs and PyTorch's results, for
 networks_test.cc. The results of `quantised` are those of onnxruntime, whose tools quantise the network.
 
-Needs torch, torchvision, onnx, onnxscript, onnxruntime and safetensors (2.15.0, 0.30.0, 1.22.0, 0.7.2, 1.31.0 and 0.6.2
+Needs torch, torchvision, onnx, onnxscript, onnxruntime and safetensors (2.15.0, 0.29.2, 1.22.0, 0.7.2, 1.31.0 and 0.8.0
 made the files that are stored here)."""
 import pathlib
 import sys
@@ -135,7 +135,7 @@ class UNet(nn.Module):
 
 
 class Detector(nn.Module):
-    """Boxes of one image, the best of them, and a class for each."""
+    """The head of a detector: scores and boxes of one image at all places, and a class for some boxes."""
 
     def __init__(self):
         super().__init__()
@@ -143,7 +143,7 @@ class Detector(nn.Module):
         self.scores, self.boxes = nn.Conv2d(8, 1, 1), nn.Conv2d(8, 4, 1)
         self.classes = nn.Linear(8 * 9, 4)
 
-    def forward(self, image):
+    def forward(self, image, regions):
         x = torch.relu(self.body(image))
         scores = torch.sigmoid(self.scores(x)).flatten()
         height, width = x.shape[2], x.shape[3]
@@ -152,10 +152,17 @@ class Detector(nn.Module):
         moved = self.boxes(x)[0].permute(1, 2, 0).reshape(-1, 4)
         middle, size = center + moved[:, :2], 6 + 4 * torch.exp(moved[:, 2:])
         boxes = torch.cat([middle - size / 2, middle + size / 2], -1).clamp(0, 31)
+        parts = torchvision.ops.roi_align(x, [regions], 3, spatial_scale=0.25, sampling_ratio=2, aligned=True)
+        rough = torchvision.ops.roi_align(x, [regions], 3, spatial_scale=0.25)
+        return boxes, scores, self.classes(parts.flatten(1)) + self.classes(rough.flatten(1))
+
+
+class Suppression(nn.Module):
+    """The best of boxes that overlap."""
+
+    def forward(self, boxes, scores):
         kept = torchvision.ops.nms(boxes, scores, 0.3)[:5]
-        best = boxes[kept]
-        parts = torchvision.ops.roi_align(x, [best], 3, spatial_scale=0.25, sampling_ratio=2, aligned=True)
-        return best, scores[kept], self.classes(parts.flatten(1))
+        return boxes[kept], scores[kept]
 
 
 class Dense(nn.Module):
@@ -243,6 +250,11 @@ def word_ids(size):
     return ids
 
 
+def boxes_of(count):
+    corner = torch.rand(count, 2) * 20
+    return torch.cat([corner, corner + 1 + torch.rand(count, 2) * 10], 1)
+
+
 MAKERS = {
     "convolutions": lambda folder: write(folder, "convolutions", with_statistics(Convolutions(), torch.randn(8, 3, 16, 16)),
                                          lambda n: (torch.randn(n, 3, 16, 16),)),
@@ -253,8 +265,11 @@ MAKERS = {
     "packed": lambda folder: write(folder, "packed", Packed(), lambda n: (torch.randn(n, 7, 5), lengths_of(n)),
                                    ["rows", "lengths"], is_traced=True),
     "unet": lambda folder: write(folder, "unet", UNet(), lambda n: (torch.randn(n, 2, 16, 16),)),
-    "detector": lambda folder: write(folder, "detector", Detector(), lambda n: (torch.randn(n, 3, 32, 32),), ["image"],
+    "detector": lambda folder: write(folder, "detector", Detector(),
+                                     lambda n: (torch.randn(n, 3, 32, 32), boxes_of(6)), ["image", "regions"],
                                      ["boxes", "scores", "classes"], sizes=(1,)),
+    "suppression": lambda folder: write(folder, "suppression", Suppression(), lambda n: (boxes_of(20), torch.rand(20)),
+                                        ["boxes", "scores"], ["best", "kept"], sizes=(1,)),
     "quantised": quantise,
 }
 
