@@ -171,6 +171,16 @@ Term Call::unsqueeze(const Term& x, const std::vector<int64_t>& axes) {
   return axes.empty() ? x : node("Unsqueeze", {x, ints(axes)});
 }
 
+void Call::need_bytes(int64_t rows, int64_t columns, DType dtype) const {
+  int64_t bytes = 0;
+  const bool fits = !__builtin_mul_overflow(rows, columns, &bytes) &&
+                    !__builtin_mul_overflow(bytes, itemsize(dtype), &bytes) &&
+                    bytes <= writing_.most_bytes;
+  ETUDE_REQUIRE_CODE(kResourceExhausted, fits,
+                     "its form in ONNX has a constant of {} x {} elements, and the limit is {} bytes",
+                     rows, columns, writing_.most_bytes);
+}
+
 Term Call::evaluate(std::span<const Tensor> operands, const Attrs& with) {
   const BottomScope at_once(eager_context());
   return constant(etude::internal::run(op_, OperandList(operands), with));

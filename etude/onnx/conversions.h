@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -29,6 +30,8 @@ struct Writing {
   int64_t opset = 17;
   std::unordered_set<std::string> taken = {};  // names of the user
   int64_t next = 0;                            // of generated names
+  bool is_in_formula = false;                  // calls become nodes without formulas of their own
+  int64_t most_bytes = std::numeric_limits<int64_t>::max();  // of a constant that is computed
 
   // A name that no other value or node has: "Conv_3".
   std::string fresh(std::string_view base);
@@ -94,6 +97,8 @@ class Call {
   Term reshape(const Term& x, const std::vector<int64_t>& sizes);
   Term transpose(const Term& x, const std::vector<int64_t>& axes);
   Term unsqueeze(const Term& x, const std::vector<int64_t>& axes);
+  // Memory for a constant that is computed. throws: kResourceExhausted beyond the limit.
+  void need_bytes(int64_t rows, int64_t columns, DType dtype) const;
   // The results of the op itself, run now on these operands: for constants.
   Term evaluate(std::span<const Tensor> operands, const Attrs& with);
 
@@ -158,6 +163,9 @@ struct Conversion {
   // Whether the conversion applies to this call; null: to every call. Other calls are lowered.
   bool (*fits)(const CallFacts& call) = nullptr;
   int64_t opset = 0;  // the first opset that has it
+  // Whether its nodes are a formula (formula.h), even if there is one node. Nodes of element-wise
+  // ops are a formula if there are several.
+  bool is_formula = false;
 };
 
 using Conversions = std::vector<Conversion>;

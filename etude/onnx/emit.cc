@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,6 +17,7 @@
 #include "etude/base/check.h"
 #include "etude/core/call/located.h"
 #include "etude/core/internal/host_door.h"
+#include "etude/onnx/formula.h"
 #include "etude/onnx/onnx.h"
 #include "etude/passes/drop.h"
 #include "etude/passes/graph_copy.h"
@@ -42,16 +45,16 @@ using etude::internal::located;
                   : "Export a function without this call, and make the call outside of the model");
 }
 
-// The graph with only calls that have conversions. Graphs in attributes are prepared when their
-// call is emitted.
-GraphRef prepare(const Graph& graph, int64_t opset) {
+// The graph with only calls that have conversions or formulas. Graphs in attributes are prepared
+// when their call is emitted.
+GraphRef prepare(const Writing& writing, const Graph& graph) {
   const GraphRef inlined = etude::internal::inline_calls(graph);
   const GraphRef needed = etude::internal::drop_dead_nodes(*inlined);
-  const auto has_form = [opset](const Op& op, std::span<const Type* const> types,
-                                const Attrs& attrs) {
-    if (find_conversion(op, types, attrs, opset) != nullptr) return true;
-    if (!etude::internal::has_lowering(op)) refuse_call(op, types, attrs, opset);
-    return false;
+  const auto has_form = [&](const Op& op, std::span<const Type* const> types, const Attrs& attrs) {
+    const Conversion* const conversion = find_conversion(op, types, attrs, writing.opset);
+    if (conversion != nullptr) return true;
+    if (!etude::internal::has_lowering(op)) refuse_call(op, types, attrs, writing.opset);
+    return !writing.is_in_formula && has_formula(op, nullptr);
   };
   const GraphRef lowered = etude::internal::lower_to(*needed, has_form);
   return etude::internal::drop_dead_nodes(*lowered);
@@ -94,7 +97,14 @@ class Emitter {
     const Types made = etude::internal::result_types(graph_, node);
     const bool is_real =
         std::ranges::none_of(made, [](const Type* t) { return is_complex(t->dtype()); });
-    if (conversion == nullptr || !is_real) refuse_call(node.op, in, node.attrs, writing_.opset);
+    const bool is_formula = !writing_.is_in_formula && has_formula(node.op, conversion);
+    if (!is_real || (conversion == nullptr && !is_formula)) {
+      refuse_call(node.op, in, node.attrs, writing_.opset);
+    }
+    if (is_formula) {
+      emit_formula(node, in, conversion != nullptr && conversion->is_formula);
+      return;
+    }
     Call call(writing_, to_, node.op, node.attrs, in, made, line_of(node.where));
     std::vector<Term> inputs;
     for (std::size_t i = 0; i < in.size(); ++i) {
@@ -119,6 +129,42 @@ class Emitter {
     }
   }
 
+  // Adds a call as a node with a formula, or as its nodes if they need no formula.
+  void emit_formula(const Graph::Node& node, std::span<const Type* const> types, bool is_needed) {
+    auto formula = std::make_shared<Formula>();
+    formula->call = graph_of_call(node.op, node.attrs, types, node.where);
+    formula->nodes = nodes_of_call(writing_, *formula->call);
+    formula->is_elementwise = node.op.def().kind == Kind::kElementwise;
+    std::vector<Value> inputs;
+    for (const GraphValue operand : node.operands) {
+      if (operand != kNoValue) inputs.push_back(value(operand));
+    }
+    GraphModel& nodes = formula->nodes;
+    const bool is_one = nodes.nodes.size() > 1 || is_needed;
+    if (is_one && has_own_results(nodes)) {
+      formula->text = call_text(*formula->call);
+      Node made{std::string(node.op.name()), writing_.fresh(node.op.name()), "", inputs, {}, {}};
+      for (const Port& port : nodes.outputs) made.outputs.push_back(port.name);
+      made.formula = std::move(formula);
+      made.doc = line_of(node.where);
+      for (uint32_t r = 0; r < node.results; ++r) {
+        values_[node.first_result + r] = made.outputs[r];
+      }
+      to_.nodes.push_back(std::move(made));
+      return;
+    }
+    const std::vector<Value> results = add_nodes(std::move(nodes), inputs, to_);
+    for (uint32_t r = 0; r < node.results; ++r) values_[node.first_result + r] = results[r];
+  }
+
+  // Whether each result is a result of a node, and of no other node.
+  static bool has_own_results(const GraphModel& nodes) {
+    std::set<Value> made;
+    for (const Node& node : nodes.nodes) made.insert(node.outputs.begin(), node.outputs.end());
+    return std::ranges::all_of(nodes.outputs,
+                               [&](const Port& port) { return made.erase(port.name) == 1; });
+  }
+
   Writing& writing_;
   GraphModel& to_;
   const Graph& graph_;
@@ -129,7 +175,7 @@ class Emitter {
 
 std::vector<Value> emit_graph(Writing& writing, GraphModel& to, const Graph& graph,
                               const std::vector<Value>& inputs) {
-  const GraphRef prepared = prepare(graph, writing.opset);
+  const GraphRef prepared = prepare(writing, graph);
   return Emitter(writing, to, *prepared).emit(inputs);
 }
 

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "etude/onnx/model.h"
 
+#include <cstddef>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <utility>
 #include <variant>
 #include <vector>
+
+#include "etude/core/internal/host_door.h"
 
 namespace etude::onnx::internal {
 
@@ -23,6 +27,13 @@ std::vector<GraphModel*> graphs_of(Node& node) {
     }
   }
   return out;
+}
+
+bool is_same(const Tensor& a, const Tensor& b) {
+  if (a.type() != b.type()) return false;
+  const void* const at = etude::internal::host_elements(a);
+  const void* const other = etude::internal::host_elements(b);
+  return at == other || std::memcmp(at, other, static_cast<std::size_t>(a.type()->bytes())) == 0;
 }
 
 }  // namespace etude::onnx::internal

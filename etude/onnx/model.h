@@ -14,6 +14,7 @@
 #include "etude/core/dtype.h"
 #include "etude/core/tensor.h"
 #include "etude/core/type.h"
+#include "etude/graph/graph.h"
 
 namespace etude::onnx::internal {
 
@@ -21,6 +22,7 @@ namespace etude::onnx::internal {
 using Value = std::string;
 
 struct GraphModel;
+struct Formula;
 
 struct Attribute {
   std::string name;
@@ -34,6 +36,10 @@ struct Node {
   std::string doc;   // the user's line
   std::vector<Value> inputs, outputs;
   std::vector<Attribute> attributes;
+  // Not null: a call that several nodes replace when the model is written (formula.h). `op` is its
+  // name then.
+  std::shared_ptr<Formula> formula = {};
+  std::vector<std::pair<std::string, std::string>> metadata = {};
 };
 
 // An axis of an input or output: a size, or a name for a size that may vary.
@@ -59,6 +65,14 @@ struct GraphModel {
   std::vector<Node> nodes;  // operands come first
 };
 
+// The nodes of a call. Their inputs are the inputs of the node that has the formula.
+struct Formula {
+  GraphRef call;     // a graph of the call alone
+  std::string text;  // the call for the metadata; "": it is not the same at all sizes
+  GraphModel nodes;
+  bool is_elementwise = false;
+};
+
 struct Model {
   int64_t opset = 17;
   GraphModel graph;
@@ -69,5 +83,7 @@ struct Model {
 Port port_of(std::string name, const Type* type);
 // The graphs in the attributes of a node.
 std::vector<GraphModel*> graphs_of(Node& node);
+// Whether two tensors have the same type and bits.
+bool is_same(const Tensor& a, const Tensor& b);
 
 }  // namespace etude::onnx::internal

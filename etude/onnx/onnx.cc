@@ -16,6 +16,7 @@
 #include "etude/core/internal/host_door.h"
 #include "etude/onnx/conversions.h"
 #include "etude/onnx/emit.h"
+#include "etude/onnx/formula.h"
 #include "etude/onnx/sizes.h"
 #include "etude/onnx/source.h"
 #include "etude/onnx/tidy.h"
@@ -81,6 +82,7 @@ internal::Model internal::make_model(const Source& source, const SaveOptions& op
                   ? std::move(models[0])
                   : with_open_sizes(writing, std::move(models), source.points, source.sizes);
   tidy(out.graph);
+  write_formulas(out.graph);
   out.metadata = {{"etude.version", version()}, {"etude.function", source.function}};
   if (!source.made_for.empty()) out.metadata.emplace_back("etude.made_for", source.made_for);
   return out;

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstring>
 #include <functional>
 #include <iterator>
 #include <memory>
@@ -28,13 +27,6 @@ using etude::internal::SizePoints;
 using Graphs = std::vector<GraphModel*>;
 
 constexpr int64_t kMostElements = 4096;  // of a constant that differs
-
-bool is_same(const Tensor& a, const Tensor& b) {
-  if (a.type() != b.type()) return false;
-  const void* const at = etude::internal::host_elements(a);
-  const void* const other = etude::internal::host_elements(b);
-  return at == other || std::memcmp(at, other, static_cast<std::size_t>(a.type()->bytes())) == 0;
-}
 
 template <class T>
 std::vector<T> numbers_of(const Tensor& x, DType dtype) {
@@ -94,6 +86,8 @@ class SizedModel {
       require(node.op == to.op && node.inputs == to.inputs && node.outputs == to.outputs &&
                   node.attributes.size() == to.attributes.size(),
               "the calls of the function", to.doc);
+      require((node.formula == nullptr) == (to.formula == nullptr), "the calls of the function",
+              to.doc);
       for (std::size_t a = 0; a < to.attributes.size(); ++a) {
         const auto &mine = to.attributes[a].value, &other = node.attributes[a].value;
         const bool is_graph = std::holds_alternative<std::shared_ptr<GraphModel>>(mine);
@@ -107,6 +101,14 @@ class SizedModel {
       for (GraphModel* graph : graphs) bodies.push_back(graphs_of(graph->nodes[i])[k]);
       merge(bodies);
     }
+    if (to.formula == nullptr) return;
+    Graphs formulas;
+    for (GraphModel* graph : graphs) {
+      Formula& formula = *graph->nodes[i].formula;
+      formulas.push_back(&formula.nodes);
+      if (formula.text != to.formula->text) to.formula->text.clear();
+    }
+    merge(formulas);
   }
 
   template <class PortOf>

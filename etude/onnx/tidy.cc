@@ -14,13 +14,16 @@
 #include <variant>
 #include <vector>
 
+#include "etude/core/call/run.h"
 #include "etude/core/internal/host_door.h"
+#include "etude/onnx/formula.h"
 #include "etude/ops.h"
 
 namespace etude::onnx::internal {
 namespace {
 
 using Axes = std::vector<int64_t>;
+using Metadata = std::pair<std::string, std::string>;
 using Names = std::unordered_map<Value, Value>;
 
 // Operators that compute element by element, from operands that broadcast.
@@ -40,13 +43,28 @@ enum class Layout : uint8_t {
   kJoined,    // it joins its operands along an axis
   kAxes,      // it names axes of its first operand
 };
-Layout layout_of(std::string_view op) {
+Layout layout_of(const Node& node) {
+  if (node.formula != nullptr) {
+    return node.formula->is_elementwise ? Layout::kElements : Layout::kFixed;
+  }
+  const std::string& op = node.op;
   static constexpr std::string_view kWithAxes[] = {"Pad",        "Slice",     "ReduceMean",
                                                    "ReduceSum",  "ReduceMax", "ReduceMin",
                                                    "ReduceProd", "ReduceL2"};
   if (op == "Concat") return Layout::kJoined;
   if (std::ranges::find(kWithAxes, op) != std::end(kWithAxes)) return Layout::kAxes;
   return is_elementwise(op) ? Layout::kElements : Layout::kFixed;
+}
+
+// The inputs of the nodes of a formula that are values of the graph around it, such as a size.
+template <class F>
+void for_outer_inputs(Formula& formula, F f) {
+  const std::vector<Port>& own = formula.nodes.inputs;
+  for (Node& node : formula.nodes.nodes) {
+    for (Value& input : node.inputs) {
+      if (std::ranges::find(own, input, &Port::name) == own.end()) f(input);
+    }
+  }
 }
 
 void rename(GraphModel& graph, const Names& names) {
@@ -58,6 +76,7 @@ void rename(GraphModel& graph, const Names& names) {
   for (Node& node : graph.nodes) {
     for (Value& input : node.inputs) apply(input);
     for (Value& output : node.outputs) apply(output);
+    if (node.formula != nullptr) for_outer_inputs(*node.formula, apply);
     for (GraphModel* inner : graphs_of(node)) {
       rename(*inner, names);
       for (Port& port : inner->outputs) apply(port.name);
@@ -68,7 +87,9 @@ void rename(GraphModel& graph, const Names& names) {
 // The number of readers of each value, inner graphs included.
 void count_reads(GraphModel& graph, std::unordered_map<Value, int>& reads) {
   for (Node& node : graph.nodes) {
-    for (const Value& input : node.inputs) ++reads[input];
+    const auto count = [&](const Value& input) { ++reads[input]; };
+    std::ranges::for_each(node.inputs, count);
+    if (node.formula != nullptr) for_outer_inputs(*node.formula, count);
     for (GraphModel* inner : graphs_of(node)) count_reads(*inner, reads);
   }
   for (const Port& port : graph.outputs) ++reads[port.name];
@@ -92,6 +113,7 @@ class Tidier {
     drop_unread();
     fold_constants();
     drop_unread();
+    drop_unread_results();
   }
 
  private:
@@ -148,6 +170,17 @@ class Tidier {
     }
   }
 
+  // A formula has no nodes for results that nothing reads.
+  void drop_unread_results() {
+    std::unordered_map<Value, int> reads;
+    count_reads(graph_, reads);
+    for (Node& node : graph_.nodes) {
+      for (Value& output : node.outputs) {
+        if (node.formula != nullptr && reads[output] == 0) output.clear();
+      }
+    }
+  }
+
   static const Axes& perm_of(const Node& node) { return std::get<Axes>(node.attributes[0].value); }
   // The transpose that made a value; null for any other value.
   const Node* transpose_of(const Value& value) const {
@@ -189,38 +222,39 @@ class Tidier {
 
   // Arithmetic on small constants, such as the numbers of a normalisation.
   void compute_constants() {
-    constexpr int64_t kMostBytes = 1 << 16;
-    std::unordered_map<Value, Tensor> roots;  // operands of computed roots
     std::erase_if(graph_.nodes, [&](const Node& node) {
-      const bool has_one = node.op == "Sqrt" || node.op == "Reciprocal";
-      if (!has_one && node.op != "Add" && node.op != "Sub" && node.op != "Mul" &&
-          node.op != "Div") {
-        return false;
-      }
-      const Constant* const a = constant(node.inputs[0]);
-      const Constant* const b = has_one ? a : constant(node.inputs[1]);
-      if (a == nullptr || b == nullptr || is_output(node.outputs[0])) return false;
-      const Tensor x = a->value, y = b->value;
-      if (!kFloating.contains(x.dtype()) || x.type()->bytes() + y.type()->bytes() > kMostBytes) {
-        return false;
-      }
-      const Tensor made = node.op == "Sqrt"         ? sqrt(x)
-                          : node.op == "Reciprocal" ? inverse(x, roots, node.inputs[0])
-                          : node.op == "Add"        ? x + y
-                          : node.op == "Sub"        ? x - y
-                          : node.op == "Mul"        ? x * y
-                                                    : x / y;
-      if (node.op == "Sqrt") roots.emplace(node.outputs[0], x);
-      graph_.constants.push_back({node.outputs[0], to_dense(made)});
-      return true;
+      const Tensor made = is_output(node.outputs[0]) ? Tensor() : computed(node);
+      if (made.has_value()) graph_.constants.push_back({node.outputs[0], to_dense(made)});
+      return made.has_value();
     });
   }
 
-  // An inverse root has the bits of rsqrt: both nodes are one call of it.
-  static Tensor inverse(const Tensor& x, const std::unordered_map<Value, Tensor>& roots,
-                        const Value& name) {
-    const auto root = roots.find(name);
-    return root == roots.end() ? reciprocal(x) : rsqrt(root->second);
+  // The result of a node on constants; absent for other nodes.
+  Tensor computed(const Node& node) const {
+    static constexpr std::string_view kArithmetic[] = {"Sqrt", "Reciprocal", "Add",
+                                                       "Sub",  "Mul",        "Div"};
+    constexpr int64_t kMostBytes = 1 << 16;
+    const bool is_call = node.formula != nullptr && node.formula->is_elementwise;
+    if (!is_call && std::ranges::find(kArithmetic, node.op) == std::end(kArithmetic)) return {};
+    std::vector<Tensor> in;
+    int64_t bytes = 0;
+    for (const Value& input : node.inputs) {
+      const Constant* const found = constant(input);
+      if (found == nullptr || !kFloating.contains(found->value.dtype())) return {};
+      in.push_back(found->value);
+      bytes += found->value.type()->bytes();
+    }
+    if (bytes > kMostBytes) return {};
+    if (is_call) {
+      const Graph::Node call = node.formula->call->node(0);
+      return etude::internal::run(call.op, OperandList(in), call.attrs);
+    }
+    return node.op == "Sqrt"         ? sqrt(in[0])
+           : node.op == "Reciprocal" ? reciprocal(in[0])
+           : node.op == "Add"        ? in[0] + in[1]
+           : node.op == "Sub"        ? in[0] - in[1]
+           : node.op == "Mul"        ? in[0] * in[1]
+                                     : in[0] / in[1];
   }
 
   // One change; false if there is none left.
@@ -258,7 +292,7 @@ class Tidier {
   // so that the two may be joined. The node then works on axes in the order before the transpose.
   bool sink(std::size_t i) {
     const Node& node = graph_.nodes[i];
-    const Layout layout = layout_of(node.op);
+    const Layout layout = layout_of(node);
     if (layout == Layout::kFixed) return false;
     if (!node.op.starts_with("Reduce") && !meets_transpose(node.outputs[0])) return false;
     const Axes* perm = nullptr;
@@ -283,6 +317,7 @@ class Tidier {
         moved.inputs[k] = along_axis(moved.inputs[k], result, node.outputs[0]);
       }
     }
+    if (node.op.starts_with("Reduce")) keep_order(moved, *perm);
     moved.outputs[0] = node.outputs[0] + "_inner";
     after.inputs = moved.outputs;
     graph_.nodes[i] = std::move(moved);
@@ -302,6 +337,19 @@ class Tidier {
     const Value name = node.outputs[0] + "_" + std::to_string(i);
     graph_.constants.push_back({name, Tensor(values)});
     node.inputs[i] = name;
+  }
+
+  // States the order of axes in which a reduction was called, as sums depend on it. onnx::load()
+  // adds up in this order. `perm` is the transpose that the reduction no longer reads.
+  static void keep_order(Node& node, const Axes& perm) {
+    Axes order = perm;
+    const auto known = std::ranges::find(node.metadata, kOrderKey, &Metadata::first);
+    if (known != node.metadata.end()) {
+      order = *parse_order(known->second);
+      for (int64_t& axis : order) axis = perm[static_cast<std::size_t>(axis)];
+      node.metadata.erase(known);
+    }
+    node.metadata.emplace_back(kOrderKey, order_text(order));
   }
 
   // Rewrites the numbers of axes in a node for an operand before the transpose `perm`. `perm`
@@ -362,7 +410,7 @@ class Tidier {
       for (const Node& node : graph_.nodes) {
         if (std::ranges::find(node.inputs, at) == node.inputs.end()) continue;
         if (node.op == "Transpose") return true;
-        const Layout layout = layout_of(node.op);
+        const Layout layout = layout_of(node);
         if (node.op.starts_with("Reduce")) return true;  // fewer axes are left to transpose
         if (layout != Layout::kFixed) left.push_back(node.outputs[0]);
       }

@@ -46,7 +46,8 @@ enum class NodeField : uint32_t {
   kName = 3,
   kOp = 4,
   kAttribute = 5,
-  kDoc = 6
+  kDoc = 6,
+  kMetadata = 9
 };
 enum class AttributeField : uint32_t {
   kName = 1,
@@ -85,6 +86,11 @@ struct Place {
   uint64_t offset = 0, bytes = 0;
 };
 
+void write_entry(pbf_writer to, const std::pair<std::string, std::string>& entry) {
+  to.add_string(1, entry.first);
+  to.add_string(2, entry.second);
+}
+
 // The message of a tensor without its elements, or all of it if they are in another file.
 std::string tensor_head(const Constant& constant, const std::optional<Place>& place) {
   std::string out;
@@ -98,11 +104,7 @@ std::string tensor_head(const Constant& constant, const std::optional<Place>& pl
       {{"location", place->file},
        {"offset", std::to_string(place->offset)},
        {"length", std::to_string(place->bytes)}}};
-  for (const auto& [key, value] : entries) {
-    pbf_writer entry(to, tag(TensorField::kExternal));
-    entry.add_string(1, key);
-    entry.add_string(2, value);
-  }
+  for (const auto& entry : entries) write_entry(pbf_writer(to, tag(TensorField::kExternal)), entry);
   to.add_enum(tag(TensorField::kLocation), 1);
   return out;
 }
@@ -159,6 +161,9 @@ void write_node(pbf_writer to, const Node& node) {
     write_attribute(pbf_writer(to, tag(NodeField::kAttribute)), attribute);
   }
   if (!node.doc.empty()) to.add_string(tag(NodeField::kDoc), node.doc);
+  for (const auto& each : node.metadata) {
+    write_entry(pbf_writer(to, tag(NodeField::kMetadata)), each);
+  }
 }
 
 // All of a graph but its constants.
@@ -200,10 +205,8 @@ std::string model_head(const Model& model) {
     opset.add_string(1, "");
     opset.add_int64(2, model.opset);
   }
-  for (const auto& [key, value] : model.metadata) {
-    pbf_writer entry(to, tag(ModelField::kMetadata));
-    entry.add_string(1, key);
-    entry.add_string(2, value);
+  for (const auto& entry : model.metadata) {
+    write_entry(pbf_writer(to, tag(ModelField::kMetadata)), entry);
   }
   return out;
 }

@@ -80,6 +80,14 @@ def main():
         assert "has the extension '.st', but models of ONNX convert to folders only" in wrong, wrong
         wrong = run(etude, "convert", str(model), "--to", again, "--size", "n", status=1)
         assert wrong == "etude: --size is 'n', but a name and a size are needed, such as batch=8\n", wrong
+        wrong = run(etude, "convert", str(model), "--to", again, "--opset", "18", status=1)
+        assert wrong == (f"etude: --opset is an option for the conversion of a folder to a model of ONNX, but '{model}' is "
+                         "converted the other way. Leave it out\n"), wrong
+        for option in (["--graph", "1"], ["--doc", "a text"], ["--training"], ["--fixed-sizes"]):
+            assert f"etude: {option[0]} is an option for" in run(etude, "convert", str(model), "--to", again, *option, status=1)
+        for option in (["--size", "n=8"], ["--max-loop-steps", "5"]):
+            wrong = run(etude, "convert", net, "--function", "predict", "--to", str(model), *option, status=1)
+            assert f"etude: {option[0]} is an option for the conversion of a model of ONNX to a folder" in wrong, wrong
 
         assert run(reader, net, values) == "same\n"
         run(etude, "run", net, "--function", "predict", "--input", f"x={x}", "--output", str(y))

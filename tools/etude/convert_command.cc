@@ -25,7 +25,20 @@ struct ConvertOptions {
   bool fixed_sizes = false;
   std::vector<std::string> sizes;
   int64_t max_loop_steps = 0;
+  // Options of one direction: of models that are read, and of models that are written.
+  std::vector<const CLI::Option*> of_read, of_written;
 };
+
+// throws: for an option that the other direction has.
+void require_none_of(const std::vector<const CLI::Option*>& others, const std::string& from,
+                     const char* direction) {
+  for (const CLI::Option* option : others) {
+    ETUDE_REQUIRE(option->count() == 0,
+                  "{} is an option for the conversion {}, but '{}' is converted the other way. "
+                  "Leave it out",
+                  option->get_name(), direction, from);
+  }
+}
 
 // "batch=8" as a name and a size.
 std::pair<std::string, int64_t> size_of(const std::string& text) {
@@ -55,12 +68,14 @@ void convert(ConvertOptions options) {
     ETUDE_REQUIRE(to.extension().empty(),
                   "'{}' has the extension '{}', but models of ONNX convert to folders only",
                   options.to, to.extension().string());
+    require_none_of(options.of_written, options.from, "of a folder to a model of ONNX");
     convert_model(options);
     return;
   }
   ETUDE_REQUIRE(to.extension() == ".onnx",
                 "'{}' has the extension '{}', but saved functions convert to .onnx only",
                 options.to, to.extension().string());
+  require_none_of(options.of_read, options.from, "of a model of ONNX to a folder");
   options.save.open_sizes = !options.fixed_sizes;
   const saved::Program program = saved::load(options.from);
   onnx::save(to, chosen_function(program, options.function), options.save, CallSite{});
@@ -77,16 +92,19 @@ void add_convert_command(CLI::App& app) {
   command->add_option("--to", options->to, "FILE.onnx, or a folder")->required();
   command->add_option("--function", options->function,
                       "which function, if there are several; of a model: its name");
-  command->add_option("--opset", options->save.opset, "the version of ONNX's ops, 17 to 21")
-      ->capture_default_str();
-  command->add_option("--graph", options->save.graph, "its number in `etude inspect --function`");
-  command->add_option("--doc", options->save.doc, "a text for readers of the model");
-  command->add_flag("--training", options->save.training, "the graph of the training phase");
-  command->add_flag("--fixed-sizes", options->fixed_sizes, "the sizes of the first call");
-  command->add_option("--size", options->sizes,
-                      "of a model: fixes an open size, batch=8; may be repeated");
-  command->add_option("--max-loop-steps", options->max_loop_steps,
-                      "of a model: refuses loops with more steps");
+  options->of_written = {
+      command->add_option("--opset", options->save.opset, "the version of ONNX's ops, 17 to 21")
+          ->capture_default_str(),
+      command->add_option("--graph", options->save.graph,
+                          "its number in `etude inspect --function`"),
+      command->add_option("--doc", options->save.doc, "a text for readers of the model"),
+      command->add_flag("--training", options->save.training, "the graph of the training phase"),
+      command->add_flag("--fixed-sizes", options->fixed_sizes, "the sizes of the first call")};
+  options->of_read = {command->add_option("--size", options->sizes,
+                                          "of a model: fixes an open size, batch=8; may be "
+                                          "repeated"),
+                      command->add_option("--max-loop-steps", options->max_loop_steps,
+                                          "of a model: refuses loops with more steps")};
   command->callback([options] { convert(*options); });
 }
 

@@ -249,8 +249,11 @@ void add_network_conversions(Conversions& to) {
        {.op = "linalg.det", .node = "Det", .dtypes = kFull},
        {.op = "nn.softmax", .dtypes = kFloats, .write = softmax<false>},
        {.op = "nn.log_softmax", .dtypes = kFloats, .write = softmax<true>},
-       {.op = "internal.standardize", .dtypes = kFull, .write = standardize},
-       {.op = "internal.standardize_groups", .dtypes = kFull, .write = standardize_groups},
+       {.op = "internal.standardize", .dtypes = kFull, .write = standardize, .is_formula = true},
+       {.op = "internal.standardize_groups",
+        .dtypes = kFull,
+        .write = standardize_groups,
+        .is_formula = true},
        {.op = "nn.layer_normalize",
         .dtypes = kFull,
         .write = layer_normalize,
@@ -259,9 +262,16 @@ void add_network_conversions(Conversions& to) {
         .dtypes = kFloats,
         .write = batch_normalize,
         .fits = is_batch_norm},
-       {.op = "internal.lstm_gates", .dtypes = kFull, .write = lstm_gates},
-       {.op = "internal.attention", .dtypes = kFull, .write = attention, .fits = has_no_dropout},
-       {.op = "internal.cross_entropy_rows", .dtypes = kFull, .write = cross_entropy_rows}});
+       {.op = "internal.lstm_gates", .dtypes = kFull, .write = lstm_gates, .is_formula = true},
+       {.op = "internal.attention",
+        .dtypes = kFull,
+        .write = attention,
+        .fits = has_no_dropout,
+        .is_formula = true},
+       {.op = "internal.cross_entropy_rows",
+        .dtypes = kFull,
+        .write = cross_entropy_rows,
+        .is_formula = true}});
 }
 
 }  // namespace etude::onnx::internal

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sorting, positions of extremes, and maps along one axis that are linear.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -58,8 +59,11 @@ std::vector<Term> by_matrix(Call& call) {
     if (call.attrs.defs()[i].name == "axis") values[i] = int64_t{1};
   }
   const Term x = call.in(0);
+  const int64_t size = call.shape(0)[static_cast<int>(axis)];
+  const int64_t made = call.result().shape()[static_cast<int>(axis)];
+  call.need_bytes(size, std::max(size, made), x.dtype);
   const BottomScope at_once(eager_context());
-  const Tensor units = eye(call.shape(0)[static_cast<int>(axis)], {.dtype = x.dtype});
+  const Tensor units = eye(size, {.dtype = x.dtype});
   const Term map = call.evaluate({&units, 1}, call.op().attrs(values));
   std::vector<int64_t> last = all_axes(rank);
   std::swap(last[static_cast<std::size_t>(axis)], last.back());
@@ -89,9 +93,9 @@ void add_order_conversions(Conversions& to) {
        {.op = "argmax", .dtypes = kOrdered, .write = extreme_position<true>},
        {.op = "argmin", .dtypes = kOrdered, .write = extreme_position<false>},
        {.op = "searchsorted", .dtypes = kOrdered, .write = searchsorted, .fits = is_flat_search},
-       {.op = "internal.resize_axis", .dtypes = kMapped, .write = by_matrix},
-       {.op = "internal.filter_axis", .dtypes = kMapped, .write = by_matrix},
-       {.op = "internal.shift_along", .dtypes = kMapped, .write = by_matrix}});
+       {.op = "internal.resize_axis", .dtypes = kMapped, .write = by_matrix, .is_formula = true},
+       {.op = "internal.filter_axis", .dtypes = kMapped, .write = by_matrix, .is_formula = true},
+       {.op = "internal.shift_along", .dtypes = kMapped, .write = by_matrix, .is_formula = true}});
 }
 
 }  // namespace etude::onnx::internal

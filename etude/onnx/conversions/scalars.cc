@@ -121,8 +121,8 @@ void add_scalar_conversions(Conversions& to) {
   constexpr DTypeSet kFloats = kHalfToDouble;
   constexpr DTypeSet kBoth = DTypeSet(kInt32) | kInt64 | kHalfToDouble;
   to.insert(to.end(),
-            {{.op = "exp2", .dtypes = kFloats, .write = power_of<2>},
-             {.op = "exp10", .dtypes = kFloats, .write = power_of<10>},
+            {{.op = "exp2", .dtypes = kFloats, .write = power_of<2>, .is_formula = true},
+             {.op = "exp10", .dtypes = kFloats, .write = power_of<10>, .is_formula = true},
              {.op = "log2", .dtypes = kFloats, .write = log2},
              {.op = "log10", .dtypes = kFloats, .write = log10},
              {.op = "expm1", .dtypes = kFloats, .write = expm1},

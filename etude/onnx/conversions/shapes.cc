@@ -18,7 +18,12 @@ constexpr int64_t kEnd = std::numeric_limits<int64_t>::max();
 constexpr int64_t kBegin = std::numeric_limits<int64_t>::min();
 
 std::vector<Term> same(Call& call) { return {apply("Identity", call.in(0))}; }
-std::vector<Term> imaginary(Call& call) { return {call.in(0) * 0.0}; }
+// Zeros of the sizes of x, whatever its elements are.
+std::vector<Term> imaginary(Call& call) {
+  const Term x = call.in(0);
+  const Term sizes = call.node_of(kInt64, "Shape", {x});
+  return {call.node("Expand", {call.number(0, x.dtype), sizes})};
+}
 std::vector<Term> astype(Call& call) {
   const DType to = call.result().dtype();
   return {call.in(0).dtype == to ? apply("Identity", call.in(0)) : call.cast(call.in(0), to)};

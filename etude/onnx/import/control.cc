@@ -213,7 +213,7 @@ class LoopRun {
     std::string advice;
     if (!sources_.empty()) {
       advice = fmt::format(
-          ". Pass values for inputs that the condition depends on, such as '{}': "
+          ". Pass values for inputs that the condition depends on, such as '{:.200}': "
           "LoadOptions::constants",
           sources_[0]);
     }
@@ -401,7 +401,7 @@ void add_refused_imports(Imports& to) {
   refuse("files of images are decoded by data::decode_png and the like, not by a graph",
          {"ImageDecoder"});
   refuse("there is no such function in this library",
-         {"BitCast", "DeformConv", "MaxRoiPool", "CausalConvWithState", "LinearAttention"});
+         {"MaxRoiPool", "CausalConvWithState", "LinearAttention"});
 }
 
 }  // namespace etude::onnx::importing

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators that compute element by element, and casts.
+#include <cstring>
 #include <utility>
 #include <vector>
 
+#include "etude/core/internal/host_door.h"
 #include "etude/onnx/import/importer.h"
 #include "etude/ops.h"
 
@@ -35,11 +37,13 @@ Results root(const NodeCall& n) {
   return {out};
 }
 Results inverse(const NodeCall& n) {
-  const Tensor* operand = n.importer().operand_of("Sqrt", n.x(0));
+  const bool joins = !n.importer().is_ours();
+  const Tensor* operand = joins ? n.importer().operand_of("Sqrt", n.x(0)) : nullptr;
   return {operand != nullptr ? rsqrt(*operand) : reciprocal(n.x(0))};
 }
 Results product(const NodeCall& n) {
   const Tensor &a = n.x(0), &b = n.x(1);
+  if (n.importer().is_ours()) return {multiply(a, b)};
   for (const auto& [x, gate] : {std::pair(a, b), std::pair(b, a)}) {
     const Tensor* operand = n.importer().operand_of("Sigmoid", gate);
     if (operand != nullptr && operand->ref() == x.ref()) return {nn::silu(x)};
@@ -106,6 +110,24 @@ Results identity(const NodeCall& n) { return {n.x(0)}; }
 Results cast(const NodeCall& n) { return {as_dtype(n.x(0), n.dtype_of_number(n.integer("to")))}; }
 Results cast_like(const NodeCall& n) { return {as_dtype(n.x(0), n.dtype(1))}; }
 
+// The bits of integers are the bits of integers of the same size. No function reads the bits of
+// floats, so these are read when the model is loaded.
+Results bits_as(const NodeCall& n) {
+  const DType from = n.dtype(0), to = n.dtype_of_number(n.integer("to"));
+  n.require(itemsize(from) == itemsize(to) && !is_complex(from) && !is_complex(to),
+            "{} is read as {}, but both need elements of one size", name(from), name(to));
+  const bool are_integers = is_integer(from) && is_integer(to);
+  if (from == to || are_integers) return {as_dtype(n.x(0), to)};
+  const Tensor x = to_dense(n.known(0));
+  Tensor out = etude::internal::make_tensor(intern_type(to, x.shape()));
+  const auto bytes = static_cast<std::size_t>(x.type()->bytes());
+  if (bytes > 0) {
+    std::memcpy(etude::internal::host_elements_for_writing(out), etude::internal::host_elements(x),
+                bytes);
+  }
+  return {out};
+}
+
 Results rounded(const NodeCall& n) { return {round(n.x(0))}; }
 
 }  // namespace
@@ -166,6 +188,7 @@ void add_elementwise_imports(Imports& to) {
                        {"Round", "X", "", rounded},
                        {"Where", "condition X Y", "", choice},
                        {"Identity", "input", "", identity},
+                       {"BitCast", "input", "to", bits_as},
                        {"Cast", "input", "to saturate round_mode", cast},
                        {"CastLike", "input target_type", "saturate round_mode", cast_like}});
   for (std::size_t i = first; i < to.size(); ++i) to[i].is_elementwise = true;

@@ -29,13 +29,16 @@ struct FileAttribute {
                    std::vector<int64_t>, std::vector<double>, std::vector<std::string>>;
   std::string name;
   Value value;
-  std::string refusal = {};  // not empty: why the value cannot be used
+  std::string refusal = {};    // not empty: why the value cannot be used
+  std::string reference = {};  // in a function: the attribute of its calls that is the value
 };
 
 struct FileNode {
-  std::string op, domain, name, doc;
+  std::string op, domain, overload, name, doc;
   std::vector<std::string> inputs, outputs;
   std::vector<FileAttribute> attributes;
+  // Metadata (formula.h): of the first node of a formula, and of a reduction.
+  std::string call = {}, call_nodes = {}, order = {};
 };
 
 // A size of an input: a number, a name, or neither.
@@ -64,12 +67,21 @@ struct FileGraph {
   std::vector<FileConstant> constants;
 };
 
+// A function that the file defines. Nodes call it as an operator.
+struct FileFunction {
+  std::string name, domain, overload;
+  int64_t opset = 0;  // of the domain ai.onnx; 0: the file states none
+  std::vector<std::string> inputs, outputs;
+  std::vector<FileAttribute> defaults;  // of attributes that a call may leave out
+  std::vector<FileNode> nodes;
+};
+
 struct FileModel {
   int64_t ir_version = 0;
   int64_t opset = 0;  // of the domain ai.onnx; 0: the file states none
   std::string producer, doc;
   std::map<std::string, std::string> metadata;
-  std::vector<std::string> functions;  // names of functions that the file defines
+  std::vector<FileFunction> functions;
   FileGraph graph;
 };
 

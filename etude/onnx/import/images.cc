@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Images: sampling at computed positions, regions, and windows that are added up.
+// Images: sampling at computed positions, and windows that are added up.
 #include <algorithm>
 #include <limits>
 #include <vector>
@@ -160,95 +160,6 @@ Results grid_sample(const NodeCall& n) {
   return {channels_first(n, out)};
 }
 
-// The two neighbours of positions along an axis, the weight of the second, and whether the position
-// is near the image.
-struct Neighbours {
-  Neighbours(const Tensor& at, int64_t pixels) {
-    const auto size = static_cast<double>(pixels);
-    is_near = logical_and(at >= -1.0, at <= size);
-    const Tensor inside = maximum(at, 0.0);
-    const Tensor first = minimum(floor(inside), size - 1);
-    low = astype(first, kInt64);
-    high = astype(minimum(first + 1.0, size - 1), kInt64);
-    weight = where(first >= size - 1, zeros_like(inside), inside - first);
-  }
-  Tensor low, high, weight, is_near;
-};
-
-// The attributes of RoiAlign.
-struct Regions {
-  explicit Regions(const NodeCall& n)
-      : mode(n.text("mode", "avg")),
-        samples(n.integer("sampling_ratio", 0)),
-        height(n.integer("output_height", 1)),
-        width(n.integer("output_width", 1)) {
-    n.require(mode == "avg" || mode == "max", "the mode is '{}', not avg or max", mode);
-    if (samples <= 0) {
-      n.refuse(
-          "its sampling_ratio is {}, so the number of samples depends on the regions. Export it "
-          "with a number of samples",
-          samples);
-    }
-    n.require(n.rank(0) == 4 && n.rank(1) == 2 && n.shape(1)[1] == 4 && samples < 1024 &&
-                  height > 0 && width > 0 && height < 65536 && width < 65536,
-              "the image is {} and the regions {}", n.shape(0).to_string(), n.shape(1).to_string());
-    const std::string kind = n.text("coordinate_transformation_mode",
-                                    n.opset() < 16 ? "output_half_pixel" : "half_pixel");
-    offset = kind == "half_pixel" ? 0.5 : 0;
-  }
-
-  // Positions [regions, cells * samples] along an axis with these columns of the corners.
-  Tensor positions(const NodeCall& n, int64_t low, int64_t high, int64_t cells) const {
-    const int64_t count = n.shape(1)[0];
-    const double scale = n.real("spatial_scale", 1);
-    const auto corner = [&](int64_t i) {
-      return slice(n.x(1), {0, i}, {count, i + 1}) * scale - offset;
-    };
-    const Tensor begin = corner(low);
-    Tensor size = corner(high) - begin;
-    if (offset == 0) size = maximum(size, 1.0);
-    const Tensor at =
-        (as_dtype(numbered(cells * samples), n.dtype(0)) + 0.5) / static_cast<double>(samples);
-    return begin + size / static_cast<double>(cells) * reshape(at, {1, cells * samples});
-  }
-
-  std::string mode;
-  int64_t samples, height, width;
-  double offset = 0;
-};
-
-// Regions of images as results of one size: the mean or the largest of samples in each cell.
-Results roi_align(const NodeCall& n) {
-  const Regions regions(n);
-  const int64_t count = n.shape(1)[0], channels = n.shape(0)[1];
-  const Neighbours rows(regions.positions(n, 1, 3, regions.height), n.shape(0)[2]);
-  const Neighbours columns(regions.positions(n, 0, 2, regions.width), n.shape(0)[3]);
-  const Tensor batch = reshape(as_dtype(n.x(2), kInt64), {count, 1, 1});
-  const Tensor pixels = channels_last(n, n.x(0));
-  const auto pick = [&](const Tensor& r, const Tensor& c, const Tensor& weight) {
-    const std::vector<Tensor> at = broadcast_arrays({batch, expand_dims(r, 2), expand_dims(c, 1)});
-    return gather_nd(pixels, stack(at, {.axis = -1})) * expand_dims(weight, -1);
-  };
-  const Tensor wy = expand_dims(rows.weight, 2), wx = expand_dims(columns.weight, 1);
-  const Tensor parts[] = {pick(rows.low, columns.low, (1.0 - wy) * (1.0 - wx)),
-                          pick(rows.low, columns.high, (1.0 - wy) * wx),
-                          pick(rows.high, columns.low, wy * (1.0 - wx)),
-                          pick(rows.high, columns.high, wy * wx)};
-  const Tensor is_near =
-      expand_dims(logical_and(expand_dims(rows.is_near, 2), expand_dims(columns.is_near, 1)), -1);
-  const Sizes cells = {count,         regions.height,  regions.samples,
-                       regions.width, regions.samples, channels};
-  const auto by_cell = [&](const Tensor& v) {
-    return reshape(where(is_near, v, zeros_like(v)), cells);
-  };
-  const Tensor out =
-      regions.mode == "avg"
-          ? mean(by_cell(parts[0] + parts[1] + parts[2] + parts[3]), {.axis = {2, 4}})
-          : max(by_cell(maximum(maximum(parts[0], parts[1]), maximum(parts[2], parts[3]))),
-                {.axis = {2, 4}});
-  return {permute_dims(out, {0, 3, 1, 2})};
-}
-
 // Adds up windows at their places in an image. Windows are the columns of the operand.
 Results columns_to_image(const NodeCall& n) {
   const Sizes image = n.ints(1), block = n.ints(2);
@@ -305,63 +216,6 @@ Results columns_to_image(const NodeCall& n) {
   return {slice(reshape(permute_dims(flat, {1, 0}), whole), start, stop)};
 }
 
-// A box as its corners.
-struct Box {
-  double left, top, right, bottom;
-  double area() const { return (right - left) * (bottom - top); }
-};
-Box box_of(const double* at, bool is_center) {
-  if (is_center) {
-    return {at[0] - at[2] / 2, at[1] - at[3] / 2, at[0] + at[2] / 2, at[1] + at[3] / 2};
-  }
-  return {std::min(at[1], at[3]), std::min(at[0], at[2]), std::max(at[1], at[3]),
-          std::max(at[0], at[2])};
-}
-double overlap(const Box& a, const Box& b) {
-  const double width = std::min(a.right, b.right) - std::max(a.left, b.left);
-  const double height = std::min(a.bottom, b.bottom) - std::max(a.top, b.top);
-  if (width <= 0 || height <= 0) return 0;
-  const double both = width * height, either = a.area() + b.area() - both;
-  return either > 0 ? both / either : 0;
-}
-
-// The boxes with the best scores, of each class, that do not overlap a better one.
-Results non_max_suppression(const NodeCall& n) {
-  n.require(n.rank(0) == 3 && n.rank(1) == 3 && n.shape(0)[2] == 4 &&
-                n.shape(1)[0] == n.shape(0)[0] && n.shape(1)[2] == n.shape(0)[1],
-            "the boxes are {} and the scores {}", n.shape(0).to_string(), n.shape(1).to_string());
-  const std::vector<double> boxes = n.reals(std::size_t{0}), scores = n.reals(std::size_t{1});
-  const int64_t most = n.has(2) ? n.integer(2) : 0;
-  const double limit = n.has(3) ? n.real(3) : 0;
-  const double least = n.has(4) ? n.real(4) : -std::numeric_limits<double>::infinity();
-  const bool is_center = n.integer("center_point_box", 0) != 0;
-  const int64_t count = n.shape(0)[1], classes = n.shape(1)[1];
-  Sizes out;
-  for (int64_t b = 0; b < n.shape(0)[0]; ++b) {
-    for (int64_t c = 0; c < classes; ++c) {
-      const double* const score = scores.data() + (b * classes + c) * count;
-      Sizes order;
-      for (int64_t i = 0; i < count; ++i) {
-        if (score[i] > least) order.push_back(i);
-      }
-      std::ranges::stable_sort(order, [&](int64_t x, int64_t y) { return score[x] > score[y]; });
-      std::vector<Box> kept;
-      n.importer().need_steps(n, static_cast<int64_t>(order.size()));
-      for (const int64_t i : order) {
-        if (static_cast<int64_t>(kept.size()) >= most) break;
-        const Box box = box_of(boxes.data() + (b * count + i) * 4, is_center);
-        n.importer().need_steps(n, static_cast<int64_t>(kept.size()));
-        const bool is_hidden = std::ranges::any_of(
-            kept, [&](const Box& better) { return overlap(box, better) > limit; });
-        if (is_hidden) continue;
-        kept.push_back(box);
-        out.insert(out.end(), {b, c, i});
-      }
-    }
-  }
-  return {Tensor(out, Shape{static_cast<int64_t>(out.size()) / 3, 3})};
-}
-
 }  // namespace
 }  // namespace images
 
@@ -371,14 +225,7 @@ void add_image_imports(Imports& to) {
       to.end(),
       {{"AffineGrid", "theta size", "align_corners", affine_grid},
        {"GridSample", "X grid", "align_corners mode padding_mode", grid_sample},
-       {"RoiAlign", "X rois batch_indices",
-        "coordinate_transformation_mode mode output_height output_width sampling_ratio "
-        "spatial_scale",
-        roi_align},
        {"Col2Im", "input image_shape block_shape", "dilations pads strides", columns_to_image},
-       {"NonMaxSuppression",
-        "boxes scores max_output_boxes_per_class? iou_threshold? score_threshold?",
-        "center_point_box", non_max_suppression, Import::Kind::kSizes},
        {"Resize", "X roi? scales? sizes?",
         "antialias axes coordinate_transformation_mode cubic_coeff_a exclude_outside "
         "extrapolation_value keep_aspect_ratio_policy mode nearest_mode",

@@ -10,10 +10,11 @@
 #include <system_error>
 #include <unordered_set>
 
-#include "etude/base/edit_distance.h"
 #include "etude/base/permanent.h"
 #include "etude/core/call/call_scope.h"
+#include "etude/core/call/run.h"
 #include "etude/core/context/context.h"
+#include "etude/core/dtype_functions.h"
 #include "etude/files/read_budget.h"
 #include "etude/onnx/import/names.h"
 #include "etude/onnx/import/windows.h"
@@ -47,6 +48,8 @@ class ImportTable {
     add_attention_imports(rows_);
     add_quantization_imports(rows_);
     add_image_imports(rows_);
+    add_region_imports(rows_);
+    add_deform_imports(rows_);
     add_signal_imports(rows_);
     add_random_imports(rows_);
     add_control_imports(rows_);
@@ -76,34 +79,6 @@ void add_inputs(std::vector<std::string>& to, const std::vector<std::string>& mo
   for (const std::string& name : more) {
     if (to.size() < kMostInputs && std::ranges::find(to, name) == to.end()) to.push_back(name);
   }
-}
-
-// The names that the nodes of a graph read, graphs in attributes included.
-void add_reads(const FileNode& node, std::unordered_set<std::string>& to) {
-  to.insert(node.inputs.begin(), node.inputs.end());
-  for (const FileAttribute& attribute : node.attributes) {
-    const auto* inner = std::get_if<std::shared_ptr<FileGraph>>(&attribute.value);
-    if (inner == nullptr) continue;
-    for (const FileNode& each : (*inner)->nodes) add_reads(each, to);
-    for (const FilePort& port : (*inner)->outputs) to.insert(port.name);
-  }
-}
-
-// Which nodes the results of a graph need.
-std::vector<uint8_t> needed_nodes(const FileGraph& graph) {
-  std::unordered_set<std::string> names;
-  for (const FilePort& port : graph.outputs) names.insert(port.name);
-  std::vector<uint8_t> out(graph.nodes.size());
-  for (std::size_t i = graph.nodes.size(); i-- > 0;) {
-    const FileNode& node = graph.nodes[i];
-    const bool is_needed = std::ranges::any_of(node.outputs, [&](const std::string& name) {
-      return !name.empty() && names.contains(name);
-    });
-    if (!is_needed) continue;
-    out[i] = 1;
-    add_reads(node, names);
-  }
-  return out;
 }
 
 // Texts that live as long as the process, since lines of calls refer to them. After many texts, new
@@ -149,6 +124,29 @@ bool is_by_channel(const Shape& shape, int rank) {
   return true;
 }
 
+// While alive, one more graph runs.
+class Level {
+ public:
+  explicit Level(int64_t& levels) : levels_(levels) { ++levels_; }
+  Level(const Level&) = delete;
+  Level& operator=(const Level&) = delete;
+  ~Level() { --levels_; }
+
+ private:
+  int64_t& levels_;
+};
+
+// The call of a formula.
+std::vector<Tensor> made_call(const NodeCall& n) {
+  const Graph::Node node = n.call()->node(0);
+  const Tensor absent;
+  OperandList operands;
+  for (const GraphValue value : node.operands) {
+    operands.add(value == kNoValue ? absent : n.x(value));
+  }
+  return etude::internal::list(etude::internal::run_all(node.op, operands, node.attrs));
+}
+
 void require_axis(int64_t axis, int rank) {
   ETUDE_REQUIRE(axis >= 0 && axis < rank, "axis {} is outside of the {} axes of an operand", axis,
                 rank);
@@ -158,16 +156,6 @@ void require_axis(int64_t axis, int rank) {
 
 const Import* find_import(std::string_view op) { return import_table().find(op); }
 const Imports& all_imports() { return import_table().rows(); }
-
-std::vector<std::string> names_read(const FileGraph& graph) {
-  const std::vector<uint8_t> needed = needed_nodes(graph);
-  std::unordered_set<std::string> out;
-  for (const FilePort& port : graph.outputs) out.insert(port.name);
-  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-    if (needed[i] != 0) add_reads(graph.nodes[i], out);
-  }
-  return {out.begin(), out.end()};
-}
 
 const Value* Scope::find(const std::string& name) const {
   for (const Scope* at = this; at != nullptr; at = at->outer_) {
@@ -182,6 +170,18 @@ bool Scope::add(const std::string& name, Value value) {
 }
 
 Tensor as_dtype(const Tensor& x, DType dtype) { return x.dtype() == dtype ? x : astype(x, dtype); }
+
+Tensor least_of(DType dtype) {
+  if (dtype == kBool) return Tensor(false);
+  return astype(is_floating(dtype) ? Tensor(-inf) : int_scalar(iinfo(dtype).min), dtype);
+}
+
+Tensor largest_of(DType dtype) {
+  if (dtype == kBool) return Tensor(true);
+  if (is_floating(dtype)) return astype(Tensor(inf), dtype);
+  const auto bits = static_cast<int64_t>(iinfo(dtype).max);  // those of a uint64 stay the same
+  return astype(int_scalar(bits), dtype);
+}
 
 Tensor int_tensor(const std::vector<int64_t>& values) {
   return Tensor(values, Shape{static_cast<int64_t>(values.size())});
@@ -230,16 +230,30 @@ Importer::Importer(const FileModel& model, std::string file, ImportBudget& budge
                    int64_t max_loop_steps, bool has_open_sizes)
     : model_(model),
       file_(std::move(file)),
+      file_bytes_(file_bytes),
       max_loop_steps_(max_loop_steps),
       has_open_sizes_(has_open_sizes),
+<<<<<<< HEAD
       budget_(budget) {
   budget_.begin_trace();
+=======
+      opset_(model.opset) {
+  const ReadLimits limits = read_limits();
+  most_levels_ = limits.depth;
+  bytes_left_ = etude::internal::limit_of(limits.free_bytes, limits.bytes_per_byte, file_bytes);
+  // Running a node takes longer than reading an item.
+  nodes_left_ =
+      etude::internal::limit_of(limits.free_items / 10, limits.items_per_byte, file_bytes);
+  add_functions();
+>>>>>>> 44ba9c0ef4019f9547b0b42b71f1460d901ee3ca
 }
 
 std::string Importer::title(const FileNode& node) const {
   std::string name = node.name;
   if (name.empty() && !node.outputs.empty()) name = node.outputs[0];
-  return fmt::format("{}: node '{:.200}' ({}{}{:.100})", file_, name, node.domain,
+  const std::string function =
+      functions_.empty() ? "" : fmt::format("function '{:.100}': ", functions_.back()->name);
+  return fmt::format("{}: {}node '{:.200}' ({:.100}{}{:.100})", file_, function, name, node.domain,
                      node.domain.empty() ? "" : ".", node.op);
 }
 
@@ -254,15 +268,26 @@ void Importer::need_bytes(const NodeCall& call, int64_t bytes) {
   }
 }
 
+<<<<<<< HEAD
 void Importer::need_steps(const NodeCall& call, int64_t steps) {
   if (!budget_.has_steps(static_cast<uint64_t>(std::max<int64_t>(steps, 0)))) {
     call.fail(ErrorCode::kResourceExhausted, kTooOften);
+=======
+void Importer::need_steps(const FileNode& node, int64_t steps) {
+  const auto needed = static_cast<uint64_t>(std::max<int64_t>(steps, 0));
+  if (needed > nodes_left_) {
+    throw NodeError(ErrorCode::kResourceExhausted,
+                    fmt::format("{}: it runs too often while the model is loaded, as in a loop "
+                                "without end. If the file is trusted, raise the limit by "
+                                "set_read_limits()",
+                                title(node)));
+>>>>>>> 44ba9c0ef4019f9547b0b42b71f1460d901ee3ca
   }
 }
 
 CallSite Importer::site_of(const FileNode& node, std::size_t number) const {
   const std::size_t colon = node.doc.rfind(':');
-  if (model_.producer == "etude" && colon != std::string::npos && colon > 0 && colon < 200) {
+  if (is_ours() && colon != std::string::npos && colon > 0 && colon < 200) {
     int line = 0;
     const char* const end = node.doc.data() + node.doc.size();
     const auto read = std::from_chars(node.doc.data() + colon + 1, end, line);
@@ -274,31 +299,59 @@ CallSite Importer::site_of(const FileNode& node, std::size_t number) const {
   return {site_texts().keep(name), static_cast<int>(number) + 1};
 }
 
+const GraphFacts& Importer::facts(const FileGraph& graph) {
+  const auto [found, is_new] = facts_.try_emplace(&graph);
+  if (is_new) found->second = facts_of(graph);
+  return found->second;
+}
+
+void Importer::keep_results(const FileNode& node, std::vector<Value> results, Scope& scope) const {
+  for (std::size_t k = 0; k < node.outputs.size(); ++k) {
+    const std::string& name = node.outputs[k];
+    if (name.empty()) continue;
+    if (k >= results.size() || !results[k].has_value()) {
+      throw NodeError(
+          ErrorCode::kUnimplemented,
+          fmt::format("{}: result {} ('{:.200}') is not computed here", title(node), k, name));
+    }
+    if (!scope.add(name, std::move(results[k]))) {
+      throw NodeError(ErrorCode::kInvalidArgument,
+                      fmt::format("{}: its result '{:.200}' has the name of another value. Each "
+                                  "value of a graph has a name of its own",
+                                  title(node), name));
+    }
+  }
+}
+
 std::vector<Value> Importer::run(const FileGraph& graph, Scope& scope) {
+<<<<<<< HEAD
   // Nodes that no result needs are looked through, too.
   const std::size_t names = graph.nodes.size() + graph.constants.size() + graph.outputs.size();
   ETUDE_REQUIRE_CODE(kResourceExhausted, budget_.has_steps(names / kNamesInStep),
                      "{}: graph '{:.200}': {}", file_, graph.name, kTooOften);
   const std::vector<uint8_t> needed = needed_nodes(graph);
+=======
+  const Level level(levels_);
+  ETUDE_REQUIRE_CODE(kResourceExhausted, levels_ <= most_levels_,
+                     "{}: graph '{:.200}' runs in {} other graphs and functions, but at most {} "
+                     "levels are read. If the file is trusted, raise the limit by set_read_limits()",
+                     file_, graph.name, levels_ - 1, most_levels_);
+  const GraphFacts& known = facts(graph);
+  const auto most_bytes = static_cast<int64_t>(std::min<uint64_t>(file_bytes_, kMaxCount));
+>>>>>>> 44ba9c0ef4019f9547b0b42b71f1460d901ee3ca
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const FileNode& node = graph.nodes[i];
-    if (needed[i] == 0) continue;
+    if (known.is_needed[i] == 0) continue;
     const CallScope line(site_of(node, i));
-    std::vector<Value> results = run_node(node, scope);
-    for (std::size_t k = 0; k < node.outputs.size(); ++k) {
-      const std::string& name = node.outputs[k];
-      if (name.empty()) continue;
-      if (k >= results.size() || !results[k].has_value()) {
-        throw NodeError(
-            ErrorCode::kUnimplemented,
-            fmt::format("{}: result {} ('{:.200}') is not computed here", title(node), k, name));
-      }
-      if (!scope.add(name, std::move(results[k]))) {
-        throw NodeError(ErrorCode::kInvalidArgument,
-                        fmt::format("{}: its result '{:.200}' has the name of another value. Each "
-                                    "value of a graph has a name of its own",
-                                    title(node), name));
-      }
+    const auto formula = known.formulas.find(i);
+    const GraphRef call = formula == known.formulas.end()
+                              ? GraphRef()
+                              : call_of(formula->second, graph, scope, opset_, most_bytes);
+    if (call) {
+      keep_results(formula->second.node, run_call(formula->second.node, *call, scope), scope);
+      i += formula->second.count - 1;
+    } else {
+      keep_results(node, run_node(node, scope), scope);
     }
   }
   std::vector<Value> out;
@@ -352,42 +405,43 @@ std::vector<Value> Importer::inputs_of(const FileNode& node, const Import& row,
                                 node.inputs.size(), row.op, names.size(), row.inputs));
   }
   std::vector<Value> out;
-  for (const std::string& name : node.inputs) {
-    if (name.empty()) {
-      out.emplace_back();
-      continue;
-    }
-    const Value* value = scope.find(name);
-    if (value == nullptr) {
-      throw NodeError(ErrorCode::kInvalidArgument,
-                      fmt::format("{}: its input '{:.200}' is no input and no constant of the "
-                                  "graph, and no earlier node computes it. Nodes come after the "
-                                  "nodes that they read, without a cycle",
-                                  title(node), name));
-    }
-    out.push_back(*value);
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+    out.push_back(node.inputs[i].empty() ? Value() : value_of(node, i, scope));
   }
   return out;
 }
 
+const Value& Importer::value_of(const FileNode& node, std::size_t input,
+                                const Scope& scope) const {
+  const Value* const value = scope.find(node.inputs[input]);
+  if (value != nullptr) return *value;
+  throw NodeError(ErrorCode::kInvalidArgument,
+                  fmt::format("{}: its input '{:.200}' is no input and no constant of the graph, "
+                              "and no earlier node computes it. Nodes come after the nodes that "
+                              "they read, without a cycle",
+                              title(node), node.inputs[input]));
+}
+
 std::vector<Value> Importer::run_node(const FileNode& node, const Scope& scope) {
+  const FileFunction* const function = function_of(node);
+  if (function != nullptr) return run_function(node, *function, scope);
   if (!node.domain.empty() && node.domain != "ai.onnx") {
     throw NodeError(
         ErrorCode::kUnimplemented,
         fmt::format(
-            "{}: operators of the domain '{:.100}' are not imported, only those of ai.onnx. "
-            "Export the model without them, or replace the node by nodes of ai.onnx",
+            "{}: operators of the domain '{:.100}' are not imported, only those of ai.onnx and "
+            "functions of the file. Export the model without them, or replace the node by nodes of "
+            "ai.onnx",
             title(node), node.domain));
   }
   const Import* row = find_import(node.op);
   if (row == nullptr) {
     std::vector<std::string_view> names;
     for (const Import& each : all_imports()) names.push_back(each.op);
-    const auto near = etude::internal::nearest_names(node.op, names, false);
     throw NodeError(ErrorCode::kUnimplemented,
                     fmt::format("{}: there is no such operator in opset {} of ai.onnx. Similar "
                                 "operators: {}",
-                                title(node), model_.opset, fmt::join(near, ", ")));
+                                title(node), opset_, nearest_listed(node.op, names)));
   }
   if (!row->refusal.empty()) {
     throw NodeError(ErrorCode::kUnimplemented, fmt::format("{}: {}", title(node), row->refusal));
@@ -397,14 +451,30 @@ std::vector<Value> Importer::run_node(const FileNode& node, const Scope& scope) 
     throw NodeError(ErrorCode::kResourceExhausted, fmt::format("{}: {}", title(node), kTooOften));
   }
   check_attributes(node, *row);
+<<<<<<< HEAD
   const NodeCall call(*this, node, *row, scope, inputs_of(node, *row, scope));
+=======
+  return run_row(NodeCall(*this, node, *row, scope, inputs_of(node, *row, scope)));
+}
+
+std::vector<Value> Importer::run_call(const FileNode& node, const Graph& call,
+                                      const Scope& scope) {
+  static constexpr Import kRows[] = {
+      {.op = "call", .inputs = "operands...", .convert = made_call},
+      {.op = "call", .inputs = "operands...", .convert = made_call, .is_elementwise = true}};
+  const Import& row = kRows[call.node(0).op.def().kind == Kind::kElementwise ? 1 : 0];
+  return run_row(NodeCall(*this, node, row, scope, inputs_of(node, row, scope), &call));
+}
+
+std::vector<Value> Importer::run_row(const NodeCall& call) {
+  need_steps(call, 1);
+>>>>>>> 44ba9c0ef4019f9547b0b42b71f1460d901ee3ca
   try {
-    if (row->run != nullptr) return row->run(call);
-    return converted(call);
+    return call.row().run != nullptr ? call.row().run(call) : converted(call);
   } catch (const NodeError&) {
     throw;
   } catch (const Error& error) {
-    throw NodeError(error.code(), fmt::format("{}: {}", title(node), error.text()));
+    throw NodeError(error.code(), fmt::format("{}: {}", title(call.node()), error.text()));
   }
 }
 
@@ -481,7 +551,7 @@ std::vector<Value> Importer::in_channels_last(const NodeCall& call) {
     }
     input = {{}, at};
   }
-  const NodeCall on_last(*this, call.node(), call.row(), call.scope(), std::move(moved));
+  const NodeCall on_last = call.with(std::move(moved));
   std::vector<Value> out;
   for (Tensor& y : call.row().convert(on_last)) out.push_back({{}, std::move(y)});
   return out;
@@ -492,7 +562,7 @@ std::vector<Value> Importer::constants(const NodeCall& call) {
       has_open_sizes_ && call.row().kind == Import::Kind::kPlain && may_depend_on_sizes(call);
   std::vector<Value> inputs = call.inputs();
   for (Value& input : inputs) input.recorded = {};
-  const NodeCall plain(*this, call.node(), call.row(), call.scope(), std::move(inputs));
+  const NodeCall plain = call.with(std::move(inputs));
   std::vector<Value> out;
   for (Tensor& x : folded(plain)) out.push_back({std::move(x), {}});
   if (!records) return out;

@@ -6,9 +6,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <variant>
@@ -22,6 +24,7 @@
 #include "etude/core/tensor.h"
 #include "etude/graph/graph.h"
 #include "etude/onnx/import/file.h"
+#include "etude/onnx/import/formulas.h"
 
 namespace etude::onnx::importing {
 
@@ -71,11 +74,22 @@ struct Import;
 // names the node.
 class NodeCall {
  public:
+  // `call`: of a formula, a graph of one call; else null.
   NodeCall(Importer& importer, const FileNode& node, const Import& row, const Scope& scope,
-           std::vector<Value> inputs)
-      : importer_(importer), node_(node), row_(row), scope_(scope), inputs_(std::move(inputs)) {}
+           std::vector<Value> inputs, const Graph* call = nullptr)
+      : importer_(importer),
+        node_(node),
+        row_(row),
+        scope_(scope),
+        inputs_(std::move(inputs)),
+        call_(call) {}
+  // The same with other inputs.
+  NodeCall with(std::vector<Value> inputs) const {
+    return {importer_, node_, row_, scope_, std::move(inputs), call_};
+  }
 
   const FileNode& node() const { return node_; }
+  const Graph* call() const { return call_; }
   const Import& row() const { return row_; }
   Importer& importer() const { return importer_; }
   const Scope& scope() const { return scope_; }
@@ -147,6 +161,7 @@ class NodeCall {
   const Import& row_;
   const Scope& scope_;
   std::vector<Value> inputs_;
+  const Graph* call_;
 };
 
 // A row of the table: how to import an operator of the domain ai.onnx.
@@ -183,6 +198,8 @@ void add_recurrent_imports(Imports& to);
 void add_attention_imports(Imports& to);
 void add_quantization_imports(Imports& to);
 void add_image_imports(Imports& to);
+void add_region_imports(Imports& to);
+void add_deform_imports(Imports& to);
 void add_signal_imports(Imports& to);
 void add_random_imports(Imports& to);
 void add_control_imports(Imports& to);
@@ -222,7 +239,6 @@ class Importer {
   Importer(const FileModel& model, std::string file, ImportBudget& budget, int64_t max_loop_steps,
            bool has_open_sizes);
 
-  const FileModel& model() const { return model_; }
   int64_t max_loop_steps() const { return max_loop_steps_; }
 
   // Runs the nodes of a graph that its results need. `scope` holds its inputs and constants.
@@ -234,6 +250,8 @@ class Importer {
   // so chains of them need no transposes. null: unknown.
   const Tensor* channels_last(const Tensor& x) const;
   void set_channels_last(const Tensor& x, const Tensor& last);
+  // Whether this library wrote the model. Two nodes of it are two calls, unless they are a formula.
+  bool is_ours() const { return model_.producer == "etude"; }
   // The operand of a node that made a value, for functions that join two nodes. null: another node.
   const Tensor* operand_of(std::string_view op, const Tensor& made) const;
   void set_operand(std::string_view op, const Tensor& made, const Tensor& operand);
@@ -241,10 +259,22 @@ class Importer {
   std::string title(const FileNode& node) const;
   // throws: kResourceExhausted for memory of constants and for steps beyond the budget.
   void need_bytes(const NodeCall& call, int64_t bytes);
-  void need_steps(const NodeCall& call, int64_t steps);
+  void need_steps(const NodeCall& call, int64_t steps) { need_steps(call.node(), steps); }
+  // The version of the operators that run now: of the model, or of a function.
+  int64_t opset() const { return opset_; }
 
  private:
+  void need_steps(const FileNode& node, int64_t steps);
   std::vector<Value> run_node(const FileNode& node, const Scope& scope);
+  std::vector<Value> run_call(const FileNode& node, const Graph& call, const Scope& scope);
+  std::vector<Value> run_row(const NodeCall& call);
+  void add_functions();
+  const FileFunction* function_of(const FileNode& node) const;
+  std::vector<Value> run_function(const FileNode& node, const FileFunction& function,
+                                  const Scope& scope);
+  const Value& value_of(const FileNode& node, std::size_t input, const Scope& scope) const;
+  void keep_results(const FileNode& node, std::vector<Value> results, Scope& scope) const;
+  const GraphFacts& facts(const FileGraph& graph);
   std::vector<Value> inputs_of(const FileNode& node, const Import& row, const Scope& scope) const;
   std::vector<Value> converted(const NodeCall& call);
   std::vector<Value> in_channels_last(const NodeCall& call);
@@ -257,9 +287,15 @@ class Importer {
 
   const FileModel& model_;
   const std::string file_;
+  const uint64_t file_bytes_;
   const int64_t max_loop_steps_;
   const bool has_open_sizes_;
+<<<<<<< HEAD
   ImportBudget& budget_;
+=======
+  uint64_t bytes_left_, nodes_left_;
+  int64_t levels_ = 0, most_levels_;  // of graphs that run in graphs
+>>>>>>> 44ba9c0ef4019f9547b0b42b71f1460d901ee3ca
   // By image: it, so that it lives, and the image with channels last.
   std::unordered_map<const void*, std::pair<Tensor, Tensor>> last_;
   struct Made {
@@ -267,10 +303,20 @@ class Importer {
     Tensor made, operand;
   };
   std::unordered_map<const void*, Made> made_;
+  std::unordered_map<const FileGraph*, GraphFacts> facts_;
+  int64_t opset_;
+  // By domain, name and overload.
+  std::map<std::tuple<std::string_view, std::string_view, std::string_view>, const FileFunction*>
+      by_name_;
+  std::vector<const FileFunction*> functions_;  // that run now, from the outermost on
+  std::unordered_map<const FileNode*, std::unique_ptr<FileGraph>> bodies_;  // of calls of functions
 };
 
 // x as this dtype; x itself if it has it.
 Tensor as_dtype(const Tensor& x, DType dtype);
+// The least and the largest value of a dtype, as a scalar: infinities for floats.
+Tensor least_of(DType dtype);
+Tensor largest_of(DType dtype);
 // int64 constants.
 Tensor int_tensor(const std::vector<int64_t>& values);
 Tensor int_scalar(int64_t value);

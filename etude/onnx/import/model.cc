@@ -12,7 +12,6 @@
 #include <fmt/format.h>
 
 #include "etude/base/check.h"
-#include "etude/base/edit_distance.h"
 #include "etude/graph/symbolic_graph.h"
 #include "etude/onnx/import/names.h"
 #include "etude/saved/gather_function.h"
@@ -28,6 +27,7 @@ using Point = std::vector<int64_t>;
 
 constexpr std::size_t kTracePoints = 4;
 constexpr std::size_t kMostSubsets = 4;  // with more open sizes, not all subsets are traced at 1
+constexpr std::size_t kMostSingles = 16;
 constexpr std::size_t kMostSizes = 256;  // open sizes: each has graphs of its own
 constexpr int64_t kMostFolded = 4096;    // elements of integers that are folded
 
@@ -144,16 +144,15 @@ void ModelImporter::add_constants() {
 int64_t ModelImporter::open_size(const std::string& name) {
   const auto fixed = options_.sizes.find(name);
   if (fixed != options_.sizes.end()) return fixed->second;
-  const auto found = std::ranges::find(sizes_, name);
-  const auto index = found - sizes_.begin();
-  if (found == sizes_.end()) {
+  const auto [found, is_new] = size_numbers_.emplace(name, sizes_.size());
+  if (is_new) {
     ETUDE_REQUIRE_CODE(kUnimplemented, sizes_.size() < kMostSizes,
                        "{}: the inputs have more than {} open sizes. Fix some of them: "
                        "LoadOptions::sizes = {{{{\"{}\", 8}}}}",
                        file_, kMostSizes, name);
     sizes_.push_back(name);
   }
-  return -1 - static_cast<int64_t>(index);
+  return -1 - static_cast<int64_t>(found->second);
 }
 
 void ModelImporter::add_argument(const FilePort& port) {
@@ -169,14 +168,15 @@ void ModelImporter::add_argument(const FilePort& port) {
   const bool is_given = given != options_.shapes.end();
   ETUDE_REQUIRE_CODE(kFailedPrecondition, is_given || port.axes.has_value(),
                      "{}: input '{:.200}' has no shape in the model. State it: "
-                     "LoadOptions::shapes = {{{{\"{}\", {{kAny, 3}}}}}}",
+                     "LoadOptions::shapes = {{{{\"{:.200}\", {{kAny, 3}}}}}}",
                      file_, port.name, port.name);
   std::vector<FileAxis> axes = port.axes.value_or(std::vector<FileAxis>());
   if (is_given) {
     const Shape& shape = given->second;
-    ETUDE_REQUIRE(!port.axes || static_cast<int>(axes.size()) == shape.rank(),
-                  "LoadOptions::shapes has the shape {} for input '{}', which has {} axes in {}",
-                  shape.to_string(), port.name, axes.size(), file_);
+    ETUDE_REQUIRE(
+        !port.axes || static_cast<int>(axes.size()) == shape.rank(),
+        "LoadOptions::shapes has the shape {} for input '{:.200}', which has {} axes in {}",
+        shape.to_string(), port.name, axes.size(), file_);
     axes.resize(static_cast<std::size_t>(shape.rank()));
     for (std::size_t i = 0; i < axes.size(); ++i) {
       const int64_t size = shape[static_cast<int>(i)];
@@ -186,11 +186,17 @@ void ModelImporter::add_argument(const FilePort& port) {
   ETUDE_REQUIRE(axes.size() <= static_cast<std::size_t>(kMaxRank),
                 "{}: input '{:.200}' has {} axes, but a tensor has at most {}", file_, port.name,
                 axes.size(), kMaxRank);
+  int64_t count = 1;
   for (std::size_t i = 0; i < axes.size(); ++i) {
     const bool is_open = axes[i].size == kAny || !axes[i].name.empty();
     const std::string name =
         axes[i].name.empty() ? fmt::format("{}.{}", port.name, i) : axes[i].name;
     out.sizes.push_back(is_open ? open_size(name) : axes[i].size);
+    if (is_open) continue;
+    ETUDE_REQUIRE(!__builtin_mul_overflow(count, std::max<int64_t>(axes[i].size, 1), &count) &&
+                      count <= kMaxCount,
+                  "{}: input '{:.200}' has axes of the sizes {}, which is too large", file_,
+                  port.name, fmt::join(out.sizes, ", "));
   }
   arguments_.push_back(std::move(out));
 }
@@ -220,8 +226,7 @@ void ModelImporter::require_known_options() const {
   const auto require_input = [&](const std::string& name, const char* option) {
     ETUDE_REQUIRE_CODE(kNotFound, std::ranges::find(inputs, name) != inputs.end(),
                        "LoadOptions::{} names '{}', but {} has no such input. It has: {}", option,
-                       name, file_,
-                       fmt::join(etude::internal::nearest_names(name, inputs, false), ", "));
+                       name, file_, nearest_listed(name, inputs));
   };
   for (const auto& [name, shape] : options_.shapes) require_input(name, "shapes");
   for (const auto& [name, value] : options_.constants) require_input(name, "constants");
@@ -236,8 +241,7 @@ void ModelImporter::require_known_options() const {
     }
     ETUDE_REQUIRE_CODE(kNotFound, is_known,
                        "LoadOptions::sizes names '{}', but {} has no such open size. It has: {}",
-                       name, file_,
-                       fmt::join(etude::internal::nearest_names(name, names, false), ", "));
+                       name, file_, nearest_listed(name, names));
     ETUDE_REQUIRE(size >= 0, "LoadOptions::sizes has the size {} for '{}'", size, name);
   }
 }
@@ -280,7 +284,15 @@ GraphRef ModelImporter::trace(const std::vector<int64_t>& sizes) const {
       name, inputs, [&](std::span<const Tensor> placeholders) { return run(placeholders); });
 }
 
-// A constant is no state if the trace read its elements only.
+// A constant is no state if the trace read its elements only. Returns the trace without inputs for
+// such constants.
+GraphRef ModelImporter::first_trace(const Point& point) {
+  GraphRef graph = trace(point);
+  const std::size_t before = states_.size();
+  drop_unread_states(*graph);
+  return states_.size() == before ? graph : trace(point);
+}
+
 void ModelImporter::drop_unread_states(const Graph& graph) {
   std::vector<uint8_t> is_read(states_.size());
   const auto mark = [&](GraphValue value) {
@@ -316,10 +328,10 @@ SavedGraph ModelImporter::saved_graph() const {
 }
 
 std::optional<SavedGraph> ModelImporter::graph_at(const std::vector<Point>& points,
-                                                  std::string& reason) const {
+                                                  std::string& reason, GraphRef first) const {
   std::vector<GraphRef> graphs;
   for (const Point& point : points) {
-    graphs.push_back(trace(point));
+    graphs.push_back(first && graphs.empty() ? first : trace(point));
     if (options_.max_loop_steps > 0) {
       saved::internal::require_loop_limits(*graphs.back(), options_.max_loop_steps, file_);
     }
@@ -338,9 +350,9 @@ std::optional<SavedGraph> ModelImporter::graph_at(const std::vector<Point>& poin
 
 void ModelImporter::add_main(SavedFunction& to) {
   if (sizes_.empty()) {
-    drop_unread_states(*trace({}));
+    const GraphRef graph = first_trace({});
     std::string reason;
-    to.graphs.push_back(*graph_at({Point()}, reason));
+    to.graphs.push_back(*graph_at({Point()}, reason, graph));
     return;
   }
   std::optional<Error> refusal;
@@ -348,8 +360,8 @@ void ModelImporter::add_main(SavedFunction& to) {
   for (const SizeRange& range : kSizeRanges) {
     const std::vector<Point> points = points_in(range, sizes_.size());
     try {
-      drop_unread_states(*trace(points[0]));
-      std::optional<SavedGraph> made = graph_at(points, reason);
+      const GraphRef first = first_trace(points[0]);
+      std::optional<SavedGraph> made = graph_at(points, reason, first);
       if (!made) continue;
       to.graphs.push_back(std::move(*made));
       points_ = points;
@@ -363,15 +375,15 @@ void ModelImporter::add_main(SavedFunction& to) {
       if (!refusal) refusal = error;  // perhaps the model needs larger sizes
     }
   }
-  const std::string sizes = fmt::format("{}", fmt::join(sizes_, ", "));
+  const std::string sizes = listed(sizes_);
   ETUDE_REQUIRE_CODE(
       kFailedPrecondition, reason.empty() && refusal,
       "{}: the model has no graph for all sizes {}: at two sizes its graphs differ in "
-      "{}. Fix sizes: LoadOptions::sizes = {{{{\"{}\", 8}}}}",
+      "{}. Fix sizes: LoadOptions::sizes = {{{{\"{:.100}\", 8}}}}",
       file_, sizes, reason, sizes_[0]);
   throw Error(refusal->code(),
               fmt::format("{}\nThe open sizes are {}. Fix them if the model needs others than were "
-                          "tried: LoadOptions::sizes = {{{{\"{}\", 8}}}}",
+                          "tried: LoadOptions::sizes = {{{{\"{:.100}\", 8}}}}",
                           refusal->text(), sizes, sizes_[0]));
 }
 
@@ -386,7 +398,8 @@ void ModelImporter::add_special(SavedFunction& to) const {
       for (std::size_t i = 0; i < count; ++i) is_one[i] = (set >> i) & 1;
     }
   } else {
-    for (std::size_t i = 0; i < count; ++i) subsets.emplace_back(count)[i] = 1;
+    const std::size_t singles = count <= kMostSingles ? count : 0;
+    for (std::size_t i = 0; i < singles; ++i) subsets.emplace_back(count)[i] = 1;
     subsets.emplace_back(count, 1);
   }
   const auto add = [&](const std::vector<Point>& points) {

@@ -50,13 +50,16 @@ class ModelImporter {
   // The graph at sizes for the open sizes.
   GraphRef trace(const std::vector<int64_t>& sizes) const;
   std::vector<Tensor> run(std::span<const Tensor> inputs) const;
+  GraphRef first_trace(const std::vector<int64_t>& sizes);
   void drop_unread_states(const Graph& graph);
   saved::internal::SavedGraph saved_graph() const;
   void add_main(saved::internal::SavedFunction& to);
   void add_special(saved::internal::SavedFunction& to) const;
-  // The graph of these points, or the reason why there is none.
+  // The graph of these points, or the reason why there is none. `first`: the trace at the first
+  // point if it is known.
   std::optional<saved::internal::SavedGraph> graph_at(
-      const std::vector<std::vector<int64_t>>& points, std::string& reason) const;
+      const std::vector<std::vector<int64_t>>& points, std::string& reason,
+      GraphRef first = {}) const;
   void add_state(saved::internal::Content& to) const;
 
   const FileModel& model_;
@@ -67,6 +70,7 @@ class ModelImporter {
   std::vector<Argument> arguments_;
   std::vector<State> states_;
   std::vector<std::string> sizes_;    // names of the open sizes
+  std::unordered_map<std::string, std::size_t> size_numbers_;
   std::vector<std::string> results_;  // paths of the results
   std::vector<std::vector<int64_t>> points_;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "etude/base/edit_distance.h"
 #include "etude/core/context/context.h"
 #include "etude/onnx/import/importer.h"
 #include "etude/onnx/import/names.h"
@@ -19,7 +20,20 @@ std::vector<std::string_view> words_of(std::string_view list) {
   return out;
 }
 
-int64_t NodeCall::opset() const { return importer_.model().opset; }
+std::string listed(const std::vector<std::string>& names, std::string_view between) {
+  std::vector<std::string> cut;
+  for (const std::string& name : names) cut.push_back(fmt::format("{:.100}", name));
+  return fmt::format("{:.1000}", fmt::format("{}", fmt::join(cut, between)));
+}
+
+std::string nearest_listed(std::string_view name, const std::vector<std::string_view>& names) {
+  std::vector<std::string_view> cut;  // the distance of two names takes the product of their sizes
+  for (const std::string_view each : names) cut.push_back(each.substr(0, 100));
+  return fmt::format("{}", fmt::join(etude::internal::nearest_names(name.substr(0, 100), cut, false),
+                                     ", "));
+}
+
+int64_t NodeCall::opset() const { return importer_.opset(); }
 
 void NodeCall::fail(ErrorCode code, const std::string& text) const {
   throw NodeError(code, fmt::format("{}: {}", importer_.title(node_), text));
@@ -51,7 +65,7 @@ Tensor NodeCall::known(std::size_t i) const {
     advice = fmt::format(
         "Pass values for these inputs of the model: LoadOptions::constants = "
         "{{{{\"{}\", ...}}}}",
-        fmt::join(given.inputs, "\", ...}, {\""));
+        listed(given.inputs, "\", ...}, {\""));
   }
   throw UnknownValue(
       ErrorCode::kFailedPrecondition,
@@ -90,6 +104,7 @@ const FileAttribute* NodeCall::find(std::string_view name) const {
 const FileAttribute& NodeCall::attribute(std::string_view name) const {
   const FileAttribute* const found = find(name);
   require(found != nullptr, "the attribute '{}' is missing", name);
+  require(found->reference.empty(), "the attribute '{}' refers to an attribute '{:.100}' of a function, but the node is in no function", name, found->reference);
   if (!found->refusal.empty()) {
     refuse("the attribute '{}' cannot be imported: {}", name, found->refusal);
   }

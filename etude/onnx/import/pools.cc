@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pooling.
 #include <algorithm>
-#include <limits>
 #include <vector>
 
 #include "etude/base/internal/checked_int.h"
@@ -29,16 +28,6 @@ bool is_plain(const WindowPlan& plan) {
     is_small = is_small && plan.before[i] < plan.window[i] && plan.after[i] < plan.window[i];
   }
   return !has_dilation && !is_longer && is_small;
-}
-
-// The smallest number of a dtype, as a scalar.
-Tensor least(DType dtype) {
-  if (is_floating(dtype)) {
-    return astype(Tensor(-std::numeric_limits<double>::infinity()), dtype);
-  }
-  if (kUnsignedIntegers.contains(dtype)) return astype(Tensor(0), dtype);
-  const int bits = static_cast<int>(itemsize(dtype)) * 8;
-  return astype(int_scalar(std::numeric_limits<int64_t>::min() >> (64 - bits)), dtype);
 }
 
 // A pool of one, two or three axes.
@@ -87,7 +76,7 @@ Results max_pool(const NodeCall& n) {
   if (is_plain(plan) && !n.wants(1)) {
     return {pooled<nn::max_pool1d, nn::max_pool2d, nn::max_pool3d>(n, plan)};
   }
-  const Tensor all = windows_of(n.x(0), plan, least(n.dtype(0)));
+  const Tensor all = windows_of(n.x(0), plan, least_of(n.dtype(0)));
   const Tensor y = max(all, {.axis = -1});
   if (!n.wants(1)) return {y};
   return {y, positions_of(n, plan, argmax(all, {.axis = -1}))};

@@ -2,6 +2,7 @@
 // Integers that represent floats, by a scale and a zero point.
 #include <vector>
 
+#include "etude/core/dtype_functions.h"
 #include "etude/onnx/import/importer.h"
 #include "etude/onnx/import/windows.h"
 #include "etude/ops.h"
@@ -32,10 +33,8 @@ Tensor spread(const NodeCall& n, const Tensor& given) {
 
 // The nearest integers of a dtype.
 Tensor saturated(const Tensor& x, DType dtype) {
-  double low = -128, high = 127;
-  if (dtype == kUInt8) low = 0, high = 255;
-  if (dtype == kInt16) low = -32768, high = 32767;
-  if (dtype == kUInt16) low = 0, high = 65535;
+  const IInfo range = iinfo(dtype);
+  const auto low = static_cast<double>(range.min), high = static_cast<double>(range.max);
   return astype(clip(x, {.min = low, .max = high}), dtype);
 }
 void require_narrow(const NodeCall& n, DType dtype) {

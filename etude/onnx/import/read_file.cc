@@ -10,6 +10,7 @@
 
 #include "etude/base/check.h"
 #include "etude/files/read_budget.h"
+#include "etude/onnx/formula.h"
 #include "etude/onnx/import/file.h"
 #include "etude/onnx/import/tensor_message.h"
 
@@ -47,13 +48,14 @@ class ModelReader {
           has_graph = true;
           break;
         case 8:
-          opset(in.message(), out);
+          opset(in.message(), out.opset);
           break;
         case 14:
           out.metadata.insert(MessageFile::entry(in.message()));
           break;
         case 25:
-          out.functions.push_back(function_name(in.message()));
+          file_.need_item(in, sizeof(FileFunction));
+          out.functions.push_back(function(in.message()));
           break;
         default:
           in.skip();
@@ -64,7 +66,7 @@ class ModelReader {
   }
 
  private:
-  void opset(Fields in, FileModel& to) {
+  static void opset(Fields in, int64_t& to) {
     std::string domain;
     int64_t version = 0;
     while (in.next()) {
@@ -76,16 +78,42 @@ class ModelReader {
         in.skip();
       }
     }
-    if (domain.empty() || domain == "ai.onnx") to.opset = version;
+    if (domain.empty() || domain == "ai.onnx") to = version;
   }
 
-  std::string function_name(Fields in) {
-    std::string out;
+  FileFunction function(Fields in) {
+    FileFunction out;
     while (in.next()) {
-      if (in.tag() == 1) {
-        out = in.text();
-      } else {
-        in.skip();
+      file_.need_item(in);
+      switch (in.tag()) {
+        case 1:
+          out.name = in.text();
+          break;
+        case 4:
+          out.inputs.push_back(in.text());
+          break;
+        case 5:
+          out.outputs.push_back(in.text());
+          break;
+        case 7:
+          file_.need_item(in, sizeof(FileNode));
+          out.nodes.push_back(node(in.message(), 1));
+          break;
+        case 9:
+          opset(in.message(), out.opset);
+          break;
+        case 10:
+          out.domain = in.text();
+          break;
+        case 11:
+          file_.need_item(in, sizeof(FileAttribute));
+          out.defaults.push_back(attribute(in.message(), 1));
+          break;
+        case 13:
+          out.overload = in.text();
+          break;
+        default:
+          in.skip();
       }
     }
     return out;
@@ -171,6 +199,16 @@ class ModelReader {
         case 7:
           out.domain = in.text();
           break;
+        case 8:
+          out.overload = in.text();
+          break;
+        case 9: {
+          auto [key, value] = MessageFile::entry(in.message());
+          if (key == internal::kCallKey) out.call = std::move(value);
+          if (key == internal::kNodesKey) out.call_nodes = std::move(value);
+          if (key == internal::kOrderKey) out.order = std::move(value);
+          break;
+        }
         default:
           in.skip();
       }
@@ -225,6 +263,9 @@ class ModelReader {
         case 20:
           type = in.integer();
           break;
+        case 21:
+          out.reference = in.text();
+          break;
         default:
           out.refusal = out.refusal.empty() ? refusal_of(in.tag()) : out.refusal;
           in.skip();
@@ -245,7 +286,6 @@ class ModelReader {
 
   // Why a value in this field is not imported; "" for fields without a value.
   static const char* refusal_of(uint32_t tag) {
-    if (tag == 21) return "it refers to an attribute of a function";
     const bool is_value =
         tag == 10 || tag == 11 || tag == 14 || tag == 15 || tag == 22 || tag == 23;
     return is_value ? "it is a list of tensors or graphs, a type or a sparse tensor" : "";

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reductions over axes, running sums and positions of extremes.
 #include <algorithm>
-#include <limits>
 #include <numeric>
+#include <optional>
 #include <vector>
 
+#include "etude/onnx/formula.h"
 #include "etude/onnx/import/importer.h"
 #include "etude/onnx/import/windows.h"
 #include "etude/ops.h"
@@ -46,19 +47,61 @@ struct Reduction {
 
 using Reduce = Tensor (*)(const Tensor& x, const Reduction& by);
 
+// The order of axes of an image with channels last.
+Sizes last_order(int rank) {
+  Sizes out(static_cast<std::size_t>(rank), 0);
+  std::iota(out.begin() + 1, out.end(), 2);
+  out.back() = 1;
+  return out;
+}
+
+// The order of axes in which a reduction adds up: as the exporter of this library found it, or with
+// channels last for images of other models, whose channels are last between functions of images
+// here. Empty: the order of the operand.
+Sizes order_of(const NodeCall& n, const Reduction& by) {
+  if (by.is_none) return {};
+  if (n.importer().is_ours()) {
+    const std::optional<Sizes> given = internal::parse_order(n.node().order);
+    const bool fits = given && static_cast<int>(given->size()) == n.rank(0);
+    return fits ? *given : Sizes();
+  }
+  const bool is_image = n.importer().channels_last(n.x(0)) != nullptr && by.is_of_images(n.rank(0));
+  return is_image ? last_order(n.rank(0)) : Sizes();
+}
+
+// The result of a reduction in this order, with its axes as in the order of the operand.
+Tensor in_own_order(const NodeCall& n, const Tensor& y, const Sizes& order, const Reduction& by) {
+  Sizes left;  // axes of the operand, in the order of the result
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const bool is_reduced =
+        std::ranges::find(by.axes, static_cast<int64_t>(i)) != by.axes.end();
+    if (by.keepdims || !is_reduced) left.push_back(order[i]);
+  }
+  Sizes places(left.size());
+  std::iota(places.begin(), places.end(), 0);
+  std::ranges::sort(places, {}, [&](int64_t i) { return left[static_cast<std::size_t>(i)]; });
+  const Tensor out = std::ranges::is_sorted(places) ? y : permute_dims(y, places);
+  const bool has_channels_last = order.size() > 2 && order == last_order(n.rank(0));
+  if (by.keepdims && has_channels_last) n.importer().set_channels_last(out, y);
+  return out;
+}
+
 // `before` and `after` run element by element, also if no axis is reduced.
 template <Tensor (*before)(const Tensor&), Reduce reduce, Tensor (*after)(const Tensor&)>
 Results reduced(const NodeCall& n) {
   Reduction by(n);
-  const Tensor* last = by.is_none ? nullptr : n.importer().channels_last(n.x(0));
-  const bool is_image = last != nullptr && by.is_of_images(n.rank(0));
-  if (is_image) {
-    for (int64_t& axis : by.axes) --axis;
+  const Sizes order = order_of(n, by);
+  Tensor x = n.x(0);
+  if (!order.empty()) {
+    const Tensor* const last = n.importer().channels_last(x);
+    const bool is_last = last != nullptr && order == last_order(n.rank(0));
+    x = is_last ? *last : permute_dims(x, order);
+    for (int64_t& axis : by.axes) axis = std::ranges::find(order, axis) - order.begin();
   }
-  const Tensor x = before(is_image ? *last : n.x(0));
+  x = before(x);
   const Tensor sums = by.is_none || by.axes.empty() ? x : reduce(x, by);
   const Tensor out = as_dtype(after(sums), n.dtype(0));
-  return {is_image && by.keepdims ? channels_first(n, out) : out};
+  return {order.empty() ? out : in_own_order(n, out, order, by)};
 }
 
 Tensor same(const Tensor& x) { return x; }
@@ -102,11 +145,7 @@ Tensor extreme(const Tensor& x, const Reduction& by) {
     const bool is_reduced = std::ranges::find(by.axes, i) != by.axes.end();
     if (!is_reduced || by.keepdims) sizes.push_back(is_reduced ? 1 : shape[i]);
   }
-  const double all = std::numeric_limits<double>::infinity();
-  const Tensor limit = Tensor(is_max ? -all : all);
-  if (is_floating(at.dtype())) return full(sizes, astype(limit, at.dtype()));
-  // Conversions of infinities to integers saturate.
-  return full(sizes, x.dtype() == kBool ? Tensor(!is_max) : astype(limit, at.dtype()));
+  return full(sizes, is_max ? least_of(x.dtype()) : largest_of(x.dtype()));
 }
 
 template <bool is_max>

@@ -269,7 +269,7 @@ MessageFile::External& MessageFile::external(const Fields& in, const Read& read)
   bool is_inside = !text.empty() && !location.is_absolute();
   for (const std::filesystem::path& part : location) is_inside = is_inside && part != "..";
   ETUDE_REQUIRE_CODE(kInvalidArgument, is_inside,
-                     "{}: offset {}: constant '{:.200}' has external data in '{:.200}', which is "
+                     "{}: offset {}: constant '{:.200}' has external data in '{:.300}', which is "
                      "outside of the folder of the model. Move the data next to the model",
                      name_, in.offset(), read.name, text);
   // A link could lead to any file that this process may read.
@@ -278,11 +278,11 @@ MessageFile::External& MessageFile::external(const Fields& in, const Read& read)
     at /= part;
     struct stat facts {};
     ETUDE_REQUIRE_CODE(kNotFound, ::lstat(at.c_str(), &facts) == 0,
-                       "{}: constant '{:.200}' has external data in {}, but there is no such file. "
+                       "{}: constant '{:.200}' has external data in {:.300}, but there is no such file. "
                        "A model moves together with its external data",
                        name_, read.name, at.string());
     ETUDE_REQUIRE_CODE(kInvalidArgument, !S_ISLNK(facts.st_mode),
-                       "{}: constant '{:.200}' has external data in {}, which is a link, and may "
+                       "{}: constant '{:.200}' has external data in {:.300}, which is a link, and may "
                        "lead out of the folder of the model. Copy the file there",
                        name_, read.name, at.string());
   }
