@@ -57,7 +57,7 @@ class Table {
 
   using Texts = std::map<std::string, std::vector<const ScalarDef*>, std::less<>>;
   const Texts& by_text() const {
-    std::call_once(texts_made_, [this] {
+    once(has_texts_, [this] {
       each([this](const Op*, uint32_t, const ScalarDef* def) {
         std::vector<const ScalarDef*>& all = texts_[scalar::to_string(*def->program)];
         if (std::ranges::find(all, def) == all.end()) all.push_back(def);
@@ -67,7 +67,7 @@ class Table {
   }
   // The first program with this text, which is the text of `like`; null if there is none.
   const ScalarDef* first(const scalar::Program& like, std::string_view text) const {
-    std::call_once(calls_made_, [this] {
+    once(has_calls_, [this] {
       each([this](const Op*, uint32_t, const ScalarDef* def) {
         by_calls_[calls_of(*def->program)].push_back(def);
       });
@@ -80,7 +80,7 @@ class Table {
     return nullptr;
   }
   ProgramPlace place_of(const ScalarDef* program) const {
-    std::call_once(places_made_, [this] {
+    once(has_places_, [this] {
       each([this](const Op* op, uint32_t place, const ScalarDef* def) {
         const auto [known, is_new] = places_.try_emplace(def, ProgramPlace{op, place});
         const bool is_before = op->full_name() < known->second.op->full_name();
@@ -92,6 +92,15 @@ class Table {
   }
 
  private:
+  // Makes a list, unless it is made. std::call_once would hang in a child of fork() if another
+  // thread was making the list.
+  template <class Fn>
+  void once(bool& is_made, const Fn& make) const {
+    const std::lock_guard lock(mutex_);
+    if (is_made) return;
+    make();
+    is_made = true;
+  }
   template <class Fn>
   void each(const Fn& fn) const {
     for (const Op* op : ops_) {
@@ -102,7 +111,8 @@ class Table {
   }
 
   std::vector<const Op*> ops_;
-  mutable std::once_flag texts_made_, calls_made_, places_made_;
+  mutable ForkSafeMutex mutex_;
+  mutable bool has_texts_ = false, has_calls_ = false, has_places_ = false;
   mutable Texts texts_;
   mutable std::unordered_map<uint64_t, std::vector<const ScalarDef*>> by_calls_;
   mutable std::unordered_map<const ScalarDef*, ProgramPlace> places_;
