@@ -226,26 +226,18 @@ uint64_t ImportBudget::missing_bytes(uint64_t n) {
   return take(n, bytes_left_) ? 0 : n - bytes_left_;
 }
 
-Importer::Importer(const FileModel& model, std::string file, ImportBudget& budget,
-                   int64_t max_loop_steps, bool has_open_sizes)
+Importer::Importer(const FileModel& model, std::string file, uint64_t file_bytes,
+                   ImportBudget& budget, int64_t max_loop_steps, bool has_open_sizes)
     : model_(model),
       file_(std::move(file)),
       file_bytes_(file_bytes),
       max_loop_steps_(max_loop_steps),
       has_open_sizes_(has_open_sizes),
-<<<<<<< HEAD
-      budget_(budget) {
-  budget_.begin_trace();
-=======
+      most_levels_(read_limits().depth),
+      budget_(budget),
       opset_(model.opset) {
-  const ReadLimits limits = read_limits();
-  most_levels_ = limits.depth;
-  bytes_left_ = etude::internal::limit_of(limits.free_bytes, limits.bytes_per_byte, file_bytes);
-  // Running a node takes longer than reading an item.
-  nodes_left_ =
-      etude::internal::limit_of(limits.free_items / 10, limits.items_per_byte, file_bytes);
+  budget_.begin_trace();
   add_functions();
->>>>>>> 44ba9c0ef4019f9547b0b42b71f1460d901ee3ca
 }
 
 std::string Importer::title(const FileNode& node) const {
@@ -268,20 +260,9 @@ void Importer::need_bytes(const NodeCall& call, int64_t bytes) {
   }
 }
 
-<<<<<<< HEAD
-void Importer::need_steps(const NodeCall& call, int64_t steps) {
-  if (!budget_.has_steps(static_cast<uint64_t>(std::max<int64_t>(steps, 0)))) {
-    call.fail(ErrorCode::kResourceExhausted, kTooOften);
-=======
 void Importer::need_steps(const FileNode& node, int64_t steps) {
-  const auto needed = static_cast<uint64_t>(std::max<int64_t>(steps, 0));
-  if (needed > nodes_left_) {
-    throw NodeError(ErrorCode::kResourceExhausted,
-                    fmt::format("{}: it runs too often while the model is loaded, as in a loop "
-                                "without end. If the file is trusted, raise the limit by "
-                                "set_read_limits()",
-                                title(node)));
->>>>>>> 44ba9c0ef4019f9547b0b42b71f1460d901ee3ca
+  if (!budget_.has_steps(static_cast<uint64_t>(std::max<int64_t>(steps, 0)))) {
+    throw NodeError(ErrorCode::kResourceExhausted, fmt::format("{}: {}", title(node), kTooOften));
   }
 }
 
@@ -324,21 +305,18 @@ void Importer::keep_results(const FileNode& node, std::vector<Value> results, Sc
 }
 
 std::vector<Value> Importer::run(const FileGraph& graph, Scope& scope) {
-<<<<<<< HEAD
+  const Level level(levels_);
+  ETUDE_REQUIRE_CODE(
+      kResourceExhausted, levels_ <= most_levels_,
+      "{}: graph '{:.200}' runs in {} other graphs and functions, but at most {} "
+      "levels are read. If the file is trusted, raise the limit by set_read_limits()",
+      file_, graph.name, levels_ - 1, most_levels_);
   // Nodes that no result needs are looked through, too.
   const std::size_t names = graph.nodes.size() + graph.constants.size() + graph.outputs.size();
   ETUDE_REQUIRE_CODE(kResourceExhausted, budget_.has_steps(names / kNamesInStep),
                      "{}: graph '{:.200}': {}", file_, graph.name, kTooOften);
-  const std::vector<uint8_t> needed = needed_nodes(graph);
-=======
-  const Level level(levels_);
-  ETUDE_REQUIRE_CODE(kResourceExhausted, levels_ <= most_levels_,
-                     "{}: graph '{:.200}' runs in {} other graphs and functions, but at most {} "
-                     "levels are read. If the file is trusted, raise the limit by set_read_limits()",
-                     file_, graph.name, levels_ - 1, most_levels_);
   const GraphFacts& known = facts(graph);
   const auto most_bytes = static_cast<int64_t>(std::min<uint64_t>(file_bytes_, kMaxCount));
->>>>>>> 44ba9c0ef4019f9547b0b42b71f1460d901ee3ca
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const FileNode& node = graph.nodes[i];
     if (known.is_needed[i] == 0) continue;
@@ -411,8 +389,7 @@ std::vector<Value> Importer::inputs_of(const FileNode& node, const Import& row,
   return out;
 }
 
-const Value& Importer::value_of(const FileNode& node, std::size_t input,
-                                const Scope& scope) const {
+const Value& Importer::value_of(const FileNode& node, std::size_t input, const Scope& scope) const {
   const Value* const value = scope.find(node.inputs[input]);
   if (value != nullptr) return *value;
   throw NodeError(ErrorCode::kInvalidArgument,
@@ -447,28 +424,21 @@ std::vector<Value> Importer::run_node(const FileNode& node, const Scope& scope) 
     throw NodeError(ErrorCode::kUnimplemented, fmt::format("{}: {}", title(node), row->refusal));
   }
   const std::size_t names = node.inputs.size() + node.outputs.size() + node.attributes.size();
-  if (!budget_.has_steps(1 + names / kNamesInStep)) {
-    throw NodeError(ErrorCode::kResourceExhausted, fmt::format("{}: {}", title(node), kTooOften));
-  }
+  need_steps(node, static_cast<int64_t>(1 + names / kNamesInStep));
   check_attributes(node, *row);
-<<<<<<< HEAD
-  const NodeCall call(*this, node, *row, scope, inputs_of(node, *row, scope));
-=======
   return run_row(NodeCall(*this, node, *row, scope, inputs_of(node, *row, scope)));
 }
 
-std::vector<Value> Importer::run_call(const FileNode& node, const Graph& call,
-                                      const Scope& scope) {
+std::vector<Value> Importer::run_call(const FileNode& node, const Graph& call, const Scope& scope) {
   static constexpr Import kRows[] = {
       {.op = "call", .inputs = "operands...", .convert = made_call},
       {.op = "call", .inputs = "operands...", .convert = made_call, .is_elementwise = true}};
   const Import& row = kRows[call.node(0).op.def().kind == Kind::kElementwise ? 1 : 0];
+  need_steps(node, 1);
   return run_row(NodeCall(*this, node, row, scope, inputs_of(node, row, scope), &call));
 }
 
 std::vector<Value> Importer::run_row(const NodeCall& call) {
-  need_steps(call, 1);
->>>>>>> 44ba9c0ef4019f9547b0b42b71f1460d901ee3ca
   try {
     return call.row().run != nullptr ? call.row().run(call) : converted(call);
   } catch (const NodeError&) {

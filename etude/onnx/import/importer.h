@@ -236,8 +236,8 @@ class Importer {
  public:
   // One trace. `has_open_sizes`: the graph is traced for several sizes, so constants that may
   // depend on them are recorded as calls.
-  Importer(const FileModel& model, std::string file, ImportBudget& budget, int64_t max_loop_steps,
-           bool has_open_sizes);
+  Importer(const FileModel& model, std::string file, uint64_t file_bytes, ImportBudget& budget,
+           int64_t max_loop_steps, bool has_open_sizes);
 
   int64_t max_loop_steps() const { return max_loop_steps_; }
 
@@ -290,12 +290,9 @@ class Importer {
   const uint64_t file_bytes_;
   const int64_t max_loop_steps_;
   const bool has_open_sizes_;
-<<<<<<< HEAD
+  int64_t levels_ = 0;  // of graphs that run in graphs
+  const int64_t most_levels_;
   ImportBudget& budget_;
-=======
-  uint64_t bytes_left_, nodes_left_;
-  int64_t levels_ = 0, most_levels_;  // of graphs that run in graphs
->>>>>>> 44ba9c0ef4019f9547b0b42b71f1460d901ee3ca
   // By image: it, so that it lives, and the image with channels last.
   std::unordered_map<const void*, std::pair<Tensor, Tensor>> last_;
   struct Made {

@@ -247,7 +247,7 @@ void ModelImporter::require_known_options() const {
 }
 
 std::vector<Tensor> ModelImporter::run(std::span<const Tensor> inputs) const {
-  Importer importer(model_, file_, budget_, options_.max_loop_steps, !sizes_.empty());
+  Importer importer(model_, file_, file_bytes_, budget_, options_.max_loop_steps, !sizes_.empty());
   Scope scope(nullptr);
   std::size_t next = 0;
   std::unordered_set<const FileConstant*> are_state;

@@ -35,7 +35,11 @@ class ModelImporter {
  public:
   ModelImporter(const FileModel& model, std::string file, uint64_t file_bytes,
                 const LoadOptions& options)
-      : model_(model), file_(std::move(file)), budget_(file_bytes), options_(options) {}
+      : model_(model),
+        file_(std::move(file)),
+        file_bytes_(file_bytes),
+        budget_(file_bytes),
+        options_(options) {}
 
   saved::internal::Content import();
 
@@ -64,12 +68,13 @@ class ModelImporter {
 
   const FileModel& model_;
   const std::string file_;
+  const uint64_t file_bytes_;
   mutable ImportBudget budget_;  // each trace takes of it
   const LoadOptions& options_;
   std::unordered_map<std::string, const FileConstant*> constants_;
   std::vector<Argument> arguments_;
   std::vector<State> states_;
-  std::vector<std::string> sizes_;    // names of the open sizes
+  std::vector<std::string> sizes_;  // names of the open sizes
   std::unordered_map<std::string, std::size_t> size_numbers_;
   std::vector<std::string> results_;  // paths of the results
   std::vector<std::vector<int64_t>> points_;
