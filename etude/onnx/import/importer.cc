@@ -290,10 +290,11 @@ void Importer::keep_results(const FileNode& node, std::vector<Value> results, Sc
 
 std::vector<Value> Importer::run(const FileGraph& graph, Scope& scope) {
   const Level level(levels_);
-  ETUDE_REQUIRE_CODE(kResourceExhausted, levels_ <= most_levels_,
-                     "{}: graph '{:.200}' runs in {} other graphs and functions, but at most {} "
-                     "levels are read. If the file is trusted, raise the limit by set_read_limits()",
-                     file_, graph.name, levels_ - 1, most_levels_);
+  ETUDE_REQUIRE_CODE(
+      kResourceExhausted, levels_ <= most_levels_,
+      "{}: graph '{:.200}' runs in {} other graphs and functions, but at most {} "
+      "levels are read. If the file is trusted, raise the limit by set_read_limits()",
+      file_, graph.name, levels_ - 1, most_levels_);
   const GraphFacts& known = facts(graph);
   const auto most_bytes = static_cast<int64_t>(std::min<uint64_t>(file_bytes_, kMaxCount));
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
@@ -368,8 +369,7 @@ std::vector<Value> Importer::inputs_of(const FileNode& node, const Import& row,
   return out;
 }
 
-const Value& Importer::value_of(const FileNode& node, std::size_t input,
-                                const Scope& scope) const {
+const Value& Importer::value_of(const FileNode& node, std::size_t input, const Scope& scope) const {
   const Value* const value = scope.find(node.inputs[input]);
   if (value != nullptr) return *value;
   throw NodeError(ErrorCode::kInvalidArgument,
@@ -407,8 +407,7 @@ std::vector<Value> Importer::run_node(const FileNode& node, const Scope& scope) 
   return run_row(NodeCall(*this, node, *row, scope, inputs_of(node, *row, scope)));
 }
 
-std::vector<Value> Importer::run_call(const FileNode& node, const Graph& call,
-                                      const Scope& scope) {
+std::vector<Value> Importer::run_call(const FileNode& node, const Graph& call, const Scope& scope) {
   static constexpr Import kRows[] = {
       {.op = "call", .inputs = "operands...", .convert = made_call},
       {.op = "call", .inputs = "operands...", .convert = made_call, .is_elementwise = true}};

@@ -26,7 +26,7 @@ using Point = std::vector<int64_t>;
 constexpr std::size_t kTracePoints = 4;
 constexpr std::size_t kMostSubsets = 4;  // with more open sizes, not all subsets are traced at 1
 constexpr std::size_t kMostSingles = 16;
-constexpr int64_t kMostFolded = 4096;    // elements of integers that are folded
+constexpr int64_t kMostFolded = 4096;  // elements of integers that are folded
 
 // Sizes at which an open model is traced: small sizes, and sizes of images.
 struct SizeRange {
@@ -157,9 +157,10 @@ void ModelImporter::add_argument(const FilePort& port) {
   std::vector<FileAxis> axes = port.axes.value_or(std::vector<FileAxis>());
   if (is_given) {
     const Shape& shape = given->second;
-    ETUDE_REQUIRE(!port.axes || static_cast<int>(axes.size()) == shape.rank(),
-                  "LoadOptions::shapes has the shape {} for input '{:.200}', which has {} axes in {}",
-                  shape.to_string(), port.name, axes.size(), file_);
+    ETUDE_REQUIRE(
+        !port.axes || static_cast<int>(axes.size()) == shape.rank(),
+        "LoadOptions::shapes has the shape {} for input '{:.200}', which has {} axes in {}",
+        shape.to_string(), port.name, axes.size(), file_);
     axes.resize(static_cast<std::size_t>(shape.rank()));
     for (std::size_t i = 0; i < axes.size(); ++i) {
       const int64_t size = shape[static_cast<int>(i)];
@@ -209,8 +210,7 @@ void ModelImporter::require_known_options() const {
   const auto require_input = [&](const std::string& name, const char* option) {
     ETUDE_REQUIRE_CODE(kNotFound, std::ranges::find(inputs, name) != inputs.end(),
                        "LoadOptions::{} names '{}', but {} has no such input. It has: {}", option,
-                       name, file_,
-                       nearest_listed(name, inputs));
+                       name, file_, nearest_listed(name, inputs));
   };
   for (const auto& [name, shape] : options_.shapes) require_input(name, "shapes");
   for (const auto& [name, value] : options_.constants) require_input(name, "constants");
@@ -225,8 +225,7 @@ void ModelImporter::require_known_options() const {
     }
     ETUDE_REQUIRE_CODE(kNotFound, is_known,
                        "LoadOptions::sizes names '{}', but {} has no such open size. It has: {}",
-                       name, file_,
-                       nearest_listed(name, names));
+                       name, file_, nearest_listed(name, names));
     ETUDE_REQUIRE(size >= 0, "LoadOptions::sizes has the size {} for '{}'", size, name);
   }
 }

@@ -69,7 +69,7 @@ class ModelImporter {
   std::unordered_map<std::string, const FileConstant*> constants_;
   std::vector<Argument> arguments_;
   std::vector<State> states_;
-  std::vector<std::string> sizes_;    // names of the open sizes
+  std::vector<std::string> sizes_;  // names of the open sizes
   std::unordered_map<std::string, std::size_t> size_numbers_;
   std::vector<std::string> results_;  // paths of the results
   std::vector<std::vector<int64_t>> points_;
