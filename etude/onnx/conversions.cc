@@ -176,9 +176,10 @@ void Call::need_bytes(int64_t rows, int64_t columns, DType dtype) const {
   const bool fits = !__builtin_mul_overflow(rows, columns, &bytes) &&
                     !__builtin_mul_overflow(bytes, itemsize(dtype), &bytes) &&
                     bytes <= writing_.most_bytes;
-  ETUDE_REQUIRE_CODE(kResourceExhausted, fits,
-                     "its form in ONNX has a constant of {} x {} elements, and the limit is {} bytes",
-                     rows, columns, writing_.most_bytes);
+  ETUDE_REQUIRE_CODE(
+      kResourceExhausted, fits,
+      "its form in ONNX has a constant of {} x {} elements, and the limit is {} bytes", rows,
+      columns, writing_.most_bytes);
 }
 
 Term Call::evaluate(std::span<const Tensor> operands, const Attrs& with) {

@@ -245,13 +245,14 @@ std::optional<std::vector<int64_t>> parse_order(std::string_view text) {
 
 std::string places_text(const Places& places) {
   std::vector<std::string> operands, results;
-  const auto text = [](const Place& place) { return fmt::format("{}.{}", place.node, place.index); };
+  const auto text = [](const Place& place) {
+    return fmt::format("{}.{}", place.node, place.index);
+  };
   for (const Place& place : places.operands) operands.push_back(text(place));
   for (const std::optional<Place>& place : places.results) {
     results.push_back(place ? text(*place) : "-");
   }
-  return fmt::format("{}; {}; {}", places.nodes, fmt::join(operands, " "),
-                     fmt::join(results, " "));
+  return fmt::format("{}; {}; {}", places.nodes, fmt::join(operands, " "), fmt::join(results, " "));
 }
 
 std::optional<Places> parse_places(std::string_view text) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls that ONNX has no operator for come back as the same calls, unless another program changed
 // their nodes.
+#include "etude/onnx/formula.h"
+
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -11,7 +13,6 @@
 #include <gtest/gtest.h>
 
 #include "etude/etude.h"
-#include "etude/onnx/formula.h"
 #include "etude/onnx/onnx.h"
 #include "tests/onnx/model_reader.h"
 #include "tests/temp_folder.h"
@@ -74,8 +75,8 @@ TEST_F(OnnxFormulas, ElementwiseCallsAreOneCallEach) {
 
 // Another program that changes a node, a constant or the metadata changes the model.
 TEST_F(OnnxFormulas, ChangedNodesAreReadAsTheyAre) {
-  const auto f = function([](const Tensor& x) { return log2(x); },
-                          {.name = "predict", .arg_names = {"x"}});
+  const auto f =
+      function([](const Tensor& x) { return log2(x); }, {.name = "predict", .arg_names = {"x"}});
   const Tensor x = random::uniform({50}) + 0.5F;
   f(x);
   const auto result = [&] { return loaded().as<Tensor(const Tensor&)>()(x); };
@@ -90,20 +91,22 @@ TEST_F(OnnxFormulas, ChangedNodesAreReadAsTheyAre) {
   replace(one, two);
   EXPECT_TRUE(same_bits(result(), log(x) / 4.0F));
   save();
-  replace("\x22\x03Log", "\x22\x03" "Exp");  // the field of the operator
+  replace("\x22\x03Log",
+          "\x22\x03"
+          "Exp");  // the field of the operator
   EXPECT_TRUE(same_bits(result(), exp(x) / ln2));
-  for (const auto& [from, to] : std::vector<std::pair<std::string, std::string>>{
-           {"log2(x0)", "log3(x0)"},
-           {"log2(x0)", "exp2(x0)"},
-           {"log2(x0)", "log2(x0,"},
-           {"log2(x0)", "\nlog2(x0"},
-           {"log2(x0)", "log2(x1)"},
-           {"2; 0.0; 1.0", "2; 1.0; 1.0"},
-           {"2; 0.0; 1.0", "2; 0.9; 1.0"},
-           {"2; 0.0; 1.0", "2; 0.0; 0.0"},
-           {"2; 0.0; 1.0", "9; 0.0; 1.0"},
-           {"2; 0.0; 1.0", "1; 0.0; 1.0"},
-           {"2; 0.0; 1.0", "2; 0.0;    "}}) {
+  for (const auto& [from, to] :
+       std::vector<std::pair<std::string, std::string>>{{"log2(x0)", "log3(x0)"},
+                                                        {"log2(x0)", "exp2(x0)"},
+                                                        {"log2(x0)", "log2(x0,"},
+                                                        {"log2(x0)", "\nlog2(x0"},
+                                                        {"log2(x0)", "log2(x1)"},
+                                                        {"2; 0.0; 1.0", "2; 1.0; 1.0"},
+                                                        {"2; 0.0; 1.0", "2; 0.9; 1.0"},
+                                                        {"2; 0.0; 1.0", "2; 0.0; 0.0"},
+                                                        {"2; 0.0; 1.0", "9; 0.0; 1.0"},
+                                                        {"2; 0.0; 1.0", "1; 0.0; 1.0"},
+                                                        {"2; 0.0; 1.0", "2; 0.0;    "}}) {
     save();
     replace(from, to);
     EXPECT_TRUE(same_bits(result(), log(x) / ln2)) << to;

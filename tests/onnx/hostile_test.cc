@@ -75,11 +75,11 @@ std::vector<std::string> small_models() {
                                    wire::graph_attribute("else_branch", other.text()))},
                    {wire::port("i", {}, 7), wire::port("g", {}, 9), wire::port("s", {2})},
                    {wire::port("h", {}, 9), wire::open_port("t")}};
-  Graph loop{{wire::node("Loop", {"m", "", "x"}, {"z"},
-                         wire::graph_attribute("body", body.text()))},
-             {wire::port("x", {2}), wire::port("c", {}, 9)},
-             {wire::open_port("z")},
-             {wire::ints("m", {3})}};
+  Graph loop{
+      {wire::node("Loop", {"m", "", "x"}, {"z"}, wire::graph_attribute("body", body.text()))},
+      {wire::port("x", {2}), wire::port("c", {}, 9)},
+      {wire::open_port("z")},
+      {wire::ints("m", {3})}};
   Graph call{{wire::node("twice", {"x"}, {"z"}, wire::own() + wire::integer("axis", 1))},
              {wire::port("x", {2, 3})},
              {wire::open_port("z")}};
@@ -131,11 +131,11 @@ TEST_F(HostileModels, ManyNodesTakeLinearTime) {
     body.nodes.push_back(
         wire::node("Abs", {"v" + std::to_string(i)}, {"v" + std::to_string(i + 1)}));
   }
-  Graph loop{{wire::node("Loop", {"m", "", "x"}, {"z"},
-                         wire::graph_attribute("body", body.text()))},
-             {},
-             {wire::open_port("z")},
-             {wire::ints("m", {1000}), wire::ints("x", {1, 2})}};
+  Graph loop{
+      {wire::node("Loop", {"m", "", "x"}, {"z"}, wire::graph_attribute("body", body.text()))},
+      {},
+      {wire::open_port("z")},
+      {wire::ints("m", {1000}), wire::ints("x", {1, 2})}};
   const std::string error = refusal(wire::model(loop));
   EXPECT_NE(error.find("runs too often"), std::string::npos) << error;
 }
@@ -251,14 +251,16 @@ TEST_F(HostileModels, AxesOutsideOfTheRankAreNamed) {
 TEST_F(HostileModels, BodiesWithOtherInputsOrResultsAreNamed) {
   const auto refusal_of = [&](const std::string& op, const Texts& inputs, const Graph& body,
                               const std::string& attribute, const std::string& rest = "") {
-    Graph graph{{wire::node(op, inputs, {"z"}, wire::graph_attribute(attribute, body.text()) + rest)},
-                {wire::port("x", {3, 2}), wire::port("c", {}, 9)},
-                {wire::open_port("z")},
-                {wire::ints("m", {3})}};
+    Graph graph{
+        {wire::node(op, inputs, {"z"}, wire::graph_attribute(attribute, body.text()) + rest)},
+        {wire::port("x", {3, 2}), wire::port("c", {}, 9)},
+        {wire::open_port("z")},
+        {wire::ints("m", {3})}};
     return refusal(wire::model(graph));
   };
   const Graph empty{{}, {}, {}};
-  const Graph one{{wire::node("Relu", {"a"}, {"b"})}, {wire::port("a", {2})}, {wire::open_port("b")}};
+  const Graph one{
+      {wire::node("Relu", {"a"}, {"b"})}, {wire::port("a", {2})}, {wire::open_port("b")}};
   EXPECT_NE(refusal_of("Loop", {"m", "", "x"}, empty, "body").find("its body has 0 inputs"),
             std::string::npos);
   EXPECT_NE(refusal_of("Loop", {"m", "", "x"}, one, "body"), "");
@@ -282,9 +284,8 @@ TEST_F(HostileModels, FunctionsThatCallThemselvesAreRefused) {
   const auto call = [](const std::string& name) {
     return wire::node(name, {"a"}, {"b"}, wire::own());
   };
-  Graph graph{{wire::node("f", {"x"}, {"z"}, wire::own())},
-              {wire::port("x", {2})},
-              {wire::open_port("z")}};
+  Graph graph{
+      {wire::node("f", {"x"}, {"z"}, wire::own())}, {wire::port("x", {2})}, {wire::open_port("z")}};
   const std::string f = wire::function("f", {"a"}, {"b"}, {call("g")});
   const std::string g = wire::function("g", {"a"}, {"b"}, {call("f")});
   EXPECT_NE(refusal(wire::model(graph, 17, f + g))
@@ -302,9 +303,9 @@ TEST_F(HostileModels, FunctionsThatCallThemselvesAreRefused) {
   for (int i = 0; i < 60; ++i) {
     const std::string name = i == 0 ? "f" : "f" + std::to_string(i);
     const std::string next = "f" + std::to_string(i + 1);
-    tree += wire::function(name, {"a"}, {"b"},
-                           {wire::node(next, {"a"}, {"c"}, wire::own()),
-                            wire::node(next, {"c"}, {"b"}, wire::own())});
+    tree += wire::function(
+        name, {"a"}, {"b"},
+        {wire::node(next, {"a"}, {"c"}, wire::own()), wire::node(next, {"c"}, {"b"}, wire::own())});
   }
   tree += wire::function("f60", {"a"}, {"b"}, {wire::node("Relu", {"a"}, {"b"})});
   EXPECT_NE(refusal(wire::model(graph, 17, tree)).find("runs too often"), std::string::npos);

@@ -98,9 +98,8 @@ INSTANTIATE_TEST_SUITE_P(All, OnnxNetworks,
 TEST(OnnxDetector, HasPyTorchsResults) {
   const io::NamedTensors all = expected("detector");
   const saved::Program program = onnx::load(network("detector.onnx"));
-  const io::NamedTensors got = program.function("predict")
-                                   .call_named({{"image", all.at("1/image")},
-                                                {"regions", all.at("1/regions")}});
+  const io::NamedTensors got = program.function("predict").call_named(
+      {{"image", all.at("1/image")}, {"regions", all.at("1/regions")}});
   for (const char* name : {"boxes", "scores", "classes"}) {
     const Tensor& want = all.at(std::string("1/") + name);
     EXPECT_TRUE(allclose(got.at(name), want, {.rtol = 1e-4, .atol = 1e-5}).item<bool>()) << name;
@@ -110,9 +109,9 @@ TEST(OnnxDetector, HasPyTorchsResults) {
 // The number of boxes that are kept depends on the boxes, so they are fixed.
 TEST(OnnxDetector, SuppressesFixedBoxes) {
   const fs::path file = network("suppression.onnx");
-  tests::expect_error([&] { onnx::load(file); }, ErrorCode::kFailedPrecondition,
-                      {"(NonMaxSuppression): the input 'boxes'", "LoadOptions::constants",
-                       "\"boxes\""});
+  tests::expect_error(
+      [&] { onnx::load(file); }, ErrorCode::kFailedPrecondition,
+      {"(NonMaxSuppression): the input 'boxes'", "LoadOptions::constants", "\"boxes\""});
   const io::NamedTensors all = expected("suppression");
   onnx::LoadOptions options;
   options.constants = {{"boxes", all.at("1/boxes")}, {"scores", all.at("1/scores")}};

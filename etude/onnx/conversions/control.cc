@@ -237,18 +237,17 @@ std::vector<Term> cumulative_prod(Call& call) {
 }  // namespace
 
 void add_control_conversions(Conversions& to) {
-  to.insert(to.end(),
-            {{.op = "internal.switch_case", .write = switch_case},
-             {.op = "internal.scan", .write = row_scan},
-             {.op = "internal.linear_scan",
-              .dtypes = kHalfToDouble,
-              .write = linear_scan,
-              .is_formula = true},
-             {.op = "cumulative_prod",
-              .dtypes = DTypeSet(kInt32) | kInt64 | kHalfToDouble,
-              .write = cumulative_prod,
-              .is_formula = true},
-             {.op = "internal.while_loop", .write = while_loop, .fits = has_one_pass}});
+  to.insert(to.end(), {{.op = "internal.switch_case", .write = switch_case},
+                       {.op = "internal.scan", .write = row_scan},
+                       {.op = "internal.linear_scan",
+                        .dtypes = kHalfToDouble,
+                        .write = linear_scan,
+                        .is_formula = true},
+                       {.op = "cumulative_prod",
+                        .dtypes = DTypeSet(kInt32) | kInt64 | kHalfToDouble,
+                        .write = cumulative_prod,
+                        .is_formula = true},
+                       {.op = "internal.while_loop", .write = while_loop, .fits = has_one_pass}});
 }
 
 }  // namespace etude::onnx::internal

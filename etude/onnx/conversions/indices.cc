@@ -230,22 +230,25 @@ void add_index_conversions(Conversions& to) {
   // Runtimes add to elements in these dtypes.
   constexpr DTypeSet kAdded = DTypeSet(kInt32) | kInt64 | kFloat32 | kFloat64;
   constexpr DTypeSet kUpdated = kIntegersBool | kFloat32 | kFloat64;
-  to.insert(
-      to.end(),
-      {{.op = "take", .write = take},
-       {.op = "take_along_axis", .dtypes = kCopied, .write = take_along_axis},
-       {.op = "internal.spread_along_axis", .dtypes = kAdded, .write = spread_along_axis},
-       {.op = "segment_sum", .dtypes = kAdded, .write = segments<true>},
-       {.op = "segment_prod", .dtypes = kAdded, .write = segments<false>},
-       {.op = "internal.segment_rows", .dtypes = kPadded, .write = segment_rows},
-       {.op = "internal.row_numbers", .write = row_numbers},
-       {.op = "internal.index_get", .write = index_get},
-       {.op = "internal.index_update", .dtypes = kUpdated, .write = index_update, .fits = updates},
-       {.op = "linalg.diagonal", .write = diagonal},
-       {.op = "linalg.set_diagonal",
-        .dtypes = kNumbers,
-        .write = set_diagonal,
-        .fits = has_diagonal}});
+  to.insert(to.end(),
+            {{.op = "take", .write = take},
+             {.op = "take_along_axis", .dtypes = kCopied, .write = take_along_axis},
+             {.op = "internal.spread_along_axis", .dtypes = kAdded, .write = spread_along_axis},
+             {.op = "segment_sum", .dtypes = kAdded, .write = segments<true>},
+             {.op = "segment_prod", .dtypes = kAdded, .write = segments<false>},
+             {.op = "internal.segment_rows", .dtypes = kPadded, .write = segment_rows},
+             {.op = "internal.row_numbers", .write = row_numbers},
+             {.op = "internal.index_get", .write = index_get},
+             {.op = "internal.index_update",
+              .dtypes = kUpdated,
+              .write = index_update,
+              .fits = updates,
+              .is_formula = true},
+             {.op = "linalg.diagonal", .write = diagonal},
+             {.op = "linalg.set_diagonal",
+              .dtypes = kNumbers,
+              .write = set_diagonal,
+              .fits = has_diagonal}});
 }
 
 }  // namespace etude::onnx::internal

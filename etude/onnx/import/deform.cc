@@ -55,10 +55,9 @@ Tensor positions(const NodeCall& n, const Plan& plan, int64_t axis) {
   const Tensor begin = on_axis(numbered(plan.window.results[i], dtype), 3 + axis, 5) *
                            static_cast<double>(plan.window.strides[i]) -
                        static_cast<double>(plan.window.before[i]);
-  const Tensor element = broadcast_to(
-      on_axis(numbered(plan.window.window[i], dtype), axis, 2), {rows, columns});
-  const Tensor inside =
-      on_axis(element, 2, 5) * static_cast<double>(plan.window.dilations[i]);
+  const Tensor element =
+      broadcast_to(on_axis(numbered(plan.window.window[i], dtype), axis, 2), {rows, columns});
+  const Tensor inside = on_axis(element, 2, 5) * static_cast<double>(plan.window.dilations[i]);
   return own + begin + inside;
 }
 
@@ -83,11 +82,10 @@ Tensor sampled(const NodeCall& n, const Plan& plan) {
         return astype(clip(at, {.min = 0.0, .max = static_cast<double>(size - 1)}), kInt64);
       };
       const Tensor at = stack({place(row, height), place(column, width)}, {.axis = -1});
-      const Tensor weight =
-          (dy == 0 ? 1.0 - down : down) * (dx == 0 ? 1.0 - right : right);
+      const Tensor weight = (dy == 0 ? 1.0 - down : down) * (dx == 0 ? 1.0 - right : right);
       const Tensor inside = where(is_inside, weight, zeros_like(weight));
-      const Tensor part = gather_nd(pixels, at, {.batch_dims = 2}) *
-                          expand_dims(as_dtype(inside, n.dtype(0)), -1);
+      const Tensor part =
+          gather_nd(pixels, at, {.batch_dims = 2}) * expand_dims(as_dtype(inside, n.dtype(0)), -1);
       out = out.has_value() ? out + part : part;
     }
   }
@@ -108,8 +106,8 @@ Results deformed_convolution(const NodeCall& n) {
   const int64_t channels = plan.filter[1], outputs = plan.filter[0] / plan.groups;
   columns = reshape(permute_dims(columns, {0, 3, 4, 1, 5, 2}),
                     {batch * height * width, plan.groups, channels * count});
-  const Tensor filter = permute_dims(
-      reshape(n.x(1), {plan.groups, outputs, channels * count}), {0, 2, 1});
+  const Tensor filter =
+      permute_dims(reshape(n.x(1), {plan.groups, outputs, channels * count}), {0, 2, 1});
   const Tensor sums = matmul(permute_dims(columns, {1, 0, 2}), filter);
   Tensor y = reshape(permute_dims(sums, {1, 0, 2}), {batch, height, width, plan.filter[0]});
   if (n.has(3)) y = y + n.x(3);

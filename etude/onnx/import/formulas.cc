@@ -130,8 +130,7 @@ class Matcher {
       if (!binds(ours.outputs[i], theirs.outputs[i])) return false;
     }
     return std::ranges::all_of(ours.attributes, [&](const Attribute& attribute) {
-      const auto found =
-          std::ranges::find(theirs.attributes, attribute.name, &FileAttribute::name);
+      const auto found = std::ranges::find(theirs.attributes, attribute.name, &FileAttribute::name);
       return found != theirs.attributes.end() && is_attribute(attribute, *found);
     });
   }
@@ -254,8 +253,8 @@ GraphRef call_of(const FileFormula& formula, const FileGraph& graph, const Scope
   if (!call || call->outputs().size() != formula.node.outputs.size()) return {};
   const Graph::Node node = call->node(0);
   const Types operands = etude::internal::operand_types(*call, node);
-  const internal::Conversion* const conversion = internal::find_conversion(
-      node.op, {operands.data(), operands.size()}, node.attrs, opset);
+  const internal::Conversion* const conversion =
+      internal::find_conversion(node.op, {operands.data(), operands.size()}, node.attrs, opset);
   if (!internal::has_formula(node.op, conversion)) return {};
   try {
     internal::Writing writing{.opset = opset, .most_bytes = most_bytes};

@@ -26,7 +26,7 @@ struct FileFormula {
 };
 
 struct GraphFacts {
-  std::vector<uint8_t> is_needed;                          // by node
+  std::vector<uint8_t> is_needed;                         // by node
   std::unordered_map<std::size_t, FileFormula> formulas;  // by first node
 };
 GraphFacts facts_of(const FileGraph& graph);

@@ -29,8 +29,8 @@ std::string listed(const std::vector<std::string>& names, std::string_view betwe
 std::string nearest_listed(std::string_view name, const std::vector<std::string_view>& names) {
   std::vector<std::string_view> cut;  // the distance of two names takes the product of their sizes
   for (const std::string_view each : names) cut.push_back(each.substr(0, 100));
-  return fmt::format("{}", fmt::join(etude::internal::nearest_names(name.substr(0, 100), cut, false),
-                                     ", "));
+  return fmt::format(
+      "{}", fmt::join(etude::internal::nearest_names(name.substr(0, 100), cut, false), ", "));
 }
 
 int64_t NodeCall::opset() const { return importer_.opset(); }
@@ -104,7 +104,10 @@ const FileAttribute* NodeCall::find(std::string_view name) const {
 const FileAttribute& NodeCall::attribute(std::string_view name) const {
   const FileAttribute* const found = find(name);
   require(found != nullptr, "the attribute '{}' is missing", name);
-  require(found->reference.empty(), "the attribute '{}' refers to an attribute '{:.100}' of a function, but the node is in no function", name, found->reference);
+  require(found->reference.empty(),
+          "the attribute '{}' refers to an attribute '{:.100}' of a function, but the node is in "
+          "no function",
+          name, found->reference);
   if (!found->refusal.empty()) {
     refuse("the attribute '{}' cannot be imported: {}", name, found->refusal);
   }

@@ -73,8 +73,7 @@ Sizes order_of(const NodeCall& n, const Reduction& by) {
 Tensor in_own_order(const NodeCall& n, const Tensor& y, const Sizes& order, const Reduction& by) {
   Sizes left;  // axes of the operand, in the order of the result
   for (std::size_t i = 0; i < order.size(); ++i) {
-    const bool is_reduced =
-        std::ranges::find(by.axes, static_cast<int64_t>(i)) != by.axes.end();
+    const bool is_reduced = std::ranges::find(by.axes, static_cast<int64_t>(i)) != by.axes.end();
     if (by.keepdims || !is_reduced) left.push_back(order[i]);
   }
   Sizes places(left.size());

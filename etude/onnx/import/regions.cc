@@ -94,8 +94,8 @@ struct Neighbours {
   Tensor low, high, weight, is_near;
 };
 
-// A mean of samples is a product of the image with a matrix for each of its axes: the weights of the
-// pixels, [regions, cells, pixels].
+// A mean of samples is a product of the image with a matrix for each of its axes: the weights of
+// the pixels, [regions, cells, pixels].
 Tensor weights_of(const Samples& samples, int64_t each, int64_t pixels) {
   const Neighbours near(samples.at, pixels);
   Tensor is_used = near.is_near;
@@ -146,8 +146,9 @@ Tensor largest_of_samples(const NodeCall& n, const Plan& plan, const Samples& ro
   const Tensor is_near =
       expand_dims(logical_and(expand_dims(y.is_near, 2), expand_dims(x.is_near, 1)), -1);
   const Tensor best = maximum(maximum(parts[0], parts[1]), maximum(parts[2], parts[3]));
-  const Tensor cells = reshape(where(is_near, best, zeros_like(best)),
-                               {count, plan.height, plan.samples, plan.width, plan.samples, channels});
+  const Tensor cells =
+      reshape(where(is_near, best, zeros_like(best)),
+              {count, plan.height, plan.samples, plan.width, plan.samples, channels});
   return permute_dims(max(cells, {.axis = {2, 4}}), {0, 3, 1, 2});
 }
 
@@ -159,7 +160,8 @@ Results roi_align(const NodeCall& n) {
   if (plan.mode == "avg") return {mean_of_samples(n, plan, rows, columns)};
   if (plan.samples == 0) {
     n.refuse(
-        "its mode is max and its sampling_ratio 0, so the number of samples depends on the regions. "
+        "its mode is max and its sampling_ratio 0, so the number of samples depends on the "
+        "regions. "
         "Export it with a number of samples");
   }
   return {largest_of_samples(n, plan, rows, columns)};
@@ -227,15 +229,14 @@ Results non_max_suppression(const NodeCall& n) {
 
 void add_region_imports(Imports& to) {
   using namespace regions;
-  to.insert(
-      to.end(),
-      {{"RoiAlign", "X rois batch_indices",
-        "coordinate_transformation_mode mode output_height output_width sampling_ratio "
-        "spatial_scale",
-        roi_align},
-       {"NonMaxSuppression",
-        "boxes scores max_output_boxes_per_class? iou_threshold? score_threshold?",
-        "center_point_box", non_max_suppression, Import::Kind::kSizes}});
+  to.insert(to.end(),
+            {{"RoiAlign", "X rois batch_indices",
+              "coordinate_transformation_mode mode output_height output_width sampling_ratio "
+              "spatial_scale",
+              roi_align},
+             {"NonMaxSuppression",
+              "boxes scores max_output_boxes_per_class? iou_threshold? score_threshold?",
+              "center_point_box", non_max_suppression, Import::Kind::kSizes}});
 }
 
 }  // namespace etude::onnx::importing

@@ -277,14 +277,16 @@ MessageFile::External& MessageFile::external(const Fields& in, const Read& read)
   for (const std::filesystem::path& part : location) {
     at /= part;
     struct stat facts {};
-    ETUDE_REQUIRE_CODE(kNotFound, ::lstat(at.c_str(), &facts) == 0,
-                       "{}: constant '{:.200}' has external data in {:.300}, but there is no such file. "
-                       "A model moves together with its external data",
-                       name_, read.name, at.string());
-    ETUDE_REQUIRE_CODE(kInvalidArgument, !S_ISLNK(facts.st_mode),
-                       "{}: constant '{:.200}' has external data in {:.300}, which is a link, and may "
-                       "lead out of the folder of the model. Copy the file there",
-                       name_, read.name, at.string());
+    ETUDE_REQUIRE_CODE(
+        kNotFound, ::lstat(at.c_str(), &facts) == 0,
+        "{}: constant '{:.200}' has external data in {:.300}, but there is no such file. "
+        "A model moves together with its external data",
+        name_, read.name, at.string());
+    ETUDE_REQUIRE_CODE(
+        kInvalidArgument, !S_ISLNK(facts.st_mode),
+        "{}: constant '{:.200}' has external data in {:.300}, which is a link, and may "
+        "lead out of the folder of the model. Copy the file there",
+        name_, read.name, at.string());
   }
   External made;
   made.file = std::make_unique<etude::internal::FileReader>(at);
