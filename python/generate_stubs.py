@@ -307,7 +307,7 @@ def stubs() -> dict[str, str]:
             elif space == "io":
                 text += "from etude import Optimizer\n\n"
             elif space == "onnx":
-                text += "import os\nfrom collections.abc import Mapping\n\n"
+                text += "import os\nfrom collections.abc import Mapping\n\nfrom etude.saved import Program\n\n"
             elif space == "saved":
                 text += "import os\nfrom collections.abc import Mapping\n\nfrom etude import Optimizer, Variable\n\n"
             out[f"{space}.pyi"] = text + members(module, False) + "\n" + kinds_of(space, module)

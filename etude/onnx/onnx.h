@@ -105,7 +105,8 @@ struct LoadOptions {
   // Shapes of inputs, in place of the shapes in the model; kAny stays open.
   std::map<std::string, Shape> shapes = {};
   // Inputs with fixed values, which are no arguments of the function. An input that determines the
-  // size of another value, such as the new shape of Reshape, needs a fixed value.
+  // size of another value, such as the new shape of Reshape, needs a fixed value. A value is
+  // converted to the dtype of its input; only floats may round.
   io::NamedTensors constants = {};
   // Whether the weights are trainable Variables.
   bool trainable = true;
@@ -126,8 +127,8 @@ struct LoadOptions {
 // throws: kNotFound if there is no file; kDataLoss, with the offset, for bytes that are no model;
 //   kUnimplemented, naming the node, for an operator, an attribute, a dtype or an opset that is not
 //   imported; kFailedPrecondition, naming input and node, for a value or a size that has to be
-//   known; kInvalidArgument, naming the node, for a model that is wrong; kResourceExhausted beyond
-//   read_limits() or `max_loop_steps`.
+//   known; kInvalidArgument, naming the node, for a model that is wrong, and for an option that
+//   does not fit the model; kResourceExhausted beyond read_limits() or `max_loop_steps`.
 saved::Program load(const std::filesystem::path& file, const LoadOptions& options = {},
                     CallSite where = CallSite::here());
 

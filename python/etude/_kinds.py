@@ -358,7 +358,9 @@ def _fill(module: types.ModuleType, space: str) -> types.ModuleType:
             made = _fill(types.ModuleType(f"etude.{space}.{name}"), f"{space}.{name}")
             sys.modules[made.__name__] = made
         else:
-            raise AttributeError(f"module 'etude.{space}' has no attribute '{name}'")
+            from etude._other_names import missing
+
+            raise missing(f"etude.{space}", name)
         setattr(module, name, made)
         return made
 

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ONNX: functions as models that other programs run, such as onnxruntime."""
+"""ONNX: functions as models that other programs run, such as onnxruntime, and models of other programs as functions."""
 
 from __future__ import annotations
 
 import os
 import types
-from typing import Any, Mapping
+from typing import Any, Iterable, Mapping, Sequence
 
 from etude import _core
-from etude._saved import _flag, _integer, _pairs, _path
+from etude._saved import Program, _flag, _integer, _pairs, _path, _text
 
-__all__ = ["save"]
+__all__ = ["load", "save"]
 
 
 def save(
@@ -61,20 +61,117 @@ def save(
                 "et.saved.bind(function, objects...), a loaded function or program, or a dict of these by name"
             )
         function = {lone: function}
-    for option, value in (("name", name or ""), ("doc", doc)):
-        if not isinstance(value, str):
-            raise _core.InvalidArgumentError(f"{where}: {option} is {value!r}, but must be a text")
     _core._saved._save_onnx(
         _path(where, path),
         _pairs(where, function),
         _integer(where, "opset", opset),
-        name or "",
+        "" if name is None else _text(where, "name", name),
         _integer(where, "graph", graph),
         _flag(where, "training", training),
         _flag(where, "open_sizes", open_sizes),
-        doc,
+        _text(where, "doc", doc),
         _integer(where, "external_bytes", external_bytes),
     )
+
+
+def load(
+    path: str | os.PathLike,
+    *,
+    function: str = "predict",
+    sizes: Mapping[str, int] | None = None,
+    shapes: Mapping[str, Sequence[int | None]] | None = None,
+    constants: Mapping[str, ArrayLike] | None = None,
+    trainable: bool = True,
+    max_loop_steps: int = 0,
+) -> Program:
+    """Reads a model of ONNX as a program with one function, which can be called, trained further, staged, batched and
+    saved, as the functions that :func:`et.saved.load` returns.
+
+    The function has the inputs of the model as parameters. It returns the output of the model, or a named tuple of its
+    outputs. Initialisers of floats with axes are Variables with their names. A size with a name (``dim_param``) stays
+    open. The file is not trusted: external data is read from its folder only, and ``et.set_read_limits()`` bounds the
+    memory.
+
+    Args:
+      function: the name of the function in the program.
+      sizes: open sizes of the model that the function fixes, by name: ``{"batch": 8}``. A size without a name is called
+        by input and axis: ``"image.0"``.
+      shapes: shapes of inputs in place of those in the model, with None for an open size:
+        ``{"image": (None, 3, 224, 224)}``.
+      constants: inputs with fixed values, which are no parameters of the function. An input that determines the size of
+        another value needs a fixed value. A value is converted to the dtype of its input; only floats may round.
+      trainable: whether the weights are trainable Variables.
+      max_loop_steps: refuses models whose loops may run more steps; 0: no limit.
+
+    Raises:
+      NotFoundError: if there is no file, and for an option that names no input or size of the model.
+      DataLossError: for a file that is no model, with the offset.
+      UnimplementedError: for an operator, an attribute, a dtype or an opset that is not imported, with its node.
+      FailedPreconditionError: for a value or a size that has to be known, with input and node.
+      InvalidArgumentError: for a model that is wrong, with its node, and for an option that does not fit.
+      ResourceExhaustedError: beyond ``et.read_limits()`` or ``max_loop_steps``.
+    """
+    where = "et.onnx.load"
+    return _core._saved._load_onnx(
+        _path(where, path),
+        _text(where, "function", function),
+        [
+            (name, _integer(where, f"sizes[{name!r}]", size))
+            for name, size in _named(where, "sizes", sizes, "open sizes to integers: {'batch': 8}")
+        ],
+        [
+            (name, _shape(where, name, shape))
+            for name, shape in _named(where, "shapes", shapes, "inputs to shapes: {'image': (None, 3)}")
+        ],
+        [
+            (name, _tensor(where, name, value))
+            for name, value in _named(where, "constants", constants, "inputs to tensors: {'axis': 1}")
+        ],
+        _flag(where, "trainable", trainable),
+        _integer(where, "max_loop_steps", max_loop_steps),
+    )
+
+
+def _named(function: str, option: str, values: Any, expected: str) -> Iterable[tuple[str, Any]]:
+    """The items of an option that is a dict by name."""
+    if values is None:
+        return ()
+    if not isinstance(values, Mapping):
+        raise _core.InvalidArgumentError(
+            f"{function}: {option} is a {type(values).__name__}, but must be a dict from {expected}"
+        )
+    return [(_text(function, f"a name in {option}", name), value) for name, value in values.items()]
+
+
+def _shape(function: str, name: str, shape: Any) -> list[int | None]:
+    option = f"shapes[{name!r}]"
+    if isinstance(shape, (str, bytes)) or not isinstance(shape, Sequence):
+        raise _core.InvalidArgumentError(
+            f"{function}: {option} is {shape!r}, but must be a tuple of sizes, with None for an open size"
+        )
+    sizes = [None if size is None else _integer(function, f"a size in {option}", size) for size in shape]
+    for size in sizes:
+        if size is not None and size < 0:
+            raise _core.InvalidArgumentError(
+                f"{function}: {option} has the size {size}, but a size is at least 0, and None is an open size"
+            )
+    return sizes
+
+
+def _tensor(function: str, name: str, value: Any) -> _core.Tensor:
+    try:
+        made = _core.asarray(value)
+        # Numbers of Python keep their digits until the dtype of the input is known.
+        if isinstance(value, (float, complex, list, tuple)) and _core.isdtype(made.dtype, "real floating"):
+            made = _core.asarray(value, dtype=_core.float64)
+        elif isinstance(value, (complex, list, tuple)) and _core.isdtype(made.dtype, "complex floating"):
+            made = _core.asarray(value, dtype=_core.complex128)
+    except (TypeError, ValueError) as error:
+        reason = str(error).partition("\n")[0]
+        raise _core.InvalidArgumentError(
+            f"{function}: constants[{name!r}] is a {type(value).__name__} that makes no tensor: {reason}"
+        ) from None
+    return made
 
 
 def install(package: types.ModuleType) -> None:
@@ -82,6 +179,6 @@ def install(package: types.ModuleType) -> None:
     import sys
 
     module = types.ModuleType("etude.onnx", __doc__)
-    module.save = save
+    module.load, module.save = load, save
     package.onnx = module
     sys.modules[module.__name__] = module

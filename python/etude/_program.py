@@ -36,7 +36,9 @@ def _lazily(name: str) -> Any:
     """Modules that are loaded when a program first uses them."""
     if name in ("autograph", "testing"):
         return importlib.import_module(f"etude.{name}")
-    raise AttributeError(f"module 'etude' has no attribute {name!r}")
+    from etude._other_names import missing
+
+    raise missing("etude", name)
 
 
 def _convert(f: Any) -> Any:

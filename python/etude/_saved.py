@@ -4,6 +4,7 @@ load and call without the source."""
 
 from __future__ import annotations
 
+import operator
 import os
 import types
 from typing import Any, Iterable, Mapping
@@ -165,10 +166,20 @@ def _flag(function: str, name: str, value: Any) -> bool:
 
 
 def _integer(function: str, name: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not -(2**63) <= value < 2**63:
+    try:
+        number = None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or not -(2**63) <= number < 2**63:
         raise _core.InvalidArgumentError(
             f"{function}: {name} is {value!r}, but must be an integer of 64 bits"
         )
+    return number
+
+
+def _text(function: str, name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise _core.InvalidArgumentError(f"{function}: {name} is {value!r}, but must be a text")
     return value
 
 

@@ -10,6 +10,36 @@ from etude import float32, float64, int32, int64
 import os
 from collections.abc import Mapping
 
+from etude.saved import Program
+
+def load(path: str | os.PathLike, *, function: str = 'predict', sizes: Mapping[str, int] | None = None, shapes: Mapping[str, Sequence[int | None]] | None = None, constants: Mapping[str, ArrayLike] | None = None, trainable: builtins.bool = True, max_loop_steps: int = 0) -> Program:
+    """Reads a model of ONNX as a program with one function, which can be called, trained further, staged, batched and
+    saved, as the functions that :func:`et.saved.load` returns.
+
+    The function has the inputs of the model as parameters. It returns the output of the model, or a named tuple of its
+    outputs. Initialisers of floats with axes are Variables with their names. A size with a name (``dim_param``) stays
+    open. The file is not trusted: external data is read from its folder only, and ``et.set_read_limits()`` bounds the
+    memory.
+
+    Args:
+      function: the name of the function in the program.
+      sizes: open sizes of the model that the function fixes, by name: ``{"batch": 8}``. A size without a name is called
+        by input and axis: ``"image.0"``.
+      shapes: shapes of inputs in place of those in the model, with None for an open size:
+        ``{"image": (None, 3, 224, 224)}``.
+      constants: inputs with fixed values, which are no parameters of the function. An input that determines the size of
+        another value needs a fixed value. A value is converted to the dtype of its input; only floats may round.
+      trainable: whether the weights are trainable Variables.
+      max_loop_steps: refuses models whose loops may run more steps; 0: no limit.
+
+    Raises:
+      NotFoundError: if there is no file, and for an option that names no input or size of the model.
+      DataLossError: for a file that is no model, with the offset.
+      UnimplementedError: for an operator, an attribute, a dtype or an opset that is not imported, with its node.
+      FailedPreconditionError: for a value or a size that has to be known, with input and node.
+      InvalidArgumentError: for a model that is wrong, with its node, and for an option that does not fit.
+      ResourceExhaustedError: beyond ``et.read_limits()`` or ``max_loop_steps``."""
+
 def save(path: str | os.PathLike, function: Any | Mapping[str, Any], *, name: str | None = None, opset: int = 17, graph: int = 0, training: builtins.bool = False, open_sizes: builtins.bool = True, doc: str = '', external_bytes: int = 1073741824) -> None:
     """Writes a function as a model of ONNX. The file appears whole or not at all.
 

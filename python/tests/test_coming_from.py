@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tables of docs/coming_from_python.md: each cell of the column Etude runs, and computes what the cell of NumPy
-computes."""
+computes. Errors for names of other libraries show the forms of this package."""
 import pathlib
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 
 import etude as et
+from etude import _other_names
 
 PAGE = pathlib.Path(__file__).resolve().parent.parent.parent / "docs" / "coming_from_python.md"
 TEXT = PAGE.read_text()
@@ -68,3 +71,36 @@ def test_rows_are_there():
     assert len(ROWS) > 120 and sum(bool(numpy) for numpy, _ in ROWS) > 55
     with pytest.raises(et.Error):
         result("et.matmul(et.ones((2, 3)), et.ones((2, 3)))", {"et": et})
+
+SPACES = {"etude": (et, _other_names.ROOT), "etude.nn": (et.nn, _other_names.NN), "etude.optim": (et.optim, _other_names.OPTIM)}
+MISSING = [(space, name) for space, (_, names) in SPACES.items() for name in names]
+
+
+@pytest.mark.parametrize("space, name", MISSING, ids=[f"{space}.{name}" for space, name in MISSING])
+def test_the_error_names_what_is_there(space, name):
+    module, names = SPACES[space]
+    with pytest.raises(AttributeError) as error:
+        getattr(module, name)
+    assert str(error.value) == f"module '{space}' has no attribute '{name}'. Use {names[name]}"
+    assert not hasattr(module, name) and name not in dir(module)
+    for path in re.findall(r"\bet((?:\.\w+)+)", names[name]):
+        found = et
+        for part in path[1:].split("."):
+            found = getattr(found, part)
+    for attribute in re.findall(r"\bx\.(\w+)", names[name]):
+        assert hasattr(et.ones((2, 2)), attribute)
+
+
+def test_other_missing_names():
+    for space, (module, _) in SPACES.items():
+        with pytest.raises(AttributeError, match=f"^module '{space}' has no attribute 'nothing'$"):
+            module.nothing
+    with pytest.raises(ImportError, match="cannot import name 'cat' from 'etude'"):
+        from etude import cat  # noqa: F401
+
+
+def test_misspelled_names_are_corrected():
+    """Python proposes names that are like a missing name."""
+    for name, want in (("asaray", "asarray"), ("nn.Dence", "Dense")):
+        done = subprocess.run([sys.executable, "-c", f"import etude as et; et.{name}"], capture_output=True, text=True)
+        assert done.returncode == 1 and f"Did you mean: '{want}'?" in done.stderr, done.stderr

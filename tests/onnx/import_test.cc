@@ -160,6 +160,39 @@ TEST_F(OnnxImport, OptionsFixSizesAndInputs) {
             std::vector<std::string>{"sum"});
 }
 
+// Values of inputs take the dtypes of the inputs.
+TEST_F(OnnxImport, FixedInputsHaveTheTypesOfTheModel) {
+  const GraphModel graph = one_node("Add", {port("x", {{2}}), port("y", {{0, "n"}})});
+  const auto sum_with = [&](const Tensor& y) {
+    return onnx::load(write(graph), {.constants = {{"y", y}}})
+        .function("predict")
+        .as<Tensor(const Tensor&)>()(ones({2}));
+  };
+  const Tensor halves(std::vector<double>{0.5, 0.1});
+  EXPECT_TRUE(same_bits(sum_with(halves), ones({2}) + astype(halves, kFloat32)));
+  EXPECT_TRUE(
+      same_bits(sum_with(Tensor(std::vector<int64_t>{3, -1})), Tensor(std::vector<float>{4, 0})));
+  const auto refuse = [&](const onnx::LoadOptions& options,
+                          const std::vector<std::string_view>& parts) {
+    expect_error([&] { onnx::load(write(graph), options); }, ErrorCode::kInvalidArgument, parts);
+  };
+  refuse({.constants = {{"y", Tensor(std::vector<int64_t>{1, 16'777'217})}}},
+         {"onnx::load: LoadOptions::constants has int64[2] for input 'y', but some elements do not "
+          "fit float32, its dtype in ",
+          "model.onnx"});
+  refuse({.constants = {{"y", astype(ones({2}), kComplex64)}}},
+         {"LoadOptions::constants has complex64[2] for input 'y', but some elements do not fit"});
+  refuse({.constants = {{"y", ones({2, 1})}}},
+         {"LoadOptions::constants has float32[2,1] for input 'y', whose shape in ", " is [n]"});
+  refuse({.constants = {{"x", ones({3})}}},
+         {"LoadOptions::constants has float32[3] for input 'x', whose shape in ", " is [2]"});
+  refuse({.constants = {{"y", Tensor()}}}, {"LoadOptions::constants has no value for input 'y'"});
+  refuse({.shapes = {{"y", {2}}}, .constants = {{"y", ones({2})}}},
+         {"LoadOptions::shapes names 'y', but LoadOptions::constants has its value"});
+  refuse({.sizes = {{"n", -2}}},
+         {"LoadOptions::sizes has the size -2 for 'n', but a size is at least 0"});
+}
+
 // Calls have the lines of the user, or the numbers of their nodes in the file.
 TEST_F(OnnxImport, CallsHaveLines) {
   const auto text = [](const saved::Program& program) {
@@ -212,6 +245,12 @@ TEST_F(OnnxImport, UnknownOptionsAreRefused) {
         onnx::load(file, {.constants = {{"w", ones({1})}}});
       },
       ErrorCode::kNotFound, {"LoadOptions::constants names 'w'", "no such input. It has: x"});
+  const fs::path fixed = write(one_node("Relu", {port("x", {{2}})}));
+  expect_error(
+      [&] {
+        onnx::load(fixed, {.sizes = {{"batch", 8}}});
+      },
+      ErrorCode::kNotFound, {"no such open size. It has: none"});
   expect_error([&] { onnx::load(file, {.function = "a/b"}); }, ErrorCode::kInvalidArgument,
                {"LoadOptions::function is 'a/b'"});
   expect_error([&] { onnx::load(path("none.onnx")); }, ErrorCode::kNotFound, {"none.onnx"});

@@ -213,8 +213,8 @@ class LoopRun {
     std::string advice;
     if (!sources_.empty()) {
       advice = fmt::format(
-          ". Pass values for inputs that the condition depends on, such as '{:.200}': "
-          "LoadOptions::constants",
+          ". Pass values for inputs that the condition depends on: LoadOptions::constants = "
+          "{{{{\"{:.200}\", ...}}}}",
           sources_[0]);
     }
     throw UnknownValue(
@@ -398,7 +398,7 @@ void add_refused_imports(Imports& to) {
        "SequenceInsert", "SequenceLength", "SequenceMap", "SplitToSequence"});
   refuse("optional values are not imported. Export the model without them",
          {"Optional", "OptionalGetElement", "OptionalHasElement"});
-  refuse("files of images are decoded by data::decode_png and the like, not by a graph",
+  refuse("files of images are not decoded by a graph. Decode them before the call",
          {"ImageDecoder"});
   refuse("there is no such function in this library",
          {"MaxRoiPool", "CausalConvWithState", "LinearAttention"});

@@ -12,8 +12,10 @@
 #include <fmt/format.h>
 
 #include "etude/base/check.h"
+#include "etude/core/internal/host_door.h"
 #include "etude/graph/symbolic_graph.h"
 #include "etude/onnx/import/names.h"
+#include "etude/ops.h"
 #include "etude/saved/gather_function.h"
 #include "etude/stage/make_graph.h"
 
@@ -103,6 +105,31 @@ std::unordered_set<std::string> statistics_of(const FileGraph& graph) {
   return out;
 }
 
+bool is_inexact(DType dtype) { return is_floating(dtype) || is_complex(dtype); }
+
+// Whether a tensor of this shape can be an input with these axes.
+bool fits(const Shape& shape, const std::optional<std::vector<FileAxis>>& axes) {
+  if (!axes) return true;
+  if (static_cast<std::size_t>(shape.rank()) != axes->size()) return false;
+  for (std::size_t i = 0; i < axes->size(); ++i) {
+    const FileAxis& axis = (*axes)[i];
+    const bool is_open = axis.size == kAny || !axis.name.empty();
+    if (!is_open && axis.size != shape[static_cast<int>(i)]) return false;
+  }
+  return true;
+}
+
+// "[batch,3]"
+std::string axes_text(const std::vector<FileAxis>& axes) {
+  std::vector<std::string> out;
+  for (const FileAxis& axis : axes) {
+    out.push_back(!axis.name.empty()  ? axis.name
+                  : axis.size == kAny ? "?"
+                                      : std::to_string(axis.size));
+  }
+  return fmt::format("[{}]", fmt::join(out, ","));
+}
+
 }  // namespace
 
 void ModelImporter::check_opset() const {
@@ -155,7 +182,7 @@ int64_t ModelImporter::open_size(const std::string& name) {
   return -1 - static_cast<int64_t>(found->second);
 }
 
-void ModelImporter::add_argument(const FilePort& port) {
+DType ModelImporter::input_dtype(const FilePort& port) const {
   ETUDE_REQUIRE_CODE(kUnimplemented, port.other_kind.empty(),
                      "{}: input '{:.200}' is {}, but only tensors are imported", file_, port.name,
                      port.other_kind);
@@ -163,7 +190,11 @@ void ModelImporter::add_argument(const FilePort& port) {
   ETUDE_REQUIRE_CODE(kUnimplemented, dtype.has_value(),
                      "{}: input '{:.200}' has the dtype {}, which Etude lacks", file_, port.name,
                      dtype_text(port.dtype));
-  Argument out{port.name, "", *dtype, {}};
+  return *dtype;
+}
+
+void ModelImporter::add_argument(const FilePort& port) {
+  Argument out{port.name, "", input_dtype(port), {}};
   const auto given = options_.shapes.find(port.name);
   const bool is_given = given != options_.shapes.end();
   ETUDE_REQUIRE_CODE(kFailedPrecondition, is_given || port.axes.has_value(),
@@ -201,13 +232,40 @@ void ModelImporter::add_argument(const FilePort& port) {
   arguments_.push_back(std::move(out));
 }
 
+Tensor ModelImporter::fixed_value(const FilePort& port, const Tensor& given) const {
+  const DType dtype = input_dtype(port);
+  ETUDE_REQUIRE(given.has_value(), "LoadOptions::constants has no value for input '{}'", port.name);
+  ETUDE_REQUIRE(!options_.shapes.contains(port.name),
+                "LoadOptions::shapes names '{}', but LoadOptions::constants has its value",
+                port.name);
+  const Tensor value = etude::internal::at_home(given);
+  ETUDE_REQUIRE(fits(value.shape(), port.axes),
+                "LoadOptions::constants has {} for input '{}', whose shape in {} is {}",
+                value.type()->to_string(), port.name, file_, axes_text(*port.axes));
+  if (value.dtype() == dtype) return value;
+  const bool is_real = !is_complex(value.dtype()) || is_complex(dtype);
+  const Tensor made = is_real ? astype(value, dtype) : Tensor();
+  const bool may_round = is_inexact(value.dtype()) && is_inexact(dtype);
+  ETUDE_REQUIRE(
+      is_real && (may_round || array_equal(astype(made, value.dtype()), value).item<bool>()),
+      "LoadOptions::constants has {} for input '{}', but some elements do not fit {}, its dtype in "
+      "{}",
+      value.type()->to_string(), port.name, name(dtype), file_);
+  return made;
+}
+
 void ModelImporter::add_arguments() {
   std::unordered_set<std::string> names;
   Names paths, results;
   for (const FilePort& port : model_.graph.inputs) {
     ETUDE_REQUIRE(!port.name.empty() && names.insert(port.name).second,
                   "{}: two inputs are called '{:.200}', or one has no name", file_, port.name);
-    if (constants_.contains(port.name) || options_.constants.contains(port.name)) continue;
+    if (constants_.contains(port.name)) continue;
+    const auto given = options_.constants.find(port.name);
+    if (given != options_.constants.end()) {
+      fixed_.emplace(port.name, fixed_value(port, given->second));
+      continue;
+    }
     add_argument(port);
     arguments_.back().path = paths.plain(port.name, "input");
   }
@@ -242,7 +300,9 @@ void ModelImporter::require_known_options() const {
     ETUDE_REQUIRE_CODE(kNotFound, is_known,
                        "LoadOptions::sizes names '{}', but {} has no such open size. It has: {}",
                        name, file_, nearest_listed(name, names));
-    ETUDE_REQUIRE(size >= 0, "LoadOptions::sizes has the size {} for '{}'", size, name);
+    ETUDE_REQUIRE(size >= 0,
+                  "LoadOptions::sizes has the size {} for '{}', but a size is at least 0", size,
+                  name);
   }
 }
 
@@ -261,7 +321,7 @@ std::vector<Tensor> ModelImporter::run(std::span<const Tensor> inputs) const {
   for (const Argument& argument : arguments_) {
     scope.add(argument.name, {{}, inputs[next++], {argument.name}});
   }
-  for (const auto& [name, value] : options_.constants) scope.add(name, {value, {}, {}});
+  for (const auto& [name, value] : fixed_) scope.add(name, {value, {}, {}});
   std::vector<Tensor> out;
   for (Value& value : importer.run(model_.graph, scope)) out.push_back(value.tensor());
   return out;

@@ -48,6 +48,9 @@ class ModelImporter {
   void add_constants();
   void add_arguments();
   void add_argument(const FilePort& port);
+  DType input_dtype(const FilePort& port) const;
+  // The value of the option `constants` for an input, in the dtype of the input.
+  Tensor fixed_value(const FilePort& port, const Tensor& given) const;
   int64_t open_size(const std::string& name);
   void require_known_options() const;
 
@@ -73,6 +76,7 @@ class ModelImporter {
   const LoadOptions& options_;
   std::unordered_map<std::string, const FileConstant*> constants_;
   std::vector<Argument> arguments_;
+  io::NamedTensors fixed_;  // inputs that are no arguments
   std::vector<State> states_;
   std::vector<std::string> sizes_;  // names of the open sizes
   std::unordered_map<std::string, std::size_t> size_numbers_;

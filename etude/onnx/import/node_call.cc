@@ -27,7 +27,8 @@ std::string listed(const std::vector<std::string>& names, std::string_view betwe
 }
 
 std::string nearest_listed(std::string_view name, const std::vector<std::string_view>& names) {
-  std::vector<std::string_view> cut;  // the distance of two names takes the product of their sizes
+  if (names.empty()) return "none";
+  std::vector<std::string_view> cut;  // names of a file may have megabytes
   for (const std::string_view each : names) cut.push_back(each.substr(0, 100));
   return fmt::format(
       "{}", fmt::join(etude::internal::nearest_names(name.substr(0, 100), cut, false), ", "));

@@ -7,11 +7,13 @@
 
 #include <fmt/format.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include "etude/base/check.h"
 #include "etude/base/internal/inline_vector.h"
+#include "etude/onnx/onnx.h"
 #include "etude/ops.h"
 #include "etude/saved/plain_call.h"
 #include "python/src/dtype.h"
@@ -383,6 +385,30 @@ void bind_program(nb::module_& s) {
       });
 }
 
+// Of sizes, shapes and tensors by name. A size that is None stays open.
+using NamedSizes = std::vector<std::pair<std::string, int64_t>>;
+using NamedShapes = std::vector<std::pair<std::string, std::vector<std::optional<int64_t>>>>;
+using NamedValues = std::vector<std::pair<std::string, nb::object>>;
+
+saved::Program load_onnx(const std::string& file, std::string function, const NamedSizes& sizes,
+                         const NamedShapes& shapes, const NamedValues& constants, bool trainable,
+                         int64_t max_loop_steps) {
+  const CallSite where = here();
+  onnx::LoadOptions options{
+      .function = std::move(function), .trainable = trainable, .max_loop_steps = max_loop_steps};
+  options.sizes.insert(sizes.begin(), sizes.end());
+  return with_user_line([&] {
+    for (const auto& [name, given] : shapes) {
+      std::vector<int64_t> shape;
+      for (const std::optional<int64_t>& size : given) shape.push_back(size.value_or(kAny));
+      options.shapes.emplace(name,
+                             internal::located("onnx::load", where, [&] { return Shape(shape); }));
+    }
+    for (const auto& [name, value] : constants) options.constants.emplace(name, tensor_of(value));
+    return released([&] { return onnx::load(file, options, where); });
+  });
+}
+
 }  // namespace
 
 void bind_saved(nb::module_& m) {
@@ -398,6 +424,7 @@ void bind_saved(nb::module_& m) {
     return with_user_line_released(
         [&] { return saved::load(folder, {.max_loop_steps = max_loop_steps}, where); });
   });
+  s.def("_load_onnx", load_onnx);
   s.def("_is_saved", saved::is_saved);
 }
 

@@ -139,4 +139,8 @@ with tempfile.TemporaryDirectory() as folder:
     graphs: list[str] = [str(signature) for signature in loaded.signatures()]
     et.onnx.save(f"{folder}/predict.onnx", loaded, opset=21, open_sizes=False)
     et.onnx.save(f"{folder}/net.onnx", {"predict": et.saved.bind(predict, model)}, name="predict")
+    imported: et.saved.Program = et.onnx.load(f"{folder}/net.onnx", function="net", sizes={}, trainable=False)
+    et.onnx.load(f"{folder}/net.onnx", shapes={"a": (None, None)}, max_loop_steps=10)
+    et.onnx.load(f"{folder}/net.onnx", constants={"a": inputs}).functions()
+    imported.function("net").trainable_variables()
     et.saved.update(optim.SGD(lr=0.1), [weight], [et.zeros_like(weight.read())])

@@ -80,6 +80,13 @@ et.saved.update(0.1, [], [])  # wrong
 et.onnx.save("f.onnx")  # wrong
 et.onnx.save("f.onnx", 1, opset="17")  # wrong
 et.onnx.save("f.onnx", 1, version=17)  # wrong
+et.onnx.load(3)  # wrong
+et.onnx.load("f.onnx", "predict")  # wrong
+et.onnx.load("f.onnx", sizes=[8])  # wrong
+et.onnx.load("f.onnx", sizes={"n": None})  # wrong
+et.onnx.load("f.onnx", shapes={"x": 3})  # wrong
+et.onnx.load("f.onnx", constants={"x": None})  # wrong
+et.onnx.load("f.onnx").run  # wrong
 et.set_thread_count("2")  # wrong
 et.set_lazy_options(rolls=True)  # wrong
 et.memory_stats().bytes  # wrong
