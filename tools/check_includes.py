@@ -59,7 +59,7 @@ NAMES = {
     "map": "begin end erase_if less map multimap size",
     "memory": """addressof allocator destroy destroy_at dynamic_pointer_cast enable_shared_from_this make_shared
         make_unique make_unique_for_overwrite shared_ptr static_pointer_cast uninitialized_move unique_ptr weak_ptr""",
-    "mutex": "adopt_lock lock_guard mutex recursive_mutex try_to_lock unique_lock",
+    "mutex": "adopt_lock call_once lock_guard mutex once_flag recursive_mutex try_to_lock unique_lock",
     "new": "align_val_t bad_alloc launder nothrow nothrow_t",
     "numbers": "numbers",
     "numeric": "accumulate gcd iota lerp",

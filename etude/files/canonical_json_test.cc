@@ -11,7 +11,7 @@ namespace {
 
 using nlohmann::json;
 
-// What the reader has to find, by the parser and dump() of the library for JSON.
+// The expected result, by the parser and dump() of the library for JSON.
 bool is_canonical(const std::string& text) {
   const json parsed = json::parse(text, nullptr, false);
   try {
