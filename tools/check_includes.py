@@ -19,7 +19,7 @@ import check_common as common
 # Names by header. One that several headers declare stands with each.
 NAMES = {
     "algorithm": """adjacent_find all_of any_of binary_search clamp copy copy_n count count_if equal fill fill_n find
-        find_if is_sorted iter_swap lower_bound max max_element min min_element minmax_element mismatch none_of
+        find_if find_if_not is_sorted iter_swap lower_bound max max_element min min_element minmax_element mismatch none_of
         next_permutation partial_sort remove replace_if reverse reverse_copy rotate sort stable_sort transform unique upper_bound""",
     "any": "any any_cast",
     "array": "array get tuple_element_t tuple_size tuple_size_v",
