@@ -19,7 +19,7 @@ import check_common as common
 # Names by header. One that several headers declare stands with each.
 NAMES = {
     "algorithm": """adjacent_find all_of any_of binary_search clamp copy copy_n count count_if equal fill fill_n find
-        find_if is_sorted iter_swap lower_bound max max_element min min_element minmax_element mismatch none_of
+        find_if find_if_not is_sorted iter_swap lower_bound max max_element min min_element minmax_element mismatch none_of
         next_permutation partial_sort remove replace_if reverse reverse_copy rotate sort stable_sort transform unique upper_bound""",
     "any": "any any_cast",
     "array": "array get tuple_element_t tuple_size tuple_size_v",
@@ -59,7 +59,7 @@ NAMES = {
     "map": "begin end erase_if less map multimap size",
     "memory": """addressof allocator destroy destroy_at dynamic_pointer_cast enable_shared_from_this make_shared
         make_unique make_unique_for_overwrite shared_ptr static_pointer_cast uninitialized_move unique_ptr weak_ptr""",
-    "mutex": "adopt_lock lock_guard mutex recursive_mutex try_to_lock unique_lock",
+    "mutex": "adopt_lock call_once lock_guard mutex once_flag recursive_mutex try_to_lock unique_lock",
     "new": "align_val_t bad_alloc launder nothrow nothrow_t",
     "numbers": "numbers",
     "numeric": "accumulate gcd iota lerp",

@@ -81,7 +81,7 @@ class Unroller {
   }
 
  private:
-  // The row of a step: a view of the operand, from which the axis of the steps is removed.
+  // The row of a step: a view of the operand without the axis of the steps.
   Draft row(Draft all, std::size_t input, std::size_t step) {
     static const Op& reshape = Registry::global().at("reshape");
     const Type* const type = loop_.body->inputs()[input].type;
