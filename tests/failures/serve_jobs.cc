@@ -36,7 +36,7 @@ class Server {
     service_ = std::make_unique<serve::Service>(*repository_, metrics_, serve::ServiceOptions());
   }
 
-  // The body of an answer. throws: kResourceExhausted for an error that says so.
+  // The body of an answer. throws: kResourceExhausted if the answer is that error.
   std::string ask() {
     serve::HttpRequest request = quietly([] {
       serve::HttpRequest made;
@@ -81,7 +81,7 @@ class Server {
 
 Run request() {
   auto server = std::make_shared<Server>(1);
-  server->ask();  // what the first request makes once
+  server->ask();  // the first request makes some things once
   return {[=] { return server->ask(); }, [=] { return server->state(); }};
 }
 
