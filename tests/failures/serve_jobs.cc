@@ -36,7 +36,7 @@ class Server {
     service_ = std::make_unique<serve::Service>(*repository_, metrics_, serve::ServiceOptions());
   }
 
-  // The body of an answer. throws: kResourceExhausted for an error that says so.
+  // The body of an answer. throws: kResourceExhausted for an error of memory or of a limit.
   std::string ask() {
     serve::HttpRequest request = quietly([] {
       serve::HttpRequest made;
