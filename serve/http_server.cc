@@ -56,6 +56,8 @@ class HttpServer::Impl {
         pause_(acceptor_.get_executor()) {
     raise_file_limit();
     listen(options);
+    service.metrics().read_gauge("etude_serve_http_connections", "Open connections of HTTP.",
+                                 [shared = shared_] { return shared->open.load(); });
     accept();
     for (int i = 0; i < std::max(options.threads, 1); ++i) {
       threads_.emplace_back([this] { run(); });
@@ -133,12 +135,9 @@ class HttpServer::Impl {
   }
 
   void begin(tcp::socket socket) {
-    Counter& open =
-        shared_->service.metrics().gauge("etude_serve_connections", "Open connections.");
-    open.set(shared_->open.load() + 1);
     if (shared_->open.load() >= shared_->options.connections) {
       shared_->service.metrics()
-          .counter("etude_serve_connections_refused_total",
+          .counter("etude_serve_http_connections_refused_total",
                    "Connections beyond --connections, which were closed.")
           .add();
       return;

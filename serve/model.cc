@@ -16,6 +16,12 @@ namespace {
 constexpr double kSeconds[] = {1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1, 3, 10, 30};
 constexpr double kRowCounts[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024};
 
+std::shared_ptr<const std::vector<std::string>> names_of(const std::vector<TensorMetadata>& all) {
+  auto out = std::make_shared<std::vector<std::string>>();
+  for (const TensorMetadata& each : all) out->push_back(each.name);
+  return out;
+}
+
 }  // namespace
 
 Model::Model(std::string name, std::string version, const saved::Program& program,
@@ -24,6 +30,7 @@ Model::Model(std::string name, std::string version, const saved::Program& progra
       version_(std::move(version)),
       function_(served_function(program, options.function)),
       metadata_(metadata_of(program, function_)),
+      output_names_(names_of(metadata_.outputs)),
       options_(options),
       waiting_(metrics.gauge("etude_serve_waiting", "Requests in the queue of a model.",
                              {{"model", name_}, {"version", version_}})),
@@ -52,12 +59,6 @@ Model::Model(std::string name, std::string version, const saved::Program& progra
 Model::~Model() {
   retire();
   for (std::thread& worker : workers_) worker.join();
-}
-
-std::vector<std::string> Model::output_names() const {
-  std::vector<std::string> out;
-  for (const TensorMetadata& each : metadata_.outputs) out.push_back(each.name);
-  return out;
 }
 
 void Model::retire() {
@@ -137,6 +138,7 @@ std::vector<std::shared_ptr<Ticket>> Model::next_batch() {
       if (changed_.wait_until(lock, until) == std::cv_status::timeout) break;
       take_fitting(batch, rows);
     }
+    put_back_rest(batch);
   }
   waiting_.set(static_cast<int64_t>(queue_.size()));
   return batch;
@@ -158,6 +160,18 @@ void Model::take_fitting(std::vector<std::shared_ptr<Ticket>>& batch, int64_t& r
       ++at;
     }
   }
+}
+
+// Leaves the requests beyond a usual number of rows to the next call.
+void Model::put_back_rest(std::vector<std::shared_ptr<Ticket>>& batch) {
+  std::vector<int64_t> rows;
+  for (const std::shared_ptr<Ticket>& each : batch) rows.push_back(rows_of(each->inputs()));
+  const auto rest =
+      batch.begin() + static_cast<std::ptrdiff_t>(requests_of_call(rows, options_.max_rows));
+  if (rest == batch.end()) return;
+  queue_.insert(queue_.begin(), rest, batch.end());
+  batch.erase(rest, batch.end());
+  changed_.notify_one();
 }
 
 Outcome Model::call(const io::NamedTensors& inputs, const Cancellation& cancellation) const {
