@@ -142,7 +142,7 @@ std::shared_ptr<Ticket> Service::infer(std::shared_ptr<Model> model, const std::
     if (attempt > 0) model = repository_.find(name, version);
     // Before the model runs: a name that it does not have must cost nothing.
     check_outputs(name, request.outputs, *model->output_names());
-    // Without the model, whose last owner must not be one of its own threads.
+    // It does not own the model: a thread of a model must not be its last owner.
     auto answer = [name, version = model->version(), names = model->output_names(),
                    wanted = request.outputs, done](Outcome outcome) {
       if (auto* error = std::get_if<Error>(&outcome)) return done(*error);
