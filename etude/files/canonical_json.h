@@ -146,12 +146,8 @@ class CanonicalJsonReader {
 // The value of a text that count_json() has passed; discarded (is_discarded()) if the text has
 // another form. throws: std::bad_alloc.
 inline JsonTree<nlohmann::json> read_canonical_json(std::string_view text) {
-  JsonTree<nlohmann::json> tree(nlohmann::json(nullptr));
-  if (!CanonicalJsonReader(text).whole(tree.root())) {
-    release_json(tree.root());
-    tree.root() = nlohmann::json(nlohmann::json::value_t::discarded);
-  }
-  return tree;
+  return JsonTree<nlohmann::json>::filled(
+      [&](nlohmann::json& to) { return CanonicalJsonReader(text).whole(to); });
 }
 
 }  // namespace etude::internal

@@ -36,9 +36,14 @@ class JsonTree {
   explicit JsonTree(std::string_view text) : JsonTree(nullptr) {
     // From here on an exception runs the destructor.
     Builder builder(*this);
-    if (Json::sax_parse(text, &builder)) return;
-    release_json(root_);
-    root_ = Json(Json::value_t::discarded);
+    if (!Json::sax_parse(text, &builder)) discard();
+  }
+  // The value that `fill` makes of null. Discarded if `fill` returns false.
+  template <class Fill>
+  static JsonTree filled(const Fill& fill) {
+    JsonTree out(nullptr);
+    if (!fill(out.root_)) out.discard();
+    return out;
   }
   JsonTree(JsonTree&& other) noexcept
       : root_(std::move(other.root_)),
@@ -121,6 +126,11 @@ class JsonTree {
   };
 
   explicit JsonTree(std::nullptr_t) noexcept {}
+
+  void discard() {
+    release_json(root_);
+    root_ = Json(Json::value_t::discarded);
+  }
 
   Json root_ = nullptr;
   std::string error_, repeated_key_;
