@@ -20,7 +20,7 @@ namespace {
 
 using etude::internal::JsonWriter;
 
-// What `members` writes, as the body of an answer. Texts may hold bytes of the request.
+// The object that `members` writes, as the body of an answer. Texts may hold bytes of the request.
 template <class F>
 HttpResponse json_object(const F& members, int status = 200) {
   JsonWriter out(JsonWriter::Texts::kReplaced);

@@ -25,7 +25,7 @@ class InflateStream {
   struct Step {
     std::size_t read = 0, made = 0;  // bytes
     bool is_end = false;             // of the stream
-    const char* damage = nullptr;    // what is wrong with the stream; null: nothing
+    const char* damage = nullptr;    // the fault of the stream; null: none
   };
   // Inflates from `from` to `to` until one of them has no room left. A step that is not the end,
   // and neither reads nor makes a byte, needs more of both.

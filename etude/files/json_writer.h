@@ -49,12 +49,12 @@ class JsonWriter {
     next();
     out_ += json;
   }
-  // What `members` writes, by member().
+  // An object. `members` writes its members, by member().
   template <class F>
   void object(const F& members) {
     bracket('{', members, '}');
   }
-  // A value, or what a function without parameters writes.
+  // A member. `x` is a value, or a function without parameters that writes the value.
   template <class X>
   void member(std::string_view key, const X& x) {
     value(key);
@@ -80,7 +80,7 @@ class JsonWriter {
   void list(const Items& items) {
     list(items, [this](const auto& item) { value(item); });
   }
-  // A list of what `first` and `second` write.
+  // A list of two values: `first` writes one, `second` the other.
   template <class F, class G>
   void pair(const F& first, const G& second) {
     bracket(

@@ -34,7 +34,7 @@ void write_all(JsonWriter& out) {
   });
 }
 
-// The texts are those of nlohmann::json, whose readers compare them with their own.
+// The texts equal the texts of nlohmann::json, whose readers compare them with their own.
 TEST(JsonWriter, WritesAsTheLibraryOfJson) {
   const json expected = json::parse(
       R"({"a":"a \"text\"\n","b":true,"c":[1,-2],"d":[],"e":{},"f":[{"size":1},{"size":-2}],)"

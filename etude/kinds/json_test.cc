@@ -84,7 +84,7 @@ TEST(KindsJson, TextsThatWouldTakeTooMuch) {
   using enum ErrorCode;
   expect_refused(kResourceExhausted, "it is nested more than 100 levels deep",
                  R"({"kind": "nn.MLP", "sizes": )" + std::string(100000, '['));
-  // A name from a file is compared with those of all kinds. Errors show its beginning.
+  // A name from a file is compared with the names of all kinds. Errors show its beginning.
   const std::string name(1000000, 'n');
   for (const std::string& text :
        {R"({"kind": ")" + name + "\"}", R"({"kind": "nn.Dense", ")" + name + "\": 1}",

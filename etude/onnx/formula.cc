@@ -86,7 +86,7 @@ void move_nodes(GraphModel& nodes, const Names& names, GraphModel& to) {
   std::ranges::move(nodes.constants, std::back_inserter(to.constants));
 }
 
-// Adds the nodes of a formula for those of its results that are read.
+// Adds the nodes of a formula, for the results that are read.
 void write_formula(const Node& node, GraphModel& to) {
   GraphModel nodes = node.formula->nodes;
   Names names;

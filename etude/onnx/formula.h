@@ -5,8 +5,8 @@
 //   etude.call   nn.silu(x0)     as in the text of a graph (graph/text/print.h)
 //   etude.nodes  2; 0.0; 1.0     the number of nodes, and the places of operands and results
 //
-// A place is the number of a node in the formula, and the number of its input or output; "-" stands
-// for a result that no node reads. Other programs ignore the metadata and run the nodes.
+// A place is the number of a node in the formula, and the number of its input or output; "-"
+// marks a result that no node reads. Other programs ignore the metadata and run the nodes.
 // onnx::load() makes the call instead, if the nodes are still the nodes of this call. So the model
 // returns the bits of the function.
 #pragma once
@@ -44,7 +44,8 @@ GraphRef graph_of_call(const Op& op, const Attrs& attrs, std::span<const Type* c
 std::string call_text(const Graph& call);
 GraphRef parse_call(const std::string& text, std::span<const Type* const> types);
 
-// Whether nodes of the call are a formula: of an element-wise op, or of a conversion that says so.
+// Whether nodes of the call are a formula: of an element-wise op, or of a conversion that states
+// it.
 bool has_formula(const Op& op, const Conversion* conversion);
 // The nodes of the call of such a graph. The inputs of the result are the inputs of the graph, with
 // their names; its outputs are the results.

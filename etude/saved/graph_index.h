@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds the graphs that may serve a call of a loaded function, so that a call of a function with
-// many graphs takes no longer than a call of a function with one. Used by match.cc and function.cc.
+// many graphs takes no longer than with one graph. Used by match.cc and function.cc.
 #pragma once
 
 #include <cstdint>

@@ -280,6 +280,26 @@ def matrix_rank(x, /, *, rtol=None) -> Tensor:
     return _ops["count_nonzero"](values > most, axis=-1)
 
 
+def pinv(x, /, *, rtol=None) -> Tensor:
+    """The pseudo-inverse [.., n, m] of each matrix of x [.., m, n]. Singular values up to rtol times the largest count as 0.
+    The default of rtol is max(m, n) times the epsilon of the dtype. It may be a tensor with a number for each matrix. The
+    derivative assumes constant rank."""
+    op = _core._ops["linalg.pinv"]
+    if not isinstance(rtol, Tensor):
+        return op(x, rtol=rtol)
+    x = _core.asarray(x)
+    if rtol.size == 1 and rtol.ndim <= max(0, x.ndim - 2):
+        return op(x, rtol=float(rtol))
+    batch = broadcast_shapes(x.shape[:-2], rtol.shape)
+    x = _ops["broadcast_to"](x, batch + x.shape[-2:])
+    if x.size == 0:
+        return op(x)
+    limits = _ops["reshape"](_ops["broadcast_to"](rtol, batch), -1).tolist()
+    matrices = _ops["reshape"](x, (-1, *x.shape[-2:]))
+    parts = [op(matrix, rtol=limit) for matrix, limit in zip(matrices, limits)]
+    return _ops["reshape"](_ops["stack"](parts), batch + parts[0].shape)
+
+
 def trace(x, /, *, offset=0, dtype=None) -> Tensor:
     """Sum of a diagonal of matrices. With `dtype`, x is cast to it first."""
     return _in_dtype(_ops["linalg.trace"], x, dtype, offset=offset)
@@ -301,7 +321,7 @@ ROOT = (
     sum, prod, cumulative_sum, cumulative_prod, diff, searchsorted, tensordot, repeat, take, round,
     sign, isdtype, broadcast_shapes, nonzero,
 )  # fmt: skip
-LINALG = (matrix_norm, matrix_rank, trace, tensordot)
+LINALG = (matrix_norm, matrix_rank, pinv, trace, tensordot)
 FFT = (fftfreq, rfftfreq)
 # The standard has these functions in linalg, too.
 SHARED = ("matmul", "matrix_transpose", "outer", "vecdot")

@@ -72,8 +72,10 @@ def matrix_transpose(x: ArrayLike, /) -> Tensor:
 def outer(x: ArrayLike, y: ArrayLike, /) -> Tensor:
     """All products of the elements of x [m] and y [n]: [m, n]."""
 
-def pinv(x: ArrayLike, /, *, rtol: float | None = None) -> Tensor:
-    """The pseudo-inverse [.., n, m] of each matrix of x [.., m, n]. Singular values up to rtol times the largest count as 0. The default of rtol is max(m, n) times the epsilon of the dtype. The derivative assumes constant rank."""
+def pinv(x: ArrayLike, /, *, rtol: Any = None) -> Tensor:
+    """The pseudo-inverse [.., n, m] of each matrix of x [.., m, n]. Singular values up to rtol times the largest count as 0.
+    The default of rtol is max(m, n) times the epsilon of the dtype. It may be a tensor with a number for each matrix. The
+    derivative assumes constant rank."""
 
 class qr_result(NamedTuple):
     Q: Tensor

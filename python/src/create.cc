@@ -38,10 +38,17 @@ nb::object make(nb::handle value, nb::handle dtype, nb::handle device, nb::handl
           .c_str());
 }
 
-// asarray returns a tensor itself where nothing changes, as the standard allows.
+// asarray returns a tensor itself where nothing changes, so that a later write shows in both, as
+// the standard demands for copy=False.
 nb::object asarray(nb::handle value, nb::handle dtype, nb::handle device, nb::handle copy) {
-  if (is_tensor(value) && copy.ptr() != Py_True && dtype.is_none() && device.is_none())
-    return nb::borrow(value);
+  if (is_tensor(value) && (copy.is_none() || copy.ptr() == Py_False)) {
+    const std::optional<DType> wanted = as_optional_dtype(dtype);
+    const std::optional<Device> place = as_optional_device(device);
+    const Tensor& x = tensor_of(value);
+    if ((!wanted || *wanted == x.dtype()) && (!place || *place == x.device())) {
+      return nb::borrow(value);
+    }
+  }
   return make(value, dtype, device, copy);
 }
 

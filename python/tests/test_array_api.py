@@ -203,3 +203,40 @@ def test_arguments_at_the_edge():
     check(et.linalg.matrix_rank(x, rtol=et.asarray([0.01, 0.09, 0.5])), plain.dtype, (3,), [2, 2, 1])
     check(et.linalg.matrix_rank(x, rtol=0.5), plain.dtype, (3,), [1, 1, 1])
     check(et.linalg.matrix_rank(x, rtol=et.asarray(0.5)), plain.dtype, (3,), [1, 1, 1])
+
+
+def test_pinv_with_a_number_for_each_matrix():
+    x = et.asarray([[[1.0, 0.0], [0.0, 0.1]]] * 3)
+    got = et.linalg.pinv(x, rtol=et.asarray([0.01, 0.09, 0.5]))
+    et.testing.assert_close(got, et.asarray([[[1.0, 0.0], [0.0, 10.0]]] * 2 + [[[1.0, 0.0], [0.0, 0.0]]]))
+    for rtol in (0.01, 0.5):
+        plain = et.linalg.pinv(x, rtol=rtol)
+        for same in (et.asarray(rtol), et.asarray([rtol]), et.asarray([rtol] * 3)):
+            assert et.linalg.pinv(x, rtol=same).tolist() == plain.tolist()
+    assert et.linalg.pinv(x[0], rtol=et.asarray([0.01, 0.5])).shape == (2, 2, 2)
+    check(et.linalg.pinv(x[0, :1], rtol=et.asarray([0.5])), et.float32, (1, 2, 1), [[[1.0], [0.0]]])
+    check(et.linalg.pinv(et.zeros((0, 2, 3)), rtol=et.zeros((0,))), et.float32, (0, 3, 2), [])
+    check(et.linalg.pinv(et.zeros((2, 0, 3)), rtol=et.zeros((2,))), et.float32, (2, 3, 0), [[[], [], []]] * 2)
+    slope = et.gradient(lambda x: et.sum(et.linalg.pinv(x, rtol=et.asarray([1e-3, 1e-2, 1e-3]))))(et.stack([et.eye(2)] * 3))
+    et.testing.assert_close(slope, -et.ones((3, 2, 2)))  # equal singular values
+    with pytest.raises(et.InvalidArgumentError, match="broadcast_shapes: axis -1 has the sizes 3 and 2"):
+        et.linalg.pinv(x, rtol=et.asarray([0.1, 0.2]))
+
+
+def test_asarray_without_a_copy_is_the_tensor():
+    x = et.asarray([1, 2, 3])
+    for options in ({}, {"copy": False}, {"dtype": et.int32}, {"dtype": et.int32, "copy": False}, {"device": "cpu:0", "copy": False}):
+        assert et.asarray(x, **options) is x, options
+    assert et.asarray(x, dtype=et.int64) is not x and et.asarray(x, copy=True) is not x
+    with pytest.raises(et.InvalidArgumentError, match="int32 elements become int64 only by a copy"):
+        et.asarray(x, dtype=et.int64, copy=False)
+    with pytest.raises(TypeError, match="'copy' is True, False or None, not a int"):
+        et.asarray(x, copy=1)
+    with pytest.raises(TypeError):
+        et.asarray(x, dtype="none", copy=False)
+
+
+def test_expm1_of_a_negative_zero():
+    for dtype in (et.complex64, et.complex128):
+        z = et.expm1(et.asarray([complex(-0.0, 0.0), complex(-0.0, -0.0), complex(0.0, 0.0)], dtype=dtype))
+        assert [str(part) for part in z.tolist()] == ["0j", "-0j", "0j"]

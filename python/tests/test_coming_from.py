@@ -72,6 +72,7 @@ def test_rows_are_there():
     with pytest.raises(et.Error):
         result("et.matmul(et.ones((2, 3)), et.ones((2, 3)))", {"et": et})
 
+
 SPACES = {"etude": (et, _other_names.ROOT), "etude.nn": (et.nn, _other_names.NN), "etude.optim": (et.optim, _other_names.OPTIM)}
 MISSING = [(space, name) for space, (_, names) in SPACES.items() for name in names]
 

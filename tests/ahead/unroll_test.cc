@@ -35,7 +35,7 @@ GraphRef graph_of(const F& f, const Tensor& x) {
   return closed_graph(trace.graph(), trace.captures());
 }
 
-// The loops of f are unrolled, and the graph computes what f computes eagerly.
+// The loops of f are unrolled, and the graph computes the same values as f does eagerly.
 template <class F>
 void expect_unrolled(const F& f, const Tensor& x) {
   const GraphRef graph = graph_of(f, x), straight = aot::unrolled(*graph);

@@ -59,7 +59,7 @@ std::string state_of(const saved::Program& program) {
   return out;
 }
 
-// What a reader of the folder finds.
+// The state that a reader of the folder finds.
 std::string found_in(const std::string& path) {
   if (!saved::is_saved(path)) return "none";
   const saved::Program program = saved::load(path);

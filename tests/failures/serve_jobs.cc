@@ -40,7 +40,7 @@ class Server {
   }
 
   // Sends `count` requests, and returns the body of their answers. throws: kResourceExhausted if
-  // one of them is an error that says so.
+  // one of them is that error.
   std::string ask(int count = 1) {
     auto requests = quietly([&] {
       serve::HttpRequest made;
@@ -88,7 +88,7 @@ class Server {
 
 Run request() {
   auto server = std::make_shared<Server>(1);
-  server->ask();  // what the first request makes once
+  server->ask();  // the first request makes some things once
   return {[=] { return server->ask(); }, [=] { return server->state(); }};
 }
 

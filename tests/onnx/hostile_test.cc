@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Models that somebody made to do harm. Each is an error that names the file and the place, or a
+// Models that were made to do harm. Each is an error that names the file and the place, or a
 // model; none takes much memory or time. onnx_fuzz tries random bytes.
 #include <algorithm>
 #include <filesystem>

@@ -233,7 +233,7 @@ std::string graph_json(const GraphList& graphs, std::size_t number) {
   const Graph& graph = *graphs.graphs()[number];
   const Items write(graphs);
   std::vector<std::string> inputs, constants, nodes;
-  // `rest`: the members after those of every value.
+  // `rest`: the members after the members that each value has.
   const auto value_text = [&](GraphValue v, const auto& rest) {
     return json_text([&](JsonWriter& out) {
       out.object([&] {

@@ -92,8 +92,8 @@ class Table {
   }
 
  private:
-  // Makes a list, unless it is made. std::call_once would hang in a child of fork() if another
-  // thread was making the list.
+  // Makes a list, unless it is made. With std::call_once a child of fork() could wait without end
+  // if another thread was making the list.
   template <class Fn>
   void once(bool& is_made, const Fn& make) const {
     const std::lock_guard lock(mutex_);

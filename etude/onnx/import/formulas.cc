@@ -66,7 +66,7 @@ std::optional<FileFormula> formula_at(const FileGraph& graph, std::size_t first,
   return out;
 }
 
-// Drops formulas of which other nodes read more than the results.
+// Drops a formula if other nodes read more of it than its results.
 void drop_read_inside(const FileGraph& graph, GraphFacts& facts) {
   std::unordered_map<std::string, std::size_t> owners;  // of inner values
   for (const auto& [first, formula] : facts.formulas) {
@@ -96,13 +96,13 @@ void drop_read_inside(const FileGraph& graph, GraphFacts& facts) {
 
 float as_float(double value) { return static_cast<float>(value); }
 
-// Compares the nodes of a call with nodes of a file. Names differ: a name of ours stands for one
-// name of the file.
+// Compares the nodes of a call with nodes of a file. Names differ: each name of ours
+// belongs to one name of the file.
 class Matcher {
  public:
   Matcher(const Scope& scope) : scope_(scope) {}  // NOLINT(google-explicit-constructor)
 
-  // Whether `ours` stands for `theirs`.
+  // Whether `ours` is a name for `theirs`.
   bool binds(const std::string& ours, const std::string& theirs) {
     return names_.emplace(ours, theirs).first->second == theirs;
   }

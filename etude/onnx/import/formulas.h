@@ -18,7 +18,7 @@ namespace etude::onnx::importing {
 
 class Scope;
 
-// A formula in a graph. `node` stands for its nodes: its inputs are the operands of the call that
+// A formula in a graph. `node` represents its nodes: its inputs are the operands of the call that
 // are present, its outputs the results that are read.
 struct FileFormula {
   FileNode node;

@@ -32,7 +32,7 @@ class Substitution {
   }
 
  private:
-  // The attribute that a reference stands for; none if the call leaves it out.
+  // The attribute to which a reference refers; none if the call leaves it out.
   std::optional<FileAttribute> resolved(const FileAttribute& attribute) const {
     FileAttribute out = attribute;
     if (!attribute.reference.empty()) {

@@ -179,7 +179,7 @@ Tensor least_of(DType dtype) {
 Tensor largest_of(DType dtype) {
   if (dtype == kBool) return Tensor(true);
   if (is_floating(dtype)) return astype(Tensor(inf), dtype);
-  const auto bits = static_cast<int64_t>(iinfo(dtype).max);  // those of a uint64 stay the same
+  const auto bits = static_cast<int64_t>(iinfo(dtype).max);  // the bits of a uint64 stay the same
   return astype(int_scalar(bits), dtype);
 }
 

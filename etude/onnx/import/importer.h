@@ -209,7 +209,7 @@ void add_refused_imports(Imports& to);
 const Import* find_import(std::string_view op);
 const Imports& all_imports();
 
-// What the import of one file may take: its memory and its work follow from the size of the file.
+// Limits the import of one file: its memory and its work follow from the size of the file.
 // A step is the run of a node. Running a node takes longer than reading an item.
 class ImportBudget {
  public:

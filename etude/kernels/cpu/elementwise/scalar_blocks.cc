@@ -223,7 +223,7 @@ bool analytic_block(Fn fn, T* out, const T* a, int64_t n) {
 template <class T>
 std::complex<T> complex_expm1(std::complex<T> z) {
   const T x = z.real(), y = z.imag(), s = std::sin(y / 2);
-  if (y == 0) return {std::expm1(x), y};
+  if (y == 0) return {std::expm1(x) + T(0), y};  // of x = -0, too, the real part is +0
   if (!std::isfinite(x) || !std::isfinite(y)) return std::exp(z) - T(1);  // infinities have signs
   return {std::expm1(x) * std::cos(y) - 2 * s * s, std::exp(x) * std::sin(y)};
 }
