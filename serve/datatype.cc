@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <memory>
 #include <span>
 #include <utility>
 
@@ -94,11 +93,9 @@ Tensor tensor_of_bytes(DType dtype, const std::vector<int64_t>& shape, std::stri
            input);
   }
   return with_element(dtype, [&]<class T>(T) {
-    // A body has no alignment.
-    const auto count = bytes.size() / sizeof(T);
-    const auto values = std::make_unique_for_overwrite<T[]>(count);
-    std::memcpy(static_cast<void*>(values.get()), bytes.data(), bytes.size());
-    return Tensor(std::span<const T>(values.get(), count), Shape(shape), CallSite{});
+    return filled_tensor<T>(shape, [&](std::span<T> to) {
+      if (!bytes.empty()) std::memcpy(static_cast<void*>(to.data()), bytes.data(), bytes.size());
+    });
   });
 }
 

@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,8 +14,10 @@
 #include "etude/base/error.h"
 #include "etude/base/float16.h"
 #include "etude/core/dtype.h"
+#include "etude/core/internal/host_door.h"
 #include "etude/core/shape.h"
 #include "etude/core/tensor.h"
+#include "etude/core/type.h"
 
 namespace etude::serve {
 
@@ -78,14 +79,13 @@ auto with_element(DType dtype, F&& f) {
   }
 }
 
-// A tensor of `count` elements, the product of the sizes. fill(std::span<T>) writes them; they
-// begin as zeros.
+// A new tensor. fill(std::span<T>) writes all of its elements, which are not initialised.
 template <class T, class F>
-Tensor filled_tensor(const std::vector<int64_t>& shape, int64_t count, F&& fill) {
-  const auto values = std::make_unique<T[]>(static_cast<std::size_t>(count));
-  const std::span<T> all(values.get(), static_cast<std::size_t>(count));
-  fill(all);
-  return Tensor(std::span<const T>(all), Shape(shape), CallSite{});
+Tensor filled_tensor(const std::vector<int64_t>& shape, F&& fill) {
+  const Tensor out = internal::make_tensor(intern_type(dtype_of<T>, Shape(shape)));
+  fill(std::span<T>(static_cast<T*>(internal::new_host_elements(out)),
+                    static_cast<std::size_t>(out.size())));
+  return out;
 }
 
 }  // namespace etude::serve

@@ -17,7 +17,9 @@ struct GrpcOptions {
   std::string host = "127.0.0.1";
   uint16_t port = 8001;  // 0: a free one
   std::size_t message_bytes = std::size_t{256} << 20;
-  int64_t memory_bytes = int64_t{1} << 30;  // of gRPC's buffers
+  int64_t memory_bytes = int64_t{1} << 30;        // of gRPC's buffers
+  int calls = 1024;                               // of one connection at the same time
+  std::chrono::milliseconds read_timeout{30000};  // until a connection is ready, and has answered
   TlsFiles tls;
 };
 

@@ -61,6 +61,8 @@ class HttpServer::Impl {
                                           "Exceptions that no handler expects.")) {
     raise_file_limit();
     listen(options);
+    service.metrics().read_gauge("etude_serve_http_connections", "Open connections of HTTP.",
+                                 [shared = shared_] { return shared->open.load(); });
     accept();
     threads_.emplace("HTTP", std::max(options.threads, 1), [this] { run(); });
   }
@@ -145,12 +147,9 @@ class HttpServer::Impl {
   }
 
   void begin(tcp::socket socket) {
-    Counter& open =
-        shared_->service.metrics().gauge("etude_serve_connections", "Open connections.");
-    open.set(shared_->open.load() + 1);
     if (shared_->open.load() >= shared_->options.connections) {
       shared_->service.metrics()
-          .counter("etude_serve_connections_refused_total",
+          .counter("etude_serve_http_connections_refused_total",
                    "Connections beyond --connections, which were closed.")
           .add();
       return;

@@ -44,7 +44,11 @@ class SessionBase {
 // The state that all connections share. threads: thread-safe.
 struct HttpShared {
   HttpShared(Service& service_of, HttpOptions options_of)
-      : service(service_of), options(std::move(options_of)), memory_left(options.memory_bytes) {}
+      : service(service_of),
+        options(std::move(options_of)),
+        responses(service.metrics(), "etude_serve_http_responses_total",
+                  "Answers by their status."),
+        memory_left(options.memory_bytes) {}
 
   // Whether n bytes of the budget are left; then they are taken.
   bool take(int64_t n) {
@@ -63,6 +67,7 @@ struct HttpShared {
 
   Service& service;
   HttpOptions options;
+  CodeCounters responses;
   std::atomic<int64_t> memory_left;
   std::atomic<int64_t> open{0};
   std::mutex mutex;
@@ -235,7 +240,9 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
       request.header_length = text(at->value());
     }
     request.body = std::move(message.body());
-    line_ = request.method.substr(0, 16) + " " + request.target.substr(0, 256);
+    if (shared_->options.access_log) {
+      line_ = request.method.substr(0, 16) + " " + request.target.substr(0, 256);
+    }
     std::shared_ptr<Ticket> ticket = shared_->service.answer(
         std::move(request), [self = this->shared_from_this()](HttpResponse response) noexcept {
           try {
@@ -308,10 +315,7 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
   }
 
   void note(int status, std::size_t bytes) {
-    shared_->service.metrics()
-        .counter("etude_serve_http_responses_total", "Answers by their status.",
-                 {{"code", std::to_string(status)}})
-        .add();
+    shared_->responses.add(status);
     if (!shared_->options.access_log) return;
     std::string safe;
     for (const char c : line_) safe += c >= ' ' && c < 127 && c != '"' ? c : '?';

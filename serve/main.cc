@@ -168,6 +168,7 @@ void complete(Options& options) {
   options.http.read_timeout = ms_of(options.read_timeout_s);
   options.grpc.message_bytes = options.http.body_bytes;
   options.grpc.memory_bytes = options.http.memory_bytes;
+  options.grpc.read_timeout = options.http.read_timeout;
   options.grpc.host = options.http.host;
   options.grpc.tls = options.http.tls;
   if (options.grpc_port.empty()) options.grpc_port = has_grpc() ? "8001" : "off";
@@ -194,6 +195,7 @@ int serve(Options& options) {
   const sigset_t signals = block_signals();
   Log log("-"), access(options.access_log);
   Metrics metrics;
+  add_process_gauges(metrics);
   std::vector<std::filesystem::path> folders(options.folders.begin(), options.folders.end());
   Repository repository(folders, options.repository, metrics,
                         [&](const std::string& line) { log.write(line); });

@@ -2,7 +2,6 @@
 #include "serve/metadata.h"
 
 #include <algorithm>
-#include <optional>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -14,49 +13,18 @@
 namespace etude::serve {
 namespace {
 
-// "float32[n,28,1]": the dtype and the texts of the sizes.
-struct PortType {
-  std::string dtype;
-  std::vector<std::string> sizes;
-};
-
-PortType parts_of_type(const std::string& type) {
-  const std::size_t bracket = type.find('[');
-  PortType out{type.substr(0, bracket), {}};
-  if (bracket == std::string::npos) return out;
-  std::string size;
-  int depth = 0;  // a size may be a formula
-  for (const char c : std::string_view(type).substr(bracket + 1)) {
-    depth += c == '(' ? 1 : c == ')' ? -1 : 0;
-    if (depth > 0 || (c != ',' && c != ']')) {
-      size += c;
-      continue;
-    }
-    if (!size.empty()) out.sizes.push_back(size);
-    size.clear();
-  }
-  return out;
-}
-
-bool is_number(const std::string& size) {
-  return !size.empty() && std::ranges::all_of(size, [](char c) { return c >= '0' && c <= '9'; });
-}
-
-TensorMetadata tensor_of_port(const std::string& name, const std::string& type,
+TensorMetadata tensor_of_port(const std::string& name, const saved::Port& port,
                               const std::string& function, std::string_view what) {
-  const PortType parts = parts_of_type(type);
-  const std::optional<DType> dtype = dtype_named(parts.dtype);
-  if (!dtype || datatype_name(*dtype).empty()) {
+  if (datatype_name(*port.dtype).empty()) {
     refuse(ErrorCode::kInvalidArgument,
            "{} '{}' of function '{}' is {}, but the protocol has the datatypes {}. Save a function "
            "that splits it",
-           what, name, function, type, datatype_names());
+           what, name, function, port.type, datatype_names());
   }
-  TensorMetadata out{.name = name, .dtype = *dtype};
-  out.is_known = type.find('[') != std::string::npos;
-  for (const std::string& size : parts.sizes) {
-    out.shape.push_back(is_number(size) ? std::stoll(size) : -1);
-  }
+  TensorMetadata out{.name = name, .dtype = *port.dtype};
+  out.is_known = port.sizes.has_value();
+  if (!port.sizes) return out;
+  for (const saved::PortSize& size : *port.sizes) out.shape.push_back(size.number);
   return out;
 }
 
@@ -75,27 +43,23 @@ void merge(TensorMetadata& into, const TensorMetadata& other) {
 std::vector<saved::Port> tensors_among(const std::vector<saved::Port>& ports) {
   std::vector<saved::Port> out;
   for (const saved::Port& port : ports) {
-    if (port.kind == saved::Port::Kind::kTensor && port.type != "absent") out.push_back(port);
+    if (port.dtype) out.push_back(port);
   }
   return out;
 }
 
-// Whether `size` is the first size of each port and occurs nowhere else.
-bool leads(const std::string& size, const std::vector<saved::Port>& ports) {
-  return std::ranges::all_of(ports, [&](const saved::Port& port) {
-    const std::vector<std::string> sizes = parts_of_type(port.type).sizes;
-    return !sizes.empty() && sizes[0] == size &&
-           std::none_of(sizes.begin() + 1, sizes.end(), [&](const std::string& other) {
-             return other.find(size) != std::string::npos;
-           });
-  });
+// Whether `size` is the first size of the port and none of its other sizes.
+bool leads(const saved::PortSize& size, const saved::Port& port) {
+  return !port.sizes->empty() && std::ranges::count(*port.sizes, size) == 1 &&
+         port.sizes->front() == size;
 }
 
 bool has_batch_axis(const saved::GraphSignature& signature) {
   const std::vector<saved::Port> inputs = tensors_among(signature.inputs);
-  if (inputs.empty()) return false;
-  const std::vector<std::string> sizes = parts_of_type(inputs[0].type).sizes;
-  return !sizes.empty() && !is_number(sizes[0]) && leads(sizes[0], inputs);
+  if (inputs.empty() || inputs[0].sizes->empty()) return false;
+  const saved::PortSize first = inputs[0].sizes->front();
+  return first.is_open() &&
+         std::ranges::all_of(inputs, [&](const auto& port) { return leads(first, port); });
 }
 
 const saved::ExportedSignature* exported_of(const std::vector<saved::ExportedSignature>& all,
@@ -147,7 +111,7 @@ void add_inputs(std::vector<TensorMetadata>& to, const saved::GraphSignature& gr
         name = exported->inputs[static_cast<std::size_t>(found - exported->input_paths.begin())];
       }
     }
-    add_tensor(to, tensor_of_port(name, port.type, function, "input"));
+    add_tensor(to, tensor_of_port(name, port, function, "input"));
   }
 }
 
@@ -158,8 +122,12 @@ void add_outputs(std::vector<TensorMetadata>& to, const saved::GraphSignature& g
   const bool named = exported != nullptr && exported->outputs.size() == ports.size();
   for (std::size_t i = 0; i < ports.size(); ++i) {
     const std::string& name = named ? exported->outputs[i] : ports[i].name;
-    add_tensor(to, tensor_of_port(name, ports[i].type, function, "output"));
+    add_tensor(to, tensor_of_port(name, ports[i], function, "output"));
   }
+}
+
+std::string needed_text(const TensorMetadata& needed) {
+  return fmt::format("{} of shape {}", datatype_name(needed.dtype), shape_text(needed.shape));
 }
 
 }  // namespace
@@ -189,36 +157,33 @@ ModelMetadata metadata_of(const saved::Program& program, const saved::Function& 
   return out;
 }
 
+void check_input(const std::string& model, const ModelMetadata& metadata, const std::string& name,
+                 DType dtype, std::span<const int64_t> shape) {
+  const auto found = std::ranges::find(metadata.inputs, name, &TensorMetadata::name);
+  if (found == metadata.inputs.end()) {
+    std::vector<std::string> names;
+    for (const TensorMetadata& each : metadata.inputs) names.push_back(each.name);
+    refuse(ErrorCode::kInvalidArgument, "model '{}' has no input '{}'. Its inputs: {}", model, name,
+           fmt::join(names, ", "));
+  }
+  const auto fits = [](int64_t seen, int64_t wanted) { return wanted < 0 || seen == wanted; };
+  if (dtype != found->dtype ||
+      (found->fixed_rank && !std::ranges::equal(shape, found->shape, fits))) {
+    refuse(ErrorCode::kInvalidArgument,
+           "model '{}': input '{}' is {} of shape {}, but the model needs {}", model, name,
+           datatype_name(dtype), shape_text({shape.begin(), shape.end()}), needed_text(*found));
+  }
+}
+
 void check_inputs(const std::string& model, const ModelMetadata& metadata,
                   const io::NamedTensors& inputs) {
-  std::vector<std::string> names;
-  for (const TensorMetadata& each : metadata.inputs) names.push_back(each.name);
   for (const auto& [name, x] : inputs) {
-    if (std::ranges::find(names, name) == names.end()) {
-      refuse(ErrorCode::kInvalidArgument, "model '{}' has no input '{}'. Its inputs: {}", model,
-             name, fmt::join(names, ", "));
-    }
+    check_input(model, metadata, name, x.dtype(), x.shape().sizes());
   }
   for (const TensorMetadata& each : metadata.inputs) {
-    const auto found = inputs.find(each.name);
-    const std::string needed =
-        fmt::format("{} of shape {}", datatype_name(each.dtype), shape_text(each.shape));
-    if (found == inputs.end()) {
+    if (!inputs.contains(each.name)) {
       refuse(ErrorCode::kInvalidArgument, "model '{}': input '{}' is missing; it is {}", model,
-             each.name, needed);
-    }
-    const Tensor& x = found->second;
-    const std::vector<int64_t> shape = x.shape().to_vector();
-    bool fits = x.dtype() == each.dtype;
-    if (each.fixed_rank) {
-      fits = fits && std::ranges::equal(shape, each.shape, [](int64_t seen, int64_t wanted) {
-               return wanted < 0 || seen == wanted;
-             });
-    }
-    if (!fits) {
-      refuse(ErrorCode::kInvalidArgument,
-             "model '{}': input '{}' is {} of shape {}, but the model needs {}", model, each.name,
-             datatype_name(x.dtype()), shape_text(shape), needed);
+             each.name, needed_text(each));
     }
   }
 }

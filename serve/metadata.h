@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -37,8 +38,11 @@ saved::Function served_function(const saved::Program& program, const std::string
 //   a function that changes state, and for dtypes without a datatype in the protocol.
 ModelMetadata metadata_of(const saved::Program& program, const saved::Function& function);
 
-// Compares the inputs of a request with the metadata.
+// Compares an input of a request with the metadata.
 // throws: kInvalidArgument with the model, the input, and its actual and required type.
+void check_input(const std::string& model, const ModelMetadata& metadata, const std::string& name,
+                 DType dtype, std::span<const int64_t> shape);
+// The same for all inputs; they must be complete.
 void check_inputs(const std::string& model, const ModelMetadata& metadata,
                   const io::NamedTensors& inputs);
 

@@ -27,6 +27,12 @@ bool has_room(std::vector<std::shared_ptr<Ticket>>& batch) noexcept {
   }
 }
 
+std::shared_ptr<const std::vector<std::string>> names_of(const std::vector<TensorMetadata>& all) {
+  auto out = std::make_shared<std::vector<std::string>>();
+  for (const TensorMetadata& each : all) out->push_back(each.name);
+  return out;
+}
+
 }  // namespace
 
 Model::Model(std::string name, std::string version, const saved::Program& program,
@@ -35,6 +41,7 @@ Model::Model(std::string name, std::string version, const saved::Program& progra
       version_(std::move(version)),
       function_(served_function(program, options.function)),
       metadata_(metadata_of(program, function_)),
+      output_names_(names_of(metadata_.outputs)),
       options_(options),
       waiting_(metrics.gauge("etude_serve_waiting", "Requests in the queue of a model.",
                              {{"model", name_}, {"version", version_}})),
@@ -62,12 +69,6 @@ Model::Model(std::string name, std::string version, const saved::Program& progra
 Model::~Model() {
   retire();
   workers_->join();
-}
-
-std::vector<std::string> Model::output_names() const {
-  std::vector<std::string> out;
-  for (const TensorMetadata& each : metadata_.outputs) out.push_back(each.name);
-  return out;
 }
 
 void Model::retire() {
@@ -156,6 +157,7 @@ void Model::next_batch(std::vector<std::shared_ptr<Ticket>>& batch) {
       if (changed_.wait_until(lock, until) == std::cv_status::timeout) break;
       take_fitting(batch, rows);
     }
+    put_back_rest(batch);
   }
   waiting_.set(static_cast<int64_t>(queue_.size()));
 }
@@ -176,6 +178,20 @@ void Model::take_fitting(std::vector<std::shared_ptr<Ticket>>& batch, int64_t& r
       ++at;
     }
   }
+}
+
+// Leaves the requests beyond a usual number of rows to the next call. Without memory for that, this
+// call answers them too.
+void Model::put_back_rest(std::vector<std::shared_ptr<Ticket>>& batch) noexcept {
+  try {
+    std::vector<int64_t> rows;
+    for (const std::shared_ptr<Ticket>& each : batch) rows.push_back(rows_of(each->inputs()));
+    const std::size_t kept = requests_of_call(rows, options_.max_rows);
+    if (kept == batch.size()) return;
+    for (; batch.size() > kept; batch.pop_back()) queue_.push_front(batch.back());
+  } catch (const std::bad_alloc&) {  // each request is in the batch or in the queue
+  }
+  changed_.notify_all();
 }
 
 Outcome Model::call(const io::NamedTensors& inputs, const Cancellation& cancellation) const {

@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -51,10 +52,17 @@ class Model {
   const std::string& joining_reason() const { return reason_; }
   // Why the shapes of outputs are not known; "" if they are.
   const std::string& sizes_reason() const { return sizes_reason_; }
-  std::vector<std::string> output_names() const;
   // The calls of the model that run at the same time: fewer than `workers` if the process gets no
   // further thread.
   std::size_t workers() const { return workers_->count(); }
+  // Never null. Outlives the model where it is held.
+  const std::shared_ptr<const std::vector<std::string>>& output_names() const {
+    return output_names_;
+  }
+  // throws: the errors of check_input().
+  void check(const std::string& input, DType dtype, std::span<const int64_t> shape) const {
+    check_input(name_, metadata_, input, dtype, shape);
+  }
 
   // Queues a request. False if the model takes none any more.
   // throws: the errors of check_inputs(); kUnavailable if the queue is full.
@@ -67,6 +75,7 @@ class Model {
   // Adds the requests of the next call; none at the end. Waits for them.
   void next_batch(std::vector<std::shared_ptr<Ticket>>& batch);
   void take_fitting(std::vector<std::shared_ptr<Ticket>>& batch, int64_t& rows);
+  void put_back_rest(std::vector<std::shared_ptr<Ticket>>& batch) noexcept;
   void run(std::vector<std::shared_ptr<Ticket>>& batch);
   void run_alone(const std::shared_ptr<Ticket>& ticket);
   Outcome call(const io::NamedTensors& inputs, const Cancellation& cancellation) const;
@@ -75,6 +84,7 @@ class Model {
   std::string name_, version_;
   saved::Function function_;
   ModelMetadata metadata_;
+  std::shared_ptr<const std::vector<std::string>> output_names_;
   ModelOptions options_;
   Joining joining_ = Joining::kNone;
   std::string reason_, sizes_reason_;

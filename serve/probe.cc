@@ -26,9 +26,9 @@ io::NamedTensors constant_inputs(const ModelMetadata& metadata, int64_t rows, in
     for (std::size_t i = 0; i < shape.size(); ++i) {
       if (shape[i] < 0) shape[i] = i == 0 ? rows : others;
     }
-    const int64_t count = element_count(shape, each.dtype, each.name);
+    static_cast<void>(element_count(shape, each.dtype, each.name));
     out.emplace(each.name, with_element(each.dtype, [&]<class T>(T) {
-                  return filled_tensor<T>(shape, count, [&](std::span<T> all) {
+                  return filled_tensor<T>(shape, [&](std::span<T> all) {
                     std::ranges::fill(all, static_cast<T>(static_cast<float>(byte)));
                   });
                 }));
@@ -41,10 +41,10 @@ Tensor random_tensor(const TensorMetadata& metadata, int64_t rows, std::mt19937&
   std::vector<int64_t> shape = metadata.shape;
   for (int64_t& size : shape) size = size < 0 ? 2 : size;
   shape[0] = rows;
-  const int64_t count = element_count(shape, metadata.dtype, metadata.name);
+  static_cast<void>(element_count(shape, metadata.dtype, metadata.name));
   return with_element(metadata.dtype, [&]<class T>(T) {
     std::normal_distribution<float> normal;
-    return filled_tensor<T>(shape, count, [&](std::span<T> all) {
+    return filled_tensor<T>(shape, [&](std::span<T> all) {
       for (T& value : all) {
         if constexpr (std::is_integral_v<T>) {
           value = static_cast<T>(generator() & 1);

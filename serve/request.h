@@ -5,12 +5,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "etude/core/dtype.h"
 #include "etude/core/tensor.h"
 #include "etude/io/safetensors.h"
 
@@ -37,15 +39,25 @@ struct InferResult {
 struct RequestLimits {
   std::size_t json_bytes = std::size_t{16} << 20;
   int depth = 32;
+  std::size_t tensors = 4096;     // inputs, and outputs
+  std::size_t text_bytes = 1024;  // of a name and an id
 };
+
+// Called with name, dtype and sizes of an input before its elements are read. Throws to refuse it:
+// a process keeps each type of a tensor that it has made, so a server makes only the types that its
+// models take.
+using CheckInput =
+    std::function<void(const std::string&, DType, const std::vector<int64_t>& shape)>;
 
 // A body: JSON of `header_length` bytes, and the data of binary tensors after it. Without
 // header_length all of it is JSON.
 //
-// throws: kInvalidArgument, with the input; kResourceExhausted beyond the limits.
-// cost:   memory of up to 24 times the bytes of the JSON.
+// throws: kInvalidArgument, with the input; kResourceExhausted beyond the limits; the errors of
+//   `check`.
+// cost:   one pass over the JSON. Its tensors take up to 4 times its bytes (FP64 written as "0,"),
+//   binary tensors their bytes once. All else is bounded by the limits.
 InferRequest read_infer(std::string_view body, std::optional<std::size_t> header_length,
-                        const RequestLimits& limits = {});
+                        const CheckInput& check, const RequestLimits& limits = {});
 
 struct InferBody {
   std::string text;
@@ -54,11 +66,13 @@ struct InferBody {
 // throws: kInvalidArgument for a number that JSON cannot write, with its output.
 InferBody write_infer(const InferRequest& request, const InferResult& result);
 
+// throws: kInvalidArgument if a request wants an output that is not in `names`, or wants it twice.
+void check_outputs(const std::string& model, const std::vector<WantedOutput>& wanted,
+                   const std::vector<std::string>& names);
 // The outputs that a request wants, in its order; all of them, if it lists none.
-// throws: kInvalidArgument for an unknown output, and for an output that is listed twice.
-std::vector<std::pair<std::string, Tensor>> wanted_outputs(const std::string& model,
-                                                           const std::vector<WantedOutput>& wanted,
-                                                           const std::vector<std::string>& order,
+// throws: kInvalidArgument for an output that is missing: the graphs of a function may differ.
+std::vector<std::pair<std::string, Tensor>> wanted_outputs(const std::vector<WantedOutput>& wanted,
+                                                           const std::vector<std::string>& names,
                                                            const io::NamedTensors& all);
 
 }  // namespace etude::serve

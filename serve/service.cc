@@ -145,28 +145,26 @@ bool Service::is_authorized(std::string_view authorization) const {
   return different == 0;
 }
 
-std::shared_ptr<Ticket> Service::infer(const std::string& model, const std::string& version,
+std::shared_ptr<Ticket> Service::infer(std::shared_ptr<Model> model, const std::string& version,
                                        InferRequest request, InferDone done) {
   auto wait = std::chrono::duration_cast<std::chrono::microseconds>(options_.timeout);
   if (request.timeout_us && *request.timeout_us > 0) {
     wait = std::min(wait, std::chrono::microseconds(*request.timeout_us));
   }
-  // A version may end between these lines; then a newer one has taken its place.
+  const std::string name = model->name();
+  // A version may end between these lines. Then a newer version has taken its place.
   for (int attempt = 0; attempt < 3; ++attempt) {
-    const std::shared_ptr<Model> found = repository_.find(model, version);
-    const std::vector<std::string> names = found->output_names();
+    if (attempt > 0) model = repository_.find(name, version);
     // Before the model runs: a name that it does not have must cost nothing.
-    io::NamedTensors none;
-    for (const std::string& name : names) none.emplace(name, Tensor());
-    static_cast<void>(wanted_outputs(model, request.outputs, names, none));
-    auto answer = [model, version = found->version(), names, wanted = request.outputs,
-                   done](Outcome outcome) {
+    check_outputs(name, request.outputs, *model->output_names());
+    // It does not own the model: a thread of a model must not be its last owner.
+    auto answer = [name, version = model->version(), names = model->output_names(),
+                   wanted = request.outputs, done](Outcome outcome) {
       if (const auto* error = std::get_if<Error>(&outcome)) return done(*error);
       std::variant<InferResult, Error> result = kNoMemory;
       try {
-        result =
-            InferResult{model, version,
-                        wanted_outputs(model, wanted, names, std::get<io::NamedTensors>(outcome))};
+        result = InferResult{name, version,
+                             wanted_outputs(wanted, *names, std::get<io::NamedTensors>(outcome))};
       } catch (const std::exception& error) {
         result = error_of(error);
       }
@@ -176,14 +174,14 @@ std::shared_ptr<Ticket> Service::infer(const std::string& model, const std::stri
         std::make_shared<Ticket>(request.inputs, Clock::now() + wait, std::move(answer));
     deadlines_.add(ticket);
     try {
-      if (found->submit(ticket)) return ticket;
+      if (model->submit(ticket)) return ticket;
     } catch (const std::exception&) {
       if (!ticket->withdraw()) return ticket;  // its deadline has passed
       throw;
     }
     if (!ticket->withdraw()) return ticket;
   }
-  refuse(ErrorCode::kUnavailable, "model '{}' is being unloaded. Ask again", model);
+  refuse(ErrorCode::kUnavailable, "model '{}' is being unloaded. Ask again", name);
 }
 
 std::shared_ptr<Ticket> Service::answer_infer(HttpRequest request, const std::string& model,
@@ -194,27 +192,31 @@ std::shared_ptr<Ticket> Service::answer_infer(HttpRequest request, const std::st
            "the body has the encoding '{}', but this server reads plain bodies only",
            request.content_encoding.substr(0, 32));
   }
-  InferRequest read = read_infer(request.body, header_length_of(request), options_.limits);
-  InferRequest form;  // the parts of the request that the answer needs
+  std::shared_ptr<Model> found = repository_.find(model, version);
+  const CheckInput check = [&](const auto& name, DType dtype, const auto& shape) {
+    found->check(name, dtype, shape);
+  };
+  InferRequest read = read_infer(request.body, header_length_of(request), check, options_.limits);
+  std::string().swap(request.body);  // its tensors are copies
+  InferRequest form;                 // the parts of the request that the answer needs
   form.id = read.id;
   form.outputs = read.outputs;
   form.binary_outputs = read.binary_outputs;
-  return infer(model, version, std::move(read),
-               [form, done = std::move(done)](std::variant<InferResult, Error> outcome) {
-                 if (const auto* error = std::get_if<Error>(&outcome)) {
-                   return done(error_response(*error));
-                 }
-                 HttpResponse response;
-                 try {
-                   InferBody body = write_infer(form, std::get<InferResult>(outcome));
-                   response.body = std::move(body.text);
-                   response.header_length = body.header_length;
-                   if (body.header_length) response.type = "application/octet-stream";
-                 } catch (const std::exception& error) {
-                   response = error_response(error_of(error));
-                 }
-                 done(std::move(response));
-               });
+  return infer(
+      std::move(found), version, std::move(read),
+      [form = std::move(form), done = std::move(done)](std::variant<InferResult, Error> outcome) {
+        if (const auto* error = std::get_if<Error>(&outcome)) return done(error_response(*error));
+        HttpResponse response;
+        try {
+          InferBody body = write_infer(form, std::get<InferResult>(outcome));
+          response.body = std::move(body.text);
+          response.header_length = body.header_length;
+          if (body.header_length) response.type = "application/octet-stream";
+        } catch (const std::exception& error) {
+          response = error_response(error_of(error));
+        }
+        done(std::move(response));
+      });
 }
 
 HttpResponse Service::model_answer(const HttpRequest& request, std::string_view rest) {

@@ -54,10 +54,12 @@ class Service {
   // not throw. Returns the ticket of a request that waits, which may be abandoned; else null.
   std::shared_ptr<Ticket> answer(HttpRequest request, std::function<void(HttpResponse)> done);
 
-  // Queues an inference. `done` gets the outputs that are wanted, or an error, and must not throw.
+  // Queues an inference for a model of the repository, or for its present version if that model is
+  // being unloaded and `version` is "". `done` gets the outputs that are wanted, or an error, and
+  // must not throw.
   // throws: the errors of Repository::find() and Model::submit(); then `done` does not run.
   using InferDone = std::function<void(std::variant<InferResult, Error>)>;
-  std::shared_ptr<Ticket> infer(const std::string& model, const std::string& version,
+  std::shared_ptr<Ticket> infer(std::shared_ptr<Model> model, const std::string& version,
                                 InferRequest request, InferDone done);
 
   // Whether the text is "Bearer TOKEN". Takes the same time for all texts of one length.

@@ -52,29 +52,36 @@ std::string data_text(const std::string& name, const Tensor& x) {
 
 }  // namespace
 
-std::vector<std::pair<std::string, Tensor>> wanted_outputs(const std::string& model,
-                                                           const std::vector<WantedOutput>& wanted,
-                                                           const std::vector<std::string>& order,
-                                                           const io::NamedTensors& all) {
-  std::vector<std::pair<std::string, Tensor>> out;
-  if (wanted.empty()) {
-    for (const std::string& name : order) {
-      const auto found = all.find(name);
-      if (found != all.end()) out.emplace_back(name, found->second);
-    }
-    return out;
-  }
+void check_outputs(const std::string& model, const std::vector<WantedOutput>& wanted,
+                   const std::vector<std::string>& names) {
   std::set<std::string_view> seen;
   for (const WantedOutput& each : wanted) {
-    const auto found = all.find(each.name);
-    if (found == all.end()) {
+    if (std::ranges::find(names, each.name) == names.end()) {
       refuse(ErrorCode::kInvalidArgument, "model '{}' has no output '{}'. Its outputs: {}", model,
-             each.name, fmt::join(order, ", "));
+             each.name, fmt::join(names, ", "));
     }
     if (!seen.insert(each.name).second) {
       refuse(ErrorCode::kInvalidArgument, "the request wants output '{}' twice", each.name);
     }
-    out.emplace_back(each.name, found->second);
+  }
+}
+
+std::vector<std::pair<std::string, Tensor>> wanted_outputs(const std::vector<WantedOutput>& wanted,
+                                                           const std::vector<std::string>& names,
+                                                           const io::NamedTensors& all) {
+  std::vector<std::pair<std::string, Tensor>> out;
+  for (const WantedOutput& each : wanted) {
+    const auto found = all.find(each.name);
+    if (found == all.end()) {
+      refuse(ErrorCode::kInvalidArgument, "the graph for these inputs has no output '{}'",
+             each.name);
+    }
+    out.emplace_back(*found);
+  }
+  if (!wanted.empty()) return out;
+  for (const std::string& name : names) {
+    const auto found = all.find(name);
+    if (found != all.end()) out.emplace_back(name, found->second);
   }
   return out;
 }
@@ -108,6 +115,9 @@ InferBody write_infer(const InferRequest& request, const InferResult& result) {
   InferBody out{json.text(), std::nullopt};
   if (binary.empty()) return out;
   out.header_length = out.text.size();
+  std::size_t bytes = out.text.size();
+  for (const Tensor* x : binary) bytes += static_cast<std::size_t>(x->nbytes());
+  out.text.reserve(bytes);
   for (const Tensor* x : binary) out.text += bytes_of(*x);
   return out;
 }

@@ -4,15 +4,13 @@
 
   python3 benchmarks/serve/load.py BIN PYTHON [--clients 64] [--seconds 5] [--rounds 3]
 
-BIN: the folder of etude-serve, etude and serve_models; PYTHON: with the packages of requirements.txt. The servers take turns, with the same
-clients: one process with a socket for each client, which sends its next request when it has its answer. Answers are compared first.
-Servers and clients share the processors, so the ratio is lower than it is with clients on another machine.
+BIN: the folder of etude-serve, etude, serve_models and serve-load; PYTHON: with the packages of requirements.txt. Answers are
+compared first. Then the servers take turns, with the clients of load.cc. Servers and clients share the processors, so the ratio is
+lower than it is with clients on another machine; the first line shows what the clients and HTTP alone reach.
 """
 import argparse
 import json
 import os
-import re
-import selectors
 import socket
 import statistics
 import subprocess
@@ -21,6 +19,11 @@ import time
 import urllib.request
 
 PATH = "/v2/models/lenet/infer"
+ALONE, JOINED, PEER = "etude serve", "etude serve --batch 64", "FastAPI, onnxruntime"
+# Name, what is compared with what, the figure of each (0: requests a second, 2: p99), and the aim.
+AIMS = (("requests/s, single, beside the peer", ALONE, PEER, 0, 3.0), ("requests/s, joined, beside the peer", JOINED, PEER, 0, 3.0),
+        ("p99, single, beside the peer", ALONE, PEER, 2, 0.5), ("p99, joined, beside the peer", JOINED, PEER, 2, 0.5),
+        ("requests/s, joined, beside single", JOINED, ALONE, 0, 1.5))
 
 
 def body():
@@ -33,53 +36,13 @@ def answer_of(port):
         return json.load(answer)["outputs"][0]["data"]
 
 
-class Client:
-    """A connection that always has one request on its way."""
-
-    def __init__(self, port, request):
-        self.socket = socket.create_connection(("127.0.0.1", port))
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.request, self.got = request, b""
-
-    def send(self):
-        self.begin = time.perf_counter()
-        self.socket.sendall(self.request)
-
-    def read(self):
-        """The seconds that the answer took, or None while it is incomplete."""
-        self.got += self.socket.recv(65536)
-        end = self.got.find(b"\r\n\r\n")
-        if end < 0:
-            return None
-        length = int(re.search(rb"(?i)\ncontent-length: (\d+)", self.got)[1])
-        if len(self.got) < end + 4 + length:
-            return None
-        if not self.got.startswith(b"HTTP/1.1 200"):
-            raise RuntimeError(self.got[:300])
-        self.got = b""
-        return time.perf_counter() - self.begin
-
-
-def load(port, count, seconds):
-    """Requests a second, and the 99th percentile of their time in ms."""
-    data = body()
-    request = f"POST {PATH} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n".encode() + data
-    selector = selectors.DefaultSelector()
-    for _ in range(count):
-        client = Client(port, request)
-        selector.register(client.socket, selectors.EVENT_READ, client)
-        client.send()
-    times, begin = [], time.perf_counter()
-    while time.perf_counter() - begin < seconds:
-        for key, _ in selector.select(1):
-            took = key.data.read()
-            if took is not None:
-                times.append(took)
-                key.data.send()
-    whole = time.perf_counter() - begin
-    for key in list(selector.get_map().values()):
-        key.data.socket.close()
-    return len(times) / whole, 1e3 * statistics.quantiles(times, n=100)[98]
+def load(program, port, options, method, path, *more):
+    """Requests a second, and the 50th and 99th percentile of their time in ms."""
+    done = subprocess.run([program, str(port), str(options.clients), str(options.seconds), method, path, *more], capture_output=True,
+                          text=True, timeout=options.seconds + 60, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(done.stderr)
+    return tuple(json.loads(done.stdout).values())
 
 
 def start(command):
@@ -100,39 +63,55 @@ def start_peer(python, model):
     raise RuntimeError("the peer does not start")
 
 
+def measure(options, folder):
+    """By name the figures of each round; and those of the clients alone."""
+    program = lambda name: os.path.join(options.bin, name)  # noqa: E731
+    subprocess.run([program("serve_models"), folder + "/lenet", "lenet", "1"], check=True)
+    subprocess.run([program("etude"), "convert", folder + "/lenet", "--to", folder + "/lenet.onnx"], check=True, stdout=subprocess.DEVNULL)
+    with open(folder + "/body.json", "wb") as file:
+        file.write(body())
+    serve = [program("etude-serve"), folder + "/lenet", "--http-port", "0", "--grpc-port", "off", "--access-log", "off"]
+    servers = {ALONE: start(serve), JOINED: start([*serve, "--batch", "64"]), PEER: start_peer(options.python, folder + "/lenet.onnx")}
+    try:
+        answers = {name: answer_of(port) for name, (_, port) in servers.items()}
+        for name, got in answers.items():
+            for a, b in zip(got, answers[PEER], strict=True):
+                assert abs(a - b) <= 1e-3 * abs(b) + 1e-5, (name, a, b)
+        alone = load(program("serve-load"), servers[ALONE][1], options, "GET", "/v2/health/live")
+        runs = {name: [] for name in servers}
+        for _ in range(options.rounds):
+            for name, (_, port) in servers.items():
+                runs[name].append(load(program("serve-load"), port, options, "POST", PATH, folder + "/body.json"))
+        return runs, alone
+    finally:
+        for process, _ in servers.values():
+            process.terminate()
+            process.wait(30)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("bin")
     parser.add_argument("python")
     parser.add_argument("--clients", type=int, default=64)
     parser.add_argument("--seconds", type=float, default=5)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
-    program = lambda name: os.path.join(options.bin, name)  # noqa: E731
     with tempfile.TemporaryDirectory() as folder:
-        subprocess.run([program("serve_models"), folder + "/lenet", "lenet", "1"], check=True)
-        subprocess.run([program("etude"), "convert", folder + "/lenet", "--to", folder + "/lenet.onnx"], check=True)
-        serve = [program("etude-serve"), folder + "/lenet", "--http-port", "0", "--grpc-port", "off", "--access-log", "off"]
-        servers = {"etude serve": start(serve), "etude serve --batch 64": start([*serve, "--batch", "64"]),
-                   "FastAPI, onnxruntime": start_peer(options.python, folder + "/lenet.onnx")}
-        try:
-            answers = {name: answer_of(port) for name, (_, port) in servers.items()}
-            for name, got in answers.items():
-                for a, b in zip(got, answers["FastAPI, onnxruntime"]):
-                    assert abs(a - b) <= 1e-3 * abs(b) + 1e-5, (name, a, b)
-            runs = {name: [] for name in servers}
-            for _ in range(options.rounds):
-                for name, (_, port) in servers.items():
-                    runs[name].append(load(port, options.clients, options.seconds))
-        finally:
-            for process, _ in servers.values():
-                process.terminate()
-                process.wait(30)
-    peer = [statistics.median(column) for column in zip(*runs["FastAPI, onnxruntime"])]
-    print(f"{options.clients} clients, median of {options.rounds} rounds; ratios to FastAPI")
-    for name, each in runs.items():
-        rate, p99 = (statistics.median(column) for column in zip(*each))
-        print(f"{name:24} {rate:9.0f} requests/s ({rate / peer[0]:5.2f}x)   p99 {p99:8.2f} ms ({p99 / peer[1]:5.2f}x)")
+        runs, alone = measure(options, folder)
+    medians = {name: tuple(statistics.median(column) for column in zip(*each)) for name, each in runs.items()}
+    print(f"LeNet, one image a request, {options.clients} clients; medians of {options.rounds} rounds of {options.seconds} s\n")
+    print("| server | requests/s | p50 | p99 |\n| --- | --- | --- | --- |")
+    print(f"| the clients alone: GET /v2/health/live | {alone[0]:.0f} | {alone[1]:.2f} ms | {alone[2]:.2f} ms |")
+    for name, (rate, middle, last) in medians.items():
+        print(f"| {name} | {rate:.0f} | {middle:.2f} ms | {last:.2f} ms |")
+    print("\n| ratio | median | rounds | aim | |\n| --- | --- | --- | --- | --- |")
+    for name, of, to, figure, aim in AIMS:
+        each = [a[figure] / b[figure] for a, b in zip(runs[of], runs[to])]
+        ratio = statistics.median(each)
+        met = ratio >= aim if figure == 0 else ratio <= aim
+        bound = f"at least {aim}" if figure == 0 else f"at most {aim}"
+        print(f"| {name} | {ratio:.2f} | {min(each):.2f} to {max(each):.2f} | {bound} | {'met' if met else 'missed'} |")
 
 
 if __name__ == "__main__":

@@ -438,12 +438,49 @@ Match find_graph(const Loaded& program, std::size_t index_of_function,
   throw_no_graph(program, function, leaves);
 }
 
+namespace {
+
+std::vector<PortSize> sizes_of(const Type* type) {
+  std::vector<PortSize> out;
+  for (const int64_t size : type->shape()) out.push_back({size});
+  return out;
+}
+
+Port port_of_input(const SavedGraph& graph, const std::string& path, std::size_t input) {
+  const Type* type = graph.sample().inputs()[input].type;
+  Port out{.name = path, .type = input_text(graph, input), .dtype = type->dtype()};
+  out.sizes = sizes_of(type);
+  if (!graph.symbolic) return out;
+  for (const SymbolicGraph::Size& size : graph.symbolic->sizes()) {
+    for (const auto& [at, axis] : size.axes) {
+      if (at == input) (*out.sizes)[static_cast<std::size_t>(axis)] = {-1, size.name};
+    }
+  }
+  return out;
+}
+
+Port port_of_result(const SavedGraph& graph, const std::string& path, const Type* type) {
+  Port out{.name = path.empty() ? "output" : path, .dtype = type->dtype()};
+  if (graph.symbolic) {
+    out.type = std::string(name(type->dtype()));
+  } else {
+    out.type = type->to_string();
+    out.sizes = sizes_of(type);
+  }
+  return out;
+}
+
+}  // namespace
+
 GraphSignature signature_of(const Content& content, const SavedGraph& graph) {
   GraphSignature out{.phase = graph.phase};
   std::size_t input = 0;
   for (const SavedTensor& x : graph.tensors) {
-    const std::string type = x.is_absent ? "absent" : input_text(graph, input++);
-    if (x.state < 0) out.inputs.push_back({x.path, type});
+    const std::size_t at = x.is_absent ? input : input++;
+    if (x.state < 0) {
+      out.inputs.push_back(x.is_absent ? Port{.name = x.path, .type = "absent"}
+                                       : port_of_input(graph, x.path, at));
+    }
     const std::string& path =
         x.state < 0 ? x.path : content.variables[static_cast<std::size_t>(x.state)].paths[0];
     if (x.is_changed) out.changed.push_back(path);
@@ -462,11 +499,8 @@ GraphSignature signature_of(const Content& content, const SavedGraph& graph) {
   for (std::size_t i = 0; i < graph.result.parts.size(); ++i) {
     if (graph.result.is_present[i] == 0) continue;
     const GraphValue value = graph.sample().outputs()[output++];
-    const std::string& path = graph.result.parts.leaf(i).path;
-    // Sizes of results of a symbolic graph are not known without a call.
-    std::string type = graph.sample().type(value)->to_string();
-    if (graph.symbolic) type = std::string(name(graph.sample().type(value)->dtype()));
-    out.outputs.push_back({path.empty() ? "output" : path, std::move(type)});
+    out.outputs.push_back(
+        port_of_result(graph, graph.result.parts.leaf(i).path, graph.sample().type(value)));
   }
   return out;
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,6 +17,7 @@
 #include "etude/autodiff/parts_of.h"
 #include "etude/base/call_site.h"
 #include "etude/core/context/ambient.h"
+#include "etude/core/dtype.h"
 #include "etude/core/tensor.h"
 #include "etude/io/safetensors.h"
 #include "etude/parts/parts.h"
@@ -39,12 +41,23 @@ void assign_all(const std::vector<Variable>& variables, const std::vector<Tensor
                 CallSite where);
 }  // namespace internal
 
+// A size of a tensor. An open size has a name, "n". Axes whose open sizes share a name are equal.
+struct PortSize {
+  int64_t number = -1;    // -1: open
+  std::string name = {};  // empty for a number
+  bool is_open() const { return number < 0; }
+  bool operator==(const PortSize&) const = default;
+};
 // One input or result of a function: "image", "float32[n,28,28,1]".
 struct Port {
   enum class Kind : uint8_t { kTensor, kVariable, kHost };
   std::string name;  // the path of the input or result
   std::string type;  // for a host value its text: "true", "'relu'"
   Kind kind = Kind::kTensor;
+  // The type as data. Empty without a tensor: for host values, Variables and absent tensors.
+  std::optional<DType> dtype = {};
+  // Empty too for a result of a graph for all sizes: its sizes are not known without a call.
+  std::optional<std::vector<PortSize>> sizes = {};
 };
 // The arguments that one graph of a function serves.
 struct GraphSignature {

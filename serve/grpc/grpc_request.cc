@@ -47,7 +47,7 @@ Tensor tensor_of_contents(const Input& input, const std::vector<int64_t>& shape,
            "input '{}' has {} contents of {}, but its shape {} needs {}", input.name(),
            values.size(), datatype_name(dtype), shape_text(shape), count);
   }
-  return filled_tensor<T>(shape, count, [&](std::span<T> out) {
+  return filled_tensor<T>(shape, [&](std::span<T> out) {
     for (int i = 0; i < values.size(); ++i) {
       if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
         if (!std::in_range<T>(values[i])) {
@@ -60,13 +60,31 @@ Tensor tensor_of_contents(const Input& input, const std::vector<int64_t>& shape,
   });
 }
 
-Tensor tensor_of(const Input& input, const std::string* raw) {
+void check_text(const std::string& text, std::string_view what, const RequestLimits& limits) {
+  if (text.size() <= limits.text_bytes) return;
+  refuse(ErrorCode::kInvalidArgument, "{} has {} bytes, but may have {}", what, text.size(),
+         limits.text_bytes);
+}
+
+void check_count(int count, std::string_view what, const RequestLimits& limits) {
+  if (static_cast<std::size_t>(count) <= limits.tensors) return;
+  refuse(ErrorCode::kResourceExhausted, "the request has {} {}, but may have {}", count, what,
+         limits.tensors);
+}
+
+Tensor tensor_of(const Input& input, const std::string* raw, const CheckInput& check,
+                 const RequestLimits& limits) {
+  check_text(input.name(), "the name of an input", limits);
+  if (input.shape_size() > kMaxRank) {
+    refuse(ErrorCode::kInvalidArgument, "input '{}' has more than {} axes", input.name(), kMaxRank);
+  }
   const std::optional<DType> dtype = datatype_named(input.datatype());
   if (!dtype) {
     refuse(ErrorCode::kInvalidArgument, "input '{}' has the datatype '{}', but there are: {}",
            input.name(), input.datatype().substr(0, 60), datatype_names());
   }
   const std::vector<int64_t> shape(input.shape().begin(), input.shape().end());
+  if (check) check(input.name(), *dtype, shape);
   if (raw != nullptr) {
     if (input.has_contents()) {
       refuse(ErrorCode::kInvalidArgument,
@@ -87,7 +105,11 @@ Tensor tensor_of(const Input& input, const std::string* raw) {
 
 }  // namespace
 
-InferRequest read_infer(const inference::ModelInferRequest& message) {
+InferRequest read_infer(const inference::ModelInferRequest& message, const CheckInput& check,
+                        const RequestLimits& limits) {
+  check_text(message.id(), "the id of the request", limits);
+  check_count(message.inputs_size(), "inputs", limits);
+  check_count(message.outputs_size(), "outputs", limits);
   InferRequest out;
   out.id = message.id();
   const bool raw = message.raw_input_contents_size() > 0;
@@ -98,12 +120,13 @@ InferRequest read_infer(const inference::ModelInferRequest& message) {
   }
   for (int i = 0; i < message.inputs_size(); ++i) {
     const Input& input = message.inputs(i);
-    Tensor x = tensor_of(input, raw ? &message.raw_input_contents(i) : nullptr);
+    Tensor x = tensor_of(input, raw ? &message.raw_input_contents(i) : nullptr, check, limits);
     if (!out.inputs.emplace(input.name(), std::move(x)).second) {
       refuse(ErrorCode::kInvalidArgument, "input '{}' is given twice", input.name());
     }
   }
   for (const auto& output : message.outputs()) {
+    check_text(output.name(), "the name of an output", limits);
     if (output.parameters().contains("classification")) {
       refuse(ErrorCode::kUnimplemented,
              "output '{}' has the parameter 'classification', an extension that this server does "

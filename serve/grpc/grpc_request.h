@@ -7,8 +7,10 @@
 
 namespace etude::serve {
 
-// throws: kInvalidArgument, with the input.
-InferRequest read_infer(const inference::ModelInferRequest& message);
+// throws: kInvalidArgument, with the input; kResourceExhausted beyond the limits; the errors of
+//   `check`.
+InferRequest read_infer(const inference::ModelInferRequest& message, const CheckInput& check,
+                        const RequestLimits& limits = {});
 // All outputs have raw contents.
 void write_infer(const inference::ModelInferRequest& request, const InferResult& result,
                  inference::ModelInferResponse& to);

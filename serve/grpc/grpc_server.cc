@@ -12,6 +12,8 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <grpc/grpc.h>
+#include <grpc/support/alloc.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/resource_quota.h>
 
@@ -19,6 +21,7 @@
 #include "inference.grpc.pb.h"
 #include "serve/datatype.h"
 #include "serve/grpc/grpc_request.h"
+#include "serve/json_reader.h"
 #include "serve/refuse.h"
 
 namespace etude::serve {
@@ -91,7 +94,10 @@ void set_tensors(
 
 class Calls final : public rpc::GRPCInferenceService::CallbackService {
  public:
-  explicit Calls(serve::Service& service) : service_(service) {}
+  explicit Calls(serve::Service& service)
+      : service_(service),
+        responses_(service.metrics(), "etude_serve_grpc_responses_total",
+                   "Answers of gRPC by their status code.") {}
 
   Reactor* ServerLive(Context* context, const rpc::ServerLiveRequest*,
                       rpc::ServerLiveResponse* response) override {
@@ -174,8 +180,14 @@ class Calls final : public rpc::GRPCInferenceService::CallbackService {
         count(status);
         call->Finish(status);
       };
-      call->wait_for(service_.infer(request->model_name(), request->model_version(),
-                                    read_infer(*request), done));
+      std::shared_ptr<Model> model =
+          service_.repository().find(request->model_name(), request->model_version());
+      const CheckInput check = [&](const auto& name, DType dtype, const auto& shape) {
+        model->check(name, dtype, shape);
+      };
+      InferRequest read = read_infer(*request, check);
+      call->wait_for(
+          service_.infer(std::move(model), request->model_version(), std::move(read), done));
     } catch (const std::exception& error) {
       const grpc::Status status = status_of(error_of(error));
       count(status);
@@ -221,17 +233,10 @@ class Calls final : public rpc::GRPCInferenceService::CallbackService {
     return finish(context, status);
   }
 
-  void count(const grpc::Status& status) noexcept {
-    try {
-      service_.metrics()
-          .counter("etude_serve_grpc_responses_total", "Answers of gRPC by their status code.",
-                   {{"code", std::to_string(status.error_code())}})
-          .add();
-    } catch (const std::bad_alloc&) {  // one answer is not counted
-    }
-  }
+  void count(const grpc::Status& status) noexcept { responses_.add(status.error_code()); }
 
   serve::Service& service_;
+  CodeCounters responses_;
 };
 
 std::string file_text(const std::string& path) {
@@ -253,6 +258,63 @@ std::shared_ptr<grpc::ServerCredentials> credentials_of(const TlsFiles& files) {
   return grpc::SslServerCredentials(options);
 }
 
+// Calls each(json) for the elements of the list `key` of a page of channelz, the statistics of
+// gRPC, and returns whether there are further pages.
+template <class F>
+bool read_page(char* page, std::string_view key, F&& each) {
+  const std::unique_ptr<char, decltype(&gpr_free)> owner(page, gpr_free);
+  if (page == nullptr) return false;
+  bool is_last = false;
+  JsonReader json(page, 16);
+  json.object([&](const std::string& found) {
+    if (found == key) return json.list([&] { each(json); });
+    if (found != "end") return json.skip();
+    is_last = json.flag();
+  });
+  return !is_last;
+}
+
+// The id in {"socketId":"12"}.
+int64_t id_of(JsonReader& json, std::string_view key) {
+  int64_t out = -1;
+  json.object([&](const std::string& found) {
+    if (found != key) return json.skip();
+    out = std::stoll(json.text());
+  });
+  return out;
+}
+
+// The connections of all gRPC servers of this process. 0 if gRPC was built without statistics.
+int64_t count_connections() {
+  try {
+    std::vector<int64_t> servers;
+    bool has_more = true;
+    for (int64_t next = 0; has_more;) {
+      has_more = read_page(grpc_channelz_get_servers(next), "server", [&](JsonReader& json) {
+        json.object([&](const std::string& key) {
+          if (key != "ref") return json.skip();
+          servers.push_back(id_of(json, "serverId"));
+          next = servers.back() + 1;
+        });
+      });
+    }
+    int64_t out = 0;
+    for (const int64_t server : servers) {
+      has_more = true;
+      for (int64_t next = 0; has_more;) {
+        char* page = grpc_channelz_get_server_sockets(server, next, 0);
+        has_more = read_page(page, "socketRef", [&](JsonReader& json) {
+          next = id_of(json, "socketId") + 1;
+          ++out;
+        });
+      }
+    }
+    return out;
+  } catch (const std::exception&) {  // another form of the statistics
+    return 0;
+  }
+}
+
 }  // namespace
 
 class GrpcServer::Impl {
@@ -269,6 +331,15 @@ class GrpcServer::Impl {
         fmt::format("{}{}{}:{}", is_six ? "[" : "", options.host, is_six ? "]" : "", options.port),
         credentials_of(options.tls), &port_);
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+    // A short message could become one of any length, before its limit is seen.
+    builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
+    builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
+    // Against clients that hold a connection and send nothing, or that have gone without a word.
+    const auto wait = static_cast<int>(options.read_timeout.count());
+    builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, wait);
+    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, wait);
+    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, wait);
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, options.calls);
     builder.RegisterService(&calls_);
     server_ = builder.BuildAndStart();
     if (!server_ || port_ == 0) {
@@ -276,6 +347,8 @@ class GrpcServer::Impl {
              "gRPC cannot listen on {}:{}. Choose another --grpc-port, or 'off'", options.host,
              options.port);
     }
+    service.metrics().read_gauge("etude_serve_grpc_connections", "Open connections of gRPC.",
+                                 count_connections);
   }
 
   int port() const { return port_; }

@@ -190,7 +190,7 @@ Run load_model() {
             const saved::Program program = onnx::load(file);
             return quietly([&] { return state_of(program); });
           },
-          [=] { return found_in_model(file) + state_of(all->program); }};
+          [=] { return found_in_model(file) + state_of(all->program); }};  // keeps the folder
 }
 
 }  // namespace saved_parts

@@ -3,6 +3,7 @@
 // model.
 #include <chrono>
 #include <condition_variable>
+#include <cstddef>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -19,7 +20,8 @@ namespace serve_parts {
 
 class Server {
  public:
-  explicit Server(int64_t workers) {
+  // A request waits `delay` for others.
+  explicit Server(int64_t workers, std::chrono::milliseconds delay = {}) {
     const std::string path = (folder_.path() / "scaled").string();
     quietly([&] {
       const auto scaled = function([](const Tensor& x) { return tanh(x) * 2.0F; },
@@ -29,37 +31,42 @@ class Server {
     });
     serve::RepositoryOptions options;
     options.model.workers = workers;
-    options.model.max_rows = 4;
+    options.model.max_rows = 12;
+    options.model.delay = delay;
     options.poll = std::chrono::hours(1);
     repository_ = std::make_unique<serve::Repository>(std::vector<std::filesystem::path>{path},
                                                       options, metrics_, [](const std::string&) {});
     service_ = std::make_unique<serve::Service>(*repository_, metrics_, serve::ServiceOptions());
   }
 
-  // The body of an answer. throws: kResourceExhausted if the answer is that error.
-  std::string ask() {
-    serve::HttpRequest request = quietly([] {
+  // Sends `count` requests, and returns the body of their answers. throws: kResourceExhausted if
+  // one of them is that error.
+  std::string ask(int count = 1) {
+    auto requests = quietly([&] {
       serve::HttpRequest made;
       made.method = "POST";
       made.target = "/v2/models/scaled/infer";
       made.body = R"({"id":"a request","inputs":[{"name":"x","datatype":"FP32","shape":[2,3],)"
                   R"("data":[1,2,[3,4],5,0.5]}]})";
-      return made;
+      return std::vector(static_cast<std::size_t>(count), made);
     });
-    ++asked_;
-    service_->answer(std::move(request), [this](serve::HttpResponse response) {
-      const std::lock_guard lock(mutex_);
-      ++answers_;
-      latest_ = std::move(response);
-      answered_.notify_all();
-    });
+    answer_ = serve::HttpResponse();
+    for (serve::HttpRequest& request : requests) {
+      ++asked_;
+      service_->answer(std::move(request), [this](serve::HttpResponse response) {
+        const std::lock_guard lock(mutex_);
+        ++answers_;
+        if (answer_.status == 200) answer_ = std::move(response);
+        answered_.notify_all();
+      });
+    }
     std::unique_lock lock(mutex_);
     answered_.wait(lock, [this] { return answers_ >= asked_; });
-    if (latest_.status == 200) return std::move(latest_.body);
+    if (answer_.status == 200) return std::move(answer_.body);
     const Quiet quiet;
-    const bool has_no_memory = latest_.status == 413 || latest_.status == 503;
+    const bool has_no_memory = answer_.status == 413 || answer_.status == 503;
     throw Error(has_no_memory ? ErrorCode::kResourceExhausted : ErrorCode::kInternal,
-                std::to_string(latest_.status) + ": " + latest_.body);
+                std::to_string(answer_.status) + ": " + answer_.body);
   }
   // Of a server that answers each request once.
   std::string state() {
@@ -76,13 +83,20 @@ class Server {
   std::mutex mutex_;
   std::condition_variable answered_;
   int asked_ = 0, answers_ = 0;
-  serve::HttpResponse latest_;
+  serve::HttpResponse answer_;  // the first error, or else the last answer
 };
 
 Run request() {
   auto server = std::make_shared<Server>(1);
   server->ask();  // the first request makes some things once
   return {[=] { return server->ask(); }, [=] { return server->state(); }};
+}
+
+// Five requests of two rows: a call of eight rows, and a call of two.
+Run joined_requests() {
+  auto server = std::make_shared<Server>(1, std::chrono::milliseconds(5));
+  server->ask(5);
+  return {[=] { return server->ask(5); }, [=] { return server->state(); }};
 }
 
 }  // namespace serve_parts
@@ -92,6 +106,7 @@ std::vector<Job> serve_jobs() {
   return {
       {"serve: a request", request},
       anywhere({"serve: a request, any thread", request}),
+      anywhere({"serve: joined requests", joined_requests}),
       plain_job("serve: a server with three workers", [] { return Server(3).ask(); }),
   };
 }

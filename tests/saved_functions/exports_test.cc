@@ -70,6 +70,7 @@ TEST_F(SavedExports, AbsentTensorsOfBoundObjectsAreNoInputs) {
   const saved::Program program = saved::load(path("f"));
   const saved::Function loaded = program.function("f");
   EXPECT_EQ(loaded.signatures()[0].to_string(), "(x: float32[4,2])");
+  EXPECT_EQ(loaded.signatures()[0].inputs[0].sizes, (std::vector<saved::PortSize>{{4}, {2}}));
   EXPECT_EQ(program.signatures()[0].inputs, std::vector<std::string>{"x"});
   EXPECT_TRUE(same_value(loaded.as<Tensor(const Tensor&)>()(x), expected));
   EXPECT_TRUE(same_value(loaded.call_named({{"x", x}}).at("output"), expected));

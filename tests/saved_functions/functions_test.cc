@@ -215,6 +215,12 @@ TEST_F(SavedGraphs, OneGraphServesAllBatchSizes) {
   const saved::Function loaded = saved::load(path("f")).function("f");
   ASSERT_EQ(loaded.signatures().size(), 1U);
   EXPECT_EQ(loaded.signatures()[0].to_string(), "(x: float32[n,3])");
+  const saved::Port input = loaded.signatures()[0].inputs[0];
+  EXPECT_EQ(input.dtype, kFloat32);
+  EXPECT_EQ(input.sizes, (std::vector<saved::PortSize>{{-1, "n"}, {3}}));
+  const saved::Port output = loaded.signatures()[0].outputs[0];
+  EXPECT_EQ(output.dtype, kFloat32);
+  EXPECT_EQ(output.sizes, std::nullopt);  // not known without a call
   for (const int64_t n : {1, 2, 3, 5, 64}) {
     const Tensor x = random::normal({n, 3});
     EXPECT_TRUE(same(loaded.as<OfOne>()(x), f(x))) << n;

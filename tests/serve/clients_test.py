@@ -1,27 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Clients of the protocol from PyPI: tritonclient over HTTP and over gRPC."""
-import os
-import sys
+import in_venv  # isort: skip; runs this file again with the packages
 
-venv = sys.argv[4]
-python = os.path.join(venv, "bin", "python")
-if not os.path.exists(python):
-    print(f"left out: there is no {venv} with the packages of tests/serve/requirements.txt; ./dev test makes it")
-    sys.exit(0)
-if os.path.realpath(sys.prefix) != os.path.realpath(venv):
-    os.execv(python, [python, *sys.argv])
+import shutil
+import threading
+import time
+import unittest
 
-import shutil  # noqa: E402
-import threading  # noqa: E402
-import time  # noqa: E402
-import unittest  # noqa: E402
+import ml_dtypes
+import numpy as np
+import tritonclient.http as triton_http
+from tritonclient.utils import InferenceServerException
 
-import ml_dtypes  # noqa: E402
-import numpy as np  # noqa: E402
-import tritonclient.http as triton_http  # noqa: E402
-from tritonclient.utils import InferenceServerException  # noqa: E402
-
-from server import Server, ServerTest  # noqa: E402
+from server import Server, ServerTest
 
 DTYPES = {"BOOL": np.bool_, "INT8": np.int8, "INT16": np.int16, "INT32": np.int32, "INT64": np.int64, "UINT8": np.uint8,
           "UINT16": np.uint16, "UINT32": np.uint32, "UINT64": np.uint64, "FP16": np.float16, "FP32": np.float32, "FP64": np.float64,

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <future>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -30,6 +31,51 @@ TEST(Metrics, TextOfPrometheus) {
             "b_bucket{le=\"+Inf\"} 3\nb_sum 10.2\nb_count 3\n");
 }
 
+TEST(Metrics, CountsByCodeAndReadsGauges) {
+  Metrics metrics;
+  CodeCounters codes(metrics, "c_total", "C.");
+  int64_t value = 4;
+  metrics.read_gauge("g", "G.", [&] { return value; });
+  codes.add(404);
+  codes.add(0);
+  codes.add(404);
+  value = 5;
+  EXPECT_EQ(metrics.to_text(),
+            "# HELP c_total C.\n# TYPE c_total counter\nc_total{code=\"0\"} 1\n"
+            "c_total{code=\"404\"} 2\n# HELP g G.\n# TYPE g gauge\ng 5\n");
+}
+
+TEST(Metrics, CountsOfSeveralThreads) {
+  Metrics metrics;
+  CodeCounters codes(metrics, "c_total", "C.");
+  constexpr double kBounds[] = {1};
+  Histogram& h = metrics.histogram("h", "H.", kBounds);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      for (int k = 0; k < 1000; ++k) {
+        codes.add(200 + k % 3);
+        h.observe(k % 2 == 0 ? 0.5 : 2);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  const std::string text = metrics.to_text();
+  EXPECT_NE(text.find("c_total{code=\"200\"} 1336\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("h_bucket{le=\"1\"} 2000\nh_bucket{le=\"+Inf\"} 4000\nh_sum 5000\n"),
+            std::string::npos)
+      << text;
+}
+
+TEST(Metrics, GaugesOfTheProcess) {
+  Metrics metrics;
+  add_process_gauges(metrics);
+  const std::string text = metrics.to_text();
+  EXPECT_EQ(text.find("process_resident_memory_bytes 0\n"), std::string::npos) << text;
+  EXPECT_EQ(text.find("process_open_fds 0\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("\nprocess_open_fds "), std::string::npos) << text;
+}
+
 ModelMetadata one_input() {
   ModelMetadata out;
   out.inputs = {{"x", kFloat32, {-1, 4}, true}};
@@ -52,6 +98,21 @@ TEST(Joining, JoinsAndSplits) {
   EXPECT_TRUE(same_value(parts[1].at("x"), b.at("x")));
   EXPECT_EQ(rows_of({{"x", Tensor(1.0F)}}), -1);
   EXPECT_EQ(rows_of({{"x", Tensor({1.0})}, {"y", Tensor({1.0, 2.0})}}), -1);
+}
+
+TEST(Joining, CallsHaveFewNumbersOfRows) {
+  const auto count = [](const std::vector<int64_t>& rows, int64_t most) {
+    return requests_of_call(rows, most);
+  };
+  EXPECT_EQ(count(std::vector<int64_t>(1, 1), 64), 1U);
+  EXPECT_EQ(count(std::vector<int64_t>(5, 1), 64), 4U);
+  EXPECT_EQ(count(std::vector<int64_t>(5, 1), 5), 5U);  // the most
+  EXPECT_EQ(count(std::vector<int64_t>(7, 1), 64), 6U);
+  EXPECT_EQ(count(std::vector<int64_t>(47, 1), 64), 32U);
+  EXPECT_EQ(count(std::vector<int64_t>(63, 1), 64), 48U);
+  EXPECT_EQ(count({5}, 64), 1U);
+  EXPECT_EQ(count({5, 2, 1, 1}, 64), 3U);
+  EXPECT_EQ(count({5, 2}, 64), 2U);
 }
 
 TEST(Joining, FindsRowsThatDependOnOthers) {

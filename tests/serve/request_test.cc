@@ -24,7 +24,7 @@ std::string input_json(const std::string& datatype, const std::string& rest) {
 std::string refusal(const std::string& body, std::optional<std::size_t> header = std::nullopt,
                     const RequestLimits& limits = {}) {
   try {
-    read_infer(body, header, limits);
+    read_infer(body, header, {}, limits);
   } catch (const Error& error) {
     return error.text();
   }
@@ -39,31 +39,31 @@ void expect_refusal(const std::string& body, const std::string& fragment,
 TEST(ReadInfer, NumbersOfEachDatatype) {
   for (const char* datatype : {"UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32",
                                "INT64", "FP16", "FP32", "FP64", "BF16"}) {
-    const InferRequest got =
-        read_infer(input_json(datatype, R"("shape":[2,2],"data":[[1,2],[3,100]])"), std::nullopt);
+    const InferRequest got = read_infer(
+        input_json(datatype, R"("shape":[2,2],"data":[[1,2],[3,100]])"), std::nullopt, {});
     const Tensor& x = got.inputs.at("x");
     EXPECT_EQ(datatype_name(x.dtype()), datatype);
     EXPECT_EQ(x.shape(), (Shape{2, 2}));
     EXPECT_EQ(x.to_vector<double>(), (std::vector<double>{1, 2, 3, 100})) << datatype;
   }
   const InferRequest flags =
-      read_infer(input_json("BOOL", R"("shape":[4],"data":[true,false,1,0])"), std::nullopt);
+      read_infer(input_json("BOOL", R"("shape":[4],"data":[true,false,1,0])"), std::nullopt, {});
   EXPECT_EQ(flags.inputs.at("x").to_vector<int>(), (std::vector<int>{1, 0, 1, 0}));
 }
 
 TEST(ReadInfer, IntegersKeepAllBits) {
   const InferRequest got = read_infer(
       input_json("INT64", R"("shape":[2],"data":[9223372036854775807,-9223372036854775808])"),
-      std::nullopt);
+      std::nullopt, {});
   EXPECT_EQ(got.inputs.at("x").to_vector<int64_t>(), (std::vector<int64_t>{INT64_MAX, INT64_MIN}));
 }
 
 TEST(ReadInfer, EmptyAndScalar) {
-  EXPECT_EQ(read_infer(input_json("FP32", R"("shape":[0,3],"data":[])"), std::nullopt)
+  EXPECT_EQ(read_infer(input_json("FP32", R"("shape":[0,3],"data":[])"), std::nullopt, {})
                 .inputs.at("x")
                 .shape(),
             (Shape{0, 3}));
-  EXPECT_EQ(read_infer(input_json("FP32", R"("shape":[],"data":[2.5])"), std::nullopt)
+  EXPECT_EQ(read_infer(input_json("FP32", R"("shape":[],"data":[2.5])"), std::nullopt, {})
                 .inputs.at("x")
                 .item<float>(),
             2.5F);
@@ -79,7 +79,7 @@ TEST(ReadInfer, BinaryInputsAfterTheJson) {
   const float values[] = {1.5F, -2};
   std::string body = json;
   body.append(reinterpret_cast<const char*>(values), 8).append("\x01\x02\xff", 3);
-  const InferRequest got = read_infer(body, json.size());
+  const InferRequest got = read_infer(body, json.size(), {});
   EXPECT_EQ(got.id, "7");
   EXPECT_EQ(got.timeout_us, 250000);
   EXPECT_EQ(got.inputs.at("a").to_vector<float>(), (std::vector<float>{1.5F, -2}));
@@ -91,7 +91,8 @@ TEST(ReadInfer, BinaryInputsAfterTheJson) {
 }
 
 TEST(ReadInfer, RefusesWhatIsNoRequest) {
-  expect_refusal("", "the request is no JSON: parse error");
+  expect_refusal("", "the request is no JSON: it ends at byte 0, before a value");
+  expect_refusal("{\"inputs\":[]} x", "no JSON: byte 14 is 'x', in the place of the end");
   expect_refusal("[1]", "the request is a list, but must be an object");
   expect_refusal("{}", "the request has no list 'inputs'");
   expect_refusal(R"({"inputs":[3]})", "the list 'inputs' has 3, but must have objects");
@@ -99,7 +100,20 @@ TEST(ReadInfer, RefusesWhatIsNoRequest) {
   expect_refusal(R"({"inputs":[{"name":"x"}]})", "input 'x' has no 'datatype'");
   expect_refusal(R"({"id":5,"inputs":[]})", "'id' of the request is 5, but must be a text");
   expect_refusal(std::string(100, '['), "nested deeper than 32, at byte 32");
-  expect_refusal("{\"inputs\":1e999}", "no JSON");
+  expect_refusal(R"({"inputs":1})", "the request has no list 'inputs'");
+  expect_refusal(R"({"inputs":[],"inputs":[]})", "the request has 'inputs' twice");
+  expect_refusal(R"({"inputs":[],"parameters":[]})",
+                 "'parameters' of the request is a list, but must be an object");
+  expect_refusal(R"({"inputs":[],"parameters":{"timeout":-1}})",
+                 "parameter 'timeout' of the request is -1, but must be a number from 0");
+  expect_refusal(R"({"inputs":[],"parameters":{"binary_data_output":1}})",
+                 "'binary_data_output' of the request is 1, but must be true or false");
+  expect_refusal(R"({"inputs":[],"outputs":[{}]})", "an output has no 'name', which is a text");
+  expect_refusal(
+      R"({"inputs":[],"outputs":[{"name":"y","parameters":{"classification":3}}]})",
+      "output 'y' has the parameter 'classification', an extension that this server does not have");
+  expect_refusal(R"({"inputs":[],"id":")" + std::string(2000, 'i') + "\"}",
+                 "'id' of the request has 2000 bytes, but may have 1024");
 }
 
 TEST(ReadInfer, RefusesInputsThatDoNotFit) {
@@ -132,7 +146,13 @@ TEST(ReadInfer, RefusesInputsThatDoNotFit) {
       "input 'x' is given twice");
   const std::string deep =
       input_json("FP32", R"("shape":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1],"data":[1])");
-  expect_refusal(deep, "input 'x' has 17 axes, but may have 16 at most");
+  expect_refusal(deep, "input 'x' has more than 16 axes");
+  expect_refusal(input_json("FP32", R"("shape":[1],"data":[1e39])"), "has 1e39 at position 0");
+  expect_refusal(input_json("FP64", R"("shape":[1],"data":[1e999])"), "which is no FP64");
+  expect_refusal(input_json("FP32", R"("shape":[1],"data":5)"),
+                 "'data' of input 'x' is 5, but must be a list");
+  expect_refusal(input_json("FP32", R"("shape":[1],"data":[1],"data":[1])"),
+                 "an input has 'data' twice");
 }
 
 TEST(ReadInfer, RefusesBinaryDataThatDoesNotFit) {
@@ -152,6 +172,73 @@ TEST(ReadInfer, RefusesBinaryDataThatDoesNotFit) {
   const std::string flag =
       R"({"inputs":[{"name":"x","datatype":"BOOL","shape":[1],"parameters":{"binary_data_size":1}}]})";
   expect_refusal(flag + "\x02", "is BOOL, but has bytes other than 0 and 1", flag.size());
+}
+
+// The members of an object have no order.
+TEST(ReadInfer, MembersInAnyOrder) {
+  const InferRequest got = read_infer(
+      R"({"outputs":[{"name":"y"},{"parameters":{"binary_data":false},"name":"z"}],"inputs":[)"
+      R"({"data":[[1,2],[3,4]],"more":[{"a":[]}],"shape":[2,2],"datatype":"INT8","name":"x"}],)"
+      R"("parameters":{"binary_data_output":true,"other":null},"id":null})",
+      std::nullopt, {});
+  EXPECT_EQ(got.inputs.at("x").to_vector<int>(), (std::vector<int>{1, 2, 3, 4}));
+  EXPECT_TRUE(got.binary_outputs);
+  ASSERT_EQ(got.outputs.size(), 2U);
+  EXPECT_TRUE(got.outputs[0].binary);
+  EXPECT_FALSE(got.outputs[1].binary);
+}
+
+// The nearest number of the datatype, also of digits that are near the middle of two numbers, and
+// of numbers that are too small.
+TEST(ReadInfer, RoundsToTheNearest) {
+  const auto one = [](const char* datatype, const char* digits) {
+    return read_infer(input_json(datatype, fmt::format(R"("shape":[1],"data":[{}])", digits)),
+                      std::nullopt, {})
+        .inputs.at("x");
+  };
+  // In float64, this is the middle of 1 and the next float32, which would become 1.
+  EXPECT_EQ(one("FP32", "1.00000005960464477540").item<float>(), 1.0F + 0x1p-23F);
+  EXPECT_EQ(one("FP32", "1e-999").item<float>(), 0.0F);
+  EXPECT_EQ(one("FP64", "-1e-999").item<double>(), 0.0);
+  EXPECT_EQ(one("FP64", "5e-324").item<double>(), 5e-324);
+  EXPECT_EQ(one("FP64", ("0." + std::string(1000, '3')).c_str()).item<double>(), 1.0 / 3);
+  EXPECT_EQ(one("UINT8", "-0").item<int>(), 0);
+}
+
+// A refused input costs nothing: its data is not read.
+TEST(ReadInfer, ChecksInputsBeforeTheirData) {
+  std::string seen;
+  const CheckInput check = [&](const std::string& name, DType dtype,
+                               const std::vector<int64_t>& shape) {
+    seen = name + " " + std::string(datatype_name(dtype)) + " " + shape_text(shape);
+    throw Error(ErrorCode::kInvalidArgument, "not this");
+  };
+  for (const char* text :
+       {R"({"inputs":[{"name":"x","datatype":"FP16","shape":[0,5],"data":3}]})",
+        R"({"inputs":[{"data":3,"name":"x","datatype":"FP16","shape":[0,5]}]})"}) {
+    seen.clear();
+    try {
+      read_infer(text, std::nullopt, check);
+      FAIL();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.text(), "not this");
+    }
+    EXPECT_EQ(seen, "x FP16 [0,5]");
+  }
+}
+
+TEST(ReadInfer, LimitsTheTensors) {
+  const auto eleven = [](std::string out, const std::string& each) {
+    for (int i = 0; i < 11; ++i) out += (i > 0 ? "," : "") + fmt::format(fmt::runtime(each), i);
+    return out + "]}";
+  };
+  const RequestLimits ten = {.tensors = 10};
+  EXPECT_EQ(refusal(eleven(R"({"inputs":[],"outputs":[)", R"({{"name":"{}"}})"), std::nullopt, ten),
+            "the list 'outputs' has more than 10 objects");
+  EXPECT_EQ(refusal(eleven(R"({"inputs":[)",
+                           R"({{"name":"{}","datatype":"INT8","shape":[0],"data":[]}})"),
+                    std::nullopt, ten),
+            "the list 'inputs' has more than 10 objects");
 }
 
 TEST(ReadInfer, LimitsTheJson) {
@@ -200,18 +287,26 @@ TEST(WriteInfer, RefusesInfinityAsJson) {
 }
 
 TEST(WantedOutputs, RefusesUnknownAndRepeated) {
-  const io::NamedTensors all{{"y", Tensor(1.0F)}};
-  const auto text = [&](std::vector<WantedOutput> wanted) -> std::string {
+  const auto text = [](const std::vector<WantedOutput>& wanted) -> std::string {
     try {
-      wanted_outputs("m", wanted, {"y"}, all);
+      check_outputs("m", wanted, {"y", "w"});
     } catch (const Error& error) {
       return error.text();
     }
     return "";
   };
-  EXPECT_EQ(text({{"z", false}}), "model 'm' has no output 'z'. Its outputs: y");
+  EXPECT_EQ(text({{"z", false}}), "model 'm' has no output 'z'. Its outputs: y, w");
   EXPECT_EQ(text({{"y", false}, {"y", true}}), "the request wants output 'y' twice");
   EXPECT_EQ(text({{"y", false}}), "");
+  // One graph of the function returns less than another.
+  const io::NamedTensors all{{"y", Tensor(1.0F)}};
+  EXPECT_EQ(wanted_outputs({}, {"w", "y"}, all).size(), 1U);
+  try {
+    wanted_outputs({{"w", false}}, {"w", "y"}, all);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.text(), "the graph for these inputs has no output 'w'");
+  }
 }
 
 }  // namespace

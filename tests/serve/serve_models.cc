@@ -99,6 +99,11 @@ const std::map<std::string, Writer>& writers() {
        [](const std::string& folder) {
          save_function(folder, [](const Tensor& x) { return log(x); });
        }},
+      // Its result has as many rows and columns as its input has rows.
+      {"pairs",
+       [](const std::string& folder) {
+         save_function(folder, [](const Tensor& x) { return matmul(x, x, {.transpose_y = true}); });
+       }},
       {"checked",
        [](const std::string& folder) {
          save_function(folder, [](const Tensor& x) {

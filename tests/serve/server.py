@@ -9,8 +9,11 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
 
+# A sanitizer keeps memory that was freed, and shadows all memory.
+MEMORY_SCALE = float(os.environ.get("ETUDE_TEST_MEMORY_SCALE", 1))
 PROGRAM, ETUDE, MODELS, VENV = sys.argv[1:5]
 del sys.argv[1:5]
 
@@ -33,7 +36,7 @@ class Server:
         self.has_log = threading.Condition()
         self.reader = threading.Thread(target=self.read_log, daemon=True)
         self.reader.start()
-        wanted = 1 + ("--grpc-port" in args and "off" not in args)
+        wanted = 1 + ("--grpc-port" in args and args[args.index("--grpc-port") + 1] != "off")
         for line in self.process.stdout:
             found = re.match(r"(HTTP|gRPC) on .*:(\d+)$", line.strip())
             if found and found[1] == "HTTP":
@@ -85,10 +88,21 @@ class Server:
                 return float(line.rsplit(" ", 1)[1])
         return None
 
-    def memory(self):
-        """Resident memory in MiB."""
+    def wait_for_metric(self, name, value, seconds=30):
+        end = time.monotonic() + seconds
+        while (seen := self.metric(name)) != value:
+            if time.monotonic() > end:
+                raise AssertionError(f"{name} is never {value}, but {seen}")
+            time.sleep(0.01)
+
+    def memory(self, name="VmRSS"):
+        """Resident memory in MiB; with VmHWM the most that it was since forget_peak()."""
         with open(f"/proc/{self.process.pid}/status", encoding="ascii") as file:
-            return int(re.search(r"VmRSS:\s*(\d+)", file.read())[1]) / 1024
+            return int(re.search(name + r":\s*(\d+)", file.read())[1]) / 1024 / MEMORY_SCALE
+
+    def forget_peak(self):
+        with open(f"/proc/{self.process.pid}/clear_refs", "w", encoding="ascii") as file:
+            file.write("5")
 
     def stop(self, how=signal.SIGTERM):
         if self.process.poll() is None:

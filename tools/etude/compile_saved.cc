@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/etude/compile_saved.h"
 
-#include <optional>
-#include <sstream>
-#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -33,18 +30,13 @@ std::size_t chosen(const Loaded& loaded, const std::string& name) {
   return at;
 }
 
-// Zeros of the type "float32[n,784]", in which a letter is an open size.
-Tensor zeros_of(const std::string& type, int64_t size) {
-  const std::size_t bracket = type.find('[');
-  const std::optional<DType> dtype = dtype_named(type.substr(0, bracket));
+// Zeros of the type of an input, with `size` for each open size.
+Tensor zeros_of(const saved::Port& port, int64_t size) {
   std::vector<int64_t> sizes;
-  std::istringstream text(bracket == type.npos ? "" : type.substr(bracket + 1));
-  for (std::string part; std::getline(text, part, ',');) {
-    const bool is_number = !part.empty() && part[0] >= '0' && part[0] <= '9';
-    if (part != "]") sizes.push_back(is_number ? std::stoll(part) : size);
+  for (const saved::PortSize& each : *port.sizes) {
+    sizes.push_back(each.is_open() ? size : each.number);
   }
-  ETUDE_CHECK(dtype.has_value(), "'{}' is no type", type);
-  return zeros(sizes, {.dtype = *dtype});
+  return zeros(sizes, {.dtype = *port.dtype});
 }
 
 // Tensors of the types of the first graph, by the names that a call takes.
@@ -56,7 +48,7 @@ io::NamedTensors sample(const Loaded& loaded, const SavedFunction& function, int
     if (port.kind != saved::Port::Kind::kTensor) continue;
     const std::string& name = function.exported ? function.exported->inputs[next] : port.name;
     ++next;
-    if (port.type != "absent") out.emplace(name, zeros_of(port.type, size));
+    if (port.dtype) out.emplace(name, zeros_of(port, size));
   }
   return out;
 }
