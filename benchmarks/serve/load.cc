@@ -60,7 +60,8 @@ class Client {
     }
   }
 
-  // Reads what has come. The seconds from the request to the end of its answer; negative before.
+  // Reads the bytes that have come. The seconds from the request to the end of its answer; negative
+  // before.
   double receive() {
     char bytes[16384];
     const ssize_t count = ::recv(socket_, bytes, sizeof bytes, 0);
