@@ -66,8 +66,6 @@ def main():
         assert wrong == "etude: this folder has 2 functions: predict, train. Choose one by --function\n", wrong
         wrong = run(etude, "convert", net, "--function", "train", "--to", str(model), status=1)
         assert "but a model of ONNX changes no state" in wrong and "convert_command" not in wrong, wrong
-        wrong = run(etude, "convert", net, "--function", "predict", "--to", "net.pb", status=1)
-        assert wrong == "etude: 'net.pb' has the extension '.pb', but saved functions convert to .onnx only\n", wrong
 
         again = str(folder / "again")  # and back, with equal bits
         told = run(etude, "convert", str(model), "--to", again)
@@ -76,8 +74,6 @@ def main():
         assert read_npy(y) == known["scores"][1]
         told = run(etude, "convert", str(model), "--to", str(folder / "fixed"), "--size", "n=8", "--function", "classify")
         assert "function classify\n  (x: float32[8,4]) -> " in told, told
-        wrong = run(etude, "convert", str(model), "--to", again + ".st", status=1)
-        assert "has the extension '.st', but models of ONNX convert to folders only" in wrong, wrong
         wrong = run(etude, "convert", str(model), "--to", again, "--size", "n", status=1)
         assert wrong == "etude: --size is 'n', but a name and a size are needed, such as batch=8\n", wrong
 

@@ -25,12 +25,13 @@
 #include "tools/etude/node_times.h"
 #include "tools/etude/saved_command.h"
 #include "tools/etude/stored.h"
+#include "tools/etude/tensorboard_logs.h"
 
 namespace etude::tools {
 namespace {
 
 struct InspectOptions {
-  std::string path, function, html;
+  std::string path, function, html, tensorboard;
   NamedInputs inputs;
   bool training = false;
 };
@@ -183,7 +184,7 @@ void inspect(const InspectOptions& options) {
   Stored stored = read_stored(options.path);
   std::optional<TimedGraph> timed;
   if (!options.inputs.empty()) timed = time_graph_of(options, stored);
-  if (options.html.empty()) {
+  if (options.html.empty() && options.tensorboard.empty()) {
     if (timed) {
       print_times(*timed);
     } else {
@@ -191,13 +192,15 @@ void inspect(const InspectOptions& options) {
     }
     return;
   }
-  if (!options.function.empty()) {  // the page of one function
+  if (!options.function.empty()) {  // the page or the logs of one function
     const std::size_t at = chosen(stored, options.function);
     StoredFunction only = std::move(stored.functions[at]);
     stored.functions.clear();
     stored.functions.push_back(std::move(only));
     if (timed) timed->function = 0;
   }
+  if (!options.tensorboard.empty()) write_tensorboard(stored, options.tensorboard);
+  if (options.html.empty()) return;
   internal::AtomicFile out(options.html);
   out.write(inspect_html(stored, timed ? &*timed : nullptr));
   out.commit();
@@ -218,6 +221,8 @@ void add_inspect_command(CLI::App& app) {
   command->add_option("--html", options->html,
                       "writes a page: graphs with sizes, dtypes and lines of your source, and the "
                       "state by path. It needs no other file");
+  command->add_option("--tensorboard", options->tensorboard,
+                      "writes the graphs for TensorBoard: a folder of logs for each function");
   add_input_options(*command, options->inputs,
                     "also the time of each call: FILE.npy, or NAME=FILE.npy for each of several "
                     "inputs");
