@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -17,6 +18,7 @@
 #include "etude/files/atomic_file.h"
 #include "etude/graph/text/names.h"
 #include "etude/graph/text/print.h"
+#include "etude/nn/fit/event_file.h"
 #include "etude/ops.h"
 #include "etude/saved/saved.h"
 #include "tools/etude/graph_command.h"
@@ -25,7 +27,6 @@
 #include "tools/etude/node_times.h"
 #include "tools/etude/saved_command.h"
 #include "tools/etude/stored.h"
-#include "tools/etude/tensorboard_logs.h"
 
 namespace etude::tools {
 namespace {
@@ -177,6 +178,39 @@ void print(const InspectOptions& options, const Stored& stored) {
     case StoredKind::kTensors:
       if (!options.function.empty()) chosen(stored, options.function);
       print_state(stored);
+  }
+}
+
+nn::GraphNames names_of(const StoredGraph& graph) {
+  nn::GraphNames out{.outputs = graph.outputs};
+  for (const GraphInput& input : graph.inputs) {
+    const bool is_key = input.source == GraphInput::Source::kKey;
+    out.inputs.push_back(is_key ? "key" : input.path);
+    out.is_state.push_back(input.source == GraphInput::Source::kState);
+  }
+  return out;
+}
+
+// A folder of logs for each graph: "predict", "predict_2", ... Graphs for the sizes 1 and 0 are
+// left out.
+void write_tensorboard(const Stored& stored, const std::string& logs) {
+  ETUDE_REQUIRE(!stored.functions.empty(),
+                "'{}' is {}, which has no functions. TensorBoard shows the graphs of functions",
+                stored.path, words_of(stored.kind));
+  for (const StoredFunction& function : stored.functions) {
+    std::size_t number = 0;
+    for (const StoredGraph& graph : function.graphs) {
+      if (graph.is_special) continue;
+      ++number;
+      // A name in a file of graphs may have slashes.
+      const std::string name = std::filesystem::path(function.name).filename().string();
+      const std::string base = name.empty() || name == ".." || name == "." ? "graph" : name;
+      const std::string folder = number == 1 ? base : fmt::format("{}_{}", base, number);
+      nn::EventFile events((std::filesystem::path(logs) / folder).string(), CallSite{});
+      events.graph(*graph.graph, names_of(graph), CallSite{});
+      events.flush();
+      fmt::print("{}\n", events.path());
+    }
   }
 }
 
