@@ -4,6 +4,7 @@
 // of places for each job, 0 for all of them; ETUDE_TEST_JOBS a part of the names of the jobs.
 #include <algorithm>
 #include <cstdlib>
+#include <functional>
 #include <map>
 #include <new>
 #include <string>
@@ -147,14 +148,14 @@ TEST(FailedAllocation, OfLibpngIsNamed) {
   EXPECT_GE(of_libpng, 1);
 }
 
-// A thread makes its state in its first call, which may be a scope.
-TEST(FailedAllocation, OfTheFirstCallOfAThreadIsThrown) {
-  const auto fails_at = [](long n) {
+// A call that is the first of its thread, without memory at each allocation.
+void expect_thrown(const std::function<void()>& call) {
+  const auto fails_at = [&](long n) {
     bool has_failed = false;
     std::thread([&] {
       FailureScope scope(What::kAllocation, n);
       try {
-        static_cast<void>(init_scope([] { return ones({2}) + 1.0F; }));
+        call();
       } catch (const std::bad_alloc&) {
         has_failed = true;
       } catch (const Error& error) {
@@ -169,6 +170,15 @@ TEST(FailedAllocation, OfTheFirstCallOfAThreadIsThrown) {
   long n = 1;
   while (fails_at(n)) ASSERT_LT(++n, 1000);
   EXPECT_GT(n, 1);
+}
+
+// A thread makes its state in its first call, which may be a scope.
+TEST(FailedAllocation, OfTheFirstCallOfAThreadIsThrown) {
+  expect_thrown([] { static_cast<void>(init_scope([] { return ones({2}) + 1.0F; })); });
+  expect_thrown([] { const PhaseScope scope(Phase::kTraining); });
+  expect_thrown([] { const SeedScope scope(1); });
+  expect_thrown([] { const DeviceScope scope("cpu:0"); });
+  expect_thrown([] { const LazyScope scope; });
 }
 
 TEST(AllocationFailures, AnErrorAndTheStateAsBefore) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Thread-local state on which calls depend besides their operands: phase, random generator, default
-// dtype, promotion, devices. Scopes change the state and restore it, also on an exception. Layers,
-// random functions and operand checks read it; op rules and kernels do not.
+// dtype, promotion, devices. Scopes change the state and restore it, also on an exception; the
+// first scope of a thread may throw std::bad_alloc. Layers, random functions and operand checks read
+// the state; op rules and kernels do not.
 #pragma once
 
 #include <cstddef>
@@ -90,7 +91,7 @@ Tensor next_key_or_none();
 // threads: confined to its thread.
 class KeyScope {
  public:
-  explicit KeyScope(KeySource* source) noexcept : outer_(std::exchange(ambient().keys, source)) {}
+  explicit KeyScope(KeySource* source) : outer_(std::exchange(ambient().keys, source)) {}
   KeyScope(const KeyScope&) = delete;
   KeyScope& operator=(const KeyScope&) = delete;
   ~KeyScope() { ambient().keys = outer_; }
@@ -107,8 +108,7 @@ class KeyScope {
 // threads: confined to the thread that made it.
 class PhaseScope {
  public:
-  explicit PhaseScope(Phase phase) noexcept
-      : saved_(ambient().phase), was_set_(ambient().is_phase_set) {
+  explicit PhaseScope(Phase phase) : saved_(ambient().phase), was_set_(ambient().is_phase_set) {
     ambient().phase = phase;
     ambient().is_phase_set = true;
   }
@@ -129,9 +129,8 @@ class PhaseScope {
 // threads: confined to the thread that made it.
 class SeedScope {
  public:
-  explicit SeedScope(uint64_t seed) noexcept : SeedScope(Generator(seed)) {}
-  explicit SeedScope(const Generator& generator) noexcept
-      : saved_(ambient().generator), keys_(nullptr) {
+  explicit SeedScope(uint64_t seed) : SeedScope(Generator(seed)) {}
+  explicit SeedScope(const Generator& generator) : saved_(ambient().generator), keys_(nullptr) {
     ambient().generator = generator;
   }
   SeedScope(const SeedScope&) = delete;
@@ -161,7 +160,7 @@ class KeyRecord final : public KeySource {
 // threads: confined to its thread.
 class KeyReplay final : public KeySource {
  public:
-  explicit KeyReplay(const std::vector<Tensor>& keys) noexcept : keys_(keys) {}
+  explicit KeyReplay(const std::vector<Tensor>& keys) : keys_(keys) {}
   // throws: kFailedPrecondition if no key is left.
   Tensor next_key() override;
 
