@@ -78,7 +78,7 @@ class JsonWriter {
   }
   template <class Items>
   void list(const Items& items) {
-    list(items, [this](const auto& item) { value(item); });
+    list(items, [this](const auto& item) { this->value(item); });
   }
   // A list of two values: `first` writes one, `second` the other.
   template <class F, class G>
