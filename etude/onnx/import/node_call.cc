@@ -30,8 +30,7 @@ std::string nearest_listed(std::string_view name, const std::vector<std::string_
   if (names.empty()) return "none";
   std::vector<std::string_view> cut;  // names of a file may have megabytes
   for (const std::string_view each : names) cut.push_back(each.substr(0, 100));
-  return fmt::format(
-      "{}", fmt::join(etude::internal::nearest_names(name.substr(0, 100), cut, false), ", "));
+  return fmt::format("{}", fmt::join(etude::internal::nearest_names(name, cut, false), ", "));
 }
 
 int64_t NodeCall::opset() const { return importer_.opset(); }
