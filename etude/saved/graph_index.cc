@@ -46,12 +46,10 @@ class ArgumentsHash {
   uint64_t sum_ = 0;
 };
 
-const GraphIndex::Numbers kNone;
-
-const GraphIndex::Numbers& found_in(const std::unordered_map<uint64_t, GraphIndex::Numbers>& table,
-                                    uint64_t hash) {
+std::span<const uint32_t> found_in(
+    const std::unordered_map<uint64_t, GraphIndex::Numbers>& table, uint64_t hash) {
   const auto found = table.find(hash);
-  return found == table.end() ? kNone : found->second;
+  return found == table.end() ? std::span<const uint32_t>() : found->second;
 }
 
 }  // namespace
@@ -92,11 +90,11 @@ void GraphIndex::add(const LoadedGraph& graph, uint32_t number) {
   }
 }
 
-const GraphIndex::Numbers& GraphIndex::of_tensors(std::span<const Tensor* const> arguments,
-                                                  bool is_symbolic) const {
+std::span<const uint32_t> GraphIndex::of_tensors(std::span<const Tensor* const> arguments,
+                                                 bool is_symbolic) const {
   uint64_t types = start(ambient().phase, is_symbolic);
   for (const Tensor* x : arguments) {
-    if (!x->has_value()) return kNone;
+    if (!x->has_value()) return {};
     types = mix(types, hash_of(type_at_home(*x), is_symbolic));
   }
   return found_in(plain_, types);
@@ -119,11 +117,16 @@ GraphIndex::Numbers GraphIndex::of_leaves(const std::vector<CallLeaf>& leaves, H
     }
     return out.of(ambient().phase);
   };
-  if (hosts == HostValues::kOfGraph) return found_in(by_names_, hash_with({}));
   Numbers out;
-  for (const std::vector<std::string>& paths : host_paths_) {
-    const Numbers& more = found_in(by_call_, hash_with(paths));
+  const auto add_all = [&](std::span<const uint32_t> more) {
     out.insert(out.end(), more.begin(), more.end());
+  };
+  if (hosts == HostValues::kOfGraph) {
+    add_all(found_in(by_names_, hash_with({})));
+    return out;
+  }
+  for (const std::vector<std::string>& paths : host_paths_) {
+    add_all(found_in(by_call_, hash_with(paths)));
   }
   // Hashes of several sets may be equal: the number of a graph may come twice.
   std::ranges::sort(out);

@@ -29,7 +29,8 @@ class GraphIndex {
   explicit GraphIndex(const std::deque<LoadedGraph>& graphs);
 
   // Plain graphs (LoadedGraph::is_plain) for these tensors.
-  const Numbers& of_tensors(std::span<const Tensor* const> arguments, bool is_symbolic) const;
+  std::span<const uint32_t> of_tensors(std::span<const Tensor* const> arguments,
+                                       bool is_symbolic) const;
   // Graphs for these leaves. A number may be a host value of the graph, or become a tensor.
   Numbers of_leaves(const std::vector<CallLeaf>& leaves, HostValues hosts, bool is_symbolic) const;
   // Whether a graph for exact types is not plain.
