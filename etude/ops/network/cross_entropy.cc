@@ -69,7 +69,7 @@ Tensor targets(const Tensor& logits, const Tensor& labels, const Tensor& weights
   return q;
 }
 
-Tensor as_column(const Tensor& x) { return reshaped(x, {x.shape()[0], 1}); }
+Tensor column_of(const Tensor& x) { return reshaped(x, {x.shape()[0], 1}); }
 
 Values rows_vjp(const VjpCall& call) {
   Values out(call.in.size());
@@ -84,7 +84,7 @@ Values rows_vjp(const VjpCall& call) {
   const bool to_labels = call.wants(1) && is_floating(labels.dtype());
   const bool to_weights = call.wants(2) && weights.has_value();
   if (!to_labels && !to_weights) return out;
-  const Tensor cost = -nn::log_softmax(logits) * as_column(call.ct());
+  const Tensor cost = -nn::log_softmax(logits) * column_of(call.ct());
   if (to_labels) {
     const Tensor scaled = cost * (1 - call.attrs.real("label_smoothing"));
     out[1] = weights.has_value() ? scaled * weights : scaled;
@@ -104,7 +104,7 @@ Values grad_vjp(const VjpCall& call) {
   const Tensor q = targets(logits, labels, weights, call.attrs);
   const Tensor total = sum(q, {.axis = 1, .keepdims = true});
   const Tensor y = nn::softmax(logits);
-  const Tensor ct = as_column(call.in[3]);
+  const Tensor ct = column_of(call.in[3]);
   const Tensor along = sum(call.ct() * y, {.axis = 1, .keepdims = true});
   if (call.wants(0)) out[0] = ct * total * (y * (call.ct() - along));
   const Tensor by_q = ct * (along - call.ct());  // cotangent of q
