@@ -63,6 +63,9 @@ class HttpServer::Impl {
     listen(options);
     service.metrics().read_gauge("etude_serve_http_connections", "Open connections of HTTP.",
                                  [shared = shared_] { return shared->open.load(); });
+    service.metrics().read_gauge(
+        "etude_serve_http_body_bytes", "Bytes of the bodies of requests and answers.",
+        [shared = shared_] { return shared->options.memory_bytes - shared->memory.left(); });
     accept();
     threads_.emplace("HTTP", std::max(options.threads, 1), [this] { run(); });
   }

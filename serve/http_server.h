@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // HTTP/1.1 for a Service, with TLS if wished. A connection costs a socket and a small buffer, no
-// thread; each phase of a request has a deadline; the bodies of all requests have one budget.
+// thread; each phase of a request has a deadline; the bodies of requests and answers have one
+// budget.
 #pragma once
 
 #include <chrono>
@@ -25,7 +26,7 @@ struct HttpOptions {
   int threads = 2;
   int64_t connections = 16384;
   std::size_t body_bytes = std::size_t{256} << 20;
-  int64_t memory_bytes = int64_t{1} << 30;  // of all bodies that are being read or answered
+  int64_t memory_bytes = int64_t{1} << 30;  // of the bodies of requests and answers
   std::chrono::milliseconds read_timeout{30000};
   TlsFiles tls;
   // Gets a line for each answer; may be empty.

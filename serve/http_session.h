@@ -15,6 +15,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -26,13 +27,11 @@
 #include <fmt/format.h>
 #include <sys/socket.h>
 
+#include "serve/http_body.h"
 #include "serve/http_server.h"
 
 namespace etude::serve {
 
-namespace beast = boost::beast;
-namespace http = boost::beast::http;
-namespace net = boost::asio;
 using tcp = boost::asio::ip::tcp;
 
 class SessionBase {
@@ -48,14 +47,8 @@ struct HttpShared {
         options(std::move(options_of)),
         responses(service.metrics(), "etude_serve_http_responses_total",
                   "Answers by their status."),
-        memory_left(options.memory_bytes) {}
+        memory(options.memory_bytes) {}
 
-  // Whether n bytes of the budget are left; then they are taken.
-  bool take(int64_t n) {
-    if (memory_left.fetch_sub(n) >= n) return true;
-    memory_left.fetch_add(n);
-    return false;
-  }
   void add(const std::shared_ptr<SessionBase>& session) {
     const std::lock_guard lock(mutex);
     sessions.insert(session);
@@ -68,31 +61,10 @@ struct HttpShared {
   Service& service;
   HttpOptions options;
   CodeCounters responses;
-  std::atomic<int64_t> memory_left;
+  MemoryBudget memory;
   std::atomic<int64_t> open{0};
   std::mutex mutex;
   std::set<std::weak_ptr<SessionBase>, std::owner_less<>> sessions;
-};
-
-// Bytes of the budget, which come back with the object.
-class Charge {
- public:
-  Charge() = default;
-  Charge(HttpShared& shared, int64_t bytes) : shared_(&shared), bytes_(bytes) {}
-  Charge(Charge&& other) noexcept
-      : shared_(std::exchange(other.shared_, nullptr)), bytes_(other.bytes_) {}
-  Charge& operator=(Charge&& other) noexcept {
-    std::swap(shared_, other.shared_);
-    std::swap(bytes_, other.bytes_);
-    return *this;
-  }
-  ~Charge() {
-    if (shared_ != nullptr) shared_->memory_left.fetch_add(bytes_);
-  }
-
- private:
-  HttpShared* shared_ = nullptr;
-  int64_t bytes_ = 0;
 };
 
 inline std::string text(beast::string_view view) { return {view.data(), view.size()}; }
@@ -141,7 +113,8 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
   }
 
  private:
-  using Parser = http::request_parser<http::string_body>;
+  using Parser = http::request_parser<ChargedBody>;
+  static constexpr uint32_t kHeaderBytes = 16 << 10;
 
   beast::tcp_stream& lowest() { return beast::get_lowest_layer(stream_); }
 
@@ -160,10 +133,10 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
 
   void read_header() {
     if (last_) return close();
-    parser_.emplace();
-    parser_->header_limit(16 << 10);
+    charge_.reset();
+    parser_.emplace(std::piecewise_construct, std::forward_as_tuple(shared_->memory));
+    parser_->header_limit(kHeaderBytes);
     parser_->body_limit(shared_->options.body_bytes);
-    charge_ = Charge();
     lowest().expires_after(shared_->options.read_timeout);
     http::async_read_header(stream_, buffer_, *parser_,
                             [self = this->shared_from_this()](
@@ -174,7 +147,10 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
   void refuse_message(beast::error_code error) {
     begun_ = Clock::now();
     last_ = true;
-    if (error == http::error::body_limit) {
+    parser_.reset();  // others may use its memory
+    if (error == boost::system::errc::no_buffer_space) {
+      refuse_body();
+    } else if (error == http::error::body_limit) {
       write(error_response(413, fmt::format("the body is larger than {} bytes, the limit of this "
                                             "server (--body-limit)",
                                             shared_->options.body_bytes)));
@@ -186,22 +162,24 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
     }
   }
 
+  HttpResponse no_memory() const {
+    return error_response(503, fmt::format("the bodies of requests and answers have reached the "
+                                           "limit of {} bytes (--memory). Ask again later",
+                                           shared_->options.memory_bytes));
+  }
+
+  void refuse_body() {
+    last_ = true;
+    write(no_memory());
+  }
+
   void on_header(beast::error_code error) {
     if (error) return refuse_message(error);
     is_busy_ = true;
     begun_ = Clock::now();
+    // A body that cannot fit now is refused before it is sent.
     const auto length = parser_->content_length();
-    const auto bytes =
-        static_cast<int64_t>(parser_->chunked() ? shared_->options.body_bytes
-                                                : static_cast<std::size_t>(length ? *length : 0));
-    if (!shared_->take(bytes)) {
-      last_ = true;
-      return write(error_response(
-          503, fmt::format("the bodies of all requests have reached the limit of {} bytes "
-                           "(--memory). Ask again later",
-                           shared_->options.memory_bytes)));
-    }
-    charge_ = Charge(*shared_, bytes);
+    if (length && shared_->memory.left() < static_cast<int64_t>(*length)) return refuse_body();
     if (beast::iequals(parser_->get()[http::field::expect], "100-continue"))
       return write_continue();
     read_body();
@@ -219,6 +197,8 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
   }
 
   void read_body() {
+    // Else each read would take the 512 bytes with which the buffer begins.
+    if (!parser_->is_done()) buffer_.reserve(kHeaderBytes);
     lowest().expires_after(shared_->options.read_timeout);
     http::async_read(stream_, buffer_, *parser_,
                      [self = this->shared_from_this()](beast::error_code error, std::size_t) {
@@ -239,7 +219,8 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
     if (const auto at = message.find("Inference-Header-Content-Length"); at != message.end()) {
       request.header_length = text(at->value());
     }
-    request.body = std::move(message.body());
+    charge_.emplace(std::move(message.body().charge));
+    request.body = std::move(message.body().text);
     if (shared_->options.access_log) {
       line_ = request.method.substr(0, 16) + " " + request.target.substr(0, 256);
     }
@@ -290,6 +271,9 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
       ticket_.reset();
       boost::system::error_code ignored;
       lowest().socket().cancel(ignored);
+      // A small request may have a large answer, and a client that does not read it.
+      const auto bytes = static_cast<int64_t>(response.body.size());
+      if (response.status == 200 && !charge_->add(bytes)) response = no_memory();
     }
     last_ = last_ || shared_->service.is_draining();
     const auto message = std::make_shared<http::response<http::string_body>>(
@@ -326,6 +310,8 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
   }
 
   void close() {
+    parser_.reset();  // others may use the memory of this request
+    charge_.reset();
     shared_->remove(this->weak_from_this());
     boost::system::error_code ignored;
     // The peer may still be sending a body that was refused: it shall see the answer, no reset.
@@ -357,7 +343,7 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
   beast::flat_buffer buffer_{64 << 10};
   std::optional<Parser> parser_;
   std::shared_ptr<Ticket> ticket_;
-  Charge charge_;
+  std::optional<Charge> charge_;  // of the request that is answered, and of its answer
   std::string peer_, line_;
   Clock::time_point begun_ = Clock::now();
   bool last_ = false;  // close after this answer

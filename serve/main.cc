@@ -97,7 +97,8 @@ void add_server_options(CLI::App& app, Options& options) {
   app.add_option("--json-limit", options.json_mb, "MiB of the JSON of one request")
       ->check(CLI::Range(1, 2047))
       ->capture_default_str();
-  app.add_option("--memory", options.memory_mb, "MiB of the bodies of all requests together")
+  app.add_option("--memory", options.memory_mb,
+                 "MiB of the bodies of requests and answers together")
       ->check(CLI::Range(1, 1 << 24))
       ->capture_default_str();
   app.add_option("--access-log", options.access_log, "a file; -: standard error; off: none")

@@ -291,6 +291,14 @@ HttpResponse Service::answer_at_once(const HttpRequest& request) {
   return unknown_path(request);
 }
 
+HttpResponse Service::answer_or_error(const HttpRequest& request) noexcept {
+  try {
+    return answer_at_once(request);
+  } catch (const std::exception& error) {
+    return error_response(error_of(error));
+  }
+}
+
 std::shared_ptr<Ticket> Service::answer(HttpRequest request,
                                         std::function<void(HttpResponse)> done) {
   HttpResponse response;
@@ -323,7 +331,11 @@ std::shared_ptr<Ticket> Service::answer(HttpRequest request,
         return answer_infer(std::move(request), parts.model, parts.version, done);
       }
     }
-    response = answer_at_once(request);
+    if (path.starts_with("/v2/repository/models/") && request.method == "POST") {
+      loads_.add([this, request = std::move(request), done] { done(answer_or_error(request)); });
+      return nullptr;
+    }
+    response = answer_or_error(request);
   } catch (const std::exception& error) {
     response = error_response(error_of(error));
   }

@@ -15,6 +15,7 @@
 #include <variant>
 
 #include "etude/base/error.h"
+#include "serve/load_queue.h"
 #include "serve/metrics.h"
 #include "serve/repository.h"
 #include "serve/request.h"
@@ -69,10 +70,13 @@ class Service {
   void drain() { draining_ = true; }
   bool is_draining() const { return draining_.load(); }
   Repository& repository() { return repository_; }
+  // The thread that changes the repository for requests.
+  LoadQueue& loads() { return loads_; }
   Metrics& metrics() { return metrics_; }
 
  private:
   HttpResponse answer_at_once(const HttpRequest& request);
+  HttpResponse answer_or_error(const HttpRequest& request) noexcept;
   HttpResponse model_answer(const HttpRequest& request, std::string_view rest);
   HttpResponse repository_answer(const HttpRequest& request, std::string_view rest);
   std::shared_ptr<Ticket> answer_infer(HttpRequest request, const std::string& model,
@@ -84,6 +88,7 @@ class Service {
   ServiceOptions options_;
   std::atomic<bool> draining_{false};
   Deadlines deadlines_;
+  LoadQueue loads_;
 };
 
 }  // namespace etude::serve

@@ -2,28 +2,38 @@
 # SPDX-License-Identifier: Apache-2.0
 """Load on etude-serve and on FastAPI with onnxruntime: LeNet, one image a request, 64 clients.
 
-  python3 benchmarks/serve/load.py BIN PYTHON [--clients 64] [--seconds 5] [--rounds 3]
+  python3 benchmarks/serve/load.py BIN PYTHON [--clients 64] [--seconds 5] [--rounds 5]
 
 BIN: the folder of etude-serve, etude, serve_models and serve-load; PYTHON: with the packages of requirements.txt. Answers are
-compared first. Then the servers take turns, with the clients of load.cc. Servers and clients share the processors, so the ratio is
-lower than it is with clients on another machine; the first line shows what the clients and HTTP alone reach.
+compared first. Then the servers take turns, with the clients of load.cc. The peer has a process for each processor, which is its
+fastest way. Servers and clients share the processors, so the ratio is lower than it is with clients on another machine; the first
+line shows what the clients and HTTP alone reach.
 """
 import argparse
+import concurrent.futures
+import contextlib
 import json
 import os
 import socket
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 import urllib.request
 
 PATH = "/v2/models/lenet/infer"
-ALONE, JOINED, PEER = "etude serve", "etude serve --batch 64", "FastAPI, onnxruntime"
+PROCESSES = len(os.sched_getaffinity(0))
+ALONE, JOINED, PEER = "etude serve", "etude serve --batch 64", f"FastAPI, onnxruntime, {PROCESSES} processes"
 # Name, what is compared with what, the figure of each (0: requests a second, 2: p99), and the aim.
 AIMS = (("requests/s, single, beside the peer", ALONE, PEER, 0, 3.0), ("requests/s, joined, beside the peer", JOINED, PEER, 0, 3.0),
         ("p99, single, beside the peer", ALONE, PEER, 2, 0.5), ("p99, joined, beside the peer", JOINED, PEER, 2, 0.5),
         ("requests/s, joined, beside single", JOINED, ALONE, 0, 1.5))
+OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
 
 
 def body():
@@ -32,8 +42,19 @@ def body():
 
 
 def answer_of(port):
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}{PATH}", body(), timeout=30) as answer:
+    with OPENER.open(f"http://127.0.0.1:{port}{PATH}", body(), timeout=30) as answer:
         return json.load(answer)["outputs"][0]["data"]
+
+
+def check_answers(ports, clients):
+    """Every server gives the peer's scores, also to many clients at once, whose requests it may join."""
+    wanted = answer_of(ports[PEER])
+    with concurrent.futures.ThreadPoolExecutor(clients) as pool:
+        for name, port in ports.items():
+            for got in pool.map(answer_of, [port] * 4 * clients):
+                for a, b in zip(got, wanted, strict=True):
+                    if abs(a - b) > 1e-3 * abs(b) + 1e-5:
+                        raise RuntimeError(f"{name} answers {got}, but {PEER} {wanted}")
 
 
 def load(program, port, options, method, path, *more):
@@ -45,22 +66,42 @@ def load(program, port, options, method, path, *more):
     return tuple(json.loads(done.stdout).values())
 
 
-def start(command):
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    return process, int(process.stdout.readline().rsplit(":", 1)[1])
+@contextlib.contextmanager
+def running(command, log, **more):
+    """The process of a server, which ends with the block. An error of the block is told with what the server wrote."""
+    with open(log, "w+", encoding="utf-8") as errors, subprocess.Popen(command, stderr=errors, **more) as process:
+        try:
+            yield process
+        except Exception:
+            errors.seek(0)
+            say(f"{command[0]} wrote:\n{errors.read()[-2000:]}")
+            raise
+        finally:
+            process.terminate()
+            process.wait(30)
 
 
-def start_peer(python, model):
+def start(stack, command, log):
+    process = stack.enter_context(running(command, log, stdout=subprocess.PIPE, text=True))
+    line = process.stdout.readline()
+    if not line.startswith("HTTP on "):
+        raise RuntimeError(f"{command[0]} does not start")
+    return int(line.rsplit(":", 1)[1])
+
+
+def start_peer(stack, python, model, log):
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    process = subprocess.Popen([python, os.path.join(os.path.dirname(__file__), "peer.py"), model, str(port)])
+    process = stack.enter_context(running([python, os.path.join(os.path.dirname(__file__), "peer.py"), model, str(port), str(PROCESSES)], log))
     for _ in range(300):
         try:
             socket.create_connection(("127.0.0.1", port)).close()
-            return process, port
+            return port
         except OSError:
+            if process.poll() is not None:
+                break
             time.sleep(0.1)
-    raise RuntimeError("the peer does not start")
+    raise RuntimeError(f"the peer, {PEER}, does not start")
 
 
 def measure(options, folder):
@@ -71,22 +112,18 @@ def measure(options, folder):
     with open(folder + "/body.json", "wb") as file:
         file.write(body())
     serve = [program("etude-serve"), folder + "/lenet", "--http-port", "0", "--grpc-port", "off", "--access-log", "off"]
-    servers = {ALONE: start(serve), JOINED: start([*serve, "--batch", "64"]), PEER: start_peer(options.python, folder + "/lenet.onnx")}
-    try:
-        answers = {name: answer_of(port) for name, (_, port) in servers.items()}
-        for name, got in answers.items():
-            for a, b in zip(got, answers[PEER], strict=True):
-                assert abs(a - b) <= 1e-3 * abs(b) + 1e-5, (name, a, b)
-        alone = load(program("serve-load"), servers[ALONE][1], options, "GET", "/v2/health/live")
-        runs = {name: [] for name in servers}
-        for _ in range(options.rounds):
-            for name, (_, port) in servers.items():
+    with contextlib.ExitStack() as stack:
+        ports = {ALONE: start(stack, serve, folder + "/alone.log"), JOINED: start(stack, [*serve, "--batch", "64"], folder + "/joined.log"),
+                 PEER: start_peer(stack, options.python, folder + "/lenet.onnx", folder + "/peer.log")}
+        check_answers(ports, options.clients)
+        say("the answers of all servers agree")
+        alone = load(program("serve-load"), ports[ALONE], options, "GET", "/v2/health/live")
+        runs = {name: [] for name in ports}
+        for i in range(options.rounds):
+            say(f"round {i + 1} of {options.rounds}")
+            for name, port in ports.items():
                 runs[name].append(load(program("serve-load"), port, options, "POST", PATH, folder + "/body.json"))
         return runs, alone
-    finally:
-        for process, _ in servers.values():
-            process.terminate()
-            process.wait(30)
 
 
 def main():
@@ -97,10 +134,13 @@ def main():
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        runs, alone = measure(options, folder)
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            runs, alone = measure(options, folder)
+    except (RuntimeError, OSError, subprocess.SubprocessError) as error:
+        sys.exit(f"load.py: {error}")
     medians = {name: tuple(statistics.median(column) for column in zip(*each)) for name, each in runs.items()}
-    print(f"LeNet, one image a request, {options.clients} clients; medians of {options.rounds} rounds of {options.seconds} s\n")
+    print(f"LeNet, one image a request, {options.clients} clients; medians of rounds of {options.seconds:g} s: {options.rounds}\n")
     print("| server | requests/s | p50 | p99 |\n| --- | --- | --- | --- |")
     print(f"| the clients alone: GET /v2/health/live | {alone[0]:.0f} | {alone[1]:.2f} ms | {alone[2]:.2f} ms |")
     for name, (rate, middle, last) in medians.items():

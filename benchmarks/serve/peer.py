@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The peer: FastAPI and onnxruntime behind the same path and the same JSON. peer.py MODEL PORT."""
+"""The peer: FastAPI and onnxruntime behind the same path and the same JSON. peer.py MODEL PORT PROCESSES."""
+import os
 import sys
 
 import fastapi
@@ -21,4 +22,6 @@ async def infer(request: fastapi.Request):
     return {"model_name": "lenet", "outputs": [{"name": "output", "datatype": "FP32", "shape": list(y.shape), "data": y.ravel().tolist()}]}
 
 
-uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[2]), log_level="warning", access_log=False)
+if __name__ == "__main__":  # the processes import this file
+    uvicorn.run("peer:app", app_dir=os.path.dirname(os.path.abspath(__file__)), host="127.0.0.1", port=int(sys.argv[2]),
+                workers=int(sys.argv[3]), log_level="warning", access_log=False)

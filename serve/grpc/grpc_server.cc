@@ -157,11 +157,13 @@ class Calls final : public rpc::GRPCInferenceService::CallbackService {
   }
   Reactor* RepositoryModelLoad(Context* context, const rpc::RepositoryModelLoadRequest* request,
                                rpc::RepositoryModelLoadResponse*) override {
-    return answer(context, [&] { service_.repository().load(request->model_name()); });
+    return answer_later(context,
+                        [this, request] { service_.repository().load(request->model_name()); });
   }
   Reactor* RepositoryModelUnload(Context* context, const rpc::RepositoryModelUnloadRequest* request,
                                  rpc::RepositoryModelUnloadResponse*) override {
-    return answer(context, [&] { service_.repository().unload(request->model_name()); });
+    return answer_later(context,
+                        [this, request] { service_.repository().unload(request->model_name()); });
   }
 
   Reactor* ModelInfer(Context* context, const rpc::ModelInferRequest* request,
@@ -217,20 +219,45 @@ class Calls final : public rpc::GRPCInferenceService::CallbackService {
             "server"};
   }
 
+  // Returns the status of f(), or of the error that it throws.
   template <class F>
-  Reactor* answer(Context* context, F&& f) {
+  grpc::Status counted(const F& f) noexcept {
     grpc::Status status = grpc::Status::OK;
     try {
-      if (has_token(context)) {
-        f();
-      } else {
-        status = no_token();
-      }
+      status = f();
     } catch (const std::exception& error) {
       status = status_of(error_of(error));
     }
     count(status);
-    return finish(context, status);
+    return status;
+  }
+
+  template <class F>
+  Reactor* answer(Context* context, const F& f) {
+    return finish(context, counted([&] {
+                    if (!has_token(context)) return no_token();
+                    f();
+                    return grpc::Status::OK;
+                  }));
+  }
+
+  // On the thread for loads.
+  template <class F>
+  Reactor* answer_later(Context* context, const F& f) {
+    if (!has_token(context)) return answer(context, f);
+    Reactor* reactor = context->DefaultReactor();
+    const auto run = [this, reactor, f] {
+      reactor->Finish(counted([&] {
+        f();
+        return grpc::Status::OK;
+      }));
+    };
+    try {
+      service_.loads().add(run);
+    } catch (const std::exception& error) {
+      reactor->Finish(counted([&] { return status_of(error_of(error)); }));
+    }
+    return reactor;
   }
 
   void count(const grpc::Status& status) noexcept { responses_.add(status.error_code()); }

@@ -13,6 +13,7 @@ import unittest
 from server import ServerTest
 
 INFER = "POST /v2/models/{}/infer HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n"
+CHUNKED = b"POST /v2/models/net/infer HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
 SLOW = json.dumps({"inputs": [{"name": "n", "datatype": "INT64", "shape": [], "data": [10 ** 15]}]})
 
 
@@ -105,20 +106,43 @@ class FaultsTest(ServerTest):
         server = self.start(self.models, "--body-limit", "1", "--memory", "2")
         self.assertIn("the body is larger than 1048576 bytes, the limit of this server (--body-limit)",
                       self.answer_to(server, INFER.format("net", 2 << 20).encode()))
+        text = "the bodies of requests and answers have reached the limit of 2097152 bytes (--memory)"
+        # One is short of a byte, one of the end of its chunks.
         holders = [self.connect(server) for _ in range(2)]
-        for holder in holders:
-            holder.sendall(INFER.format("net", 1 << 20).encode() + b"x")
-        time.sleep(0.3)
+        holders[0].sendall(INFER.format("net", 1 << 20).encode() + b" " * ((1 << 20) - 1))
+        holders[1].sendall(CHUNKED + b"100000\r\n" + b" " * (1 << 20))
+        server.wait_for_metric("etude_serve_http_body_bytes", (2 << 20) - 1)
         status, answer = server.infer("net", [[1, 2, 3, 4]])
         self.assertEqual(status, 503)
-        self.assertIn("the bodies of all requests have reached the limit of 2097152 bytes (--memory)", answer["error"])
+        self.assertIn(text, answer["error"])
+        # A body whose length is not known is refused when its bytes come.
+        self.assertIn(text, self.answer_to(server, CHUNKED + b"ffff\r\n" + b" " * 0xffff))
         for holder in holders:
             holder.close()
-        for _ in range(100):
-            if server.infer("net", [[1, 2, 3, 4]])[0] == 200:
-                return
-            time.sleep(0.05)
-        self.fail("the memory of clients that left does not come back")
+        server.wait_for_metric("etude_serve_http_body_bytes", 0)
+        self.check_alive(server)
+
+    def test_half_sent_bodies_count_as_what_was_sent(self):
+        # The budget is that of two whole bodies.
+        server = self.start(self.models, "--body-limit", "1", "--memory", "2", "--access-log", "off")
+        wanted = server.infer("net", [[1, 2, 3, 4]])[1]["outputs"][0]["data"]
+        before = server.memory()
+        holders = []
+        for i in range(400):
+            client = self.connect(server)
+            client.sendall((CHUNKED + b"fffff\r\n", INFER.format("net", 1 << 20).encode())[i % 2] + b" " * 1000)
+            holders.append(client)
+        server.wait_for_metric("etude_serve_http_body_bytes", 400 * 1000)
+        for _ in range(20):
+            status, answer = server.infer("net", [[1, 2, 3, 4]])
+            self.assertEqual(status, 200, answer)
+            self.assertEqual(answer["outputs"][0]["data"], wanted)
+        self.assertLess(server.memory() - before, 40)
+        # One of the holders sends the rest, and has its answer.
+        body = json.dumps({"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}]}).encode()
+        rest = body + b" " * (0xfffff - 1000 - len(body))
+        holders[0].sendall(rest + b"\r\n0\r\n\r\n")
+        self.assertIn(b"200 OK", holders[0].recv(65536))
 
     def test_slow_bytes_are_cut(self):
         server = self.start(self.models, "--read-timeout", "0.5")
@@ -210,6 +234,26 @@ class FaultsTest(ServerTest):
         server.wait_for_metric("etude_serve_http_connections", 1)  # all but the client that asks
         self.check_alive(server)
 
+    def test_answers_that_nobody_reads_count(self):
+        server = self.start(self.models, "--memory", "32", "--access-log", "off")
+        # Its result has 16 MB.
+        head = json.dumps({"inputs": [{"name": "x", "datatype": "FP32", "shape": [2000, 4], "parameters": {"binary_data_size": 32000}}],
+                           "parameters": {"binary_data_output": True}})
+        body = head.encode() + bytes(32000)
+        holders = [self.connect(server) for _ in range(2)]
+        for holder in holders:
+            holder.sendall(INFER.format("pairs", len(body)).replace("Host: a", f"Inference-Header-Content-Length: {len(head)}").encode() + body)
+        server.wait_for_metric('etude_serve_requests_total{model="pairs",version="1"}', 2)
+        ask = lambda: server.ask("POST", "/v2/models/pairs/infer", body, {"Inference-Header-Content-Length": str(len(head))})  # noqa: E731
+        status, _, answer = ask()
+        self.assertEqual(status, 503)
+        self.assertIn("the bodies of requests and answers have reached the limit of 33554432 bytes (--memory)", json.loads(answer)["error"])
+        self.check_alive(server)  # a small answer
+        for holder in holders:
+            holder.close()
+        server.wait_for_metric("etude_serve_http_connections", 1)
+        self.assertEqual(ask()[0], 200)
+
     def test_right_answers_among_faulty_clients(self):
         server = self.start(self.models, "--access-log", "off", "--read-timeout", "1", "--batch", "8", "--queue", "16")
         wanted = server.infer("net", [[1, 2, 3, 4]])[1]["outputs"][0]["data"]
@@ -222,8 +266,8 @@ class FaultsTest(ServerTest):
             while time.monotonic() < end:
                 client = socket.create_connection(("127.0.0.1", server.port), timeout=30)
                 data = (INFER.format("slow", len(SLOW)).encode() + SLOW.encode(), INFER.format("net", 500).encode() + b'{"inputs":[',
-                        generator.randbytes(500), b"POST /v2/models/net/infer HTTP/1.1\r\nTransfer-Encoding: gzip\r\n\r\nfffffff\r\n",
-                        b"GET /v2/models/none HTTP/1.1\r\n\r\n" * 20)[generator.randrange(5)]
+                        generator.randbytes(500), CHUNKED.replace(b"chunked", b"gzip") + b"fffffff\r\n", CHUNKED + b"fffffff\r\n{",
+                        b"GET /v2/models/none HTTP/1.1\r\n\r\n" * 20)[generator.randrange(6)]
                 try:
                     for i in range(0, len(data), 100):
                         client.sendall(data[i:i + 100])

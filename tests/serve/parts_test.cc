@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The parts of the server without sockets: metrics, joined requests, tickets and their deadlines.
+#include <algorithm>
 #include <chrono>
 #include <future>
 #include <string>
@@ -10,6 +11,7 @@
 
 #include "etude/ops.h"
 #include "serve/joining.h"
+#include "serve/load_queue.h"
 #include "serve/metrics.h"
 #include "serve/probe.h"
 #include "serve/ticket.h"
@@ -74,6 +76,31 @@ TEST(Metrics, GaugesOfTheProcess) {
   EXPECT_EQ(text.find("process_resident_memory_bytes 0\n"), std::string::npos) << text;
   EXPECT_EQ(text.find("process_open_fds 0\n"), std::string::npos) << text;
   EXPECT_NE(text.find("\nprocess_open_fds "), std::string::npos) << text;
+}
+
+TEST(LoadQueue, RunsJobsInOrderAndRefusesTooMany) {
+  std::promise<void> begun, end;
+  const std::shared_future<void> ended = end.get_future().share();
+  std::vector<int> ran;
+  {
+    LoadQueue queue;
+    queue.add([&begun, ended] {
+      begun.set_value();
+      ended.wait();
+    });
+    begun.get_future().wait();
+    for (int i = 0; i < 64; ++i) queue.add([&ran, i] { ran.push_back(i); });
+    try {
+      queue.add([] {});
+      ADD_FAILURE() << "the queue takes a 65th job";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kUnavailable);
+      EXPECT_EQ(error.text(), "64 requests to load or unload models are waiting. Ask again later");
+    }
+    end.set_value();
+  }
+  ASSERT_EQ(ran.size(), 64U);
+  EXPECT_TRUE(std::ranges::is_sorted(ran));
 }
 
 ModelMetadata one_input() {

@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import threading
 import time
@@ -92,6 +93,24 @@ class ReloadTest(ServerTest):
         self.assertEqual(server.post("/v2/repository/models/net/load"), (200, None))
         self.wait_for_version(server, 1)
         self.assertEqual(server.post("/v2/repository/models/none/load")[0], 404)
+
+    def test_a_load_that_does_not_end_leaves_the_others(self):
+        self.write(1)
+        server = self.start(self.root, "--poll", "86400", "--access-log", "off")
+        write_model(os.path.join(self.root, "endless"), "endless", 1)
+        for _ in range(6):  # more than the threads of HTTP
+            client = socket.create_connection(("127.0.0.1", server.port), timeout=30)
+            self.addCleanup(client.close)
+            client.sendall(b"POST /v2/repository/models/endless/load HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n")
+
+        def names():
+            return [entry["name"] for entry in server.post("/v2/repository/index", timeout=10)[1]]
+
+        while "endless" not in names():  # the load has begun
+            time.sleep(0.01)
+        for _ in range(20):
+            self.assertEqual(server.ask("GET", "/v2/health/live", timeout=10)[0], 200)
+            self.assertEqual(server.infer("net", [[1, 2, 3, 4]], timeout=10)[0], 200)
 
     def test_requests_while_versions_change(self):
         self.write(1)

@@ -47,10 +47,10 @@ void save_model(const std::string& folder, const M& model, const Shape& one) {
 }
 
 template <class F>
-void save_function(const std::string& folder, const F& f) {
+void save_function(const std::string& folder, const F& f, float example = 1) {
   const auto g = function(f, {.arg_names = {"x"}});
-  g(ones({2, 4}));
-  g(ones({5, 4}));
+  g(full({2, 4}, example));
+  g(full({5, 4}, example));
   saved::save(folder, {{"f", g}});
 }
 
@@ -78,6 +78,12 @@ void save_dtypes(const std::string& folder) {
 Tensor count_to(const Tensor& n) {
   return while_loop([n](const Tensor& i) { return i < n; }, [](const Tensor& i) { return i + 1; },
                     zeros({}, {.dtype = kInt64}));
+}
+
+// Calls with ones never end. The server makes such a call when it loads the model.
+Tensor count_long(const Tensor& x) {
+  const Tensor steps = astype(sum(x), kInt64) * Tensor(int64_t{1'000'000'000'000'000});
+  return x + astype(count_to(steps), kFloat32);
 }
 
 using Writer = std::function<void(const std::string&)>;
@@ -125,7 +131,9 @@ void run(int argc, char** argv) {
   const std::filesystem::path folder = argv[1];
   if (argc == 4) {
     set_seed(static_cast<uint64_t>(std::atoi(argv[3])));
-    writers().at(argv[2])(folder.string());
+    const std::string name = argv[2];
+    if (name == "endless") return save_function(folder.string(), count_long, 0);
+    writers().at(name)(folder.string());
     return;
   }
   for (const auto& [name, write] : writers()) {

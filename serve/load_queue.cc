@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/load_queue.h"
+
+#include <cstddef>
+#include <utility>
+
+#include "serve/refuse.h"
+
+namespace etude::serve {
+
+LoadQueue::LoadQueue() : thread_("loads of models", 1, [this] { run(); }) {}
+
+LoadQueue::~LoadQueue() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_one();
+}
+
+void LoadQueue::add(std::function<void()> job) {
+  constexpr std::size_t kMost = 64;
+  {
+    const std::lock_guard lock(mutex_);
+    if (jobs_.size() >= kMost) {
+      refuse(ErrorCode::kUnavailable,
+             "{} requests to load or unload models are waiting. Ask again later", jobs_.size());
+    }
+    jobs_.push_back(std::move(job));
+  }
+  changed_.notify_one();
+}
+
+void LoadQueue::run() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [this] { return stop_ || !jobs_.empty(); });
+    if (jobs_.empty()) return;
+    std::function<void()> job = std::move(jobs_.front());
+    jobs_.pop_front();
+    lock.unlock();
+    job();
+    job = nullptr;  // it may own a connection
+    lock.lock();
+  }
+}
+
+}  // namespace etude::serve
