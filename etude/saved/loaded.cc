@@ -88,7 +88,12 @@ void Instances::add(std::vector<const Type*> inputs, TraceRef trace) {
 }
 
 const TraceRef& LazyTrace::get(const Loaded& program, const SavedGraph& saved) const {
-  std::call_once(once_, [&] { trace_ = make_trace(program, saved, saved.graph); });
+  if (is_made_.load(std::memory_order_acquire)) return trace_;
+  const std::lock_guard lock(mutex_);
+  if (!is_made_.load(std::memory_order_relaxed)) {
+    trace_ = make_trace(program, saved, saved.graph);
+    is_made_.store(true, std::memory_order_release);
+  }
   return trace_;
 }
 

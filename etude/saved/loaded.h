@@ -46,8 +46,11 @@ class LazyTrace {
   const TraceRef& get(const Loaded& program, const SavedGraph& saved) const;
 
  private:
-  mutable std::once_flag once_;
-  mutable TraceRef trace_;
+  // Not a std::once_flag: std::call_once uses thread-local variables of libstdc++, which may be too
+  // late to reach (tests/core/load_test.py).
+  mutable std::mutex mutex_;
+  mutable std::atomic<bool> is_made_ = false;
+  mutable TraceRef trace_;  // written with the mutex, before is_made_
 };
 
 struct LoadedGraph {
