@@ -18,6 +18,7 @@ sys.path = [path for path in sys.path if os.path.abspath(path) != HERE]  # its e
 
 import etude  # noqa: E402
 from etude import _core  # noqa: E402
+from etude._other_names import Elsewhere  # noqa: E402
 
 FOLDER = os.path.join(HERE, "etude")
 HEAD = '''# SPDX-License-Identifier: Apache-2.0
@@ -169,6 +170,8 @@ def class_text(made: type, name: str) -> str:
     for key, value in made.__dict__.items():
         if type(value).__name__ in ("nb_func", "nb_method"):
             lines.append(native_text(value, key, "    "))
+        elif isinstance(value, Elsewhere):
+            continue
         elif inspect.ismethoddescriptor(value) and not key.startswith("__"):
             lines.append(method_text(value, key))
         elif inspect.isfunction(value) and (not key.startswith("_") or key in ("__init__", "__call__", "__getitem__", "__len__")):
@@ -196,7 +199,8 @@ OPERATORS = ["__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__"
 
 def variable_operators() -> str:
     lines = [f"    def {name}(self, other: ArrayLike, /) -> Tensor: ..." for name in OPERATORS]
-    return "\n".join(lines + [f"    def {name}(self) -> Tensor: ..." for name in ("__neg__", "__pos__", "__abs__")])
+    return "\n".join(lines + [f"    def {name}(self) -> Tensor: ..." for name in ("__neg__", "__pos__", "__abs__")]
+                     + ["    def __round__(self, ndigits: int | None = None, /) -> Tensor: ..."])
 
 
 def tensor_text() -> str:
@@ -305,7 +309,7 @@ def stubs() -> dict[str, str]:
             elif space == "data":
                 text += "from etude import Loader as _Loader\n\n"
             elif space == "io":
-                text += "from etude import Optimizer\n\n"
+                text += "import os\n\nfrom etude import Loader, Optimizer\n\n"
             elif space == "onnx":
                 text += "import os\nfrom collections.abc import Mapping\n\nfrom etude.saved import Program\n\n"
             elif space == "saved":

@@ -48,17 +48,25 @@ def program(order: list[tuple[str, str]]) -> str:
     return "\n".join(lines)
 
 
-def failure(order: list[tuple[str, str]]) -> str | None:
-    """None, or how the process ended."""
-    environment = dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3", JAX_PLATFORMS="cpu", GRPC_VERBOSITY="NONE")
+def failure(order: list[tuple[str, str]], limit: float = 300) -> str | None:
+    """None, or how the process ended: a line, then all that it wrote to its standard error. A process that crashes, and
+    one that hangs for `limit` seconds, write the lines of Python at which its threads are."""
+    environment = dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3", JAX_PLATFORMS="cpu", GRPC_VERBOSITY="NONE", PYTHONFAULTHANDLER="1")
+    stacks = f"import faulthandler\nfaulthandler.dump_traceback_later({limit * 0.9})\n"
     try:
-        done = subprocess.run([sys.executable, "-c", program(order)], capture_output=True, text=True, timeout=300, env=environment)
-    except subprocess.TimeoutExpired:
-        return "hangs"
+        done = subprocess.run([sys.executable, "-c", stacks + program(order)], capture_output=True, timeout=limit, env=environment)
+    except subprocess.TimeoutExpired as late:
+        return f"hangs for {limit} s\n{text_of(late.stderr)}".rstrip()
     if done.returncode == 0:
         return None
-    last = done.stderr.strip().splitlines()[-1:] or ["no message"]
-    return f"status {done.returncode}: {last[0]}"
+    errors = text_of(done.stderr).strip()
+    lines = errors.splitlines() or ["no message"]
+    shown = next((line for line in lines if line.startswith("Fatal Python error")), lines[-1])
+    return f"status {done.returncode}: {shown}\n{errors}".rstrip()
+
+
+def text_of(output: bytes | None) -> str:
+    return (output or b"").decode(errors="replace")
 
 
 def present() -> dict[str, tuple[str, str]]:
@@ -106,7 +114,9 @@ def main() -> int:
                 why = f"fails without etude as well: {without}"
             else:
                 failed += 1
-        print(f"{title:40} {why or 'ok'}", flush=True)
+        first, _, rest = (why or "ok").partition("\n")
+        print(f"{title:40} {first}", flush=True)
+        print(rest, file=sys.stderr, end="\n" if rest else "", flush=True)
     return 1 if failed else 0
 
 

@@ -7,6 +7,7 @@
 
 #include "etude/autodiff/batch.h"
 #include "etude/autodiff/gradient.h"
+#include "etude/autodiff/internal/unwatched.h"
 #include "etude/autodiff/tape/tape.h"
 #include "etude/base/check.h"
 #include "etude/base/warning.h"
@@ -70,7 +71,47 @@ Tensor joined(const std::vector<Tensor>& parts) {
   return parts.size() == 1 ? parts[0] : internal::concat(parts);
 }
 
+// Reports it if the tape watched no source. `is_read(v)`: whether it watched the Variable.
+template <class IsRead>
+void check_watched(std::string_view op, const Tape& tape, const LeafList& sources,
+                   const IsRead& is_read, CallSite where) {
+  if (tape.is_used_up()) return;  // an error that the sweep reports
+  constexpr std::size_t kMost = 4;
+  std::string types;
+  std::size_t count = 0;
+  for (const LeafRef& leaf : sources.items()) {
+    const bool is_present = leaf.variable != nullptr || leaf.tensor->has_value();
+    if (!is_present || !is_differentiable(dtype_of_leaf(leaf))) continue;
+    const bool is_variable = leaf.variable != nullptr;
+    if (is_variable ? is_read(*leaf.variable) : tape.is_watched(*leaf.tensor)) return;
+    if (++count > kMost) continue;
+    const std::string name = is_variable && !leaf.variable->name().empty()
+                                 ? "'" + leaf.variable->name() + "'"
+                             : is_variable ? "a Variable"
+                                           : leaf.tensor->type()->to_string();
+    types += (count > 1 ? ", " : "") + name;
+  }
+  if (count > kMost) types += fmt::format(" and {} more", count - kMost);
+  if (count > 0) internal::report_unwatched(op, types, where);
+}
+
 }  // namespace
+
+void internal::report_unwatched(std::string_view op, std::string_view sources, CallSite where) {
+  const Severity severity = diagnostics().independent_result;
+  if (severity == Severity::kIgnore) return;
+  const std::string text = fmt::format(
+      "the tape watched none of the sources ({}), so that their gradients are absent or zeros. "
+      "Call "
+      "tape.watch(x) before x is used; a trainable Variable needs only to be read while the tape "
+      "records",
+      sources);
+  if (severity == Severity::kError) {
+    located(op, where, [&] { ETUDE_THROW(kInvalidArgument, "{}", text); });
+  }
+  const std::string place = fmt::format("{}:{}", where.file, where.line);
+  warn_once("unwatched " + place, fmt::format("{}: {}\n  at {}", op, text, place));
+}
 
 struct GradientTape::Recorder {
   Recorder(TapeOptions options, CallSite where) : tape(options, where) {}
@@ -220,6 +261,9 @@ std::vector<Tensor> GradientTape::sweep_ids(std::span<const Tensor> targets,
 
 std::vector<Tensor> GradientTape::sweep(const LeafList& targets, const LeafList& sources,
                                         GradientOptions options, CallSite where) {
+  check_watched(
+      "gradient", recorder_->tape, sources, [&](const Variable& v) { return find(v) != nullptr; },
+      where);
   return located("gradient", where, [&] {
     if (!persistent()) {
       stop();
@@ -302,6 +346,9 @@ std::vector<Tensor> GradientTape::sweep_units(const Tensor& target, const LeafLi
 
 std::vector<Tensor> GradientTape::sweep_elements(const Tensor& target, const LeafList& sources,
                                                  JacobianOptions options, CallSite where) {
+  check_watched(
+      "jacobian", recorder_->tape, sources, [&](const Variable& v) { return find(v) != nullptr; },
+      where);
   return located("jacobian", where, [&] {
     require_sweeps(options);
     if (!persistent()) stop();
@@ -323,6 +370,9 @@ std::vector<Tensor> GradientTape::sweep_elements(const Tensor& target, const Lea
 
 Tensor GradientTape::batch_jacobian(const Tensor& target, const Tensor& source,
                                     JacobianOptions options, CallSite where) {
+  const LeafList sources(source);
+  check_watched(
+      "batch_jacobian", recorder_->tape, sources, [](const Variable&) { return false; }, where);
   return located("batch_jacobian", where, [&]() -> Tensor {
     require_sweeps(options);
     if (!persistent()) stop();
@@ -333,9 +383,8 @@ Tensor GradientTape::batch_jacobian(const Tensor& target, const Tensor& source,
         target.shape().to_string(), source.shape().to_string());
     const std::vector<int64_t> sizes = sizes_of(target.shape(), source.shape(), 1);
     const Tensor columns =
-        target.size() == 0
-            ? Tensor()
-            : sweep_units(target, LeafList(source), target.shape()[0], options.vectorize)[0];
+        target.size() == 0 ? Tensor()
+                           : sweep_units(target, sources, target.shape()[0], options.vectorize)[0];
     if (columns.has_value()) {
       return internal::reshaped(internal::with_first_axis_second(columns), Shape(sizes));
     }

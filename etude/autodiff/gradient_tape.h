@@ -187,7 +187,8 @@ class GradientTape final : private internal::VariableReader {
   // do not depend on a source, the gradient of that source is absent, or zeros with
   // Unconnected::kZero. If that source is inside a struct, its gradient is zeros with either
   // option. The result also contains the state updates that layers among the sources made while the
-  // tape recorded.
+  // tape recorded. If the tape watched none of the sources, it reports that
+  // (Diagnostics::independent_result).
   //
   // throws: kFailedPrecondition at the second call on a tape that is not persistent;
   //   kInvalidArgument for an absent target, or if output_gradients do not match the targets in

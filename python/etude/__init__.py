@@ -15,7 +15,7 @@ except ImportError as _error:
     raise _explained(_error) from None
 from etude._core import *  # noqa: F401,F403  classes, dtypes and all ops
 
-from etude import _array_api
+from etude import _array_api, _other_names
 
 _core._set_package_folder(_os.path.dirname(__file__) + _os.sep)
 
@@ -31,6 +31,9 @@ del _function, _name
 
 # Tensor.sum and the like: the functions whose first operand is the tensor.
 _core._add_methods({name: globals()[name] for name in _core._method_names})
+_core._add_methods({"__round__": _array_api.round_of})
+_core._add_methods(_other_names.elsewhere(_other_names.TENSOR, _core.Tensor))
+_core.Variable.__round__ = _array_api.round_of
 
 import sys as _sys
 

@@ -9,7 +9,10 @@ are ops, whose signatures come from their records.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+
 from etude import _core
+from etude._arguments import integer
 from etude._core import Tensor
 
 _ops = _core._ops
@@ -56,7 +59,9 @@ def empty_like(x, /, *, dtype=None, device=None) -> Tensor:
 
 
 def _is_int(value: object) -> bool:
-    return value is None or (hasattr(value, "__index__") and not isinstance(value, (Tensor, float)))
+    if isinstance(value, Tensor):
+        return value.ndim == 0 and _core.isdtype(value.dtype, "integral")
+    return value is None or (hasattr(value, "__index__") and not isinstance(value, float))
 
 
 def _exact_arange(start: int, stop: int, step: int, dtype, device) -> Tensor:
@@ -74,7 +79,8 @@ def arange(start, /, stop=None, step=1, *, dtype=None, device=None) -> Tensor:
     has the default dtype.
     """
     first, last = (0, start) if stop is None else (start, stop)
-    if _is_int(first) and _is_int(last) and _is_int(step):
+    is_known = not any(map(_core.is_staged, (first, last, step)))  # else the op refuses it
+    if is_known and _is_int(first) and _is_int(last) and _is_int(step):
         first, last, step = int(first), int(last), int(step)
         if step != 0 and max(abs(first), abs(last)) >= _EXACT:
             return _exact_arange(first, last, step, dtype, device)
@@ -88,7 +94,7 @@ def arange(start, /, stop=None, step=1, *, dtype=None, device=None) -> Tensor:
 
 def eye(n_rows, n_cols=None, /, *, k=0, batch_shape=(), dtype=None, device=None) -> Tensor:
     """Ones on the diagonal number k, zeros elsewhere."""
-    if _is_int(k):  # a diagonal beyond 64 bits is outside, too
+    if not _core.is_staged(k) and _is_int(k):  # a diagonal beyond 64 bits is outside, too
         k = max(-(2**62), min(2**62, int(k)))
     return _ops["eye"](n_rows, n_cols, k=k, batch_shape=batch_shape, dtype=dtype, device=device)
 
@@ -134,15 +140,25 @@ def _in_dtype(op, x, dtype, **options) -> Tensor:
     return op(_core.asarray(x).astype(dtype, copy=False), **options).astype(dtype, copy=False)
 
 
-def sum(x, /, *, axis=None, dtype=None, keepdims=False) -> Tensor:
+def _without_out(function: str, out: object) -> None:
+    """`out` is None where NumPy calls a method, as np.sum(x) does."""
+    if out is not None:
+        raise _core.InvalidArgumentError(
+            f"{function}: there is no out, since tensors are values: write y = et.{function}(x)"
+        )
+
+
+def sum(x, /, *, axis=None, dtype=None, keepdims=False, out: None = None) -> Tensor:
     """Sum over axes; over all of them if axis is None. With `dtype`, x is cast to it first."""
+    _without_out("sum", out)
     if dtype is None:
         return _sum(x, axis=axis, keepdims=keepdims)
     return _in_dtype(_sum, x, dtype, axis=axis, keepdims=keepdims)
 
 
-def prod(x, /, *, axis=None, dtype=None, keepdims=False) -> Tensor:
+def prod(x, /, *, axis=None, dtype=None, keepdims=False, out: None = None) -> Tensor:
     """Product over axes; over all of them if axis is None. With `dtype`, x is cast to it first."""
+    _without_out("prod", out)
     return _in_dtype(_ops["prod"], x, dtype, axis=axis, keepdims=keepdims)
 
 
@@ -214,13 +230,86 @@ def take(x, indices, /, *, axis=None) -> Tensor:
     return _ops["take"](x, indices, axis=axis)
 
 
-def round(x, /) -> Tensor:
-    """The nearest integers; halves go to even. Of complex numbers the two parts are rounded."""
+def round(x, /, decimals: int = 0, *, out: None = None) -> Tensor:
+    """The nearest integers, or numbers with so many decimals; halves go to even. Negative `decimals` round to tens,
+    hundreds and so on. Of complex numbers the two parts are rounded."""
+    _without_out("round", out)
+    decimals = integer("round", "decimals", decimals)
     x = _core.asarray(x)
-    if not _core.isdtype(x.dtype, "complex floating"):
+    if _core.isdtype(x.dtype, "complex floating"):
+        imag = round(_ops["imag"](x), decimals)
+        return round(_ops["real"](x), decimals) + imag * _core.asarray(1j, dtype=x.dtype)
+    if decimals == 0:
         return _ops["round"](x)
-    imag = _ops["round"](_ops["imag"](x))
-    return _ops["round"](_ops["real"](x)) + imag * _core.asarray(1j, dtype=x.dtype)
+    if _core.isdtype(x.dtype, "real floating"):
+        return _rounded_to(x, decimals)
+    return _ops["round"](x) if decimals > 0 else _rounded_to_tens(x, 10**-decimals)
+
+
+def round_of(self, ndigits=None, /) -> Tensor:
+    """The built-in round(x) and round(x, ndigits)."""
+    return round(self, 0 if ndigits is None else ndigits)
+
+
+def _exact_product(x: Tensor, y: float) -> tuple[Tensor, Tensor]:
+    """x * y in float64, and what the exact product has beyond it (T. J. Dekker, 1971)."""
+
+    def halves(value):
+        wide = value * 134217729.0
+        high = wide - (wide - value)
+        return high, value - high
+
+    product, (x_high, x_low), (y_high, y_low) = x * y, halves(x), halves(y)
+    return product, ((x_high * y_high - product) + x_high * y_low + x_low * y_high) + x_low * y_low
+
+
+def _rounded_to(x: Tensor, decimals: int) -> Tensor:
+    """Floats with so many decimals: of the exact number, as the built-in round(). 2.675 is a little less, and 2.67."""
+    if decimals > 308:
+        return x
+    if decimals < -308:
+        return _ops["where"](_ops["isfinite"](x), _ops["zeros_like"](x), x)
+    wide, scale = x.astype(_core.float64, copy=False), 10.0 ** abs(decimals)
+    if decimals > 0:
+        scaled, rest = _exact_product(wide, scale)
+    else:
+        scaled = wide / scale
+        product, beyond = _exact_product(scaled, scale)
+        rest = (wide - product) - beyond
+    # Where the scaled number looks like a half, the rest decides.
+    below = _ops["floor"](scaled)
+    is_half = (scaled - below == 0.5) & (rest != 0)
+    nearest = _ops["where"](is_half, below + (rest > 0).astype(_core.float64), _ops["round"](scaled))
+    rounded = nearest / scale if decimals > 0 else nearest * scale
+    has_digits = _ops["abs"](scaled) < 2.0**52  # also false for NaN
+    return _ops["where"](has_digits, rounded, wide).astype(x.dtype, copy=False)
+
+
+def _rounded_to_tens(x: Tensor, unit: int) -> Tensor:
+    """Integers as multiples of `unit`, a power of ten."""
+    if unit > _core.iinfo(x.dtype).max:  # 0 is the only multiple
+        return _ops["zeros_like"](x)
+    count = _ops["floor_divide"](x, unit)
+    rest = x - count * unit
+    is_odd = _ops["remainder"](count, 2) == 1
+    is_up = (rest > unit - rest) | ((rest == unit - rest) & is_odd)
+    return (count + is_up.astype(x.dtype)) * unit
+
+
+def pad(
+    x, /, widths: int | Sequence[int] | Sequence[Sequence[int]], *, mode: str = "constant", value: float = 0.0
+) -> Tensor:
+    """x with a border. widths: the widths before and after each axis in turn, one pair for all axes, or one number; or
+    a list of pairs, as for NumPy: ((0, 0), (1, 1)). mode: constant (`value`), reflect (mirrored without the edge),
+    symmetric (mirrored with the edge), edge or wrap."""
+    if isinstance(widths, (list, tuple)) and any(isinstance(each, (list, tuple)) for each in widths):
+        if not all(isinstance(each, (list, tuple)) and len(each) == 2 for each in widths):
+            raise _core.InvalidArgumentError(
+                f"pad: widths is {widths!r}, but must be pairs (before, after), such as ((0, 0), (1, 1)), or one list "
+                "of all numbers, such as (0, 0, 1, 1)"
+            )
+        widths = [width for pair in widths for width in pair]
+    return _ops["pad"](x, widths, mode=mode, value=value)
 
 
 def sign(x, /) -> Tensor:
@@ -319,7 +408,7 @@ def rfftfreq(n, /, *, d=1.0, dtype=None, device=None) -> Tensor:
 ROOT = (
     full, full_like, zeros_like, ones_like, empty_like, arange, eye, linspace, astype, reshape, concat,
     sum, prod, cumulative_sum, cumulative_prod, diff, searchsorted, tensordot, repeat, take, round,
-    sign, isdtype, broadcast_shapes, nonzero,
+    pad, sign, isdtype, broadcast_shapes, nonzero,
 )  # fmt: skip
 LINALG = (matrix_norm, matrix_rank, pinv, trace, tensordot)
 FFT = (fftfreq, rfftfreq)

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any, Callable, Sequence
 
 from etude import _core
+from etude._arguments import callee, shape_of
 
 __all__ = ["cond", "switch_case", "while_loop", "fold", "scan"]
 
@@ -17,7 +18,9 @@ def cond(predicate: Any, then: Callable, otherwise: Callable, *operands: Any) ->
     The predicate is a single bool. Both branches return the same structure, with tensors of the
     same types; numbers become tensors. In a graph both are traced and one runs.
     """
-    return _core._switch_case("cond", _bool(predicate), [then, otherwise], operands)
+    form = "et.cond(p, lambda: x, lambda: y). et.where(p, x, y) chooses between values"
+    branches = [callee("cond", "then", then, form), callee("cond", "otherwise", otherwise, form)]
+    return _core._switch_case("cond", _bool(predicate), branches, operands)
 
 
 def _bool(predicate: Any) -> Any:
@@ -30,7 +33,13 @@ def switch_case(index: Any, branches: Sequence[Callable], *operands: Any) -> Any
     Raises:
       OutOfRangeError: for an index without a branch.
     """
-    return _core._switch_case("switch_case", index, branches, operands)
+    form = "et.switch_case(i, [lambda: x, lambda: y])"
+    if not isinstance(branches, Sequence) or isinstance(branches, str):
+        raise _core.InvalidArgumentError(
+            f"switch_case: the branches are a {type(branches).__name__}, but must be a list of functions: {form}"
+        )
+    all_branches = [callee("switch_case", f"branch {i}", f, form) for i, f in enumerate(branches)]
+    return _core._switch_case("switch_case", index, all_branches, operands)
 
 
 def _spreads(f: Callable, state: Any, more: int = 0) -> bool:
@@ -64,6 +73,9 @@ def while_loop(
     tensors, except for the sizes that ``shapes`` allows to change: ``{"state/rows": (None, 3)}``,
     in eager code.
     """
+    form = "et.while_loop(lambda i: i < 3, lambda i: i + 1, 0)"
+    callee("while_loop", "the condition", condition, form)
+    callee("while_loop", "the body", body, form)
     return _core._while_loop(
         condition,
         _spreads(condition, init),
@@ -71,12 +83,21 @@ def while_loop(
         _spreads(body, init),
         init,
         max_iterations,
-        shapes or {},
+        _sizes(shapes or {}),
     )
+
+
+def _sizes(shapes: Any) -> dict[str, Sequence[int | None]]:
+    if not isinstance(shapes, dict):
+        raise _core.InvalidArgumentError(
+            f"while_loop: shapes is a {type(shapes).__name__}, but must be a dict by path: {{'state/rows': (None, 3)}}"
+        )
+    return {path: shape_of("while_loop", f"shapes[{path!r}]", sizes) for path, sizes in shapes.items()}
 
 
 def fold(body: Callable, init: Any, xs: Any) -> Any:
     """Calls ``body(state, x)`` for each row of ``xs`` along axis 0; returns the last state."""
+    callee("fold", "the body", body, "et.fold(lambda state, x: state + x, 0.0, xs)")
     return _core._fold(body, _spreads(body, init, 1), init, xs)
 
 
@@ -85,4 +106,5 @@ def scan(body: Callable, init: Any, xs: Any) -> tuple[Any, Any]:
 
     Returns the last state and all output rows, stacked along a new axis 0.
     """
+    callee("scan", "the body", body, "et.scan(lambda state, x: (state + x, state), 0.0, xs)")
     return _core._scan(body, _spreads(body, init, 1), init, xs)

@@ -11,9 +11,10 @@ for integers.
 from __future__ import annotations
 
 import functools
-from typing import Any, Callable, Sequence
+from typing import Any, Callable, Iterable, Sequence
 
 from etude import _core
+from etude._arguments import callee, title
 
 __all__ = [
     "custom_gradient",
@@ -34,6 +35,32 @@ __all__ = [
 ]
 
 
+def _checked_argnums(operator: str, f: Callable, argnums: Any) -> Any:
+    """Positions of arguments: None, an integer, or a tuple of integers."""
+    if argnums is None:
+        return None
+    is_one = isinstance(argnums, (str, bytes)) or not isinstance(argnums, Iterable)
+    given = (argnums,) if is_one else tuple(argnums)
+    for number in given:
+        if not hasattr(number, "__index__") or isinstance(number, bool):
+            raise _core.InvalidArgumentError(
+                f"{operator}: argnums is {argnums!r}, but must be the position of an argument, from 0, or a tuple of "
+                f"positions{_position_of(f, number)}"
+            )
+    return given[0].__index__() if is_one else tuple(number.__index__() for number in given)
+
+
+def _position_of(f: Callable, name: Any) -> str:
+    """The next step for the name of a parameter in place of its position."""
+    import inspect  # takes a while to load
+
+    try:
+        names = list(inspect.signature(f).parameters)
+    except (TypeError, ValueError):  # built-in functions have no signature
+        return ""
+    return f". '{name}' of {title(f)} is argnums={names.index(name)}" if name in names else ""
+
+
 def _operator(run: Callable) -> Callable:
     """An operator that takes a function alone, ``op(f)(x)``, or with arguments, ``op(f, x)``."""
 
@@ -46,10 +73,9 @@ def _operator(run: Callable) -> Callable:
         argnums: int | Sequence[int] | None = None,
         has_aux: bool = False,
     ) -> Any:
-        if not callable(f):
-            raise _core.InvalidArgumentError(
-                f"{run.__name__}: the first argument is a {type(f).__name__}, but must be a function"
-            )
+        name = run.__name__
+        callee(name, "the first argument", f, f"et.{name}(f)(x), or et.{name}(f, x)")
+        argnums = _checked_argnums(name, f, argnums)
         if args:
             return run(f, args, {}, argnums, has_aux)
 
@@ -98,6 +124,8 @@ def value_with_pullback(
     The pullback maps a cotangent, in the structure of the value, to the cotangents of the
     arguments, as often as it is called.
     """
+    callee("value_with_pullback", "the first argument", f, "et.value_with_pullback(f, x)")
+    argnums = _checked_argnums("value_with_pullback", f, argnums)
     return _core._value_with_pullback(f, args, {}, argnums)
 
 
@@ -119,6 +147,7 @@ def jvp(f: Callable, primals: Any, tangents: Any) -> tuple[Any, Any]:
 
     A tuple holds several arguments; ``tangents`` has the structure of ``primals``.
     """
+    callee("jvp", "the first argument", f, "et.jvp(f, x, tangent)")
     if type(primals) is not tuple:
         primals, tangents = (primals,), (tangents,)
     return _core._jvp(f, primals, tangents, {})
@@ -134,6 +163,7 @@ def derivative(f: Callable, x: Any) -> Any:
 def hvp(f: Callable, x: Any, v: Any) -> Any:
     """Returns the second derivative of a scalar function at ``x``, times ``v``. A tuple holds
     several arguments."""
+    callee("hvp", "the first argument", f, "et.hvp(f, x, v)")
     if type(x) is not tuple:
         x, v = (x,), (v,)
     return _core._hvp(f, x, v, {})
@@ -243,6 +273,15 @@ def vmap(
     """
     if f is None:
         return functools.partial(vmap, in_axes=in_axes, out_axes=out_axes, randomness=randomness)
+    callee("vmap", "the first argument", f, "et.vmap(f)(x)")
+    for name, axes in (("in_axes", in_axes), ("out_axes", out_axes)):
+        for axis in axes if isinstance(axes, (tuple, list)) and name == "in_axes" else (axes,):
+            if hasattr(axis, "__index__") or (axis is None and name == "in_axes"):
+                continue
+            some = ", or None, or one of these for each argument" if name == "in_axes" else ""
+            raise _core.InvalidArgumentError(
+                f"vmap: {name} is {axes!r}, but must be an integer, the axis of the examples{some}"
+            )
 
     @functools.wraps(f)
     def batched(*args: Any, **keywords: Any) -> Any:
@@ -280,6 +319,7 @@ def custom_gradient(f: Callable) -> Callable:
     with those of the Variables, in their order. Keyword arguments count as arguments, in the order
     of the parameters.
     """
+    callee("custom_gradient", "the argument", f, "a function that returns its value and its pullback")
 
     @functools.wraps(f)
     def call(*args: Any, **keywords: Any) -> Any:
@@ -297,6 +337,7 @@ def custom_gradient(f: Callable) -> Callable:
 def recompute_grad(f: Callable) -> Callable:
     """Returns ``f`` with a derivative that keeps only its arguments, and runs ``f`` again when it
     is needed."""
+    callee("recompute_grad", "the argument", f, "et.recompute_grad(f)(x)")
 
     @functools.wraps(f)
     def call(*args: Any, **keywords: Any) -> Any:

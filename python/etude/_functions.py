@@ -7,6 +7,7 @@ import functools
 from typing import Any, Callable, Iterable, Sequence
 
 from etude import _core
+from etude._arguments import callee, shape_of, title
 
 __all__ = [
     "TensorSpec",
@@ -27,12 +28,9 @@ class TensorSpec:
     def __init__(
         self, shape: Sequence[int | None] = (), dtype: Any = None, name: str | None = None
     ) -> None:
-        self.shape = (shape,) if isinstance(shape, int) else tuple(shape)
-        for size in self.shape:
-            if size is not None and not hasattr(size, "__index__"):
-                raise _core.InvalidArgumentError(
-                    f"{type(self).__name__}: a size is {size!r}, but must be an integer, or None for any"
-                )
+        self.shape = shape_of(
+            type(self).__name__, "the shape", (shape,) if isinstance(shape, int) else shape
+        )
         self.dtype = _core.float32 if dtype is None else dtype
         self.name = name
 
@@ -157,10 +155,7 @@ def function(
         raise _core.InvalidArgumentError(
             f"function: put @et.function below @{type(f).__name__}, next to the function"
         )
-    if not callable(f):
-        raise _core.InvalidArgumentError(
-            f"function: the argument is a {type(f).__name__}, but must be a function"
-        )
+    callee("function", "the argument", f, "et.function(lambda x: x + 1)")
     shown = name or getattr(f, "__name__", None) or type(f).__name__
     if shown == "<lambda>":
         shown = ""  # the line that made it
@@ -176,7 +171,7 @@ def function(
     }
     if signature is not None:
         options["signature"], options["specs"], options["dtypes"] = _specs(
-            shown, signature, parameters
+            name or title(f), signature, parameters
         )
     made = _core._make_function(f, parameters, _EMPTY, options)
     functools.update_wrapper(made, f, updated=())
@@ -251,9 +246,10 @@ def host_function(
         (leaf.shape, leaf.dtype) if isinstance(leaf, TensorSpec) else ((), leaf) for leaf in leaves
     ]
     structure = _core._unflatten(form, [0.0] * len(leaves))
-    shown = name or getattr(f, "__name__", "")
+    callee("host_function", "the argument", f, "et.host_function(lambda x: x + 1, et.float32)")
+    shown = name or title(f)
     host = _core._HostFunction(
-        f, structure, specs, tuple(variables), "" if shown == "<lambda>" else shown
+        f, structure, specs, tuple(variables), "" if shown.startswith("<lambda>") else shown
     )
 
     @functools.wraps(f)

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import sys
 import types
-from typing import Any, Callable, NamedTuple
+from typing import Any, Callable, Iterable, NamedTuple
 
 from etude import _core, _rebuild
+from etude._arguments import callee
+from etude._other_names import OPTIMIZER, elsewhere
 from etude._structures import Module, tree
 
 __all__ = ["Layer", "Loss", "Metric", "Schedule", "Sequential"]
@@ -67,6 +69,49 @@ class LSTMState(NamedTuple):
 _core._set_pair_class(LSTMState)
 
 
+def _is_made_by_a_kind(made: Any) -> bool:
+    """Whether the class is of the library. Classes that programs derive from it may have further attributes."""
+    return "_kind" in type(made).__dict__
+
+
+def _options_of(made: Any) -> list[str]:
+    space, _, name = made._kind.rpartition(".")
+    return [_python_name(p["name"]) for p in _table.of(space)[name]["parameters"]]
+
+
+def no_parameter(layer: Layer, path: str) -> str:
+    """The error for an assignment to a part that a layer does not have. Such a value would change nothing, and a copy
+    of the layer would not have it. ``path``: "weight", "running/mean"."""
+    prefix, slash, name = path.rpartition("/")
+    kind, names = type(layer).__name__, layer._names(prefix + slash)
+    if name in names:
+        place = path.replace("/", ".")
+        parts = ", ".join(f"{place}.{part}" for part in layer._names(path + "/"))
+        return f"{kind}: '{place}' is a group of parameters. Assign its parts: {parts}"
+    if slash:
+        return f"{kind}.{prefix.replace('/', '.')} has no parameter '{name}'. {_advice(name, names)}".rstrip()
+    if not _is_made_by_a_kind(layer):
+        return f"{kind} has no parameter '{name}'. {_advice(name, names)}".rstrip()
+    if name in _options_of(layer):
+        return (
+            f"{kind}: '{name}' is an option, which is fixed when the layer is made. Make another: "
+            f"et.{layer._kind}(..., {name}=...)"
+        )
+    if hasattr(layer, name) and getattr(layer, name) is None:
+        return f"{kind}: this layer was made without '{name}'. Make another that has it"
+    return f"{kind} has no parameter '{name}'. {_advice(name, names)}An et.Module keeps other values beside a layer"
+
+
+def _advice(name: str, names: list[str]) -> str:
+    """The name that was meant, or all names."""
+    import difflib  # takes a while to load
+
+    near = difflib.get_close_matches(name, names, n=1)
+    if near:
+        return f"Did you mean '{near[0]}'? "
+    return f"It has: {', '.join(names)}. " if names else "It has none. "
+
+
 class Layer(_core.Layer):
     """A layer: a callable from tensor to tensor, whose parameters are its attributes.
 
@@ -77,8 +122,10 @@ class Layer(_core.Layer):
     def __setattr__(self, name: str, value: Any) -> None:
         if self._has(name):
             self._set(name, value)
-        else:
-            object.__setattr__(self, name, value)
+            return
+        if _is_made_by_a_kind(self) and not name.startswith("__"):
+            raise AttributeError(no_parameter(self, name))
+        object.__setattr__(self, name, value)
 
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *self._names()]
@@ -110,14 +157,21 @@ class Cell(Layer):
 
 
 class Sequential(Module):
-    """Layers that are applied in order: ``Sequential(layer, ...)``. Any callable from tensor to
-    tensor is a layer.
+    """Layers that are applied in order: ``Sequential(layer, ...)`` or ``Sequential([layer, ...])``.
+    Any callable from tensor to tensor is a layer.
 
     Paths of parameters are ``"layers/0/weight"``, as in C++.
     """
 
-    def __init__(self, *layers: Callable) -> None:
-        self.layers = list(layers)
+    def __init__(self, *layers: Callable | Iterable[Callable]) -> None:
+        is_list = len(layers) == 1 and isinstance(layers[0], (list, tuple))
+        self.layers = list(layers[0]) if is_list else list(layers)
+        for i, layer in enumerate(self.layers):
+            callee("Sequential", f"layer {i}", layer, "a layer, or a function of a tensor such as et.nn.relu")
+            if isinstance(layer, type):
+                raise _core.InvalidArgumentError(
+                    f"Sequential: layer {i} is the class {layer.__name__}. Make a layer of it: {layer.__name__}(...)"
+                )
 
     def __call__(self, x: Any) -> Any:
         for layer in self.layers:
@@ -154,12 +208,30 @@ def _layer(kind: dict) -> type:
     )
 
 
+def _why_no_attribute(optimizer: Optimizer, name: str) -> str:
+    """The error for an assignment to an optimiser, whose options are fixed."""
+    kind, options = type(optimizer).__name__, _options_of(optimizer)
+    if name in ("rate", *options):
+        shown = "lr" if name == "rate" else name
+        schedule = ". A rate that changes is a schedule, such as lr=et.optim.cosine(0.001, 1000), or optimizer.scale_rate(0.5)"
+        return (
+            f"{kind}: '{name}' is fixed when the optimizer is made, as in et.{optimizer._kind}({shown}=...)"
+            f"{schedule if shown == 'lr' else ''}"
+        )
+    return f"{kind} has no attribute '{name}', and its options are fixed when it is made. {_advice(name, options)}".rstrip()
+
+
 class Optimizer(_core.Optimizer):
     """An optimiser: its options, and its state.
 
     It is a structure of tensors: copies are independent, and ``@et.function(donate=("model",
     "optimizer"))`` runs its update in the graph.
     """
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if _is_made_by_a_kind(self) and not name.startswith("__"):
+            raise AttributeError(_why_no_attribute(self, name))
+        object.__setattr__(self, name, value)
 
     def __copy__(self) -> Optimizer:
         return tree.copy(self)
@@ -263,7 +335,7 @@ class Metric(_core._Metric):
     """A metric: ``update(predicted, expected)`` for each batch, then ``result()``."""
 
 
-class _Named:
+class Named:
     """An initialiser, an activation, a transform or a callback: a call with options makes the
     object of the kind."""
 
@@ -289,7 +361,7 @@ class _Named:
         return f"<etude kind {self._kind}>"
 
 
-class _Activation(_Named):
+class _Activation(Named):
     """A function from tensor to tensor, which layers take as ``activation``. Most activations are ops; this is for the
     others."""
 
@@ -319,10 +391,14 @@ def _make(kind: dict) -> Any:
     if group == "loss":
         return Loss(kind, {})
     if group == "metric":
-        return _Named(kind, Metric)
+        return Named(kind, Metric)
     if group == "schedule":
-        return _Named(kind, Schedule)
-    return _Named(kind, Described)
+        return Named(kind, Schedule)
+    return Named(kind, Described)
+
+
+for _name, _member in elsewhere(OPTIMIZER, Optimizer).items():
+    setattr(Optimizer, _name, _member)
 
 
 class _Table:

@@ -8,7 +8,8 @@ import types
 from typing import Any, Iterable, Mapping, Sequence
 
 from etude import _core
-from etude._saved import Program, _flag, _integer, _pairs, _path, _text
+from etude._arguments import flag, integer, path_text, shape_of, text
+from etude._saved import Program, _pairs
 
 __all__ = ["load", "save"]
 
@@ -53,6 +54,7 @@ def save(
       NotFoundError: for an unknown function.
     """
     where = "et.onnx.save"
+    file = path_text(where, path, "et.onnx.save(path, function)")
     if not isinstance(function, Mapping):
         lone = _core._saved._lone_name(function)
         if lone is None:
@@ -62,15 +64,15 @@ def save(
             )
         function = {lone: function}
     _core._saved._save_onnx(
-        _path(where, path),
+        file,
         _pairs(where, function),
-        _integer(where, "opset", opset),
-        "" if name is None else _text(where, "name", name),
-        _integer(where, "graph", graph),
-        _flag(where, "training", training),
-        _flag(where, "open_sizes", open_sizes),
-        _text(where, "doc", doc),
-        _integer(where, "external_bytes", external_bytes),
+        integer(where, "opset", opset),
+        "" if name is None else text(where, "name", name),
+        integer(where, "graph", graph),
+        flag(where, "training", training),
+        flag(where, "open_sizes", open_sizes),
+        text(where, "doc", doc),
+        integer(where, "external_bytes", external_bytes),
     )
 
 
@@ -113,22 +115,22 @@ def load(
     """
     where = "et.onnx.load"
     return _core._saved._load_onnx(
-        _path(where, path),
-        _text(where, "function", function),
+        path_text(where, path),
+        text(where, "function", function),
         [
-            (name, _integer(where, f"sizes[{name!r}]", size))
+            (name, integer(where, f"sizes[{name!r}]", size))
             for name, size in _named(where, "sizes", sizes, "open sizes to integers: {'batch': 8}")
         ],
         [
-            (name, _shape(where, name, shape))
+            (name, shape_of(where, f"shapes[{name!r}]", shape))
             for name, shape in _named(where, "shapes", shapes, "inputs to shapes: {'image': (None, 3)}")
         ],
         [
             (name, _tensor(where, name, value))
             for name, value in _named(where, "constants", constants, "inputs to tensors: {'axis': 1}")
         ],
-        _flag(where, "trainable", trainable),
-        _integer(where, "max_loop_steps", max_loop_steps),
+        flag(where, "trainable", trainable),
+        integer(where, "max_loop_steps", max_loop_steps),
     )
 
 
@@ -140,22 +142,7 @@ def _named(function: str, option: str, values: Any, expected: str) -> Iterable[t
         raise _core.InvalidArgumentError(
             f"{function}: {option} is a {type(values).__name__}, but must be a dict from {expected}"
         )
-    return [(_text(function, f"a name in {option}", name), value) for name, value in values.items()]
-
-
-def _shape(function: str, name: str, shape: Any) -> list[int | None]:
-    option = f"shapes[{name!r}]"
-    if isinstance(shape, (str, bytes)) or not isinstance(shape, Sequence):
-        raise _core.InvalidArgumentError(
-            f"{function}: {option} is {shape!r}, but must be a tuple of sizes, with None for an open size"
-        )
-    sizes = [None if size is None else _integer(function, f"a size in {option}", size) for size in shape]
-    for size in sizes:
-        if size is not None and size < 0:
-            raise _core.InvalidArgumentError(
-                f"{function}: {option} has the size {size}, but a size is at least 0, and None is an open size"
-            )
-    return sizes
+    return [(text(function, f"a name in {option}", name), value) for name, value in values.items()]
 
 
 def _tensor(function: str, name: str, value: Any) -> _core.Tensor:

@@ -4,12 +4,12 @@ load and call without the source."""
 
 from __future__ import annotations
 
-import operator
 import os
 import types
 from typing import Any, Iterable, Mapping
 
 from etude import _core
+from etude._arguments import flag, integer, path_text
 
 Function = _core._saved.Function
 Program = _core._saved.Program
@@ -92,7 +92,7 @@ def save(
         objects.
       UnimplementedError: for content that exists only in this process, such as an ``et.py_function``, with its line.
     """
-    path = _path("et.saved.save", folder)
+    path = path_text("et.saved.save", folder, "et.saved.save(folder, entries)")
     if isinstance(entries, Program):
         if custom_gradients or list(signatures) or list(assets) or shard_bytes != 2 << 30:
             raise _core.InvalidArgumentError(
@@ -102,25 +102,11 @@ def save(
     _core._saved._save(
         path,
         _pairs("et.saved.save", entries),
-        _flag("et.saved.save", "custom_gradients", custom_gradients),
+        flag("et.saved.save", "custom_gradients", custom_gradients),
         _texts("signatures", signatures),
-        [_path("et.saved.save", asset) for asset in _listed("assets", assets)],
-        _integer("et.saved.save", "shard_bytes", shard_bytes),
+        [path_text("et.saved.save", asset) for asset in _listed("assets", assets)],
+        integer("et.saved.save", "shard_bytes", shard_bytes),
     )
-
-
-def _path(function: str, path: Any) -> str:
-    try:
-        text = os.fspath(path)
-    except TypeError:
-        text = None
-    if not isinstance(text, str):
-        raise _core.InvalidArgumentError(
-            f"{function}: the path is {path!r}, but must be a text or an os.PathLike of one"
-        )
-    if "\0" in text:
-        raise _core.InvalidArgumentError(f"{function}: the path {text!r} holds a NUL")
-    return text
 
 
 def _pairs(function: str, entries: Any) -> list:
@@ -157,32 +143,6 @@ def _trace_signature(function: _core.Function, objects: tuple) -> None:
     function.trace(*objects, *args[len(objects) :])
 
 
-def _flag(function: str, name: str, value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise _core.InvalidArgumentError(
-            f"{function}: {name} is {value!r}, but must be True or False"
-        )
-    return value
-
-
-def _integer(function: str, name: str, value: Any) -> int:
-    try:
-        number = None if isinstance(value, bool) else operator.index(value)
-    except TypeError:
-        number = None
-    if number is None or not -(2**63) <= number < 2**63:
-        raise _core.InvalidArgumentError(
-            f"{function}: {name} is {value!r}, but must be an integer of 64 bits"
-        )
-    return number
-
-
-def _text(function: str, name: str, value: Any) -> str:
-    if not isinstance(value, str):
-        raise _core.InvalidArgumentError(f"{function}: {name} is {value!r}, but must be a text")
-    return value
-
-
 def _listed(name: str, values: Any) -> list:
     if isinstance(values, (str, bytes, os.PathLike)) or not isinstance(values, Iterable):
         raise _core.InvalidArgumentError(
@@ -214,12 +174,12 @@ def load(folder: str | os.PathLike, *, max_loop_steps: int = 0) -> Program:
       UnimplementedError: for a newer format, or an op that this version does not know.
       ResourceExhaustedError: beyond ``et.read_limits()`` or ``max_loop_steps``.
     """
-    return _core._saved._load(_path("et.saved.load", folder), _integer("et.saved.load", "max_loop_steps", max_loop_steps))
+    return _core._saved._load(path_text("et.saved.load", folder), integer("et.saved.load", "max_loop_steps", max_loop_steps))
 
 
 def is_saved(folder: str | os.PathLike) -> bool:
     """Whether a folder holds saved functions."""
-    return _core._saved._is_saved(_path("et.saved.is_saved", folder))
+    return _core._saved._is_saved(path_text("et.saved.is_saved", folder))
 
 
 def update(

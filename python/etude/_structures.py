@@ -11,6 +11,7 @@ import types as _types
 from typing import Any, Callable, Iterable
 
 from etude import _core, _rebuild
+from etude._other_names import MODEL, elsewhere
 
 __all__ = ["Module", "NoDerivative", "no_derivative", "register_pytree", "tree", "move"]
 
@@ -46,6 +47,10 @@ class Module:
     def __repr__(self) -> str:
         parts = ", ".join(f"{name}={_short(value)}" for name, value in self.__dict__.items())
         return f"{type(self).__name__}({parts})"
+
+
+for _name, _member in elsewhere(MODEL, Module).items():
+    setattr(Module, _name, _member)
 
 
 def _short(value: Any) -> str:

@@ -4,10 +4,12 @@ library."""
 
 from __future__ import annotations
 
+import os
 import types
 from typing import Any, Callable, Iterable
 
-from etude import _core, _data
+from etude import _core, _data, _kinds
+from etude._arguments import not_a_path, path_text
 
 __all__ = [
     "evaluate",
@@ -23,7 +25,6 @@ __all__ = [
 
 def _svg(write: Callable[[str], None]) -> str:
     """The content of the SVG file that ``write(path)`` writes, for a notebook."""
-    import os
     import tempfile  # takes a while to load
 
     with tempfile.TemporaryDirectory() as folder:
@@ -65,7 +66,7 @@ class History:
         """Writes the curves as an SVG file; ``log`` for a logarithmic axis."""
         curves = self.curves()
         x = "epoch" if "validation_loss" in curves else "batch"
-        _core._write_curves(str(path), curves, "", x, "loss", log)
+        _core._write_curves(path_text("History.plot", path), curves, "", x, "loss", log)
 
     def _repr_html_(self) -> str:
         import html
@@ -87,7 +88,7 @@ def _short(value: Any) -> str:
 
 def _confusion_svg(self: Any, path: str, names: Iterable[str] = ()) -> None:
     """Writes the matrix as an SVG file; ``names`` are the names of the classes."""
-    self._write(str(path), list(names))
+    self._write(path_text("Confusion.write", path), list(names))
 
 
 _core.Confusion.write = _confusion_svg
@@ -131,7 +132,7 @@ def fit(
     Ctrl-C ends the run with the state after the last finished batch, and raises KeyboardInterrupt;
     a further call with the same loader resumes it, bit for bit.
     """
-    _check_fit(model, optimizer, epochs, validation, metrics)
+    _check_fit(model, optimizer, epochs, validation, callbacks, metrics)
     if isinstance(data, tuple) and len(data) == 2:
         inputs, labels = data
         count = len(inputs) if hasattr(inputs, "__len__") else 32
@@ -150,7 +151,9 @@ def fit(
     return History(**_core._fit(model, optimizer, data, loss, options))
 
 
-def _check_fit(model: Any, optimizer: Any, epochs: Any, validation: Any, metrics: Any) -> None:
+def _check_fit(
+    model: Any, optimizer: Any, epochs: Any, validation: Any, callbacks: Any, metrics: Any
+) -> None:
     """Refuses arguments of wrong kinds by name."""
     for name, value in (("model", model), ("optimizer", optimizer)):
         if isinstance(value, type):
@@ -164,12 +167,50 @@ def _check_fit(model: Any, optimizer: Any, epochs: Any, validation: Any, metrics
         raise _core.InvalidArgumentError(
             f"fit: validation is a {type(validation).__name__}, but must be a pair (inputs, labels)"
         )
+    if not isinstance(callbacks, (list, tuple)) and (callable(callbacks) or not isinstance(callbacks, Iterable)):
+        raise _core.InvalidArgumentError(
+            f"fit: callbacks is {_of_kind(callbacks)}, but must be a list: callbacks=[callback]"
+        )
+    for i, callback in enumerate(callbacks if isinstance(callbacks, (list, tuple)) else ()):
+        _check_made(f"callbacks[{i}]", callback)
+    _check_metrics("fit", metrics)
+
+
+def _check_metrics(function: str, metrics: Any) -> None:
+    if metrics is not None and not isinstance(metrics, dict):
+        raise _core.InvalidArgumentError(
+            f"{function}: metrics is {_of_kind(metrics)}, but must be a dict by name: "
+            "metrics={'right': et.nn.metrics.accuracy()}"
+        )
     for name, metric in (metrics or {}).items():
+        _check_made(f"the metric {name!r}", metric, function)
         if not isinstance(metric, _core._Metric):
             raise _core.InvalidArgumentError(
-                f"fit: the metric {name!r} is a {type(metric).__name__}, but must be one of et.nn, such as "
-                "et.nn.accuracy()"
+                f"{function}: the metric {name!r} is {_of_kind(metric)}, but must be one of et.nn.metrics, such as "
+                "et.nn.metrics.accuracy()"
             )
+
+
+def _of_kind(value: Any) -> str:
+    """What a value is: "et.nn.progress", the maker of a kind; "a list"."""
+    if isinstance(value, _kinds.Named):
+        return f"et.{value._kind}"
+    if isinstance(value, _core.KindObject):
+        return f"one object, {value!r}"
+    name = type(value).__name__
+    return f"an {name}" if name[0] in "aeiou" else f"a {name}"
+
+
+def _check_made(place: str, value: Any, function: str = "fit") -> None:
+    """Refuses what makes an object of the library in place of the object: et.nn.metrics.accuracy, or a class."""
+    if isinstance(value, _kinds.Named):
+        raise _core.InvalidArgumentError(
+            f"{function}: {place} is et.{value._kind}, which makes an object. Call it: et.{value._kind}(...)"
+        )
+    if isinstance(value, type):
+        raise _core.InvalidArgumentError(
+            f"{function}: {place} is the class {value.__name__}. Make an object of it: {value.__name__}(...)"
+        )
 
 
 def keep_best(*, monitor: Any = None) -> Any:
@@ -196,6 +237,7 @@ def evaluate(
 ) -> dict[str, Any]:
     """Returns loss, accuracy (for classes) and metrics of a model, in the inference phase; for
     classes also their confusion matrix, ``"confusion"``, which a notebook draws."""
+    _check_metrics("evaluate", metrics)
     return _core._evaluate(model, inputs, labels, loss, batch, dict(metrics or {}))
 
 
@@ -204,32 +246,59 @@ def predict(model: Any, inputs: Any, *, batch: int = 500) -> Any:
     return _core._predict(model, inputs, batch)
 
 
-def save(model: Any, path: str, metadata: dict[str, str] | None = None) -> None:
+def _model_file(function: str, model: Any, path: Any) -> str:
+    """The path of a file for a model; the two may be exchanged."""
+    call = f"{function}(model, path)"
+    not_a_path(function, "model", model, call)
+    return path_text(function, path, call)
+
+
+def save(model: Any, path: str | os.PathLike, metadata: dict[str, str] | None = None) -> None:
     """Writes the tensors of a structure to a safetensors file, by their paths. C++ programs read it
     by io::load."""
-    _core._save_model(model, str(path), metadata or {})
+    _core._save_model(model, _model_file("et.io.save", model, path), metadata or {})
 
 
-def load(model: Any, path: str) -> None:
+def load(model: Any, path: str | os.PathLike) -> None:
     """Reads the tensors of a structure from a file that :func:`save`, or io::save in C++, has
     written.
 
     Raises:
       InvalidArgumentError: with the paths, for a file of another structure.
     """
-    _core._load_model(model, str(path))
+    _core._load_model(model, _model_file("et.io.load", model, path))
 
 
-def save_checkpoint(path: str, model: Any, optimizer: _core.Optimizer, data: Any) -> None:
+def _checkpoint_file(function: str, path: Any, model: Any, optimizer: Any, data: Any) -> str:
+    """The path of a checkpoint, for arguments in the order of the call."""
+    call = f"{function}(path, model, optimizer, data)"
+    file = path_text(function, path, call)
+    not_a_path(function, "model", model, call)
+    for name, value, cls in (("optimizer", optimizer, _core.Optimizer), ("data", data, _core.Loader)):
+        if not isinstance(value, cls):
+            wanted = "an object of et.optim" if cls is _core.Optimizer else "an et.data.Loader"
+            raise _core.InvalidArgumentError(
+                f"{function}: the {name} is a {type(value).__name__}, but must be {wanted}. The order is {call}"
+            )
+    return file
+
+
+def save_checkpoint(
+    path: str | os.PathLike, model: Any, optimizer: _core.Optimizer, data: _core.Loader
+) -> None:
     """Writes model, optimiser and position of the data: a run resumes from it bit for bit, also in
     C++."""
-    _core._save_checkpoint(str(path), model, optimizer, data)
+    file = _checkpoint_file("et.io.save_checkpoint", path, model, optimizer, data)
+    _core._save_checkpoint(file, model, optimizer, data)
 
 
-def load_checkpoint(path: str, model: Any, optimizer: _core.Optimizer, data: Any) -> None:
+def load_checkpoint(
+    path: str | os.PathLike, model: Any, optimizer: _core.Optimizer, data: _core.Loader
+) -> None:
     """Restores the state that :func:`save_checkpoint` has written. All three must be made as for
     the saved run."""
-    _core._load_checkpoint(str(path), model, optimizer, data)
+    file = _checkpoint_file("et.io.load_checkpoint", path, model, optimizer, data)
+    _core._load_checkpoint(file, model, optimizer, data)
 
 
 def summary(model: Any) -> str:

@@ -7,24 +7,26 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, overload
 from etude import ArrayLike, DeviceLike, DType, DTypeLike, Tensor
 from etude import float32, float64, int32, int64
 
-from etude import Optimizer
+import os
 
-def load(model: Any, path: str) -> None:
+from etude import Loader, Optimizer
+
+def load(model: Any, path: str | os.PathLike) -> None:
     """Reads the tensors of a structure from a file that :func:`save`, or io::save in C++, has
     written.
 
     Raises:
       InvalidArgumentError: with the paths, for a file of another structure."""
 
-def load_checkpoint(path: str, model: Any, optimizer: Optimizer, data: Any) -> None:
+def load_checkpoint(path: str | os.PathLike, model: Any, optimizer: Optimizer, data: Loader) -> None:
     """Restores the state that :func:`save_checkpoint` has written. All three must be made as for
     the saved run."""
 
-def save(model: Any, path: str, metadata: dict[str, str] | None = None) -> None:
+def save(model: Any, path: str | os.PathLike, metadata: dict[str, str] | None = None) -> None:
     """Writes the tensors of a structure to a safetensors file, by their paths. C++ programs read it
     by io::load."""
 
-def save_checkpoint(path: str, model: Any, optimizer: Optimizer, data: Any) -> None:
+def save_checkpoint(path: str | os.PathLike, model: Any, optimizer: Optimizer, data: Loader) -> None:
     """Writes model, optimiser and position of the data: a run resumes from it bit for bit, also in
     C++."""
 

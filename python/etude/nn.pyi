@@ -82,13 +82,13 @@ class Module:
     """
 
 class Sequential(Module):
-    """Layers that are applied in order: ``Sequential(layer, ...)``. Any callable from tensor to
-    tensor is a layer.
+    """Layers that are applied in order: ``Sequential(layer, ...)`` or ``Sequential([layer, ...])``.
+    Any callable from tensor to tensor is a layer.
 
     Paths of parameters are ``"layers/0/weight"``, as in C++.
     """
 
-    def __init__(self, *layers: Callable) -> None: ...
+    def __init__(self, *layers: Callable | Iterable[Callable]) -> None: ...
 
     def __call__(self, x: Any) -> Any: ...
 

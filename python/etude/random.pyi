@@ -22,7 +22,7 @@ def fold_in(key: Any, number: Any) -> Tensor:
 def key(seed: int) -> Tensor:
     """A key, uint64[2], from a number."""
 
-def normal(shape: int | Sequence[int], mean: Any = None, stddev: Any = None, *, dtype: Any = None, key: Any = None, device: Any = None) -> Tensor:
+def normal(shape: int | Sequence[int], *, mean: Any = None, stddev: Any = None, dtype: Any = None, key: Any = None, device: Any = None) -> Tensor:
     """Normal (Gaussian), by default of mean 0 and deviation 1."""
 
 def permutation(n: int, *, dtype: Any = None, key: Any = None, device: Any = None) -> Tensor:
@@ -37,9 +37,9 @@ def shuffle(x: Any, *, axis: int = 0, key: Any = None) -> Tensor:
 def split(key: Any, n: int = 2) -> Tensor:
     """n new keys from one key, which should not be used again: uint64[n, 2]."""
 
-def truncated_normal(shape: int | Sequence[int], mean: Any = None, stddev: Any = None, *, dtype: Any = None, key: Any = None, device: Any = None) -> Tensor:
+def truncated_normal(shape: int | Sequence[int], *, mean: Any = None, stddev: Any = None, dtype: Any = None, key: Any = None, device: Any = None) -> Tensor:
     """Normal, within two standard deviations of the mean."""
 
-def uniform(shape: int | Sequence[int], low: Any = None, high: Any = None, *, dtype: Any = None, key: Any = None, device: Any = None) -> Tensor:
+def uniform(shape: int | Sequence[int], *, low: Any = None, high: Any = None, dtype: Any = None, key: Any = None, device: Any = None) -> Tensor:
     """Uniform in [low, high), by default [0, 1)."""
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "etude/base/check.h"
 #include "etude/core/internal/call.h"
 #include "python/src/convert.h"
 #include "python/src/dtype.h"
@@ -11,7 +12,7 @@
 namespace etude::python {
 namespace {
 
-const char* kind_text(AttrKind kind) {
+const char* needed_kind(AttrKind kind) {
   switch (kind) {
     case AttrKind::kFlag:
       return "a bool";
@@ -32,9 +33,24 @@ const char* kind_text(AttrKind kind) {
 
 [[noreturn]] void refuse(const Op& op, std::size_t i, nb::handle value) {
   const AttrDef& def = op.def().attrs[i];
-  const std::string text = op.full_name() + "(): '" + std::string(def.name) + "' is a " +
-                           type_text(value) + ", but must be " + kind_text(def.kind);
+  const std::string text = op.full_name() + "(): '" + std::string(def.name) + "' is " +
+                           kind_text(value) + ", but must be " + needed_kind(def.kind);
   throw nb::type_error(text.c_str());
+}
+
+// Options are fixed in a graph, so that a tensor of it is none.
+void require_known(const Op& op, std::size_t i, nb::handle value) {
+  const auto require = [&](nb::handle x) {
+    ETUDE_REQUIRE_CODE(
+        kFailedPrecondition, !is_traced(x),
+        "{}(): '{}' is a tensor whose value is not known yet, since a function is being traced or "
+        "batched, but sizes and options are fixed in a graph. Pass a number or a size, such as "
+        "x.shape[0], or make the longest result and mask it with et.where",
+        op.full_name(), op.def().attrs[i].name);
+  };
+  require(value);
+  if (PyList_Check(value.ptr()) == 0 && PyTuple_Check(value.ptr()) == 0) return;
+  for (const nb::handle item : value) require(item);
 }
 
 // An int, or an object with __index__, such as an integer of NumPy or a tensor of one integer.
@@ -147,6 +163,15 @@ void Attributes::set_reals(std::size_t i, nb::handle value) {
 }
 
 void Attributes::set(std::size_t i, nb::handle value) {
+  try {
+    read(i, value);
+  } catch (const nb::python_error&) {
+    require_known(op_, i, value);
+    throw;
+  }
+}
+
+void Attributes::read(std::size_t i, nb::handle value) {
   const AttrDef& def = op_.def().attrs[i];
   if (value.is_none()) {  // the default
     if (def.required) refuse(op_, i, value);

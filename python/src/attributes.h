@@ -24,7 +24,7 @@ class Attributes {
   Attributes& operator=(const Attributes&) = delete;
 
   // Sets attribute i. The object must outlive the call. throws: nb::python_error (TypeError) for an
-  // object of another kind.
+  // object of another kind; kFailedPrecondition for a tensor whose value is not known yet.
   void set(std::size_t i, nb::handle value);
   bool is_set(std::size_t i) const noexcept { return ((set_ >> i) & 1) != 0; }
   // The number in attribute i, or its default.
@@ -36,6 +36,7 @@ class Attributes {
   Values call_list(std::span<const Tensor> operands, CallSite where) const;
 
  private:
+  void read(std::size_t i, nb::handle value);
   void set_ints(std::size_t i, nb::handle value);
   void set_reals(std::size_t i, nb::handle value);
   void scale_by(int64_t size) noexcept;

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <utility>
 
 #include <nanobind/nanobind.h>
@@ -39,6 +40,11 @@ Tensor as_tensor(nb::handle object);
 // Whether as_tensor() takes an object of this type without looking into it: a tensor or Variable, a
 // number, a NumPy array, an object with __dlpack__. Lists are structures for the caller to walk.
 bool is_array_like(nb::handle object) noexcept;
+
+// The class of an object for messages: "list", "numpy.ndarray".
+std::string type_text(nb::handle object);
+// The same with an article: "a list", "an int", "None".
+std::string kind_text(nb::handle object);
 
 bool is_variable(nb::handle object) noexcept;
 // Requires is_variable(object).

@@ -7,6 +7,7 @@
 #include "etude/core/call/builtin.h"
 #include "etude/core/context/ambient.h"
 #include "etude/core/context/device_scope.h"
+#include "etude/core/context/pending.h"
 #include "etude/core/create.h"
 #include "etude/core/internal/convert.h"
 #include "etude/core/internal/host_door.h"
@@ -213,6 +214,36 @@ std::string type_text(nb::handle object) {
   return from.empty() || from == "builtins" ? name : from + "." + name;
 }
 
+std::string kind_text(nb::handle object) {
+  if (object.is_none()) return "None";
+  const std::string type = type_text(object);
+  const bool has_vowel = std::string_view("aeiouAEIOU").find(type[0]) != std::string_view::npos;
+  return (has_vowel ? "an " : "a ") + type;
+}
+
+bool is_traced(nb::handle object) {
+  return is_tensor(object) && tensor_of(object).has_value() &&
+         TensorAccess::is_abstract(tensor_of(object)) && !internal::is_unrun(tensor_of(object));
+}
+
+Shape open_shape(nb::handle sizes, std::string_view what) {
+  Shape out;
+  const auto add = [&](nb::handle size) {
+    if (size.is_none()) return out.push_back(kAny);
+    const auto given = nb::cast<int64_t>(size);
+    ETUDE_REQUIRE(given >= 0,
+                  "{} has the size {}, but a size is at least 0, and None is an open size", what,
+                  given);
+    out.push_back(given);
+  };
+  if (PyLong_Check(sizes.ptr()) != 0) {
+    add(sizes);
+  } else {
+    for (const nb::handle size : sizes) add(size);
+  }
+  return out;
+}
+
 std::optional<HostNumber> as_number(nb::handle object) {
   PyObject* o = object.ptr();
   HostNumber out;
@@ -293,12 +324,17 @@ Tensor make_new_tensor(nb::handle object, const NewTensor& how) {
   return out.has_value() ? with_options(std::move(out), in_scope(how)) : out;
 }
 
+std::string needed_text(nb::handle object) {
+  std::string out = "a tensor, a number, an array or a nested list is needed, but " +
+                    kind_text(object) + " was given";
+  if (object.is_none()) out += ". Does the function that made it return its value?";
+  return out;
+}
+
 Tensor as_tensor(nb::handle object) {
   Tensor out = make_new_tensor(object, {});
   if (out.has_value()) return out;
-  throw nb::type_error(("a tensor, a number, an array or a nested list is needed, but a " +
-                        type_text(object) + " was given")
-                           .c_str());
+  throw nb::type_error(needed_text(object).c_str());
 }
 
 bool Operand::read(nb::handle object, CallSite where, bool allows_none) {

@@ -29,6 +29,8 @@ struct NewTensor {
   std::optional<Device> device = {};
   std::optional<bool> copy = {};  // false: never copies; absent: copies foreign memory
 };
+// The error for an object that makes no tensor.
+std::string needed_text(nb::handle object);
 // The tensor of `object`; absent if it is nothing that has elements.
 // throws: Error, nb::python_error.
 Tensor make_new_tensor(nb::handle object, const NewTensor& how);
@@ -65,7 +67,11 @@ class Operand {
   bool is_complex_number_ = false;
 };
 
-// The type of an object for messages: "list", "numpy.ndarray".
-std::string type_text(nb::handle object);
+// Whether an object is a tensor without elements: a function is being traced, or run on a batch.
+bool is_traced(nb::handle object);
+
+// A shape whose open sizes are None; an int is a shape of one axis. `what` begins the error:
+// "Variable: the shape". throws: kInvalidArgument for a negative size.
+Shape open_shape(nb::handle sizes, std::string_view what);
 
 }  // namespace etude::python

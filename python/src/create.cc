@@ -32,10 +32,7 @@ nb::object make(nb::handle value, nb::handle dtype, nb::handle device, nb::handl
                          as_optional_bool(copy, "copy")};
   Tensor out = with_user_line([&] { return make_new_tensor(value, how); });
   if (out.has_value()) return wrap(std::move(out));
-  throw nb::type_error(
-      ("asarray(): a tensor, a number, an array or a nested list is needed, but a " +
-       type_text(value) + " was given")
-          .c_str());
+  throw nb::type_error(("asarray(): " + needed_text(value)).c_str());
 }
 
 // asarray returns a tensor itself where nothing changes, so that a later write shows in both, as
@@ -83,13 +80,13 @@ void bind_create(nb::module_& m) {
       [](nb::handle value, nb::handle dtype, nb::handle device) {
         return make(value, dtype, device, nb::bool_(true));
       },
-      nb::arg("value"), nb::arg("dtype") = nb::none(), nb::arg("device") = nb::none(),
+      nb::arg("value").none(), nb::arg("dtype") = nb::none(), nb::arg("device") = nb::none(),
       nb::sig("def tensor(value: ArrayLike, dtype: DTypeLike | None = None, device: DeviceLike | "
               "None = None) -> Tensor"),
       "A new tensor of a number, a nested list, an array or another tensor.\n\n"
       "A list with a real number has the default dtype, initially float32; integers are int32, or "
       "int64 if one needs it. Arrays keep their dtype.");
-  m.def("asarray", &asarray, nb::arg("obj"), nb::kw_only(), nb::arg("dtype") = nb::none(),
+  m.def("asarray", &asarray, nb::arg("obj").none(), nb::kw_only(), nb::arg("dtype") = nb::none(),
         nb::arg("device") = nb::none(), nb::arg("copy") = nb::none(),
         nb::sig("def asarray(obj: ArrayLike, /, *, dtype: DTypeLike | None = None, device: "
                 "DeviceLike | None = None, "

@@ -43,9 +43,11 @@ class Call {
   Values run();
 
  private:
-  const Parameter* named(PyObject* name) const;
+  const Parameter* find(PyObject* name) const noexcept;
+  const Parameter* named(PyObject* name, PyObject* value) const;
   void set(const Parameter& parameter, PyObject* value);
   void set_list(PyObject* const* args, std::size_t count);
+  std::string sizes_hint(PyObject* const* args, std::size_t given) const;
   void check_complete();
   void draw_key();
   int64_t work() const;
@@ -76,7 +78,7 @@ void Call::set(const Parameter& parameter, PyObject* value) {
     return;
   }
   if (!operands_[parameter.index].read(value, where_, !parameter.is_required)) {
-    refuse(op_, "operand '" + text_of(parameter.name) + "' is a " + type_text(value) +
+    refuse(op_, "operand '" + text_of(parameter.name) + "' is " + kind_text(value) +
                     ", but must be a tensor, a number, an array or a nested list");
   }
 }
@@ -87,13 +89,13 @@ void Call::set_list(PyObject* const* args, std::size_t count) {
   nb::object items;
   const bool is_list = count == 1 && (PyList_Check(args[0]) || PyTuple_Check(args[0]));
   if (count == 1 && !is_list && as_number(args[0])) {
-    refuse(op_, "the operands are a " + type_text(args[0]) + ", but must be a list of tensors");
+    refuse(op_, "the operands are " + kind_text(args[0]) + ", but must be a list of tensors");
   }
   if (count == 1 && !is_array_like(args[0])) {
     items = nb::steal(PySequence_Fast(args[0], "a list of tensors is needed"));
     if (!items.is_valid()) {
       PyErr_Clear();
-      refuse(op_, "the operands are a " + type_text(args[0]) + ", but must be a list of tensors");
+      refuse(op_, "the operands are " + kind_text(args[0]) + ", but must be a list of tensors");
     }
     args = PySequence_Fast_ITEMS(items.ptr());
     count = static_cast<std::size_t>(PySequence_Fast_GET_SIZE(items.ptr()));
@@ -107,15 +109,63 @@ void Call::set_list(PyObject* const* args, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) list_.push_back(as_tensor(args[i]));
 }
 
-const Parameter* Call::named(PyObject* name) const {
+const Parameter* Call::find(PyObject* name) const noexcept {
   for (const Parameter& parameter : signature_.parameters) {
     if (parameter.name == name) return &parameter;
   }
   for (const Parameter& parameter : signature_.parameters) {  // a name that is not interned
     if (PyUnicode_Compare(parameter.name, name) == 0) return &parameter;
   }
-  refuse(op_, "there is no parameter '" + text_of(name) + "'. The signature is " +
+  return nullptr;
+}
+
+// Names of parameters in NumPy and PyTorch.
+struct OtherName {
+  const char* other;
+  const char* own;
+};
+constexpr OtherName kOtherNames[] = {
+    {"dim", "axis"},         {"dims", "axis"},
+    {"keepdim", "keepdims"}, {"keep_dims", "keepdims"},
+    {"ddof", "correction"},  {"pad", "widths"},
+    {"pad_width", "widths"}, {"constant_values", "value"},
+};
+
+// The parameter of a keyword; null for a keyword without effect. NumPy's functions, such as
+// np.sum(x), call the method of the tensor with `out`, `dtype` and `ddof`.
+const Parameter* Call::named(PyObject* name, PyObject* value) const {
+  if (const Parameter* const found = find(name)) return found;
+  const std::string given = text_of(name);
+  if (value == Py_None && (given == "out" || given == "dtype")) return nullptr;
+  std::string hint;
+  for (const OtherName& row : kOtherNames) {
+    if (given != row.other) continue;
+    const Parameter* const own = find(nb::str(row.own).ptr());
+    if (own == nullptr) continue;
+    if (given == "ddof") return own;
+    hint = "Here it is '" + std::string(row.own) + "'. ";
+  }
+  if (given == "out") {
+    hint = "Tensors are values: write y = " + std::string(op_.name()) + "(...). ";
+  } else if (given == "dtype") {
+    hint = "Convert the operand first, as with x.astype(dtype). ";
+  }
+  refuse(op_, "there is no parameter '" + given + "'. " + hint + "The signature is " +
                   signature_text(op_, signature_));
+}
+
+// For zeros(2, 3): the sizes of a shape are one argument.
+std::string Call::sizes_hint(PyObject* const* args, std::size_t given) const {
+  if (signature_.parameters.empty()) return {};
+  const Parameter& first = signature_.parameters[0];
+  if (first.is_operand || text_of(first.name) != "shape") return {};
+  std::string sizes;
+  for (std::size_t i = 0; i < given; ++i) {
+    if (PyLong_Check(args[i]) == 0) return {};
+    sizes += (i > 0 ? ", " : "") + nb::cast<std::string>(nb::str(nb::handle(args[i])));
+  }
+  return "a shape is one argument: write " + std::string(op_.name()) + "((" + sizes +
+         ")). The function ";
 }
 
 void Call::parse(PyObject* const* args, std::size_t given, PyObject* kwnames) {
@@ -131,15 +181,16 @@ void Call::parse(PyObject* const* args, std::size_t given, PyObject* kwnames) {
     }
   }
   if (at < given) {
-    refuse(op_, "takes " + std::to_string(signature_.positional) + " arguments by position, but " +
-                    std::to_string(given) + " were given. The signature is " +
-                    signature_text(op_, signature_));
+    refuse(op_, sizes_hint(args, given) + "takes " + std::to_string(signature_.positional) +
+                    " arguments by position, but " + std::to_string(given) +
+                    " were given. The signature is " + signature_text(op_, signature_));
   }
   const std::size_t names =
       kwnames != nullptr ? static_cast<std::size_t>(PyTuple_GET_SIZE(kwnames)) : 0;
   for (std::size_t i = 0; i < names; ++i) {
     PyObject* name = PyTuple_GET_ITEM(kwnames, static_cast<Py_ssize_t>(i));
-    const Parameter* parameter = named(name);
+    const Parameter* const parameter = named(name, args[given + i]);
+    if (parameter == nullptr) continue;
     const auto place = static_cast<std::size_t>(parameter - parameters.data());
     if (parameter->mode == Parameter::Mode::kPositional) {
       refuse(op_, "'" + text_of(name) + "' is given by position only");

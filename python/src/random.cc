@@ -44,16 +44,38 @@ nb::object draw(const IntList& shape, const F& run) {
   return wrap(with_user_line([&] { return keeps ? run() : released(run); }));
 }
 
+// Options follow the shape by name, so that normal(2, 3) is no shape 2 with the mean 3.
+// `options`: "mean and stddev".
+void require_one_shape(const std::string& function, const char* options, nb::handle shape,
+                       const nb::args& more) {
+  if (more.size() == 0) return;
+  const std::string call = "et.random." + function + "(";
+  bool is_sizes = PyLong_Check(shape.ptr()) != 0;
+  std::string sizes = nb::cast<std::string>(nb::repr(shape));
+  for (const nb::handle each : more) {
+    is_sizes = is_sizes && PyLong_Check(each.ptr()) != 0;
+    sizes += ", " + nb::cast<std::string>(nb::repr(each));
+  }
+  const std::string first =
+      is_sizes ? "a shape is one argument: write " + call + "(" + sizes + ")). " : "";
+  throw nb::type_error((function + "(): " + first + "Give " + options + " by name: " + call +
+                        "shape, " + (function == "uniform" ? "low=0, high=1" : "mean=0, stddev=1") +
+                        ")")
+                           .c_str());
+}
+
 template <class Draw>
-auto normal_like(const Draw& draw_normal) {
-  return [draw_normal](nb::handle shape, nb::handle mean, nb::handle stddev, nb::handle dtype,
-                       nb::handle key, nb::handle device) {
-    const IntList sizes = as_sizes(shape);
-    const random::NormalOptions options = {as_optional_tensor(mean), as_optional_tensor(stddev),
-                                           as_optional_dtype(dtype), as_optional_tensor(key),
-                                           as_optional_device(device)};
-    return draw(sizes, [&] { return draw_normal(sizes, options); });
-  };
+auto normal_like(const char* name, const Draw& draw_normal) {
+  return
+      [name, draw_normal](nb::handle shape, const nb::args& more, nb::handle mean,
+                          nb::handle stddev, nb::handle dtype, nb::handle key, nb::handle device) {
+        require_one_shape(name, "mean and stddev", shape, more);
+        const IntList sizes = as_sizes(shape);
+        const random::NormalOptions options = {as_optional_tensor(mean), as_optional_tensor(stddev),
+                                               as_optional_dtype(dtype), as_optional_tensor(key),
+                                               as_optional_device(device)};
+        return draw(sizes, [&] { return draw_normal(sizes, options); });
+      };
 }
 
 random::DrawOptions draw_options(nb::handle dtype, nb::handle key, nb::handle device) {
@@ -130,29 +152,42 @@ constexpr const char* kShapeKeyDoc = "With `key`, the draw is a function of the 
 void bind_continuous(nb::module_& r) {
   r.def(
       "uniform",
-      [](nb::handle shape, nb::handle low, nb::handle high, nb::handle dtype, nb::handle key,
-         nb::handle device) {
+      [](nb::handle shape, const nb::args& more, nb::handle low, nb::handle high, nb::handle dtype,
+         nb::handle key, nb::handle device) {
+        require_one_shape("uniform", "low and high", shape, more);
         const IntList sizes = as_sizes(shape);
         const random::UniformOptions options = {as_optional_tensor(low), as_optional_tensor(high),
                                                 as_optional_dtype(dtype), as_optional_tensor(key),
                                                 as_optional_device(device)};
         return draw(sizes, [&] { return random::uniform(sizes, options); });
       },
-      nb::arg("shape"), nb::arg("low") = nb::none(), nb::arg("high") = nb::none(), nb::kw_only(),
+      nb::arg("shape"), nb::arg("more"), nb::arg("low") = nb::none(), nb::arg("high") = nb::none(),
       nb::arg("dtype") = nb::none(), nb::arg("key") = nb::none(), nb::arg("device") = nb::none(),
+      nb::sig(
+          "def uniform(shape: object, *, low: object = None, high: object = None, dtype: object "
+          "= None, key: object = None, device: object = None) -> object"),
       "Uniform in [low, high), by default [0, 1).");
-  r.def("normal", normal_like([](const IntList& s, const random::NormalOptions& o) {
-          return random::normal(s, o);
-        }),
-        nb::arg("shape"), nb::arg("mean") = nb::none(), nb::arg("stddev") = nb::none(),
-        nb::kw_only(), nb::arg("dtype") = nb::none(), nb::arg("key") = nb::none(),
-        nb::arg("device") = nb::none(), "Normal (Gaussian), by default of mean 0 and deviation 1.");
-  r.def("truncated_normal", normal_like([](const IntList& s, const random::NormalOptions& o) {
-          return random::truncated_normal(s, o);
-        }),
-        nb::arg("shape"), nb::arg("mean") = nb::none(), nb::arg("stddev") = nb::none(),
-        nb::kw_only(), nb::arg("dtype") = nb::none(), nb::arg("key") = nb::none(),
-        nb::arg("device") = nb::none(), "Normal, within two standard deviations of the mean.");
+  r.def("normal",
+        normal_like("normal", [](const IntList& s,
+                                 const random::NormalOptions& o) { return random::normal(s, o); }),
+        nb::arg("shape"), nb::arg("more"), nb::arg("mean") = nb::none(),
+        nb::arg("stddev") = nb::none(), nb::arg("dtype") = nb::none(), nb::arg("key") = nb::none(),
+        nb::arg("device") = nb::none(),
+        nb::sig("def normal(shape: object, *, mean: object = None, stddev: object = None, dtype: "
+                "object = None, key: object = None, device: object = None) -> object"),
+        "Normal (Gaussian), by default of mean 0 and deviation 1.");
+  r.def(
+      "truncated_normal",
+      normal_like("truncated_normal",
+                  [](const IntList& s, const random::NormalOptions& o) {
+                    return random::truncated_normal(s, o);
+                  }),
+      nb::arg("shape"), nb::arg("more"), nb::arg("mean") = nb::none(),
+      nb::arg("stddev") = nb::none(), nb::arg("dtype") = nb::none(), nb::arg("key") = nb::none(),
+      nb::arg("device") = nb::none(),
+      nb::sig("def truncated_normal(shape: object, *, mean: object = None, stddev: object = None, "
+              "dtype: object = None, key: object = None, device: object = None) -> object"),
+      "Normal, within two standard deviations of the mean.");
 }
 
 void bind_discrete(nb::module_& r) {

@@ -21,6 +21,9 @@ constexpr Spelling kExpressions[] = {
      "let the pullback have a parameter `variables` and return their gradients too"},
     {"host_function(f, results, {.variables = {v}})", "host_function(f, results, variables=[v])"},
     {"Call the function without function(), or", "Call the function without @et.function, or"},
+    {"the result does not depend on argument 0 (etude::Parts); its gradient is zero",
+     "the result depends on no argument that is differentiated; the gradient is zero"},
+    {"etude::Parts", "a structure"},
     {"GradientTape::explain", "tape.explain(target, source)"},
     {"Ask has_value() first", "Compare with None first"},
     // staged functions
@@ -65,6 +68,7 @@ constexpr Spelling kExpressions[] = {
      "a Variable without an initial value needs a dtype and a shape: et.Variable(None, "
      "dtype=et.float32, shape=(2, 3))"},
     {"declare the sizes that may change as kAny", "declare the sizes that may change as None"},
+    {"to_vector", "tolist"},
     {"Use true or false, or astype the tensor", "Use True or False, or astype the tensor"},
     {"Set DeviceScopeOptions::soft to false for an error", "Pass soft=False for an error"},
     {"the device of a DeviceScope that is not soft", "the device of a scope that is not soft"},
@@ -76,6 +80,8 @@ constexpr Spelling kExpressions[] = {
     {"Pass strict=false to take", "Pass strict=False to take"},
     {"Pass header=false", "Pass header=False"},
     {"Pass key = random::key(seed)", "Pass key=et.random.key(seed)"},
+    {"kinds::to_json: ", ""},
+    {"kinds::from_json: ", ""},
     {"kinds::all() lists them", "dir(et.nn) and dir(et.optim) list them"},
     {"Give an object of kinds::make, or its name",
      "Give an object of et.nn or et.optim, or its name"},
@@ -131,6 +137,7 @@ constexpr Spelling kExpressions[] = {
 constexpr std::array<std::string_view, 10> kModules = {
     "linalg", "random", "optim", "nn", "io", "data", "fft", "image", "saved", "onnx"};
 
+bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
 // The module whose name ends in front of `at`; empty if there is none.
@@ -140,6 +147,38 @@ std::string_view module_before(std::string_view text, std::size_t at) {
     if (at == name.size() || !is_word(text[at - name.size() - 1])) return name;
   }
   return {};
+}
+
+// Whether the "::" at `at` is in the title of an error, such as "Loader::next: ".
+bool is_in_title(std::string_view text, std::size_t at) {
+  std::size_t begin = at, end = at + 2;
+  while (begin > 0 && is_word(text[begin - 1])) --begin;
+  while (end < text.size() && is_word(text[end])) ++end;
+  const bool is_class = begin < at && std::isupper(static_cast<unsigned char>(text[begin])) != 0;
+  return is_class && end > at + 2 && text.substr(end, 2) == ": ";
+}
+
+// Names of the library without their namespace: "etude::nn::Dense" is nn::Dense.
+void drop_namespace(std::string& text) {
+  constexpr std::string_view kSpace = "etude::";
+  for (std::size_t at = text.find(kSpace); at != std::string::npos; at = text.find(kSpace, at)) {
+    if (at > 0 && (is_word(text[at - 1]) || text[at - 1] == ':')) {
+      at += kSpace.size();
+    } else {
+      text.erase(at, kSpace.size());
+    }
+  }
+}
+
+// 0.5F is 0.5.
+void drop_suffixes(std::string& text) {
+  for (std::size_t at = text.find('F'); at != std::string::npos; at = text.find('F', at + 1)) {
+    std::size_t begin = at;
+    while (begin > 0 && is_digit(text[begin - 1])) --begin;
+    const bool has_point = begin < at && begin > 1 && text[begin - 1] == '.';
+    const bool is_last = at + 1 == text.size() || !is_word(text[at + 1]);
+    if (has_point && is_digit(text[begin - 2]) && is_last) text.erase(at--, 1);
+  }
 }
 
 }  // namespace
@@ -152,10 +191,16 @@ std::string in_python(std::string_view message) {
       out.replace(at, cpp.size(), python);
     }
   }
+  drop_namespace(out);
+  drop_suffixes(out);
   for (std::size_t at = out.find("::"); at != std::string::npos; at = out.find("::", at)) {
     const std::string_view name = module_before(out, at);
     if (name.empty()) {
-      at += 2;
+      if (is_in_title(out, at)) {
+        out.replace(at, 2, ".");
+      } else {
+        at += 2;
+      }
       continue;
     }
     out.replace(at, 2, ".");

@@ -35,13 +35,8 @@ Variable make(nb::handle initial, const std::optional<std::string>& name, bool t
   options.name = name.value_or("");
   options.trainable = trainable;
   options.dtype = as_optional_dtype(dtype);
-  if (!shape.is_none()) {
-    Shape sizes;
-    for (const nb::handle size : shape)
-      sizes.push_back(size.is_none() ? kAny : nb::cast<int64_t>(size));
-    options.shape = sizes;
-  }
   const CallSite where = here();
+  if (!shape.is_none()) options.shape = open_shape(shape, "Variable: the shape");
   if (PyCallable_Check(initial.ptr()) != 0 && !is_array_like(initial)) {
     // Runs once, when the value is first needed, perhaps on another thread.
     auto kept = std::make_shared<KeptObject>(nb::borrow(initial));

@@ -84,12 +84,41 @@ def test_the_error_names_what_is_there(space, name):
         getattr(module, name)
     assert str(error.value) == f"module '{space}' has no attribute '{name}'. Use {names[name]}"
     assert not hasattr(module, name) and name not in dir(module)
-    for path in re.findall(r"\bet((?:\.\w+)+)", names[name]):
+    check_form(names[name])
+
+
+def check_form(form):
+    """What an error proposes is there."""
+    for path in re.findall(r"\bet((?:\.\w+)+)", form):
         found = et
         for part in path[1:].split("."):
             found = getattr(found, part)
-    for attribute in re.findall(r"\bx\.(\w+)", names[name]):
-        assert hasattr(et.ones((2, 2)), attribute)
+    for word, value in (("x", et.ones((2, 2))), ("optimizer", et.optim.Adam())):
+        for attribute in re.findall(rf"\b{word}\.(\w+)", form):
+            assert hasattr(value, attribute), form
+
+
+class Model(et.Module):
+    pass
+
+
+OBJECTS = {
+    "Tensor": (et.ones((2, 2)), _other_names.TENSOR),
+    "Model": (Model(), _other_names.MODEL),
+    "Dense": (et.nn.Dense(2, 3), _other_names.MODEL),
+    "Adam": (et.optim.Adam(), _other_names.OPTIMIZER),
+}
+ATTRIBUTES = [(kind, name) for kind, (_, names) in OBJECTS.items() for name in names]
+
+
+@pytest.mark.parametrize("kind, name", ATTRIBUTES, ids=[f"{kind}.{name}" for kind, name in ATTRIBUTES])
+def test_the_error_of_an_object_names_what_is_there(kind, name):
+    value, names = OBJECTS[kind]
+    with pytest.raises(AttributeError) as error:
+        getattr(value, name)
+    assert str(error.value) == f"'{kind}' has no attribute '{name}'. Use {names[name]}"
+    assert not hasattr(value, name) and name not in dir(value)
+    check_form(names[name])
 
 
 def test_other_missing_names():

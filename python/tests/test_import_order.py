@@ -21,13 +21,18 @@ ROWS = {"numpy": NUMPY, **import_order.LIBRARIES}
 def test_both_orders(name):
     if importlib.util.find_spec(ROWS[name][0]) is None:
         pytest.skip(f"{name} is not installed; python/import_order.py --install has it")
-    assert import_order.failure([import_order.ETUDE, ROWS[name]]) is None
-    assert import_order.failure([ROWS[name], import_order.ETUDE]) is None
+    for order in ([import_order.ETUDE, ROWS[name]], [ROWS[name], import_order.ETUDE]):
+        why = import_order.failure(order)
+        assert why is None, f"{', '.join(module for module, _ in order)}: {why}"
 
 
 def test_failures_are_seen():
     """A process that ends badly, a result that is wrong."""
-    assert import_order.failure([("sys", "assert False, 'no'")]) == "status 1: AssertionError: no"
-    assert import_order.failure([("os", "os.abort()")]).startswith("status -6")
+    why = import_order.failure([("sys", "print('first', file=sys.stderr); assert False, 'no'")])
+    assert why.startswith("status 1: AssertionError: no\nfirst\nTraceback"), why
+    why = import_order.failure([("os", "os.abort()")])
+    assert why.startswith("status -6: Fatal Python error: Aborted\n") and 'File "<string>", line 4' in why, why
+    why = import_order.failure([("time", "time.sleep(60)")], limit=2)
+    assert why.startswith("hangs for 2 s\nTimeout") and "most recent call first" in why, why
     assert import_order.failure([("os", "pass")]) is None
     assert sys.executable

@@ -30,8 +30,8 @@ def test_keys_are_values():
 
 
 def test_draws():
-    assert random.uniform([2, 3], 2.0, 3.0).shape == (2, 3)
-    assert all(2 <= v < 3 for v in random.uniform([50], 2.0, 3.0).tolist())
+    assert random.uniform([2, 3], low=2.0, high=3.0).shape == (2, 3)
+    assert all(2 <= v < 3 for v in random.uniform([50], low=2.0, high=3.0).tolist())
     assert random.normal((), dtype=et.float64).dtype == et.float64
     assert max(abs(v) for v in random.truncated_normal(100).tolist()) <= 2
     draws = random.randint([100], 2, 5).tolist()

@@ -12,7 +12,7 @@ from etude import _core
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 LITERAL = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 CPP = re.compile(
-    r"\w::\w|\[&\]|\[\]\(|\{\.\w+ =|\bconst \w|\bstd::|<Tensor|&\)|\.h\b|\bk[A-Z]\w+|= ?(true|false)\b|\b[Uu]se (true|false)|nullptr|ETUDE_FIELDS"
+    r"\w::\w|\[&\]|\[\]\(|\{\.\w+ =|\bconst \w|\bstd::|<Tensor|&\)|\.h\b|\bk[A-Z]\w+|= ?(true|false)\b|\b[Uu]se (true|false)|nullptr|ETUDE_FIELDS|\bto_vector\b|\d\.\d+F\b"
 )
 # Parts that programs of Python do not reach: code generation, derivatives of plain C++ numbers, the
 # program etude, and names that only C++ can get wrong.
@@ -67,6 +67,13 @@ def test_no_message_shows_cpp(name, text):
 def test_words_of_programs_stay():
     for text in ("my::name is unknown", "file a::b", "std", "mylinalg::x", "nn"):
         assert _core._in_python(text) == text
+    for text in ("0.5Fx", "1F", "x.0F", "F", "myetude::Tensor"):
+        assert _core._in_python(text) == text
+    for text in ("Mine::next is", "mine::next: no", "::next: ", "Mine::: "):
+        assert _core._in_python(text) == text
+    assert _core._in_python("X: Loader::next: none") == "X: Loader.next: none"
+    assert _core._in_python("x > 0.0F, 1.25F") == "x > 0.0, 1.25"
+    assert _core._in_python("a etude::nn::Dense, etude::Tensor") == "a et.nn.Dense, Tensor"
     assert _core._in_python("Take linalg::lstsq, or random::key(3)") == "Take et.linalg.lstsq, or et.random.key(3)"
 
 
@@ -99,10 +106,33 @@ def test_messages_of_common_mistakes():
         y = x * x
     tape.gradient(y, x)
     assert "GradientTape(persistent=True)" in text(lambda: tape.gradient(y, x))
+    assert "Compare, as in x > 0.0, and reduce" in text(lambda: et.cond(et.ones(2), lambda: 1, lambda: 2))
     singular = et.zeros((2, 2))
     assert "Take et.linalg.lstsq" in text(lambda: et.linalg.solve(singular, et.ones((2, 1))))
     assert 'vmap(f, randomness="different")' in text(lambda: et.vmap(lambda x: x + et.random.normal(()))(et.ones(3)))
     assert "PhaseScope(\"training\")" not in text(lambda: et.nn.Dense(2, 3)(et.ones((1, 5))))
+
+
+def test_warnings_speak_python():
+    x = et.ones(3)
+    with pytest.warns(UserWarning) as heard:
+        et.gradient(lambda a: et.sum(x))(et.ones(2))
+    text = str(heard[0].message)
+    assert "the result depends on no argument that is differentiated; the gradient is zero" in text and not CPP.search(text)
+
+
+def test_words_of_cpp_in_errors_are_seen(messages_are_in_python):
+    """The fixture of all tests sees each error of the library."""
+    seen = messages_are_in_python
+    with pytest.raises(et.Error):
+        raise et.InvalidArgumentError("use std::vector")
+    assert seen == ["use std::vector"]
+    with pytest.raises(et.DataLossError, match="^torn at a: b$"):
+        raise et.DataLossError("torn at a: b")
+    with pytest.raises(et.InvalidArgumentError):
+        et.ones(2) @ et.ones(3)
+    assert len(seen) == 1
+    seen.clear()
 
 
 def test_docs_of_ops_and_kinds():

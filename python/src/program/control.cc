@@ -8,8 +8,8 @@
 #include "etude/autodiff/parts_operators.h"
 #include "etude/base/check.h"
 #include "etude/core/call/builtin.h"
-#include "etude/core/context/pending.h"
 #include "etude/stage/effects.h"
+#include "python/src/convert.h"
 #include "python/src/program/held.h"
 #include "python/src/program/tree.h"
 
@@ -115,11 +115,7 @@ nb::object while_loop(nb::handle condition, bool spreads_condition, nb::handle b
   LoopOptions options;
   if (!max_iterations.is_none()) options.max_iterations = nb::cast<int64_t>(max_iterations);
   for (const auto& [path, sizes] : shapes) {
-    Shape shape;
-    for (const nb::handle size : nb::iter(nb::borrow(sizes))) {
-      shape.push_back(size.is_none() ? kAny : nb::cast<int64_t>(size));
-    }
-    options.shapes[nb::cast<std::string>(path)] = shape;
+    options.shapes[nb::cast<std::string>(path)] = open_shape(sizes, "while_loop: a shape");
   }
   const CallSite where = here();
   const Parts out = with_user_line_released([&] {
@@ -250,11 +246,7 @@ void bind_control(nb::module_& m) {
   set_print_sink(print_to_python);
   m.def("_is_tracing", [] { return internal::is_tracing(); });
   m.def(
-      "is_staged",
-      [](nb::handle x) {
-        return is_tensor(x) && tensor_of(x).has_value() &&
-               TensorAccess::is_abstract(tensor_of(x)) && !internal::is_unrun(tensor_of(x));
-      },
+      "is_staged", [](nb::handle x) { return is_traced(x); },
       "Whether x is a tensor without elements: its value is not known while a function is traced.");
 }
 

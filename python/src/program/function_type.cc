@@ -12,6 +12,7 @@
 #include "etude/base/check.h"
 #include "etude/graph/symbolic_graph.h"
 #include "etude/stage/function.h"
+#include "python/src/convert.h"
 #include "python/src/dtype.h"
 #include "python/src/program/held.h"
 #include "python/src/program/staged.h"
@@ -326,10 +327,7 @@ Signature signature_of(nb::handle specs) {
       continue;
     }
     const auto name = nb::cast<std::string>(spec[0]);
-    Shape shape;
-    for (const nb::handle size : nb::iter(nb::object(spec[1]))) {
-      shape.push_back(size.is_none() ? kAny : nb::cast<int64_t>(size));
-    }
+    const Shape shape = open_shape(nb::object(spec[1]), "TensorSpec: the shape");
     const DType dtype = as_dtype(spec[2]);
     if (nb::cast<bool>(spec[3])) {
       made.emplace_back(VariableSpec{shape, dtype});

@@ -24,14 +24,6 @@ auto with_gil(F&& f) -> decltype(f()) {
   return std::forward<F>(f)();
 }
 
-// The class of a value for messages: "list", "train.Config".
-inline std::string type_text(nb::handle value) {
-  const nb::handle type(reinterpret_cast<PyObject*>(Py_TYPE(value.ptr())));
-  const std::string name = nb::cast<std::string>(type.attr("__qualname__"));
-  const std::string module = nb::cast<std::string>(type.attr("__module__"));
-  return module == "builtins" ? name : module + "." + name;
-}
-
 // Adds the names of a source to the module. The names begin with _: the package wraps them.
 void bind_tree(nb::module_& m);
 void bind_function(nb::module_& m);

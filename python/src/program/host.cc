@@ -8,6 +8,7 @@
 #include "etude/ops.h"
 #include "etude/stage/call_time.h"
 #include "etude/stage/host_function.h"
+#include "python/src/convert.h"
 #include "python/src/dtype.h"
 #include "python/src/program/held.h"
 #include "python/src/program/python_function.h"
@@ -154,9 +155,7 @@ class PythonHostFunction {
     std::vector<TensorSpec> types;
     for (const nb::handle spec : nb::iter(specs)) {
       TensorSpec& made = types.emplace_back();
-      for (const nb::handle size : nb::iter(nb::object(spec[0]))) {
-        made.shape.push_back(size.is_none() ? kAny : nb::cast<int64_t>(size));
-      }
+      made.shape = open_shape(nb::object(spec[0]), "TensorSpec: the shape");
       made.dtype = as_dtype(spec[1]);
     }
     std::vector<Variable> listed;

@@ -62,8 +62,12 @@ nb::object attribute(nb::handle layer, const std::string& path) {
     return nb::cast(LayerView{KeptObject(nb::borrow(layer)), path + "/"});
   }
   if (of.code.form()->find(path) != nullptr) return nb::none();  // an optional part
-  const std::string text =
+  std::string text =
       "'" + std::string(Py_TYPE(layer.ptr())->tp_name) + "' has no attribute '" + path + "'";
+  if (!path.starts_with('_')) {
+    const nb::module_ names = nb::module_::import_("etude._other_names");
+    text += nb::cast<std::string>(names.attr("hint")(path));
+  }
   PyErr_SetString(PyExc_AttributeError, text.c_str());
   throw nb::python_error();
 }
@@ -71,7 +75,11 @@ nb::object attribute(nb::handle layer, const std::string& path) {
 void set_attribute(nb::handle layer, const std::string& path, nb::handle value) {
   LayerObject& of = layer_in(layer);
   const auto at = position_of(of, path);
-  ETUDE_REQUIRE(at.has_value(), "{} has no parameter '{}'", Py_TYPE(layer.ptr())->tp_name, path);
+  if (!at) {
+    const nb::object text = nb::module_::import_("etude._kinds").attr("no_parameter")(layer, path);
+    PyErr_SetObject(PyExc_AttributeError, text.ptr());
+    throw nb::python_error();
+  }
   nb::object& leaf = of.leaves[*at];
   if (nb::isinstance<StateObject>(leaf)) {
     leaf = nb::cast(StateObject{LayerState<Tensor>(as_tensor(value))});
@@ -335,7 +343,7 @@ void bind_layers(nb::module_& m) {
                       nb::handle value) { set_attribute(self, path, value); })
       .def("_has", [](const LayerObject& self,
                       const std::string& path) { return position_of(self, path).has_value(); })
-      .def("_names", [](const LayerObject& self) { return names_of(self, ""); })
+      .def("_names", names_of, nb::arg("prefix") = "")
       .def("_description",
            [](const LayerObject& self) -> nb::object {
              if (!self.made || !self.made->is_described()) return nb::none();

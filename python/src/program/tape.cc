@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // GradientTape for Python: it records while its `with` block runs.
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <thread>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "etude/autodiff/gradient_tape.h"
+#include "etude/autodiff/internal/unwatched.h"
 #include "etude/base/check.h"
 #include "python/src/program/held.h"
 #include "python/src/program/tree.h"
@@ -176,10 +179,12 @@ class PythonTape {
       }
     }
     const Sources at(sources);
+    check_watched("gradient", at);
     GradientTape& tape = own();
     const CallSite where = here();
     SourceGradients found = with_user_line_released(
         [&] { return tape.gradient(tensors, at.list, std::move(options), where); });
+    is_used_up_ = !persistent();
     return at.tree_of_gradients(std::move(found));
   }
 
@@ -187,11 +192,13 @@ class PythonTape {
                       bool vectorize) {
     const Tensor of = as_tensor(target);
     const Sources at(sources);
+    check_watched("jacobian", at);
     GradientTape& tape = own();
     const CallSite where = here();
     const JacobianOptions options{unconnected_of(unconnected), vectorize};
     SourceGradients found =
         with_user_line_released([&] { return tape.jacobian(of, at.list, options, where); });
+    is_used_up_ = !persistent();
     return at.tree_of_gradients(std::move(found));
   }
   nb::object batch_jacobian(nb::handle target, nb::handle source, const std::string& unconnected,
@@ -217,6 +224,10 @@ class PythonTape {
     for (const Variable& v : own().watched_variables()) out.append(wrap_variable(v));
     return out;
   }
+  void reset() {
+    own().reset();
+    is_used_up_ = false;
+  }
   bool persistent() const { return options_.persistent; }
   bool recording() const { return tape_ != nullptr && tape_->recording(); }
 
@@ -235,7 +246,36 @@ class PythonTape {
     return out;
   }
 
+  // Reports it if the tape watched no source, with the paths of the sources. The tape itself would
+  // report their types.
+  void check_watched(const char* op, const Sources& at) {
+    if (is_used_up_) return;
+    constexpr std::size_t kMost = 4;
+    std::string names;
+    std::size_t count = 0;
+    for (std::size_t k = 0; k < at.places.size(); ++k) {
+      const auto& leaf = at.list.all[k].leaf;
+      if (const auto* tensor = std::get_if<const Tensor*>(&leaf)) {
+        const bool is_source = (*tensor)->has_value() && is_differentiable((*tensor)->dtype());
+        if (!is_source) continue;
+        if (own().should_record({*tensor, 1})) return;
+      } else if (const auto* variable = std::get_if<const Variable*>(&leaf)) {
+        if (!is_differentiable((*variable)->dtype())) continue;
+        const std::vector<Variable> read = own().watched_variables();
+        const auto is_it = [&](const Variable& v) { return v.ref() == (*variable)->ref(); };
+        if (std::ranges::any_of(read, is_it)) return;
+      } else {
+        continue;
+      }
+      if (++count > kMost) continue;
+      names += (count > 1 ? ", " : "") + at.tree.def->python_path(at.places[k], "sources");
+    }
+    if (count > kMost) names += " and " + std::to_string(count - kMost) + " more";
+    if (count > 0) internal::report_unwatched(op, names, here());
+  }
+
   TapeOptions options_;
+  bool is_used_up_ = false;             // by a gradient, unless persistent
   std::unique_ptr<GradientTape> tape_;  // null before the first use
   std::thread::id thread_;
 };
@@ -282,7 +322,7 @@ void bind_tape(nb::module_& m) {
            nb::kw_only(), nb::arg("unconnected") = "none", nb::arg("vectorize") = true)
       .def("stop", &PythonTape::leave)
       .def("start", &PythonTape::enter)
-      .def("reset", [](PythonTape& t) { t.own().reset(); })
+      .def("reset", &PythonTape::reset)
       .def("pause", [](nb::handle self) { return new TapePause{KeptObject(nb::borrow(self))}; })
       .def("watched_variables", &PythonTape::watched_variables)
       .def("explain", &PythonTape::explain, nb::arg("target"), nb::arg("source"),
