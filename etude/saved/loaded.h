@@ -74,7 +74,8 @@ struct Loaded {
   std::filesystem::path folder;
   Content content;                        // all Variables exist
   std::vector<LoadedFunction> functions;  // in the order of the content
-  // A child of fork() finds it open, unlike a std::mutex or a std::once_flag.
+  // A child of fork() finds it open. std::call_once needs thread-locals of libstdc++, for which a
+  // process that loads the library late may have no room.
   mutable etude::internal::ForkSafeMutex traces;
 };
 
