@@ -59,7 +59,7 @@ class AtomicFile {
   // throws: as above.
   void commit();
   // The same under another name in the folder, such as a name with a checksum of the content. The
-  // permissions stay those of a file at the path of the constructor, or of a new file.
+  // file has the permissions of a file at the path of the constructor, if there is one.
   void commit_as(std::string_view name);
 
   // Bytes written so far.
