@@ -37,8 +37,7 @@ struct Source {
   std::string made_for;  // the line of the call that the graph was traced for
   std::vector<SourceInput> inputs;
   std::vector<std::string> outputs;  // of the first outputs of the graph: its results
-  // The graph at several sizes, for open sizes; else one graph. The first graphs are those that
-  // were traced.
+  // The graph at several sizes, for open sizes; else one graph. The traced graphs come first.
   std::vector<GraphRef> graphs;
   std::size_t traced = 1;
   etude::internal::SizePoints points;
@@ -52,7 +51,7 @@ struct SourceOptions {
   int64_t graph = 0;
   bool training = false;
   // Whether sizes that vary stay open. Otherwise the graph has the sizes of the first call, or
-  // those of `sizes`, by name.
+  // the sizes in `sizes`, by name.
   bool open_sizes = false;
   std::map<std::string, int64_t> sizes = {};
 };

@@ -2,7 +2,7 @@
 #include "etude/stablehlo/module.h"
 
 #include <algorithm>
-#include <complex>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <numeric>

@@ -32,8 +32,8 @@ struct SaveOptions {
   int64_t graph = 0;
   // Whether `graph` = 0 selects among the graphs of the training phase.
   bool training = false;
-  // The sizes of a graph that serves many sizes, by name: {{"n", 8}}. Sizes that are not named are
-  // those of the first call.
+  // The sizes of a graph that serves many sizes, by name: {{"n", 8}}. The other sizes are
+  // the sizes of the first call.
   std::map<std::string, int64_t> sizes = {};
   // Whether the state is passed as arguments, after the inputs and in the order of their names in
   // the module. A text has two characters for each byte of a constant.

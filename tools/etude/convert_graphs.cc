@@ -68,7 +68,7 @@ std::string component(const std::string& path, std::size_t at) {
   return at > path.size() ? std::string() : path.substr(at, path.find('/', at) - at);
 }
 
-// A structure with these paths, of which the first `at` characters are equal.
+// A structure with these paths, whose first `at` characters are equal.
 Parts structure_of(std::span<const std::string> paths, std::size_t at, int64_t depth) {
   if (paths.size() == 1 && at > paths[0].size()) return Parts(Tensor());
   ETUDE_REQUIRE(depth < read_limits().depth,

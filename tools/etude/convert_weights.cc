@@ -77,7 +77,7 @@ void require_known(const io::NamedTensors& tensors, const std::vector<std::strin
 
 void require_fit(const Variable& variable, const SavedVariable& v, const Tensor& x,
                  const std::string& name, const std::string& from, const std::string& to) {
-  // Declared sizes, where kAny may change; without a declaration those of the value.
+  // Declared sizes, where kAny may change; otherwise the sizes of the value.
   const Shape shape = v.shape ? *v.shape : variable.shape();
   const bool fits = x.dtype() == variable.dtype() && internal::admits(shape, x.shape());
   ETUDE_REQUIRE(fits, "'{}' is {} in {}, but {}{} in {}", name, x.type()->to_string(), from,

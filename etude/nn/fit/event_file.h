@@ -54,8 +54,8 @@ class EventFile {
              CallSite where = CallSite::here());
   void text(std::string_view tag, std::string_view text, int64_t step);
   // The graph of a function, for the page "Graphs", which shows one graph for each folder. Calls of
-  // one layer are in the scope of the layer: its path is that of the state which the calls read,
-  // "model/fc1". Nodes have sizes, attributes and the user's lines. Bodies of loops and branches
+  // one layer are in the scope of the layer, such as "model/fc1": the common path of the state that
+  // the calls read. Nodes have sizes, attributes and the user's lines. Bodies of loops and branches
   // are scopes. throws: kInvalidArgument for lists of another length than the graph has.
   void graph(const Graph& graph, const GraphNames& names = {}, CallSite where = CallSite::here());
   void flush();

@@ -164,7 +164,7 @@ class GraphWriter {
   }
   void write(const NodeDef& node) { nodes_.bytes(1, node.message()); }
 
-  // The input of a node for a value. A constant is a node beside its first reader.
+  // The input of a node for a value. A constant is a node in the scope of its first reader.
   std::string reference(const Graph& graph, GraphValue v, const std::string& scope,
                         std::vector<std::string>& made) {
     if (made[v].empty()) {

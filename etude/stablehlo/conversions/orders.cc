@@ -62,7 +62,7 @@ Terms extreme_position(Call& call) {
                   call.result().shape())};
 }
 
-// The number of elements of `sorted` that come before x; with "right", also of those that equal it.
+// The number of elements of `sorted` that come before x; with "right", equal elements count, too.
 Terms searchsorted(Call& call) {
   Sizes column = call.shape(1).to_vector();
   column.push_back(1);
