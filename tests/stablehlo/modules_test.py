@@ -131,7 +131,7 @@ class Jax:
         return [ir.StringAttr(ir.DictAttr(each)["etude.name"]).value for each in ir.ArrayAttr(main.attributes[kind])]
 
 
-class Judge:
+class Checker:
     """Runs cases, and keeps what is wrong."""
 
     def __init__(self, folder, kind):
@@ -212,15 +212,15 @@ def main():
             return 77
         every = json.loads((folder / "cases.json").read_text())
         cases = every if is_whole else sampled(every)
-        judge = Judge(folder, kind)
+        checker = Checker(folder, kind)
         for i in range(0, len(cases), TOGETHER[kind]):
-            judge.run(cases[i:i + TOGETHER[kind]])
-    for line in judge.faults[:MOST_SHOWN]:
+            checker.run(cases[i:i + TOGETHER[kind]])
+    for line in checker.faults[:MOST_SHOWN]:
         print(line[:600])
-    print(f"{len(cases)} of {len(every)} modules ran, {len(judge.faults)} faults, {len(judge.missing)} ops that XLA lacks "
+    print(f"{len(cases)} of {len(every)} modules ran, {len(checker.faults)} faults, {len(checker.missing)} ops that XLA lacks "
           "for some dtype")
-    known = len(lists) < 2 or check_missing(judge.missing, pathlib.Path(lists[1]), is_whole) == 0
-    return 0 if known and cases and not judge.faults else 1
+    known = len(lists) < 2 or check_missing(checker.missing, pathlib.Path(lists[1]), is_whole) == 0
+    return 0 if known and cases and not checker.faults else 1
 
 
 if __name__ == "__main__":
