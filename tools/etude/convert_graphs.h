@@ -24,7 +24,8 @@ NamedGraph named_graph(const saved::internal::Source& source);
 //
 // throws: kNotFound for an unknown graph; kInvalidArgument, naming graph and input, for a Variable
 //   or a captured tensor without a value, for a value of another type, for a weight that no graph
-//   reads, for a name or an output that a saved function cannot have; the errors of reading the file.
+//   reads, for a name or an output that a saved function cannot have; the errors of reading the
+//   file.
 saved::Program program_of_graphs(const std::string& file, const std::string& only,
                                  io::NamedTensors weights, const std::string& weights_from,
                                  int64_t max_loop_steps);
