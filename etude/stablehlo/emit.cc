@@ -75,6 +75,10 @@ class Emitter {
  private:
   const Term& value(GraphValue v) {
     if (values_[v].is_absent()) {
+      // Loops and branches take the key that their bodies draw from.
+      ETUDE_REQUIRE_CODE(kUnimplemented, v >= graph_.first_constant(),
+                         "a key of random numbers has no form in StableHLO. Draw the numbers "
+                         "outside of the module, and pass them as arguments");
       values_[v] = writer_.constant(graph_.constants()[v - graph_.first_constant()]);
     }
     return values_[v];

@@ -192,6 +192,18 @@ TEST_F(StableHloExport, RandomNumbersAndChangedStateAreRefused) {
   f(zeros({2}));
   expect_error([&] { text_of(f); }, ErrorCode::kUnimplemented,
                {"random_normal", " has no form in StableHLO"});
+  const auto drawing_loop = function(
+      [](const Tensor& x) {
+        return fold(
+            [](const Tensor& sum, const Tensor& row) { return sum + row * random::normal({2}); },
+            zeros({2}), x);
+      },
+      {.name = "drawing_loop", .arg_names = {"x"}});
+  drawing_loop(zeros({3, 2}));
+  expect_error([&] { text_of(drawing_loop); }, ErrorCode::kUnimplemented,
+               {"a key of random numbers has no form in StableHLO. Draw the numbers outside of the "
+                "module, and pass them as arguments",
+                "export_test.cc:"});
   const Variable count(Tensor(0.0F), {.name = "count"});
   const auto g = function(
       [&](const Tensor& x) {
