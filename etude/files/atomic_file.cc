@@ -218,6 +218,12 @@ void AtomicFile::commit() {
   if (options_.is_durable) sync_folder(folder_);
 }
 
+void AtomicFile::commit_as(std::string_view name) {
+  require_open();
+  path_ = folder_ / name;
+  commit();
+}
+
 void sync_folder(const std::filesystem::path& path) {
   const auto fail = [&](std::string_view action, int error_number) {
     throw_error(code_of_errno(error_number),

@@ -58,6 +58,9 @@ class AtomicFile {
   //
   // throws: as above.
   void commit();
+  // The same under another name in the folder, such as a name with a checksum of the content. The
+  // permissions stay those of a file at the path of the constructor, or of a new file.
+  void commit_as(std::string_view name);
 
   // Bytes written so far.
   uint64_t size_bytes() const { return size_bytes_; }

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -64,6 +65,22 @@ TEST_F(AtomicFileTest, AppearsOnCommitOnly) {
   }
   EXPECT_EQ(content(path), "one two");
   EXPECT_EQ(files(), 1u);
+}
+
+TEST_F(AtomicFileTest, ANameMayFollowFromTheContent) {
+  put(folder_ / "of 3", "old");
+  AtomicFile file(folder_ / "new");
+  file.write("abc");
+  file.commit_as(fmt::format("of {}", file.size_bytes()));
+  EXPECT_EQ(content(folder_ / "of 3"), "abc");
+  EXPECT_EQ(files(), 1u);
+  expect_error(ErrorCode::kFailedPrecondition, "of 3' takes no more data: it was committed",
+               [&] { file.commit_as("other"); });
+
+  fs::create_directory(folder_ / "taken");
+  AtomicFile refused(folder_ / "new");
+  expect_error(ErrorCode::kFailedPrecondition, "taken': it is a folder",
+               [&] { refused.commit_as("taken"); });
 }
 
 TEST_F(AtomicFileTest, LeavesNothingWithoutCommit) {

@@ -222,12 +222,10 @@ bool Function::call_plain(std::span<const Tensor* const> arguments, Tensor& resu
       return graph.is_plain && graph.is_symbolic() == is_symbolic &&
              call_graph(*program_, index_, graph, arguments, result, where);
     };
-    const bool has_called =
-        function.index != nullptr
-            ? std::ranges::any_of(function.index->of_tensors(arguments, is_symbolic),
-                                  [&](uint32_t i) { return calls(function.graphs[i]); })
-            : std::ranges::any_of(function.graphs, calls);
-    if (has_called) return true;
+    const auto candidates = [&](const internal::GraphIndex& index) {
+      return index.of_tensors(arguments, is_symbolic);
+    };
+    if (internal::any_graph(function, candidates, calls)) return true;
   }
   return false;
 }

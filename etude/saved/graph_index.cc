@@ -46,8 +46,8 @@ class ArgumentsHash {
   uint64_t sum_ = 0;
 };
 
-std::span<const uint32_t> found_in(
-    const std::unordered_map<uint64_t, GraphIndex::Numbers>& table, uint64_t hash) {
+std::span<const uint32_t> found_in(const std::unordered_map<uint64_t, GraphIndex::Numbers>& table,
+                                   uint64_t hash) {
   const auto found = table.find(hash);
   return found == table.end() ? std::span<const uint32_t>() : found->second;
 }

@@ -3,6 +3,7 @@
 // many graphs takes no longer than with one graph. Used by match.cc and function.cc.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <set>
@@ -47,5 +48,14 @@ class GraphIndex {
   std::set<std::vector<std::string>> host_paths_;
   bool has_other_form_[2] = {false, false};
 };
+
+// Whether `fits(graph)` is true for a graph of the function, in ascending order, up to the first.
+// `candidates(index)` are the numbers of the graphs that may fit; without an index all may.
+template <class Candidates, class Fits>
+bool any_graph(const LoadedFunction& function, const Candidates& candidates, const Fits& fits) {
+  if (function.index == nullptr) return std::ranges::any_of(function.graphs, fits);
+  return std::ranges::any_of(candidates(*function.index),
+                             [&](uint32_t number) { return fits(function.graphs[number]); });
+}
 
 }  // namespace etude::saved::internal

@@ -2,6 +2,7 @@
 #include "etude/saved/loaded.h"
 
 #include <algorithm>
+#include <mutex>
 #include <typeinfo>
 
 #include <fmt/format.h>
@@ -73,22 +74,27 @@ std::size_t first_variable(const Graph& graph) {
 
 }  // namespace
 
-TraceRef Instances::find(std::span<const Type* const> inputs) const {
-  const std::lock_guard lock(mutex_);
+TraceRef Instances::find(const Loaded& program, std::span<const Type* const> inputs) const {
+  const std::lock_guard lock(program.traces);
   for (const auto& [types, trace] : made_) {
     if (std::ranges::equal(types, inputs)) return trace;
   }
   return {};
 }
 
-void Instances::add(std::vector<const Type*> inputs, TraceRef trace) {
-  const std::lock_guard lock(mutex_);
+void Instances::add(const Loaded& program, std::vector<const Type*> inputs, TraceRef trace) {
+  const std::lock_guard lock(program.traces);
   if (made_.size() >= kMostInstances) made_.pop_front();
   made_.emplace_back(std::move(inputs), std::move(trace));
 }
 
 const TraceRef& LazyTrace::get(const Loaded& program, const SavedGraph& saved) const {
-  std::call_once(once_, [&] { trace_ = make_trace(program, saved, saved.graph); });
+  if (is_made_.load(std::memory_order_acquire)) return trace_;
+  const std::lock_guard lock(program.traces);
+  if (!is_made_.load(std::memory_order_relaxed)) {
+    trace_ = make_trace(program, saved, saved.graph);
+    is_made_.store(true, std::memory_order_release);
+  }
   return trace_;
 }
 

@@ -9,11 +9,11 @@
 #include <deque>
 #include <filesystem>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "etude/base/internal/fork_lock.h"
 #include "etude/saved/content.h"
 #include "etude/saved/program.h"
 #include "etude/stage/function_core.h"
@@ -26,27 +26,26 @@ using etude::internal::TraceRef;
 
 struct Loaded;
 
-// The graphs that ran most recently at sizes of a symbolic graph.
+// The graphs that ran most recently at sizes of a symbolic graph, under Loaded::traces.
 class Instances {
  public:
   // The trace of the graph for these inputs; null if there is none.
-  TraceRef find(std::span<const Type* const> inputs) const;
-  void add(std::vector<const Type*> inputs, TraceRef trace);
+  TraceRef find(const Loaded& program, std::span<const Type* const> inputs) const;
+  void add(const Loaded& program, std::vector<const Type*> inputs, TraceRef trace);
 
  private:
-  mutable std::mutex mutex_;
   std::deque<std::pair<std::vector<const Type*>, TraceRef>> made_;
 };
 
-// The trace of a graph of fixed sizes, made at the first use: its plan takes as long as the rest of
-// a load, and few programs call the graphs for the sizes 1 and 0.
+// The trace of a graph of fixed sizes, made at the first use, under Loaded::traces: its plan takes
+// as long as the rest of a load, and few programs call the graphs for the sizes 1 and 0.
 class LazyTrace {
  public:
   // throws: the errors of make_trace(); the next use then tries again.
   const TraceRef& get(const Loaded& program, const SavedGraph& saved) const;
 
  private:
-  mutable std::once_flag once_;
+  mutable std::atomic<bool> is_made_ = false;
   mutable TraceRef trace_;
 };
 
@@ -75,6 +74,8 @@ struct Loaded {
   std::filesystem::path folder;
   Content content;                        // all Variables exist
   std::vector<LoadedFunction> functions;  // in the order of the content
+  // A child of fork() finds it open, unlike a std::mutex or a std::once_flag.
+  mutable etude::internal::ForkSafeMutex traces;
 };
 
 // Makes the Variables and prepares the graphs.

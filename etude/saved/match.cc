@@ -311,13 +311,13 @@ TraceRef trace_for(const Loaded& program, const LoadedGraph& graph,
   if (!graph.is_symbolic()) {
     return types == graph.types ? graph.trace.get(program, saved) : TraceRef();
   }
-  if (TraceRef known = graph.instances->find(types)) return known;
+  if (TraceRef known = graph.instances->find(program, types)) return known;
   const std::vector<int64_t> sizes = saved.symbolic->sizes_of(types);
   if (sizes.empty()) return {};
   const GraphAtSizes at = saved.symbolic->at(sizes);
   if (!at.graph) return {};
   TraceRef made = make_trace(program, saved, at.graph);
-  graph.instances->add(types, made);
+  graph.instances->add(program, types, made);
   return made;
 }
 
@@ -387,7 +387,7 @@ TraceRef trace_of(const Loaded& program, const LoadedGraph& graph,
     const bool fits = std::ranges::equal(types, graph.types);
     return fits ? graph.trace.get(program, saved) : TraceRef();
   }
-  if (TraceRef known = graph.instances->find({types.data(), types.size()})) return known;
+  if (TraceRef known = graph.instances->find(program, {types.data(), types.size()})) return known;
   return trace_for(program, graph, std::vector<const Type*>(types.begin(), types.end()));
 }
 
@@ -410,9 +410,9 @@ TraceRef trace_of_pure(const Loaded& program, const LoadedGraph& graph,
 Match find_graph(const Loaded& program, std::size_t index_of_function,
                  const std::vector<CallLeaf>& leaves, HostValues hosts) {
   const SavedFunction& function = program.content.functions[index_of_function];
-  const std::deque<LoadedGraph>& graphs = program.functions[index_of_function].graphs;
+  const LoadedFunction& loaded = program.functions[index_of_function];
   ETUDE_REQUIRE_CODE(
-      kFailedPrecondition, !graphs.empty(),
+      kFailedPrecondition, !loaded.graphs.empty(),
       "function '{}' was saved without a graph, since it had not been called. Call it "
       "once before it is saved, or give it a signature",
       function.name);
@@ -423,11 +423,10 @@ Match find_graph(const Loaded& program, std::size_t index_of_function,
       if ((!graph.saved->graph) == is_symbolic) found = matcher.match(graph, converts);
       return found.has_value();
     };
-    const GraphIndex* const index = program.functions[index_of_function].index.get();
-    static_cast<void>(index != nullptr
-                          ? std::ranges::any_of(index->of_leaves(leaves, hosts, is_symbolic),
-                                                [&](uint32_t i) { return fits(graphs[i]); })
-                          : std::ranges::any_of(graphs, fits));
+    static_cast<void>(any_graph(
+        loaded,
+        [&](const GraphIndex& index) { return index.of_leaves(leaves, hosts, is_symbolic); },
+        fits));
     return found;
   };
   for (const bool converts : {false, true}) {
