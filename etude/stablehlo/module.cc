@@ -229,6 +229,12 @@ Sizes all_axes(int rank) {
   return out;
 }
 
+Sizes last_swapped(int rank, int64_t axis) {
+  Sizes axes = all_axes(rank);
+  std::swap(axes[static_cast<std::size_t>(axis)], axes.back());
+  return axes;
+}
+
 Sizes other_axes(const Sizes& axes, int rank) {
   Sizes out = all_axes(rank);
   std::erase_if(out, [&](int64_t axis) { return std::ranges::find(axes, axis) != axes.end(); });

@@ -164,6 +164,8 @@ Term lowest(Writer& writer, DType dtype);
 Term highest(Writer& writer, DType dtype);
 
 Sizes all_axes(int rank);
+// All axes, with this axis and the last one exchanged.
+Sizes last_swapped(int rank, int64_t axis);
 int64_t axis_from_front(int64_t axis, int rank);
 Sizes axes_from_front(const Sizes& axes, int rank);
 // The axes of a rank that are not in the list.

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
-#include <utility>
 
 #include <fmt/format.h>
 
@@ -12,12 +11,6 @@
 
 namespace etude::stablehlo::internal {
 namespace {
-
-Sizes last_swapped(int rank, int64_t axis) {
-  Sizes axes = all_axes(rank);
-  std::swap(axes[static_cast<std::size_t>(axis)], axes.back());
-  return axes;
-}
 
 // kind: FFT, IFFT, RFFT, IRFFT, over the last axis. `n` is the number of elements in time.
 Term transform(const Term& x, std::string_view kind, int64_t n, const Type* result) {

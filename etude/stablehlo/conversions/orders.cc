@@ -2,7 +2,6 @@
 // Sorting, positions of extremes, and maps along one axis that are linear.
 #include <cstddef>
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -73,12 +72,6 @@ Terms searchsorted(Call& call) {
   const bool is_left = call.attrs.text("side") == "left";
   const Term is_before = is_left ? comes_first(all, x, false) : !comes_first(x, all, false);
   return {sum(convert(is_before, kInt64), {call.rank(1)})};
-}
-
-Sizes last_swapped(int rank, int64_t axis) {
-  Sizes axes = all_axes(rank);
-  std::swap(axes[static_cast<std::size_t>(axis)], axes.back());
-  return axes;
 }
 
 // A linear map along one axis is a product with a matrix: the results of the op for the unit
