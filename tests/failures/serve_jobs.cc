@@ -4,6 +4,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
+#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -17,6 +18,21 @@
 
 namespace etude::failures {
 namespace serve_parts {
+
+// A folder that is removed without failures: std::filesystem::remove_all needs memory.
+class Folder {
+ public:
+  Folder() = default;
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  ~Folder() {
+    quietly([this] { made_.reset(); });
+  }
+  const std::filesystem::path& path() const { return made_->path(); }
+
+ private:
+  std::unique_ptr<internal::TempFolder> made_ = std::make_unique<internal::TempFolder>();
+};
 
 class Server {
  public:
@@ -76,7 +92,7 @@ class Server {
   }
 
  private:
-  internal::TempFolder folder_;
+  Folder folder_;
   serve::Metrics metrics_;
   std::unique_ptr<serve::Repository> repository_;
   std::unique_ptr<serve::Service> service_;
