@@ -376,6 +376,7 @@ TEST(LayerState, WhatNobodyTakesIsToldOnce) {
   {
     GradientTape tape;
     tape.watch(net);
+    tape.watch(kX);
     tape.gradient(alone(kX), kX);
   }
   expect_told({"Counted: ", "inner (Counted): its state", "Counted: its state"});
