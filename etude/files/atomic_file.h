@@ -59,7 +59,7 @@ class AtomicFile {
   // throws: as above.
   void commit();
   // The same under another name in the folder, such as a name with a checksum of the content. The
-  // file has the permissions of a file at the path of the constructor, if there is one.
+  // permissions of a file at the path of the constructor are kept, as above.
   void commit_as(std::string_view name);
 
   // Bytes written so far.
