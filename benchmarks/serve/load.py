@@ -47,7 +47,7 @@ def answer_of(port):
 
 
 def check_answers(ports, clients):
-    """Every server gives the peer's scores, also to many clients at once, whose requests it may join."""
+    """Requires that all servers return the scores of the peer, also to many clients at once. A server may join their requests."""
     wanted = answer_of(ports[PEER])
     with concurrent.futures.ThreadPoolExecutor(clients) as pool:
         for name, port in ports.items():

@@ -251,6 +251,7 @@ class PythonTape {
   void check_watched(const char* op, const Sources& at) {
     if (is_used_up_) return;
     constexpr std::size_t kMost = 4;
+    std::optional<std::vector<Variable>> read;  // made for the first Variable
     std::string names;
     std::size_t count = 0;
     for (std::size_t k = 0; k < at.places.size(); ++k) {
@@ -261,9 +262,9 @@ class PythonTape {
         if (own().should_record({*tensor, 1})) return;
       } else if (const auto* variable = std::get_if<const Variable*>(&leaf)) {
         if (!is_differentiable((*variable)->dtype())) continue;
-        const std::vector<Variable> read = own().watched_variables();
+        if (!read) read = own().watched_variables();
         const auto is_it = [&](const Variable& v) { return v.ref() == (*variable)->ref(); };
-        if (std::ranges::any_of(read, is_it)) return;
+        if (std::ranges::any_of(*read, is_it)) return;
       } else {
         continue;
       }
