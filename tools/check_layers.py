@@ -7,7 +7,7 @@ import sys
 import check_common as common
 
 ORDER = ("base diff core device files graph passes eager plan variables parts lazy stage autodiff kernels codegen ops nn optim data "
-         "io kinds saved onnx aot dist xla").split()
+         "io kinds saved onnx stablehlo aot dist xla").split()
 RANK = {folder: rank for rank, folder in enumerate(ORDER)}
 TOP = len(ORDER)  # etude/startup.cc, tools, tests, examples, benchmarks, python: may include all
 # Headers that lie in etude/ itself. Others there (the umbrella header) are for users only.

@@ -29,6 +29,7 @@ GUIDES = {"install": "Install and use", "python_tour": "Python in ten minutes",
           "training": "Training", "training_loops": "Train and evaluate by hand", "mixed_precision": "Mixed precision",
           "devices": "Devices", "layers": "Write a layer", "structures": "Structures at run time", "kinds": "Layers by name",
           "save_and_load": "Save and load", "saved_functions": "Save a model with its code", "onnx/use_a_model": "Use an ONNX model",
+          "export/other_forms": "Convert a saved function",
           "serving/serve": "Serve a model",
           "fine_tuning": "Freeze and fine-tune",
           "debugging": "Find what is wrong", "reproducibility": "Threads, seeds and equal bits",
@@ -38,7 +39,7 @@ GUIDES = {"install": "Install and use", "python_tour": "Python in ten minutes",
           "coming_from_python": "The same in Python",
           "coming_from_numbers": "Coming from autodiff, CppAD, Enzyme", "swift_forms": "Coming from Swift"}
 WIDE = ("coming_from", "coming_from_python", "coming_from_numbers", "swift_forms")  # whose tables take the place of their contents
-FOLDERS = ("core", "ops", "nn", "optim", "data", "io", "kinds", "saved", "onnx", "autodiff", "stage", "parts", "variables", "lazy", "eager", "diff", "graph", "passes", "device", "codegen", "base")
+FOLDERS = ("core", "ops", "nn", "optim", "data", "io", "kinds", "saved", "onnx", "stablehlo", "autodiff", "stage", "parts", "variables", "lazy", "eager", "diff", "graph", "passes", "device", "codegen", "base")
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
 
 

@@ -18,21 +18,21 @@
 #include "etude/onnx/emit.h"
 #include "etude/onnx/formula.h"
 #include "etude/onnx/sizes.h"
-#include "etude/onnx/source.h"
 #include "etude/onnx/tidy.h"
 #include "etude/onnx/write.h"
 #include "etude/saved/content.h"
 #include "etude/saved/gather.h"
+#include "etude/saved/source.h"
 #include "etude/variables/init_scope.h"
 
 namespace etude::onnx {
 namespace {
 
 using internal::GraphModel;
-using internal::Source;
-using internal::SourceInput;
 using internal::Value;
 using internal::Writing;
+using saved::internal::Source;
+using saved::internal::SourceInput;
 
 // The model of a graph, with the names of the source for its inputs and outputs.
 GraphModel model_of(Writing& writing, const Source& source, const Graph& graph) {
@@ -62,13 +62,19 @@ void save_content(const std::filesystem::path& file, const saved::internal::Cont
                   const std::string& prefix, const SaveOptions& options) {
   const BottomScope at_once(eager_context());
   const etude::internal::NoDeviceScope nowhere;
-  const Source source = internal::source_of(content, prefix, options);
+  const Source source = saved::internal::source_of(content, prefix,
+                                                   {.format = "a model of ONNX",
+                                                    .function = options.function,
+                                                    .graph = options.graph,
+                                                    .training = options.training,
+                                                    .open_sizes = options.open_sizes});
   internal::write_model(file, internal::make_model(source, options), options.external_bytes);
 }
 
 }  // namespace
 
-internal::Model internal::make_model(const Source& source, const SaveOptions& options) {
+internal::Model internal::make_model(const saved::internal::Source& source,
+                                     const SaveOptions& options) {
   Writing writing{.opset = options.opset};
   for (const SourceInput& input : source.inputs) writing.taken.insert(input.name);
   writing.taken.insert(source.outputs.begin(), source.outputs.end());
@@ -99,20 +105,15 @@ void save(const std::filesystem::path& file, const std::vector<saved::Entry>& en
   });
 }
 
-std::string internal::entry_name(const std::string& name) {
-  const std::string last = name.substr(name.rfind('/') + 1);
-  return last.empty() ? "function" : last;
-}
-
 void save(const std::filesystem::path& file, const saved::Bound& f, const SaveOptions& options,
           CallSite where) {
-  const std::string name = internal::entry_name(f.function.display);
+  const std::string name = saved::internal::entry_name(f.function.display);
   save(file, std::vector{saved::Entry(name, f)}, options, where);
 }
 
 void save(const std::filesystem::path& file, const saved::Function& f, const SaveOptions& options,
           CallSite where) {
-  save(file, std::vector{saved::Entry(internal::entry_name(f.name()), f)}, options, where);
+  save(file, std::vector{saved::Entry(saved::internal::entry_name(f.name()), f)}, options, where);
 }
 
 void save(const std::filesystem::path& file, const saved::Program& program,

@@ -63,11 +63,6 @@ struct SaveOptions {
   }
 };
 
-namespace internal {
-// Returns the name of an entry for a function of this name. The name of an entry has no '/'.
-std::string entry_name(const std::string& name);
-}  // namespace internal
-
 // Writes a function of these entries to `file`, which appears whole or not at all. saved::save()
 // takes the same entries: a function, and the objects that hold its Variables.
 //
@@ -84,7 +79,7 @@ void save(const std::filesystem::path& file, const std::vector<saved::Entry>& en
 template <class R, class... A>
 void save(const std::filesystem::path& file, const etude::Function<R(A...)>& f,
           const SaveOptions& options = {}, CallSite where = CallSite::here()) {
-  save(file, std::vector{saved::Entry(internal::entry_name(f.name()), f)}, options, where);
+  save(file, std::vector{saved::Entry(saved::internal::entry_name(f.name()), f)}, options, where);
 }
 void save(const std::filesystem::path& file, const saved::Bound& f, const SaveOptions& options = {},
           CallSite where = CallSite::here());

@@ -24,6 +24,7 @@ namespace {
 
 using etude::internal::SizeFormula;
 using etude::internal::SizePoints;
+using saved::internal::OpenSize;
 using Graphs = std::vector<GraphModel*>;
 
 constexpr int64_t kMostElements = 4096;  // of a constant that differs

@@ -10,21 +10,15 @@
 #include "etude/graph/size_formula.h"
 #include "etude/onnx/conversions.h"
 #include "etude/onnx/model.h"
+#include "etude/saved/source.h"
 
 namespace etude::onnx::internal {
-
-// A size that callers of the model choose, and an input that has it.
-struct OpenSize {
-  std::string name;  // "n"
-  Value input;
-  int64_t axis = 0;
-};
 
 // Returns the model for all sizes. `models` are the models at `points`, with equal names.
 // throws: kUnimplemented, with the user's line, if the models differ in more than numbers, or if a
 //   number that differs has no formula or is an attribute.
 GraphModel with_open_sizes(Writing& writing, std::vector<GraphModel> models,
                            const etude::internal::SizePoints& points,
-                           const std::vector<OpenSize>& sizes);
+                           const std::vector<saved::internal::OpenSize>& sizes);
 
 }  // namespace etude::onnx::internal

@@ -82,9 +82,11 @@ struct Loaded {
 // Makes the Variables and prepares the graphs.
 std::shared_ptr<const Loaded> make_loaded(std::filesystem::path folder, Content content);
 
-// Makes programs of content that no folder holds, such as an imported model, and of content that
-// was read already.
+// The content of a program. Makes programs of content that no folder holds, such as an imported
+// model, and of content that was read already.
 struct ProgramAccess {
+  // Lives as long as the program.
+  static const Content& content_of(const Program& program) { return program.loaded_->content; }
   static Program of(std::shared_ptr<const Loaded> loaded) { return Program(std::move(loaded)); }
   static Program make(std::filesystem::path from, Content content) {
     return Program(make_loaded(std::move(from), std::move(content)));

@@ -36,6 +36,7 @@ NOT_FOR_USERS = {
     "etude/autodiff/tape/tape.h": FOR_OPS,
     "etude/autodiff/internal/value_table.h": FOR_OPS,
     "etude/onnx/onnx.h": "for programs that export models, which include it",
+    "etude/stablehlo/stablehlo.h": "for programs that export modules, which include it",
 }
 HIDDEN = {"internal"}
 NAMESPACE = re.compile(r"(?:inline\s+)?namespace\s+(?:ETUDE_API\s+)?([\w:]*)$")

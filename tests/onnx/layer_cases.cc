@@ -3,7 +3,6 @@
 #include <string>
 #include <vector>
 
-#include "etude/onnx/onnx.h"
 #include "etude/ops.h"
 #include "etude/stage/function.h"
 #include "tests/onnx/cases.h"
@@ -19,7 +18,7 @@ bool has_fixed_batch(const std::string& name) {
 
 }  // namespace
 
-void add_layer_cases(Cases& to, int64_t opset) {
+void add_layer_cases(Cases& to) {
   for (const tests::LayerCase& layer : tests::layer_cases()) {
     const auto f = function([&layer](const Tensor& x) { return layer.call(layer.parameters, x); },
                             {.name = layer.name, .arg_names = {"x"}});
@@ -32,8 +31,7 @@ void add_layer_cases(Cases& to, int64_t opset) {
       const Tensor one = layer.x.at(slice(0, 1));
       runs.push_back({{{"x", one}}, {{"output", f(one)}}});
     }
-    onnx::save(to.file(layer.name), f, {.opset = opset});
-    to.add(runs);
+    to.add_function(layer.name, saved::Entry("layer", f), runs);
   }
 }
 

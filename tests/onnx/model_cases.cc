@@ -5,7 +5,6 @@
 
 #include "etude/etude.h"
 #include "etude/nn/models/models.h"
-#include "etude/onnx/onnx.h"
 #include "tests/onnx/cases.h"
 
 namespace etude::onnx_cases {
@@ -36,8 +35,7 @@ struct LstmModel {
 
 // A model on images or rows, at three sizes of a batch.
 template <class Model>
-void add_model(Cases& to, const std::string& name, const Model& model, const Tensor& x,
-               int64_t opset) {
+void add_model(Cases& to, const std::string& name, const Model& model, const Tensor& x) {
   const auto predict = function([](const Model& m, const Tensor& v) { return m(v); },
                                 {.name = name, .arg_names = {"model", "x"}});
   std::vector<Run> runs;
@@ -45,35 +43,32 @@ void add_model(Cases& to, const std::string& name, const Model& model, const Ten
     const Tensor rows = x.at(slice(0, n));
     runs.push_back({{{"x", rows}}, {{"output", predict(model, rows)}}});
   }
-  onnx::save(to.file(name), saved::bind(predict, model), {.opset = opset});
-  to.add(runs);
+  to.add_function(name, saved::Entry("predict", saved::bind(predict, model)), runs);
 }
 
-void add_models(Cases& to, int64_t opset) {
+void add_models(Cases& to) {
   set_seed(7);
-  add_model(to, "lenet", LeNet(), random::normal({7, 28, 28, 1}), opset);
-  add_model(to, "resnet20", nn::models::resnet_cifar(20), random::normal({7, 32, 32, 3}), opset);
+  add_model(to, "lenet", LeNet(), random::normal({7, 28, 28, 1}));
+  add_model(to, "resnet20", nn::models::resnet_cifar(20), random::normal({7, 32, 32, 3}));
   const Tensor ids = astype(random::uniform({7, 6}) * 20.0F, kInt32);
-  add_model(to, "lstm", LstmModel(), ids, opset);
+  add_model(to, "lstm", LstmModel(), ids);
   const nn::TransformerEncoderLayer block(16, 4, {.hidden = 32});
-  add_model(to, "transformer_block", block, random::normal({7, 5, 16}), opset);
+  add_model(to, "transformer_block", block, random::normal({7, 5, 16}));
   add_model(to, "text_decoder",
             nn::TextDecoder({.vocabulary = 20, .positions = 8, .dim = 8, .layers = 2, .heads = 2}),
-            ids, opset);
+            ids);
 }
 
 // A function of one tensor at some values of it.
 template <class F>
-void add_function(Cases& to, const std::string& name, const F& f, const std::vector<Tensor>& xs,
-                  int64_t opset) {
+void add_function(Cases& to, const std::string& name, const F& f, const std::vector<Tensor>& xs) {
   const auto staged = function(f, {.name = name, .arg_names = {"x"}});
   std::vector<Run> runs;
   for (const Tensor& x : xs) runs.push_back({{{"x", x}}, {{"output", staged(x)}}});
-  onnx::save(to.file(name), staged, {.opset = opset});
-  to.add(runs);
+  to.add_function(name, saved::Entry(name, staged), runs);
 }
 
-void add_control_flow(Cases& to, int64_t opset) {
+void add_control_flow(Cases& to) {
   const std::vector<Tensor> xs = {Tensor({1.0F, -2.0F, 3.0F}), Tensor({-4.0F, 0.5F, 1.0F})};
   add_function(
       to, "cond",
@@ -82,14 +77,14 @@ void add_control_flow(Cases& to, int64_t opset) {
             sum(x) > 0.0F, [](const Tensor& v) { return v * 2.0F; },
             [](const Tensor& v) { return v - 1.0F; }, x);
       },
-      xs, opset);
+      xs);
   add_function(
       to, "while_loop",
       [](const Tensor& x) {
         return while_loop([](const Tensor& v) { return sum(v * v) < 1000.0F; },
                           [&](const Tensor& v) { return v * 1.5F + x; }, x);
       },
-      xs, opset);
+      xs);
   const std::vector<Tensor> rows = {random::normal({4, 3})};
   add_function(
       to, "fold",
@@ -97,14 +92,14 @@ void add_control_flow(Cases& to, int64_t opset) {
         return fold([](const Tensor& sum, const Tensor& row) { return tanh(sum) + row; },
                     zeros({3}), x);
       },
-      rows, opset);
+      rows);
 }
 
 struct Scored {
   Tensor scores, best;
 };
 
-void add_structures(Cases& to, int64_t opset) {
+void add_structures(Cases& to) {
   const auto f = function(
       [](const Tensor& a, const Tensor& b) {
         return Scored{matmul(a, b), argmax(matmul(a, b), {.axis = -1})};
@@ -116,16 +111,15 @@ void add_structures(Cases& to, int64_t opset) {
     const Scored out = f(a, b);
     runs.push_back({{{"a", a}, {"b", b}}, {{"scores", out.scores}, {"best", out.best}}});
   }
-  onnx::save(to.file("scored"), f, {.opset = opset});
-  to.add(runs);
+  to.add_function("scored", saved::Entry("scored", f), runs);
 }
 
 }  // namespace
 
-void add_model_cases(Cases& to, int64_t opset) {
-  add_models(to, opset);
-  add_control_flow(to, opset);
-  add_structures(to, opset);
+void add_model_cases(Cases& to) {
+  add_models(to);
+  add_control_flow(to);
+  add_structures(to);
 }
 
 }  // namespace etude::onnx_cases

@@ -9,8 +9,7 @@
 
 #include "etude/core/call/builtin.h"
 #include "etude/core/call/run.h"
-#include "etude/onnx/source.h"
-#include "etude/onnx/write.h"
+#include "etude/saved/source.h"
 #include "tests/onnx/cases.h"
 #include "tests/ops/calls.h"
 
@@ -39,8 +38,8 @@ Values results_of(const Call& call) {
   }
 }
 
-onnx::internal::Source source_of(const Call& call, const GraphRef& graph, std::size_t results) {
-  onnx::internal::Source out;
+saved::internal::Source source_of(const Call& call, const GraphRef& graph, std::size_t results) {
+  saved::internal::Source out;
   out.function = call.op->name();
   for (std::size_t i = 0; i < graph->inputs().size(); ++i) {
     out.inputs.push_back({fmt::format("x{}", i), {}});
@@ -63,16 +62,15 @@ std::string reason_of(const Error& error) {
   return colon == std::string::npos ? text : text.substr(colon + 2);
 }
 
-void add_call(Cases& to, const Call& call, int64_t opset) {
+void add_call(Cases& to, const Call& call) {
   const Values results = results_of(call);
-  if (results.empty() || std::ranges::any_of(results, is_complex_tensor)) return;
-  if (std::ranges::any_of(call.operands, is_complex_tensor)) return;
+  if (results.empty()) return;
+  const bool is_real = std::ranges::none_of(results, is_complex_tensor) &&
+                       std::ranges::none_of(call.operands, is_complex_tensor);
+  if (!is_real && !to.form().takes_complex) return;
   if (std::ranges::any_of(results, [](const Tensor& y) { return y.size() == 0; })) return;
   const GraphRef graph = matrix::graph_of(call);
-  const onnx::SaveOptions options{.opset = opset};
-  const onnx::internal::Model model =
-      onnx::internal::make_model(source_of(call, graph, results.size()), options);
-  write_model(to.file(call.label("onnx")), model, options.external_bytes);
+  to.form().write(to, call.label("model"), source_of(call, graph, results.size()));
   Run run;
   std::size_t next = 0;
   for (const Tensor& x : call.operands) {
@@ -86,13 +84,13 @@ void add_call(Cases& to, const Call& call, int64_t opset) {
 
 }  // namespace
 
-std::vector<std::string> add_op_cases(Cases& to, int64_t opset) {
+std::vector<std::string> add_op_cases(Cases& to) {
   std::vector<std::string> lines;
   for (const Op* op : Registry::global().ops()) {
     std::map<std::string, std::vector<std::string>> refused;  // dtypes by reason
     const std::vector<DType> dtypes = matrix::dtypes_of(*op);
     for (const DType dtype : dtypes) {
-      if (is_complex(dtype)) continue;
+      if (is_complex(dtype) && !to.form().takes_complex) continue;
       std::size_t count = 0;
       const bool is_main = dtype == dtypes.front() || dtype == kFloat32;
       for (const Call& call : matrix::calls_of(*op, dtype)) {
@@ -102,7 +100,7 @@ std::vector<std::string> add_op_cases(Cases& to, int64_t opset) {
         }
         if (is_empty(call) || (!is_main && count >= kMostOfOtherDTypes)) continue;
         try {
-          add_call(to, call, opset);
+          add_call(to, call);
           ++count;
         } catch (const Error& error) {
           // An op in a graph or a program is refused. It has its own line.

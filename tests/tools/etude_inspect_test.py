@@ -13,6 +13,7 @@ import unittest
 from tensor_files import write_file
 
 PROGRAM, WRITER = sys.argv.pop(1), sys.argv.pop(1)
+READ_EVENTS = pathlib.Path(__file__).parent.parent / "training" / "read_events.py"
 
 LAYER = """graph layer(x: float32[2], ^w: float32[2]) -> (float32[2])
   %2 = constant float32[] 0.5
@@ -116,6 +117,30 @@ class Folder(unittest.TestCase):
 
 
 class InspectTest(Folder):
+    def test_logs_of_tensorboard(self):
+        logs = self.path("logs")
+        told = self.etude("inspect", self.saved(), "--tensorboard", logs)
+        self.assertEqual(sorted(os.listdir(logs)), ["predict", "train"])
+        files = told.splitlines()
+        self.assertEqual([os.path.dirname(file) for file in files], [os.path.join(logs, n) for n in ("predict", "train")])
+        text = subprocess.run([sys.executable, str(READ_EVENTS), files[0]], capture_output=True, text=True, timeout=60,
+                              check=True).stdout
+        self.assertIn("\nx: Argument() -> [8, 4]\n", text)
+        self.assertIn("\nnet/hidden/weight: State() -> [4, 8]\n", text)
+        self.assertRegex(text, r"\nnet/hidden/matmul: matmul\(x, net/hidden/weight\) -> \[8, 8\], .*line .*saved_writer.cc:")
+        subprocess.run([sys.executable, str(READ_EVENTS), files[1]], capture_output=True, timeout=60, check=True)
+        self.etude("inspect", self.saved(), "--function", "predict", "--tensorboard", self.path("one"))
+        self.assertEqual(os.listdir(self.path("one")), ["predict"])
+        layer = self.etude("inspect", self.write("layer", LAYER), "--tensorboard", self.path("layers")).strip()
+        text = subprocess.run([sys.executable, str(READ_EVENTS), layer], capture_output=True, text=True, timeout=60,
+                              check=True).stdout
+        self.assertIn("\nmultiply: multiply(x, w) -> [2], line models/train.cc:41\n", text)
+        weights = self.path("w.safetensors")
+        write_file(weights, {"w": ("F32", [1], [1.0])})
+        self.assertEqual(self.etude("inspect", weights, "--tensorboard", logs, status=1),
+                         f"etude: '{weights}' is a file of tensors, which has no functions. TensorBoard shows the graphs of "
+                         "functions\n")
+
     def test_files_of_graphs_as_text(self):
         shown = self.etude("inspect", self.write("layer", LAYER))
         self.assertIn("%3: float32[2] = multiply(x, ^w)", shown)

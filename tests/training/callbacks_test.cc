@@ -25,11 +25,13 @@
 #include "etude/optim/sgd.h"
 #include "tests/expect_error.h"
 #include "tests/temp_folder.h"
+#include "tests/training/events_in.h"
 #include "tests/warnings.h"
 
 namespace etude::callbacks_test {
 namespace {
 
+using etude::tests::events_in;
 using etude::tests::expect_error;
 
 struct Net {
@@ -457,18 +459,6 @@ TEST(FindRate, TellsWhereTheLossFallsFastest) {
       },
       ErrorCode::kInvalidArgument,
       {"find_rate: the rate of the optimiser is 0", "callbacks_test.cc"});
-}
-
-// The content of the only file of a folder, by an independent reader.
-std::string events_in(const std::filesystem::path& folder) {
-  std::string file;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) file = entry.path();
-  const std::string command = "python3 tests/training/read_events.py '" + file + "' 2>&1";
-  std::FILE* pipe = ::popen(command.c_str(), "r");
-  std::string text;
-  for (int c = std::fgetc(pipe); c != EOF; c = std::fgetc(pipe)) text += static_cast<char>(c);
-  EXPECT_EQ(::pclose(pipe), 0) << text;
-  return text;
 }
 
 // spec: F2

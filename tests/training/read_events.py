@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads an event file by the descriptions of its formats, not by the code that wrote it:
 records of TensorFlow (length, masked CRC-32C, bytes, masked CRC-32C) around protocol buffers.
-Prints a line per event: STEP TAG KIND VALUES."""
+Prints a line per event: STEP TAG KIND VALUES. A graph is a line per node: NODE: OP(INPUTS) -> SHAPES, TEXTS."""
 import struct
 import sys
 import zlib
@@ -120,6 +120,37 @@ def describe(value):
     return f"{plugin} {tensor[8][0].decode()}"
 
 
+def text_of(value):
+    """The value of an attribute of a node: a text, or the shapes of its results."""
+    value = fields(value)
+    if 2 in value:
+        return value[2][0].decode()
+    if 6 in value:
+        return f"type {value[6][0]}"
+    shapes = [fields(shape) for shape in fields(value[1][0]).get(7, [])]
+    return " ".join(str([fields(dim).get(1, [0])[0] for dim in shape.get(2, [])]) for shape in shapes)
+
+
+def nodes(graph):
+    """A line for each node of a GraphDef. Inputs are earlier nodes, or their results."""
+    known = set()
+    for raw in graph[1]:
+        node = fields(raw)
+        name, op = node[1][0].decode(), node[2][0].decode()
+        inputs = [i.decode() for i in node.get(3, [])]
+        assert name not in known, f"{name} is there twice"
+        assert {i.split(":")[0] for i in inputs} <= known, f"{name} reads {inputs}"
+        known.add(name)
+        attributes = {}
+        for entry in node.get(5, []):
+            key, value = (fields(entry)[i][0] for i in (1, 2))
+            attributes[key.decode()] = text_of(value)
+        shapes = attributes.pop("_output_shapes", "")
+        attributes.pop("dtype", None)
+        texts = "".join(f", {key} {value}" for key, value in attributes.items())
+        yield f"{name}: {op}({', '.join(inputs)}) -> {shapes}{texts}"
+
+
 def main():
     with open(sys.argv[1], "rb") as file:
         raw = file.read()
@@ -128,6 +159,9 @@ def main():
         assert event[1][0] > 1.5e9, "the wall time in seconds"
         if i == 0:
             print(event[3][0].decode())
+            continue
+        if 4 in event:
+            print("\n".join(nodes(fields(event[4][0]))))
             continue
         value = fields(fields(event[5][0])[1][0])
         print(event.get(2, [0])[0], value[1][0].decode(), describe(value))

@@ -1,44 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/etude/convert_command.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "etude/base/check.h"
+#include "etude/files/atomic_file.h"
+#include "etude/graph/text/print.h"
 #include "etude/onnx/onnx.h"
+#include "etude/saved/loaded.h"
 #include "etude/saved/saved.h"
+#include "etude/stablehlo/stablehlo.h"
+#include "tools/etude/convert_graphs.h"
+#include "tools/etude/convert_weights.h"
 #include "tools/etude/saved_command.h"
+#include "tools/etude/stored.h"
 
 namespace etude::tools {
 namespace {
 
-struct ConvertOptions {
-  std::string from, to, function;
-  onnx::SaveOptions save;
-  bool fixed_sizes = false;
-  std::vector<std::string> sizes;
-  int64_t max_loop_steps = 0;
-  // Options of one direction: of models that are read, and of models that are written.
-  std::vector<const CLI::Option*> of_read, of_written;
-};
+namespace fs = std::filesystem;
 
-// throws: for an option that the other direction has.
-void require_none_of(const std::vector<const CLI::Option*>& others, const std::string& from,
-                     const char* direction) {
-  for (const CLI::Option* option : others) {
-    ETUDE_REQUIRE(option->count() == 0,
-                  "{} is an option for the conversion {}, but '{}' is converted the other way. "
-                  "Leave it out",
-                  option->get_name(), direction, from);
-  }
-}
+struct ConvertOptions {
+  std::string from, to, function, weights;
+  onnx::SaveOptions save;
+  bool fixed_sizes = false, into = false, partial = false, weights_as_arguments = false;
+  std::vector<std::string> size_texts;
+  std::map<std::string, int64_t> sizes;
+  int64_t max_loop_steps = 0;
+  std::vector<const CLI::Option*> of_some;  // options that some conversions have and others lack
+};
 
 // "batch=8" as a name and a size.
 std::pair<std::string, int64_t> size_of(const std::string& text) {
@@ -52,34 +54,241 @@ std::pair<std::string, int64_t> size_of(const std::string& text) {
   return {text.substr(0, at), size};
 }
 
-void convert_model(const ConvertOptions& options) {
+// The function that a form of one function holds.
+saved::Function function_of(const saved::Program& program, const ConvertOptions& options) {
+  const std::vector<std::string> names = program.functions();
+  const std::string from = fmt::format("'{}'", options.from);
+  return program.function(names[chosen_index(names, options.function, from)], CallSite{});
+}
+
+saved::internal::Source source_of(const saved::Program& program, const ConvertOptions& options,
+                                  bool open_sizes) {
+  return saved::internal::source_of(saved::internal::ProgramAccess::content_of(program), "",
+                                    {.format = "a file of graphs",
+                                     .function = function_of(program, options).name(),
+                                     .graph = options.save.graph,
+                                     .training = options.save.training,
+                                     .open_sizes = open_sizes,
+                                     .sizes = options.sizes});
+}
+
+void write_file(const std::string& to, std::string_view content) {
+  internal::AtomicFile out(to);
+  out.write(content);
+  out.commit();
+}
+
+void to_folder(const saved::Program& program, const ConvertOptions& options) {
+  saved::save(options.to, program, CallSite{});
+}
+
+void to_onnx(const saved::Program& program, const ConvertOptions& options) {
+  onnx::SaveOptions save = options.save;
+  save.open_sizes = !options.fixed_sizes;
+  onnx::save(options.to, function_of(program, options), save, CallSite{});
+}
+
+void to_stablehlo(const saved::Program& program, const ConvertOptions& options) {
+  stablehlo::save(options.to, function_of(program, options),
+                  {.graph = options.save.graph,
+                   .training = options.save.training,
+                   .sizes = options.sizes,
+                   .weights_as_arguments = options.weights_as_arguments},
+                  CallSite{});
+}
+
+void to_tensors(const saved::Program& program, const ConvertOptions& options) {
+  const io::NamedTensors state = state_of(program, options.function);
+  ETUDE_REQUIRE(!state.empty(), "'{}' has no state, so there are no tensors to write",
+                options.from);
+  io::save_safetensors(options.to, state, {}, CallSite{});
+}
+
+void to_graph_text(const saved::Program& program, const ConvertOptions& options) {
+  write_file(options.to, to_text(*named_graph(source_of(program, options, false)).graph));
+}
+
+void to_graph_bytes(const saved::Program& program, const ConvertOptions& options) {
+  const bool open_sizes = !options.fixed_sizes && options.sizes.empty();
+  write_file(options.to,
+             to_binary(std::vector{named_graph(source_of(program, options, open_sizes))}));
+}
+
+// The forms that a program is written in, by extension, with the options that writing takes.
+struct Form {
+  std::string_view extension, words, options;
+  void (*write)(const saved::Program& program, const ConvertOptions& options);
+};
+constexpr Form kForms[] = {
+    {"", "a folder of saved functions", "", to_folder},
+    {".onnx", "a model of ONNX", "--function --opset --graph --doc --training --fixed-sizes",
+     to_onnx},
+    {".mlir", "StableHLO as text", "--function --graph --training --size --weights-as-arguments",
+     to_stablehlo},
+    {".safetensors", "its state", "--function", to_tensors},
+    {".txt", "a graph as text", "--function --graph --training --size", to_graph_text},
+    {".etude", "a graph as bytes", "--function --graph --training --size --fixed-sizes",
+     to_graph_bytes},
+};
+
+std::string forms_text() {
+  std::vector<std::string> out;
+  for (const Form& form : kForms) {
+    out.push_back(form.extension.empty() ? std::string(form.words)
+                                         : fmt::format("FILE{}, {}", form.extension, form.words));
+  }
+  return fmt::format("{}", fmt::join(out, "; "));
+}
+
+// A folder may have a dot in its name.
+std::string extension_of(const std::string& path) {
+  std::error_code failed;
+  return fs::is_directory(path, failed) ? std::string() : fs::path(path).extension().string();
+}
+bool is_onnx(const std::string& path) { return extension_of(path) == ".onnx"; }
+
+// Options that reading takes.
+constexpr std::string_view kOfModel = "--function --size --max-loop-steps";
+constexpr std::string_view kOfGraphs = "--function --weights --max-loop-steps";
+constexpr std::string_view kOfInto = "--function --into --partial";
+
+// `source` and `result` are words for FROM and TO.
+// throws: for an option that is in neither list.
+void require_taken(const ConvertOptions& options, std::string_view of_source,
+                   std::string_view of_result, std::string_view source, std::string_view result) {
+  const std::string taken = fmt::format(" {} {} ", of_source, of_result);
+  for (const CLI::Option* option : options.of_some) {
+    const std::string name = option->get_name();
+    ETUDE_REQUIRE(option->count() == 0 || taken.find(fmt::format(" {} ", name)) != taken.npos,
+                  "{} is no option for the conversion of '{}', which is {}, to {}. Leave it out",
+                  name, options.from, source, result);
+  }
+}
+
+// The sizes of a model are fixed when it is read; of other programs, when a graph is written.
+saved::Program read_model(ConvertOptions& options) {
   onnx::LoadOptions load;
   if (!options.function.empty()) load.function = options.function;
-  for (const std::string& text : options.sizes) load.sizes.insert(size_of(text));
+  load.sizes = std::exchange(options.sizes, {});
   load.max_loop_steps = options.max_loop_steps;
-  const saved::Program program = onnx::load(options.from, load, CallSite{});
+  return onnx::load(options.from, load, CallSite{});
+}
+
+// Tensors by name: of a file, of a checkpoint, or the state of functions.
+io::NamedTensors read_weights(const std::string& path, const std::string& function) {
+  if (is_onnx(path)) return state_of(onnx::load(path, {}, CallSite{}), "");
+  Stored stored = read_stored(path);
+  ETUDE_REQUIRE(
+      stored.kind != StoredKind::kGraphs,
+      "'{}' is {}, which has no tensors. Tensors are in a safetensors file, a checkpoint, "
+      "a folder of saved functions or a model of ONNX",
+      path, words_of(stored.kind));
+  if (stored.kind == StoredKind::kFunctions) {
+    return state_of(saved::internal::ProgramAccess::of(stored.loaded), function);
+  }
+  io::NamedTensors out;
+  for (auto& [name, x] : stored.state) {
+    if (x.value.has_value()) out.emplace(name, std::move(x.value));
+  }
+  return out;
+}
+
+void convert_into(const ConvertOptions& options) {
+  require_taken(options, kOfInto, "", "a source of tensors", "the state of a folder");
+  ETUDE_REQUIRE_CODE(kNotFound, saved::is_saved(options.to),
+                     "--into: '{}' is no folder of saved functions. Name the folder that gets the "
+                     "tensors",
+                     options.to);
+  const saved::Program program = saved::load(options.to, {}, CallSite{});
+  set_state(program, options.function, read_weights(options.from, options.function),
+            options.partial, fmt::format("'{}'", options.from), fmt::format("'{}'", options.to));
   saved::save(options.to, program, CallSite{});
   fmt::print("{}", program.to_string());
 }
 
-void convert(ConvertOptions options) {
-  const std::filesystem::path from = options.from, to = options.to;
-  if (from.extension() == ".onnx") {
-    ETUDE_REQUIRE(to.extension().empty(),
-                  "'{}' has the extension '{}', but models of ONNX convert to folders only",
-                  options.to, to.extension().string());
-    require_none_of(options.of_written, options.from, "of a folder to a model of ONNX");
-    convert_model(options);
-    return;
+const Form& form_of(const ConvertOptions& options) {
+  const std::string extension = extension_of(options.to);
+  const auto* const found = std::ranges::find(kForms, extension, &Form::extension);
+  ETUDE_REQUIRE(found != std::end(kForms),
+                "'{}' has the extension '{}', which is no form of a function. '{}' converts to: {}",
+                options.to, extension, options.from, forms_text());
+  return *found;
+}
+
+// A file of tensors or a checkpoint, which has no function.
+void convert_tensors(const ConvertOptions& options, const Stored& stored) {
+  ETUDE_REQUIRE(extension_of(options.to) == ".safetensors",
+                "'{}' is {}, which has no function. It converts to: FILE.safetensors; with --into, "
+                "the state of a folder of saved functions",
+                options.from, words_of(stored.kind));
+  require_taken(options, "", "", words_of(stored.kind), "a file of tensors");
+  io::NamedTensors tensors;
+  for (const auto& [name, x] : stored.state) {
+    if (x.value.has_value()) tensors.emplace(name, x.value);
   }
-  ETUDE_REQUIRE(to.extension() == ".onnx",
-                "'{}' has the extension '{}', but saved functions convert to .onnx only",
-                options.to, to.extension().string());
-  require_none_of(options.of_read, options.from, "of a model of ONNX to a folder");
-  options.save.open_sizes = !options.fixed_sizes;
-  const saved::Program program = saved::load(options.from);
-  onnx::save(to, chosen_function(program, options.function), options.save, CallSite{});
-  fmt::print("{}: {} bytes\n", options.to, std::filesystem::file_size(to));
+  io::save_safetensors(options.to, tensors, {}, CallSite{});
+}
+
+void write_program(const saved::Program& program, const Form& form, const ConvertOptions& options) {
+  form.write(program, options);
+  if (form.write == to_folder) fmt::print("{}", program.to_string());
+}
+
+void convert_model(ConvertOptions& options) {
+  const Form& form = form_of(options);
+  require_taken(options, kOfModel, form.options, "a model of ONNX", form.words);
+  write_program(read_model(options), form, options);
+}
+
+void convert_stored(ConvertOptions& options) {
+  const Stored stored = read_stored(options.from);
+  const bool is_graph = stored.kind == StoredKind::kGraphs;
+  if (!is_graph && stored.kind != StoredKind::kFunctions) return convert_tensors(options, stored);
+  const Form& form = form_of(options);
+  require_taken(options, is_graph ? kOfGraphs : "", form.options, words_of(stored.kind),
+                form.words);
+  if (!is_graph) {
+    return write_program(saved::internal::ProgramAccess::of(stored.loaded), form, options);
+  }
+  io::NamedTensors weights;
+  if (!options.weights.empty()) weights = read_weights(options.weights, "");
+  const std::string weights_from = fmt::format("'{}'", options.weights);
+  const saved::Program program = program_of_graphs(
+      options.from, options.function, std::move(weights), weights_from, options.max_loop_steps);
+  if (!options.function.empty()) options.function = program.functions()[0];
+  write_program(program, form, options);
+}
+
+void convert(ConvertOptions options) {
+  for (const std::string& text : options.size_texts) {
+    const bool is_new = options.sizes.insert(size_of(text)).second;
+    ETUDE_REQUIRE(is_new, "--size is '{}', but '{}' has a size already. Give each name one size",
+                  text, size_of(text).first);
+  }
+  if (options.into) return convert_into(options);
+  if (is_onnx(options.from)) {
+    convert_model(options);
+  } else {
+    convert_stored(options);
+  }
+  if (!extension_of(options.to).empty()) {
+    fmt::print("{}: {} bytes\n", options.to, fs::file_size(options.to));
+  }
+}
+
+// Returns the options that it adds.
+std::vector<const CLI::Option*> add_weight_options(CLI::App& command, ConvertOptions& options) {
+  CLI::Option* into =
+      command.add_flag("--into", options.into,
+                       "TO is a folder of saved functions: sets its state to the tensors of FROM");
+  return {into,
+          command.add_flag("--partial", options.partial, "state without a tensor keeps its value")
+              ->needs(into),
+          command.add_option("--weights", options.weights,
+                             "of a file of graphs: a safetensors file with the values of inputs, "
+                             "which become state"),
+          command.add_flag("--weights-as-arguments", options.weights_as_arguments,
+                           "of StableHLO: weights are arguments of the module, not constants")};
 }
 
 }  // namespace
@@ -87,24 +296,33 @@ void convert(ConvertOptions options) {
 void add_convert_command(CLI::App& app) {
   const auto options = std::make_shared<ConvertOptions>();
   CLI::App* command = app.add_subcommand(
-      "convert", "writes a saved function as a model of ONNX, or a model as a saved function");
-  command->add_option("FROM", options->from, "a folder of saved::save(), or FILE.onnx")->required();
-  command->add_option("--to", options->to, "FILE.onnx, or a folder")->required();
-  command->add_option("--function", options->function,
-                      "which function, if there are several; of a model: its name");
-  options->of_written = {
-      command->add_option("--opset", options->save.opset, "the version of ONNX's ops, 17 to 21")
-          ->capture_default_str(),
-      command->add_option("--graph", options->save.graph,
-                          "its number in `etude inspect --function`"),
-      command->add_option("--doc", options->save.doc, "a text for readers of the model"),
-      command->add_flag("--training", options->save.training, "the graph of the training phase"),
-      command->add_flag("--fixed-sizes", options->fixed_sizes, "the sizes of the first call")};
-  options->of_read = {command->add_option("--size", options->sizes,
-                                          "of a model: fixes an open size, batch=8; may be "
-                                          "repeated"),
-                      command->add_option("--max-loop-steps", options->max_loop_steps,
-                                          "of a model: refuses loops with more steps")};
+      "convert", "functions, graphs and weights in another form: FROM is read, TO is written");
+  command
+      ->add_option("FROM", options->from,
+                   "a folder of saved::save(), FILE.onnx, a file of graphs, or FILE.safetensors")
+      ->required();
+  command
+      ->add_option("TO,--to", options->to,
+                   "a folder or a file, whose extension is the form: " + forms_text())
+      ->required();
+  options->of_some = add_weight_options(*command, *options);
+  for (const CLI::Option* option :
+       {command->add_option("--function", options->function,
+                            "which function, if there are several; of a model: its name"),
+        command->add_option("--opset", options->save.opset, "the version of ONNX's ops, 17 to 21")
+            ->capture_default_str(),
+        command->add_option("--graph", options->save.graph,
+                            "its number in `etude inspect --function`"),
+        command->add_option("--doc", options->save.doc, "a text for readers of the model"),
+        command->add_flag("--training", options->save.training, "the graph of the training phase"),
+        command->add_flag("--fixed-sizes", options->fixed_sizes, "the sizes of the first call"),
+        command->add_option("--size", options->size_texts,
+                            "fixes an open size, of a model or of the graph that is written: "
+                            "batch=8; may be repeated"),
+        command->add_option("--max-loop-steps", options->max_loop_steps,
+                            "of models and graphs: refuses loops with more steps")}) {
+    options->of_some.push_back(option);
+  }
   command->callback([options] { convert(*options); });
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `etude convert`: saved functions as models of ONNX, and models as saved functions
-// (etude/onnx/onnx.h).
+// `etude convert`: saved functions, models of ONNX (etude/onnx/onnx.h), modules of StableHLO
+// (etude/stablehlo/stablehlo.h), graphs and weights in another of these forms.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -5,57 +5,27 @@
 #include <array>
 #include <deque>
 #include <optional>
-#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "etude/graph/layer_paths.h"
+
 namespace etude::tools {
 namespace {
 
-using Path = std::vector<std::string>;
-
-constexpr std::size_t kDeepest = 32;  // files may have longer paths; groups are nested so deep
-
-Path layer_path(std::string_view state) {
-  Path out;
-  for (std::size_t at = state.find('/'); at != state.npos && out.size() < kDeepest;
-       at = state.find('/')) {
-    out.emplace_back(state.substr(0, at));
-    state.remove_prefix(at + 1);
-  }
-  return out;
-}
-
-// The common beginning of paths; none if there are none.
-void meet(std::optional<Path>& common, const Path& path) {
-  if (!common) {
-    common = path;
-    return;
-  }
-  const auto end = std::ranges::mismatch(*common, path).in1;
-  common->erase(end, common->end());
-}
-
-// The more exact of two paths, if one begins with the other; else their common beginning. So the
-// derivative of a layer, which reads values of the layer, has its path.
-void narrow(std::optional<Path>& known, const Path& path) {
-  if (!known) {
-    known = path;
-    return;
-  }
-  const auto [end, other] = std::ranges::mismatch(*known, path);
-  if (end == known->end()) {
-    known = path;
-  } else if (other != path.end()) {
-    known->erase(end, known->end());
-  }
-}
+using Path = internal::LayerPath;
 
 class RowMaker {
  public:
   RowMaker(const Graph& graph, const std::vector<GraphInput>& inputs)
-      : graph_(graph), inputs_(inputs), path_of_(graph.value_count()) {}
+      : graph_(graph), inputs_(inputs) {
+    std::vector<std::string> state;
+    for (const GraphInput& input : inputs) {
+      state.push_back(input.source == GraphInput::Source::kState ? input.path : "");
+    }
+    paths_ = internal::layer_paths(graph, state);
+  }
 
   std::vector<LayoutRow> make() {
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
@@ -84,26 +54,18 @@ class RowMaker {
   void add_node(std::size_t i) {
     const Graph::Node node = graph_.node(i);
     LayoutRow row{LayoutRow::Kind::kNode, i, {}, {}};
-    std::optional<Path> of_state, of_operands;
     for (const GraphValue v : node.operands) {
       if (v == kNoValue) continue;
       if (has_row(v) && std::ranges::count(row.operands, v) == 0) row.operands.push_back(v);
-      if (v >= graph_.first_result()) narrow(of_operands, path_of_[v]);
-      if (v < inputs_.size() && inputs_[v].source == GraphInput::Source::kState) {
-        meet(of_state, layer_path(inputs_[v].path));
-      }
     }
-    row.path = of_state ? *of_state : of_operands.value_or(Path());
-    for (uint32_t r = 0; r < node.results; ++r) {
-      row.results.push_back(node.first_result + r);
-      path_of_[node.first_result + r] = row.path;
-    }
+    row.path = paths_[i];
+    for (uint32_t r = 0; r < node.results; ++r) row.results.push_back(node.first_result + r);
     rows_.push_back(std::move(row));
   }
 
   const Graph& graph_;
   const std::vector<GraphInput>& inputs_;
-  std::vector<Path> path_of_;  // by value
+  std::vector<Path> paths_;  // by node
   std::vector<LayoutRow> rows_;
 };
 
@@ -111,7 +73,9 @@ class RowMaker {
 Path common_path(const std::vector<LayoutRow>& rows) {
   std::optional<Path> common;
   for (const LayoutRow& row : rows) {
-    if (row.kind == LayoutRow::Kind::kNode && !row.path.empty()) meet(common, row.path);
+    if (row.kind == LayoutRow::Kind::kNode && !row.path.empty()) {
+      internal::meet(common, row.path);
+    }
   }
   return common.value_or(Path());
 }

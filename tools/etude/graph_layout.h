@@ -49,9 +49,8 @@ struct GraphLayout {
 
 // `inputs` is by input of the graph. Groups are open as long as at most `most_rows` rows show.
 //
-// The path of a call is the common path of the state that it reads, without the last component: the
-// path of the layer. A call that reads no state has the most exact path among the calls that made
-// its operands, or their common beginning. cost: the product of rows and lanes.
+// The path of a call is the path of its layer (graph/layer_paths.h). cost: the product of rows and
+// lanes.
 GraphLayout layout_of(const Graph& graph, const std::vector<GraphInput>& inputs,
                       std::size_t most_rows = 60);
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -17,6 +18,7 @@
 #include "etude/files/atomic_file.h"
 #include "etude/graph/text/names.h"
 #include "etude/graph/text/print.h"
+#include "etude/nn/fit/event_file.h"
 #include "etude/ops.h"
 #include "etude/saved/saved.h"
 #include "tools/etude/graph_command.h"
@@ -30,7 +32,7 @@ namespace etude::tools {
 namespace {
 
 struct InspectOptions {
-  std::string path, function, html;
+  std::string path, function, html, tensorboard;
   NamedInputs inputs;
   bool training = false;
 };
@@ -179,11 +181,44 @@ void print(const InspectOptions& options, const Stored& stored) {
   }
 }
 
+nn::GraphNames names_of(const StoredGraph& graph) {
+  nn::GraphNames out{.outputs = graph.outputs};
+  for (const GraphInput& input : graph.inputs) {
+    const bool is_key = input.source == GraphInput::Source::kKey;
+    out.inputs.push_back(is_key ? "key" : input.path);
+    out.is_state.push_back(input.source == GraphInput::Source::kState);
+  }
+  return out;
+}
+
+// A folder of logs for each graph: "predict", "predict_2", ... Graphs for the sizes 1 and 0 are
+// left out.
+void write_tensorboard(const Stored& stored, const std::string& logs) {
+  ETUDE_REQUIRE(!stored.functions.empty(),
+                "'{}' is {}, which has no functions. TensorBoard shows the graphs of functions",
+                stored.path, words_of(stored.kind));
+  for (const StoredFunction& function : stored.functions) {
+    std::size_t number = 0;
+    for (const StoredGraph& graph : function.graphs) {
+      if (graph.is_special) continue;
+      ++number;
+      // A name in a file of graphs may have slashes.
+      const std::string name = std::filesystem::path(function.name).filename().string();
+      const std::string base = name.empty() || name == ".." || name == "." ? "graph" : name;
+      const std::string folder = number == 1 ? base : fmt::format("{}_{}", base, number);
+      nn::EventFile events((std::filesystem::path(logs) / folder).string(), CallSite{});
+      events.graph(*graph.graph, names_of(graph), CallSite{});
+      events.flush();
+      fmt::print("{}\n", events.path());
+    }
+  }
+}
+
 void inspect(const InspectOptions& options) {
   Stored stored = read_stored(options.path);
   std::optional<TimedGraph> timed;
   if (!options.inputs.empty()) timed = time_graph_of(options, stored);
-  if (options.html.empty()) {
+  if (options.html.empty() && options.tensorboard.empty()) {
     if (timed) {
       print_times(*timed);
     } else {
@@ -191,13 +226,15 @@ void inspect(const InspectOptions& options) {
     }
     return;
   }
-  if (!options.function.empty()) {  // the page of one function
+  if (!options.function.empty()) {  // the page or the logs of one function
     const std::size_t at = chosen(stored, options.function);
     StoredFunction only = std::move(stored.functions[at]);
     stored.functions.clear();
     stored.functions.push_back(std::move(only));
     if (timed) timed->function = 0;
   }
+  if (!options.tensorboard.empty()) write_tensorboard(stored, options.tensorboard);
+  if (options.html.empty()) return;
   internal::AtomicFile out(options.html);
   out.write(inspect_html(stored, timed ? &*timed : nullptr));
   out.commit();
@@ -218,6 +255,8 @@ void add_inspect_command(CLI::App& app) {
   command->add_option("--html", options->html,
                       "writes a page: graphs with sizes, dtypes and lines of your source, and the "
                       "state by path. It needs no other file");
+  command->add_option("--tensorboard", options->tensorboard,
+                      "writes the graphs for TensorBoard: a folder of logs for each function");
   add_input_options(*command, options->inputs,
                     "also the time of each call: FILE.npy, or NAME=FILE.npy for each of several "
                     "inputs");

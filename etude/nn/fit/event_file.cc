@@ -17,64 +17,20 @@
 #include "etude/core/call/call_scope.h"
 #include "etude/files/crc32c.h"
 #include "etude/files/png_bytes.h"
+#include "etude/nn/fit/event_message.h"
+#include "etude/nn/fit/graph_def.h"
 
 namespace etude::nn {
 namespace {
+
+using internal::Message;
+using internal::put;
 
 // CRC-32C as records of TensorFlow have it: rotated, and with a constant added.
 uint32_t masked_crc(std::string_view bytes) {
   const uint32_t c = etude::internal::crc32c(0, bytes);
   return ((c >> 15) | (c << 17)) + 0xA282EAD8U;
 }
-
-// Numbers are written little-endian.
-template <class T>
-void put(std::string& out, T value) {
-  std::array<char, sizeof(T)> bytes{};
-  std::memcpy(bytes.data(), &value, sizeof(T));
-  out.append(bytes.data(), sizeof(T));
-}
-
-// A message of protocol buffers, field by field.
-class Message {
- public:
-  Message& integer(uint32_t field, uint64_t value) {
-    key(field, 0);
-    varint(value);
-    return *this;
-  }
-  Message& real(uint32_t field, double value) {
-    key(field, 1);
-    put(bytes_, value);
-    return *this;
-  }
-  Message& number(uint32_t field, float value) {
-    key(field, 5);
-    put(bytes_, value);
-    return *this;
-  }
-  Message& bytes(uint32_t field, std::string_view value) {
-    key(field, 2);
-    varint(value.size());
-    bytes_ += value;
-    return *this;
-  }
-  Message& reals(uint32_t field, const std::vector<double>& values) {
-    std::string packed;
-    for (const double value : values) put(packed, value);
-    return bytes(field, packed);
-  }
-  const std::string& text() const { return bytes_; }
-
- private:
-  void key(uint32_t field, uint32_t kind) { varint(field << 3 | kind); }
-  void varint(uint64_t value) {
-    for (; value >= 0x80; value >>= 7) bytes_ += static_cast<char>(value | 0x80);
-    bytes_ += static_cast<char>(value);
-  }
-
-  std::string bytes_;
-};
 
 double unix_seconds() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -197,6 +153,12 @@ void EventFile::image(std::string_view tag, const Tensor& image, int64_t step, C
 
 void EventFile::text(std::string_view tag, std::string_view text, int64_t step) {
   add(step, text_value(tag, text));
+}
+
+void EventFile::graph(const Graph& graph, const GraphNames& names, CallSite where) {
+  const std::string message = etude::internal::located(
+      "EventFile::graph", where, [&] { return internal::graph_def(graph, names); });
+  record(Message().real(1, unix_seconds()).bytes(4, message).text());
 }
 
 void EventFile::flush() { require(std::fflush(file_.get()) == 0); }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Logs for TensorBoard: scalars, histograms, images and texts, as an event file or as a callback.
+// Logs for TensorBoard: scalars, histograms, images, texts and graphs, as an event file or as a
+// callback.
 // The format is TensorFlow's: records with a masked CRC-32C around protocol buffer messages. There
 // are so few kinds of messages that this code encodes them itself.
 //
@@ -15,15 +16,25 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "etude/base/structure.h"
 #include "etude/core/option_ranges.h"
 #include "etude/core/tensor.h"
+#include "etude/graph/graph.h"
 #include "etude/nn/fit/fit_state.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {
 namespace nn {
+
+// Names of a graph in EventFile::graph(). Without a list, inputs have the names in the graph,
+// inputs with a '/' in their name are state, and outputs are "output", "output_1", ...
+struct GraphNames {
+  std::vector<std::string> inputs = {};   // by input: "model/fc1/weight"
+  std::vector<bool> is_state = {};        // by input
+  std::vector<std::string> outputs = {};  // by output: "scores"
+};
 
 // An event file in a folder, which is created if it is missing. Entries are in the file after
 // flush(), and after destruction. threads: thread-compatible.
@@ -42,6 +53,11 @@ class EventFile {
   void image(std::string_view tag, const Tensor& image, int64_t step,
              CallSite where = CallSite::here());
   void text(std::string_view tag, std::string_view text, int64_t step);
+  // The graph of a function, for the page "Graphs", which shows one graph for each folder. Calls of
+  // one layer are in the scope of the layer, such as "model/fc1": the common path of the state that
+  // the calls read. Nodes have sizes, attributes and the user's lines. Bodies of loops and branches
+  // are scopes. throws: kInvalidArgument for lists of another length than the graph has.
+  void graph(const Graph& graph, const GraphNames& names = {}, CallSite where = CallSite::here());
   void flush();
   const std::string& path() const { return path_; }
 

@@ -23,6 +23,11 @@ const Type* home_type(const Tensor& x) { return x.has_value() ? x.type()->on(Dev
 
 }  // namespace
 
+std::string entry_name(const std::string& name) {
+  const std::string last = name.substr(name.rfind('/') + 1);
+  return last.empty() ? "function" : last;
+}
+
 std::string ArgumentCursor::next(First first) {
   const auto& [list, at] = [&]() -> std::pair<const std::vector<std::string>*, std::size_t> {
     switch (first) {

@@ -60,6 +60,9 @@ struct GivenTrace {
   bool fits = true;           // was made for the present state of the bound objects
 };
 
+// Returns the name of an entry for a function of this name. The name of an entry has no '/'.
+std::string entry_name(const std::string& name);
+
 // An argument that the caller passes after loading too.
 struct GivenArgument {
   std::string name;

@@ -295,7 +295,7 @@ nb::object lone_name(nb::handle value) {
   } else {
     return nb::none();
   }
-  return nb::cast(onnx::internal::entry_name(name));
+  return nb::cast(saved::internal::entry_name(name));
 }
 
 void save_onnx(const std::string& file, nb::handle given, int64_t opset, std::string function,

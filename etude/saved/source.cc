@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "etude/onnx/source.h"
+#include "etude/saved/source.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -14,35 +14,34 @@
 
 #include "etude/base/check.h"
 #include "etude/base/edit_distance.h"
+#include "etude/core/type.h"
 #include "etude/saved/graph_inputs.h"
 
-namespace etude::onnx::internal {
+namespace etude::saved::internal {
 namespace {
-
-using saved::internal::Content;
-using saved::internal::GraphInput;
-using saved::internal::SavedFunction;
-using saved::internal::SavedGraph;
-using saved::internal::SavedTensor;
-using saved::internal::SavedUse;
-using saved::internal::SavedVariable;
 
 constexpr std::size_t kPoints = 6;  // sizes at which open numbers are observed
 
 class SourceReader {
  public:
-  SourceReader(const Content& content, const std::string& prefix, const SaveOptions& options)
+  SourceReader(const Content& content, const std::string& prefix, const SourceOptions& options)
       : content_(content), prefix_(prefix), options_(options) {}
 
   Source read() {
     const SavedFunction& function = chosen_function();
-    const SavedGraph& graph = chosen_graph(function);
+    const SavedGraph* graph = &chosen_graph(function);
+    const bool is_open = options_.open_sizes && graph->symbolic;
+    if (!is_open) {
+      auto [chosen, fixed] = at_sizes(function, *graph);
+      graph = chosen;
+      out_.graphs.push_back(std::move(fixed));
+    }
     out_.function = without_prefix(function.name);
-    out_.made_for = graph.made_for;
-    require_pure(function, graph);
-    add_inputs(function, graph);
-    add_outputs(function, graph);
-    add_graphs(graph);
+    out_.made_for = graph->made_for;
+    require_pure(function, *graph);
+    add_inputs(function, *graph);
+    add_outputs(function, *graph);
+    if (is_open) add_open_graphs(*graph->symbolic);
     return std::move(out_);
   }
 
@@ -105,10 +104,11 @@ class SourceReader {
     }
     ETUDE_REQUIRE_CODE(
         kUnimplemented, changed.empty(),
-        "function '{}' changes '{}'{}, but a model of ONNX changes no state. Export a function "
-        "that returns the new values",
+        "function '{}' changes '{}'{}, but {} changes no state. Export a function that returns the "
+        "new values",
         without_prefix(function.name), changed[0],
-        changed.size() == 1 ? "" : fmt::format(" and {} more", changed.size() - 1));
+        changed.size() == 1 ? "" : fmt::format(" and {} more", changed.size() - 1),
+        options_.format);
   }
 
   std::string path_of(int64_t variable) const {
@@ -132,18 +132,20 @@ class SourceReader {
 
   void add_inputs(const SavedFunction& function, const SavedGraph& graph) {
     using From = GraphInput::Source;
-    for (const GraphInput& input : saved::internal::inputs_of(content_, graph)) {
+    for (const GraphInput& input : inputs_of(content_, graph)) {
       switch (input.source) {
         case From::kArgument: {
-          const std::string name = saved::internal::argument_name(function, input.path);
+          const std::string name = argument_name(function, input.path);
           out_.inputs.push_back({unique(name.empty() ? "input" : name), {}});
           break;
         }
         case From::kState:
-          out_.inputs.push_back({unique(without_prefix(input.path)), value_of(input.index)});
+          out_.inputs.push_back({.name = unique(without_prefix(input.path)),
+                                 .value = value_of(input.index),
+                                 .variable = input.index});
           break;
         case From::kKey:
-          out_.inputs.push_back({unique("key"), {}, true});
+          out_.inputs.push_back({.name = unique("key"), .value = {}, .is_key = true});
           break;
         case From::kVariable:
           out_.inputs.push_back({unique(input.path), {}});
@@ -180,21 +182,81 @@ class SourceReader {
     return out;
   }
 
-  void add_graphs(const SavedGraph& graph) {
+  // The types of the inputs at these sizes.
+  static std::vector<const Type*> types_at(const SymbolicGraph& symbolic,
+                                           const std::vector<int64_t>& at) {
+    std::vector<const Type*> out;
+    for (const Graph::Input& input : symbolic.graphs().front()->inputs()) out.push_back(input.type);
+    const auto sizes = symbolic.sizes();
+    for (std::size_t s = 0; s < sizes.size(); ++s) {
+      for (const auto& [input, axis] : sizes[s].axes) {
+        std::vector<int64_t> shape = out[input]->shape().to_vector();
+        shape[static_cast<std::size_t>(axis)] = at[s];
+        out[input] = intern_type(out[input]->dtype(), Shape(shape));
+      }
+    }
+    return out;
+  }
+
+  std::vector<int64_t> chosen_sizes(const SymbolicGraph& symbolic) const {
+    std::vector<std::string> names;
+    std::vector<int64_t> out;
+    for (const SymbolicGraph::Size& size : symbolic.sizes()) {
+      const auto found = options_.sizes.find(size.name);
+      names.push_back(size.name);
+      out.push_back(found == options_.sizes.end() ? size.seen[0] : found->second);
+    }
+    for (const auto& [name, size] : options_.sizes) {
+      ETUDE_REQUIRE(std::ranges::find(names, name) != names.end(),
+                    "SaveOptions::sizes names '{}', but the open sizes of the graph are {}", name,
+                    fmt::join(names, ", "));
+      ETUDE_REQUIRE(size >= 0, "SaveOptions::sizes has {} for '{}', but a size is not negative",
+                    size, name);
+    }
+    return out;
+  }
+
+  // The graph with the sizes of the options, and its entry: the sizes 1 and 0 have entries of their
+  // own.
+  std::pair<const SavedGraph*, GraphRef> at_sizes(const SavedFunction& function,
+                                                  const SavedGraph& graph) const {
     if (!graph.symbolic) {
-      out_.graphs.push_back(graph.graph);
-      return;
+      ETUDE_REQUIRE(
+          options_.sizes.empty(),
+          "SaveOptions::sizes names '{}', but the graph of function '{}' has no open size",
+          options_.sizes.begin()->first, without_prefix(function.name));
+      return {&graph, graph.graph};
     }
-    const auto traced = graph.symbolic->graphs();
-    if (!options_.open_sizes) {
-      out_.graphs.push_back(traced.front());
-      return;
+    if (options_.sizes.empty()) return {&graph, graph.symbolic->graphs().front()};
+    const std::vector<int64_t> at = chosen_sizes(*graph.symbolic);
+    GraphAtSizes made = graph.symbolic->at(at);
+    if (made.graph) return {&graph, std::move(made.graph)};
+    const std::vector<const Type*> types = types_at(*graph.symbolic, at);
+    for (const SavedGraph& other : function.graphs) {
+      if (!other.is_special || other.phase != graph.phase) continue;
+      if (other.symbolic) {
+        const std::vector<int64_t> sizes = other.symbolic->sizes_of(types);
+        GraphAtSizes special = sizes.empty() ? GraphAtSizes{} : other.symbolic->at(sizes);
+        if (special.graph) return {&other, std::move(special.graph)};
+      } else if (std::ranges::equal(other.graph->inputs(), types, {}, &Graph::Input::type)) {
+        return {&other, other.graph};
+      }
     }
-    const auto sizes = graph.symbolic->sizes();
+    ETUDE_THROW(
+        kInvalidArgument,
+        "function '{}' has no graph at the sizes {}: {}. Call it with these sizes before it "
+        "is saved",
+        without_prefix(function.name), fmt::join(at, ", "), made.refusal);
+  }
+
+  void add_open_graphs(const SymbolicGraph& symbolic) {
+    const auto traced = symbolic.graphs();
+    const auto sizes = symbolic.sizes();
     for (const SymbolicGraph::Size& size : sizes) {
       const auto [input, axis] = size.axes.front();
       out_.sizes.push_back({size.name, out_.inputs[input].name, axis});
     }
+    out_.traced = traced.size();
     for (std::size_t g = 0; g < traced.size(); ++g) {
       std::vector<int64_t> seen;
       for (const SymbolicGraph::Size& size : sizes) seen.push_back(size.seen[g]);
@@ -203,7 +265,7 @@ class SourceReader {
     }
     for (std::size_t n = 0; n < 64 && out_.graphs.size() < kPoints + sizes.size(); ++n) {
       std::vector<int64_t> at = point(n, sizes.size());
-      GraphAtSizes made = graph.symbolic->at(at);
+      GraphAtSizes made = symbolic.at(at);
       if (!made.graph) continue;
       out_.graphs.push_back(std::move(made.graph));
       out_.points.push_back(std::move(at));
@@ -212,15 +274,15 @@ class SourceReader {
 
   const Content& content_;
   const std::string& prefix_;
-  const SaveOptions& options_;
+  const SourceOptions& options_;
   Source out_;
   std::set<std::string> used_;
 };
 
 }  // namespace
 
-Source source_of(const Content& content, const std::string& prefix, const SaveOptions& options) {
+Source source_of(const Content& content, const std::string& prefix, const SourceOptions& options) {
   return SourceReader(content, prefix, options).read();
 }
 
-}  // namespace etude::onnx::internal
+}  // namespace etude::saved::internal

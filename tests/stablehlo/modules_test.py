@@ -1,0 +1,227 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""modules_test.py PROGRAM KIND [LIST MISSING]: JAX parses the modules that PROGRAM writes, compiles them and computes
+our results. MISSING is the list of the ops and dtypes that XLA does not compile for CPUs; ETUDE_UPDATE=1 writes it.
+Compiling takes most of the time. So several modules are compiled as one, and of the ops a sample runs: each op once, and
+a fifth of the other calls. ETUDE_ALL=1 runs all."""
+import collections
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+try:
+    import ml_dtypes
+    import numpy as np
+    import jax
+    jax.config.update("jax_enable_x64", True)
+    from jax._src import compiler
+    from jax._src.interpreters import mlir
+    from jax._src.lib import xla_client
+    from jaxlib.mlir import ir
+except ImportError as missing:
+    jax = None
+    REASON = missing
+
+HEAD = ("# Ops and dtypes that XLA does not compile for CPUs. Written by ETUDE_UPDATE=1 ctest -R stablehlo.ops; do not\n"
+        "# edit.\n")
+MOST_SHOWN = 40
+TOGETHER = {"ops": 25, "layers": 8, "models": 1}  # modules that are compiled as one
+
+
+def tensors(file):
+    """The tensors of a safetensors file, by name."""
+    dtypes = {"F64": "f8", "F32": "f4", "F16": "f2", "I64": "i8", "I32": "i4", "I16": "i2", "I8": "i1", "U64": "u8",
+              "U32": "u4", "U16": "u2", "U8": "u1", "BOOL": "?", "C64": "c8"}
+    content = file.read_bytes()
+    length = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8:8 + length])
+    doubled = header.pop("__metadata__", {})  # complex128 as pairs of doubles
+    out = {}
+    for name, entry in header.items():
+        begin, end = (8 + length + offset for offset in entry["data_offsets"])
+        dtype = ml_dtypes.bfloat16 if entry["dtype"] == "BF16" else np.dtype(dtypes[entry["dtype"]])
+        value = np.frombuffer(content[begin:end], dtype).reshape(entry["shape"])
+        if f"etude.complex128/{name}" in doubled:
+            value = value.copy().view(np.complex128).reshape(value.shape[:-1])
+        out[name] = value
+    return out
+
+
+def tolerance(dtype):
+    """The relative tolerance of a result; absolute for numbers below 1."""
+    if dtype == ml_dtypes.bfloat16:
+        return 2e-2
+    return {"float16": 4e-3, "float64": 1e-9, "complex128": 1e-9}.get(dtype.name, 1e-5)
+
+
+def fault(got, want):
+    """What is wrong with a result; "" if nothing is."""
+    if list(got.shape) != list(want.shape):
+        return f"shape {list(got.shape)}, not {list(want.shape)}"
+    if got.dtype != want.dtype:
+        return f"dtype {got.dtype}, not {want.dtype}"
+    if want.dtype.kind in "biu":
+        return "" if (got == want).all() else f"{got.ravel()[:8]}, not {want.ravel()[:8]}"
+    limit = tolerance(want.dtype)
+    wide = np.complex128 if want.dtype.kind == "c" else np.float64
+    got, want = got.astype(wide), want.astype(wide)
+    with np.errstate(invalid="ignore"):
+        close = np.isclose(got, want, limit, limit, equal_nan=True)
+    if close.all():
+        return ""
+    return f"{got[~close].ravel()[:4]}, not {want[~close].ravel()[:4]} ({(~close).sum()} of {close.size})"
+
+
+class Jax:
+    """Runs modules on one CPU."""
+
+    def __init__(self):
+        self.client = jax.devices("cpu")[0].client
+        self.device = jax.devices("cpu")[0]
+        self.options = compiler.get_compile_options(num_replicas=1, num_partitions=1)
+        debug = self.options.executable_build_options.debug_options
+        debug.xla_backend_optimization_level = 0
+        debug.xla_llvm_disable_expensive_passes = True
+
+    def run(self, calls):
+        """The results of (text of a module, inputs by name), by name, for each call."""
+        with mlir.make_ir_context() as context, ir.Location.unknown(context):
+            modules = [ir.Module.parse(text) for text, _ in calls]
+            mains = [self.main(module) for module in modules]
+            names = [[self.names(main, kind) for kind in ("arg_attrs", "res_attrs")] for main in mains]
+            module = ir.Module.parse(self.together(mains, [text for text, _ in calls])) if len(calls) > 1 else modules[0]
+            assert module.operation.verify()
+            devices = xla_client.DeviceList((self.device,))
+            loaded = self.client.compile_and_load(mlir.module_to_bytecode(module), devices, self.options)
+        inputs = [given[name] for (_, given), (arguments, _) in zip(calls, names) for name in arguments]
+        buffers = [jax.device_put(x, self.device) for x in inputs]
+        results = iter(loaded.execute_sharded(buffers).disassemble_into_single_device_arrays())
+        return [{name: np.asarray(next(results)[0]) for name in made} for _, made in names]
+
+    @staticmethod
+    def together(mains, texts):
+        """One module that calls the functions of all."""
+        functions, parameters, results, types, lines = [], [], [], [], []
+        for i, (main, text) in enumerate(zip(mains, texts)):
+            body = text.split("\n", 1)[1].rsplit("}", 1)[0]  # without the module around it
+            functions.append(body.replace("func.func public @main(", f"func.func private @f{i}(", 1))
+            kind = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
+            inputs = [f"%x{i}_{n}" for n in range(len(kind.inputs))]
+            outputs = [f"%y{i}#{n}" if len(kind.results) > 1 else f"%y{i}" for n in range(len(kind.results))]
+            parameters += [f"{name}: {of}" for name, of in zip(inputs, kind.inputs)]
+            results += outputs
+            types += [str(of) for of in kind.results]
+            lines.append(f"%y{i}:{len(kind.results)} = call @f{i}({', '.join(inputs)}) : {kind}\n")
+        return (f"module {{\n{''.join(functions)}func.func public @main({', '.join(parameters)}) -> ({', '.join(types)}) "
+                f"{{\n{''.join(lines)}return {', '.join(results)} : {', '.join(types)}\n}}\n}}\n")
+
+    @staticmethod
+    def main(module):
+        assert module.operation.verify()
+        return next(op for op in module.body.operations if ir.StringAttr(op.attributes["sym_name"]).value == "main")
+
+    @staticmethod
+    def names(main, kind):
+        if kind not in main.attributes:
+            return []
+        return [ir.StringAttr(ir.DictAttr(each)["etude.name"]).value for each in ir.ArrayAttr(main.attributes[kind])]
+
+
+class Checker:
+    """Runs cases, and keeps what is wrong."""
+
+    def __init__(self, folder, kind):
+        self.folder, self.kind, self.runner = folder, kind, Jax()
+        self.tensors = tensors(folder / "tensors.safetensors")
+        self.faults, self.missing = [], collections.defaultdict(set)
+
+    def calls(self, case):
+        text = (self.folder / case["model"]).read_text()
+        return [(text, {name: self.tensors[key] for name, key in run["inputs"].items()}) for run in case["runs"]]
+
+    def run(self, cases):
+        """Runs cases as one module, and by halves if this fails."""
+        try:
+            results = iter(self.runner.run([call for case in cases for call in self.calls(case)]))
+        except Exception as error:  # pylint: disable=broad-except
+            if len(cases) > 1:
+                self.run(cases[:len(cases) // 2])
+                self.run(cases[len(cases) // 2:])
+            elif self.kind == "ops" and is_missing(error):
+                words = cases[0]["label"].split(" ")  # "add model cpu float32 sample 3"
+                self.missing[words[0]].add(words[3])
+            else:
+                self.blame(cases[0], f"{type(error).__name__}: {error}")
+            return
+        for case in cases:
+            for run in case["runs"]:
+                made = next(results)
+                for name, key in run["results"].items():
+                    wrong = fault(made[name], self.tensors[key])
+                    if wrong:
+                        self.blame(case, f"{name} is {wrong}")
+
+    def blame(self, case, wrong):
+        self.faults.append(f"{case['label']}: {wrong}".replace("\n", " "))
+
+
+def is_missing(error):
+    return any(word in str(error) for word in ("UNIMPLEMENTED", "not implemented", "Unsupported", "unsupported"))
+
+
+def sampled(cases):
+    """The first case of each op, and each fifth of the others."""
+    seen, out = set(), []
+    for i, case in enumerate(cases):
+        op = case["label"].split(" ")[0]
+        if op not in seen or i % 5 == 0:
+            out.append(case)
+        seen.add(op)
+    return out
+
+
+def check_missing(missing, file, is_whole):
+    """Compares the ops that XLA lacks with the list. Returns the number of differences."""
+    if os.environ.get("ETUDE_UPDATE"):
+        file.write_text(HEAD + "".join(f"{op}: {' '.join(sorted(dtypes))}\n" for op, dtypes in sorted(missing.items())))
+    lines = [line.split(": ") for line in file.read_text().splitlines() if not line.startswith("#")]
+    known = {(op, dtype) for op, dtypes in lines for dtype in dtypes.split(" ")}
+    now = {(op, dtype) for op, dtypes in missing.items() for dtype in dtypes}
+    differences = [("new", pair) for pair in sorted(now - known)]
+    if is_whole:
+        differences += [("gone", pair) for pair in sorted(known - now)]
+    for word, (op, dtype) in differences:
+        print(f"{word} in {file.name}: {op} {dtype}. ETUDE_UPDATE=1 ctest -R stablehlo.ops writes the list")
+    return len(differences)
+
+
+def main():
+    program, kind, *lists = sys.argv[1:]
+    is_whole = kind != "ops" or bool(os.environ.get("ETUDE_ALL") or os.environ.get("ETUDE_UPDATE"))
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        made = subprocess.run([program, kind, name, *lists[:1]], check=False)
+        if made.returncode:
+            return made.returncode
+        if jax is None:
+            print(f"left out: {REASON}; ./dev installs python/requirements.txt into build/python/venv")
+            return 77
+        every = json.loads((folder / "cases.json").read_text())
+        cases = every if is_whole else sampled(every)
+        checker = Checker(folder, kind)
+        for i in range(0, len(cases), TOGETHER[kind]):
+            checker.run(cases[i:i + TOGETHER[kind]])
+    for line in checker.faults[:MOST_SHOWN]:
+        print(line[:600])
+    print(f"{len(cases)} of {len(every)} modules ran, {len(checker.faults)} faults, {len(checker.missing)} ops that XLA lacks "
+          "for some dtype")
+    known = len(lists) < 2 or check_missing(checker.missing, pathlib.Path(lists[1]), is_whole) == 0
+    return 0 if known and cases and not checker.faults else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
