@@ -76,7 +76,7 @@ TEST(EventGraph, BodiesOfLoopsAreScopes) {
       {.name = "f", .arg_names = {"x"}});
   f(ones({2}));
   const std::string text = text_of(f.traces()[0].graph());
-  expect_lines(text, {"while_loop: internal.while_loop(x) -> [2], attributes ",
+  expect_lines(text, {"while_loop: internal.while_loop(identity) -> [2], attributes ",
                       "while_loop_condition/sum: sum(while_loop_condition/",
                       "while_loop_bodies/multiply: multiply(while_loop_bodies/"});
 }

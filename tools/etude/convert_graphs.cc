@@ -14,8 +14,9 @@
 
 #include "etude/base/check.h"
 #include "etude/files/read_limits.h"
+#include "etude/graph/builder.h"
+#include "etude/passes/graph_copy.h"
 #include "etude/saved/loaded.h"
-#include "etude/stage/make_graph.h"
 #include "tools/etude/graph_command.h"
 #include "tools/etude/saved_command.h"
 
@@ -35,32 +36,44 @@ InputRole role_of(const SourceInput& input) {
 
 bool is_constant(const SourceInput& input) { return input.variable < 0 && input.value.has_value(); }
 
+// A copy of the graph whose inputs have the names and roles of the source.
 GraphRef graph_with_names(const Source& source, const Graph& graph) {
-  std::vector<Graph::Input> open;
-  std::vector<std::size_t> place(source.inputs.size());  // among the inputs of the new graph
-  std::map<int64_t, std::size_t> places;                 // by Variable
-  for (const InputRole role : {InputRole::kArgument, InputRole::kKey, InputRole::kVariable}) {
-    for (std::size_t i = 0; i < source.inputs.size(); ++i) {
-      const SourceInput& input = source.inputs[i];
-      if (is_constant(input) || role_of(input) != role) continue;
-      place[i] = open.size();
-      if (role == InputRole::kVariable) {
-        const auto [at, is_new] = places.try_emplace(input.variable, open.size());
-        place[i] = at->second;
-        if (!is_new) continue;
-      }
-      open.push_back({input.name, graph.inputs()[i].type, role});
+  GraphBuilder build(source.function);
+  build.keep_texts_of(graph);
+  for (const Graph::Frame& frame : graph.frames()) build.add_frame(frame);
+  std::vector<GraphBuilder::Draft> drafts(graph.value_count(), GraphBuilder::kNoDraft);
+  std::map<int64_t, GraphBuilder::Draft> variables;
+  for (std::size_t i = 0; i < source.inputs.size(); ++i) {
+    const SourceInput& input = source.inputs[i];
+    if (is_constant(input)) {
+      drafts[i] = build.add_constant(input.value);
+    } else if (const auto known = variables.find(input.variable); known != variables.end()) {
+      drafts[i] = known->second;
+    } else {
+      drafts[i] = build.add_input(input.name, graph.inputs()[i].type, role_of(input));
+      if (input.variable >= 0) variables.emplace(input.variable, drafts[i]);
     }
   }
-  return internal::make_graph(source.function, open, [&](std::span<const Tensor> in) {
-    std::vector<Tensor> all;
-    for (std::size_t i = 0; i < source.inputs.size(); ++i) {
-      all.push_back(is_constant(source.inputs[i]) ? source.inputs[i].value : in[place[i]]);
+  for (std::size_t i = 0; i < graph.constants().size(); ++i) {
+    drafts[graph.first_constant() + i] = build.add_constant(graph.constants()[i]);
+  }
+  std::vector<GraphBuilder::Draft> operands;
+  for (std::size_t i = 0; i < graph.size(); ++i) {
+    const Graph::Node node = graph.node(i);
+    operands.clear();
+    for (const GraphValue v : node.operands) {
+      operands.push_back(v == kNoValue ? GraphBuilder::kNoDraft : drafts[v]);
     }
-    std::vector<Tensor> results = interpret(graph, all);
-    results.resize(source.outputs.size());
-    return results;
-  });
+    build.set_frame(node.frame);
+    const GraphBuilder::Draft first = build.add_node(
+        node.op, node.attrs, operands, internal::result_types(graph, node), node.where);
+    for (uint32_t r = 0; r < node.results; ++r) drafts[node.first_result + r] = first + r;
+  }
+  std::vector<GraphBuilder::Draft> results;
+  for (const GraphValue v : graph.outputs().first(source.outputs.size())) {
+    results.push_back(drafts[v]);
+  }
+  return build.finish(results);
 }
 
 // The component of a path that begins at `at`.
