@@ -67,7 +67,7 @@ class HttpServer::Impl {
         "etude_serve_http_body_bytes", "Bytes of the bodies of requests and answers.",
         [shared = shared_] { return shared->options.memory_bytes - shared->memory.left(); });
     accept();
-    threads_.emplace("HTTP", std::max(options.threads, 1), [this] { run(); });
+    threads_.emplace("HTTP", std::max(options.threads, 1), [this](const auto&) { run(); });
   }
   ~Impl() { io_.stop(); }
 

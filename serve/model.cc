@@ -63,7 +63,7 @@ Model::Model(std::string name, std::string version, const saved::Program& progra
       metadata_, [this](const io::NamedTensors& inputs) { return function_.call_named(inputs); });
   if (options_.max_rows > 1) probe_joining();
   workers_.emplace("calls of model '" + name_ + "'", std::max<int64_t>(options_.workers, 1),
-                   [this] { work(); });
+                   [this](const auto&) { work(); });
 }
 
 Model::~Model() {

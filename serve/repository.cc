@@ -93,16 +93,7 @@ Repository::Repository(std::vector<fs::path> folders, const RepositoryOptions& o
     }
   }
   look();
-  poller_.emplace("new versions of models", 1, [this] { poll(); });
-}
-
-Repository::~Repository() {
-  {
-    const std::lock_guard lock(mutex_);
-    stop_ = true;
-  }
-  changed_.notify_all();
-  poller_.reset();
+  poller_.emplace("new versions of models", 1, [this](const auto& stop) { poll(stop); });
 }
 
 // Each folder of the command line is a model, or has models. throws: as the constructor.
@@ -153,9 +144,11 @@ void Repository::report(const std::exception& error) const noexcept {
   }
 }
 
-void Repository::poll() {
+void Repository::poll(const Threads::Stop& stop) {
   std::unique_lock lock(mutex_);
-  while (!changed_.wait_for(lock, options_.poll, [this] { return stop_; })) {
+  for (;;) {
+    changed_.wait_for(lock, stop, options_.poll, [] { return false; });
+    if (stop.stop_requested()) return;
     lock.unlock();
     try {
       look();

@@ -45,10 +45,7 @@ class Repository {
   //   name, and for names that are not letters, digits, '.', '_' and '-'.
   Repository(std::vector<std::filesystem::path> folders, const RepositoryOptions& options,
              Metrics& metrics, std::function<void(const std::string&)> log);
-  // Answers all requests that wait.
-  ~Repository();
-  Repository(const Repository&) = delete;
-  Repository& operator=(const Repository&) = delete;
+  // The destructor answers all requests that wait.
 
   // A version; the newest for "".
   // throws: kNotFound for an unknown model or version; kUnavailable if it is not loaded.
@@ -77,7 +74,7 @@ class Repository {
     bool is_unloaded = false;
   };
 
-  void poll();
+  void poll(const Threads::Stop& stop);
   void report(const std::exception& error) const noexcept;
   void look();
   std::vector<std::string> find_models();
@@ -96,8 +93,7 @@ class Repository {
   mutable std::mutex mutex_;
   std::map<std::string, Served> models_;
   std::vector<std::shared_ptr<Model>> retired_;  // until no request holds them
-  std::condition_variable changed_;
-  bool stop_ = false;
+  std::condition_variable_any changed_;
   std::optional<Threads> poller_;
 };
 
