@@ -74,13 +74,15 @@ class HttpServer::Impl {
   uint16_t port() const { return port_; }
   std::size_t threads() const { return threads_->count(); }
 
-  bool drain(std::chrono::milliseconds limit) {
+  void stop() {
     net::post(acceptor_.get_executor(), [this] {
       boost::system::error_code ignored;
       acceptor_.close(ignored);
     });
-    const Clock::time_point until = Clock::now() + limit;
-    while (shared_->open.load() > 0 && Clock::now() < until) {
+    close_idle();
+  }
+  bool drain(Clock::time_point deadline) {
+    while (shared_->open.load() > 0 && Clock::now() < deadline) {
       close_idle();
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
@@ -195,6 +197,7 @@ HttpServer::~HttpServer() = default;
 uint16_t HttpServer::port() const { return impl_->port(); }
 std::size_t HttpServer::threads() const { return impl_->threads(); }
 
-bool HttpServer::drain(std::chrono::milliseconds limit) { return impl_->drain(limit); }
+void HttpServer::stop() { impl_->stop(); }
+bool HttpServer::drain(Clock::time_point deadline) { return impl_->drain(deadline); }
 
 }  // namespace etude::serve

@@ -45,6 +45,8 @@ Model::Model(std::string name, std::string version, const saved::Program& progra
       options_(options),
       waiting_(metrics.gauge("etude_serve_waiting", "Requests in the queue of a model.",
                              {{"model", name_}, {"version", version_}})),
+      running_(metrics.gauge("etude_serve_running", "Calls of a model that are running.",
+                             {{"model", name_}, {"version", version_}})),
       refused_(metrics.counter("etude_serve_queue_full_total",
                                "Requests that were refused since the queue was full.",
                                {{"model", name_}, {"version", version_}})),
@@ -195,6 +197,7 @@ void Model::put_back_rest(std::vector<std::shared_ptr<Ticket>>& batch) noexcept 
 }
 
 Outcome Model::call(const io::NamedTensors& inputs, const Cancellation& cancellation) const {
+  const CountScope running(running_);
   const PhaseScope phase(Phase::kInference);
   const CancelScope scope(cancellation);
   try {

@@ -165,6 +165,9 @@ Repository::Version Repository::load_version(const std::string& name, int64_t ve
   Version out{stamp, nullptr, ""};
   const Labels labels = {{"model", name}};
   try {
+    const CountScope loading(
+        metrics_.gauge("etude_serve_loading", "Loads that are running.",
+                       {{"model", name}, {"version", std::to_string(version)}}));
     const saved::Program program =
         saved::load(folder.string(), {.max_loop_steps = options_.model.max_loop_steps}, CallSite{});
     out.model =

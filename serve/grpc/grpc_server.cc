@@ -69,6 +69,7 @@ grpc::Status status_of(const Error& error) noexcept {
 // A call that waits for the model. gRPC deletes it by OnDone().
 class InferCall final : public Reactor {
  public:
+  explicit InferCall(Counter& open) : open_(open) {}
   void OnDone() override { delete this; }
   // The client has gone, or its deadline has passed.
   void OnCancel() override {
@@ -78,6 +79,7 @@ class InferCall final : public Reactor {
 
  private:
   ~InferCall() override = default;
+  CountScope open_;
   std::weak_ptr<Ticket> ticket_;
 };
 
@@ -97,7 +99,12 @@ class Calls final : public rpc::GRPCInferenceService::CallbackService {
   explicit Calls(serve::Service& service)
       : service_(service),
         responses_(service.metrics(), "etude_serve_grpc_responses_total",
-                   "Answers of gRPC by their status code.") {}
+                   "Answers of gRPC by their status code."),
+        open_(service.metrics().gauge("etude_serve_grpc_calls",
+                                      "Calls of gRPC that wait for a model or for a load.")) {}
+
+  // Calls that wait.
+  int64_t open() const { return open_.value(); }
 
   Reactor* ServerLive(Context* context, const rpc::ServerLiveRequest*,
                       rpc::ServerLiveResponse* response) override {
@@ -169,7 +176,7 @@ class Calls final : public rpc::GRPCInferenceService::CallbackService {
   Reactor* ModelInfer(Context* context, const rpc::ModelInferRequest* request,
                       rpc::ModelInferResponse* response) override {
     if (!has_token(context)) return finish(context, no_token());
-    auto* call = new InferCall;  // gRPC owns it
+    auto* call = new InferCall(open_);  // gRPC owns it
     try {
       const auto done = [this, call, request, response](std::variant<InferResult, Error> outcome) {
         grpc::Status status = grpc::Status::OK;
@@ -246,14 +253,13 @@ class Calls final : public rpc::GRPCInferenceService::CallbackService {
   Reactor* answer_later(Context* context, const F& f) {
     if (!has_token(context)) return answer(context, f);
     Reactor* reactor = context->DefaultReactor();
-    const auto run = [this, reactor, f] {
-      reactor->Finish(counted([&] {
-        f();
-        return grpc::Status::OK;
-      }));
-    };
     try {
-      service_.loads().add(run);
+      service_.loads().add([this, reactor, f, open = std::make_shared<CountScope>(open_)] {
+        reactor->Finish(counted([&] {
+          f();
+          return grpc::Status::OK;
+        }));
+      });
     } catch (const std::exception& error) {
       reactor->Finish(counted([&] { return status_of(error_of(error)); }));
     }
@@ -264,6 +270,7 @@ class Calls final : public rpc::GRPCInferenceService::CallbackService {
 
   serve::Service& service_;
   CodeCounters responses_;
+  Counter& open_;
 };
 
 std::string file_text(const std::string& path) {
@@ -379,9 +386,11 @@ class GrpcServer::Impl {
   }
 
   int port() const { return port_; }
-  void drain(std::chrono::milliseconds limit) {
-    server_->Shutdown(std::chrono::system_clock::now() + limit);
+  bool drain(Clock::time_point deadline) {
+    const bool is_idle = calls_.open() == 0;
+    server_->Shutdown(std::chrono::system_clock::now() + (deadline - Clock::now()));
     server_->Wait();
+    return is_idle || Clock::now() < deadline;
   }
 
  private:
@@ -398,6 +407,6 @@ GrpcServer::~GrpcServer() = default;
 
 uint16_t GrpcServer::port() const { return static_cast<uint16_t>(impl_->port()); }
 
-void GrpcServer::drain(std::chrono::milliseconds limit) { impl_->drain(limit); }
+bool GrpcServer::drain(Clock::time_point deadline) { return impl_->drain(deadline); }
 
 }  // namespace etude::serve

@@ -376,7 +376,7 @@ class FaultsTest(ServerTest):
         begin = time.monotonic()
         self.assertEqual(server.stop(signal.SIGTERM), 1)
         self.assertLess(time.monotonic() - begin, 10)
-        server.wait_for("the time to drain is over")
+        server.wait_for('the time to drain (--drain) is over. Still running: calls of model="slow",version="1": 1, connections of HTTP: 1')
 
 
 if __name__ == "__main__":

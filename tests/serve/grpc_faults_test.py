@@ -2,7 +2,9 @@
 """Clients of gRPC that cancel, flood, send garbage, or that are thousands."""
 import in_venv  # isort: skip; runs this file again with the packages
 
+import os
 import random
+import shutil
 import socket
 import struct
 import time
@@ -11,11 +13,12 @@ import unittest
 import grpc
 from tritonclient.grpc import service_pb2
 
-from server import ServerTest
+from server import ServerTest, write_model
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 SETTINGS = struct.pack("!IBI", 4, 0, 0)  # length 0 and type 4, flags, stream
-INFER = "/inference.GRPCInferenceService/ModelInfer"
+SERVICE = "/inference.GRPCInferenceService/"
+INFER = SERVICE + "ModelInfer"
 
 
 def request(model, name, datatype, shape, raw):
@@ -39,11 +42,11 @@ class GrpcFaultsTest(ServerTest):
                 raise
             self.skipTest("etude-serve was built without gRPC")
 
-    def call_of(self, server, **options):
-        """A call of ModelInfer that takes and returns bytes."""
+    def call_of(self, server, method="ModelInfer", **options):
+        """A call of the method that takes and returns bytes."""
         channel = grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}", options=[("grpc.use_local_subchannel_pool", 1)], **options)
         self.addCleanup(channel.close)
-        return channel.unary_unary(INFER)
+        return channel.unary_unary(SERVICE + method)
 
     def code_of(self, call, message, **more):
         try:
@@ -239,6 +242,34 @@ class GrpcFaultsTest(ServerTest):
             client.close()
         self.check_alive(server)
         self.assertEqual(server.stop(), 0)
+
+    def test_a_drain_cancels_calls_at_its_end(self):
+        server = self.start_grpc("--drain", "0.5")
+        running = self.call_of(server).future(SLOW)
+        server.wait_for_metric('etude_serve_running{model="slow",version="1"}', 1)
+        self.assertEqual(server.metric("etude_serve_grpc_calls"), 1)
+        begin = time.monotonic()
+        self.assertEqual(server.stop(), 1)
+        self.assertLess(time.monotonic() - begin, 10)
+        self.assertIn(running.code(), (grpc.StatusCode.CANCELLED, grpc.StatusCode.UNAVAILABLE))
+        server.wait_for("the time to drain (--drain) is over")
+
+    def test_a_drain_during_a_load_that_does_not_end(self):
+        server = self.start_grpc("--drain", "0.5", "--poll", "86400")
+        endless = os.path.join(self.models, "endless")
+        write_model(endless, "endless", 1)
+        self.addCleanup(shutil.rmtree, endless)
+        load = self.call_of(server, "RepositoryModelLoad")
+        loads = [load.future(service_pb2.RepositoryModelLoadRequest(model_name="endless").SerializeToString()) for _ in range(2)]
+        server.wait_for_metric('etude_serve_loading{model="endless"', 1)
+        server.wait_for_metric("etude_serve_grpc_calls", 2)
+        begin = time.monotonic()
+        self.assertEqual(server.stop(), 1)
+        self.assertLess(time.monotonic() - begin, 10)
+        for each in loads:
+            self.assertIn(each.code(), (grpc.StatusCode.CANCELLED, grpc.StatusCode.UNAVAILABLE))
+        server.wait_for("the time to drain (--drain) is over. Still running: "
+                        'loads of model="endless",version="1": 1, calls of gRPC: 2')
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@
 #include "serve/load_queue.h"
 #include "serve/metrics.h"
 #include "serve/probe.h"
+#include "serve/shutdown.h"
 #include "serve/threads.h"
 #include "serve/ticket.h"
 
@@ -81,6 +82,22 @@ TEST(Metrics, GaugesOfTheProcess) {
   EXPECT_EQ(text.find("process_resident_memory_bytes 0\n"), std::string::npos) << text;
   EXPECT_EQ(text.find("process_open_fds 0\n"), std::string::npos) << text;
   EXPECT_NE(text.find("\nprocess_open_fds "), std::string::npos) << text;
+}
+
+TEST(Metrics, WhatIsRunning) {
+  Metrics metrics;
+  EXPECT_EQ(still_running(metrics), "no load, call or connection; does a folder of models answer?");
+  Counter& calls = metrics.gauge("etude_serve_running", "R.", {{"model", "a"}, {"version", "2"}});
+  metrics.read_gauge("etude_serve_http_connections", "C.", [] { return int64_t{3}; });
+  {
+    const CountScope loading(metrics.gauge("etude_serve_loading", "L.", {{"model", "b"}}));
+    const CountScope one(calls), two(calls);
+    EXPECT_EQ(still_running(metrics),
+              "loads of model=\"b\": 1, calls of model=\"a\",version=\"2\": 2, "
+              "connections of HTTP: 3");
+  }
+  EXPECT_EQ(still_running(metrics), "connections of HTTP: 3");
+  EXPECT_TRUE(metrics.values("none").empty());
 }
 
 TEST(Threads, StopEndsAWait) {
