@@ -94,7 +94,38 @@ void set_tensors(
   }
 }
 
-class Calls final : public rpc::GRPCInferenceService::CallbackService {
+// Its bytes are given back. throws: kInvalidArgument; kResourceExhausted for too many parts.
+rpc::ModelInferRequest parse_infer(const grpc::ByteBuffer* message) {
+  // gRPC made it for this call, and has no other use of it.
+  auto* bytes = const_cast<grpc::ByteBuffer*>(message);  // NOLINT(*-const-cast): see above
+  {
+    grpc::ProtoBufferReader reader(bytes);
+    if (reader.status().ok()) check_parts(reader);
+  }
+  rpc::ModelInferRequest out;
+  if (!grpc::SerializationTraits<rpc::ModelInferRequest>::Deserialize(bytes, &out).ok()) {
+    refuse(ErrorCode::kInvalidArgument, "the message is no ModelInferRequest");
+  }
+  return out;
+}
+
+grpc::Status answer_infer(const std::string& id, const InferResult& result, grpc::ByteBuffer& to) {
+  rpc::ModelInferResponse response;
+  write_infer(id, result, response);
+  bool is_owned = false;
+  return grpc::SerializationTraits<rpc::ModelInferResponse>::Serialize(response, &to, &is_owned);
+}
+
+// All methods by callbacks. ModelInfer gets bytes, since the object of a message can take much more
+// memory than its bytes.
+using S = rpc::GRPCInferenceService;
+using Callbacks = S::WithRawCallbackMethod_ModelInfer<S::WithCallbackMethod_ServerLive<
+    S::WithCallbackMethod_ServerReady<S::WithCallbackMethod_ModelReady<
+        S::WithCallbackMethod_ServerMetadata<S::WithCallbackMethod_ModelMetadata<
+            S::WithCallbackMethod_RepositoryIndex<S::WithCallbackMethod_RepositoryModelLoad<
+                S::WithCallbackMethod_RepositoryModelUnload<S::Service>>>>>>>>>;
+
+class Calls final : public Callbacks {
  public:
   explicit Calls(serve::Service& service)
       : service_(service),
@@ -173,16 +204,18 @@ class Calls final : public rpc::GRPCInferenceService::CallbackService {
                         [this, request] { service_.repository().unload(request->model_name()); });
   }
 
-  Reactor* ModelInfer(Context* context, const rpc::ModelInferRequest* request,
-                      rpc::ModelInferResponse* response) override {
+  Reactor* ModelInfer(Context* context, const grpc::ByteBuffer* message,
+                      grpc::ByteBuffer* answer) override {
     if (!has_token(context)) return finish(context, no_token());
     auto* call = new InferCall(open_);  // gRPC owns it
     try {
-      const auto done = [this, call, request, response](std::variant<InferResult, Error> outcome) {
+      const rpc::ModelInferRequest request = parse_infer(message);
+      const auto done = [this, call, id = request.id(),
+                         answer](std::variant<InferResult, Error> outcome) {
         grpc::Status status = grpc::Status::OK;
         try {
           if (const auto* error = std::get_if<Error>(&outcome)) throw *error;
-          write_infer(*request, std::get<InferResult>(outcome), *response);
+          status = answer_infer(id, std::get<InferResult>(outcome), *answer);
         } catch (const std::exception& caught) {
           status = status_of(error_of(caught));
         }
@@ -190,13 +223,13 @@ class Calls final : public rpc::GRPCInferenceService::CallbackService {
         call->Finish(status);
       };
       std::shared_ptr<Model> model =
-          service_.repository().find(request->model_name(), request->model_version());
+          service_.repository().find(request.model_name(), request.model_version());
       const CheckInput check = [&](const auto& name, DType dtype, const auto& shape) {
         model->check(name, dtype, shape);
       };
-      InferRequest read = read_infer(*request, check);
+      InferRequest read = read_infer(request, check);
       call->wait_for(
-          service_.infer(std::move(model), request->model_version(), std::move(read), done));
+          service_.infer(std::move(model), request.model_version(), std::move(read), done));
     } catch (const std::exception& error) {
       const grpc::Status status = status_of(error_of(error));
       count(status);
