@@ -54,10 +54,13 @@ grpc::StatusCode code_of(ErrorCode code) {
   }
 }
 
-// A text of an error may hold bytes of the request; gRPC sends UTF-8.
+// A text of an error may hold bytes of the request; gRPC sends UTF-8. It goes into the headers,
+// with three bytes for one. A client that gets more than 8 KiB of them sees another error.
 grpc::Status status_of(const Error& error) noexcept {
+  constexpr std::size_t kMost = 2000;
   try {
     std::string text = error.text();
+    if (text.size() > kMost) text.replace(kMost, std::string::npos, "...");
     std::ranges::replace_if(
         text, [](char c) { return static_cast<unsigned char>(c) >= 0x80; }, '?');
     return {code_of(error.code()), text};

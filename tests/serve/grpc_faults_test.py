@@ -198,6 +198,16 @@ class GrpcFaultsTest(ServerTest):
         self.assertLess(server.memory("VmHWM") - before, 4 * 2 * count / 2 ** 20 + 20)
         self.check_alive(server)
 
+    def test_texts_of_errors_are_cut(self):
+        many = os.path.join(self.folder.name, "many")
+        for i in range(200):
+            os.makedirs(os.path.join(many, f"{'n' * 120}{i}", "1"))
+        server = self.start_grpc(many)
+        call = self.call_of(server)
+        self.assertEqual(self.code_of(call, request("none", "x", "FP32", [1], b"").SerializeToString()), grpc.StatusCode.NOT_FOUND)
+        self.assertIn("there is no model 'none'. There are: ", self.detail)
+        self.assertEqual(self.code_of(call, request("\1" * 4000, "x", "FP32", [1], b"").SerializeToString()), grpc.StatusCode.NOT_FOUND)
+
     def test_messages_of_garbage(self):
         server = self.start_grpc()
         call = self.call_of(server)
