@@ -150,6 +150,7 @@ void Model::next_batch(std::vector<std::shared_ptr<Ticket>>& batch) {
     }
     if (!queue_.front()->is_answered()) batch.push_back(queue_.front());
     queue_.pop_front();
+    waiting_.set(static_cast<int64_t>(queue_.size()));
   }
   if (joining_ != Joining::kNone) {
     int64_t rows = rows_of(batch[0]->inputs());

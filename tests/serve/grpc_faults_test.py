@@ -92,8 +92,8 @@ class GrpcFaultsTest(ServerTest):
         server.wait_for_metric('etude_serve_waiting{model="slow",version="1"}', 19)
         for each in running:
             each.cancel()
-        self.assertEqual(self.code_of(call, SHORT), grpc.StatusCode.OK)
         server.wait_for_metric('etude_serve_waiting{model="slow",version="1"}', 0)
+        self.assertEqual(self.code_of(call, SHORT), grpc.StatusCode.OK)
 
     def test_deadlines(self):
         server = self.start_grpc("--timeout", "0.4")
