@@ -93,7 +93,14 @@ Repository::Repository(std::vector<fs::path> folders, const RepositoryOptions& o
     }
   }
   look();
+  has_started_ = true;
   poller_.emplace("new versions of models", 1, [this](const auto& stop) { poll(stop); });
+}
+
+// An error at the start. Later, such a folder must not keep the models from new versions.
+void Repository::refuse_folder(const std::string& reason) {
+  if (!has_started_) refuse(ErrorCode::kInvalidArgument, "{}", reason);
+  if (refused_.insert(reason).second) log_(reason);
 }
 
 // Each folder of the command line is a model, or has models. throws: as the constructor.
@@ -103,14 +110,14 @@ std::vector<std::string> Repository::find_models() {
   const auto add = [&](const fs::path& folder) {
     const std::string name = name_of(folder);
     if (!is_model_name(name)) {
-      refuse(ErrorCode::kInvalidArgument,
-             "{} cannot be a model: its name '{}' must have letters, digits, '.', '_' and '-' only",
-             folder.string(), name);
+      return refuse_folder(fmt::format(
+          "{} cannot be a model: its name '{}' must have letters, digits, '.', '_' and '-' only",
+          folder.string(), name));
     }
     const auto [at, is_new] = found.emplace(name, folder);
     if (!is_new) {
-      refuse(ErrorCode::kInvalidArgument, "two folders have the name of model '{}': {} and {}",
-             name, at->second.string(), folder.string());
+      return refuse_folder(fmt::format("two folders have the name of model '{}': {} and {}", name,
+                                       at->second.string(), folder.string()));
     }
     names.push_back(name);
   };

@@ -17,6 +17,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -78,6 +79,7 @@ class Repository {
   void report(const std::exception& error) const noexcept;
   void look();
   std::vector<std::string> find_models();
+  void refuse_folder(const std::string& reason);
   void refresh(const std::string& name, bool forced);
   Version load_version(const std::string& name, int64_t version,
                        const std::filesystem::path& folder, const std::string& stamp);
@@ -90,6 +92,8 @@ class Repository {
   std::function<void(const std::string&)> log_;
 
   std::mutex loading_;  // held while folders are read; before mutex_
+  bool has_started_ = false;
+  std::set<std::string> refused_;  // reasons that were reported, under loading_
   mutable std::mutex mutex_;
   std::map<std::string, Served> models_;
   std::vector<std::shared_ptr<Model>> retired_;  // until no request holds them
