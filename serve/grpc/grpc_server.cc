@@ -54,8 +54,8 @@ grpc::StatusCode code_of(ErrorCode code) {
   }
 }
 
-// A text of an error may hold bytes of the request; gRPC sends UTF-8. It goes into the headers,
-// with three bytes for one. A client that gets more than 8 KiB of them sees another error.
+// A text of an error may hold bytes of the request; gRPC sends UTF-8. It is a header, in which a
+// byte may take three. A client that gets more than 8 KiB of headers sees another error.
 grpc::Status status_of(const Error& error) noexcept {
   constexpr std::size_t kMost = 2000;
   try {
@@ -97,7 +97,7 @@ void set_tensors(
   }
 }
 
-// Its bytes are given back. throws: kInvalidArgument; kResourceExhausted for too many parts.
+// Frees the bytes. throws: kInvalidArgument; kResourceExhausted for too many parts.
 rpc::ModelInferRequest parse_infer(const grpc::ByteBuffer* message) {
   // gRPC made it for this call, and has no other use of it.
   auto* bytes = const_cast<grpc::ByteBuffer*>(message);  // NOLINT(*-const-cast): see above
