@@ -38,8 +38,9 @@ class GrpcServer {
   GrpcServer& operator=(const GrpcServer&) = delete;
 
   uint16_t port() const;
-  // Takes no more calls and waits for running calls, at most `limit`; then cancels them.
-  void drain(std::chrono::milliseconds limit);
+  // Takes no more calls and waits for running calls, at most until `deadline`; then cancels them,
+  // and waits until they have ended. Returns whether all calls were answered.
+  bool drain(Clock::time_point deadline);
 
  private:
   class Impl;

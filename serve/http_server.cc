@@ -67,20 +67,22 @@ class HttpServer::Impl {
         "etude_serve_http_body_bytes", "Bytes of the bodies of requests and answers.",
         [shared = shared_] { return shared->options.memory_bytes - shared->memory.left(); });
     accept();
-    threads_.emplace("HTTP", std::max(options.threads, 1), [this] { run(); });
+    threads_.emplace("HTTP", std::max(options.threads, 1), [this](const auto&) { run(); });
   }
   ~Impl() { io_.stop(); }
 
   uint16_t port() const { return port_; }
   std::size_t threads() const { return threads_->count(); }
 
-  bool drain(std::chrono::milliseconds limit) {
+  void stop() {
     net::post(acceptor_.get_executor(), [this] {
       boost::system::error_code ignored;
       acceptor_.close(ignored);
     });
-    const Clock::time_point until = Clock::now() + limit;
-    while (shared_->open.load() > 0 && Clock::now() < until) {
+    close_idle();
+  }
+  bool drain(Clock::time_point deadline) {
+    while (shared_->open.load() > 0 && Clock::now() < deadline) {
       close_idle();
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
@@ -195,6 +197,7 @@ HttpServer::~HttpServer() = default;
 uint16_t HttpServer::port() const { return impl_->port(); }
 std::size_t HttpServer::threads() const { return impl_->threads(); }
 
-bool HttpServer::drain(std::chrono::milliseconds limit) { return impl_->drain(limit); }
+void HttpServer::stop() { impl_->stop(); }
+bool HttpServer::drain(Clock::time_point deadline) { return impl_->drain(deadline); }
 
 }  // namespace etude::serve

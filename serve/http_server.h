@@ -48,9 +48,11 @@ class HttpServer {
   uint16_t port() const;
   // The threads that read and write: fewer than wished if the process gets no further thread.
   std::size_t threads() const;
-  // Accepts no more connections, closes idle connections, and waits for the others, at most
-  // `limit`. Returns whether all requests were answered.
-  bool drain(std::chrono::milliseconds limit);
+  // Accepts no more connections and closes idle connections. The others end after their answer.
+  void stop();
+  // After stop(): waits for the connections, at most until `deadline`. Returns whether all requests
+  // were answered.
+  bool drain(Clock::time_point deadline);
 
  private:
   class Impl;

@@ -133,6 +133,7 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
 
   void read_header() {
     if (last_) return close();
+    is_head_ = false;
     charge_.reset();
     parser_.emplace(std::piecewise_construct, std::forward_as_tuple(shared_->memory));
     parser_->header_limit(kHeaderBytes);
@@ -176,6 +177,7 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
   void on_header(beast::error_code error) {
     if (error) return refuse_message(error);
     is_busy_ = true;
+    is_head_ = parser_->get().method() == http::verb::head;
     begun_ = Clock::now();
     // A body that cannot fit now is refused before it is sent.
     const auto length = parser_->content_length();
@@ -212,7 +214,7 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
     auto message = parser_->release();
     last_ = last_ || !message.keep_alive();
     HttpRequest request;
-    request.method = text(message.method_string());
+    request.method = is_head_ ? "GET" : text(message.method_string());
     request.target = text(message.target());
     request.authorization = text(message[http::field::authorization]);
     request.content_encoding = text(message[http::field::content_encoding]);
@@ -287,6 +289,8 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
     message->keep_alive(!last_);
     message->body() = std::move(response.body);
     message->prepare_payload();
+    // The client of a HEAD would take a body for the next answer.
+    if (is_head_) message->body().clear();
     note(response.status, message->body().size());
     lowest().expires_after(shared_->options.read_timeout);
     http::async_write(
@@ -347,7 +351,7 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
   std::string peer_, line_;
   Clock::time_point begun_ = Clock::now();
   bool last_ = false;  // close after this answer
-  bool is_busy_ = false, is_closing_ = false;
+  bool is_busy_ = false, is_closing_ = false, is_head_ = false;
   std::atomic<bool> is_cut_{false};
 };
 

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads JSON texts from front to back, without a tree of values: it allocates memory only for texts
 // that callers want. Used for requests, which are not trusted.
+//
+// The library reads its files by files/canonical_json.h, which is another reader for a reason: it
+// makes a tree, and takes only the form that the library writes: without spaces, with sorted keys,
+// and with one form of each number. Here all of RFC 8259 is legal, and numbers go to the memory of
+// a tensor. The two would share only the loop over plain characters.
 #pragma once
 
 #include <cstddef>

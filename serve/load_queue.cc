@@ -8,16 +8,6 @@
 
 namespace etude::serve {
 
-LoadQueue::LoadQueue() : thread_("loads of models", 1, [this] { run(); }) {}
-
-LoadQueue::~LoadQueue() {
-  {
-    const std::lock_guard lock(mutex_);
-    stop_ = true;
-  }
-  changed_.notify_one();
-}
-
 void LoadQueue::add(std::function<void()> job) {
   constexpr std::size_t kMost = 64;
   {
@@ -31,11 +21,9 @@ void LoadQueue::add(std::function<void()> job) {
   changed_.notify_one();
 }
 
-void LoadQueue::run() {
+void LoadQueue::run(const Threads::Stop& stop) {
   std::unique_lock lock(mutex_);
-  for (;;) {
-    changed_.wait(lock, [this] { return stop_ || !jobs_.empty(); });
-    if (jobs_.empty()) return;
+  while (changed_.wait(lock, stop, [this] { return !jobs_.empty(); })) {
     std::function<void()> job = std::move(jobs_.front());
     jobs_.pop_front();
     lock.unlock();

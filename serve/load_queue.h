@@ -15,24 +15,20 @@ namespace etude::serve {
 // threads: thread-safe.
 class LoadQueue {
  public:
-  LoadQueue();
-  // Runs the jobs that wait, then ends the thread.
-  ~LoadQueue();
-  LoadQueue(const LoadQueue&) = delete;
-  LoadQueue& operator=(const LoadQueue&) = delete;
+  LoadQueue() : thread_("loads of models", 1, [this](const auto& stop) { run(stop); }) {}
+  // The destructor runs the jobs that wait, then ends the thread.
 
   // Runs `job` after the jobs before it. It must not throw.
   // throws: kUnavailable if 64 jobs wait.
   void add(std::function<void()> job);
 
  private:
-  void run();
+  void run(const Threads::Stop& stop);
 
   std::mutex mutex_;
-  std::condition_variable changed_;
+  std::condition_variable_any changed_;
   std::deque<std::function<void()>> jobs_;
-  bool stop_ = false;
-  Threads thread_;  // the last member, since it uses the others
+  Threads thread_;
 };
 
 }  // namespace etude::serve

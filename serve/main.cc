@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The program etude-serve, which `etude serve` starts.
 #include <chrono>
-#include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <fstream>
@@ -22,6 +20,7 @@
 #include "serve/refuse.h"
 #include "serve/repository.h"
 #include "serve/service.h"
+#include "serve/shutdown.h"
 
 namespace etude::serve {
 namespace {
@@ -180,22 +179,18 @@ void complete(Options& options) {
   }
 }
 
-// Blocks the signals in this thread, and so in all threads that it starts. It waits for them later.
-sigset_t block_signals() {
-  sigset_t signals;
-  ::sigemptyset(&signals);
-  ::sigaddset(&signals, SIGTERM);
-  ::sigaddset(&signals, SIGINT);
-  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  ::signal(SIGPIPE, SIG_IGN);
-  return signals;
+void print_addresses(const Options& options, const HttpServer* http, const GrpcServer* grpc) {
+  const char* scheme = options.http.tls.certificate.empty() ? "http" : "https";
+  if (http) fmt::print("HTTP on {}://{}:{}\n", scheme, options.http.host, http->port());
+  if (grpc) fmt::print("gRPC on {}:{}\n", options.grpc.host, grpc->port());
+  std::fflush(stdout);
 }
 
 int serve(Options& options) {
   complete(options);
-  const sigset_t signals = block_signals();
   Log log("-"), access(options.access_log);
   Metrics metrics;
+  Shutdown shutdown(ms_of(options.drain_s), log, metrics);
   add_process_gauges(metrics);
   std::vector<std::filesystem::path> folders(options.folders.begin(), options.folders.end());
   Repository repository(folders, options.repository, metrics,
@@ -206,26 +201,21 @@ int serve(Options& options) {
   }
   std::unique_ptr<HttpServer> http;
   std::unique_ptr<GrpcServer> grpc;
+  shutdown.serve();
   if (options.http_port != "off") http = std::make_unique<HttpServer>(service, options.http);
   if (options.grpc_port != "off") grpc = std::make_unique<GrpcServer>(service, options.grpc);
   if (http && http->threads() < static_cast<std::size_t>(options.http.threads)) {
     log.write(fmt::format("HTTP has {} of {} threads: the process gets no further thread",
                           http->threads(), options.http.threads));
   }
-  const char* scheme = options.http.tls.certificate.empty() ? "http" : "https";
-  if (http) fmt::print("HTTP on {}://{}:{}\n", scheme, options.http.host, http->port());
-  if (grpc) fmt::print("gRPC on {}:{}\n", options.grpc.host, grpc->port());
-  std::fflush(stdout);
-  int signal = 0;
-  ::sigwait(&signals, &signal);
+  print_addresses(options, http.get(), grpc.get());
+  const Clock::time_point deadline = shutdown.wait();
   log.write("draining: no new connections; waiting for requests");
   service.drain();
-  const bool all = !http || http->drain(ms_of(options.drain_s));
-  if (grpc) grpc->drain(ms_of(options.drain_s));
-  if (!all) {  // calls of models run on, and cannot be waited for
-    log.write("the time to drain is over; requests were cut");
-    std::_Exit(1);
-  }
+  if (http) http->stop();  // its requests end while gRPC waits
+  const bool grpc_is_done = !grpc || grpc->drain(deadline);
+  const bool http_is_done = !http || http->drain(deadline);
+  if (!grpc_is_done || !http_is_done) shutdown.cut();
   log.write("all requests are answered");
   return 0;
 }

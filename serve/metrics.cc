@@ -122,6 +122,18 @@ std::string Metrics::to_text() const {
   return out;
 }
 
+std::vector<std::pair<std::string, int64_t>> Metrics::values(std::string_view name) const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::pair<std::string, int64_t>> out;
+  const auto found = families_.find(name);
+  if (found == families_.end()) return out;
+  if (found->second.read) out.emplace_back("", found->second.read());
+  for (const auto& [labels, counter] : found->second.counters) {
+    out.emplace_back(labels, counter->value());
+  }
+  return out;
+}
+
 void CodeCounters::add(int code) noexcept {
   std::atomic<Counter*>& known = known_.at(static_cast<std::size_t>(code));
   Counter* counter = known.load(std::memory_order_acquire);

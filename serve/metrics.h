@@ -31,6 +31,18 @@ class Counter {
   std::atomic<int64_t> value_{0};
 };
 
+// Counts one more while it exists.
+class CountScope {
+ public:
+  explicit CountScope(Counter& counter) noexcept : counter_(counter) { counter_.add(1); }
+  ~CountScope() { counter_.add(-1); }
+  CountScope(const CountScope&) = delete;
+  CountScope& operator=(const CountScope&) = delete;
+
+ private:
+  Counter& counter_;
+};
+
 // threads: thread-safe. A reader may see an observation in one of its sums and not in the other.
 class Histogram {
  public:
@@ -55,9 +67,11 @@ class Metrics {
   Histogram& histogram(std::string_view name, std::string_view help, std::span<const double> bounds,
                        const Labels& labels = {});
   // A gauge whose value is read when the text is written. `read` must not throw, and must be valid
-  // until the last call of to_text(); a second call replaces it.
+  // until the last call of to_text() and values(); a second call replaces it.
   void read_gauge(std::string_view name, std::string_view help, std::function<int64_t()> read);
   std::string to_text() const;
+  // The counters and gauges of one name with their labels, as the text writes them without braces.
+  std::vector<std::pair<std::string, int64_t>> values(std::string_view name) const;
 
  private:
   struct Family {

@@ -45,6 +45,8 @@ Model::Model(std::string name, std::string version, const saved::Program& progra
       options_(options),
       waiting_(metrics.gauge("etude_serve_waiting", "Requests in the queue of a model.",
                              {{"model", name_}, {"version", version_}})),
+      running_(metrics.gauge("etude_serve_running", "Calls of a model that are running.",
+                             {{"model", name_}, {"version", version_}})),
       refused_(metrics.counter("etude_serve_queue_full_total",
                                "Requests that were refused since the queue was full.",
                                {{"model", name_}, {"version", version_}})),
@@ -63,7 +65,7 @@ Model::Model(std::string name, std::string version, const saved::Program& progra
       metadata_, [this](const io::NamedTensors& inputs) { return function_.call_named(inputs); });
   if (options_.max_rows > 1) probe_joining();
   workers_.emplace("calls of model '" + name_ + "'", std::max<int64_t>(options_.workers, 1),
-                   [this] { work(); });
+                   [this](const auto&) { work(); });
 }
 
 Model::~Model() {
@@ -148,6 +150,7 @@ void Model::next_batch(std::vector<std::shared_ptr<Ticket>>& batch) {
     }
     if (!queue_.front()->is_answered()) batch.push_back(queue_.front());
     queue_.pop_front();
+    waiting_.set(static_cast<int64_t>(queue_.size()));
   }
   if (joining_ != Joining::kNone) {
     int64_t rows = rows_of(batch[0]->inputs());
@@ -195,6 +198,7 @@ void Model::put_back_rest(std::vector<std::shared_ptr<Ticket>>& batch) noexcept 
 }
 
 Outcome Model::call(const io::NamedTensors& inputs, const Cancellation& cancellation) const {
+  const CountScope running(running_);
   const PhaseScope phase(Phase::kInference);
   const CancelScope scope(cancellation);
   try {

@@ -88,7 +88,7 @@ class Model {
   ModelOptions options_;
   Joining joining_ = Joining::kNone;
   std::string reason_, sizes_reason_;
-  Counter &waiting_, &refused_, &calls_, &rows_;
+  Counter &waiting_, &running_, &refused_, &calls_, &rows_;
   Histogram &seconds_, &batch_rows_;
 
   std::mutex mutex_;

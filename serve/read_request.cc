@@ -19,17 +19,18 @@ namespace {
 using Kind = JsonReader::Kind;
 
 // Reads an object. Calls read(key), which reads the value, for members with the keys of `known`.
-// Skips other members and null. throws: kInvalidArgument for a known key that occurs twice.
+// Skips other members, and null. throws: kInvalidArgument for a known key that occurs twice.
 template <std::size_t N, class F>
 void read_members(JsonReader& json, const char* const (&known)[N], std::string_view of, F&& read) {
   uint32_t seen = 0;
   json.object([&](const std::string& key) {
     const auto at = static_cast<std::size_t>(std::ranges::find(known, key) - std::begin(known));
-    if (at == N || json.kind() == Kind::kNull) return json.skip();
+    if (at == N) return json.skip();
     if ((seen >> at & 1) != 0) {
       refuse(ErrorCode::kInvalidArgument, "{} has '{}' twice", of, key);
     }
     seen |= uint32_t{1} << at;
+    if (json.kind() == Kind::kNull) return json.skip();
     read(std::string_view(key));
   });
 }

@@ -93,16 +93,14 @@ Repository::Repository(std::vector<fs::path> folders, const RepositoryOptions& o
     }
   }
   look();
-  poller_.emplace("new versions of models", 1, [this] { poll(); });
+  has_started_ = true;
+  poller_.emplace("new versions of models", 1, [this](const auto& stop) { poll(stop); });
 }
 
-Repository::~Repository() {
-  {
-    const std::lock_guard lock(mutex_);
-    stop_ = true;
-  }
-  changed_.notify_all();
-  poller_.reset();
+// An error at the start. Later, such a folder must not keep the models from new versions.
+void Repository::refuse_folder(const std::string& reason) {
+  if (!has_started_) refuse(ErrorCode::kInvalidArgument, "{}", reason);
+  if (refused_.insert(reason).second) log_(reason);
 }
 
 // Each folder of the command line is a model, or has models. throws: as the constructor.
@@ -112,14 +110,14 @@ std::vector<std::string> Repository::find_models() {
   const auto add = [&](const fs::path& folder) {
     const std::string name = name_of(folder);
     if (!is_model_name(name)) {
-      refuse(ErrorCode::kInvalidArgument,
-             "{} cannot be a model: its name '{}' must have letters, digits, '.', '_' and '-' only",
-             folder.string(), name);
+      return refuse_folder(fmt::format(
+          "{} cannot be a model: its name '{}' must have letters, digits, '.', '_' and '-' only",
+          folder.string(), name));
     }
     const auto [at, is_new] = found.emplace(name, folder);
     if (!is_new) {
-      refuse(ErrorCode::kInvalidArgument, "two folders have the name of model '{}': {} and {}",
-             name, at->second.string(), folder.string());
+      return refuse_folder(fmt::format("two folders have the name of model '{}': {} and {}", name,
+                                       at->second.string(), folder.string()));
     }
     names.push_back(name);
   };
@@ -153,9 +151,11 @@ void Repository::report(const std::exception& error) const noexcept {
   }
 }
 
-void Repository::poll() {
+void Repository::poll(const Threads::Stop& stop) {
   std::unique_lock lock(mutex_);
-  while (!changed_.wait_for(lock, options_.poll, [this] { return stop_; })) {
+  for (;;) {
+    changed_.wait_for(lock, stop, options_.poll, [] { return false; });
+    if (stop.stop_requested()) return;
     lock.unlock();
     try {
       look();
@@ -172,6 +172,9 @@ Repository::Version Repository::load_version(const std::string& name, int64_t ve
   Version out{stamp, nullptr, ""};
   const Labels labels = {{"model", name}};
   try {
+    const CountScope loading(
+        metrics_.gauge("etude_serve_loading", "Loads that are running.",
+                       {{"model", name}, {"version", std::to_string(version)}}));
     const saved::Program program =
         saved::load(folder.string(), {.max_loop_steps = options_.model.max_loop_steps}, CallSite{});
     out.model =

@@ -17,6 +17,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -45,10 +46,7 @@ class Repository {
   //   name, and for names that are not letters, digits, '.', '_' and '-'.
   Repository(std::vector<std::filesystem::path> folders, const RepositoryOptions& options,
              Metrics& metrics, std::function<void(const std::string&)> log);
-  // Answers all requests that wait.
-  ~Repository();
-  Repository(const Repository&) = delete;
-  Repository& operator=(const Repository&) = delete;
+  // The destructor answers all requests that wait.
 
   // A version; the newest for "".
   // throws: kNotFound for an unknown model or version; kUnavailable if it is not loaded.
@@ -77,10 +75,11 @@ class Repository {
     bool is_unloaded = false;
   };
 
-  void poll();
+  void poll(const Threads::Stop& stop);
   void report(const std::exception& error) const noexcept;
   void look();
   std::vector<std::string> find_models();
+  void refuse_folder(const std::string& reason);
   void refresh(const std::string& name, bool forced);
   Version load_version(const std::string& name, int64_t version,
                        const std::filesystem::path& folder, const std::string& stamp);
@@ -93,11 +92,12 @@ class Repository {
   std::function<void(const std::string&)> log_;
 
   std::mutex loading_;  // held while folders are read; before mutex_
+  bool has_started_ = false;
+  std::set<std::string> refused_;  // reasons that were reported, under loading_
   mutable std::mutex mutex_;
   std::map<std::string, Served> models_;
   std::vector<std::shared_ptr<Model>> retired_;  // until no request holds them
-  std::condition_variable changed_;
-  bool stop_ = false;
+  std::condition_variable_any changed_;
   std::optional<Threads> poller_;
 };
 

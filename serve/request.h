@@ -41,6 +41,7 @@ struct RequestLimits {
   int depth = 32;
   std::size_t tensors = 4096;     // inputs, and outputs
   std::size_t text_bytes = 1024;  // of a name and an id
+  std::size_t parts = 1 << 16;    // fields of a message of gRPC, without the numbers of tensors
 };
 
 // Called with name, dtype and sizes of an input before its elements are read. Throws to refuse it:

@@ -5,20 +5,27 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <stop_token>
 #include <string_view>
 #include <thread>
 #include <vector>
 
 namespace etude::serve {
 
-// Threads that run one function. threads: confined to its owner.
+// Threads that run one function. Declare them after the members that `run` uses.
+// threads: confined to its owner.
 class Threads {
  public:
+  // Asks the threads to end. Waits by std::condition_variable_any see it at once.
+  using Stop = std::stop_token;
   // Starts at least one thread and at most `wanted`, fewer where the system refuses more.
   // throws: kResourceExhausted, naming `purpose`, if it refuses the first.
-  Threads(std::string_view purpose, int64_t wanted, const std::function<void()>& run);
-  // Waits for the threads.
-  ~Threads() { join(); }
+  Threads(std::string_view purpose, int64_t wanted, const std::function<void(const Stop&)>& run);
+  // Stops the threads, and waits for them.
+  ~Threads() {
+    stop_.request_stop();
+    join();
+  }
   Threads(const Threads&) = delete;
   Threads& operator=(const Threads&) = delete;
 
@@ -26,6 +33,7 @@ class Threads {
   void join();
 
  private:
+  std::stop_source stop_;
   std::vector<std::thread> threads_;
 };
 

@@ -29,31 +29,23 @@ Error too_late(Clock::duration waited) noexcept {
 
 void Ticket::abandon() noexcept { answer(kClientGone); }
 
-Deadlines::Deadlines() : thread_("deadlines of requests", 1, [this] { run(); }) {}
-
-Deadlines::~Deadlines() {
-  {
-    const std::lock_guard lock(mutex_);
-    stop_ = true;
-  }
-  changed_.notify_one();
-}
-
 void Deadlines::add(const std::shared_ptr<Ticket>& ticket) {
   const std::lock_guard lock(mutex_);
   const auto at = waiting_.emplace(ticket->deadline(), ticket);
   if (at == waiting_.begin()) changed_.notify_one();
 }
 
-void Deadlines::run() {
+void Deadlines::run(const Threads::Stop& stop) {
   // Requests that have their answer leave the list from time to time, so that it stays small.
   constexpr auto kSweep = std::chrono::seconds(1);
   Clock::time_point next_sweep = Clock::now() + kSweep;
   std::unique_lock lock(mutex_);
-  while (!stop_) {
-    const Clock::time_point first =
-        waiting_.empty() ? Clock::time_point::max() : waiting_.begin()->first;
-    changed_.wait_until(lock, std::min(first, std::max(next_sweep, Clock::now())));
+  while (!stop.stop_requested()) {
+    const auto first = [this] {
+      return waiting_.empty() ? Clock::time_point::max() : waiting_.begin()->first;
+    };
+    const Clock::time_point until = std::min(first(), std::max(next_sweep, Clock::now()));
+    changed_.wait_until(lock, stop, until, [&] { return first() < until; });
     const Clock::time_point now = Clock::now();
     while (!waiting_.empty() && waiting_.begin()->first <= now) {
       const std::shared_ptr<Ticket> late = waiting_.begin()->second.lock();

@@ -90,20 +90,16 @@ class Ticket {
 // A thread that answers requests whose deadline has passed. threads: thread-safe.
 class Deadlines {
  public:
-  Deadlines();
-  ~Deadlines();
-  Deadlines(const Deadlines&) = delete;
-  Deadlines& operator=(const Deadlines&) = delete;
+  Deadlines() : thread_("deadlines of requests", 1, [this](const auto& stop) { run(stop); }) {}
   void add(const std::shared_ptr<Ticket>& ticket);
 
  private:
-  void run();
+  void run(const Threads::Stop& stop);
 
   std::mutex mutex_;
-  std::condition_variable changed_;
+  std::condition_variable_any changed_;
   std::multimap<Clock::time_point, std::weak_ptr<Ticket>> waiting_;
-  bool stop_ = false;
-  Threads thread_;  // the last member, since it uses the others
+  Threads thread_;
 };
 
 }  // namespace etude::serve

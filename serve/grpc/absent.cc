@@ -16,6 +16,6 @@ GrpcServer::GrpcServer(Service&, const GrpcOptions&) {
 }
 GrpcServer::~GrpcServer() = default;
 uint16_t GrpcServer::port() const { return 0; }
-void GrpcServer::drain(std::chrono::milliseconds) {}
+bool GrpcServer::drain(Clock::time_point) { return true; }
 
 }  // namespace etude::serve

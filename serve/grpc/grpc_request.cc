@@ -10,13 +10,19 @@
 #include <utility>
 #include <vector>
 
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/wire_format_lite.h>
+
 #include "serve/datatype.h"
 #include "serve/refuse.h"
 
 namespace etude::serve {
 namespace {
 
-using Input = inference::ModelInferRequest::InferInputTensor;
+using Request = inference::ModelInferRequest;
+using Input = Request::InferInputTensor;
+using Wire = google::protobuf::internal::WireFormatLite;
+using WireType = Wire::WireType;
 
 // The contents that the protocol has for T.
 template <class T>
@@ -103,7 +109,73 @@ Tensor tensor_of(const Input& input, const std::string* raw, const CheckInput& c
   });
 }
 
+// Counts the fields of a message and of the messages in it.
+class PartCounter {
+ public:
+  PartCounter(google::protobuf::io::ZeroCopyInputStream& bytes, const RequestLimits& limits)
+      : in_(&bytes), limits_(limits) {}
+
+  // Returns false at bytes that are no message.
+  bool count() { return count(Of::kRequest); }
+
+ private:
+  enum class Of : uint8_t { kRequest, kInput, kOutput, kContents, kOther };
+
+  static Of inside(Of of, int field) {
+    if (of == Of::kRequest && field == Request::kInputsFieldNumber) return Of::kInput;
+    if (of == Of::kRequest && field == Request::kOutputsFieldNumber) return Of::kOutput;
+    if (of == Of::kInput && field == Input::kContentsFieldNumber) return Of::kContents;
+    return Of::kOther;
+  }
+
+  bool count(Of of) {
+    while (const uint32_t tag = in_.ReadTag()) {
+      const WireType type = Wire::GetTagWireType(tag);
+      if (of != Of::kContents || type == Wire::WIRETYPE_LENGTH_DELIMITED) ++parts_;
+      if (parts_ > limits_.parts) {
+        refuse(ErrorCode::kResourceExhausted,
+               "the request has more than {} fields. Send tensors as raw_input_contents",
+               limits_.parts);
+      }
+      if (!pass(type, inside(of, Wire::GetTagFieldNumber(tag)))) return false;
+    }
+    return in_.ConsumedEntireMessage();
+  }
+
+  // The value of a field.
+  bool pass(WireType type, Of of) {
+    uint64_t number = 0;
+    switch (type) {
+      case Wire::WIRETYPE_VARINT:
+        return in_.ReadVarint64(&number);
+      case Wire::WIRETYPE_FIXED64:
+        return in_.Skip(8);
+      case Wire::WIRETYPE_FIXED32:
+        return in_.Skip(4);
+      case Wire::WIRETYPE_LENGTH_DELIMITED:
+        break;
+      default:  // groups, which the protocol does not have
+        return false;
+    }
+    int size = 0;
+    if (!in_.ReadVarintSizeAsInt(&size)) return false;
+    if (of == Of::kOther) return in_.Skip(size);
+    const auto outer = in_.PushLimit(size);
+    if (!count(of)) return false;
+    in_.PopLimit(outer);
+    return true;
+  }
+
+  google::protobuf::io::CodedInputStream in_;
+  const RequestLimits& limits_;
+  std::size_t parts_ = 0;
+};
+
 }  // namespace
+
+void check_parts(google::protobuf::io::ZeroCopyInputStream& bytes, const RequestLimits& limits) {
+  static_cast<void>(PartCounter(bytes, limits).count());
+}
 
 InferRequest read_infer(const inference::ModelInferRequest& message, const CheckInput& check,
                         const RequestLimits& limits) {
@@ -148,11 +220,11 @@ InferRequest read_infer(const inference::ModelInferRequest& message, const Check
   return out;
 }
 
-void write_infer(const inference::ModelInferRequest& request, const InferResult& result,
+void write_infer(const std::string& id, const InferResult& result,
                  inference::ModelInferResponse& to) {
   to.set_model_name(result.model);
   to.set_model_version(result.version);
-  to.set_id(request.id());
+  to.set_id(id);
   for (const auto& [name, x] : result.outputs) {
     auto* output = to.add_outputs();
     output->set_name(name);

@@ -54,10 +54,13 @@ grpc::StatusCode code_of(ErrorCode code) {
   }
 }
 
-// A text of an error may hold bytes of the request; gRPC sends UTF-8.
+// A text of an error may hold bytes of the request; gRPC sends UTF-8. It is a header, in which a
+// byte may take three. A client that gets more than 8 KiB of headers sees another error.
 grpc::Status status_of(const Error& error) noexcept {
+  constexpr std::size_t kMost = 2000;
   try {
     std::string text = error.text();
+    if (text.size() > kMost) text.replace(kMost, std::string::npos, "...");
     std::ranges::replace_if(
         text, [](char c) { return static_cast<unsigned char>(c) >= 0x80; }, '?');
     return {code_of(error.code()), text};
@@ -69,6 +72,7 @@ grpc::Status status_of(const Error& error) noexcept {
 // A call that waits for the model. gRPC deletes it by OnDone().
 class InferCall final : public Reactor {
  public:
+  explicit InferCall(Counter& open) : open_(open) {}
   void OnDone() override { delete this; }
   // The client has gone, or its deadline has passed.
   void OnCancel() override {
@@ -78,6 +82,7 @@ class InferCall final : public Reactor {
 
  private:
   ~InferCall() override = default;
+  CountScope open_;
   std::weak_ptr<Ticket> ticket_;
 };
 
@@ -92,12 +97,48 @@ void set_tensors(
   }
 }
 
-class Calls final : public rpc::GRPCInferenceService::CallbackService {
+// Frees the bytes. throws: kInvalidArgument; kResourceExhausted for too many parts.
+rpc::ModelInferRequest parse_infer(const grpc::ByteBuffer* message) {
+  // gRPC made it for this call, and has no other use of it.
+  auto* bytes = const_cast<grpc::ByteBuffer*>(message);  // NOLINT(*-const-cast): see above
+  {
+    grpc::ProtoBufferReader reader(bytes);
+    if (reader.status().ok()) check_parts(reader);
+  }
+  rpc::ModelInferRequest out;
+  if (!grpc::SerializationTraits<rpc::ModelInferRequest>::Deserialize(bytes, &out).ok()) {
+    refuse(ErrorCode::kInvalidArgument, "the message is no ModelInferRequest");
+  }
+  return out;
+}
+
+grpc::Status answer_infer(const std::string& id, const InferResult& result, grpc::ByteBuffer& to) {
+  rpc::ModelInferResponse response;
+  write_infer(id, result, response);
+  bool is_owned = false;
+  return grpc::SerializationTraits<rpc::ModelInferResponse>::Serialize(response, &to, &is_owned);
+}
+
+// All methods by callbacks. ModelInfer gets bytes, since the object of a message can take much more
+// memory than its bytes.
+using S = rpc::GRPCInferenceService;
+using Callbacks = S::WithRawCallbackMethod_ModelInfer<S::WithCallbackMethod_ServerLive<
+    S::WithCallbackMethod_ServerReady<S::WithCallbackMethod_ModelReady<
+        S::WithCallbackMethod_ServerMetadata<S::WithCallbackMethod_ModelMetadata<
+            S::WithCallbackMethod_RepositoryIndex<S::WithCallbackMethod_RepositoryModelLoad<
+                S::WithCallbackMethod_RepositoryModelUnload<S::Service>>>>>>>>>;
+
+class Calls final : public Callbacks {
  public:
   explicit Calls(serve::Service& service)
       : service_(service),
         responses_(service.metrics(), "etude_serve_grpc_responses_total",
-                   "Answers of gRPC by their status code.") {}
+                   "Answers of gRPC by their status code."),
+        open_(service.metrics().gauge("etude_serve_grpc_calls",
+                                      "Calls of gRPC that wait for a model or for a load.")) {}
+
+  // Calls that wait.
+  int64_t open() const { return open_.value(); }
 
   Reactor* ServerLive(Context* context, const rpc::ServerLiveRequest*,
                       rpc::ServerLiveResponse* response) override {
@@ -166,16 +207,18 @@ class Calls final : public rpc::GRPCInferenceService::CallbackService {
                         [this, request] { service_.repository().unload(request->model_name()); });
   }
 
-  Reactor* ModelInfer(Context* context, const rpc::ModelInferRequest* request,
-                      rpc::ModelInferResponse* response) override {
+  Reactor* ModelInfer(Context* context, const grpc::ByteBuffer* message,
+                      grpc::ByteBuffer* answer) override {
     if (!has_token(context)) return finish(context, no_token());
-    auto* call = new InferCall;  // gRPC owns it
+    auto* call = new InferCall(open_);  // gRPC owns it
     try {
-      const auto done = [this, call, request, response](std::variant<InferResult, Error> outcome) {
+      const rpc::ModelInferRequest request = parse_infer(message);
+      const auto done = [this, call, id = request.id(),
+                         answer](std::variant<InferResult, Error> outcome) {
         grpc::Status status = grpc::Status::OK;
         try {
           if (const auto* error = std::get_if<Error>(&outcome)) throw *error;
-          write_infer(*request, std::get<InferResult>(outcome), *response);
+          status = answer_infer(id, std::get<InferResult>(outcome), *answer);
         } catch (const std::exception& caught) {
           status = status_of(error_of(caught));
         }
@@ -183,13 +226,13 @@ class Calls final : public rpc::GRPCInferenceService::CallbackService {
         call->Finish(status);
       };
       std::shared_ptr<Model> model =
-          service_.repository().find(request->model_name(), request->model_version());
+          service_.repository().find(request.model_name(), request.model_version());
       const CheckInput check = [&](const auto& name, DType dtype, const auto& shape) {
         model->check(name, dtype, shape);
       };
-      InferRequest read = read_infer(*request, check);
+      InferRequest read = read_infer(request, check);
       call->wait_for(
-          service_.infer(std::move(model), request->model_version(), std::move(read), done));
+          service_.infer(std::move(model), request.model_version(), std::move(read), done));
     } catch (const std::exception& error) {
       const grpc::Status status = status_of(error_of(error));
       count(status);
@@ -246,14 +289,13 @@ class Calls final : public rpc::GRPCInferenceService::CallbackService {
   Reactor* answer_later(Context* context, const F& f) {
     if (!has_token(context)) return answer(context, f);
     Reactor* reactor = context->DefaultReactor();
-    const auto run = [this, reactor, f] {
-      reactor->Finish(counted([&] {
-        f();
-        return grpc::Status::OK;
-      }));
-    };
     try {
-      service_.loads().add(run);
+      service_.loads().add([this, reactor, f, open = std::make_shared<CountScope>(open_)] {
+        reactor->Finish(counted([&] {
+          f();
+          return grpc::Status::OK;
+        }));
+      });
     } catch (const std::exception& error) {
       reactor->Finish(counted([&] { return status_of(error_of(error)); }));
     }
@@ -264,6 +306,7 @@ class Calls final : public rpc::GRPCInferenceService::CallbackService {
 
   serve::Service& service_;
   CodeCounters responses_;
+  Counter& open_;
 };
 
 std::string file_text(const std::string& path) {
@@ -379,9 +422,11 @@ class GrpcServer::Impl {
   }
 
   int port() const { return port_; }
-  void drain(std::chrono::milliseconds limit) {
-    server_->Shutdown(std::chrono::system_clock::now() + limit);
+  bool drain(Clock::time_point deadline) {
+    const bool is_idle = calls_.open() == 0;
+    server_->Shutdown(std::chrono::system_clock::now() + (deadline - Clock::now()));
     server_->Wait();
+    return is_idle || Clock::now() < deadline;
   }
 
  private:
@@ -398,6 +443,6 @@ GrpcServer::~GrpcServer() = default;
 
 uint16_t GrpcServer::port() const { return static_cast<uint16_t>(impl_->port()); }
 
-void GrpcServer::drain(std::chrono::milliseconds limit) { impl_->drain(limit); }
+bool GrpcServer::drain(Clock::time_point deadline) { return impl_->drain(deadline); }
 
 }  // namespace etude::serve

@@ -340,6 +340,17 @@ class FaultsTest(ServerTest):
             self.assertEqual(status, 200, answer)
         self.assertIsNone(server.metric("etude_serve_clients_gone_total"))
 
+    def test_answers_to_head_have_no_body(self):
+        server = self.start()
+        head, get = ("%s %s HTTP/1.1\r\nHost: a\r\n%s\r\n" % parts for parts in (("HEAD", "/v2", ""), ("GET", "/v2/health/live", "Connection: close\r\n")))
+        one, two, rest = self.answer_to(server, (head + get).encode()).split("\r\n\r\n")
+        self.assertIn("200 OK", one)
+        length = len(server.ask("GET", "/v2")[2])
+        self.assertIn(f"Content-Length: {length}", one)
+        self.assertIn("200 OK", two)
+        self.assertEqual(json.loads(rest), {"live": True})
+        self.assertIn("404 Not Found", self.answer_to(server, b"HEAD /none HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"))
+
     def test_pipelined_requests(self):
         server = self.start()
         body = json.dumps({"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}]})
@@ -376,7 +387,7 @@ class FaultsTest(ServerTest):
         begin = time.monotonic()
         self.assertEqual(server.stop(signal.SIGTERM), 1)
         self.assertLess(time.monotonic() - begin, 10)
-        server.wait_for("the time to drain is over")
+        server.wait_for('the time to drain (--drain) is over. Still running: calls of model="slow",version="1": 1, connections of HTTP: 1')
 
 
 if __name__ == "__main__":

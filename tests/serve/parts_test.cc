@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The parts of the server without sockets: metrics, joined requests, tickets and their deadlines.
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <condition_variable>
+#include <cstdint>
 #include <future>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -14,6 +18,8 @@
 #include "serve/load_queue.h"
 #include "serve/metrics.h"
 #include "serve/probe.h"
+#include "serve/shutdown.h"
+#include "serve/threads.h"
 #include "serve/ticket.h"
 
 namespace etude::serve {
@@ -76,6 +82,37 @@ TEST(Metrics, GaugesOfTheProcess) {
   EXPECT_EQ(text.find("process_resident_memory_bytes 0\n"), std::string::npos) << text;
   EXPECT_EQ(text.find("process_open_fds 0\n"), std::string::npos) << text;
   EXPECT_NE(text.find("\nprocess_open_fds "), std::string::npos) << text;
+}
+
+TEST(Metrics, WhatIsRunning) {
+  Metrics metrics;
+  EXPECT_EQ(still_running(metrics), "no load, call or connection; does a folder of models answer?");
+  Counter& calls = metrics.gauge("etude_serve_running", "R.", {{"model", "a"}, {"version", "2"}});
+  metrics.read_gauge("etude_serve_http_connections", "C.", [] { return int64_t{3}; });
+  {
+    const CountScope loading(metrics.gauge("etude_serve_loading", "L.", {{"model", "b"}}));
+    const CountScope one(calls), two(calls);
+    EXPECT_EQ(still_running(metrics),
+              "loads of model=\"b\": 1, calls of model=\"a\",version=\"2\": 2, "
+              "connections of HTTP: 3");
+  }
+  EXPECT_EQ(still_running(metrics), "connections of HTTP: 3");
+  EXPECT_TRUE(metrics.values("none").empty());
+}
+
+TEST(Threads, StopEndsAWait) {
+  std::mutex mutex;
+  std::condition_variable_any changed;
+  std::atomic<int> ended = 0;
+  {
+    const Threads threads("a test", 3, [&](const Threads::Stop& stop) {
+      std::unique_lock lock(mutex);
+      changed.wait(lock, stop, [] { return false; });
+      ++ended;
+    });
+    EXPECT_EQ(threads.count(), 3U);
+  }
+  EXPECT_EQ(ended, 3);
 }
 
 TEST(LoadQueue, RunsJobsInOrderAndRefusesTooMany) {

@@ -68,6 +68,18 @@ class ReloadTest(ServerTest):
         self.write(2)  # mended
         self.wait_for_version(server, 2)
 
+    def test_a_folder_that_is_no_model_leaves_the_others(self):
+        self.write(1)
+        server = self.start(self.root, "--poll", "0.1")
+        self.wait_for_version(server, 1)
+        os.makedirs(os.path.join(self.root, "net copy", "1"))
+        server.wait_for("cannot be a model: its name 'net copy' must have letters")
+        self.write(2)
+        self.wait_for_version(server, 2)
+        self.assertEqual(server.post("/v2/repository/models/net/load"), (200, None))
+        with server.has_log:
+            self.assertEqual(sum("'net copy'" in line for line in server.log), 1)
+
     def test_saved_again_in_place(self):
         folder = os.path.join(self.root, "net")
         write_model(folder, "net", 1)

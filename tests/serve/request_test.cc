@@ -102,6 +102,7 @@ TEST(ReadInfer, RefusesWhatIsNoRequest) {
   expect_refusal(std::string(100, '['), "nested deeper than 32, at byte 32");
   expect_refusal(R"({"inputs":1})", "the request has no list 'inputs'");
   expect_refusal(R"({"inputs":[],"inputs":[]})", "the request has 'inputs' twice");
+  expect_refusal(R"({"id":null,"id":"a","inputs":[]})", "the request has 'id' twice");
   expect_refusal(R"({"inputs":[],"parameters":[]})",
                  "'parameters' of the request is a list, but must be an object");
   expect_refusal(R"({"inputs":[],"parameters":{"timeout":-1}})",
