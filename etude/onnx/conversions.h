@@ -151,7 +151,7 @@ struct CallFacts {
   const Shape& shape(std::size_t i) const { return types[i]->shape(); }
 };
 
-// A row of the table. An op may have several rows: the first one that applies writes the call.
+// A row of the table. An op may have several rows: the first row that applies writes the call.
 struct Conversion {
   std::string_view op;  // "nn.relu"
   // The ONNX operator if it takes the same operands, without attributes; else "".

@@ -74,7 +74,7 @@ class Emitter {
 
   std::vector<Value> emit(const std::vector<Value>& inputs) {
     for (std::size_t i = 0; i < inputs.size(); ++i) values_[i] = inputs[i];
-    // The nodes of a formula are those of its call, and are compared when it is read.
+    // The nodes of a formula are not grouped: an import compares them with the nodes of its call.
     std::unordered_map<std::size_t, Group> groups;
     if (!writing_.is_in_formula) groups = recognise(graph_, writing_.opset);
     std::unordered_set<std::size_t> replaced;
@@ -147,7 +147,7 @@ class Emitter {
     }
   }
 
-  // Adds what a group of calls is, in place of its last call.
+  // Adds the call or the operator of a group, in place of the last call of the group.
   void emit_group(const Graph::Node& last, const Group& group) {
     if (group.composition != nullptr) {
       emit_node({*group.composition, group.attrs, last.where, group.operands, last.first_result, 1,

@@ -28,7 +28,7 @@ struct Candidate {
 };
 using Candidates = std::vector<Candidate>;
 
-// What a row looks at.
+// The facts that a row reads.
 struct Seen {
   const Graph& graph;
   const PatternMatch& match;

@@ -227,6 +227,11 @@ TEST_F(OnnxOperators, ActivationsOfOtherCalls) {
        {"softsign", [](const Tensor& v) { return v / (1.0 + abs(v)); }, x, "Softsign"},
        {"clip", [](const Tensor& v) { return minimum(maximum(v, -1.0), 2.0); }, x, "Clip"},
        {"relu", [](const Tensor& v) { return maximum(v, 0.0); }, x, "Relu"}});
+}
+
+TEST_F(OnnxOperators, CallsThatAreNoActivation) {
+  const Tensor x = numbers({4, 6}) * 3.0F;
+  const Tensor slope = numbers({6});
   expect_without(
       {{"another threshold", [&](const Tensor& v) { return where(v > 1.0, v, slope * v); }, x,
         "PRelu"},
@@ -244,7 +249,8 @@ TEST_F(OnnxOperators, ActivationsOfOtherCalls) {
           return where(v > 0.0, v, e) + e;
         },
         x, "Elu"},
-       {"two numbers", [&](const Tensor& v) { return rest(v, 0.7, 0.8); }, x, "Celu"},
+       {"two numbers", [&](const Tensor& v) { return where(v > 0.0, v, expm1(v / 0.8) * 0.7); }, x,
+        "Celu"},
        {"another rest", [](const Tensor& v) { return where(v > 0.8, v, 0.1); }, x,
         "ThresholdedRelu"},
        {"another shift", [](const Tensor& v) { return v * (nn::relu6(v + 2.0) / 6.0); }, x,
@@ -255,8 +261,8 @@ TEST_F(OnnxOperators, ActivationsOfOtherCalls) {
         "HardSigmoid"},
        {"a number that is no float32",
         [](const Tensor& v) {
-          return where(astype(v, kFloat64) > 0.0, astype(v, kFloat64),
-                       astype(v, kFloat64) * 0.12345678901234);
+          const Tensor wide = astype(v, kFloat64);
+          return where(wide > 0.0, wide, wide * 0.12345678901234);
         },
         x, "LeakyRelu"},
        {"another value", [](const Tensor& v) { return v * tanh(nn::softplus(-v)); }, x, "Mish", 18},
