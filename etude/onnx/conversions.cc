@@ -37,24 +37,39 @@ class Table {
     add_order_conversions(conversions_);
     add_window_conversions(conversions_);
     add_network_conversions(conversions_);
+    add_normalization_conversions(conversions_);
     add_control_conversions(conversions_);
     for (const Conversion& conversion : conversions_) {
-      const bool is_new = by_op_.emplace(conversion.op, &conversion).second;
-      ETUDE_CHECK(is_new, "op '{}' has two conversions", conversion.op);
+      std::vector<const Conversion*>& rows = by_op_[conversion.op];
+      const bool is_reached = rows.empty() || rows.back()->fits != nullptr ||
+                              rows.back()->opset != 0 || rows.back()->dtypes != kAnyDType;
+      ETUDE_CHECK(is_reached, "a conversion of op '{}' is never used", conversion.op);
+      rows.push_back(&conversion);
     }
   }
 
-  const Conversion* find(const Op& op) const {
+  std::span<const Conversion* const> find(const Op& op) const {
     const auto found = by_op_.find(op.full_name());
-    return found == by_op_.end() ? nullptr : found->second;
+    if (found == by_op_.end()) return {};
+    return found->second;
   }
 
  private:
   Conversions conversions_;
-  std::unordered_map<std::string_view, const Conversion*> by_op_;
+  std::unordered_map<std::string_view, std::vector<const Conversion*>> by_op_;
 };
 
 bool shares_dtype(const Op& op, std::size_t i) { return op.operand(i).dtypes.empty(); }
+
+bool applies(const Conversion& conversion, const Op& op, const CallFacts& call) {
+  if (call.opset < conversion.opset) return false;
+  for (std::size_t i = 0; i < call.types.size(); ++i) {
+    if (call.types[i] == nullptr) continue;
+    if (is_complex(call.types[i]->dtype())) return false;
+    if (shares_dtype(op, i) && !working_dtype(conversion, call.types[i]->dtype())) return false;
+  }
+  return conversion.fits == nullptr || conversion.fits(call);
+}
 
 }  // namespace
 
@@ -75,15 +90,10 @@ std::optional<DType> working_dtype(const Conversion& conversion, DType dtype) {
 const Conversion* find_conversion(const Op& op, std::span<const Type* const> types,
                                   const Attrs& attrs, int64_t opset) {
   static const etude::internal::Permanent<Table> table;
-  const Conversion* conversion = table->find(op);
-  if (conversion == nullptr || opset < conversion->opset) return nullptr;
-  for (std::size_t i = 0; i < types.size(); ++i) {
-    if (types[i] == nullptr) continue;
-    if (is_complex(types[i]->dtype())) return nullptr;
-    if (shares_dtype(op, i) && !working_dtype(*conversion, types[i]->dtype())) return nullptr;
+  for (const Conversion* const conversion : table->find(op)) {
+    if (applies(*conversion, op, {types, attrs, opset})) return conversion;
   }
-  return conversion->fits == nullptr || conversion->fits({types, attrs, opset}) ? conversion
-                                                                                : nullptr;
+  return nullptr;
 }
 
 int64_t axis_from_front(int64_t axis, int rank) { return axis < 0 ? axis + rank : axis; }

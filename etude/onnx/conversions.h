@@ -151,7 +151,7 @@ struct CallFacts {
   const Shape& shape(std::size_t i) const { return types[i]->shape(); }
 };
 
-// A row of the table.
+// A row of the table. An op may have several rows: the first row that applies writes the call.
 struct Conversion {
   std::string_view op;  // "nn.relu"
   // The ONNX operator if it takes the same operands, without attributes; else "".
@@ -160,7 +160,8 @@ struct Conversion {
   // one of these, and the results back. Calls with other dtypes are refused.
   DTypeSet dtypes = kAnyDType;
   std::vector<Term> (*write)(Call& call) = nullptr;
-  // Whether the conversion applies to this call; null: to every call. Other calls are lowered.
+  // Whether the conversion applies to this call; null: to every call. Calls to which no row applies
+  // are lowered.
   bool (*fits)(const CallFacts& call) = nullptr;
   int64_t opset = 0;  // the first opset that has it
   // Whether its nodes are a formula (formula.h), even if there is one node. Nodes of element-wise
@@ -177,6 +178,7 @@ void add_index_conversions(Conversions& to);
 void add_order_conversions(Conversions& to);
 void add_window_conversions(Conversions& to);
 void add_network_conversions(Conversions& to);
+void add_normalization_conversions(Conversions& to);
 void add_control_conversions(Conversions& to);
 
 // Dtypes that opset 17 and the kernels of runtimes for CPUs have in common.

@@ -9,6 +9,8 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -19,6 +21,7 @@
 #include "etude/core/internal/host_door.h"
 #include "etude/onnx/formula.h"
 #include "etude/onnx/onnx.h"
+#include "etude/onnx/recognise.h"
 #include "etude/passes/drop.h"
 #include "etude/passes/graph_copy.h"
 #include "etude/passes/inline.h"
@@ -71,9 +74,24 @@ class Emitter {
 
   std::vector<Value> emit(const std::vector<Value>& inputs) {
     for (std::size_t i = 0; i < inputs.size(); ++i) values_[i] = inputs[i];
+    // The nodes of a formula are not grouped: an import compares them with the nodes of its call.
+    std::unordered_map<std::size_t, Group> groups;
+    if (!writing_.is_in_formula) groups = recognise(graph_, writing_.opset);
+    std::unordered_set<std::size_t> replaced;
+    for (const auto& [root, group] : groups) {
+      replaced.insert(group.nodes.begin() + 1, group.nodes.end());
+    }
     for (std::size_t i = 0; i < graph_.size(); ++i) {
+      if (replaced.contains(i)) continue;
       const Graph::Node node = graph_.node(i);
-      located(node.op, node.where, [&] { emit_node(node); });
+      const auto group = groups.find(i);
+      located(node.op, node.where, [&] {
+        if (group == groups.end()) {
+          emit_node(node);
+        } else {
+          emit_group(node, group->second);
+        }
+      });
     }
     std::vector<Value> out;
     for (const GraphValue v : graph_.outputs()) out.push_back(v == kNoValue ? "" : value(v));
@@ -127,6 +145,25 @@ class Emitter {
       const Term result = call.cast(results[r], graph_.type(node.first_result + r)->dtype());
       values_[node.first_result + r] = result.name;
     }
+  }
+
+  // Adds the call or the operator of a group, in place of the last call of the group.
+  void emit_group(const Graph::Node& last, const Group& group) {
+    if (group.composition != nullptr) {
+      emit_node({*group.composition, group.attrs, last.where, group.operands, last.first_result, 1,
+                 last.frame});
+      return;
+    }
+    const Types types = etude::internal::operand_types(graph_, last);
+    Call call(writing_, to_, last.op, last.attrs, {types.data(), types.size()},
+              etude::internal::result_types(graph_, last), line_of(last.where));
+    const DType dtype = graph_.type(last.first_result)->dtype();
+    std::vector<Term> inputs;
+    for (const FoundOperator::Operand& operand : group.found.operands) {
+      inputs.push_back(operand.value == kNoValue ? call.number(operand.number, dtype)
+                                                 : Term{&call, value(operand.value), dtype});
+    }
+    values_[last.first_result] = call.node(group.found.op, inputs, group.found.attributes).name;
   }
 
   // Adds a call as a node with a formula, or as its nodes if they need no formula.

@@ -29,10 +29,12 @@ using Names = std::unordered_map<Value, Value>;
 // Operators that compute element by element, from operands that broadcast.
 bool is_elementwise(std::string_view op) {
   static constexpr std::string_view kAll[] = {
-      "Abs",  "Add",       "Cast",      "Clip", "Div",      "Elu",  "Erf",        "Exp",
-      "Log",  "LeakyRelu", "HardSwish", "Max",  "Min",      "Mish", "Mul",        "Neg",
-      "Pow",  "Relu",      "Sigmoid",   "Sqrt", "Softplus", "Sub",  "Softsign",   "Tanh",
-      "Ceil", "Floor",     "Round",     "Sign", "Identity", "Selu", "Reciprocal", "HardSigmoid"};
+      "Abs",        "Add",         "Cast",     "Ceil",      "Celu",    "Clip",
+      "Div",        "Elu",         "Erf",      "Exp",       "Floor",   "Gelu",
+      "HardSwish",  "HardSigmoid", "Identity", "LeakyRelu", "Log",     "Max",
+      "Min",        "Mish",        "Mul",      "Neg",       "PRelu",   "Pow",
+      "Reciprocal", "Relu",        "Round",    "Selu",      "Sigmoid", "Sign",
+      "Softplus",   "Softsign",    "Sqrt",     "Sub",       "Tanh",    "ThresholdedRelu"};
   return std::ranges::find(kAll, op) != std::end(kAll);
 }
 

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whole models, control flow and structures as models of ONNX.
+#include <functional>
 #include <string>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include "etude/etude.h"
 #include "etude/nn/models/models.h"
@@ -95,6 +98,53 @@ void add_control_flow(Cases& to) {
       rows);
 }
 
+// Groups of calls that are one operator (etude/onnx/recognise.h).
+void add_groups(Cases& to) {
+  const std::vector<Tensor> xs = {random::normal({4, 6}) * 3.0F, random::normal({2, 6}) * 3.0F};
+  const Tensor slope = random::normal({6});
+  const auto add = [&](const char* name, const std::function<Tensor(const Tensor&)>& f) {
+    add_function(to, name, f, xs);
+  };
+  add("prelu", [&](const Tensor& x) { return where(x > 0.0, x, x * slope); });
+  add("leaky_relu", [](const Tensor& x) { return where(x > 0.0, x, x * 0.3); });
+  add("elu", [](const Tensor& x) { return where(x > 0.0, x, expm1(x) * 0.3); });
+  add("celu", [](const Tensor& x) { return where(x > 0.0, x, expm1(x / 0.7) * 0.7); });
+  add("thresholded_relu", [](const Tensor& x) { return where(x > 0.8, x, 0.0); });
+  add("hard_swish", [](const Tensor& x) { return x * (nn::relu6(x + 3.0) / 6.0); });
+  add("hard_sigmoid", [](const Tensor& x) { return nn::relu6(x + 3.0) / 6.0; });
+  add("hard_sigmoid_by_clip",
+      [](const Tensor& x) { return clip(x * 0.2 + 0.5, {.min = 0.0, .max = 1.0}); });
+  add("mish", [](const Tensor& x) { return x * tanh(nn::softplus(x)); });
+  add("softsign", [](const Tensor& x) { return x / (1.0 + abs(x)); });
+  add("clip", [](const Tensor& x) { return minimum(maximum(x, -1.0), 2.0); });
+  add("relu", [](const Tensor& x) { return maximum(x, 0.0); });
+  add("logsumexp", [](const Tensor& x) { return logsumexp(x, {.axis = {0}, .keepdims = true}); });
+  const std::vector<Tensor> images = {random::normal({2, 6, 4, 5}), random::normal({3, 6, 4, 5})};
+  for (const int64_t axis : {1, 2, 3}) {
+    const int64_t features = images[0].shape()[static_cast<int>(axis)];
+    const Tensor scale = random::uniform({features}) + 0.5F, offset = random::normal({features});
+    add_function(
+        to, fmt::format("batch_norm_{}", axis),
+        [=](const Tensor& x) {
+          return nn::batch_normalize(x, offset, scale, offset, scale, {.axis = axis});
+        },
+        images);
+    add_function(
+        to, fmt::format("instance_norm_{}", axis),
+        [=](const Tensor& x) {
+          return nn::instance_normalize(x, {.axis = axis, .scale = scale, .offset = offset});
+        },
+        images);
+    if (features % 2 != 0) continue;
+    add_function(
+        to, fmt::format("group_norm_{}", axis),
+        [=](const Tensor& x) {
+          return nn::group_normalize(x, 2, {.axis = axis, .scale = scale, .offset = offset});
+        },
+        images);
+  }
+}
+
 struct Scored {
   Tensor scores, best;
 };
@@ -119,6 +169,7 @@ void add_structures(Cases& to) {
 void add_model_cases(Cases& to) {
   add_models(to);
   add_control_flow(to);
+  add_groups(to);
   add_structures(to);
 }
 

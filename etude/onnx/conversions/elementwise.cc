@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions of elements that ONNX has as operators.
+#include <numbers>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -84,7 +86,41 @@ std::vector<Term> hard_sigmoid(Call& call) {
   return {call.node("HardSigmoid", {call.in(0)}, {{"alpha", 1.0 / 6.0}, {"beta", 0.5}})};
 }
 
+// From opset 20 on an operator. Before, nodes that runtimes know as this function, and fuse.
+std::vector<Term> gelu_exact(Call& call) {
+  const Term x = call.in(0);
+  if (call.opset() >= 20) return {call.node("Gelu", {x}, {{"approximate", std::string("none")}})};
+  return {x * (apply("Erf", x / std::numbers::sqrt2) + 1.0) * 0.5};
+}
+std::vector<Term> gelu_tanh(Call& call) {
+  const Term x = call.in(0);
+  if (call.opset() >= 20) return {call.node("Gelu", {x}, {{"approximate", std::string("tanh")}})};
+  const double root = std::numbers::sqrt2 * std::numbers::inv_sqrtpi;
+  const Term cubes = call.node("Pow", {x, call.number(3, x.dtype)});
+  const Term weight = apply("Tanh", (x + cubes * 0.044715) * root) + 1.0;
+  return {x * weight * 0.5};
+}
+
+std::vector<Term> relu6(Call& call) {
+  const Term x = call.in(0);
+  return {call.node("Clip", {x, call.number(0, x.dtype), call.number(6, x.dtype)})};
+}
+// The operator has numbers as bounds.
+template <bool has_low, bool has_high>
+std::vector<Term> clipped(Call& call) {
+  const Term low = has_low ? call.in(1) : call.absent();
+  const Term high = has_high ? call.in(has_low ? 2 : 1) : call.absent();
+  return {call.node("Clip", {call.in(0), low, high})};
+}
+bool has_number_bounds(const CallFacts& call) {
+  for (std::size_t i = 1; i < call.types.size(); ++i) {
+    if (call.shape(i).rank() != 0) return false;
+  }
+  return true;
+}
+
 constexpr DTypeSet kFloats = kHalfToDouble;
+constexpr DTypeSet kClipped = kNumbers | kInt8 | kUInt8;
 constexpr DTypeSet kExact = DTypeSet(kInt32) | kInt64 | kHalfToDouble;
 
 // Operators with the meaning of the op.
@@ -159,6 +195,22 @@ void add_elementwise_conversions(Conversions& to) {
                        {.op = "bitwise_invert", .write = bits<'~'>, .fits = has_bits},
                        {.op = "nn.leaky_relu", .dtypes = kFloats, .write = leaky_relu},
                        {.op = "nn.elu", .dtypes = kFloats, .write = elu},
+                       {.op = "internal.gelu_exact", .dtypes = kFloats, .write = gelu_exact},
+                       {.op = "internal.gelu_tanh", .dtypes = kFloats, .write = gelu_tanh},
+                       // The metadata of the formula keeps the gradient of relu6 at 6.
+                       {.op = "nn.relu6", .dtypes = kFloats, .write = relu6, .is_formula = true},
+                       {.op = "internal.clip_low",
+                        .dtypes = kClipped,
+                        .write = clipped<true, false>,
+                        .fits = has_number_bounds},
+                       {.op = "internal.clip_high",
+                        .dtypes = kClipped,
+                        .write = clipped<false, true>,
+                        .fits = has_number_bounds},
+                       {.op = "internal.clip_both",
+                        .dtypes = kClipped,
+                        .write = clipped<true, true>,
+                        .fits = has_number_bounds},
                        {.op = "nn.hard_sigmoid", .dtypes = kFloats, .write = hard_sigmoid}});
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products, normalisation, softmax, attention, gates and losses.
+// Matrix products, softmax, attention, gates and losses.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -31,118 +31,6 @@ template <bool is_log>
 std::vector<Term> softmax(Call& call) {
   const int64_t axis = axis_from_front(call.attrs.integer("axis"), call.rank(0));
   return {call.node(is_log ? "LogSoftmax" : "Softmax", {call.in(0)}, {{"axis", axis}})};
-}
-
-Term mean_over(const Term& x, const std::vector<int64_t>& axes, bool keeps_axes = true) {
-  Call& call = *x.call;
-  const int64_t keepdims = keeps_axes ? 1 : 0;
-  if (call.opset() >= 18) {
-    return call.node("ReduceMean", {x, call.ints(axes)}, {{"keepdims", keepdims}});
-  }
-  return call.node("ReduceMean", {x}, {{"axes", axes}, {"keepdims", keepdims}});
-}
-
-// (x - mean) / sqrt(variance + epsilon); absent factors and terms leave it as it is.
-Term normalised(const Term& x, const Term& mean, const Term& variance, double epsilon,
-                const Term& scale, const Term& offset) {
-  Term out = (x - mean) / apply("Sqrt", variance + epsilon);
-  if (!scale.is_absent()) out = out * scale;
-  if (!offset.is_absent()) out = out + offset;
-  return out;
-}
-
-// The scale, or ones of the sizes from an axis on.
-Term scale_or_ones(Call& call, const Term& x, int first) {
-  if (call.has(1)) return call.in(1);
-  std::vector<int64_t> sizes;
-  for (int axis = first; axis < call.rank(0); ++axis) sizes.push_back(call.shape(0)[axis]);
-  return call.node("Expand", {call.number(1, x.dtype), call.ints(sizes)});
-}
-
-std::vector<Term> standardize(Call& call) {
-  const std::vector<int64_t> axes = {call.attrs.flag("columns") ? 0 : 1};
-  const Term x = call.in(0);
-  const Term mean = mean_over(x, axes), gap = x - mean;
-  const Term variance = mean_over(gap * gap, axes);
-  const double epsilon = call.attrs.real("epsilon");
-  Term y;
-  if (call.attrs.flag("columns")) {
-    y = normalised(x, mean, variance, epsilon, call.in(1), call.in(2));
-  } else {
-    y = call.node("LayerNormalization", {x, scale_or_ones(call, x, 1), call.in(2)},
-                  {{"axis", int64_t{1}}, {"epsilon", epsilon}});
-  }
-  const auto flat = [&](const Term& t) {
-    return call.reshape(t, call.result(1).shape().to_vector());
-  };
-  return {y, flat(mean), flat(variance)};
-}
-
-// Groups of adjacent features of [examples, rows, features].
-std::vector<Term> standardize_groups(Call& call) {
-  const std::vector<int64_t> sizes = call.shape(0).to_vector();
-  const int64_t groups = call.attrs.integer("groups");
-  const std::vector<int64_t> split = {sizes[0], sizes[1], groups, sizes[2] / groups};
-  const Term x = call.reshape(call.in(0), split);
-  const Term mean = mean_over(x, {1, 3}), gap = x - mean;
-  const Term variance = mean_over(gap * gap, {1, 3});
-  Term y = call.reshape(normalised(x, mean, variance, call.attrs.real("epsilon"), {}, {}), sizes);
-  if (call.has(1)) y = y * call.in(1);
-  if (call.has(2)) y = y + call.in(2);
-  return {y};
-}
-
-// Over trailing axes, all of them in `axes`, with a scale of their shape.
-bool is_layer_norm(const CallFacts& call) {
-  const int rank = call.shape(0).rank();
-  std::vector<int64_t> axes = axes_from_front(call.attrs.ints("axes"), rank);
-  std::sort(axes.begin(), axes.end());
-  for (std::size_t i = 0; i < axes.size(); ++i) {
-    if (axes[i] != rank - static_cast<int64_t>(axes.size() - i)) return false;
-  }
-  for (const std::size_t i : {1, 2}) {
-    if (!call.has(i)) continue;
-    if (call.shape(i).rank() != static_cast<int>(axes.size())) return false;
-    for (std::size_t a = 0; a < axes.size(); ++a) {
-      const auto axis = static_cast<int>(axes[a]);
-      if (call.shape(i)[static_cast<int>(a)] != call.shape(0)[axis]) return false;
-    }
-  }
-  return !axes.empty();
-}
-std::vector<Term> layer_normalize(Call& call) {
-  const Shape& shape = call.shape(0);
-  const auto count = static_cast<int>(call.attrs.ints("axes").size());
-  const Term x = call.in(0), scale = scale_or_ones(call, x, shape.rank() - count);
-  return {call.node(
-      "LayerNormalization", {x, scale, call.in(2)},
-      {{"axis", int64_t{shape.rank() - count}}, {"epsilon", call.attrs.real("epsilon")}})};
-}
-
-// The operator normalises channels on axis 1.
-std::vector<Term> batch_normalize(Call& call) {
-  const int rank = call.rank(0);
-  const int64_t axis = axis_from_front(call.attrs.integer("axis"), rank);
-  std::vector<int64_t> order = {0, axis}, back(static_cast<std::size_t>(rank));
-  for (int i = 1; i < rank; ++i) {
-    if (i != axis) order.push_back(i);
-  }
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    back[static_cast<std::size_t>(order[i])] = static_cast<int64_t>(i);
-  }
-  const Term x = call.transpose(call.in(0), order);
-  const Term y =
-      call.node("BatchNormalization", {x, call.in(4), call.in(3), call.in(1), call.in(2)},
-                {{"epsilon", call.attrs.real("epsilon")}});
-  return {call.transpose(y, back)};
-}
-bool is_batch_norm(const CallFacts& call) {
-  const int rank = call.shape(0).rank();
-  if (rank < 2 || axis_from_front(call.attrs.integer("axis"), rank) == 0) return false;
-  for (std::size_t i = 1; i < 5; ++i) {
-    if (!call.has(i) || call.shape(i).rank() != 1) return false;
-  }
-  return true;
 }
 
 std::vector<Term> lstm_gates(Call& call) {
@@ -249,19 +137,6 @@ void add_network_conversions(Conversions& to) {
        {.op = "linalg.det", .node = "Det", .dtypes = kFull},
        {.op = "nn.softmax", .dtypes = kFloats, .write = softmax<false>},
        {.op = "nn.log_softmax", .dtypes = kFloats, .write = softmax<true>},
-       {.op = "internal.standardize", .dtypes = kFull, .write = standardize, .is_formula = true},
-       {.op = "internal.standardize_groups",
-        .dtypes = kFull,
-        .write = standardize_groups,
-        .is_formula = true},
-       {.op = "nn.layer_normalize",
-        .dtypes = kFull,
-        .write = layer_normalize,
-        .fits = is_layer_norm},
-       {.op = "nn.batch_normalize",
-        .dtypes = kFloats,
-        .write = batch_normalize,
-        .fits = is_batch_norm},
        {.op = "internal.lstm_gates", .dtypes = kFull, .write = lstm_gates, .is_formula = true},
        {.op = "internal.attention",
         .dtypes = kFull,

@@ -50,6 +50,7 @@ std::vector<Term> count_nonzero(Call& call) { return {count(call, false)}; }
 std::vector<Term> any(Call& call) { return {count(call, false) > 0.0}; }
 std::vector<Term> all(Call& call) { return {count(call, true) == 0.0}; }
 
+std::vector<Term> logsumexp(Call& call) { return {reduce(call, call.in(0), "ReduceLogSumExp")}; }
 std::vector<Term> logsumexp_rows(Call& call) {
   return {reduce(call.in(0), "ReduceLogSumExp", {call.rank(0) - 1}, false)};
 }
@@ -116,6 +117,7 @@ void add_reduction_conversions(Conversions& to) {
              {.op = "count_nonzero", .dtypes = kExact | kBool, .write = count_nonzero},
              {.op = "any", .dtypes = kExact | kBool, .write = any},
              {.op = "all", .dtypes = kExact | kBool, .write = all},
+             {.op = "logsumexp", .dtypes = kFloats, .write = logsumexp},
              {.op = "internal.logsumexp_rows", .dtypes = kFloats, .write = logsumexp_rows},
              {.op = "internal.norm_root", .dtypes = kFloats, .write = norm_root},
              {.op = "sum_to", .dtypes = kExact, .write = sum_to},

@@ -53,7 +53,7 @@ Results leaky_relu(const NodeCall& n) {
 }
 Results prelu(const NodeCall& n) {
   const Tensor& x = n.x(0);
-  return {where(x < 0, x * n.x(1), x)};
+  return {where(x > 0, x, x * n.x(1))};
 }
 Results shrink(const NodeCall& n) {
   const double bias = n.real("bias", 0), limit = n.real("lambd", 0.5);

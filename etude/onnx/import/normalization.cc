@@ -47,36 +47,38 @@ Results batch_normalization(const NodeCall& n) {
   return {y, running(n.x(3), of.mean), running(n.x(4), of.var)};
 }
 
-Results instance_normalization(const NodeCall& n) {
-  require_channels(n);
-  const double epsilon = n.real("epsilon", 1e-5);
-  const Tensor& x = n.x(0);
-  const MomentsResult of = moments(x, {.axis = from_axis(n, 2), .keepdims = true});
-  const Tensor y = (x - of.mean) / sqrt(of.var + epsilon);
-  return {y * on_axis(n.x(1), 1, n.rank(0)) + on_axis(n.x(2), 1, n.rank(0))};
+// A normalisation of channels or groups on the last axis, as the exporter of this library found it.
+// Before opset 21 scale and offset of groups had a number for each group.
+Tensor by_channel(const NodeCall& n, std::size_t i, DType dtype, int64_t channels) {
+  const Tensor given = as_dtype(n.x(i), dtype);
+  const int64_t count = given.type()->count();
+  if (count == channels) return given;
+  n.require(count > 0 && channels % count == 0, "input {} has {} numbers for {} channels", i, count,
+            channels);
+  return repeat(given, channels / count, {.axis = {0}});
 }
 
-// Groups of adjacent channels. Before opset 21 scale and offset had a number for each group.
+Results instance_normalization(const NodeCall& n) {
+  require_channels(n);
+  const Tensor& x = n.x(0);
+  const Tensor y = nn::instance_normalize(
+      channels_last(n, x), {.epsilon = n.real("epsilon", 1e-5), .scale = n.x(1), .offset = n.x(2)});
+  return {channels_first(n, y)};
+}
+
 Results group_normalization(const NodeCall& n) {
   require_channels(n);
-  const int64_t groups = n.integer("num_groups");
-  const Shape shape = n.shape(0);
-  n.require(groups > 0 && shape[1] % groups == 0,
-            "the {} channels are not a multiple of the {} groups", shape[1], groups);
+  const int64_t groups = n.integer("num_groups"), channels = n.shape(0)[1];
+  n.require(groups > 0 && channels % groups == 0,
+            "the {} channels are not a multiple of the {} groups", channels, groups);
   const DType dtype = n.dtype(0);
   const DType wide = itemsize(dtype) < 4 ? kFloat32 : dtype;
-  int64_t each = shape[1] / groups;
-  for (int i = 2; i < shape.rank(); ++i) each *= shape[i];
-  const Tensor x = reshape(as_dtype(n.x(0), wide), {shape[0], groups, each});
-  const MomentsResult of = moments(x, {.axis = {2}, .keepdims = true});
-  Tensor y = (x - of.mean) / sqrt(of.var + n.real("epsilon", 1e-5));
-  const auto factor = [&](std::size_t i) {
-    const Tensor given = as_dtype(n.x(i), wide);
-    if (given.type()->count() == shape[1]) return given;
-    return repeat(given, shape[1] / groups, {.axis = {0}});
-  };
-  y = reshape(y, shape) * on_axis(factor(1), 1, shape.rank()) + on_axis(factor(2), 1, shape.rank());
-  return {as_dtype(y, dtype)};
+  const Tensor last = as_dtype(channels_last(n, n.x(0)), wide);
+  const Tensor y = nn::group_normalize(last, groups,
+                                       {.epsilon = n.real("epsilon", 1e-5),
+                                        .scale = by_channel(n, 1, wide, channels),
+                                        .offset = by_channel(n, 2, wide, channels)});
+  return {channels_first(n, as_dtype(y, dtype))};
 }
 
 // The dtype of the first part of the calculation.
