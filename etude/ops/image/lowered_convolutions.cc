@@ -57,6 +57,15 @@ void require_operands(Operands in, const Attrs& attrs, int axes) {
   require_bias(in, outputs);
 }
 
+// Each step of a filter's depth becomes several calls, so that many are a graph without end.
+void require_depth(const Shape& filter) {
+  constexpr int64_t kMost = 1024;
+  ETUDE_REQUIRE(filter[0] <= kMost,
+                "operand 'filter' has shape {}: a depth of {} is more than {}. Add the results of "
+                "parts of the filter",
+                filter.to_string(), filter[0], kMost);
+}
+
 std::vector<WindowAxis> windows_of(const Attrs& attrs, const Shape& x, const Ints& window) {
   return resolve_windows(attrs, x, window, sizes_attr(attrs, "strides", Ints(window.size(), 1)));
 }
@@ -106,6 +115,7 @@ Tensor stack_taps(const Tensor& x, const WindowAxis& depth, int64_t groups) {
 Values lower_conv3d(Operands in, const Attrs& attrs) {
   require_operands(in, attrs, 3);
   const Shape &x = in[0].shape(), &f = in[1].shape();
+  require_depth(f);
   const int64_t groups = attrs.integer("groups");
   const std::vector<WindowAxis> window = windows_of(attrs, x, window_of(f, 3));
   const Tensor taps = reshaped(stack_taps(in[0], window[0], groups),
@@ -238,14 +248,10 @@ Tensor add_taps(const Tensor& taps, const WindowAxis& depth) {
   return slice(sum, {0, depth.before}, {s[0], depth.before + depth.input});
 }
 
-// Each step of a filter's depth is an addition of its own, so that many are a graph without end.
-constexpr int64_t kMostDepth = 1024;
-
 Values lower_transposed3d(Operands in, const Attrs& attrs) {
   require_transposed(in, 3);
   const Shape &x = in[0].shape(), &f = in[1].shape();
-  ETUDE_REQUIRE(f[0] <= kMostDepth, "operand 'filter' has shape {}: a depth of {} is more than {}",
-                f.to_string(), f[0], kMostDepth);
+  require_depth(f);
   const std::vector<WindowAxis> window = transposed_windows(attrs, x, window_of(f, 3));
   const Tensor filter =
       reshaped(permute_dims(in[1], {1, 2, 0, 3, 4}), {f[1], f[2], f[0] * f[3], f[4]});
@@ -322,6 +328,8 @@ void define_conv3d(Registry& r) {
                   "must be [n, depth, height, width, channels]"},
                  {{"float32[1,4,4,4,3]", "float32[2,2,2,2,4]", "-"},
                   "need a filter with 3 channels, not 2"},
+                 {{"float32[1,2000,4,4,3]", "float32[1025,2,2,3,4]", "-"},
+                  "a depth of 1025 is more than 1024. Add the results of parts of the filter"},
                  {{"float32[1,4,4,4,3]", "float32[2,2,2,3,4]", "-"},
                   "explicit_padding has 4 numbers, but must have 6",
                   {{"explicit_padding", Ints{1, 1, 1, 1}}}},
