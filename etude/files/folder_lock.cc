@@ -50,6 +50,8 @@ bool FolderLock::take() {
     if (descriptor_ < 0 && errno == EINTR) continue;
     if (descriptor_ < 0 && errno == EACCES) {  // the file of another user
       descriptor_ = ::open(file_.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+      if (descriptor_ < 0 && errno == ENOENT)
+        errno = EACCES;  // there is none, and none can be made
     }
     if (descriptor_ < 0) {
       const int error = errno;

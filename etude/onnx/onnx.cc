@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -58,16 +59,27 @@ GraphModel model_of(Writing& writing, const Source& source, const Graph& graph) 
   return out;
 }
 
+// In a model, a result cannot have the name of an input.
+void separate_names(Source& source) {
+  std::set<std::string> used;
+  for (const SourceInput& input : source.inputs) used.insert(input.name);
+  for (std::string& name : source.outputs) {
+    const std::string base = name;
+    for (int n = 2; !used.insert(name).second; ++n) name = fmt::format("{}_{}", base, n);
+  }
+}
+
 void save_content(const std::filesystem::path& file, const saved::internal::Content& content,
                   const std::string& prefix, const SaveOptions& options) {
   const BottomScope at_once(eager_context());
   const etude::internal::NoDeviceScope nowhere;
-  const Source source = saved::internal::source_of(content, prefix,
-                                                   {.format = "a model of ONNX",
-                                                    .function = options.function,
-                                                    .graph = options.graph,
-                                                    .training = options.training,
-                                                    .open_sizes = options.open_sizes});
+  Source source = saved::internal::source_of(content, prefix,
+                                             {.format = "a model of ONNX",
+                                              .function = options.function,
+                                              .graph = options.graph,
+                                              .training = options.training,
+                                              .open_sizes = options.open_sizes});
+  separate_names(source);
   internal::write_model(file, internal::make_model(source, options), options.external_bytes);
 }
 

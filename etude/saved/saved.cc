@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "etude/saved/saved.h"
 
+#include <cerrno>
 #include <set>
 
 #include <sys/stat.h>
@@ -84,7 +85,8 @@ Program load(const std::string& folder, const LoadOptions& options, CallSite whe
 bool is_saved(const std::string& folder) {
   struct stat facts {};
   const std::filesystem::path file = std::filesystem::path(folder) / internal::kManifest;
-  return ::lstat(file.c_str(), &facts) == 0;
+  // Of a folder that may not be searched, load() tells the reason.
+  return ::lstat(file.c_str(), &facts) == 0 || errno == EACCES;
 }
 
 }  // namespace etude::saved

@@ -124,11 +124,12 @@ class SourceReader {
     return value;
   }
 
-  std::string unique(std::string name) {
+  static std::string unique(std::string name, std::set<std::string>& used) {
     const std::string base = name;
-    for (int n = 2; !used_.insert(name).second; ++n) name = fmt::format("{}_{}", base, n);
+    for (int n = 2; !used.insert(name).second; ++n) name = fmt::format("{}_{}", base, n);
     return name;
   }
+  std::string unique(std::string name) { return unique(std::move(name), used_); }
 
   void add_inputs(const SavedFunction& function, const SavedGraph& graph) {
     using From = GraphInput::Source;
@@ -160,12 +161,13 @@ class SourceReader {
 
   void add_outputs(const SavedFunction& function, const SavedGraph& graph) {
     const Parts& parts = graph.result.parts;
+    std::set<std::string> used;  // a result may have the name of an input
     for (std::size_t i = 0; i < parts.size(); ++i) {
       if (graph.result.is_present[i] == 0) continue;
       const std::string& path = parts.leaf(i).path;
       const bool is_exported = function.exported && i < function.exported->outputs.size();
       const std::string name = is_exported ? function.exported->outputs[i] : path;
-      out_.outputs.push_back(unique(name.empty() ? "output" : name));
+      out_.outputs.push_back(unique(name.empty() ? "output" : name, used));
     }
     ETUDE_REQUIRE(!out_.outputs.empty(), "function '{}' returns no tensor",
                   without_prefix(function.name));

@@ -2,6 +2,7 @@
 // Writes a folder of saved functions: files of tensors, graphs and assets under names that have
 // their checksums, then the manifest. Files that no manifest names go last.
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include <fmt/format.h>
@@ -150,6 +151,48 @@ void remove_others(const fs::path& folder, const Manifest& manifest) noexcept {
   }
 }
 
+std::set<fs::path> files_in(const fs::path& folder) {
+  std::set<fs::path> out;
+  for (const fs::path& part : {folder, folder / kAssetsFolder}) {
+    const std::vector<fs::path> paths = etude::internal::paths_in(part);
+    out.insert(paths.begin(), paths.end());
+  }
+  return out;
+}
+// Best effort, after an error such as a full disk: the next save would remove these files, too.
+void remove_new(const fs::path& folder, const std::set<fs::path>& before) noexcept {
+  try {
+    std::error_code none;
+    for (const fs::path& path : files_in(folder)) {
+      const std::string name = path.filename().string();
+      const bool is_ours = name.starts_with(kGraphsPrefix) || name.starts_with(kTensorsPrefix) ||
+                           path.parent_path() != folder;
+      if (is_ours && !before.contains(path)) fs::remove(path, none);
+    }
+  } catch (const std::exception&) {  // the files stay
+  }
+}
+
+void write_parts(const fs::path& folder, const Content& content, int64_t shard_bytes) {
+  const etude::internal::FolderLock lock(folder);
+  const std::set<fs::path> before = files_in(folder);
+  Manifest manifest;
+  std::optional<AtomicFile> file;
+  try {
+    write_tensors(folder, content, shard_bytes, manifest);
+    manifest.graphs = write_graphs(folder, content);
+    write_assets(folder, content, manifest);
+    file.emplace(folder / kManifest);
+    file->write(manifest_text(content, manifest));
+  } catch (...) {
+    remove_new(folder, before);
+    throw;
+  }
+  // After an error here the manifest may be in place, so that its files must stay.
+  file->commit();
+  remove_others(folder, manifest);
+}
+
 }  // namespace
 
 void write_content(const fs::path& folder, const Content& content, int64_t shard_bytes) {
@@ -158,18 +201,15 @@ void write_content(const fs::path& folder, const Content& content, int64_t shard
   ETUDE_REQUIRE_CODE(kFailedPrecondition, !code && fs::is_directory(folder),
                      "folder '{}' cannot be made: {}", folder.string(),
                      code ? code.message() : "there is a file of that name");
-  if (is_new) {  // its name is durable before its content; nothing may fail after the content
-    etude::internal::sync_folder(folder.has_parent_path() ? folder.parent_path() : ".");
+  try {
+    if (is_new) {  // its name is durable before its content; nothing may fail after the content
+      etude::internal::sync_folder(folder.has_parent_path() ? folder.parent_path() : ".");
+    }
+    write_parts(folder, content, shard_bytes);
+  } catch (...) {
+    if (is_new) fs::remove(folder, code);  // if it is empty
+    throw;
   }
-  const etude::internal::FolderLock lock(folder);
-  Manifest manifest;
-  write_tensors(folder, content, shard_bytes, manifest);
-  manifest.graphs = write_graphs(folder, content);
-  write_assets(folder, content, manifest);
-  AtomicFile file(folder / kManifest);
-  file.write(manifest_text(content, manifest));
-  file.commit();
-  remove_others(folder, manifest);
 }
 
 }  // namespace etude::saved::internal

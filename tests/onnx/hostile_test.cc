@@ -140,6 +140,15 @@ TEST_F(HostileModels, ManyNodesTakeLinearTime) {
   EXPECT_NE(error.find("runs too often"), std::string::npos) << error;
 }
 
+// A sparse file: the error comes before 3 GiB are read.
+TEST_F(HostileModels, AFileOfMoreThanTwoGiBIsRefusedUnread) {
+  fs::resize_file(write("x"), uint64_t{3} << 30);
+  expect_error(
+      [&] { onnx::load(folder_.path() / "evil.onnx"); }, ErrorCode::kInvalidArgument,
+      {"evil.onnx has 3221225472 bytes, but a model of ONNX has at most 2147483647. Larger "
+       "models keep their weights in files beside the model (external data)"});
+}
+
 TEST_F(HostileModels, LongNamesAreCutInErrors) {
   const std::string name(10'000'000, 'n');
   Graph graph = one_node("Relu", {{2}});

@@ -274,24 +274,29 @@ TEST_F(HostileFolders, AKilledSaveLosesNothing) {
 }
 
 // spec: SV-01.a
-TEST_F(HostileFolders, AFailedWriteLeavesTheOldProgram) {
-  for (int n = 1; n < 6; ++n) {
-    setenv("ETUDE_TEST_FAIL_AT_WRITE", std::to_string(n).c_str(), 1);
-    const pid_t child = fork();
-    ASSERT_GE(child, 0);
-    if (child == 0) {
-      try {
-        save("f", 2.0);
-      } catch (const Error& error) {
-        _exit(error.code() == ErrorCode::kDataLoss ? 3 : 4);
+TEST_F(HostileFolders, AFailedWriteLeavesTheOldProgramAndNoFile) {
+  const auto before = files_of(path("f"));
+  for (const char* name : {"f", "new"}) {
+    for (int n = 1; n < 6; ++n) {
+      setenv("ETUDE_TEST_FAIL_AT_WRITE", std::to_string(n).c_str(), 1);
+      const pid_t child = fork();
+      ASSERT_GE(child, 0);
+      if (child == 0) {
+        try {
+          save(name, 2.0);
+        } catch (const Error& error) {
+          _exit(error.code() == ErrorCode::kDataLoss ? 3 : 4);
+        }
+        _exit(0);
       }
-      _exit(0);
+      int status = 0;
+      ASSERT_EQ(waitpid(child, &status, 0), child);
+      EXPECT_EQ(WEXITSTATUS(status), 3) << n;
+      unsetenv("ETUDE_TEST_FAIL_AT_WRITE");
+      EXPECT_EQ(run("f"), 1.0);
+      EXPECT_EQ(files_of(path("f")), before) << n;
+      EXPECT_FALSE(fs::exists(path("new"))) << n;
     }
-    int status = 0;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
-    EXPECT_EQ(WEXITSTATUS(status), 3) << n;
-    unsetenv("ETUDE_TEST_FAIL_AT_WRITE");
-    EXPECT_EQ(run("f"), 1.0);
   }
 }
 

@@ -234,6 +234,23 @@ TEST_F(StableHloExport, TheFunctionAndItsGraphAreChosen) {
 }
 
 // Names of the user are no names of generated values.
+TEST_F(StableHloExport, AResultMayHaveTheNameOfAnInput) {
+  struct Both {
+    Tensor x, y;
+  };
+  const auto f = function(
+      [](const Tensor& x) {
+        return Both{x * 2, x + 1};
+      },
+      {.name = "f", .arg_names = {"x"}});
+  f(zeros({2}));
+  const std::string text = text_of(f);
+  EXPECT_NE(
+      text.find("-> (tensor<2xf32> {etude.name = \"x\"}, tensor<2xf32> {etude.name = \"y\"})"),
+      text.npos)
+      << text;
+}
+
 TEST_F(StableHloExport, NamesAreUnique) {
   const auto f = function([](const Tensor& a, const Tensor& b) { return a * b + a; },
                           {.name = "f", .arg_names = {"0", "a b"}});

@@ -490,7 +490,11 @@ TEST(EventFile, IsReadByAnotherReader) {
                {"EventFile::image: the image is float32[2], but must be [height, width]",
                 "callbacks_test.cc"});
   expect_error([] { nn::EventFile("/proc/none"); }, ErrorCode::kFailedPrecondition,
-               {"EventFile: cannot write '/proc/none/events.out.tfevents.", "callbacks_test.cc"});
+               {"EventFile: cannot write '/proc/none/events.out.tfevents.",
+                ": No such file or directory. Give a folder", "callbacks_test.cc"});
+  std::ofstream(temp.path() / "file") << "x";
+  expect_error([&] { nn::EventFile(temp.path() / "file" / "logs"); },
+               ErrorCode::kFailedPrecondition, {": Not a directory. Give a folder"});
 }
 
 // spec: F2

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cmath>
 #include <cstring>
@@ -96,6 +97,8 @@ EventFile::EventFile(const std::string& folder, CallSite where) {
     std::error_code error;
     std::filesystem::create_directories(folder, error);
     path_ = (std::filesystem::path(folder) / file_name()).string();
+    errno = error.value();
+    require(!error);
     file_.reset(std::fopen(path_.c_str(), "wb"));
     require(file_ != nullptr);
     record(Message().real(1, unix_seconds()).bytes(3, "brain.Event:2").text());

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <string>
+#include <system_error>
 
 #include "etude/base/check.h"
 #include "etude/core/call/call_scope.h"
@@ -15,6 +18,21 @@
 
 namespace etude::onnx {
 
+namespace {
+
+// Before the file is read. throws: kInvalidArgument for more bytes than a message of protobuf has.
+void require_size(const std::filesystem::path& file) {
+  constexpr uint64_t kMost = std::numeric_limits<int32_t>::max();
+  std::error_code none;
+  const uint64_t size = std::filesystem::file_size(file, none);
+  ETUDE_REQUIRE(none || size <= kMost,
+                "{} has {} bytes, but a model of ONNX has at most {}. Larger models keep their "
+                "weights in files beside the model (external data)",
+                file.string(), size, kMost);
+}
+
+}  // namespace
+
 saved::Program load(const std::filesystem::path& file, const LoadOptions& options, CallSite where) {
   return etude::internal::located("onnx::load", where, [&] {
     etude::internal::check_options("onnx::load", options, where);
@@ -22,6 +40,7 @@ saved::Program load(const std::filesystem::path& file, const LoadOptions& option
     const BottomScope at_once(eager_context());
     const etude::internal::NoDeviceScope nowhere;
     importing::FileModel model;
+    require_size(file);
     uint64_t size = 0;
     {
       const etude::internal::FileBytes content(file);
