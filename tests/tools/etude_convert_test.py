@@ -183,9 +183,21 @@ class ConvertTest(unittest.TestCase):
                          "Name the folder that gets the tensors\n")
         graph = self.write("g.txt", SCALE)
         self.assertEqual(self.refused(graph, self.copy(), "--into"), f"etude: '{graph}' is a file of graphs, which has no "
-                         "tensors. Tensors are in a safetensors file, a checkpoint, a folder of saved functions or a model "
-                         "of ONNX\n")
+                         "tensors. Tensors are in a safetensors file, a checkpoint or a folder of saved functions\n")
         self.assertIn("--partial requires --into", self.convert(weights, none, "--partial", status=107))
+
+    def test_models_of_onnx_are_no_weights(self):
+        # Their filters have other axes, which sizes cannot tell if all axes are equal.
+        net, model = self.copy(), self.path("net.onnx")
+        self.convert(net, model, "--function", "predict")
+        before = self.content(net)
+        told = (f"etude: '{model}' is a model of ONNX, whose filters of convolutions have their axes in another order, so "
+                "its tensors are no weights of other functions. Convert the model to a folder instead: etude convert "
+                f"'{model}' FOLDER\n")
+        self.assertEqual(self.refused(model, net, "--into", "--partial"), told)
+        self.assertEqual(self.content(net), before)
+        graph = self.write("g.txt", SCALE)
+        self.assertEqual(self.refused(graph, self.path("again"), "--weights", model), told)
 
     # ---- graphs
 

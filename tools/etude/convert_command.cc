@@ -174,14 +174,20 @@ saved::Program read_model(ConvertOptions& options) {
   return onnx::load(options.from, load, CallSite{});
 }
 
-// Tensors by name: of a file, of a checkpoint, or the state of functions.
+// Tensors by name: of a file, of a checkpoint, or the state of functions. Not of a model of ONNX,
+// which keeps the filters of convolutions with other axes: if all axes have equal sizes, nothing
+// else would show it.
 io::NamedTensors read_weights(const std::string& path, const std::string& function) {
-  if (is_onnx(path)) return state_of(onnx::load(path, {}, CallSite{}), "");
+  ETUDE_REQUIRE(!is_onnx(path),
+                "'{0}' is a model of ONNX, whose filters of convolutions have their axes in another "
+                "order, so its tensors are no weights of other functions. Convert the model to a "
+                "folder instead: etude convert '{0}' FOLDER",
+                path);
   Stored stored = read_stored(path);
   ETUDE_REQUIRE(
       stored.kind != StoredKind::kGraphs,
-      "'{}' is {}, which has no tensors. Tensors are in a safetensors file, a checkpoint, "
-      "a folder of saved functions or a model of ONNX",
+      "'{}' is {}, which has no tensors. Tensors are in a safetensors file, a checkpoint or "
+      "a folder of saved functions",
       path, words_of(stored.kind));
   if (stored.kind == StoredKind::kFunctions) {
     return state_of(saved::internal::ProgramAccess::of(stored.loaded), function);
