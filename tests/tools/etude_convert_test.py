@@ -279,6 +279,16 @@ class ConvertTest(unittest.TestCase):
                          "one\n")
         self.convert(one, self.path("one.mlir"), "--function", "one")
 
+    def test_a_text_holds_one_function(self):
+        one = "graph one(x: float32[2]) -> (float32[2])\n  %1 = exp(x)\n  return %1\n"
+        two = self.write("two.txt", one + "\n" + one.replace("one", "two"))
+        told = (f"etude: {two}: no line names graph 'two' as @two, and a text holds one function, the first graph. Write "
+                "each function in a file of its own\n")
+        self.assertEqual(self.refused(two, self.path("again")), told)
+        self.assertEqual(self.etude("inspect", two, status=1), told)
+        self.assertEqual(self.etude("graph", "show", two, status=1), told)
+        self.assertEqual(self.refused(self.write("two.txt", "# two\n" + one + one.replace("one", "two")), self.path("a")), told)
+
     def test_loops_of_strangers(self):
         loop = self.write("loop.txt", """graph loop(x: float32[]) -> (float32[])
   %1 = internal.while_loop(x, condition=@go, bodies=[@step], carried=[1])
