@@ -247,6 +247,20 @@ class ConvertTest(unittest.TestCase):
         self.assertEqual(results["0"][2], floats(1, 2, 3, 2, 4, 6))
         self.assertEqual(results["1"][2], floats(1.5, 2.5, 3.5, 2.5, 4.5, 6.5))
 
+    def test_the_sizes_that_were_chosen_are_printed(self):
+        for name, options, sizes in [("a.txt", [], ", with n=8"), ("b.txt", ["--size", "n=5"], ", with n=5"),
+                                     ("a.etude", [], ""), ("b.etude", ["--size", "n=5"], ", with n=5"),
+                                     ("c.etude", ["--fixed-sizes"], ", with n=8"), ("a.onnx", [], ""),
+                                     ("b.onnx", ["--fixed-sizes"], ", with n=8"), ("a.mlir", [], ", with n=8"),
+                                     ("a.safetensors", [], "")]:
+            out = self.path(name)
+            told = self.convert(self.net, out, "--function", "predict", *options)
+            self.assertEqual(told, f"{out}: {os.path.getsize(out)} bytes{sizes}\n")
+        model, text = self.path("a.onnx"), self.path("c.txt")
+        told = self.convert(model, text)
+        rows = pathlib.Path(text).read_text().split("x: float32[")[1].split(",")[0]
+        self.assertTrue(told.endswith(f" bytes, with n={rows}\n"), told)
+
     def test_graphs_that_are_no_functions(self):
         graph, again = self.write("g.txt", SCALE), self.path("again")
         self.assertEqual(self.refused(graph, again), "etude: input 'model/w' of graph 'scale' is state and has no value. "
@@ -319,7 +333,8 @@ graph step(a: float32[]) -> (float32[])
 
     def test_stablehlo(self):
         out = self.path("net.mlir")
-        self.assertEqual(self.convert(self.net, out, "--function", "predict"), f"{out}: {os.path.getsize(out)} bytes\n")
+        told = self.convert(self.net, out, "--function", "predict")
+        self.assertEqual(told, f"{out}: {os.path.getsize(out)} bytes, with n=8\n")
         text = pathlib.Path(out).read_text()
         self.assertIn("@main(%x: tensor<8x4xf32> {etude.name = \"x\"}) -> (tensor<8x3xf32>", text)
         self.convert(self.net, out, "--function", "predict", "--size", "n=1", "--weights-as-arguments")

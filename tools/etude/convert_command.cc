@@ -61,15 +61,30 @@ saved::Function function_of(const saved::Program& program, const ConvertOptions&
   return program.function(names[chosen_index(names, options.function, from)], CallSite{});
 }
 
+saved::internal::SourceOptions source_options(const saved::Program& program,
+                                              const ConvertOptions& options, bool open_sizes) {
+  return {.format = "a file of graphs",
+          .function = function_of(program, options).name(),
+          .graph = options.save.graph,
+          .training = options.save.training,
+          .open_sizes = open_sizes,
+          .sizes = options.sizes};
+}
+
 saved::internal::Source source_of(const saved::Program& program, const ConvertOptions& options,
                                   bool open_sizes) {
   return saved::internal::source_of(saved::internal::ProgramAccess::content_of(program), "",
-                                    {.format = "a file of graphs",
-                                     .function = function_of(program, options).name(),
-                                     .graph = options.save.graph,
-                                     .training = options.save.training,
-                                     .open_sizes = open_sizes,
-                                     .sizes = options.sizes});
+                                    source_options(program, options, open_sizes));
+}
+
+// ", with n=8": the sizes that were chosen for a form that has fixed sizes.
+std::string sizes_text(const saved::Program& program, const ConvertOptions& options) {
+  const auto sizes =
+      saved::internal::fixed_sizes(saved::internal::ProgramAccess::content_of(program), "",
+                                   source_options(program, options, false));
+  std::vector<std::string> out;
+  for (const auto& [name, size] : sizes) out.push_back(fmt::format("{}={}", name, size));
+  return out.empty() ? "" : fmt::format(", with {}", fmt::join(out, ", "));
 }
 
 void write_file(const std::string& to, std::string_view content) {
@@ -78,46 +93,53 @@ void write_file(const std::string& to, std::string_view content) {
   out.commit();
 }
 
-void to_folder(const saved::Program& program, const ConvertOptions& options) {
+std::string to_folder(const saved::Program& program, const ConvertOptions& options) {
   saved::save(options.to, program, CallSite{});
+  return "";
 }
 
-void to_onnx(const saved::Program& program, const ConvertOptions& options) {
+std::string to_onnx(const saved::Program& program, const ConvertOptions& options) {
   onnx::SaveOptions save = options.save;
   save.open_sizes = !options.fixed_sizes;
   onnx::save(options.to, function_of(program, options), save, CallSite{});
+  return options.fixed_sizes ? sizes_text(program, options) : "";
 }
 
-void to_stablehlo(const saved::Program& program, const ConvertOptions& options) {
+std::string to_stablehlo(const saved::Program& program, const ConvertOptions& options) {
   stablehlo::save(options.to, function_of(program, options),
                   {.graph = options.save.graph,
                    .training = options.save.training,
                    .sizes = options.sizes,
                    .weights_as_arguments = options.weights_as_arguments},
                   CallSite{});
+  return sizes_text(program, options);
 }
 
-void to_tensors(const saved::Program& program, const ConvertOptions& options) {
+std::string to_tensors(const saved::Program& program, const ConvertOptions& options) {
   const io::NamedTensors state = state_of(program, options.function);
   ETUDE_REQUIRE(!state.empty(), "'{}' has no state, so there are no tensors to write",
                 options.from);
   io::save_safetensors(options.to, state, {}, CallSite{});
+  return "";
 }
 
-void to_graph_text(const saved::Program& program, const ConvertOptions& options) {
+std::string to_graph_text(const saved::Program& program, const ConvertOptions& options) {
   write_file(options.to, to_text(*named_graph(source_of(program, options, false)).graph));
+  return sizes_text(program, options);
 }
 
-void to_graph_bytes(const saved::Program& program, const ConvertOptions& options) {
+std::string to_graph_bytes(const saved::Program& program, const ConvertOptions& options) {
   const bool open_sizes = !options.fixed_sizes && options.sizes.empty();
   write_file(options.to,
              to_binary(std::vector{named_graph(source_of(program, options, open_sizes))}));
+  return open_sizes ? "" : sizes_text(program, options);
 }
 
-// The forms that a program is written in, by extension, with the options that writing takes.
+// The forms that a program is written in, by extension, with the options that writing takes. A
+// writer returns what its line says after the bytes.
 struct Form {
   std::string_view extension, words, options;
-  void (*write)(const saved::Program& program, const ConvertOptions& options);
+  std::string (*write)(const saved::Program& program, const ConvertOptions& options);
 };
 constexpr Form kForms[] = {
     {"", "a folder of saved functions", "", to_folder},
@@ -221,6 +243,10 @@ const Form& form_of(const ConvertOptions& options) {
   return *found;
 }
 
+void print_file(const std::string& file, const std::string& more) {
+  fmt::print("{}: {} bytes{}\n", file, fs::file_size(file), more);
+}
+
 // A file of tensors or a checkpoint, which has no function.
 void convert_tensors(const ConvertOptions& options, const Stored& stored) {
   ETUDE_REQUIRE(extension_of(options.to) == ".safetensors",
@@ -233,11 +259,13 @@ void convert_tensors(const ConvertOptions& options, const Stored& stored) {
     if (x.value.has_value()) tensors.emplace(name, x.value);
   }
   io::save_safetensors(options.to, tensors, {}, CallSite{});
+  print_file(options.to, "");
 }
 
 void write_program(const saved::Program& program, const Form& form, const ConvertOptions& options) {
-  form.write(program, options);
-  if (form.write == to_folder) fmt::print("{}", program.to_string());
+  const std::string more = form.write(program, options);
+  if (form.write == to_folder) return fmt::print("{}", program.to_string());
+  print_file(options.to, more);
 }
 
 void convert_model(ConvertOptions& options) {
@@ -276,9 +304,6 @@ void convert(ConvertOptions options) {
     convert_model(options);
   } else {
     convert_stored(options);
-  }
-  if (!extension_of(options.to).empty()) {
-    fmt::print("{}: {} bytes\n", options.to, fs::file_size(options.to));
   }
 }
 
@@ -321,7 +346,8 @@ void add_convert_command(CLI::App& app) {
                             "its number in `etude inspect --function`"),
         command->add_option("--doc", options->save.doc, "a text for readers of the model"),
         command->add_flag("--training", options->save.training, "the graph of the training phase"),
-        command->add_flag("--fixed-sizes", options->fixed_sizes, "the sizes of the first call"),
+        command->add_flag("--fixed-sizes", options->fixed_sizes,
+                          "fixes open sizes, at those of the first call"),
         command->add_option("--size", options->size_texts,
                             "fixes an open size, of a model or of the graph that is written: "
                             "batch=8; may be repeated"),
