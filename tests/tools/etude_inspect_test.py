@@ -141,6 +141,19 @@ class InspectTest(Folder):
                          f"etude: '{weights}' is a file of tensors, which has no functions. TensorBoard shows the graphs of "
                          "functions\n")
 
+    def test_each_graph_has_logs_of_its_own(self):
+        dots = self.write("dots", 'graph ".."(x: float32[2]) -> (float32[2])\n  return x\n')
+        logs = self.path("logs")
+        self.assertEqual(self.etude("inspect", dots, "--tensorboard", logs).count("/graph/"), 1)
+        self.assertEqual(os.listdir(logs), ["graph"])
+        long = "n" * 255  # with a number behind it no name of a file
+        many = self.path("many.etude")
+        one = self.write("one", f"graph {long}(x: float32[2]) -> (float32[2])\n  return x\n")
+        self.etude("graph", "convert", one, many)
+        logs = self.path("long")
+        self.etude("inspect", many, "--tensorboard", logs)
+        self.assertEqual(os.listdir(logs), ["n" * 197 + "..."])
+
     def test_files_of_graphs_as_text(self):
         shown = self.etude("inspect", self.write("layer", LAYER))
         self.assertIn("%3: float32[2] = multiply(x, ^w)", shown)

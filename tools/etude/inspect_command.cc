@@ -7,6 +7,7 @@
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -191,21 +192,27 @@ nn::GraphNames names_of(const StoredGraph& graph) {
   return out;
 }
 
-// A folder of logs for each graph: "predict", "predict_2", ... Graphs for the sizes 1 and 0 are
-// left out.
+// A folder of logs for the graph of a function: "predict", "predict_2", ...
+std::string new_folder(const std::string& function, std::set<std::string>& used) {
+  // A name in a file of graphs may have slashes, and more bytes than a name of a file may have.
+  const std::string name = std::filesystem::path(function).filename().string();
+  const bool is_none = name.empty() || name == ".." || name == ".";
+  const std::string base = is_none ? "graph" : shortened(name, 200);
+  std::string out = base;
+  for (std::size_t n = 2; !used.insert(out).second; ++n) out = fmt::format("{}_{}", base, n);
+  return out;
+}
+
+// A folder of logs for each graph. Graphs for the sizes 1 and 0 are left out.
 void write_tensorboard(const Stored& stored, const std::string& logs) {
   ETUDE_REQUIRE(!stored.functions.empty(),
                 "'{}' is {}, which has no functions. TensorBoard shows the graphs of functions",
                 stored.path, words_of(stored.kind));
+  std::set<std::string> used;
   for (const StoredFunction& function : stored.functions) {
-    std::size_t number = 0;
     for (const StoredGraph& graph : function.graphs) {
       if (graph.is_special) continue;
-      ++number;
-      // A name in a file of graphs may have slashes.
-      const std::string name = std::filesystem::path(function.name).filename().string();
-      const std::string base = name.empty() || name == ".." || name == "." ? "graph" : name;
-      const std::string folder = number == 1 ? base : fmt::format("{}_{}", base, number);
+      const std::string folder = new_folder(function.name, used);
       nn::EventFile events((std::filesystem::path(logs) / folder).string(), CallSite{});
       events.graph(*graph.graph, names_of(graph), CallSite{});
       events.flush();
