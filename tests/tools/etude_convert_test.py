@@ -366,6 +366,21 @@ graph step(a: float32[]) -> (float32[])
                          "etude: --size is 'n', but a name and a size are needed, such as batch=8\n")
         self.assertFalse(os.path.exists(self.path("a.txt")))
 
+    def test_files_of_no_form_that_is_read(self):
+        forms = ("Forms that are read: a folder of saved functions, a checkpoint, a safetensors file, a file of graphs as "
+                 "text or bytes; `etude convert` also reads FILE.onnx\n")
+        out, module = self.path("out"), self.path("net.mlir")
+        self.convert(self.net, module, "--function", "predict")
+        self.assertEqual(self.refused(module, out), f"etude: '{module}' is StableHLO, which is written, not read. {forms}")
+        empty = self.write("empty.etude", "")
+        self.assertEqual(self.refused(empty, out), f"etude: '{empty}' is empty. {forms}")
+        for name, text in (("x.npy", "\x93NUMPY\x01"), ("w.pt", "PK\x03\x04"), ("a.etude", "\x1b[31m"), ("b.txt", "\x00")):
+            file = self.write(name, text)
+            self.assertEqual(self.refused(file, out), f"etude: '{file}' has no form that is read. {forms}")
+            self.assertEqual(self.etude("inspect", file, status=1), f"etude: '{file}' has no form that is read. {forms}")
+        index = os.path.join(self.net, "saved.json")
+        self.assertIn("saved.json' has no form that is read", self.refused(index, out))
+
     def test_options_without_effect(self):
         weights, graph, model = self.path("w.safetensors"), self.write("g.txt", SCALE), self.path("net.onnx")
         self.convert(self.net, weights)

@@ -11,6 +11,7 @@
 
 #include "etude/base/check.h"
 #include "etude/files/file_reader.h"
+#include "etude/graph/binary.h"
 #include "etude/io/checkpoint/checkpoint.h"
 #include "etude/io/checkpoint/object_graph.h"
 #include "etude/saved/saved.h"
@@ -122,6 +123,25 @@ void read_graphs(Stored& to) {
   }
 }
 
+// Refuses what is no graph by its first bytes or lines: the parser would print bytes of any file.
+// Faults of a text in FILE.txt are for the parser, which shows the line.
+void require_graphs(const std::string& path) {
+  const internal::FileBytes content(path);
+  const std::string_view text = content.text();
+  const bool is_text = path.ends_with(".txt") && !text.empty() && text.find('\0') == text.npos;
+  if (is_text || is_binary_graph(text) || is_symbolic_binary(text) || text.starts_with("graph ") ||
+      text.find("\ngraph ") != text.npos) {
+    return;
+  }
+  constexpr std::string_view kForms =
+      "Forms that are read: a folder of saved functions, a checkpoint, a safetensors file, a file "
+      "of graphs as text or bytes; `etude convert` also reads FILE.onnx";
+  ETUDE_REQUIRE(!text.empty(), "'{}' is empty. {}", path, kForms);
+  ETUDE_REQUIRE(!path.ends_with(".mlir"), "'{}' is StableHLO, which is written, not read. {}", path,
+                kForms);
+  ETUDE_THROW(kInvalidArgument, "'{}' has no form that is read. {}", path, kForms);
+}
+
 // Eight bytes with the length of a JSON object, and the object.
 bool looks_like_safetensors(const std::string& path) {
   const internal::FileReader file(path);
@@ -167,6 +187,7 @@ Stored read_stored(const std::string& path) {
   } else if (path.ends_with(".safetensors") || looks_like_safetensors(path)) {
     take_tensors(out, StoredKind::kTensors, io::load_safetensors(path));
   } else {
+    require_graphs(path);
     read_graphs(out);
   }
   return out;
