@@ -176,6 +176,17 @@ class ConvertTest(unittest.TestCase):
         self.assertIn("w.safetensors", self.refused(weights, net, "--into"))
         self.assertEqual(self.content(net), before)
 
+    def test_errors_have_no_line_of_the_program(self):
+        weights = write_entries(self.path("w.safetensors"), {"w": ("F32", [1], floats(1))})
+        pathlib.Path(weights).write_bytes(pathlib.Path(weights).read_bytes()[:-1])
+        other = write_entries(self.path("x.safetensors"), {"x": ("F32", [2, 5], floats(*[0] * 10))})
+        run = ("run", self.net, "--function", "predict", "--inputs")
+        for arguments in (("inspect", weights), ("convert", weights, self.path("a.safetensors")), (*run, weights),
+                          (*run, other), ("run", self.path("none")), (*run[:2], "--function", "none")):
+            told = self.etude(*arguments, status=1)
+            self.assertNotIn("tools/", told)
+            self.assertNotIn(".cc:", told.split("Saved signatures")[0])
+
     def test_into_needs_a_folder(self):
         weights = write_entries(self.path("w.safetensors"), {"w": ("F32", [1], floats(1))})
         none = self.path("none")

@@ -138,7 +138,7 @@ void run(const GraphOptions& options) {
   // The names of inputs are the same at all sizes.
   const Graph& names = named.graph ? *named.graph : *named.symbolic->graphs().front();
   io::NamedTensors tensors;
-  if (!options.inputs.empty()) tensors = io::load_safetensors(options.inputs).tensors;
+  if (!options.inputs.empty()) tensors = io::load_safetensors(options.inputs, CallSite{}).tensors;
   const std::vector<Tensor> given = graph_inputs(names, tensors);
   const std::vector<Tensor> results =
       interpret(named.graph ? *named.graph : *named.symbolic->graph_for(given), given);
@@ -150,7 +150,7 @@ void run(const GraphOptions& options) {
                                                     : fmt::format("ys/{}", i);
     out.emplace(name, to_dense(results[i]));
   }
-  io::save_safetensors(options.output, out);
+  io::save_safetensors(options.output, out, {}, CallSite{});
 }
 
 // The code of each fused call and each cluster, as the compiler makes it for this machine.

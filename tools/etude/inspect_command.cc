@@ -96,7 +96,7 @@ double call_micros(const saved::Function& f, const io::NamedTensors& inputs) {
   const Clock::time_point begin = Clock::now();
   for (int i = 0; i < 30 && (i < 3 || Clock::now() - begin < std::chrono::seconds(2)); ++i) {
     const Clock::time_point start = Clock::now();
-    f.call_named(inputs);
+    f.call_named(inputs, CallSite{});
     best = std::min(best, std::chrono::duration<double>(Clock::now() - start).count() * 1e6);
   }
   return best;
@@ -113,8 +113,8 @@ TimedGraph time_graph_of(const InspectOptions& options, const Stored& stored) {
     out.note = fmt::format("{}.", kNote);
     return out;
   }
-  const saved::Program program = saved::load(stored.path);
-  const saved::Function f = program.function(stored.functions[function].name);
+  const saved::Program program = saved::load(stored.path, {}, CallSite{});
+  const saved::Function f = program.function(stored.functions[function].name, CallSite{});
   const io::NamedTensors inputs = read_inputs(options.inputs, named_inputs(program, f), f.name());
   TimedGraph out = time_saved(stored, function, inputs);
   const double sum = std::accumulate(out.micros.begin(), out.micros.end(), 0.0);
@@ -164,7 +164,7 @@ void print_functions(const Stored& stored, const std::string& function) {
     fmt::print("{}", program.to_string());
     return;
   }
-  const saved::Function f = program.function(function);
+  const saved::Function f = program.function(function, CallSite{});
   fmt::print("{}", f.explain());
   for (const GraphFunction& graph : f.graphs()) fmt::print("\n{}", graph.to_string());
 }

@@ -43,7 +43,7 @@ StoredTensor tensor_of(const SavedVariable& v) {
   StoredTensor out;
   out.type = fmt::format("{}{}", name(variable.dtype()), variable.shape().to_string());
   if (variable.initialized()) {
-    out.value = variable.read();
+    out.value = variable.read(CallSite{});
     out.type = out.value.type()->to_string();
   }
   out.is_trainable = v.is_trainable;
@@ -185,7 +185,7 @@ Stored read_stored(const std::string& path) {
   if (fs::is_directory(path, failed)) {
     read_folder(out);
   } else if (path.ends_with(".safetensors") || looks_like_safetensors(path)) {
-    take_tensors(out, StoredKind::kTensors, io::load_safetensors(path));
+    take_tensors(out, StoredKind::kTensors, io::load_safetensors(path, CallSite{}));
   } else {
     require_graphs(path);
     read_graphs(out);
