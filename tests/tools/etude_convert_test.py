@@ -296,6 +296,21 @@ class ConvertTest(unittest.TestCase):
         self.assertFalse(os.path.exists(again))
         self.assertIn("g2.txt: ", self.refused(self.write("g2.txt", "no graph"), again))
 
+    def test_names_of_files_are_printed_in_quotes_and_short(self):
+        graph, again = self.write("g.txt", SCALE), self.path("again")
+        good = {"model/w": ("F32", [3], floats(1, 2, 3)), "shift": ("F32", [], floats(0.5))}
+        name = "a\x1b[31m\nb"
+        weights = write_entries(self.path("w.safetensors"), {**good, name: ("F32", [], floats(1))})
+        self.assertEqual(self.refused(graph, again, "--weights", weights), f"etude: '{weights}' has 'a\\x1b[31m\\nb', but no "
+                         "graph has an input of this name\n")
+        self.assertIn("has 'a\\x1b[31m\\nb', ", self.refused(weights, self.copy(), "--into", "--partial"))
+        weights = write_entries(self.path("w.safetensors"), {**good, "n" * 5000: ("F32", [], floats(1))})
+        self.assertEqual(self.refused(graph, again, "--weights", weights), f"etude: '{weights}' has '{'n' * 97}...', but no "
+                         "graph has an input of this name\n")
+        strange = self.write("s.txt", 'graph "a\\x1b[31m"(x: float32[2]) -> (float32[2])\n  return x\n')
+        self.assertEqual(self.refused(strange, again, "--function", "two"),
+                         f"etude: '{strange}' has no function 'two'. There are: \"a\\x1b[31m\"\n")
+
     def test_functions_of_one_file(self):
         one = self.write("one.txt", "graph one(x: float32[2]) -> (float32[2])\n  %1 = exp(x)\n  return %1\n")
         again = self.path("again")

@@ -18,17 +18,19 @@
 #include "etude/io/safetensors.h"
 #include "etude/ops.h"
 #include "etude/saved/saved.h"
+#include "tools/etude/name_text.h"
 
 namespace etude::tools {
 
 std::size_t chosen_index(const std::vector<std::string>& names, const std::string& name,
                          const std::string& where) {
+  ETUDE_REQUIRE(!names.empty(), "{} has no function", where);
   ETUDE_REQUIRE(!name.empty() || names.size() == 1,
                 "{} has {} functions: {}. Choose one by --function", where, names.size(),
-                fmt::join(names, ", "));
+                shown(names));
   const auto found = name.empty() ? names.begin() : std::ranges::find(names, name);
   ETUDE_REQUIRE_CODE(kNotFound, found != names.end(), "{} has no function '{}'. There are: {}",
-                     where, name, fmt::join(names, ", "));
+                     where, shown(name), shown(names));
   return static_cast<std::size_t>(found - names.begin());
 }
 
