@@ -187,6 +187,15 @@ class ConvertTest(unittest.TestCase):
             self.assertNotIn("tools/", told)
             self.assertNotIn(".cc:", told.split("Saved signatures")[0])
 
+    def test_a_file_of_tensors_keeps_its_metadata(self):
+        weights, out = write_entries(self.path("w.safetensors"), {"w": ("F32", [1], floats(1))}), self.path("a.safetensors")
+        raw = pathlib.Path(weights).read_bytes()
+        header = json.dumps({"__metadata__": {"format": "pt", "by": "me"}, **json.loads(raw[8:-4])}).encode()
+        pathlib.Path(weights).write_bytes(struct.pack("<Q", len(header)) + header + raw[-4:])
+        self.assertEqual(self.convert(weights, out), f"{out}: {os.path.getsize(out)} bytes\n")
+        raw = pathlib.Path(out).read_bytes()
+        self.assertEqual(json.loads(raw[8:8 + struct.unpack("<Q", raw[:8])[0]])["__metadata__"], {"format": "pt", "by": "me"})
+
     def test_into_needs_a_folder(self):
         weights = write_entries(self.path("w.safetensors"), {"w": ("F32", [1], floats(1))})
         none = self.path("none")

@@ -258,7 +258,9 @@ void convert_tensors(const ConvertOptions& options, const Stored& stored) {
   for (const auto& [name, x] : stored.state) {
     if (x.value.has_value()) tensors.emplace(name, x.value);
   }
-  io::save_safetensors(options.to, tensors, {}, CallSite{});
+  // Entries of a checkpoint describe the run, which a file of tensors is not.
+  const bool is_file = stored.kind == StoredKind::kTensors;
+  io::save_safetensors(options.to, tensors, is_file ? stored.metadata : io::Metadata{}, CallSite{});
   print_file(options.to, "");
 }
 
