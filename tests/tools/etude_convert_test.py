@@ -399,6 +399,11 @@ graph step(a: float32[]) -> (float32[])
                          "etude: SaveOptions::sizes names 'm', but the open sizes of the graph are n\n")
         self.assertEqual(self.refused(self.net, self.path("a.txt"), "--size", "n"),
                          "etude: --size is 'n', but a name and a size are needed, such as batch=8\n")
+        for text in ("=3", "n="):
+            self.assertIn(f"--size is '{text}', but a name and a size are needed", self.refused(self.net, pb, "--size", text))
+        for size in ("-1", "9223372036854775808", "+3", "x", "1.5"):
+            self.assertEqual(self.refused(self.net, self.path("a.txt"), "--size", f"n={size}"), f"etude: --size is 'n={size}', "
+                             "but a size is a whole number from 0 to 9223372036854775807\n")
         self.assertFalse(os.path.exists(self.path("a.txt")))
 
     def test_files_of_no_form_that_is_read(self):

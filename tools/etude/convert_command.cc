@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <memory>
 #include <string>
@@ -47,10 +48,12 @@ std::pair<std::string, int64_t> size_of(const std::string& text) {
   const std::size_t at = text.rfind('=');
   int64_t size = -1;
   const char* const end = text.data() + text.size();
-  const bool is_number = at != std::string::npos && at > 0 &&
-                         std::from_chars(text.data() + at + 1, end, size).ptr == end && size >= 0;
-  ETUDE_REQUIRE(is_number, "--size is '{}', but a name and a size are needed, such as batch=8",
-                text);
+  ETUDE_REQUIRE(at != std::string::npos && at > 0 && at + 1 < text.size(),
+                "--size is '{}', but a name and a size are needed, such as batch=8", text);
+  const auto read = std::from_chars(text.data() + at + 1, end, size);
+  ETUDE_REQUIRE(read.ec == std::errc() && read.ptr == end && size >= 0,
+                "--size is '{}', but a size is a whole number from 0 to {}", text,
+                std::numeric_limits<int64_t>::max());
   return {text.substr(0, at), size};
 }
 
