@@ -252,11 +252,15 @@ class SourceReader {
         return {&other, other.graph};
       }
     }
+    std::vector<std::string> sizes;
+    for (std::size_t s = 0; s < at.size(); ++s) {
+      sizes.push_back(fmt::format("{}={}", graph.symbolic->sizes()[s].name, at[s]));
+    }
     ETUDE_THROW(
         kInvalidArgument,
         "function '{}' has no graph at the sizes {}: {}. Call it with these sizes before it "
         "is saved",
-        without_prefix(function.name), fmt::join(at, ", "), made.refusal);
+        without_prefix(function.name), fmt::join(sizes, ", "), made.refusal);
   }
 
   void add_open_graphs(const SymbolicGraph& symbolic) {
