@@ -421,6 +421,10 @@ graph step(a: float32[]) -> (float32[])
         index = os.path.join(self.net, "saved.json")
         self.assertIn("saved.json' has no form that is read", self.refused(index, out))
 
+    def test_what_is_missing_has_the_name_of_the_usage(self):
+        self.assertIn("TO is required", self.convert(self.net, status=106))
+        self.assertIn("FROM is required", self.convert(status=106))
+
     def test_options_without_effect(self):
         weights, graph, model = self.path("w.safetensors"), self.write("g.txt", SCALE), self.path("net.onnx")
         self.convert(self.net, weights)

@@ -164,6 +164,9 @@ class InspectTest(Folder):
         write_file(file, {"net/w": ("F32", [2, 3], list(range(6))),
                           "net/b": ("I32", [3], [1, 2, 3])})
         self.assertEqual(self.etude("inspect", file), "net/b: int32[3]\nnet/w: float32[2,3]\n2 tensors, 36 B\n")
+        one = self.path("b.safetensors")
+        write_file(one, {"w": ("F32", [2], [0, 1])})
+        self.assertEqual(self.etude("inspect", one), "w: float32[2]\n1 tensor, 8 B\n")
         page = self.page(file)
         self.assertIn("2 tensors, 9 numbers, 36 B", page.text)
         self.assertIn("float32[2,3] 24 B", page.text)

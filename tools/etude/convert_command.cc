@@ -337,10 +337,9 @@ void add_convert_command(CLI::App& app) {
       ->add_option("FROM", options->from,
                    "a folder of saved::save(), FILE.onnx, a file of graphs, or FILE.safetensors")
       ->required();
-  command
-      ->add_option("TO,--to", options->to,
-                   "a folder or a file, whose extension is the form: " + forms_text())
-      ->required();
+  // Required by the callback, whose error calls it TO, as the usage does.
+  command->add_option("TO,--to", options->to,
+                      "a folder or a file, whose extension is the form: " + forms_text());
   options->of_some = add_weight_options(*command, *options);
   for (const CLI::Option* option :
        {command->add_option("--function", options->function,
@@ -360,7 +359,10 @@ void add_convert_command(CLI::App& app) {
                             "of models and graphs: refuses loops with more steps")}) {
     options->of_some.push_back(option);
   }
-  command->callback([options] { convert(*options); });
+  command->callback([options] {
+    if (options->to.empty()) throw CLI::RequiredError("TO");
+    convert(*options);
+  });
 }
 
 }  // namespace etude::tools

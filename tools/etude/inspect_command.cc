@@ -142,7 +142,8 @@ void print_state(const Stored& stored) {
     fmt::print("{}: {}\n", path, x.type);
     bytes += x.value.has_value() ? x.value.nbytes() : 0;
   }
-  fmt::print("{} tensors, {}\n", stored.state.size(), bytes_text(bytes));
+  const std::size_t count = stored.state.size();
+  fmt::print("{} tensor{}, {}\n", count, count == 1 ? "" : "s", bytes_text(bytes));
   for (const auto& [key, value] : stored.metadata) {
     fmt::print("metadata {}: {}\n", key, shortened(value, 200));
   }
