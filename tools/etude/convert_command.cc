@@ -139,7 +139,7 @@ std::string to_graph_bytes(const saved::Program& program, const ConvertOptions& 
 }
 
 // The forms that a program is written in, by extension, with the options that writing takes. A
-// writer returns what its line says after the bytes.
+// writer returns the end of its line, after the bytes.
 struct Form {
   std::string_view extension, words, options;
   std::string (*write)(const saved::Program& program, const ConvertOptions& options);
@@ -203,11 +203,12 @@ saved::Program read_model(ConvertOptions& options) {
 // which keeps the filters of convolutions with other axes: if all axes have equal sizes, nothing
 // else would show it.
 io::NamedTensors read_weights(const std::string& path, const std::string& function) {
-  ETUDE_REQUIRE(!is_onnx(path),
-                "'{0}' is a model of ONNX, whose filters of convolutions have their axes in another "
-                "order, so its tensors are no weights of other functions. Convert the model to a "
-                "folder instead: etude convert '{0}' FOLDER",
-                path);
+  ETUDE_REQUIRE(
+      !is_onnx(path),
+      "'{0}' is a model of ONNX, whose filters of convolutions have their axes in another "
+      "order, so its tensors are no weights of other functions. Convert the model to a "
+      "folder instead: etude convert '{0}' FOLDER",
+      path);
   Stored stored = read_stored(path);
   ETUDE_REQUIRE(
       stored.kind != StoredKind::kGraphs,

@@ -72,10 +72,9 @@ void require_known(const io::NamedTensors& tensors, const std::vector<std::strin
     const auto found = internal::nearest_names(unknown[0], all, false);
     return shown(std::vector<std::string>(found.begin(), found.end()));
   };
-  ETUDE_THROW(
-      kInvalidArgument, "{} has {}, which {} no state of {}. The nearest: {}", from,
-      listed(unknown), unknown.size() == 1 ? "is" : "are", to,
-      all.empty() ? "there is no state" : nearest());
+  ETUDE_THROW(kInvalidArgument, "{} has {}, which {} no state of {}. The nearest: {}", from,
+              listed(unknown), unknown.size() == 1 ? "is" : "are", to,
+              all.empty() ? "there is no state" : nearest());
 }
 
 void require_fit(const Variable& variable, const SavedVariable& v, const Tensor& x,

@@ -68,10 +68,11 @@ void require_one_function(std::string_view text) {
   while ((at = text.find(kStart, at + 1)) != text.npos) {
     const std::size_t begin = text.find_first_not_of(" \t", at + kStart.size());
     const std::string_view name = text.substr(begin, end_of_name(text, begin) - begin);
-    ETUDE_REQUIRE(named.contains(name),
-                  "no line names graph '{}' as @{}, and a text holds one function, the first graph. "
-                  "Write each function in a file of its own",
-                  shown(name), shown(name));
+    ETUDE_REQUIRE(
+        named.contains(name),
+        "no line names graph '{}' as @{}, and a text holds one function, the first graph. "
+        "Write each function in a file of its own",
+        shown(name), shown(name));
   }
 }
 

@@ -62,7 +62,8 @@ void add_input(io::NamedTensors& to, const std::string& text, const std::vector<
                   names.size(), fmt::join(names, ", "), names.empty() ? "x" : names[0], file);
     name = names[0];
   }
-  ETUDE_REQUIRE(to.emplace(name, io::load_npy(file, CallSite{})).second, "input '{}' is given twice", name);
+  ETUDE_REQUIRE(to.emplace(name, io::load_npy(file, CallSite{})).second,
+                "input '{}' is given twice", name);
 }
 
 void write(const io::NamedTensors& results, const std::string& output) {

@@ -123,7 +123,7 @@ void read_graphs(Stored& to) {
   }
 }
 
-// Refuses what is no graph by its first bytes or lines: the parser would print bytes of any file.
+// Refuses other files than graphs by their bytes: the parser would print bytes of any file.
 // Faults of a text in FILE.txt are for the parser, which shows the line.
 void require_graphs(const std::string& path) {
   const internal::FileBytes content(path);
