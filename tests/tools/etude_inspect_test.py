@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import zlib
 
 from tensor_files import write_file
 
@@ -146,6 +147,14 @@ class InspectTest(Folder):
         logs = self.path("logs")
         self.assertEqual(self.etude("inspect", dots, "--tensorboard", logs).count("/graph/"), 1)
         self.assertEqual(os.listdir(logs), ["graph"])
+        # Of functions whose names end alike.
+        graphs, logs = next(pathlib.Path(self.saved()).glob("graphs*")), self.path("equal")
+        raw = graphs.read_bytes().replace(b"predict#0", b"a/graph_2").replace(b"predict#1", b"b/graph_2")
+        raw = raw.replace(b"predict#2", b"c/graphs/")
+        graphs.write_bytes(raw[:12] + struct.pack("<I", zlib.crc32(raw[16:])) + raw[16:])
+        files = self.etude("inspect", str(graphs), "--tensorboard", logs).split()
+        self.assertEqual(len({os.path.dirname(file) for file in files}), 4)
+        self.assertEqual(sorted(os.listdir(logs)), ["graph", "graph_2", "graph_2_2", "train#0"])
         long = "n" * 255  # with a number behind it no name of a file
         many = self.path("many.etude")
         one = self.write("one", f"graph {long}(x: float32[2]) -> (float32[2])\n  return x\n")

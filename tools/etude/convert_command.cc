@@ -339,8 +339,10 @@ void add_convert_command(CLI::App& app) {
                    "a folder of saved::save(), FILE.onnx, a file of graphs, or FILE.safetensors")
       ->required();
   // Required by the callback, whose error calls it TO, as the usage does.
-  command->add_option("TO,--to", options->to,
-                      "a folder or a file, whose extension is the form: " + forms_text());
+  command
+      ->add_option("TO,--to", options->to,
+                   "a folder or a file, whose extension is the form: " + forms_text())
+      ->option_text("TEXT REQUIRED");
   options->of_some = add_weight_options(*command, *options);
   for (const CLI::Option* option :
        {command->add_option("--function", options->function,
