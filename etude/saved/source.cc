@@ -45,6 +45,16 @@ class SourceReader {
     return std::move(out_);
   }
 
+  std::vector<std::pair<std::string, int64_t>> fixed_sizes() const {
+    const SavedGraph& graph = chosen_graph(chosen_function());
+    std::vector<std::pair<std::string, int64_t>> out;
+    if (!graph.symbolic || options_.open_sizes) return out;
+    const std::vector<int64_t> at = chosen_sizes(*graph.symbolic);
+    const auto sizes = graph.symbolic->sizes();
+    for (std::size_t s = 0; s < at.size(); ++s) out.emplace_back(sizes[s].name, at[s]);
+    return out;
+  }
+
  private:
   std::string without_prefix(const std::string& text) const {
     return text.starts_with(prefix_) ? text.substr(prefix_.size()) : text;
@@ -244,11 +254,15 @@ class SourceReader {
         return {&other, other.graph};
       }
     }
+    std::vector<std::string> sizes;
+    for (std::size_t s = 0; s < at.size(); ++s) {
+      sizes.push_back(fmt::format("{}={}", graph.symbolic->sizes()[s].name, at[s]));
+    }
     ETUDE_THROW(
         kInvalidArgument,
         "function '{}' has no graph at the sizes {}: {}. Call it with these sizes before it "
         "is saved",
-        without_prefix(function.name), fmt::join(at, ", "), made.refusal);
+        without_prefix(function.name), fmt::join(sizes, ", "), made.refusal);
   }
 
   void add_open_graphs(const SymbolicGraph& symbolic) {
@@ -285,6 +299,12 @@ class SourceReader {
 
 Source source_of(const Content& content, const std::string& prefix, const SourceOptions& options) {
   return SourceReader(content, prefix, options).read();
+}
+
+std::vector<std::pair<std::string, int64_t>> fixed_sizes(const Content& content,
+                                                         const std::string& prefix,
+                                                         const SourceOptions& options) {
+  return SourceReader(content, prefix, options).fixed_sizes();
 }
 
 }  // namespace etude::saved::internal

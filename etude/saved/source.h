@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "etude/core/tensor.h"
@@ -63,5 +64,11 @@ struct SourceOptions {
 //   kInvalidArgument for an unknown graph, for several functions without a name in the options, and
 //   for sizes that the graph does not have or does not take.
 Source source_of(const Content& content, const std::string& prefix, const SourceOptions& options);
+
+// The names of the sizes that vary, and the sizes that source_of() fixes; empty if they stay open.
+// throws: as source_of(), for the choice of the function, of the graph and of the sizes.
+std::vector<std::pair<std::string, int64_t>> fixed_sizes(const Content& content,
+                                                         const std::string& prefix,
+                                                         const SourceOptions& options);
 
 }  // namespace etude::saved::internal

@@ -169,7 +169,7 @@ TEST_F(StableHloExport, SizesThatTheGraphRefusesAreNamed) {
         text_of(f, {.sizes = {{"n", 7}}});
       },
       ErrorCode::kInvalidArgument,
-      {"function 'f' has no graph at the sizes 7: ",
+      {"function 'f' has no graph at the sizes n=7: ",
        "Call it with these sizes before it is saved"});
 }
 

@@ -176,6 +176,26 @@ class ConvertTest(unittest.TestCase):
         self.assertIn("w.safetensors", self.refused(weights, net, "--into"))
         self.assertEqual(self.content(net), before)
 
+    def test_errors_have_no_line_of_the_program(self):
+        weights = write_entries(self.path("w.safetensors"), {"w": ("F32", [1], floats(1))})
+        pathlib.Path(weights).write_bytes(pathlib.Path(weights).read_bytes()[:-1])
+        other = write_entries(self.path("x.safetensors"), {"x": ("F32", [2, 5], floats(*[0] * 10))})
+        run = ("run", self.net, "--function", "predict", "--inputs")
+        for arguments in (("inspect", weights), ("convert", weights, self.path("a.safetensors")), (*run, weights),
+                          (*run, other), ("run", self.path("none")), (*run[:2], "--function", "none")):
+            told = self.etude(*arguments, status=1)
+            self.assertNotIn("tools/", told)
+            self.assertNotIn(".cc:", told.split("Saved signatures")[0])
+
+    def test_a_file_of_tensors_keeps_its_metadata(self):
+        weights, out = write_entries(self.path("w.safetensors"), {"w": ("F32", [1], floats(1))}), self.path("a.safetensors")
+        raw = pathlib.Path(weights).read_bytes()
+        header = json.dumps({"__metadata__": {"format": "pt", "by": "me"}, **json.loads(raw[8:-4])}).encode()
+        pathlib.Path(weights).write_bytes(struct.pack("<Q", len(header)) + header + raw[-4:])
+        self.assertEqual(self.convert(weights, out), f"{out}: {os.path.getsize(out)} bytes\n")
+        raw = pathlib.Path(out).read_bytes()
+        self.assertEqual(json.loads(raw[8:8 + struct.unpack("<Q", raw[:8])[0]])["__metadata__"], {"format": "pt", "by": "me"})
+
     def test_into_needs_a_folder(self):
         weights = write_entries(self.path("w.safetensors"), {"w": ("F32", [1], floats(1))})
         none = self.path("none")
@@ -183,9 +203,21 @@ class ConvertTest(unittest.TestCase):
                          "Name the folder that gets the tensors\n")
         graph = self.write("g.txt", SCALE)
         self.assertEqual(self.refused(graph, self.copy(), "--into"), f"etude: '{graph}' is a file of graphs, which has no "
-                         "tensors. Tensors are in a safetensors file, a checkpoint, a folder of saved functions or a model "
-                         "of ONNX\n")
+                         "tensors. Tensors are in a safetensors file, a checkpoint or a folder of saved functions\n")
         self.assertIn("--partial requires --into", self.convert(weights, none, "--partial", status=107))
+
+    def test_models_of_onnx_are_no_weights(self):
+        # Their filters have other axes, which sizes cannot tell if all axes are equal.
+        net, model = self.copy(), self.path("net.onnx")
+        self.convert(net, model, "--function", "predict")
+        before = self.content(net)
+        told = (f"etude: '{model}' is a model of ONNX, whose filters of convolutions have their axes in another order, so "
+                "its tensors are no weights of other functions. Convert the model to a folder instead: etude convert "
+                f"'{model}' FOLDER\n")
+        self.assertEqual(self.refused(model, net, "--into", "--partial"), told)
+        self.assertEqual(self.content(net), before)
+        graph = self.write("g.txt", SCALE)
+        self.assertEqual(self.refused(graph, self.path("again"), "--weights", model), told)
 
     # ---- graphs
 
@@ -235,6 +267,20 @@ class ConvertTest(unittest.TestCase):
         self.assertEqual(results["0"][2], floats(1, 2, 3, 2, 4, 6))
         self.assertEqual(results["1"][2], floats(1.5, 2.5, 3.5, 2.5, 4.5, 6.5))
 
+    def test_the_sizes_that_were_chosen_are_printed(self):
+        for name, options, sizes in [("a.txt", [], ", with n=8"), ("b.txt", ["--size", "n=5"], ", with n=5"),
+                                     ("a.etude", [], ""), ("b.etude", ["--size", "n=5"], ", with n=5"),
+                                     ("c.etude", ["--fixed-sizes"], ", with n=8"), ("a.onnx", [], ""),
+                                     ("b.onnx", ["--fixed-sizes"], ", with n=8"), ("a.mlir", [], ", with n=8"),
+                                     ("a.safetensors", [], "")]:
+            out = self.path(name)
+            told = self.convert(self.net, out, "--function", "predict", *options)
+            self.assertEqual(told, f"{out}: {os.path.getsize(out)} bytes{sizes}\n")
+        model, text = self.path("a.onnx"), self.path("c.txt")
+        told = self.convert(model, text)
+        rows = pathlib.Path(text).read_text().split("x: float32[")[1].split(",")[0]
+        self.assertTrue(told.endswith(f" bytes, with n={rows}\n"), told)
+
     def test_graphs_that_are_no_functions(self):
         graph, again = self.write("g.txt", SCALE), self.path("again")
         self.assertEqual(self.refused(graph, again), "etude: input 'model/w' of graph 'scale' is state and has no value. "
@@ -259,6 +305,21 @@ class ConvertTest(unittest.TestCase):
         self.assertFalse(os.path.exists(again))
         self.assertIn("g2.txt: ", self.refused(self.write("g2.txt", "no graph"), again))
 
+    def test_names_of_files_are_printed_in_quotes_and_short(self):
+        graph, again = self.write("g.txt", SCALE), self.path("again")
+        good = {"model/w": ("F32", [3], floats(1, 2, 3)), "shift": ("F32", [], floats(0.5))}
+        name = "a\x1b[31m\nb"
+        weights = write_entries(self.path("w.safetensors"), {**good, name: ("F32", [], floats(1))})
+        self.assertEqual(self.refused(graph, again, "--weights", weights), f"etude: '{weights}' has 'a\\x1b[31m\\nb', but no "
+                         "graph has an input of this name\n")
+        self.assertIn("has 'a\\x1b[31m\\nb', ", self.refused(weights, self.copy(), "--into", "--partial"))
+        weights = write_entries(self.path("w.safetensors"), {**good, "n" * 5000: ("F32", [], floats(1))})
+        self.assertEqual(self.refused(graph, again, "--weights", weights), f"etude: '{weights}' has '{'n' * 97}...', but no "
+                         "graph has an input of this name\n")
+        strange = self.write("s.txt", 'graph "a\\x1b[31m"(x: float32[2]) -> (float32[2])\n  return x\n')
+        self.assertEqual(self.refused(strange, again, "--function", "two"),
+                         f"etude: '{strange}' has no function 'two'. There are: \"a\\x1b[31m\"\n")
+
     def test_functions_of_one_file(self):
         one = self.write("one.txt", "graph one(x: float32[2]) -> (float32[2])\n  %1 = exp(x)\n  return %1\n")
         again = self.path("again")
@@ -266,6 +327,16 @@ class ConvertTest(unittest.TestCase):
         self.assertEqual(self.refused(one, again, "--function", "two"), f"etude: '{one}' has no function 'two'. There are: "
                          "one\n")
         self.convert(one, self.path("one.mlir"), "--function", "one")
+
+    def test_a_text_holds_one_function(self):
+        one = "graph one(x: float32[2]) -> (float32[2])\n  %1 = exp(x)\n  return %1\n"
+        two = self.write("two.txt", one + "\n" + one.replace("one", "two"))
+        told = (f"etude: {two}: no line names graph 'two' as @two, and a text holds one function, the first graph. Write "
+                "each function in a file of its own\n")
+        self.assertEqual(self.refused(two, self.path("again")), told)
+        self.assertEqual(self.etude("inspect", two, status=1), told)
+        self.assertEqual(self.etude("graph", "show", two, status=1), told)
+        self.assertEqual(self.refused(self.write("two.txt", "# two\n" + one + one.replace("one", "two")), self.path("a")), told)
 
     def test_loops_of_strangers(self):
         loop = self.write("loop.txt", """graph loop(x: float32[]) -> (float32[])
@@ -297,7 +368,8 @@ graph step(a: float32[]) -> (float32[])
 
     def test_stablehlo(self):
         out = self.path("net.mlir")
-        self.assertEqual(self.convert(self.net, out, "--function", "predict"), f"{out}: {os.path.getsize(out)} bytes\n")
+        told = self.convert(self.net, out, "--function", "predict")
+        self.assertEqual(told, f"{out}: {os.path.getsize(out)} bytes, with n=8\n")
         text = pathlib.Path(out).read_text()
         self.assertIn("@main(%x: tensor<8x4xf32> {etude.name = \"x\"}) -> (tensor<8x3xf32>", text)
         self.convert(self.net, out, "--function", "predict", "--size", "n=1", "--weights-as-arguments")
@@ -327,7 +399,31 @@ graph step(a: float32[]) -> (float32[])
                          "etude: SaveOptions::sizes names 'm', but the open sizes of the graph are n\n")
         self.assertEqual(self.refused(self.net, self.path("a.txt"), "--size", "n"),
                          "etude: --size is 'n', but a name and a size are needed, such as batch=8\n")
+        for text in ("=3", "n="):
+            self.assertIn(f"--size is '{text}', but a name and a size are needed", self.refused(self.net, pb, "--size", text))
+        for size in ("-1", "9223372036854775808", "+3", "x", "1.5"):
+            self.assertEqual(self.refused(self.net, self.path("a.txt"), "--size", f"n={size}"), f"etude: --size is 'n={size}', "
+                             "but a size is a whole number from 0 to 9223372036854775807\n")
         self.assertFalse(os.path.exists(self.path("a.txt")))
+
+    def test_files_of_no_form_that_is_read(self):
+        forms = ("Forms that are read: a folder of saved functions, a checkpoint, a safetensors file, a file of graphs as "
+                 "text or bytes; `etude convert` also reads FILE.onnx\n")
+        out, module = self.path("out"), self.path("net.mlir")
+        self.convert(self.net, module, "--function", "predict")
+        self.assertEqual(self.refused(module, out), f"etude: '{module}' is StableHLO, which is written, not read. {forms}")
+        empty = self.write("empty.etude", "")
+        self.assertEqual(self.refused(empty, out), f"etude: '{empty}' is empty. {forms}")
+        for name, text in (("x.npy", "\x93NUMPY\x01"), ("w.pt", "PK\x03\x04"), ("a.etude", "\x1b[31m"), ("b.txt", "\x00")):
+            file = self.write(name, text)
+            self.assertEqual(self.refused(file, out), f"etude: '{file}' has no form that is read. {forms}")
+            self.assertEqual(self.etude("inspect", file, status=1), f"etude: '{file}' has no form that is read. {forms}")
+        index = os.path.join(self.net, "saved.json")
+        self.assertIn("saved.json' has no form that is read", self.refused(index, out))
+
+    def test_what_is_missing_has_the_name_of_the_usage(self):
+        self.assertIn("TO is required", self.convert(self.net, status=106))
+        self.assertIn("FROM is required", self.convert(status=106))
 
     def test_options_without_effect(self):
         weights, graph, model = self.path("w.safetensors"), self.write("g.txt", SCALE), self.path("net.onnx")

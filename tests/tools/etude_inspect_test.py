@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import zlib
 
 from tensor_files import write_file
 
@@ -141,6 +142,27 @@ class InspectTest(Folder):
                          f"etude: '{weights}' is a file of tensors, which has no functions. TensorBoard shows the graphs of "
                          "functions\n")
 
+    def test_each_graph_has_logs_of_its_own(self):
+        dots = self.write("dots", 'graph ".."(x: float32[2]) -> (float32[2])\n  return x\n')
+        logs = self.path("logs")
+        self.assertEqual(self.etude("inspect", dots, "--tensorboard", logs).count("/graph/"), 1)
+        self.assertEqual(os.listdir(logs), ["graph"])
+        # Of functions whose names end alike.
+        graphs, logs = next(pathlib.Path(self.saved()).glob("graphs*")), self.path("equal")
+        raw = graphs.read_bytes().replace(b"predict#0", b"a/graph_2").replace(b"predict#1", b"b/graph_2")
+        raw = raw.replace(b"predict#2", b"c/graphs/")
+        graphs.write_bytes(raw[:12] + struct.pack("<I", zlib.crc32(raw[16:])) + raw[16:])
+        files = self.etude("inspect", str(graphs), "--tensorboard", logs).split()
+        self.assertEqual(len({os.path.dirname(file) for file in files}), 4)
+        self.assertEqual(sorted(os.listdir(logs)), ["graph", "graph_2", "graph_2_2", "train#0"])
+        long = "n" * 255  # with a number behind it no name of a file
+        many = self.path("many.etude")
+        one = self.write("one", f"graph {long}(x: float32[2]) -> (float32[2])\n  return x\n")
+        self.etude("graph", "convert", one, many)
+        logs = self.path("long")
+        self.etude("inspect", many, "--tensorboard", logs)
+        self.assertEqual(os.listdir(logs), ["n" * 197 + "..."])
+
     def test_files_of_graphs_as_text(self):
         shown = self.etude("inspect", self.write("layer", LAYER))
         self.assertIn("%3: float32[2] = multiply(x, ^w)", shown)
@@ -151,6 +173,9 @@ class InspectTest(Folder):
         write_file(file, {"net/w": ("F32", [2, 3], list(range(6))),
                           "net/b": ("I32", [3], [1, 2, 3])})
         self.assertEqual(self.etude("inspect", file), "net/b: int32[3]\nnet/w: float32[2,3]\n2 tensors, 36 B\n")
+        one = self.path("b.safetensors")
+        write_file(one, {"w": ("F32", [2], [0, 1])})
+        self.assertEqual(self.etude("inspect", one), "w: float32[2]\n1 tensor, 8 B\n")
         page = self.page(file)
         self.assertIn("2 tensors, 9 numbers, 36 B", page.text)
         self.assertIn("float32[2,3] 24 B", page.text)

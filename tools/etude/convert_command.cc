@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <memory>
 #include <string>
@@ -47,10 +48,12 @@ std::pair<std::string, int64_t> size_of(const std::string& text) {
   const std::size_t at = text.rfind('=');
   int64_t size = -1;
   const char* const end = text.data() + text.size();
-  const bool is_number = at != std::string::npos && at > 0 &&
-                         std::from_chars(text.data() + at + 1, end, size).ptr == end && size >= 0;
-  ETUDE_REQUIRE(is_number, "--size is '{}', but a name and a size are needed, such as batch=8",
-                text);
+  ETUDE_REQUIRE(at != std::string::npos && at > 0 && at + 1 < text.size(),
+                "--size is '{}', but a name and a size are needed, such as batch=8", text);
+  const auto read = std::from_chars(text.data() + at + 1, end, size);
+  ETUDE_REQUIRE(read.ec == std::errc() && read.ptr == end && size >= 0,
+                "--size is '{}', but a size is a whole number from 0 to {}", text,
+                std::numeric_limits<int64_t>::max());
   return {text.substr(0, at), size};
 }
 
@@ -61,15 +64,30 @@ saved::Function function_of(const saved::Program& program, const ConvertOptions&
   return program.function(names[chosen_index(names, options.function, from)], CallSite{});
 }
 
+saved::internal::SourceOptions source_options(const saved::Program& program,
+                                              const ConvertOptions& options, bool open_sizes) {
+  return {.format = "a file of graphs",
+          .function = function_of(program, options).name(),
+          .graph = options.save.graph,
+          .training = options.save.training,
+          .open_sizes = open_sizes,
+          .sizes = options.sizes};
+}
+
 saved::internal::Source source_of(const saved::Program& program, const ConvertOptions& options,
                                   bool open_sizes) {
   return saved::internal::source_of(saved::internal::ProgramAccess::content_of(program), "",
-                                    {.format = "a file of graphs",
-                                     .function = function_of(program, options).name(),
-                                     .graph = options.save.graph,
-                                     .training = options.save.training,
-                                     .open_sizes = open_sizes,
-                                     .sizes = options.sizes});
+                                    source_options(program, options, open_sizes));
+}
+
+// ", with n=8": the sizes that were chosen for a form that has fixed sizes.
+std::string sizes_text(const saved::Program& program, const ConvertOptions& options) {
+  const auto sizes =
+      saved::internal::fixed_sizes(saved::internal::ProgramAccess::content_of(program), "",
+                                   source_options(program, options, false));
+  std::vector<std::string> out;
+  for (const auto& [name, size] : sizes) out.push_back(fmt::format("{}={}", name, size));
+  return out.empty() ? "" : fmt::format(", with {}", fmt::join(out, ", "));
 }
 
 void write_file(const std::string& to, std::string_view content) {
@@ -78,46 +96,53 @@ void write_file(const std::string& to, std::string_view content) {
   out.commit();
 }
 
-void to_folder(const saved::Program& program, const ConvertOptions& options) {
+std::string to_folder(const saved::Program& program, const ConvertOptions& options) {
   saved::save(options.to, program, CallSite{});
+  return "";
 }
 
-void to_onnx(const saved::Program& program, const ConvertOptions& options) {
+std::string to_onnx(const saved::Program& program, const ConvertOptions& options) {
   onnx::SaveOptions save = options.save;
   save.open_sizes = !options.fixed_sizes;
   onnx::save(options.to, function_of(program, options), save, CallSite{});
+  return options.fixed_sizes ? sizes_text(program, options) : "";
 }
 
-void to_stablehlo(const saved::Program& program, const ConvertOptions& options) {
+std::string to_stablehlo(const saved::Program& program, const ConvertOptions& options) {
   stablehlo::save(options.to, function_of(program, options),
                   {.graph = options.save.graph,
                    .training = options.save.training,
                    .sizes = options.sizes,
                    .weights_as_arguments = options.weights_as_arguments},
                   CallSite{});
+  return sizes_text(program, options);
 }
 
-void to_tensors(const saved::Program& program, const ConvertOptions& options) {
+std::string to_tensors(const saved::Program& program, const ConvertOptions& options) {
   const io::NamedTensors state = state_of(program, options.function);
   ETUDE_REQUIRE(!state.empty(), "'{}' has no state, so there are no tensors to write",
                 options.from);
   io::save_safetensors(options.to, state, {}, CallSite{});
+  return "";
 }
 
-void to_graph_text(const saved::Program& program, const ConvertOptions& options) {
+std::string to_graph_text(const saved::Program& program, const ConvertOptions& options) {
   write_file(options.to, to_text(*named_graph(source_of(program, options, false)).graph));
+  return sizes_text(program, options);
 }
 
-void to_graph_bytes(const saved::Program& program, const ConvertOptions& options) {
+std::string to_graph_bytes(const saved::Program& program, const ConvertOptions& options) {
   const bool open_sizes = !options.fixed_sizes && options.sizes.empty();
   write_file(options.to,
              to_binary(std::vector{named_graph(source_of(program, options, open_sizes))}));
+  return open_sizes ? "" : sizes_text(program, options);
 }
 
-// The forms that a program is written in, by extension, with the options that writing takes.
+// The forms that a program is written in, by extension, with the options that writing takes. A
+// writer returns the end of its line, after the bytes.
 struct Form {
   std::string_view extension, words, options;
-  void (*write)(const saved::Program& program, const ConvertOptions& options);
+  std::string (*write)(const saved::Program& program, const ConvertOptions& options);
 };
 constexpr Form kForms[] = {
     {"", "a folder of saved functions", "", to_folder},
@@ -174,14 +199,21 @@ saved::Program read_model(ConvertOptions& options) {
   return onnx::load(options.from, load, CallSite{});
 }
 
-// Tensors by name: of a file, of a checkpoint, or the state of functions.
+// Tensors by name: of a file, of a checkpoint, or the state of functions. Not of a model of ONNX,
+// which keeps the filters of convolutions with other axes: if all axes have equal sizes, nothing
+// else would show it.
 io::NamedTensors read_weights(const std::string& path, const std::string& function) {
-  if (is_onnx(path)) return state_of(onnx::load(path, {}, CallSite{}), "");
+  ETUDE_REQUIRE(
+      !is_onnx(path),
+      "'{0}' is a model of ONNX, whose filters of convolutions have their axes in another "
+      "order, so its tensors are no weights of other functions. Convert the model to a "
+      "folder instead: etude convert '{0}' FOLDER",
+      path);
   Stored stored = read_stored(path);
   ETUDE_REQUIRE(
       stored.kind != StoredKind::kGraphs,
-      "'{}' is {}, which has no tensors. Tensors are in a safetensors file, a checkpoint, "
-      "a folder of saved functions or a model of ONNX",
+      "'{}' is {}, which has no tensors. Tensors are in a safetensors file, a checkpoint or "
+      "a folder of saved functions",
       path, words_of(stored.kind));
   if (stored.kind == StoredKind::kFunctions) {
     return state_of(saved::internal::ProgramAccess::of(stored.loaded), function);
@@ -215,6 +247,10 @@ const Form& form_of(const ConvertOptions& options) {
   return *found;
 }
 
+void print_file(const std::string& file, const std::string& more) {
+  fmt::print("{}: {} bytes{}\n", file, fs::file_size(file), more);
+}
+
 // A file of tensors or a checkpoint, which has no function.
 void convert_tensors(const ConvertOptions& options, const Stored& stored) {
   ETUDE_REQUIRE(extension_of(options.to) == ".safetensors",
@@ -226,12 +262,16 @@ void convert_tensors(const ConvertOptions& options, const Stored& stored) {
   for (const auto& [name, x] : stored.state) {
     if (x.value.has_value()) tensors.emplace(name, x.value);
   }
-  io::save_safetensors(options.to, tensors, {}, CallSite{});
+  // Entries of a checkpoint describe the run, which a file of tensors is not.
+  const bool is_file = stored.kind == StoredKind::kTensors;
+  io::save_safetensors(options.to, tensors, is_file ? stored.metadata : io::Metadata{}, CallSite{});
+  print_file(options.to, "");
 }
 
 void write_program(const saved::Program& program, const Form& form, const ConvertOptions& options) {
-  form.write(program, options);
-  if (form.write == to_folder) fmt::print("{}", program.to_string());
+  const std::string more = form.write(program, options);
+  if (form.write == to_folder) return fmt::print("{}", program.to_string());
+  print_file(options.to, more);
 }
 
 void convert_model(ConvertOptions& options) {
@@ -271,9 +311,6 @@ void convert(ConvertOptions options) {
   } else {
     convert_stored(options);
   }
-  if (!extension_of(options.to).empty()) {
-    fmt::print("{}: {} bytes\n", options.to, fs::file_size(options.to));
-  }
 }
 
 // Returns the options that it adds.
@@ -301,10 +338,11 @@ void add_convert_command(CLI::App& app) {
       ->add_option("FROM", options->from,
                    "a folder of saved::save(), FILE.onnx, a file of graphs, or FILE.safetensors")
       ->required();
+  // Required by the callback, whose error calls it TO, as the usage does.
   command
       ->add_option("TO,--to", options->to,
                    "a folder or a file, whose extension is the form: " + forms_text())
-      ->required();
+      ->option_text("TEXT REQUIRED");
   options->of_some = add_weight_options(*command, *options);
   for (const CLI::Option* option :
        {command->add_option("--function", options->function,
@@ -315,7 +353,8 @@ void add_convert_command(CLI::App& app) {
                             "its number in `etude inspect --function`"),
         command->add_option("--doc", options->save.doc, "a text for readers of the model"),
         command->add_flag("--training", options->save.training, "the graph of the training phase"),
-        command->add_flag("--fixed-sizes", options->fixed_sizes, "the sizes of the first call"),
+        command->add_flag("--fixed-sizes", options->fixed_sizes,
+                          "fixes open sizes, at those of the first call"),
         command->add_option("--size", options->size_texts,
                             "fixes an open size, of a model or of the graph that is written: "
                             "batch=8; may be repeated"),
@@ -323,7 +362,10 @@ void add_convert_command(CLI::App& app) {
                             "of models and graphs: refuses loops with more steps")}) {
     options->of_some.push_back(option);
   }
-  command->callback([options] { convert(*options); });
+  command->callback([options] {
+    if (options->to.empty()) throw CLI::RequiredError("TO");
+    convert(*options);
+  });
 }
 
 }  // namespace etude::tools

@@ -18,6 +18,7 @@
 #include "etude/passes/graph_copy.h"
 #include "etude/saved/loaded.h"
 #include "tools/etude/graph_command.h"
+#include "tools/etude/name_text.h"
 #include "tools/etude/saved_command.h"
 
 namespace etude::tools {
@@ -85,8 +86,8 @@ std::string component(const std::string& path, std::size_t at) {
 Parts structure_of(std::span<const std::string> paths, std::size_t at, int64_t depth) {
   if (paths.size() == 1 && at > paths[0].size()) return Parts(Tensor());
   ETUDE_REQUIRE(depth < read_limits().depth,
-                "output '{:.100}...' has more than {} components, which read_limits().depth allows",
-                paths[0], read_limits().depth);
+                "output '{}' has more than {} components, which read_limits().depth allows",
+                shown(paths[0]), read_limits().depth);
   std::vector<Named> fields;
   for (std::size_t i = 0; i < paths.size();) {
     const std::string name = component(paths[i], at);
@@ -120,7 +121,7 @@ class GraphImporter {
     std::set<std::string> seen;
     for (std::size_t i = 0; i < sample.inputs().size(); ++i) {
       const Graph::Input& input = sample.inputs()[i];
-      title_ = fmt::format("input '{}' of graph '{}'", input.name, named.name);
+      title_ = fmt::format("input '{}' of graph '{}'", shown(input.name), shown(named.name));
       if (input.role != InputRole::kKey) {
         ETUDE_REQUIRE(!input.name.empty() && seen.insert(input.name).second,
                       "{} has {}. Give each input a name of its own", title_,
@@ -130,7 +131,7 @@ class GraphImporter {
     }
     const auto outputs = sample.outputs();
     ETUDE_REQUIRE(!outputs.empty() && std::ranges::count(outputs, kNoValue) == 0,
-                  "graph '{}' has {}, but a saved function returns tensors", named.name,
+                  "graph '{}' has {}, but a saved function returns tensors", shown(named.name),
                   outputs.empty() ? "no output" : "an absent output");
     to.result.parts = results_of(named, outputs.size());
     to.result.is_present.assign(outputs.size(), 1);
@@ -142,7 +143,7 @@ class GraphImporter {
     for (const auto& entry : weights_) {
       ETUDE_REQUIRE(variables_.contains(entry.first) || captures_.contains(entry.first),
                     "{} has '{}', but no graph has an input of this name", weights_from_,
-                    entry.first);
+                    shown(entry.first));
     }
     return std::move(content_);
   }
@@ -155,7 +156,7 @@ class GraphImporter {
     for (const SavedFunction& other : content_.functions) {
       ETUDE_REQUIRE(other.name != name,
                     "graphs '{}' and '{}' would both be function '{}'. Choose one by --function",
-                    other.display, graph, name);
+                    shown(other.display), shown(graph), shown(name));
     }
     return name;
   }

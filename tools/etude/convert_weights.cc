@@ -14,6 +14,7 @@
 #include "etude/base/edit_distance.h"
 #include "etude/saved/loaded.h"
 #include "etude/variables/open_shape.h"
+#include "tools/etude/name_text.h"
 
 namespace etude::tools {
 namespace {
@@ -27,7 +28,7 @@ constexpr std::size_t kMostNames = 5;
 std::string listed(const std::vector<std::string>& names) {
   std::vector<std::string> some;
   for (std::size_t i = 0; i < std::min(names.size(), kMostNames); ++i) {
-    some.push_back(fmt::format("'{}'", names[i]));
+    some.push_back(fmt::format("'{}'", shown(names[i])));
   }
   const std::size_t more = names.size() - some.size();
   return fmt::format("{}{}", fmt::join(some, ", "),
@@ -55,7 +56,7 @@ std::string name_in(const io::NamedTensors& tensors, const SavedVariable& v,
     if (!tensors.contains(path)) continue;
     ETUDE_REQUIRE(name.empty(),
                   "{} has tensors '{}' and '{}', which are one Variable. Leave one of them out",
-                  from, name, path);
+                  from, shown(name), shown(path));
     name = path;
   }
   return name;
@@ -67,12 +68,13 @@ void require_known(const io::NamedTensors& tensors, const std::vector<std::strin
   std::vector<std::string> unknown;
   for (const auto& entry : tensors) unknown.push_back(entry.first);
   const std::vector<std::string_view> all(names.begin(), names.end());
-  ETUDE_THROW(
-      kInvalidArgument, "{} has {}, which {} no state of {}. The nearest: {}", from,
-      listed(unknown), unknown.size() == 1 ? "is" : "are", to,
-      all.empty()
-          ? "there is no state"
-          : fmt::format("{}", fmt::join(internal::nearest_names(unknown[0], all, false), ", ")));
+  const auto nearest = [&] {
+    const auto found = internal::nearest_names(unknown[0], all, false);
+    return shown(std::vector<std::string>(found.begin(), found.end()));
+  };
+  ETUDE_THROW(kInvalidArgument, "{} has {}, which {} no state of {}. The nearest: {}", from,
+              listed(unknown), unknown.size() == 1 ? "is" : "are", to,
+              all.empty() ? "there is no state" : nearest());
 }
 
 void require_fit(const Variable& variable, const SavedVariable& v, const Tensor& x,
@@ -80,7 +82,7 @@ void require_fit(const Variable& variable, const SavedVariable& v, const Tensor&
   // Declared sizes, where kAny may change; otherwise the sizes of the value.
   const Shape shape = v.shape ? *v.shape : variable.shape();
   const bool fits = x.dtype() == variable.dtype() && internal::admits(shape, x.shape());
-  ETUDE_REQUIRE(fits, "'{}' is {} in {}, but {}{} in {}", name, x.type()->to_string(), from,
+  ETUDE_REQUIRE(fits, "'{}' is {} in {}, but {}{} in {}", shown(name), x.type()->to_string(), from,
                 etude::name(variable.dtype()), shape.to_string(), to);
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,6 +25,7 @@
 #include "etude/passes/pipeline.h"
 #include "etude/plan/plan.h"
 #include "tools/etude/diff_command.h"
+#include "tools/etude/name_text.h"
 #include "tools/etude/plan_html.h"
 
 namespace etude::tools {
@@ -47,9 +49,37 @@ auto read_file(const std::string& file, const F& fn) {
   }
 }
 
+// The end of a name in a text that begins at `at`: of the name itself, which may be quoted.
+std::size_t end_of_name(std::string_view text, std::size_t at) {
+  if (at < text.size() && text[at] == '"') {
+    for (++at; at < text.size() && text[at] != '"'; ++at) at += text[at] == '\\' ? 1 : 0;
+  }
+  return std::min(text.find_first_of("(),[]{} \t\r\n", at), text.size());
+}
+
+// A text holds one function. throws: for a graph that no line names, which would be lost.
+void require_one_function(std::string_view text) {
+  std::set<std::string_view> named;
+  for (std::size_t at = text.find('@'); at != text.npos; at = text.find('@', at + 1)) {
+    named.insert(text.substr(at + 1, end_of_name(text, at + 1) - at - 1));
+  }
+  constexpr std::string_view kStart = "\ngraph ";
+  std::size_t at = text.starts_with(kStart.substr(1)) ? 0 : text.find(kStart);
+  while ((at = text.find(kStart, at + 1)) != text.npos) {
+    const std::size_t begin = text.find_first_not_of(" \t", at + kStart.size());
+    const std::string_view name = text.substr(begin, end_of_name(text, begin) - begin);
+    ETUDE_REQUIRE(
+        named.contains(name),
+        "no line names graph '{}' as @{}, and a text holds one function, the first graph. "
+        "Write each function in a file of its own",
+        shown(name), shown(name));
+  }
+}
+
 std::vector<NamedGraph> graphs_in(std::string_view bytes) {
   if (is_binary_graph(bytes) || is_symbolic_binary(bytes)) return read_binary_graphs(bytes);
   GraphRef graph = parse_graph(bytes);
+  require_one_function(bytes);
   std::vector<NamedGraph> out;
   out.push_back({graph->name(), std::move(graph)});
   return out;
@@ -109,7 +139,7 @@ void run(const GraphOptions& options) {
   // The names of inputs are the same at all sizes.
   const Graph& names = named.graph ? *named.graph : *named.symbolic->graphs().front();
   io::NamedTensors tensors;
-  if (!options.inputs.empty()) tensors = io::load_safetensors(options.inputs).tensors;
+  if (!options.inputs.empty()) tensors = io::load_safetensors(options.inputs, CallSite{}).tensors;
   const std::vector<Tensor> given = graph_inputs(names, tensors);
   const std::vector<Tensor> results =
       interpret(named.graph ? *named.graph : *named.symbolic->graph_for(given), given);
@@ -121,7 +151,7 @@ void run(const GraphOptions& options) {
                                                     : fmt::format("ys/{}", i);
     out.emplace(name, to_dense(results[i]));
   }
-  io::save_safetensors(options.output, out);
+  io::save_safetensors(options.output, out, {}, CallSite{});
 }
 
 // The code of each fused call and each cluster, as the compiler makes it for this machine.

@@ -7,6 +7,7 @@
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -95,7 +96,7 @@ double call_micros(const saved::Function& f, const io::NamedTensors& inputs) {
   const Clock::time_point begin = Clock::now();
   for (int i = 0; i < 30 && (i < 3 || Clock::now() - begin < std::chrono::seconds(2)); ++i) {
     const Clock::time_point start = Clock::now();
-    f.call_named(inputs);
+    f.call_named(inputs, CallSite{});
     best = std::min(best, std::chrono::duration<double>(Clock::now() - start).count() * 1e6);
   }
   return best;
@@ -112,8 +113,8 @@ TimedGraph time_graph_of(const InspectOptions& options, const Stored& stored) {
     out.note = fmt::format("{}.", kNote);
     return out;
   }
-  const saved::Program program = saved::load(stored.path);
-  const saved::Function f = program.function(stored.functions[function].name);
+  const saved::Program program = saved::load(stored.path, {}, CallSite{});
+  const saved::Function f = program.function(stored.functions[function].name, CallSite{});
   const io::NamedTensors inputs = read_inputs(options.inputs, named_inputs(program, f), f.name());
   TimedGraph out = time_saved(stored, function, inputs);
   const double sum = std::accumulate(out.micros.begin(), out.micros.end(), 0.0);
@@ -141,7 +142,8 @@ void print_state(const Stored& stored) {
     fmt::print("{}: {}\n", path, x.type);
     bytes += x.value.has_value() ? x.value.nbytes() : 0;
   }
-  fmt::print("{} tensors, {}\n", stored.state.size(), bytes_text(bytes));
+  const std::size_t count = stored.state.size();
+  fmt::print("{} tensor{}, {}\n", count, count == 1 ? "" : "s", bytes_text(bytes));
   for (const auto& [key, value] : stored.metadata) {
     fmt::print("metadata {}: {}\n", key, shortened(value, 200));
   }
@@ -163,7 +165,7 @@ void print_functions(const Stored& stored, const std::string& function) {
     fmt::print("{}", program.to_string());
     return;
   }
-  const saved::Function f = program.function(function);
+  const saved::Function f = program.function(function, CallSite{});
   fmt::print("{}", f.explain());
   for (const GraphFunction& graph : f.graphs()) fmt::print("\n{}", graph.to_string());
 }
@@ -191,21 +193,27 @@ nn::GraphNames names_of(const StoredGraph& graph) {
   return out;
 }
 
-// A folder of logs for each graph: "predict", "predict_2", ... Graphs for the sizes 1 and 0 are
-// left out.
+// A folder of logs for the graph of a function: "predict", "predict_2", ...
+std::string new_folder(const std::string& function, std::set<std::string>& used) {
+  // A name in a file of graphs may have slashes, and more bytes than a name of a file may have.
+  const std::string name = std::filesystem::path(function).filename().string();
+  const bool is_none = name.empty() || name == ".." || name == ".";
+  const std::string base = is_none ? "graph" : shortened(name, 200);
+  std::string out = base;
+  for (std::size_t n = 2; !used.insert(out).second; ++n) out = fmt::format("{}_{}", base, n);
+  return out;
+}
+
+// A folder of logs for each graph. Graphs for the sizes 1 and 0 are left out.
 void write_tensorboard(const Stored& stored, const std::string& logs) {
   ETUDE_REQUIRE(!stored.functions.empty(),
                 "'{}' is {}, which has no functions. TensorBoard shows the graphs of functions",
                 stored.path, words_of(stored.kind));
+  std::set<std::string> used;
   for (const StoredFunction& function : stored.functions) {
-    std::size_t number = 0;
     for (const StoredGraph& graph : function.graphs) {
       if (graph.is_special) continue;
-      ++number;
-      // A name in a file of graphs may have slashes.
-      const std::string name = std::filesystem::path(function.name).filename().string();
-      const std::string base = name.empty() || name == ".." || name == "." ? "graph" : name;
-      const std::string folder = number == 1 ? base : fmt::format("{}_{}", base, number);
+      const std::string folder = new_folder(function.name, used);
       nn::EventFile events((std::filesystem::path(logs) / folder).string(), CallSite{});
       events.graph(*graph.graph, names_of(graph), CallSite{});
       events.flush();

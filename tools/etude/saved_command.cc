@@ -18,24 +18,26 @@
 #include "etude/io/safetensors.h"
 #include "etude/ops.h"
 #include "etude/saved/saved.h"
+#include "tools/etude/name_text.h"
 
 namespace etude::tools {
 
 std::size_t chosen_index(const std::vector<std::string>& names, const std::string& name,
                          const std::string& where) {
+  ETUDE_REQUIRE(!names.empty(), "{} has no function", where);
   ETUDE_REQUIRE(!name.empty() || names.size() == 1,
                 "{} has {} functions: {}. Choose one by --function", where, names.size(),
-                fmt::join(names, ", "));
+                shown(names));
   const auto found = name.empty() ? names.begin() : std::ranges::find(names, name);
   ETUDE_REQUIRE_CODE(kNotFound, found != names.end(), "{} has no function '{}'. There are: {}",
-                     where, name, fmt::join(names, ", "));
+                     where, shown(name), shown(names));
   return static_cast<std::size_t>(found - names.begin());
 }
 
 saved::Function chosen_function(const saved::Program& program, const std::string& name) {
-  if (!name.empty()) return program.function(name);
+  if (!name.empty()) return program.function(name, CallSite{});
   const std::vector<std::string> names = program.functions();
-  return program.function(names[chosen_index(names, name, "this folder")]);
+  return program.function(names[chosen_index(names, name, "this folder")], CallSite{});
 }
 
 namespace {
@@ -60,7 +62,8 @@ void add_input(io::NamedTensors& to, const std::string& text, const std::vector<
                   names.size(), fmt::join(names, ", "), names.empty() ? "x" : names[0], file);
     name = names[0];
   }
-  ETUDE_REQUIRE(to.emplace(name, io::load_npy(file)).second, "input '{}' is given twice", name);
+  ETUDE_REQUIRE(to.emplace(name, io::load_npy(file, CallSite{})).second,
+                "input '{}' is given twice", name);
 }
 
 void write(const io::NamedTensors& results, const std::string& output) {
@@ -72,19 +75,19 @@ void write(const io::NamedTensors& results, const std::string& output) {
     }
     return;
   }
-  if (!output.ends_with(".npy")) return io::save_safetensors(output, results);
+  if (!output.ends_with(".npy")) return io::save_safetensors(output, results, {}, CallSite{});
   ETUDE_REQUIRE(results.size() == 1,
                 "{} holds one tensor, but there are {} results. Write a .safetensors file", output,
                 results.size());
-  io::save_npy(output, results.begin()->second);
+  io::save_npy(output, results.begin()->second, CallSite{});
 }
 
 void run(const RunOptions& options) {
-  const saved::Program program = saved::load(options.folder);
+  const saved::Program program = saved::load(options.folder, {}, CallSite{});
   const saved::Function f = chosen_function(program, options.function);
   const io::NamedTensors inputs = read_inputs(options.inputs, named_inputs(program, f), f.name());
   const PhaseScope phase(options.training ? Phase::kTraining : Phase::kInference);
-  write(f.call_named(inputs), options.output);
+  write(f.call_named(inputs, CallSite{}), options.output);
 }
 
 }  // namespace
@@ -97,7 +100,7 @@ void add_input_options(CLI::App& command, NamedInputs& to, const std::string& me
 io::NamedTensors read_inputs(const NamedInputs& from, const std::vector<std::string>& names,
                              const std::string& function) {
   io::NamedTensors out;
-  if (!from.inputs.empty()) out = io::load_safetensors(from.inputs).tensors;
+  if (!from.inputs.empty()) out = io::load_safetensors(from.inputs, CallSite{}).tensors;
   for (const std::string& each : from.input) add_input(out, each, names, function);
   return out;
 }

@@ -11,6 +11,7 @@
 
 #include "etude/base/check.h"
 #include "etude/files/file_reader.h"
+#include "etude/graph/binary.h"
 #include "etude/io/checkpoint/checkpoint.h"
 #include "etude/io/checkpoint/object_graph.h"
 #include "etude/saved/saved.h"
@@ -42,7 +43,7 @@ StoredTensor tensor_of(const SavedVariable& v) {
   StoredTensor out;
   out.type = fmt::format("{}{}", name(variable.dtype()), variable.shape().to_string());
   if (variable.initialized()) {
-    out.value = variable.read();
+    out.value = variable.read(CallSite{});
     out.type = out.value.type()->to_string();
   }
   out.is_trainable = v.is_trainable;
@@ -122,6 +123,25 @@ void read_graphs(Stored& to) {
   }
 }
 
+// Refuses other files than graphs by their bytes: the parser would print bytes of any file.
+// Faults of a text in FILE.txt are for the parser, which shows the line.
+void require_graphs(const std::string& path) {
+  const internal::FileBytes content(path);
+  const std::string_view text = content.text();
+  const bool is_text = path.ends_with(".txt") && !text.empty() && text.find('\0') == text.npos;
+  if (is_text || is_binary_graph(text) || is_symbolic_binary(text) || text.starts_with("graph ") ||
+      text.find("\ngraph ") != text.npos) {
+    return;
+  }
+  constexpr std::string_view kForms =
+      "Forms that are read: a folder of saved functions, a checkpoint, a safetensors file, a file "
+      "of graphs as text or bytes; `etude convert` also reads FILE.onnx";
+  ETUDE_REQUIRE(!text.empty(), "'{}' is empty. {}", path, kForms);
+  ETUDE_REQUIRE(!path.ends_with(".mlir"), "'{}' is StableHLO, which is written, not read. {}", path,
+                kForms);
+  ETUDE_THROW(kInvalidArgument, "'{}' has no form that is read. {}", path, kForms);
+}
+
 // Eight bytes with the length of a JSON object, and the object.
 bool looks_like_safetensors(const std::string& path) {
   const internal::FileReader file(path);
@@ -165,8 +185,9 @@ Stored read_stored(const std::string& path) {
   if (fs::is_directory(path, failed)) {
     read_folder(out);
   } else if (path.ends_with(".safetensors") || looks_like_safetensors(path)) {
-    take_tensors(out, StoredKind::kTensors, io::load_safetensors(path));
+    take_tensors(out, StoredKind::kTensors, io::load_safetensors(path, CallSite{}));
   } else {
+    require_graphs(path);
     read_graphs(out);
   }
   return out;

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// Names from files in errors: short, and without bytes that a terminal acts on.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "etude/core/op/exact_text.h"
+#include "etude/graph/text/names.h"
+#include "tools/etude/html_text.h"
+
+namespace etude::tools {
+
+// At most 100 bytes of a name, with control bytes escaped. The caller puts it in quotes.
+inline std::string shown(std::string_view name) {
+  const std::string text = internal::quoted_text(shortened(std::string(name), 100));
+  return text.substr(1, text.size() - 2);
+}
+
+// "predict, train". A name of other letters than names in graphs is quoted.
+inline std::string shown(const std::vector<std::string>& names) {
+  constexpr std::size_t kMost = 20;
+  std::vector<std::string> some;
+  for (std::size_t i = 0; i < std::min(names.size(), kMost); ++i) {
+    some.push_back(internal::spell_name(shortened(names[i], 100)));
+  }
+  const std::size_t more = names.size() - some.size();
+  return fmt::format("{}{}", fmt::join(some, ", "),
+                     more == 0 ? "" : fmt::format(" and {} more", more));
+}
+
+}  // namespace etude::tools
