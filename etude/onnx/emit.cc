@@ -41,11 +41,15 @@ using etude::internal::located;
   int64_t newer = opset;
   while (newer <= SaveOptions::kNewestOpset && !find_conversion(op, types, attrs, newer)) ++newer;
   const bool needs_newer = newer > opset && newer <= SaveOptions::kNewestOpset;
+  std::string advice =
+      "Export a function without this call, and make the call outside of the model";
+  if (needs_newer) advice = fmt::format("Set SaveOptions::opset to {}", newer);
+  if (op.full_name() == "internal.while_loop") {
+    advice =
+        "The gradient of a while_loop has no operator. Export a function without this gradient";
+  }
   ETUDE_THROW(kUnimplemented, "{} of ({}) has no form in ONNX opset {}. {}", op.full_name(),
-              fmt::join(texts, ", "), opset,
-              needs_newer
-                  ? fmt::format("Set SaveOptions::opset to {}", newer)
-                  : "Export a function without this call, and make the call outside of the model");
+              fmt::join(texts, ", "), opset, advice);
 }
 
 // The graph with only calls that have conversions or formulas. Graphs in attributes are prepared

@@ -83,6 +83,21 @@ void save_content(const std::filesystem::path& file, const saved::internal::Cont
   internal::write_model(file, internal::make_model(source, options), options.external_bytes);
 }
 
+// ONNX has dtypes for complex numbers, but almost no operator takes them, and runtimes load no such
+// model.
+void refuse_complex(const internal::GraphModel& graph) {
+  const auto check = [](const char* kind, const std::string& name, DType dtype) {
+    ETUDE_REQUIRE_CODE(kUnimplemented, !is_complex(dtype),
+                       "{} '{}' is {}, and complex numbers have no form in ONNX. Export a function "
+                       "of real(x) and imag(x)",
+                       kind, name, etude::name(dtype));
+  };
+  for (const internal::Port& port : graph.inputs) check("input", port.name, port.dtype);
+  for (const internal::Constant& each : graph.constants) {
+    check("constant", each.name, each.value.dtype());
+  }
+}
+
 }  // namespace
 
 internal::Model internal::make_model(const saved::internal::Source& source,
@@ -100,6 +115,7 @@ internal::Model internal::make_model(const saved::internal::Source& source,
                   ? std::move(models[0])
                   : with_open_sizes(writing, std::move(models), source.points, source.sizes);
   tidy(out.graph);
+  refuse_complex(out.graph);
   write_formulas(out.graph);
   out.metadata = {{"etude.version", version()}, {"etude.function", source.function}};
   if (!source.made_for.empty()) out.metadata.emplace_back("etude.made_for", source.made_for);

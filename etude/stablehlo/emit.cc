@@ -30,10 +30,13 @@ using saved::internal::SourceInput;
   for (const Type* type : types) {
     if (type != nullptr) texts.push_back(type->to_string());
   }
-  ETUDE_THROW(kUnimplemented,
-              "{} of ({}) has no form in StableHLO. Export a function without this call, and make "
-              "the call outside of the module",
-              op.full_name(), fmt::join(texts, ", "));
+  const bool is_loop = op.full_name() == "internal.while_loop";
+  ETUDE_THROW(kUnimplemented, "{} of ({}) has no form in StableHLO. {}", op.full_name(),
+              fmt::join(texts, ", "),
+              is_loop ? "The gradient of a while_loop needs a limit of its steps: set "
+                        "LoopOptions::max_iterations"
+                      : "Export a function without this call, and make the call outside of the "
+                        "module");
 }
 
 // The graph with only calls that have conversions. Graphs in attributes are prepared when their

@@ -150,12 +150,43 @@ TEST_F(OnnxExport, ACallOfANewerOpsetIsNamed) {
   EXPECT_EQ(read_model(path("f.onnx")).count("BitwiseAnd"), 1U);
 }
 
+TEST_F(OnnxExport, TheGradientOfALoopIsRefused) {
+  const auto f = function(
+      [](const Tensor& start) {
+        return gradient(
+            [](const Tensor& v) {
+              return sum(while_loop([](const Tensor& s) { return sum(s) < 50.0F; },
+                                    [](const Tensor& s) { return s * 1.5F; }, v));
+            },
+            start);
+      },
+      {.name = "f", .arg_names = {"x"}});
+  f(ones({3}));
+  expect_error(
+      [&] { onnx::save(path("f.onnx"), f); }, ErrorCode::kUnimplemented,
+      {"internal.while_loop of (",
+       "The gradient of a while_loop has no operator. Export a function without this gradient"});
+}
+
 TEST_F(OnnxExport, ComplexNumbersAndRandomNumbersAreRefused) {
   const auto f =
       function([](const Tensor& x) { return exp(x); }, {.name = "f", .arg_names = {"x"}});
   f(astype(zeros({2}), kComplex64));
   expect_error([&] { onnx::save(path("f.onnx"), f); }, ErrorCode::kUnimplemented,
                {"exp of (complex64[2]) has no form in ONNX"});
+  // No call is refused where complex numbers only pass through.
+  const auto same =
+      function([](const Tensor& x) { return x; }, {.name = "same", .arg_names = {"x"}});
+  same(astype(zeros({2}), kComplex64));
+  expect_error([&] { onnx::save(path("same.onnx"), same); }, ErrorCode::kUnimplemented,
+               {"input 'x' is complex64, and complex numbers have no form in ONNX. Export a "
+                "function of real(x) and imag(x)"});
+  const Tensor fixed = astype(ones({2}), kComplex128);
+  const auto other = function([=](const Tensor& x) { return std::pair(x, fixed); },
+                              {.name = "other", .arg_names = {"x"}});
+  other(zeros({2}));
+  expect_error([&] { onnx::save(path("other.onnx"), other); }, ErrorCode::kUnimplemented,
+               {"constant '", "is complex128, and complex numbers have no form in ONNX"});
   const auto g = function([](const Tensor& x) { return x + random::normal({2}); },
                           {.name = "g", .arg_names = {"x"}});
   g(zeros({2}));

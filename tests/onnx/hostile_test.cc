@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -147,6 +148,40 @@ TEST_F(HostileModels, AFileOfMoreThanTwoGiBIsRefusedUnread) {
       [&] { onnx::load(folder_.path() / "evil.onnx"); }, ErrorCode::kInvalidArgument,
       {"evil.onnx has 3221225472 bytes, but a model of ONNX has at most 2147483647. Larger "
        "models keep their weights in files beside the model (external data)"});
+}
+
+TEST_F(HostileModels, ALoopOfTooManyStepsIsNamed) {
+  const Graph body{{wire::node("Identity", {"g"}, {"h"}), wire::node("Relu", {"s"}, {"t"})},
+                   {wire::port("i", {}, 7), wire::port("g", {}, 9), wire::port("s", {2})},
+                   {wire::port("h", {}, 9), wire::open_port("t")}};
+  const Graph loop{
+      {wire::node("Loop", {"m", "", "x"}, {"z"}, wire::graph_attribute("body", body.text()))},
+      {wire::port("x", {2})},
+      {wire::open_port("z")},
+      {wire::ints("m", {std::numeric_limits<int64_t>::max()})}};
+  const std::string error = refusal(wire::model(loop));
+  EXPECT_NE(error.find("it is a loop of 9223372036854775807 steps whose condition stays true, but "
+                       "at most 2147483648 steps are imported"),
+            std::string::npos)
+      << error;
+}
+
+// A fault that is the same at all sizes has no advice on sizes.
+TEST_F(HostileModels, OnlyFaultsOfSizesNameTheOpenSizes) {
+  const auto text_of = [&](const std::string& op, const Texts& inputs) {
+    // A port whose first size is called n.
+    const std::string shape =
+        wire::bytes(1, wire::bytes(2, "n")) + wire::bytes(1, wire::number(1, 4));
+    const std::string type = wire::bytes(1, wire::number(1, 1) + wire::bytes(2, shape));
+    return refusal(wire::model({{wire::node(op, inputs, {"z"})},
+                                {wire::bytes(1, "x") + wire::bytes(2, type)},
+                                {wire::open_port("z")},
+                                {wire::ints("shape", {3, 7})}}));
+  };
+  const std::string other = text_of("Gather", {"x"}), sizes = text_of("Reshape", {"x", "shape"});
+  EXPECT_NE(other, "");
+  EXPECT_EQ(other.find("The open sizes are"), std::string::npos) << other;
+  EXPECT_NE(sizes.find("The open sizes are n"), std::string::npos) << sizes;
 }
 
 TEST_F(HostileModels, LongNamesAreCutInErrors) {

@@ -580,8 +580,11 @@ TEST_F(OnnxImport, ExternalDataStaysInTheFolder) {
   expect_error([&] { load("link.data"); }, ErrorCode::kInvalidArgument, {"which is a link"});
   fs::create_directory_symlink("/etc", path("etc"));
   expect_error([&] { load("etc/passwd"); }, ErrorCode::kInvalidArgument, {"which is a link"});
-  expect_error([&] { load("w.data", "4"); }, ErrorCode::kDataLoss,
-               {"w.data: offset 4", "needs 8 bytes"});
+  expect_error(
+      [&] { load("w.data", "4"); }, ErrorCode::kDataLoss,
+      {"bytes.onnx: constant 'w' needs 8 bytes, but its external data is 8 bytes at offset "
+       "4 of ",
+       "w.data, which has 8 bytes. Export the model again"});
   expect_error([&] { load("w.data", "-4"); }, ErrorCode::kDataLoss,
                {"external data has the offset '-4'"});
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whole models, control flow and structures as models of ONNX.
+#include <cstdint>
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -145,6 +147,56 @@ void add_groups(Cases& to) {
   }
 }
 
+// Quotients and casts at values where the operator of the other program has another result.
+void add_edges(Cases& to) {
+  const auto add = [&](const std::string& name, const auto& f, const Tensor& a, const Tensor& b) {
+    const auto staged = function(f, {.name = name, .arg_names = {"a", "b"}});
+    to.add_function(name, saved::Entry(name, staged),
+                    {{{{"a", a}, {"b", b}}, {{"output", staged(a, b)}}}});
+  };
+  const auto quotient = [](const Tensor& a, const Tensor& b) { return floor_divide(a, b); };
+  const auto rest = [](const Tensor& a, const Tensor& b) { return remainder(a, b); };
+  const std::vector<double> xs = {1,   6,    1.5,  -104, inf, -inf, 0,   0,    -0.0, 7,
+                                  -7,  7,    -7,   -5,   5,   -6,   1,   -1,   0,    -1e-20,
+                                  nan, 1e30, -0.5, 0.5,  inf, 0.3,  -12, 1e10, -3,   3};
+  const std::vector<double> ys = {0.1, 0.1, -inf, inf, 3, 3,   -3, inf, 3,  2,
+                                  2,   -2,  -2,   inf, 3, 0.1, 0,  0,   0,  3,
+                                  3,   nan, inf,  inf, 0, 0.1, 4,  -7,  -3, inf};
+  for (const DType dtype : {kFloat32, kFloat64, kFloat16}) {
+    const Tensor a = astype(Tensor(xs), dtype), b = astype(Tensor(ys), dtype);
+    add(fmt::format("floor_divide_{}", name(dtype)), quotient, a, b);
+    add(fmt::format("remainder_{}", name(dtype)), rest, a, b);
+    // 1 / 0 is infinite with the sign of the zero, which onnxruntime does not keep.
+    if (to.form().extension == ".onnx") continue;
+    const auto inverse_rest = [](const Tensor& x, const Tensor& y) {
+      return 1.0 / remainder(x, y);
+    };
+    const auto inverse_quotient = [](const Tensor& x, const Tensor& y) {
+      return 1.0 / floor_divide(x, y);
+    };
+    add(fmt::format("sign_of_remainder_{}", name(dtype)), inverse_rest, a, b);
+    add(fmt::format("sign_of_quotient_{}", name(dtype)), inverse_quotient, a, b);
+  }
+  const Tensor wide({-2147483647 - 1, 2147483647, -7, 7, -6, 0, -2147483647 - 1});
+  const Tensor by({3, -5, 2, -2, 3, -4, 2147483647});
+  add("floor_divide_int32", quotient, wide, by);
+  const int64_t most = std::numeric_limits<int64_t>::max();
+  add("floor_divide_int64", quotient, Tensor(std::vector<int64_t>{-most - 1, most, -7}),
+      Tensor(std::vector<int64_t>{3, -5, 2}));
+
+  const std::vector<double> values = {300.7, -300.7, nan,          inf,     -inf,  0.9,
+                                      -0.9,  127.5,  -128.5,       255.9,   65536, 2147483520.0,
+                                      3e9,   -3e9,   4294967040.0, 5e9,     1e19,  -1e19,
+                                      2e19,  9e18,   -9e18,        32767.5, -2.5,  1.8e19};
+  for (const DType from : {kFloat16, kBFloat16, kFloat32, kFloat64}) {
+    for (const DType dtype : {kInt8, kInt16, kInt32, kInt64, kUInt8, kUInt16, kUInt32, kUInt64}) {
+      add_function(to, fmt::format("cast_{}_{}", name(from), name(dtype)),
+                   [=](const Tensor& x) { return astype(x, dtype); },
+                   {astype(Tensor(values), from)});
+    }
+  }
+}
+
 struct Scored {
   Tensor scores, best;
 };
@@ -171,6 +223,7 @@ void add_model_cases(Cases& to) {
   add_control_flow(to);
   add_groups(to);
   add_structures(to);
+  add_edges(to);
 }
 
 }  // namespace etude::onnx_cases

@@ -186,6 +186,24 @@ TEST_F(StableHloExport, ACallWithoutAFormIsNamedAndNothingIsWritten) {
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_.path()), fs::directory_iterator()), 1);
 }
 
+TEST_F(StableHloExport, TheGradientOfALoopNeedsALimit) {
+  const auto f = function(
+      [](const Tensor& start) {
+        return gradient(
+            [](const Tensor& v) {
+              return sum(while_loop([](const Tensor& s) { return sum(s) < 50.0F; },
+                                    [](const Tensor& s) { return s * 1.5F; }, v));
+            },
+            start);
+      },
+      {.name = "f", .arg_names = {"x"}});
+  f(ones({3}));
+  expect_error(
+      [&] { text_of(f); }, ErrorCode::kUnimplemented,
+      {"internal.while_loop of (",
+       "The gradient of a while_loop needs a limit of its steps: set LoopOptions::max_iterations"});
+}
+
 TEST_F(StableHloExport, RandomNumbersAndChangedStateAreRefused) {
   const auto f = function([](const Tensor& x) { return x + random::normal({2}); },
                           {.name = "f", .arg_names = {"x"}});

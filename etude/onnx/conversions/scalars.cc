@@ -81,19 +81,38 @@ std::vector<Term> atan2(Call& call) {
   return {where(is_negative(y), apply("Neg", half), half)};
 }
 
-// The remainder of a division rounded down. Mod of ONNX rounds so for integers alone.
+Term truncated_rest(const Term& a, const Term& b) {
+  return a.call->node("Mod", {a, b}, {{"fmod", int64_t{1}}});
+}
+// Whether a truncated division has to be corrected to a division that is rounded down.
+Term is_rounded_up(const Term& rest, const Term& divisor) {
+  const Term is_above = both(rest > 0.0, divisor < 0.0);
+  return either(is_above, both(divisor > 0.0, rest < 0.0));
+}
+// The remainder of a division rounded down. Mod of ONNX rounds so for integers alone. The sign
+// of a zero may differ: the kernel of Where in onnxruntime returns no minus zero.
 std::vector<Term> remainder(Call& call) {
   const Term a = call.in(0), b = call.in(1);
   if (is_integer(a.dtype)) return {call.node("Mod", {a, b})};
-  const Term rest = call.node("Mod", {a, b}, {{"fmod", int64_t{1}}});
-  const Term is_wrong = both(rest<0.0, b> 0.0), is_other = both(rest > 0.0, b < 0.0);
-  return {where(either(is_wrong, is_other), rest + b, rest)};
+  const Term rest = truncated_rest(a, b);
+  return {where(is_rounded_up(rest, b), rest + b, rest)};
 }
+// Floor(a / b) would be wrong where a / b is rounded up to a whole number. With the remainder, the
+// quotient is next to a whole number, which is the result.
+Term floored_quotient(const Term& a, const Term& b) {
+  const Term quotient = a / b, rest = truncated_rest(a, b);
+  const Term near = (a - rest) / b;
+  const Term whole = apply("Round", where(is_rounded_up(rest, b), near - 1.0, near));
+  return where(b == 0.0, quotient, whole);
+}
+// Div of ONNX truncates the quotient of integers. a - Mod(a, b) may overflow.
 std::vector<Term> floor_divide(Call& call) {
   const Term a = call.in(0), b = call.in(1);
-  if (!is_integer(a.dtype)) return {apply("Floor", a / b)};
-  if (kUnsignedIntegers.contains(a.dtype)) return {a / b};
-  return {(a - call.node("Mod", {a, b})) / b};
+  if (!is_integer(a.dtype)) return {floored_quotient(a, b)};
+  const Term quotient = a / b;
+  if (kUnsignedIntegers.contains(a.dtype)) return {quotient};
+  const Term rest = truncated_rest(a, b);
+  return {where(is_rounded_up(rest, b), quotient - 1.0, quotient)};
 }
 
 // a + log(1 + exp(b - a)) for a >= b; equal operands may be infinite.
@@ -119,6 +138,7 @@ std::vector<Term> shift(Call& call) {
 
 void add_scalar_conversions(Conversions& to) {
   constexpr DTypeSet kFloats = kHalfToDouble;
+  constexpr DTypeSet kDivided = DTypeSet(kFloat32) | kFloat64 | kWholeNumbers;
   constexpr DTypeSet kBoth = DTypeSet(kInt32) | kInt64 | kHalfToDouble;
   to.insert(to.end(),
             {{.op = "exp2", .dtypes = kFloats, .write = power_of<2>, .is_formula = true},
@@ -136,7 +156,7 @@ void add_scalar_conversions(Conversions& to) {
              {.op = "copysign", .dtypes = kFloats, .write = copysign},
              {.op = "atan2", .dtypes = kFloats, .write = atan2},
              {.op = "remainder", .dtypes = kNumbers, .write = remainder},
-             {.op = "floor_divide", .dtypes = kNumbers, .write = floor_divide},
+             {.op = "floor_divide", .dtypes = kDivided, .write = floor_divide},
              {.op = "logaddexp", .dtypes = kFloats, .write = logaddexp},
              {.op = "internal.strong_product", .dtypes = kFloats, .write = strong_product},
              {.op = "bitwise_left_shift",

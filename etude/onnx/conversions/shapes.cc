@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Creation, and ops that move elements without looking at them.
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -27,6 +28,31 @@ std::vector<Term> imaginary(Call& call) {
 std::vector<Term> astype(Call& call) {
   const DType to = call.result().dtype();
   return {call.in(0).dtype == to ? apply("Identity", call.in(0)) : call.cast(call.in(0), to)};
+}
+
+// A Cast of ONNX may return any integer for a float that the dtype lacks, and for NaN. Here floats
+// saturate, and NaN is 0.
+bool saturates(const CallFacts& call) {
+  return kFloating.contains(call.types[0]->dtype()) &&
+         kIntegers.contains(call.attrs.dtype("dtype"));
+}
+std::vector<Term> saturated(Call& call) {
+  const DType to = call.result().dtype(), from = call.in(0).dtype;
+  const bool is_half = itemsize(from) == 2, is_unsigned = kUnsignedIntegers.contains(to);
+  const Term given = is_half ? call.cast(call.in(0), kFloat32) : call.in(0);
+  const Term zero = call.number(0, given.dtype);
+  const Term x = where(given == given, given, zero);
+  // If the largest integer is no float, floats are limited to the largest float below it, and
+  // floats above get the rest.
+  const int bits = 8 * static_cast<int>(itemsize(to)) - (is_unsigned ? 0 : 1);
+  const int digits = given.dtype == kFloat32 ? 24 : 53;
+  const double end = std::ldexp(1.0, bits);
+  const double gap = bits > digits ? std::ldexp(1.0, bits - digits) : 1.0;
+  const Term low = call.number(is_unsigned ? 0.0 : -end, given.dtype);
+  const Term most = call.number(end - gap, given.dtype);
+  const Term limited = call.cast(call.node("Clip", {x, low, most}), to);
+  if (gap == 1.0) return {limited};
+  return {limited + call.cast(most < x, to) * (gap - 1.0)};
 }
 
 std::vector<Term> reshape(Call& call) {
@@ -171,6 +197,7 @@ void add_shape_conversions(Conversions& to) {
     to.push_back({.op = op, .write = same});
   }
   to.insert(to.end(), {{.op = "imag", .dtypes = kNumbers, .write = imaginary},
+                       {.op = "astype", .write = saturated, .fits = saturates, .is_formula = true},
                        {.op = "astype", .write = astype},
                        {.op = "reshape", .write = reshape},
                        {.op = "expand_dims", .write = expand_dims},

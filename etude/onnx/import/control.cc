@@ -21,6 +21,8 @@ using Values = std::vector<Value>;
 
 // Steps that run one by one, if a graph for all steps does not exist.
 constexpr int64_t kMostUnrolled = 1024;
+// Steps of a graph for all steps. A loop that is meant to end by its condition has a larger limit.
+constexpr int64_t kMostScanned = int64_t{1} << 31;
 
 std::vector<Tensor> tensors_in(const Values& values) {
   std::vector<Tensor> out;
@@ -226,6 +228,13 @@ class LoopRun {
 
   // A known number of steps: a scan over their numbers.
   Values staged() const {
+    if (*limit_ > kMostScanned) {
+      n_.fail(ErrorCode::kResourceExhausted,
+              fmt::format("it is a loop of {} steps whose condition stays true, but at most {} "
+                          "steps are imported. Export the model with fewer steps, or with a "
+                          "condition that becomes false",
+                          *limit_, kMostScanned));
+    }
     const Tensor numbers = numbered(*limit_);
     const std::vector<Tensor> init = tensors_in(first_);
     const Value yes{Tensor(true), {}, {}};

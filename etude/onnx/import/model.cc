@@ -416,6 +416,7 @@ void ModelImporter::add_main(SavedFunction& to) {
     return;
   }
   std::optional<Error> refusal;
+  bool is_of_sizes = false;  // whether the fault differs between sizes
   std::string reason;
   for (const SizeRange& range : kSizeRanges) {
     const std::vector<Point> points = points_in(range, sizes_.size());
@@ -432,6 +433,7 @@ void ModelImporter::add_main(SavedFunction& to) {
       if (error.code() != ErrorCode::kInvalidArgument && error.code() != ErrorCode::kOutOfRange) {
         throw;
       }
+      if (refusal && refusal->text() != error.text()) is_of_sizes = true;
       if (!refusal) refusal = error;  // perhaps the model needs larger sizes
     }
   }
@@ -441,6 +443,7 @@ void ModelImporter::add_main(SavedFunction& to) {
       "{}: the model has no graph for all sizes {}: at two sizes its graphs differ in "
       "{}. Fix sizes: LoadOptions::sizes = {{{{\"{:.100}\", 8}}}}",
       file_, sizes, reason, sizes_[0]);
+  if (!is_of_sizes) throw *refusal;
   throw Error(refusal->code(),
               fmt::format("{}\nThe open sizes are {}. Fix them if the model needs others than were "
                           "tried: LoadOptions::sizes = {{{{\"{:.100}\", 8}}}}",

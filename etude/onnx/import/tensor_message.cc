@@ -308,9 +308,10 @@ void MessageFile::fill_external(const External& place, const Fields& in, const R
   ETUDE_REQUIRE_CODE(
       kDataLoss,
       length == bytes && offset <= place.file->size() && bytes <= place.file->size() - offset,
-      "{}: offset {}: constant '{:.200}' of {} needs {} bytes, but its external data "
-      "has {} of {} bytes from there",
-      place.file->name(), offset, name_, read.name, bytes, length, place.file->size());
+      "{}: constant '{:.200}' needs {} bytes, but its external data is {} bytes at offset {} of "
+      "{}, "
+      "which has {} bytes. Export the model again",
+      name_, read.name, bytes, length, offset, place.file->name(), place.file->size());
   place.file->read(offset,
                    {static_cast<uint8_t*>(etude::internal::host_elements_for_writing(to)), bytes});
 }

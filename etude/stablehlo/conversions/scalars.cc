@@ -86,15 +86,26 @@ Term is_rounded_up(const Term& rest, const Term& divisor) {
   const Term has_rest = compare("NE", rest, rest.writer->number(0, rest.dtype()));
   return has_rest & compare("NE", rest < 0.0, divisor < 0.0);
 }
+// A remainder of 0 has the sign of the divisor.
 Terms remainder(Call& call) {
   const Term a = call.in(0), b = call.in(1);
   const Term rest = truncated_rest(a, b);
   if (kUnsignedIntegers.contains(a.dtype())) return {rest};
-  return {where(is_rounded_up(rest, b), rest + b, rest)};
+  const Term corrected = where(is_rounded_up(rest, b), rest + b, rest);
+  if (is_integer(a.dtype())) return {corrected};
+  return {where(rest == 0.0, apply("sign", b) * 0.0, corrected)};
+}
+// floor(a / b) would be wrong where a / b is rounded up to a whole number. With the remainder, the
+// quotient is next to a whole number, which is the result.
+Term floored_quotient(const Term& a, const Term& b) {
+  const Term quotient = a / b, rest = truncated_rest(a, b);
+  const Term near = (a - rest) / b;
+  const Term whole = apply("round_nearest_even", where(is_rounded_up(rest, b), near - 1.0, near));
+  return where(b == 0.0, quotient, where(whole == 0.0, quotient * 0.0, whole));
 }
 Terms floor_divide(Call& call) {
   const Term a = call.in(0), b = call.in(1);
-  if (!is_integer(a.dtype())) return {apply("floor", a / b)};
+  if (!is_integer(a.dtype())) return {floored_quotient(a, b)};
   if (kUnsignedIntegers.contains(a.dtype())) return {a / b};
   const Term quotient = a / b;
   return {where(is_rounded_up(truncated_rest(a, b), b), quotient - 1.0, quotient)};
