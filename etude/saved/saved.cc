@@ -85,7 +85,7 @@ Program load(const std::string& folder, const LoadOptions& options, CallSite whe
 bool is_saved(const std::string& folder) {
   struct stat facts {};
   const std::filesystem::path file = std::filesystem::path(folder) / internal::kManifest;
-  // Of a folder that may not be searched, load() tells the reason.
+  // If the folder may not be searched, the error of load() has the reason.
   return ::lstat(file.c_str(), &facts) == 0 || errno == EACCES;
 }
 

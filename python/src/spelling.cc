@@ -103,6 +103,7 @@ constexpr Spelling kExpressions[] = {
     // models of ONNX
     {"Set SaveOptions::opset to ", "Pass opset="},
     {"Set SaveOptions::open_sizes to false: ", "Pass open_sizes=False: "},
+    {"SaveOptions::sizes", "the option sizes"},
     {"Name one in SaveOptions::function", "Name one by the option name"},
     {"Call it in PhaseScope(Phase::kTraining) before",
      "Call it in et.PhaseScope(\"training\") before"},
