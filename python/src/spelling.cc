@@ -104,6 +104,7 @@ constexpr Spelling kExpressions[] = {
     {"Set SaveOptions::opset to ", "Pass opset="},
     {"Set SaveOptions::open_sizes to false: ", "Pass open_sizes=False: "},
     {"SaveOptions::sizes", "the option sizes"},
+    {"LoopOptions::max_iterations", "the option max_iterations"},
     {"Name one in SaveOptions::function", "Name one by the option name"},
     {"Call it in PhaseScope(Phase::kTraining) before",
      "Call it in et.PhaseScope(\"training\") before"},

@@ -44,8 +44,9 @@ def messages():
                 _, end, more = found.pop(0)
                 literal += more
             literal = literal.replace('\\"', '"').replace("{{", "{").replace("}}", "}")
-            # Texts that begin with the library's name are of static_assert; docs have no {}.
-            if " " in literal and not literal.startswith("etude: ") and CPP.search(literal):
+            # Texts that begin with the library's name are of static_assert, and those with "stablehlo. are of modules;
+            # docs have no {}.
+            if " " in literal and not literal.startswith(("etude: ", '"stablehlo.')) and CPP.search(literal):
                 yield name, literal
 
 
