@@ -21,8 +21,6 @@
 #include "etude/onnx/sizes.h"
 #include "etude/onnx/tidy.h"
 #include "etude/onnx/write.h"
-#include "etude/saved/content.h"
-#include "etude/saved/gather.h"
 #include "etude/saved/source.h"
 #include "etude/variables/init_scope.h"
 
@@ -63,24 +61,7 @@ GraphModel model_of(Writing& writing, const Source& source, const Graph& graph) 
 void separate_names(Source& source) {
   std::set<std::string> used;
   for (const SourceInput& input : source.inputs) used.insert(input.name);
-  for (std::string& name : source.outputs) {
-    const std::string base = name;
-    for (int n = 2; !used.insert(name).second; ++n) name = fmt::format("{}_{}", base, n);
-  }
-}
-
-void save_content(const std::filesystem::path& file, const saved::internal::Content& content,
-                  const std::string& prefix, const SaveOptions& options) {
-  const BottomScope at_once(eager_context());
-  const etude::internal::NoDeviceScope nowhere;
-  Source source = saved::internal::source_of(content, prefix,
-                                             {.format = "a model of ONNX",
-                                              .function = options.function,
-                                              .graph = options.graph,
-                                              .training = options.training,
-                                              .open_sizes = options.open_sizes});
-  separate_names(source);
-  internal::write_model(file, internal::make_model(source, options), options.external_bytes);
+  for (std::string& name : source.outputs) name = saved::internal::unique_name(name, used);
 }
 
 // ONNX has dtypes for complex numbers, but almost no operator takes them, and runtimes load no such
@@ -127,9 +108,15 @@ void save(const std::filesystem::path& file, const std::vector<saved::Entry>& en
   etude::internal::located("onnx::save", where, [&] {
     etude::internal::check_options("onnx::save", options, where);
     const etude::internal::OutsideScope outside;
-    const bool is_loaded = entries.size() == 1 && entries[0].loaded() != nullptr;
-    const saved::internal::Content content = saved::internal::gather(entries, {});
-    save_content(file, content, is_loaded ? entries[0].name() + "/" : "", options);
+    Source source = saved::internal::source_of(entries, {.format = "a model of ONNX",
+                                                         .function = options.function,
+                                                         .graph = options.graph,
+                                                         .training = options.training,
+                                                         .open_sizes = options.open_sizes});
+    separate_names(source);
+    const BottomScope at_once(eager_context());
+    const etude::internal::NoDeviceScope nowhere;
+    internal::write_model(file, internal::make_model(source, options), options.external_bytes);
   });
 }
 

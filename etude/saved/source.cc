@@ -14,7 +14,10 @@
 
 #include "etude/base/check.h"
 #include "etude/base/edit_distance.h"
+#include "etude/core/context/context.h"
+#include "etude/core/context/device_scope.h"
 #include "etude/core/type.h"
+#include "etude/saved/gather.h"
 #include "etude/saved/graph_inputs.h"
 
 namespace etude::saved::internal {
@@ -134,12 +137,7 @@ class SourceReader {
     return value;
   }
 
-  static std::string unique(std::string name, std::set<std::string>& used) {
-    const std::string base = name;
-    for (int n = 2; !used.insert(name).second; ++n) name = fmt::format("{}_{}", base, n);
-    return name;
-  }
-  std::string unique(std::string name) { return unique(std::move(name), used_); }
+  std::string unique(const std::string& name) { return unique_name(name, used_); }
 
   void add_inputs(const SavedFunction& function, const SavedGraph& graph) {
     using From = GraphInput::Source;
@@ -177,7 +175,7 @@ class SourceReader {
       const std::string& path = parts.leaf(i).path;
       const bool is_exported = function.exported && i < function.exported->outputs.size();
       const std::string name = is_exported ? function.exported->outputs[i] : path;
-      out_.outputs.push_back(unique(name.empty() ? "output" : name, used));
+      out_.outputs.push_back(unique_name(name.empty() ? "output" : name, used));
     }
     ETUDE_REQUIRE(!out_.outputs.empty(), "function '{}' returns no tensor",
                   without_prefix(function.name));
@@ -299,6 +297,20 @@ class SourceReader {
 
 Source source_of(const Content& content, const std::string& prefix, const SourceOptions& options) {
   return SourceReader(content, prefix, options).read();
+}
+
+Source source_of(const std::vector<Entry>& entries, const SourceOptions& options) {
+  const bool is_loaded = entries.size() == 1 && entries[0].loaded() != nullptr;
+  const Content content = gather(entries, {});
+  const BottomScope at_once(eager_context());
+  const etude::internal::NoDeviceScope nowhere;
+  return source_of(content, is_loaded ? entries[0].name() + "/" : "", options);
+}
+
+std::string unique_name(const std::string& name, std::set<std::string>& used) {
+  std::string out = name;
+  for (int n = 2; !used.insert(out).second; ++n) out = fmt::format("{}_{}", name, n);
+  return out;
 }
 
 std::vector<std::pair<std::string, int64_t>> fixed_sizes(const Content& content,

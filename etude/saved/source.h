@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "etude/graph/graph.h"
 #include "etude/graph/size_formula.h"
 #include "etude/saved/content.h"
+#include "etude/saved/saved.h"
 
 namespace etude::saved::internal {
 
@@ -64,6 +66,11 @@ struct SourceOptions {
 //   kInvalidArgument for an unknown graph, for several functions without a name in the options, and
 //   for sizes that the graph does not have or does not take.
 Source source_of(const Content& content, const std::string& prefix, const SourceOptions& options);
+// The same for entries of saved::save(). The names of a loaded program lose its prefix.
+Source source_of(const std::vector<Entry>& entries, const SourceOptions& options);
+
+// The name, or the first of name_2, name_3, ... that is not in `used`, which gets it.
+std::string unique_name(const std::string& name, std::set<std::string>& used);
 
 // The names of the sizes that vary, and the sizes that source_of() fixes; empty if they stay open.
 // throws: as source_of(), for the choice of the function, of the graph and of the sizes.

@@ -10,39 +10,26 @@
 #include "etude/core/context/context.h"
 #include "etude/core/context/device_scope.h"
 #include "etude/files/atomic_file.h"
-#include "etude/saved/content.h"
-#include "etude/saved/gather.h"
 #include "etude/saved/source.h"
 #include "etude/stablehlo/emit.h"
 #include "etude/variables/init_scope.h"
 
 namespace etude::stablehlo {
-namespace {
-
-std::string text_of(const saved::internal::Content& content, const std::string& prefix,
-                    const SaveOptions& options) {
-  const BottomScope at_once(eager_context());
-  const etude::internal::NoDeviceScope nowhere;
-  const saved::internal::Source source =
-      saved::internal::source_of(content, prefix,
-                                 {.format = "a module of StableHLO",
-                                  .function = options.function,
-                                  .graph = options.graph,
-                                  .training = options.training,
-                                  .sizes = options.sizes});
-  return internal::module_text(source, options.weights_as_arguments);
-}
-
-}  // namespace
 
 void save(const std::filesystem::path& file, const std::vector<saved::Entry>& entries,
           const SaveOptions& options, CallSite where) {
   etude::internal::located("stablehlo::save", where, [&] {
     etude::internal::check_options("stablehlo::save", options, where);
     const etude::internal::OutsideScope outside;
-    const bool is_loaded = entries.size() == 1 && entries[0].loaded() != nullptr;
-    const saved::internal::Content content = saved::internal::gather(entries, {});
-    const std::string text = text_of(content, is_loaded ? entries[0].name() + "/" : "", options);
+    const saved::internal::Source source =
+        saved::internal::source_of(entries, {.format = "a module of StableHLO",
+                                             .function = options.function,
+                                             .graph = options.graph,
+                                             .training = options.training,
+                                             .sizes = options.sizes});
+    const BottomScope at_once(eager_context());
+    const etude::internal::NoDeviceScope nowhere;
+    const std::string text = internal::module_text(source, options.weights_as_arguments);
     etude::internal::AtomicFile out(file);
     out.write(text);
     out.commit();

@@ -22,6 +22,7 @@
 #include "etude/nn/fit/event_file.h"
 #include "etude/ops.h"
 #include "etude/saved/saved.h"
+#include "etude/saved/source.h"
 #include "tools/etude/graph_command.h"
 #include "tools/etude/html_text.h"
 #include "tools/etude/inspect_html.h"
@@ -198,10 +199,7 @@ std::string new_folder(const std::string& function, std::set<std::string>& used)
   // A name in a file of graphs may have slashes, and more bytes than a name of a file may have.
   const std::string name = std::filesystem::path(function).filename().string();
   const bool is_none = name.empty() || name == ".." || name == ".";
-  const std::string base = is_none ? "graph" : shortened(name, 200);
-  std::string out = base;
-  for (std::size_t n = 2; !used.insert(out).second; ++n) out = fmt::format("{}_{}", base, n);
-  return out;
+  return saved::internal::unique_name(is_none ? "graph" : shortened(name, 200), used);
 }
 
 // A folder of logs for each graph. Graphs for the sizes 1 and 0 are left out.
