@@ -2,7 +2,6 @@
 #include "etude/onnx/conversions.h"
 
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
@@ -94,20 +93,6 @@ const Conversion* find_conversion(const Op& op, std::span<const Type* const> typ
     if (applies(*conversion, op, {types, attrs, opset})) return conversion;
   }
   return nullptr;
-}
-
-int64_t axis_from_front(int64_t axis, int rank) { return axis < 0 ? axis + rank : axis; }
-
-std::vector<int64_t> axes_from_front(const std::vector<int64_t>& axes, int rank) {
-  std::vector<int64_t> out;
-  for (const int64_t axis : axes) out.push_back(axis_from_front(axis, rank));
-  return out;
-}
-
-std::vector<int64_t> all_axes(int rank) {
-  std::vector<int64_t> out(static_cast<std::size_t>(rank));
-  std::iota(out.begin(), out.end(), 0);
-  return out;
 }
 
 std::string Writing::fresh(std::string_view base) {

@@ -22,6 +22,7 @@
 #include "etude/core/type.h"
 #include "etude/graph/graph.h"
 #include "etude/onnx/model.h"
+#include "etude/saved/axes.h"
 
 namespace etude::onnx::internal {
 
@@ -195,9 +196,8 @@ const Conversion* find_conversion(const Op& op, std::span<const Type* const> typ
 // The dtype in which the nodes compute operands of this dtype; null if there is none.
 std::optional<DType> working_dtype(const Conversion& conversion, DType dtype);
 
-// Axes counted from the front.
-std::vector<int64_t> axes_from_front(const std::vector<int64_t>& axes, int rank);
-int64_t axis_from_front(int64_t axis, int rank);
-std::vector<int64_t> all_axes(int rank);
+using saved::internal::all_axes;
+using saved::internal::axes_from_front;
+using saved::internal::axis_from_front;
 
 }  // namespace etude::onnx::internal

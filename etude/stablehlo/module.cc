@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <numeric>
 #include <span>
 #include <utility>
 
@@ -213,20 +212,6 @@ Term highest(Writer& writer, DType dtype) {
   if (dtype == kBool) return writer.number(1, dtype);
   // Conversion saturates.
   return writer.number(std::ldexp(1.0, 64), dtype);
-}
-
-int64_t axis_from_front(int64_t axis, int rank) { return axis < 0 ? axis + rank : axis; }
-
-Sizes axes_from_front(const Sizes& axes, int rank) {
-  Sizes out;
-  for (const int64_t axis : axes) out.push_back(axis_from_front(axis, rank));
-  return out;
-}
-
-Sizes all_axes(int rank) {
-  Sizes out(static_cast<std::size_t>(rank));
-  std::iota(out.begin(), out.end(), 0);
-  return out;
 }
 
 Sizes last_swapped(int rank, int64_t axis) {

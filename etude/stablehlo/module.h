@@ -16,6 +16,7 @@
 #include "etude/core/shape.h"
 #include "etude/core/tensor.h"
 #include "etude/core/type.h"
+#include "etude/saved/axes.h"
 
 namespace etude::stablehlo::internal {
 
@@ -163,11 +164,11 @@ Term where(const Term& condition, const Term& a, const Term& b);
 Term lowest(Writer& writer, DType dtype);
 Term highest(Writer& writer, DType dtype);
 
-Sizes all_axes(int rank);
+using saved::internal::all_axes;
+using saved::internal::axes_from_front;
+using saved::internal::axis_from_front;
 // All axes, with this axis and the last one exchanged.
 Sizes last_swapped(int rank, int64_t axis);
-int64_t axis_from_front(int64_t axis, int rank);
-Sizes axes_from_front(const Sizes& axes, int rank);
 // The axes of a rank that are not in the list.
 Sizes other_axes(const Sizes& axes, int rank);
 

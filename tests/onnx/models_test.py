@@ -16,6 +16,7 @@ try:
     import numpy as np
     import onnx
     import onnxruntime
+    from tensor_arrays import read_arrays
 except ImportError as missing:
     onnx = None
     REASON = missing
@@ -24,22 +25,6 @@ HEAD = "# Ops and dtypes for which onnxruntime has no kernel. Written by ETUDE_U
 MOST_SHOWN = 40
 # Images are transposed once at the beginning, and before they become rows unless a mean has taken their axes.
 TRANSPOSES = {"lenet": 2, "resnet20": 1}
-
-
-def tensors(file):
-    """The tensors of a safetensors file, by name."""
-    dtypes = {"F64": "f8", "F32": "f4", "F16": "f2", "I64": "i8", "I32": "i4", "I16": "i2", "I8": "i1", "U64": "u8",
-              "U32": "u4", "U16": "u2", "U8": "u1", "BOOL": "?"}
-    content = file.read_bytes()
-    length = int.from_bytes(content[:8], "little")
-    out = {}
-    for name, entry in json.loads(content[8:8 + length]).items():
-        if name == "__metadata__":
-            continue
-        begin, end = (8 + length + offset for offset in entry["data_offsets"])
-        dtype = ml_dtypes.bfloat16 if entry["dtype"] == "BF16" else np.dtype(dtypes[entry["dtype"]])
-        out[name] = np.frombuffer(content[begin:end], dtype).reshape(entry["shape"])
-    return out
 
 
 def value_of(x):
@@ -131,7 +116,7 @@ def main():
         options.log_severity_level = 4
         options.intra_op_num_threads = 1
         cases = json.loads((folder / "cases.json").read_text())
-        all_tensors = tensors(folder / "tensors.safetensors")
+        all_tensors = read_arrays(folder / "tensors.safetensors")
         faults, missing = [], collections.defaultdict(set)
         for case in cases:
             try:

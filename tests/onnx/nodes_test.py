@@ -20,6 +20,7 @@ try:
     import onnx.defs
     import onnx.numpy_helper
     import onnxruntime
+    from tensor_arrays import DTYPES, read_arrays
 except ImportError as missing:
     onnx = None
     REASON = missing
@@ -37,9 +38,6 @@ REFUSED = {
     "random numbers, which differ between runtimes": "Bernoulli Multinomial RandomNormal RandomNormalLike RandomUniform "
                                                      "RandomUniformLike",
 }
-DTYPES = {"float64": "F64", "float32": "F32", "float16": "F16", "int64": "I64", "int32": "I32", "int16": "I16",
-          "int8": "I8", "uint64": "U64", "uint32": "U32", "uint16": "U16", "uint8": "U8", "bool": "BOOL",
-          "bfloat16": "BF16", "complex64": "C64", "complex128": "C128"}
 
 
 def write_tensors(file, arrays):
@@ -52,21 +50,6 @@ def write_tensors(file, arrays):
     text = json.dumps(head).encode()
     text += b" " * (-len(text) % 8)
     file.write_bytes(len(text).to_bytes(8, "little") + text + body)
-
-
-def read_tensors(file):
-    names = {code: name for name, code in DTYPES.items()}
-    content = file.read_bytes()
-    length = int.from_bytes(content[:8], "little")
-    out = {}
-    for name, entry in json.loads(content[8:8 + length]).items():
-        if name == "__metadata__":
-            continue
-        begin, end = (8 + length + offset for offset in entry["data_offsets"])
-        text = names[entry["dtype"]]
-        dtype = ml_dtypes.bfloat16 if text == "bfloat16" else np.dtype(text)
-        out[name] = np.frombuffer(content[begin:end], dtype).reshape(entry["shape"])
-    return out
 
 
 def all_nodes(graph):
@@ -193,7 +176,7 @@ def judge(folder, cases, output):
             case.fault = text
             continue
         case.fixed = text
-        results = [x for _, x in sorted(read_tensors(folder / f"{number}.out.safetensors").items())]
+        results = [x for _, x in sorted(read_arrays(folder / f"{number}.out.safetensors").items())]
         for got, want in zip(results, case.outputs):
             case.fault = case.fault or fault(got, want)
         if len(results) != len(case.outputs):

@@ -11,6 +11,7 @@
 
 #include "etude/etude.h"
 #include "etude/saved/saved.h"
+#include "examples/lenet.h"
 
 using namespace etude;
 
@@ -20,17 +21,6 @@ struct Net {
   nn::Dense hidden{4, 8, {.activation = nn::relu}};
   nn::Dense output{8, 3};
   Tensor operator()(const Tensor& x) const { return nn::softmax(output(hidden(x))); }
-};
-
-struct LeNet {
-  nn::Conv2D conv1{{5, 5}, 1, 6, {.padding = "same", .activation = nn::relu}};
-  nn::Conv2D conv2{{5, 5}, 6, 16, {.activation = nn::relu}};
-  nn::MaxPool2D pool{2};
-  nn::Dense fc1{400, 120, {.activation = nn::relu}}, fc2{120, 84, {.activation = nn::relu}};
-  nn::Dense fc3{84, 10};
-  Tensor operator()(const Tensor& image) const {
-    return fc3(fc2(fc1(flatten(pool(conv2(pool(conv1(image)))), {.start = 1}))));
-  }
 };
 
 // A model of one input for all batch sizes.

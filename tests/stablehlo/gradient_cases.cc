@@ -5,24 +5,13 @@
 #include <vector>
 
 #include "etude/etude.h"
+#include "examples/lenet.h"
 
 namespace etude::stablehlo_cases {
 namespace {
 
 using onnx_cases::Cases;
 using onnx_cases::Run;
-
-struct LeNet {
-  nn::Conv2D conv1{{5, 5}, 1, 6, {.padding = "same", .activation = nn::relu}};
-  nn::Conv2D conv2{{5, 5}, 6, 16, {.activation = nn::relu}};
-  nn::MaxPool2D pool{2};
-  nn::Dense fc1{400, 120, {.activation = nn::relu}}, fc2{120, 84, {.activation = nn::relu}};
-  nn::Dense fc3{84, 10};
-
-  Tensor operator()(const Tensor& image) const {
-    return fc3(fc2(fc1(flatten(pool(conv2(pool(conv1(image)))), {.start = 1}))));
-  }
-};
 
 struct Mlp {
   nn::Dense hidden{4, 8, {.activation = nn::tanh}}, output{8, 3};

@@ -12,6 +12,7 @@ import sys
 import tempfile
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "onnx"))
 try:
     import ml_dtypes
     import numpy as np
@@ -21,31 +22,13 @@ try:
     from jax._src.interpreters import mlir
     from jax._src.lib import xla_client
     from jaxlib.mlir import ir
+    from tensor_arrays import read_arrays
 except ImportError as missing:
     jax = None
     REASON = missing
 
 MOST_SHOWN = 40
 TOGETHER = {"ops": 25, "layers": 8, "models": 1}  # modules that are compiled as one
-
-
-def tensors(file):
-    """The tensors of a safetensors file, by name."""
-    dtypes = {"F64": "f8", "F32": "f4", "F16": "f2", "I64": "i8", "I32": "i4", "I16": "i2", "I8": "i1", "U64": "u8",
-              "U32": "u4", "U16": "u2", "U8": "u1", "BOOL": "?", "C64": "c8"}
-    content = file.read_bytes()
-    length = int.from_bytes(content[:8], "little")
-    header = json.loads(content[8:8 + length])
-    doubled = header.pop("__metadata__", {})  # complex128 as pairs of doubles
-    out = {}
-    for name, entry in header.items():
-        begin, end = (8 + length + offset for offset in entry["data_offsets"])
-        dtype = ml_dtypes.bfloat16 if entry["dtype"] == "BF16" else np.dtype(dtypes[entry["dtype"]])
-        value = np.frombuffer(content[begin:end], dtype).reshape(entry["shape"])
-        if f"etude.complex128/{name}" in doubled:
-            value = value.copy().view(np.complex128).reshape(value.shape[:-1])
-        out[name] = value
-    return out
 
 
 def tolerance(dtypes):
@@ -132,7 +115,7 @@ class Checker:
 
     def __init__(self, folder):
         self.folder, self.runner = folder, Jax()
-        self.tensors = tensors(folder / "tensors.safetensors")
+        self.tensors = read_arrays(folder / "tensors.safetensors")
         self.faults = []
 
     def calls(self, case):

@@ -9,6 +9,9 @@ import sys
 import tempfile
 import unittest
 
+from program_case import ProgramCase
+from tensor_files import read_entries, write_entries
+
 PROGRAM, WRITER = sys.argv.pop(1), sys.argv.pop(1)
 
 FORMS = ("a folder of saved functions; FILE.onnx, a model of ONNX; FILE.mlir, StableHLO as text; FILE.safetensors, its "
@@ -21,50 +24,18 @@ SCALE = """graph scale(x: float32[2,3], &model/w: float32[3], ^shift: float32[])
 """
 
 
-def entries(file):
-    """{name: (dtype, shape, bytes)} of a safetensors file."""
-    raw = pathlib.Path(file).read_bytes()
-    length = struct.unpack("<Q", raw[:8])[0]
-    header = json.loads(raw[8:8 + length])
-    header.pop("__metadata__", None)
-    return {name: (e["dtype"], e["shape"], raw[8 + length + e["data_offsets"][0]:8 + length + e["data_offsets"][1]])
-            for name, e in header.items()}
-
-
-def write_entries(file, tensors):
-    header, data = {}, b""
-    for name, (dtype, shape, raw) in tensors.items():
-        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(raw)]}
-        data += raw
-    text = json.dumps(header).encode()
-    pathlib.Path(file).write_bytes(struct.pack("<Q", len(text)) + text + data)
-    return str(file)
-
-
 def floats(*numbers):
     return struct.pack(f"<{len(numbers)}f", *numbers)
 
 
-class ConvertTest(unittest.TestCase):
+class ConvertTest(ProgramCase):
     @classmethod
     def setUpClass(cls):
         cls.shared = tempfile.TemporaryDirectory()
         cls.addClassCleanup(cls.shared.cleanup)
         cls.net, cls.values, cls.checkpoint = (os.path.join(cls.shared.name, n) for n in ("net", "values", "run"))
         subprocess.run([WRITER, cls.net, cls.values, cls.checkpoint], timeout=60, check=True)
-        cls.known = entries(cls.values)
-
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
-
-    def write(self, name, text):
-        pathlib.Path(self.path(name)).write_text(text, encoding="utf-8")
-        return self.path(name)
+        cls.known = read_entries(cls.values)
 
     def etude(self, *args, status=0):
         done = subprocess.run([PROGRAM, *args], capture_output=True, text=True, timeout=60, check=False)
@@ -91,14 +62,14 @@ class ConvertTest(unittest.TestCase):
         inputs = write_entries(self.path("x.safetensors"), {"x": self.known["x"]})
         out = self.path("y.safetensors")
         self.etude("run", folder, "--function", function, "--inputs", inputs, "--output", out)
-        return entries(out)["output"][2]
+        return read_entries(out)["output"][2]
 
     # ---- weights
 
     def test_state_becomes_a_file_of_tensors(self):
         out = self.path("all.safetensors")
         self.assertEqual(self.convert(self.net, out), f"{out}: {os.path.getsize(out)} bytes\n")
-        state = entries(out)
+        state = read_entries(out)
         self.assertEqual(state["net/hidden/weight"][:2], ("F32", [4, 8]))
         self.assertTrue(any(name.startswith("adam/") for name in state), list(state))
         shown = self.etude("inspect", self.net)
@@ -106,7 +77,7 @@ class ConvertTest(unittest.TestCase):
             self.assertIn(f"variable {name}: ", shown)
         some = self.path("some.safetensors")
         self.convert(self.net, "--to", some, "--function", "predict")
-        names = set(entries(some))
+        names = set(read_entries(some))
         self.assertIn("net/output/bias", names)
         self.assertFalse(any(name.startswith("adam/") for name in names), names)
 
@@ -116,7 +87,7 @@ class ConvertTest(unittest.TestCase):
         before = self.content(net)
         self.convert(weights, net, "--into")
         self.assertEqual(self.content(net), before)  # equal values, equal bytes
-        state = entries(weights)
+        state = read_entries(weights)
         count = len(state["net/output/bias"][2]) // 4
         state["net/output/bias"] = ("F32", [count], floats(*[0.25] * count))
         write_entries(weights, state)
@@ -124,7 +95,7 @@ class ConvertTest(unittest.TestCase):
         self.assertIn("variable net/output/bias: float32[3]", told)
         again = self.path("again.safetensors")
         self.convert(net, again)
-        self.assertEqual(entries(again), state)
+        self.assertEqual(read_entries(again), state)
         self.assertNotEqual(self.scores(net), self.known["scores"][2])
 
     def test_the_state_of_one_function(self):
@@ -142,7 +113,7 @@ class ConvertTest(unittest.TestCase):
         net = self.copy()
         out = self.path("run.safetensors")
         self.convert(self.checkpoint, out)
-        self.assertEqual(entries(out)["net/hidden/weight"][:2], ("F32", [4, 8]))
+        self.assertEqual(read_entries(out)["net/hidden/weight"][:2], ("F32", [4, 8]))
         told = self.refused(self.checkpoint, net, "--into", "--function", "train")
         self.assertIn("has no tensor for 'adam/", told)
         self.convert(self.net, net, "--into")
@@ -151,7 +122,7 @@ class ConvertTest(unittest.TestCase):
     def test_weights_that_do_not_fit_are_named_and_nothing_is_written(self):
         net, weights = self.copy(), self.path("w.safetensors")
         self.convert(net, weights)
-        before, state = self.content(net), entries(weights)
+        before, state = self.content(net), read_entries(weights)
 
         def refused(changed):
             write_entries(weights, changed)
@@ -263,7 +234,7 @@ class ConvertTest(unittest.TestCase):
         inputs = write_entries(self.path("x.safetensors"), {"x": ("F32", [2, 3], floats(1, 1, 1, 2, 2, 2))})
         out = self.path("y.safetensors")
         self.etude("run", again, "--inputs", inputs, "--output", out)
-        results = entries(out)
+        results = read_entries(out)
         self.assertEqual(results["0"][2], floats(1, 2, 3, 2, 4, 6))
         self.assertEqual(results["1"][2], floats(1.5, 2.5, 3.5, 2.5, 4.5, 6.5))
 
@@ -362,7 +333,7 @@ graph step(a: float32[]) -> (float32[])
         for name in ("a.safetensors", "a.txt", "a.etude", "a.mlir", "a.onnx"):
             self.convert(model, self.path(name))
             self.assertGreater(os.path.getsize(self.path(name)), 100)
-        self.assertIn("net/hidden/weight", entries(self.path("a.safetensors")))
+        self.assertIn("net/hidden/weight", read_entries(self.path("a.safetensors")))
         self.convert(model, self.path("b.mlir"), "--size", "n=6")
         self.assertIn("%x: tensor<6x4xf32>", pathlib.Path(self.path("b.mlir")).read_text())
 

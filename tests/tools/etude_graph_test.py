@@ -5,10 +5,10 @@ import os
 import struct
 import subprocess
 import sys
-import tempfile
 import unittest
 import unittest.mock
 
+from program_case import ProgramCase
 from tensor_files import read_file, write_file
 
 PROGRAM = sys.argv.pop(1)
@@ -32,19 +32,7 @@ LINES = """graph lines(x: float32[400], w: float32[400]) -> (float32[400])
 """
 
 
-class GraphTest(unittest.TestCase):
-    def setUp(self):
-        self.folder = tempfile.TemporaryDirectory()
-        self.addCleanup(self.folder.cleanup)
-
-    def path(self, name):
-        return os.path.join(self.folder.name, name)
-
-    def write(self, name, text):
-        with open(self.path(name), "w", encoding="utf-8") as file:
-            file.write(text)
-        return self.path(name)
-
+class GraphTest(ProgramCase):
     def run_graph(self, *args):
         return subprocess.run([PROGRAM, "graph", *args], capture_output=True, text=True, timeout=60, check=False)
 

@@ -7,10 +7,10 @@ import shutil
 import struct
 import subprocess
 import sys
-import tempfile
 import unittest
 import zlib
 
+from program_case import ProgramCase
 from tensor_files import write_file
 
 PROGRAM, WRITER = sys.argv.pop(1), sys.argv.pop(1)
@@ -83,19 +83,7 @@ class Page(html.parser.HTMLParser):
             self.texts.append(data)
 
 
-class Folder(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
-
-    def write(self, name, text):
-        pathlib.Path(self.path(name)).write_text(text, encoding="utf-8")
-        return self.path(name)
-
+class Folder(ProgramCase):
     def etude(self, *args, status=0):
         done = subprocess.run([PROGRAM, *args], capture_output=True, text=True, timeout=60, check=False)
         self.assertEqual(done.returncode, status, done.stdout + done.stderr)

@@ -5,22 +5,15 @@ import os
 import struct
 import subprocess
 import sys
-import tempfile
 import unittest
 
+from program_case import ProgramCase
 from tensor_files import read_file, write_file
 
 PROGRAM = sys.argv.pop(1)
 
 
-class EtudeTest(unittest.TestCase):
-    def setUp(self):
-        self.folder = tempfile.TemporaryDirectory()
-        self.addCleanup(self.folder.cleanup)
-
-    def path(self, name):
-        return os.path.join(self.folder.name, name)
-
+class EtudeTest(ProgramCase):
     def run_etude(self, *args):
         return subprocess.run([PROGRAM, *args], capture_output=True, text=True, timeout=60, check=False)
 
@@ -129,7 +122,7 @@ class EtudeTest(unittest.TestCase):
                            {"op": "negative"}, {"op": 5}, {"op": "no_such_op"}]}
         with open(self.path("cases.json"), "w", encoding="utf-8") as file:
             json.dump(cases, file)
-        done = self.run_etude("ops", "run", "--cases", self.path("cases.json"), "--output", self.folder.name)
+        done = self.run_etude("ops", "run", "--cases", self.path("cases.json"), "--output", self.folder)
         self.assertEqual(done.returncode, 1)
         self.assertIn("4 of 6 cases failed", done.stderr)
         with open(self.path("results.json"), encoding="utf-8") as file:
@@ -144,7 +137,7 @@ class EtudeTest(unittest.TestCase):
         cases["cases"] = [cases["cases"][0]]
         with open(self.path("cases.json"), "w", encoding="utf-8") as file:
             json.dump(cases, file)
-        done = self.run_etude("ops", "run", "--cases", self.path("cases.json"), "--output", self.folder.name)
+        done = self.run_etude("ops", "run", "--cases", self.path("cases.json"), "--output", self.folder)
         self.assertEqual(done.returncode, 0, done.stderr)
 
 
