@@ -82,7 +82,9 @@ class HttpServer::Impl {
     close_idle();
   }
   bool drain(Clock::time_point deadline) {
-    while (shared_->open.load() > 0 && Clock::now() < deadline) {
+    // A connection without a request needs no time of the drain: it is closed after it, too, or
+    // gets the rest of its answer. Shutdown ends the process if that does not end.
+    while (shared_->open.load() > 0 && (Clock::now() < deadline || shared_->requests.load() == 0)) {
       close_idle();
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }

@@ -50,8 +50,8 @@ class HttpServer {
   std::size_t threads() const;
   // Accepts no more connections and closes idle connections. The others end after their answer.
   void stop();
-  // After stop(): waits for the connections, at most until `deadline`. Returns whether all requests
-  // were answered.
+  // After stop(): waits for requests, at most until `deadline`, and then for connections without a
+  // request, which end at once. Returns whether all requests were answered.
   bool drain(Clock::time_point deadline);
 
  private:

@@ -62,26 +62,29 @@ struct HttpShared {
   HttpOptions options;
   CodeCounters responses;
   MemoryBudget memory;
-  std::atomic<int64_t> open{0};
+  std::atomic<int64_t> open{0};      // connections
+  std::atomic<int64_t> requests{0};  // requests without an answer that can be written
   std::mutex mutex;
   std::set<std::weak_ptr<SessionBase>, std::owner_less<>> sessions;
 };
 
 inline std::string text(beast::string_view view) { return {view.data(), view.size()}; }
 
-// A connection that exists. The first member of a session, so the last that goes: when none is
-// open, no session uses its executor.
-class OpenConnection {
+// Counts itself while it exists.
+class Counted {
  public:
-  explicit OpenConnection(std::shared_ptr<HttpShared> shared) : shared_(std::move(shared)) {
-    shared_->open.fetch_add(1);
+  using Count = std::atomic<int64_t> HttpShared::*;
+  Counted(std::shared_ptr<HttpShared> shared, Count count)
+      : shared_(std::move(shared)), count_(count) {
+    ((*shared_).*count_).fetch_add(1);
   }
-  OpenConnection(const OpenConnection&) = delete;
-  OpenConnection& operator=(const OpenConnection&) = delete;
-  ~OpenConnection() { shared_->open.fetch_sub(1); }
+  Counted(const Counted&) = delete;
+  Counted& operator=(const Counted&) = delete;
+  ~Counted() { ((*shared_).*count_).fetch_sub(1); }
 
  private:
   std::shared_ptr<HttpShared> shared_;
+  Count count_;
 };
 
 template <class Stream>
@@ -91,7 +94,9 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
  public:
   template <class... A>
   Session(std::shared_ptr<HttpShared> shared, tcp::socket&& socket, A&... tls)
-      : open_(shared), shared_(std::move(shared)), stream_(std::move(socket), tls...) {
+      : open_(shared, &HttpShared::open),
+        shared_(std::move(shared)),
+        stream_(std::move(socket), tls...) {
     boost::system::error_code ignored;
     const tcp::endpoint peer = lowest().socket().remote_endpoint(ignored);
     peer_ = peer.address().to_string(ignored);
@@ -177,6 +182,7 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
   void on_header(beast::error_code error) {
     if (error) return refuse_message(error);
     is_busy_ = true;
+    request_.emplace(shared_, &HttpShared::requests);
     is_head_ = parser_->get().method() == http::verb::head;
     begun_ = Clock::now();
     // A body that cannot fit now is refused before it is sent.
@@ -293,6 +299,7 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
     if (is_head_) message->body().clear();
     note(response.status, message->body().size());
     lowest().expires_after(shared_->options.read_timeout);
+    request_.reset();  // before the client can have the answer, and then see the server end
     http::async_write(
         stream_, *message,
         [self = this->shared_from_this(), message](beast::error_code error, std::size_t) {
@@ -341,17 +348,20 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
     });
   }
 
-  OpenConnection open_;
+  // The first member, so the last that goes: when none is open, no session uses its executor.
+  Counted open_;
   std::shared_ptr<HttpShared> shared_;
   Stream stream_;
   beast::flat_buffer buffer_{64 << 10};
   std::optional<Parser> parser_;
+  std::optional<Counted> request_;
   std::shared_ptr<Ticket> ticket_;
   std::optional<Charge> charge_;  // of the request that is answered, and of its answer
   std::string peer_, line_;
   Clock::time_point begun_ = Clock::now();
-  bool last_ = false;  // close after this answer
-  bool is_busy_ = false, is_closing_ = false, is_head_ = false;
+  bool last_ = false;     // close after this answer
+  bool is_busy_ = false;  // from the header of a request to the end of its answer
+  bool is_closing_ = false, is_head_ = false;
   std::atomic<bool> is_cut_{false};
 };
 

@@ -14,6 +14,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "etude/version.h"
 #include "serve/grpc_server.h"
 #include "serve/http_server.h"
 #include "serve/log.h"
@@ -224,6 +225,7 @@ int serve(Options& options) {
 
 int run_program(int argc, char** argv) {
   CLI::App app("Serves saved functions by the Open Inference Protocol", "etude serve");
+  app.set_version_flag("--version", fmt::format("etude {}", version()));
   Options options;
   add_model_options(app, options);
   add_server_options(app, options);

@@ -72,17 +72,22 @@ grpc::Status status_of(const Error& error) noexcept {
 // A call that waits for the model. gRPC deletes it by OnDone().
 class InferCall final : public Reactor {
  public:
-  explicit InferCall(Counter& open) : open_(open) {}
+  explicit InferCall(Counter& open) : open_(std::in_place, open) {}
   void OnDone() override { delete this; }
   // The client has gone, or its deadline has passed.
   void OnCancel() override {
     if (const std::shared_ptr<Ticket> ticket = ticket_.lock()) ticket->abandon();
   }
   void wait_for(const std::shared_ptr<Ticket>& ticket) { ticket_ = ticket; }
+  // The call counts until the client can have its answer, and then see the server end.
+  void answer(const grpc::Status& status) {
+    open_.reset();
+    Finish(status);
+  }
 
  private:
   ~InferCall() override = default;
-  CountScope open_;
+  std::optional<CountScope> open_;
   std::weak_ptr<Ticket> ticket_;
 };
 
@@ -223,7 +228,7 @@ class Calls final : public Callbacks {
           status = status_of(error_of(caught));
         }
         count(status);
-        call->Finish(status);
+        call->answer(status);
       };
       std::shared_ptr<Model> model =
           service_.repository().find(request.model_name(), request.model_version());
@@ -236,7 +241,7 @@ class Calls final : public Callbacks {
     } catch (const std::exception& error) {
       const grpc::Status status = status_of(error_of(error));
       count(status);
-      call->Finish(status);
+      call->answer(status);
     }
     return call;
   }
@@ -290,11 +295,14 @@ class Calls final : public Callbacks {
     if (!has_token(context)) return answer(context, f);
     Reactor* reactor = context->DefaultReactor();
     try {
-      service_.loads().add([this, reactor, f, open = std::make_shared<CountScope>(open_)] {
-        reactor->Finish(counted([&] {
+      const auto open = std::make_shared<std::optional<CountScope>>(std::in_place, open_);
+      service_.loads().add([this, reactor, f, open] {
+        const grpc::Status status = counted([&] {
           f();
           return grpc::Status::OK;
-        }));
+        });
+        open->reset();
+        reactor->Finish(status);
       });
     } catch (const std::exception& error) {
       reactor->Finish(counted([&] { return status_of(error_of(error)); }));

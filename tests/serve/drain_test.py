@@ -85,9 +85,20 @@ class DrainTest(ServerTest):
     def test_no_request_needs_no_time(self):
         server = self.start(self.root, "--drain", "0")
         server.get("/v2/health/ready")
-        server.wait_for_metric("etude_serve_http_connections", 1)  # of this request alone
         self.assertEqual(server.stop(signal.SIGTERM), 0)
         server.wait_for("all requests are answered")
+
+    def test_an_idle_connection_needs_no_time(self):
+        server = self.start(self.root, "--drain", "0")
+        with socket.create_connection(("127.0.0.1", server.port), timeout=30) as client, \
+                socket.create_connection(("127.0.0.1", server.port), timeout=30) as half:
+            client.sendall(b"GET /v2/health/ready HTTP/1.1\r\nHost: a\r\n\r\n")
+            self.assertIn(b"200", client.recv(4096))
+            half.sendall(b"GET /v2/hea")
+            server.wait_for_metric("etude_serve_http_connections", 3)  # with the one that asks
+            self.assertEqual(server.stop(signal.SIGTERM), 0)
+            server.wait_for("all requests are answered")
+            self.assertEqual(client.recv(4096), b"")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import in_venv  # isort: skip; runs this file again with the packages
 
 import os
 import random
+import re
 import shutil
 import socket
 import struct
@@ -103,7 +104,8 @@ class GrpcFaultsTest(ServerTest):
             call(SLOW, timeout=0.2)
         self.assertEqual(raised.exception.code(), grpc.StatusCode.DEADLINE_EXCEEDED)
         self.assertEqual(self.code_of(call, SLOW), grpc.StatusCode.DEADLINE_EXCEEDED)
-        self.assertIn("the deadline of the request has passed, after 0.4", self.detail)
+        waited = re.search(r"the deadline of the request has passed, after (\d+\.\d+) s", self.detail)
+        self.assertTrue(waited and 0.4 <= float(waited[1]) < 10, self.detail)
         self.assertLess(time.monotonic() - begin, 10)
         self.assertEqual(self.code_of(call, SHORT), grpc.StatusCode.OK)
 
@@ -251,7 +253,7 @@ class GrpcFaultsTest(ServerTest):
         self.check_alive(server)
 
     def test_connections_are_counted_and_silent_ones_closed(self):
-        server = self.start_grpc("--read-timeout", "1")
+        server = self.start_grpc("--read-timeout", "3")
         half = [self.connect(server, PREFACE[:10]) for _ in range(20)]
         begin = time.monotonic()
         for client in half:
@@ -260,7 +262,7 @@ class GrpcFaultsTest(ServerTest):
                     pass
             except ConnectionError:
                 pass
-        self.assertLess(time.monotonic() - begin, 15)
+        self.assertLess(time.monotonic() - begin, 30)
         ready = [self.connect(server, PREFACE + SETTINGS) for _ in range(20)]
         server.wait_for_metric("etude_serve_grpc_connections", 20)
         for client in ready:
@@ -279,6 +281,12 @@ class GrpcFaultsTest(ServerTest):
             client.close()
         self.check_alive(server)
         self.assertEqual(server.stop(), 0)
+
+    def test_an_answered_call_needs_no_time_of_a_drain(self):
+        for _ in range(5):
+            server = self.start_grpc("--drain", "0")
+            self.assertEqual(self.code_of(self.call_of(server), SHORT), grpc.StatusCode.OK)
+            self.assertEqual(server.stop(), 0)
 
     def test_a_drain_cancels_calls_at_its_end(self):
         server = self.start_grpc("--drain", "0.5")

@@ -13,7 +13,7 @@ import time
 import unittest
 import urllib.request
 
-from server import ETUDE, ServerTest
+from server import ETUDE, PROGRAM, ServerTest
 
 
 class ProtocolTest(ServerTest):
@@ -243,6 +243,12 @@ class DrainTest(ServerTest):
         done = subprocess.run([alone, "serve", self.models], capture_output=True, text=True, timeout=60, check=False)
         self.assertEqual(done.returncode, 1)
         self.assertIn(f"etude: serve: the program {alone}-serve cannot be run: No such file or directory", done.stderr)
+
+    def test_version(self):
+        for program in ((PROGRAM,), (ETUDE, "serve")):
+            done = subprocess.run([*program, "--version"], capture_output=True, text=True, timeout=60, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertRegex(done.stdout, r"^etude \d+\.\d+\.\d+\n$")
 
     def test_etude_starts_the_server(self):
         server = self.start(self.models, program=(ETUDE, "serve"))
