@@ -379,7 +379,7 @@ GraphRef SymbolicGraph::graph_for(std::span<const Tensor> inputs) const {
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     types.push_back(inputs[i].has_value() ? inputs[i].type() : nullptr);
     ETUDE_REQUIRE(may_take(i, types.back()), "input '{}' of graph '{}' is {}, but {} was given",
-                  first.inputs()[i].name, first.name(), input_text(i),
+                  first.inputs()[i].name, first.name(), type_text(static_cast<GraphValue>(i)),
                   internal::type_text(types.back()));
   }
   const std::vector<int64_t> sizes = sizes_of(types);
@@ -446,14 +446,16 @@ namespace {
 class SymbolicPrinter {
  public:
   SymbolicPrinter(const SymbolicParts& parts, std::span<const std::string> names)
-      : parts_(parts), names_(names), values_(internal::value_names(parts.first())) {}
+      : parts_(parts), names_(names) {}
 
   std::string type(GraphValue value) const {
     const Type* of = parts_.first().type(value);
+    if (of == nullptr) return internal::type_text(of);
     std::vector<std::string> sizes;
     for (const int64_t size : of->shape()) sizes.push_back(std::to_string(size));
-    for (const SymbolicParts::TypeSpot& spot : parts_.types) {
-      if (spot.value != value) continue;
+    // The spots are in order of their values.
+    for (const SymbolicParts::TypeSpot& spot :
+         std::ranges::equal_range(parts_.types, value, {}, &SymbolicParts::TypeSpot::value)) {
       const auto& formulas = spot.size.formulas;
       sizes[static_cast<std::size_t>(spot.axis)] =
           formulas.empty() ? "?" : formulas.front().to_string(names_);
@@ -462,20 +464,21 @@ class SymbolicPrinter {
   }
 
   std::string numbers() const {
+    const std::vector<std::string> values = internal::value_names(parts_.first());
     std::string text;
     for (std::size_t i = 0; i < parts_.types.size(); ++i) {
       const GraphValue value = parts_.types[i].value;
       if (i > 0 && parts_.types[i - 1].value == value) continue;
-      text += fmt::format("  {}: {}\n", values_[value], type(value));
+      text += fmt::format("  {}: {}\n", values[value], type(value));
     }
     for (const SymbolicParts::ConstantSpot& spot : parts_.constants) {
       text += fmt::format("  {} = constant: element {} is {}\n",
-                          values_[parts_.first().first_constant() + spot.constant], spot.element,
+                          values[parts_.first().first_constant() + spot.constant], spot.element,
                           formula(spot.number));
     }
     for (const SymbolicParts::AttrSpot& spot : parts_.attrs) {
       const Graph::Node node = parts_.first().node(spot.node);
-      text += fmt::format("  {} = {}: {}[{}] is {}\n", values_[node.first_result],
+      text += fmt::format("  {} = {}: {}[{}] is {}\n", values[node.first_result],
                           internal::op_text(node.op), node.attrs.defs()[spot.attr].name,
                           spot.element, formula(spot.number));
     }
@@ -500,7 +503,6 @@ class SymbolicPrinter {
 
   const SymbolicParts& parts_;
   std::span<const std::string> names_;
-  std::vector<std::string> values_;
 };
 
 std::vector<std::string> names_of(const SymbolicParts& parts) {
@@ -511,9 +513,9 @@ std::vector<std::string> names_of(const SymbolicParts& parts) {
 
 }  // namespace
 
-std::string SymbolicGraph::input_text(std::size_t i) const {
+std::string SymbolicGraph::type_text(GraphValue value) const {
   const std::vector<std::string> names = names_of(*parts_);
-  return SymbolicPrinter(*parts_, names).type(static_cast<GraphValue>(i));
+  return SymbolicPrinter(*parts_, names).type(value);
 }
 
 std::string SymbolicGraph::to_string() const {

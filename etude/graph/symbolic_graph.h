@@ -92,8 +92,9 @@ class SymbolicGraph final : public internal::RefCounted {
   // in all graphs. Both then have the same formulas, and this symbolic graph is valid at all sizes
   // at which `other` is valid.
   bool takes_numbers_from(const SymbolicGraph& other) const;
-  // The type of input i as text: "float32[n,784]".
-  std::string input_text(std::size_t i) const;
+  // The type of a value of the first graph as text: "float32[n,784]". An axis of a result has the
+  // formula of the sizes that were seen, or "?" without one. Input i is value i.
+  std::string type_text(GraphValue value) const;
   // The symbolic sizes and formulas as text, as in the example above.
   std::string to_string() const;
 

@@ -104,9 +104,8 @@ std::vector<const Type*> input_types(const Graph& graph) {
   return out;
 }
 
-std::string input_text(const SavedGraph& graph, std::size_t input) {
-  return graph.symbolic ? graph.symbolic->input_text(input)
-                        : graph.graph->inputs()[input].type->to_string();
+std::string type_text(const SavedGraph& graph, GraphValue value) {
+  return graph.symbolic ? graph.symbolic->type_text(value) : graph.graph->type(value)->to_string();
 }
 
 TraceRef make_trace(const Loaded& program, const SavedGraph& saved, const GraphRef& graph) {

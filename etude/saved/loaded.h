@@ -93,9 +93,10 @@ struct ProgramAccess {
   }
 };
 
-// The types of the inputs of a graph for these arguments; "float32[n,3]" for each input.
+// The types of the inputs of a graph.
 std::vector<const Type*> input_types(const Graph& graph);
-std::string input_text(const SavedGraph& graph, std::size_t input);
+// The type of an input or result: "float32[n,3]" in a graph for all sizes.
+std::string type_text(const SavedGraph& graph, GraphValue value);
 
 // A graph with the trace that runs it, for the types of its arguments.
 TraceRef make_trace(const Loaded& program, const SavedGraph& saved, const GraphRef& graph);

@@ -447,7 +447,9 @@ std::vector<PortSize> sizes_of(const Type* type) {
 
 Port port_of_input(const SavedGraph& graph, const std::string& path, std::size_t input) {
   const Type* type = graph.sample().inputs()[input].type;
-  Port out{.name = path, .type = input_text(graph, input), .dtype = type->dtype()};
+  Port out{.name = path,
+           .type = type_text(graph, static_cast<GraphValue>(input)),
+           .dtype = type->dtype()};
   out.sizes = sizes_of(type);
   if (!graph.symbolic) return out;
   for (const SymbolicGraph::Size& size : graph.symbolic->sizes()) {
@@ -458,14 +460,12 @@ Port port_of_input(const SavedGraph& graph, const std::string& path, std::size_t
   return out;
 }
 
-Port port_of_result(const SavedGraph& graph, const std::string& path, const Type* type) {
-  Port out{.name = path.empty() ? "output" : path, .dtype = type->dtype()};
-  if (graph.symbolic) {
-    out.type = std::string(name(type->dtype()));
-  } else {
-    out.type = type->to_string();
-    out.sizes = sizes_of(type);
-  }
+Port port_of_result(const SavedGraph& graph, const std::string& path, GraphValue value) {
+  const Type* type = graph.sample().type(value);
+  Port out{.name = path.empty() ? "output" : path,
+           .type = type_text(graph, value),
+           .dtype = type->dtype()};
+  if (!graph.symbolic) out.sizes = sizes_of(type);
   return out;
 }
 
@@ -498,8 +498,7 @@ GraphSignature signature_of(const Content& content, const SavedGraph& graph) {
   for (std::size_t i = 0; i < graph.result.parts.size(); ++i) {
     if (graph.result.is_present[i] == 0) continue;
     const GraphValue value = graph.sample().outputs()[output++];
-    out.outputs.push_back(
-        port_of_result(graph, graph.result.parts.leaf(i).path, graph.sample().type(value)));
+    out.outputs.push_back(port_of_result(graph, graph.result.parts.leaf(i).path, value));
   }
   return out;
 }

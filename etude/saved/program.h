@@ -56,7 +56,8 @@ struct Port {
   Kind kind = Kind::kTensor;
   // The type as data. Empty without a tensor: for host values, Variables and absent tensors.
   std::optional<DType> dtype = {};
-  // Empty too for a result of a graph for all sizes: its sizes are not known without a call.
+  // Empty too for a result of a graph for all sizes. `type` has formulas that the seen sizes agree
+  // with; a call at other sizes may have other sizes.
   std::optional<std::vector<PortSize>> sizes = {};
 };
 // The arguments that one graph of a function serves.

@@ -33,7 +33,9 @@ std::vector<std::string> input_texts(const Trace& trace) {
       out.push_back(trace.names.tensors[k] + ": absent");
       continue;
     }
-    const std::string size = trace.symbolic ? trace.symbolic->input_text(given) : type->to_string();
+    const std::string size = trace.symbolic
+                                 ? trace.symbolic->type_text(static_cast<GraphValue>(given))
+                                 : type->to_string();
     out.push_back(trace.graph->inputs()[given++].name + ": " + size);
   }
   return out;

@@ -29,7 +29,7 @@ std::string type_text(const Trace& trace, std::size_t i) {
   const Type* type = trace.key.types[i];
   if (type == nullptr || !trace.symbolic) return type_text(type);
   const auto input = std::ranges::find(trace.inputs, static_cast<int32_t>(i));
-  return trace.symbolic->input_text(static_cast<std::size_t>(input - trace.inputs.begin()));
+  return trace.symbolic->type_text(static_cast<GraphValue>(input - trace.inputs.begin()));
 }
 
 std::string_view phase_text(Phase phase) {

@@ -187,11 +187,32 @@ TEST(SymbolicShapes, SaysWhichNumbersFollow) {
             "  %3: float32[4*n]\n"
             "  %1 = constant: element 0 is 1/(n)\n"
             "  %3 = reshape: shape[0] is 4*n\n");
+  const SymbolicGraph& symbolic = *found.symbolic;
+  const Graph& first = *symbolic.graphs()[0];
+  EXPECT_EQ(symbolic.type_text(0), "float32[n,4]");
+  EXPECT_EQ(symbolic.type_text(first.first_constant()), "float32[]");
+  EXPECT_EQ(symbolic.type_text(first.outputs()[0]), "float32[4*n]");
   const GraphRef at = found.symbolic->at(Sizes{16}).graph;
   ASSERT_TRUE(at);
   EXPECT_TRUE(at->same(*text(16)));
   EXPECT_EQ(found.symbolic->at(Sizes{16}).graph.get(), at.get());
   EXPECT_EQ(found.symbolic->at(Sizes{1}).refusal, "size 1 may broadcast or is 0");
+}
+
+TEST(SymbolicShapes, MayHaveAResultWhoseSizeHasNoFormula) {
+  const auto text = [](int n) {
+    return parsed(
+        fmt::format("graph f(x: float32[{}]) -> (float32[{}])\n"
+                    "  %1 = internal.strided_slice(x, starts=[0], stops=[99999], steps=[3])\n"
+                    "  return %1\n",
+                    n, (n + 2) / 3));
+  };
+  const SymbolicFound found = SymbolicGraph::of(std::vector{text(4), text(8), text(9), text(16)});
+  ASSERT_TRUE(found.symbolic) << found.difference;
+  EXPECT_EQ(found.symbolic->type_text(found.symbolic->graphs()[0]->outputs()[0]), "float32[?]");
+  const GraphRef at = found.symbolic->at(Sizes{100}).graph;
+  ASSERT_TRUE(at);
+  EXPECT_TRUE(at->same(*text(100)));
 }
 
 TEST(SymbolicShapes, TellsTheFirstNodeThatDiffers) {

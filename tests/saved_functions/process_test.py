@@ -97,7 +97,7 @@ def main():
         assert tensors(all_results)["output"] == known["one"]
 
         shown = run(etude, "inspect", net)
-        for part in ("function predict\n  (x: float32[n,4]) -> (output: float32)\n", "  exported: x -> output\n",
+        for part in ("function predict\n  (x: float32[n,4]) -> (output: float32[n,3])\n", "  exported: x -> output\n",
                      "function train\n  (x: float32[8,4], labels: int32[8]) -> (output: float32[])\n    changes net/hidden/",
                      "variable net/hidden/weight: float32[4,8]\n"):
             assert part in shown, (part, shown)

@@ -68,7 +68,7 @@ def from_python(folder, reader, etude):
     run(etude, "run", str(path), "--function", "predict", "--input", f"x={folder / 'x.npy'}", "--output", str(folder / "y.npy"))
     assert same(np.load(folder / "y.npy"), values["scores"])
     shown = run(etude, "inspect", str(path))
-    for part in ("function predict\n  (x: float32[n,4]) -> (output: float32)\n", "  exported: x -> output\n",
+    for part in ("function predict\n  (x: float32[n,4]) -> (output: float32[n,3])\n", "  exported: x -> output\n",
                  "variable net/hidden/weight: float32[4,8]\n", "(x: float32[8,4], labels: int32[8])"):
         assert part in shown, (part, shown)
     assert run(reader, str(path), str(file)) == "same\n"

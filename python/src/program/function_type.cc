@@ -404,15 +404,14 @@ nb::object call_graph(const PythonGraph& graph, const nb::args& args, const nb::
 // The inputs of a graph besides captures: (name, type). Open sizes have the names of its text.
 nb::list ports(const Graph& graph, const SymbolicGraph* symbolic, bool is_output) {
   nb::list out;
+  const auto type = [&](GraphValue value) {
+    return symbolic == nullptr ? graph.type(value)->to_string() : symbolic->type_text(value);
+  };
   if (is_output) {
-    for (const auto& output : graph.outputs()) {
-      out.append(nb::make_tuple("", graph.type(output)->to_string()));
-    }
+    for (const GraphValue output : graph.outputs()) out.append(nb::make_tuple("", type(output)));
   } else {
     for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
-      const auto& input = graph.inputs()[i];
-      out.append(nb::make_tuple(
-          input.name, symbolic == nullptr ? input.type->to_string() : symbolic->input_text(i)));
+      out.append(nb::make_tuple(graph.inputs()[i].name, type(static_cast<GraphValue>(i))));
     }
   }
   return out;
