@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 
 #include "etude/base/check.h"
-#include "etude/base/warning.h"
 #include "etude/core/call/call_scope.h"
 #include "etude/saved/gather_function.h"
 #include "etude/saved/loaded.h"
@@ -29,7 +28,7 @@ class Gatherer {
  public:
   explicit Gatherer(const SaveOptions& options) : options_(options), store_(out_) {}
 
-  Content gather(const std::vector<Entry>& entries) {
+  Gathered gather(const std::vector<Entry>& entries) {
     std::set<std::string> names;
     for (const Entry& entry : entries) {
       require_name(entry.name());
@@ -49,13 +48,19 @@ class Gatherer {
         FunctionGatherer gatherer(store_, options_, entry.name(), *entry.function());
         out_.functions.push_back(gatherer.gather(
             [&](const BoundObject& object) -> BoundState& { return state_of(object); }));
+        if (out_.functions.back().graphs.empty()) {
+          warnings_.push_back(
+              fmt::format("function '{}' has no graph, so it cannot be called after loading. Call "
+                          "it once before it is saved, or give it a signature",
+                          entry.name()));
+        }
       } else if (entry.loaded() != nullptr) {
         add_loaded_functions(entry);
       }
     }
     for (const std::string& name : options_.signatures) export_signature(out_, name);
     add_assets();
-    return std::move(out_);
+    return {std::move(out_), std::move(warnings_)};
   }
 
  private:
@@ -117,10 +122,10 @@ class Gatherer {
       });
     });
     if (!lost.empty()) {
-      etude::internal::warn(fmt::format(
-          "saved::save: {} cannot be saved and {} left out: a file holds tensors, Variables, "
-          "numbers and texts",
-          fmt::join(lost, ", "), lost.size() == 1 ? "is" : "are"));
+      warnings_.push_back(
+          fmt::format("{} cannot be saved and {} left out: a file holds tensors, Variables, "
+                      "numbers and texts",
+                      fmt::join(lost, ", "), lost.size() == 1 ? "is" : "are"));
     }
     if (kept) add_parts(name, *kept);
   }
@@ -215,11 +220,12 @@ class Gatherer {
   std::set<Key> bound_;
   std::map<Key, BoundState> states_;
   std::set<std::string> prefixes_;
+  std::vector<std::string> warnings_;
 };
 
 }  // namespace
 
-Content gather(const std::vector<Entry>& entries, const SaveOptions& options) {
+Gathered gather(const std::vector<Entry>& entries, const SaveOptions& options) {
   return Gatherer(options).gather(entries);
 }
 

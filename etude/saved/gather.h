@@ -17,8 +17,12 @@
 
 namespace etude::saved::internal {
 
+struct Gathered {
+  Content content;
+  std::vector<std::string> warnings;  // for save(): things that a loaded program will lack
+};
 // throws: see save().
-Content gather(const std::vector<Entry>& entries, const SaveOptions& options);
+Gathered gather(const std::vector<Entry>& entries, const SaveOptions& options);
 
 // State and constants, each stored once.
 class Store {

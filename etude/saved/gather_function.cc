@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 
 #include "etude/base/check.h"
-#include "etude/base/warning.h"
 #include "etude/core/call/call_scope.h"
 #include "etude/core/context/resource.h"
 #include "etude/saved/loaded.h"
@@ -66,13 +65,7 @@ std::string joined(const std::string& name, const std::string& path) {
 SavedFunction FunctionGatherer::gather(const StateOf& state_of) {
   SavedFunction out{.name = name_, .display = given_.display};
   for (const GivenArgument& argument : given_.arguments) out.arguments.push_back(argument.name);
-  if (given_.traces.empty()) {
-    etude::internal::warn(
-        fmt::format("saved::save: function '{}' has no graph, so it cannot be called after "
-                    "loading. Call it once before it is saved, or give it a signature",
-                    name_));
-    return out;
-  }
+  if (given_.traces.empty()) return out;
   for (const GivenTrace& each : given_.traces) {
     if (!is_usable(each)) continue;
     bind(state_of, *each.trace);

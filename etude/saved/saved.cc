@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "etude/base/check.h"
+#include "etude/base/warning.h"
 #include "etude/core/call/call_scope.h"
 #include "etude/core/option_ranges.h"
 #include "etude/saved/content.h"
@@ -59,9 +60,12 @@ void save(const std::string& folder, const std::vector<Entry>& entries, const Sa
   etude::internal::located("saved::save", where, [&] {
     etude::internal::check_options("saved::save", options, where);
     const etude::internal::OutsideScope outside;
-    internal::Content content = internal::gather(entries, options);
-    read_values(content);
-    internal::write_content(folder, content, options.shard_bytes);
+    internal::Gathered gathered = internal::gather(entries, options);
+    for (const std::string& text : gathered.warnings) {
+      etude::internal::warn("saved::save: " + text);
+    }
+    read_values(gathered.content);
+    internal::write_content(folder, gathered.content, options.shard_bytes);
   });
 }
 

@@ -301,7 +301,7 @@ Source source_of(const Content& content, const std::string& prefix, const Source
 
 Source source_of(const std::vector<Entry>& entries, const SourceOptions& options) {
   const bool is_loaded = entries.size() == 1 && entries[0].loaded() != nullptr;
-  const Content content = gather(entries, {});
+  const Content content = gather(entries, {}).content;
   const BottomScope at_once(eager_context());
   const etude::internal::NoDeviceScope nowhere;
   return source_of(content, is_loaded ? entries[0].name() + "/" : "", options);

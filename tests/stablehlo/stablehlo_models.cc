@@ -35,7 +35,7 @@ constexpr std::string_view kAdvice =
 
 // The open sizes of a function, by the sizes of the inputs of a run.
 std::map<std::string, int64_t> sizes_of(const saved::Entry& function, const Run& run) {
-  const saved::internal::Content content = saved::internal::gather({function}, {});
+  const saved::internal::Content content = saved::internal::gather({function}, {}).content;
   const saved::internal::Source source =
       saved::internal::source_of(content, "", {.format = "a module", .open_sizes = true});
   std::map<std::string, int64_t> out;
@@ -56,7 +56,7 @@ void add_runs(Cases& to, const std::string& label, const saved::Entry& function,
         to.file(fmt::format("{} {}", label, i)), {function},
         {.sizes = sizes_of(function, run), .weights_as_arguments = weights_as_arguments});
     if (weights_as_arguments) {
-      const saved::internal::Content content = saved::internal::gather({function}, {});
+      const saved::internal::Content content = saved::internal::gather({function}, {}).content;
       for (const auto& input : saved::internal::source_of(content, "", {}).inputs) {
         if (input.variable >= 0) run.inputs.emplace(input.name, input.value);
       }
