@@ -1702,8 +1702,8 @@ struct Conv3dOptions {
 };
 // Convolution of x [n, depth, height, width, channels] with filter [depth, height, width, channels
 // / groups, outputs], plus bias [outputs]. Options are as in conv2d, with one or three strides and
-// dilations, and explicit_padding {before, after} of depth, height and width. memory: x once for
-// each step of the filter's depth.
+// dilations, and explicit_padding {before, after} of depth, height and width. The depth of the
+// filter is at most 1024. memory: x once for each step of it.
 Tensor conv3d(const Arg& x, const Arg& filter, const Conv3dOptions& options = {});
 
 struct DepthwiseConv2dOptions {

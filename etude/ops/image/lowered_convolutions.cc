@@ -312,7 +312,8 @@ void define_conv3d(Registry& r) {
       .doc = "Convolution of x [n, depth, height, width, channels] with filter [depth, height, "
              "width, channels / groups, outputs], plus bias [outputs]. Options are as in conv2d, "
              "with one or three strides and dilations, and explicit_padding {before, after} of "
-             "depth, height and width. memory: x once for each step of the filter's depth.",
+             "depth, height and width. The depth of the filter is at most 1024. memory: x once for "
+             "each step of it.",
       .operands = {"x", "filter", "bias?"},
       .attrs = conv_attrs(true),
       .dtypes = kNumeric,
