@@ -312,6 +312,8 @@ def stubs() -> dict[str, str]:
                 text += "import os\n\nfrom etude import Loader, Optimizer\n\n"
             elif space == "onnx":
                 text += "import os\nfrom collections.abc import Mapping\n\nfrom etude.saved import Program\n\n"
+            elif space == "stablehlo":
+                text += "import os\nfrom collections.abc import Mapping\n\n"
             elif space == "saved":
                 text += "import os\nfrom collections.abc import Mapping\n\nfrom etude import Optimizer, Variable\n\n"
             out[f"{space}.pyi"] = text + members(module, False) + "\n" + kinds_of(space, module)

@@ -15,6 +15,7 @@ from etude import onnx as onnx
 from etude import optim as optim
 from etude import random as random
 from etude import saved as saved
+from etude import stablehlo as stablehlo
 from etude import testing as testing
 
 # Objects of other libraries are taken by the buffer protocol, DLPack or __array__.

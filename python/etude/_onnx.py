@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import os
 import types
-from typing import Any, Iterable, Mapping, Sequence
+from typing import Any, Mapping, Sequence
 
 from etude import _core
 from etude._arguments import flag, integer, path_text, shape_of, text
-from etude._saved import Program, _pairs
+from etude._saved import Program, _exported, _named
 
 __all__ = ["load", "save"]
 
@@ -55,17 +55,9 @@ def save(
     """
     where = "et.onnx.save"
     file = path_text(where, path, "et.onnx.save(path, function)")
-    if not isinstance(function, Mapping):
-        lone = _core._saved._lone_name(function)
-        if lone is None:
-            raise _core.InvalidArgumentError(
-                f"{where}: the function is a {type(function).__name__}, but must be a function of @et.function, "
-                "et.saved.bind(function, objects...), a loaded function or program, or a dict of these by name"
-            )
-        function = {lone: function}
     _core._saved._save_onnx(
         file,
-        _pairs(where, function),
+        _exported(where, function),
         integer(where, "opset", opset),
         "" if name is None else text(where, "name", name),
         integer(where, "graph", graph),
@@ -132,17 +124,6 @@ def load(
         flag(where, "trainable", trainable),
         integer(where, "max_loop_steps", max_loop_steps),
     )
-
-
-def _named(function: str, option: str, values: Any, expected: str) -> Iterable[tuple[str, Any]]:
-    """The items of an option that is a dict by name."""
-    if values is None:
-        return ()
-    if not isinstance(values, Mapping):
-        raise _core.InvalidArgumentError(
-            f"{function}: {option} is a {type(values).__name__}, but must be a dict from {expected}"
-        )
-    return [(text(function, f"a name in {option}", name), value) for name, value in values.items()]
 
 
 def _tensor(function: str, name: str, value: Any) -> _core.Tensor:

@@ -8,7 +8,7 @@ import types
 from typing import Any
 
 from etude import _core
-from etude import _control, _derivatives, _functions, _kinds, _onnx, _saved, _structures, _training
+from etude import _control, _derivatives, _functions, _kinds, _onnx, _saved, _stablehlo, _structures, _training
 from etude._control import *  # noqa: F401,F403
 from etude._derivatives import *  # noqa: F401,F403
 from etude._functions import *  # noqa: F401,F403
@@ -23,11 +23,12 @@ __all__ = [
 
 
 def install(package: types.ModuleType) -> None:
-    """Adds the namespaces nn, optim, io, data, saved and onnx, and the conversion of control flow."""
+    """Adds the namespaces nn, optim, io, data, saved, onnx and stablehlo, and the conversion of control flow."""
     _kinds.install(package)
     _training.install(package)
     _saved.install(package)
     _onnx.install(package)
+    _stablehlo.install(package)
     _core._set_converter(_convert)
     package.__getattr__ = _lazily
 

@@ -9,7 +9,7 @@ import types
 from typing import Any, Iterable, Mapping
 
 from etude import _core
-from etude._arguments import flag, integer, path_text
+from etude._arguments import flag, integer, path_text, text
 
 Function = _core._saved.Function
 Program = _core._saved.Program
@@ -126,6 +126,30 @@ def _pairs(function: str, entries: Any) -> list:
             _trace_signature(staged, value.objects if isinstance(value, Bound) else ())
         out.append((name, value))
     return out
+
+
+def _exported(where: str, function: Any) -> list:
+    """The entries of an export: of a dict, or of a lone function under its own name."""
+    if isinstance(function, Mapping):
+        return _pairs(where, function)
+    name = _core._saved._lone_name(function)
+    if name is None:
+        raise _core.InvalidArgumentError(
+            f"{where}: the function is a {type(function).__name__}, but must be a function of @et.function, "
+            "et.saved.bind(function, objects...), a loaded function or program, or a dict of these by name"
+        )
+    return _pairs(where, {name: function})
+
+
+def _named(function: str, option: str, values: Any, expected: str) -> Iterable[tuple[str, Any]]:
+    """The items of an option that is a dict by name."""
+    if values is None:
+        return ()
+    if not isinstance(values, Mapping):
+        raise _core.InvalidArgumentError(
+            f"{function}: {option} is a {type(values).__name__}, but must be a dict from {expected}"
+        )
+    return [(text(function, f"a name in {option}", name), value) for name, value in values.items()]
 
 
 def _trace_signature(function: _core.Function, objects: tuple) -> None:

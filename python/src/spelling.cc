@@ -136,8 +136,8 @@ constexpr Spelling kExpressions[] = {
 };
 
 // Namespaces of the library are modules of the package.
-constexpr std::array<std::string_view, 10> kModules = {
-    "linalg", "random", "optim", "nn", "io", "data", "fft", "image", "saved", "onnx"};
+constexpr std::array<std::string_view, 11> kModules = {
+    "linalg", "random", "optim", "nn", "io", "data", "fft", "image", "saved", "onnx", "stablehlo"};
 
 bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }

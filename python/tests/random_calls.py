@@ -89,7 +89,7 @@ def values():
 
 def functions():
     found = {}
-    spaces = [et, et.nn, et.optim, et.data, et.linalg, et.fft, et.image, et.random, et.tree, et.testing, et.saved, et.onnx]
+    spaces = [et, et.nn, et.optim, et.data, et.linalg, et.fft, et.image, et.random, et.tree, et.testing, et.saved, et.onnx, et.stablehlo]
     for space in spaces:
         for name in dir(space):
             f = getattr(space, name, None)

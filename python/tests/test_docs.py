@@ -11,6 +11,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 PAGES = [
     "README.md",
     "docs/coming_from_python.md",
+    "docs/export/other_forms.md",
     "docs/onnx/use_a_model.md",
     "docs/python.md",
     "docs/python_control_flow.md",

@@ -59,7 +59,7 @@ def test_a_free_threaded_interpreter_gets_its_lock():
     assert sys._is_gil_enabled()
 
 
-def test_large_calls_release_the_interpreter():
+def another_thread_runs_during_a_product():
     x = et.ones([1500, 1500])
     stamps, stop = [], threading.Event()
 
@@ -76,7 +76,12 @@ def test_large_calls_release_the_interpreter():
     stop.set()
     thread.join()
     quarter = (end - begin) / 4  # the other thread may get the GIL before and after the call in any case
-    assert any(begin + quarter < stamp < end - quarter for stamp in stamps)
+    return any(begin + quarter < stamp < end - quarter for stamp in stamps)
+
+
+def test_large_calls_release_the_interpreter():
+    # On a loaded machine the other thread may get no processor in time.
+    assert any(another_thread_runs_during_a_product() for _ in range(10))
 
 
 def test_threads_share_tensors():

@@ -385,8 +385,7 @@ void bind_program(nb::module_& s) {
       });
 }
 
-// Of sizes, shapes and tensors by name. A size that is None stays open.
-using NamedSizes = std::vector<std::pair<std::string, int64_t>>;
+// Of shapes and tensors by name. A size that is None stays open.
 using NamedShapes = std::vector<std::pair<std::string, std::vector<std::optional<int64_t>>>>;
 using NamedValues = std::vector<std::pair<std::string, nb::object>>;
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A loaded function as an object of Python.
+// A loaded function as an object of Python, and the options of exports.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "etude/parts/parts.h"
@@ -11,6 +13,9 @@
 #include "python/src/bind.h"
 
 namespace etude::python {
+
+// Sizes by name, for options of exports and imports.
+using NamedSizes = std::vector<std::pair<std::string, int64_t>>;
 
 // The calls that the graphs of a function serve have in common, for one parameter.
 struct LoadedParameter {

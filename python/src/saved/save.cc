@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// et.saved.save and et.onnx.save: entries of Python, by their names, as entries of saved::save().
+// et.saved.save, et.onnx.save and et.stablehlo.save: entries of Python, by their names, as entries
+// of saved::save().
 #include <algorithm>
 #include <cctype>
 #include <map>
@@ -8,12 +9,14 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include "etude/base/check.h"
 #include "etude/base/warning.h"
 #include "etude/onnx/onnx.h"
+#include "etude/stablehlo/stablehlo.h"
 #include "python/src/program/held.h"
 #include "python/src/saved/loaded.h"
 #include "python/src/saved/traces.h"
@@ -314,6 +317,19 @@ void save_onnx(const std::string& file, nb::handle given, int64_t opset, std::st
   with_user_line_released([&] { onnx::save(file, entries, options, where); });
 }
 
+void save_stablehlo(const std::string& file, nb::handle given, std::string function, int64_t graph,
+                    bool training, const NamedSizes& sizes, bool weights_as_arguments) {
+  const CallSite where = here();
+  const stablehlo::SaveOptions options{.function = std::move(function),
+                                       .graph = graph,
+                                       .training = training,
+                                       .sizes = {sizes.begin(), sizes.end()},
+                                       .weights_as_arguments = weights_as_arguments};
+  const std::vector<saved::Entry> entries = internal::located(
+      "stablehlo::save", where, [&] { return Saver(bound_class).entries(given); });
+  with_user_line_released([&] { stablehlo::save(file, entries, options, where); });
+}
+
 }  // namespace
 
 void bind_saving(nb::module_& m) {
@@ -326,6 +342,7 @@ void bind_saving(nb::module_& m) {
   s.def("_save", save_entries);
   s.def("_lone_name", lone_name, nb::arg().none());
   s.def("_save_onnx", save_onnx);
+  s.def("_save_stablehlo", save_stablehlo);
   s.def("_save_program", [](const std::string& folder, const saved::Program& program) {
     const CallSite where = here();
     with_user_line_released([&] { saved::save(folder, program, where); });

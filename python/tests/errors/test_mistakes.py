@@ -66,6 +66,7 @@ def test_exchanged_arguments_of_files(tmp_path, monkeypatch):
     assert "The order is et.saved.save(folder, entries)" in refused(lambda: et.saved.save({}, "folder"))
     f = et.function(lambda x: x)
     assert "The order is et.onnx.save(path, function)" in refused(lambda: et.onnx.save(f, "file"))
+    assert "The order is et.stablehlo.save(path, function)" in refused(lambda: et.stablehlo.save(f, "file"))
     assert list(tmp_path.iterdir()) == []
     et.io.save(net, pathlib.Path(file))
     et.io.load(net, file)

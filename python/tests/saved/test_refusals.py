@@ -221,6 +221,8 @@ def test_random_wrong_arguments(tmp_path, monkeypatch):
         et.onnx.save, lambda x, **o: et.onnx.save("f.onnx", x, **o), lambda **o: et.onnx.save("f.onnx", loaded, **o),
         et.onnx.load, lambda **o: et.onnx.load("g.onnx", **o), lambda x: et.onnx.load("g.onnx", constants={"x": x}),
         lambda x: et.onnx.load("g.onnx", shapes={"x": x}), lambda x, y: et.onnx.load("g.onnx", sizes={x: y}),
+        et.stablehlo.save, lambda x, **o: et.stablehlo.save("f.mlir", x, **o), lambda **o: et.stablehlo.save("f.mlir", loaded, **o),
+        lambda x, y: et.stablehlo.save("f.mlir", loaded, sizes={x: y}),
         lambda *a: et.saved.save("g", {"f": et.saved.bind(f, *a)}), lambda x: et.saved.save("g", {"f": et.saved.bind(f, layer)}, signatures=x),
     ]  # fmt: skip
     choose, outcomes = random.Random(5), set()
@@ -228,13 +230,13 @@ def test_random_wrong_arguments(tmp_path, monkeypatch):
         if i % 500 == 0:
             plain, arrays, others = values()
         pick = lambda: choose.choice(choose.choice((plain, arrays, others)))  # noqa: E731
-        keywords = {choose.choice(["x", "k", "signatures", "assets", "shard_bytes", "max_loop_steps", "opset", "graph", "doc", "é", "function", "sizes", "shapes", "constants", "trainable"]): pick() for _ in range(choose.choice((0, 0, 1)))}
+        keywords = {choose.choice(["x", "k", "signatures", "assets", "shard_bytes", "max_loop_steps", "opset", "graph", "doc", "é", "function", "sizes", "shapes", "constants", "trainable", "weights_as_arguments"]): pick() for _ in range(choose.choice((0, 0, 1)))}
         try:
             choose.choice(calls)(*[pick() for _ in range(choose.choice((0, 1, 1, 2, 3)))], **keywords)
             outcomes.add("fine")
         except Exception as error:  # noqa: BLE001
             assert not isinstance(error, (SystemError, et.InternalError)), error
-            assert not re.search(r"\bstd::|\bsaved::|\bonnx::|Options::", str(error)), error
+            assert not re.search(r"\bstd::|\bsaved::|\bonnx::|\bstablehlo::|Options::", str(error)), error
             outcomes.add(type(error).__name__)
     assert "fine" in outcomes and "InvalidArgumentError" in outcomes
     assert loaded(et.ones((2, 4))).shape == (2, 4)

@@ -140,6 +140,7 @@ with tempfile.TemporaryDirectory() as folder:
     et.onnx.save(f"{folder}/predict.onnx", loaded, opset=21, open_sizes=False)
     et.onnx.save(f"{folder}/net.onnx", {"predict": et.saved.bind(predict, model)}, name="predict")
     imported: et.saved.Program = et.onnx.load(f"{folder}/net.onnx", function="net", sizes={}, trainable=False)
+    et.stablehlo.save(f"{folder}/net.mlir", loaded, sizes={}, weights_as_arguments=True)
     et.onnx.load(f"{folder}/net.onnx", shapes={"a": (None, None)}, max_loop_steps=10)
     et.onnx.load(f"{folder}/net.onnx", constants={"a": inputs}).functions()
     imported.function("net").trainable_variables()

@@ -80,6 +80,9 @@ et.saved.update(0.1, [], [])  # wrong
 et.onnx.save("f.onnx")  # wrong
 et.onnx.save("f.onnx", 1, opset="17")  # wrong
 et.onnx.save("f.onnx", 1, version=17)  # wrong
+et.stablehlo.save("f.mlir")  # wrong
+et.stablehlo.save("f.mlir", 1, sizes=["n"])  # wrong
+et.stablehlo.save("f.mlir", 1, opset=17)  # wrong
 et.onnx.load(3)  # wrong
 et.onnx.load("f.onnx", "predict")  # wrong
 et.onnx.load("f.onnx", sizes=[8])  # wrong
