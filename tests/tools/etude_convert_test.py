@@ -9,6 +9,8 @@ import sys
 import tempfile
 import unittest
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "fuzz"))
+import onnx_seeds
 from program_case import ProgramCase
 from tensor_files import read_entries, write_entries
 
@@ -367,7 +369,7 @@ graph step(a: float32[]) -> (float32[])
         self.assertEqual(self.refused(one, self.path("w2.safetensors")),
                          f"etude: '{one}' has no state, so there are no tensors to write\n")
         self.assertEqual(self.refused(self.net, self.path("a.txt"), "--function", "predict", "--size", "m=3"),
-                         "etude: SaveOptions::sizes names 'm', but the open sizes of the graph are n\n")
+                         "etude: --size names 'm', but the open sizes of the graph are n\n")
         self.assertEqual(self.refused(self.net, self.path("a.txt"), "--size", "n"),
                          "etude: --size is 'n', but a name and a size are needed, such as batch=8\n")
         for text in ("=3", "n="):
@@ -391,6 +393,56 @@ graph step(a: float32[]) -> (float32[])
             self.assertEqual(self.etude("inspect", file, status=1), f"etude: '{file}' has no form that is read. {forms}")
         index = os.path.join(self.net, "saved.json")
         self.assertIn("saved.json' has no form that is read", self.refused(index, out))
+
+    def test_a_file_without_a_graph_is_not_read_whole(self):
+        huge = self.write("huge.txt", "")
+        os.truncate(huge, 1 << 42)
+        self.assertIn(f"'{huge}' has no form that is read", self.refused(huge, self.path("out")))
+        self.assertEqual(self.etude("graph", "show", huge, status=1), f"etude: {huge} is no file of graphs: its first bytes "
+                         "are neither those of a graph in bytes nor text\n")
+
+    # ---- inputs of a model of ONNX
+
+    def reshape(self):
+        """z = Reshape(x, s): its sizes need the elements of s."""
+        ports = [onnx_seeds.port("x", ["n", 4]), onnx_seeds.port("s", [2], 7)]
+        graph = onnx_seeds.graph([onnx_seeds.node("Reshape", "xs", "z")], ports, [onnx_seeds.port("z", [])])
+        path = pathlib.Path(self.path("reshape.onnx"))
+        path.write_bytes(onnx_seeds.model(graph))
+        return str(path)
+
+    def test_values_for_inputs_of_a_model(self):
+        model, out = self.reshape(), self.path("net")
+        told = self.refused(model, out)
+        self.assertIn("Pass values for these inputs of the model in a file, by --constants FILE.safetensors: \"s\"", told)
+        self.assertNotIn("Options::", told)
+        values = write_entries(self.path("s.safetensors"), {"s": ("I64", [2], struct.pack("<2q", -1, 2))})
+        shown = self.convert(model, out, "--constants", values)
+        self.assertIn("function predict\n  (x: float32[n,4]) -> (output: float32[2*n,2])\n", shown)
+        wrong = write_entries(self.path("t.safetensors"), {"t": ("I64", [2], struct.pack("<2q", -1, 2))})
+        told = self.refused(model, self.path("other"), "--constants", wrong)
+        self.assertIn("--constants names 't', but ", told)
+        self.assertNotIn("Options::", told)
+
+    def test_shapes_for_inputs_of_a_model(self):
+        model = pathlib.Path(self.path("relu.onnx"))
+        bare = onnx_seeds.data(1, "x") + onnx_seeds.data(2, onnx_seeds.data(1, onnx_seeds.number(1, 1)))
+        graph = onnx_seeds.graph([onnx_seeds.node("Relu", "x", "z")], [bare], [onnx_seeds.port("z", [])])
+        model.write_bytes(onnx_seeds.model(graph))
+        told = self.refused(str(model), self.path("net"))
+        self.assertIn("input 'x' has no shape in the model. State it: --shape \"x\"=?,3", told)
+        shown = self.convert(str(model), self.path("net"), "--shape", "x=?,3")
+        self.assertIn("-> (output: float32[n,3])\n", shown)
+        self.assertIn("-> (output: float32[])\n", self.convert(str(model), self.path("scalar"), "--shape", "x="))
+        for text in ("x", "=3"):
+            self.assertEqual(self.refused(str(model), self.path("no"), "--shape", text), f"etude: --shape is '{text}', but a "
+                             "name and sizes are needed, such as x=?,3\n")
+        for text in ("x=a", "x=3,,4", "x=-1", "x=1,"):
+            self.assertEqual(self.refused(str(model), self.path("no"), "--shape", text), f"etude: --shape is '{text}', but a "
+                             "size is a whole number from 0 to 9223372036854775807\n")
+        self.assertEqual(self.refused(str(model), self.path("no"), "--shape", "x=1", "--shape", "x=2"),
+                         "etude: --shape is 'x=2', but 'x' occurs twice. Give each name once\n")
+        self.assertIn("--shape names 'y', but ", self.refused(str(model), self.path("no"), "--shape", "y=1", "--shape", "x=1"))
 
     def test_what_is_missing_has_the_name_of_the_usage(self):
         self.assertIn("TO is required", self.convert(self.net, status=106))
@@ -420,7 +472,7 @@ graph step(a: float32[]) -> (float32[])
         self.assertEqual(self.refused(weights, self.copy(), "--into", "--size", "n=2"), "etude: --size is no option for the "
                          f"conversion of '{weights}', which is a source of tensors, to the state of a folder. Leave it out\n")
         self.assertEqual(self.refused(model, self.path("a.txt"), "--size", "n=2", "--size", "n=3"),
-                         "etude: --size is 'n=3', but 'n' has a size already. Give each name one size\n")
+                         "etude: --size is 'n=3', but 'n' occurs twice. Give each name once\n")
 
     def test_a_folder_becomes_the_same_folder(self):
         again = self.path("again.v2")

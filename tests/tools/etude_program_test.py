@@ -17,6 +17,11 @@ class EtudeTest(ProgramCase):
     def run_etude(self, *args):
         return subprocess.run([PROGRAM, *args], capture_output=True, text=True, timeout=60, check=False)
 
+    def test_version(self):
+        shown = self.run_etude("--version")
+        self.assertEqual(shown.returncode, 0)
+        self.assertRegex(shown.stdout, r"^etude \d+\.\d+\.\d+\n$")
+
     def test_list_and_show(self):
         names = self.run_etude("ops", "list", "--names").stdout.split()
         self.assertIn("multiply", names)

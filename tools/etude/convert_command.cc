@@ -37,24 +37,57 @@ struct ConvertOptions {
   std::string from, to, function, weights;
   onnx::SaveOptions save;
   bool fixed_sizes = false, into = false, partial = false, weights_as_arguments = false;
-  std::vector<std::string> size_texts;
+  std::vector<std::string> size_texts, shape_texts;
   std::map<std::string, int64_t> sizes;
+  std::string constants;
   int64_t max_loop_steps = 0;
   std::vector<const CLI::Option*> of_some;  // options that some conversions have and others lack
 };
 
+int64_t size_number(std::string_view option, const std::string& text, std::string_view digits) {
+  int64_t size = -1;
+  const char* const end = digits.data() + digits.size();
+  const auto read = std::from_chars(digits.data(), end, size);
+  ETUDE_REQUIRE(read.ec == std::errc() && read.ptr == end && size >= 0,
+                "{} is '{}', but a size is a whole number from 0 to {}", option, text,
+                std::numeric_limits<int64_t>::max());
+  return size;
+}
+
 // "batch=8" as a name and a size.
 std::pair<std::string, int64_t> size_of(const std::string& text) {
   const std::size_t at = text.rfind('=');
-  int64_t size = -1;
-  const char* const end = text.data() + text.size();
   ETUDE_REQUIRE(at != std::string::npos && at > 0 && at + 1 < text.size(),
                 "--size is '{}', but a name and a size are needed, such as batch=8", text);
-  const auto read = std::from_chars(text.data() + at + 1, end, size);
-  ETUDE_REQUIRE(read.ec == std::errc() && read.ptr == end && size >= 0,
-                "--size is '{}', but a size is a whole number from 0 to {}", text,
-                std::numeric_limits<int64_t>::max());
-  return {text.substr(0, at), size};
+  return {text.substr(0, at), size_number("--size", text, std::string_view(text).substr(at + 1))};
+}
+
+// "x=?,3" as a name and a shape; "x=" is a scalar.
+std::pair<std::string, Shape> shape_of(const std::string& text) {
+  const std::size_t at = text.rfind('=');
+  ETUDE_REQUIRE(at != std::string::npos && at > 0,
+                "--shape is '{}', but a name and sizes are needed, such as x=?,3", text);
+  std::vector<int64_t> sizes;
+  for (std::size_t begin = at + 1, end = at; end < text.size() && at + 1 < text.size();) {
+    end = std::min(text.find(',', begin), text.size());
+    const std::string_view size = std::string_view(text).substr(begin, end - begin);
+    sizes.push_back(size == "?" ? kAny : size_number("--shape", text, size));
+    begin = end + 1;
+  }
+  return {text.substr(0, at), Shape(sizes)};
+}
+
+// The pairs of an option that names things. throws: for a name that occurs twice.
+template <class F>
+auto pairs_of(std::string_view option, const std::vector<std::string>& texts, const F& parse) {
+  std::map<std::string, decltype(parse(std::string()).second)> out;
+  for (const std::string& text : texts) {
+    auto [name, value] = parse(text);
+    const bool is_new = out.emplace(name, std::move(value)).second;
+    ETUDE_REQUIRE(is_new, "{} is '{}', but '{}' occurs twice. Give each name once", option, text,
+                  name);
+  }
+  return out;
 }
 
 // The function that a form of one function holds.
@@ -173,7 +206,7 @@ std::string extension_of(const std::string& path) {
 bool is_onnx(const std::string& path) { return extension_of(path) == ".onnx"; }
 
 // Options that reading takes.
-constexpr std::string_view kOfModel = "--function --size --max-loop-steps";
+constexpr std::string_view kOfModel = "--function --size --shape --constants --max-loop-steps";
 constexpr std::string_view kOfGraphs = "--function --weights --max-loop-steps";
 constexpr std::string_view kOfInto = "--function --into --partial";
 
@@ -195,6 +228,10 @@ saved::Program read_model(ConvertOptions& options) {
   onnx::LoadOptions load;
   if (!options.function.empty()) load.function = options.function;
   load.sizes = std::exchange(options.sizes, {});
+  load.shapes = pairs_of("--shape", options.shape_texts, shape_of);
+  if (!options.constants.empty()) {
+    load.constants = io::load_safetensors(options.constants, CallSite{}).tensors;
+  }
   load.max_loop_steps = options.max_loop_steps;
   return onnx::load(options.from, load, CallSite{});
 }
@@ -300,11 +337,7 @@ void convert_stored(ConvertOptions& options) {
 }
 
 void convert(ConvertOptions options) {
-  for (const std::string& text : options.size_texts) {
-    const bool is_new = options.sizes.insert(size_of(text)).second;
-    ETUDE_REQUIRE(is_new, "--size is '{}', but '{}' has a size already. Give each name one size",
-                  text, size_of(text).first);
-  }
+  options.sizes = pairs_of("--size", options.size_texts, size_of);
   if (options.into) return convert_into(options);
   if (is_onnx(options.from)) {
     convert_model(options);
@@ -358,6 +391,12 @@ void add_convert_command(CLI::App& app) {
         command->add_option("--size", options->size_texts,
                             "fixes an open size, of a model or of the graph that is written: "
                             "batch=8; may be repeated"),
+        command->add_option("--shape", options->shape_texts,
+                            "of a model: the shape of an input that has none in the file, or fewer "
+                            "open sizes: x=?,3; may be repeated"),
+        command->add_option("--constants", options->constants,
+                            "of a model: a safetensors file with values for inputs, which become "
+                            "constants"),
         command->add_option("--max-loop-steps", options->max_loop_steps,
                             "of models and graphs: refuses loops with more steps")}) {
     options->of_some.push_back(option);

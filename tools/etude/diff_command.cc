@@ -21,7 +21,7 @@
 #include "etude/graph/diff.h"
 #include "etude/graph/text/names.h"
 #include "etude/ops.h"
-#include "tools/etude/html_text.h"
+#include "tools/etude/pages/html_text.h"
 #include "tools/etude/saved_command.h"
 #include "tools/etude/stored.h"
 

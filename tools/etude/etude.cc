@@ -15,12 +15,14 @@
 
 #include "etude/base/check.h"
 #include "etude/core/op/registry.h"
+#include "etude/version.h"
 #include "tools/etude/compile_command.h"
 #include "tools/etude/convert_command.h"
 #include "tools/etude/diff_command.h"
 #include "tools/etude/graph_command.h"
 #include "tools/etude/inspect_command.h"
 #include "tools/etude/kinds_command.h"
+#include "tools/etude/option_words.h"
 #include "tools/etude/run_op.h"
 #include "tools/etude/saved_command.h"
 #include "tools/etude/serve_command.h"
@@ -220,6 +222,7 @@ std::string missing_command(const CLI::App& app, int argc, char** argv) {
 int run_program(int argc, char** argv) {
   CLI::App app("Etude from the command line");
   app.require_subcommand(1);
+  app.set_version_flag("--version", fmt::format("etude {}", version()));
   RunOptions options;
   bool names_only = false;
   std::vector<std::string> shown;
@@ -248,7 +251,7 @@ int run_program(int argc, char** argv) {
     const int status = app.exit(error);
     return status != 0 && app.got_subcommand("diff") ? kDiffError : status;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "etude: {}\n", error.what());
+    fmt::print(stderr, "etude: {}\n", in_options(error.what()));
     return 1;
   }
   return 0;

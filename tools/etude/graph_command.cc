@@ -26,7 +26,7 @@
 #include "etude/plan/plan.h"
 #include "tools/etude/diff_command.h"
 #include "tools/etude/name_text.h"
-#include "tools/etude/plan_html.h"
+#include "tools/etude/pages/plan_html.h"
 
 namespace etude::tools {
 namespace {
@@ -41,6 +41,10 @@ struct GraphOptions {
 // fn(bytes of the file); errors of fn name the file.
 template <class F>
 auto read_file(const std::string& file, const F& fn) {
+  ETUDE_REQUIRE_CODE(kDataLoss, graph_form(file) != GraphForm::kNone,
+                     "{} is no file of graphs: its first bytes are neither those of a graph in "
+                     "bytes nor text",
+                     file);
   const internal::FileBytes content(file);
   try {
     return fn(content.text());
@@ -224,6 +228,17 @@ std::vector<Tensor> graph_inputs(const Graph& graph, const io::NamedTensors& giv
                   fmt::join(names, ", "));
   }
   return out;
+}
+
+GraphForm graph_form(const std::string& file) {
+  constexpr uint64_t kHead = 64 << 10;
+  const internal::FileReader from(file);
+  std::string head(static_cast<std::size_t>(std::min(from.size(), kHead)), '\0');
+  from.read(0, {reinterpret_cast<uint8_t*>(head.data()), head.size()});
+  if (is_binary_graph(head) || is_symbolic_binary(head)) return GraphForm::kBytes;
+  if (head.find('\0') != head.npos) return GraphForm::kNone;
+  const bool has_graph = head.starts_with("graph ") || head.find("\ngraph ") != head.npos;
+  return has_graph ? GraphForm::kText : GraphForm::kMaybeText;
 }
 
 std::vector<NamedGraph> load_graphs(const std::string& file) { return read_file(file, graphs_in); }

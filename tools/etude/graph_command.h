@@ -3,6 +3,7 @@
 // of bytes (etude/graph/binary.h).
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,12 @@ namespace etude::tools {
 // throws: errors of reading the file and the graph, which name the file; kNotFound for a name that
 // is not in the file, with the names that are.
 GraphRef load_graph(const std::string& file, const std::string& name = "");
+
+// The form that the first bytes of a file have, so that a file of another form is not read whole.
+enum class GraphForm : uint8_t { kBytes, kText, kMaybeText, kNone };
+// kText has a line that begins with "graph "; kMaybeText has no byte 0.
+// throws: as internal::FileReader.
+GraphForm graph_form(const std::string& file);
 
 // All graphs of a file. throws: errors of reading the file and the graphs, which name the file.
 std::vector<NamedGraph> load_graphs(const std::string& file);

@@ -24,9 +24,9 @@
 #include "etude/saved/saved.h"
 #include "etude/saved/source.h"
 #include "tools/etude/graph_command.h"
-#include "tools/etude/html_text.h"
-#include "tools/etude/inspect_html.h"
 #include "tools/etude/node_times.h"
+#include "tools/etude/pages/html_text.h"
+#include "tools/etude/pages/inspect_html.h"
 #include "tools/etude/saved_command.h"
 #include "tools/etude/stored.h"
 

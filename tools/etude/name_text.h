@@ -12,7 +12,7 @@
 
 #include "etude/core/op/exact_text.h"
 #include "etude/graph/text/names.h"
-#include "tools/etude/html_text.h"
+#include "tools/etude/pages/html_text.h"
 
 namespace etude::tools {
 

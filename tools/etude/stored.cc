@@ -112,9 +112,10 @@ void read_graphs(Stored& to) {
       const Graph::Input& input = graph.graph->inputs()[i];
       graph.inputs.push_back({source_of(input.role), -1, input.name});
       if (input.role != InputRole::kArgument) continue;
-      parts.push_back(
-          fmt::format("{}: {}", input.name,
-                      graph.symbolic ? graph.symbolic->input_text(i) : input.type->to_string()));
+      parts.push_back(fmt::format("{}: {}", input.name,
+                                  graph.symbolic
+                                      ? graph.symbolic->type_text(static_cast<GraphValue>(i))
+                                      : input.type->to_string()));
     }
     graph.title = fmt::format("({})", fmt::join(parts, ", "));
     StoredFunction& function = to.functions.emplace_back();
@@ -126,17 +127,14 @@ void read_graphs(Stored& to) {
 // Refuses other files than graphs by their bytes: the parser would print bytes of any file.
 // Faults of a text in FILE.txt are for the parser, which shows the line.
 void require_graphs(const std::string& path) {
-  const internal::FileBytes content(path);
-  const std::string_view text = content.text();
-  const bool is_text = path.ends_with(".txt") && !text.empty() && text.find('\0') == text.npos;
-  if (is_text || is_binary_graph(text) || is_symbolic_binary(text) || text.starts_with("graph ") ||
-      text.find("\ngraph ") != text.npos) {
-    return;
-  }
+  const bool is_empty = internal::FileReader(path).size() == 0;
+  const GraphForm form = graph_form(path);
+  const bool is_text = form == GraphForm::kMaybeText && path.ends_with(".txt") && !is_empty;
+  if (is_text || form == GraphForm::kBytes || form == GraphForm::kText) return;
   constexpr std::string_view kForms =
       "Forms that are read: a folder of saved functions, a checkpoint, a safetensors file, a file "
       "of graphs as text or bytes; `etude convert` also reads FILE.onnx";
-  ETUDE_REQUIRE(!text.empty(), "'{}' is empty. {}", path, kForms);
+  ETUDE_REQUIRE(!is_empty, "'{}' is empty. {}", path, kForms);
   ETUDE_REQUIRE(!path.ends_with(".mlir"), "'{}' is StableHLO, which is written, not read. {}", path,
                 kForms);
   ETUDE_THROW(kInvalidArgument, "'{}' has no form that is read. {}", path, kForms);

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/etude/graph_html.h"
+#include "tools/etude/pages/graph_html.h"
 
 #include <algorithm>
 #include <cstdint>
-#include <map>
 #include <numeric>
-#include <sstream>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -14,8 +12,8 @@
 #include "etude/files/xml_text.h"
 #include "etude/graph/text/constant_text.h"
 #include "etude/graph/text/names.h"
-#include "tools/etude/graph_layout.h"
-#include "tools/etude/html_text.h"
+#include "tools/etude/pages/graph_layout.h"
+#include "tools/etude/pages/html_text.h"
 #include "tools/record_text.h"
 
 namespace etude::tools {
@@ -282,22 +280,9 @@ class GraphPage {
 std::vector<std::string> type_texts(const Graph& graph, const SymbolicGraph* symbolic) {
   std::vector<std::string> out;
   for (std::size_t v = 0; v < graph.value_count(); ++v) {
-    out.push_back(internal::type_text(graph.type(static_cast<GraphValue>(v))));
-  }
-  if (symbolic == nullptr) return out;
-  // The text of a symbolic graph has a line "  %4: float32[n,10]" for each type with formulas;
-  // then lines of other numbers and of inner graphs.
-  const std::vector<std::string> names = internal::value_names(graph);
-  std::map<std::string, std::size_t> value_of;
-  for (std::size_t v = 0; v < names.size(); ++v) value_of.emplace("  " + names[v], v);
-  std::istringstream lines(symbolic->to_string());
-  std::string line;
-  std::getline(lines, line);  // the sizes
-  while (std::getline(lines, line)) {
-    const std::size_t end = line.rfind(": ");
-    const auto value = value_of.find(line.substr(0, end));
-    if (end == line.npos || value == value_of.end()) break;
-    out[value->second] = line.substr(end + 2);
+    const auto value = static_cast<GraphValue>(v);
+    out.push_back(symbolic == nullptr ? internal::type_text(graph.type(value))
+                                      : symbolic->type_text(value));
   }
   return out;
 }

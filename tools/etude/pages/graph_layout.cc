@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/etude/graph_layout.h"
+#include "tools/etude/pages/graph_layout.h"
 
 #include <algorithm>
 #include <array>

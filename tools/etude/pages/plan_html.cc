@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/etude/plan_html.h"
+#include "tools/etude/pages/plan_html.h"
 
 #include <algorithm>
 #include <map>
@@ -12,7 +12,7 @@
 #include "etude/files/xml_text.h"
 #include "etude/graph/text/names.h"
 #include "etude/passes/decisions.h"
-#include "tools/etude/html_text.h"
+#include "tools/etude/pages/html_text.h"
 
 namespace etude::tools {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/etude/inspect_html.h"
+#include "tools/etude/pages/inspect_html.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -11,9 +11,9 @@
 
 #include "etude/base/check.h"
 #include "etude/files/xml_text.h"
-#include "tools/etude/graph_html.h"
-#include "tools/etude/html_text.h"
-#include "tools/etude/page_style.h"
+#include "tools/etude/pages/graph_html.h"
+#include "tools/etude/pages/html_text.h"
+#include "tools/etude/pages/page_style.h"
 
 namespace etude::tools {
 namespace {
