@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Profiles of calls that run later: the times are times in the queue, not times of enqueueing.
+#include <algorithm>
 #include <chrono>
 #include <fstream>
 #include <optional>
@@ -36,21 +37,24 @@ double seconds_of(const auto& f) {
 TEST(DeviceProfile, ShowsTheTimeOfTheQueue) {
   const Tensor home = ones({400, 400}), x = home.to(sim::device());
   matmul(x, x).to("cpu:0");
-  const double product_s = seconds_of([&] { static_cast<void>(matmul(home, home)); });
+  double product_s = 1;  // the least of five, since other processes may stop this one
+  for (int i = 0; i < 5; ++i) {
+    product_s = std::min(product_s, seconds_of([&] { static_cast<void>(matmul(home, home)); }));
+  }
   const ProfileScope scope;
   const int line = __LINE__ + 4;
   Tensor y;
   {
     const sim::Hold hold(sim::device());
     y = matmul(x, x);
-    std::this_thread::sleep_for(std::chrono::milliseconds(200));  // waits in the queue
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));  // waits in the queue
   }
   const auto product = entry_of(scope.profile(), "matmul", line);
   ASSERT_TRUE(product) << scope.profile().table();
   EXPECT_EQ(product->calls, 1);
   EXPECT_EQ(product->bytes, 3 * 640000);
   EXPECT_GT(product->seconds, product_s / 10);  // enqueueing takes microseconds
-  EXPECT_LT(product->seconds, 0.2);             // and the wait is no part of it
+  EXPECT_LT(product->seconds, 0.5);             // and the wait is no part of it
   EXPECT_EQ(product->own_seconds, product->seconds);
 }
 
