@@ -152,8 +152,10 @@ ModelMetadata metadata_of(const saved::Program& program, const saved::Function& 
   for (const saved::GraphSignature& each : graphs) {
     add_inputs(out.inputs, each, exported, function.name());
     add_outputs(out.outputs, each, exported, function.name());
-    out.has_batch_axis = out.has_batch_axis || has_batch_axis(each);
   }
+  // Only one graph is called when the model is loaded. Another graph may treat rows otherwise.
+  out.graphs = graphs.size();
+  out.has_batch_axis = out.graphs == 1 && has_batch_axis(graphs[0]);
   return out;
 }
 

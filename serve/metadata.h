@@ -3,6 +3,7 @@
 // signatures of a saved function.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -24,9 +25,10 @@ struct TensorMetadata {
 
 struct ModelMetadata {
   std::vector<TensorMetadata> inputs, outputs;
-  // Axis 0 of every input is the same open size, which no other axis has. After
-  // find_output_sizes() (probe.h) this also holds for every output.
+  // The function has one graph, in which axis 0 of every input is the same open size, which no
+  // other axis has. After find_output_sizes() (probe.h) this also holds for every output.
   bool has_batch_axis = false;
+  std::size_t graphs = 1;  // of the function, for inference
 };
 
 // The function of a program that a server calls: `wanted`; if that is empty, the only exported

@@ -81,6 +81,18 @@ void Model::retire() {
   changed_.notify_all();
 }
 
+// A graph for all sizes comes with special graphs for the sizes 0 and 1, which the probe did not
+// call.
+bool Model::has_probed_sizes(const io::NamedTensors& inputs) const {
+  return std::ranges::all_of(metadata_.inputs, [&](const TensorMetadata& each) {
+    const Shape& shape = inputs.at(each.name).shape();
+    for (std::size_t i = 1; i < each.shape.size(); ++i) {
+      if (each.shape[i] < 0 && shape[static_cast<int>(i)] < 2) return false;
+    }
+    return true;
+  });
+}
+
 bool Model::submit(const std::shared_ptr<Ticket>& ticket) {
   check_inputs(name_, metadata_, ticket->inputs());
   {
@@ -104,8 +116,15 @@ bool Model::submit(const std::shared_ptr<Ticket>& ticket) {
 }
 
 // Rows depend on each other in a function that, for example, subtracts the mean of its batch. Its
-// signature does not show this, so the function is called.
+// signature does not show this, so the function is called. That is a check by samples, no proof.
 void Model::probe_joining() {
+  if (metadata_.graphs > 1) {
+    reason_ = fmt::format(
+        "function '{}' has {} graphs, and rows may depend on each other in some of them. Save it "
+        "with one graph for all batch sizes",
+        function_.name(), metadata_.graphs);
+    return;
+  }
   if (!metadata_.has_batch_axis) {
     reason_ = fmt::format(
         "function '{}' has no open size that is axis 0 of all inputs and outputs. Save it with a "
@@ -114,8 +133,9 @@ void Model::probe_joining() {
     return;
   }
   try {
-    joining_ = compare_joined(
-        metadata_, [this](const io::NamedTensors& inputs) { return function_.call_named(inputs); });
+    joining_ = compare_joined(metadata_, options_.max_rows, [this](const io::NamedTensors& inputs) {
+      return function_.call_named(inputs);
+    });
     if (joining_ == Joining::kNone) {
       reason_ = fmt::format("the results of function '{}' for a row depend on the other rows",
                             function_.name());
@@ -152,7 +172,7 @@ void Model::next_batch(std::vector<std::shared_ptr<Ticket>>& batch) {
     queue_.pop_front();
     waiting_.set(static_cast<int64_t>(queue_.size()));
   }
-  if (joining_ != Joining::kNone) {
+  if (joining_ != Joining::kNone && has_probed_sizes(batch[0]->inputs())) {
     int64_t rows = rows_of(batch[0]->inputs());
     const Clock::time_point until = batch[0]->queued_at() + options_.delay;
     take_fitting(batch, rows);

@@ -74,6 +74,7 @@ class Model {
   void work();
   // Adds the requests of the next call; none at the end. Waits for them.
   void next_batch(std::vector<std::shared_ptr<Ticket>>& batch);
+  bool has_probed_sizes(const io::NamedTensors& inputs) const;
   void take_fitting(std::vector<std::shared_ptr<Ticket>>& batch, int64_t& rows);
   void put_back_rest(std::vector<std::shared_ptr<Ticket>>& batch) noexcept;
   void run(std::vector<std::shared_ptr<Ticket>>& batch);

@@ -24,7 +24,10 @@ enum class Joining : uint8_t {
   kClose,  // results of a joined call differ in the last digits
   kEqual,  // results of a joined call have the same bits
 };
-// Calls `f` with pseudo-random rows, alone and joined, and compares.
-Joining compare_joined(const ModelMetadata& metadata, const ModelCall& f);
+// Calls `f` with pseudo-random rows, alone and joined, and compares: a few rows and `most` rows,
+// with small and with large numbers. A call with large numbers may fail, such as for an index out
+// of range; then only small numbers count. A check by samples, no proof.
+// throws: the errors of a call with small numbers.
+Joining compare_joined(const ModelMetadata& metadata, int64_t most, const ModelCall& f);
 
 }  // namespace etude::serve

@@ -48,6 +48,17 @@ TEST(Metadata, OneGraphHasNoOpenSize) {
   EXPECT_FALSE(fixed.has_batch_axis);
 }
 
+// Rows may depend on each other in the graph that a probe does not call.
+TEST(Metadata, SeveralGraphsHaveNoBatchAxis) {
+  const ModelMetadata ranks = metadata_after(sum_of, {{ones({2, 3}), ones({2, 3})},
+                                                      {ones({5, 3}), ones({5, 3})},
+                                                      {ones({2, 3, 3}), ones({2, 3, 3})},
+                                                      {ones({5, 3, 3}), ones({5, 3, 3})}});
+  EXPECT_EQ(ranks.graphs, 2U);
+  EXPECT_FALSE(ranks.inputs[0].fixed_rank);
+  EXPECT_FALSE(ranks.has_batch_axis);
+}
+
 TEST(Metadata, OtherOpenSizesAreNoBatchAxis) {
   const auto product = [](const Tensor& x, const Tensor& y) { return matmul(x, y); };
   const ModelMetadata apart =

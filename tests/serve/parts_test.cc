@@ -190,9 +190,40 @@ TEST(Joining, FindsRowsThatDependOnOthers) {
   const auto close = [](const io::NamedTensors& in) -> io::NamedTensors {
     return {{"y", in.at("x") * (rows_of(in) > 3 ? 1.0 + 1e-6 : 1.0)}};
   };
-  EXPECT_EQ(compare_joined(one_input(), f), Joining::kEqual);
-  EXPECT_EQ(compare_joined(one_input(), centred), Joining::kNone);
-  EXPECT_EQ(compare_joined(one_input(), close), Joining::kClose);
+  for (const int64_t most : {2, 3, 8}) {
+    EXPECT_EQ(compare_joined(one_input(), most, f), Joining::kEqual);
+    EXPECT_EQ(compare_joined(one_input(), most, centred), Joining::kNone);
+  }
+  EXPECT_EQ(compare_joined(one_input(), 8, close), Joining::kClose);
+}
+
+TEST(Joining, CallsTheLargestNumberOfRows) {
+  int64_t largest = 0;
+  const auto other_bits = [&](const io::NamedTensors& in) -> io::NamedTensors {
+    largest = std::max(largest, rows_of(in));
+    return {{"y", in.at("x") * (rows_of(in) >= 64 ? 1.0 + 1e-6 : 1.0)}};
+  };
+  EXPECT_EQ(compare_joined(one_input(), 64, other_bits), Joining::kClose);
+  EXPECT_EQ(largest, 64);
+  EXPECT_EQ(compare_joined(one_input(), 63, other_bits), Joining::kEqual);
+}
+
+TEST(Joining, CallsWithLargeNumbers) {
+  // Rows depend on each other only if there is a number above 20.
+  const auto clipped = [](const io::NamedTensors& in) -> io::NamedTensors {
+    const Tensor x = astype(in.at("x"), kFloat32);
+    return {{"y", x - maximum(max(x, {.axis = {0}, .keepdims = true}) - 20.0, 0.0)}};
+  };
+  // As an index into three rows.
+  const auto index = [](const io::NamedTensors& in) -> io::NamedTensors {
+    if (max(in.at("x")).item<int64_t>() > 2) throw Error(ErrorCode::kOutOfRange, "no row");
+    return {{"y", in.at("x") + 1}};
+  };
+  ModelMetadata integers = one_input();
+  integers.inputs[0].dtype = kInt64;
+  EXPECT_EQ(compare_joined(one_input(), 8, clipped), Joining::kNone);
+  EXPECT_EQ(compare_joined(integers, 8, clipped), Joining::kNone);
+  EXPECT_EQ(compare_joined(integers, 8, index), Joining::kEqual);
 }
 
 TEST(Probe, FindsTheSizesOfOutputs) {

@@ -179,12 +179,12 @@ class SecurityTest(ServerTest):
 
 
 class JoiningTest(ServerTest):
-    def ask_together(self, server, model, rows):
+    def ask_together(self, server, model, rows, **more):
         """The answers to requests of one row each, which are sent at the same time."""
         answers = [None] * len(rows)
 
         def ask(i):
-            answers[i] = server.infer(model, [rows[i]])
+            answers[i] = server.infer(model, [rows[i]], **more)
 
         threads = [threading.Thread(target=ask, args=(i,)) for i in range(len(rows))]
         for thread in threads:
@@ -211,6 +211,13 @@ class JoiningTest(ServerTest):
         server = self.start(self.models, "--batch", "8", "--delay", "100")
         server.wait_for("the results of function 'f' for a row depend on the other rows")
         for status, answer in self.ask_together(server, "centred", [[i, 1, 2, 3] for i in range(4)]):
+            self.assertEqual(status, 200, answer)
+            self.assertEqual(answer["outputs"][0]["data"], [0, 0, 0, 0])
+
+    def test_functions_of_several_graphs_stay_alone(self):
+        server = self.start(self.models, "--batch", "8", "--delay", "100")
+        server.wait_for("model 'ranks' version 1 is ready; requests stay alone: function 'f' has 2 graphs")
+        for status, answer in self.ask_together(server, "ranks", [[[i, 1], [2, 3]] for i in range(4)], shape=[1, 2, 2]):
             self.assertEqual(status, 200, answer)
             self.assertEqual(answer["outputs"][0]["data"], [0, 0, 0, 0])
 

@@ -91,6 +91,18 @@ const std::map<std::string, Writer>& writers() {
          save_function(
              folder, [](const Tensor& x) { return x - mean(x, {.axis = {0}, .keepdims = true}); });
        }},
+      // Rows depend on each other for inputs of rank 3 only.
+      {"ranks",
+       [](const std::string& folder) {
+         const auto f = function(
+             [](const Tensor& x) {
+               return x.rank() == 2 ? x * 2.0 : x - mean(x, {.axis = {0}, .keepdims = true});
+             },
+             {.arg_names = {"x"}});
+         for (const int64_t rows : {2, 5}) f(ones({rows, 4}));
+         for (const int64_t rows : {2, 5}) f(ones({rows, 2, 2}));
+         saved::save(folder, {{"f", f}});
+       }},
       {"logarithm",
        [](const std::string& folder) {
          save_function(folder, [](const Tensor& x) { return log(x); });
