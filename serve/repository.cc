@@ -36,12 +36,42 @@ std::optional<int64_t> version_number(const std::string& name) {
   return digits ? std::optional<int64_t>(std::stoll(name)) : std::nullopt;
 }
 
-// Changes when the manifest is written again: savers replace it. "" if there is none.
-std::string stamp_of(const fs::path& folder) {
+// The folder that a symbolic link leads to now. All files of a version are read from it, also if
+// the link is switched meanwhile.
+fs::path target_of(const fs::path& folder) {
+  std::error_code error;
+  fs::path out = fs::canonical(folder, error);
+  return error ? folder : out;
+}
+
+// "" if there is no such file.
+std::string file_stamp(const fs::path& file) {
   struct stat info = {};
-  if (::stat((folder / kManifest).c_str(), &info) != 0) return "";
-  return fmt::format("{}.{}.{}.{}", info.st_ino, info.st_size, info.st_mtim.tv_sec,
+  if (::stat(file.c_str(), &info) != 0) return "";
+  return fmt::format("{}.{}.{}.{}.{}", info.st_dev, info.st_ino, info.st_size, info.st_mtim.tv_sec,
                      info.st_mtim.tv_nsec);
+}
+
+// Changes when the manifest is written again, since savers replace it, and when a link to the
+// folder is switched. "" if there is no manifest.
+std::string stamp_of(const fs::path& folder) {
+  const fs::path target = target_of(folder);
+  const std::string manifest = file_stamp(target / kManifest);
+  return manifest.empty() ? "" : manifest + " " + target.string();
+}
+
+// Changes when any file of the folder changes. A version that is seen while it is copied has its
+// manifest before its last files.
+std::string stamp_of_files(const fs::path& folder) {
+  constexpr std::size_t kMost = 10000;
+  std::vector<std::string> all = {target_of(folder).string()};
+  std::error_code error;
+  for (fs::recursive_directory_iterator at(all[0], error), end;
+       !error && at != end && all.size() < kMost; at.increment(error)) {
+    all.push_back(at->path().string() + " " + file_stamp(at->path()));
+  }
+  std::ranges::sort(all);
+  return fmt::format("{}", fmt::join(all, " "));
 }
 
 std::vector<fs::path> subfolders(const fs::path& folder) {
@@ -72,10 +102,13 @@ bool is_model_folder(const fs::path& folder) {
   });
 }
 
+// The last name of the path as it is written, also if it is a symbolic link. "." and ".." have
+// none.
 std::string name_of(const fs::path& folder) {
-  std::error_code ignored;
-  const fs::path whole = fs::weakly_canonical(folder, ignored);
-  return whole.filename().string();
+  fs::path path = folder.lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();  // "net/"
+  if (path.empty() || path == "." || path.filename() == "..") path = target_of(folder);
+  return path.filename().string();
 }
 
 }  // namespace
@@ -97,9 +130,10 @@ Repository::Repository(std::vector<fs::path> folders, const RepositoryOptions& o
   poller_.emplace("new versions of models", 1, [this](const auto& stop) { poll(stop); });
 }
 
-// An error at the start. Later, such a folder must not keep the models from new versions.
-void Repository::refuse_folder(const std::string& reason) {
-  if (!has_started_) refuse(ErrorCode::kInvalidArgument, "{}", reason);
+// An error at the start, if the command names the folder. Otherwise and later, it must not keep the
+// other models from their versions.
+void Repository::refuse_folder(const std::string& reason, bool is_named) {
+  if (!has_started_ && is_named) refuse(ErrorCode::kInvalidArgument, "{}", reason);
   if (refused_.insert(reason).second) log_(reason);
 }
 
@@ -107,27 +141,31 @@ void Repository::refuse_folder(const std::string& reason) {
 std::vector<std::string> Repository::find_models() {
   std::vector<std::string> names;
   std::map<std::string, fs::path> found;
-  const auto add = [&](const fs::path& folder) {
+  const auto add = [&](const fs::path& folder, bool is_named) {
     const std::string name = name_of(folder);
     if (!is_model_name(name)) {
-      return refuse_folder(fmt::format(
-          "{} cannot be a model: its name '{}' must have letters, digits, '.', '_' and '-' only",
-          folder.string(), name));
+      return refuse_folder(
+          fmt::format(
+              "{} cannot be a model: its name '{}' must have letters, digits, '.', '_' and '-' "
+              "only, and no '.' at its begin. Rename the folder",
+              folder.string(), name),
+          is_named);
     }
     const auto [at, is_new] = found.emplace(name, folder);
     if (!is_new) {
       return refuse_folder(fmt::format("two folders have the name of model '{}': {} and {}", name,
-                                       at->second.string(), folder.string()));
+                                       at->second.string(), folder.string()),
+                           true);
     }
     names.push_back(name);
   };
   for (const fs::path& folder : folders_) {
     if (is_model_folder(folder)) {
-      add(folder);
+      add(folder, true);
       continue;
     }
     for (const fs::path& inner : subfolders(folder)) {
-      if (is_model_folder(inner)) add(inner);
+      if (is_model_folder(inner)) add(inner, false);
     }
   }
   const std::lock_guard lock(mutex_);
@@ -168,15 +206,17 @@ void Repository::poll(const Threads::Stop& stop) {
 }
 
 Repository::Version Repository::load_version(const std::string& name, int64_t version,
-                                             const fs::path& folder, const std::string& stamp) {
-  Version out{stamp, nullptr, ""};
+                                             const fs::path& folder) {
+  Version out{stamp_of(folder), nullptr, ""};
+  const std::string files = stamp_of_files(folder);  // before they are read
   const Labels labels = {{"model", name}};
+  log_(fmt::format("loading model '{}' version {}", name, version));
   try {
     const CountScope loading(
         metrics_.gauge("etude_serve_loading", "Loads that are running.",
                        {{"model", name}, {"version", std::to_string(version)}}));
-    const saved::Program program =
-        saved::load(folder.string(), {.max_loop_steps = options_.model.max_loop_steps}, CallSite{});
+    const saved::Program program = saved::load(
+        target_of(folder).string(), {.max_loop_steps = options_.model.max_loop_steps}, CallSite{});
     out.model =
         std::make_shared<Model>(name, std::to_string(version), program, options_.model, metrics_);
     metrics_.counter("etude_serve_loads_total", "Versions that were loaded.", labels).add();
@@ -203,6 +243,7 @@ Repository::Version Repository::load_version(const std::string& name, int64_t ve
     }
   } catch (const std::exception& error) {
     out.error = error_of(error).text();
+    out.stamp = files;
     metrics_
         .counter("etude_serve_load_failures_total", "Versions that could not be loaded.", labels)
         .add();
@@ -234,14 +275,15 @@ void Repository::reap() {
 // Under loading_. A version that fails leaves the older ones as they are.
 void Repository::refresh(const std::string& name, bool forced) {
   fs::path folder;
-  std::map<int64_t, std::string> known;
+  std::map<int64_t, std::pair<std::string, bool>> known;  // stamps; whether the version failed
   {
     const std::lock_guard lock(mutex_);
     const Served& served = models_.at(name);
     if (served.is_unloaded) return;
     folder = served.folder;
     for (const auto& [number, version] : served.versions) {
-      if (!forced || version.model) known.emplace(number, version.stamp);
+      const bool has_failed = !version.error.empty();
+      if (!forced || !has_failed) known.try_emplace(number, version.stamp, has_failed);
     }
   }
   std::map<int64_t, fs::path> there = version_folders(folder);
@@ -250,10 +292,12 @@ void Repository::refresh(const std::string& name, bool forced) {
   }
   std::map<int64_t, Version> made;
   for (const auto& [number, path] : there) {
-    const std::string stamp = stamp_of(path);
     const auto before = known.find(number);
-    const bool is_known = before != known.end() && before->second == stamp;
-    if (!is_known) made.emplace(number, load_version(name, number, path, stamp));
+    if (before != known.end()) {
+      const auto& [stamp, has_failed] = before->second;
+      if (stamp == (has_failed ? stamp_of_files(path) : stamp_of(path))) continue;
+    }
+    made.emplace(number, load_version(name, number, path));
   }
   const std::lock_guard lock(mutex_);
   Served& served = models_.at(name);
@@ -367,7 +411,16 @@ void Repository::load(const std::string& name) {
     found->second.is_unloaded = false;
   }
   refresh(name, true);
-  static_cast<void>(find(name, ""));  // its error, if there is no version
+  const std::shared_ptr<Model> served = find(name, "");  // its error, if there is no version
+  const std::lock_guard lock(mutex_);
+  const auto found = models_.find(name);
+  if (found == models_.end() || found->second.versions.empty()) return;
+  const auto& [number, newest] = *found->second.versions.rbegin();
+  if (!newest.error.empty()) {
+    refuse(ErrorCode::kUnavailable,
+           "model '{}' version {} cannot be loaded: {}. Version {} is still served", name, number,
+           newest.error, served->version());
+  }
 }
 
 void Repository::unload(const std::string& name) {

@@ -2,6 +2,8 @@
 // The models of a server: folders, which are looked at again and again. A version that appears is
 // loaded, and takes the place of the one before it when it is ready.
 //
+// The name of a model is the name of its folder, also if that is a symbolic link.
+//
 //   lenet/                   saved::save() wrote it: model 'lenet', version 1
 //   lenet/3/  lenet/4/       versions of model 'lenet'
 //   models/lenet/4/  ...     a folder of models
@@ -43,7 +45,7 @@ class Repository {
  public:
   // Loads the models in the folders. `log` gets a line for each event.
   // throws: kNotFound for a folder that does not exist; kInvalidArgument for two folders of one
-  //   name, and for names that are not letters, digits, '.', '_' and '-'.
+  //   name, and for a folder of `folders` whose name has not only letters, digits, '.', '_', '-'.
   Repository(std::vector<std::filesystem::path> folders, const RepositoryOptions& options,
              Metrics& metrics, std::function<void(const std::string&)> log);
   // The destructor answers all requests that wait.
@@ -57,7 +59,8 @@ class Repository {
   bool is_ready() const;
 
   // Reads the folder of a model now, also after unload().
-  // throws: kNotFound for an unknown model; the error of loading.
+  // throws: kNotFound for an unknown model; kUnavailable with the error of its newest version, also
+  //   if an older version is still served.
   void load(const std::string& name);
   // Stops serving a model until load().
   // throws: kNotFound.
@@ -65,9 +68,9 @@ class Repository {
 
  private:
   struct Version {
-    std::string stamp;             // of its manifest, when it was read
+    std::string stamp;             // of its manifest; of all its files if its last load failed
     std::shared_ptr<Model> model;  // null: it could not be loaded
-    std::string error;
+    std::string error;             // of its last load
   };
   struct Served {
     std::filesystem::path folder;
@@ -79,10 +82,10 @@ class Repository {
   void report(const std::exception& error) const noexcept;
   void look();
   std::vector<std::string> find_models();
-  void refuse_folder(const std::string& reason);
+  void refuse_folder(const std::string& reason, bool is_named);
   void refresh(const std::string& name, bool forced);
   Version load_version(const std::string& name, int64_t version,
-                       const std::filesystem::path& folder, const std::string& stamp);
+                       const std::filesystem::path& folder);
   void retire(std::shared_ptr<Model> model);
   void reap();
 

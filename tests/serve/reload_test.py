@@ -73,6 +73,8 @@ class ReloadTest(ServerTest):
         server = self.start(self.root, "--poll", "0.1")
         self.wait_for_version(server, 1)
         os.makedirs(os.path.join(self.root, "net copy", "1"))
+        self.wait_for_version(self.start(self.root), 1)  # also at the start
+        self.assertIn("cannot be a model: its name 'net copy' must have", self.refusal(os.path.join(self.root, "net copy")))
         server.wait_for("cannot be a model: its name 'net copy' must have letters")
         self.write(2)
         self.wait_for_version(server, 2)
@@ -91,6 +93,75 @@ class ReloadTest(ServerTest):
                 return
             time.sleep(0.02)
         self.fail("the new content is not served")
+
+    def switch(self, link, target):
+        """Makes a symbolic link, in the place of the former link if there is one."""
+        os.symlink(target, link + ".new")
+        os.rename(link + ".new", link)
+
+    def outputs_of(self, server, model):
+        return server.infer(model, [[1, 2, 3, 4]])[1]["outputs"]
+
+    def test_a_link_that_is_switched(self):
+        store, links = (os.path.join(self.root, name) for name in ("store", "links"))
+        os.makedirs(links)
+        for seed in (1, 2):
+            write_model(os.path.join(store, f"rel{seed}"), "net", seed)
+        for name in ("prod", "same"):
+            self.switch(os.path.join(links, name), "../store/rel1")
+        self.switch(os.path.join(self.root, "canary"), "store/rel2")
+        server = self.start(links, os.path.join(self.root, "canary") + "/", "--poll", "0.1")
+        names = [entry["name"] for entry in server.post("/v2/repository/index")[1]]
+        self.assertEqual(names, ["canary", "prod", "same"])
+        one, two = self.outputs_of(server, "prod"), self.outputs_of(server, "canary")
+        self.assertEqual(self.outputs_of(server, "same"), one)
+        self.assertNotEqual(one, two)
+        self.switch(os.path.join(links, "prod"), "../store/rel2")
+        while self.outputs_of(server, "prod") != two:
+            time.sleep(0.02)
+        self.assertEqual(self.outputs_of(server, "same"), one)
+
+    def test_a_folder_without_a_name_of_its_own(self):
+        self.write(1)
+        here = os.getcwd()
+        self.addCleanup(os.chdir, here)
+        os.chdir(os.path.join(self.root, "net", "1"))
+        for folder in (".", "./"):
+            server = self.start(folder)
+            self.assertEqual(server.get("/v2/models/1/ready")[0], 200)
+            self.assertEqual(server.stop(), 0)
+
+    def test_a_version_that_is_seen_while_it_is_copied(self):
+        self.write(1)
+        server = self.start(self.root, "--poll", "0.1")
+        self.wait_for_version(server, 1)
+        whole, copy = os.path.join(self.folder.name, "whole"), os.path.join(self.root, "net", "2")
+        write_model(whole, "net", 2)
+        os.mkdir(copy)
+        names = sorted(os.listdir(whole), key=lambda name: name.endswith(".safetensors"))
+        for name in names[:-1]:
+            shutil.copy(os.path.join(whole, name), copy)
+        server.wait_for("model 'net' version 2 cannot be loaded")
+        shutil.copy(os.path.join(whole, names[-1]), copy)
+        self.wait_for_version(server, 2)
+
+    def test_a_load_of_a_damaged_version_is_no_success(self):
+        self.write(1)
+        server = self.start(self.root, "--poll", "86400")
+        damaged = os.path.join(self.root, "net", "2")
+        os.mkdir(damaged)
+        with open(os.path.join(damaged, "saved.json"), "w", encoding="ascii") as file:
+            file.write("{")
+        for _ in range(2):
+            status, answer = server.post("/v2/repository/models/net/load")
+            self.assertEqual(status, 503, answer)
+            self.assertIn("model 'net' version 2 cannot be loaded: ", answer["error"])
+            self.assertIn("Version 1 is still served", answer["error"])
+        self.wait_for_version(server, 1)
+        shutil.rmtree(damaged)
+        self.write(2)
+        self.assertEqual(server.post("/v2/repository/models/net/load"), (200, None))
+        self.wait_for_version(server, 2)
 
     def test_unload_and_load(self):
         self.write(1)
@@ -115,11 +186,7 @@ class ReloadTest(ServerTest):
             self.addCleanup(client.close)
             client.sendall(b"POST /v2/repository/models/endless/load HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n")
 
-        def names():
-            return [entry["name"] for entry in server.post("/v2/repository/index", timeout=10)[1]]
-
-        while "endless" not in names():  # the load has begun
-            time.sleep(0.01)
+        server.wait_for("loading model 'endless' version 1")
         for _ in range(20):
             self.assertEqual(server.ask("GET", "/v2/health/live", timeout=10)[0], 200)
             self.assertEqual(server.infer("net", [[1, 2, 3, 4]], timeout=10)[0], 200)
