@@ -295,6 +295,70 @@ int main(void) {
             sys.exit("more than 2 MB")
 
 
-CASES = {"arm64": case_arm64, "c": case_c, "cpp": case_cpp, "errors": case_errors, "page": case_page, "lenet": case_lenet}
+# Functions that change state, and that have graphs for several values of a host argument.
+SAVED = r"""
+#include "etude/etude.h"
+#include "etude/saved/saved.h"
+
+using namespace etude;
+
+int main() {
+  const Variable total(zeros({}));
+  const auto count = function([&](const Tensor& x) {
+    total.assign(total + sum(x));
+    return total.read();
+  }, {.name = "count", .arg_names = {"x"}});
+  count(ones({3}));
+  const auto times = function([](const Tensor& x, int64_t n) { return x * static_cast<float>(n); },
+                              {.name = "times", .arg_names = {"x", "n"}});
+  times(ones({2}), 3);
+  times(ones({2}), 4);
+  times(ones({3}), 5);
+  saved::save("net", {{"count", count}, {"total", total}, {"times", times}});
+}
+"""
+
+
+def case_saved(etude, cc, cxx, *flags):
+    """Saved functions whose graphs a call by names cannot serve, or cannot choose."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        (folder / "write.cc").write_text(SAVED)
+        run(cxx, "write.cc", "-o", "write", *flags, cwd=folder)
+        run("./write", cwd=folder)
+        for given, size in (("two", 2), ("three", 3)):
+            write_tensors(folder / f"{given}.safetensors", {"x": ("F32", [size], [1.0] * size)})
+
+        def refuse(text, *args):
+            said = run(etude, *args, code=1, cwd=folder)
+            if said != f"etude: {text}\n":
+                sys.exit(f"it says\n{said}\nand not\n{text}")
+
+        refuse("function 'count' changes 'total', but a compiled function changes no state. Export a function that returns the "
+               "new values", "compile", "net", "--function", "count", "-o", "count")
+        if (folder / "count.o").exists():
+            sys.exit("a function that changes state was compiled")
+
+        def choose(more=""):
+            return (f"function 'times' has graphs for {3 if more else 2} values of the argument 'n', and tensors do not choose among "
+                    f"them. Pass --graph 1 for 3, --graph 2 for 4{more}. `etude inspect net --function times` shows the graphs")
+
+        times = ("net", "--function", "times")
+        refuse(choose(), "run", *times, "--inputs", "two.safetensors")
+        refuse(choose(), "compile", *times, "-o", "times")
+        for file in ("times.txt", "times.onnx", "times.mlir", "times.etude"):
+            refuse(choose(", --graph 3 for 5"), "convert", *times, file)
+            run(etude, "convert", *times, file, "--graph", "2", cwd=folder)
+        run(etude, "compile", *times, "-o", "times", "--graph", "2", cwd=folder)
+        refuse("--graph is 4, but function 'times' has 3 graphs", "compile", *times, "-o", "times", "--graph", "4")
+        for given, want, *args in (("two", 3, "--graph", "1"), ("two", 4, "--graph", "2"), ("three", 5)):
+            run(etude, "run", *times, "--inputs", f"{given}.safetensors", "--output", "y.safetensors", *args, cwd=folder)
+            got = set(struct.unpack("<2f", read_tensors(folder / "y.safetensors")["output"][:8]))
+            if got != {want}:
+                sys.exit(f"it computes {got}, not {want}")
+
+
+CASES = {"arm64": case_arm64, "c": case_c, "cpp": case_cpp, "errors": case_errors, "page": case_page, "lenet": case_lenet,
+         "saved": case_saved}
 if __name__ == "__main__":
     CASES[sys.argv[1]](*sys.argv[2:])

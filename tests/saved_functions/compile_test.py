@@ -116,7 +116,7 @@ def main():
         assert got[3:] == known["trained"][1] and got[3:] != want
 
         # The state in the object, two sizes, from C++.
-        run(*compiling, str(folder / "both"), "--size", "1,8")
+        run(etude, "compile", "--function", "predict", "--size", "1,8", net, "-o", str(folder / "both"))
         (folder / "main.cc").write_text(MAIN_CPP)
         run(cxx, "-std=c++20", "-Wall", "-Wextra", "-Wno-unused-function", "-Werror", str(folder / "main.cc"), str(folder / "both.o"), "-lm",
             "-lpthread", "-o", str(folder / "both_main"))
@@ -125,6 +125,10 @@ def main():
         refused = run(etude, "compile", net, "--function", "train", "--size", "1,8", "-o", name + "/t", status=1)
         assert refused == ("etude: function 'train' has no open size: it takes (x: float32[8,4], labels: int32[8]). Leave "
                            "--size out, or call it with two sizes before it is saved\n"), refused
+        refused = run(etude, "compile", net, "--function", "train", "-o", name + "/t", status=1)
+        assert refused.startswith("etude: function 'train' changes 'net/hidden/weight', ") and refused.endswith(
+            " more, but a compiled function changes no state. Export a function that returns the new values\n"), refused
+        assert not (folder / "t.o").exists()
         refused = run(etude, "compile", net, "-o", name + "/t", status=1)
         assert refused == "etude: this folder has 2 functions: predict, train. Choose one by --function\n", refused
         refused = run(etude, "compile", net, "--function", "pred", "-o", name + "/t", status=1)
@@ -133,7 +137,7 @@ def main():
         graph.write_text("graph double(x: float32[2]) -> (float32[2])\n  %1 = add(x, x)\n  return %1\n")
         refused = run(etude, "compile", str(graph), "--state-file", "-o", name + "/t", status=1)
         assert refused == (f"etude: '{graph}' is no folder of saved functions: a graph has one size and no state. Leave "
-                           "--size, --state-file and --state-only out\n"), refused
+                           "--size, --graph, --state-file and --state-only out\n"), refused
         # A name from a file stays within its comment.
         graph.write_text('graph "d */ int x; /*"(x: float32[2]) -> (float32[2])\n  %1 = add(x, x)\n  return %1\n')
         run(etude, "compile", str(graph), "-o", name + "/quoted")

@@ -444,6 +444,14 @@ graph step(a: float32[]) -> (float32[])
                          "etude: --shape is 'x=2', but 'x' occurs twice. Give each name once\n")
         self.assertIn("--shape names 'y', but ", self.refused(str(model), self.path("no"), "--shape", "y=1", "--shape", "x=1"))
 
+    def test_options_come_before_names_of_files(self):
+        model, out = self.path("net.onnx"), self.path("a.txt")
+        self.convert(self.net, model, "--function", "predict")
+        self.convert("--function", "predict", "--size", "n=6", self.net, out)
+        self.assertIn("x: float32[6,4]", pathlib.Path(out).read_text())
+        self.convert("--shape", "x=7,4", model, out)
+        self.assertIn("x: float32[7,4]", pathlib.Path(out).read_text())
+
     def test_what_is_missing_has_the_name_of_the_usage(self):
         self.assertIn("TO is required", self.convert(self.net, status=106))
         self.assertIn("FROM is required", self.convert(status=106))

@@ -22,6 +22,32 @@ class EtudeTest(ProgramCase):
         self.assertEqual(shown.returncode, 0)
         self.assertRegex(shown.stdout, r"^etude \d+\.\d+\.\d+\n$")
 
+    def test_output_that_is_lost_is_an_error(self):
+        one, two = self.path("one"), self.path("two")
+        write_file(one, {"x": ("F32", [1], [1.0])})
+        write_file(two, {"x": ("F32", [1], [2.0])})
+        for words, status in ((["--version"], 1), (["--help"], 1), (["convert", "--help"], 1), (["ops", "list"], 1),
+                              (["kinds", "--json"], 1), (["inspect", one], 1), (["diff", one, two], 2), (["diff", one, one], 0)):
+            with open("/dev/full", "w", encoding="utf-8") as full:
+                done = subprocess.run([PROGRAM, *words], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+            self.assertEqual(done.returncode, status, words)
+            self.assertEqual(done.stderr, "etude: standard output: No space left on device\n" if status else "", words)
+
+    def test_numbers_of_options_are_finite(self):
+        one = self.path("one")
+        write_file(one, {"x": ("F32", [1], [1.0])})
+        for option in ("--rtol", "--atol"):
+            for number in ("nan", "inf", "-1", "1e999", "two"):
+                done = self.run_etude("diff", option, number, one, one)
+                self.assertEqual(done.returncode, 2)
+                self.assertIn(f"{option}: '{number}' is no finite number of 0 or more, such as 1e-6\n", done.stderr)
+            self.assertEqual(self.run_etude("diff", option, "1e-3", one, one).returncode, 0)
+        for words, option, least in ((["compile", one, "-o", "a"], "--size", 1), (["compile", one, "-o", "a"], "--graph", 1),
+                                     (["convert", one, "a.txt"], "--max-loop-steps", 0), (["run", one], "--graph", 1)):
+            for number in ("-1", "nan", "9223372036854775808"):
+                self.assertIn(f"{option}: '{number}' is no whole number from {least} to 9223372036854775807\n",
+                              self.run_etude(*words, option, number).stderr)
+
     def test_list_and_show(self):
         names = self.run_etude("ops", "list", "--names").stdout.split()
         self.assertIn("multiply", names)

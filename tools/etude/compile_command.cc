@@ -19,6 +19,8 @@
 #include "etude/saved/saved.h"
 #include "tools/etude/compile_saved.h"
 #include "tools/etude/graph_command.h"
+#include "tools/etude/option_words.h"
+#include "tools/etude/saved_command.h"
 
 namespace etude::tools {
 namespace {
@@ -28,6 +30,7 @@ namespace fs = std::filesystem;
 struct CompileOptions {
   std::string file, output, name, function, isa = "best", target = "host";
   std::vector<int64_t> sizes = {1};
+  int64_t graph = 0;
   bool state_file = false, state_only = false;
 };
 
@@ -39,13 +42,14 @@ void write(const fs::path& file, const std::string& text) {
 
 SavedModels models_of(const CompileOptions& options) {
   if (saved::is_saved(options.file)) {
-    return saved_models(options.file, options.function, options.sizes,
+    return saved_models(options.file, options.function, options.graph, options.sizes,
                         options.state_file || options.state_only);
   }
-  ETUDE_REQUIRE(options.sizes.size() == 1 && !options.state_file && !options.state_only,
-                "'{}' is no folder of saved functions: a graph has one size and no state. Leave "
-                "--size, --state-file and --state-only out",
-                options.file);
+  ETUDE_REQUIRE(
+      options.sizes.size() == 1 && options.graph == 0 && !options.state_file && !options.state_only,
+      "'{}' is no folder of saved functions: a graph has one size and no state. Leave "
+      "--size, --graph, --state-file and --state-only out",
+      options.file);
   SavedModels out;
   out.graphs.push_back(load_graph(options.file));
   return out;
@@ -99,12 +103,14 @@ void add_compile_command(CLI::App& app) {
                    "a graph, as text or bytes, or a folder of saved functions")
       ->required();
   command->add_option("--function", options->function, "which function of a folder of several");
+  add_graph_option(*command, options->graph);
   command
       ->add_option("--size", options->sizes,
                    "of a folder: the open sizes, such as the batch; several, 1,8,32, are one "
                    "function that takes the size")
       ->delimiter(',')
-      ->check(CLI::PositiveNumber)
+      ->allow_extra_args(false)
+      ->check(whole_number(1))
       ->default_str("1");
   CLI::Option* state_file = command->add_flag(
       "--state-file", options->state_file,

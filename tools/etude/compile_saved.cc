@@ -1,26 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/etude/compile_saved.h"
 
+#include <cstddef>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "etude/base/check.h"
+#include "etude/core/context/ambient.h"
 #include "etude/io/safetensors.h"
 #include "etude/ops.h"
 #include "etude/saved/graph_inputs.h"
+#include "tools/etude/name_text.h"
 #include "tools/etude/saved_command.h"
 
 namespace etude::tools {
 namespace {
 
+using saved::internal::Content;
 using saved::internal::Loaded;
 using saved::internal::Match;
 using saved::internal::SavedFunction;
 using saved::internal::SavedGraph;
 
-std::size_t chosen(const Loaded& loaded, const std::string& name) {
-  const std::vector<SavedFunction>& all = loaded.content.functions;
+std::size_t chosen(const Content& content, const std::string& name) {
+  const std::vector<SavedFunction>& all = content.functions;
   std::vector<std::string> names;
   for (const SavedFunction& each : all) names.push_back(each.name);
   const std::size_t at = chosen_index(names, name, "this folder");
@@ -61,6 +65,20 @@ std::vector<std::string> names_of_results(const Loaded& loaded, const SavedFunct
   return out;
 }
 
+// A compiled function gets its state from its caller, and returns results only.
+void require_no_change(const Content& content, const SavedFunction& function,
+                       const SavedGraph& graph) {
+  const std::vector<std::string> outputs = saved::internal::outputs_of(content, graph);
+  const std::size_t results = saved::internal::result_count(graph);
+  if (outputs.size() == results) return;
+  const std::vector<std::string> changed(outputs.begin() + static_cast<std::ptrdiff_t>(results),
+                                         outputs.end());
+  ETUDE_THROW(kUnimplemented,
+              "function '{}' changes {}, but a compiled function changes no state. Export a "
+              "function that returns the new values",
+              shown(function.name), listed(changed));
+}
+
 aot::State state_of(const Loaded& loaded, const std::vector<int64_t>& variables) {
   aot::State out;
   for (const int64_t index : variables) {
@@ -72,11 +90,12 @@ aot::State state_of(const Loaded& loaded, const std::vector<int64_t>& variables)
 
 }  // namespace
 
-SavedModels saved_models(const std::string& folder, const std::string& function,
+SavedModels saved_models(const std::string& folder, const std::string& function, int64_t graph,
                          const std::vector<int64_t>& sizes, bool is_state_apart) {
-  const auto loaded =
-      saved::internal::make_loaded(folder, saved::internal::read_content(folder, 0));
-  const std::size_t at = chosen(*loaded, function);
+  Content content = saved::internal::read_content(folder, 0);
+  const std::size_t at = chosen(content, function);
+  const PhaseScope phase(keep_graph(content.functions[at], graph, Phase::kInference));
+  const auto loaded = saved::internal::make_loaded(folder, std::move(content));
   const SavedFunction& from = loaded->content.functions[at];
   ETUDE_REQUIRE(
       sizes.size() == 1 || from.graphs.front().symbolic,
@@ -87,7 +106,9 @@ SavedModels saved_models(const std::string& folder, const std::string& function,
   std::vector<int64_t> variables;
   for (const int64_t size : sizes) {
     io::NamedTensors inputs = sample(*loaded, from, size);
+    if (graph == 0) require_one_host_value(loaded->content, from, inputs, folder);
     const Match match = saved::internal::match_named(*loaded, at, inputs);
+    require_no_change(loaded->content, from, *match.graph);
     saved::internal::OwnGraph own = saved::internal::own_graph(
         *loaded, at, match,
         is_state_apart ? saved::internal::StateAs::kInputs : saved::internal::StateAs::kConstants);

@@ -18,11 +18,14 @@ struct SavedModels {
 };
 
 // The function of a folder with `sizes` as its open sizes. Without a name, the only function.
+// `graph` is the number of its graph in `etude inspect --function`; 0: the graph that fits.
 //
 // throws: kInvalidArgument for several sizes of a function that has no open sizes, and for a size
-//         that no graph serves; kFailedPrecondition for a function without a graph, and if
-//         `is_state_apart` for a function without state; the errors of reading the folder.
-SavedModels saved_models(const std::string& folder, const std::string& function,
+//         that no graph serves, for graphs that differ in a host value where `graph` is 0;
+//         kUnimplemented for a function that changes state; kFailedPrecondition for a function
+//         without a graph, and if `is_state_apart` for a function without state; the errors of
+//         reading the folder.
+SavedModels saved_models(const std::string& folder, const std::string& function, int64_t graph,
                          const std::vector<int64_t>& sizes, bool is_state_apart);
 
 }  // namespace etude::tools

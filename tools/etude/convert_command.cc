@@ -25,6 +25,7 @@
 #include "etude/stablehlo/stablehlo.h"
 #include "tools/etude/convert_graphs.h"
 #include "tools/etude/convert_weights.h"
+#include "tools/etude/option_words.h"
 #include "tools/etude/saved_command.h"
 #include "tools/etude/stored.h"
 
@@ -305,7 +306,20 @@ void convert_tensors(const ConvertOptions& options, const Stored& stored) {
   print_file(options.to, "");
 }
 
+// throws: for a form of one graph, where the function has graphs for several host values.
+void require_one_graph(const saved::Program& program, const Form& form,
+                       const ConvertOptions& options) {
+  if (form.options.find("--graph") == form.options.npos || options.save.graph > 0) return;
+  const std::string name = function_of(program, options).name();
+  for (const auto& each : saved::internal::ProgramAccess::content_of(program).functions) {
+    if (each.name != name) continue;
+    require_one_host_value(each, options.save.training ? Phase::kTraining : Phase::kInference,
+                           options.from);
+  }
+}
+
 void write_program(const saved::Program& program, const Form& form, const ConvertOptions& options) {
+  require_one_graph(program, form, options);
   const std::string more = form.write(program, options);
   if (form.write == to_folder) return fmt::print("{}", program.to_string());
   print_file(options.to, more);
@@ -382,23 +396,28 @@ void add_convert_command(CLI::App& app) {
                             "which function, if there are several; of a model: its name"),
         command->add_option("--opset", options->save.opset, "the version of ONNX's ops, 17 to 21")
             ->capture_default_str(),
-        command->add_option("--graph", options->save.graph,
-                            "its number in `etude inspect --function`"),
+        add_graph_option(*command, options->save.graph),
         command->add_option("--doc", options->save.doc, "a text for readers of the model"),
         command->add_flag("--training", options->save.training, "the graph of the training phase"),
         command->add_flag("--fixed-sizes", options->fixed_sizes,
                           "fixes open sizes, at those of the first call"),
-        command->add_option("--size", options->size_texts,
-                            "fixes an open size, of a model or of the graph that is written: "
-                            "batch=8; may be repeated"),
-        command->add_option("--shape", options->shape_texts,
-                            "of a model: the shape of an input that has none in the file, or fewer "
-                            "open sizes: x=?,3; may be repeated"),
+        command
+            ->add_option("--size", options->size_texts,
+                         "fixes an open size, of a model or of the graph that is written: "
+                         "batch=8; may be repeated")
+            ->allow_extra_args(false),
+        command
+            ->add_option("--shape", options->shape_texts,
+                         "of a model: the shape of an input that has none in the file, or fewer "
+                         "open sizes: x=?,3; may be repeated")
+            ->allow_extra_args(false),
         command->add_option("--constants", options->constants,
                             "of a model: a safetensors file with values for inputs, which become "
                             "constants"),
-        command->add_option("--max-loop-steps", options->max_loop_steps,
-                            "of models and graphs: refuses loops with more steps")}) {
+        command
+            ->add_option("--max-loop-steps", options->max_loop_steps,
+                         "of models and graphs: refuses loops with more steps")
+            ->check(whole_number(0))}) {
     options->of_some.push_back(option);
   }
   command->callback([options] {

@@ -22,19 +22,6 @@ namespace {
 using saved::internal::Content;
 using saved::internal::SavedVariable;
 
-constexpr std::size_t kMostNames = 5;
-
-// "'a', 'b' and 3 more".
-std::string listed(const std::vector<std::string>& names) {
-  std::vector<std::string> some;
-  for (std::size_t i = 0; i < std::min(names.size(), kMostNames); ++i) {
-    some.push_back(fmt::format("'{}'", shown(names[i])));
-  }
-  const std::size_t more = names.size() - some.size();
-  return fmt::format("{}{}", fmt::join(some, ", "),
-                     more == 0 ? "" : fmt::format(" and {} more", more));
-}
-
 std::vector<const SavedVariable*> variables_of(const saved::Program& program,
                                                const std::string& function) {
   const Content& content = saved::internal::ProgramAccess::content_of(program);

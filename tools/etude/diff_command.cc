@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstdio>
 #include <exception>
 #include <map>
 #include <memory>
@@ -21,6 +22,7 @@
 #include "etude/graph/diff.h"
 #include "etude/graph/text/names.h"
 #include "etude/ops.h"
+#include "tools/etude/option_words.h"
 #include "tools/etude/pages/html_text.h"
 #include "tools/etude/saved_command.h"
 #include "tools/etude/stored.h"
@@ -330,6 +332,7 @@ void end_with_status(const std::function<bool()>& compare) {
   try {
     differs = compare();
   } catch (const std::exception& error) {
+    if (std::ferror(stdout) != 0) throw;  // a fault of standard output
     fmt::print(stderr, "etude: {}\n", error.what());
     throw CLI::RuntimeError(kDiffError);
   }
@@ -348,10 +351,10 @@ void add_diff_command(CLI::App& app) {
   command
       ->add_option("--atol", options->atol,
                    "numbers x and y are equal if |x - y| <= atol + rtol * |y|; 0: by their bits")
-      ->check(CLI::NonNegativeNumber)
+      ->check(number_from_0())
       ->capture_default_str();
-  command->add_option("--rtol", options->rtol)
-      ->check(CLI::NonNegativeNumber)
+  command->add_option("--rtol", options->rtol, "as --atol")
+      ->check(number_from_0())
       ->capture_default_str();
   command->callback([options] { end_with_status([&] { return print_difference(*options); }); });
 }

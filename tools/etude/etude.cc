@@ -3,11 +3,15 @@
 // profiles programs.
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <sstream>
+#include <string_view>
+#include <system_error>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -217,6 +221,8 @@ std::string missing_command(const CLI::App& app, int argc, char** argv) {
   return fmt::format("{}: {}. There are: {}", path, given, fmt::join(names, ", "));
 }
 
+int output_fault = 0;  // the errno of a fault of standard output that ended the command
+
 }  // namespace
 
 int run_program(int argc, char** argv) {
@@ -248,15 +254,34 @@ int run_program(int argc, char** argv) {
       fmt::print(stderr, "{}\n", text);
       return error.get_exit_code();
     }
-    const int status = app.exit(error);
+    std::ostringstream shown_text;  // not std::cout, which loses the reason of a fault
+    const int status = app.exit(error, shown_text);
+    fmt::print("{}", shown_text.str());
     return status != 0 && app.got_subcommand("diff") ? kDiffError : status;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "etude: {}\n", in_options(error.what()));
+    // with_output() reports a fault of standard output.
+    if (std::ferror(stdout) == 0) {
+      fmt::print(stderr, "etude: {}\n", in_options(error.what()));
+    } else if (const auto* fault = dynamic_cast<const std::system_error*>(&error)) {
+      output_fault = fault->code().value();
+    }
     return 1;
   }
   return 0;
 }
 
+// The status of the program, once its output is written.
+int with_output(int status, int argc, char** argv) {
+  errno = output_fault;
+  const bool is_written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  if (is_written) return status;
+  fmt::print(stderr, "etude: standard output: {}\n",
+             errno != 0 ? std::strerror(errno) : "not all of it was written");
+  return argc > 1 && std::string_view(argv[1]) == "diff" ? kDiffError : 1;
+}
+
 }  // namespace etude::tools
 
-int main(int argc, char** argv) { return etude::tools::run_program(argc, argv); }
+int main(int argc, char** argv) {
+  return etude::tools::with_output(etude::tools::run_program(argc, argv), argc, argv);
+}

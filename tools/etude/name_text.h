@@ -34,4 +34,16 @@ inline std::string shown(const std::vector<std::string>& names) {
                      more == 0 ? "" : fmt::format(" and {} more", more));
 }
 
+// "'a', 'b' and 3 more".
+inline std::string listed(const std::vector<std::string>& names) {
+  constexpr std::size_t kMost = 5;
+  std::vector<std::string> some;
+  for (std::size_t i = 0; i < std::min(names.size(), kMost); ++i) {
+    some.push_back(fmt::format("'{}'", shown(names[i])));
+  }
+  const std::size_t more = names.size() - some.size();
+  return fmt::format("{}{}", fmt::join(some, ", "),
+                     more == 0 ? "" : fmt::format(" and {} more", more));
+}
+
 }  // namespace etude::tools

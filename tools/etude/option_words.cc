@@ -1,7 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/etude/option_words.h"
 
+#include <charconv>
+#include <cmath>
 #include <cstddef>
+#include <limits>
+#include <system_error>
+
+#include <fmt/format.h>
+
+#include "tools/etude/name_text.h"
 
 namespace etude::tools {
 namespace {
@@ -45,6 +53,32 @@ std::string in_options(std::string_view message) {
     }
   }
   return out;
+}
+
+CLI::Validator whole_number(int64_t least) {
+  return CLI::Validator(
+      [least](std::string& text) {
+        int64_t number = 0;
+        const char* const end = text.data() + text.size();
+        const auto read = std::from_chars(text.data(), end, number);
+        if (read.ec == std::errc() && read.ptr == end && number >= least) return std::string();
+        return fmt::format("'{}' is no whole number from {} to {}", shown(text), least,
+                           std::numeric_limits<int64_t>::max());
+      },
+      "");
+}
+
+CLI::Validator number_from_0() {
+  return CLI::Validator(
+      [](std::string& text) {
+        double number = 0;
+        const char* const end = text.data() + text.size();
+        const auto read = std::from_chars(text.data(), end, number);
+        const bool is_number = read.ec == std::errc() && read.ptr == end;
+        if (is_number && std::isfinite(number) && number >= 0) return std::string();
+        return fmt::format("'{}' is no finite number of 0 or more, such as 1e-6", shown(text));
+      },
+      "");
 }
 
 }  // namespace etude::tools

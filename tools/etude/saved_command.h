@@ -4,12 +4,15 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include <CLI/CLI.hpp>
 
+#include "etude/core/context/ambient.h"
 #include "etude/io/safetensors.h"
+#include "etude/saved/content.h"
 #include "etude/saved/program.h"
 
 namespace etude::tools {
@@ -38,6 +41,22 @@ io::NamedTensors read_inputs(const NamedInputs& from, const std::vector<std::str
 // The names of the inputs of a function in its exported signature; without a signature, their
 // paths.
 std::vector<std::string> named_inputs(const saved::Program& program, const saved::Function& f);
+
+// The option --graph: the number of a graph in `etude inspect --function`.
+CLI::Option* add_graph_option(CLI::App& command, int64_t& graph);
+// Keeps the graph with this number in `etude inspect --function`, and the graphs for the sizes 1
+// and 0 with the same host values. Returns the phase of the graph. 0: keeps all, and returns
+// `otherwise`. throws: kInvalidArgument for a number that no graph has.
+Phase keep_graph(saved::internal::SavedFunction& function, int64_t number, Phase otherwise);
+// Tensors by name do not choose among graphs that differ in a host value only.
+// throws: kInvalidArgument, with the values, if graphs of the phase take these tensors with several
+//         values of a host argument.
+void require_one_host_value(const saved::internal::Content& content,
+                            const saved::internal::SavedFunction& function,
+                            const io::NamedTensors& inputs, const std::string& folder);
+// The same for all graphs of a phase, where no tensors choose the graph.
+void require_one_host_value(const saved::internal::SavedFunction& function, Phase phase,
+                            const std::string& folder);
 
 // Adds the command with all that it does.
 void add_run_command(CLI::App& app);
