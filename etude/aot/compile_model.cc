@@ -192,6 +192,13 @@ struct ModelCompiler::State {
     return linker.add_object(object, codegen::kKernelName, imports);
   }
 
+  // Shows a function of the archive by another name.
+  void show(const std::string& name, const char* function) {
+    const LinkTarget found = linker.find(function, "");
+    ETUDE_CHECK(found.is_known(), "the archive of kernels has no {}", function);
+    linker.show(name, found, true);
+  }
+
   // All of it or nothing.
   LinkTarget add(const PlanLayout& plan, const PlanLayout& twin, ModelFacts& facts);
 
@@ -467,11 +474,16 @@ ModelFacts ModelCompiler::add(const std::string& name, const Graph& graph) {
   const LinkTarget model = state_->add(layouts[0], layouts[1], facts);
   state_->linker.show(fmt::format("{}_run", name),
                       state_->linker.copy(kRunName, {{kModelName, model}}), true);
-  const LinkTarget error = state_->linker.find(kErrorName, "");
-  ETUDE_CHECK(error.is_known(), "the archive of kernels has no {}", kErrorName);
-  state_->linker.show(fmt::format("{}_error", name), error, true);
+  state_->show(fmt::format("{}_error", name), kErrorName);
   state_->linker.take_all();
   return facts;
+}
+
+void ModelCompiler::add_choice(const std::string& name) {
+  require_name(name);
+  state_->show(fmt::format("{}_error", name), kErrorName);
+  state_->show(fmt::format("{}_refuse_size", name), kRefuseSizeName);
+  state_->linker.take_all();
 }
 
 std::string ModelCompiler::finish() { return state_->linker.finish(); }

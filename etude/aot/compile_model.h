@@ -76,6 +76,10 @@ class ModelCompiler {
   // cost:   as for a plan, and milliseconds for each scalar program.
   ModelFacts add(const std::string& name, const Graph& graph);
 
+  // Adds the functions NAME_error and NAME_refuse_size for a function NAME that chooses among
+  // models (header_text.h).
+  void add_choice(const std::string& name);
+
   // Returns the file. Call it once. throws: kUnimplemented, naming the missing symbol.
   std::string finish();
 

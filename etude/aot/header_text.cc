@@ -15,16 +15,132 @@
 namespace etude::aot {
 namespace {
 
-constexpr std::string_view kKeywords[] = {
-    "alignas", "and",    "asm",      "auto",     "bool",     "break",   "case",     "catch",
-    "char",    "class",  "const",    "continue", "default",  "delete",  "do",       "double",
-    "else",    "enum",   "explicit", "export",   "extern",   "false",   "float",    "for",
-    "friend",  "goto",   "if",       "inline",   "int",      "long",    "mutable",  "namespace",
-    "new",     "not",    "operator", "or",       "private",  "public",  "register", "return",
-    "short",   "signed", "sizeof",   "static",   "struct",   "switch",  "template", "this",
-    "throw",   "true",   "try",      "typedef",  "typename", "union",   "unsigned", "using",
-    "virtual", "void",   "volatile", "while",    "xor",      "scratch", "inputs",   "outputs",
-    "state",   "size"};
+// Keywords of C and C++.
+constexpr std::string_view kKeywords[] = {"alignas",
+                                          "alignof",
+                                          "and",
+                                          "and_eq",
+                                          "asm",
+                                          "auto",
+                                          "bitand",
+                                          "bitor",
+                                          "bool",
+                                          "break",
+                                          "case",
+                                          "catch",
+                                          "char",
+                                          "char8_t",
+                                          "char16_t",
+                                          "char32_t",
+                                          "class",
+                                          "co_await",
+                                          "co_return",
+                                          "co_yield",
+                                          "compl",
+                                          "concept",
+                                          "const",
+                                          "const_cast",
+                                          "consteval",
+                                          "constexpr",
+                                          "constinit",
+                                          "continue",
+                                          "decltype",
+                                          "default",
+                                          "delete",
+                                          "do",
+                                          "double",
+                                          "dynamic_cast",
+                                          "else",
+                                          "enum",
+                                          "explicit",
+                                          "export",
+                                          "extern",
+                                          "false",
+                                          "float",
+                                          "for",
+                                          "friend",
+                                          "goto",
+                                          "if",
+                                          "inline",
+                                          "int",
+                                          "long",
+                                          "mutable",
+                                          "namespace",
+                                          "new",
+                                          "noexcept",
+                                          "not",
+                                          "not_eq",
+                                          "nullptr",
+                                          "operator",
+                                          "or",
+                                          "or_eq",
+                                          "private",
+                                          "protected",
+                                          "public",
+                                          "register",
+                                          "reinterpret_cast",
+                                          "requires",
+                                          "restrict",
+                                          "return",
+                                          "short",
+                                          "signed",
+                                          "sizeof",
+                                          "static",
+                                          "static_assert",
+                                          "static_cast",
+                                          "struct",
+                                          "switch",
+                                          "template",
+                                          "this",
+                                          "thread_local",
+                                          "throw",
+                                          "true",
+                                          "try",
+                                          "typedef",
+                                          "typeid",
+                                          "typename",
+                                          "typeof",
+                                          "typeof_unqual",
+                                          "union",
+                                          "unsigned",
+                                          "using",
+                                          "virtual",
+                                          "void",
+                                          "volatile",
+                                          "wchar_t",
+                                          "while",
+                                          "xor",
+                                          "xor_eq"};
+// Names of the headers that ours include, and macros of compilers and of common headers.
+constexpr std::string_view kTaken[] = {
+    "errno",  "linux",  "main",  "max_align_t", "nullptr_t", "offsetof", "ptrdiff_t",
+    "size_t", "stderr", "stdin", "stdout",      "unix",      "EOF",      "NULL"};
+// Names in the functions and classes of our headers.
+constexpr std::string_view kOwn[] = {"inputs", "outputs", "scratch", "scratch_",
+                                     "size",   "state",   "std"};
+
+bool is_one_of(std::span<const std::string_view> names, std::string_view name) {
+  return std::ranges::find(names, name) != names.end();
+}
+
+// Names of stdint.h: int8_t, uint_fast16_t, INT32_MAX, UINT8_C, SIZE_MAX.
+bool is_of_stdint(std::string_view name) {
+  const auto has = [&](const auto& starts, const auto& ends) {
+    return std::ranges::any_of(starts, [&](auto start) { return name.starts_with(start); }) &&
+           std::ranges::any_of(ends, [&](auto end) { return name.ends_with(end); });
+  };
+  constexpr std::string_view kTypes[] = {"int", "uint"}, kT[] = {"_t"};
+  constexpr std::string_view kMacros[] = {"INT",    "UINT",  "SIZE_",      "PTRDIFF_",
+                                          "WCHAR_", "WINT_", "SIG_ATOMIC_"};
+  constexpr std::string_view kEnds[] = {"_MAX", "_MIN", "_C", "_WIDTH"};
+  return has(kTypes, kT) || has(kMacros, kEnds);
+}
+
+// C reserves _Bool, __FILE__ and all such names.
+bool is_reserved(std::string_view name) {
+  return name.size() > 1 && name[0] == '_' &&
+         (name[1] == '_' || std::isupper(static_cast<unsigned char>(name[1])) != 0);
+}
 
 // The type of an element in C. Half types are their bits; a complex number is two numbers.
 struct CType {
@@ -55,31 +171,47 @@ int64_t count_in_c(const ModelFacts::Array& array) {
   return array.type->count() * c_type(array.type->dtype()).per_element;
 }
 
-// Unique names of arguments: characters that C does not allow in a name become _.
+std::string upper(std::string text) {
+  std::ranges::transform(text, text.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  return text;
+}
+
+// Unique names of arguments: characters that C does not allow in a name become _. The names of
+// macros are unique, too, so x and X are one name.
 class Names {
  public:
+  explicit Names(const HeaderFacts& facts) : macros_(upper(facts.name) + "_") {
+    reserve(facts.name);
+    for (const ModelFacts& model : facts.models) reserve(model.name);
+  }
+
   std::string add(const std::string& name) {
     std::string out;
     for (const char c : name) {
       out += std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
     }
     const bool is_bad = out.empty() || std::isdigit(static_cast<unsigned char>(out[0])) != 0 ||
-                        std::ranges::find(kKeywords, out) != std::end(kKeywords);
+                        is_taken_in_c(out) || is_one_of(kOwn, out) || functions_.contains(out) ||
+                        out.starts_with(macros_) || out.starts_with("ETUDE_");
     if (is_bad) out = "x_" + out;
     const std::string stem = out;
-    for (int n = 2; !used_.insert(out).second; ++n) out = fmt::format("{}_{}", stem, n);
+    for (int n = 2; !used_.insert(upper(out)).second; ++n) out = fmt::format("{}_{}", stem, n);
     return out;
   }
 
  private:
-  std::set<std::string> used_;
-};
+  // A name of a model, which an argument gets a number for, and the names of its functions.
+  void reserve(const std::string& model) {
+    used_.insert(upper(model));
+    for (const char* end : {"_run", "_error", "_state_fits", "_refuse_size"}) {
+      functions_.insert(model + end);
+    }
+  }
 
-std::string upper(std::string text) {
-  std::ranges::transform(text, text.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
-  return text;
-}
+  std::string macros_;  // their names begin with this
+  std::set<std::string> used_, functions_;
+};
 
 // For comments: names come from files, and must not end a comment.
 std::string in_comment(const std::string& text) {
@@ -106,10 +238,10 @@ struct Arguments {
     return out;
   }
 };
-// Of a model whose last `state` inputs are its state.
-Arguments arguments(const ModelFacts& facts, std::size_t state) {
-  Names names;
-  names.add(facts.name);
+// Of a model of the header.
+Arguments arguments(const HeaderFacts& header, const ModelFacts& facts) {
+  const std::size_t state = header.state.arrays.size();
+  Names names(header);
   const auto list = [&](std::string_view prefix, std::span<const ModelFacts::Array> arrays) {
     std::vector<Argument> out;
     for (const ModelFacts::Array& array : arrays) {
@@ -225,11 +357,16 @@ constexpr char kCSizes[] =
     R"(/* The most that a size needs. */
 #define {big}_SCRATCH_BYTES ((size_t){scratch}u)
 
+/* Why the latest call of this thread failed; "" if it did not. */
+const char* {name}_error(void);
+/* Sets the text of {name}_error(). Returns ETUDE_REFUSED. */
+int {name}_refuse_size(long long size, const char* sizes);
+
 /* Calls {name}_SIZE for one of the sizes {sizes}; ETUDE_REFUSED for another. */
 static inline int {name}(int64_t size, {params}) {{
   switch (size) {{
 {cases}    default:
-      return ETUDE_REFUSED;
+      return {name}_refuse_size(size, "{sizes}");
   }}
 }}
 
@@ -301,8 +438,9 @@ std::vector<std::string> c_arguments(const Arguments& args, bool has_state) {
   return out;
 }
 
-std::string c_model(const ModelFacts& model, const StateFacts& state) {
-  const Arguments args = arguments(model, state.arrays.size());
+std::string c_model(const HeaderFacts& facts, const ModelFacts& model) {
+  const StateFacts& state = facts.state;
+  const Arguments args = arguments(facts, model);
   const std::string big = upper(model.name);
   std::string counts;
   for (const Argument& each : args.all()) {
@@ -343,7 +481,7 @@ uint64_t most_scratch(const HeaderFacts& facts) {
 
 std::string c_sizes(const HeaderFacts& facts) {
   const bool has_state = !facts.state.arrays.empty();
-  const Arguments args = arguments(facts.models[0], facts.state.arrays.size());
+  const Arguments args = arguments(facts, facts.models[0]);
   std::vector<std::string> params = c_parameters(args, has_state);
   std::vector<std::string> passed = c_arguments(args, has_state);
   params.emplace_back("void* scratch");
@@ -360,7 +498,7 @@ std::string c_sizes(const HeaderFacts& facts) {
 }
 
 std::string cpp_call(const HeaderFacts& facts) {
-  const Arguments args = arguments(facts.models[0], facts.state.arrays.size());
+  const Arguments args = arguments(facts, facts.models[0]);
   std::vector<std::string> params, pointers;
   for (const Argument& each : args.all()) {
     params.push_back(
@@ -381,7 +519,7 @@ std::string cpp_sizes(const HeaderFacts& facts) {
   std::vector<std::string> params;
   for (std::size_t i = 0; i < facts.sizes.size(); ++i) {
     const std::string& name = facts.models[i].name;
-    const Arguments args = arguments(facts.models[i], facts.state.arrays.size());
+    const Arguments args = arguments(facts, facts.models[i]);
     std::vector<std::string> pointers, wrong;
     params.clear();
     for (const Argument& each : args.all()) {
@@ -409,7 +547,7 @@ std::string cpp_sizes(const HeaderFacts& facts) {
 std::string array_lines(const HeaderFacts& facts) {
   std::string out;
   for (const ModelFacts& model : facts.models) {
-    const Arguments args = arguments(model, facts.state.arrays.size());
+    const Arguments args = arguments(facts, model);
     if (!facts.sizes.empty()) out += fmt::format(" * {}:\n", model.name);
     out += describe("input ", args.inputs) + describe("output", args.outputs);
   }
@@ -417,6 +555,11 @@ std::string array_lines(const HeaderFacts& facts) {
 }
 
 }  // namespace
+
+bool is_taken_in_c(std::string_view name) {
+  return is_one_of(kKeywords, name) || is_one_of(kTaken, name) || is_of_stdint(name) ||
+         is_reserved(name);
+}
 
 std::string c_header(const HeaderFacts& facts) {
   const bool has_state = !facts.state.arrays.empty();
@@ -428,7 +571,7 @@ std::string c_header(const HeaderFacts& facts) {
       fmt::arg("notes", has_state ? " * The state may be used by several threads at once.\n" : ""),
       fmt::arg("includes", has_state ? "#include <string.h>\n" : ""));
   if (has_state) out += c_state(facts.name, facts.state);
-  for (const ModelFacts& model : facts.models) out += c_model(model, facts.state);
+  for (const ModelFacts& model : facts.models) out += c_model(facts, model);
   if (!facts.sizes.empty()) out += c_sizes(facts);
   return out + kCTail;
 }

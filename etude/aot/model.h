@@ -75,6 +75,7 @@ constexpr uint64_t whole_scratch_bytes(const Model& model) {
 inline constexpr char kRunName[] = "etude_aot_run";             // of the model below
 inline constexpr char kRunModelName[] = "etude_aot_run_model";  // of the model passed to it
 inline constexpr char kErrorName[] = "etude_aot_error";
+inline constexpr char kRefuseSizeName[] = "etude_aot_refuse_size";
 inline constexpr char kLeftOutName[] = "etude_aot_left_out";  // replaces parts that are not taken
 inline constexpr char kModelName[] = "etude_aot_model";
 

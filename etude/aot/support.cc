@@ -234,6 +234,15 @@ int etude_aot_run(const void* const* in, void* const* out, void* scratch) {
 
 const char* etude_aot_error() { return etude::aot::message == nullptr ? "" : etude::aot::message; }
 
+// A call of a function for several sizes, with another size.
+int etude_aot_refuse_size(long long size, const char* sizes) {
+  char text[etude::aot::kMessageBytes];
+  std::snprintf(text, sizeof text, "the size is %lld, but this function was compiled for %s", size,
+                sizes);
+  etude::aot::say(text);
+  return static_cast<int>(etude::aot::Status::kRefused);
+}
+
 // Kernels of other instruction sets, which best_isa() does not choose.
 void etude_aot_left_out() { std::abort(); }
 

@@ -120,6 +120,28 @@ def numbers(count, seed):
     return [((i * 37 + seed) % 101 - 50) / 20 for i in range(count)]
 
 
+# Inputs whose names mean something in C, in C++ or in the header itself.
+NAMES = ["restrict", "_Bool", "NULL", "errno", "taken_run", "taken_error", "taken_state_fits", "taken", "TAKEN", "TAKEN_X_COUNT", "x", "X",
+         "uint8_t", "size_t", "INT32_MAX", "ETUDE_OK", "std", "scratch_", "scratch", "constexpr", "nullptr", "linux", "main", "int", "co_await",
+         "bool", "state", "size", "typeof", "ETUDE_STATUS", "a/b", "a_b", "7"]
+
+
+def check_names(etude, cc, cxx, folder):
+    """Headers with such names compile, in both languages, after other headers."""
+    spelt = [name if re.fullmatch(r"[a-zA-Z_][\w/]*", name) else f'"{name}"' for name in NAMES]
+    text = f"graph f({', '.join(name + ': float32[2]' for name in spelt)}) -> (float32[2])\n"
+    (folder / "f.graph").write_text(text + "  %1 = add(x, X)\n  return %1\n")
+    run(etude, "compile", "f.graph", "-o", "taken", cwd=folder)
+    headers = "errno.h stdio.h stdlib.h string.h math.h stdbool.h taken.h".split()
+    call = f"int go(float* s) {{ return taken({'s, ' * len(NAMES)}s, s) + (int)TAKEN_X_COUNT; }}\n"
+    (folder / "names.c").write_text("".join(f"#include <{h}>\n" for h in headers[:-1]) + '#include "taken.h"\n' + call)
+    for standard in ("c99", "gnu11", "gnu2x"):
+        run(cc, f"-std={standard}", "-Wall", "-Wextra", "-Werror", "-c", "names.c", "-o", "names.o", cwd=folder)
+    (folder / "names.cc").write_text('#include <cerrno>\n#include <cstdio>\n#include "taken.hpp"\nint go() { taken_model::Model model; '
+                                     'return TAKEN_X_COUNT; }\n')
+    run(cxx, "-std=gnu++20", "-Wall", "-Wextra", "-Werror", "-c", "names.cc", "-o", "names.o", cwd=folder)
+
+
 def make_mixed(etude, folder, isa, *more):
     (folder / "mixed.graph").write_text(MIXED)
     print(run(etude, "compile", "mixed.graph", "-o", "mixed", "--isa", isa, *more, cwd=folder), end="")
@@ -150,6 +172,7 @@ def case_c(etude, cc, cxx):
             for program in ("./static", "./main"):
                 run(program, "in.bytes", "out.bytes", cwd=folder)
                 check_bits(folder)
+        check_names(etude, cc, cxx, folder)
         needed = set(re.findall(r"NEEDED.*\[(.*)\]", run("readelf", "-d", "main", cwd=folder)))
         if not needed <= {"libc.so.6", "libm.so.6", "libpthread.so.0"}:
             sys.exit(f"the program needs {needed}")
@@ -201,6 +224,9 @@ def case_errors(etude, cc, cxx):
              "print: has an effect outside of its graph"),
             ("graph a(x: float32[2]) -> (float32[2])\n  return x\n", ["-o", "2a"],
              "a model cannot be called '2a': C takes letters, digits and _"),
+            *[("graph a(x: float32[2]) -> (float32[2])\n  return x\n", ["-o", "a", "--name", name],
+               f"a model cannot be called '{name}', which is a name of C or C++. Use --name") for name in ("int", "main", "NULL")],
+            ("graph a(x: float32[2]) -> (float32[2])\n  return x\n", ["-o", "restrict"], "cannot be called 'restrict'"),
             ("graph a(x: float32[3,3]) -> (float32[3])\n  %1 = svdvals(x)\n  return %1\n", ["-o", "a"],
              "its kernel cannot be compiled ahead of time"),
             ("graph a(", ["-o", "a"], "a.graph: ")]

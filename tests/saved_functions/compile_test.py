@@ -41,9 +41,10 @@ int main(int argc, char** argv) {
   if (net_state_fits(state, state_bytes) != ETUDE_REFUSED) return 6;
   state[8] ^= 1;
   if (net(2, x, scores, state, scratch) != ETUDE_REFUSED) return 7;
+  if (strcmp(net_error(), "the size is 2, but this function was compiled for 1, 8") != 0) return 10;
   if (net(8, x, scores, NULL, scratch) != ETUDE_NULL_POINTER || strstr(net_8_error(), "null pointer") == NULL) return 8;
   for (int size = 1; size <= 8; size += 7) {
-    if (net(size, x, scores, state, scratch) != ETUDE_OK) return 9;
+    if (net(size, x, scores, state, scratch) != ETUDE_OK || net_error()[0] != 0) return 9;
     for (int i = 0; i < size * 3; ++i) printf("%.9g ", scores[i]);
   }
   return 0;

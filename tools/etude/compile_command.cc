@@ -67,6 +67,9 @@ void compile(const CompileOptions& options) {
   if (options.state_only) return write_state(stem.string() + ".state", models.state);
   aot::HeaderFacts facts;
   facts.name = options.name.empty() ? stem.filename().string() : options.name;
+  ETUDE_REQUIRE(!aot::is_taken_in_c(facts.name),
+                "a model cannot be called '{}', which is a name of C or C++. Use --name",
+                facts.name);
   facts.state = aot::state_facts(models.state);
   if (models.graphs.size() > 1) facts.sizes = options.sizes;
   const bool is_arm64 = options.target == "arm64";
@@ -82,6 +85,7 @@ void compile(const CompileOptions& options) {
     }
     scratch = std::max(scratch, model.scratch_bytes);
   }
+  if (!facts.sizes.empty()) compiler.add_choice(facts.name);
   const std::string object = compiler.finish();
   write(stem.string() + ".o", object);
   write(stem.string() + ".h", aot::c_header(facts));
