@@ -7,6 +7,7 @@ file that ``et.io.save`` writes.
 
 from __future__ import annotations
 
+import collections
 from typing import Any
 
 from etude import _core
@@ -30,6 +31,27 @@ def op(name: str) -> _core.Op:
 def variable(value: _core.Tensor, name: str, trainable: bool) -> _core.Variable:
     """A new Variable."""
     return _core.Variable(value, name=name or None, trainable=trainable)
+
+
+_result_classes: dict[str, type] = {}
+
+
+def result_class(op: str, fields: tuple[str, ...]) -> type:
+    """The named tuple that the op of this full name returns."""
+    made = _result_classes.get(op)
+    if made is None:
+        *space, name = op.split(".")
+        module = ".".join(["etude", *space])
+        made = collections.namedtuple(f"{name}_result", fields, module=module)  # type: ignore[misc]
+        made.__doc__ = f"The results of {op}."
+        made.__reduce__ = lambda self: (result, (op, tuple(self)))  # type: ignore[method-assign]
+        made = _result_classes.setdefault(op, made)
+    return made
+
+
+def result(op: str, values: tuple) -> Any:
+    """The results of the op of this full name."""
+    return result_class(op, _core._ops[op].results)(*values)
 
 
 class Place:

@@ -20,8 +20,8 @@ class Module:
     """A base class of models. Its attributes are its parts, in the order in which they were set.
 
     Tensors, Variables, layers, lists and other modules among them are parameters; numbers, texts
-    and functions are
-    options. Copies are independent values::
+    and functions are options. A copy is an independent value, but shares the Variables.
+    ``copy.deepcopy`` copies these as well::
 
         class Net(et.Module):
             def __init__(self):
@@ -36,7 +36,7 @@ class Module:
         return tree.copy(self)
 
     def __deepcopy__(self, memo: dict) -> Module:
-        return self.__copy__()
+        return _map(lambda leaf: _deep_leaf(leaf, memo), self)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         parts = _rebuild.parts_of(self)
@@ -111,6 +111,24 @@ def _map(f: Callable, x: Any, *others: Any) -> Any:
     leaves, form = _core._flatten(x)
     rest = [_core._leaves_like(form, other, "tree.map") for other in others]
     return _core._unflatten(form, [f(*each) for each in zip(leaves, *rest)])
+
+
+def _deep_leaf(leaf: Any, memo: dict) -> Any:
+    """The leaf of a deep copy; the same for each path of the leaf. Options are shared."""
+    if not isinstance(leaf, (_core.Tensor, _core.Variable, _core._State)):
+        return leaf
+    found = memo.get(id(leaf))
+    if found is None:
+        found = memo[id(leaf)] = _deep_value(leaf)
+        memo.setdefault(id(memo), []).append(leaf)  # an address is no other object's meanwhile
+    return found
+
+
+def _deep_value(leaf: Any) -> Any:
+    if not isinstance(leaf, _core.Variable):
+        return leaf.copy()
+    value = leaf.read().copy()
+    return _core.Variable(value, name=leaf.name or None, trainable=leaf.trainable)
 
 
 def _copy(x: Any) -> Any:

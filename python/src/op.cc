@@ -266,8 +266,22 @@ Values Call::run() {
   return keeps_gil(work()) ? run() : released(run);
 }
 
+// The named tuple of an op with several results; null for the others. Made for the first call.
+PyObject* result_type_of(OpObject& object) {
+  if (object.result_type != nullptr || object.op->def().results.size() <= 1) {
+    return object.result_type;
+  }
+  nb::list names;
+  for (const std::string& name : result_names(*object.op)) names.append(name);
+  const nb::object make = nb::module_::import_("etude._rebuild").attr("result_class");
+  nb::object made = make(object.op->full_name().c_str(), nb::tuple(names));
+  // Another thread may have made it meanwhile; both got the same class.
+  if (object.result_type == nullptr) object.result_type = made.release().ptr();
+  return object.result_type;
+}
+
 PyObject* call_op(PyObject* self, PyObject* const* args, std::size_t nargsf, PyObject* kwnames) {
-  const auto& object = *reinterpret_cast<OpObject*>(self);
+  auto& object = *reinterpret_cast<OpObject*>(self);
   const Op& op = *object.op;
   const auto given = static_cast<std::size_t>(PyVectorcall_NARGS(nargsf));
   if (kwnames == nullptr && given == object.signature->plain) {
@@ -280,7 +294,7 @@ PyObject* call_op(PyObject* self, PyObject* const* args, std::size_t nargsf, PyO
     Call call(op, *object.signature);
     call.parse(args, given, kwnames);
     const bool is_one = op.def().results.size() == 1 && !op.def().results[0].ends_with("...");
-    return results_of(call.run(), object.result_type, is_one);
+    return results_of(call.run(), result_type_of(object), is_one);
   });
 }
 
@@ -320,21 +334,6 @@ PyTypeObject make_type() noexcept {
   return type;
 }
 
-// The tuple with names of an op with several results.
-PyObject* make_result_type(const Op& op) {
-  // The type refers to the names and is never freed.
-  const auto& results = *new std::vector<std::string>(result_names(op));
-  std::vector<PyStructSequence_Field> fields;
-  for (const std::string& result : results) fields.push_back({result.c_str(), "A tensor."});
-  fields.push_back({nullptr, nullptr});
-  auto* name = new std::string("etude." + op.full_name() + "_result");
-  PyStructSequence_Desc description = {name->c_str(), "Results of an op.", fields.data(),
-                                       static_cast<int>(results.size())};
-  auto* type = PyStructSequence_NewType(&description);
-  if (type == nullptr) throw nb::python_error();
-  return reinterpret_cast<PyObject*>(type);
-}
-
 nb::object make_op(const Op& op) {
   auto* object = PyObject_New(OpObject, &op_type);
   if (object == nullptr) throw nb::python_error();
@@ -344,7 +343,6 @@ nb::object make_op(const Op& op) {
   object->result_type = nullptr;
   nb::object made = nb::steal(reinterpret_cast<PyObject*>(object));
   object->signature = new Signature(make_signature(op));
-  if (op.def().results.size() > 1) object->result_type = make_result_type(op);
   return made;
 }
 
@@ -384,18 +382,13 @@ PyObject* results_of(Values values, PyObject* result_type, bool is_one) {
   if (is_one) return new_tensor(std::move(values[0]));
   const auto size = static_cast<Py_ssize_t>(values.size());
   const bool is_named = result_type != nullptr;
-  nb::object out =
-      nb::steal(is_named ? PyStructSequence_New(reinterpret_cast<PyTypeObject*>(result_type))
-                         : PyTuple_New(size));
+  auto* const type = reinterpret_cast<PyTypeObject*>(result_type);
+  nb::object out = nb::steal(is_named ? type->tp_alloc(type, size) : PyTuple_New(size));
   if (!out.is_valid()) throw nb::python_error();
   for (Py_ssize_t i = 0; i < size; ++i) {
     PyObject* item = new_tensor(std::move(values[static_cast<std::size_t>(i)]));
     if (item == nullptr) throw nb::python_error();
-    if (is_named) {
-      PyStructSequence_SetItem(out.ptr(), i, item);
-    } else {
-      PyTuple_SET_ITEM(out.ptr(), i, item);
-    }
+    PyTuple_SET_ITEM(out.ptr(), i, item);  // a named tuple is a tuple without fields of its own
   }
   return out.release().ptr();
 }

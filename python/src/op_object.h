@@ -39,7 +39,7 @@ struct OpObject {
   PyObject_HEAD vectorcallfunc vectorcall;
   const Op* op;
   const Signature* signature;
-  PyObject* result_type;  // of several named results; null: a tensor, or a tuple
+  PyObject* result_type;  // of several named results, after a call; null: a tensor, or a tuple
 };
 
 extern PyTypeObject op_type;

@@ -200,7 +200,11 @@ void CallReader::node(const ClassInfo& info, PyObject* value) {
     case NodeKind::kNamedTuple:
       return items(value);
     case NodeKind::kDict:
-      return entries(value);
+      if (info.has_default) {
+        PyObject* const make = hold(PyObject_GetAttrString(value, "default_factory"));
+        tokens.push_back(word_of(canonical_key(make)));
+      }
+      return entries(hold(plain_dict(value).release().ptr()));
     case NodeKind::kModule:
       return entries(hold(PyObject_GenericGetDict(value, nullptr)));
     case NodeKind::kDataclass:

@@ -29,7 +29,7 @@ class SameStructure {
       hosts_ = tree.leaves;
       return;
     }
-    ETUDE_REQUIRE(tree.def == def_,
+    ETUDE_REQUIRE(tree.def->unordered == def_->unordered,
                   "{}: the {} is {} {}, but {} {}. All have one structure: the same containers, "
                   "keys and kinds of leaves",
                   op_, what_, def_->to_string(), first_, tree.def->to_string(), where);

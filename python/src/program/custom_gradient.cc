@@ -96,6 +96,7 @@ nb::object custom_gradient(nb::handle rule, const nb::tuple& args, nb::handle ta
   const CallSite where = here();
   return with_user_line([&] {
     const Tree tree = tree_of(args, Numbers::kFloats);
+    require_arguments(tree, "custom_gradient", "args");
     const Parts parts = parts_of_tree(tree);
     const internal::LeafList leaves(parts);
     std::vector<Tensor> inputs = internal::values_of(leaves);
@@ -108,6 +109,7 @@ nb::object custom_gradient(nb::handle rule, const nb::tuple& args, nb::handle ta
                   type_text(pair));
     reads.stop();
     const Tree value = tree_of(nb::object(pair[0]), Numbers::kValues);
+    require_results(value, "custom_gradient");
     const Parts made = parts_of_tree(value);
     const std::vector<Tensor> results = internal::values_of(internal::LeafList(made));
     captures.finish(results, reads.snapshots, where);

@@ -43,7 +43,10 @@ const TreeDef* constant_of(const TreeDef* def) {
 Selection select(const std::string& op, const nb::tuple& args, nb::handle argnums) {
   Selection out;
   std::vector<Tree> trees;
-  for (const nb::handle arg : args) trees.push_back(tree_of(arg, Numbers::kFloats));
+  for (const nb::handle arg : args) {
+    trees.push_back(tree_of(arg, Numbers::kFloats));
+    require_arguments(trees.back(), op, "argument " + std::to_string(trees.size() - 1));
+  }
   const auto choose = [&](int64_t i) {
     const auto count = static_cast<int64_t>(trees.size());
     ETUDE_REQUIRE_CODE(kOutOfRange, i >= -count && i < count,
@@ -180,6 +183,7 @@ nb::object vmap(nb::handle f, const nb::tuple& args, nb::handle keywords, const 
   std::vector<nb::object> leaves;
   for (std::size_t i = 0; i < args.size(); ++i) {
     Tree tree = tree_of(args[i], Numbers::kKeep);
+    require_arguments(tree, "vmap", "argument " + std::to_string(i));
     const nb::handle axis = axes[i];
     if (!axis.is_none()) {
       const int64_t from = nb::cast<int64_t>(axis);
@@ -224,6 +228,7 @@ nb::object stop(nb::handle x) {
 nb::object recompute(nb::handle f, const nb::tuple& args, nb::handle keywords) {
   Selection selection;
   const Tree tree = tree_of(args, Numbers::kFloats);
+  require_arguments(tree, "recompute_grad", "args");
   selection.def = tree.def;
   selection.leaves = tree.leaves;
   const Function function = function_of("recompute_grad", f, selection, keywords);

@@ -39,6 +39,7 @@ nb::object PythonFunction::call(const Parts& args) const {
 Parts PythonFunction::operator()(const Parts& args) {
   return with_gil([&] {
     const Tree tree = tree_of(call(args), Numbers::kValues);
+    require_results(tree, name_);
     result_ = tree.def;
     result_leaves_ = KeptLeaves(tree.leaves);
     return parts_of_tree(tree);

@@ -335,13 +335,16 @@ nb::object predict(nb::handle model, nb::handle inputs, int64_t batch) {
 
 void save_model(nb::handle model, const std::string& path,
                 const std::map<std::string, std::string>& metadata) {
-  const Parts parts = parts_of_tree(tree_of(model, Numbers::kKeep));
+  const Tree tree = tree_of(model, Numbers::kKeep);
+  require_file_paths(tree, "et.io.save");
+  const Parts parts = parts_of_tree(tree);
   io::Metadata stored(metadata.begin(), metadata.end());
   const CallSite where = here();
   with_user_line_released([&] { io::save(parts, path, stored, where); });
 }
 void load_model(nb::handle model, const std::string& path) {
   const Tree tree = tree_of(model, Numbers::kKeep);
+  require_file_paths(tree, "et.io.load");
   Parts parts = parts_of_tree(tree);
   const CallSite where = here();
   with_user_line_released([&] { io::load(parts, path, {}, where); });
@@ -349,7 +352,9 @@ void load_model(nb::handle model, const std::string& path) {
 }
 void save_checkpoint(const std::string& path, nb::handle model, nb::handle optimizer,
                      const LoaderObject& data) {
-  const Parts parts = parts_of_tree(tree_of(model, Numbers::kKeep));
+  const Tree tree = tree_of(model, Numbers::kKeep);
+  require_file_paths(tree, "et.io.save_checkpoint");
+  const Parts parts = parts_of_tree(tree);
   const FilledOptimizer filled(optimizer);
   const CallSite where = here();
   with_user_line_released(

@@ -227,8 +227,9 @@ class Reader {
 
   const TreeDef* dict(const ClassInfo& info, nb::handle value, bool in_class) {
     std::vector<Entry> entries;
+    const nb::object plain = plain_dict(value);
     PyObject *key = nullptr, *item = nullptr;
-    for (Py_ssize_t at = 0; PyDict_Next(value.ptr(), &at, &key, &item) != 0;) {
+    for (Py_ssize_t at = 0; PyDict_Next(plain.ptr(), &at, &key, &item) != 0;) {
       const nb::object held_key = nb::borrow(key), held_item = nb::borrow(item);
       PyObject* const canonical = canonical_key(key);
       const std::size_t begin = leaves_.size();
@@ -239,11 +240,15 @@ class Reader {
     std::iota(order.begin(), order.end(), 0);
     std::ranges::stable_sort(
         order, {}, [&](std::size_t i) -> auto& { return entries[i].name; });
-    return sorted(info, entries, order);
+    PyObject* aux = nullptr;
+    if (info.has_default) {
+      aux = canonical_key(nb::object(nb::getattr(value, "default_factory")).ptr());
+    }
+    return sorted(info, entries, order, aux);
   }
 
   const TreeDef* sorted(const ClassInfo& info, const std::vector<Entry>& entries,
-                        const std::vector<std::size_t>& order) {
+                        const std::vector<std::size_t>& order, PyObject* aux) {
     std::vector<const TreeDef*> parts;
     std::vector<PyObject*> keys;
     std::vector<TreeLeaf> moved;
@@ -260,7 +265,13 @@ class Reader {
     if (!entries.empty()) {
       std::ranges::move(moved, leaves_.begin() + static_cast<std::ptrdiff_t>(entries[0].begin));
     }
-    return make_def(info.node, info.type, std::move(keys), std::move(parts));
+    std::vector<uint32_t> places;
+    if (!std::ranges::is_sorted(order)) {
+      places.resize(order.size());
+      for (std::size_t k = 0; k < order.size(); ++k) places[order[k]] = static_cast<uint32_t>(k);
+    }
+    return make_def(info.node, info.type, std::move(keys), std::move(parts), aux,
+                    std::move(places));
   }
 
   const TreeDef* module(const ClassInfo& info, nb::handle value) {
@@ -317,20 +328,47 @@ const TreeDef* leaf_def(NodeKind kind) {
   if (defs[at] == nullptr) {
     auto* const made = new TreeDef;
     made->kind = kind;
+    made->unordered = made;
     complete(*made);
     defs[at] = made;
   }
   return defs[at];
 }
 
+nb::object plain_dict(nb::handle dict) {
+  if (Py_TYPE(dict.ptr()) == &PyDict_Type) return nb::borrow(dict);
+  nb::dict out;
+  if (PyDict_Update(out.ptr(), dict.ptr()) != 0) throw nb::python_error();
+  return out;
+}
+
+namespace {
+
+// The def without orders of keys: itself if it has none.
+const TreeDef* unordered_of(const TreeDef& def) {
+  std::vector<const TreeDef*> parts;
+  bool has_order = !def.order.empty();
+  for (const TreeDef* part : def.parts) {
+    parts.push_back(part->unordered);
+    has_order = has_order || part->unordered != part;
+  }
+  if (!has_order) return &def;
+  return make_def(def.kind, def.type, def.keys, std::move(parts), def.aux);
+}
+
+}  // namespace
+
 const TreeDef* make_def(NodeKind kind, PyTypeObject* type, std::vector<PyObject*> keys,
-                        std::vector<const TreeDef*> parts, PyObject* aux) {
+                        std::vector<const TreeDef*> parts, PyObject* aux,
+                        std::vector<uint32_t> order) {
   std::string key;
   append(key, kind);
   append(key, type);
   append(key, keys.size());
   for (PyObject* each : keys) append(key, each);
   for (const TreeDef* part : parts) append(key, part);
+  append(key, order.size());
+  for (const uint32_t place : order) append(key, place);
   if (kind == NodeKind::kLayer) {
     append(key, key_of_layer(aux));
     append(key, parts_of_layer(aux).form());
@@ -339,13 +377,14 @@ const TreeDef* make_def(NodeKind kind, PyTypeObject* type, std::vector<PyObject*
   } else {
     append(key, aux);
   }
-  std::unique_ptr<TreeDef>& found = DefTable::get().all[key];
-  if (found != nullptr) return found.get();
+  auto& all = DefTable::get().all;
+  if (const auto found = all.find(key); found != all.end()) return found->second.get();
   auto made = std::make_unique<TreeDef>();
   made->kind = kind;
   made->type = type;
   made->keys = std::move(keys);
   made->parts = std::move(parts);
+  made->order = std::move(order);
   // Of a layer or an optimiser, a copy without tensors: the definition is never freed.
   if (kind == NodeKind::kLayer || kind == NodeKind::kOptimizer) {
     std::vector<nb::object> none(made->parts.size(), nb::none());
@@ -357,14 +396,9 @@ const TreeDef* make_def(NodeKind kind, PyTypeObject* type, std::vector<PyObject*
   }
   made->aux = aux;
   if (type != nullptr) Py_INCREF(type);
-  try {
-    complete(*made);
-  } catch (...) {
-    DefTable::get().all.erase(key);
-    throw;
-  }
-  found = std::move(made);
-  return found.get();
+  complete(*made);
+  made->unordered = unordered_of(*made);
+  return all.emplace(std::move(key), std::move(made)).first->second.get();
 }
 
 const TreeDef* flatten(nb::handle value, Numbers numbers, std::vector<TreeLeaf>& leaves) {
@@ -441,12 +475,13 @@ void append_text(const TreeDef& def, std::string& out) {
   const bool is_tuple = def.kind == NodeKind::kTuple || def.kind == NodeKind::kConstant;
   if (!is_list && !is_dict && !is_tuple) out += def.type->tp_name;
   out += is_list ? "[" : is_dict ? "{" : "(";
-  for (std::size_t i = 0; i < def.parts.size(); ++i) {
-    if (i > 0) out += ", ";
-    if (i == 16) {
+  for (std::size_t at = 0; at < def.parts.size(); ++at) {
+    if (at > 0) out += ", ";
+    if (at == 16) {
       out += "... " + std::to_string(def.parts.size()) + " in all";
       break;
     }
+    const std::size_t i = def.order.empty() ? at : def.order[at];
     if (is_dict) out += nb::cast<std::string>(nb::repr(def.keys[i])) + ": ";
     if (!is_dict && !is_list && !is_tuple) out += def.names[i] + "=";
     append_text(*def.parts[i], out);

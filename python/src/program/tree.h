@@ -46,9 +46,14 @@ struct TreeDef {
   NodeKind kind = NodeKind::kNone;
   PyTypeObject* type = nullptr;       // of a node
   std::vector<PyObject*> keys;        // of a dict; names of fields
-  PyObject* aux = nullptr;            // of kCustom; the layer or optimiser without tensors
+  PyObject* aux = nullptr;            // of kCustom; the layer or optimiser without tensors; the
+                                      // default_factory of a dict
   std::vector<const TreeDef*> parts;  // of a layer or an optimiser: its leaves
   std::vector<std::string> names;     // path components of the parts
+  // Of a dict: the places of the parts in the order in which the program put the keys in; empty if
+  // that is the order of the keys.
+  std::vector<uint32_t> order;
+  const TreeDef* unordered = nullptr;  // the same without orders of keys
 
   // Of the whole tree.
   std::vector<NodeKind> leaves;
@@ -63,8 +68,8 @@ struct TreeDef {
   std::string to_string() const;
 };
 
-// The order in which a pytree without a fixed TreeDef is read: a leaf and its position in the order
-// of the containers; dicts are sorted by key.
+// A leaf and its position in the order of the containers. The leaves of a TreeDef have the order of
+// their paths: the keys of dicts are sorted.
 struct TreeLeaf {
   nb::object value;
   uint32_t position = 0;
@@ -94,9 +99,10 @@ Tree tree_of(nb::handle value, Numbers numbers);
 const TreeDef* flatten(nb::handle value, Numbers numbers, std::vector<TreeLeaf>& leaves);
 // Builds new containers.
 nb::object unflatten(const TreeDef& def, std::span<const nb::object> leaves);
-// A node over other trees. `names`: of the parts of kDataclass and kDict, else empty.
+// A node over other trees. `keys`: the names of the parts of kDataclass and kDict, else empty.
 const TreeDef* make_def(NodeKind kind, PyTypeObject* type, std::vector<PyObject*> keys,
-                        std::vector<const TreeDef*> parts, PyObject* aux = nullptr);
+                        std::vector<const TreeDef*> parts, PyObject* aux = nullptr,
+                        std::vector<uint32_t> order = {});
 const TreeDef* leaf_def(NodeKind kind);
 // The leaves of `value`, which has to have this nesting. A leaf may be any object; None
 // for a missing leaf. throws: kInvalidArgument, naming the first part that differs.
@@ -114,6 +120,16 @@ nb::object tree_of_tangent(const TreeDef& def, const Parts& tangent,
                            std::span<const nb::object> like);
 // The inverse: `value` has the nesting of the tree.
 Parts tangent_of_tree(const TreeDef& def, nb::handle value, std::string_view what);
+
+// throws: kInvalidArgument for a result of `op` that may hold tensors and is no structure, such as
+// a
+//         deque: its tensors would have no derivatives.
+void require_results(const Tree& tree, std::string_view op);
+// throws: kInvalidArgument for a subclass of dict, list or tuple that has tensors and is no
+//         structure.
+void require_arguments(const Tree& tree, std::string_view op, std::string_view root);
+// throws: kInvalidArgument for two tensors with one path, and for a model without a tensor.
+void require_file_paths(const Tree& tree, std::string_view op);
 
 // Replaces the tensors and states of a tree by the values of `parts`, which has its form.
 void assign_leaves(const Tree& tree, Parts parts);
@@ -137,12 +153,16 @@ struct ClassInfo {
   NodeKind node = NodeKind::kNone;
   PyTypeObject* type = nullptr;
   std::vector<PyObject*> fields;  // of a named tuple or a dataclass: interned names
+  bool has_default = false;       // of kDict: a defaultdict
   PyObject* flatten = nullptr;    // of kCustom
   PyObject* unflatten = nullptr;
 };
 const ClassInfo& class_of(PyTypeObject* type);
 // An equal key that is never freed, so that its address identifies it.
 PyObject* canonical_key(PyObject* key);
+// A dict with the items of a dict of any class, in the order in which the program sees them. The
+// memory of an OrderedDict may have another order.
+nb::object plain_dict(nb::handle dict);
 // The key as a path component.
 std::string key_text(PyObject* key);
 

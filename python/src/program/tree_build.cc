@@ -67,12 +67,15 @@ class Builder {
     return nb::borrow<nb::tuple>(out);
   }
   nb::object dict(const TreeDef& def) {
-    nb::object out = def.type == &PyDict_Type
-                         ? nb::object(nb::dict())
-                         : nb::object(nb::handle(reinterpret_cast<PyObject*>(def.type))());
-    for (std::size_t i = 0; i < def.parts.size(); ++i) {
-      const nb::object part = build(*def.parts[i]);
-      if (PyObject_SetItem(out.ptr(), def.keys[i], part.ptr()) != 0) throw nb::python_error();
+    const nb::handle type(reinterpret_cast<PyObject*>(def.type));
+    nb::object out = def.type == &PyDict_Type ? nb::object(nb::dict())
+                     : def.aux == nullptr     ? type()
+                                              : type(nb::handle(def.aux));
+    std::vector<nb::object> parts;
+    for (const TreeDef* part : def.parts) parts.push_back(build(*part));
+    for (std::size_t at = 0; at < parts.size(); ++at) {
+      const std::size_t i = def.order.empty() ? at : def.order[at];
+      if (PyObject_SetItem(out.ptr(), def.keys[i], parts[i].ptr()) != 0) throw nb::python_error();
     }
     return out;
   }

@@ -37,10 +37,10 @@ std::vector<PyObject*> interned_all(nb::handle names) {
   return out;
 }
 
-bool is_ordered_dict(PyTypeObject* type) {
-  static PyObject* const ordered =
-      nb::object(nb::module_::import_("collections").attr("OrderedDict")).release().ptr();
-  return reinterpret_cast<PyObject*>(type) == ordered;
+bool is_of_collections(PyTypeObject* type, const char* name) {
+  if (PyType_IsSubtype(type, &PyDict_Type) == 0) return false;
+  const nb::object found = nb::module_::import_("collections").attr(name);
+  return reinterpret_cast<PyObject*>(type) == found.ptr();
 }
 
 // A class of arrays of another library.
@@ -62,7 +62,11 @@ ClassInfo find_class(PyTypeObject* type) {
   if (type == Py_TYPE(Py_None)) return node(NodeKind::kNone);
   if (type == &PyList_Type) return node(NodeKind::kList);
   if (type == &PyTuple_Type) return node(NodeKind::kTuple);
-  if (type == &PyDict_Type || is_ordered_dict(type)) return node(NodeKind::kDict);
+  if (type == &PyDict_Type || is_of_collections(type, "OrderedDict")) return node(NodeKind::kDict);
+  if (is_of_collections(type, "defaultdict")) {
+    out.has_default = true;
+    return node(NodeKind::kDict);
+  }
   if (type == &PyBool_Type || type == &PyLong_Type || type == &PyFloat_Type ||
       type == &PyComplex_Type) {
     out.of = Class::kNumber;
