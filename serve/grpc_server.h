@@ -38,8 +38,9 @@ class GrpcServer {
   GrpcServer& operator=(const GrpcServer&) = delete;
 
   uint16_t port() const;
-  // Takes no more calls and waits for running calls, at most until `deadline`; then cancels them,
-  // and waits until they have ended. Returns whether all calls were answered.
+  // Takes no more calls and waits for running calls, at most until `deadline`. Returns false if
+  // some still run or are not sent then; the destructor cancels them. Otherwise ends the
+  // connections, and returns true. A connection without a call needs no time of the drain.
   bool drain(Clock::time_point deadline);
 
  private:

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serve/shutdown.h"
 
+#include <algorithm>
 #include <cstdlib>
+#include <ctime>
 #include <exception>
 #include <string>
 #include <string_view>
@@ -33,7 +35,8 @@ std::string still_running(const Metrics& metrics) {
       {"calls of ", "etude_serve_running"},
       {"requests that wait for ", "etude_serve_waiting"},
       {"calls of gRPC", "etude_serve_grpc_calls"},
-      {"connections of HTTP", "etude_serve_http_connections"}};
+      {"connections of HTTP", "etude_serve_http_connections"},
+      {"connections of gRPC", "etude_serve_grpc_connections"}};
   std::vector<std::string> out;
   for (const auto& [what, name] : kGauges) {
     for (const auto& [labels, value] : metrics.values(name)) {
@@ -52,18 +55,27 @@ Shutdown::Shutdown(std::chrono::milliseconds drain, Log& log, const Metrics& met
       thread_("the end of the process", 1, [this](const auto&) { run(); }) {}
 
 Shutdown::~Shutdown() {
-  bool is_waiting = false;
   {
     const std::lock_guard lock(mutex_);
-    is_waiting = state_ != State::kDraining;
     state_ = State::kEnded;
   }
-  changed_.notify_all();
-  if (is_waiting) ::kill(::getpid(), SIGTERM);  // no other thread takes it
+  ::kill(::getpid(), SIGTERM);  // no other thread takes it
+}
+
+bool Shutdown::wait_for_signal(Clock::time_point until) const {
+  while (true) {
+    const auto left = std::chrono::duration_cast<std::chrono::nanoseconds>(until - Clock::now());
+    const int64_t ns = std::max<int64_t>(left.count(), 0);
+    const timespec wait = {.tv_sec = ns / 1'000'000'000, .tv_nsec = ns % 1'000'000'000};
+    if (::sigtimedwait(&signals_, nullptr, &wait) > 0) return true;
+    if (Clock::now() >= until) return false;
+  }
 }
 
 void Shutdown::run() {
   constexpr std::chrono::seconds kForTheEnd(2);
+  // Some programs send a signal to a process and again to its group.
+  constexpr std::chrono::milliseconds kSameSignal(500);
   int signal = 0;
   ::sigwait(&signals_, &signal);
   std::unique_lock lock(mutex_);
@@ -71,11 +83,17 @@ void Shutdown::run() {
   if (state_ == State::kStarting) end("a signal has ended the server before its start", 0);
   state_ = State::kDraining;
   deadline_ = Clock::now() + drain_;
+  const Clock::time_point first = Clock::now(), last = deadline_ + kForTheEnd;
   changed_.notify_all();
-  if (changed_.wait_until(lock, deadline_ + kForTheEnd,
-                          [this] { return state_ == State::kEnded; })) {
-    return;
+  lock.unlock();
+  while (wait_for_signal(last)) {
+    lock.lock();
+    if (state_ == State::kEnded) return;
+    lock.unlock();
+    if (Clock::now() - first > kSameSignal) end("a second signal has ended the server", 1);
   }
+  lock.lock();
+  if (state_ == State::kEnded) return;
   lock.unlock();
   cut();
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The end of the process. SIGTERM and SIGINT begin a drain, which has a deadline. Loads and calls
 // of models cannot be cut, and the destructors of the server wait for them. So a thread watches the
-// deadline, and ends the process if the server has not ended by then.
+// deadline, and ends the process if the server has not ended by then, or at a second signal.
 #pragma once
 
 #include <chrono>
@@ -43,6 +43,8 @@ class Shutdown {
  private:
   enum class State : uint8_t { kStarting, kServing, kDraining, kEnded };
   void run();
+  // Returns false if no signal has come by then.
+  bool wait_for_signal(Clock::time_point until) const;
   [[noreturn]] void end(std::string_view reason, int status) noexcept;
 
   sigset_t signals_ = {};

@@ -2,11 +2,15 @@
 #include "serve/grpc_server.h"
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <fstream>
 #include <iterator>
 #include <limits>
 #include <new>
+#include <optional>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -23,6 +27,7 @@
 #include "serve/grpc/grpc_request.h"
 #include "serve/json_reader.h"
 #include "serve/refuse.h"
+#include "serve/threads.h"
 
 namespace etude::serve {
 namespace {
@@ -72,7 +77,7 @@ grpc::Status status_of(const Error& error) noexcept {
 // A call that waits for the model. gRPC deletes it by OnDone().
 class InferCall final : public Reactor {
  public:
-  explicit InferCall(Counter& open) : open_(std::in_place, open) {}
+  InferCall(Counter& open, Counter& unsent) : open_(std::in_place, open), unsent_(unsent) {}
   void OnDone() override { delete this; }
   // The client has gone, or its deadline has passed.
   void OnCancel() override {
@@ -88,6 +93,7 @@ class InferCall final : public Reactor {
  private:
   ~InferCall() override = default;
   std::optional<CountScope> open_;
+  CountScope unsent_;
   std::weak_ptr<Ticket> ticket_;
 };
 
@@ -144,6 +150,8 @@ class Calls final : public Callbacks {
 
   // Calls that wait.
   int64_t open() const { return open_.value(); }
+  // Calls of ModelInfer that wait, or whose answers are not yet sent.
+  int64_t unsent() const { return unsent_.value(); }
 
   Reactor* ServerLive(Context* context, const rpc::ServerLiveRequest*,
                       rpc::ServerLiveResponse* response) override {
@@ -215,7 +223,7 @@ class Calls final : public Callbacks {
   Reactor* ModelInfer(Context* context, const grpc::ByteBuffer* message,
                       grpc::ByteBuffer* answer) override {
     if (!has_token(context)) return finish(context, no_token());
-    auto* call = new InferCall(open_);  // gRPC owns it
+    auto* call = new InferCall(open_, unsent_);  // gRPC owns it
     try {
       const rpc::ModelInferRequest request = parse_infer(message);
       const auto done = [this, call, id = request.id(),
@@ -315,6 +323,7 @@ class Calls final : public Callbacks {
   serve::Service& service_;
   CodeCounters responses_;
   Counter& open_;
+  Counter unsent_;
 };
 
 std::string file_text(const std::string& path) {
@@ -430,17 +439,52 @@ class GrpcServer::Impl {
   }
 
   int port() const { return port_; }
+  ~Impl() {
+    if (stopper_) end_connections();  // calls were open at the deadline
+  }
+
   bool drain(Clock::time_point deadline) {
-    const bool is_idle = calls_.open() == 0;
-    server_->Shutdown(std::chrono::system_clock::now() + (deadline - Clock::now()));
+    constexpr std::chrono::milliseconds kForAnswers(200);
+    // Takes no more calls, and waits for running calls and for the connections of their clients.
+    stopper_.emplace("the end of gRPC", 1, [this](const auto&) {
+      server_->Shutdown(std::chrono::system_clock::now() + std::chrono::hours(24 * 365));
+      is_stopped_ = true;
+    });
+    const auto is_idle = [this] { return calls_.open() == 0 && calls_.unsent() == 0; };
+    do {  // a call may begin before gRPC takes no more
+      if (!wait_until(deadline, [this] { return calls_.open() == 0; })) return false;
+      // The last answers are on their way.
+      if (!wait_until(std::max(deadline, Clock::now() + kForAnswers), is_idle)) return false;
+      wait_until(Clock::now() + kForAnswers, [this] { return is_stopped_.load(); });
+    } while (!is_stopped_.load() && !is_idle());
+    end_connections();  // clients without a call may keep theirs
     server_->Wait();
-    return is_idle || Clock::now() < deadline;
+    return true;
   }
 
  private:
+  template <class F>
+  static bool wait_until(Clock::time_point end, const F& holds) {
+    while (!holds()) {
+      if (Clock::now() >= end) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return true;
+  }
+  // Again and again, since a connection may just be beginning.
+  void end_connections() {
+    while (!is_stopped_.load()) {
+      grpc_server_cancel_all_calls(server_->c_server());
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    stopper_.reset();
+  }
+
   Calls calls_;
   int port_ = 0;
   std::unique_ptr<grpc::Server> server_;
+  std::atomic<bool> is_stopped_{false};
+  std::optional<Threads> stopper_;
 };
 
 bool has_grpc() { return true; }

@@ -66,6 +66,18 @@ class DrainTest(ServerTest):
         with open(f"/proc/{pid}/status", encoding="ascii") as file:
             return any(line.startswith("SigBlk:") and int(line.split()[1], 16) >> (which - 1) & 1 for line in file)
 
+    def test_a_second_signal_ends_it_at_once(self):
+        server = self.start(self.root, "--drain", "86400", "--poll", "0.05")
+        self.write_endless()
+        server.wait_for_metric('etude_serve_loading{model="endless"', 1)
+        for _ in range(2):  # at the same time, as from a program that also signals its group
+            server.process.send_signal(signal.SIGTERM)
+        server.wait_for("all requests are answered")
+        with self.assertRaises(subprocess.TimeoutExpired):
+            server.process.wait(1)
+        self.assertEqual(server.stop(signal.SIGINT), 1)
+        server.wait_for("a second signal has ended the server. Still running: loads of model=\"endless\",version=\"1\": 1")
+
     def test_a_log_that_nobody_reads(self):
         path = os.path.join(self.folder.name, "pipe")
         os.mkfifo(path)
