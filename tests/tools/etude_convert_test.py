@@ -227,6 +227,27 @@ class ConvertTest(ProgramCase):
         self.convert(fixed, text, "--weights", weights)
         self.assertIn("x: float32[8,4]", pathlib.Path(text).read_text())
 
+    def test_graphs_with_state_become_files_of_graphs(self):
+        # A file of graphs holds no state: inputs keep their roles, and no values are needed.
+        hand, data, text = self.write("g.txt", SCALE), self.path("a.etude"), self.path("a.txt")
+        self.convert(hand, data)
+        self.assertEqual(self.convert(data, text), f"{text}: {os.path.getsize(text)} bytes\n")
+        self.assertIn("    &model/w: float32[3],\n    ^shift: float32[])\n", pathlib.Path(text).read_text())
+        self.convert(hand, self.path("b.txt"))
+        self.assertEqual(pathlib.Path(text).read_text(), pathlib.Path(self.path("b.txt")).read_text())
+        net, again = self.path("net.etude"), self.path("again.etude")
+        self.convert(self.net, net, "--function", "predict")
+        self.convert(net, again, "--function", "predict")
+        self.assertEqual(pathlib.Path(again).read_bytes(), pathlib.Path(net).read_bytes())
+        self.assertTrue(self.convert(net, text).endswith(" bytes, with n=8\n"))
+        self.assertIn("x: float32[8,4]", pathlib.Path(text).read_text())
+        self.assertIn("&net/hidden/weight: float32[4,8]", pathlib.Path(text).read_text())
+        self.assertTrue(self.convert(net, text, "--size", "n=5").endswith(" bytes, with n=5\n"))
+        self.assertIn("x: float32[5,4]", pathlib.Path(text).read_text())
+        self.assertEqual(self.refused(net, text, "--size", "m=5"),
+                         "etude: --size names 'm', but graph 'predict' has the open sizes n\n")
+        self.assertEqual(self.refused(hand, text, "--size", "m=5"), "etude: --size names 'm', but graph 'scale' has no open size\n")
+
     def test_a_graph_by_hand_becomes_functions(self):
         graph, again = self.write("g.txt", SCALE), self.path("again")
         weights = write_entries(self.path("w.safetensors"), {"model/w": ("F32", [3], floats(1, 2, 3)),

@@ -3,7 +3,9 @@
 import html.parser
 import os
 import pathlib
+import resource
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -39,6 +41,12 @@ graph step(a: float32[3], b: float32[3]) -> (float32[3], float32[3])
   %2 = add(a, b)
   return %2, b
 """
+
+
+def no_room():
+    """Writes of more than 64 bytes to a file fail from now on, as on a full disk."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (64, 64))
 
 
 def npy(path, shape, elements):
@@ -106,6 +114,13 @@ class Folder(ProgramCase):
 
 
 class InspectTest(Folder):
+    def test_logs_that_cannot_be_written_leave_no_file(self):
+        logs = self.path("logs")
+        done = subprocess.run([PROGRAM, "inspect", self.saved(), "--tensorboard", logs], capture_output=True, text=True, timeout=60,
+                              check=False, preexec_fn=no_room)
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        self.assertEqual([files for _, _, files in os.walk(logs) if files], [])
+
     def test_logs_of_tensorboard(self):
         logs = self.path("logs")
         told = self.etude("inspect", self.saved(), "--tensorboard", logs)

@@ -33,6 +33,42 @@ class EtudeTest(ProgramCase):
             self.assertEqual(done.returncode, status, words)
             self.assertEqual(done.stderr, "etude: standard output: No space left on device\n" if status else "", words)
 
+    def test_a_result_has_a_form_by_its_extension(self):
+        graph = self.write("g.txt", "graph f(x: float32[2]) -> (float32[2])\n  %1 = tanh(x)\n  return %1\n")
+        data, text = self.path("a.etude"), self.path("a.txt")
+        for words in ((graph, data), (data, text), (text, self.path("b.txt"), "--to", "binary")):
+            self.assertEqual(self.run_etude("graph", "convert", *words).returncode, 0)
+        with open(graph, encoding="utf-8") as a, open(text, encoding="utf-8") as b:
+            self.assertEqual(a.read(), b.read())
+        with open(data, "rb") as a, open(self.path("b.txt"), "rb") as b:
+            self.assertEqual(a.read(), b.read())
+        done = self.run_etude("run", self.folder, "--output", "a.json")
+        self.assertEqual(done.stderr, "etude: --output is 'a.json', but results are written as FILE.npy or FILE.safetensors\n")
+
+    def test_compile_needs_a_name_of_files(self):
+        graph = self.write("g.txt", "graph f(x: float32[2]) -> (float32[2])\n  %1 = tanh(x)\n  return %1\n")
+        os.mkdir(self.path("taken.o"))
+        for output, told in (("/dev/null", "'/dev/null' exists and is no regular file. Choose another name"),
+                             (self.path("taken"), f"'{self.path('taken.o')}' exists and is no regular file. Choose another name"),
+                             (self.path("none/a"), f"'{self.path('none')}' is no folder. Make it first")):
+            done = self.run_etude("compile", graph, "-o", output)
+            self.assertEqual((done.returncode, done.stderr), (1, f"etude: --output is '{output}', but {told}\n"))
+        done = self.run_etude("compile", graph, "-o", self.folder + "/")
+        self.assertIn("which has no name of a file. Name a model: ", done.stderr)
+        self.assertEqual(sorted(os.listdir(self.folder)), ["g.txt", "taken.o"])
+
+    def test_names_from_files_are_escaped(self):
+        name = "a\x1b[31m\nb"
+        one, two = self.path("one"), self.path("two")
+        write_file(one, {name: ("F32", [1], [1.0])})
+        write_file(two, {name: ("F32", [1], [2.0]), name + "2": ("F32", [1], [2.0])})
+        graph = self.write("g.txt", 'graph "a\\x1b[31m"("x\\x1b": float32[2]) -> (float32[2])\n  %1 = tanh("x\\x1b")\n  return %1\n')
+        for words in (["inspect", one], ["diff", one, two], ["graph", "show", graph], ["graph", "plan", graph], ["inspect", graph]):
+            shown = self.run_etude(*words).stdout
+            self.assertNotIn("\x1b", shown, words)
+            self.assertIn("a\\x1b[31m", shown, words)
+        self.assertIn("a\\x1b[31m\\nb: ", self.run_etude("diff", one, two).stdout)
+
     def test_numbers_of_options_are_finite(self):
         one = self.path("one")
         write_file(one, {"x": ("F32", [1], [1.0])})

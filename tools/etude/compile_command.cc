@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include <fmt/format.h>
@@ -55,6 +56,28 @@ SavedModels models_of(const CompileOptions& options) {
   return out;
 }
 
+// Before the graph is compiled. throws: if MODEL.o and its headers cannot be files of this name.
+void require_output(const std::string& output) {
+  std::error_code failed;
+  const fs::path stem = output;
+  const fs::path parent = stem.has_parent_path() ? stem.parent_path() : fs::path(".");
+  ETUDE_REQUIRE(stem.has_filename() && stem.filename() != "." && stem.filename() != "..",
+                "--output is '{}', which has no name of a file. Name a model: {}", output,
+                (stem / "model").string());
+  ETUDE_REQUIRE_CODE(kNotFound, fs::is_directory(parent, failed),
+                     "--output is '{}', but '{}' is no folder. Make it first", output,
+                     parent.string());
+  const auto require_file = [&](const fs::path& file, bool folder_is_allowed) {
+    const fs::file_status found = fs::status(file, failed);
+    ETUDE_REQUIRE(!fs::exists(found) || fs::is_regular_file(found) ||
+                      (folder_is_allowed && fs::is_directory(found)),
+                  "--output is '{}', but '{}' exists and is no regular file. Choose another name",
+                  output, file.string());
+  };
+  require_file(stem, true);
+  for (const char* end : {".o", ".h", ".hpp", ".state"}) require_file(output + end, false);
+}
+
 void write_state(const std::string& file, const aot::State& state) {
   const std::string bytes = aot::state_file(state);
   write(file, bytes);
@@ -62,6 +85,7 @@ void write_state(const std::string& file, const aot::State& state) {
 }
 
 void compile(const CompileOptions& options) {
+  require_output(options.output);
   const SavedModels models = models_of(options);
   const fs::path stem = options.output;
   if (options.state_only) return write_state(stem.string() + ".state", models.state);

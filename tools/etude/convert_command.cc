@@ -331,6 +331,27 @@ void convert_model(ConvertOptions& options) {
   write_program(read_model(options), form, options);
 }
 
+// A graph with state, as it is: a file of graphs holds no state, so state stays an input.
+// Returns false for other graphs and forms, which go through a program.
+bool convert_graph(const ConvertOptions& options, const Form& form) {
+  const bool is_text = form.write == to_graph_text;
+  if ((!is_text && form.write != to_graph_bytes) || !options.weights.empty() ||
+      options.save.graph > 1 || options.save.training) {
+    return false;
+  }
+  NamedGraph graph = graph_of_file(options.from, options.function, options.max_loop_steps);
+  if (!has_state(graph)) return false;
+  std::map<std::string, int64_t> sizes;
+  if (is_text || options.fixed_sizes || !options.sizes.empty()) {
+    graph = at_sizes(std::move(graph), options.sizes, sizes);
+  }
+  write_file(options.to, is_text ? to_text(*graph.graph) : to_binary(std::vector{graph}));
+  std::vector<std::string> texts;
+  for (const auto& [name, size] : sizes) texts.push_back(fmt::format("{}={}", name, size));
+  print_file(options.to, texts.empty() ? "" : fmt::format(", with {}", fmt::join(texts, ", ")));
+  return true;
+}
+
 void convert_stored(ConvertOptions& options) {
   const Stored stored = read_stored(options.from);
   const bool is_graph = stored.kind == StoredKind::kGraphs;
@@ -341,6 +362,7 @@ void convert_stored(ConvertOptions& options) {
   if (!is_graph) {
     return write_program(saved::internal::ProgramAccess::of(stored.loaded), form, options);
   }
+  if (convert_graph(options, form)) return;
   io::NamedTensors weights;
   if (!options.weights.empty()) weights = read_weights(options.weights, "");
   const std::string weights_from = fmt::format("'{}'", options.weights);

@@ -252,6 +252,50 @@ NamedGraph named_graph(const Source& source) {
   return out;
 }
 
+NamedGraph graph_of_file(const std::string& file, const std::string& only, int64_t max_loop_steps) {
+  std::vector<NamedGraph> graphs = load_graphs(file);
+  std::vector<std::string> names;
+  for (const NamedGraph& each : graphs) names.push_back(each.name);
+  NamedGraph out = std::move(graphs[chosen_index(names, only, fmt::format("'{}'", file))]);
+  const Graph& sample = out.graph ? *out.graph : *out.symbolic->graphs().front();
+  if (max_loop_steps > 0) saved::internal::require_loop_limits(sample, max_loop_steps, file);
+  return out;
+}
+
+bool has_state(const NamedGraph& graph) {
+  const Graph& sample = graph.graph ? *graph.graph : *graph.symbolic->graphs().front();
+  return std::ranges::any_of(sample.inputs(), [](const Graph::Input& input) {
+    return input.role == InputRole::kVariable || input.role == InputRole::kCapture;
+  });
+}
+
+NamedGraph at_sizes(NamedGraph graph, const std::map<std::string, int64_t>& sizes,
+                    std::map<std::string, int64_t>& all) {
+  std::vector<int64_t> at;
+  std::vector<std::string> names;
+  if (graph.symbolic) {
+    for (const SymbolicGraph::Size& size : graph.symbolic->sizes()) {
+      const auto found = sizes.find(size.name);
+      at.push_back(found == sizes.end() ? size.seen[0] : found->second);
+      names.push_back(size.name);
+      all.emplace(size.name, at.back());
+    }
+  }
+  for (const auto& entry : sizes) {
+    ETUDE_REQUIRE(
+        all.contains(entry.first), "--size names '{}', but graph '{}' has {}", shown(entry.first),
+        shown(graph.name),
+        names.empty() ? "no open size" : fmt::format("the open sizes {}", fmt::join(names, ", ")));
+  }
+  if (!graph.symbolic) return graph;
+  GraphAtSizes made = graph.symbolic->at(at);
+  ETUDE_REQUIRE(made.graph, "graph '{}' does not serve these sizes: {}", shown(graph.name),
+                made.refusal);
+  graph.graph = std::move(made.graph);
+  graph.symbolic = {};
+  return graph;
+}
+
 saved::Program program_of_graphs(const std::string& file, const std::string& only,
                                  io::NamedTensors weights, const std::string& weights_from,
                                  int64_t max_loop_steps) {

@@ -3,6 +3,8 @@
 // saved functions.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <string>
 
 #include "etude/graph/binary.h"
@@ -16,6 +18,18 @@ namespace etude::tools {
 // is Variables without values, and constants are in the graph. A source with open sizes has a
 // symbolic graph.
 NamedGraph named_graph(const saved::internal::Source& source);
+
+// The graph of this name in a file; without a name, the only graph.
+// throws: kInvalidArgument for several graphs without a name; kNotFound for an unknown graph; the
+//   errors of reading the file.
+NamedGraph graph_of_file(const std::string& file, const std::string& only, int64_t max_loop_steps);
+// Whether inputs are state or captured tensors: a file has no values for them.
+bool has_state(const NamedGraph& graph);
+// The graph at these sizes, by name; other open sizes are those of the first call. Inputs keep
+// their roles. `all` gets all sizes. throws: kInvalidArgument for a name that is no open size, and
+// for sizes without a graph.
+NamedGraph at_sizes(NamedGraph graph, const std::map<std::string, int64_t>& sizes,
+                    std::map<std::string, int64_t>& all);
 
 // The graphs of a file as functions with their names; with `only`, the graph of this name.
 // `weights` are values of inputs, by name: such an input is state of the program, and all functions

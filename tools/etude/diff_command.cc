@@ -22,6 +22,7 @@
 #include "etude/graph/diff.h"
 #include "etude/graph/text/names.h"
 #include "etude/ops.h"
+#include "tools/etude/name_text.h"
 #include "tools/etude/option_words.h"
 #include "tools/etude/pages/html_text.h"
 #include "tools/etude/saved_command.h"
@@ -99,7 +100,8 @@ class Comparison {
  private:
   template <class... A>
   void line(fmt::format_string<A...> text, A&&... args) {
-    text_ += fmt::format("{:{}}{}\n", "", indent_, fmt::format(text, std::forward<A>(args)...));
+    text_ += fmt::format("{:{}}{}\n", "", indent_,
+                         without_controls(fmt::format(text, std::forward<A>(args)...)));
   }
   // The lines that `body` adds, below a heading; no heading without lines.
   template <class F>
@@ -110,7 +112,7 @@ class Comparison {
     body();
     indent_ -= 2;
     if (!text_.empty()) {
-      before += fmt::format("{:{}}{}\n", "", indent_, heading) + text_;
+      before += fmt::format("{:{}}{}\n", "", indent_, without_controls(heading)) + text_;
     }
     text_ = std::move(before);
   }

@@ -33,7 +33,7 @@ namespace {
 
 struct GraphOptions {
   std::string file, other, name, inputs, output, html;
-  std::string form = "binary";
+  std::string form;
   bool json = false, dot = false, full = false, passes = false;
   bool why = false, ir = false, assembly = false;
 };
@@ -111,7 +111,9 @@ NamedGraph load_named(const std::string& file, const std::string& name) {
 void convert(const GraphOptions& options) {
   const GraphRef graph = load_graph(options.file, options.name);
   internal::AtomicFile out(options.output);
-  out.write(options.form == "text" ? to_text(*graph) : to_binary(*graph));
+  const bool is_text =
+      options.form.empty() ? options.output.ends_with(".txt") : options.form == "text";
+  out.write(is_text ? to_text(*graph) : to_binary(*graph));
   out.commit();
 }
 
@@ -125,7 +127,8 @@ void show(const GraphOptions& options) {
   } else if (options.full) {
     fmt::print("{}", to_text(*graph));
   } else {
-    fmt::print("{}", to_text(*graph, {.elide_constants = true, .types = true}));
+    fmt::print("{}",
+               without_controls(to_text(*graph, {.elide_constants = true, .types = true}), true));
   }
 }
 
@@ -133,7 +136,7 @@ void compare(const GraphOptions& options) {
   end_with_status([&] {
     const std::string text =
         diff(*load_graph(options.file, options.name), *load_graph(options.other, options.name));
-    fmt::print("{}", text);
+    fmt::print("{}", without_controls(text, true));
     return !text.empty();
   });
 }
@@ -185,7 +188,7 @@ void plan(const GraphOptions& options) {
   }
   internal::DecisionScope decisions;
   const internal::RefPtr<const internal::Plan> made = internal::Plan::of(*graph);
-  fmt::print("{}", made->to_string());
+  fmt::print("{}", without_controls(made->to_string(), true));
   if (options.why) {
     for (const internal::Decision& d : decisions.take()) fmt::print("{}: {}\n", d.who, d.text);
   }
@@ -288,9 +291,10 @@ void add_graph_commands(CLI::App& app) {
       graph->add_subcommand("convert", "the same graph in another form: bytes, or text for people");
   convert_command->add_option("FROM", options->file)->required();
   convert_command->add_option("TO", options->output)->required();
-  convert_command->add_option("--to", options->form, "the form of TO")
-      ->check(CLI::IsMember({"binary", "text"}))
-      ->capture_default_str();
+  convert_command
+      ->add_option("--to", options->form,
+                   "the form of TO; otherwise text for FILE.txt, and bytes for others")
+      ->check(CLI::IsMember({"binary", "text"}));
   convert_command->callback([options] { convert(*options); });
   CLI::App* run_command =
       graph->add_subcommand("run", "runs a graph on tensors of a safetensors file");

@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -24,6 +25,7 @@
 #include "etude/saved/saved.h"
 #include "etude/saved/source.h"
 #include "tools/etude/graph_command.h"
+#include "tools/etude/name_text.h"
 #include "tools/etude/node_times.h"
 #include "tools/etude/pages/html_text.h"
 #include "tools/etude/pages/inspect_html.h"
@@ -140,13 +142,13 @@ void print_times(const TimedGraph& timed) {
 void print_state(const Stored& stored) {
   int64_t bytes = 0;
   for (const auto& [path, x] : stored.state) {
-    fmt::print("{}: {}\n", path, x.type);
+    fmt::print("{}: {}\n", shown(path), x.type);
     bytes += x.value.has_value() ? x.value.nbytes() : 0;
   }
   const std::size_t count = stored.state.size();
   fmt::print("{} tensor{}, {}\n", count, count == 1 ? "" : "s", bytes_text(bytes));
   for (const auto& [key, value] : stored.metadata) {
-    fmt::print("metadata {}: {}\n", key, shortened(value, 200));
+    fmt::print("metadata {}: {}\n", shown(key), without_controls(shortened(value, 200)));
   }
 }
 
@@ -155,20 +157,22 @@ void print_graphs(const Stored& stored, const std::string& only) {
   for (const StoredFunction& function : stored.functions) {
     if (!only.empty() && function.name != only) continue;
     const StoredGraph& graph = function.graphs[0];
-    fmt::print("{}", to_text(*graph.graph, {.elide_constants = true, .types = true}));
-    if (graph.symbolic) fmt::print("{}", graph.symbolic->to_string());
+    fmt::print("{}", without_controls(
+                         to_text(*graph.graph, {.elide_constants = true, .types = true}), true));
+    if (graph.symbolic) fmt::print("{}", without_controls(graph.symbolic->to_string(), true));
   }
 }
 
 void print_functions(const Stored& stored, const std::string& function) {
   const saved::Program program = saved::internal::ProgramAccess::of(stored.loaded);
   if (function.empty()) {
-    fmt::print("{}", program.to_string());
+    fmt::print("{}", without_controls(program.to_string(), true));
     return;
   }
   const saved::Function f = program.function(function, CallSite{});
-  fmt::print("{}", f.explain());
-  for (const GraphFunction& graph : f.graphs()) fmt::print("\n{}", graph.to_string());
+  fmt::print("{}", without_controls(f.explain(), true));
+  for (const GraphFunction& graph : f.graphs())
+    fmt::print("\n{}", without_controls(graph.to_string(), true));
 }
 
 void print(const InspectOptions& options, const Stored& stored) {
@@ -202,6 +206,22 @@ std::string new_folder(const std::string& function, std::set<std::string>& used)
   return saved::internal::unique_name(is_none ? "graph" : shortened(name, 200), used);
 }
 
+// Writes a file of logs, whole or not at all.
+void write_events(const std::string& folder, const StoredGraph& graph) {
+  std::string file;
+  try {
+    nn::EventFile events(folder, CallSite{});
+    file = events.path();
+    events.graph(*graph.graph, names_of(graph), CallSite{});
+    events.flush();
+  } catch (...) {
+    std::error_code ignored;
+    if (!file.empty()) std::filesystem::remove(file, ignored);
+    throw;
+  }
+  fmt::print("{}\n", file);
+}
+
 // A folder of logs for each graph. Graphs for the sizes 1 and 0 are left out.
 void write_tensorboard(const Stored& stored, const std::string& logs) {
   ETUDE_REQUIRE(!stored.functions.empty(),
@@ -212,10 +232,7 @@ void write_tensorboard(const Stored& stored, const std::string& logs) {
     for (const StoredGraph& graph : function.graphs) {
       if (graph.is_special) continue;
       const std::string folder = new_folder(function.name, used);
-      nn::EventFile events((std::filesystem::path(logs) / folder).string(), CallSite{});
-      events.graph(*graph.graph, names_of(graph), CallSite{});
-      events.flush();
-      fmt::print("{}\n", events.path());
+      write_events((std::filesystem::path(logs) / folder).string(), graph);
     }
   }
 }

@@ -22,6 +22,19 @@ inline std::string shown(std::string_view name) {
   return text.substr(1, text.size() - 2);
 }
 
+// A text for a terminal, with control bytes escaped; ends of lines and tabs may stay.
+inline std::string without_controls(std::string_view text, bool keeps_lines = false) {
+  std::string out;
+  for (const char c : text) {
+    const bool is_kept = ((c == '\n' || c == '\t') && keeps_lines) ||
+                         (static_cast<unsigned char>(c) >= 0x20 && c != 0x7f);
+    const std::string escaped =
+        is_kept ? std::string(1, c) : internal::quoted_text(std::string_view(&c, 1));
+    out += is_kept ? escaped : escaped.substr(1, escaped.size() - 2);
+  }
+  return out;
+}
+
 // "predict, train". A name of other letters than names in graphs is quoted.
 inline std::string shown(const std::vector<std::string>& names) {
   constexpr std::size_t kMost = 20;

@@ -14,7 +14,8 @@ namespace etude::tools {
 // option_words_test.py looks for messages without a row.
 std::string in_options(std::string_view message);
 
-// Checks of the values of options. The checks of CLI11 accept NaN, and print limits with 300 digits.
+// Checks of the values of options. The checks of CLI11 accept NaN, and print limits with 300
+// digits.
 CLI::Validator whole_number(int64_t least);  // from `least` to the largest of 64 bits
 CLI::Validator number_from_0();              // finite
 
