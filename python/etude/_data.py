@@ -19,6 +19,37 @@ class Loader(_core.Loader):
     saved and restored.
     """
 
+    def __init__(
+        self,
+        inputs: Any,
+        labels: Any = None,
+        *more: Any,
+        batch: int = 32,
+        seed: int = 0,
+        shuffle: bool = True,
+        keep_remainder: bool = False,
+        prefetch: int = 2,
+    ) -> None:
+        if labels is None:
+            raise _core.InvalidArgumentError(
+                "Loader: labels are missing. A batch is a pair: Loader(inputs, labels, batch=...). For inputs alone take "
+                "et.data.from_tensors(inputs).batch(...)"
+            )
+        if more or isinstance(batch, bool) or not hasattr(batch, "__index__"):
+            raise _core.InvalidArgumentError(
+                f"Loader: {'options are given by name, as in' if more else f'batch is {batch!r}, but must be an integer:'} "
+                "Loader(inputs, labels, batch=32)"
+            )
+        super().__init__(
+            inputs,
+            labels,
+            batch=batch,
+            seed=seed,
+            shuffle=shuffle,
+            keep_remainder=keep_remainder,
+            prefetch=prefetch,
+        )
+
     def __iter__(self) -> Iterator[tuple[Any, Any]]:
         epoch = self.position[0]
         while self.position[0] == epoch:

@@ -32,6 +32,8 @@ class Loader(_Loader):
     saved and restored.
     """
 
+    def __init__(self, inputs: Any, labels: Any = None, *more: Any, batch: int = 32, seed: int = 0, shuffle: bool = True, keep_remainder: bool = False, prefetch: int = 2) -> None: ...
+
     def __len__(self) -> int: ...
 
 def fashion_mnist(folder: str = '') -> tuple[tuple[Any, Any], tuple[Any, Any]]:

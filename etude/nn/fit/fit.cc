@@ -93,6 +93,9 @@ FitRun::~FitRun() = default;
 
 bool FitRun::emit(Event event, Cancel scope) {
   for (const Callback& callback : options_.callbacks) callback(event, state_);
+  const bool is_before_update =
+      event == Event::kBatchStart || event == Event::kInferenceEnd || event == Event::kUpdateStart;
+  if (is_before_update && !state_.is_validating) leaves_batch_ = is_cancelled(Cancel::kFit);
   return state_.cancel < scope;
 }
 

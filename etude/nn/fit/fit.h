@@ -75,6 +75,11 @@ History fit(Model& model, Optimizer& optimizer, Data& data, const Loss& loss,
           data.seek(position);
           throw;
         }
+        if (run.leaves_batch()) {
+          ambient().generator = generator;
+          data.seek(position);
+          break;
+        }
         goes_on = run.end_batch();
         best.restore(run, model, optimizer);
       }

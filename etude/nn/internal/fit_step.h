@@ -44,6 +44,9 @@ class FitRun {
   // Calls the callbacks. Returns false if one of them cancelled `scope` or a larger part.
   bool emit(Event event, Cancel scope);
   bool is_cancelled(Cancel scope) const { return state_.cancel >= scope; }
+  // Whether a callback ended the run before the update of the current batch. A run that goes on
+  // begins with this batch.
+  bool leaves_batch() const { return leaves_batch_; }
   void start_epoch(int64_t epoch, int64_t step);
   void end_epoch();
   // Returns false if the training part ends here.
@@ -63,7 +66,7 @@ class FitRun {
   FitState state_;
   double started_ = 0;
   double best_ = 0;
-  bool has_best_ = false, is_best_ = false, wants_restore_ = false;
+  bool has_best_ = false, is_best_ = false, wants_restore_ = false, leaves_batch_ = false;
 };
 
 // throws: kInvalidArgument for a checkpoint of a run of another number of epochs, unless the

@@ -110,10 +110,23 @@ int64_t RuleOptimizer::waiting() const {
   return calls == nullptr ? 0 : calls->item<int64_t>();
 }
 
+// The averages by parameter. Restored ones have paths until the next update.
+static std::vector<Tensor> averages_of(const Slots& slots, const std::vector<Parameter>& parameters,
+                                       std::string_view name) {
+  const bool is_restored = slots.needs_paths() && (slots.is_traced() || slots.updates() > 0);
+  if (!is_restored) return slots.all_of(name);
+  Slots paired = slots;
+  paired.pair(parameters);
+  std::vector<Tensor> out = paired.all_of(name);
+  ETUDE_REQUIRE(std::ranges::any_of(out, [](const Tensor& x) { return x.has_value(); }),
+                "the restored state has no '{}'. It is made by the next update", name);
+  return out;
+}
+
 void RuleOptimizer::take_averages(const std::vector<Parameter>& parameters, std::string_view name,
                                   CallSite where) const {
   located(optimizer_, where, [&] {
-    const std::vector<Tensor> averages = slots_.all_of(name);
+    const std::vector<Tensor> averages = averages_of(slots_, parameters, name);
     ETUDE_REQUIRE(parameters.size() == averages.size(),
                   "the model has {} tensors, but the state was made for {}", parameters.size(),
                   averages.size());

@@ -158,7 +158,7 @@ class RuleOptimizer {
   template <class Model>
   Model averaged(Model model, std::string_view name = "ema",
                  CallSite where = CallSite::here()) const {
-    take_averages(parameters_of(model, false).all, name, where);
+    take_averages(parameters_of(model, slots_.needs_paths()).all, name, where);
     return model;
   }
 

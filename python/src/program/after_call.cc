@@ -1,9 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "python/src/program/after_call.h"
 
+#include <optional>
 #include <utility>
 
+#include "etude/autodiff/state_update.h"
+#include "etude/base/check.h"
+#include "etude/core/context/ambient.h"
+
 namespace etude::python {
+
+using internal::StateAccess;
+
 namespace {
 
 bool has_value(nb::handle leaf) { return is_tensor(leaf) && tensor_of(leaf).has_value(); }
@@ -51,6 +59,104 @@ void AfterCall::add_optimizer(const TreeDef& before, const TreeDef& after,
     if (has_value(leaf)) grown_leaves.push_back(leaf);
   }
   grown.push_back(std::move(made));
+}
+
+TracedStates::~TracedStates() {
+  for (const Entry& each : all_) {
+    each.direct->close();
+    each.taken->close();
+  }
+}
+
+nb::object TracedStates::add(std::size_t leaf, bool is_donated, Tensor value) {
+  const int vmaps = internal::count_vmaps();
+  const uint64_t since = internal::next_moment();
+  auto taken = std::make_shared<Box>(nullptr, vmaps, since);
+  auto direct = std::make_shared<Box>(taken, vmaps, since);
+  direct->is_taken = false;  // notes the layer
+  LayerState<Tensor> state(std::move(value));
+  StateAccess::set_box(state, direct);
+  all_.push_back({leaf, is_donated, std::move(direct), std::move(taken)});
+  return wrap_state(std::move(state));
+}
+
+void TracedStates::take(const std::vector<std::string>& paths, std::vector<Tensor>& outputs,
+                        std::vector<ResultForm::NewState>& to) {
+  for (const Entry& each : all_) {
+    const bool is_direct = each.direct->value() != nullptr;
+    if (each.is_donated) {
+      if (is_direct) {
+        internal::warn_untaken(each.direct->layer, paths[each.leaf], each.direct->where);
+      }
+      continue;
+    }
+    if (is_direct) each.direct->hand_on();
+    const Tensor* const now = each.taken->value();
+    if (now == nullptr) continue;
+    outputs.push_back(*now);
+    to.push_back({each.leaf, is_direct, each.direct->layer});
+  }
+}
+
+namespace {
+
+std::optional<Tensor> latest_of(nb::handle state) {
+  const LayerState<Tensor>& of = state_of(state);
+  const auto& box = StateAccess::box(of);
+  if (box != nullptr && box->is_open()) {
+    const Tensor* const found = box->latest();
+    return found == nullptr ? std::nullopt : std::optional(*found);
+  }
+  internal::TapedStates* const taped = internal::taped_states();
+  if (taped == nullptr) return std::nullopt;
+  NewState<Tensor> found = taped->take(of);
+  if (found.value) taped->box(of)->is_taken = false;  // the gradient takes it, or a warning follows
+  return std::move(found.value);
+}
+
+}  // namespace
+
+void read_states(const CallLayout& layout, CallReader& reader) {
+  if (!is_training()) return;
+  for (std::size_t i = 0; i < layout.order.size(); ++i) {
+    CallReader::Leaf& leaf = reader.leaves[layout.order[i]];
+    if (layout.def->leaves[i] != NodeKind::kState || layout.is_donated[i] != 0) continue;
+    if (!leaf.value.has_value()) continue;
+    if (std::optional<Tensor> latest = latest_of(leaf.object)) leaf.value = *std::move(latest);
+  }
+}
+
+static void pass_on_state(nb::handle state, const ResultForm::NewState& made, Tensor value) {
+  const LayerState<Tensor>& to = state_of(state);
+  with_user_line([&] {
+    if (made.is_direct) {
+      update_state(
+          to, made.layer, [&](const Tensor&) { return value; }, here());
+      return;
+    }
+    const auto box = std::make_shared<internal::StateBox<Tensor>>(
+        StateAccess::box(to), internal::count_vmaps(), internal::next_moment());
+    box->put(std::move(value));
+    box->hand_on();
+  });
+}
+
+void pass_on_states(const ResultForm& form, const CallLayout& layout, const CallReader& reader,
+                    std::span<Tensor> values) {
+  const auto object_of = [&](const ResultForm::NewState& made) {
+    return reader.leaves[layout.order[made.leaf]].object;
+  };
+  for (std::size_t i = 0; i < form.states.size(); ++i) {
+    for (std::size_t k = 0; k < i; ++k) {
+      ETUDE_REQUIRE(object_of(form.states[i]) != object_of(form.states[k]),
+                    "a staged function changes the state '{}', which is also at '{}'. Keep the "
+                    "layer at one path and call it twice",
+                    layout.def->paths[form.states[k].leaf], layout.def->paths[form.states[i].leaf]);
+    }
+  }
+  for (std::size_t i = 0; i < form.states.size(); ++i) {
+    pass_on_state(object_of(form.states[i]), form.states[i], std::move(values[i]));
+  }
 }
 
 }  // namespace etude::python

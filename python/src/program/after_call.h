@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The arguments of a staged function after a call, in the order of their leaves before it.
+// The arguments of a staged function after a call, in the order of their leaves before it, and the
+// state of layers in them.
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
+#include "etude/autodiff/internal/state_box.h"
+#include "etude/core/tensor.h"
 #include "python/src/program/staged.h"
 #include "python/src/program/tree.h"
 
@@ -26,5 +31,41 @@ struct AfterCall {
  private:
   void add_optimizer(const TreeDef& before, const TreeDef& after, std::span<const nb::object> now);
 };
+
+// The state of layers in the arguments of one trace. Layers announce a new state while the function
+// is traced. The graph returns it, and each call passes it on to the operator that collects states
+// around the call, as a call of the plain function does.
+class TracedStates {
+ public:
+  TracedStates() = default;
+  TracedStates(const TracedStates&) = delete;
+  TracedStates& operator=(const TracedStates&) = delete;
+  ~TracedStates();
+
+  // A state with this value for the trace. Its changes stay here. `leaf`: its number in the def.
+  nb::object add(std::size_t leaf, bool is_donated, Tensor value);
+  // Ends the trace: adds new states to the outputs. Warns of changes of donated states that no
+  // operator took. `paths`: of the leaves.
+  void take(const std::vector<std::string>& paths, std::vector<Tensor>& outputs,
+            std::vector<ResultForm::NewState>& to);
+
+ private:
+  using Box = internal::StateBox<Tensor>;
+  struct Entry {
+    std::size_t leaf;
+    bool is_donated;
+    std::shared_ptr<Box> direct;  // gets the changes of layers that are called in the function
+    std::shared_ptr<Box> taken;   // gets changes which an operator in the function also takes
+  };
+  std::vector<Entry> all_;
+};
+
+// While training, sets the states of a call to the latest changes within the operator around it.
+void read_states(const CallLayout& layout, CallReader& reader);
+// Passes new states on to the operator around the call. Warns if there is none, and a layer that
+// the function calls has announced a state.
+// throws: kInvalidArgument, with both paths, for two new states of one layer.
+void pass_on_states(const ResultForm& form, const CallLayout& layout, const CallReader& reader,
+                    std::span<Tensor> values);
 
 }  // namespace etude::python

@@ -307,6 +307,7 @@ std::unique_ptr<CallLayout> layout_of(const FunctionParameters& parameters,
   ETUDE_CHECK(base == reader.leaves.size(), "a call was read in two ways");
   out->def = make_def(NodeKind::kNamedTuple, &PyTuple_Type, std::move(names), std::move(parts));
   out->has_hosts = std::ranges::count(out->def->leaves, NodeKind::kHost) > 0;
+  out->has_states = std::ranges::count(out->def->leaves, NodeKind::kState) > 0;
   out->is_plain = true;
   for (std::size_t i = 0; i < out->order.size(); ++i) {
     out->is_plain = out->is_plain && out->order[i] == i && out->def->leaves[i] == NodeKind::kTensor;
@@ -386,6 +387,22 @@ void collect_with(const CallLayout& layout, CallReader& reader, std::vector<Host
 }
 
 }  // namespace
+
+void require_distinct(const CallLayout& layout, const CallReader& reader,
+                      const std::string& function) {
+  std::unordered_map<const PyObject*, std::size_t> seen;
+  for (std::size_t i = 0; i < layout.order.size(); ++i) {
+    const NodeKind kind = layout.def->leaves[i];
+    if (kind != NodeKind::kTensor && kind != NodeKind::kState) continue;
+    const PyObject* const object = reader.leaves[layout.order[i]].object;
+    if (object == Py_None) continue;  // an absent part
+    const auto [at, is_new] = seen.emplace(object, i);
+    ETUDE_REQUIRE(is_new || (layout.is_donated[i] == 0 && layout.is_donated[at->second] == 0),
+                  "function '{}': {} and {} are the same object, and the function may write to it. "
+                  "Pass two objects: x.copy(). Keep a layer at one path and call it twice",
+                  function, layout.def->paths[at->second], layout.def->paths[i]);
+  }
+}
 
 void collect(const CallLayout& layout, CallReader& reader, std::vector<HostLeaf>& hosts,
              const std::string& function, internal::Arguments& to, internal::ArgumentNames* names) {

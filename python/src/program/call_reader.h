@@ -116,7 +116,7 @@ struct CallLayout {
   const TreeDef* def = nullptr;     // of all arguments: a node with the names of the parameters
   std::vector<uint32_t> order;      // leaf i of the def is leaf order[i] of the reader
   std::vector<uint8_t> is_donated;  // by leaf of the def
-  bool has_donated = false, has_hosts = false;
+  bool has_donated = false, has_hosts = false, has_states = false;
   bool is_plain = false;  // all leaves are tensors, in the order of the reader
 };
 
@@ -125,6 +125,9 @@ struct CallLayout {
 std::unique_ptr<CallLayout> layout_of(const FunctionParameters& parameters,
                                       const FunctionParameters::Bound& bound, std::size_t first,
                                       const CallReader& reader);
+// A donated tensor may be written, so that it may be no other argument. throws: kInvalidArgument.
+void require_distinct(const CallLayout& layout, const CallReader& reader,
+                      const std::string& function);
 // Fills `to` in the order of the layout. `names` may be null. Values of `reader` and `hosts` must
 // outlive `to`.
 void collect(const CallLayout& layout, CallReader& reader, std::vector<HostLeaf>& hosts,

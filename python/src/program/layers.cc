@@ -246,6 +246,10 @@ LayerState<Tensor>& state_of(nb::handle leaf) {
 NewState<Tensor> new_state_of(nb::handle leaf) {
   if (leaf.is_none()) return {};
   if (is_tensor(leaf)) return NewState<Tensor>{{tensor_of(leaf)}};
+  if (is_state(leaf)) {  // of a gradient that a staged function returned
+    const Tensor& value = nb::cast<StateObject&>(leaf).state.value;
+    return value.has_value() ? NewState<Tensor>{{value}} : NewState<Tensor>();
+  }
   ETUDE_REQUIRE(nb::isinstance<NewStateObject>(leaf),
                 "a part of a tangent is a {}, but must be the new state of a layer",
                 type_text(leaf));

@@ -10,6 +10,7 @@
 #include "etude/nn/fit/fit.h"
 #include "python/src/program/held.h"
 #include "python/src/program/layers.h"
+#include "python/src/program/shared_leaves.h"
 
 namespace etude::python {
 namespace {
@@ -57,8 +58,10 @@ void store(OptimizerObject& object) {
     text += nb::cast<std::string>(nb::repr(object.extras));
     for (const std::string& name : names) text += "\n" + name;
     object.key = number_of_text(text);
-    object.names = std::move(names);
-    object.leaves.assign(object.names.size(), nb::none());
+    if (names != object.names || names.size() != object.leaves.size()) {
+      object.names = std::move(names);
+      object.leaves.assign(object.names.size(), nb::none());
+    }
   }
   std::size_t i = 0;
   for_each_leaf<Tensor>(slots, [&](Tensor& value) {
@@ -88,11 +91,27 @@ void fill(OptimizerObject& object) {
   });
 }
 
+// throws: kInvalidArgument, with its path, for a trained Variable.
+void require_tensors(const TreeDef& def) {
+  const std::vector<FormLeaf>& form = def.form()->leaves();
+  for (std::size_t i = 0; i < def.leaves.size(); ++i) {
+    if (def.leaves[i] != NodeKind::kVariable) continue;
+    ETUDE_REQUIRE(form[static_cast<std::size_t>(def.form_leaves[i])].tangent < 0,
+                  "the model has a Variable at '{}', but optimizers move tensors. Keep a tensor "
+                  "there, such as et.asarray(...): update() replaces its value in place",
+                  def.paths[i]);
+  }
+}
+
 void update(nb::handle self, nb::handle model, nb::handle gradients) {
   // Read first: the model may hold its optimiser.
   const Tree tree = tree_of(model, Numbers::kKeep);
-  const Parts along = tangent_of_tree(*tree.def, gradients, "the gradients");
+  require_tensors(*tree.def);
+  Parts along = tangent_of_tree(*tree.def, gradients, "the gradients");
+  require_living_states(along);
+  const SharedLeaves shared(tree);
   Parts at = parts_of_tree(tree);
+  shared.take_away(at);
   const FilledOptimizer optimizer(self);
   if (StateOf::slots(*optimizer).needs_paths()) optimizer.set_changed();
   // The objects give up their tensors, so that the update happens in place.
@@ -103,11 +122,16 @@ void update(nb::handle self, nb::handle model, nb::handle gradients) {
   }
   const CallSite where = here();
   try {
-    with_user_line_released([&] { optimizer->update(at, along, where); });
+    with_user_line_released([&] {
+      shared.add_up(along);
+      optimizer->update(at, along, where);
+    });
   } catch (...) {
+    shared.fill(at);
     assign_leaves(tree, std::move(at));
     throw;
   }
+  shared.fill(at);
   assign_leaves(tree, std::move(at));
 }
 
@@ -117,6 +141,7 @@ nb::object averaged(nb::handle self, nb::handle model, const std::string& name) 
   const CallSite where = here();
   Parts made =
       with_user_line([&] { return optimizer->averaged(parts_of_tree(tree), name, where); });
+  SharedLeaves(tree).fill(made);
   return tree_of_parts(*tree.def, made, tree.leaves);
 }
 

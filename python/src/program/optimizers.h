@@ -8,12 +8,14 @@
 #include <string>
 #include <thread>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "etude/kinds/kinds.h"
 #include "etude/optim/internal/optimizer.h"
 #include "python/src/bind.h"
+#include "python/src/program/shared_leaves.h"
 #include "python/src/program/tree.h"
 
 namespace etude::python {
@@ -65,6 +67,7 @@ class RunOptimizer {
 
   template <class Model, class Gradients>
   void update(Model& model, const Gradients& gradients, CallSite where) {
+    if constexpr (std::is_same_v<Gradients, Parts>) require_living_states(gradients);
     lend([&] { rule_->update(model, gradients, where); });
   }
   Tensor loss_scale() const;

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <typeinfo>
-#include <unordered_map>
 #include <utility>
 
 #include "etude/base/check.h"
@@ -75,8 +74,9 @@ class Staged::Call {
     reader_.read(bound_, first);
     layout_ = staged_.layout_for(bound_, first, reader_);
     arguments_.splits_slices = !staged_.core_.options().signature;
+    if (layout_->has_states) read_states(*layout_, reader_);
     collect(*layout_, reader_, hosts_, staged_.name(), arguments_, nullptr);
-    require_distinct();
+    if (layout_->has_donated) require_distinct(*layout_, reader_, staged_.name());
   }
 
   nb::object run() {
@@ -229,22 +229,6 @@ class Staged::Call {
           staged_.name(), all[i].text, staged_.core_.options().signature->to_string());
     }
   }
-  // A donated tensor may be written, so that it may be no other argument.
-  void require_distinct() const {
-    if (!layout_->has_donated) return;
-    std::unordered_map<const PyObject*, std::size_t> seen;
-    for (std::size_t i = 0; i < layout_->order.size(); ++i) {
-      if (layout_->def->leaves[i] != NodeKind::kTensor) continue;
-      const PyObject* const object = reader_.leaves[layout_->order[i]].object;
-      if (object == Py_None) continue;  // an absent part
-      const auto [at, is_new] = seen.emplace(object, i);
-      ETUDE_REQUIRE(is_new || (layout_->is_donated[i] == 0 && layout_->is_donated[at->second] == 0),
-                    "function '{}': {} and {} are the same object, and the function may write to "
-                    "it. Pass two objects: x.copy()",
-                    staged_.name(), layout_->def->paths[at->second], layout_->def->paths[i]);
-    }
-  }
-
   template <class Fn>
   void each_donated(Fn&& fn) {
     if (!layout_->has_donated) return;
@@ -264,7 +248,7 @@ class Staged::Call {
     each_donated([](Tensor& object, const Tensor& value) { object = value; });
   }
   // Puts the tensors of a grown state into its optimiser.
-  void take_grown(const ResultForm& form, Values& out, std::size_t next) {
+  void take_grown(const ResultForm& form, Values& out, std::size_t& next) {
     for (const ResultForm::Grown& grown : form.grown) {
       std::vector<nb::object> leaves;
       for (const uint8_t has : grown.has) {
@@ -292,6 +276,9 @@ class Staged::Call {
       arguments_.join_slices(trace.in_out);
       put_back_donated();
       take_grown(form, out, next);
+    }
+    if (!form.states.empty()) {
+      pass_on_states(form, *layout_, reader_, std::span(out.data() + next, form.states.size()));
     }
     return result;
   }
@@ -400,6 +387,7 @@ internal::TraceResult Staged::Call::trace_host(std::span<const Tensor> inputs,
   for (std::size_t k = 0; k < inputs.size(); ++k) *traced.tensors[k] = inputs[k];
   traced.join_slices();
   std::size_t variable = 0;
+  TracedStates states;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const nb::handle object = reader_.leaves[layout_->order[i]].object;
     switch (def.leaves[i]) {
@@ -413,6 +401,10 @@ internal::TraceResult Staged::Call::trace_host(std::span<const Tensor> inputs,
         break;
       }
       case NodeKind::kState:
+        leaves.push_back(tensors[i].has_value()
+                             ? states.add(i, layout_->is_donated[i] != 0, tensors[i])
+                             : nb::borrow(object));
+        break;
       case NodeKind::kNewState:
         leaves.push_back(tensors[i].has_value() ? state_with(object, tensors[i])
                                                 : nb::borrow(object));
@@ -427,6 +419,7 @@ internal::TraceResult Staged::Call::trace_host(std::span<const Tensor> inputs,
   const std::shared_ptr<ResultForm> form = add_result(out, result);
   out.in_out.assign(inputs.size(), 0);
   require_unchanged(leaves, tensors, out, *form);
+  states.take(def.paths, out.outputs, form->states);
   containers_.clear();
   return out;
 }

@@ -37,6 +37,13 @@ struct ResultForm {
     std::vector<uint8_t> has;      // by leaf after the call: whether it has a value
   };
   std::vector<Grown> grown;
+  // New states of layers in arguments that are not donated. They are the outputs after those.
+  struct NewState {
+    std::size_t leaf = 0;    // of the arguments
+    bool is_direct = false;  // whether the function calls the layer, outside of operators
+    std::string layer;       // its kind
+  };
+  std::vector<NewState> states;
 };
 
 // The host function of a call. Borrowed.

@@ -20,6 +20,7 @@
 #include "python/src/program/layers.h"
 #include "python/src/program/optimizers.h"
 #include "python/src/program/python_function.h"
+#include "python/src/program/shared_leaves.h"
 #include "python/src/program/staged.h"
 
 namespace etude::python {
@@ -30,7 +31,7 @@ class PythonModel {
  public:
   // With `converts`, its control flow is converted, as in a staged function.
   explicit PythonModel(nb::handle model, bool converts = false)
-      : tree_(tree_of(model, Numbers::kKeep)), layer_(make_layer(model, converts)) {
+      : tree_(tree_of(model, Numbers::kKeep)), shared_(tree_), layer_(make_layer(model, converts)) {
     ETUDE_REQUIRE(
         PyCallable_Check(model.ptr()) != 0,
         "the model is a {}, which cannot be called. Give its class a method __call__(self, "
@@ -49,7 +50,11 @@ class PythonModel {
     }
   }
   // Sets the objects to the parts as they are. Requires the GIL.
-  void publish() const { assign_leaves(tree_, layer_); }
+  void publish() const {
+    Parts parts = layer_;
+    shared_.fill(parts);
+    assign_leaves(tree_, std::move(parts));
+  }
 
  private:
   nn::Layer make_layer(nb::handle model, bool converts) const {
@@ -65,9 +70,15 @@ class PythonModel {
     SharedObject call;
     const nb::handle type(reinterpret_cast<PyObject*>(Py_TYPE(model.ptr())));
     if (converts && nb::hasattr(type, "__call__")) call = share(converted(type.attr("__call__")));
-    return nn::Layer(parts_of_tree(tree_), [def, hosts, call](const Parts& parts, const Tensor& x) {
+    // The training has an object at several paths once.
+    Parts trained = parts_of_tree(tree_);
+    shared_.take_away(trained);
+    const auto run = [def, hosts, call, shared = shared_](const Parts& given, const Tensor& x) {
       return with_gil([&] {
-        const std::vector<nb::object> before = leaves_of_parts(*def, parts, hosts->get());
+        Parts parts = given;
+        shared.fill(parts);
+        std::vector<nb::object> before = leaves_of_parts(*def, parts, hosts->get());
+        shared.join(before);
         const nb::object model = unflatten(*def, before);
         const nb::object y = call == nullptr ? model(wrap(x)) : call->get()(model, wrap(x));
         require_unchanged(*def, before, parts, model);
@@ -77,7 +88,8 @@ class PythonModel {
                       y.is_none() ? " (is a return missing?)" : "");
         return as_tensor(y);
       });
-    });
+    };
+    return nn::Layer(std::move(trained), run);
   }
 
   // A call gets a model of its own, so that changes of it would be lost.
@@ -109,6 +121,7 @@ class PythonModel {
   }
 
   Tree tree_;
+  SharedLeaves shared_;
   nn::Layer layer_;
 };
 

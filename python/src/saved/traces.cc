@@ -274,11 +274,16 @@ class FunctionReader {
     out_.display = f_.staged->name();
     add_bound();
     const std::vector<Staged::Owned> all = f_.staged->owned_traces();
+    std::string changed;  // the state of a layer
     if (!all.empty()) add_arguments(arguments_of(*all.front().trace));
     for (const Staged::Owned& each : all) {
       known_.push_back(each.trace.get());
       std::vector<nb::object>& hosts = hosts_.emplace_back();
-      if (!fits_now(*each.trace, trees_)) {  // gather() leaves it out
+      const auto& form = *static_cast<const ResultForm*>(each.trace->result.get());
+      if (!form.states.empty()) {
+        changed = arguments_of(*each.trace).paths[form.states[0].leaf];
+      }
+      if (!form.states.empty() || !fits_now(*each.trace, trees_)) {  // gather() leaves it out
         out_.traces.push_back({each.trace, each.trace->symbolic, Parts(), false, false});
         continue;
       }
@@ -287,6 +292,12 @@ class FunctionReader {
       out_.traces.push_back({std::move(made), each.trace->symbolic, result_of(*each.trace)});
       hosts = std::move(savable.hosts());
     }
+    ETUDE_REQUIRE_CODE(kUnimplemented,
+                       changed.empty() || std::ranges::any_of(out_.traces, &GivenTrace::fits),
+                       "function '{}' changes the state '{}' of a layer, which a saved function "
+                       "cannot pass on. Call it in the inference phase before it is saved, or "
+                       "donate the model: donate=('{}',)",
+                       f_.staged->name(), changed, changed.substr(0, changed.find('/')));
     const saved::internal::QuietTraces quiet;
     for (std::size_t i = 0; i < all.size(); ++i) {
       if (all[i].trace->symbolic && out_.traces[i].fits) add_special_sizes(all[i], i);

@@ -177,3 +177,12 @@ def test_options_of_workers():
     for options in ({"workers": 0}, {"ahead": 0}):
         with pytest.raises(et.InvalidArgumentError, match="must be at least 1"):
             next(et.data.parallel_map(abs, [1], **options))
+
+
+def test_errors_of_loaders_say_how_to_make_one():
+    with pytest.raises(et.InvalidArgumentError, match="labels are missing.*from_tensors"):
+        et.data.Loader(et.ones((4, 2)), batch=1)
+    with pytest.raises(et.InvalidArgumentError, match="options are given by name"):
+        et.data.Loader(et.ones((4, 2)), et.ones(4), 2)
+    with pytest.raises(et.InvalidArgumentError, match="batch is 'all', but must be an integer"):
+        et.data.Loader(et.ones((4, 2)), et.ones(4), batch="all")

@@ -509,3 +509,62 @@ def test_averages_of_a_model():
     assert type(averaged) is et.nn.Dense and averaged.weight.shape == (3, 1)
     with pytest.raises(et.InvalidArgumentError, match="no state 'ema'"):
         optimizer.averaged(model)
+
+
+@pytest.mark.parametrize("mode", ["eager", "staged", "lazy"])
+@pytest.mark.parametrize("at", ["batch_start", "inference_end", "update_start", "batch_end"])
+def test_a_run_that_a_callback_ends_resumes_with_all_batches(at, mode):
+    def make():
+        with et.SeedScope(1):
+            model = et.nn.Sequential(et.nn.Dense(3, 4), et.nn.Dropout(0.5), et.nn.Dense(4, 1))
+        et.set_seed(5)
+        return model, et.optim.Adam(lr=0.1), et.data.Loader(X, Y, batch=12, seed=1)
+
+    calls = []
+
+    def stop(event, state):
+        if event == at:
+            calls.append(event)
+            return "fit" if len(calls) == 4 else None
+
+    expected = make()
+    et.nn.fit(*expected, mse, epochs=2, mode=mode)
+    model, optimizer, data = make()
+    assert et.nn.fit(model, optimizer, data, mse, epochs=2, mode=mode, callbacks=[stop]).was_cancelled
+    assert optimizer.updates == (4 if at == "batch_end" else 3)
+    et.nn.fit(model, optimizer, data, mse, epochs=2, mode=mode)
+    assert optimizer.updates == 8 and bits(model) == bits(expected[0])
+
+
+def test_averages_of_a_restored_optimizer(tmp_path):
+    import pickle
+
+    def make():
+        with et.SeedScope(1):
+            optimizer = et.optim.SGD(lr=0.1)
+            optimizer.add(et.optim.ema(0.9))
+            return et.nn.Dense(3, 1), optimizer, loader()
+
+    model, optimizer, data = make()
+    et.nn.fit(model, optimizer, data, mse)
+    expected = bits(optimizer.averaged(model))
+    et.io.save_checkpoint(tmp_path / "run", model, optimizer, data)
+    other, again, rest = make()
+    et.io.load_checkpoint(tmp_path / "run", other, again, rest)
+    assert bits(again.averaged(other)) == expected != bits(other)
+    assert bits(pickle.loads(pickle.dumps(optimizer)).averaged(model)) == expected
+    assert bits(copy.deepcopy(again).averaged(other)) == expected
+    fresh = make()[1]
+    with pytest.raises(et.InvalidArgumentError, match="made by the first update"):
+        fresh.averaged(model)
+
+
+def test_an_update_of_variables_names_the_path():
+    class Model(et.Module):
+        def __init__(self):
+            self.w = et.Variable(et.ones(2))
+
+    model = Model()
+    slopes = et.gradient(lambda m: et.sum(m.w * m.w))(model)
+    with pytest.raises(et.InvalidArgumentError, match="the model has a Variable at 'w', but optimizers move tensors"):
+        et.optim.SGD(lr=0.1).update(model, slopes)
