@@ -33,6 +33,31 @@ HostNumber integer_of(nb::handle object) {
   return out;
 }
 
+[[noreturn]] void refuse_range(const std::string& number, DType dtype) {
+  throw Error(ErrorCode::kInvalidArgument,
+              "the number " + number + " is outside the range of " + std::string(name(dtype)) +
+                  ". Give a wider dtype, or cast a tensor with astype, which wraps");
+}
+
+// Numbers of Python do not wrap, as in arithmetic.
+void require_range(int64_t number, DType dtype) {
+  if (!is_integer(dtype) || dtype == kInt64) return;
+  int64_t round_trip = number;
+  if (dtype != kUInt64) {
+    char element[sizeof(int64_t)];
+    internal::convert_elements(element, dtype, &number, kInt64, 1);
+    internal::convert_elements(&round_trip, kInt64, element, dtype, 1);
+  }
+  if (round_trip != number || (dtype == kUInt64 && number < 0)) {
+    refuse_range(std::to_string(number), dtype);
+  }
+}
+
+void require_range(uint64_t number, DType dtype) {
+  if (static_cast<int64_t>(number) >= 0) return require_range(static_cast<int64_t>(number), dtype);
+  if (is_integer(dtype) && dtype != kUInt64) refuse_range(std::to_string(number), dtype);
+}
+
 bool is_sequence(nb::handle object) noexcept {
   return PyList_Check(object.ptr()) || PyTuple_Check(object.ptr());
 }
@@ -84,9 +109,12 @@ class ListReader {
     } else if (any_real_) {
       internal::convert_elements(to, dtype, reals_.data(), kFloat64, n);
     } else if (any_unsigned_) {
+      if (negative_) refuse_range(std::to_string(*negative_), kUInt64);
       std::vector<uint64_t> values(integers_.begin(), integers_.end());
+      for (const uint64_t value : values) require_range(value, dtype);
       internal::convert_elements(to, dtype, values.data(), kUInt64, n);
     } else {
+      for (const int64_t value : integers_) require_range(value, dtype);
       internal::convert_elements(to, dtype, integers_.data(), kInt64, n);
     }
     return out;
@@ -139,6 +167,7 @@ class ListReader {
       case HostNumber::Kind::kInteger:
         any_integer_ = true;
         any_wide_ = any_wide_ || number->integer != static_cast<int32_t>(number->integer);
+        if (number->integer < 0) negative_ = number->integer;
         break;
       case HostNumber::Kind::kBool:
         break;
@@ -157,6 +186,7 @@ class ListReader {
   int depth_ = -1;
   std::vector<int64_t> integers_;
   std::vector<double> reals_, imags_;
+  std::optional<int64_t> negative_;  // an integer that uint64 does not hold
   bool any_integer_ = false, any_real_ = false, any_complex_ = false, any_unsigned_ = false,
        any_wide_ = false, has_arrays_ = false;
 };
@@ -280,10 +310,12 @@ Tensor tensor_of_number(const HostNumber& number, std::optional<DType> dtype) {
     case HostNumber::Kind::kInteger: {
       const bool wide = number.integer != static_cast<int32_t>(number.integer);
       options.dtype = dtype.value_or(wide ? kInt64 : kInt32);
+      require_range(number.integer, *options.dtype);
       return internal::tensor_from_host(&number.integer, kInt64, 1, {}, options, {});
     }
     case HostNumber::Kind::kUnsigned:
       options.dtype = dtype.value_or(kUInt64);
+      require_range(number.unsigned_integer, *options.dtype);
       return internal::tensor_from_host(&number.unsigned_integer, kUInt64, 1, {}, options, {});
     case HostNumber::Kind::kReal:
       options.dtype = dtype.value_or(ambient().default_dtype);

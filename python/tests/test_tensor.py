@@ -5,6 +5,7 @@ import operator
 import pickle
 import weakref
 
+import numpy as np
 import pytest
 
 import etude as et
@@ -50,6 +51,33 @@ def test_numbers_adapt():
     assert (et.asarray([1.0], dtype=et.float64) + 1j).dtype == et.complex128
     with pytest.raises(et.InvalidArgumentError, match="the number 300 is outside the range of int8"):
         et.asarray([1], dtype=et.int8) + 300
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: et.asarray([300], dtype=et.uint8),
+        lambda: et.asarray(-1, dtype=et.uint64),
+        lambda: et.tensor([2**63], dtype=et.int64),
+        lambda: et.asarray([-1, 2**63]),
+        lambda: et.full((1,), 300, dtype=et.uint8),
+        lambda: et.full_like(et.asarray([1], dtype=et.int8), 300),
+        lambda: et.pad(et.asarray([1, 2]), 1, value=2**40),
+        lambda: et.pad(et.asarray([1, 2]), 1, value=2.5),
+        lambda: et.one_hot(et.asarray([1]), 3, on=300, dtype=et.uint8),
+    ],
+)
+def test_numbers_do_not_wrap(call):
+    with pytest.raises(et.InvalidArgumentError, match="is outside the range of u?int|is not a number of u?int"):
+        call()
+
+
+def test_numbers_at_the_limits_of_their_dtype():
+    assert et.asarray([255, 0], dtype=et.uint8).tolist() == [255, 0]
+    assert et.asarray([-(2**63)], dtype=et.int64).tolist() == [-(2**63)]
+    assert et.asarray([2**64 - 1]).tolist() == [2**64 - 1]
+    assert et.asarray(np.asarray([300]), dtype=et.uint8).tolist() == [44]  # a cast of an array
+    assert et.pad(et.asarray([1]), 1, value=float("-inf")).tolist() == [-(2**31), 1, -(2**31)]
 
 
 # spec: IM-04

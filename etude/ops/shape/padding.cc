@@ -11,6 +11,7 @@
 #include "etude/ops/calls.h"
 #include "etude/ops/families.h"
 #include "etude/ops/records.h"
+#include "etude/ops/shape/fill.h"
 
 namespace etude::ops {
 namespace {
@@ -114,7 +115,10 @@ Tensor sources(const std::string& mode, int64_t before, int64_t n, int64_t after
 Values lower_pad(Operands in, const Attrs& attrs) {
   const std::string& mode = attrs.text("mode");
   const Ints widths = widths_of(attrs, in[0].rank());
-  if (mode == "constant") return {constant_pad(in[0], widths, attrs.real("value"))};
+  if (mode == "constant") {
+    require_fill("value", attrs.real("value"), in[0].dtype());
+    return {constant_pad(in[0], widths, attrs.real("value"))};
+  }
   Tensor x = in[0];
   for (int a = 0; a < x.rank(); ++a) {
     const int64_t before = widths[at(2 * a)], after = widths[at(2 * a + 1)], n = x.shape()[a];

@@ -14,6 +14,7 @@
 #include "etude/ops/calls.h"
 #include "etude/ops/families.h"
 #include "etude/ops/records.h"
+#include "etude/ops/shape/fill.h"
 
 namespace etude::ops {
 namespace {
@@ -109,7 +110,10 @@ Types one_hot_type(const TypeCall& call) {
     if (a == axis) shape.push_back(depth);
     if (a < call.rank(0)) shape.push_back(call.shape(0)[a]);
   }
-  return {call.make(call.attrs.dtype("dtype"), shape)};
+  const DType dtype = call.attrs.dtype("dtype");
+  require_fill("on", call.attrs.real("on"), dtype);
+  require_fill("off", call.attrs.real("off"), dtype);
+  return {call.make(dtype, shape)};
 }
 
 void prepare_one_hot(const PrepareCall& call) {

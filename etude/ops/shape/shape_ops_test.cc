@@ -267,6 +267,9 @@ TEST(Messages, NameOpShapesAndLine) {
   expect_message([] { take(iota({3}), Tensor({3})); },
                  "take: index 3 is out of range for axis 0 of size 3");
   expect_message([] { pad(iota({2}), 2, {.mode = "reflect"}); }, "too large for mode \"reflect\"");
+  expect_message([] { pad(Tensor({1}), 1, {.value = 2.5}); },
+                 "is 2.5, which is not a number of int");
+  expect_message([] { one_hot(Tensor({1}), 2, {.on = 300, .dtype = kUInt8}); }, "on is 300, which");
   expect_message([] { bincount(Tensor({-1})); }, "bincount: operand 'x' holds -1");
   // Messages show numbers beyond int64 as its largest number.
   const Tensor huge(std::vector<uint64_t>{~uint64_t{0}});
