@@ -139,7 +139,7 @@ bool is_of_stdint(std::string_view name) {
 // C reserves _Bool, __FILE__ and all such names.
 bool is_reserved(std::string_view name) {
   return name.size() > 1 && name[0] == '_' &&
-         (name[1] == '_' || std::isupper(static_cast<unsigned char>(name[1])) != 0);
+         (name[1] == '_' || (name[1] >= 'A' && name[1] <= 'Z'));
 }
 
 // The type of an element in C. Half types are their bits; a complex number is two numbers.

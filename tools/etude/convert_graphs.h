@@ -25,7 +25,7 @@ NamedGraph named_graph(const saved::internal::Source& source);
 NamedGraph graph_of_file(const std::string& file, const std::string& only, int64_t max_loop_steps);
 // Whether inputs are state or captured tensors: a file has no values for them.
 bool has_state(const NamedGraph& graph);
-// The graph at these sizes, by name; other open sizes are those of the first call. Inputs keep
+// The graph at these sizes, by name; other open sizes are as in the first call. Inputs keep
 // their roles. `all` gets all sizes. throws: kInvalidArgument for a name that is no open size, and
 // for sizes without a graph.
 NamedGraph at_sizes(NamedGraph graph, const std::map<std::string, int64_t>& sizes,
