@@ -50,6 +50,7 @@ class Charge {
   Charge& operator=(Charge&&) = delete;
   ~Charge() { budget_->give_back(bytes_); }
 
+  int64_t bytes() const { return bytes_; }
   // Takes n bytes more. Returns false if fewer are left; then none are taken.
   bool add(int64_t n) {
     if (!budget_->take(n)) return false;

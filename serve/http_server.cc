@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <optional>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -33,6 +34,12 @@ net::ssl::context tls_context(const TlsFiles& files) {
       context.set_verify_mode(net::ssl::verify_peer | net::ssl::verify_fail_if_no_peer_cert);
     }
   } catch (const std::exception& error) {
+    if (std::string_view(error.what()).find("key values mismatch") != std::string_view::npos) {
+      refuse(ErrorCode::kInvalidArgument,
+             "the key '{}' (--tls-key) does not belong to the certificate '{}' (--tls-cert). Give "
+             "the key with which the certificate was made",
+             files.key, files.certificate);
+    }
     refuse(ErrorCode::kInvalidArgument, "'{}' cannot be used for TLS: {}. It must be a PEM file",
            file, error.what());
   }

@@ -3,6 +3,7 @@
 // again. Its functions run on the strand of its socket, one at a time.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -56,6 +57,22 @@ struct HttpShared {
   void remove(const std::weak_ptr<SessionBase>& session) {
     const std::lock_guard lock(mutex);
     sessions.erase(session);
+  }
+
+  Error no_memory() const {
+    return {ErrorCode::kUnavailable,
+            fmt::format("the bodies of requests and answers have reached the limit of {} bytes "
+                        "(--memory). Ask again later",
+                        options.memory_bytes)};
+  }
+  // For an answer of at least `bytes` to a request of `held` bytes.
+  Error no_memory(int64_t bytes, int64_t held) const {
+    if (bytes + held <= options.memory_bytes) return no_memory();
+    return {ErrorCode::kResourceExhausted,
+            fmt::format("the answer has at least {} bytes and its request {}, but the bodies of "
+                        "requests and answers may have {} together (--memory). Ask for less at "
+                        "once, or start the server with a larger --memory",
+                        bytes, held, options.memory_bytes)};
   }
 
   Service& service;
@@ -140,6 +157,7 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
     if (last_) return close();
     is_head_ = false;
     charge_.reset();
+    answer_charge_.reset();
     parser_.emplace(std::piecewise_construct, std::forward_as_tuple(shared_->memory));
     parser_->header_limit(kHeaderBytes);
     parser_->body_limit(shared_->options.body_bytes);
@@ -168,15 +186,9 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
     }
   }
 
-  HttpResponse no_memory() const {
-    return error_response(503, fmt::format("the bodies of requests and answers have reached the "
-                                           "limit of {} bytes (--memory). Ask again later",
-                                           shared_->options.memory_bytes));
-  }
-
   void refuse_body() {
     last_ = true;
-    write(no_memory());
+    write(error_response(shared_->no_memory()));
   }
 
   void on_header(beast::error_code error) {
@@ -228,6 +240,12 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
       request.header_length = text(at->value());
     }
     charge_.emplace(std::move(message.body().charge));
+    answer_charge_ = std::make_shared<Charge>(shared_->memory);
+    request.reserve = [shared = shared_, charge = answer_charge_,
+                       held = charge_->bytes()](int64_t bytes) {
+      const int64_t all = charge->bytes() + bytes;
+      if (!charge->add(bytes)) throw shared->no_memory(all, held);
+    };
     request.body = std::move(message.body().text);
     if (shared_->options.access_log) {
       line_ = request.method.substr(0, 16) + " " + request.target.substr(0, 256);
@@ -281,7 +299,11 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
       lowest().socket().cancel(ignored);
       // A small request may have a large answer, and a client that does not read it.
       const auto bytes = static_cast<int64_t>(response.body.size());
-      if (response.status == 200 && !charge_->add(bytes)) response = no_memory();
+      const int64_t more = std::max<int64_t>(bytes - answer_charge_->bytes(), 0);
+      if (response.status == 200 && !answer_charge_->add(more)) {
+        response = error_response(shared_->no_memory(bytes, charge_->bytes()));
+      }
+      if (response.status != 200) answer_charge_.reset();
     }
     last_ = last_ || shared_->service.is_draining();
     const auto message = std::make_shared<http::response<http::string_body>>(
@@ -290,6 +312,10 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
                  beast::string_view(response.type.data(), response.type.size()));
     if (response.header_length) {
       message->set("Inference-Header-Content-Length", std::to_string(*response.header_length));
+    }
+    if (!response.allow.empty()) {
+      message->set(http::field::allow,
+                   beast::string_view(response.allow.data(), response.allow.size()));
     }
     if (response.status == 401) message->set(http::field::www_authenticate, "Bearer");
     message->keep_alive(!last_);
@@ -323,6 +349,7 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
   void close() {
     parser_.reset();  // others may use the memory of this request
     charge_.reset();
+    answer_charge_.reset();
     shared_->remove(this->weak_from_this());
     boost::system::error_code ignored;
     // The peer may still be sending a body that was refused: it shall see the answer, no reset.
@@ -356,7 +383,8 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
   std::optional<Parser> parser_;
   std::optional<Counted> request_;
   std::shared_ptr<Ticket> ticket_;
-  std::optional<Charge> charge_;  // of the request that is answered, and of its answer
+  std::optional<Charge> charge_;           // of the request that is answered
+  std::shared_ptr<Charge> answer_charge_;  // of its answer; also while a worker writes it
   std::string peer_, line_;
   Clock::time_point begun_ = Clock::now();
   bool last_ = false;     // close after this answer

@@ -9,9 +9,11 @@
 #include <fstream>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include <CLI/CLI.hpp>
+#include <arpa/inet.h>
 #include <fmt/format.h>
 
 #include "etude/version.h"
@@ -38,6 +40,25 @@ struct Options {
   bool insecure = false;
 };
 
+// CLI::Range takes NaN.
+CLI::Validator between(double least, double most) {
+  return {[least, most](std::string& text) -> std::string {
+            double value = 0;
+            const bool is_number = CLI::detail::lexical_cast(text, value);
+            if (is_number && value >= least && value <= most) return "";
+            return fmt::format("'{}' is no number from {} to {}", text, least, most);
+          },
+          fmt::format("from {} to {}", least, most), ""};
+}
+
+CLI::Validator not_empty() {
+  return {[](std::string& text) -> std::string {
+            if (!text.empty()) return "";
+            return "the text is empty. Is a variable not set? Leave the option away for none";
+          },
+          "", ""};
+}
+
 void add_model_options(CLI::App& app, Options& options) {
   ModelOptions& model = options.repository.model;
   app.add_option("FOLDER", options.folders,
@@ -49,7 +70,7 @@ void add_model_options(CLI::App& app, Options& options) {
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
   app.add_option("--delay", options.delay_ms, "how long a request waits for others to join, in ms")
-      ->check(CLI::Range(0.0, 60000.0))
+      ->check(between(0.0, 60000.0))
       ->capture_default_str();
   app.add_option("--queue", model.queue, "requests that may wait for one model")
       ->check(CLI::Range(1, 1 << 20))
@@ -65,7 +86,7 @@ void add_model_options(CLI::App& app, Options& options) {
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   app.add_option("--poll", options.poll_s, "looks for new versions every so many seconds")
-      ->check(CLI::Range(0.05, 86400.0))
+      ->check(between(0.05, 86400.0))
       ->capture_default_str();
 }
 
@@ -76,14 +97,14 @@ void add_server_options(CLI::App& app, Options& options) {
   app.add_option("--grpc-port", options.grpc_port,
                  "0: a free port; off: no gRPC (default: 8001 if this program has gRPC)");
   app.add_option("--timeout", options.timeout_s, "the longest that a request may take, in seconds")
-      ->check(CLI::Range(0.001, 86400.0))
+      ->check(between(0.001, 86400.0))
       ->capture_default_str();
   app.add_option("--read-timeout", options.read_timeout_s,
                  "the longest that a client may take to send a request or to read an answer")
-      ->check(CLI::Range(0.05, 86400.0))
+      ->check(between(0.05, 86400.0))
       ->capture_default_str();
   app.add_option("--drain", options.drain_s, "after SIGTERM, waits so many seconds for requests")
-      ->check(CLI::Range(0.0, 86400.0))
+      ->check(between(0.0, 86400.0))
       ->capture_default_str();
   app.add_option("--connections", options.http.connections, "open connections of HTTP")
       ->check(CLI::Range(1, 1 << 20))
@@ -108,8 +129,10 @@ void add_server_options(CLI::App& app, Options& options) {
 void add_security_options(CLI::App& app, Options& options) {
   app.add_option("--token", options.service.token,
                  "clients must send it: 'Authorization: Bearer TOKEN'. Other users of the machine "
-                 "can read it; see --token-file");
+                 "can read it; see --token-file")
+      ->check(not_empty());
   app.add_option("--token-file", options.token_file, "a file with the token in its first line")
+      ->check(not_empty())
       ->excludes("--token");
   CLI::Option* certificate =
       app.add_option("--tls-cert", options.http.tls.certificate, "PEM file of certificates: TLS");
@@ -134,17 +157,41 @@ uint16_t port_of(const std::string& text, const char* option) {
 }
 
 void read_token(Options& options) {
+  constexpr std::uintmax_t kMost = 64 << 10;
   if (options.token_file.empty()) return;
+  std::error_code error;
+  const bool is_file = std::filesystem::is_regular_file(options.token_file, error);
+  const std::uintmax_t size = is_file ? std::filesystem::file_size(options.token_file, error) : 0;
+  if (error || !is_file || size > kMost) {
+    refuse(ErrorCode::kInvalidArgument,
+           "--token-file '{}' {}, but must be a regular file of up to {} bytes with the token in "
+           "its first line",
+           options.token_file,
+           error     ? "cannot be read (" + error.message() + ")"
+           : is_file ? fmt::format("has {} bytes", size)
+                     : "is no regular file",
+           kMost);
+  }
   std::ifstream in(options.token_file);
-  if (!std::getline(in, options.service.token) || options.service.token.empty()) {
+  std::string& token = options.service.token;
+  std::getline(in, token);
+  token.erase(token.find_last_not_of(" \t\r") + 1);  // also the line ends of other systems
+  if (token.empty()) {
     refuse(ErrorCode::kNotFound, "--token-file '{}' has no token in its first line",
            options.token_file);
   }
 }
 
-void check_security(const Options& options) {
-  const std::string& host = options.http.host;
-  const bool is_loopback = host == "::1" || host.starts_with("127.");
+void check_host(Options& options) {
+  std::string& host = options.http.host;
+  if (host == "localhost") host = "127.0.0.1";
+  unsigned char address[16];
+  const bool is_four = ::inet_pton(AF_INET, host.c_str(), address) == 1;
+  if (!is_four && ::inet_pton(AF_INET6, host.c_str(), address) != 1) {
+    refuse(ErrorCode::kInvalidArgument,
+           "--host is '{}', but must be an IP address, such as 127.0.0.1, or localhost", host);
+  }
+  const bool is_loopback = host == "::1" || (is_four && address[0] == 127);
   if (is_loopback || options.insecure || !options.http.tls.certificate.empty()) return;
   refuse(ErrorCode::kInvalidArgument,
          "--host {} is not loopback, and there is no TLS: others can read and change requests. "
@@ -158,7 +205,7 @@ std::chrono::milliseconds ms_of(double seconds) {
 
 void complete(Options& options) {
   read_token(options);
-  check_security(options);
+  check_host(options);
   options.repository.model.delay =
       std::chrono::microseconds(static_cast<int64_t>(options.delay_ms * 1e3));
   options.repository.poll = ms_of(options.poll_s);
@@ -182,8 +229,10 @@ void complete(Options& options) {
 
 void print_addresses(const Options& options, const HttpServer* http, const GrpcServer* grpc) {
   const char* scheme = options.http.tls.certificate.empty() ? "http" : "https";
-  if (http) fmt::print("HTTP on {}://{}:{}\n", scheme, options.http.host, http->port());
-  if (grpc) fmt::print("gRPC on {}:{}\n", options.grpc.host, grpc->port());
+  const bool is_six = options.http.host.find(':') != std::string::npos;
+  const std::string host = is_six ? "[" + options.http.host + "]" : options.http.host;
+  if (http) fmt::print("HTTP on {}://{}:{}\n", scheme, host, http->port());
+  if (grpc) fmt::print("gRPC on {}:{}\n", host, grpc->port());
   std::fflush(stdout);
 }
 

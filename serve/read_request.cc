@@ -300,9 +300,11 @@ class InferReader {
       input.shape = read_shape(json_, input.title());
     } else if (key == "parameters") {
       const std::string of = input.title();
-      read_parameters(json_, {"binary_data_size"}, of, [&](std::string_view parameter) {
-        input.binary_bytes = read_size(json_, parameter, of);
-      });
+      read_parameters(json_, {"binary_data_size", kSharedMemory}, of,
+                      [&](std::string_view parameter) {
+                        if (parameter == kSharedMemory) refuse_shared_memory(of);
+                        input.binary_bytes = read_size(json_, parameter, of);
+                      });
     } else {
       input.data = json_.offset();
       if (input.has_name && input.has_datatype && input.shape) {
@@ -371,15 +373,18 @@ class InferReader {
         return;
       }
       const std::string of = title();
-      read_parameters(json_, {"binary_data", "classification"}, of, [&](std::string_view each) {
-        if (each == "classification") {
-          refuse(ErrorCode::kUnimplemented,
-                 "{} has the parameter 'classification', an extension that this server does not "
-                 "have",
-                 of);
-        }
-        binary = read_flag(json_, each, of);
-      });
+      read_parameters(
+          json_, {"binary_data", "classification", kSharedMemory}, of, [&](std::string_view each) {
+            if (each == kSharedMemory) refuse_shared_memory(of);
+            if (each == "classification") {
+              refuse(
+                  ErrorCode::kUnimplemented,
+                  "{} has the parameter 'classification', an extension that this server does not "
+                  "have",
+                  of);
+            }
+            binary = read_flag(json_, each, of);
+          });
     });
     if (!has_name) {
       refuse(ErrorCode::kInvalidArgument, "an output has no 'name', which is a text");

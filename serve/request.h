@@ -36,6 +36,11 @@ struct InferResult {
   std::vector<std::pair<std::string, Tensor>> outputs;
 };
 
+// The parameter of a tensor in shared memory, which this server does not read or write.
+inline constexpr const char* kSharedMemory = "shared_memory_region";
+// `of`: "input 'x'". throws: kUnimplemented.
+[[noreturn]] void refuse_shared_memory(std::string_view of);
+
 struct RequestLimits {
   std::size_t json_bytes = std::size_t{16} << 20;
   int depth = 32;
@@ -64,8 +69,14 @@ struct InferBody {
   std::string text;
   std::optional<std::size_t> header_length;  // if an output is binary
 };
-// throws: kInvalidArgument for a number that JSON cannot write, with its output.
-InferBody write_infer(const InferRequest& request, const InferResult& result);
+// Counts bytes of an answer before they are written. Throws to refuse them.
+using Reserve = std::function<void(int64_t)>;
+// `reserve` gets the bytes of binary data and the least bytes of JSON before anything is written,
+// and the rest of the JSON while it is written; it may be empty.
+// throws: kInvalidArgument for a number that JSON cannot write, with its output; the errors of
+//   `reserve`.
+InferBody write_infer(const InferRequest& request, const InferResult& result,
+                      const Reserve& reserve = {});
 
 // throws: kInvalidArgument if a request wants an output that is not in `names`, or wants it twice.
 void check_outputs(const std::string& model, const std::vector<WantedOutput>& wanted,

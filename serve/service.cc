@@ -96,8 +96,11 @@ HttpResponse unknown_path(const HttpRequest& request) {
 }
 
 HttpResponse wrong_method(const HttpRequest& request, std::string_view needed) {
-  return error_response(405, fmt::format("{} takes {}, not {}", request.target.substr(0, 128),
-                                         needed, request.method.substr(0, 16)));
+  HttpResponse out =
+      error_response(405, fmt::format("{} takes {}, not {}", request.target.substr(0, 128), needed,
+                                      request.method.substr(0, 16)));
+  out.allow = needed == "GET" ? "GET, HEAD" : needed;
+  return out;
 }
 
 std::optional<std::size_t> header_length_of(const HttpRequest& request) {
@@ -136,11 +139,17 @@ Service::Service(Repository& repository, Metrics& metrics, const ServiceOptions&
 
 bool Service::is_authorized(std::string_view authorization) const {
   if (options_.token.empty()) return true;
-  const std::string wanted = "Bearer " + options_.token;
-  if (authorization.size() != wanted.size()) return false;
+  constexpr std::string_view kScheme = "bearer ";
+  if (authorization.size() < kScheme.size()) return false;
+  const bool is_bearer = std::ranges::equal(
+      authorization.substr(0, kScheme.size()), kScheme,
+      [](char a, char b) { return (a >= 'A' && a <= 'Z' ? static_cast<char>(a + 32) : a) == b; });
+  const std::string_view given = authorization.substr(kScheme.size());
+  const std::string& wanted = options_.token;
+  if (!is_bearer || given.size() != wanted.size()) return false;
   unsigned different = 0;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
-    different |= static_cast<unsigned char>(authorization[i] ^ wanted[i]);
+    different |= static_cast<unsigned char>(given[i] ^ wanted[i]);
   }
   return different == 0;
 }
@@ -202,21 +211,22 @@ std::shared_ptr<Ticket> Service::answer_infer(HttpRequest request, const std::st
   form.id = read.id;
   form.outputs = read.outputs;
   form.binary_outputs = read.binary_outputs;
-  return infer(
-      std::move(found), version, std::move(read),
-      [form = std::move(form), done = std::move(done)](std::variant<InferResult, Error> outcome) {
-        if (const auto* error = std::get_if<Error>(&outcome)) return done(error_response(*error));
-        HttpResponse response;
-        try {
-          InferBody body = write_infer(form, std::get<InferResult>(outcome));
-          response.body = std::move(body.text);
-          response.header_length = body.header_length;
-          if (body.header_length) response.type = "application/octet-stream";
-        } catch (const std::exception& error) {
-          response = error_response(error_of(error));
-        }
-        done(std::move(response));
-      });
+  return infer(std::move(found), version, std::move(read),
+               [form = std::move(form), done = std::move(done),
+                reserve = std::move(request.reserve)](std::variant<InferResult, Error> outcome) {
+                 if (const auto* error = std::get_if<Error>(&outcome))
+                   return done(error_response(*error));
+                 HttpResponse response;
+                 try {
+                   InferBody body = write_infer(form, std::get<InferResult>(outcome), reserve);
+                   response.body = std::move(body.text);
+                   response.header_length = body.header_length;
+                   if (body.header_length) response.type = "application/octet-stream";
+                 } catch (const std::exception& error) {
+                   response = error_response(error_of(error));
+                 }
+                 done(std::move(response));
+               });
 }
 
 HttpResponse Service::model_answer(const HttpRequest& request, std::string_view rest) {

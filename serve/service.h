@@ -34,12 +34,14 @@ struct HttpRequest {
   std::optional<std::string> header_length;  // Inference-Header-Content-Length
   std::string content_encoding;
   std::string body;
+  Reserve reserve = {};  // for the answer; called before the answer is given
 };
 struct HttpResponse {
   int status = 200;
   std::string body;
   std::string_view type = "application/json";  // a literal
   std::optional<std::size_t> header_length = std::nullopt;
+  std::string_view allow = {};  // for 405: the methods of the path; a literal
 };
 
 // The status of an error, and its body {"error": "..."}; without memory for it, a short text.
@@ -63,7 +65,8 @@ class Service {
   std::shared_ptr<Ticket> infer(std::shared_ptr<Model> model, const std::string& version,
                                 InferRequest request, InferDone done);
 
-  // Whether the text is "Bearer TOKEN". Takes the same time for all texts of one length.
+  // Whether the text is "Bearer TOKEN"; the case of "Bearer" does not matter. Takes the same time
+  // for all texts of one length.
   bool is_authorized(std::string_view authorization) const;
   bool is_ready() const { return !draining_.load() && repository_.is_ready(); }
   // Is no longer ready. Requests are still answered.

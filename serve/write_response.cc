@@ -41,15 +41,61 @@ std::string_view number_text(T value, std::string_view output, std::array<char, 
   }
 }
 
+// The bytes of an answer, for a Reserve.
+class Growth {
+ public:
+  explicit Growth(const Reserve& reserve) : reserve_(reserve) {}
+  // Bytes that will be written.
+  void expect(int64_t bytes) {
+    if (reserve_ && bytes > 0) reserve_(bytes);
+    expected_ += bytes;
+  }
+  // Bytes that are written. Reserves by steps, since all requests share the budget.
+  void add(std::size_t bytes) {
+    constexpr int64_t kStep = 64 << 10;
+    written_ += static_cast<int64_t>(bytes);
+    if (written_ > expected_) expect(written_ - expected_ + std::min(kStep, written_));
+  }
+
+ private:
+  const Reserve& reserve_;
+  int64_t expected_ = 0, written_ = 0;
+};
+
 // JsonWriter::value() would write 1.0 for 1, and takes ten times as long.
-void write_data(JsonWriter& json, const std::string& name, const Tensor& x) {
+void write_data(JsonWriter& json, const std::string& name, const Tensor& x, Growth& growth) {
   with_element(x.dtype(), [&]<class T>(T) {
     std::array<char, 32> buffer;
-    json.list(x.data<T>(), [&](T value) { json.raw(number_text(value, name, buffer)); });
+    json.list(x.data<T>(), [&](T value) {
+      const std::string_view text = number_text(value, name, buffer);
+      growth.add(text.size() + 1);
+      json.raw(text);
+    });
   });
 }
 
+bool is_binary(const InferRequest& request, std::size_t output) {
+  return request.outputs.empty() ? request.binary_outputs : request.outputs[output].binary;
+}
+
+// The bytes of all data: a number and a comma have at least two.
+int64_t least_bytes(const InferRequest& request, const InferResult& result) {
+  int64_t out = 0;
+  for (std::size_t i = 0; i < result.outputs.size(); ++i) {
+    const Tensor& x = result.outputs[i].second;
+    out += is_binary(request, i) ? static_cast<int64_t>(x.nbytes()) : 2 * x.size();
+  }
+  return out;
+}
+
 }  // namespace
+
+void refuse_shared_memory(std::string_view of) {
+  refuse(ErrorCode::kUnimplemented,
+         "{} has the parameter '{}', but this server does not support shared memory. Send tensors "
+         "in the request, and read them from the answer",
+         of, kSharedMemory);
+}
 
 void check_outputs(const std::string& model, const std::vector<WantedOutput>& wanted,
                    const std::vector<std::string>& names) {
@@ -85,19 +131,21 @@ std::vector<std::pair<std::string, Tensor>> wanted_outputs(const std::vector<Wan
   return out;
 }
 
-InferBody write_infer(const InferRequest& request, const InferResult& result) {
+InferBody write_infer(const InferRequest& request, const InferResult& result,
+                      const Reserve& reserve) {
+  Growth growth(reserve);
+  growth.expect(least_bytes(request, result));
   JsonWriter json(JsonWriter::Texts::kReplaced);
   std::vector<const Tensor*> binary;
   std::size_t i = 0;
   const auto write_output = [&](const std::pair<std::string, Tensor>& output) {
     const auto& [name, x] = output;
-    const bool is_binary =
-        request.outputs.empty() ? request.binary_outputs : request.outputs[i].binary;
-    ++i;
+    const bool binary_data = is_binary(request, i++);
     json.member("name", name);
     json.member("datatype", datatype_name(x.dtype()));
     json.member("shape", [&] { json.list(x.shape()); });
-    if (!is_binary) return json.member("data", [&] { write_data(json, name, x); });
+    if (!binary_data) return json.member("data", [&] { write_data(json, name, x, growth); });
+    growth.add(static_cast<std::size_t>(x.nbytes()));
     json.member("parameters",
                 [&] { json.object([&] { json.member("binary_data_size", x.nbytes()); }); });
     binary.push_back(&x);

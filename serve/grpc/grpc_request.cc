@@ -184,6 +184,10 @@ InferRequest read_infer(const inference::ModelInferRequest& message, const Check
   check_count(message.outputs_size(), "outputs", limits);
   InferRequest out;
   out.id = message.id();
+  for (const Input& input : message.inputs()) {  // it has no contents
+    if (!input.parameters().contains(kSharedMemory)) continue;
+    refuse_shared_memory("input '" + input.name().substr(0, limits.text_bytes) + "'");
+  }
   const bool raw = message.raw_input_contents_size() > 0;
   if (raw && message.raw_input_contents_size() != message.inputs_size()) {
     refuse(ErrorCode::kInvalidArgument,
@@ -199,6 +203,9 @@ InferRequest read_infer(const inference::ModelInferRequest& message, const Check
   }
   for (const auto& output : message.outputs()) {
     check_text(output.name(), "the name of an output", limits);
+    if (output.parameters().contains(kSharedMemory)) {
+      refuse_shared_memory("output '" + output.name() + "'");
+    }
     if (output.parameters().contains("classification")) {
       refuse(ErrorCode::kUnimplemented,
              "output '{}' has the parameter 'classification', an extension that this server does "

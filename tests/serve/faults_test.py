@@ -7,6 +7,7 @@ import re
 import resource
 import signal
 import socket
+import struct
 import threading
 import time
 import unittest
@@ -252,6 +253,23 @@ class FaultsTest(ServerTest):
             holder.close()
         server.wait_for_metric("etude_serve_http_connections", 1)
         self.assertEqual(ask()[0], 200)
+
+    def test_answers_beyond_the_memory_are_not_written(self):
+        server = self.start(self.models, "--memory", "16", "--access-log", "off")
+        rows = 3000  # its result has 36 MB, and as JSON at least 18 MB
+        head = json.dumps({"inputs": [{"name": "x", "datatype": "FP32", "shape": [rows, 4], "parameters": {"binary_data_size": 16 * rows}}]})
+        headers = {"Inference-Header-Content-Length": str(len(head))}
+        server.forget_peak()
+        before = server.memory()
+        status, _, answer = server.ask("POST", "/v2/models/pairs/infer", head.encode() + struct.pack("<f", 0.3) * 4 * rows, headers)
+        self.assertEqual(status, 413)
+        text = json.loads(answer)["error"]
+        self.assertIn(f"the answer has at least {2 * rows * rows} bytes and its request", text)
+        self.assertIn("may have 16777216 together (--memory)", text)
+        self.assertNotIn("again later", text)
+        self.assertLess(server.memory("VmHWM") - before, 36 + 60)
+        self.assertEqual(server.metric("etude_serve_http_body_bytes"), 0)
+        self.check_alive(server)
 
     def test_right_answers_among_faulty_clients(self):
         server = self.start(self.models, "--access-log", "off", "--read-timeout", "1", "--batch", "8", "--queue", "16")

@@ -297,7 +297,39 @@ class GrpcFaultsTest(ServerTest):
         self.assertEqual(server.stop(), 1)
         self.assertLess(time.monotonic() - begin, 10)
         self.assertIn(running.code(), (grpc.StatusCode.CANCELLED, grpc.StatusCode.UNAVAILABLE))
-        server.wait_for("the time to drain (--drain) is over")
+        server.wait_for("the time to drain (--drain) is over. Still running: "
+                        'calls of model="slow",version="1": 1, calls of gRPC: 1')
+
+    def test_connections_without_a_call_need_no_time_of_a_drain(self):
+        server = self.start_grpc("--drain", "600", "--read-timeout", "600")
+        raw, ready = self.connect(server), self.connect(server, PREFACE + SETTINGS)
+        call = self.call_of(server)
+        self.assertEqual(self.code_of(call, SHORT), grpc.StatusCode.OK)
+        self.assertTrue(ready.recv(100))
+        self.assertEqual(server.stop(), 0)
+        server.wait_for("all requests are answered")
+        for client in (raw, ready):
+            self.wait_for_end(client)
+
+    def test_a_drain_answers_the_calls_that_run(self):
+        server = self.start_grpc("--drain", "600")
+        self.connect(server, PREFACE + SETTINGS)
+        call = self.call_of(server)
+        running = call.future(request("slow", "n", "INT64", [], struct.pack("<q", 10 ** 6)).SerializeToString())
+        server.wait_for_metric("etude_serve_grpc_calls", 1)
+        self.assertEqual(server.stop(), 0)
+        self.assertEqual(running.code(), grpc.StatusCode.OK)
+
+    def test_shared_memory_is_refused(self):
+        call = self.call_of(self.start_grpc())
+        for part in ("inputs", "outputs"):
+            message = service_pb2.ModelInferRequest.FromString(NET)
+            if part == "outputs":
+                message.outputs.add(name="output")
+            getattr(message, part)[0].parameters["shared_memory_region"].string_param = "r"
+            self.assertEqual(self.code_of(call, message.SerializeToString()), grpc.StatusCode.UNIMPLEMENTED)
+            self.assertIn(f"{part[:-1]} '{'x' if part == 'inputs' else 'output'}' has the parameter 'shared_memory_region', but this server",
+                          self.detail)
 
     def test_a_drain_during_a_load_that_does_not_end(self):
         server = self.start_grpc("--drain", "0.5", "--poll", "86400")

@@ -107,6 +107,12 @@ class ProtocolTest(ServerTest):
             self.assertEqual(answer[0], status, answer)
             self.assertIn(fragment, answer[1]["error"])
 
+    def test_allowed_methods(self):
+        for method, path, allowed in (("POST", "/v2/models/net", "GET, HEAD"), ("GET", "/v2/models/net/infer", "POST"),
+                                      ("PUT", "/v2/repository/index", "POST")):
+            status, headers, _ = self.server.ask(method, path, "")
+            self.assertEqual((status, headers["Allow"]), (405, allowed))
+
     def test_metrics(self):
         self.server.infer("net", [[1, 2, 3, 4]])
         self.assertGreaterEqual(self.server.metric('etude_serve_requests_total{model="net",version="1"}'), 1)
@@ -147,11 +153,56 @@ class SecurityTest(ServerTest):
         self.assertIn("is no folder. Name a folder that saved::save() wrote", self.refusal(self.models + "/none"))
         self.assertIn("--http-port is '70000', but must be a port", self.refusal(self.models, "--http-port", "70000"))
         self.assertIn("two folders have the name of model 'net'", self.refusal(self.models, self.models + "/net"))
-        self.assertIn("has no token in its first line", self.refusal(self.models, "--token-file", "/dev/null"))
+        self.check_refused_tokens()
+        for option in ("--poll", "--timeout", "--drain", "--delay", "--read-timeout"):
+            for value in ("nan", "inf", "-1", "x"):
+                self.assertIn(f"{option}: '{value}' is no number from ", self.refusal(self.models, f"{option}={value}"))
+        self.assertIn("--host is 'example.com', but must be an IP address, such as 127.0.0.1",
+                      self.refusal(self.models, "--host", "example.com"))
         self.assertIn("cannot be used for TLS", self.refusal(self.models, "--tls-cert", "/dev/null", "--tls-key", "/dev/null"))
         server = self.start()
         self.assertIn("Choose another --http-port", self.refusal(self.models, "--grpc-port", "off", "--http-port", str(server.port)))
         self.assertEqual(server.stop(), 0)
+
+    def check_refused_tokens(self):
+        path = os.path.join(self.folder.name, "token")
+        for content, text in ((b" \r\nsecret", "has no token in its first line"), (b"a" * 65537, "has 65537 bytes, but must be a regular file")):
+            with open(path, "wb") as file:
+                file.write(content)
+            self.assertIn(text, self.refusal(self.models, "--token-file", path))
+        self.assertIn("is no regular file", self.refusal(self.models, "--token-file", "/dev/zero"))
+        self.assertIn("cannot be read (No such file", self.refusal(self.models, "--token-file", path + "none"))
+        for option in ("--token", "--token-file"):
+            self.assertIn(f"{option}: the text is empty. Is a variable not set?", self.refusal(self.models, option, ""))
+
+    def test_hosts(self):
+        server = self.start(self.models, "--host", "localhost")
+        self.assertEqual(server.get("/v2/health/live")[0], 200)
+        try:
+            with socket.socket(socket.AF_INET6) as probe:
+                probe.bind(("::1", 0))
+        except OSError:
+            self.skipTest("this machine has no IPv6")
+        server = self.start(self.models, "--host", "::1")
+        self.assertEqual(server.address, "http://[::1]")
+        with urllib.request.urlopen(f"{server.address}:{server.port}/v2/health/live", timeout=20) as answer:
+            self.assertEqual(json.load(answer), {"live": True})
+
+    def test_a_token_of_a_file(self):
+        path = os.path.join(self.folder.name, "crlf")
+        with open(path, "wb") as file:
+            file.write(b"secret \t\r\n")
+        server = self.start(self.models, "--token-file", path)
+        for header, status in (("Bearer secret", 200), ("bearer secret", 200), ("BEARER secret", 200), ("Bearer Secret", 401), ("Bearer", 401),
+                               ("Basic secret", 401)):
+            self.assertEqual(server.ask("GET", "/v2/models/net", headers={"Authorization": header})[0], status, header)
+
+    def test_a_key_of_another_certificate(self):
+        if not shutil.which("openssl"):
+            self.skipTest("the program openssl is not installed")
+        key, cert = self.certificate("one")[0], self.certificate("two")[1]
+        self.assertIn(f"the key '{key}' (--tls-key) does not belong to the certificate '{cert}'",
+                      self.refusal(self.models, "--tls-cert", cert, "--tls-key", key))
 
     def test_token(self):
         server = self.start(self.models, "--token", "secret")
@@ -241,7 +292,8 @@ class DrainTest(ServerTest):
         thread.join()
         self.assertEqual(answers[0][0], 200, answers)
         self.assertEqual(answers[0][1]["outputs"][0]["data"], [2000000])
-        self.assertEqual(server.stop(), 0)
+        self.assertEqual(server.process.wait(30), 0)  # a second signal would end it with status 1
+        server.stop()
         server.wait_for("all requests are answered")
 
     def test_etude_without_its_server(self):

@@ -113,6 +113,13 @@ TEST(ReadInfer, RefusesWhatIsNoRequest) {
   expect_refusal(
       R"({"inputs":[],"outputs":[{"name":"y","parameters":{"classification":3}}]})",
       "output 'y' has the parameter 'classification', an extension that this server does not have");
+  expect_refusal(
+      R"({"inputs":[],"outputs":[{"name":"y","parameters":{"shared_memory_region":"r","shared_memory_byte_size":4}}]})",
+      "output 'y' has the parameter 'shared_memory_region', but this server does not support "
+      "shared memory");
+  expect_refusal(
+      R"({"inputs":[{"name":"x","datatype":"FP32","shape":[1],"parameters":{"shared_memory_region":"r"}}]})",
+      "input 'x' has the parameter 'shared_memory_region', but this server does not support");
   expect_refusal(R"({"inputs":[],"id":")" + std::string(2000, 'i') + "\"}",
                  "'id' of the request has 2000 bytes, but may have 1024");
 }
@@ -273,6 +280,28 @@ TEST(WriteInfer, BinaryAfterTheJson) {
   ASSERT_EQ(body.text.size(), *body.header_length + 8);
   std::memcpy(got, body.text.data() + *body.header_length, 8);
   EXPECT_EQ(got[1], 8);
+}
+
+// A large answer is refused before it is written, and all of its data counts.
+TEST(WriteInfer, ReservesBytesBeforeTheyAreWritten) {
+  const InferResult result{
+      "m", "1", {{"y", Tensor(std::vector<double>(100000, 1.0 / 3))}, {"b", Tensor(true)}}};
+  for (const bool binary : {false, true}) {
+    int64_t reserved = 0, first = 0;
+    const InferBody body = write_infer({.binary_outputs = binary}, result, [&](int64_t more) {
+      if (first == 0) first = more;
+      reserved += more;
+    });
+    EXPECT_EQ(first, binary ? 800001 : 200002);
+    EXPECT_GE(reserved + 400, static_cast<int64_t>(body.text.size()));
+    EXPECT_LE(reserved, static_cast<int64_t>(body.text.size()) + (64 << 10));
+  }
+  int calls = 0;
+  const Reserve once = [&](int64_t) {
+    if (++calls > 1) throw Error(ErrorCode::kUnavailable, "full");
+  };
+  EXPECT_THROW(write_infer({}, result, once), Error);
+  EXPECT_EQ(calls, 2);
 }
 
 TEST(WriteInfer, RefusesInfinityAsJson) {

@@ -38,11 +38,11 @@ class Server:
         self.reader.start()
         wanted = 1 + ("--grpc-port" in args and args[args.index("--grpc-port") + 1] != "off")
         for line in self.process.stdout:
-            found = re.match(r"(HTTP|gRPC) on .*:(\d+)$", line.strip())
+            found = re.match(r"(HTTP|gRPC) on (.*):(\d+)$", line.strip())
             if found and found[1] == "HTTP":
-                self.port = int(found[2])
+                self.address, self.port = found[2], int(found[3])
             elif found:
-                self.grpc_port = int(found[2])
+                self.grpc_port = int(found[3])
             if (self.port is not None) + (self.grpc_port is not None) == wanted:
                 return
         raise RuntimeError("the server did not start: " + "".join(self.log))
