@@ -118,12 +118,17 @@ void Seeds::add(const Tensor& value, const Tensor& ct) {
 
 Tensor jacobian_of(const MapOf<Tensor>& f, const Tensor& x, CallSite where) {
   return located("jacobian", where, [&] {
+    ETUDE_REQUIRE(!is_complex(x.dtype()),
+                  "the argument is {}, but must be real, since a function of complex numbers has "
+                  "two derivatives. Differentiate by the real and by the imaginary part",
+                  name(x.dtype()));
     const auto [y, pull] = value_with_pullback(f, x);
     ETUDE_REQUIRE(y.has_value(), "the function returned nothing. Does it return its value?");
     std::vector<Tensor> parts;
     note_decision(x.size());
     note_decision(y.size());
-    if (x.size() < y.size()) {
+    // A cotangent of a complex result meets only the real part of a real argument.
+    if (x.size() < y.size() || is_complex(y.dtype())) {
       for (int64_t i = 0; i < x.size(); ++i) {
         parts.push_back(jvp(f, x, one_hot(x, i), where).second);
       }

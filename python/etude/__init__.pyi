@@ -635,8 +635,8 @@ class Module:
     """A base class of models. Its attributes are its parts, in the order in which they were set.
 
     Tensors, Variables, layers, lists and other modules among them are parameters; numbers, texts
-    and functions are
-    options. Copies are independent values::
+    and functions are options. A copy is an independent value, but shares the Variables.
+    ``copy.deepcopy`` copies these as well::
 
         class Net(et.Module):
             def __init__(self):
@@ -1342,12 +1342,14 @@ def isinf(x: ArrayLike, /) -> Tensor:
 def isnan(x: ArrayLike, /) -> Tensor:
     """Whether x is NaN."""
 
-def jacobian(f: Callable, /, *args: Any, argnums: int | Sequence[int] | None = None, has_aux: builtins.bool = False) -> Any:
+def jacobian(f: Callable, /, *args: Any, argnums: int | Sequence[int] | None = None, has_aux: builtins.bool = False, holomorphic: builtins.bool = False) -> Any:
     """Returns a function that computes all derivatives of ``f``: ``[shape of f(x)..., shape of
     x...]``.
 
     For structures: the structure of the result, with the structure of the argument at each leaf.
-    Rows are computed in reverse mode or columns in forward mode, whichever are fewer."""
+    Rows are computed in reverse mode or columns in forward mode, whichever are fewer. Columns if
+    the result is complex. A complex argument is refused, unless ``holomorphic=True`` states that
+    the function has one derivative, df/dz, and the result is complex."""
 
 def jvp(f: Callable, primals: Any, tangents: Any) -> tuple[Any, Any]:
     """Returns the value of ``f`` and its tangent along ``tangents``, in one forward-mode run.

@@ -61,6 +61,15 @@ def _position_of(f: Callable, name: Any) -> str:
     return f". '{name}' of {title(f)} is argnums={names.index(name)}" if name in names else ""
 
 
+def _rebuildable(of_f: Callable, operator: Callable, f: Callable) -> Callable:
+    """The result of an operator on f, which conversion makes again for the converted f.
+
+    functools.wraps copies the attribute to wrappers of the user, so it names its owner by the code.
+    """
+    of_f.__dict__["_etude_rebuild"] = (of_f.__code__, lambda convert: operator(convert(f)))
+    return of_f
+
+
 def _operator(run: Callable) -> Callable:
     """An operator that takes a function alone, ``op(f)(x)``, or with arguments, ``op(f, x)``."""
 
@@ -83,7 +92,7 @@ def _operator(run: Callable) -> Callable:
         def of_f(*args: Any, **keywords: Any) -> Any:
             return run(f, args, keywords, argnums, has_aux)
 
-        return of_f
+        return _rebuildable(of_f, lambda g: operator(g, argnums=argnums, has_aux=has_aux), f)
 
     del operator.__wrapped__
     return operator
@@ -180,14 +189,48 @@ def _float_leaves(leaves: list) -> list[int]:
     return [i for i, leaf in enumerate(leaves) if is_float(leaf)]
 
 
-def _jacobian_by(f: Callable, args: tuple, keywords: dict, argument: int) -> Any:
+def _is_complex(x: Any) -> bool:
+    return isinstance(x, complex) or hasattr(x, "dtype") and _core.isdtype(x.dtype, "complex floating")
+
+
+def _jacobian_of_complex(name: str, f: Callable, x: Any, holomorphic: bool) -> Any:
+    """The derivatives df/dz of a holomorphic function, by columns."""
+    x = _core.asarray(x)
+    if not holomorphic:
+        next_step = (
+            "For a holomorphic function pass holomorphic=True, for any other differentiate by both parts"
+            if name == "jacobian"
+            else "Differentiate by both parts"
+        )
+        raise _core.InvalidArgumentError(
+            f"{name}: the argument is {x.dtype}, but must be real, since a function of complex numbers has two "
+            f"derivatives, by the real and by the imaginary part. {next_step}: "
+            f"et.{name}(lambda re, im: f(re + 1j * im))(et.real(z), et.imag(z))"
+        )
+    columns, shape = [], ()
+    for i in range(x.size):
+        along = _core.reshape(_core.one_hot(_core.asarray(i), x.size, dtype=x.dtype), x.shape)
+        value, column = _core._jvp(f, (x,), (along,), {})
+        if not _is_complex(value):
+            raise _core.InvalidArgumentError(
+                f"jacobian: holomorphic=True needs a complex result, but the function returned {value.dtype}. A real "
+                "result is not holomorphic: differentiate it by both parts of its argument"
+            )
+        columns.append(column)
+        shape = value.shape
+    if not columns:
+        return _core.zeros((*f(x).shape, *x.shape), dtype=x.dtype)
+    return _core.reshape(_core.stack(columns, axis=-1), (*shape, *x.shape))
+
+
+def _jacobian_by(name: str, f: Callable, args: tuple, keywords: dict, argument: int, holomorphic: bool) -> Any:
     """The derivatives of all leaves of the result by all leaves of one argument, in both
     structures."""
     leaves, form = _core._flatten(args[argument])
     chosen = _float_leaves(leaves)
     if not chosen:
         raise _core.InvalidArgumentError(
-            f"jacobian: argument {argument} has no derivative: it holds no floating-point tensor"
+            f"{name}: argument {argument} has no derivative: it holds no floating-point tensor"
         )
     result: dict = {}
 
@@ -210,7 +253,10 @@ def _jacobian_by(f: Callable, args: tuple, keywords: dict, argument: int) -> Any
     def row(k: int | None) -> Any:
         out = [None] * len(leaves)
         for i in chosen:
-            out[i] = _core._jacobian(of_leaf(i, k), leaves[i])
+            if holomorphic or _is_complex(leaves[i]):
+                out[i] = _jacobian_of_complex(name, of_leaf(i, k), leaves[i], holomorphic)
+            else:
+                out[i] = _core._jacobian(of_leaf(i, k), leaves[i])
         return _core._unflatten(form, out)
 
     first = row(None)
@@ -220,24 +266,45 @@ def _jacobian_by(f: Callable, args: tuple, keywords: dict, argument: int) -> Any
     return _core._unflatten(result["form"], rows)
 
 
-@_operator
-def jacobian(f, args, keywords, argnums, has_aux):
-    """Returns a function that computes all derivatives of ``f``: ``[shape of f(x)..., shape of
-    x...]``.
-
-    For structures: the structure of the result, with the structure of the argument at each leaf.
-    Rows are computed in reverse mode or columns in forward mode, whichever are fewer.
-    """
-    if has_aux:
-        raise _core.InvalidArgumentError(
-            "jacobian: has_aux is not supported; return the value alone"
-        )
+def _jacobian(name: str, f: Callable, args: tuple, keywords: dict, argnums: Any, holomorphic: bool = False) -> Any:
     if argnums is None:
         chosen = [i for i, x in enumerate(args) if _float_leaves(_core._flatten(x)[0])] or [0]
         argnums = chosen[0] if len(chosen) == 1 else chosen
     if isinstance(argnums, int):
-        return _jacobian_by(f, args, keywords, argnums)
-    return tuple(_jacobian_by(f, args, keywords, i) for i in argnums)
+        return _jacobian_by(name, f, args, keywords, argnums, holomorphic)
+    return tuple(_jacobian_by(name, f, args, keywords, i, holomorphic) for i in argnums)
+
+
+def jacobian(
+    f: Callable,
+    /,
+    *args: Any,
+    argnums: int | Sequence[int] | None = None,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+) -> Any:
+    """Returns a function that computes all derivatives of ``f``: ``[shape of f(x)..., shape of
+    x...]``.
+
+    For structures: the structure of the result, with the structure of the argument at each leaf.
+    Rows are computed in reverse mode or columns in forward mode, whichever are fewer. Columns if
+    the result is complex. A complex argument is refused, unless ``holomorphic=True`` states that
+    the function has one derivative, df/dz, and the result is complex.
+    """
+    callee("jacobian", "the first argument", f, "et.jacobian(f)(x), or et.jacobian(f, x)")
+    argnums = _checked_argnums("jacobian", f, argnums)
+    if has_aux:
+        raise _core.InvalidArgumentError(
+            "jacobian: has_aux is not supported; return the value alone"
+        )
+    if args:
+        return _jacobian("jacobian", f, args, {}, argnums, holomorphic)
+
+    @functools.wraps(f)
+    def of_f(*args: Any, **keywords: Any) -> Any:
+        return _jacobian("jacobian", f, args, keywords, argnums, holomorphic)
+
+    return _rebuildable(of_f, lambda g: jacobian(g, argnums=argnums, holomorphic=holomorphic), f)
 
 
 @_operator
@@ -251,9 +318,7 @@ def hessian(f, args, keywords, argnums, has_aux):
     def slope(*inner: Any) -> Any:
         return _core._value_with_gradient("hessian", f, inner, keywords, argnums, False)[2]
 
-    if argnums is None:
-        return jacobian(slope, *args)
-    return jacobian(slope, *args, argnums=argnums)
+    return _jacobian("hessian", slope, args, {}, argnums)
 
 
 def vmap(
@@ -292,7 +357,9 @@ def vmap(
             )
         return _core._vmap(f, args, keywords, axes, out_axes, randomness)
 
-    return batched
+    return _rebuildable(
+        batched, lambda g: vmap(g, in_axes=in_axes, out_axes=out_axes, randomness=randomness), f
+    )
 
 
 def stop_gradient(x: Any) -> Any:

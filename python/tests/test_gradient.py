@@ -142,6 +142,23 @@ def test_jacobian():
     assert (float(a), float(b)) == (3.0, 2.0)
 
 
+def test_jacobian_of_complex_numbers():
+    a = et.asarray([1j, 2 + 1j, 3])
+    r = et.asarray([1.0, 2.0, 3.0])
+    assert et.jacobian(lambda r: et.sum(r * a))(r).tolist() == [1j, 2 + 1j, 3]
+    assert et.function(et.jacobian(lambda r: et.sum(r * a)))(r).tolist() == [1j, 2 + 1j, 3]
+    wide = et.jacobian(lambda z: z * z * et.ones(5, dtype=et.complex64), holomorphic=True)
+    assert wide(et.asarray([1 + 2j])).tolist() == [[2 + 4j]] * 5
+    assert et.jacobian(lambda z: z * z, holomorphic=True)(a).tolist() == [[2j, 0, 0], [0, 4 + 2j, 0], [0, 0, 6]]
+    for operator in (et.jacobian, et.hessian):
+        with pytest.raises(et.InvalidArgumentError, match=f"{operator.__name__}: the argument is complex64, but must"):
+            operator(lambda z: et.sum(et.real(z * z)))(a)
+    with pytest.raises(et.InvalidArgumentError, match="holomorphic=True needs a complex result"):
+        et.jacobian(et.real, holomorphic=True)(a)
+    parts = et.jacobian(lambda re, im: et.real((re + 1j * im) ** 2))(et.real(a), et.imag(a))
+    assert parts[1].tolist() == [[-2, 0, 0], [0, -2, 0], [0, 0, 0]]
+
+
 def test_vmap():
     x = et.asarray([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
     assert et.vmap(et.sum)(x).tolist() == [3.0, 7.0, 11.0]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "etude/autodiff/gradient.h"
 
+#include <complex>
 #include <map>
 #include <string>
 #include <thread>
@@ -185,6 +186,16 @@ TEST(Gradient, ErrorsNameTheUsersLine) {  // spec: G3, G16
     EXPECT_NE(text.find(at_line(op_line)), std::string::npos) << text;
   }
   EXPECT_TRUE(ContextStack::is_eager());
+}
+
+TEST(Gradient, JacobiansOfComplexNumbers) {
+  using C = std::complex<float>;
+  const Tensor a(std::vector<C>{{0, 1}, {2, 1}}), x({1.0, 2.0});
+  const Tensor j = jacobian([&](const Tensor& r) { return sum(r * a); }, x);
+  EXPECT_EQ(j.at(0).item<C>(), C(0, 1));
+  EXPECT_EQ(j.at(1).item<C>(), C(2, 1));
+  expect_error([&] { jacobian([](const Tensor& z) { return z * z; }, a); },
+               ErrorCode::kInvalidArgument, {"jacobian: the argument is complex64, but must be"});
 }
 
 TEST(Gradient, WarnsWhereNothingDepends) {  // spec: G4.a

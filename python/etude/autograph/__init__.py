@@ -44,6 +44,9 @@ def convert(f: Callable) -> Callable:
             call, types.FunctionType
         )
         return f if is_class or callee(call) is call else types.MethodType(convert(call), f)
+    rebuilt = backend.rebuilt(f, convert)
+    if rebuilt is not None:
+        return rebuilt
     _refuse_generator(f)
     return _entry(f)
 

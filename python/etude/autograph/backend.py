@@ -117,6 +117,11 @@ def as_tensor(x: Any, spec: Optional[Spec] = None) -> Any:
     return _core.asarray(x) if spec is None else _core.asarray(x, dtype=spec.dtype)
 
 
+def is_in_range(x: int, dtype: Any) -> bool:
+    limits = _core.iinfo(dtype)
+    return limits.min <= x <= limits.max
+
+
 def zeros(spec: Spec) -> Any:
     return _core.zeros(spec.shape, dtype=spec.dtype)
 
@@ -219,9 +224,12 @@ def range_length(start: Any, stop: Any, step: Any) -> Any:
 
 
 def cast(x: Any, kind: str) -> Any:
-    """`int(x)` and `float(x)`: a scalar of the default dtype of the kind."""
-    dtype = _core.int32 if kind == "int" else _core.float32
-    return _core.astype(reshape_scalar(value_of(x)), dtype)
+    """`int(x)` and `float(x)`: a scalar of the default dtype of the kind, or of a wider dtype of x."""
+    x = reshape_scalar(value_of(x))
+    if kind == "int":
+        is_wide = _kind(x.dtype) == "int" and _core.iinfo(x.dtype).max > _core.iinfo(_core.int32).max
+        return x if is_wide else _core.astype(x, _core.int32)
+    return _core.astype(x, _core.float64 if x.dtype == _core.float64 else _core.default_dtype())
 
 
 def absolute(x: Any) -> Any:
@@ -298,3 +306,9 @@ def takes_functions(f: Any) -> bool:
     if not _takes_functions:
         _takes_functions.update(id(getattr(et, name)) for name in _OPERATORS if hasattr(et, name))
     return id(f) in _takes_functions
+
+
+def rebuilt(function: Any, convert: Callable[[Any], Any]) -> Any:
+    """`et.gradient(f)` and its like, made again for the converted `f`; None for other functions."""
+    code, rebuild = function.__dict__.get("_etude_rebuild", (None, None))
+    return rebuild(convert) if code is function.__code__ else None

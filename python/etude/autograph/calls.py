@@ -160,11 +160,9 @@ def callee(function: Any) -> Any:
     kind = type(function)
     if kind is types.FunctionType:
         if is_library(function.__code__, function.__module__):
-            return (
-                _with_converted_arguments(function)
-                if backend.takes_functions(function)
-                else function
-            )
+            if backend.takes_functions(function):
+                return _with_converted_arguments(function)
+            return backend.rebuilt(function, callee) or function
         return converted(function)
     replacement = REPLACED.get(id(function))
     if replacement is not None:

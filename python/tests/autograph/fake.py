@@ -493,6 +493,8 @@ FUNCTIONS = {
     "fail": fail,
     "children": lambda x: None,
     "with_children": None,
+    "is_in_range": lambda x, dtype: abs(x) < 2 ** (int(dtype[3:]) - 1),
+    "rebuilt": lambda function, convert: None,
     "takes_functions": lambda f: getattr(f, "takes_functions", False),
 }
 
