@@ -83,7 +83,8 @@ Parts switch_case(const Arg& index, const std::vector<ToParts>& branches, const 
   for (std::size_t i = 0; i < branches.size(); ++i) {
     trace(is_bool ? 1 - i : i, "branch" + std::to_string(is_bool ? 1 - i : i));
   }
-  const etude::internal::StructureShape shape("switch_case", "result", results[0], index.where());
+  const etude::internal::StructureShape shape(is_bool ? "cond" : "switch_case", "result",
+                                              results[0], index.where());
   for (const Parts& result : results) {
     shape.require_same(result, "from the first branch", "from another branch");
   }

@@ -34,6 +34,9 @@ constexpr Spelling kExpressions[] = {
      "et.while_loop(condition, body, init); et.where() chooses without looking, and code in an "
      "@et.py_function sees elements. Or give the function the option run_eagerly=True"},
     {"explain({.all = true})", "explain(all=True)"},
+    {"as reshape(x, {-1, 4}) and", "as reshape(x, (-1, 4)) and"},
+    {"while_loop takes the option shapes = {{\"", "while_loop takes the option shapes={\""},
+    {"\", {kAny}}}", "\": (None,)}"},
     {"(FunctionOptions::max_traces)", "(the option max_traces)"},
     {"function() inside a loop", "@et.function inside a loop"},
     {"in a std::optional<Variable> that the first call fills",

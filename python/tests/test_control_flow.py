@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Control-flow conversion on the library: the values of rows AG, and the listings of the Primer."""
 
+import functools
 import inspect
 import re
 
@@ -466,3 +467,87 @@ def test_values_first_defined_in_a_body():
 
     with pytest.raises(et.FailedPreconditionError):
         variable(t(1.0))
+
+
+def test_integers_of_branches_and_loops_do_not_wrap():
+    @et.function
+    def branches(p):
+        y = 1
+        if p:
+            y = 2**40
+        return y
+
+    found = [branches(t(p)) for p in (True, False)]
+    assert [str(y.dtype) for y in found] == ["int64", "int64"]
+    assert [int(y) for y in found] == [2**40, 1]
+
+    @et.function
+    def steps(n):
+        k, i = 0, 0
+        while i < n:
+            i += 1
+            k = 2**40
+        return k
+
+    assert [int(steps(t(n))) for n in (3, 0)] == [2**40, 0]
+
+    @et.function
+    def narrow(p):
+        y = t(1)
+        if p:
+            y = 2**40
+        return y
+
+    with pytest.raises(et.InvalidArgumentError, match=r"'y' is the number 1099511627776 \(int64\).*but int32"):
+        narrow(t(True))
+
+    @et.function
+    def rows(n):
+        s = 0
+        for i in range(2**40, n):
+            s = i
+        return s
+
+    with pytest.raises(et.InvalidArgumentError, match="1099511627776 is outside the range of int32"):
+        rows(t(5))
+
+
+def test_conversions_to_host_numbers_keep_wide_values():
+    assert int(et.function(lambda x: int(x) + 1)(t(2**40))) == 2**40 + 1
+    assert float(et.function(lambda x: float(x) * 3)(t(0.1, et.float64))) == 0.1 * 3
+    assert et.function(lambda x: float(x))(t(3)).dtype == et.float32
+
+
+def test_numbers_of_branches_have_the_default_dtype():
+    def scaled(p, x):
+        k = 0.1 if p else 0.2
+        return x * k
+
+    x = t(1.0, et.float64)
+    assert float(et.function(scaled)(t(True), x)) == float(t(0.1))
+    et.set_default_dtype(et.float64)
+    try:
+        assert float(et.function(scaled)(t(True), x)) == 0.1
+    finally:
+        et.set_default_dtype(et.float32)
+
+
+def test_functions_of_operators_are_converted():
+    def loss(x):
+        if x > 0:
+            return x * x
+        return -x
+
+    for x, slope in ((3.0, 6.0), (-3.0, -1.0)):
+        assert float(et.function(et.gradient(loss))(t(x))) == slope
+        assert float(et.function(et.value_with_gradient(loss))(t(x))[1]) == slope
+        assert float(et.function(et.jacobian(loss))(t(x))) == slope
+    of_loss = et.gradient(loss)
+    assert float(et.function(lambda x: 2 * of_loss(x))(t(3.0))) == 12.0
+    assert float(et.function(et.gradient(et.gradient(loss)))(t(3.0))) == 2.0
+
+    @functools.wraps(of_loss)
+    def of_user(x):
+        return of_loss(x) + 1
+
+    assert float(et.function(of_user)(t(3.0))) == 7.0

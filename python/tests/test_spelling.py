@@ -94,6 +94,12 @@ def test_a_traced_tensor_as_a_host_value():
     assert not CPP.search(text)
 
 
+def test_an_open_size_as_a_host_value():
+    f = et.function(lambda x: et.zeros((x.shape[0], 2)), signature=[et.TensorSpec((None, 4))])
+    with pytest.raises(et.FailedPreconditionError, match=r"as reshape\(x, \(-1, 4\)\) and zeros_like"):
+        f(et.ones((3, 4)))
+
+
 def test_messages_of_common_mistakes():
     def text(call):
         with pytest.raises(et.Error) as error:

@@ -143,9 +143,11 @@ def is_same_host(a: Any, b: Any) -> bool:
 
 def adapts(leaf: Any, spec: Spec) -> bool:
     """Whether a number becomes a tensor of this type: numbers take the width of their kind, not
-    another kind.
+    another kind, and integers do not wrap.
     """
-    return is_number(leaf) and spec.shape == () and spec_of(leaf).kind == spec.kind
+    if not is_number(leaf) or spec.shape != () or spec_of(leaf).kind != spec.kind:
+        return False
+    return spec.kind != "int" or backend.is_in_range(leaf, spec.dtype)
 
 
 def describe(value: Any) -> str:
