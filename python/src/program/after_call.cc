@@ -7,6 +7,7 @@
 #include "etude/autodiff/state_update.h"
 #include "etude/base/check.h"
 #include "etude/core/context/ambient.h"
+#include "etude/core/internal/traced.h"
 
 namespace etude::python {
 
@@ -74,9 +75,19 @@ nb::object TracedStates::add(std::size_t leaf, bool is_donated, Tensor value) {
   auto taken = std::make_shared<Box>(nullptr, vmaps, since);
   auto direct = std::make_shared<Box>(taken, vmaps, since);
   direct->is_taken = false;  // notes the layer
+  auto is_lost = std::make_shared<bool>(false);
+  const auto look = [is_lost, direct = direct.get(), taken = taken.get(),
+                     own = internal::trace_of(value)](const Tensor& now, const auto&) {
+    const internal::TraceInfo* const trace = internal::trace_of(now);
+    if (trace == nullptr || trace == own) return;
+    if (!trace->function.starts_with("branch") && trace->function != "body") return;
+    // No later change may look at this value.
+    *is_lost = direct->is_frozen = taken->is_frozen = true;
+  };
+  direct->pass_on = taken->pass_on = look;
   LayerState<Tensor> state(std::move(value));
   StateAccess::set_box(state, direct);
-  all_.push_back({leaf, is_donated, std::move(direct), std::move(taken)});
+  all_.push_back({leaf, is_donated, std::move(direct), std::move(is_lost), std::move(taken)});
   return wrap_state(std::move(state));
 }
 
@@ -90,11 +101,17 @@ void TracedStates::take(const std::vector<std::string>& paths, std::vector<Tenso
       }
       continue;
     }
+    if (*each.is_lost) {
+      to.push_back({each.leaf, is_direct, true, each.direct->layer});
+      continue;
+    }
     if (is_direct) each.direct->hand_on();
     const Tensor* const now = each.taken->value();
     if (now == nullptr) continue;
-    outputs.push_back(*now);
-    to.push_back({each.leaf, is_direct, each.direct->layer});
+    const internal::TraceInfo* const trace = internal::trace_of(*now);
+    const bool is_lost = trace != nullptr && trace->is_over;
+    if (!is_lost) outputs.push_back(*now);
+    to.push_back({each.leaf, is_direct, is_lost, each.direct->layer});
   }
 }
 
@@ -141,8 +158,21 @@ static void pass_on_state(nb::handle state, const ResultForm::NewState& made, Te
   });
 }
 
+// A state that a branch or a loop of the graph changes.
+static void refuse_lost(nb::handle state, const ResultForm::NewState& made,
+                        const std::string& path) {
+  const auto& box = StateAccess::box(state_of(state));
+  const bool is_open = box != nullptr && box->is_open() && !box->is_frozen;
+  ETUDE_REQUIRE_CODE(kFailedPrecondition, !is_open && internal::taped_states() == nullptr,
+                     "a staged function changes the state '{}' of a layer in a branch or in the "
+                     "body of a loop of its graph, which cannot pass it on. Call the layer outside "
+                     "of them, or leave the function unstaged",
+                     path);
+  with_user_line([&] { internal::warn_untaken(made.layer, path, here()); });
+}
+
 void pass_on_states(const ResultForm& form, const CallLayout& layout, const CallReader& reader,
-                    std::span<Tensor> values) {
+                    Values& out, std::size_t next) {
   const auto object_of = [&](const ResultForm::NewState& made) {
     return reader.leaves[layout.order[made.leaf]].object;
   };
@@ -155,7 +185,12 @@ void pass_on_states(const ResultForm& form, const CallLayout& layout, const Call
     }
   }
   for (std::size_t i = 0; i < form.states.size(); ++i) {
-    pass_on_state(object_of(form.states[i]), form.states[i], std::move(values[i]));
+    const ResultForm::NewState& made = form.states[i];
+    if (made.is_lost) {
+      refuse_lost(object_of(made), made, layout.def->paths[made.leaf]);
+    } else {
+      pass_on_state(object_of(made), made, std::move(out[next++]));
+    }
   }
 }
 

@@ -54,8 +54,9 @@ class TracedStates {
   struct Entry {
     std::size_t leaf;
     bool is_donated;
-    std::shared_ptr<Box> direct;  // gets the changes of layers that are called in the function
-    std::shared_ptr<Box> taken;   // gets changes which an operator in the function also takes
+    std::shared_ptr<Box> direct;    // gets the changes of layers that are called in the function
+    std::shared_ptr<bool> is_lost;  // a branch or a loop in the function changes the state
+    std::shared_ptr<Box> taken;     // gets changes which an operator in the function also takes
   };
   std::vector<Entry> all_;
 };
@@ -64,8 +65,9 @@ class TracedStates {
 void read_states(const CallLayout& layout, CallReader& reader);
 // Passes new states on to the operator around the call. Warns if there is none, and a layer that
 // the function calls has announced a state.
-// throws: kInvalidArgument, with both paths, for two new states of one layer.
+// throws: kInvalidArgument, with both paths, for two new states of one layer; kFailedPrecondition
+//         for a state in a branch or a loop, if there is an operator around the call.
 void pass_on_states(const ResultForm& form, const CallLayout& layout, const CallReader& reader,
-                    std::span<Tensor> values);
+                    Values& out, std::size_t next);
 
 }  // namespace etude::python

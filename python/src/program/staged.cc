@@ -278,7 +278,7 @@ class Staged::Call {
       take_grown(form, out, next);
     }
     if (!form.states.empty()) {
-      pass_on_states(form, *layout_, reader_, std::span(out.data() + next, form.states.size()));
+      pass_on_states(form, *layout_, reader_, out, next);
     }
     return result;
   }

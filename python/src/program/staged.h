@@ -41,6 +41,7 @@ struct ResultForm {
   struct NewState {
     std::size_t leaf = 0;    // of the arguments
     bool is_direct = false;  // whether the function calls the layer, outside of operators
+    bool is_lost = false;    // in a branch or a loop, so that it is no output
     std::string layer;       // its kind
   };
   std::vector<NewState> states;

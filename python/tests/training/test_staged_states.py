@@ -182,3 +182,24 @@ def test_two_changes_of_one_state_in_a_staged_function_are_refused():
     message = "changes the state 'self/a/running/mean', which is also at 'self/b/running/mean'. Keep the layer at one path"
     with pytest.raises(et.InvalidArgumentError, match=message):
         nn.fit(Shared(), optim.SGD(lr=0.1), (X, X), lambda p, t: et.mean((p - t) ** 2))
+
+
+def test_a_state_that_a_branch_or_a_loop_changes():
+    @et.function
+    def branches(m, x):
+        return et.cond(et.sum(x) > -1e9, lambda: m(x), lambda: m(x * 2))
+
+    @et.function
+    def loop(m, x):
+        return et.scan(lambda s, row: (m(s), row), x, et.zeros(2))[0]
+
+    message = "changes the state 'm/running/mean' of a layer in a branch or in the body of a loop"
+    for function in (branches, loop):
+        model = nn.BatchNorm(3)
+        with et.PhaseScope("training"):
+            for _ in range(2):
+                with pytest.raises(et.FailedPreconditionError, match=message):
+                    et.gradient(loss_of(function))(model)
+        assert model.running.mean.tolist() == [0.0, 0.0, 0.0]
+    with et.PhaseScope("training"), pytest.warns(UserWarning, match="BatchNorm.: its state"):
+        assert branches(model, X).shape == (16, 3)
