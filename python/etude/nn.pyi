@@ -69,8 +69,8 @@ class Module:
     """A base class of models. Its attributes are its parts, in the order in which they were set.
 
     Tensors, Variables, layers, lists and other modules among them are parameters; numbers, texts
-    and functions are
-    options. Copies are independent values::
+    and functions are options. A copy is an independent value, but shares the Variables.
+    ``copy.deepcopy`` copies these as well::
 
         class Net(et.Module):
             def __init__(self):
