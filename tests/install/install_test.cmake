@@ -101,9 +101,9 @@ endif()
 
 # The program comes with what it links models from.
 if(AOT)
-  file(WRITE "${root}/double.graph" "graph double(x: float32[2]) -> (float32[2])\n  %1 = add(x, x)\n  return %1\n")
-  run("${prefix}/bin/etude" compile "${root}/double.graph" -o "${root}/double")
-  if(NOT output MATCHES "double.o .*: [0-9]+ bytes, 1 inputs, 1 outputs")
+  file(WRITE "${root}/twice.graph" "graph twice(x: float32[2]) -> (float32[2])\n  %1 = add(x, x)\n  return %1\n")
+  run("${prefix}/bin/etude" compile "${root}/twice.graph" -o "${root}/twice")
+  if(NOT output MATCHES "twice.o .*: [0-9]+ bytes, 1 inputs, 1 outputs")
     message(FATAL_ERROR "etude compile printed: ${output}")
   endif()
 endif()
