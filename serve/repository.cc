@@ -8,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include <dirent.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 
@@ -60,15 +61,25 @@ std::string stamp_of(const fs::path& folder) {
   return manifest.empty() ? "" : manifest + " " + target.string();
 }
 
+// Empty if there is no such folder. The iterators of std::filesystem end the process if they get no
+// memory.
+std::vector<fs::path> entries_of(const fs::path& folder) {
+  std::vector<fs::path> out;
+  const std::unique_ptr<DIR, int (*)(DIR*)> open(::opendir(folder.c_str()), ::closedir);
+  while (const dirent* entry = open ? ::readdir(open.get()) : nullptr) {
+    const std::string_view name = entry->d_name;
+    if (name != "." && name != "..") out.push_back(folder / name);
+  }
+  return out;
+}
+
 // Changes when any file of the folder changes. A version that is seen while it is copied has its
 // manifest before its last files.
 std::string stamp_of_files(const fs::path& folder) {
-  constexpr std::size_t kMost = 10000;
-  std::vector<std::string> all = {target_of(folder).string()};
-  std::error_code error;
-  for (fs::recursive_directory_iterator at(all[0], error), end;
-       !error && at != end && all.size() < kMost; at.increment(error)) {
-    all.push_back(at->path().string() + " " + file_stamp(at->path()));
+  const fs::path target = target_of(folder);
+  std::vector<std::string> all = {target.string()};
+  for (const fs::path& file : entries_of(target)) {
+    all.push_back(file.string() + " " + file_stamp(file));
   }
   std::ranges::sort(all);
   return fmt::format("{}", fmt::join(all, " "));
@@ -77,9 +88,8 @@ std::string stamp_of_files(const fs::path& folder) {
 std::vector<fs::path> subfolders(const fs::path& folder) {
   std::vector<fs::path> out;
   std::error_code ignored;
-  for (fs::directory_iterator at(folder, ignored), end; !ignored && at != end;
-       at.increment(ignored)) {
-    if (at->is_directory(ignored)) out.push_back(at->path());
+  for (fs::path& entry : entries_of(folder)) {
+    if (fs::is_directory(entry, ignored)) out.push_back(std::move(entry));
   }
   std::ranges::sort(out);
   return out;

@@ -62,8 +62,12 @@ class ReloadTest(ServerTest):
         server.wait_for("model 'net' version 2 cannot be loaded")
         self.assertEqual(self.wait_for_version(server, 1), first)
         self.assertEqual(server.get("/v2/health/ready"), (200, {"ready": True}))
-        index = {entry["version"]: entry["state"] for entry in server.post("/v2/repository/index")[1]}
-        self.assertEqual(index, {"1": "READY", "2": "UNAVAILABLE"})
+        def index():
+            return {entry["version"]: entry["state"] for entry in server.post("/v2/repository/index")[1]}
+
+        while index() == {"1": "READY"}:  # the log has its line first
+            time.sleep(0.01)
+        self.assertEqual(index(), {"1": "READY", "2": "UNAVAILABLE"})
         shutil.rmtree(damaged)
         self.write(2)  # mended
         self.wait_for_version(server, 2)
