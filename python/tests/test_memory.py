@@ -118,11 +118,14 @@ def test_flat(name, calls):
     call = {**CALLS, **PROGRAMS, **SLOW}[name]
     for _ in range(min(2000, calls // 4)):
         call()
-    gc.collect()
-    before = resident()
-    for _ in range(calls):
-        call()
-    gc.collect()
-    grown = resident() - before
     # An object of 32 bytes a call that is not freed is 3.2 MB, 640 kB and 64 kB.
-    assert grown < {100_000: 1_600_000, 20_000: 600_000, 2_000: 600_000}[calls], grown
+    most = {100_000: 1_600_000, 20_000: 600_000, 2_000: 600_000}[calls]
+    grown = []
+    while len(grown) < 3 and min(grown, default=most) >= most:  # a heap may grow once; a leak grows each time
+        gc.collect()
+        before = resident()
+        for _ in range(calls):
+            call()
+        gc.collect()
+        grown.append(resident() - before)
+    assert min(grown) < most, grown
