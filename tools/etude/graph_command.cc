@@ -236,6 +236,7 @@ std::vector<Tensor> graph_inputs(const Graph& graph, const io::NamedTensors& giv
 GraphForm graph_form(const std::string& file) {
   constexpr uint64_t kHead = 64 << 10;
   const internal::FileReader from(file);
+  if (from.size() == 0) return GraphForm::kEmpty;
   std::string head(static_cast<std::size_t>(std::min(from.size(), kHead)), '\0');
   from.read(0, {reinterpret_cast<uint8_t*>(head.data()), head.size()});
   if (is_binary_graph(head) || is_symbolic_binary(head)) return GraphForm::kBytes;

@@ -22,7 +22,7 @@ namespace etude::tools {
 GraphRef load_graph(const std::string& file, const std::string& name = "");
 
 // The form that the first bytes of a file have, so that a file of another form is not read whole.
-enum class GraphForm : uint8_t { kBytes, kText, kMaybeText, kNone };
+enum class GraphForm : uint8_t { kBytes, kText, kMaybeText, kEmpty, kNone };
 // kText has a line that begins with "graph "; kMaybeText has no byte 0.
 // throws: as internal::FileReader.
 GraphForm graph_form(const std::string& file);

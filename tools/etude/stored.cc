@@ -127,14 +127,13 @@ void read_graphs(Stored& to) {
 // Refuses other files than graphs by their bytes: the parser would print bytes of any file.
 // Faults of a text in FILE.txt are for the parser, which shows the line.
 void require_graphs(const std::string& path) {
-  const bool is_empty = internal::FileReader(path).size() == 0;
   const GraphForm form = graph_form(path);
-  const bool is_text = form == GraphForm::kMaybeText && path.ends_with(".txt") && !is_empty;
+  const bool is_text = form == GraphForm::kMaybeText && path.ends_with(".txt");
   if (is_text || form == GraphForm::kBytes || form == GraphForm::kText) return;
   constexpr std::string_view kForms =
       "Forms that are read: a folder of saved functions, a checkpoint, a safetensors file, a file "
       "of graphs as text or bytes; `etude convert` also reads FILE.onnx";
-  ETUDE_REQUIRE(!is_empty, "'{}' is empty. {}", path, kForms);
+  ETUDE_REQUIRE(form != GraphForm::kEmpty, "'{}' is empty. {}", path, kForms);
   ETUDE_REQUIRE(!path.ends_with(".mlir"), "'{}' is StableHLO, which is written, not read. {}", path,
                 kForms);
   ETUDE_THROW(kInvalidArgument, "'{}' has no form that is read. {}", path, kForms);
