@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any, Callable, Iterable, Iterator
 
 from etude import _core
+from etude._arguments import integer
 from etude._structures import tree
 
 __all__ = ["Dataset", "Loader", "from_frame", "from_tensors", "parallel_map"]
@@ -35,15 +36,12 @@ class Loader(_core.Loader):
                 "Loader: labels are missing. A batch is a pair: Loader(inputs, labels, batch=...). For inputs alone take "
                 "et.data.from_tensors(inputs).batch(...)"
             )
-        if more or isinstance(batch, bool) or not hasattr(batch, "__index__"):
-            raise _core.InvalidArgumentError(
-                f"Loader: {'options are given by name, as in' if more else f'batch is {batch!r}, but must be an integer:'} "
-                "Loader(inputs, labels, batch=32)"
-            )
+        if more:
+            raise _core.InvalidArgumentError("Loader: options are given by name, as in Loader(inputs, labels, batch=32)")
         super().__init__(
             inputs,
             labels,
-            batch=batch,
+            batch=integer("Loader", "batch", batch),
             seed=seed,
             shuffle=shuffle,
             keep_remainder=keep_remainder,
