@@ -157,7 +157,7 @@ std::vector<std::string> Repository::find_models() {
       return refuse_folder(
           fmt::format(
               "{} cannot be a model: its name '{}' must have letters, digits, '.', '_' and '-' "
-              "only, and no '.' at its begin. Rename the folder",
+              "only, and no '.' at its beginning. Rename the folder",
               folder.string(), name),
           is_named);
     }

@@ -211,6 +211,7 @@ BodyGraph trace_body(std::string_view op, const std::string& name, const Tensor&
                      TensorBody body, CallSite where) {
   const ReadersPause quiet;
   TraceContext context(name, where);
+  context.mark_body();
   context.take_followed_values();
   if (!key.has_value()) context.refuse_draws();
   std::vector<Tensor> arguments;

@@ -69,6 +69,8 @@ class TraceContext final : public Context, public EnclosingTrace, private KeySou
   // For a branch or a body: allows captures of values that outer contexts know, such as examples of
   // a vmap, since the call of the graph runs in these contexts.
   void take_followed_values() { takes_followed_ = true; }
+  // Marks the trace of a branch, or of the condition or body of a loop (TraceInfo).
+  void mark_body() { info_->is_of_body = true; }
   // Refuses draws in a branch or a body (KeySource in core/context/ambient.h).
   void refuse_draws() { refuses_draws_ = true; }
   // Marks the trace of a function: it passes call_time_values to its graph at each call, and a call

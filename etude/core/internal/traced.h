@@ -21,6 +21,7 @@ struct TraceInfo final : RefCounted {
   const std::string function;
   const CallSite where;  // of the call that caused the trace
   std::atomic<bool> is_over = false;
+  std::atomic<bool> is_of_body = false;  // of a branch, or of the condition or body of a loop
 };
 
 // An abstract tensor (make_abstract) of `trace`, made at `where` by the op `op`; "" for an input of

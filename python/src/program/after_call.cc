@@ -79,8 +79,7 @@ nb::object TracedStates::add(std::size_t leaf, bool is_donated, Tensor value) {
   const auto look = [is_lost, direct = direct.get(), taken = taken.get(),
                      own = internal::trace_of(value)](const Tensor& now, const auto&) {
     const internal::TraceInfo* const trace = internal::trace_of(now);
-    if (trace == nullptr || trace == own) return;
-    if (!trace->function.starts_with("branch") && trace->function != "body") return;
+    if (trace == nullptr || trace == own || !trace->is_of_body) return;
     // No later change may look at this value.
     *is_lost = direct->is_frozen = taken->is_frozen = true;
   };

@@ -121,9 +121,8 @@ nb::object tree_of_tangent(const TreeDef& def, const Parts& tangent,
 // The inverse: `value` has the nesting of the tree.
 Parts tangent_of_tree(const TreeDef& def, nb::handle value, std::string_view what);
 
-// throws: kInvalidArgument for a result of `op` that may hold tensors and is no structure, such as
-// a
-//         deque: its tensors would have no derivatives.
+// throws: kInvalidArgument for a result of `op` that may hold tensors and is no structure, such
+//         as a deque: its tensors would have no derivatives.
 void require_results(const Tree& tree, std::string_view op);
 // throws: kInvalidArgument for a subclass of dict, list or tuple that has tensors and is no
 //         structure.
