@@ -99,9 +99,10 @@ class Epoch:
             nn.Conv2D(5, 6, 16, activation=nn.relu), nn.AvgPool2D(2), nn.Flatten(),
             nn.Dense(400, 120, activation=nn.relu), nn.Dense(120, 84, activation=nn.relu), nn.Dense(84, 10),
         )  # fmt: skip
-        shapes = {0: (5, 5, 1, 6), 2: (5, 5, 6, 16), 5: (400, 120), 6: (120, 84), 7: (84, 10)}
-        for seed, (at, shape) in enumerate(shapes.items(), 1):
-            self.model[at].weight = et.asarray(glorot(seed, shape))
+        filters = {0: (5, 5, 1, 6), 2: (5, 5, 6, 16)}
+        weights = {5: (400, 120), 6: (120, 84), 7: (84, 10)}
+        for seed, (at, shape) in enumerate((filters | weights).items(), 1):
+            setattr(self.model[at], "filter" if at in filters else "weight", et.asarray(glorot(seed, shape)))
         self.optimizer = et.optim.Adam(lr=1e-3)
         inputs, expected = et.asarray(hashed(6, (self.images, 28, 28, 1))), et.asarray(labels(self.images))
         self.data = et.data.Loader(inputs, expected, batch=self.batch, shuffle=False)
