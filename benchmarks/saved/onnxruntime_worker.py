@@ -75,51 +75,6 @@ def arrays_of(model):
     return out
 
 
-def replace(model, old, new, arrays):
-    """Replaces the nodes `old`, in their place, by the nodes `new` and constants."""
-    nodes = [node for node in model.graph.node if node.output[0] not in {n.output[0] for n in old[:-1]}]
-    at = next(i for i, node in enumerate(nodes) if node.output[0] == old[-1].output[0])
-    nodes[at:at + 1] = new
-    del model.graph.node[:]
-    model.graph.node.extend(nodes)
-    model.graph.initializer.extend(numpy_helper.from_array(np.ascontiguousarray(x), name) for name, x in arrays.items())
-
-
-def chain(model, first, types):
-    """The nodes of these types that follow `first`, each the only reader of the one before; empty if there are none."""
-    out = [first]
-    for kind in types:
-        readers = [node for node in model.graph.node if out[-1].output[0] in node.input]
-        if len(readers) != 1 or readers[0].op_type != kind:
-            return []
-        out.append(readers[0])
-    return out
-
-
-def with_folded_norms(model):
-    """Convolutions with the normalisation that follows in their filters, as exporters of other libraries write them."""
-    for conv in [node for node in model.graph.node if node.op_type == "Conv" and len(node.input) == 2]:
-        nodes, arrays = chain(model, conv, ("Sub", "Mul", "Add")), arrays_of(model)
-        if not nodes:
-            continue
-        mean, factor, offset = (next(arrays[i] for i in node.input if i in arrays).reshape(-1) for node in nodes[1:])
-        name = conv.output[0]
-        folded = helper.make_node("Conv", [conv.input[0], f"{name}/filter", f"{name}/bias"], [nodes[-1].output[0]])
-        folded.attribute.extend(conv.attribute)
-        replace(model, nodes, [folded], {f"{name}/filter": arrays[conv.input[1]] * factor[:, None, None, None],
-                                         f"{name}/bias": offset - mean * factor})
-    return model
-
-
-def with_gelu(model):
-    """The model transformer with one operator Gelu in the place of its formula, x sigmoid(..)."""
-    sigmoid = next(node for node in model.graph.node if node.op_type == "Sigmoid")
-    _, last = chain(model, sigmoid, ("Mul",))
-    x = next(i for i in last.input if i != sigmoid.output[0])
-    replace(model, [last], [helper.make_node("Gelu", [x], [last.output[0]], approximate="tanh")], {})
-    return model  # a session drops the nodes that nobody reads
-
-
 def with_lstm(model):
     """The model lstm with the operator LSTM in the place of its loop. ONNX orders the gates i, o, f, g: Etude i, g, f, o.
     The kernel for CPUs takes sequences with the time first."""
@@ -140,7 +95,7 @@ def with_lstm(model):
 
 
 # What somebody who tunes a model for onnxruntime would do.
-REWRITTEN = {"resnet56": with_folded_norms, "transformer": with_gelu, "lstm": with_lstm}
+REWRITTEN = {"lstm": with_lstm}
 
 
 def identity():
