@@ -17,12 +17,15 @@ namespace nn {
 // Returns a float32 tensor of the given shape.
 using Initializer = std::function<Tensor(const Shape& shape)>;
 
-// A tensor of zeros, and a tensor of ones.
+// Returns a tensor of zeros.
 Tensor zeros(const Shape& shape);
+// Returns a tensor of ones.
 Tensor ones(const Shape& shape);
-// These functions return initialisers: Dense(3, 4, {.weight_init = nn::constant(0.5)}).
+// Returns an initialiser of tensors whose elements are all `value`.
 Initializer constant(double value);
+// Returns an initialiser of a uniform distribution on [low, high).
 Initializer random_uniform(double low = -0.05, double high = 0.05);
+// Returns an initialiser of a normal distribution.
 Initializer random_normal(double mean = 0, double stddev = 0.05);
 // A normal distribution without values beyond two standard deviations.
 Initializer truncated_normal(double mean = 0, double stddev = 0.05);

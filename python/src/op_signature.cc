@@ -250,7 +250,7 @@ PyObject* doc_of(PyObject* self, void*) {
   return guarded([&] {
     const OpObject& object = self_of(self);
     return text_object(signature_text(*object.op, *object.signature) + "\n\n" +
-                       in_python(object.op->def().doc));
+                       doc_in_python(object.op->def().doc));
   });
 }
 

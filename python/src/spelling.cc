@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cctype>
+#include <span>
 #include <utility>
 
 namespace etude::python {
@@ -139,6 +140,19 @@ constexpr Spelling kExpressions[] = {
     {" = false ", "=False "},
 };
 
+// Expressions of comments of headers, which are the documentation of kinds.
+constexpr Spelling kDocExpressions[] = {
+    {"throws (construction): ", "Raises (construction): "},
+    {"throws (call): ", "Raises (call): "},
+    {"throws: ", "Raises: "},
+    {"for RuleOptimizer::averaged", "for averaged() of an optimizer"},
+    {"the scale of the loss, RuleOptimizer::loss_scale()", "the scale of the loss"},
+    {", for Recurrent::run", ", for Recurrent"},
+    {" (eager/profile.h)", ""},
+    {" (descent_rules.h)", ""},
+    {"the errors of Profile::write_trace", "the errors of writing the trace"},
+};
+
 // Namespaces of the library are modules of the package.
 constexpr std::array<std::string_view, 11> kModules = {
     "linalg", "random", "optim", "nn", "io", "data", "fft", "image", "saved", "onnx", "stablehlo"};
@@ -187,16 +201,42 @@ void drop_suffixes(std::string& text) {
   }
 }
 
+void replace_all(std::string& text, std::span<const Spelling> expressions) {
+  for (const auto& [cpp, python] : expressions) {
+    for (std::size_t at = text.find(cpp); at != std::string::npos;
+         at = text.find(cpp, at + python.size())) {
+      text.replace(at, cpp.size(), python);
+    }
+  }
+}
+
+// kInvalidArgument is InvalidArgumentError.
+void name_errors(std::string& text) {
+  for (std::size_t at = text.find('k'); at != std::string::npos; at = text.find('k', at + 1)) {
+    const bool is_first = at == 0 || !is_word(text[at - 1]);
+    if (!is_first || at + 1 == text.size() ||
+        std::isupper(static_cast<unsigned char>(text[at + 1])) == 0) {
+      continue;
+    }
+    std::size_t end = at + 1;
+    while (end < text.size() && is_word(text[end])) ++end;
+    text.insert(end, "Error");
+    text.erase(at, 1);
+  }
+}
+
 }  // namespace
+
+std::string doc_in_python(std::string_view doc) {
+  std::string out(doc);
+  replace_all(out, kDocExpressions);
+  name_errors(out);
+  return in_python(out);
+}
 
 std::string in_python(std::string_view message) {
   std::string out(message);
-  for (const auto& [cpp, python] : kExpressions) {
-    for (std::size_t at = out.find(cpp); at != std::string::npos;
-         at = out.find(cpp, at + python.size())) {
-      out.replace(at, cpp.size(), python);
-    }
-  }
+  replace_all(out, kExpressions);
   drop_namespace(out);
   drop_suffixes(out);
   for (std::size_t at = out.find("::"); at != std::string::npos; at = out.find("::", at)) {

@@ -12,4 +12,8 @@ namespace etude::python {
 // test_spelling.py looks for messages of the library without such a form.
 std::string in_python(std::string_view message);
 
+// The same for the documentation of an op or a kind, which also names errors: "throws:
+// kInvalidArgument for" becomes "Raises: InvalidArgumentError for".
+std::string doc_in_python(std::string_view doc);
+
 }  // namespace etude::python

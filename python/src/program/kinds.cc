@@ -56,14 +56,14 @@ nb::list all_kinds() {
       described["type"] = text(p.type.to_string());
       described["required"] = p.is_required;
       described["default"] = p.is_required ? nb::none() : default_of(p.default_value);
-      described["doc"] = text(in_python(p.doc));
+      described["doc"] = text(doc_in_python(p.doc));
       described["range"] = text(p.range_text());
       parameters.append(described);
     }
     nb::dict described;
     described["name"] = text(kind.name);
     described["group"] = text(kinds::name(kind.group));
-    described["doc"] = text(in_python(kind.doc));
+    described["doc"] = text(doc_in_python(kind.doc));
     described["signature"] = text(kind.signature());
     described["positional"] = kind.positional;
     described["parameters"] = parameters;
